@@ -1,0 +1,58 @@
+// Simulates a Plan on a Cluster.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/collective/collective_cost.hpp"
+#include "sim/cost/kernel_cost.hpp"
+#include "sim/plan/plan.hpp"
+#include "sim/timeline/timeline.hpp"
+#include "sim/topology/cluster.hpp"
+
+namespace sim {
+
+enum class CollectiveModel : std::uint8_t { fluid, stepwise };
+constexpr auto words_of(CollectiveModel) {
+  return std::array{Word{CollectiveModel::fluid, "fluid"},
+                    Word{CollectiveModel::stepwise, "stepwise"}};
+}
+
+// A rank whose kernels take `factor` times as long.
+struct Straggler {
+  RankId rank;
+  double factor = 1;
+};
+
+struct SimulationOptions {
+  CollectiveModel collectives = CollectiveModel::fluid;
+  CollectiveChoice tensor_choice, data_choice;  // algorithm and protocol per group role
+  bool fold = true;           // simulate one rank per symmetry class
+  bool graphs = false;        // operators are captured in a graph: no host issue time
+  double jitter = 0;          // standard deviation of ln(kernel time), per kernel; 0: none
+  std::uint64_t seed = 1;     // of the jitter
+  std::vector<Straggler> stragglers;
+  bool record_all = false;    // spans of all ranks, not of representatives only
+  // What-if re-simulation (critical path summary): resources made infinitely fast.
+  bool free_compute = false, free_memory_traffic = false, free_tensor = false, free_data = false,
+       free_pipeline = false, free_host = false;
+};
+
+struct SimulationStats {
+  std::uint64_t rank_classes = 0;    // simulated ranks
+  std::uint64_t activities = 0;      // operators that took time
+  std::uint64_t events = 0;
+};
+
+struct Simulation {
+  Timeline timeline;
+  SimulationStats stats;
+};
+
+// Places rank r on GPU r of the cluster. REQUIRES: plan.world_size() <= cluster.gpus().
+// Throws InputError for a dtype the device lacks; std::runtime_error naming who waits for whom if
+// the plan deadlocks.
+Simulation simulate(const Plan& plan, const Cluster& cluster, const SimulationOptions& options);
+
+}  // namespace sim

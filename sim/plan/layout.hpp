@@ -1,0 +1,85 @@
+// How a training step is laid out over ranks: the user's choices, checked against the model.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/dtype.hpp"
+#include "sim/base/units.hpp"
+#include "sim/base/words.hpp"
+
+namespace sim {
+
+enum class Dimension : std::uint8_t { tensor, data, pipeline };
+constexpr auto words_of(Dimension) {
+  return std::array{Word{Dimension::tensor, "tp"}, Word{Dimension::data, "dp"},
+                    Word{Dimension::pipeline, "pp"}};
+}
+
+enum class Schedule : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1 };
+constexpr auto words_of(Schedule) {
+  return std::array{Word{Schedule::one_f_one_b, "1f1b"}, Word{Schedule::gpipe, "gpipe"},
+                    Word{Schedule::interleaved, "interleaved"}, Word{Schedule::zb_h1, "zb-h1"}};
+}
+
+enum class Recompute : std::uint8_t { none, selective, full };
+constexpr auto words_of(Recompute) {
+  return std::array{Word{Recompute::none, "none"}, Word{Recompute::selective, "selective"},
+                    Word{Recompute::full, "full"}};
+}
+
+enum class AttentionKernel : std::uint8_t { flash, unfused };
+constexpr auto words_of(AttentionKernel) {
+  return std::array{Word{AttentionKernel::flash, "flash"},
+                    Word{AttentionKernel::unfused, "unfused"}};
+}
+
+struct Layout {
+  int tensor_parallel = 1;
+  int pipeline_parallel = 1;
+  int data_parallel = 1;
+  int virtual_stages = 1;  // model chunks per pipeline rank (interleaved)
+  std::vector<Dimension> placement{Dimension::tensor, Dimension::data, Dimension::pipeline};
+
+  std::int64_t sequence_length = 0;  // tokens per sequence; 1 for layer lists (one sample)
+  std::int64_t global_batch = 0;     // sequences per step over all data-parallel ranks
+  std::int64_t micro_batch = 1;      // sequences per micro-batch and rank
+
+  Schedule schedule = Schedule::one_f_one_b;
+  // Layers of each model chunk in execution order (pipeline_parallel * virtual_stages entries);
+  // empty: even split.
+  std::vector<int> layers_per_chunk;
+
+  bool sequence_parallel = false;
+  int zero_stage = 0;                  // 0..3; 3 is FSDP full shard
+  int shard_group = 0;                 // ranks that share a shard (hybrid sharding); 0: all of dp
+  int prefetch_layers = 1;             // ZeRO-3: layers gathered ahead of their use
+  bool reshard_after_forward = true;   // ZeRO-3: free gathered weights between forward and backward
+
+  Recompute recompute = Recompute::none;
+  int recompute_every = 1;  // full: every k-th layer of a chunk is recomputed (1: all)
+  AttentionKernel attention = AttentionKernel::flash;
+
+  DType compute_dtype = DType::bf16;      // matrix products
+  DType activation_dtype = DType::bf16;   // activations, weights in the forward pass, messages
+  DType gradient_dtype = DType::bf16;     // gradient storage
+  DType reduce_dtype = DType::bf16;       // gradients on the wire
+  bool master_weights = true;             // mixed-precision Adam: fp32 master, m, v
+
+  Bytes bucket{25LL << 20};        // gradient bucket of the data-parallel reduction
+  Bytes first_bucket{1LL << 20};   // the first bucket to fire is smaller (PyTorch DDP)
+  bool overlap_gradients = true;   // reduce buckets while the backward pass runs
+  bool overlap_parameters = true;  // gather parameters while computing (ZeRO-1/2/3)
+  bool overlap_pipeline = true;    // sends and receives beside compute
+  bool overlap_tensor_wgrad = true;  // tensor-parallel reduction beside the weight-gradient GEMM
+
+  int world_size() const { return tensor_parallel * pipeline_parallel * data_parallel; }
+  std::int64_t micro_batches() const { return global_batch / (micro_batch * data_parallel); }
+  int chunks() const { return pipeline_parallel * virtual_stages; }
+  int shard_ranks() const { return shard_group > 0 ? shard_group : data_parallel; }
+};
+
+}  // namespace sim

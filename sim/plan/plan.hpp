@@ -1,0 +1,68 @@
+// The Plan: a program per rank, and who communicates with whom. It knows nothing of time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/base/ids.hpp"
+#include "sim/model/model.hpp"
+#include "sim/plan/layout.hpp"
+#include "sim/plan/program.hpp"
+
+namespace sim {
+
+// A communicator: its ranks in communicator order.
+struct Group {
+  GroupRole role = GroupRole::tensor;
+  std::vector<RankId> ranks;
+};
+
+struct RankCoordinates {
+  int tensor = 0;
+  int data = 0;
+  int pipeline = 0;
+};
+
+struct Plan {
+  Layout layout;
+  std::vector<Program> programs;               // distinct programs
+  std::vector<std::uint32_t> program_of_rank;  // index into `programs`
+  std::vector<Group> groups;
+  // group_of[rank][role]: index into `groups`, or no_group.
+  std::vector<std::array<std::uint32_t, group_role_count>> group_of;
+  std::vector<std::array<RankId, 2>> peer_of;  // [rank][Peer]; the rank itself without pipeline
+
+  Flops model_flops{};     // of one step over all ranks, without recomputation
+  Flops hardware_flops{};  // executed: with recomputation
+  std::int64_t tokens = 0;      // of one step (samples for layer lists)
+  std::int64_t parameters = 0;  // of the model
+
+  static constexpr std::uint32_t no_group = UINT32_MAX;
+  int world_size() const { return static_cast<int>(program_of_rank.size()); }
+  const Program& program(RankId rank) const { return programs[program_of_rank[rank.value]]; }
+};
+
+// rank <-> coordinates for the placement order of the layout (first dimension fastest).
+RankCoordinates coordinates_of(const Layout& layout, RankId rank);
+RankId rank_of(const Layout& layout, RankCoordinates at);
+
+// What the layout gets wrong for this model, one sentence each, naming the key of the scenario
+// ("tensor_parallel") and the allowed values; empty: none.
+struct LayoutProblem {
+  std::string key;
+  std::string what;
+};
+std::vector<LayoutProblem> layout_problems(const Layout& layout, const Model& model);
+
+// REQUIRES: layout_problems() is empty.
+Plan make_plan(const Model& model, const Layout& layout);
+
+// Checks invariants 1-4 of every program, that every group member issues the same collectives in
+// the same order, and that every send meets its receive. Throws std::logic_error: a plan that would
+// hang a real cluster must not reach an executor.
+void check_plan(const Plan& plan);
+
+}  // namespace sim

@@ -1,0 +1,257 @@
+// One rank's operators in issue order: the contract between planner, simulator and real engine.
+//
+// Invariants of a built Program:
+//  1. Arrays `kind .. label` have one entry per operator, in the order the host issues them.
+//  2. Operators of one stream run in issue order. `dependencies(op)` names earlier operators of
+//     other streams that must have finished; edges that a stream implies are not stored.
+//  3. `work` indexes `kernels`, `collectives` or `transfers`, as `kind` says. Equal work is stored
+//     once, so a table of costs has one row per distinct kernel, not per operator.
+//  4. A buffer is allocated when the first operator that writes it is issued and freed after the
+//     operator that frees it; persistent buffers live from before the first operator to the end.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/base/dtype.hpp"
+#include "sim/base/ids.hpp"
+#include "sim/base/units.hpp"
+#include "sim/base/words.hpp"
+
+namespace sim {
+
+enum class OpKind : std::uint8_t {
+  gemm,
+  attention,
+  norm,
+  elementwise,
+  embedding,
+  cross_entropy,
+  generic,
+  optimizer,
+  encode,
+  decode,
+  collective,
+  send,
+  recv,
+  host_copy,
+  barrier,
+};
+constexpr auto words_of(OpKind) {
+  return std::array{Word{OpKind::gemm, "gemm"},
+                    Word{OpKind::attention, "attention"},
+                    Word{OpKind::norm, "norm"},
+                    Word{OpKind::elementwise, "elementwise"},
+                    Word{OpKind::embedding, "embedding"},
+                    Word{OpKind::cross_entropy, "cross_entropy"},
+                    Word{OpKind::generic, "generic"},
+                    Word{OpKind::optimizer, "optimizer"},
+                    Word{OpKind::encode, "encode"},
+                    Word{OpKind::decode, "decode"},
+                    Word{OpKind::collective, "collective"},
+                    Word{OpKind::send, "send"},
+                    Word{OpKind::recv, "recv"},
+                    Word{OpKind::host_copy, "host_copy"},
+                    Word{OpKind::barrier, "barrier"}};
+}
+constexpr bool runs_kernel(OpKind kind) { return kind <= OpKind::decode; }
+
+// In-order lanes of a rank. Sends and receives have a lane per direction of the pipeline: with one
+// lane for both, a rank waiting to receive a gradient could block the activation behind it.
+enum class Stream : std::uint8_t {
+  compute,
+  tensor_comm,
+  data_comm,
+  forward_send,
+  forward_recv,
+  backward_send,
+  backward_recv,
+  host_copy,
+};
+constexpr auto words_of(Stream) {
+  return std::array{Word{Stream::compute, "compute"},
+                    Word{Stream::tensor_comm, "tensor_comm"},
+                    Word{Stream::data_comm, "data_comm"},
+                    Word{Stream::forward_send, "forward_send"},
+                    Word{Stream::forward_recv, "forward_recv"},
+                    Word{Stream::backward_send, "backward_send"},
+                    Word{Stream::backward_recv, "backward_recv"},
+                    Word{Stream::host_copy, "host_copy"}};
+}
+inline constexpr int stream_count = 8;
+
+enum class Pass : std::uint8_t {
+  forward,
+  recompute,
+  backward,         // gradients of inputs, and of weights too unless they are split off
+  weight_backward,  // gradients of weights, where the schedule separates them (ZB-H1)
+  gradient_sync,
+  parameter_sync,
+  optimizer,
+};
+constexpr auto words_of(Pass) {
+  return std::array{Word{Pass::forward, "forward"},
+                    Word{Pass::recompute, "recompute"},
+                    Word{Pass::backward, "backward"},
+                    Word{Pass::weight_backward, "weight_backward"},
+                    Word{Pass::gradient_sync, "gradient_sync"},
+                    Word{Pass::parameter_sync, "parameter_sync"},
+                    Word{Pass::optimizer, "optimizer"}};
+}
+
+enum class AttentionPart : std::uint8_t { forward, backward };
+
+// A kernel by shape: all that its cost may depend on, besides the device.
+//  gemm:      C[m,n] (+)= A[m,k] B[k,n], `batch` times; flops = 2 m n k batch
+//  attention: batch sequences, `m` query tokens, `n` key tokens, `k` head dimension, heads
+//  otherwise: memory-bound, `bytes` read + written (generic: max of flops and bytes)
+struct Kernel {
+  OpKind kind = OpKind::elementwise;
+  DType dtype = DType::bf16;
+  AttentionPart part = AttentionPart::forward;
+  bool causal = false;
+  bool flash = true;
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t batch = 1;
+  std::int64_t heads = 0, kv_heads = 0;
+  Flops flops{};   // executed floating-point operations
+  Bytes bytes{};   // device memory read + written at least
+  int launches = 1;  // kernels the host issues for it (an unfused attention is several)
+  bool operator==(const Kernel&) const = default;
+};
+
+enum class CollectiveKind : std::uint8_t {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  reduce,
+  all_to_all,
+  barrier,
+};
+constexpr auto words_of(CollectiveKind) {
+  return std::array{Word{CollectiveKind::all_reduce, "all_reduce"},
+                    Word{CollectiveKind::reduce_scatter, "reduce_scatter"},
+                    Word{CollectiveKind::all_gather, "all_gather"},
+                    Word{CollectiveKind::broadcast, "broadcast"},
+                    Word{CollectiveKind::reduce, "reduce"},
+                    Word{CollectiveKind::all_to_all, "all_to_all"},
+                    Word{CollectiveKind::barrier, "barrier"}};
+}
+
+// The communicators of a rank, by role. A Program names roles; the Plan maps (rank, role) to the
+// group, so that equal ranks share one Program.
+enum class GroupRole : std::uint8_t {
+  tensor,
+  data,              // all data-parallel replicas
+  shard,             // hybrid sharding: ranks that hold the shards of one copy
+  replicate,         // hybrid sharding: ranks that hold the same shard
+  tied_embedding,    // first and last stage, when they share the embedding table
+  world,
+};
+constexpr auto words_of(GroupRole) {
+  return std::array{Word{GroupRole::tensor, "tensor"},
+                    Word{GroupRole::data, "data"},
+                    Word{GroupRole::shard, "shard"},
+                    Word{GroupRole::replicate, "replicate"},
+                    Word{GroupRole::tied_embedding, "tied_embedding"},
+                    Word{GroupRole::world, "world"}};
+}
+inline constexpr int group_role_count = 6;
+
+// `bytes` is the full buffer (NCCL's S): of an all-gather the gathered result, of a reduce-scatter
+// the input, of a broadcast the message.
+struct Collective {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  GroupRole group = GroupRole::tensor;
+  DType dtype = DType::bf16;
+  Bytes bytes{};
+  bool operator==(const Collective&) const = default;
+};
+
+// One side of a message between neighbouring pipeline ranks, matched in order per direction.
+enum class Peer : std::uint8_t { next_stage, previous_stage };
+struct Transfer {
+  Peer peer = Peer::next_stage;
+  DType dtype = DType::bf16;
+  Bytes bytes{};
+  bool operator==(const Transfer&) const = default;
+};
+
+struct OpLabel {  // for reports only: never read by the engine
+  std::uint32_t name = 0;        // index into Program::names
+  std::int16_t layer = -1;       // of the model, -1: none
+  std::int16_t chunk = -1;       // model chunk, 0 .. chunks - 1 over all stages
+  std::int32_t microbatch = -1;  // -1: none
+};
+
+enum class BufferCategory : std::uint8_t {
+  weights,
+  gradients,
+  optimizer,
+  activations,
+  gathered_parameters,
+  communication,
+};
+constexpr auto words_of(BufferCategory) {
+  return std::array{Word{BufferCategory::weights, "weights"},
+                    Word{BufferCategory::gradients, "gradients"},
+                    Word{BufferCategory::optimizer, "optimizer"},
+                    Word{BufferCategory::activations, "activations"},
+                    Word{BufferCategory::gathered_parameters, "gathered_parameters"},
+                    Word{BufferCategory::communication, "communication"}};
+}
+inline constexpr int buffer_category_count = 6;
+
+struct Buffer {
+  Bytes size{};
+  BufferCategory category = BufferCategory::activations;
+  bool persistent = false;
+};
+
+enum class Access : std::uint8_t { read, write, free };
+struct BufferUse {
+  BufferId buffer;
+  Access access = Access::read;
+};
+
+class Program {
+ public:
+  std::size_t size() const { return kind.size(); }
+  std::span<const OpId> dependencies(OpId op) const {
+    return slice(dependency, first_dependency, op);
+  }
+  std::span<const BufferUse> buffer_uses(OpId op) const {
+    return slice(buffer_use, first_buffer_use, op);
+  }
+  const std::string& name(OpId op) const { return names[label[op.value].name]; }
+
+  std::vector<OpKind> kind;
+  std::vector<Stream> stream;
+  std::vector<Pass> pass;
+  std::vector<std::uint32_t> work;
+  std::vector<OpLabel> label;
+  std::vector<std::uint32_t> first_dependency;  // size() + 1 offsets
+  std::vector<OpId> dependency;
+  std::vector<std::uint32_t> first_buffer_use;  // size() + 1 offsets
+  std::vector<BufferUse> buffer_use;
+
+  std::vector<Kernel> kernels;
+  std::vector<Collective> collectives;
+  std::vector<Transfer> transfers;
+  std::vector<Buffer> buffers;
+  std::vector<std::string> names;
+  int stage = 0;  // pipeline rank this program belongs to
+
+ private:
+  template <class T>
+  static std::span<const T> slice(const std::vector<T>& items,
+                                  const std::vector<std::uint32_t>& first, OpId op) {
+    return std::span{items}.subspan(first[op.value], first[op.value + 1] - first[op.value]);
+  }
+};
+
+}  // namespace sim

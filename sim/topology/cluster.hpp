@@ -1,0 +1,126 @@
+// The machine: nodes of devices, NICs, and the fabric between them, as links with routes.
+//
+// A cluster is a node template (a small Boost graph: GPUs, NVSwitches or NVLink peers, PCIe
+// switches, NICs) repeated `nodes` times, and a fabric graph of switches to which the NIC ports
+// attach. A route is found by shortest path within the template and within the fabric and is the
+// concatenation: GPU -> ... -> NIC -> leaf -> ... -> leaf -> NIC -> ... -> GPU. Where the fabric
+// offers several equally short paths, traffic spreads evenly over all of them (adaptive routing,
+// the default) or takes one by a hash of the endpoints (static ECMP).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/base/ids.hpp"
+#include "sim/base/units.hpp"
+#include "sim/topology/device.hpp"
+
+namespace sim {
+
+enum class LinkKind : std::uint8_t { nvlink, pcie, socket, nic, fabric };
+constexpr auto words_of(LinkKind) {
+  return std::array{Word{LinkKind::nvlink, "nvlink"}, Word{LinkKind::pcie, "pcie"},
+                    Word{LinkKind::socket, "socket"}, Word{LinkKind::nic, "nic"},
+                    Word{LinkKind::fabric, "fabric"}};
+}
+
+// One direction of a link, or of a bundle of equal parallel links that share traffic evenly.
+struct Link {
+  LinkKind kind = LinkKind::nvlink;
+  Bandwidth capacity{};
+  Duration latency{};
+};
+
+// One use of a link by a route. `share` is the part of the traffic that takes it, in 1/65536: 65536
+// on a single path, less where paths split.
+struct Hop {
+  LinkId link;
+  std::uint32_t share = 65536;
+};
+
+enum class PathKind : std::uint8_t { same_device, nvlink, pcie, socket, network };
+constexpr auto words_of(PathKind) {
+  return std::array{Word{PathKind::same_device, "same_device"}, Word{PathKind::nvlink, "nvlink"},
+                    Word{PathKind::pcie, "pcie"}, Word{PathKind::socket, "socket"},
+                    Word{PathKind::network, "network"}};
+}
+
+struct Route {
+  std::vector<Hop> hops;
+  Duration latency{};     // sum of the links' latencies on one path
+  Bandwidth bandwidth{};  // smallest capacity / share over the hops
+  PathKind kind = PathKind::same_device;
+};
+
+// A measured curve of one collective on a group shape: it beats any formula within its range.
+struct MeasuredPoint {
+  Bytes size{};
+  Duration time{};
+};
+struct MeasuredCurve {
+  std::string collective;  // word of CollectiveKind
+  int ranks = 0;
+  int nodes = 0;
+  std::string source;
+  std::vector<MeasuredPoint> points;  // ascending size
+};
+
+struct NetworkTraits {
+  std::string cpu_vendor;           // "intel" or "amd": NCCL's tuning depends on it
+  bool nvls = false;                // NVSwitch reduces in the switch (NVLink SHARP)
+  bool sharp = false;               // the fabric reduces in its switches
+  Duration network_overhead{};      // per network message beyond the links (NIC, transport, proxy)
+  double network_efficiency = 1;    // payload share of the line rate (headers, protocol)
+  int nics_per_node = 0;
+};
+
+struct LinkFault {
+  // Which links: "node 3 nic 1", "node 3 gpu 2 nvlink", or "fabric NAME" as `topo` prints them.
+  std::string where;
+  double factor = 0;  // of the capacity that is left; 0: dead
+};
+
+class Cluster {
+ public:
+  // Reads a cluster file (topologies/*.yaml). `nodes` overrides the number of nodes of the file.
+  // Throws InputError.
+  static Cluster load(const std::string& path, std::optional<int> nodes = std::nullopt);
+
+  Cluster(Cluster&&) noexcept;
+  Cluster& operator=(Cluster&&) noexcept;
+  ~Cluster();
+
+  const std::string& name() const;
+  const Device& device() const;
+  int nodes() const;
+  int gpus_per_node() const;
+  int gpus() const { return nodes() * gpus_per_node(); }
+  int node_of(GpuId gpu) const { return static_cast<int>(gpu.value) / gpus_per_node(); }
+  const NetworkTraits& network() const;
+  std::span<const MeasuredCurve> measured() const;
+  const std::vector<std::string>& sources() const;  // provenance lines for reports
+
+  std::uint32_t link_count() const;
+  const Link& link(LinkId id) const;
+  std::string link_name(LinkId id) const;  // "node 3 gpu 2 -> nvswitch", "leaf 7 -> spine (x8)"
+
+  // The route of a message. Cheap (no search: tables); throws InputError when faults cut it.
+  Route route(GpuId from, GpuId to) const;
+
+  // Applies link faults; later routes avoid dead links where another path is left.
+  // Throws std::invalid_argument for a place that does not exist, naming what does.
+  void apply(const LinkFault& fault);
+
+  struct Data;  // defined in cluster_data.hpp, for the builders and tests
+
+ private:
+  explicit Cluster(std::unique_ptr<Data> data);
+  std::unique_ptr<Data> data_;
+};
+
+}  // namespace sim
