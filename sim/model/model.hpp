@@ -1,12 +1,13 @@
 // A model as the planner sees it: blocks of operators with full (unsharded) shapes.
 //
-// A model is a row of blocks: input blocks (embedding), `layers` identical or different layers, and
-// output blocks (final norm, head, loss). Each block lists its forward operators in order. Sizes
-// are per token (per sample for layer lists), so that the planner can shard and batch them; how an
-// operator shards under tensor parallelism is its `split`.
+// A model is a row of blocks: an input block (embedding), `layers` identical or different layers,
+// and an output block (final norm, head, loss). Each block lists its forward operators in order.
+// Sizes are per token (per sample for layer lists), so that the planner can shard and batch them;
+// how an operator shards under tensor parallelism is its `split`.
 //
 // Sources: Vaswani et al. 2017; Shoeybi et al. 2019 (column/row splits); Korthikanti et al. 2022
-// (saved activations, eq. 1-4); parameter counts as published by the authors of each model.
+// (saved activations, eq. 1-4, section 4.3); parameter counts as published by the authors of each
+// model.
 #pragma once
 
 #include <array>
@@ -20,17 +21,31 @@
 
 namespace sim {
 
+class Document;
+
 enum class ModelOpKind : std::uint8_t {
   embedding,      // table lookup, weights [in_features = vocabulary rows, out_features]
   linear,         // Y[tokens, out] = X[tokens, in] W (+ bias)
   attention,      // softmax(Q K^T / sqrt(d)) V for all heads
   norm,           // LayerNorm or RMSNorm over `in_features`
   elementwise,    // activation, gating, residual add, dropout, rotary embedding: bytes only
-  cross_entropy,  // loss over `in_features` = vocabulary
+  cross_entropy,  // loss over `in_features` = vocabulary (or classes)
   generic,        // a layer of a layer list: FLOPs and bytes as given
 };
 
-// Where an operator stands under tensor parallelism of size t.
+// Where an operator stands under tensor parallelism of size t: which of its weights, traffic and
+// saved activations are divided by t.
+//
+//              weights    biases      traffic and `saved_elements`, `saved_fixed_bytes`
+//  sequence    whole      whole       by t only with sequence parallelism
+//  column      by t       by t        by t (the output side; its input: saved_input_elements)
+//  row         by t       whole       by t (the input side)
+//  inner       whole      whole       by t (weights: the q/k norms, one scale for every head)
+//  vocabulary  by t       by t        cross-entropy: by t; embedding: its output is a partial sum
+//                                     that becomes `sequence` when reduced, it saves nothing
+//
+// A linear may be `sequence` too: patch embedding, pooler and masked-language-model transform are
+// whole on every rank and cost no collective.
 enum class TensorSplit : std::uint8_t {
   sequence,  // outside the split blocks: replicated, or split over tokens with sequence parallelism
   column,    // weights split by output features; needs the full input (all-gather or identity)
@@ -39,22 +54,39 @@ enum class TensorSplit : std::uint8_t {
   vocabulary,  // embedding table or loss split over the vocabulary
 };
 
+// What the sizes mean for each kind:
+//  embedding      in_features rows of out_features = hidden; split vocabulary
+//  linear         the matrix; a gated MLP's gate and up are one linear of 2 * feed_forward outputs
+//  attention      in_features = (heads + 2 kv_heads) head_dim, out_features = heads * head_dim
+//  norm           in_features = out_features = what is normalised over (head_dim for q/k norms)
+//  elementwise    in_features, out_features: width of its input and output; learned positions and
+//                 token types carry their table as `weights`
+//  cross_entropy  in_features = classes, out_features = 1
+//  generic        0; output_elements of its block says what it hands on
 struct ModelOp {
   std::string name;  // "qkv", "attention", "mlp_down": the same in traces, reports and the real engine
   ModelOpKind kind = ModelOpKind::elementwise;
   TensorSplit split = TensorSplit::sequence;
   std::int64_t in_features = 0;
   std::int64_t out_features = 0;
-  std::int64_t weights = 0;  // parameters of the matrix or table (0 for attention, element-wise)
+  std::int64_t weights = 0;  // parameters of the matrix or table (0 for attention, activations)
   std::int64_t biases = 0;   // further parameters: bias, norm scale and shift
   bool tied_to_embedding = false;  // head that shares the table: `weights` is 0, FLOPs remain
+  // Runs on one token of each sequence (pooler, classification head): costs and saved activations
+  // below are per sequence, not per token.
+  bool once_per_sequence = false;
 
-  // Element-wise traffic per token in units of elements: reads + writes, forward and backward.
+  // Device memory traffic besides that of a matrix product (which its shape implies): reads +
+  // writes per token in elements of the activation dtype; an fp32 value counts as two and a mask
+  // byte as half an element, as at 16 bit. 0: no kernel runs in that pass. Attention: Q, K, V and
+  // the output once, what a flash kernel moves; an unfused kernel moves its s-dependent matrices
+  // besides. Linear: the pass that sums the gradient of its bias. Reasons: blocks.cpp.
   double forward_elements = 0;
   double backward_elements = 0;
   // What must be kept for the backward pass, per token: elements of the activation dtype that lie
   // in the `split` region of this operator, and bytes that do not scale with the dtype (dropout
-  // masks, fp32 statistics).
+  // masks, fp32 logits). Attention: Q, K and V only; what depends on the kernel is
+  // attention_kernel_saved_bytes(). Its output is counted at the projection that reads it.
   double saved_elements = 0;
   double saved_fixed_bytes = 0;
   // For a column-split linear: its input is saved in the sequence region (and gathered again in the
@@ -69,7 +101,8 @@ struct ModelOp {
 struct Block {
   std::string name;  // "embedding", "layer", "head"
   std::vector<ModelOp> ops;
-  std::int64_t parameters() const;  // weights + biases of all operators
+  std::int64_t output_elements = 0;  // per token (sample): what the next block, or stage, receives
+  std::int64_t parameters() const;   // weights + biases of all operators
 };
 
 struct AttentionShape {
@@ -87,7 +120,9 @@ struct Model {
   bool is_layer_list = false;
   std::int64_t hidden = 0;
   std::int64_t vocabulary = 0;         // unpadded; 0 for ViT and layer lists
-  std::int64_t max_sequence = 0;       // 0: unlimited (rotary embedding)
+  // Longest sequence, 0: unlimited (rotary embedding). A model with sliding-window attention is
+  // limited to its window: up to there the window changes nothing.
+  std::int64_t max_sequence = 0;
   std::int64_t fixed_sequence = 0;     // ViT: patches + class token; 0: the scenario says
   AttentionShape attention;
   std::int64_t feed_forward = 0;
@@ -98,9 +133,30 @@ struct Model {
   std::int64_t parameters() const;  // tied weights counted once
 };
 
-// Reads a model: a YAML file of ours, or a Hugging Face config.json (recognised by `model_type` or
-// `architectures`). Throws InputError; an unknown architecture, and mixture-of-experts, are refused
-// by name.
+// Reads a model: a YAML file of ours (`transformer:` or `layer_list:`), a Hugging Face config.json
+// (recognised by `model_type` or `architectures`), or a folder that holds one. Throws InputError;
+// an unknown architecture, and mixture-of-experts, are refused by name.
 Model load_model(const std::string& path);
+Model read_model(const Document& document);
+
+// Forward floating-point operations of one sequence of `sequence` tokens (one sample of a layer
+// list): 2 * in * out per token of a linear, and for attention 4 * sequence * heads * head_dim per
+// token, the full square also where the mask is causal. Nothing for the rest.
+Flops forward_flops(const Block& block, const AttentionShape& attention, std::int64_t sequence);
+Flops forward_flops(const Model& model, std::int64_t sequence);
+
+// What the attention kernel itself keeps for its backward pass, in bytes per token, divided by t.
+// flash: the fp32 log-sum-exp of each head. Otherwise Korthikanti 2022, section 4.1, with a heads
+// and s tokens: the softmax output and, with attention dropout, its mask and the dropped output.
+double attention_kernel_saved_bytes(const AttentionShape& attention, bool flash,
+                                    std::int64_t sequence, int bytes_per_element);
+
+// All that a block keeps for its backward pass, in bytes of one token, by what divides it.
+struct SavedBytes {
+  double sequence = 0;  // by t only with sequence parallelism
+  double inner = 0;     // by t
+};
+SavedBytes saved_bytes(const Block& block, const AttentionShape& attention, bool flash,
+                       std::int64_t sequence, int bytes_per_element);
 
 }  // namespace sim
