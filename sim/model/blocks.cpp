@@ -1,1 +1,200 @@
-// (being written)
+// The operators of a transformer layer: shapes, parameters, memory traffic, saved activations.
+//
+// Saved activations follow Korthikanti et al. 2022, section 4.1, and give its totals for the
+// classic layer: 34 h bytes per token at 16 bit, 10 h of them in the sequence region. As there, the
+// statistics of the norms (two fp32 numbers per token) are left out. An operator saves what its
+// backward pass reads; a tensor read by two is counted at the one that is named here:
+//   norm             its input
+//   column linear    its input (saved_input_elements)
+//   attention        Q, K, V as the kernel gets them (after rotary embedding and q/k norms)
+//   row linear       its input: the attention output, or the product of the activation
+//   activation       its input
+//   dropout          its mask, one byte per element
+//
+// Memory traffic counts one fused kernel where Megatron-LM has one: bias + GELU, bias + SwiGLU,
+// bias + dropout + add, LayerNorm/RMSNorm in one pass, rotary embedding. Each kernel reads its
+// inputs and writes its outputs once; vectors that are shared by all tokens are left out.
+#include "sim/model/transformer.hpp"
+
+namespace sim {
+
+namespace {
+
+double real(std::int64_t value) {
+  return static_cast<double>(value);
+}
+
+// A dropout mask is a byte per element: half an element of a 16-bit dtype.
+constexpr double mask_traffic = 0.5;
+
+// Where one tensor feeds both the residual path and a branch, autograd adds the two gradients in a
+// kernel of its own: two reads and a write. It belongs to the operator whose backward pass is last
+// to deliver: the norm at the head of the branch (pre-norm), or the residual sum (post-norm).
+constexpr double gradient_add_traffic = 3;
+
+ModelOp rotary_op(const TransformerShape& shape) {
+  const std::int64_t width = (shape.heads + shape.kv_heads) * shape.head_dim;
+  // Q and K read and written; the backward pass is the inverse rotation. It saves nothing: cosines
+  // and sines are shared by all layers.
+  return {.name = "rotary",
+          .kind = ModelOpKind::elementwise,
+          .split = TensorSplit::inner,
+          .in_features = width,
+          .out_features = width,
+          .forward_elements = 2 * real(width),
+          .backward_elements = 2 * real(width)};
+}
+
+ModelOp qk_norm_op(const TransformerShape& shape) {
+  const double width = real((shape.heads + shape.kv_heads) * shape.head_dim);
+  const bool shift = shape.norm == NormKind::layer;
+  return {.name = "qk_norm",
+          .kind = ModelOpKind::norm,
+          .split = TensorSplit::inner,
+          .in_features = shape.head_dim,
+          .out_features = shape.head_dim,
+          .biases = (shift ? 4 : 2) * shape.head_dim,  // one norm for Q, one for K
+          .forward_elements = 2 * width,
+          .backward_elements = 3 * width,
+          .saved_elements = width};
+}
+
+ModelOp attention_op(const TransformerShape& shape) {
+  const double q = real(shape.heads * shape.head_dim);
+  const double kv = real(shape.kv_heads * shape.head_dim);
+  return {.name = "attention",
+          .kind = ModelOpKind::attention,
+          .split = TensorSplit::inner,
+          .in_features = (shape.heads + 2 * shape.kv_heads) * shape.head_dim,
+          .out_features = shape.heads * shape.head_dim,
+          // Forward: reads Q, K, V, writes O. Backward (Dao 2022, algorithm 4): reads Q, K, V, O
+          // and dO, writes dQ, dK, dV.
+          .forward_elements = 2 * q + 2 * kv,
+          .backward_elements = 4 * q + 4 * kv,
+          .saved_elements = q + 2 * kv};
+}
+
+// Norms, residual sums and dropout of the two branches differ only in their names.
+struct BranchNames {
+  const char* norm;
+  const char* residual;
+};
+
+void append_attention(Block& block, const TransformerShape& shape) {
+  const std::int64_t q = shape.heads * shape.head_dim;
+  const std::int64_t kv = shape.kv_heads * shape.head_dim;
+  block.ops.push_back(
+      linear_op("qkv", TensorSplit::column, shape.hidden, q + 2 * kv, shape.qkv_bias));
+  if (shape.qk_norm) block.ops.push_back(qk_norm_op(shape));
+  if (shape.positions == Positions::rotary) block.ops.push_back(rotary_op(shape));
+  block.ops.push_back(attention_op(shape));
+  block.ops.push_back(
+      linear_op("attention_projection", TensorSplit::row, q, shape.hidden, shape.projection_bias));
+}
+
+void append_mlp(Block& block, const TransformerShape& shape) {
+  const std::int64_t up = (is_gated(shape.activation) ? 2 : 1) * shape.feed_forward;
+  block.ops.push_back(linear_op("mlp_up", TensorSplit::column, shape.hidden, up, shape.mlp_bias));
+  block.ops.push_back(
+      activation_op("activation", shape.activation, TensorSplit::inner, shape.feed_forward));
+  block.ops.push_back(
+      linear_op("mlp_down", TensorSplit::row, shape.feed_forward, shape.hidden, shape.mlp_bias));
+}
+
+}  // namespace
+
+ModelOp linear_op(std::string name, TensorSplit split, std::int64_t in, std::int64_t out,
+                  bool bias) {
+  ModelOp op{.name = std::move(name),
+             .kind = ModelOpKind::linear,
+             .split = split,
+             .in_features = in,
+             .out_features = out,
+             .weights = in * out,
+             .biases = bias ? out : 0};
+  // The bias is added in the epilogue of the product or in the fused kernel that follows; its
+  // gradient is a sum over tokens, a kernel that reads the gradient of the output.
+  if (bias) op.backward_elements = real(out);
+  if (split == TensorSplit::column) {
+    op.saved_input_elements = real(in);
+  } else {
+    op.saved_elements = real(in);
+  }
+  return op;
+}
+
+ModelOp norm_op(const TransformerShape& shape, std::string name) {
+  const double h = real(shape.hidden);
+  return {.name = std::move(name),
+          .kind = ModelOpKind::norm,
+          .split = TensorSplit::sequence,
+          .in_features = shape.hidden,
+          .out_features = shape.hidden,
+          .biases = (shape.norm == NormKind::layer ? 2 : 1) * shape.hidden,
+          // Forward: reads x, writes y. Backward: reads x and dy, writes dx; the gradients of scale
+          // and shift are partial sums of the same pass.
+          .forward_elements = 2 * h,
+          .backward_elements = 3 * h,
+          .saved_elements = h};
+}
+
+// Bias + dropout + residual sum in one kernel.
+ModelOp residual_op(const TransformerShape& shape, std::string name, double probability) {
+  const double h = real(shape.hidden);
+  const bool dropout = probability > 0;
+  ModelOp op{.name = std::move(name),
+             .kind = ModelOpKind::elementwise,
+             .split = TensorSplit::sequence,
+             .in_features = shape.hidden,
+             .out_features = shape.hidden};
+  // Forward: reads branch and residual, writes the sum (and the mask). Backward: a sum hands its
+  // gradient on as it is; dropout reads it and the mask and writes the branch's gradient.
+  op.forward_elements = (dropout ? 3 + mask_traffic : 3) * h;
+  op.backward_elements = (dropout ? 2 + mask_traffic : 0) * h;
+  op.saved_fixed_bytes = dropout ? h : 0;
+  if (shape.norm_placement == NormPlacement::post) op.backward_elements += gradient_add_traffic * h;
+  return op;
+}
+
+ModelOp activation_op(std::string name, Activation activation, TensorSplit split,
+                      std::int64_t width) {
+  const double out = real(width);
+  const std::int64_t inputs = is_gated(activation) ? 2 : 1;
+  const double in = real(inputs) * out;
+  ModelOp op{.name = std::move(name),
+             .kind = ModelOpKind::elementwise,
+             .split = split,
+             .in_features = inputs * width,
+             .out_features = width};
+  // Forward: reads its input (gate and up when gated), writes the product. Backward: reads the
+  // gradient and the saved input, writes the gradient of the input.
+  op.forward_elements = in + out;
+  op.backward_elements = out + 2 * in;
+  // ReLU can be undone from its output, which the linear behind it saves anyway.
+  op.saved_elements = activation == Activation::relu ? 0 : in;
+  return op;
+}
+
+Block transformer_layer(const TransformerShape& shape) {
+  Block block{.name = "layer", .ops = {}, .output_elements = shape.hidden};
+  const bool pre = shape.norm_placement == NormPlacement::pre;
+  const auto branch = [&](auto append, const BranchNames& names, double dropout) {
+    if (pre) {
+      ModelOp norm = norm_op(shape, names.norm);
+      norm.backward_elements += gradient_add_traffic * real(shape.hidden);
+      block.ops.push_back(norm);
+    }
+    append(block, shape);
+    block.ops.push_back(residual_op(shape, names.residual, dropout));
+    if (!pre) block.ops.push_back(norm_op(shape, names.norm));
+  };
+  branch(append_attention,
+         {.norm = pre ? "input_norm" : "attention_norm", .residual = "attention_residual"},
+         shape.projection_dropout);
+  branch(append_mlp,
+         {.norm = pre ? "post_attention_norm" : "output_norm", .residual = "mlp_residual"},
+         shape.mlp_dropout);
+  return block;
+}
+
+}  // namespace sim

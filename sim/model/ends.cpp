@@ -1,1 +1,205 @@
-// (being written)
+// What stands before the first and behind the last layer: embeddings, final norm, heads, loss.
+#include "sim/base/check.hpp"
+#include "sim/model/transformer.hpp"
+
+namespace sim {
+
+namespace {
+
+double real(std::int64_t value) {
+  return static_cast<double>(value);
+}
+
+// A small table whose rows are added to the embedding: learned positions, token types. Forward:
+// reads a row and the sum so far, writes the sum. Backward: reads the gradient, adds it to the
+// row's gradient (a read and a write). Nothing is saved: the indices are the input of the step.
+ModelOp added_table_op(std::string name, std::int64_t rows, std::int64_t hidden) {
+  return {.name = std::move(name),
+          .kind = ModelOpKind::elementwise,
+          .split = TensorSplit::sequence,
+          .in_features = hidden,
+          .out_features = hidden,
+          .weights = rows * hidden,
+          .forward_elements = 3 * real(hidden),
+          .backward_elements = 3 * real(hidden)};
+}
+
+// Forward: reads a row of the table, writes it. Backward: reads the gradient and adds it to the
+// row's gradient (a read and a write).
+ModelOp word_embedding_op(const TransformerShape& shape) {
+  return {.name = "embedding",
+          .kind = ModelOpKind::embedding,
+          .split = TensorSplit::vocabulary,
+          .in_features = shape.vocabulary,
+          .out_features = shape.hidden,
+          .weights = shape.vocabulary * shape.hidden,
+          .forward_elements = 2 * real(shape.hidden),
+          .backward_elements = 3 * real(shape.hidden)};
+}
+
+// ViT (Dosovitskiy et al. 2021): a convolution whose stride is its kernel, hence a linear over the
+// pixels of a patch. The class token counts as one patch more: one token in 197 for ViT-B/16.
+// It saves the pixels; there is no gradient below it, but the linear's backward pass is counted
+// like any other (its input gradient is 0.2% of the FLOPs of ViT-B/16).
+void append_patch_embedding(Block& block, const TransformerShape& shape) {
+  const ImageInput& image = shape.image;
+  block.ops.push_back(linear_op("patch_embedding", TensorSplit::sequence,
+                                image.channels * image.patch * image.patch, shape.hidden, true));
+  ModelOp positions = added_table_op("positions", image.tokens(), shape.hidden);
+  positions.weights += shape.hidden;  // the class token itself
+  block.ops.push_back(positions);
+}
+
+// Dropout alone: forward reads, writes and writes the mask; backward the same with the mask read.
+// Korthikanti 2022, section 4.3: the mask of the embedding's dropout is kept, a byte per element.
+ModelOp embedding_dropout_op(const TransformerShape& shape) {
+  const double h = real(shape.hidden);
+  return {.name = "embedding_dropout",
+          .kind = ModelOpKind::elementwise,
+          .split = TensorSplit::sequence,
+          .in_features = shape.hidden,
+          .out_features = shape.hidden,
+          .forward_elements = 2.5 * h,
+          .backward_elements = 2.5 * h,
+          .saved_fixed_bytes = h};
+}
+
+// The head over the vocabulary; its saved input is the 2 h bytes of Korthikanti's section 4.3.
+ModelOp vocabulary_head_op(const TransformerShape& shape) {
+  ModelOp op =
+      linear_op("head", TensorSplit::column, shape.hidden, shape.vocabulary, shape.head_bias);
+  if (shape.tied_head) {
+    op.tied_to_embedding = true;
+    op.weights = 0;
+  }
+  return op;
+}
+
+// Loss from 16-bit logits, kept as fp32 (Korthikanti 2022, section 4.3: 4 v bytes). Traffic of
+// Megatron-LM's fused_cross_entropy.py in 16-bit elements per class. Forward: cast to fp32 with the
+// maximum 1 + 2, exponential in place 2 + 2, its sum 2, division in place 2 + 2. Backward: scaling
+// in place 2 + 2, cast back 2 + 1.
+ModelOp cross_entropy_op(TensorSplit split, std::int64_t classes) {
+  return {.name = "cross_entropy",
+          .kind = ModelOpKind::cross_entropy,
+          .split = split,
+          .in_features = classes,
+          .out_features = 1,
+          .forward_elements = 13 * real(classes),
+          .backward_elements = 7 * real(classes),
+          .saved_fixed_bytes = 4 * real(classes)};
+}
+
+// BERT (Devlin et al. 2019; transformers' BertLMPredictionHead): dense, activation, norm, then the
+// head with a bias. The transform is whole on every rank, as in Megatron-LM's BertLMHead.
+void append_masked_lm(Block& block, const TransformerShape& shape) {
+  block.ops.push_back(
+      linear_op("mlm_dense", TensorSplit::sequence, shape.hidden, shape.hidden, true));
+  block.ops.push_back(
+      activation_op("mlm_activation", shape.activation, TensorSplit::sequence, shape.hidden));
+  block.ops.push_back(norm_op(shape, "mlm_norm"));
+  block.ops.push_back(vocabulary_head_op(shape));
+  block.ops.push_back(cross_entropy_op(TensorSplit::vocabulary, shape.vocabulary));
+}
+
+// A dense layer on the first token, with a tanh: forward 1 read + 1 write, backward 2 reads (the
+// gradient and the output, which is the saved tensor of the next operator or is kept here) + 1.
+void append_pooler(Block& block, const TransformerShape& shape) {
+  const double h = real(shape.hidden);
+  ModelOp pooler = linear_op("pooler", TensorSplit::sequence, shape.hidden, shape.hidden, true);
+  pooler.once_per_sequence = true;
+  block.ops.push_back(pooler);
+  block.ops.push_back({.name = "pooler_activation",
+                       .kind = ModelOpKind::elementwise,
+                       .split = TensorSplit::sequence,
+                       .in_features = shape.hidden,
+                       .out_features = shape.hidden,
+                       .once_per_sequence = true,
+                       .forward_elements = 2 * h,
+                       .backward_elements = 3 * h,
+                       .saved_elements = h});
+}
+
+void append_classifier(Block& block, const TransformerShape& shape, std::string name,
+                       std::int64_t classes) {
+  ModelOp head = linear_op(std::move(name), TensorSplit::sequence, shape.hidden, classes, true);
+  head.once_per_sequence = true;
+  block.ops.push_back(head);
+}
+
+}  // namespace
+
+Block input_block(const TransformerShape& shape) {
+  Block block{.name = "embedding", .ops = {}, .output_elements = shape.hidden};
+  if (shape.has_image()) {
+    append_patch_embedding(block, shape);
+  } else {
+    block.ops.push_back(word_embedding_op(shape));
+    if (shape.positions == Positions::learned)
+      block.ops.push_back(added_table_op("positions", shape.max_sequence, shape.hidden));
+    if (shape.token_types > 0)
+      block.ops.push_back(added_table_op("token_types", shape.token_types, shape.hidden));
+  }
+  if (shape.embedding_norm) block.ops.push_back(norm_op(shape, "embedding_norm"));
+  if (shape.embedding_dropout > 0) block.ops.push_back(embedding_dropout_op(shape));
+  return block;
+}
+
+Block output_block(const TransformerShape& shape) {
+  Block block{.name = "head", .ops = {}, .output_elements = 0};
+  if (shape.norm_placement == NormPlacement::pre) block.ops.push_back(norm_op(shape, "final_norm"));
+  switch (shape.head) {
+    case Head::language_model:
+      block.ops.push_back(vocabulary_head_op(shape));
+      block.ops.push_back(cross_entropy_op(TensorSplit::vocabulary, shape.vocabulary));
+      break;
+    case Head::masked_lm:
+      append_masked_lm(block, shape);
+      break;
+    case Head::pretraining:
+      append_masked_lm(block, shape);
+      append_pooler(block, shape);
+      append_classifier(block, shape, "next_sentence", 2);
+      break;
+    case Head::pooler:
+      append_pooler(block, shape);
+      break;
+    case Head::classifier: {
+      append_classifier(block, shape, "head", shape.classes);
+      ModelOp loss = cross_entropy_op(TensorSplit::sequence, shape.classes);
+      loss.once_per_sequence = true;
+      block.ops.push_back(loss);
+      break;
+    }
+    case Head::none:
+      break;
+  }
+  return block;
+}
+
+Model build_transformer(const TransformerShape& shape) {
+  SIM_CHECK(shape.layers > 0 && shape.hidden > 0 && shape.heads > 0 && shape.kv_heads > 0,
+            shape.name);
+  SIM_CHECK(shape.heads % shape.kv_heads == 0, shape.heads, shape.kv_heads);
+  Model model;
+  model.name = shape.name;
+  model.family = shape.family;
+  model.source = shape.source;
+  model.hidden = shape.hidden;
+  model.vocabulary = shape.vocabulary;
+  model.max_sequence = shape.max_sequence;
+  model.fixed_sequence = shape.has_image() ? shape.image.tokens() : 0;
+  model.attention = {.heads = shape.heads,
+                     .kv_heads = shape.kv_heads,
+                     .head_dim = shape.head_dim,
+                     .causal = shape.mask == AttentionMask::causal,
+                     .dropout = shape.attention_dropout > 0};
+  model.feed_forward = shape.feed_forward;
+  model.tied_embedding = shape.tied_head;
+  model.input = input_block(shape);
+  model.layers.assign(static_cast<std::size_t>(shape.layers), transformer_layer(shape));
+  model.output = output_block(shape);
+  return model;
+}
+
+}  // namespace sim

@@ -1,1 +1,93 @@
-// (being written)
+#include "sim/model/model.hpp"
+
+#include <filesystem>
+
+#include "sim/config/reader.hpp"
+#include "sim/model/sources.hpp"
+
+namespace sim {
+
+std::int64_t Block::parameters() const {
+  std::int64_t sum = 0;
+  for (const ModelOp& op : ops)
+    sum += op.weights + op.biases;
+  return sum;
+}
+
+std::int64_t Model::parameters() const {
+  std::int64_t sum = input.parameters() + output.parameters();
+  for (const Block& layer : layers)
+    sum += layer.parameters();
+  return sum;
+}
+
+Flops forward_flops(const Block& block, const AttentionShape& attention, std::int64_t sequence) {
+  const auto tokens = static_cast<double>(sequence);
+  Flops sum;
+  for (const ModelOp& op : block.ops) {
+    const double times = op.once_per_sequence ? 1 : tokens;
+    if (op.kind == ModelOpKind::linear) {
+      sum += Flops{2.0 * static_cast<double>(op.in_features) *
+                   static_cast<double>(op.out_features) * times};
+    } else if (op.kind == ModelOpKind::attention) {
+      // Q K^T and P V: 2 * sequence * head_dim each, per head and token.
+      sum +=
+          Flops{4.0 * tokens * static_cast<double>(attention.heads * attention.head_dim) * times};
+    } else if (op.kind == ModelOpKind::generic) {
+      sum += op.forward_flops;
+    }
+  }
+  return sum;
+}
+
+Flops forward_flops(const Model& model, std::int64_t sequence) {
+  Flops sum = forward_flops(model.input, model.attention, sequence);
+  for (const Block& layer : model.layers)
+    sum += forward_flops(layer, model.attention, sequence);
+  return sum + forward_flops(model.output, model.attention, sequence);
+}
+
+double attention_kernel_saved_bytes(const AttentionShape& attention, bool flash,
+                                    std::int64_t sequence, int bytes_per_element) {
+  const auto heads = static_cast<double>(attention.heads);
+  if (flash) return 4 * heads;
+  const double matrix = heads * static_cast<double>(sequence);
+  const double softmax = matrix * bytes_per_element;
+  return attention.dropout ? 2 * softmax + matrix : softmax;
+}
+
+SavedBytes saved_bytes(const Block& block, const AttentionShape& attention, bool flash,
+                       std::int64_t sequence, int bytes_per_element) {
+  SavedBytes sum;
+  for (const ModelOp& op : block.ops) {
+    const double share = op.once_per_sequence ? 1.0 / static_cast<double>(sequence) : 1.0;
+    double own = op.saved_elements * bytes_per_element + op.saved_fixed_bytes;
+    if (op.kind == ModelOpKind::attention)
+      own += attention_kernel_saved_bytes(attention, flash, sequence, bytes_per_element);
+    (op.split == TensorSplit::sequence ? sum.sequence : sum.inner) += own * share;
+    sum.sequence += op.saved_input_elements * bytes_per_element * share;
+  }
+  return sum;
+}
+
+Model read_model(const Document& document) {
+  const ObjectReader root = document.root_object();
+  const bool transformer = root.has("transformer");
+  const bool layer_list = root.has("layer_list");
+  const bool hugging_face = root.has("model_type") || root.has("architectures");
+  if (int{transformer} + int{layer_list} + int{hugging_face} != 1) {
+    throw InputError(root.where(),
+                     "not a model: expected one of \"transformer\" or \"layer_list\" (a model of "
+                     "ours), or \"model_type\" or \"architectures\" (a Hugging Face config.json)");
+  }
+  if (hugging_face) return read_hugging_face(document);
+  return transformer ? read_transformer(document) : read_layer_list(document);
+}
+
+Model load_model(const std::string& path) {
+  const bool folder = std::filesystem::is_directory(path);
+  return read_model(
+      Document::load(folder ? (std::filesystem::path{path} / "config.json").string() : path));
+}
+
+}  // namespace sim

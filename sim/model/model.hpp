@@ -64,7 +64,8 @@ enum class TensorSplit : std::uint8_t {
 //  cross_entropy  in_features = classes, out_features = 1
 //  generic        0; output_elements of its block says what it hands on
 struct ModelOp {
-  std::string name;  // "qkv", "attention", "mlp_down": the same in traces, reports and the real engine
+  std::string
+      name;  // "qkv", "attention", "mlp_down": the same in traces, reports and the real engine
   ModelOpKind kind = ModelOpKind::elementwise;
   TensorSplit split = TensorSplit::sequence;
   std::int64_t in_features = 0;
@@ -115,21 +116,21 @@ struct AttentionShape {
 
 struct Model {
   std::string name;
-  std::string family;     // "gpt2", "llama", "bert", "vit", "layers", ...
-  std::string source;     // where its figures come from
+  std::string family;  // "gpt2", "llama", "bert", "vit", "layers", ...
+  std::string source;  // where its figures come from
   bool is_layer_list = false;
   std::int64_t hidden = 0;
-  std::int64_t vocabulary = 0;         // unpadded; 0 for ViT and layer lists
+  std::int64_t vocabulary = 0;  // unpadded; 0 for ViT and layer lists
   // Longest sequence, 0: unlimited (rotary embedding). A model with sliding-window attention is
   // limited to its window: up to there the window changes nothing.
   std::int64_t max_sequence = 0;
-  std::int64_t fixed_sequence = 0;     // ViT: patches + class token; 0: the scenario says
+  std::int64_t fixed_sequence = 0;  // ViT: patches + class token; 0: the scenario says
   AttentionShape attention;
   std::int64_t feed_forward = 0;
   bool tied_embedding = false;
-  Block input;                // embedding; may be empty
-  std::vector<Block> layers;  // one entry per layer
-  Block output;               // final norm, head, loss; may be empty
+  Block input;                      // embedding; may be empty
+  std::vector<Block> layers;        // one entry per layer
+  Block output;                     // final norm, head, loss; may be empty
   std::int64_t parameters() const;  // tied weights counted once
 };
 

@@ -54,9 +54,10 @@ enum class Head : std::uint8_t {
   none,            // nothing
 };
 constexpr auto words_of(Head) {
-  return std::array{Word{Head::language_model, "language_model"}, Word{Head::masked_lm, "masked_lm"},
-                    Word{Head::pretraining, "pretraining"},       Word{Head::pooler, "pooler"},
-                    Word{Head::classifier, "classifier"},         Word{Head::none, "none"}};
+  return std::array{
+      Word{Head::language_model, "language_model"}, Word{Head::masked_lm, "masked_lm"},
+      Word{Head::pretraining, "pretraining"},       Word{Head::pooler, "pooler"},
+      Word{Head::classifier, "classifier"},         Word{Head::none, "none"}};
 }
 
 struct ImageInput {  // ViT: the input is cut into patches instead of being looked up
@@ -97,8 +98,9 @@ struct TransformerShape {
   bool embedding_norm = false;  // BERT
   bool tied_head = false;
 
-  double hidden_dropout = 0;     // after the projection and after the MLP
-  double attention_dropout = 0;  // on the attention probabilities
+  double projection_dropout = 0;  // after the attention projection
+  double mlp_dropout = 0;         // after the MLP
+  double attention_dropout = 0;   // on the attention probabilities
   double embedding_dropout = 0;
 
   ImageInput image;  // size 0: none
@@ -113,7 +115,7 @@ Block input_block(const TransformerShape& shape);
 Block transformer_layer(const TransformerShape& shape);
 Block output_block(const TransformerShape& shape);
 ModelOp norm_op(const TransformerShape& shape, std::string name);
-ModelOp dropout_add_op(const TransformerShape& shape, std::string name);
+ModelOp residual_op(const TransformerShape& shape, std::string name, double probability);
 ModelOp activation_op(std::string name, Activation activation, TensorSplit split,
                       std::int64_t width);
 ModelOp linear_op(std::string name, TensorSplit split, std::int64_t in, std::int64_t out,

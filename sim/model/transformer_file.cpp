@@ -1,1 +1,137 @@
-// (being written)
+// The description of a transformer in YAML, our own format (models/README.md documents every key).
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "sim/config/reader.hpp"
+#include "sim/model/sources.hpp"
+#include "sim/model/transformer.hpp"
+
+namespace sim {
+
+namespace {
+
+// Which linear layers add a bias.
+enum class Biases : std::uint8_t { none, qkv, attention, all };
+constexpr auto words_of(Biases) {
+  return std::array{Word{Biases::none, "none"}, Word{Biases::qkv, "qkv"},
+                    Word{Biases::attention, "attention"}, Word{Biases::all, "all"}};
+}
+
+bool needs_vocabulary(Head head) {
+  return head == Head::language_model || head == Head::masked_lm || head == Head::pretraining;
+}
+
+void read_sizes(const ObjectReader& in, TransformerShape& shape) {
+  namespace limits = transformer_limits;
+  shape.layers = in.integer("layers", {.min = 1, .max = limits::layers});
+  shape.hidden = in.integer("hidden", {.min = 1, .max = limits::hidden});
+  shape.heads = in.integer("heads", {.min = 1, .max = limits::heads});
+  shape.kv_heads = in.integer_or("kv_heads", shape.heads, {.min = 1, .max = limits::heads});
+  if (shape.heads % shape.kv_heads != 0)
+    in.problem("kv_heads", fmt::format("kv_heads is {}, which does not divide {} heads",
+                                       shape.kv_heads, shape.heads));
+  if (in.has("head_dim")) {
+    shape.head_dim = in.integer("head_dim", {.min = 1, .max = limits::head_dim});
+  } else {
+    shape.head_dim = shape.hidden / shape.heads;
+    if (shape.hidden % shape.heads != 0)
+      in.problem("heads", fmt::format("heads is {}, which does not divide hidden {}; give head_dim "
+                                      "if that is meant",
+                                      shape.heads, shape.hidden));
+    else if (shape.head_dim > limits::head_dim)
+      in.problem("heads", fmt::format("hidden / heads is {}; the largest head_dim is {}",
+                                      shape.head_dim, limits::head_dim));
+  }
+  shape.feed_forward = in.integer("feed_forward", {.min = 1, .max = limits::feed_forward});
+}
+
+void read_architecture(const ObjectReader& in, TransformerShape& shape) {
+  shape.family = in.text_or("family", "transformer");
+  shape.norm = in.word<NormKind>("norm");
+  shape.norm_placement = in.word_or("norm_placement", NormPlacement::pre);
+  shape.activation = in.word<Activation>("activation");
+  shape.positions = in.word<Positions>("positions");
+  shape.mask = in.word_or("attention", AttentionMask::causal);
+  const Biases biases = in.word<Biases>("biases");
+  shape.qkv_bias = biases != Biases::none;
+  shape.projection_bias = biases == Biases::attention || biases == Biases::all;
+  shape.mlp_bias = biases == Biases::all;
+  shape.qk_norm = in.boolean_or("qk_norm", false);
+  shape.embedding_norm = in.boolean_or("embedding_norm", false);
+  const RealRange probability{.min = 0, .max = 1};
+  shape.mlp_dropout = in.real_or("hidden_dropout", 0, probability);
+  shape.projection_dropout = in.real_or("projection_dropout", shape.mlp_dropout, probability);
+  shape.attention_dropout = in.real_or("attention_dropout", 0, probability);
+  shape.embedding_dropout = in.real_or("embedding_dropout", 0, probability);
+}
+
+void read_image(const ObjectReader& in, TransformerShape& shape) {
+  const ObjectReader image = in.object("image");
+  shape.image.size = image.integer("size", {.min = 1, .max = transformer_limits::pixels});
+  shape.image.patch = image.integer("patch", {.min = 1, .max = transformer_limits::pixels});
+  shape.image.channels = image.integer_or("channels", 3, {.min = 1, .max = 1024});
+  if (shape.image.size % shape.image.patch != 0)
+    image.problem("patch", fmt::format("patch is {}, which does not divide the image's size {}",
+                                       shape.image.patch, shape.image.size));
+  for (const char* key : {"vocabulary", "max_sequence", "token_types"})
+    if (in.has(key))
+      in.problem(key, fmt::format("\"{}\" does not go with \"image\": the sequence is the patches "
+                                  "of the image and a class token",
+                                  key));
+}
+
+void read_text_input(const ObjectReader& in, TransformerShape& shape) {
+  const IntegerRange rows{.min = 1, .max = transformer_limits::rows};
+  shape.vocabulary = in.integer("vocabulary", rows);
+  shape.token_types = in.integer_or("token_types", 0, rows);
+  if (shape.positions == Positions::learned) {
+    shape.max_sequence = in.integer("max_sequence", rows);
+  } else {
+    shape.max_sequence = in.integer_or("max_sequence", 0, rows);
+  }
+}
+
+void read_head(const ObjectReader& in, TransformerShape& shape) {
+  shape.head = in.word_or("head", Head::language_model);
+  shape.tied_head = in.boolean_or("tied_head", false);
+  shape.head_bias = shape.head == Head::masked_lm || shape.head == Head::pretraining;
+  if (shape.head == Head::classifier)
+    shape.classes = in.integer("classes", {.min = 1, .max = transformer_limits::rows});
+  else if (in.has("classes"))
+    in.problem("classes", "\"classes\" goes with \"head: classifier\" only");
+  if (shape.has_image() && needs_vocabulary(shape.head))
+    in.problem("head", fmt::format("head {} needs a vocabulary, which an image has not; allowed: "
+                                   "classifier, none",
+                                   word(shape.head)));
+  if (shape.tied_head && (shape.has_image() || !needs_vocabulary(shape.head)))
+    in.problem("tied_head", "there is no head over the vocabulary that could be tied");
+}
+
+}  // namespace
+
+std::string name_from_path(const std::string& path) {
+  const std::filesystem::path file{path};
+  if (file.filename() != "config.json") return file.stem().string();
+  const std::filesystem::path folder = file.parent_path().filename();
+  return folder.empty() ? "config" : folder.string();
+}
+
+Model read_transformer(const Document& document) {
+  const ObjectReader root = document.root_object();
+  TransformerShape shape;
+  shape.name = root.text_or("name", name_from_path(document.name()));
+  shape.source = root.text("source");
+  const ObjectReader in = root.object("transformer");
+  read_sizes(in, shape);
+  read_architecture(in, shape);
+  if (in.has("image"))
+    read_image(in, shape);
+  else
+    read_text_input(in, shape);
+  read_head(in, shape);
+  document.finish();
+  return build_transformer(shape);
+}
+
+}  // namespace sim
