@@ -20,8 +20,8 @@ template <class... Values>
 
 }  // namespace sim
 
-#define SIM_CHECK(condition, ...)                                                            \
-  do {                                                                                       \
-    if (!(condition))                                                                        \
-      ::sim::check_failed(#condition, __FILE__, __LINE__ __VA_OPT__(, ) __VA_ARGS__);        \
+#define SIM_CHECK(condition, ...)                                                     \
+  do {                                                                                \
+    if (!(condition))                                                                 \
+      ::sim::check_failed(#condition, __FILE__, __LINE__ __VA_OPT__(, ) __VA_ARGS__); \
   } while (false)

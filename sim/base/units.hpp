@@ -35,8 +35,12 @@ constexpr Duration duration_from_seconds(double seconds) {
   const auto whole = static_cast<std::int64_t>(ticks);
   return Duration{ticks - static_cast<double>(whole) < 0.5 ? whole : whole + 1};
 }
-constexpr double to_seconds(Duration d) { return static_cast<double>(d.count()) * 1e-12; }
-constexpr double to_seconds(TimePoint t) { return to_seconds(t.time_since_epoch()); }
+constexpr double to_seconds(Duration d) {
+  return static_cast<double>(d.count()) * 1e-12;
+}
+constexpr double to_seconds(TimePoint t) {
+  return to_seconds(t.time_since_epoch());
+}
 
 class Bytes {
  public:
@@ -108,7 +112,9 @@ constexpr Duration operator/(Flops work, FlopRate rate) {
 }
 
 inline namespace literals {
-constexpr Bytes operator""_B(unsigned long long n) { return Bytes{static_cast<std::int64_t>(n)}; }
+constexpr Bytes operator""_B(unsigned long long n) {
+  return Bytes{static_cast<std::int64_t>(n)};
+}
 constexpr Bytes operator""_MiB(unsigned long long n) {
   return Bytes{static_cast<std::int64_t>(n) << 20};
 }

@@ -74,6 +74,7 @@ class ValueReader {
   void problem(const std::string& what) const;  // records a problem at this value
 
  private:
+  friend class ObjectReader;
   Tree* tree_;
   std::uint32_t node_;
 };
@@ -94,6 +95,7 @@ class ObjectReader {
   Bandwidth bandwidth(std::string_view key) const { return at(key).bandwidth(); }
   Duration duration(std::string_view key) const { return at(key).duration(); }
   FlopRate flop_rate(std::string_view key) const { return at(key).flop_rate(); }
+  Flops flops(std::string_view key) const { return at(key).flops(); }
   ObjectReader object(std::string_view key) const { return at(key).object(); }
   std::vector<ValueReader> list(std::string_view key) const { return at(key).list(); }
 
@@ -134,7 +136,8 @@ class ObjectReader {
     const std::string text = value.text();
     if (const std::optional<Enum> found = from_word<Enum>(text)) return *found;
     std::vector<std::string_view> allowed;
-    for (const auto& entry : words_of(Enum{})) allowed.push_back(entry.text);
+    for (const auto& entry : words_of(Enum{}))
+      allowed.push_back(entry.text);
     report_unknown_word(value, text, allowed);
     return words_of(Enum{})[0].value;
   }

@@ -1,0 +1,147 @@
+// A parsed file as a flat tree: nodes in one vector, the entries of an object or list side by side
+// in another, text in one pool. An alias is an entry that names an existing node, so that a file of
+// aliases to aliases stays as small as it is written.
+//
+// Invariants: the entries of an object have different keys; nesting is at most `max_depth`; a node
+// is reachable from the root over finitely many paths (no cycles); positions are 1-based lines and
+// 0-based bytes within the line (turned into columns of characters when a problem is reported).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/input_error.hpp"
+
+namespace sim {
+
+struct Place {
+  std::int32_t line = 0;
+  std::int32_t byte = 0;
+};
+
+enum class NodeKind : std::uint8_t {
+  null,
+  plain,   // a scalar without quotes: YAML decides by its look, JSON by its grammar
+  quoted,  // always text
+  object,
+  list,
+  absent,  // stands for a value that is missing or could not be read; conversions are silent
+};
+
+struct TextRange {
+  std::uint32_t begin = 0;
+  std::uint32_t size = 0;
+};
+
+using NodeIndex = std::uint32_t;
+constexpr NodeIndex no_node = 0xffffffff;
+
+struct Entry {
+  TextRange key;  // empty in lists
+  Place key_place;
+  NodeIndex node = no_node;
+  bool known = false;  // somebody asked for this key
+};
+
+struct Node {
+  NodeKind kind = NodeKind::null;
+  bool json = false;      // plain scalars: a JSON number, true or false
+  bool reported = false;  // a problem of this value is on the list already
+  bool opened = false;    // objects: somebody reads it, so unknown keys in it are problems
+  bool any_key = false;   // objects: unknown keys are allowed
+  // Objects: reading may have stopped early (an unknown word, a contradiction), so keys that nobody
+  // asked for are not unknown for sure.
+  bool doubtful = false;
+  Place place;
+  TextRange text;  // of a scalar
+  std::uint32_t first_entry = 0;
+  std::uint32_t entry_count = 0;
+  NodeIndex parent = no_node;     // where it is written, for the name in messages
+  std::uint32_t parent_slot = 0;  // its number among the parent's entries
+};
+
+std::string missing_key(std::string_view key);  // the text of that problem
+
+class Tree {
+ public:
+  static constexpr int max_depth = 64;
+  static constexpr std::size_t max_bytes = std::size_t{16} << 20;
+  static constexpr std::size_t max_nodes = 2'000'000;
+  static constexpr std::size_t max_problems = 20;
+
+  // Checks size, encoding and control characters; throws InputError.
+  Tree(std::string_view text, std::string name);
+
+  // ---- Building, in the order of the file.
+  NodeIndex add_scalar(Place place, NodeKind kind, std::string_view text);
+  NodeIndex open(Place place, NodeKind kind);
+  void add_key(Place place, std::string_view key);  // of the open object; duplicates are refused
+  void add_alias(Place place, NodeIndex target);
+  void close();
+  bool is_open(NodeIndex node) const;
+  bool wants_key() const;  // the open node is an object and its last entry is complete
+  int depth() const { return static_cast<int>(open_.size()); }
+
+  // ---- Reading.
+  const std::string& name() const { return name_; }
+  std::string_view source() const { return source_; }
+  NodeIndex root() const { return root_; }
+  Node& node(NodeIndex index) { return nodes_[index]; }
+  const Node& node(NodeIndex index) const { return nodes_[index]; }
+  Entry& entry(const Node& node, std::uint32_t slot) { return entries_[node.first_entry + slot]; }
+  const Entry& entry(const Node& node, std::uint32_t slot) const {
+    return entries_[node.first_entry + slot];
+  }
+  std::string_view text(TextRange range) const {
+    return std::string_view{pool_}.substr(range.begin, range.size);
+  }
+  const Entry* find(NodeIndex object, std::string_view key) const;  // nullptr if it has none
+  // The entry of `key`, marked as known; nullptr if the object has none.
+  const Entry* ask(NodeIndex object, std::string_view key);
+  NodeIndex add_absent(Place place, NodeIndex parent);
+  std::string display_name(NodeIndex node) const;  // "layers", "stages[2]", "the file"
+
+  // ---- Problems.
+  SourcePosition position(Place place) const;
+  [[noreturn]] void fail(Place place, const std::string& what) const;  // throws at once
+  void report(Place place, const std::string& what);
+  void report_unknown_keys();
+  void throw_problems();  // if there are any, sorted by place
+
+ private:
+  struct OpenNode {
+    NodeIndex node = no_node;
+    std::vector<Entry> entries;
+  };
+  struct Found {
+    Place place;
+    std::string what;
+  };
+
+  Problem to_problem(const Found& found) const;
+  NodeIndex add_node(Place place, NodeKind kind);
+  TextRange store(std::string_view text);
+  void refuse_duplicates(const OpenNode& object);
+  void report_unknown_keys_of(NodeIndex object);
+  void withdraw_missing_key(Place object, std::string_view key);
+  std::string_view line_text(std::int32_t line) const;
+
+  std::string name_;
+  std::string source_;
+  std::vector<std::uint32_t> line_starts_;
+  std::string pool_;
+  std::vector<Node> nodes_;
+  std::vector<Entry> entries_;
+  // Slots of the entries of each object, sorted by key; parallel to entries_.
+  std::vector<std::uint32_t> by_key_;
+  std::vector<OpenNode> open_;
+  NodeIndex root_ = no_node;
+  std::map<NodeIndex, std::vector<std::string>> asked_;  // per object, in order of asking
+  std::vector<Found> found_;
+};
+
+}  // namespace sim

@@ -1,0 +1,138 @@
+// YAML through the events of yaml-cpp. Its nodes are not used: they keep the first of two equal
+// keys, copy aliases, and know no columns of keys.
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <istream>
+#include <map>
+#include <streambuf>
+
+#include "sim/config/parsers.hpp"
+
+namespace sim {
+namespace {
+
+Place to_place(const YAML::Mark& mark) {
+  return {mark.line + 1, mark.column};
+}
+
+class TreeEvents : public YAML::EventHandler {
+ public:
+  explicit TreeEvents(Tree& tree) : tree_{tree} {}
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (documents_++ > 0)
+      tree_.fail(to_place(mark), "a second YAML document begins here; allowed: one per file");
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (tree_.wants_key()) tree_.fail(to_place(mark), "a key is empty; expected 'key: value'");
+    name(anchor, tree_.add_scalar(to_place(mark), NodeKind::null, {}));
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const Place place = to_place(mark);
+    if (tree_.wants_key()) tree_.fail(place, "an alias cannot be a key");
+    const auto target = anchors_.find(anchor);
+    if (target == anchors_.end()) tree_.fail(place, "an alias to a key is not supported");
+    if (tree_.is_open(target->second))
+      tree_.fail(place, "cyclic alias: it refers to a value around it");
+    tree_.add_alias(place, target->second);
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    const Place place = to_place(mark);
+    refuse_tag(place, tag);
+    if (tree_.wants_key()) {
+      tree_.add_key(place, value);
+      return;
+    }
+    name(anchor, tree_.add_scalar(place, tag == "!" ? NodeKind::quoted : NodeKind::plain, value));
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value /*style*/) override {
+    open(to_place(mark), tag, anchor, NodeKind::list);
+  }
+  void OnSequenceEnd() override { tree_.close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value /*style*/) override {
+    open(to_place(mark), tag, anchor, NodeKind::object);
+  }
+  void OnMapEnd() override { tree_.close(); }
+
+ private:
+  void open(Place place, const std::string& tag, YAML::anchor_t anchor, NodeKind kind) {
+    refuse_tag(place, tag);
+    if (tree_.wants_key()) tree_.fail(place, "a key must be text, not a list or an object");
+    name(anchor, tree_.open(place, kind));
+  }
+
+  // yaml-cpp says "?" for a plain value without tag and "!" for a quoted one.
+  void refuse_tag(Place place, const std::string& tag) const {
+    if (!tag.empty() && tag != "?" && tag != "!") tree_.fail(place, "YAML tags are not supported");
+  }
+
+  void name(YAML::anchor_t anchor, NodeIndex node) {
+    if (anchor != YAML::NullAnchor) anchors_[anchor] = node;
+  }
+
+  Tree& tree_;
+  int documents_ = 0;
+  std::map<YAML::anchor_t, NodeIndex> anchors_;
+};
+
+// yaml-cpp reads from a stream only; this one reads the text where it lies.
+class MemoryBuffer : public std::streambuf {
+ public:
+  explicit MemoryBuffer(std::string_view text) {
+    // The get area is never written to: there is no putback of other characters.
+    char* begin = const_cast<char*>(text.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+    setg(begin, begin, begin + text.size());
+  }
+};
+
+// yaml-cpp reads ahead to the end of a bracket before it says anything, and needs some 200 bytes
+// per token for it: hopeless nesting and endless one-line lists are refused before it sees them.
+// Counted without regard to quotes and comments, hence so generously.
+void refuse_bracket_floods(const Tree& tree) {
+  constexpr int most_open = 4096;
+  constexpr int most_separators = 1'000'000;
+  int open = 0;
+  int separators = 0;
+  Place place{1, 0};
+  for (const char c : tree.source()) {
+    if (c == '[' || c == '{') ++open;
+    if ((c == ']' || c == '}') && open > 0) --open;
+    if (c == ',' && open > 0) ++separators;
+    if (open > most_open)
+      tree.fail(place, fmt::format("values are nested deeper than {} levels", Tree::max_depth));
+    if (separators > most_separators)
+      tree.fail(place, fmt::format("more than {} values in brackets", most_separators));
+    ++place.byte;
+    if (c == '\n') place = {place.line + 1, 0};
+  }
+}
+
+}  // namespace
+
+void parse_yaml_into(Tree& tree) {
+  refuse_bracket_floods(tree);
+  MemoryBuffer buffer{tree.source()};
+  std::istream stream{&buffer};
+  TreeEvents events{tree};
+  try {
+    YAML::Parser parser{stream};
+    if (!parser.HandleNextDocument(events)) tree.fail({}, "the file is empty");
+    parser.HandleNextDocument(events);  // there is none, or OnDocumentStart refuses it
+  } catch (const YAML::Exception& error) {
+    const Place place = error.mark.is_null() ? Place{} : to_place(error.mark);
+    tree.fail(place, fmt::format("not valid YAML: {}", error.msg));
+  }
+}
+
+}  // namespace sim
