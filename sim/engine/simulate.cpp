@@ -1,1 +1,186 @@
-// (being written)
+#include "sim/engine/simulate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "sim/base/check.hpp"
+#include "sim/engine/executor.hpp"
+#include "sim/engine/fold.hpp"
+#include "sim/engine/system.hpp"
+
+namespace sim {
+namespace {
+
+// Beyond any need, and still a rate that the arithmetic carries.
+Bandwidth boundless(Bandwidth rate) {
+  return rate * 1e6;
+}
+
+std::vector<std::vector<KernelCost>> cost_kernels(const Plan& plan, const Cluster& cluster,
+                                                  const SimulationOptions& options) {
+  Device device = cluster.device();
+  if (options.free_memory_traffic) device.memory_bandwidth = boundless(device.memory_bandwidth);
+  std::vector<std::vector<KernelCost>> costs;
+  for (const Program& program : plan.programs) {
+    auto& of_program = costs.emplace_back();
+    of_program.reserve(program.kernels.size());
+    for (const Kernel& kernel : program.kernels) {
+      KernelCost cost = kernel_cost(kernel, device);
+      if (options.free_memory_traffic) cost.memory = {};
+      if (options.free_compute) cost = {.time = Duration{}, .memory = {}, .sm_share = 0};
+      of_program.push_back(cost);
+    }
+  }
+  return costs;
+}
+
+struct Prepared {
+  std::vector<ProgramIndex> indexes;
+  std::vector<LaneCosts> lanes;
+};
+
+Prepared prepare(const Plan& plan, const Cluster& cluster, const System& system,
+                 const SimulationOptions& options) {
+  const bool issue_costs = !options.graphs && !options.free_host;
+  const Duration issue = issue_costs ? cluster.device().host_issue : Duration{};
+  Prepared prepared;
+  for (const Program& program : plan.programs)
+    prepared.indexes.push_back(index_program(program, issue));
+  const auto kernels = cost_kernels(plan, cluster, options);
+  for (const Variant& variant : system.variants)
+    prepared.lanes.push_back(lane_costs(plan.programs[variant.program],
+                                        prepared.indexes[variant.program], kernels[variant.program],
+                                        cluster.device(), variant.factor));
+  return prepared;
+}
+
+// One slot per program, or every slot.
+std::vector<std::uint32_t> recorded_slots(const System& system, bool all) {
+  std::vector<std::uint32_t> recorded;
+  std::vector<char> seen(system.variants.size(), 0);
+  for (std::uint32_t s = 0; s < system.slots.size(); ++s)
+    if (all || !std::exchange(seen[system.slots[s].variant], char{1})) recorded.push_back(s);
+  return recorded;
+}
+
+// How many ranks each recorded slot stands for.
+std::vector<std::uint32_t> represented(const System& system,
+                                       std::span<const std::uint32_t> recorded, bool all) {
+  std::vector<std::uint32_t> counts;
+  for (const std::uint32_t slot : recorded) {
+    std::uint32_t count = system.slots[slot].represents;
+    if (!all) {
+      count = 0;
+      for (const Slot& other : system.slots)
+        if (other.variant == system.slots[slot].variant) count += other.represents;
+    }
+    counts.push_back(count);
+  }
+  return counts;
+}
+
+std::string algorithm_text(const CommCost& cost) {
+  std::string text{word(cost.algorithm)};
+  text += '/';
+  text += word(cost.protocol);
+  if (cost.measured) text += " (measured)";
+  return text;
+}
+
+std::uint64_t calls_in(const Program& program, std::size_t work) {
+  std::uint64_t calls = 0;
+  for (std::size_t op = 0; op < program.size(); ++op)
+    if (program.kind[op] == OpKind::collective && program.work[op] == work) ++calls;
+  return calls;
+}
+
+void summarise_program(std::size_t p, const Plan& plan, const System& system,
+                       const Executor& executor, std::vector<char>& seen,
+                       std::vector<CollectiveSummary>& summaries) {
+  const Program& program = plan.programs[p];
+  for (std::size_t work = 0; work < program.collectives.size(); ++work) {
+    const std::uint32_t request = system.requests.of_collective[p][work];
+    for (std::size_t shape = 0; shape < system.group_shapes.size(); ++shape) {
+      const std::size_t cell = shape * system.requests.size() + request;
+      const CommTotals& totals = executor.totals(cell);
+      if (totals.calls == 0 || std::exchange(seen[cell], char{1})) continue;
+      const Collective& collective = program.collectives[work];
+      summaries.push_back({.kind = collective.kind,
+                           .group = collective.group,
+                           .algorithm = algorithm_text(system.costs[cell]),
+                           .ranks = system.group_shapes[shape].ranks,
+                           .count = calls_in(program, work),
+                           .bytes = collective.bytes,
+                           .mean_time = totals.time / static_cast<std::int64_t>(totals.calls)});
+    }
+  }
+}
+
+std::vector<CollectiveSummary> summarise(const Plan& plan, const System& system,
+                                         const Executor& executor) {
+  std::vector<CollectiveSummary> summaries;
+  std::vector<char> seen(system.costs.size(), 0);
+  for (std::size_t p = 0; p < plan.programs.size(); ++p)
+    summarise_program(p, plan, system, executor, seen, summaries);
+  return summaries;
+}
+
+std::vector<LinkLoad> link_loads(const System& system, const Executor& executor) {
+  const std::vector<Bytes> carried = executor.carried();
+  std::vector<LinkLoad> loads;
+  for (std::uint32_t r = 0; r < system.resources.size(); ++r)
+    if (carried[r] > Bytes{})
+      loads.push_back({.link = system.resources[r].link,
+                       .represents = system.resources[r].represents,
+                       .carried = carried[r],
+                       .busy = executor.busy(r)});
+  std::sort(loads.begin(), loads.end(), [](const LinkLoad& a, const LinkLoad& b) {
+    return a.busy != b.busy ? a.busy > b.busy : a.link < b.link;
+  });
+  return loads;
+}
+
+}  // namespace
+
+Simulation simulate(const Plan& plan, const Cluster& cluster, const SimulationOptions& options) {
+  System system = wire(plan, cluster, options);
+  // Jitter gives every rank times of its own, and messages one by one have no class to stand for
+  // them: both need the whole machine.
+  const bool folded =
+      options.fold && options.jitter <= 0 && options.collectives == CollectiveModel::fluid;
+  if (folded) system = fold(system);
+  const Prepared prepared = prepare(plan, cluster, system, options);
+  const bool all = folded || options.record_all;
+  const std::vector<std::uint32_t> recorded = recorded_slots(system, all);
+  const std::vector<std::uint32_t> counts = represented(system, recorded, all);
+
+  const Device& device = cluster.device();
+  Executor executor{{.system = system,
+                     .programs = plan.programs,
+                     .indexes = prepared.indexes,
+                     .lanes = prepared.lanes,
+                     .device_sm = device.sms * 1024,
+                     .device_memory = std::llround(device.memory_bandwidth.in_bytes_per_second()),
+                     .jitter = options.jitter,
+                     .seed = options.seed},
+                    recorded};
+  executor.run();
+
+  Simulation simulation;
+  Timeline& timeline = simulation.timeline;
+  timeline.engine = "simulated";
+  timeline.end = executor.end();
+  for (std::size_t i = 0; i < recorded.size(); ++i)
+    timeline.tracks.push_back({.rank = system.slots[recorded[i]].rank,
+                               .represents = counts[i],
+                               .spans = executor.spans(i)});
+  timeline.links = link_loads(system, executor);
+  timeline.collectives = summarise(plan, system, executor);
+  simulation.stats = {.rank_classes = system.slots.size(),
+                      .activities = executor.activities(),
+                      .events = executor.events()};
+  return simulation;
+}
+
+}  // namespace sim

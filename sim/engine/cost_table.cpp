@@ -1,0 +1,128 @@
+#include "sim/engine/cost_table.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/check.hpp"
+
+namespace sim {
+namespace {
+
+constexpr auto compute = static_cast<std::size_t>(Stream::compute);
+
+// boundary[i]: another stream waits for the kernel before compute position i, or the kernel at i
+// waits for another stream.
+std::vector<char> watched_boundaries(const Program& program, const ProgramIndex& index) {
+  std::vector<char> boundary(index.order[compute].size() + 1, 0);
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    for (const OpId dependency : program.dependencies({op})) {
+      if (program.stream[dependency.value] == Stream::compute)
+        boundary[index.position[dependency.value] + 1] = 1;
+      if (program.stream[op] == Stream::compute) boundary[index.position[op]] = 1;
+    }
+  }
+  return boundary;
+}
+
+int launches_of(const Program& program, std::uint32_t op) {
+  return runs_kernel(program.kind[op]) ? program.kernels[program.work[op]].launches : 1;
+}
+
+std::uint32_t intern_collective(RequestTable& table, const Collective& request) {
+  const auto found = std::find(table.collectives.begin(), table.collectives.end(), request);
+  if (found != table.collectives.end())
+    return static_cast<std::uint32_t>(found - table.collectives.begin());
+  table.collectives.push_back(request);
+  return static_cast<std::uint32_t>(table.collectives.size() - 1);
+}
+
+std::uint32_t intern_transfer(RequestTable& table, Bytes bytes) {
+  const auto found = std::find(table.transfers.begin(), table.transfers.end(), bytes);
+  if (found != table.transfers.end())
+    return static_cast<std::uint32_t>(found - table.transfers.begin());
+  table.transfers.push_back(bytes);
+  return static_cast<std::uint32_t>(table.transfers.size() - 1);
+}
+
+}  // namespace
+
+ProgramIndex index_program(const Program& program, Duration host_issue) {
+  ProgramIndex index;
+  index.position.resize(program.size());
+  index.issued.resize(program.size());
+  std::int64_t issued = 0;
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    const auto stream = static_cast<std::size_t>(program.stream[op]);
+    index.position[op] = static_cast<std::uint32_t>(index.order[stream].size());
+    index.order[stream].push_back({op});
+    issued += host_issue.count() * launches_of(program, op);
+    index.issued[op] = issued;
+    index.used_streams |= 1U << stream;
+  }
+  index.dependency.reserve(program.dependency.size());
+  for (const OpId op : program.dependency)
+    index.dependency.push_back(
+        {.stream = static_cast<std::uint32_t>(program.stream[op.value]) & 15U,
+         .position = index.position[op.value] & 0xfffffffU});
+  const std::vector<char> boundary = watched_boundaries(program, index);
+  index.segment_end.resize(index.order[compute].size());
+  auto end = static_cast<std::uint32_t>(index.segment_end.size());
+  for (std::uint32_t i = end; i-- > 0;) {
+    if (boundary[i + 1]) end = i + 1;
+    index.segment_end[i] = end;
+  }
+  return index;
+}
+
+LaneCosts lane_costs(const Program& program, const ProgramIndex& index,
+                     std::span<const KernelCost> kernels, const Device& device, double factor) {
+  const std::vector<OpId>& order = index.order[compute];
+  LaneCosts costs;
+  costs.start.reserve(order.size() + 1);
+  costs.start.push_back(0);
+  costs.sm.reserve(order.size());
+  costs.memory.reserve(order.size());
+  for (const OpId op : order) {
+    SIM_CHECK(runs_kernel(program.kind[op.value]), word(program.kind[op.value]));
+    const KernelCost& cost = kernels[program.work[op.value]];
+    const Duration time =
+        factor == 1 ? cost.time : duration_from_seconds(to_seconds(cost.time) * factor);
+    costs.start.push_back(costs.start.back() + time.count());
+    costs.sm.push_back(static_cast<std::int32_t>(std::lround(cost.sm_share * device.sms * 1024)));
+    costs.memory.push_back(std::llround(cost.memory.in_bytes_per_second() / factor));
+  }
+  costs.host_slack.resize(order.size());
+  for (std::size_t i = order.size(); i-- > 0;) {
+    const std::int64_t own = index.issued[order[i].value] - costs.start[i];
+    const bool last = i + 1 == index.segment_end[i];
+    costs.host_slack[i] = last ? own : std::max(own, costs.host_slack[i + 1]);
+  }
+  return costs;
+}
+
+RequestTable collect_requests(std::span<const Program> programs) {
+  RequestTable table;
+  for (const Program& program : programs) {
+    auto& collectives = table.of_collective.emplace_back();
+    for (const Collective& request : program.collectives)
+      collectives.push_back(intern_collective(table, request));
+    auto& transfers = table.of_transfer.emplace_back();
+    for (const Transfer& transfer : program.transfers)
+      transfers.push_back(intern_transfer(table, transfer.bytes));
+  }
+  return table;
+}
+
+CommCost comm_cost(const CollectiveCost& cost) {
+  return {.latency = cost.latency,
+          .transfer = cost.transfer,
+          .rate = std::max<std::int64_t>(1, std::llround(cost.rate.in_bytes_per_second())),
+          .link_bytes = std::llround(cost.rate.in_bytes_per_second() * to_seconds(cost.transfer)),
+          .memory = std::llround(cost.memory.in_bytes_per_second()),
+          .sm = cost.channels * 1024,
+          .algorithm = cost.algorithm,
+          .protocol = cost.protocol,
+          .measured = cost.measured};
+}
+
+}  // namespace sim

@@ -1,0 +1,70 @@
+// Costs looked up by the engine, computed once per distinct kernel, message and group shape.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/engine/simulate.hpp"
+
+namespace sim {
+
+// Kernels of one program on one device, slowed by one factor, along the compute stream.
+struct LaneCosts {
+  std::vector<std::int64_t> start;   // ps: start[i] = sum of the durations before position i
+  std::vector<std::int32_t> sm;      // SMs in use, in 1/1024 SM
+  std::vector<std::int64_t> memory;  // device memory traffic in bytes/s
+  // host_slack[i]: earliest (begin - start[i]) at which the run of kernels from i to the end of its
+  // segment never waits for the host.
+  std::vector<std::int64_t> host_slack;
+  std::int64_t duration(std::uint32_t position) const {
+    return start[position + 1] - start[position];
+  }
+};
+
+// The order of a program's operators per stream, with cross-stream dependencies as positions.
+struct StreamPosition {
+  std::uint32_t stream : 4 = 0;
+  std::uint32_t position : 28 = 0;
+};
+struct ProgramIndex {
+  std::array<std::vector<OpId>, stream_count> order;
+  std::vector<std::uint32_t> position;     // of each operator in its stream
+  std::vector<StreamPosition> dependency;  // parallel to Program::dependency
+  std::vector<std::int64_t> issued;        // ps at which the host has issued each operator
+  // End (exclusive) of the segment that starts at a compute position: a run of kernels whose inner
+  // boundaries no other stream watches and no dependency enters.
+  std::vector<std::uint32_t> segment_end;
+  std::uint32_t used_streams = 0;  // bit mask
+};
+ProgramIndex index_program(const Program& program, Duration host_issue);
+
+LaneCosts lane_costs(const Program& program, const ProgramIndex& index,
+                     std::span<const KernelCost> kernels, const Device& device, double factor);
+
+// Distinct requests over all programs (collectives first, then transfers), and for each program the
+// number of each of its collectives and transfers.
+struct RequestTable {
+  std::vector<Collective> collectives;
+  std::vector<Bytes> transfers;
+  std::vector<std::vector<std::uint32_t>> of_collective;  // [program][work]
+  std::vector<std::vector<std::uint32_t>> of_transfer;    // [program][work]
+  std::size_t size() const { return collectives.size() + transfers.size(); }
+};
+RequestTable collect_requests(std::span<const Program> programs);
+
+// A request on a group shape as the engine runs it.
+struct CommCost {
+  Duration latency{};
+  Duration transfer{};
+  std::int64_t rate = 1;        // bytes/s at full rate through a weight of 65536
+  std::int64_t link_bytes = 0;  // of one call, through a weight of 65536
+  std::int64_t memory = 0;      // device memory bytes/s on every member at full rate
+  std::int32_t sm = 0;          // in 1/1024 SM
+  Algorithm algorithm = Algorithm::direct;
+  Protocol protocol = Protocol::simple;
+  bool measured = false;
+};
+CommCost comm_cost(const CollectiveCost& cost);
+
+}  // namespace sim

@@ -1,0 +1,457 @@
+#include "sim/engine/executor.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+
+#include "sim/base/check.hpp"
+#include "sim/base/random.hpp"
+
+namespace sim {
+namespace {
+
+constexpr auto compute = static_cast<std::uint32_t>(Stream::compute);
+constexpr std::uint64_t full_speed = std::uint64_t{1} << 32;
+
+std::vector<std::int64_t> capacities_of(const System& system) {
+  std::vector<std::int64_t> capacities;
+  capacities.reserve(system.resources.size());
+  for (const Resource& resource : system.resources)
+    capacities.push_back(resource.capacity);
+  return capacities;
+}
+
+}  // namespace
+
+Executor::Executor(const ExecutorInput& input, std::span<const std::uint32_t> recorded)
+    : input_{input},
+      system_{input.system},
+      sharing_{capacities_of(input.system)},
+      slots_(system_.slots.size()),
+      channels_(system_.channels.size()),
+      totals_(system_.costs.size()),
+      pattern_bytes_(system_.patterns.size(), 0),
+      spans_(recorded.size()) {
+  for (std::size_t i = 0; i < recorded.size(); ++i) {
+    slots_[recorded[i]].record = static_cast<std::uint32_t>(i);
+    spans_[i].resize(input_.programs[system_.slots[recorded[i]].program].size());
+  }
+}
+
+const ProgramIndex& Executor::index_of(std::uint32_t slot) const {
+  return input_.indexes[system_.slots[slot].program];
+}
+
+const LaneCosts& Executor::lane_of(std::uint32_t slot) const {
+  return input_.lanes[system_.slots[slot].variant];
+}
+
+void Executor::run() {
+  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot)
+    advance(slot);
+  settle();
+  std::vector<Event> instant;
+  while (!queue_.empty()) {
+    queue_.take_instant(instant);
+    events_ += instant.size();
+    for (const Event& event : instant)
+      handle(event);
+    settle();
+  }
+  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot)
+    for (std::uint32_t stream = 0; stream < stream_count; ++stream)
+      if (slots_[slot].done[stream] < index_of(slot).order[stream].size()) report_deadlock();
+}
+
+void Executor::handle(const Event& event) {
+  const std::uint32_t subject = event.subject;
+  switch (event.kind()) {
+    case EventKind::kernel_end:
+      if (event.speaks_for(slots_[subject].epoch)) end_kernels(subject);
+      return;
+    case EventKind::latency_paid:
+      start_transfer(subject);
+      return;
+    case EventKind::transfer_end:
+      if (event.speaks_for(activities_pool_[subject].epoch)) end_activity(subject);
+      return;
+    case EventKind::host_wakeup:
+      slots_[subject].busy &= ~slots_[subject].host_waiting;
+      slots_[subject].host_waiting = 0;
+      advance(subject);
+      return;
+  }
+}
+
+void Executor::settle() {
+  for (const LinkSharing::Change& change : sharing_.settle(now())) {
+    Activity& activity = activities_pool_[change.id];
+    ++activity.epoch;
+    if (change.end != TimePoint::max())
+      queue_.schedule({change.end, EventKind::transfer_end, change.id, activity.epoch});
+    const CommCost& cost = system_.costs[activity.cell];
+    const auto memory = static_cast<std::int64_t>(static_cast<WideInt>(cost.memory) *
+                                                  sharing_.level(change.id) / cost.rate);
+    if (memory == activity.memory_held) continue;
+    hold_devices(activity, 0, memory - activity.memory_held);
+    activity.memory_held = memory;
+  }
+  for (const std::uint32_t slot : touched_) {
+    slots_[slot].touched = false;
+    reshare_device(slot);
+  }
+  touched_.clear();
+}
+
+// --- streams -------------------------------------------------------------------------------------
+
+void Executor::advance(std::uint32_t slot) {
+  std::uint32_t idle = index_of(slot).used_streams & ~slots_[slot].busy;
+  for (; idle != 0; idle &= idle - 1)
+    try_start(slot, static_cast<std::uint32_t>(std::countr_zero(idle)));
+}
+
+bool Executor::ready(const SlotState& state, const Program& program, const ProgramIndex& index,
+                     OpId op) const {
+  const std::uint32_t last = program.first_dependency[op.value + 1];
+  for (std::uint32_t d = program.first_dependency[op.value]; d < last; ++d)
+    if (state.done[index.dependency[d].stream] <= index.dependency[d].position) return false;
+  return true;
+}
+
+void Executor::try_start(std::uint32_t slot, std::uint32_t stream) {
+  SlotState& state = slots_[slot];
+  const ProgramIndex& index = index_of(slot);
+  const std::vector<OpId>& order = index.order[stream];
+  if (state.done[stream] >= order.size()) return;
+  const OpId op = order[state.done[stream]];
+  const Program& program = input_.programs[system_.slots[slot].program];
+  if (!ready(state, program, index, op)) return;
+  state.busy |= 1U << stream;
+  const TimePoint issued{Duration{index.issued[op.value]}};
+  if (issued > now()) {
+    state.host_waiting |= 1U << stream;
+    queue_.schedule({issued, EventKind::host_wakeup, slot});
+    return;
+  }
+  if (stream == compute)
+    start_kernels(slot);
+  else
+    arrive(slot, static_cast<Stream>(stream), op);
+}
+
+void Executor::finish(std::uint32_t slot, std::uint32_t stream) {
+  SlotState& state = slots_[slot];
+  ++state.done[stream];
+  state.busy &= ~(1U << stream);
+  ++activities_;
+}
+
+// --- kernels -------------------------------------------------------------------------------------
+
+void Executor::schedule_kernel_end(std::uint32_t slot, TimePoint at) {
+  SlotState& state = slots_[slot];
+  ++state.epoch;
+  queue_.schedule({at, EventKind::kernel_end, slot, state.epoch});
+}
+
+void Executor::start_kernels(std::uint32_t slot) {
+  SlotState& state = slots_[slot];
+  const LaneCosts& lane = lane_of(slot);
+  state.position = state.done[compute];
+  state.begun = now();
+  const bool disturbed = state.sm_held != 0 || state.memory_held != 0 || state.touched;
+  const std::int64_t host = lane.host_slack[state.position] + lane.start[state.position];
+  if (disturbed || input_.jitter > 0 || now().time_since_epoch().count() < host) {
+    start_single_kernel(slot);
+    return;
+  }
+  state.segment_end = index_of(slot).segment_end[state.position];
+  state.speed = full_speed;
+  schedule_kernel_end(slot,
+                      now() + Duration{lane.start[state.segment_end] - lane.start[state.position]});
+}
+
+void Executor::start_single_kernel(std::uint32_t slot) {
+  SlotState& state = slots_[slot];
+  const LaneCosts& lane = lane_of(slot);
+  state.segment_end = state.position + 1;
+  state.remaining = jittered(slot, state.position, lane.duration(state.position));
+  state.updated = now();
+  state.speed = speed_of(state, lane, state.position);
+  const WideInt left = (static_cast<WideInt>(state.remaining) << full_speed_bits);
+  schedule_kernel_end(
+      slot, now() + Duration{static_cast<std::int64_t>((left + state.speed - 1) / state.speed)});
+}
+
+// What the kernel gets of the SMs and of the memory bandwidth beside communication, over what it
+// needs. Memory is given in proportion to demand where the two ask for more than there is: the
+// memory controllers serve both.
+std::uint64_t Executor::speed_of(const SlotState& state, const LaneCosts& lane,
+                                 std::uint32_t position) const {
+  std::uint64_t speed = full_speed;
+  const std::int64_t sm = lane.sm[position];
+  const std::int64_t sm_left = std::max<std::int64_t>(input_.device_sm - state.sm_held, 1024);
+  if (sm > sm_left)
+    speed = static_cast<std::uint64_t>((static_cast<WideInt>(sm_left) << full_speed_bits) / sm);
+  const std::int64_t memory = lane.memory[position] + state.memory_held;
+  if (memory > input_.device_memory) {
+    const auto share = static_cast<std::uint64_t>(
+        (static_cast<WideInt>(input_.device_memory) << full_speed_bits) / memory);
+    speed = std::min(speed, share);
+  }
+  return speed;
+}
+
+std::int64_t Executor::jittered(std::uint32_t slot, std::uint32_t position,
+                                std::int64_t duration) const {
+  if (input_.jitter <= 0) return duration;
+  // Log-normal with mean 1: exp(sigma z - sigma^2 / 2).
+  const double z = standard_normal(input_.seed, system_.slots[slot].rank.value, position);
+  const double factor = std::exp(input_.jitter * z - input_.jitter * input_.jitter / 2);
+  return std::llround(static_cast<double>(duration) * factor);
+}
+
+void Executor::record_kernels(std::uint32_t slot, std::uint32_t end, TimePoint until) {
+  const SlotState& state = slots_[slot];
+  if (state.record == no_record) return;
+  const LaneCosts& lane = lane_of(slot);
+  const std::vector<OpId>& order = index_of(slot).order[compute];
+  std::vector<Span>& spans = spans_[state.record];
+  for (std::uint32_t k = state.position; k < end; ++k) {
+    const TimePoint begin = state.begun + Duration{lane.start[k] - lane.start[state.position]};
+    const TimePoint stop =
+        k + 1 == end ? until
+                     : state.begun + Duration{lane.start[k + 1] - lane.start[state.position]};
+    spans[order[k].value] = {order[k], begin, begin, stop};
+  }
+}
+
+void Executor::end_kernels(std::uint32_t slot) {
+  SlotState& state = slots_[slot];
+  record_kernels(slot, state.segment_end, now());
+  const std::uint32_t count = state.segment_end - state.position;
+  state.done[compute] += count - 1;
+  activities_ += count - 1;
+  state.speed = 0;
+  end_ = now();
+  finish(slot, compute);
+  advance(slot);
+}
+
+// Leaves the running kernel on its own, with what is left of it; the kernels before it are done.
+void Executor::cut_segment(std::uint32_t slot) {
+  SlotState& state = slots_[slot];
+  const LaneCosts& lane = lane_of(slot);
+  const std::int64_t reached = lane.start[state.position] + (now() - state.begun).count();
+  const auto first = lane.start.begin() + state.position + 1;
+  const auto last = lane.start.begin() + state.segment_end;
+  // The last kernel whose start is at or before the point reached.
+  const auto running =
+      static_cast<std::uint32_t>(std::upper_bound(first, last, reached) - lane.start.begin()) - 1;
+  const TimePoint begun = state.begun + Duration{lane.start[running] - lane.start[state.position]};
+  record_kernels(slot, running, begun);
+  state.done[compute] += running - state.position;
+  activities_ += running - state.position;
+  state.position = running;
+  state.segment_end = running + 1;
+  state.begun = begun;
+  state.updated = now();
+  state.remaining = lane.start[running + 1] - reached;
+}
+
+void Executor::touch(std::uint32_t slot) {
+  if (std::exchange(slots_[slot].touched, true)) return;
+  touched_.push_back(slot);
+}
+
+void Executor::reshare_device(std::uint32_t slot) {
+  SlotState& state = slots_[slot];
+  if (state.speed == 0) return;
+  const LaneCosts& lane = lane_of(slot);
+  const bool segment = state.segment_end - state.position > 1;
+  if (segment) {
+    // A segment that ends at this very instant has nothing left to slow down.
+    const std::int64_t length = lane.start[state.segment_end] - lane.start[state.position];
+    if ((now() - state.begun).count() >= length) return;
+    cut_segment(slot);
+  } else {
+    if (state.updated == now() && state.remaining == 0) return;
+    const WideInt done = static_cast<WideInt>((now() - state.updated).count()) * state.speed;
+    state.remaining = std::max<std::int64_t>(
+        0, state.remaining - static_cast<std::int64_t>(done >> full_speed_bits));
+    state.updated = now();
+  }
+  state.speed = speed_of(state, lane, state.position);
+  const WideInt left = static_cast<WideInt>(state.remaining) << full_speed_bits;
+  schedule_kernel_end(
+      slot, now() + Duration{static_cast<std::int64_t>((left + state.speed - 1) / state.speed)});
+}
+
+// --- communication -------------------------------------------------------------------------------
+
+void Executor::arrive(std::uint32_t slot, Stream stream, OpId op) {
+  const Slot& wired = system_.slots[slot];
+  const Program& program = input_.programs[wired.program];
+  const std::uint32_t work = program.work[op.value];
+  std::uint32_t channel = no_channel;
+  std::uint32_t request = 0;
+  if (program.kind[op.value] == OpKind::collective) {
+    channel = wired.group[static_cast<std::size_t>(program.collectives[work].group)];
+    request = system_.requests.of_collective[wired.program][work];
+  } else {
+    SIM_CHECK(program.kind[op.value] == OpKind::send || program.kind[op.value] == OpKind::recv,
+              word(program.kind[op.value]));
+    channel = wired.peer[static_cast<std::size_t>(stream)];
+    request = static_cast<std::uint32_t>(system_.requests.collectives.size()) +
+              system_.requests.of_transfer[wired.program][work];
+  }
+  SIM_CHECK(channel != no_channel, program.name(op));
+  if (slots_[slot].record != no_record)
+    spans_[slots_[slot].record][op.value] = {op, now(), now(), now()};
+  ChannelState& state = channels_[channel];
+  if (++state.arrived == system_.channels[channel].member_count)
+    start_activity(channel, request, stream);
+}
+
+std::uint32_t Executor::new_activity() {
+  if (free_activities_.empty()) {
+    activities_pool_.emplace_back();
+    return static_cast<std::uint32_t>(activities_pool_.size() - 1);
+  }
+  const std::uint32_t id = free_activities_.back();
+  free_activities_.pop_back();
+  return id;
+}
+
+Stream Executor::stream_of(const Activity& activity, std::size_t member) const {
+  if (system_.channels[activity.channel].group != UINT32_MAX) return activity.stream;
+  const bool forward =
+      activity.stream == Stream::forward_send || activity.stream == Stream::forward_recv;
+  if (member == 0) return forward ? Stream::forward_send : Stream::backward_send;
+  return forward ? Stream::forward_recv : Stream::backward_recv;
+}
+
+void Executor::start_activity(std::uint32_t channel, std::uint32_t request, Stream stream) {
+  const std::uint32_t id = new_activity();
+  Activity& activity = activities_pool_[id];
+  const Channel& wired = system_.channels[channel];
+  activity.channel = channel;
+  activity.cell = static_cast<std::uint32_t>(wired.shape * system_.requests.size()) + request;
+  activity.stream = stream;
+  activity.started = now();
+  activity.memory_held = 0;
+  activity.in_transfer = false;
+  channels_[channel].activity = id;
+  const std::span<const std::uint32_t> members = system_.members_of(wired);
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    const std::uint32_t record = slots_[members[m]].record;
+    if (record == no_record) continue;
+    const auto lane = static_cast<std::size_t>(stream_of(activity, m));
+    const OpId op = index_of(members[m]).order[lane][slots_[members[m]].done[lane]];
+    spans_[record][op.value].active = now();
+  }
+  const Duration latency = system_.costs[activity.cell].latency;
+  queue_.schedule({now() + latency, EventKind::latency_paid, id});
+}
+
+const Pattern& Executor::pattern_of(const Activity& activity) const {
+  const Channel& channel = system_.channels[activity.channel];
+  const CommCost& cost = system_.costs[activity.cell];
+  const std::size_t request = activity.cell - channel.shape * system_.requests.size();
+  const bool all_to_all = request < system_.requests.collectives.size() &&
+                          system_.requests.collectives[request].kind == CollectiveKind::all_to_all;
+  for (const Pattern& pattern : system_.patterns_of(channel))
+    if (pattern.all_to_all == all_to_all &&
+        (channel.group == UINT32_MAX || pattern.algorithm == cost.algorithm))
+      return pattern;
+  SIM_CHECK(false, word(cost.algorithm));
+  return system_.patterns.front();
+}
+
+void Executor::hold_devices(const Activity& activity, std::int64_t sm, std::int64_t memory) {
+  for (const std::uint32_t slot : system_.members_of(system_.channels[activity.channel])) {
+    slots_[slot].sm_held += sm;
+    slots_[slot].memory_held += memory;
+    touch(slot);
+  }
+}
+
+void Executor::start_transfer(std::uint32_t id) {
+  Activity& activity = activities_pool_[id];
+  const CommCost& cost = system_.costs[activity.cell];
+  if (cost.transfer == Duration{}) {
+    end_activity(id);
+    return;
+  }
+  activity.in_transfer = true;
+  const Pattern& pattern = pattern_of(activity);
+  sharing_.start(id, system_.uses_of(pattern), cost.rate, cost.transfer, now());
+  pattern_bytes_[static_cast<std::size_t>(&pattern - system_.patterns.data())] += cost.link_bytes;
+  activity.memory_held = cost.memory;
+  hold_devices(activity, cost.sm, cost.memory);
+}
+
+void Executor::end_activity(std::uint32_t id) {
+  const Activity activity = activities_pool_[id];
+  const CommCost& cost = system_.costs[activity.cell];
+  if (activity.in_transfer) {
+    sharing_.finish(id, now());
+    hold_devices(activity, -cost.sm, -activity.memory_held);
+  }
+  ++activities_pool_[id].epoch;
+  free_activities_.push_back(id);
+  const Channel& channel = system_.channels[activity.channel];
+  CommTotals& totals = totals_[activity.cell];
+  totals.calls += channel.represents;
+  totals.time += (now() - activity.started) * channel.represents;
+  channels_[activity.channel].arrived = 0;
+  end_ = now();
+  const std::span<const std::uint32_t> members = system_.members_of(channel);
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    const std::uint32_t slot = members[m];
+    const auto stream = static_cast<std::uint32_t>(stream_of(activity, m));
+    if (slots_[slot].record != no_record) {
+      const OpId op = index_of(slot).order[stream][slots_[slot].done[stream]];
+      spans_[slots_[slot].record][op.value].end = now();
+    }
+    finish(slot, stream);
+  }
+  for (const std::uint32_t slot : members)
+    advance(slot);
+}
+
+std::vector<Bytes> Executor::carried() const {
+  std::vector<WideInt> sums(system_.resources.size(), 0);
+  for (std::size_t p = 0; p < system_.patterns.size(); ++p)
+    for (const ResourceUse& use : system_.uses_of(system_.patterns[p]))
+      sums[use.resource] += static_cast<WideInt>(use.weight) * pattern_bytes_[p];
+  std::vector<Bytes> carried;
+  carried.reserve(sums.size());
+  for (const WideInt sum : sums)
+    carried.emplace_back(static_cast<std::int64_t>(sum >> 16));
+  return carried;
+}
+
+void Executor::report_deadlock() const {
+  std::string text = "the plan deadlocks:";
+  int named = 0;
+  for (std::uint32_t slot = 0; slot < slots_.size() && named < 8; ++slot) {
+    const Program& program = input_.programs[system_.slots[slot].program];
+    for (std::uint32_t stream = 0; stream < stream_count && named < 8; ++stream) {
+      const std::vector<OpId>& order = index_of(slot).order[stream];
+      const std::uint32_t done = slots_[slot].done[stream];
+      if (done >= order.size()) continue;
+      const bool started = (slots_[slot].busy >> stream & 1U) != 0;
+      text += "\n  rank " + std::to_string(system_.slots[slot].rank.value) + " on " +
+              std::string{word(static_cast<Stream>(stream))} + ": " + program.name(order[done]) +
+              (started ? " waits for its partners or a dead link"
+                       : " waits for an operator on another stream");
+      ++named;
+    }
+  }
+  throw std::runtime_error(text);
+}
+
+}  // namespace sim

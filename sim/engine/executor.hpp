@@ -1,0 +1,153 @@
+// Runs a System on simulated time.
+//
+// A slot runs its streams in order; an operator starts when its stream is free, its dependencies
+// have finished and the host has issued it. Kernels occupy the slot's own device; communication
+// starts when all members of its channel have arrived, waits out its latency, and then shares links
+// with whatever else uses them. At each instant everything that ends is settled first, then what
+// has become ready starts, then shares are solved once.
+//
+// On a device, communication kernels hold their SMs and their memory traffic; a kernel of the
+// compute stream gets the rest and slows down by what it lacks. Kernels that nothing disturbs run
+// as one segment with one event: their times are a sum, so nothing is lost by it. When
+// communication starts or ends meanwhile, the segment is cut at the kernel that is running.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/engine/cost_table.hpp"
+#include "sim/engine/event_queue.hpp"
+#include "sim/engine/system.hpp"
+#include "sim/sharing/link_sharing.hpp"
+
+namespace sim {
+
+struct ExecutorInput {
+  const System& system;
+  std::span<const Program> programs;
+  std::span<const ProgramIndex> indexes;  // by program
+  std::span<const LaneCosts> lanes;       // by variant
+  std::int64_t device_sm = 0;             // in 1/1024 SM
+  std::int64_t device_memory = 0;         // bytes/s
+  double jitter = 0;
+  std::uint64_t seed = 0;
+};
+
+// Sums over the calls of one cell of the cost table.
+struct CommTotals {
+  std::uint64_t calls = 0;
+  Duration time{};  // from the arrival of the last member to the end
+};
+
+class Executor {
+ public:
+  // `recorded` lists the slots whose spans are kept.
+  Executor(const ExecutorInput& input, std::span<const std::uint32_t> recorded);
+
+  // Runs to the end of all programs. Throws std::runtime_error on a deadlock, naming who waits.
+  void run();
+
+  TimePoint end() const { return end_; }
+  std::uint64_t events() const { return events_; }
+  std::uint64_t activities() const { return activities_; }
+  // Spans by operator, of the i-th recorded slot.
+  const std::vector<Span>& spans(std::size_t i) const { return spans_[i]; }
+  const CommTotals& totals(std::size_t cell) const { return totals_[cell]; }
+  std::vector<Bytes> carried() const;  // by resource
+  Duration busy(std::uint32_t resource) const { return sharing_.busy(resource); }
+
+ private:
+  static constexpr std::uint32_t full_speed_bits = 32;
+  static constexpr std::uint32_t no_record = UINT32_MAX;
+
+  struct SlotState {
+    std::array<std::uint32_t, stream_count> done{};
+    std::uint32_t busy = 0;          // streams with an operator started or waiting for the host
+    std::uint32_t host_waiting = 0;  // streams waiting for the host to issue their next operator
+    std::uint32_t position = 0;      // of the running kernel, or the first of the running segment
+    std::uint32_t segment_end = 0;
+    std::uint32_t epoch = 0;
+    std::uint32_t record = no_record;
+    TimePoint begun{};  // of the segment, or of the running kernel
+    TimePoint updated{};
+    std::int64_t remaining = 0;  // of the running kernel, ps at full speed
+    std::uint64_t speed = 0;     // in 1/2^32 of full speed; 0: no kernel runs
+    std::int64_t sm_held = 0;
+    std::int64_t memory_held = 0;
+    bool touched = false;
+  };
+
+  struct Activity {
+    std::uint32_t channel = 0;
+    std::uint32_t cell = 0;  // of the cost table
+    std::uint32_t epoch = 0;
+    Stream stream = Stream::compute;
+    TimePoint started{};
+    std::int64_t memory_held = 0;  // on each member
+    bool in_transfer = false;
+  };
+
+  struct ChannelState {
+    std::uint32_t arrived = 0;
+    std::uint32_t activity = 0;
+  };
+
+  TimePoint now() const { return queue_.now(); }
+  const ProgramIndex& index_of(std::uint32_t slot) const;
+  const LaneCosts& lane_of(std::uint32_t slot) const;
+
+  void handle(const Event& event);
+  void settle();
+
+  // Streams.
+  void advance(std::uint32_t slot);
+  bool ready(const SlotState& state, const Program& program, const ProgramIndex& index,
+             OpId op) const;
+  void try_start(std::uint32_t slot, std::uint32_t stream);
+  void finish(std::uint32_t slot, std::uint32_t stream);
+
+  // Kernels.
+  void start_kernels(std::uint32_t slot);
+  void start_single_kernel(std::uint32_t slot);
+  void end_kernels(std::uint32_t slot);
+  void cut_segment(std::uint32_t slot);
+  void touch(std::uint32_t slot);
+  void reshare_device(std::uint32_t slot);
+  std::uint64_t speed_of(const SlotState& state, const LaneCosts& lane,
+                         std::uint32_t position) const;
+  void schedule_kernel_end(std::uint32_t slot, TimePoint at);
+  std::int64_t jittered(std::uint32_t slot, std::uint32_t position, std::int64_t duration) const;
+  void record_kernels(std::uint32_t slot, std::uint32_t end, TimePoint until);
+
+  // Communication.
+  void arrive(std::uint32_t slot, Stream stream, OpId op);
+  void start_activity(std::uint32_t channel, std::uint32_t request, Stream stream);
+  void start_transfer(std::uint32_t activity);
+  void end_activity(std::uint32_t activity);
+  void hold_devices(const Activity& activity, std::int64_t sm, std::int64_t memory);
+  Stream stream_of(const Activity& activity, std::size_t member) const;
+  const Pattern& pattern_of(const Activity& activity) const;
+  std::uint32_t new_activity();
+
+  [[noreturn]] void report_deadlock() const;
+
+  const ExecutorInput input_;
+  const System& system_;
+  EventQueue queue_;
+  LinkSharing sharing_;
+  std::vector<SlotState> slots_;
+  std::vector<ChannelState> channels_;
+  std::vector<Activity> activities_pool_;
+  std::vector<std::uint32_t> free_activities_;
+  std::vector<std::uint32_t> touched_;
+  std::vector<CommTotals> totals_;
+  std::vector<std::int64_t> pattern_bytes_;
+  std::vector<std::vector<Span>> spans_;
+  TimePoint end_{};
+  std::uint64_t events_ = 0;
+  std::uint64_t activities_ = 0;
+};
+
+}  // namespace sim

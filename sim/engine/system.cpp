@@ -1,0 +1,219 @@
+#include "sim/engine/system.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "sim/base/check.hpp"
+
+namespace sim {
+namespace {
+
+bool is_tensor(GroupRole role) {
+  return role == GroupRole::tensor;
+}
+
+// Builds a System step by step; a class only to share the tables between the steps.
+class Wiring {
+ public:
+  Wiring(const Plan& plan, const Cluster& cluster, const SimulationOptions& options)
+      : plan_{plan},
+        cluster_{cluster},
+        options_{options},
+        resource_of_link_(cluster.link_count(), UINT32_MAX) {}
+
+  System build() {
+    system_.requests = collect_requests(plan_.programs);
+    find_requests_of_roles();
+    add_slots();
+    for (std::uint32_t g = 0; g < plan_.groups.size(); ++g)
+      add_group(g);
+    group_rows_ = static_cast<std::uint32_t>(system_.group_shapes.size());
+    if (plan_.layout.pipeline_parallel > 1) add_peers();
+    return std::move(system_);
+  }
+
+ private:
+  void find_requests_of_roles() {
+    for (std::size_t p = 0; p < plan_.programs.size(); ++p) {
+      const Program& program = plan_.programs[p];
+      for (std::size_t w = 0; w < program.collectives.size(); ++w) {
+        auto& requests = requests_of_role_[static_cast<std::size_t>(program.collectives[w].group)];
+        const std::uint32_t request = system_.requests.of_collective[p][w];
+        if (std::find(requests.begin(), requests.end(), request) == requests.end())
+          requests.push_back(request);
+      }
+    }
+  }
+
+  std::uint32_t variant_of(std::uint32_t program, RankId rank) {
+    Variant variant{program, 1};
+    for (const Straggler& straggler : options_.stragglers)
+      if (straggler.rank == rank) variant.factor *= straggler.factor;
+    auto& variants = system_.variants;
+    const auto found = std::find(variants.begin(), variants.end(), variant);
+    if (found != variants.end()) return static_cast<std::uint32_t>(found - variants.begin());
+    variants.push_back(variant);
+    return static_cast<std::uint32_t>(variants.size() - 1);
+  }
+
+  void add_slots() {
+    system_.slots.resize(static_cast<std::size_t>(plan_.world_size()));
+    for (std::uint32_t r = 0; r < system_.slots.size(); ++r) {
+      Slot& slot = system_.slots[r];
+      slot.rank = {r};
+      slot.program = plan_.program_of_rank[r];
+      slot.variant = variant_of(slot.program, slot.rank);
+      slot.peer.fill(no_channel);
+      for (std::size_t role = 0; role < slot.group.size(); ++role)
+        slot.group[role] =
+            plan_.group_of[r][role] == Plan::no_group ? no_channel : plan_.group_of[r][role];
+    }
+  }
+
+  std::uint32_t shape_row(const GroupShape& shape) {
+    auto& shapes = system_.group_shapes;
+    const auto found = std::find(shapes.begin(), shapes.end(), shape);
+    if (found != shapes.end()) return static_cast<std::uint32_t>(found - shapes.begin());
+    shapes.push_back(shape);
+    const std::size_t width = system_.requests.size();
+    system_.costs.resize(shapes.size() * width);
+    return static_cast<std::uint32_t>(shapes.size() - 1);
+  }
+
+  // Costs of a role's requests on a shape; computed again for a further role on the same shape.
+  void fill_costs(std::uint32_t row, GroupRole role) {
+    const bool free = is_tensor(role) ? options_.free_tensor : options_.free_data;
+    for (const std::uint32_t request : requests_of_role_[static_cast<std::size_t>(role)]) {
+      CommCost& cost = system_.costs[row * system_.requests.size() + request];
+      cost = comm_cost(collective_cost(
+          cluster_, system_.group_shapes[row], system_.requests.collectives[request],
+          is_tensor(role) ? options_.tensor_choice : options_.data_choice));
+      if (free) cost.latency = cost.transfer = Duration{};
+    }
+  }
+
+  bool costs_known(std::uint32_t row, GroupRole role) {
+    const std::size_t cell =
+        row * static_cast<std::size_t>(group_role_count) + static_cast<std::size_t>(role);
+    if (cell >= known_.size()) known_.resize(cell + 1, 0);
+    return std::exchange(known_[cell], char{1}) != 0;
+  }
+
+  void add_group(std::uint32_t g) {
+    const Group& group = plan_.groups[g];
+    gpus_.clear();
+    for (const RankId rank : group.ranks)
+      gpus_.push_back({rank.value});
+    Channel channel{.shape = shape_row(group_shape(cluster_, gpus_)),
+                    .first_member = static_cast<std::uint32_t>(system_.members.size()),
+                    .member_count = static_cast<std::uint32_t>(group.ranks.size()),
+                    .first_pattern = static_cast<std::uint32_t>(system_.patterns.size()),
+                    .group = g};
+    for (const RankId rank : group.ranks)
+      system_.members.push_back(rank.value);
+    if (!costs_known(channel.shape, group.role)) fill_costs(channel.shape, group.role);
+    for (const std::uint32_t request : requests_of_role_[static_cast<std::size_t>(group.role)])
+      add_pattern(channel, request, group.role);
+    system_.channels.push_back(channel);
+  }
+
+  void add_pattern(Channel& channel, std::uint32_t request, GroupRole role) {
+    const Collective& collective = system_.requests.collectives[request];
+    const Algorithm algorithm = system_.cost(channel.shape, request).algorithm;
+    const bool all_to_all = collective.kind == CollectiveKind::all_to_all;
+    for (std::uint32_t p = channel.first_pattern; p < system_.patterns.size(); ++p)
+      if (system_.patterns[p].algorithm == algorithm &&
+          system_.patterns[p].all_to_all == all_to_all)
+        return;
+    const int shards =
+        is_tensor(role) ? options_.tensor_choice.server_shards : options_.data_choice.server_shards;
+    append_pattern(channel, algorithm, all_to_all,
+                   collective_pattern(cluster_, gpus_, collective.kind, algorithm, shards));
+  }
+
+  void append_pattern(Channel& channel, Algorithm algorithm, bool all_to_all,
+                      std::span<const Hop> hops) {
+    Pattern pattern{.algorithm = algorithm,
+                    .all_to_all = all_to_all,
+                    .first_use = static_cast<std::uint32_t>(system_.uses.size()),
+                    .use_count = static_cast<std::uint32_t>(hops.size())};
+    for (const Hop& hop : hops)
+      system_.uses.push_back({resource_of(hop.link), hop.share});
+    system_.patterns.push_back(pattern);
+    ++channel.pattern_count;
+  }
+
+  std::uint32_t resource_of(LinkId link) {
+    std::uint32_t& resource = resource_of_link_[link.value];
+    if (resource == UINT32_MAX) {
+      resource = static_cast<std::uint32_t>(system_.resources.size());
+      const double capacity = cluster_.link(link).capacity.in_bytes_per_second();
+      system_.resources.push_back({.link = link, .capacity = std::llround(capacity)});
+    }
+    return resource;
+  }
+
+  void add_peers() {
+    constexpr auto next = static_cast<std::size_t>(Peer::next_stage);
+    constexpr auto previous = static_cast<std::size_t>(Peer::previous_stage);
+    for (std::uint32_t r = 0; r < system_.slots.size(); ++r) {
+      const auto& peers = plan_.peer_of[r];
+      add_peer(r, peers[next].value, Stream::forward_send, Stream::forward_recv);
+      add_peer(r, peers[previous].value, Stream::backward_send, Stream::backward_recv);
+    }
+  }
+
+  void add_peer(std::uint32_t from, std::uint32_t to, Stream send, Stream recv) {
+    const Route route = cluster_.route({from}, {to});
+    Channel channel{.shape = peer_row(route),
+                    .first_member = static_cast<std::uint32_t>(system_.members.size()),
+                    .member_count = 2,
+                    .first_pattern = static_cast<std::uint32_t>(system_.patterns.size())};
+    const auto index = static_cast<std::uint32_t>(system_.channels.size());
+    system_.slots[from].peer[static_cast<std::size_t>(send)] = index;
+    system_.slots[to].peer[static_cast<std::size_t>(recv)] = index;
+    system_.members.push_back(from);
+    system_.members.push_back(to);
+    append_pattern(channel, Algorithm::direct, false, route.hops);
+    system_.channels.push_back(channel);
+  }
+
+  // Rows for routes follow those for groups. Routes with equal latency and bandwidth cost the same.
+  std::uint32_t peer_row(const Route& route) {
+    for (std::size_t i = 0; i < peer_routes_.size(); ++i)
+      if (peer_routes_[i].latency == route.latency &&
+          peer_routes_[i].bandwidth == route.bandwidth && peer_routes_[i].kind == route.kind)
+        return group_rows_ + static_cast<std::uint32_t>(i);
+    const auto row = group_rows_ + static_cast<std::uint32_t>(peer_routes_.size());
+    peer_routes_.push_back(route);
+    const std::size_t collectives = system_.requests.collectives.size();
+    system_.costs.resize((row + 1) * system_.requests.size());
+    for (std::size_t t = 0; t < system_.requests.transfers.size(); ++t) {
+      CommCost& cost = system_.costs[row * system_.requests.size() + collectives + t];
+      cost = comm_cost(transfer_cost(cluster_, route, system_.requests.transfers[t]));
+      if (options_.free_pipeline) cost.latency = cost.transfer = Duration{};
+    }
+    return row;
+  }
+
+  const Plan& plan_;
+  const Cluster& cluster_;
+  const SimulationOptions& options_;
+  System system_;
+  std::array<std::vector<std::uint32_t>, group_role_count> requests_of_role_;
+  std::vector<std::uint32_t> resource_of_link_;
+  std::vector<char> known_;
+  std::vector<GpuId> gpus_;
+  std::vector<Route> peer_routes_;
+  std::uint32_t group_rows_ = 0;
+};
+
+}  // namespace
+
+System wire(const Plan& plan, const Cluster& cluster, const SimulationOptions& options) {
+  SIM_CHECK(plan.world_size() <= cluster.gpus(), plan.world_size(), cluster.gpus());
+  return Wiring{plan, cluster, options}.build();
+}
+
+}  // namespace sim

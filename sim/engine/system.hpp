@@ -1,0 +1,90 @@
+// The plan wired to the cluster: who runs which program, which channels connect them, and which
+// links each channel loads. The engine runs a System and does not know whether it is the whole
+// machine or its quotient under symmetry (fold.hpp).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/engine/cost_table.hpp"
+#include "sim/engine/simulate.hpp"
+#include "sim/sharing/max_min.hpp"
+
+namespace sim {
+
+inline constexpr std::uint32_t no_channel = UINT32_MAX;
+
+// A rank, or in a quotient the class of ranks that it stands for. It owns one device.
+struct Slot {
+  RankId rank;
+  std::uint32_t represents = 1;
+  std::uint32_t program = 0;
+  std::uint32_t variant = 0;  // index into System::variants: program slowed by a factor
+  std::array<std::uint32_t, group_role_count> group{};  // channel per role, or no_channel
+  std::array<std::uint32_t, stream_count> peer{};       // channel per send/receive stream
+};
+
+// The links that one algorithm loads on one channel, as weights on resources.
+struct Pattern {
+  Algorithm algorithm = Algorithm::direct;
+  bool all_to_all = false;
+  std::uint32_t first_use = 0;
+  std::uint32_t use_count = 0;
+};
+
+// A communicator, or one direction between two pipeline neighbours (members: sender, receiver).
+struct Channel {
+  std::uint32_t shape = 0;  // row of the cost table
+  std::uint32_t first_member = 0;
+  std::uint32_t member_count = 0;
+  std::uint32_t first_pattern = 0;
+  std::uint32_t pattern_count = 0;
+  std::uint32_t represents = 1;
+  std::uint32_t group = UINT32_MAX;  // of the Plan; UINT32_MAX: point to point
+};
+
+struct Resource {
+  LinkId link;
+  std::uint32_t represents = 1;
+  std::int64_t capacity = 0;  // bytes/s
+};
+
+struct Variant {
+  std::uint32_t program = 0;
+  double factor = 1;
+  bool operator==(const Variant&) const = default;
+};
+
+struct System {
+  std::vector<Slot> slots;
+  std::vector<Channel> channels;
+  std::vector<std::uint32_t> members;  // slots, by channel
+  std::vector<Pattern> patterns;
+  std::vector<ResourceUse> uses;
+  std::vector<Resource> resources;
+  std::vector<Variant> variants;
+
+  RequestTable requests;
+  std::vector<GroupShape> group_shapes;
+  std::vector<CommCost> costs;  // [shape * requests.size() + request]
+
+  std::span<const std::uint32_t> members_of(const Channel& channel) const {
+    return std::span{members}.subspan(channel.first_member, channel.member_count);
+  }
+  std::span<const Pattern> patterns_of(const Channel& channel) const {
+    return std::span{patterns}.subspan(channel.first_pattern, channel.pattern_count);
+  }
+  std::span<const ResourceUse> uses_of(const Pattern& pattern) const {
+    return std::span{uses}.subspan(pattern.first_use, pattern.use_count);
+  }
+  const CommCost& cost(std::uint32_t shape, std::uint32_t request) const {
+    return costs[shape * requests.size() + request];
+  }
+};
+
+// One slot per rank, one channel per communicator and per direction between neighbours.
+System wire(const Plan& plan, const Cluster& cluster, const SimulationOptions& options);
+
+}  // namespace sim

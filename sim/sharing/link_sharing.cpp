@@ -1,0 +1,137 @@
+#include "sim/sharing/link_sharing.hpp"
+
+#include <algorithm>
+
+#include "sim/base/check.hpp"
+
+namespace sim {
+
+LinkSharing::LinkSharing(std::span<const std::int64_t> capacities) : links_(capacities.size()) {
+  for (std::size_t i = 0; i < capacities.size(); ++i)
+    links_[i].capacity = static_cast<WideInt>(capacities[i]) << 16;
+}
+
+void LinkSharing::set_dirty(std::uint32_t link) {
+  if (links_[link].dirty) return;
+  links_[link].dirty = true;
+  dirty_.push_back(link);
+}
+
+void LinkSharing::start(TransferId id, std::span<const ResourceUse> uses, std::int64_t full_rate,
+                        Duration full_time, TimePoint now) {
+  SIM_CHECK(full_rate > 0, full_rate);
+  if (id >= transfers_.size()) transfers_.resize(id + 1);
+  TransferState& transfer = transfers_[id];
+  transfer = {.uses = uses,
+              .full_rate = full_rate,
+              .level = full_rate,
+              .remaining = full_time.count(),
+              .updated = now,
+              .mark = epoch_,
+              .fresh = true};
+  fresh_.push_back(id);
+  for (const ResourceUse& use : uses) {
+    LinkState& link = links_[use.resource];
+    if (link.users.empty()) link.busy_since = now;
+    link.users.push_back(id);
+    link.asked += static_cast<WideInt>(use.weight) * full_rate;
+    if (over_asked(link)) set_dirty(use.resource);
+  }
+}
+
+void LinkSharing::finish(TransferId id, TimePoint now) {
+  TransferState& transfer = transfers_[id];
+  for (const ResourceUse& use : transfer.uses) {
+    LinkState& link = links_[use.resource];
+    if (over_asked(link)) set_dirty(use.resource);
+    link.asked -= static_cast<WideInt>(use.weight) * transfer.full_rate;
+    const auto at = std::find(link.users.begin(), link.users.end(), id);
+    SIM_CHECK(at != link.users.end(), id, use.resource);
+    *at = link.users.back();
+    link.users.pop_back();
+    if (link.users.empty()) link.busy += now - link.busy_since;
+  }
+  transfer.uses = {};
+}
+
+void LinkSharing::visit_transfer(TransferId id) {
+  TransferState& transfer = transfers_[id];
+  if (transfer.mark == epoch_) return;
+  transfer.mark = epoch_;
+  component_.push_back(id);
+  for (const ResourceUse& use : transfer.uses) {
+    LinkState& link = links_[use.resource];
+    if (link.mark == epoch_ || !over_asked(link)) continue;
+    link.mark = epoch_;
+    component_links_.push_back(use.resource);
+  }
+}
+
+void LinkSharing::collect_component(std::uint32_t link) {
+  if (links_[link].mark == epoch_) return;
+  component_.clear();
+  component_links_.clear();
+  links_[link].mark = epoch_;
+  component_links_.push_back(link);
+  for (std::size_t next = 0; next < component_links_.size(); ++next)
+    for (const TransferId id : links_[component_links_[next]].users)
+      visit_transfer(id);
+}
+
+void LinkSharing::build_problem() {
+  problem_.clear();
+  for (const std::uint32_t link : component_links_) {
+    links_[link].local = static_cast<std::uint32_t>(problem_.capacities.size());
+    problem_.capacities.push_back(links_[link].capacity);
+  }
+  for (const TransferId id : component_) {
+    problem_.caps.push_back(transfers_[id].full_rate);
+    for (const ResourceUse& use : transfers_[id].uses)
+      if (links_[use.resource].mark == epoch_)
+        problem_.uses.push_back({links_[use.resource].local, use.weight});
+    problem_.first_use.push_back(static_cast<std::uint32_t>(problem_.uses.size()));
+  }
+}
+
+void LinkSharing::set_level(TransferId id, std::int64_t level, TimePoint now) {
+  TransferState& transfer = transfers_[id];
+  if (!transfer.fresh && transfer.level == level) return;
+  const WideInt done =
+      static_cast<WideInt>((now - transfer.updated).count()) * transfer.level / transfer.full_rate;
+  transfer.remaining =
+      std::max<std::int64_t>(0, transfer.remaining - static_cast<std::int64_t>(done));
+  transfer.updated = now;
+  transfer.level = level;
+  transfer.fresh = false;
+  if (level == 0) {
+    changes_.push_back({id, TimePoint::max()});
+    return;
+  }
+  const WideInt left =
+      (static_cast<WideInt>(transfer.remaining) * transfer.full_rate + level - 1) / level;
+  changes_.push_back({id, now + Duration{static_cast<std::int64_t>(left)}});
+}
+
+std::span<const LinkSharing::Change> LinkSharing::settle(TimePoint now) {
+  changes_.clear();
+  if (!dirty_.empty()) {
+    ++epoch_;
+    for (const std::uint32_t link : dirty_) {
+      links_[link].dirty = false;
+      collect_component(link);
+      build_problem();
+      const std::span<const std::int64_t> levels = solver_.solve(problem_);
+      for (std::size_t i = 0; i < component_.size(); ++i)
+        set_level(component_[i], levels[i], now);
+      component_.clear();
+      component_links_.clear();
+    }
+    dirty_.clear();
+  }
+  for (const TransferId id : fresh_)
+    if (transfers_[id].fresh) set_level(id, transfers_[id].full_rate, now);
+  fresh_.clear();
+  return changes_;
+}
+
+}  // namespace sim

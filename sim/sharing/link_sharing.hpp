@@ -1,0 +1,88 @@
+// Transfers that share links, polled for what changes.
+//
+// A transfer has work (its time at full rate), a full rate in bytes/s, and a weight on each link it
+// uses (65536: all its bytes pass). At level x <= full rate it progresses at x / full rate of full
+// speed. Levels are max-min fair over the links (max_min.hpp).
+//
+// Invariants:
+//  1. A link whose transfers together stay within its capacity at full rate constrains nobody; only
+//     over-asked links are given to the solver, and only the connected part that an arrival or a
+//     departure touches.
+//  2. A transfer ends at its computed end time, never because what remains is small. What remains
+//     is recomputed only when its level changes.
+//  3. settle() is called once per instant, after all arrivals and departures of that instant.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/sharing/max_min.hpp"
+
+namespace sim {
+
+class LinkSharing {
+ public:
+  using TransferId = std::uint32_t;  // chosen by the caller, small and dense
+
+  // Capacities in bytes/s; 0 is a dead link: transfers over it never end.
+  explicit LinkSharing(std::span<const std::int64_t> capacities);
+
+  // `uses` must outlive the transfer, each resource at most once. REQUIRES: full_rate > 0.
+  void start(TransferId id, std::span<const ResourceUse> uses, std::int64_t full_rate,
+             Duration full_time, TimePoint now);
+  void finish(TransferId id, TimePoint now);
+
+  // Transfers whose end time is new or has moved since the last settle().
+  struct Change {
+    TransferId id;
+    TimePoint end;  // TimePoint::max(): stands still
+  };
+  std::span<const Change> settle(TimePoint now);
+
+  std::int64_t level(TransferId id) const { return transfers_[id].level; }
+  // Time during which a link had any transfer, up to the last departure.
+  Duration busy(std::uint32_t link) const { return links_[link].busy; }
+
+ private:
+  struct LinkState {
+    WideInt capacity = 0;
+    WideInt asked = 0;  // sum of weight * full rate
+    std::vector<TransferId> users;
+    TimePoint busy_since{};
+    Duration busy{};
+    std::uint32_t mark = 0;   // epoch of the last visit by settle()
+    std::uint32_t local = 0;  // index in the problem being built
+    bool dirty = false;
+  };
+  struct TransferState {
+    std::span<const ResourceUse> uses;
+    std::int64_t full_rate = 0;
+    std::int64_t level = 0;
+    std::int64_t remaining = 0;  // ps at full rate
+    TimePoint updated{};
+    std::uint32_t mark = 0;
+    bool fresh = false;
+  };
+
+  static bool over_asked(const LinkState& link) { return link.asked > link.capacity; }
+  void set_dirty(std::uint32_t link);
+  void collect_component(std::uint32_t link);
+  void visit_transfer(TransferId id);
+  void build_problem();
+  void set_level(TransferId id, std::int64_t level, TimePoint now);
+
+  std::vector<LinkState> links_;
+  std::vector<TransferState> transfers_;
+  std::vector<TransferId> fresh_;
+  std::vector<std::uint32_t> dirty_;
+  std::vector<std::uint32_t> component_links_;
+  std::vector<TransferId> component_;
+  std::vector<Change> changes_;
+  MaxMinProblem problem_;
+  MaxMinSolver solver_;
+  std::uint32_t epoch_ = 0;
+};
+
+}  // namespace sim
