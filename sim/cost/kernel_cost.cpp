@@ -1,1 +1,252 @@
-// (being written)
+#include "sim/cost/kernel_cost.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "sim/base/check.hpp"
+
+namespace sim {
+namespace {
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// The larger of overlapping costs, rounded off where they are alike: (a^4 + b^4 + c^4)^(1/4). A
+// kernel that is bound by one of them takes that time; one at the knee takes up to 32% more.
+double overlap(double a, double b, double c) {
+  const auto fourth = [](double x) { return (x * x) * (x * x); };
+  return std::sqrt(std::sqrt(fourth(a) + fourth(b) + fourth(c)));
+}
+
+// Output tiles of cuBLAS and CUTLASS tensor-core kernels (CUTLASS profiler's default list).
+struct Tile {
+  int m, n;
+};
+constexpr std::array<Tile, 14> tiles{{{256, 128},
+                                      {128, 256},
+                                      {192, 128},
+                                      {128, 192},
+                                      {128, 160},
+                                      {160, 128},
+                                      {128, 128},
+                                      {128, 96},
+                                      {96, 128},
+                                      {64, 256},
+                                      {128, 64},
+                                      {64, 192},
+                                      {64, 128},
+                                      {64, 64}}};
+
+double memory_rate(const Device& device, double share) {
+  const double per_sm = device.memory_kernels.per_sm.in_bytes_per_second() * device.sms;
+  return std::min(device.memory_bandwidth.in_bytes_per_second() * share, per_sm);
+}
+
+double gemm_bytes(const Kernel& kernel) {
+  const auto m = static_cast<double>(kernel.m), n = static_cast<double>(kernel.n),
+             k = static_cast<double>(kernel.k);
+  return (m * k + k * n + m * n) * static_cast<double>(kernel.batch) * bytes_of(kernel.dtype);
+}
+
+// Time to stream `bytes` in a loop over the same buffers: what fits the L2 stays there.
+double loop_memory_seconds(double bytes, double rate, const Device& device) {
+  const auto l2 = static_cast<double>(device.l2.count());
+  const double from_memory = std::clamp((bytes - l2 / 2) / (l2 / 2), 0.0, 1.0) * bytes;
+  return from_memory / rate + (bytes - from_memory) / device.l2_bandwidth.in_bytes_per_second();
+}
+
+KernelCost gemm_cost(const Kernel& kernel, const Device& device, Load load) {
+  const GemmModel& model = device.require_gemm(kernel.dtype);
+  const GemmTiling tiling = gemm_tiling(kernel, device);
+  const double flops = 2.0 * static_cast<double>(kernel.m) * static_cast<double>(kernel.n) *
+                       static_cast<double>(kernel.k) * static_cast<double>(kernel.batch);
+  const double peak = model.peak.in_flops_per_second();
+  const double bytes = gemm_bytes(kernel);
+  const double rate = memory_rate(device, device.memory_kernels.gemm);
+  double memory = bytes / rate;
+  double sustained = model.sustained;
+  if (load == Load::loop) {
+    memory = loop_memory_seconds(bytes, rate, device);
+    const double half = to_seconds(device.burst_half);
+    sustained *= 1 + device.burst * half / (half + tiling.seconds);
+  }
+  const double power = flops / (peak * sustained);
+  const double seconds = to_seconds(model.fixed) + overlap(tiling.seconds, memory, power);
+  KernelCost cost;
+  cost.time = duration_from_seconds(seconds);
+  cost.memory = Bandwidth::bytes_per_second(bytes / seconds);
+  cost.sm_share = std::min(1.0, static_cast<double>(tiling.tiles) / device.sms);
+  return cost;
+}
+
+// Share of one memory-bound kernel.
+double share_of(const Kernel& kernel, const MemoryModel& model) {
+  switch (kernel.kind) {
+    case OpKind::norm:
+      return kernel.part == AttentionPart::backward ? model.norm_backward : model.norm_forward;
+    case OpKind::attention:
+    case OpKind::cross_entropy:
+      return model.softmax;
+    case OpKind::optimizer:
+      return model.optimizer;
+    default:
+      return model.elementwise;
+  }
+}
+
+KernelCost memory_cost(double bytes, int launches, double share, const Device& device) {
+  const double fixed = to_seconds(device.memory_kernels.fixed) * std::max(1, launches);
+  const double rate = memory_rate(device, share);
+  const double seconds = fixed + bytes / rate;
+  KernelCost cost;
+  cost.time = duration_from_seconds(seconds);
+  cost.memory = Bandwidth::bytes_per_second(bytes / seconds);
+  // As many SMs as it takes to reach this bandwidth: with the others gone it is no slower.
+  const double all = device.memory_kernels.per_sm.in_bytes_per_second() * device.sms;
+  cost.sm_share = std::clamp(rate / all, 1.0 / device.sms, 1.0);
+  return cost;
+}
+
+KernelCost generic_cost(const Kernel& kernel, const Device& device) {
+  const double share = share_of(kernel, device.memory_kernels);
+  KernelCost cost =
+      memory_cost(static_cast<double>(kernel.bytes.count()), kernel.launches, share, device);
+  if (kernel.kind != OpKind::generic || kernel.flops.count() <= 0) return cost;
+  const GemmModel& model = device.require_gemm(kernel.dtype);
+  const double rate = model.peak.in_flops_per_second() * std::min(model.sustained, model.attained);
+  const double seconds = to_seconds(device.memory_kernels.fixed) * std::max(1, kernel.launches) +
+                         kernel.flops.count() / rate;
+  if (const Duration time = duration_from_seconds(seconds); time > cost.time) {
+    cost.time = time;
+    cost.memory = Bandwidth::bytes_per_second(static_cast<double>(kernel.bytes.count()) / seconds);
+    cost.sm_share = 1;
+  }
+  return cost;
+}
+
+// FLOPs as FlashAttention counts them (Dao 2023, section 4.1): 4 b h sq sk d forward, 2.5 times
+// that backward (it recomputes the scores), half of both under a causal mask.
+double attention_flops(const Kernel& kernel) {
+  const double full = 4.0 * static_cast<double>(kernel.batch) * static_cast<double>(kernel.heads) *
+                      static_cast<double>(kernel.m) * static_cast<double>(kernel.n) *
+                      static_cast<double>(kernel.k);
+  return full * (kernel.causal ? 0.5 : 1.0) * (kernel.part == AttentionPart::backward ? 2.5 : 1.0);
+}
+
+// Q and the output are m tokens of `heads`, K and V are n tokens of `kv_heads`; backward reads them
+// with the output's gradient and writes the gradients of Q, K and V.
+double flash_bytes(const Kernel& kernel) {
+  const auto heads = static_cast<double>(kernel.heads);
+  const double kv_heads = kernel.kv_heads > 0 ? static_cast<double>(kernel.kv_heads) : heads;
+  const double tensor_q = static_cast<double>(kernel.m) * heads;
+  const double tensor_kv = static_cast<double>(kernel.n) * kv_heads;
+  const double once = (2 * tensor_q + 2 * tensor_kv) * static_cast<double>(kernel.k) *
+                      static_cast<double>(kernel.batch) * bytes_of(kernel.dtype);
+  return kernel.part == AttentionPart::backward ? 2 * once : once;
+}
+
+KernelCost flash_cost(const Kernel& kernel, const Device& device) {
+  constexpr std::int64_t block = 128;  // rows of Q (forward) or of K (backward) per thread block
+  const AttentionModel& model = device.attention;
+  const bool backward = kernel.part == AttentionPart::backward;
+  const double keys = static_cast<double>(kernel.n) * (kernel.causal ? 0.5 : 1.0);
+  const double dim = static_cast<double>(kernel.k);
+  const double dim_share = dim / (dim + model.ramp_head_dim) * (128 + model.ramp_head_dim) / 128;
+  const double attained = (backward ? model.backward_attained : model.forward_attained) * keys /
+                          (keys + model.ramp_tokens) * std::min(1.0, dim_share) *
+                          (kernel.causal ? model.causal_efficiency : 1.0);
+  const double rate = device.peak(kernel.dtype).in_flops_per_second() * attained;
+  // Blocks over SMs, the last wave counted whole.
+  const std::int64_t blocks =
+      kernel.batch * kernel.heads * ceil_div(backward ? kernel.n : kernel.m, block);
+  const double waves = static_cast<double>(ceil_div(blocks, device.sms));
+  const double quantised = waves * device.sms / static_cast<double>(blocks);
+  const double bytes = flash_bytes(kernel);
+  const double seconds = to_seconds(model.fixed) +
+                         std::max(attention_flops(kernel) / rate * quantised,
+                                  bytes / memory_rate(device, device.memory_kernels.elementwise));
+  KernelCost cost;
+  cost.time = duration_from_seconds(seconds);
+  cost.memory = Bandwidth::bytes_per_second(bytes / seconds);
+  cost.sm_share = std::min(1.0, static_cast<double>(blocks) / device.sms);
+  return cost;
+}
+
+// Scores in memory: batched products (two forward, four backward), and softmax, mask and dropout as
+// memory-bound kernels for the bytes of the operator that are not the products' own.
+KernelCost unfused_cost(const Kernel& kernel, const Device& device, Load load) {
+  const bool backward = kernel.part == AttentionPart::backward;
+  Kernel scores{.kind = OpKind::gemm,
+                .dtype = kernel.dtype,
+                .m = kernel.m,
+                .n = kernel.n,
+                .k = kernel.k,
+                .batch = kernel.batch * kernel.heads};
+  Kernel context = scores;
+  std::swap(context.n, context.k);
+  const KernelCost score_cost = gemm_cost(scores, device, load);
+  const KernelCost context_cost = gemm_cost(context, device, load);
+  const int of_each = backward ? 2 : 1;
+  const double products = of_each * (gemm_bytes(scores) + gemm_bytes(context));
+  const double elementwise = std::max(0.0, static_cast<double>(kernel.bytes.count()) - products);
+  const int launches = std::max(1, kernel.launches - 2 * of_each);
+  const KernelCost rest = memory_cost(elementwise, launches, device.memory_kernels.softmax, device);
+  KernelCost cost;
+  cost.time = (score_cost.time + context_cost.time) * of_each + rest.time;
+  cost.memory = Bandwidth::bytes_per_second((products + elementwise) / to_seconds(cost.time));
+  return cost;
+}
+
+}  // namespace
+
+GemmTiling gemm_tiling(const Kernel& kernel, const Device& device) {
+  const GemmModel& model = device.require_gemm(kernel.dtype);
+  const double per_sm = model.peak.in_flops_per_second() * model.attained / device.sms;
+  const double add_up = static_cast<double>(kernel.m) * static_cast<double>(kernel.n) *
+                        static_cast<double>(kernel.batch) * 4 * 2 /
+                        device.l2_bandwidth.in_bytes_per_second();
+  const double element = bytes_of(kernel.dtype);
+  const double feed_sm = device.operand_feed_sm.in_bytes_per_second();
+  const double feed_device = device.operand_feed.in_bytes_per_second();
+  GemmTiling best;
+  for (const Tile tile : tiles) {
+    const std::int64_t output =
+        ceil_div(kernel.m, tile.m) * ceil_div(kernel.n, tile.n) * kernel.batch;
+    const double compute_k = 2.0 * tile.m * tile.n / per_sm;
+    const double feed_k = (tile.m + tile.n) * element / feed_sm;
+    const double per_k = std::max(compute_k, feed_k);
+    for (int split = 1; split <= 16; split *= 2) {
+      if (split > 1 && (output * split > device.sms || kernel.k < 256 * split)) break;
+      const std::int64_t count = output * split;
+      const std::int64_t waves = ceil_div(count, device.sms);
+      const double depth = static_cast<double>(kernel.k) / split + model.ramp_k;
+      const double feed_all =
+          static_cast<double>(count) * (tile.m + tile.n) * element * depth / feed_device;
+      const double seconds = std::max(static_cast<double>(waves) * per_k * depth, feed_all) +
+                             (split > 1 ? add_up * split + 1e-6 : 0.0);
+      if (best.tile_m == 0 || seconds < best.seconds)
+        best = {tile.m, tile.n, split, count, waves, seconds};
+    }
+  }
+  return best;
+}
+
+KernelCost kernel_cost(const Kernel& kernel, const Device& device, Load load) {
+  SIM_CHECK(runs_kernel(kernel.kind), word(kernel.kind));
+  if (kernel.kind == OpKind::gemm || kernel.kind == OpKind::attention)
+    SIM_CHECK(kernel.m > 0 && kernel.n > 0 && kernel.k > 0 && kernel.batch > 0, kernel.m, kernel.n,
+              kernel.k, kernel.batch);
+  switch (kernel.kind) {
+    case OpKind::gemm:
+      return gemm_cost(kernel, device, load);
+    case OpKind::attention:
+      SIM_CHECK(kernel.heads > 0, kernel.heads);
+      return kernel.flash ? flash_cost(kernel, device) : unfused_cost(kernel, device, load);
+    default:
+      return generic_cost(kernel, device);
+  }
+}
+
+}  // namespace sim

@@ -1,4 +1,5 @@
-// Time of one kernel on one device.
+// Time of one kernel on one device. The formulas, their sources, how the parameters were fitted and
+// what the fit is worth on shapes that it never saw: README.md of this folder.
 #pragma once
 
 #include "sim/plan/program.hpp"
@@ -7,12 +8,29 @@
 namespace sim {
 
 struct KernelCost {
-  Duration time{};        // alone on the device, without host issue time
-  Bandwidth memory{};     // device memory traffic while it runs: bytes / time
-  double sm_share = 1;    // of the SMs while it runs
+  Duration time{};      // alone on the device, without host issue time
+  Bandwidth memory{};   // device memory traffic while it runs: bytes / time
+  double sm_share = 1;  // of the SMs while it runs, in (0, 1]
 };
 
+// The state of the device around the kernel. A training step runs at the clock that the power limit
+// sustains and finds its operands in device memory. A benchmark that repeats one kernel for some
+// milliseconds runs at a higher clock and finds small operands in the L2 cache: it must be asked
+// for by name, to compare with such measurements.
+enum class Load : std::uint8_t { step, loop };
+
 // Throws InputError (at `device.name`) for a dtype that the device cannot compute in.
-KernelCost kernel_cost(const Kernel& kernel, const Device& device);
+// REQUIRES: runs_kernel(kernel.kind); m, n, k and batch (and heads, of attention) at least 1.
+KernelCost kernel_cost(const Kernel& kernel, const Device& device, Load load = Load::step);
+
+// The tiling that the model chooses for a matrix product: the fastest of a few.
+struct GemmTiling {
+  int tile_m = 0, tile_n = 0;
+  int split_k = 1;         // partial products along K, added up afterwards
+  std::int64_t tiles = 0;  // over the whole output, times split_k
+  std::int64_t waves = 0;  // tiles / SMs, rounded up
+  double seconds = 0;      // of the tiles and of adding up, at full clock
+};
+GemmTiling gemm_tiling(const Kernel& kernel, const Device& device);
 
 }  // namespace sim

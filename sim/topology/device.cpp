@@ -1,1 +1,151 @@
-// (being written)
+#include "sim/topology/device.hpp"
+
+#include <fmt/format.h>
+
+#include "sim/base/check.hpp"
+#include "sim/base/input_error.hpp"
+#include "sim/config/reader.hpp"
+
+namespace sim {
+namespace {
+
+constexpr RealRange share{.min = 1e-6, .max = 1.0};
+
+GemmModel read_gemm(const ObjectReader& reader) {
+  GemmModel model;
+  model.peak = reader.flop_rate("peak");
+  // Boards whose clock exceeds that of the data sheet's peak reach shares above 1 per SM.
+  model.attained = reader.real("attained", {.min = 1e-6, .max = 2.0});
+  model.sustained = reader.real("sustained", share);
+  model.ramp_k = reader.real("ramp_k", {.min = 0, .max = 65536});
+  model.fixed = reader.duration("fixed");
+  return model;
+}
+
+void read_gemms(const ObjectReader& reader, Device& device) {
+  const std::vector<std::string> keys = reader.keys();
+  if (keys.empty()) reader.problem("a device needs the model of at least one dtype");
+  for (const std::string& key : keys) {
+    const std::optional<DType> dtype = from_word<DType>(key);
+    if (!dtype) {
+      reader.problem(
+          key, fmt::format("unknown dtype \"{}\"; allowed: fp32, tf32, bf16, fp16, fp8", key));
+      continue;
+    }
+    device.gemm[static_cast<std::size_t>(*dtype)] = read_gemm(reader.object(key));
+  }
+}
+
+AttentionModel read_attention(const ObjectReader& reader) {
+  AttentionModel model;
+  model.kernels = reader.text("kernels");
+  model.forward_attained = reader.real("forward_attained", share);
+  model.backward_attained = reader.real("backward_attained", share);
+  model.ramp_tokens = reader.real("ramp_tokens", {.min = 0, .max = 65536});
+  model.ramp_head_dim = reader.real("ramp_head_dim", {.min = 0, .max = 4096});
+  model.causal_efficiency = reader.real("causal_efficiency", share);
+  model.fixed = reader.duration("fixed");
+  return model;
+}
+
+MemoryModel read_memory_kernels(const ObjectReader& reader) {
+  MemoryModel model;
+  model.elementwise = reader.real("elementwise", share);
+  model.norm_forward = reader.real("norm_forward", share);
+  model.norm_backward = reader.real("norm_backward", share);
+  model.softmax = reader.real("softmax", share);
+  model.optimizer = reader.real("optimizer", share);
+  model.gemm = reader.real("gemm", share);
+  model.fixed = reader.duration("fixed");
+  model.per_sm = reader.bandwidth("per_sm");
+  return model;
+}
+
+Bytes read_reserved(const ObjectReader& reader) {
+  return reader.bytes("cuda_context") + reader.bytes("nccl") + reader.bytes("libraries");
+}
+
+// What the ranges of single values do not say: rates and sizes must not be zero, since the models
+// divide by them, and a device does not reserve all of its memory.
+void check_device(const ObjectReader& top, const Device& device) {
+  if (device.memory_bandwidth.in_bytes_per_second() <= 0)
+    top.problem("memory_bandwidth", "must be more than zero");
+  for (const Bandwidth rate : {device.l2_bandwidth, device.operand_feed_sm, device.operand_feed,
+                               device.memory_kernels.per_sm})
+    if (rate.in_bytes_per_second() <= 0) top.problem("a bandwidth of zero: no kernel would end");
+  for (const auto& entry : words_of(DType{}))
+    if (const GemmModel* model = device.gemm_model(entry.value))
+      if (model->peak.in_flops_per_second() <= 0)
+        top.problem("gemm", fmt::format("the peak of {} must be more than zero", entry.text));
+  if (device.memory <= device.reserved) top.problem("memory", "must be more than what is reserved");
+}
+
+Device read_device(const Document& document) {
+  const ObjectReader top = document.root_object();
+  Device device;
+  device.name = top.text("name");
+  device.origin = top.text("origin");
+  for (const ValueReader& source : top.list("sources"))
+    static_cast<void>(source.text());
+  device.generation = top.word<Generation>("generation");
+  device.sms = static_cast<int>(top.integer("sms", {.min = 1, .max = 4096}));
+  device.memory = top.bytes("memory");
+  device.reserved = read_reserved(top.object("reserved"));
+  device.l2 = top.bytes("l2");
+  device.memory_bandwidth = top.bandwidth("memory_bandwidth");
+  device.host_issue = top.duration("host_issue");
+  device.tdp_watts = top.real("tdp_watts", {.min = 1, .max = 1e5});
+  const ObjectReader loop = top.object("short_loops");
+  device.burst = loop.real("burst", {.min = 0, .max = 10});
+  device.burst_half = loop.duration("burst_half");
+  device.l2_bandwidth = loop.bandwidth("l2_bandwidth");
+  const ObjectReader feed = top.object("operand_feed");
+  device.operand_feed_sm = feed.bandwidth("per_sm");
+  device.operand_feed = feed.bandwidth("device");
+  read_gemms(top.object("gemm"), device);
+  device.attention = read_attention(top.object("attention"));
+  device.memory_kernels = read_memory_kernels(top.object("memory_kernels"));
+  check_device(top, device);
+  document.finish();
+  return device;
+}
+
+}  // namespace
+
+const GemmModel& Device::require_gemm(DType dtype) const {
+  if (const GemmModel* model = gemm_model(dtype)) return *model;
+  std::string allowed;
+  for (const auto& entry : words_of(DType{}))
+    if (gemm_model(entry.value))
+      allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", entry.text);
+  throw InputError(
+      SourcePosition{.file = name},
+      fmt::format("this device cannot compute in {}; allowed: {}", word(dtype), allowed));
+}
+
+FlopRate Device::peak(DType dtype) const {
+  return require_gemm(dtype).peak;
+}
+
+Device load_device(const std::string& path) {
+  return read_device(Document::load(path));
+}
+
+Device parse_device(std::string_view yaml, const std::string& name) {
+  return read_device(Document::parse_yaml(yaml, name));
+}
+
+Device restricted_to_sms(const Device& device, int sms) {
+  SIM_CHECK(sms >= 1 && sms <= device.sms, sms, device.sms);
+  Device part = device;
+  const double share = static_cast<double>(sms) / device.sms;
+  part.sms = sms;
+  for (auto& model : part.gemm) {
+    if (!model) continue;
+    model->peak = model->peak * share;
+    model->sustained /= share;
+  }
+  return part;
+}
+
+}  // namespace sim

@@ -5,10 +5,11 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "sim/base/dtype.hpp"
 #include "sim/base/units.hpp"
-#include "sim/config/reader.hpp"
+#include "sim/base/words.hpp"
 
 namespace sim {
 
@@ -18,46 +19,81 @@ constexpr auto words_of(Generation) {
                     Word{Generation::hopper, "hopper"}, Word{Generation::blackwell, "blackwell"}};
 }
 
-// The tile-and-wave model of a matrix product for one dtype (kernel_cost.hpp has the formula).
+// The tile-and-wave model of a matrix product in one dtype (sim/cost/README.md has the formula).
 struct GemmModel {
-  FlopRate peak{};            // dense data-sheet rate
-  double attained = 0;        // share of the peak that large products sustain under load
-  int tile_m = 0, tile_n = 0; // output tile of one SM
-  double ramp_k = 0;          // K at which a tile reaches half its rate
-  Duration fixed{};           // launch and epilogue of one kernel on the device
+  FlopRate peak{};       // dense data-sheet rate
+  double attained = 0;   // share of it that the SMs reach on an infinitely large tile and K
+  double sustained = 0;  // share of it that the power limit allows in a step, on the whole device
+  double ramp_k = 0;     // steps of K that filling and draining a tile's pipeline cost
+  Duration fixed{};      // launch and tail of one kernel on the device
 };
 
+// Flash attention. Shares are of the bf16 (fp16) peak, long sequences, head dimension 128.
 struct AttentionModel {
-  double forward_attained = 0;   // share of the bf16 peak, long sequences, head dim 128
+  std::string kernels;  // which implementation: "FlashAttention-2", "cuDNN 9", ...
+  double forward_attained = 0;
   double backward_attained = 0;
-  double ramp_tokens = 0;        // sequence length at which half of it is reached
+  double ramp_tokens = 0;        // keys per query at which half of it is reached
+  double ramp_head_dim = 0;      // head dimension d reaches (d / (d + this)) / (128 / (128 + this))
   double causal_efficiency = 1;  // of causal against full, beyond the halved work
+  Duration fixed{};
+};
+
+// Memory-bound kernels: the share of the data-sheet bandwidth that each kind reaches, counting the
+// bytes that it must move at least.
+struct MemoryModel {
+  double elementwise = 0;
+  double norm_forward = 0;
+  double norm_backward = 0;
+  double softmax = 0;  // also cross entropy
+  double optimizer = 0;
+  double gemm = 0;     // a matrix product that is bound by reading its operands
+  Duration fixed{};    // launch and tail of one kernel on the device
+  Bandwidth per_sm{};  // what one SM can move: fewer SMs than it takes are the bound
 };
 
 struct Device {
   std::string name;
-  std::string origin;       // how its model parameters were obtained: printed with every report
+  std::string origin;  // how its model parameters were obtained: printed with every report
   Generation generation = Generation::hopper;
   int sms = 0;
-  Bytes memory{};           // as the driver reports it to a process, before reservations
-  Bytes reserved{};         // CUDA context, NCCL and library workspaces
-  Bandwidth memory_bandwidth{};        // data sheet
-  double memory_attained = 0;          // share that long streaming kernels reach
-  Bytes memory_ramp{};                 // traffic at which a kernel reaches half of that
-  Duration memory_fixed{};             // launch and tail of a memory-bound kernel
-  Duration host_issue{};               // host time to issue one kernel, eager
-  std::array<std::optional<GemmModel>, 5> gemm;  // by DType
-  AttentionModel attention;
+  Bytes memory{};    // as the driver reports it to a process, before reservations
+  Bytes reserved{};  // CUDA context, NCCL and library workspaces
+  Bytes l2{};
+  Bandwidth memory_bandwidth{};  // data sheet
+  Duration host_issue{};         // host time to issue one kernel, eager
   double tdp_watts = 0;
+  // A loop of one short product runs above the sustained clock until the power limit acts: by
+  // `burst` at most, half of it for a kernel of `burst_half`. Only comparisons with such loops
+  // (Load::loop) use these two and the L2 bandwidth.
+  double burst = 0;
+  Duration burst_half{};
+  Bandwidth l2_bandwidth{};
+  // What operands reach the SMs with, from L2 through shared memory and with what multicast saves:
+  // one SM, and all together. It is what small output tiles are bound by.
+  Bandwidth operand_feed_sm{};
+  Bandwidth operand_feed{};
+  std::array<std::optional<GemmModel>, words_of(DType{}).size()> gemm;  // by DType
+  AttentionModel attention;
+  MemoryModel memory_kernels;
 
   const GemmModel* gemm_model(DType dtype) const {
     const auto& model = gemm[static_cast<std::size_t>(dtype)];
     return model ? &*model : nullptr;
   }
-  FlopRate peak(DType dtype) const;  // throws std::logic_error for an unsupported dtype
+  // Dense data-sheet rate. Throws InputError naming the device and what it can compute in.
+  FlopRate peak(DType dtype) const;
+  // As peak(), for the whole model.
+  const GemmModel& require_gemm(DType dtype) const;
 };
 
-// Reads a device file (topologies/devices/*.yaml).
+// Reads a device file (topologies/devices/*.yaml). Throws InputError.
 Device load_device(const std::string& path);
+Device parse_device(std::string_view yaml, const std::string& name);
+
+// The device with only `sms` of its SMs, as CUDA_MPS_ACTIVE_THREAD_PERCENTAGE gives a process: the
+// same rate per SM, the same memory, and the whole power budget.
+// REQUIRES: 1 <= sms <= device.sms.
+Device restricted_to_sms(const Device& device, int sms);
 
 }  // namespace sim

@@ -1,0 +1,51 @@
+// Fits the parameters of the kernel-time model to measurements: robust least squares on the
+// logarithm of the time, so that a short kernel counts as much as a long one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/plan/program.hpp"
+#include "sim/topology/device.hpp"
+
+namespace sim {
+
+struct KernelMeasurement {
+  std::string kind;  // as the file names it: "gemm_bf16_tn", "flash_fwd", "adamw_fused_fp32", ...
+  int sms = 0;       // that the process could use
+  Kernel kernel;
+  Duration median{};
+  bool eager = false;  // issued one by one from the host, which bounds short kernels
+};
+
+// Reads a file like topologies/devices/measurements/h200_kernels.csv. Rows of kinds that are not
+// kernels of the model (host copies, launches) are left out. Throws InputError.
+std::vector<KernelMeasurement> read_kernel_measurements(const std::string& path);
+
+// True for the 30% of the shapes (m, n, k) that no fit sees: those whose SplitMix64 hash, chained
+// over m, n and k from `seed`, is below 30% of 2^64. All forms and dtypes of a shape go together.
+bool held_out(const Kernel& kernel, std::uint64_t seed = 1);
+
+// Predicted over measured time, of rows under the conditions that they were measured in.
+double prediction_ratio(const KernelMeasurement& row, const Device& device);
+
+struct FitError {
+  int rows = 0;
+  double median = 0;  // of |predicted / measured - 1|
+  double p90 = 0;
+  double worst = 0;
+  double bias = 0;  // geometric mean of predicted / measured, minus 1
+};
+FitError fit_error(const std::vector<KernelMeasurement>& rows, const Device& device);
+
+// What a fit of products may change: the model of the dtype alone, or with it what all dtypes share
+// (operand feed, memory, L2 and burst parameters).
+enum class FitScope : std::uint8_t { product, product_and_memory };
+
+// The device with the parameters of `dtype`'s products fitted to `rows`, starting from its own.
+// REQUIRES: the device has a model of `dtype`; at least as many rows as parameters (11).
+Device fit_gemm(const Device& device, DType dtype, FitScope scope,
+                const std::vector<KernelMeasurement>& rows);
+
+}  // namespace sim

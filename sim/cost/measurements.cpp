@@ -1,0 +1,127 @@
+// The reader of kernel measurements (CSV).
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <optional>
+#include <string_view>
+
+#include "sim/base/input_error.hpp"
+#include "sim/cost/kernel_fit.hpp"
+
+namespace sim {
+namespace {
+
+constexpr std::string_view header =
+    "kind,sms,shape,flops,min_bytes,median_us,min_us,max_us,samples";
+
+std::vector<std::string_view> split(std::string_view line, char separator) {
+  std::vector<std::string_view> fields;
+  std::size_t begin = 0;
+  while (begin <= line.size()) {
+    const std::size_t end = std::min(line.find(separator, begin), line.size());
+    fields.push_back(line.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return fields;
+}
+
+template <class Number>
+std::optional<Number> number(std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// "M=64 N=768 K=768": the value of one name.
+std::optional<std::int64_t> shape_value(std::string_view shape, std::string_view name) {
+  for (const std::string_view part : split(shape, ' '))
+    if (part.size() > name.size() && part.starts_with(name) && part[name.size()] == '=')
+      return number<std::int64_t>(part.substr(name.size() + 1));
+  return std::nullopt;
+}
+
+struct Kind {
+  std::string_view name;
+  OpKind kind;
+  DType dtype;
+  AttentionPart part;
+  bool eager;
+};
+constexpr std::array<Kind, 14> kinds{{
+    {"gemm_bf16_tn", OpKind::gemm, DType::bf16, AttentionPart::forward, false},
+    {"gemm_bf16_dgrad_nn", OpKind::gemm, DType::bf16, AttentionPart::forward, false},
+    {"gemm_bf16_wgrad_nt", OpKind::gemm, DType::bf16, AttentionPart::forward, false},
+    {"gemm_fp32", OpKind::gemm, DType::fp32, AttentionPart::forward, false},
+    {"gemm_tf32", OpKind::gemm, DType::tf32, AttentionPart::forward, false},
+    {"gemm_fp8", OpKind::gemm, DType::fp8, AttentionPart::forward, false},
+    {"flash_fwd", OpKind::attention, DType::bf16, AttentionPart::forward, true},
+    {"flash_bwd", OpKind::attention, DType::bf16, AttentionPart::backward, true},
+    {"add_bf16", OpKind::elementwise, DType::bf16, AttentionPart::forward, false},
+    {"gelu_fwd", OpKind::elementwise, DType::bf16, AttentionPart::forward, true},
+    {"layernorm_fwd", OpKind::norm, DType::bf16, AttentionPart::forward, true},
+    {"layernorm_bwd", OpKind::norm, DType::bf16, AttentionPart::backward, true},
+    {"softmax_fwd", OpKind::cross_entropy, DType::bf16, AttentionPart::forward, true},
+    {"adamw_fused_fp32", OpKind::optimizer, DType::fp32, AttentionPart::forward, true},
+}};
+
+bool read_shape(std::string_view shape, Kernel& kernel) {
+  if (kernel.kind == OpKind::gemm) {
+    const auto m = shape_value(shape, "M"), n = shape_value(shape, "N"),
+               k = shape_value(shape, "K");
+    if (!m || !n || !k || *m < 1 || *n < 1 || *k < 1) return false;
+    kernel.m = *m, kernel.n = *n, kernel.k = *k;
+  } else if (kernel.kind == OpKind::attention) {
+    const auto b = shape_value(shape, "B"), h = shape_value(shape, "H"),
+               s = shape_value(shape, "S"), d = shape_value(shape, "D"),
+               causal = shape_value(shape, "causal");
+    if (!b || !h || !s || !d || !causal || *b < 1 || *h < 1 || *s < 1 || *d < 1) return false;
+    kernel.batch = *b, kernel.heads = *h, kernel.kv_heads = *h;
+    kernel.m = kernel.n = *s, kernel.k = *d;
+    kernel.causal = *causal != 0;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<KernelMeasurement> read_kernel_measurements(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw InputError(SourcePosition{.file = path}, "cannot be opened");
+  std::vector<KernelMeasurement> rows;
+  std::string line;
+  for (int number_of_line = 1; std::getline(file, line); ++number_of_line) {
+    const SourcePosition where{.file = path, .line = number_of_line, .column = 1};
+    if (number_of_line == 1) {
+      if (line != header) throw InputError(where, fmt::format("expected the header {}", header));
+      continue;
+    }
+    const std::vector<std::string_view> field = split(line, ',');
+    if (field.size() != 9)
+      throw InputError(where, fmt::format("expected 9 fields, found {}", field.size()));
+    for (const Kind& kind : kinds) {
+      if (kind.name != field[0]) continue;
+      KernelMeasurement row;
+      row.kind = kind.name;
+      row.eager = kind.eager;
+      row.kernel = {.kind = kind.kind, .dtype = kind.dtype, .part = kind.part};
+      const auto sms = number<int>(field[1]);
+      const auto flops = number<double>(field[3]);
+      const auto bytes = number<std::int64_t>(field[4]);
+      const auto median = number<double>(field[5]);
+      if (!sms || *sms < 1 || !flops || !bytes || *bytes < 0 || !median || !(*median > 0) ||
+          !(*median < 1e12) || !read_shape(field[2], row.kernel))
+        throw InputError(where, "this row does not hold a shape, counts and a time");
+      row.sms = *sms;
+      row.kernel.flops = Flops{*flops};
+      row.kernel.bytes = Bytes{*bytes};
+      row.median = duration_from_seconds(*median * 1e-6);
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+}  // namespace sim
