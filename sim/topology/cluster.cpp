@@ -1,1 +1,297 @@
-// (being written)
+#include "sim/topology/cluster.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/base/check.hpp"
+#include "sim/base/input_error.hpp"
+#include "sim/base/random.hpp"
+#include "sim/topology/cluster_data.hpp"
+#include "sim/topology/paths.hpp"
+
+namespace sim {
+namespace {
+
+// A route being put together out of parts of the traffic, each link once.
+class RouteBuilder {
+ public:
+  explicit RouteBuilder(std::vector<Hop>& hops) : hops_{hops} { hops_.reserve(16); }
+
+  void add(std::span<const Hop> path, std::uint32_t base, std::uint32_t share) {
+    for (const Hop& hop : path)
+      add(LinkId{base + hop.link.value}, scaled(hop.share, share));
+  }
+  // Links of the same route may recur only where the traffic was split.
+  void add(LinkId link, std::uint32_t share) {
+    if (split_)
+      for (Hop& hop : hops_)
+        if (hop.link == link) {
+          hop.share += share;
+          return;
+        }
+    hops_.push_back({link, share});
+  }
+  void set_split(bool split) { split_ = split; }
+
+ private:
+  // Exact unless both are proper parts; then it rounds down, by less than 1/65536 of the traffic.
+  static std::uint32_t scaled(std::uint32_t a, std::uint32_t b) {
+    return static_cast<std::uint32_t>((std::uint64_t{a} * b) >> 16);
+  }
+
+  std::vector<Hop>& hops_;
+  bool split_ = false;
+};
+
+// Where part of a message leaves its node and enters the other.
+struct NicPair {
+  int out = 0;
+  int in = 0;
+  int relay = -1;  // PXN: the GPU of the sending node that stands between, -1 if none
+};
+
+struct Endpoint {
+  int node = 0;
+  int gpu = 0;  // within the node
+};
+
+std::size_t at(int row, std::size_t width, int column) {
+  return static_cast<std::size_t>(row) * width + static_cast<std::size_t>(column);
+}
+
+bool contains(const std::vector<int>& list, int value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+}  // namespace
+
+// Routes between nodes. A friend of nothing: works on Cluster::Data.
+class NetworkRouter {
+ public:
+  NetworkRouter(const Cluster::Data& data, Endpoint from, Endpoint to)
+      : data_{data},
+        from_{from},
+        to_{to},
+        out_{data.routes_in(from.node)},
+        in_{data.routes_in(to.node)},
+        nics_{data.node.nics.size()},
+        gpus_{data.node.gpus.size()} {}
+
+  // False when no NICs and fabric path are left.
+  bool route(std::vector<Hop>& hops) const {
+    std::vector<NicPair> pairs = preferred();
+    std::erase_if(pairs, [&](const NicPair& pair) { return !connected(pair); });
+    if (pairs.empty()) pairs = any_connected();
+    if (pairs.empty()) return false;
+    RouteBuilder builder{hops};
+    builder.set_split(pairs.size() > 1);
+    const auto parts = static_cast<std::uint32_t>(pairs.size());
+    for (std::uint32_t i = 0; i < parts; ++i)
+      append(pairs[i], whole_share / parts + (i < whole_share % parts ? 1 : 0), builder);
+    return true;
+  }
+
+ private:
+  // NCCL's choice. On rails (ncclTopoGetNetDev with PXN, src/graph/search.cc) the message leaves
+  // on the rail of the receiver's own NIC: through the sender's own NIC if that is on the rail,
+  // else over NVLink to the GPU beside the NIC of that rail. Elsewhere each side uses its own NICs.
+  std::vector<NicPair> preferred() const {
+    std::vector<NicPair> pairs;
+    const std::vector<int>& mine = out_.near[static_cast<std::size_t>(from_.gpu)];
+    const std::vector<int>& theirs = in_.near[static_cast<std::size_t>(to_.gpu)];
+    if (mine.empty() || theirs.empty()) return pairs;
+    if (data_.fabric.rails > 1) {
+      for (const int nic : theirs) {
+        if (contains(mine, nic))
+          pairs.push_back({nic, nic, -1});
+        else if (const int relay = relay_for(nic); relay >= 0)
+          pairs.push_back({nic, nic, relay});
+        else
+          pairs.push_back({mine.front(), nic, -1});
+      }
+      return pairs;
+    }
+    const std::size_t parts = std::max(mine.size(), theirs.size());
+    for (std::size_t i = 0; i < parts; ++i)
+      pairs.push_back({mine[i % mine.size()], theirs[i % theirs.size()], -1});
+    return pairs;
+  }
+
+  // The GPU that PXN relays through to this NIC: reached over NVLink, or -1.
+  int relay_for(int nic) const {
+    const int relay = out_.nic_gpu[static_cast<std::size_t>(nic)];
+    if (relay < 0 || relay == from_.gpu) return -1;
+    return out_.kind[at(from_.gpu, gpus_, relay)] == PathKind::nvlink ? relay : -1;
+  }
+
+  // After a fault: any NIC pair that is connected, nearest first, one for all the traffic; a NIC
+  // that the sender reaches only by NVLink through another GPU comes last.
+  std::vector<NicPair> any_connected() const {
+    for (const int in : in_.order[static_cast<std::size_t>(to_.gpu)]) {
+      for (const int out : out_.order[static_cast<std::size_t>(from_.gpu)])
+        if (const NicPair pair{out, in, -1}; connected(pair)) return {pair};
+      for (std::size_t out = 0; out < nics_; ++out)
+        if (const NicPair pair{static_cast<int>(out), in, relay_for(static_cast<int>(out))};
+            pair.relay >= 0 && connected(pair))
+          return {pair};
+    }
+    return {};
+  }
+
+  bool connected(const NicPair& pair) const {
+    const int exit = pair.relay >= 0 ? pair.relay : from_.gpu;
+    if (out_.gpu_to_network[at(exit, nics_, pair.out)].empty()) return false;
+    if (in_.network_to_gpu[at(to_.gpu, nics_, pair.in)].empty()) return false;
+    if (!data_.fabric.has_dead_links()) return true;
+    std::vector<Hop> ignored;
+    return fabric_path(pair, ignored);
+  }
+
+  bool fabric_path(const NicPair& pair, std::vector<Hop>& hops) const {
+    const std::uint64_t flow =
+        hash_combine((std::uint64_t{static_cast<std::uint32_t>(from_.node)} << 32) |
+                         static_cast<std::uint32_t>(from_.gpu),
+                     (std::uint64_t{static_cast<std::uint32_t>(to_.node)} << 32) |
+                         static_cast<std::uint32_t>(to_.gpu));
+    return data_.fabric.path(data_.fabric.switch_of(from_.node, pair.out),
+                             data_.fabric.switch_of(to_.node, pair.in), flow, hops);
+  }
+
+  void append(const NicPair& pair, std::uint32_t share, RouteBuilder& builder) const {
+    const std::uint32_t out_base = static_cast<std::uint32_t>(from_.node) * data_.links_per_node();
+    const std::uint32_t in_base = static_cast<std::uint32_t>(to_.node) * data_.links_per_node();
+    int exit = from_.gpu;
+    if (pair.relay >= 0) {
+      builder.add(out_.gpu_to_gpu[at(exit, gpus_, pair.relay)], out_base, share);
+      exit = pair.relay;
+    }
+    builder.add(out_.gpu_to_network[at(exit, nics_, pair.out)], out_base, share);
+    std::vector<Hop> across;
+    const bool found = fabric_path(pair, across);
+    SIM_CHECK(found, "a connected pair of NICs has no path");
+    builder.add(across, data_.fabric_base(), share);
+    builder.add(in_.network_to_gpu[at(to_.gpu, nics_, pair.in)], in_base, share);
+  }
+
+  const Cluster::Data& data_;
+  Endpoint from_, to_;
+  const NodeRoutes& out_;
+  const NodeRoutes& in_;
+  std::size_t nics_;
+  std::size_t gpus_;
+};
+
+Cluster Cluster::load(const std::string& path, std::optional<int> nodes) {
+  return Cluster{std::make_unique<Data>(read_cluster(path, nodes))};
+}
+
+Cluster::Cluster(std::unique_ptr<Data> data) : data_{std::move(data)} {}
+Cluster::Cluster(Cluster&&) noexcept = default;
+Cluster& Cluster::operator=(Cluster&&) noexcept = default;
+Cluster::~Cluster() = default;
+
+const std::string& Cluster::name() const {
+  return data_->name;
+}
+const Device& Cluster::device() const {
+  return data_->device;
+}
+int Cluster::nodes() const {
+  return data_->nodes;
+}
+int Cluster::gpus_per_node() const {
+  return static_cast<int>(data_->node.gpus.size());
+}
+const NetworkTraits& Cluster::network() const {
+  return data_->network;
+}
+std::span<const MeasuredCurve> Cluster::measured() const {
+  return data_->measured;
+}
+const std::vector<std::string>& Cluster::sources() const {
+  return data_->sources;
+}
+const Cluster::Data& Cluster::data() const {
+  return *data_;
+}
+
+std::uint32_t Cluster::link_count() const {
+  return data_->fabric_base() + static_cast<std::uint32_t>(data_->fabric.links.size());
+}
+
+const Link& Cluster::link(LinkId id) const {
+  SIM_CHECK(id.value < link_count(), "no link", id.value);
+  if (!data_->changed_links.empty())
+    if (const auto found = data_->changed_links.find(id.value); found != data_->changed_links.end())
+      return found->second;
+  if (id.value >= data_->fabric_base())
+    return data_->fabric.links[id.value - data_->fabric_base()].link;
+  return data_->node.links[id.value % data_->links_per_node()].link;
+}
+
+std::string Cluster::link_name(LinkId id) const {
+  SIM_CHECK(id.value < link_count(), "no link", id.value);
+  const Data& data = *data_;
+  if (id.value >= data.fabric_base()) return data.fabric.link_name(id.value - data.fabric_base());
+  const auto node = static_cast<int>(id.value / data.links_per_node());
+  const PartLink& link = data.node.links[id.value % data.links_per_node()];
+  const auto part_name = [&](std::uint32_t part, std::uint32_t nic_part) {
+    if (data.node.parts[part].kind != PartKind::network) return data.node.parts[part].name;
+    const auto nic = std::find(data.node.nics.begin(), data.node.nics.end(), nic_part);
+    if (nic == data.node.nics.end()) return data.fabric.switch_name(data.fabric.switch_of(node, 0));
+    return data.fabric.switch_name(
+        data.fabric.switch_of(node, static_cast<int>(nic - data.node.nics.begin())));
+  };
+  return fmt::format("node {} {} -> {}", node, part_name(link.from, link.to),
+                     part_name(link.to, link.from));
+}
+
+Route Cluster::route(GpuId from, GpuId to) const {
+  const auto count = static_cast<std::uint32_t>(gpus());
+  SIM_CHECK(from.value < count && to.value < count, from.value, to.value, count);
+  Route route;
+  if (from == to) {
+    // A copy reads and writes the device's memory.
+    route.bandwidth = data_->device.memory_bandwidth * 0.5;
+    return route;
+  }
+  const int per_node = gpus_per_node();
+  const Endpoint source{node_of(from), static_cast<int>(from.value) % per_node};
+  const Endpoint target{node_of(to), static_cast<int>(to.value) % per_node};
+  if (source.node == target.node) {
+    const NodeRoutes& routes = data_->routes_in(source.node);
+    const std::size_t pair = at(source.gpu, data_->node.gpus.size(), target.gpu);
+    route.kind = routes.kind[pair];
+    RouteBuilder{route.hops}.add(routes.gpu_to_gpu[pair],
+                                 static_cast<std::uint32_t>(source.node) * data_->links_per_node(),
+                                 whole_share);
+  } else {
+    route.kind = PathKind::network;
+    if (!NetworkRouter{*data_, source, target}.route(route.hops)) route.hops.clear();
+  }
+  if (route.hops.empty())
+    throw InputError({data_->file, 0, 0},
+                     fmt::format("no path is left from node {} gpu {} to node {} gpu {}: dead "
+                                 "links cut it",
+                                 source.node, source.gpu, target.node, target.gpu));
+  finish_route(route);
+  return route;
+}
+
+// Latency: mean over the traffic, which is the sum over one path where all paths are alike.
+void Cluster::finish_route(Route& route) const {
+  std::int64_t weighted = 0;
+  double bandwidth = std::numeric_limits<double>::infinity();
+  for (const Hop& hop : route.hops) {
+    const Link& used = link(hop.link);
+    weighted += used.latency.count() * static_cast<std::int64_t>(hop.share);
+    bandwidth = std::min(bandwidth, used.capacity.in_bytes_per_second() *
+                                        (static_cast<double>(whole_share) / hop.share));
+  }
+  route.latency = Duration{(weighted + whole_share / 2) / whole_share};
+  route.bandwidth = Bandwidth::bytes_per_second(bandwidth);
+}
+
+}  // namespace sim

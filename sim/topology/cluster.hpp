@@ -71,11 +71,11 @@ struct MeasuredCurve {
 };
 
 struct NetworkTraits {
-  std::string cpu_vendor;           // "intel" or "amd": NCCL's tuning depends on it
-  bool nvls = false;                // NVSwitch reduces in the switch (NVLink SHARP)
-  bool sharp = false;               // the fabric reduces in its switches
-  Duration network_overhead{};      // per network message beyond the links (NIC, transport, proxy)
-  double network_efficiency = 1;    // payload share of the line rate (headers, protocol)
+  std::string cpu_vendor;         // "intel" or "amd": NCCL's tuning depends on it
+  bool nvls = false;              // NVSwitch reduces in the switch (NVLink SHARP)
+  bool sharp = false;             // the fabric reduces in its switches
+  Duration network_overhead{};    // per network message beyond the links (NIC, transport, proxy)
+  double network_efficiency = 1;  // payload share of the line rate (headers, protocol)
   int nics_per_node = 0;
 };
 
@@ -117,9 +117,12 @@ class Cluster {
   void apply(const LinkFault& fault);
 
   struct Data;  // defined in cluster_data.hpp, for the builders and tests
+  const Data& data() const;
 
  private:
   explicit Cluster(std::unique_ptr<Data> data);
+  void finish_route(Route& route) const;
+  void degrade(LinkId id, double factor);
   std::unique_ptr<Data> data_;
 };
 

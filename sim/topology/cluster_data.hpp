@@ -1,0 +1,46 @@
+// What a Cluster holds: for the reader that makes it, the fault code, describe() and the tests.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/topology/cluster.hpp"
+#include "sim/topology/fabric.hpp"
+#include "sim/topology/node_template.hpp"
+
+namespace sim {
+
+// Links are numbered node by node in the template's order, then those of the fabric:
+// node * links_per_node + k, and nodes * links_per_node + f.
+struct Cluster::Data {
+  std::string name;
+  std::string file;
+  Device device;
+  int nodes = 1;
+  NodeTemplate node;
+  NodeRoutes routes;
+  Fabric fabric;
+  NetworkTraits network;
+  std::vector<MeasuredCurve> measured;
+  std::vector<std::string> sources;
+
+  // What faults have changed: capacities by link id, dead links of a node and its routes without
+  // them. Ordered maps: small, and iterated by nobody.
+  std::map<std::uint32_t, Link> changed_links;
+  std::map<int, std::vector<bool>> dead_in_node;
+  std::map<int, NodeRoutes> routes_of_node;
+
+  std::uint32_t links_per_node() const { return static_cast<std::uint32_t>(node.links.size()); }
+  std::uint32_t fabric_base() const { return static_cast<std::uint32_t>(nodes) * links_per_node(); }
+  const NodeRoutes& routes_in(int n) const {
+    if (routes_of_node.empty()) return routes;
+    const auto found = routes_of_node.find(n);
+    return found == routes_of_node.end() ? routes : found->second;
+  }
+};
+
+// Reads a cluster file (format: topologies/README.md).
+Cluster::Data read_cluster(const std::string& path, std::optional<int> nodes);
+
+}  // namespace sim

@@ -1,0 +1,183 @@
+// The cluster file: format and a complete example in topologies/README.md.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sim/base/input_error.hpp"
+#include "sim/config/reader.hpp"
+#include "sim/topology/cluster_data.hpp"
+#include "sim/topology/fabric_builders.hpp"
+#include "sim/topology/node_builders.hpp"
+
+namespace sim {
+namespace {
+
+constexpr std::int64_t most_nodes = 131'072;
+
+int as_int(std::int64_t value) {
+  return static_cast<int>(value);
+}
+
+NetworkTraits read_network(const ObjectReader& reader) {
+  NetworkTraits traits;
+  traits.cpu_vendor = reader.text("cpu_vendor");
+  constexpr std::array<std::string_view, 3> vendors{"intel", "amd", "arm"};
+  if (std::find(vendors.begin(), vendors.end(), traits.cpu_vendor) == vendors.end())
+    reader.problem("cpu_vendor", fmt::format("cpu_vendor is \"{}\"; allowed: intel, amd, arm",
+                                             traits.cpu_vendor));
+  traits.nvls = reader.boolean_or("nvls", false);
+  traits.sharp = reader.boolean_or("sharp", false);
+  traits.network_overhead = reader.duration("overhead");
+  traits.network_efficiency = reader.real_or("efficiency", 1, {.min = 0.01, .max = 1});
+  return traits;
+}
+
+void read_clos(const ObjectReader& reader, FabricSpec& spec, int nics) {
+  spec.levels = as_int(reader.integer_or("levels", 2, {.min = 2, .max = 3}));
+  spec.oversubscription = reader.real_or("oversubscription", 1, {.min = 1, .max = 1000});
+  const int per_leaf_node = spec.kind == FabricKind::rail_optimised ? 1 : std::max(1, nics);
+  const int radix = as_int(reader.integer_or("radix", 0, {.min = 2, .max = 4096}));
+  if (radix > 0) {
+    // Ports down : ports up = over-subscription : 1.
+    const double down = radix * spec.oversubscription / (1 + spec.oversubscription);
+    spec.nodes_per_switch = static_cast<int>(down) / per_leaf_node;
+    if (spec.nodes_per_switch < 1)
+      reader.problem("radix", fmt::format("a switch of {} ports has {} for nodes, fewer than the "
+                                          "{} NICs of one",
+                                          radix, static_cast<int>(down), per_leaf_node));
+  }
+  if (radix == 0 || reader.has("nodes_per_leaf"))
+    spec.nodes_per_switch = as_int(reader.integer("nodes_per_leaf", {.min = 1, .max = most_nodes}));
+  if (spec.levels == 3) {
+    spec.leaves_per_pod =
+        as_int(reader.integer_or("leaves_per_pod", radix / 2, {.min = 1, .max = most_nodes}));
+    if (spec.leaves_per_pod < 1)
+      reader.problem("a fabric of 3 levels needs leaves_per_pod or radix");
+    spec.pod_oversubscription = reader.real_or("pod_oversubscription", 1, {.min = 1, .max = 1000});
+  }
+  spec.every_switch = reader.boolean_or("every_switch", spec.routing == Routing::hash);
+  if (spec.routing == Routing::hash && !spec.every_switch)
+    reader.problem("every_switch", "routing by hash picks one spine, so every_switch must be true");
+}
+
+void read_dragonfly(const ObjectReader& reader, FabricSpec& spec) {
+  spec.groups = as_int(reader.integer("groups", {.min = 1, .max = 4096}));
+  spec.routers_per_group = as_int(reader.integer("routers_per_group", {.min = 1, .max = 256}));
+  spec.global_links = as_int(reader.integer("global_links_per_router", {.min = 1, .max = 256}));
+  spec.nodes_per_switch = as_int(reader.integer("nodes_per_router", {.min = 1, .max = 1024}));
+  spec.global_link = reader.bandwidth_or("global_link", spec.link);
+  spec.global_latency = reader.duration_or("global_latency", Duration{});
+}
+
+void read_torus(const ObjectReader& reader, FabricSpec& spec) {
+  const std::vector<ValueReader> dims = reader.list("dims");
+  if (dims.empty() || dims.size() > 3) {
+    reader.problem("dims", "dims has one to three sizes, for example [8, 8, 4]");
+    return;
+  }
+  for (std::size_t i = 0; i < dims.size(); ++i)
+    spec.dims[i] = as_int(dims[i].integer({.min = 1, .max = 64}));
+  spec.nodes_per_switch = as_int(reader.integer_or("nodes_per_router", 1, {.min = 1, .max = 1024}));
+}
+
+FabricSpec read_fabric(const ObjectReader& reader, const NodeSpec& node) {
+  FabricSpec spec;
+  spec.where = reader.where("kind");
+  spec.kind = reader.word<FabricKind>("kind");
+  if (spec.kind == FabricKind::none) return spec;
+  spec.switch_latency = reader.duration("switch_latency");
+  spec.link = node.nic;
+  switch (spec.kind) {
+    case FabricKind::none:
+    case FabricKind::flat:
+      return spec;
+    case FabricKind::fat_tree:
+    case FabricKind::rail_optimised:
+    case FabricKind::dragonfly:
+    case FabricKind::torus:
+      break;
+  }
+  spec.routing = reader.word_or<Routing>("routing", Routing::spread);
+  spec.link = reader.bandwidth_or("link", node.nic);
+  if (spec.kind == FabricKind::dragonfly)
+    read_dragonfly(reader, spec);
+  else if (spec.kind == FabricKind::torus)
+    read_torus(reader, spec);
+  else
+    read_clos(reader, spec, node.nics * node.trays);
+  return spec;
+}
+
+MeasuredCurve read_curve(const ObjectReader& reader) {
+  MeasuredCurve curve;
+  curve.collective = reader.text("collective");
+  constexpr std::array<std::string_view, 7> known{"all_reduce",  "reduce_scatter", "all_gather",
+                                                  "broadcast",   "reduce",         "all_to_all",
+                                                  "send_receive"};
+  if (std::find(known.begin(), known.end(), curve.collective) == known.end())
+    reader.problem("collective", fmt::format("collective is \"{}\"; allowed: {}", curve.collective,
+                                             fmt::join(known, ", ")));
+  curve.ranks = as_int(reader.integer("ranks", {.min = 2, .max = 1 << 24}));
+  curve.nodes = as_int(reader.integer("nodes", {.min = 1, .max = most_nodes}));
+  curve.source = reader.text("source");
+  for (const ValueReader& value : reader.list("points")) {
+    const std::vector<ValueReader> pair = value.list();
+    if (pair.size() != 2) {
+      value.problem("a point is [size, time], for example [1 MiB, 35 us]");
+      continue;
+    }
+    const MeasuredPoint point{pair[0].bytes(), pair[1].duration()};
+    if (!curve.points.empty() && point.size <= curve.points.back().size)
+      value.problem("sizes must ascend");
+    curve.points.push_back(point);
+  }
+  return curve;
+}
+
+}  // namespace
+
+Cluster::Data read_cluster(const std::string& path, std::optional<int> nodes) {
+  const Document document = Document::load(path);
+  const ObjectReader top = document.root_object();
+  Cluster::Data data;
+  data.file = path;
+  data.name = top.text("name");
+  const std::string device = resolve_path(path, top.text("device"));
+  data.nodes = as_int(top.integer("nodes", {.min = 1, .max = most_nodes}));
+  if (nodes) data.nodes = *nodes;
+  NodeSpec node = read_node(top.object("node"));
+  FabricSpec fabric = read_fabric(top.object("fabric"), node);
+  if (fabric.kind == FabricKind::flat)
+    node.node_limit = top.object("fabric").bandwidth_or("per_node_limit", Bandwidth{});
+  data.network = read_network(top.object("network"));
+  if (top.has("measured"))
+    for (const ValueReader& curve : top.list("measured"))
+      data.measured.push_back(read_curve(curve.object()));
+  for (const ValueReader& line : top.list("sources"))
+    data.sources.push_back(line.text());
+  if (data.nodes > 1 && (fabric.kind == FabricKind::none || node.nics == 0))
+    top.problem("fabric", fmt::format("{} nodes need a fabric and NICs", data.nodes));
+  if (fabric.kind != FabricKind::none && node.nics == 0)
+    top.problem("fabric", "a fabric needs node.nics");
+  document.finish();
+  if (nodes && (*nodes < 1 || *nodes > most_nodes))
+    throw InputError(top.where("nodes"),
+                     fmt::format("nodes is {}; allowed: 1 to {}", *nodes, most_nodes));
+
+  // Capacities are payload rates throughout.
+  const double payload = data.network.network_efficiency;
+  node.nic = node.nic * payload;
+  fabric.link = fabric.link * payload;
+  fabric.global_link = fabric.global_link * payload;
+  data.device = load_device(device);
+  data.node = build_node(node);
+  data.network.nics_per_node = static_cast<int>(data.node.nics.size());
+  const std::vector<Link> nics(data.node.nics.size(), {LinkKind::nic, node.nic, node.nic_latency});
+  data.fabric = build_fabric(fabric, data.nodes, nics);
+  attach_network(data.node, nics, node.node_limit, fabric.switch_latency);
+  data.routes = node_routes(data.node, {});
+  return data;
+}
+
+}  // namespace sim

@@ -1,0 +1,35 @@
+// Fabrics from their description in a cluster file.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "sim/base/input_error.hpp"
+#include "sim/topology/fabric.hpp"
+
+namespace sim {
+
+// What the file says. Which fields a kind uses: topologies/README.md.
+struct FabricSpec {
+  FabricKind kind = FabricKind::none;
+  Routing routing = Routing::spread;
+  bool every_switch = false;  // spines one by one instead of bundled
+  int levels = 2;
+  int nodes_per_switch = 1;
+  int leaves_per_pod = 0;
+  double oversubscription = 1;      // leaf: capacity down over capacity up
+  double pod_oversubscription = 1;  // pod spines: the same
+  Bandwidth link{};                 // one switch port, payload rate
+  Duration switch_latency{};
+  int groups = 0, routers_per_group = 0, global_links = 0;  // dragonfly
+  Bandwidth global_link{};
+  Duration global_latency{};
+  std::array<int, 3> dims{1, 1, 1};  // torus
+  SourcePosition where;              // of the fabric in the file, for errors
+};
+
+// A fabric for `nodes` nodes whose NICs have these payload rates.
+// Throws InputError at spec.where when it does not fit.
+Fabric build_fabric(const FabricSpec& spec, int nodes, std::span<const Link> nics);
+
+}  // namespace sim
