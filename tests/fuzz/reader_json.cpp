@@ -1,0 +1,40 @@
+// Beside not crashing: what our JSON parser takes, nlohmann's takes too, and the other way round
+// but for what we refuse on purpose.
+#include <array>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "tests/fuzz/walk.hpp"
+
+namespace {
+
+// Valid JSON that the reader refuses: limits, bytes that no editor writes, U+0000, halves of
+// surrogate pairs are refused by both.
+bool refused_on_purpose(std::string_view what) {
+  constexpr std::array<std::string_view, 5> reasons{"nested deeper", "control character", "U+0000",
+                                                    "more than 2000000", "MiB"};
+  for (const std::string_view reason : reasons)
+    if (what.find(reason) != std::string_view::npos) return true;
+  return false;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text{reinterpret_cast<const char*>(data), size};
+  const bool valid = nlohmann::json::accept(text);
+  try {
+    const sim::Document document = sim::Document::parse_json(text, "input.json");
+    if (!valid) __builtin_trap();
+    try {
+      fuzz::walk(document);
+    } catch (const sim::InputError& error) {
+      if (std::string_view{error.what()}.empty()) __builtin_trap();
+    }
+  } catch (const sim::InputError& error) {
+    if (valid && !refused_on_purpose(error.what())) __builtin_trap();
+  }
+  return 0;
+}
