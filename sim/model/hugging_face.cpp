@@ -110,9 +110,8 @@ std::string known_architectures() {
 }
 
 [[noreturn]] void refuse_experts(const SourcePosition& where, std::string_view name) {
-  throw InputError(where, fmt::format("\"{}\": mixture-of-experts models are not supported yet; "
-                                      "known architectures: {}",
-                                      name, known_architectures()));
+  throw InputError(where,
+                   fmt::format("\"{}\": mixture-of-experts models are not supported yet", name));
 }
 
 void refuse_expert_names(const ObjectReader& in, const char* key, const std::string& name) {

@@ -124,7 +124,8 @@ struct Model {
   // Longest sequence, 0: unlimited (rotary embedding). A model with sliding-window attention is
   // limited to its window: up to there the window changes nothing.
   std::int64_t max_sequence = 0;
-  std::int64_t fixed_sequence = 0;  // ViT: patches + class token; 0: the scenario says
+  std::int64_t fixed_sequence =
+      0;  // ViT: patches + class token; layer list: 1; 0: the scenario says
   AttentionShape attention;
   std::int64_t feed_forward = 0;
   bool tied_embedding = false;

@@ -1,0 +1,174 @@
+#include "sim/config/reader.hpp"
+#include "sim/model/model.hpp"
+#include "tests/catch.hpp"
+
+using namespace sim;
+
+namespace {
+
+Model imported(const std::string& json) {
+  return read_model(Document::parse_json(json, "some-model/config.json"));
+}
+
+// A small Llama with `extra` members.
+std::string small_llama(const std::string& extra = "") {
+  return R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64,
+  "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+  "intermediate_size": 128, "vocab_size": 1000)" +
+         extra + "}";
+}
+
+std::string small_bert(const std::string& architecture) {
+  return R"({"architectures": [")" + architecture + R"("], "hidden_size": 768,
+  "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
+  "vocab_size": 30522, "max_position_embeddings": 512, "type_vocab_size": 2})";
+}
+
+std::string first_problem(const std::string& json) {
+  try {
+    imported(json);
+  } catch (const InputError& error) {
+    return error.problems().front().what;
+  }
+  return "no error";
+}
+
+bool starts_with(const std::string& text, const std::string& start) {
+  return text.substr(0, start.size()) == start;
+}
+
+}  // namespace
+
+TEST_CASE("a Llama config.json is imported, unknown keys ignored, null taken as absent",
+          "[model]") {
+  const Model model = imported(small_llama(
+      R"(, "rope_scaling": null, "head_dim": null, "pretraining_tp": 1, "x": {"y": []})"));
+  REQUIRE(model.name == "some-model");
+  REQUIRE(model.family == "llama");
+  REQUIRE(model.attention.head_dim == 16);
+  REQUIRE(model.attention.kv_heads == 2);
+  // Two tables of 64,000; a layer: qkv 64 * 128, projection 64 * 64, MLP 3 * 64 * 128, norms 128.
+  REQUIRE(model.parameters() == 2 * 64'000 + 2 * (8'192 + 4'096 + 24'576 + 128) + 64);
+}
+
+TEST_CASE("biases, ties and head width are honoured", "[model]") {
+  const std::int64_t plain = imported(small_llama()).parameters();
+  REQUIRE(imported(small_llama(R"(, "tie_word_embeddings": true)")).parameters() == plain - 64'000);
+  // Biases of Q, K, V (64 + 2 * 32) and of the projection (64), in two layers.
+  REQUIRE(imported(small_llama(R"(, "attention_bias": true)")).parameters() == plain + 2 * 192);
+  // Gate, up and down.
+  REQUIRE(imported(small_llama(R"(, "mlp_bias": true)")).parameters() ==
+          plain + 2 * (2 * 128 + 64));
+  // Heads of 32 instead of 16: Q, K, V and the projection double.
+  REQUIRE(imported(small_llama(R"(, "head_dim": 32)")).parameters() == plain + 2 * (8'192 + 4'096));
+}
+
+TEST_CASE("GPT-2 reads either spelling of its fields", "[model]") {
+  const std::string own = R"({"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12,
+      "n_positions": 1024, "n_ctx": 1024, "n_inner": null, "vocab_size": 50257})";
+  const std::string alias = R"({"model_type": "gpt2", "hidden_size": 768, "num_hidden_layers": 12,
+      "num_attention_heads": 12, "max_position_embeddings": 1024, "vocab_size": 50257})";
+  REQUIRE(imported(own).parameters() == 124'439'808);
+  REQUIRE(imported(alias).parameters() == 124'439'808);
+  REQUIRE(imported(own).attention.dropout);
+}
+
+TEST_CASE("two spellings of one field must agree", "[model]") {
+  REQUIRE(first_problem(R"({"model_type": "gpt2", "n_embd": 768, "hidden_size": 1024,
+      "n_layer": 12, "n_head": 12, "n_positions": 1024, "vocab_size": 50257})") ==
+          "\"hidden_size\" and \"n_embd\" are two names of one field and differ");
+}
+
+TEST_CASE("the architecture decides the head of BERT", "[model]") {
+  REQUIRE(imported(small_bert("BertModel")).parameters() == 109'482'240);
+  REQUIRE(imported(small_bert("BertForMaskedLM")).parameters() == 109'514'298);
+  REQUIRE(imported(small_bert("BertForPreTraining")).parameters() == 110'106'428);
+}
+
+TEST_CASE("DistilBERT is read by its own field names", "[model]") {
+  const std::string fields = R"("dim": 768, "n_layers": 6, "n_heads": 12, "hidden_dim": 3072,
+      "vocab_size": 30522, "max_position_embeddings": 512})";
+  REQUIRE(imported(R"({"architectures": ["DistilBertModel"], )" + fields).parameters() ==
+          66'362'880);
+  REQUIRE(imported(R"({"architectures": ["DistilBertForMaskedLM"], )" + fields).parameters() ==
+          66'985'530);
+}
+
+TEST_CASE("Qwen2 has biases on Q, K and V, Qwen3 norms on Q and K", "[model]") {
+  const std::string fields = R"("num_hidden_layers": 24, "hidden_size": 896,
+      "num_attention_heads": 14, "num_key_value_heads": 2, "intermediate_size": 4864,
+      "vocab_size": 151936, "tie_word_embeddings": true, "sliding_window": 131072,
+      "use_sliding_window": false})";
+  const Model qwen2 = imported(R"({"model_type": "qwen2", )" + fields);
+  const Model qwen3 = imported(R"({"model_type": "qwen3", )" + fields);
+  REQUIRE(qwen2.parameters() == 494'032'768);
+  REQUIRE(qwen2.max_sequence == 0);
+  // 18 heads of 64 have a bias each; norms of 64 for Q and for K.
+  REQUIRE(qwen2.parameters() - qwen3.parameters() == 24 * (18 * 64 - 2 * 64));
+}
+
+TEST_CASE("a sliding window limits the sequence to where it changes nothing", "[model]") {
+  const std::string fields = R"({"model_type": "mistral", "hidden_size": 64,
+      "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+      "intermediate_size": 128, "vocab_size": 1000, "sliding_window": )";
+  REQUIRE(imported(fields + "4096}").max_sequence == 4'096);
+  REQUIRE(imported(fields + "null}").max_sequence == 0);
+  REQUIRE(imported(fields + R"(4096, "layer_types": ["full_attention", "full_attention"]})")
+              .max_sequence == 0);
+}
+
+TEST_CASE("ViT counts its classes from their names", "[model]") {
+  const Model model = imported(R"({"model_type": "vit", "hidden_size": 768,
+      "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
+      "id2label": {"0": "cat", "1": "dog", "2": "tree"}})");
+  REQUIRE(model.fixed_sequence == 197);
+  REQUIRE(model.parameters() == 86'567'656 - 997 * 769);
+}
+
+TEST_CASE("mixture-of-experts models are refused by name", "[model]") {
+  const std::string name =
+      GENERATE("mixtral", "qwen3_moe", "deepseek_v3", "llama4", "gpt_oss", "kimi_k2");
+  const std::string problem = first_problem(R"({"model_type": ")" + name + "\"}");
+  REQUIRE(
+      starts_with(problem, "\"" + name + "\": mixture-of-experts models are not supported yet"));
+}
+
+TEST_CASE("experts hidden behind a known name are refused", "[model]") {
+  REQUIRE(starts_with(first_problem(small_llama(R"(, "num_local_experts": 8)")),
+                      "\"LlamaForCausalLM\": mixture-of-experts models are not supported yet"));
+  REQUIRE(
+      starts_with(first_problem(R"({"architectures": ["MixtralForCausalLM"], "hidden_size": 64})"),
+                  "\"MixtralForCausalLM\": mixture-of-experts models are not supported yet"));
+}
+
+TEST_CASE("multimodal models are refused, and looked into for experts", "[model]") {
+  REQUIRE(starts_with(
+      first_problem(R"({"model_type": "llava", "text_config": {"model_type": "llama"}})"),
+      "\"llava\": multimodal models are not supported"));
+  REQUIRE(starts_with(
+      first_problem(R"({"model_type": "other", "text_config": {"model_type": "llama4_text"}})"),
+      "\"llama4_text\": mixture-of-experts models are not supported yet"));
+}
+
+TEST_CASE("an unknown architecture is refused with the list of the known", "[model]") {
+  REQUIRE(
+      first_problem(R"({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"]})") ==
+      "unknown architecture \"T5ForConditionalGeneration\"; known: LlamaForCausalLM (llama), "
+      "MistralForCausalLM (mistral), Qwen2ForCausalLM (qwen2), Qwen3ForCausalLM (qwen3), "
+      "GPT2LMHeadModel (gpt2), BertForMaskedLM (bert), BertForPreTraining (bert), BertModel "
+      "(bert), DistilBertForMaskedLM (distilbert), DistilBertModel (distilbert), "
+      "ViTForImageClassification (vit)");
+  REQUIRE(first_problem(R"({"model_type": "bert", "architectures": ["LlamaForCausalLM"]})") ==
+          "model_type \"bert\" contradicts architecture LlamaForCausalLM, whose model_type is "
+          "\"llama\"");
+}
+
+TEST_CASE("sizes that contradict each other are refused", "[model]") {
+  REQUIRE(first_problem(R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
+      "num_attention_heads": 4, "num_key_value_heads": 3, "intermediate_size": 128,
+      "vocab_size": 1000})") == "3 key/value heads do not divide 4 heads");
+  REQUIRE(first_problem(R"({"model_type": "llama", "hidden_size": 65, "num_hidden_layers": 2,
+      "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 1000})") ==
+          "4 heads do not make heads of equal width, at most 4096, of hidden size 65, and no "
+          "head_dim is given");
+}

@@ -1,0 +1,143 @@
+// The two formats of our own, and how a file is recognised.
+#include "sim/config/reader.hpp"
+#include "sim/model/model.hpp"
+#include "tests/catch.hpp"
+
+using namespace sim;
+
+namespace {
+
+Model from_yaml(const std::string& text) {
+  return read_model(Document::parse_yaml(text, "m.yaml"));
+}
+
+const std::string small = R"(name: small
+source: made for this test
+transformer:
+  layers: 2
+  hidden: 64
+  heads: 4
+  feed_forward: 256
+  vocabulary: 1000
+  norm: layer
+  activation: gelu
+  positions: learned
+  max_sequence: 32
+  biases: all
+  tied_head: true
+)";
+
+std::string with(const std::string& from, const std::string& to) {
+  std::string text = small;
+  text.replace(text.find(from), from.size(), to);
+  return text;
+}
+
+// Every problem of the text as "line:column what".
+std::vector<std::string> problems(const std::string& text) {
+  std::vector<std::string> found;
+  try {
+    from_yaml(text);
+  } catch (const InputError& error) {
+    for (const Problem& problem : error.problems())
+      found.push_back(std::to_string(problem.where.line) + ":" +
+                      std::to_string(problem.where.column) + " " + problem.what);
+  }
+  return found;
+}
+
+std::string problem(const std::string& text) {
+  const std::vector<std::string> found = problems(text);
+  return found.empty() ? "no error" : found.front();
+}
+
+const std::string two_layers = R"(name: list
+source: made for this test
+layer_list:
+  input_elements: 100
+  layers:
+    - {name: a, parameters: 10, forward_flops: 2 MFLOP, activation_elements: 50,
+       output_elements: 40}
+    - name: b
+      output_elements: 5
+      operators:
+        - {name: c, parameters: 7, forward_flops: 1 MFLOP, backward_flops: 1 MFLOP,
+           activation_bytes: 16 B, forward_elements: 3, backward_elements: 4}
+)";
+
+}  // namespace
+
+TEST_CASE("a transformer description becomes a model", "[model]") {
+  const Model model = from_yaml(small);
+  REQUIRE(model.name == "small");
+  REQUIRE(model.source == "made for this test");
+  REQUIRE(model.family == "transformer");
+  REQUIRE(model.layers.size() == 2);
+  REQUIRE(model.attention.head_dim == 16);
+  REQUIRE(model.attention.causal);
+  // Tables 1000 and 32 rows; a layer has 12 h^2 + 13 h parameters; the final norm 2 h.
+  REQUIRE(model.parameters() == 1'032 * 64 + 2 * (12 * 64 * 64 + 13 * 64) + 2 * 64);
+}
+
+TEST_CASE("a description that contradicts itself is refused", "[model]") {
+  REQUIRE(problem(with("heads: 4", "heads: 5")) ==
+          "6:10 heads is 5, which does not divide hidden 64; give head_dim if that is meant");
+  REQUIRE(problem(with("heads: 4", "heads: 4\n  kv_heads: 3")) ==
+          "7:13 kv_heads is 3, which does not divide 4 heads");
+  REQUIRE(problem(with("tied_head: true", "head: none\n  tied_head: true")) ==
+          "15:14 there is no head over the vocabulary that could be tied");
+  REQUIRE(problem(with("tied_head: true", "classes: 10")) ==
+          "14:12 \"classes\" goes with \"head: classifier\" only");
+  // Also that an image excludes vocabulary and max_sequence.
+  const std::vector<std::string> image =
+      problems(with("tied_head: true", "head: none\n  image: {size: 224, patch: 15}"));
+  REQUIRE(image.size() == 3);
+  REQUIRE(image[2] == "15:30 patch is 15, which does not divide the image's size 224");
+}
+
+TEST_CASE("unknown keys and missing keys of a description are refused", "[model]") {
+  REQUIRE(problem(with("layers: 2", "layer: 2")) ==
+          "4:3 unknown key 'layer'; did you mean 'layers'?");
+  REQUIRE(!problems(with("max_sequence: 32", "")).empty());
+  REQUIRE(!problems(with("norm: layer", "norm: lyer")).empty());
+  REQUIRE(!problems(with("hidden: 64", "hidden: 0")).empty());
+  REQUIRE(!problems(with("layers: 2", "layers: 99999999")).empty());
+}
+
+TEST_CASE("a layer list becomes a model of generic operators", "[model]") {
+  const Model model = from_yaml(two_layers);
+  REQUIRE(model.is_layer_list);
+  REQUIRE(model.layers.size() == 2);
+  REQUIRE(model.parameters() == 17);
+  const ModelOp& a = model.layers[0].ops[0];
+  REQUIRE(a.kind == ModelOpKind::generic);
+  REQUIRE(a.forward_flops == Flops{2e6});
+  REQUIRE(a.backward_flops == Flops{4e6});
+  REQUIRE(a.saved_elements == 50);
+  // Reads 100, writes 40; backward reads 100 and 40, writes 100.
+  REQUIRE(a.forward_elements == 140);
+  REQUIRE(a.backward_elements == 240);
+  const ModelOp& c = model.layers[1].ops[0];
+  REQUIRE(c.backward_flops == Flops{1e6});
+  REQUIRE(c.saved_fixed_bytes == 16);
+  REQUIRE(c.backward_elements == 4);
+  REQUIRE(model.layers[1].output_elements == 5);
+}
+
+TEST_CASE("a layer must say what it keeps", "[model]") {
+  std::string text = two_layers;
+  const std::string key = "activation_elements: 50,";
+  text.replace(text.find(key), key.size(), "");
+  REQUIRE(problem(text) ==
+          "6:7 missing \"activation_elements\" (kept for the backward pass, in elements of the "
+          "activation dtype) or \"activation_bytes\"");
+}
+
+TEST_CASE("a file that is no model is refused", "[model]") {
+  REQUIRE_THROWS_AS(from_yaml("source: x\n"), InputError);
+  REQUIRE_THROWS_AS(from_yaml(small + "layer_list: {}\n"), InputError);
+  REQUIRE_THROWS_AS(load_model("no/such/file.yaml"), InputError);
+  REQUIRE(problem("source: x\n") ==
+          "1:1 not a model: expected one of \"transformer\" or \"layer_list\" (a model of ours), "
+          "or \"model_type\" or \"architectures\" (a Hugging Face config.json)");
+}

@@ -1,0 +1,95 @@
+// Every file under models/ loads, says where its figures come from, and has the published number of
+// parameters.
+#include <filesystem>
+
+#include "sim/model/model.hpp"
+#include "tests/catch.hpp"
+
+using namespace sim;
+
+namespace {
+
+const std::string folder = STEPCAST_SOURCE_DIR "/models/";
+
+Model shipped(const std::string& name) {
+  return load_model(folder + name + (name == "llama-3.1-405b" ? "/config.json" : ".yaml"));
+}
+
+// Megatron-LM's formula without the padding of the vocabulary (Narayanan et al. 2021, equation 2):
+// P = 12 L h^2 (1 + 13 / (12 h) + (V + S) / (12 L h)), the final norm's 2 h left out by it.
+std::int64_t megatron_parameters(std::int64_t layers, std::int64_t h) {
+  return 12 * layers * h * h + 13 * layers * h + (51'200 + 2'048) * h;
+}
+
+}  // namespace
+
+TEST_CASE("parameter counts equal the published ones to the last parameter", "[model]") {
+  struct Published {
+    const char* name;
+    std::int64_t parameters;
+  };
+  const Published published =
+      GENERATE(Published{"llama-3.1-8b", 8'030'261'248}, Published{"llama-3.1-70b", 70'553'706'496},
+               Published{"llama-3.1-405b", 405'853'388'800}, Published{"llama-2-7b", 6'738'415'616},
+               Published{"llama-2-13b", 13'015'864'320}, Published{"llama-2-70b", 68'976'648'192},
+               Published{"mistral-7b", 7'241'732'096}, Published{"gpt2", 124'439'808},
+               Published{"qwen2-0.5b", 494'032'768}, Published{"qwen3-8b", 8'190'735'360},
+               Published{"bert-base", 109'482'240}, Published{"bert-large", 335'141'888},
+               Published{"bert-base-pretraining", 110'106'428}, Published{"distilbert", 66'362'880},
+               Published{"vit-b16", 86'567'656}, Published{"vit-l16", 304'326'632},
+               Published{"resnet50", 25'557'032});
+  CAPTURE(published.name);
+  REQUIRE(shipped(published.name).parameters() == published.parameters);
+}
+
+TEST_CASE("Megatron shapes have the parameters of their paper's formula", "[model]") {
+  struct Shape {
+    const char* name;
+    std::int64_t layers, hidden;
+    double billions;  // as printed in the paper
+  };
+  const Shape shape = GENERATE(
+      Shape{"megatron-1.7b", 24, 2'304, 1.7}, Shape{"megatron-3.6b", 30, 3'072, 3.6},
+      Shape{"megatron-7.5b", 36, 4'096, 7.5}, Shape{"megatron-18b", 40, 6'144, 18.4},
+      Shape{"megatron-39b", 48, 8'192, 39.1}, Shape{"megatron-76b", 60, 10'240, 76.1},
+      Shape{"megatron-145b", 80, 12'288, 145.6}, Shape{"megatron-310b", 96, 16'384, 310.1},
+      Shape{"megatron-530b", 105, 20'480, 529.6}, Shape{"megatron-1t", 128, 25'600, 1'008.0},
+      Shape{"korthikanti-22b", 48, 6'144, 22}, Shape{"korthikanti-175b", 96, 12'288, 175},
+      Shape{"korthikanti-530b", 105, 20'480, 530}, Shape{"korthikanti-1t", 128, 25'600, 1'008},
+      Shape{"turing-nlg-530b", 105, 20'480, 530});
+  CAPTURE(shape.name);
+  const Model model = shipped(shape.name);
+  REQUIRE(model.parameters() == megatron_parameters(shape.layers, shape.hidden) + 2 * shape.hidden);
+  REQUIRE_THAT(static_cast<double>(model.parameters()), WithinRel(shape.billions * 1e9, 0.03));
+}
+
+TEST_CASE("Nemotron-4 and MPT have the published numbers of parameters", "[model]") {
+  // Nemotron-4 340B: 9.4 B in the embeddings, 331.6 B in the rest (arXiv:2406.11704, section 2.1);
+  // 15B: 3.2 B and 12.5 B (arXiv:2402.16819, section 2).
+  REQUIRE_THAT(static_cast<double>(shipped("nemotron-4-340b").parameters()),
+               WithinRel(341.0e9, 1e-3));
+  REQUIRE_THAT(static_cast<double>(shipped("nemotron-4-15b").parameters()),
+               WithinRel(15.7e9, 5e-3));
+  // MPT-7B: 6,649,286,656 parameters in the released checkpoint, whose vocabulary of 50,432 has 64
+  // rows more than that of the benchmark runs.
+  REQUIRE(shipped("mpt-7b").parameters() == 6'649'286'656 - 64 * 4'096);
+}
+
+TEST_CASE("every shipped model loads, is named like its file and names its source", "[model]") {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".yaml" && !entry.is_directory()) continue;
+    CAPTURE(entry.path().string());
+    const Model model = load_model(entry.path().string());
+    REQUIRE(model.name ==
+            entry.path()
+                .filename()
+                .replace_extension(entry.is_directory() ? entry.path().extension() : "")
+                .string());
+    REQUIRE(model.source.size() > 20);
+    REQUIRE(model.parameters() > 0);
+    REQUIRE(!model.layers.empty());
+    ++count;
+  }
+  REQUIRE(count >= 40);
+}
