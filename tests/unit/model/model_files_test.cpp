@@ -92,7 +92,7 @@ TEST_CASE("a description that contradicts itself is refused", "[model]") {
   const std::vector<std::string> image =
       problems(with("tied_head: true", "head: none\n  image: {size: 224, patch: 15}"));
   REQUIRE(image.size() == 3);
-  REQUIRE(image[2] == "15:30 patch is 15, which does not divide the image's size 224");
+  REQUIRE(image[2] == "15:29 patch is 15, which does not divide the image's size 224");
 }
 
 TEST_CASE("unknown keys and missing keys of a description are refused", "[model]") {
