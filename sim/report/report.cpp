@@ -1,1 +1,245 @@
-// (being written)
+#include "sim/report/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <future>
+#include <utility>
+
+#include "sim/base/check.hpp"
+#include "sim/base/quantity.hpp"
+#include "sim/report/memory_hints.hpp"
+
+namespace sim {
+namespace {
+
+constexpr std::size_t shown_links = 10;
+
+void add_identity(Report& report, const Scenario& scenario, const Plan& plan) {
+  report.scenario = scenario.name;
+  report.model = scenario.model.name;
+  report.cluster = scenario.cluster.name();
+  report.device = scenario.cluster.device().name;
+  report.ranks = plan.world_size();
+  report.gpus_per_node = scenario.cluster.gpus_per_node();
+  report.nodes = (report.ranks + report.gpus_per_node - 1) / report.gpus_per_node;
+  report.layout = plan.layout;
+  report.counts_samples = scenario.model.is_layer_list;
+  report.parameters = plan.parameters;
+  report.tokens = plan.tokens;
+}
+
+// Forward and backward FLOPs of the attention scores and their weighting of the values, counted in
+// full: 4 s^2 per head dimension forward (Q K^T and P V), twice that backward.
+double attention_flops(const Scenario& scenario) {
+  const Model& model = scenario.model;
+  if (model.is_layer_list || !model.attention.causal) return 0;
+  const auto width = static_cast<double>(model.attention.heads * model.attention.head_dim);
+  const auto length = static_cast<double>(scenario.layout.sequence_length);
+  return 12.0 * length * length * width * static_cast<double>(model.layers.size()) *
+         static_cast<double>(scenario.layout.global_batch);
+}
+
+void add_rates(Report& report, const Scenario& scenario, const Plan& plan) {
+  const double seconds = to_seconds(report.step_time);
+  if (seconds <= 0) return;
+  const auto gpus = static_cast<double>(report.ranks);
+  report.tokens_per_second = static_cast<double>(plan.tokens) / seconds;
+  report.tokens_per_second_per_gpu = report.tokens_per_second / gpus;
+  const bool half = scenario.flops.causal_half();
+  const double less = half ? attention_flops(scenario) / 2 : 0;
+  const double model_rate = (plan.model_flops.count() - less) / seconds / gpus;
+  const double hardware_rate = (plan.hardware_flops.count() - less) / seconds / gpus;
+  report.model_rate_per_gpu = FlopRate::per_second(model_rate);
+  report.hardware_rate_per_gpu = FlopRate::per_second(hardware_rate);
+  report.peak_rate = scenario.cluster.device().peak(scenario.layout.compute_dtype);
+  report.mfu = model_rate / report.peak_rate.in_flops_per_second();
+  report.hfu = hardware_rate / report.peak_rate.in_flops_per_second();
+  report.flop_formula =
+      scenario.model.is_layer_list
+          ? "forward and backward FLOPs of every layer as the model file lists them"
+          : fmt::format(
+                "2 m n k of every matrix product, backward twice the forward, attention {}; "
+                "MFU without, HFU with recomputation",
+                half ? "at half (causal)" : "in full (no causal discount)");
+}
+
+void add_breakdown(Report& report, const Plan& plan, const Timeline& timeline) {
+  const bool has_pipeline = plan.layout.pipeline_parallel > 1;
+  using Parts = std::vector<std::pair<Breakdown, std::uint64_t>>;
+  Parts all;
+  std::vector<Parts> stages(static_cast<std::size_t>(plan.layout.pipeline_parallel));
+  for (const RankTrack& track : timeline.tracks) {
+    const Program& program = plan.program(track.rank);
+    const Breakdown parts = break_down(track, program, timeline.end, has_pipeline);
+    all.emplace_back(parts, track.represents);
+    stages.at(static_cast<std::size_t>(program.stage)).emplace_back(parts, track.represents);
+  }
+  report.breakdown = weighted_mean(all);
+  for (const Parts& stage : stages)
+    report.stage_breakdown.push_back(weighted_mean(stage));
+  const double step = to_seconds(report.step_time);
+  report.bubble_share = step > 0 ? to_seconds(report.breakdown.bubble) / step : 0;
+  const ClosedForm form = bubble_closed_form(plan.layout);
+  report.bubble_closed_form = form.share;
+  report.bubble_formula = form.formula;
+}
+
+void add_links(Report& report, const Cluster& cluster, const Timeline& timeline) {
+  for (const LinkLoad& load : timeline.links) {
+    if (report.busiest_links.size() == shown_links) break;
+    report.busiest_links.push_back(load);
+    report.link_names.push_back(cluster.link_name(load.link));
+    report.link_capacities.push_back(cluster.link(load.link).capacity);
+  }
+}
+
+void add_provenance(Report& report, const Scenario& scenario) {
+  const auto add = [&](std::string line) { report.provenance.push_back(std::move(line)); };
+  add(fmt::format("scenario  {}", scenario.path));
+  add(fmt::format("model     {} ({})", scenario.model_path, scenario.model.source));
+  add(fmt::format("cluster   {}", scenario.cluster_path));
+  for (const std::string& source : scenario.cluster.sources())
+    add("          " + source);
+  add(fmt::format("kernels   {}: {}", report.device, scenario.cluster.device().origin));
+  const SimulationOptions& options = scenario.options;
+  add(fmt::format("engine    {}, {} collectives, {}, seed {}{}", report.engine,
+                  word(options.collectives), options.fold ? "folded" : "unfolded", options.seed,
+                  options.jitter > 0 ? fmt::format(", jitter {}", options.jitter) : ""));
+  for (const Straggler& slow : options.stragglers)
+    add(fmt::format("injected  rank {} takes {} times as long", slow.rank.value, slow.factor));
+  for (const LinkFault& fault : scenario.faults)
+    add(fmt::format("injected  {} at {} of its capacity", fault.where, fault.factor));
+  add(fmt::format("stepcast  {}", STEPCAST_VERSION));
+}
+
+const char* plural(std::uint64_t count) {
+  return count == 1 ? "" : "s";
+}
+
+}  // namespace
+
+ClosedForm bubble_closed_form(const Layout& layout) {
+  const double stages = layout.pipeline_parallel;
+  const auto batches = static_cast<double>(layout.micro_batches());
+  const double idle = stages - 1;
+  if (layout.pipeline_parallel == 1) return {0, "no pipeline"};
+  switch (layout.schedule) {
+    case Schedule::gpipe:
+    case Schedule::one_f_one_b:
+      // Huang et al. 2018; Narayanan et al. 2019: (P-1)/m of the ideal time.
+      return {idle / (batches + idle), "(P-1)/(m+P-1)"};
+    case Schedule::interleaved: {
+      // Narayanan et al. 2021, section 2.2: (P-1)/(v m) of the ideal time.
+      const double pieces = batches * layout.virtual_stages;
+      return {idle / (pieces + idle), "(P-1)/(v m+P-1)"};
+    }
+    case Schedule::zb_h1:
+      // Qi et al. 2023, table 2: (P-1)(F+B-W) idle, with F = B = W one third of a micro-batch.
+      return {idle / (3 * batches + idle), "(P-1)/(3m+P-1)"};
+  }
+  return {};
+}
+
+std::vector<StageMemory> stage_memory(const Plan& plan, const Device& device) {
+  std::vector<StageMemory> stages(static_cast<std::size_t>(plan.layout.pipeline_parallel));
+  for (const Program& program : plan.programs) {
+    StageMemory here{.stage = program.stage,
+                     .use = memory_use(program),
+                     .reserved = device.reserved,
+                     .total = {},
+                     .capacity = device.memory,
+                     .peak_operator = {}};
+    here.total = here.use.peak + device.reserved;
+    if (here.use.peak_op.value < program.size())
+      here.peak_operator = program.name(here.use.peak_op);
+    StageMemory& worst = stages.at(static_cast<std::size_t>(program.stage));
+    if (here.total > worst.total) worst = std::move(here);
+  }
+  return stages;
+}
+
+bool Report::fits() const {
+  return std::all_of(memory.begin(), memory.end(), [](const StageMemory& m) { return m.fits(); });
+}
+
+Report make_report(const Scenario& scenario, const Plan& plan, const Simulation& simulation) {
+  Report report;
+  const Timeline& timeline = simulation.timeline;
+  add_identity(report, scenario, plan);
+  report.step_time = timeline.end.time_since_epoch();
+  report.engine = timeline.engine;
+  report.seed = scenario.options.seed;
+  report.stats = simulation.stats;
+  add_rates(report, scenario, plan);
+  add_breakdown(report, plan, timeline);
+  report.collectives = timeline.collectives;
+  add_links(report, scenario.cluster, timeline);
+  report.memory = stage_memory(plan, scenario.cluster.device());
+  const auto worst =
+      std::max_element(report.memory.begin(), report.memory.end(),
+                       [](const auto& a, const auto& b) { return a.total < b.total; });
+  report.worst_stage = static_cast<int>(worst - report.memory.begin());
+  add_provenance(report, scenario);
+  return report;
+}
+
+void add_what_if(Report& report, const Scenario& scenario, const Plan& plan) {
+  using Switch = bool SimulationOptions::*;
+  std::vector<std::pair<const char*, Switch>> cases{
+      {"compute", &SimulationOptions::free_compute},
+      {"memory traffic of kernels", &SimulationOptions::free_memory_traffic},
+      {"host issue", &SimulationOptions::free_host}};
+  const Layout& layout = plan.layout;
+  if (layout.tensor_parallel > 1)
+    cases.emplace_back("tensor communication", &SimulationOptions::free_tensor);
+  if (layout.data_parallel > 1)
+    cases.emplace_back("data communication", &SimulationOptions::free_data);
+  if (layout.pipeline_parallel > 1)
+    cases.emplace_back("pipeline communication", &SimulationOptions::free_pipeline);
+
+  const auto step_without = [&](Switch resource) {
+    SimulationOptions options = scenario.options;
+    options.*resource = true;
+    options.record_all = false;
+    return simulate(plan, scenario.cluster, options).timeline.end.time_since_epoch();
+  };
+  // The cases are independent of each other; their order in the report does not depend on threads.
+  std::vector<std::future<Duration>> results;
+  results.reserve(cases.size());
+  for (const auto& [name, resource] : cases)
+    results.push_back(std::async(std::launch::async, step_without, resource));
+  for (std::size_t i = 0; i < cases.size(); ++i)
+    report.what_if.push_back({cases[i].first, results[i].get()});
+  std::stable_sort(report.what_if.begin(), report.what_if.end(),
+                   [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
+}
+
+std::string does_not_fit_text(const Report& report, const Scenario& scenario) {
+  const StageMemory& worst = report.worst_memory();
+  std::string text = fmt::format(
+      "does not fit: stage {} needs {:.1f} GiB of {:.1f} GiB on {} ({:.1f} GiB too much)\n",
+      worst.stage, worst.total.gib(), worst.capacity.gib(), report.device,
+      (worst.total - worst.capacity).gib());
+  std::vector<std::size_t> order(buffer_category_count);
+  for (std::size_t i = 0; i < order.size(); ++i)
+    order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return worst.use.at_peak[a] > worst.use.at_peak[b];
+  });
+  const auto largest = static_cast<BufferCategory>(order[0]);
+  text +=
+      fmt::format("  largest: {} {:.1f} GiB, then {} {:.1f} GiB\n", word(largest),
+                  worst.use.at_peak[order[0]].gib(), word(static_cast<BufferCategory>(order[1])),
+                  worst.use.at_peak[order[1]].gib());
+  const auto over = static_cast<std::uint64_t>(
+      std::count_if(report.memory.begin(), report.memory.end(),
+                    [](const StageMemory& stage) { return !stage.fits(); }));
+  text += fmt::format("  {} of {} stage{} too large\n", over, report.memory.size(),
+                      plural(report.memory.size()));
+  for (const std::string& hint : memory_hints(scenario))
+    text += "  try: " + hint + '\n';
+  return text;
+}
+
+}  // namespace sim

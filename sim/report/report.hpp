@@ -8,32 +8,19 @@
 
 #include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/report/breakdown.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/timeline/timeline.hpp"
 
 namespace sim {
 
-// Where the time of a rank goes. The parts sum to the step time exactly (integer picoseconds).
-// Priority where several things happen at once: compute first; then communication by what the
-// compute stream waits for (tensor, data, pipeline); waiting for other ranks inside pipeline
-// receives is bubble; what is left before an operator that was not yet issued is host.
-struct Breakdown {
-  Duration compute{};
-  Duration exposed_tensor{};
-  Duration exposed_data{};
-  Duration exposed_pipeline{};
-  Duration bubble{};
-  Duration host{};
-  Duration total() const {
-    return compute + exposed_tensor + exposed_data + exposed_pipeline + bubble + host;
-  }
-};
-
 struct StageMemory {
   int stage = 0;
   MemoryUse use;
-  Bytes total{};      // with the device's reservation
+  Bytes reserved{};  // the device's own: context, communication library, workspaces
+  Bytes total{};     // peak and reserved
   Bytes capacity{};
+  std::string peak_operator;  // the operator being issued at the peak
   bool fits() const { return total <= capacity; }
 };
 
@@ -43,32 +30,59 @@ struct WhatIf {
 };
 
 struct Report {
-  std::string scenario, model, cluster;
-  int ranks = 0;
+  std::string scenario, model, cluster, device;
+  int ranks = 0, nodes = 0, gpus_per_node = 0;
+  Layout layout;
+  bool counts_samples = false;  // a layer list: its "tokens" are samples
+  std::int64_t parameters = 0;
+  std::int64_t tokens = 0;  // of one step
   Duration step_time{};
   double tokens_per_second = 0;
   double tokens_per_second_per_gpu = 0;
   FlopRate model_rate_per_gpu{}, hardware_rate_per_gpu{};
+  FlopRate peak_rate{};  // dense data-sheet rate of the compute dtype
   double mfu = 0, hfu = 0;
   std::string flop_formula;
-  Breakdown breakdown;                      // mean over all ranks, weighted by class
-  std::vector<Breakdown> stage_breakdown;   // one per pipeline stage
-  double bubble_share = 0;                  // of the step
-  double bubble_closed_form = 0;            // of the step, equal stages and free transfers
+  Breakdown breakdown;                     // mean over all ranks, weighted by class
+  std::vector<Breakdown> stage_breakdown;  // one per pipeline stage
+  double bubble_share = 0;                 // of the step
+  double bubble_closed_form = 0;           // of the step, equal stages and free transfers
+  std::string bubble_formula;
   std::vector<CollectiveSummary> collectives;
   std::vector<LinkLoad> busiest_links;
   std::vector<std::string> link_names;
-  std::vector<StageMemory> memory;          // one per pipeline stage
-  int worst_stage = 0;                      // index into `memory`
-  std::vector<WhatIf> what_if;
-  std::vector<std::string> provenance;      // parameter sets and their origin, seed, versions
+  std::vector<Bandwidth> link_capacities;
+  std::vector<StageMemory> memory;      // one per pipeline stage
+  int worst_stage = 0;                  // index into `memory`
+  std::vector<WhatIf> what_if;          // largest gain first
+  std::vector<std::string> provenance;  // parameter sets and their origin, seed, versions
+  std::string engine;
+  std::uint64_t seed = 0;
   SimulationStats stats;
   bool fits() const;
+  const StageMemory& worst_memory() const { return memory[static_cast<std::size_t>(worst_stage)]; }
 };
 
 Report make_report(const Scenario& scenario, const Plan& plan, const Simulation& simulation);
 
-std::string to_table(const Report& report);
+// Memory of every pipeline stage: the worst program of each. Needs no simulation.
+std::vector<StageMemory> stage_memory(const Plan& plan, const Device& device);
+
+// Fills Report::what_if by simulating the plan again with one resource at a time infinitely fast.
+void add_what_if(Report& report, const Scenario& scenario, const Plan& plan);
+
+// Share of the step that is pipeline bubble for equal stages and free transfers, and its formula.
+struct ClosedForm {
+  double share = 0;
+  std::string formula;
+};
+ClosedForm bubble_closed_form(const Layout& layout);
+
+struct TextStyle {
+  bool color = false;  // ANSI colours
+};
+std::string to_table(const Report& report, TextStyle style = {});
+std::string memory_table(const Report& report, TextStyle style = {});
 std::string to_json(const Report& report);
 std::string to_csv(const Report& report);
 std::string to_markdown(const Report& report);

@@ -1,1 +1,263 @@
-// (being written)
+#include "sim/scenario/scenario.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <stdexcept>
+
+#include "sim/config/reader.hpp"
+#include "sim/scenario/layered.hpp"
+#include "sim/scenario/read_layout.hpp"
+
+namespace sim {
+namespace {
+
+// The scenario file and --set, read together and blamed together.
+class Sources {
+ public:
+  Sources(const std::string& path, const std::vector<std::string>& overrides)
+      : file_{Document::load(path)} {
+    if (!overrides.empty()) set_ = overrides_document(overrides);
+  }
+  Layered top() const {
+    return Layered{file_.root_object(), set_ ? std::optional{set_->root_object()} : std::nullopt};
+  }
+  // Throws one InputError with the problems of both.
+  void finish() const {
+    std::vector<Problem> problems;
+    for (const Document* document : {&file_, set_ ? &*set_ : nullptr}) {
+      if (!document) continue;
+      try {
+        document->finish();
+      } catch (const InputError& error) {
+        problems.insert(problems.end(), error.problems().begin(), error.problems().end());
+      }
+    }
+    if (!problems.empty()) throw InputError{std::move(problems)};
+  }
+
+ private:
+  Document file_;
+  std::optional<Document> set_;
+};
+
+struct ClusterText {
+  std::string path;
+  std::optional<int> nodes;
+  int gpus = 0;  // 0: all
+};
+
+// The path at `key` of `holder`: relative to the scenario file, or in --set (`by_hand`) to where
+// the user stands.
+std::string referenced_path(const ObjectReader& holder, std::string_view key, bool by_hand,
+                            const std::string& scenario_path) {
+  const std::string text = holder.text(key);
+  const std::string path = by_hand ? text : resolve_path(scenario_path, text);
+  std::error_code ignored;
+  if (!text.empty() && !std::filesystem::is_regular_file(path, ignored))
+    holder.problem(key, fmt::format("there is no file {}", path));
+  return path;
+}
+
+std::string read_model_path(const Layered& top, const std::string& scenario_path) {
+  top.require("model");
+  const ObjectReader* holder = top.holder("model");
+  return holder ? referenced_path(*holder, "model", top.overridden("model"), scenario_path) : "";
+}
+
+// "cluster: FILE" is short for "cluster: {path: FILE}"; --set cluster.nodes goes with both.
+ClusterText read_cluster(const Layered& top, const std::string& scenario_path) {
+  constexpr int most_nodes = 1 << 18;
+  ClusterText text;
+  top.require("cluster");
+  const Layered section = top.object("cluster");
+  const ObjectReader* plain = top.scalar_holder("cluster");
+  if (plain && !section.overridden("path")) {
+    text.path = referenced_path(*plain, "cluster", top.is_upper(plain), scenario_path);
+  } else {
+    section.require("path");
+    if (const ObjectReader* holder = section.holder("path"))
+      text.path = referenced_path(*holder, "path", section.overridden("path"), scenario_path);
+  }
+  if (section.has("nodes")) text.nodes = section.int_or("nodes", 1, {1, most_nodes});
+  text.gpus = section.int_or("gpus", 0, {1, most_nodes * 8});
+  return text;
+}
+
+void read_collectives(const Layered& section, SimulationOptions& options) {
+  options.collectives = section.word_or("collectives", CollectiveModel::fluid);
+  options.tensor_choice.algorithm = section.word_or("tensor_algorithm", Algorithm::automatic);
+  options.tensor_choice.protocol = section.word_or("tensor_protocol", Protocol::automatic);
+  options.data_choice.algorithm = section.word_or("data_algorithm", Algorithm::automatic);
+  options.data_choice.protocol = section.word_or("data_protocol", Protocol::automatic);
+  const int shards = section.int_or("server_shards", 1, {1, 1 << 16});
+  options.tensor_choice.server_shards = options.data_choice.server_shards = shards;
+}
+
+// The entries of simulation.stragglers and simulation.faults, kept with their place for checks that
+// need the cluster.
+struct Trouble {
+  std::vector<ValueReader> straggler_ranks;
+  std::vector<ValueReader> fault_places;
+  std::vector<LinkFault> faults;
+};
+
+Trouble read_trouble(const Layered& section, SimulationOptions& options) {
+  Trouble trouble;
+  if (const ObjectReader* holder = section.holder("stragglers")) {
+    for (const ValueReader& entry : holder->list("stragglers")) {
+      const ObjectReader item = entry.object();
+      const ValueReader rank = item.at("rank");
+      Straggler straggler{.rank = RankId{static_cast<std::uint32_t>(rank.integer({0, 1 << 24}))},
+                          .factor = item.real("factor", {0.01, 1e4})};
+      options.stragglers.push_back(straggler);
+      trouble.straggler_ranks.push_back(rank);
+    }
+  }
+  if (const ObjectReader* holder = section.holder("faults")) {
+    for (const ValueReader& entry : holder->list("faults")) {
+      const ObjectReader item = entry.object();
+      const ValueReader where = item.at("where");
+      trouble.faults.push_back({.where = where.text(), .factor = item.real("factor", {0, 1})});
+      trouble.fault_places.push_back(where);
+    }
+  }
+  return trouble;
+}
+
+Trouble read_simulation(const Layered& section, SimulationOptions& options) {
+  read_collectives(section, options);
+  options.fold = section.boolean_or("fold", true);
+  options.graphs = section.boolean_or("graphs", false);
+  options.jitter = section.real_or("jitter", 0, {0, 2});
+  options.seed = static_cast<std::uint64_t>(
+      section.integer_or("seed", 1, {0, std::numeric_limits<std::int64_t>::max()}));
+  return read_trouble(section, options);
+}
+
+// Loads a file that the scenario names; its problems join those of the other such file.
+template <class Load>
+auto load_named(Load load, std::vector<Problem>& problems) -> std::optional<decltype(load())> {
+  try {
+    return load();
+  } catch (const InputError& error) {
+    problems.insert(problems.end(), error.problems().begin(), error.problems().end());
+    return std::nullopt;
+  }
+}
+
+void fill_data_parallel(LayoutText& text, const Cluster& cluster, int gpus, const Layered& layout) {
+  const std::int64_t inner =
+      std::int64_t{text.layout.tensor_parallel} * std::int64_t{text.layout.pipeline_parallel};
+  const std::string machine = gpus == cluster.gpus()
+                                  ? fmt::format("the cluster has {} GPUs ({} nodes of {})", gpus,
+                                                cluster.nodes(), cluster.gpus_per_node())
+                                  : fmt::format("the job has {} GPUs", gpus);
+  if (text.has_data_parallel) {
+    const std::int64_t ranks = inner * text.layout.data_parallel;
+    if (ranks != gpus)
+      layout.problem(
+          "data_parallel",
+          fmt::format("tensor_parallel {} x pipeline_parallel {} x data_parallel {} is {} ranks, "
+                      "but {}; set cluster.nodes or cluster.gpus to match",
+                      text.layout.tensor_parallel, text.layout.pipeline_parallel,
+                      text.layout.data_parallel, ranks, machine));
+    return;
+  }
+  if (gpus % inner != 0) {
+    layout.problem(
+        text.layout.tensor_parallel > 1 ? "tensor_parallel" : "pipeline_parallel",
+        fmt::format("tensor_parallel {} x pipeline_parallel {} is {}, which does not "
+                    "divide the GPUs: {}",
+                    text.layout.tensor_parallel, text.layout.pipeline_parallel, inner, machine));
+    return;
+  }
+  text.layout.data_parallel = static_cast<int>(gpus / inner);
+}
+
+void fill_sequence_length(LayoutText& text, const Model& model, const Layered& layout) {
+  const std::int64_t fixed = model.is_layer_list ? 1 : model.fixed_sequence;
+  if (fixed == 0) {
+    if (!text.has_sequence_length)
+      layout.problem("sequence_length",
+                     fmt::format("the key is missing: tokens per sequence of {}", model.name));
+    return;
+  }
+  if (text.has_sequence_length && text.layout.sequence_length != fixed)
+    layout.problem("sequence_length",
+                   fmt::format("{} fixes it at {}: leave the key out", model.name, fixed));
+  text.layout.sequence_length = fixed;
+}
+
+// layout_problems() names fields of Layout; four of them lie one section deeper in the file.
+void report_layout_problems(const Layout& layout, const Model& model, const Layered& section) {
+  constexpr std::string_view prefix = "overlap_";
+  for (const LayoutProblem& problem : layout_problems(layout, model)) {
+    if (problem.key.starts_with(prefix) && !section.object("overlap").empty())
+      section.object("overlap").problem(problem.key.substr(prefix.size()), problem.what);
+    else if (problem.key == "layers_per_chunk" && section.has("layers_per_stage"))
+      section.problem("layers_per_stage", problem.what);
+    else
+      section.problem(problem.key, problem.what);
+  }
+}
+
+void check_trouble(const Trouble& trouble, const SimulationOptions& options, int gpus,
+                   Cluster& cluster) {
+  for (std::size_t i = 0; i < options.stragglers.size(); ++i)
+    if (static_cast<int>(options.stragglers[i].rank.value) >= gpus)
+      trouble.straggler_ranks[i].problem(fmt::format("there is no rank {}: ranks are 0 to {}",
+                                                     options.stragglers[i].rank.value, gpus - 1));
+  for (std::size_t i = 0; i < trouble.faults.size(); ++i) {
+    try {
+      cluster.apply(trouble.faults[i]);
+    } catch (const std::invalid_argument& error) {
+      trouble.fault_places[i].problem(error.what());
+    }
+  }
+}
+
+}  // namespace
+
+Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides) {
+  const Sources sources{path, overrides};
+  const Layered top = sources.top();
+  const std::string name = top.text_or("name", std::filesystem::path{path}.stem().string());
+  const std::string model_path = read_model_path(top, path);
+  const ClusterText machine = read_cluster(top, path);
+  top.require("layout");
+  const Layered layout_section = top.object("layout");
+  LayoutText text = read_layout(layout_section);
+  SimulationOptions options;
+  const Trouble trouble = read_simulation(top.object("simulation"), options);
+  const FlopConvention flops{top.object("flops").word_or("attention", AttentionFlops::full)};
+  sources.finish();
+
+  std::vector<Problem> problems;
+  std::optional<Model> model = load_named([&] { return load_model(model_path); }, problems);
+  std::optional<Cluster> cluster =
+      load_named([&] { return Cluster::load(machine.path, machine.nodes); }, problems);
+  if (!problems.empty()) throw InputError{std::move(problems)};
+
+  const int gpus = machine.gpus > 0 ? machine.gpus : cluster->gpus();
+  fill_data_parallel(text, *cluster, gpus, layout_section);
+  fill_sequence_length(text, *model, layout_section);
+  sources.finish();
+  spread_layers(text, static_cast<int>(model->layers.size()), layout_section, text.layout);
+  sources.finish();
+  report_layout_problems(text.layout, *model, layout_section);
+  check_trouble(trouble, options, gpus, *cluster);
+  sources.finish();
+  return Scenario{.path = path,
+                  .name = name,
+                  .model = std::move(*model),
+                  .model_path = model_path,
+                  .layout = std::move(text.layout),
+                  .cluster = std::move(*cluster),
+                  .cluster_path = machine.path,
+                  .options = std::move(options),
+                  .faults = trouble.faults,
+                  .flops = flops};
+}
+
+}  // namespace sim

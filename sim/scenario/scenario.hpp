@@ -1,9 +1,11 @@
 // A scenario: a model on a cluster under a layout, read from one YAML file that names the others.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
+#include "sim/base/words.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/model/model.hpp"
 #include "sim/plan/layout.hpp"
@@ -11,22 +13,38 @@
 
 namespace sim {
 
+// How the attention scores of a causal model count as model FLOPs: in full, as Megatron-LM and PaLM
+// report MFU, or at the half that a causal kernel needs. The time does not depend on it.
+enum class AttentionFlops : std::uint8_t { full, causal_half };
+constexpr auto words_of(AttentionFlops) {
+  return std::array{Word{AttentionFlops::full, "full"},
+                    Word{AttentionFlops::causal_half, "causal_half"}};
+}
+
 struct FlopConvention {
-  bool causal_half = false;  // count causal attention at half (print which)
+  AttentionFlops attention = AttentionFlops::full;
+  bool causal_half() const { return attention == AttentionFlops::causal_half; }
 };
 
 struct Scenario {
   std::string path;
   std::string name;
   Model model;
+  std::string model_path;
   Layout layout;
   Cluster cluster;
+  std::string cluster_path;
   SimulationOptions options;
+  std::vector<LinkFault> faults;  // applied to `cluster` already
   FlopConvention flops;
 };
 
-// Throws InputError with every problem of the scenario file, including contradictions between
-// model, layout and cluster (layout_problems), each at the line of the key that causes it.
-Scenario load_scenario(const std::string& path);
+// Reads a scenario file. `overrides` are "section.key=value" (of --set); they win over the file,
+// and their mistakes are reported as lines of a file called "--set". Throws InputError with every
+// problem of the file, including contradictions between model, layout and cluster
+// (layout_problems), each at the line of the key that causes it.
+Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides = {});
+
+// The memory that a layout needs is an answer, not an error: it is not checked here.
 
 }  // namespace sim

@@ -33,14 +33,14 @@ struct LinkLoad {
   LinkId link;
   std::uint32_t represents = 1;  // links that carry exactly the same
   Bytes carried{};
-  Duration busy{};               // time with any traffic
+  Duration busy{};  // time with any traffic
 };
 
 // One kind of collective on one kind of group, over the step.
 struct CollectiveSummary {
   CollectiveKind kind = CollectiveKind::all_reduce;
   GroupRole group = GroupRole::tensor;
-  std::string algorithm;   // "ring/simple", "tree/ll", "measured", ...
+  std::string algorithm;  // "ring/simple", "tree/ll", "measured", ...
   int ranks = 0;
   std::uint64_t count = 0;  // per rank that takes part
   Bytes bytes{};            // of one call: the full buffer
@@ -53,7 +53,7 @@ struct Timeline {
   std::vector<RankTrack> tracks;  // representatives, or all ranks
   std::vector<LinkLoad> links;    // busiest first
   std::vector<CollectiveSummary> collectives;
-  std::string engine;             // "simulated", "host", "cuda"
+  std::string engine;  // "simulated", "host", "cuda"
 };
 
 }  // namespace sim

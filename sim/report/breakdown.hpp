@@ -1,0 +1,49 @@
+// Where the time of a rank goes.
+//
+// Every picosecond of the step, on one rank, belongs to the first of these that holds then:
+//   compute           the compute stream runs a kernel
+//   exposed_tensor    a tensor-parallel collective is under way, or waits for its partners
+//   exposed_data      a collective of another group (data, shard, replicate, tied embedding, world)
+//                     is under way, or waits for its partners
+//   exposed_pipeline  a send or a receive is under way: both sides have arrived
+//   bubble            a send or a receive waits for the other side; with pipeline stages, also what
+//                     is left after the rank's last operator
+//   exposed_data      without pipeline stages, what is left after the rank's last operator: the
+//   next
+//                     step's first collective would wait for the slower ranks
+//   host              nothing runs and nothing waits: the host has yet to issue, or copies
+// So the parts are disjoint and sum to the step exactly, in integer picoseconds. Communication that
+// runs beside a kernel counts as compute: it is hidden.
+#pragma once
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "sim/plan/plan.hpp"
+#include "sim/timeline/timeline.hpp"
+
+namespace sim {
+
+struct Breakdown {
+  Duration compute{};
+  Duration exposed_tensor{};
+  Duration exposed_data{};
+  Duration exposed_pipeline{};
+  Duration bubble{};
+  Duration host{};
+  Duration total() const {
+    return compute + exposed_tensor + exposed_data + exposed_pipeline + bubble + host;
+  }
+  bool operator==(const Breakdown&) const = default;
+};
+
+// REQUIRES: `track.spans` has one span per operator of `program`, in issue order; the spans of one
+// stream do not overlap; none ends after `end`.
+Breakdown break_down(const RankTrack& track, const Program& program, TimePoint end,
+                     bool has_pipeline);
+
+// The mean of breakdowns of equal totals, weighted; rounded so that it has that total exactly.
+Breakdown weighted_mean(std::span<const std::pair<Breakdown, std::uint64_t>> parts);
+
+}  // namespace sim

@@ -1,0 +1,147 @@
+// The report as JSON. SCHEMA.md documents every key; a test holds the two together.
+#include <nlohmann/json.hpp>
+
+#include "sim/collective/collective_cost.hpp"
+#include "sim/report/numbers.hpp"
+#include "sim/report/report.hpp"
+
+namespace sim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Of the form that SCHEMA.md describes. A key added: same number. A key removed, or one whose
+// meaning changes: the next.
+constexpr int schema_version = 1;
+
+Json breakdown_json(const Breakdown& parts) {
+  Json json;
+  for (const BreakdownField& field : breakdown_fields)
+    json[std::string{field.key}] = to_seconds(parts.*field.member);
+  return json;
+}
+
+Json memory_json(const StageMemory& stage) {
+  Json json;
+  for (const auto& category : words_of(BufferCategory{}))
+    json[std::string{category.text}] =
+        stage.use.at_peak[static_cast<std::size_t>(category.value)].count();
+  json["reserved"] = stage.reserved.count();
+  return json;
+}
+
+Json layout_json(const Layout& layout) {
+  return {{"tensor_parallel", layout.tensor_parallel},
+          {"pipeline_parallel", layout.pipeline_parallel},
+          {"data_parallel", layout.data_parallel},
+          {"virtual_stages", layout.virtual_stages},
+          {"schedule", word(layout.schedule)},
+          {"micro_batch", layout.micro_batch},
+          {"micro_batches", layout.micro_batches()},
+          {"global_batch", layout.global_batch},
+          {"sequence_length", layout.sequence_length},
+          {"sequence_parallel", layout.sequence_parallel},
+          {"zero_stage", layout.zero_stage},
+          {"recompute", word(layout.recompute)},
+          {"compute_dtype", word(layout.compute_dtype)}};
+}
+
+Json stages_json(const Report& report) {
+  Json stages = Json::array();
+  for (std::size_t i = 0; i < report.memory.size(); ++i) {
+    const StageMemory& memory = report.memory[i];
+    Json stage{{"stage", memory.stage}};
+    if (i < report.stage_breakdown.size())
+      stage["breakdown_s"] = breakdown_json(report.stage_breakdown[i]);
+    stage["peak_mem_bytes"] = memory.total.count();
+    stage["memory_bytes"] = memory_json(memory);
+    stage["peak_operator"] = memory.peak_operator;
+    stage["fits"] = memory.fits();
+    stages.push_back(std::move(stage));
+  }
+  return stages;
+}
+
+Json collectives_json(const Report& report) {
+  Json rows = Json::array();
+  for (const CollectiveSummary& row : report.collectives) {
+    const double algorithm = algorithm_bandwidth(row) / 1e9;
+    rows.push_back({{"operation", word(row.kind)},
+                    {"group", word(row.group)},
+                    {"ranks", row.ranks},
+                    {"count", row.count},
+                    {"bytes", row.bytes.count()},
+                    {"mean_time_s", to_seconds(row.mean_time)},
+                    {"algbw_gbytes_per_s", algorithm},
+                    {"busbw_gbytes_per_s", algorithm * bus_factor(row.kind, row.ranks)},
+                    {"algorithm", row.algorithm}});
+  }
+  return rows;
+}
+
+Json links_json(const Report& report) {
+  Json rows = Json::array();
+  for (std::size_t i = 0; i < report.busiest_links.size(); ++i) {
+    const LinkLoad& load = report.busiest_links[i];
+    rows.push_back(
+        {{"name", report.link_names[i]},
+         {"represents", load.represents},
+         {"carried_bytes", load.carried.count()},
+         {"capacity_gbytes_per_s", report.link_capacities[i].in_bytes_per_second() / 1e9},
+         {"busy_s", to_seconds(load.busy)},
+         {"use", link_use(report, i)}});
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::string to_json(const Report& report) {
+  const StageMemory& worst = report.worst_memory();
+  Json json{{"schema_version", schema_version},
+            {"tool_version", STEPCAST_VERSION},
+            {"scenario", report.scenario},
+            {"model", report.model},
+            {"cluster", report.cluster},
+            {"device", report.device},
+            {"engine", report.engine},
+            {"seed", report.seed},
+            {"gpus", report.ranks},
+            {"parameters", report.parameters},
+            {"tokens_per_step", report.tokens},
+            {"token_unit", report.counts_samples ? "sample" : "token"},
+            {"step_time_s", to_seconds(report.step_time)},
+            {"step_time_ps", report.step_time.count()},
+            {"tokens_per_s", report.tokens_per_second},
+            {"tokens_per_s_per_gpu", report.tokens_per_second_per_gpu},
+            {"model_tflops_per_gpu", report.model_rate_per_gpu.in_flops_per_second() / 1e12},
+            {"hardware_tflops_per_gpu", report.hardware_rate_per_gpu.in_flops_per_second() / 1e12},
+            {"peak_tflops_per_gpu", report.peak_rate.in_flops_per_second() / 1e12},
+            {"mfu", report.mfu},
+            {"hfu", report.hfu},
+            {"flop_formula", report.flop_formula},
+            {"peak_mem_bytes", worst.total.count()},
+            {"device_mem_bytes", worst.capacity.count()},
+            {"fits", report.fits()},
+            {"worst_stage", worst.stage}};
+  json["breakdown_s"] = breakdown_json(report.breakdown);
+  json["bubble"] = {{"share", report.bubble_share},
+                    {"closed_form_share", report.bubble_closed_form},
+                    {"closed_form", report.bubble_formula}};
+  json["memory_bytes"] = memory_json(worst);
+  json["layout"] = layout_json(report.layout);
+  json["stages"] = stages_json(report);
+  json["collectives"] = collectives_json(report);
+  json["busiest_links"] = links_json(report);
+  json["what_if"] = Json::array();
+  for (const WhatIf& entry : report.what_if)
+    json["what_if"].push_back(
+        {{"infinitely_fast", entry.resource}, {"step_time_s", to_seconds(entry.step_time)}});
+  json["provenance"] = report.provenance;
+  json["simulation"] = {{"rank_classes", report.stats.rank_classes},
+                        {"activities", report.stats.activities},
+                        {"events", report.stats.events}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace sim

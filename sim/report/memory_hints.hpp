@@ -1,0 +1,16 @@
+// What would make a layout fit: changes of one key, tried by planning again, so that each line is a
+// fact and not a rule of thumb.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/report/report.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace sim {
+
+// "recompute: full -> 61.2 GiB, fits", best first; at most four.
+std::vector<std::string> memory_hints(const Scenario& scenario);
+
+}  // namespace sim

@@ -1,0 +1,103 @@
+// The report as CSV (metric, value, unit: one row each, for spreadsheets) and as Markdown.
+#include <fmt/format.h>
+
+#include "sim/base/quantity.hpp"
+#include "sim/collective/collective_cost.hpp"
+#include "sim/report/numbers.hpp"
+#include "sim/report/report.hpp"
+
+namespace sim {
+namespace {
+
+struct Row {
+  std::string metric;
+  std::string value;
+  std::string unit;
+};
+
+std::string real(double value) {
+  return fmt::format("{}", value);
+}
+
+std::vector<Row> rows_of(const Report& report) {
+  const StageMemory& worst = report.worst_memory();
+  const std::string tokens = report.counts_samples ? "samples/s" : "tokens/s";
+  std::vector<Row> rows{
+      {"gpus", std::to_string(report.ranks), ""},
+      {"step_time", real(to_seconds(report.step_time)), "s"},
+      {"tokens_per_s", real(report.tokens_per_second), tokens},
+      {"tokens_per_s_per_gpu", real(report.tokens_per_second_per_gpu), tokens},
+      {"model_tflops_per_gpu", real(report.model_rate_per_gpu.in_flops_per_second() / 1e12),
+       "TFLOP/s"},
+      {"hardware_tflops_per_gpu", real(report.hardware_rate_per_gpu.in_flops_per_second() / 1e12),
+       "TFLOP/s"},
+      {"mfu", real(report.mfu), ""},
+      {"hfu", real(report.hfu), ""},
+      {"peak_mem", std::to_string(worst.total.count()), "B"},
+      {"device_mem", std::to_string(worst.capacity.count()), "B"},
+      {"fits", report.fits() ? "true" : "false", ""}};
+  for (const BreakdownField& field : breakdown_fields)
+    rows.push_back({fmt::format("breakdown.{}", field.key),
+                    real(to_seconds(report.breakdown.*field.member)), "s"});
+  rows.push_back({"bubble.share", real(report.bubble_share), ""});
+  rows.push_back({"bubble.closed_form_share", real(report.bubble_closed_form), ""});
+  for (const auto& category : words_of(BufferCategory{}))
+    rows.push_back(
+        {fmt::format("memory.{}", category.text),
+         std::to_string(worst.use.at_peak[static_cast<std::size_t>(category.value)].count()), "B"});
+  rows.push_back({"memory.reserved", std::to_string(worst.reserved.count()), "B"});
+  for (const CollectiveSummary& row : report.collectives) {
+    const std::string name =
+        fmt::format("collective.{}.{}.{}", word(row.kind), word(row.group), row.bytes.count());
+    rows.push_back({name + ".count", std::to_string(row.count), ""});
+    rows.push_back({name + ".mean_time", real(to_seconds(row.mean_time)), "s"});
+    rows.push_back({name + ".busbw",
+                    real(algorithm_bandwidth(row) * bus_factor(row.kind, row.ranks) / 1e9),
+                    "GB/s"});
+  }
+  for (const WhatIf& entry : report.what_if)
+    rows.push_back({"what_if." + entry.resource, real(to_seconds(entry.step_time)), "s"});
+  return rows;
+}
+
+// RFC 4180: quoted where needed, quotes doubled.
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text)
+    quoted += c == '"' ? std::string{"\"\""} : std::string{c};
+  return quoted + '"';
+}
+
+std::string markdown_field(const std::string& text) {
+  std::string safe;
+  for (const char c : text)
+    safe += c == '|' ? std::string{"\\|"} : std::string{c};
+  return safe;
+}
+
+}  // namespace
+
+std::string to_csv(const Report& report) {
+  std::string text = "scenario,metric,value,unit\n";
+  for (const Row& row : rows_of(report))
+    text += fmt::format("{},{},{},{}\n", csv_field(report.scenario), csv_field(row.metric),
+                        csv_field(row.value), row.unit);
+  return text;
+}
+
+std::string to_markdown(const Report& report) {
+  std::string text =
+      fmt::format("## {}\n\n{} on {} x {} ({})\n\n| metric | value | unit |\n|---|---:|---|\n",
+                  markdown_field(report.scenario), markdown_field(report.model),
+                  grouped(report.ranks), report.device, markdown_field(report.cluster));
+  for (const Row& row : rows_of(report))
+    text += fmt::format("| {} | {} | {} |\n", markdown_field(row.metric), markdown_field(row.value),
+                        row.unit);
+  text += "\nWhere the numbers come from:\n\n";
+  for (const std::string& line : report.provenance)
+    text += "- " + markdown_field(line) + "\n";
+  return text;
+}
+
+}  // namespace sim

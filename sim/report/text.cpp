@@ -1,0 +1,256 @@
+// The report as text for people: 100 columns, block characters, colour on request.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sim/base/quantity.hpp"
+#include "sim/collective/collective_cost.hpp"
+#include "sim/report/numbers.hpp"
+#include "sim/report/report.hpp"
+
+namespace sim {
+namespace {
+
+constexpr int width = 100;
+
+class Page {
+ public:
+  explicit Page(TextStyle style) : style_{style} {}
+  void line(const std::string& text = {}) { text_ += text + '\n'; }
+  void heading(const std::string& title, const std::string& note = {}) {
+    line();
+    line(paint("1", title) + (note.empty() ? "" : "  " + paint("2", note)));
+  }
+  std::string paint(const char* code, const std::string& text) const {
+    return style_.color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  TextStyle style_;
+  std::string text_;
+};
+
+// A bar of `cells` columns at most, in eighths of a column.
+std::string bar(double share, int cells) {
+  constexpr std::array eighths{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const double clamped = std::clamp(share, 0.0, 1.0);
+  const int parts = static_cast<int>(clamped * cells * 8 + 0.5);
+  std::string text;
+  for (int i = 0; i < parts / 8; ++i)
+    text += "█";
+  return text + eighths[static_cast<std::size_t>(parts % 8)];
+}
+
+double ratio(Duration part, Duration whole) {
+  return whole.count() > 0 ? to_seconds(part) / to_seconds(whole) : 0;
+}
+
+std::string layout_line(const Report& report) {
+  const Layout& l = report.layout;
+  std::string text =
+      fmt::format("tp {} x pp {} x dp {}", l.tensor_parallel, l.pipeline_parallel, l.data_parallel);
+  if (l.pipeline_parallel > 1) {
+    text += fmt::format(", {}", word(l.schedule));
+    if (l.virtual_stages > 1) text += fmt::format(" x{}", l.virtual_stages);
+    text += fmt::format(", {} micro-batches of {}", l.micro_batches(), l.micro_batch);
+  }
+  if (l.sequence_parallel) text += ", sequence parallel";
+  if (l.zero_stage > 0) text += fmt::format(", ZeRO-{}", l.zero_stage);
+  if (l.recompute != Recompute::none) text += fmt::format(", recompute {}", word(l.recompute));
+  return text;
+}
+
+std::string batch_line(const Report& report) {
+  const Layout& l = report.layout;
+  const std::string each = report.counts_samples
+                               ? fmt::format("{} samples per step", grouped(l.global_batch))
+                               : fmt::format("{} sequences of {} tokens per step",
+                                             grouped(l.global_batch), grouped(l.sequence_length));
+  return fmt::format("{}, {} products, gradients {} (reduced in {})", each, word(l.compute_dtype),
+                     word(l.gradient_dtype), word(l.reduce_dtype));
+}
+
+void add_headline(Page& page, const Report& report) {
+  page.line(page.paint(
+      "1", fmt::format("{} on {} x {}", report.model, grouped(report.ranks), report.device)));
+  page.line(fmt::format("{} parameters; {}, {} node{} of {} GPUs", scaled_count(report.parameters),
+                        report.cluster, grouped(report.nodes), report.nodes == 1 ? "" : "s",
+                        report.gpus_per_node));
+  page.line(layout_line(report));
+  page.line(batch_line(report));
+  page.line();
+  const StageMemory& worst = report.worst_memory();
+  const std::string unit = report.counts_samples ? "samples" : "tokens";
+  page.line(fmt::format("  {:<20}{:<24}{:<20}{}", "step time", unit + "/s per GPU", "MFU",
+                        "memory of the fullest GPU"));
+  const std::string memory =
+      fmt::format("{:.1f} of {:.1f} GiB: {}", worst.total.gib(), worst.capacity.gib(),
+                  report.fits() ? "fits" : "DOES NOT FIT");
+  page.line(
+      "  " + page.paint("1;32", fmt::format("{:<20}", to_text(report.step_time))) +
+      page.paint("1", fmt::format("{:<24}{:<20}", significant(report.tokens_per_second_per_gpu),
+                                  fmt::format("{:.1f} %", 100 * report.mfu))) +
+      page.paint(report.fits() ? "1" : "1;31", memory));
+  page.line();
+  page.line(
+      fmt::format("  {} {}/s in all; {:.1f} model TFLOP/s per GPU, {:.1f} executed (HFU {:.1f} "
+                  "%), peak {:.0f}",
+                  significant(report.tokens_per_second), unit,
+                  report.model_rate_per_gpu.in_flops_per_second() / 1e12,
+                  report.hardware_rate_per_gpu.in_flops_per_second() / 1e12, 100 * report.hfu,
+                  report.peak_rate.in_flops_per_second() / 1e12));
+  for (const std::string& line : wrapped("FLOPs: " + report.flop_formula, width - 2))
+    page.line("  " + page.paint("2", line));
+}
+
+void add_breakdown(Page& page, const Report& report) {
+  page.heading("Time of a GPU",
+               fmt::format("mean of {}; the parts sum to the step exactly", grouped(report.ranks)));
+  constexpr int cells = 50;
+  for (const BreakdownField& field : breakdown_fields) {
+    const Duration part = report.breakdown.*field.member;
+    const double share = ratio(part, report.step_time);
+    page.line(fmt::format("  {:<18}{:>10}  {:>5.1f} %  {}", field.title, to_text(part), 100 * share,
+                          page.paint(field.color, bar(share, cells))));
+  }
+  if (report.layout.pipeline_parallel > 1)
+    page.line(fmt::format(
+        "  bubble {:.1f} % of the step; {} = {:.1f} % for equal stages and free "
+        "transfers",
+        100 * report.bubble_share, report.bubble_formula, 100 * report.bubble_closed_form));
+}
+
+void add_stages(Page& page, const Report& report) {
+  page.heading("Pipeline stages", "time in % of the step, memory in GiB");
+  page.line(fmt::format("  {:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}   {:>8}  {}", "stage",
+                        "compute", "tensor", "data", "pipeline", "bubble", "host", "memory",
+                        "of device"));
+  for (std::size_t i = 0; i < report.stage_breakdown.size(); ++i) {
+    std::string row = fmt::format("  {:>5}", i);
+    for (const BreakdownField& field : breakdown_fields)
+      row += fmt::format(" {:>9.1f}",
+                         100 * ratio(report.stage_breakdown[i].*field.member, report.step_time));
+    const StageMemory& memory = report.memory[i];
+    const double used = memory.total.gib() / memory.capacity.gib();
+    row += fmt::format("   {:>8.1f}  {}{}", memory.total.gib(),
+                       page.paint(memory.fits() ? "34" : "31", bar(used, 18)),
+                       memory.fits() ? "" : " too much");
+    page.line(row);
+  }
+}
+
+void add_memory(Page& page, const Report& report) {
+  const StageMemory& worst = report.worst_memory();
+  page.heading(fmt::format("Memory of stage {}", worst.stage),
+               worst.peak_operator.empty()
+                   ? "the fullest"
+                   : fmt::format("the fullest; peak while '{}' is issued", worst.peak_operator));
+  constexpr int cells = 50;
+  const auto row = [&](std::string_view name, Bytes bytes) {
+    const double share = bytes.gib() / worst.capacity.gib();
+    page.line(fmt::format("  {:<20}{:>8.2f} GiB  {:>5.1f} %  {}", name, bytes.gib(), 100 * share,
+                          page.paint("34", bar(share, cells))));
+  };
+  for (const auto& category : words_of(BufferCategory{})) {
+    const Bytes bytes = worst.use.at_peak[static_cast<std::size_t>(category.value)];
+    if (bytes.count() > 0) row(title_of(category.text), bytes);
+  }
+  row("reserved by device", worst.reserved);
+  row("total", worst.total);
+  page.line(fmt::format("  {:<20}{:>8.2f} GiB", "capacity", worst.capacity.gib()));
+}
+
+void add_collectives(Page& page, const Report& report) {
+  if (report.collectives.empty()) return;
+  page.heading("Collectives", "per GPU that takes part; GB/s = 1e9 B/s");
+  page.line(fmt::format("  {:<15} {:<15}{:>6} {:>7} {:>11} {:>11} {:>8} {:>8}  {}", "operation",
+                        "group", "ranks", "count", "size", "time", "algbw", "busbw", "algorithm"));
+  for (const CollectiveSummary& row : report.collectives) {
+    const double algorithm = algorithm_bandwidth(row) / 1e9;
+    page.line(fmt::format("  {:<15} {:<15}{:>6} {:>7} {:>11} {:>11} {:>8.1f} {:>8.1f}  {}",
+                          word(row.kind), word(row.group), row.ranks, row.count, to_text(row.bytes),
+                          to_text(row.mean_time), algorithm,
+                          algorithm * bus_factor(row.kind, row.ranks), row.algorithm));
+  }
+}
+
+void add_links(Page& page, const Report& report) {
+  if (report.busiest_links.empty()) return;
+  page.heading("Busiest links", "one direction each; use = carried / (capacity x step)");
+  page.line(fmt::format("  {:<48}{:>8} {:>11} {:>11} {:>7} {:>8}", "link", "alike", "carried",
+                        "capacity", "busy", "use"));
+  for (std::size_t i = 0; i < report.busiest_links.size(); ++i) {
+    const LinkLoad& load = report.busiest_links[i];
+    page.line(fmt::format("  {:<48}{:>8} {:>11} {:>11} {:>5.1f} % {:>6.1f} %", report.link_names[i],
+                          grouped(load.represents), to_text(load.carried),
+                          to_text(report.link_capacities[i]),
+                          100 * ratio(load.busy, report.step_time), 100 * link_use(report, i)));
+  }
+}
+
+void add_what_if(Page& page, const Report& report) {
+  if (report.what_if.empty()) return;
+  page.heading("What would help most", "the step if that were infinitely fast, simulated again");
+  for (const WhatIf& entry : report.what_if) {
+    const double gain = 1 - ratio(entry.step_time, report.step_time);
+    page.line(fmt::format("  {:<28}{:>10}  {:>+6.1f} %  {}", entry.resource,
+                          to_text(entry.step_time), -100 * gain, page.paint("32", bar(gain, 50))));
+  }
+}
+
+void add_provenance(Page& page, const Report& report) {
+  page.heading("Where the numbers come from");
+  for (const std::string& entry : report.provenance) {
+    bool first = true;
+    for (const std::string& line : wrapped(entry, width - 12)) {
+      page.line((first ? "  " : "            ") + page.paint("2", line));
+      first = false;
+    }
+  }
+  page.line(
+      "  " +
+      page.paint("2", fmt::format("simulated {} of {} ranks, {} activities, {} events",
+                                  grouped(report.stats.rank_classes), grouped(report.ranks),
+                                  grouped(report.stats.activities), grouped(report.stats.events))));
+}
+
+}  // namespace
+
+std::string to_table(const Report& report, TextStyle style) {
+  Page page{style};
+  add_headline(page, report);
+  add_breakdown(page, report);
+  if (report.layout.pipeline_parallel > 1) add_stages(page, report);
+  add_memory(page, report);
+  add_collectives(page, report);
+  add_links(page, report);
+  add_what_if(page, report);
+  add_provenance(page, report);
+  return page.take();
+}
+
+std::string memory_table(const Report& report, TextStyle style) {
+  Page page{style};
+  page.line(page.paint("1", fmt::format("{} on {} x {}: memory", report.model,
+                                        grouped(report.ranks), report.device)));
+  page.line(layout_line(report));
+  page.line(batch_line(report));
+  page.heading("Stages", "GiB at the peak of each stage");
+  std::string header = fmt::format("  {:>5}", "stage");
+  for (const auto& category : words_of(BufferCategory{}))
+    header += fmt::format(" {:>11}", category.text.substr(0, category.text.find('_')));
+  page.line(header + fmt::format(" {:>9} {:>8}", "reserved", "total"));
+  for (const StageMemory& stage : report.memory) {
+    std::string row = fmt::format("  {:>5}", stage.stage);
+    for (const Bytes bytes : stage.use.at_peak)
+      row += fmt::format(" {:>11.2f}", bytes.gib());
+    row += fmt::format(" {:>9.2f} {:>8.2f}", stage.reserved.gib(), stage.total.gib());
+    page.line(row + (stage.fits() ? "" : page.paint("31", " too much")));
+  }
+  add_memory(page, report);
+  return page.take();
+}
+
+}  // namespace sim

@@ -1,0 +1,29 @@
+// The `layout` section of a scenario.
+#pragma once
+
+#include <optional>
+
+#include "sim/model/model.hpp"
+#include "sim/plan/layout.hpp"
+#include "sim/scenario/layered.hpp"
+
+namespace sim {
+
+// What the file says, before the model and the cluster fill in what it leaves out.
+struct LayoutText {
+  Layout layout;
+  bool has_data_parallel = false;
+  bool has_sequence_length = false;
+  // How the layers are spread over the model chunks: one of these, or none for an even split.
+  std::vector<int> chunks;         // layers_per_chunk: a list
+  std::vector<int> stages;         // layers_per_stage: a list
+  std::optional<int> first, last;  // layers_per_chunk: {first: .., last: ..}
+};
+
+LayoutText read_layout(const Layered& section);
+
+// Sets layout.layers_per_chunk from what the text says, for a model of `layers` layers. Records
+// problems at the keys of `section`.
+void spread_layers(const LayoutText& text, int layers, const Layered& section, Layout& layout);
+
+}  // namespace sim
