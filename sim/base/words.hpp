@@ -13,6 +13,9 @@ struct Word {
   Enum value;
   std::string_view text;
 };
+// Aggregates deduce their arguments without this in GCC, and in Clang from 17 only.
+template <class Enum>
+Word(Enum, std::string_view) -> Word<Enum>;
 
 // REQUIRES: `constexpr auto words_of(Enum)` returns a std::array<Word<Enum>, N>, found by ADL.
 template <class Enum>
