@@ -1,4 +1,4 @@
-// stepcast_fit_kernels DEVICE.yaml MEASUREMENTS.csv [--fit | --rows]
+// stepcast_fit_kernels DEVICE.yaml MEASUREMENTS.csv [--fit | --fit-all | --rows]
 //
 // Prints how far the device's model is off the measurements, on the shapes that its fit used and on
 // those held out. --fit: fits the matrix products anew (70% of the shapes), prints the parameters
@@ -77,7 +77,7 @@ void print_rows(const Rows& rows, const sim::Device& device) {
         sim::to_seconds(row.median) * 1e6, (sim::prediction_ratio(row, device) - 1) * 100);
 }
 
-sim::Device fit(sim::Device device, const Rows& rows) {
+sim::Device fit(sim::Device device, const Rows& rows, bool all) {
   for (const sim::DType dtype :
        {sim::DType::bf16, sim::DType::fp8, sim::DType::tf32, sim::DType::fp32}) {
     // The few fp32 and tf32 shapes are all fitted.
@@ -87,10 +87,10 @@ sim::Device fit(sim::Device device, const Rows& rows) {
              row.median > shortest && !(many && sim::held_out(row.kernel));
     });
     if (used.empty() || !device.gemm_model(dtype)) continue;
-    device = sim::fit_gemm(
-        device, dtype,
-        dtype == sim::DType::bf16 ? sim::FitScope::product_and_memory : sim::FitScope::product,
-        used);
+    device = sim::fit_gemm(device, dtype,
+                           all && dtype == sim::DType::bf16 ? sim::FitScope::product_and_memory
+                                                            : sim::FitScope::product,
+                           used);
     const sim::GemmModel& model = *device.gemm_model(dtype);
     fmt::print(
         "gemm.{}: {{attained: {:.4f}, sustained: {:.4f}, ramp_k: {:.1f}, fixed: {:.3f} us}}\n",
@@ -113,8 +113,11 @@ sim::Device fit(sim::Device device, const Rows& rows) {
 
 int main(int argc, char** argv) {
   const std::string_view mode = argc == 4 ? argv[3] : "";
-  if (argc < 3 || argc > 4 || (argc == 4 && mode != "--fit" && mode != "--rows")) {
-    fmt::print(stderr, "usage: stepcast_fit_kernels DEVICE.yaml MEASUREMENTS.csv [--fit|--rows]\n");
+  if (argc < 3 || argc > 4 ||
+      (argc == 4 && mode != "--fit" && mode != "--fit-all" && mode != "--rows")) {
+    fmt::print(stderr,
+               "usage: stepcast_fit_kernels DEVICE.yaml MEASUREMENTS.csv "
+               "[--fit | --fit-all | --rows]\n");
     return 2;
   }
   try {
@@ -123,7 +126,8 @@ int main(int argc, char** argv) {
     if (mode == "--rows")
       print_rows(rows, device);
     else
-      print_errors(rows, mode == "--fit" ? fit(device, rows) : device);
+      print_errors(rows,
+                   mode.starts_with("--fit") ? fit(device, rows, mode == "--fit-all") : device);
   } catch (const sim::InputError& error) {
     for (const sim::Problem& problem : error.problems())
       fmt::print(stderr, "{}\n", sim::to_text(problem));
