@@ -16,12 +16,12 @@ namespace sim {
 enum class Algorithm : std::uint8_t {
   automatic,
   ring,
-  tree,               // double binary tree
-  halving_doubling,   // recursive halving, recursive doubling
-  hierarchical,       // inside the node, then across nodes per rail, then inside the node
-  in_switch,          // NVLS in the node, SHARP in the fabric
-  parameter_server,   // synchronous push and pull, S shards
-  direct,             // pairwise messages: all-to-all, send/receive
+  tree,              // double binary tree
+  halving_doubling,  // recursive halving, recursive doubling
+  hierarchical,      // inside the node, then across nodes per rail, then inside the node
+  in_switch,         // NVLS in the node, SHARP in the fabric
+  parameter_server,  // synchronous push and pull, S shards
+  direct,            // pairwise messages: all-to-all, send/receive
 };
 constexpr auto words_of(Algorithm) {
   return std::array{Word{Algorithm::automatic, "auto"},
@@ -47,16 +47,21 @@ struct CollectiveChoice {
 };
 
 // All about a group that a cost may depend on. Groups of equal shape have equal costs, so costs are
-// computed once per shape.
+// computed once per shape. Bandwidths are payload: what headers take is already off.
 struct GroupShape {
   int ranks = 1;
   int nodes = 1;
-  int ranks_per_node = 1;      // most members on one node
-  bool uniform = true;         // every node holds the same number
+  int ranks_per_node = 1;             // most members on one node
+  int nics_per_node = 0;              // NICs that the ring leaves a node by; 0 on one node
+  bool uniform = true;                // every node holds the same number
+  bool contiguous = true;             // the members of a node follow each other in the communicator
   PathKind intra = PathKind::nvlink;  // worst path between neighbours of one node
-  Bandwidth intra_bandwidth{};  // ring bus bandwidth within a node
-  Bandwidth inter_bandwidth{};  // per node and direction, over all NICs that the group reaches
-  Duration intra_latency{};     // of the links, one hop of the ring
+  Bandwidth intra_bandwidth{};  // ring bus bandwidth within a node; 0 where a node has one member
+  Bandwidth inter_bandwidth{};  // per node and direction, over all NICs that the group reaches; 0
+                                // on one node
+  Bandwidth ring_bandwidth{};   // bus bandwidth of the group's own ring, alone on the machine: over
+                                // its NICs, its nodes' links and the fabric links it crosses
+  Duration intra_latency{};     // of the links, one hop of the ring, on average
   Duration inter_latency{};
   bool operator==(const GroupShape&) const = default;
 };
@@ -65,12 +70,14 @@ GroupShape group_shape(const Cluster& cluster, std::span<const GpuId> members);
 struct CollectiveCost {
   Algorithm algorithm = Algorithm::ring;
   Protocol protocol = Protocol::simple;
-  Duration latency{};    // nothing is shared meanwhile
-  Duration transfer{};   // at full rate, alone on the machine; latency + transfer = closed form
-  Bandwidth rate{};      // bytes/s on a link whose pattern share is 65536, at full rate
-  int channels = 0;      // SMs it occupies on every member
-  Bandwidth memory{};    // device memory traffic on every member at full rate
-  bool measured = false; // taken from a measured curve of the topology
+  Duration latency{};     // nothing is shared meanwhile
+  Duration transfer{};    // at full rate, alone on the machine; latency + transfer = closed form
+  Bandwidth rate{};       // bytes/s on a link whose pattern share is 65536, at full rate
+  int channels = 0;       // SMs it occupies on every member
+  Bandwidth memory{};     // device memory traffic on every member at full rate
+  bool measured = false;  // taken from a measured curve of the topology
+  Duration link_time{};   // of `transfer`, what the links alone would take (stepwise needs it)
+  int rounds = 0;         // of the algorithm's message sequence
 };
 
 // REQUIRES: shape == group_shape(cluster, members) for the group it is used on.
@@ -83,8 +90,9 @@ CollectiveCost collective_cost(const Cluster& cluster, const GroupShape& shape,
 std::vector<Hop> collective_pattern(const Cluster& cluster, std::span<const GpuId> members,
                                     CollectiveKind kind, Algorithm algorithm, int server_shards);
 
-// A message between two devices (pipeline send/receive).
+// A message between two devices (pipeline send/receive), and the links it loads.
 CollectiveCost transfer_cost(const Cluster& cluster, const Route& route, Bytes bytes);
+std::vector<Hop> transfer_pattern(const Cluster& cluster, const Route& route);
 
 // Bus bandwidth factor of nccl-tests (doc/PERFORMANCE.md): busbw = algbw * factor.
 double bus_factor(CollectiveKind kind, int ranks);
@@ -105,10 +113,14 @@ class StepSequence {
   virtual void sends(int rank, int round, std::vector<StepSend>& out) const = 0;  // replaces `out`
   virtual int receives(int rank, int round) const = 0;  // number of messages
 };
-// Throws std::invalid_argument where an algorithm has no message sequence (in_switch).
+// Throws std::invalid_argument where an algorithm has no message sequence (in_switch), and for
+// groups whose members are not listed node by node or not evenly spread.
 std::unique_ptr<StepSequence> step_sequence(const Collective& request, const CollectiveCost& cost,
                                             const GroupShape& shape, int server_shards);
-// Per message: latency of one step of this algorithm and protocol, beside the route's own.
+// Per message: latency of one step of this algorithm and protocol, beside the route's own. It
+// spreads evenly over the rounds all that the closed form holds beyond the links' own time, so it
+// may be negative where pipelining hides part of the route's latency: route latency + overhead, at
+// least 0.
 Duration step_overhead(const CollectiveCost& cost, const GroupShape& shape, PathKind path);
 
 }  // namespace sim

@@ -1,0 +1,119 @@
+// Pairwise messages: all-to-all as NCCL's send/receive kernels do it, and the transfer between two
+// devices.
+//   all-to-all  (p-1) alpha-ish + max( (g-1)/p n / B_in, (p-g)/p n / (B_out/g) )
+// Peers inside the node and beyond are served at once by different channels. Of the p-1 messages a
+// member has several in flight: NCCL batches 8 peers per launch step
+// (NCCL_MAX_DEV_WORK_P2P_PER_BATCH in src/include/device.h), so the latency counts batches.
+#include <algorithm>
+#include <cmath>
+
+#include "sim/collective/algorithms.hpp"
+
+namespace sim {
+namespace {
+
+constexpr double peers_per_batch = 8;
+
+// Thread blocks of a message: NCCL splits it over channels from 64 KiB parts on
+// (NCCL_MIN_P2P... src/enqueue.cc addP2pToPlan), 2 channels at least for large ones.
+int message_channels(double bytes) {
+  return static_cast<int>(std::clamp(bytes / (64.0 * 1024), 1.0, 4.0));
+}
+
+class DirectSteps : public StepSequence {
+ public:
+  DirectSteps(int ranks, Bytes bytes) : ranks_{ranks}, bytes_{bytes.count()} {}
+  int rounds() const override { return 1; }
+  void sends(int rank, int, std::vector<StepSend>& out) const override {
+    out.clear();
+    for (int step = 1; step < ranks_; ++step) {
+      const int to = (rank + step) % ranks_;
+      out.push_back({static_cast<std::uint32_t>(to), Bytes{part_of(bytes_, ranks_, to)}});
+    }
+  }
+  int receives(int, int) const override { return ranks_ - 1; }
+
+ private:
+  int ranks_;
+  std::int64_t bytes_;
+};
+
+void require_all_to_all(CollectiveKind kind) {
+  if (kind != CollectiveKind::all_to_all)
+    refuse(Algorithm::direct, kind, "pairwise messages make an all-to-all");
+}
+
+}  // namespace
+
+Form direct_form(const FormInput& in) {
+  require_all_to_all(in.kind);
+  const double p = in.ranks();
+  const double g = in.per_node();
+  const HopSeconds hop = hop_seconds(in, Algorithm::direct);
+  Form form;
+  form.latency = hop.base + std::max(std::ceil((g - 1) / peers_per_batch) * hop.intra,
+                                     std::ceil((p - g) / peers_per_batch) * hop.inter);
+  const double inside = g > 1 ? (g - 1) / p * in.bytes / in.intra_bw() : 0;
+  const double outside = in.nodes() > 1 ? (p - g) / p * in.bytes * g / in.inter_bw() : 0;
+  form.link_time = std::max(inside, outside);
+  form.transfer = form.link_time;
+  form.traffic = (p - 1) / p * in.bytes;
+  form.rounds = 1;
+  form.channels = std::clamp(message_channels(in.bytes / p) * (in.ranks() - 1), 1, in.group.blocks);
+  // Per byte: read by the sender, written into the receiver's slot, read there, written.
+  form.memory_bytes = 4 * form.traffic;
+  return form;
+}
+
+std::vector<Hop> direct_pattern(const Cluster& cluster, const GroupLayout& layout) {
+  LinkLoads loads{cluster};
+  const double each = 1 / (layout.ranks() - 1.0);
+  for (int node = 0; node < layout.nodes(); ++node)
+    for (int local = 0; local < layout.members_of(node); ++local)
+      for (int other = 0; other < layout.nodes(); ++other)
+        for (int peer = 0; peer < layout.members_of(other); ++peer)
+          if (node != other || local != peer)
+            loads.add(cluster.route(layout.gpu(node, local), layout.gpu(other, peer)), each);
+  return loads.hops();
+}
+
+std::unique_ptr<StepSequence> direct_steps(const Collective& request, const GroupShape& shape) {
+  require_all_to_all(request.kind);
+  return std::make_unique<DirectSteps>(shape.ranks, payload(request));
+}
+
+CollectiveCost transfer_cost(const Cluster& cluster, const Route& route, Bytes bytes) {
+  CollectiveCost cost{.algorithm = Algorithm::direct};
+  cost.rounds = 1;
+  if (route.hops.empty() || bytes.count() == 0) return cost;
+  const NetworkTraits& network = cluster.network();
+  const std::vector<Hop> wire = transfer_pattern(cluster, route);
+  const double rate = rate_limit(cluster, wire).in_bytes_per_second();
+  // A receive waits for one hop of the Simple protocol on top of the kernel's start-up; see ring.
+  const NcclGroup pair{.pcie = route.kind == PathKind::pcie || route.kind == PathKind::socket,
+                       .ranks = 2,
+                       .nodes = route.kind == PathKind::network ? 2 : 1,
+                       .ranks_per_node = route.kind == PathKind::network ? 1 : 2};
+  const FormInput in{.shape = {.intra_latency = route.latency, .inter_latency = route.latency},
+                     .group = pair,
+                     .network_overhead = to_seconds(network.network_overhead)};
+  const HopSeconds hop = hop_seconds(in, Algorithm::direct);
+  const double size = static_cast<double>(bytes.count());
+  const bool outside = route.kind == PathKind::network;
+  cost.latency = duration_from_seconds(hop.base + (outside ? hop.inter : hop.intra));
+  cost.transfer = duration_from_seconds(size / rate);
+  cost.link_time = cost.transfer;
+  cost.rate = Bandwidth::bytes_per_second(std::floor(rate));
+  cost.channels = message_channels(size);
+  cost.memory =
+      Bandwidth::bytes_per_second(2 * rate);  // a read, and on the far side a write, twice
+  return cost;
+}
+
+std::vector<Hop> transfer_pattern(const Cluster& cluster, const Route& route) {
+  LinkLoads loads{cluster};
+  loads.add(route, 1);
+  return loads.hops();
+}
+
+}  // namespace sim

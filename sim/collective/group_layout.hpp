@@ -1,0 +1,83 @@
+// Where the members of a group sit, and the ring that NCCL would lay through them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/collective/collective_cost.hpp"
+
+namespace sim {
+
+// Members node by node. A ring over several nodes has one channel per member of a node: channel c
+// enters an even node at its member c and walks up to member c - 1, where it leaves; it enters an
+// odd node at member c - 1 and walks down to member c. So every channel leaves each node by another
+// member, hence another NIC, and stays on one rail between two nodes (NCCL's NCCL_CROSS_NIC=2
+// search finds these alternating rings). With an odd number of nodes the closing edge changes
+// rails.
+class GroupLayout {
+ public:
+  GroupLayout(const Cluster& cluster, std::span<const GpuId> members);
+
+  int ranks() const { return static_cast<int>(order_.size()); }
+  int nodes() const { return static_cast<int>(first_.size()) - 1; }
+  int members_of(int node) const {
+    return static_cast<int>(first_[static_cast<std::size_t>(node) + 1] -
+                            first_[static_cast<std::size_t>(node)]);
+  }
+  int ranks_per_node() const { return most_; }
+  bool uniform() const { return uniform_; }
+  bool contiguous() const { return contiguous_; }
+  // Channels that leave nodes by different members; 1 where nodes hold different numbers.
+  int rails() const { return uniform_ ? most_ : 1; }
+  GpuId gpu(int node, int local) const {
+    return order_[first_[static_cast<std::size_t>(node)] + static_cast<std::size_t>(local)];
+  }
+
+ private:
+  std::vector<GpuId> order_;          // grouped by node, nodes by first appearance
+  std::vector<std::uint32_t> first_;  // per node, offsets into order_
+  int most_ = 0;
+  bool uniform_ = true;
+  bool contiguous_ = true;
+};
+
+// Loads of links, summed and rounded down to 1/65536, so that no link is asked for more than a rate
+// that respects the exact loads.
+class LinkLoads {
+ public:
+  explicit LinkLoads(const Cluster& cluster);
+  void reserve(std::size_t hops) { loads_.reserve(hops); }
+  // A message stream of `weight` payload per unit of rate on a route.
+  void add(const Route& route, double weight);
+  void add(const LinkLoads& other) {
+    loads_.insert(loads_.end(), other.loads_.begin(), other.loads_.end());
+  }
+  // Sorts and merges. Each link once from then on.
+  std::vector<Hop> hops();
+
+ private:
+  struct Load {
+    std::uint32_t link;
+    double weight;
+  };
+  const Cluster* cluster_;
+  double network_header_;  // wire bytes per payload byte on NICs and fabric links
+  std::vector<Load> loads_;
+};
+
+// Smallest capacity / share: the rate that fills the fullest link. 0 for no hops.
+Bandwidth rate_limit(const Cluster& cluster, std::span<const Hop> hops);
+
+// Streams between neighbours within nodes, each member sending `weight` to its successor or
+// predecessor.
+enum class RingDirection : std::uint8_t { up, down, alternate };  // alternate: down in odd nodes
+struct IntraTotals {
+  PathKind worst = PathKind::nvlink;
+  std::int64_t latency_ps = 0;
+  int routes = 0;
+};
+IntraTotals add_ring_within_nodes(const Cluster& cluster, const GroupLayout& layout, double weight,
+                                  RingDirection direction, LinkLoads& loads);
+
+}  // namespace sim

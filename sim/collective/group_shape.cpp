@@ -1,0 +1,235 @@
+#include <algorithm>
+
+#include "sim/base/check.hpp"
+#include "sim/collective/algorithms.hpp"
+#include "sim/collective/group_layout.hpp"
+
+namespace sim {
+namespace {
+
+std::int64_t mean(std::int64_t sum, int count) {
+  return count == 0 ? 0 : sum / count;
+}
+
+// Members connected pairwise by direct NVLinks in part (the 8-GPU V100 box, bridged pairs of four):
+// peers that are one link away, per member.
+struct MeshPeers {
+  std::vector<std::vector<int>> of;
+  bool connected = false;
+};
+
+bool direct(const Route& route) {
+  return route.kind == PathKind::nvlink && route.hops.size() == 1;
+}
+
+MeshPeers mesh_peers(const Cluster& cluster, const GroupLayout& layout, int node) {
+  const int size = layout.members_of(node);
+  MeshPeers peers;
+  peers.of.resize(static_cast<std::size_t>(size));
+  for (int a = 0; a < size; ++a)
+    for (int b = 0; b < size; ++b)
+      if (a != b && direct(cluster.route(layout.gpu(node, a), layout.gpu(node, b))))
+        peers.of[static_cast<std::size_t>(a)].push_back(b);
+  std::vector<int> reached{0};
+  std::vector<char> seen(static_cast<std::size_t>(size), 0);
+  seen[0] = 1;
+  for (std::size_t i = 0; i < reached.size(); ++i)
+    for (const int peer : peers.of[static_cast<std::size_t>(reached[i])])
+      if (!seen[static_cast<std::size_t>(peer)]) {
+        seen[static_cast<std::size_t>(peer)] = 1;
+        reached.push_back(peer);
+      }
+  peers.connected = static_cast<int>(reached.size()) == size;
+  return peers;
+}
+
+// On a mesh NCCL lays several rings through different links until each member's links are used up:
+// a member's traffic leaves over all its direct links, by their capacity. (On the 8-GPU V100 box
+// these are 6 rings, each one link wide: NVIDIA, "NCCL 2.0", GTC 2017, session S7155.)
+void add_mesh(const Cluster& cluster, const GroupLayout& layout, int node, const MeshPeers& peers,
+              double weight, IntraTotals& totals, LinkLoads& loads) {
+  std::vector<Route> routes;
+  for (int a = 0; a < layout.members_of(node); ++a) {
+    routes.clear();
+    double sum = 0;
+    for (const int b : peers.of[static_cast<std::size_t>(a)]) {
+      routes.push_back(cluster.route(layout.gpu(node, a), layout.gpu(node, b)));
+      sum += routes.back().bandwidth.in_bytes_per_second();
+    }
+    for (const Route& route : routes) {
+      loads.add(route, weight * route.bandwidth.in_bytes_per_second() / sum);
+      totals.latency_ps += route.latency.count();
+      ++totals.routes;
+    }
+  }
+}
+
+}  // namespace
+
+GroupLayout::GroupLayout(const Cluster& cluster, std::span<const GpuId> members)
+    : order_(members.begin(), members.end()) {
+  SIM_CHECK(!members.empty());
+  // Nodes by first appearance; a node met again after another one means a regrouping.
+  std::vector<int> nodes;
+  for (const GpuId member : members) {
+    const int node = cluster.node_of(member);
+    if (nodes.empty() || nodes.back() != node) nodes.push_back(node);
+  }
+  std::vector<int> sorted = nodes;
+  std::sort(sorted.begin(), sorted.end());
+  contiguous_ = std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+  if (!contiguous_) {
+    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+    std::vector<std::size_t> appearance(sorted.size(), nodes.size());
+    const auto slot = [&](int node) {
+      return static_cast<std::size_t>(std::lower_bound(sorted.begin(), sorted.end(), node) -
+                                      sorted.begin());
+    };
+    for (std::size_t i = nodes.size(); i-- > 0;)
+      appearance[slot(nodes[i])] = i;
+    std::stable_sort(order_.begin(), order_.end(), [&](GpuId a, GpuId b) {
+      return appearance[slot(cluster.node_of(a))] < appearance[slot(cluster.node_of(b))];
+    });
+  }
+  for (std::uint32_t i = 0; i < order_.size(); ++i)
+    if (i == 0 || cluster.node_of(order_[i]) != cluster.node_of(order_[i - 1])) first_.push_back(i);
+  first_.push_back(static_cast<std::uint32_t>(order_.size()));
+  for (int node = 0; node < this->nodes(); ++node)
+    most_ = std::max(most_, members_of(node));
+  uniform_ = most_ * this->nodes() == ranks();
+}
+
+LinkLoads::LinkLoads(const Cluster& cluster)
+    : cluster_{&cluster}, network_header_{1 / cluster.network().network_efficiency} {}
+
+void LinkLoads::add(const Route& route, double weight) {
+  for (const Hop& hop : route.hops) {
+    const LinkKind kind = cluster_->link(hop.link).kind;
+    const bool network = kind == LinkKind::nic || kind == LinkKind::fabric;
+    loads_.push_back({hop.link.value, weight * hop.share * (network ? network_header_ : 1)});
+  }
+}
+
+std::vector<Hop> LinkLoads::hops() {
+  std::sort(loads_.begin(), loads_.end(), [](const Load& a, const Load& b) {
+    return a.link != b.link ? a.link < b.link : a.weight < b.weight;
+  });
+  std::vector<Hop> merged;
+  merged.reserve(loads_.size());
+  for (std::size_t i = 0; i < loads_.size();) {
+    double sum = 0;
+    const std::uint32_t link = loads_[i].link;
+    for (; i < loads_.size() && loads_[i].link == link; ++i)
+      sum += loads_[i].weight;
+    // A sum that is a whole number but for rounding is that number.
+    const auto share = static_cast<std::uint32_t>(sum * (1 + 1e-12));
+    merged.push_back({LinkId{link}, std::max<std::uint32_t>(1, share)});
+  }
+  return merged;
+}
+
+Bandwidth rate_limit(const Cluster& cluster, std::span<const Hop> hops) {
+  double limit = 0;
+  for (const Hop& hop : hops) {
+    const double rate = cluster.link(hop.link).capacity.in_bytes_per_second() * 65536 / hop.share;
+    if (limit == 0 || rate < limit) limit = rate;
+  }
+  return Bandwidth::bytes_per_second(limit);
+}
+
+IntraTotals add_ring_within_nodes(const Cluster& cluster, const GroupLayout& layout, double weight,
+                                  RingDirection direction, LinkLoads& loads) {
+  IntraTotals totals;
+  for (int node = 0; node < layout.nodes(); ++node) {
+    const int size = layout.members_of(node);
+    if (size < 2) continue;
+    const Route first = cluster.route(layout.gpu(node, 0), layout.gpu(node, 1));
+    if (size > 2 && direct(first)) {
+      const MeshPeers peers = mesh_peers(cluster, layout, node);
+      if (peers.connected) {
+        add_mesh(cluster, layout, node, peers, weight, totals, loads);
+        continue;
+      }
+    }
+    const bool down = direction == RingDirection::down ||
+                      (direction == RingDirection::alternate && node % 2 == 1);
+    // A node of a group with unequal nodes is walked once, without closing the ring in it.
+    const int edges = layout.nodes() > 1 && !layout.uniform() ? size - 1 : size;
+    for (int i = 0; i < edges; ++i) {
+      const int next = (i + 1) % size;
+      const Route route = down ? cluster.route(layout.gpu(node, next), layout.gpu(node, i))
+                               : cluster.route(layout.gpu(node, i), layout.gpu(node, next));
+      loads.add(route, weight);
+      totals.worst = std::max(totals.worst, route.kind);
+      totals.latency_ps += route.latency.count();
+      ++totals.routes;
+    }
+  }
+  return totals;
+}
+
+RingLoads ring_loads(const Cluster& cluster, const GroupLayout& layout) {
+  RingLoads ring{LinkLoads{cluster}, LinkLoads{cluster}};
+  const int nodes = layout.nodes();
+  const int rails = layout.rails();
+  // Of the `rails` channels all but one pass a given pair of neighbours: the one that enters or
+  // leaves the node there does not.
+  ring.intra_weight = nodes == 1 || !layout.uniform() ? 1 : (rails - 1.0) / rails;
+  ring.within.reserve(static_cast<std::size_t>(layout.ranks()) * 2);
+  if (layout.ranks_per_node() > 1)
+    ring.intra = add_ring_within_nodes(cluster, layout, ring.intra_weight, RingDirection::alternate,
+                                       ring.within);
+  if (nodes == 1) return ring;
+  ring.across.reserve(static_cast<std::size_t>(nodes * rails) * 8);
+  for (int node = 0; node < nodes; ++node) {
+    const int next = (node + 1) % nodes;
+    for (int rail = 0; rail < rails; ++rail) {
+      int from = rail;
+      int to = rail;
+      if (!layout.uniform()) {
+        from = layout.members_of(node) - 1;
+        to = 0;
+      } else if (next == 0 && nodes % 2 == 1) {
+        from = (rail + rails - 1) % rails;
+      }
+      const Route route = cluster.route(layout.gpu(node, from), layout.gpu(next, to));
+      ring.across.add(route, 1.0 / rails);
+      ring.inter_latency_ps += route.latency.count();
+      ++ring.inter_routes;
+    }
+  }
+  return ring;
+}
+
+GroupShape group_shape(const Cluster& cluster, std::span<const GpuId> members) {
+  const GroupLayout layout{cluster, members};
+  RingLoads ring = ring_loads(cluster, layout);
+  GroupShape shape{.ranks = layout.ranks(),
+                   .nodes = layout.nodes(),
+                   .ranks_per_node = layout.ranks_per_node(),
+                   .uniform = layout.uniform(),
+                   .contiguous = layout.contiguous(),
+                   .intra = ring.intra.worst};
+  LinkLoads all{cluster};
+  all.add(ring.within);
+  all.add(ring.across);
+  shape.ring_bandwidth = rate_limit(cluster, all.hops());
+  shape.intra_bandwidth = rate_limit(cluster, ring.within.hops()) * ring.intra_weight;
+  shape.intra_latency = Duration{mean(ring.intra.latency_ps, ring.intra.routes)};
+  shape.inter_latency = Duration{mean(ring.inter_latency_ps, ring.inter_routes)};
+  if (shape.nodes == 1) return shape;
+  // What the group's NICs carry, whatever the fabric behind them does: links that leave a node.
+  std::vector<Hop> leaving = ring.across.hops();
+  std::size_t nics = 0;
+  for (const Hop& hop : leaving)
+    nics += cluster.link(hop.link).kind == LinkKind::nic ? 1 : 0;
+  std::erase_if(leaving,
+                [&](const Hop& hop) { return cluster.link(hop.link).kind == LinkKind::fabric; });
+  shape.inter_bandwidth = rate_limit(cluster, leaving);
+  // Each NIC has a link out and a link in.
+  shape.nics_per_node =
+      std::max(1, static_cast<int>(nics / 2 / static_cast<std::size_t>(shape.nodes)));
+  return shape;
+}
+
+}  // namespace sim

@@ -1,0 +1,302 @@
+#include "sim/collective/nccl_tuning.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <span>
+
+namespace sim {
+namespace {
+
+using Row = std::array<double, protocol_count>;  // LL, LL128, Simple
+
+// baseLat, hwLat (NVIDIA/nccl src/graph/tuning.cc v2.30).
+constexpr Row tree_base{6.8, 14.0, 8.4};
+constexpr Row ring_base{6.6, 14.0, 8.4};
+constexpr Row tree_nvlink{0.6, 1.25, 4.0}, ring_nvlink{0.6, 1.9, 3.4};
+constexpr Row tree_pci{1.0, 1.9, 4.0}, ring_pci{1.0, 2.5, 5.7};
+constexpr Row tree_net{5.0, 8.5, 14.0}, ring_net{2.7, 4.0, 14.0};
+constexpr double nvls_nvlink = 25, nvls_net = 18, nvls_tree_nvlink = 25, nvls_tree_net = 20.9;
+
+std::size_t index_of(Generation generation) {
+  return static_cast<std::size_t>(generation);
+}
+bool before_ampere(const NcclGroup& group) {
+  return group.generation == Generation::volta;
+}
+bool from_hopper(const NcclGroup& group) {
+  return group.generation >= Generation::hopper;
+}
+
+// llMaxBw: on one node the row of the generation's own table; on several, rows "Intel and others"
+// and "AMD" of the table's first two entries.
+double ll_cap(const NcclGroup& group) {
+  constexpr std::array<Row, 4> table{
+      {{39.0, 39.0, 20.4}, {87.7, 22.5, 19.0}, {141.0, 45.0, 35.0}, {282.0, 90.0, 70.0}}};
+  const std::size_t row = group.nodes == 1 ? index_of(group.generation) : group.amd ? 1 : 0;
+  return table[row][static_cast<std::size_t>(group.span())];
+}
+
+// perChMaxRingLL128Bws, perChMaxTreeLL128Bws, perChMaxTreeBws, perChMaxNVLSTreeBws by generation
+// and by one, two or more nodes.
+using ChannelCaps = std::array<Row, 4>;
+constexpr ChannelCaps ring_ll128_caps{
+    {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}, {40, 40, 40}}};
+constexpr ChannelCaps tree_ll128_caps{
+    {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}, {55.6, 31.67, 20}}};
+constexpr ChannelCaps tree_caps{
+    {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {70, 42.8, 24}}};
+constexpr ChannelCaps nvls_tree_caps{{{0, 0, 0}, {0, 0, 0}, {0, 57.7, 45.5}, {0, 96, 80}}};
+
+double cap_of(const ChannelCaps& caps, const NcclGroup& group) {
+  return caps[index_of(group.generation)][static_cast<std::size_t>(group.span())];
+}
+
+// Per-channel speeds that the topology search tries, fastest first (speedArrayIntra/Inter and their
+// sm90 and sm100 forms, src/graph/search.cc).
+std::span<const double> speeds_within(Generation generation) {
+  static constexpr std::array sm80{40., 30., 20., 18., 15., 12., 10., 9., 7., 6., 5., 4., 3.};
+  static constexpr std::array sm90{60., 50., 40., 30., 24., 20., 15., 12., 11., 6., 3.};
+  static constexpr std::array sm100{90., 80., 70., 60., 50., 45., 40., 30., 24., 20., 19., 18.};
+  if (generation == Generation::blackwell) return sm100;
+  if (generation == Generation::hopper) return sm90;
+  return sm80;
+}
+std::span<const double> speeds_across(Generation generation) {
+  static constexpr std::array sm80{48., 30., 28., 24., 20., 18., 15., 12.,  10., 9.,
+                                   7.,  6.,  5.,  4.,  3.,  2.4, 1.2, 0.24, 0.12};
+  static constexpr std::array sm90{48., 45., 42., 40., 30., 24., 20.,  17.5,
+                                   15., 12., 6.,  3.,  2.4, 1.2, 0.24, 0.12};
+  static constexpr std::array sm100{96., 86., 80., 48., 45.1, 42., 40., 30.,  24.,
+                                    20., 15., 12., 6.,  3.,   2.4, 1.2, 0.24, 0.12};
+  if (generation == Generation::blackwell) return sm100;
+  if (generation == Generation::hopper) return sm90;
+  return sm80;
+}
+
+struct SearchResult {
+  int channels = 1;
+  double speed = 0;
+};
+// The solution with the largest channels * speed, the faster channel winning a tie: what the search
+// keeps. `bundles` parallel resources of `each` GB/s carry the channels.
+SearchResult search_speed(std::span<const double> speeds, double each, int bundles) {
+  SearchResult best;
+  for (const double speed : speeds) {
+    const int fit = static_cast<int>(each / speed * (1 + 1e-9)) * bundles;
+    const int channels = std::min(fit, 16);  // MAXCHANNELS / 2 before the doublings below
+    if (channels * speed > best.channels * best.speed) best = {channels, speed};
+  }
+  if (best.speed == 0) best.speed = each;  // slower than every listed speed: one channel of it
+  return best;
+}
+
+void search_graph(NcclGroup& group, const GroupShape& shape, double line_rate) {
+  SearchResult found =
+      group.nodes == 1
+          ? search_speed(speeds_within(group.generation),
+                         shape.intra_bandwidth.in_bytes_per_second() * 1e-9, 1)
+          : search_speed(speeds_across(group.generation), line_rate, shape.nics_per_node);
+  group.nic_bw = found.speed;
+  // The search then halves fast channels to have twice as many, hence more SMs (search.cc).
+  const bool few = !(from_hopper(group) && found.speed < 50 && found.channels > 4);
+  if (found.speed >= 25 && few && found.channels <= 16) {
+    found.channels *= 2;
+    found.speed /= 2;
+  }
+  group.channels = found.channels;
+  group.channel_bw = found.speed;
+  // connect.cc: channels are duplicated once, and once more for few fast ones from Hopper on.
+  group.blocks = std::min(32, found.channels * 2);
+  if (from_hopper(group) && group.nodes > 1 && found.speed > 45 && group.blocks < 16)
+    group.blocks = std::min(16, group.blocks * 2);
+}
+
+void search_nvls(NcclGroup& group, const GroupShape& shape, const NetworkTraits& network) {
+  const double usable = shape.intra_bandwidth.in_bytes_per_second() * 1e-9;
+  const bool blackwell = group.generation == Generation::blackwell;
+  // NVLS channels: 16 on Hopper, 24 on Blackwell; across nodes one head per rank of the node
+  // (src/transport/nvls.cc; connect.cc).
+  group.nvls_channels = group.nodes > 1 ? group.ranks_per_node : blackwell ? 24 : 16;
+  group.nvls_bw = usable / group.nvls_channels;
+  const auto speeds = speeds_within(group.generation);
+  const auto fits = std::find_if(speeds.begin(), speeds.end(),
+                                 [&](double speed) { return speed <= group.nvls_bw; });
+  if (fits != speeds.end()) group.nvls_bw = *fits;
+  group.nvls = network.nvls && nvls_efficiency(group.generation) > 0 && !group.pcie &&
+               group.ranks_per_node > 1 && shape.uniform;
+}
+
+// treeCorrectionFactor: NCCL's own correction of the tree's bandwidth by log2(bytes / 64).
+double tree_correction(Protocol protocol, double bytes) {
+  static constexpr std::array<std::array<double, 23>, protocol_count> table{{
+      {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
+      {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1},
+      {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9},
+  }};
+  const double size = std::floor(std::log2(bytes / 64));
+  if (!(size >= 0 && size < 23)) return 1;
+  return table[static_cast<std::size_t>(column(protocol))][static_cast<std::size_t>(size)];
+}
+
+double steps_of(CollectiveKind kind, int ranks) {
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::barrier:
+      return 2.0 * (ranks - 1);
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_gather:
+      return ranks - 1;
+    default:
+      return ranks;
+  }
+}
+
+double ring_estimate(const NcclGroup& group, CollectiveKind kind, Protocol protocol, double bytes) {
+  const double steps = steps_of(kind, group.ranks);
+  const HopLatency hop = hop_latency(group, Algorithm::ring, protocol);
+  const bool reduces = kind == CollectiveKind::all_reduce || kind == CollectiveKind::barrier;
+  const bool rooted = kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
+  const double across = group.nodes == 1 ? 0
+                        : reduces        ? 2.0 * (group.nodes - 1)
+                                         : group.nodes - 1.0;
+  double latency =
+      hop.base +
+      (group.nodes > 1 && rooted ? hop.inter : (steps - across) * hop.intra + across * hop.inter);
+  if (reduces && protocol == Protocol::simple && group.nodes > 1 &&
+      bytes / (group.channels * group.ranks) >= 64)
+    latency *= before_ampere(group) ? 1.9 : 1.4;
+  const double bus = ring_protocol_bandwidth(group, protocol, group.bus_bw());
+  return latency + bytes * steps / group.ranks / (1e3 * bus);
+}
+
+double tree_estimate(const NcclGroup& group, Protocol protocol, double bytes) {
+  const HopLatency hop = hop_latency(group, Algorithm::tree, protocol);
+  const double latency = hop.base + 2 * ((group.ranks_per_node - 1) * hop.intra +
+                                         std::floor(std::log2(group.nodes)) * hop.inter);
+  const double bus =
+      tree_protocol_bandwidth(group, protocol, group.bus_bw()) * tree_correction(protocol, bytes);
+  return latency + 2 * bytes / (1e3 * bus);
+}
+
+double nvls_estimate(const NcclGroup& group, CollectiveKind kind, double bytes) {
+  const bool reduces = kind == CollectiveKind::all_reduce || kind == CollectiveKind::barrier;
+  const HopLatency hop = hop_latency(group, Algorithm::in_switch, Protocol::simple);
+  const double channels = group.nvls_channels;
+  const double share = reduces ? 2 : (group.ranks_per_node - 1.0) / group.ranks_per_node;
+  double bw = group.nvls_bw * nvls_efficiency(group.generation) * (channels - 1) / channels * share;
+  double latency = hop.intra;
+  if (group.nodes > 1) {
+    bw = std::min({bw, group.nic_bw * (group.nodes == 2 ? 2 : 1), nvls_tree_channel_cap(group)});
+    latency += 2 * std::floor(std::log2(group.nodes)) * hop.inter;
+  }
+  return latency + bytes * steps_of(kind, group.ranks) / group.ranks / (1e3 * bw * channels);
+}
+
+}  // namespace
+
+NcclGroup nccl_group(const Cluster& cluster, const GroupShape& shape) {
+  const NetworkTraits& network = cluster.network();
+  NcclGroup group{.generation = cluster.device().generation,
+                  .amd = network.cpu_vendor == "amd",
+                  .pcie = shape.ranks_per_node > 1 && shape.intra > PathKind::nvlink,
+                  .ranks = shape.ranks,
+                  .nodes = shape.nodes,
+                  .ranks_per_node = shape.ranks_per_node};
+  const double nics = std::max(1, shape.nics_per_node);
+  const double line_rate =
+      shape.inter_bandwidth.in_bytes_per_second() * 1e-9 / nics / network.network_efficiency;
+  search_graph(group, shape, line_rate);
+  search_nvls(group, shape, network);
+  return group;
+}
+
+HopLatency hop_latency(const NcclGroup& group, Algorithm algorithm, Protocol protocol) {
+  const auto c = static_cast<std::size_t>(column(protocol));
+  // NCCL_NET_OVERHEAD: 1 us, 2 us on AMD hosts, three times that for Simple.
+  const double overhead =
+      group.nodes == 1 ? 0 : (group.amd ? 2.0 : 1.0) * (protocol == Protocol::simple ? 3 : 1);
+  switch (algorithm) {
+    case Algorithm::tree:
+      return {tree_base[c], group.pcie ? tree_pci[c] : tree_nvlink[c], tree_net[c]};
+    case Algorithm::in_switch:
+      return {0, group.nodes > 1 ? nvls_tree_nvlink : nvls_nvlink,
+              group.nodes > 1 ? nvls_tree_net : nvls_net};
+    default:
+      // A ring over nodes steps at the pace of its network proxy; with one rank per node NCCL takes
+      // the tree's network latency, since the ring's was fitted with steps inside nodes between.
+      return {ring_base[c], std::max(group.pcie ? ring_pci[c] : ring_nvlink[c], overhead),
+              group.ranks_per_node == 1 ? tree_net[c] : ring_net[c]};
+  }
+}
+
+double ring_protocol_bandwidth(const NcclGroup& group, Protocol protocol, double bus) {
+  switch (protocol) {
+    case Protocol::ll:
+      return std::min(ll_cap(group), 0.5 * bus);
+    case Protocol::ll128:
+      return std::min(0.92 * bus, group.channels * cap_of(ring_ll128_caps, group));
+    default:
+      return bus;
+  }
+}
+
+double tree_protocol_bandwidth(const NcclGroup& group, Protocol protocol, double bus) {
+  const double bw = std::min(0.92 * bus, group.channels * cap_of(tree_caps, group));
+  switch (protocol) {
+    case Protocol::ll:
+      return std::min(bw / 3.8, ll_cap(group));
+    case Protocol::ll128:
+      return std::min(bw * (group.nodes == 1 ? 7.0 / 9 : 120.0 / 128),
+                      group.channels * cap_of(tree_ll128_caps, group));
+    default:
+      return bw;
+  }
+}
+
+double nvls_efficiency(Generation generation) {
+  constexpr std::array efficiency{0.0, 0.0, 0.85, 0.74};
+  return efficiency[index_of(generation)];
+}
+
+double nvls_tree_channel_cap(const NcclGroup& group) {
+  return cap_of(nvls_tree_caps, group);
+}
+
+int blocks_used(const NcclGroup& group, Algorithm algorithm, Protocol protocol, double bytes) {
+  if (algorithm == Algorithm::in_switch) return std::max(1, group.nvls_channels);
+  // Bytes per thread below which a channel is dropped, and threads of a block.
+  double threshold = protocol == Protocol::simple ? 64 : 8;
+  if (protocol == Protocol::ll && algorithm == Algorithm::ring) threshold *= group.ranks;
+  const double threads = protocol == Protocol::ll128 ? 640 : 512;
+  const double worth = std::min(bytes / (threads * threshold), 64.0);
+  return std::clamp(static_cast<int>(worth), 1, group.blocks);
+}
+
+bool ll128_enabled(const NcclGroup& group, PathKind intra) {
+  return group.ranks_per_node == 1 || intra <= PathKind::nvlink;
+}
+
+double nccl_estimate(const NcclGroup& group, CollectiveKind kind, Algorithm algorithm,
+                     Protocol protocol, double bytes) {
+  constexpr double never = std::numeric_limits<double>::infinity();
+  const bool reduces = kind == CollectiveKind::all_reduce || kind == CollectiveKind::barrier;
+  switch (algorithm) {
+    case Algorithm::ring:
+      return ring_estimate(group, kind, protocol, bytes);
+    case Algorithm::tree:
+      return reduces ? tree_estimate(group, protocol, bytes) : never;
+    case Algorithm::in_switch: {
+      const bool scatters =
+          kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::all_gather;
+      const bool offered = group.nvls && protocol == Protocol::simple && group.nvls_channels >= 2 &&
+                           (reduces || (scatters && group.nodes == 1));
+      return offered ? nvls_estimate(group, kind, bytes) : never;
+    }
+    default:
+      return never;
+  }
+}
+
+}  // namespace sim

@@ -1,0 +1,59 @@
+// NCCL's own model of its collectives: the constants with which it predicts times and chooses.
+// Source: "NVIDIA/nccl src/graph/tuning.cc v2.30" (ncclTopoTuneModel, ncclTopoGetAlgoTime), and for
+// channels and speeds src/graph/search.cc and src/graph/connect.cc of the same release. Times are
+// in microseconds and bandwidths in GB/s (1e9 bytes/s) here, as they are quoted there.
+#pragma once
+
+#include "sim/collective/collective_cost.hpp"
+
+namespace sim {
+
+inline constexpr int protocol_count = 3;
+// Columns of NCCL's tables: LL, LL128, Simple.
+constexpr int column(Protocol protocol) {
+  return protocol == Protocol::ll ? 0 : protocol == Protocol::ll128 ? 1 : 2;
+}
+
+// A group as NCCL sees it once its topology search is done.
+struct NcclGroup {
+  Generation generation = Generation::hopper;
+  bool amd = false;   // host processor
+  bool pcie = false;  // neighbours of a node reach each other over PCIe, not NVLink
+  int ranks = 1;
+  int nodes = 1;
+  int ranks_per_node = 1;
+  int channels = 1;       // of the ring graph
+  double channel_bw = 0;  // its speed per channel
+  double nic_bw = 0;      // speed of one channel that has a NIC to itself
+  int blocks = 1;         // channels after connection: one thread block (SM) each at most
+  bool nvls = false;      // NVLS (one node) or NVLSTree (several) is offered
+  int nvls_channels = 0;
+  double nvls_bw = 0;  // per channel, within the node
+  double bus_bw() const { return channels * channel_bw; }
+  int span() const { return nodes == 1 ? 0 : nodes == 2 ? 1 : 2; }  // column of per-size tables
+};
+NcclGroup nccl_group(const Cluster& cluster, const GroupShape& shape);
+
+// Fixed costs of one collective and of one hop, before the links' own latency.
+struct HopLatency {
+  double base = 0;
+  double intra = 0;
+  double inter = 0;
+};
+HopLatency hop_latency(const NcclGroup& group, Algorithm algorithm, Protocol protocol);
+
+// Bus bandwidth that a protocol leaves of `bus` (physical or NCCL's own) for a ring or a tree.
+double ring_protocol_bandwidth(const NcclGroup& group, Protocol protocol, double bus);
+double tree_protocol_bandwidth(const NcclGroup& group, Protocol protocol, double bus);
+double nvls_efficiency(Generation generation);
+double nvls_tree_channel_cap(const NcclGroup& group);  // GB/s per channel
+
+// Thread blocks that NCCL starts for this many bytes (src/enqueue.cc, computeCollChunkInfo).
+int blocks_used(const NcclGroup& group, Algorithm algorithm, Protocol protocol, double bytes);
+
+// NCCL's predicted time in microseconds; infinity where it does not offer the combination.
+double nccl_estimate(const NcclGroup& group, CollectiveKind kind, Algorithm algorithm,
+                     Protocol protocol, double bytes);
+bool ll128_enabled(const NcclGroup& group, PathKind intra);
+
+}  // namespace sim

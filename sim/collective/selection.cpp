@@ -1,0 +1,48 @@
+// What NCCL would choose: the smallest of its own estimates over the algorithms and protocols that
+// it enables (ncclTopoTuneModel and ncclTopoGetAlgoInfo, NVIDIA/nccl src/graph/tuning.cc and
+// src/enqueue.cc v2.30).
+#include <array>
+#include <limits>
+
+#include "sim/collective/algorithms.hpp"
+
+namespace sim {
+namespace {
+
+constexpr std::array nccl_protocols{Protocol::ll, Protocol::ll128, Protocol::simple};
+constexpr std::array nccl_algorithms{Algorithm::tree, Algorithm::ring, Algorithm::in_switch};
+
+bool is_nccl(Algorithm algorithm) {
+  return algorithm == Algorithm::ring || algorithm == Algorithm::tree ||
+         algorithm == Algorithm::in_switch;
+}
+
+}  // namespace
+
+Selected select(const NcclGroup& group, const GroupShape& shape, CollectiveKind kind, double bytes,
+                CollectiveChoice choice) {
+  const bool open = choice.algorithm == Algorithm::automatic;
+  if (open && kind == CollectiveKind::all_to_all) return {Algorithm::direct, Protocol::simple};
+  // Algorithms that NCCL does not have run the protocol that was asked for, or full bandwidth. So
+  // does one that was asked for where NCCL would not offer it: its closed form says whether it can.
+  Selected best{open ? Algorithm::ring : choice.algorithm,
+                choice.protocol == Protocol::automatic ? Protocol::simple : choice.protocol};
+  if (!open && !is_nccl(choice.algorithm)) return best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Algorithm algorithm : nccl_algorithms) {
+    if (!open && algorithm != choice.algorithm) continue;
+    for (const Protocol protocol : nccl_protocols) {
+      if (choice.protocol != Protocol::automatic && protocol != choice.protocol) continue;
+      const bool asked = choice.protocol == protocol;
+      if (protocol == Protocol::ll128 && !asked && !ll128_enabled(group, shape.intra)) continue;
+      const double time = nccl_estimate(group, kind, algorithm, protocol, bytes);
+      if (time < least) {
+        least = time;
+        best = {algorithm, protocol};
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace sim
