@@ -54,26 +54,26 @@ struct Layout {
   std::vector<int> layers_per_chunk;
 
   bool sequence_parallel = false;
-  int zero_stage = 0;                  // 0..3; 3 is FSDP full shard
-  int shard_group = 0;                 // ranks that share a shard (hybrid sharding); 0: all of dp
-  int prefetch_layers = 1;             // ZeRO-3: layers gathered ahead of their use
-  bool reshard_after_forward = true;   // ZeRO-3: free gathered weights between forward and backward
+  int zero_stage = 0;                 // 0..3; 3 is FSDP full shard
+  int shard_group = 0;                // ranks that share a shard (hybrid sharding); 0: all of dp
+  int prefetch_layers = 1;            // ZeRO-3: layers gathered ahead of their use
+  bool reshard_after_forward = true;  // ZeRO-3: free gathered weights between forward and backward
 
   Recompute recompute = Recompute::none;
   int recompute_every = 1;  // full: every k-th layer of a chunk is recomputed (1: all)
   AttentionKernel attention = AttentionKernel::flash;
 
-  DType compute_dtype = DType::bf16;      // matrix products
-  DType activation_dtype = DType::bf16;   // activations, weights in the forward pass, messages
-  DType gradient_dtype = DType::bf16;     // gradient storage
-  DType reduce_dtype = DType::bf16;       // gradients on the wire
-  bool master_weights = true;             // mixed-precision Adam: fp32 master, m, v
+  DType compute_dtype = DType::bf16;     // matrix products
+  DType activation_dtype = DType::bf16;  // activations, weights in the forward pass, messages
+  DType gradient_dtype = DType::bf16;    // gradient storage
+  DType reduce_dtype = DType::bf16;      // gradients on the wire
+  bool master_weights = true;            // mixed-precision Adam: fp32 master, m, v
 
-  Bytes bucket{25LL << 20};        // gradient bucket of the data-parallel reduction
-  Bytes first_bucket{1LL << 20};   // the first bucket to fire is smaller (PyTorch DDP)
-  bool overlap_gradients = true;   // reduce buckets while the backward pass runs
-  bool overlap_parameters = true;  // gather parameters while computing (ZeRO-1/2/3)
-  bool overlap_pipeline = true;    // sends and receives beside compute
+  Bytes bucket{25LL << 20};          // gradient bucket of the data-parallel reduction
+  Bytes first_bucket{1LL << 20};     // the first bucket to fire is smaller (PyTorch DDP)
+  bool overlap_gradients = true;     // reduce buckets while the backward pass runs
+  bool overlap_parameters = true;    // gather parameters while computing (ZeRO-1/2/3)
+  bool overlap_pipeline = true;      // sends and receives beside compute
   bool overlap_tensor_wgrad = true;  // tensor-parallel reduction beside the weight-gradient GEMM
 
   int world_size() const { return tensor_parallel * pipeline_parallel * data_parallel; }

@@ -57,7 +57,9 @@ constexpr auto words_of(OpKind) {
                     Word{OpKind::host_copy, "host_copy"},
                     Word{OpKind::barrier, "barrier"}};
 }
-constexpr bool runs_kernel(OpKind kind) { return kind <= OpKind::decode; }
+constexpr bool runs_kernel(OpKind kind) {
+  return kind <= OpKind::decode;
+}
 
 // In-order lanes of a rank. Sends and receives have a lane per direction of the pipeline: with one
 // lane for both, a rank waiting to receive a gradient could block the activation behind it.
@@ -117,8 +119,8 @@ struct Kernel {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t batch = 1;
   std::int64_t heads = 0, kv_heads = 0;
-  Flops flops{};   // executed floating-point operations
-  Bytes bytes{};   // device memory read + written at least
+  Flops flops{};     // executed floating-point operations
+  Bytes bytes{};     // device memory read + written at least
   int launches = 1;  // kernels the host issues for it (an unfused attention is several)
   bool operator==(const Kernel&) const = default;
 };
@@ -146,10 +148,10 @@ constexpr auto words_of(CollectiveKind) {
 // group, so that equal ranks share one Program.
 enum class GroupRole : std::uint8_t {
   tensor,
-  data,              // all data-parallel replicas
-  shard,             // hybrid sharding: ranks that hold the shards of one copy
-  replicate,         // hybrid sharding: ranks that hold the same shard
-  tied_embedding,    // first and last stage, when they share the embedding table
+  data,            // all data-parallel replicas
+  shard,           // hybrid sharding: ranks that hold the shards of one copy
+  replicate,       // hybrid sharding: ranks that hold the same shard
+  tied_embedding,  // first and last stage, when they share the embedding table
   world,
 };
 constexpr auto words_of(GroupRole) {
@@ -181,7 +183,7 @@ struct Transfer {
   bool operator==(const Transfer&) const = default;
 };
 
-struct OpLabel {  // for reports only: never read by the engine
+struct OpLabel {                 // for reports only: never read by the engine
   std::uint32_t name = 0;        // index into Program::names
   std::int16_t layer = -1;       // of the model, -1: none
   std::int16_t chunk = -1;       // model chunk, 0 .. chunks - 1 over all stages

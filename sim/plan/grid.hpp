@@ -1,0 +1,11 @@
+// Ranks on the grid tensor x data x pipeline, and the communicators that its lines are.
+#pragma once
+
+#include "sim/plan/plan.hpp"
+
+namespace sim {
+
+// Fills groups, group_of and peer_of. A group of one rank is left out.
+void make_groups(Plan& plan, bool tied_embedding);
+
+}  // namespace sim

@@ -1,0 +1,329 @@
+// Set-up of a stage, and the slots of its schedule with their sends and receives.
+#include <algorithm>
+
+#include "sim/base/check.hpp"
+#include "sim/plan/stage_lowering.hpp"
+
+namespace sim {
+
+StageLowering::StageLowering(const ShardedModel& sharded, int stage)
+    : model_{sharded}, layout_{sharded.layout}, stage_{stage}, builder_{stage} {
+  // A copy shared by one rank is not sharded at all.
+  shards_ = layout_.zero_stage > 0 ? layout_.shard_ranks() : 1;
+  zero_ = shards_ > 1 ? layout_.zero_stage : 0;
+  replicas_ = layout_.data_parallel / shards_;
+  slots_ = schedule_of(layout_, stage);
+}
+
+Program StageLowering::lower() {
+  make_blocks();
+  builder_.reserve(estimated_ops());
+  make_work();
+  make_parameters();
+  make_buckets();
+  allocate_parameters();
+  zero_gradients();
+  gather_at_start();
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    lower_slot(i);
+  reduce_remaining();
+  sum_tensor_gradients();
+  sum_tied_gradients();
+  optimizer_step();
+  return builder_.finish();
+}
+
+void StageLowering::make_blocks() {
+  const int stages = layout_.pipeline_parallel;
+  std::uint32_t ops = 0;
+  const auto add = [&](std::uint32_t shape, int layer, int chunk) -> StageBlock& {
+    StageBlock& block = blocks_.emplace_back();
+    block.shape = shape;
+    block.layer = static_cast<std::int16_t>(layer);
+    block.chunk = chunk;
+    block.first_op = ops;
+    block.first_saved = chunks_.back().saved;
+    const auto count = static_cast<std::uint32_t>(model_.blocks[shape].ops.size());
+    ops += count;
+    chunks_.back().saved += count;
+    return block;
+  };
+  for (int local = 0; local < layout_.virtual_stages; ++local) {
+    const int global = local * stages + stage_;
+    Chunk& chunk = chunks_.emplace_back();
+    chunk.global = static_cast<std::int16_t>(global);
+    chunk.first_block = static_cast<std::uint32_t>(blocks_.size());
+    if (global == 0 && model_.input) add(*model_.input, -1, local).is_first = true;
+    const auto at = static_cast<std::size_t>(global);
+    for (int layer = model_.first_layer[at]; layer < model_.first_layer[at + 1]; ++layer) {
+      StageBlock& block = add(model_.of_layer[static_cast<std::size_t>(layer)], layer, local);
+      block.checkpoint = layout_.recompute == Recompute::full &&
+                         (layer - model_.first_layer[at]) % layout_.recompute_every == 0;
+      block.is_first = layer == 0 && !model_.input;
+    }
+    if (global == layout_.chunks() - 1 && model_.output) {
+      add(*model_.output, -1, local).is_output = true;
+    }
+    chunk.blocks = static_cast<std::uint32_t>(blocks_.size()) - chunk.first_block;
+  }
+  const auto micro_batches = static_cast<std::uint32_t>(layout_.micro_batches());
+  std::uint32_t base = 0;
+  for (Chunk& chunk : chunks_) {
+    chunk.saved_base = base;
+    base += chunk.saved * micro_batches;
+  }
+  saved_.resize(base);
+  if (layout_.recompute == Recompute::full) checkpoints_.resize(blocks_.size() * micro_batches);
+  const SlotKind last =
+      splits_backward(layout_.schedule) ? SlotKind::weight_backward : SlotKind::backward;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].kind == last) {
+      chunks_[static_cast<std::size_t>(slots_[i].chunk)].last_backward = static_cast<int>(i);
+    }
+  }
+}
+
+std::size_t StageLowering::estimated_ops() const {
+  std::size_t ops = 0;
+  for (const Chunk& chunk : chunks_)
+    ops += 5 * std::size_t{chunk.saved} + 6;
+  return ops * static_cast<std::size_t>(layout_.micro_batches()) + 8 * saved_.size() / 64 + 64;
+}
+
+void StageLowering::make_work() {
+  work_.resize(model_.blocks.size());
+  for (const StageBlock& block : blocks_) {
+    BlockWork& work = work_[block.shape];
+    if (work.interned) continue;
+    work.interned = true;
+    for (const ShardedOp& op : model_.blocks[block.shape].ops) {
+      intern_op(op, work.ops.emplace_back());
+    }
+  }
+}
+
+void StageLowering::intern_op(const ShardedOp& op, OpWork& work) {
+  const std::string& name = op.op->name;
+  const auto intern = [&](const std::optional<Kernel>& kernel) {
+    return kernel ? builder_.kernel(*kernel) : none;
+  };
+  work.name = builder_.name(name);
+  work.gradient_name = op.input_gradient ? builder_.name(name + ".input_gradient") : work.name;
+  if (op.weight_gradient) work.weight_name = builder_.name(name + ".weight_gradient");
+  if (op.weight_gradient && op.backward) work.bias_name = builder_.name(name + ".bias_gradient");
+  if (op.encode_input) work.encode_name = builder_.name(name + ".encode");
+  work.forward = intern(op.forward);
+  work.backward = intern(op.backward);
+  work.input_gradient = intern(op.input_gradient);
+  work.weight_gradient = intern(op.weight_gradient);
+  work.encode_input = intern(op.encode_input);
+  work.encode_gradient = intern(op.encode_gradient);
+  intern_collectives(op, work);
+}
+
+void StageLowering::intern_collectives(const ShardedOp& op, OpWork& work) {
+  const bool scattered = layout_.sequence_parallel;
+  const auto make = [&](CollectiveKind kind, Bytes bytes) {
+    return builder_.collective({kind, GroupRole::tensor, layout_.activation_dtype, bytes});
+  };
+  const CollectiveKind sum =
+      scattered ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
+  const std::string& name = op.op->name;
+  if (op.gathers_input || (op.sums_output && scattered)) {
+    work.gather_name = builder_.name(name + ".all_gather");
+  }
+  if (op.gathers_input) work.gather_input = make(CollectiveKind::all_gather, op.whole_input);
+  if (op.sums_gradient || op.sums_output) {
+    work.sum_name = builder_.name(name + (scattered ? ".reduce_scatter" : ".all_reduce"));
+  }
+  if (op.sums_gradient) work.sum_gradient = make(sum, op.whole_input);
+  if (op.sums_output) {
+    work.sum_output = make(sum, op.whole_output);
+    if (scattered) work.gather_gradient = make(CollectiveKind::all_gather, op.whole_output);
+  }
+  if (op.op->kind == ModelOpKind::cross_entropy && op.op->split == TensorSplit::vocabulary &&
+      layout_.tensor_parallel > 1) {
+    // One fp32 number per token, three times (Megatron-LM, core/tensor_parallel/cross_entropy.py):
+    // the maximum, the logit of the target, the sum of exponentials.
+    const Bytes bytes{op.forward->m * 4};
+    work.loss_maximum =
+        builder_.collective({CollectiveKind::all_reduce, GroupRole::tensor, DType::fp32, bytes});
+    work.loss_sum = work.loss_maximum;
+    work.sum_name = builder_.name(name + ".all_reduce");
+  }
+}
+
+OpLabel StageLowering::label(const char* name) {
+  OpLabel label;
+  label.name = builder_.name(name);
+  return label;
+}
+
+OpLabel StageLowering::boundary_label(const char* name, const Chunk& chunk, int microbatch) {
+  OpLabel made = label(name);
+  made.chunk = chunk.global;
+  made.microbatch = microbatch;
+  return made;
+}
+
+StageLowering::Frame StageLowering::frame(const StageBlock& block, int microbatch, Pass pass) {
+  const Chunk& chunk = chunks_[static_cast<std::size_t>(block.chunk)];
+  Frame made;
+  made.block = &block;
+  made.shape = &model_.blocks[block.shape];
+  made.work = &work_[block.shape];
+  made.saved = saved_.data() + chunk.saved_base +
+               static_cast<std::size_t>(microbatch) * chunk.saved + block.first_saved;
+  made.label.layer = block.layer;
+  made.label.chunk = chunk.global;
+  made.label.microbatch = microbatch;
+  made.pass = pass;
+  return made;
+}
+
+std::uint32_t StageLowering::checkpoint_index(const StageBlock& block, int microbatch) const {
+  const auto at = static_cast<std::uint32_t>(&block - blocks_.data());
+  return at * static_cast<std::uint32_t>(layout_.micro_batches()) +
+         static_cast<std::uint32_t>(microbatch);
+}
+
+void StageLowering::lower_slot(std::size_t index) {
+  current_slot_ = index;
+  before_last_slot_ = before_this_slot_;
+  before_this_slot_ =
+      builder_.has_op(Stream::compute) ? builder_.last(Stream::compute) : OpId{none};
+  const Slot& slot = slots_[index];
+  switch (slot.kind) {
+    case SlotKind::forward:
+      return lower_forward_slot(slot);
+    case SlotKind::backward:
+      return lower_backward_slot(slot);
+    case SlotKind::weight_backward: {
+      const Chunk& chunk = chunk_of(slot);
+      for (std::uint32_t i = chunk.blocks; i-- > 0;) {
+        Frame made = frame(blocks_[chunk.first_block + i], slot.microbatch, Pass::weight_backward);
+        deferred_weight_gradients(made);
+      }
+    }
+  }
+}
+
+// The tensor between chunk - 1 and `chunk`: what the block before the boundary puts out.
+StageLowering::Boundary StageLowering::boundary(int chunk) const {
+  const int layers = model_.first_layer[static_cast<std::size_t>(chunk)];
+  SIM_CHECK(layers > 0 || model_.input.has_value(), chunk);
+  const std::uint32_t shape =
+      layers > 0 ? model_.of_layer[static_cast<std::size_t>(layers - 1)] : *model_.input;
+  const ShardedBlock& block = model_.blocks[shape];
+  // Without sequence parallelism all tensor ranks hold the same tensor: each sends 1/t of it, and
+  // the receivers gather it over the faster links of their tensor group (Narayanan et al. 2021,
+  // section 4.1, scatter/gather optimisation).
+  const bool gathers = layout_.tensor_parallel > 1 && !layout_.sequence_parallel;
+  return {gathers ? Bytes{(block.output.count() + layout_.tensor_parallel - 1) /
+                          layout_.tensor_parallel}
+                  : block.output,
+          block.output, gathers};
+}
+
+// A receive is posted one slot ahead, as Megatron-LM does where it overlaps point-to-point
+// communication, or when the rank has finished its slot before, where it does not.
+StageLowering::Value StageLowering::receive(const Slot& slot, Stream stream, Peer peer,
+                                            const Boundary& boundary) {
+  const Chunk& chunk = chunk_of(slot);
+  const bool forward = stream == Stream::forward_recv;
+  const Pass pass = forward ? Pass::forward : Pass::backward;
+  const OpId posted = layout_.overlap_pipeline ? before_last_slot_ : before_this_slot_;
+  if (posted.value != none) builder_.wait(stream, posted);
+  Value part = fresh(boundary.message);
+  part.ready = builder_.add(
+      OpKind::recv, stream, pass,
+      builder_.transfer({peer, layout_.activation_dtype, boundary.message}),
+      boundary_label(forward ? "recv_forward" : "recv_backward", chunk, slot.microbatch));
+  builder_.writes(part.buffer);
+  if (!boundary.gathers) return part;
+  builder_.wait(Stream::tensor_comm, part.ready);
+  Value whole = fresh(boundary.tensor);
+  whole.ready = builder_.add_collective(
+      builder_.collective({CollectiveKind::all_gather, GroupRole::tensor, layout_.activation_dtype,
+                           boundary.tensor}),
+      Stream::tensor_comm, pass,
+      boundary_label(forward ? "recv_forward.all_gather" : "recv_backward.all_gather", chunk,
+                     slot.microbatch));
+  drop(part);
+  builder_.writes(whole.buffer);
+  return whole;
+}
+
+void StageLowering::send(const Slot& slot, Stream stream, Peer peer, const Value& value,
+                         const Boundary& boundary) {
+  const bool forward = stream == Stream::forward_send;
+  if (value.ready.value != none) builder_.wait(stream, value.ready);
+  const OpId sent = builder_.add(
+      OpKind::send, stream, forward ? Pass::forward : Pass::backward,
+      builder_.transfer({peer, layout_.activation_dtype, boundary.message}),
+      boundary_label(forward ? "send_forward" : "send_backward", chunk_of(slot), slot.microbatch));
+  drop(value);
+  if (!layout_.overlap_pipeline) builder_.wait(Stream::compute, sent);
+}
+
+void StageLowering::lower_forward_slot(const Slot& slot) {
+  const Chunk& chunk = chunk_of(slot);
+  Value x;
+  if (chunk.global > 0) {
+    x = receive(slot, Stream::forward_recv, Peer::previous_stage, boundary(chunk.global));
+  }
+  for (std::uint32_t i = 0; i < chunk.blocks; ++i) {
+    const std::uint32_t at = chunk.first_block + i;
+    const StageBlock& block = blocks_[at];
+    prefetch(at, +1);
+    Frame made = frame(block, slot.microbatch, Pass::forward);
+    wait_for_weights(block);
+    if (block.checkpoint && x.exists()) {
+      made.keep = false;
+      checkpoints_[checkpoint_index(block, slot.microbatch)] = x;
+      x.held = true;
+    }
+    x = forward_block(made, x);
+    release_weights(block, true);
+  }
+  if (chunk.global + 1 < layout_.chunks()) {
+    send(slot, Stream::forward_send, Peer::next_stage, x, boundary(chunk.global + 1));
+  } else {
+    drop(x);
+  }
+}
+
+void StageLowering::recompute_block(const StageBlock& block, int microbatch) {
+  Value& checkpoint = checkpoints_[checkpoint_index(block, microbatch)];
+  if (!checkpoint.exists()) return;  // the first block of the model has no input to keep
+  Frame again = frame(block, microbatch, Pass::recompute);
+  Value input = checkpoint;
+  input.ready = OpId{none};  // its forward pass has read it: no need to wait again
+  drop(forward_block(again, input));
+  checkpoint = Value{};
+}
+
+void StageLowering::lower_backward_slot(const Slot& slot) {
+  const Chunk& chunk = chunk_of(slot);
+  Value gradient;
+  if (chunk.global + 1 < layout_.chunks()) {
+    gradient = receive(slot, Stream::backward_recv, Peer::next_stage, boundary(chunk.global + 1));
+  }
+  for (std::uint32_t i = chunk.blocks; i-- > 0;) {
+    const std::uint32_t at = chunk.first_block + i;
+    const StageBlock& block = blocks_[at];
+    prefetch(at, -1);
+    wait_for_weights(block);
+    if (block.checkpoint) recompute_block(block, slot.microbatch);
+    Frame made = frame(block, slot.microbatch, Pass::backward);
+    gradient = backward_block(made, gradient);
+    release_weights(block, false);
+  }
+  if (chunk.global > 0) {
+    send(slot, Stream::backward_send, Peer::previous_stage, gradient, boundary(chunk.global));
+  } else {
+    drop(gradient);
+  }
+}
+
+}  // namespace sim

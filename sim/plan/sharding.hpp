@@ -1,0 +1,67 @@
+// A model's operators as one rank runs them on one micro-batch: sharded shapes, kernels and bytes.
+//
+// Splits: Shoeybi et al. 2019, section 3 (column and row); Korthikanti et al. 2022, section 4.2
+// (sequence parallelism). The vocabulary is padded to a multiple of 128 t when t > 1, as
+// Megatron-LM does (training/tokenizer: --make-vocab-size-divisible-by 128).
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "sim/model/model.hpp"
+#include "sim/plan/layout.hpp"
+#include "sim/plan/program.hpp"
+
+namespace sim {
+
+struct ShardedOp {
+  const ModelOp* op = nullptr;
+  // Absent: no kernel runs. A linear has `forward`, `input_gradient` and `weight_gradient`;
+  // everything else `forward` and `backward`.
+  std::optional<Kernel> forward;
+  std::optional<Kernel> backward;  // linear: sums the bias gradient
+  std::optional<Kernel> input_gradient;
+  std::optional<Kernel> weight_gradient;
+  // Matrix products in 8 bits: what brings the operands into that format, and where to.
+  std::optional<Kernel> encode_input;
+  std::optional<Kernel> encode_gradient;
+  bool gathers_input = false;  // column, with sequence parallelism: all-gather before the product
+  bool sums_gradient = false;  // column, t > 1: its input gradient is a partial sum
+  bool sums_output = false;    // row, vocabulary-parallel embedding, t > 1: its output is one
+  Bytes input{};               // in its region: divided as TensorSplit says
+  Bytes output{};              // after the sum, if any
+  Bytes whole_input{};         // gathered over the tensor group: all tokens
+  Bytes whole_output{};
+  Bytes saved{};                     // kept for the backward pass, without attention_saved
+  Bytes attention_saved{};           // what selective recomputation drops
+  std::int64_t parameters = 0;       // elements held by a tensor rank
+  std::int64_t tied_parameters = 0;  // table shared with the embedding: held if that is elsewhere
+  // Of `parameters`, those whose gradient each tensor rank has only in part: it is summed once.
+  std::int64_t tensor_summed = 0;
+};
+
+struct ShardedBlock {
+  const Block* block = nullptr;
+  std::vector<ShardedOp> ops;
+  Bytes output{};        // what the next block receives, in the sequence region
+  Bytes whole_output{};  // of all tokens
+};
+
+struct ShardedModel {
+  const Model* model = nullptr;
+  Layout layout;
+  std::vector<ShardedBlock> blocks;     // distinct ones
+  std::vector<std::uint32_t> of_layer;  // index into `blocks`
+  std::optional<std::uint32_t> input;   // absent: the model has none
+  std::optional<std::uint32_t> output;
+  std::vector<int> first_layer;  // of each chunk; chunks + 1 entries
+};
+
+ShardedModel shard(const Model& model, const Layout& layout);
+
+// The layers of every chunk: as listed, or evenly. REQUIRES: the sum is right.
+std::vector<int> layers_of_chunks(const Layout& layout, std::size_t layers);
+
+std::int64_t padded_vocabulary(std::int64_t vocabulary, int tensor_parallel);
+
+}  // namespace sim

@@ -1,0 +1,227 @@
+// Lowers the work of one pipeline rank to a Program, in the order in which a Megatron-LM or PyTorch
+// host issues it. README.md has the rules and their sources. The parts:
+//   lower_stage.cpp          set-up, slots of the schedule, sends and receives
+//   lower_forward.cpp        forward pass of a block, also when recomputed
+//   lower_backward.cpp       gradients of inputs and weights
+//   lower_data_parallel.cpp  parameters, buckets, gathering of weights
+//   lower_gradients.cpp      reduction of gradients
+//   lower_optimizer.cpp      gradient norm, Adam, what is summed once per step
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "sim/plan/program_builder.hpp"
+#include "sim/plan/schedule.hpp"
+#include "sim/plan/sharding.hpp"
+
+namespace sim {
+
+class StageLowering {
+ public:
+  StageLowering(const ShardedModel& sharded, int stage);
+  Program lower();
+
+ private:
+  static constexpr std::uint32_t none = UINT32_MAX;
+
+  // A tensor on its way through the chain of operators.
+  struct Value {
+    BufferId buffer{none};
+    Bytes bytes{};
+    OpId ready{none};   // the operator that finishes it
+    bool held = false;  // owned by a checkpoint or by the residual stream: not freed by its reader
+    bool exists() const { return buffer.value != none; }
+  };
+
+  // What an operator of a block keeps between its forward and backward pass.
+  struct Saved {
+    BufferId input{none};     // its input, kept instead of freed
+    BufferId extra{none};     // what it keeps besides
+    BufferId gradient{none};  // of its output, until the split-off weight gradient
+  };
+
+  // Interned work of an operator of a distinct block.
+  struct OpWork {
+    std::uint32_t name = 0, gradient_name = 0, weight_name = 0, bias_name = 0, encode_name = 0;
+    std::uint32_t gather_name = 0, sum_name = 0;
+    std::uint32_t forward = none, backward = none, input_gradient = none, weight_gradient = none;
+    std::uint32_t encode_input = none, encode_gradient = none;
+    std::uint32_t gather_input = none;     // all-gather of the input (column)
+    std::uint32_t sum_gradient = none;     // reduction of the input gradient (column)
+    std::uint32_t sum_output = none;       // reduction of the output (row, embedding)
+    std::uint32_t gather_gradient = none;  // all-gather of the output gradient (row, embedding)
+    std::uint32_t loss_maximum = none, loss_sum = none;  // vocabulary-parallel loss
+  };
+  struct BlockWork {
+    bool interned = false;
+    std::vector<OpWork> ops;
+  };
+
+  // A block of this stage.
+  struct StageBlock {
+    std::uint32_t shape = 0;  // index into ShardedModel::blocks
+    std::int16_t layer = -1;
+    int chunk = 0;                             // of this rank
+    std::uint32_t first_op = 0;                // of all operators of the stage
+    std::uint32_t first_saved = 0;             // in the saved states of a micro-batch of its chunk
+    bool checkpoint = false;                   // only its input is kept
+    bool is_first = false, is_output = false;  // of the model
+  };
+  struct Chunk {
+    std::uint32_t first_block = 0, blocks = 0;
+    std::uint32_t saved = 0;       // operators: saved states of a micro-batch
+    std::uint32_t saved_base = 0;  // of micro-batch 0 in saved_
+    int last_backward = -1;        // index of the slot that completes its gradients
+    std::int16_t global = 0;
+  };
+
+  // Parameters of an operator of the stage.
+  struct Parameters {
+    std::int64_t elements = 0;
+    std::uint32_t bucket = none;
+    BufferId weight{none};
+    BufferId gradient{none};
+    std::uint32_t same_as = none;  // tied head: the operator of the stage that holds the table
+  };
+
+  // Gradients that are reduced together: a bucket, or under ZeRO-3 a block.
+  struct Bucket {
+    int chunk = 0;
+    std::uint32_t operators = 0;  // with parameters in it
+    std::uint32_t pending = 0;    // of them, not yet ready in this backward pass
+    std::int64_t elements = 0;
+    BufferId gradient{none};  // ZeRO-2/3: alive until reduced
+    bool gradient_alive = false;
+    BufferId gradient_shard{none};
+    BufferId weight{none};  // ZeRO-3: gathered weights
+    bool gathered = false;
+    bool keep_gathered = false;
+    bool ready = false;  // ZeRO-0/1: all its gradients are there
+    OpId weight_ready{none};
+    std::uint32_t gather = none, reduce = none, replicate = none;      // collectives
+    std::uint32_t cast_out = none, cast_in = none, accumulate = none;  // kernels
+    std::uint32_t first_block = 0, last_block = 0;                     // of the stage, inclusive
+  };
+
+  struct Frame {  // a micro-batch in a block
+    const StageBlock* block = nullptr;
+    const ShardedBlock* shape = nullptr;
+    const BlockWork* work = nullptr;
+    Saved* saved = nullptr;
+    OpLabel label{};
+    Pass pass = Pass::forward;
+    bool keep = true;
+    bool residual_taken = false;
+  };
+
+  struct Boundary {        // the tensor between two chunks
+    Bytes message{};       // what a rank sends
+    Bytes tensor{};        // what the receiver needs
+    bool gathers = false;  // the receiver's tensor group puts it together
+  };
+
+  // lower_stage.cpp
+  void make_blocks();
+  void make_work();
+  void intern_op(const ShardedOp& op, OpWork& work);
+  void intern_collectives(const ShardedOp& op, OpWork& work);
+  std::size_t estimated_ops() const;
+  void lower_slot(std::size_t index);
+  void lower_forward_slot(const Slot& slot);
+  void lower_backward_slot(const Slot& slot);
+  Frame frame(const StageBlock& block, int microbatch, Pass pass);
+  OpLabel boundary_label(const char* name, const Chunk& chunk, int microbatch);
+  Boundary boundary(int chunk) const;
+  Value receive(const Slot& slot, Stream stream, Peer peer, const Boundary& boundary);
+  void send(const Slot& slot, Stream stream, Peer peer, const Value& value,
+            const Boundary& boundary);
+  void recompute_block(const StageBlock& block, int microbatch);
+  const Chunk& chunk_of(const Slot& slot) const {
+    return chunks_[static_cast<std::size_t>(slot.chunk)];
+  }
+  std::uint32_t checkpoint_index(const StageBlock& block, int microbatch) const;
+
+  // lower_forward.cpp
+  Value forward_block(Frame& frame, Value x);
+  Value forward_op(Frame& frame, std::size_t i, Value x);
+  Value forward_linear(Frame& frame, std::size_t i, Value x);
+  Value forward_loss(Frame& frame, std::size_t i, Value x);
+  Value sum_over_tensor(const Frame& frame, std::size_t i, Value partial);
+  void keep_or_free(Frame& frame, std::size_t i, Value x);
+  OpId compute(const Frame& frame, std::uint32_t kernel, std::uint32_t name);
+  OpId tensor_collective(const Frame& frame, std::uint32_t work, std::uint32_t name);
+  Value fresh(Bytes bytes);
+  void drop(const Value& value);
+  void read(const Value& value);
+  void read_weight(const Frame& frame, std::size_t i);
+
+  // lower_backward.cpp
+  Value backward_block(Frame& frame, Value gradient);
+  Value backward_op(Frame& frame, std::size_t i, Value gradient);
+  Value backward_linear(Frame& frame, std::size_t i, Value gradient);
+  Value input_gradient(Frame& frame, std::size_t i, const Value& gradient);
+  void weight_gradient(Frame& frame, std::size_t i, const Value& gradient, const Value& gathered);
+  void deferred_weight_gradients(Frame& frame);
+  Value gather_saved_input(Frame& frame, std::size_t i);
+  Value gather_gradient(Frame& frame, std::size_t i, Value gradient);
+  void recompute_attention(Frame& frame, std::size_t i);
+  bool recomputes_attention(const ShardedOp& op) const;
+  void free_saved(Saved& saved);
+  bool needs_input_gradient(const Frame& frame, std::size_t i) const;
+
+  // lower_data_parallel.cpp
+  void make_parameters();
+  void make_buckets();
+  void close_bucket(Bucket bucket, const std::vector<std::uint32_t>& operators);
+  void intern_bucket(Bucket& bucket);
+  void allocate_parameters();
+  void gather_at_start();
+  void gather_bucket(Bucket& bucket);
+  void wait_for_weights(const StageBlock& block);
+  void prefetch(std::uint32_t block, int direction);
+  void release_weights(const StageBlock& block, bool after_forward);
+  std::span<const Parameters> parameters_of(const Bucket& bucket) const;
+
+  // lower_gradients.cpp
+  void write_gradient(const Frame& frame, std::size_t i);
+  void gradient_ready(const Frame& frame, std::size_t i);
+  void reduce_bucket(std::uint32_t index);
+  void reduce_remaining();
+  void sum_over_replicas(const Bucket& bucket, BufferId shard, const OpLabel& made);
+  bool synchronises() const;
+  bool is_last_microbatch() const;
+
+  // lower_optimizer.cpp
+  void zero_gradients();
+  void sum_tensor_gradients();
+  void sum_tied_gradients();
+  void optimizer_step();
+  std::uint32_t memory_pass(std::int64_t bytes, OpKind kind, DType dtype, int launches = 1);
+  std::int64_t owned_elements() const;
+  std::int64_t shard_of(std::int64_t elements) const;
+
+  OpLabel label(const char* name);
+
+  const ShardedModel& model_;
+  const Layout& layout_;
+  int stage_ = 0;
+  int zero_ = 0;    // 0 when there is nobody to share with
+  int shards_ = 1;  // ranks that share one copy
+  int replicas_ = 1;
+  ProgramBuilder builder_;
+  std::vector<Slot> slots_;
+  std::vector<StageBlock> blocks_;
+  std::vector<Chunk> chunks_;
+  std::vector<BlockWork> work_;
+  std::vector<Saved> saved_;
+  std::vector<Value> checkpoints_;
+  std::vector<Parameters> parameters_;
+  std::vector<Bucket> buckets_;               // in the order of their reduction
+  std::vector<std::uint32_t> unit_of_block_;  // ZeRO-3: bucket of each block
+  std::uint32_t next_reduction_ = 0;
+  std::size_t current_slot_ = 0;
+  OpId before_this_slot_{none}, before_last_slot_{none};  // compute issued before these began
+};
+
+}  // namespace sim
