@@ -24,10 +24,13 @@ std::vector<std::int64_t> capacities_of(const System& system) {
 
 }  // namespace
 
-Executor::Executor(const ExecutorInput& input, std::span<const std::uint32_t> recorded)
+Executor::Executor(const ExecutorInput& input, std::span<const std::uint32_t> recorded,
+                   StepwiseRuns* stepwise)
     : input_{input},
       system_{input.system},
       sharing_{capacities_of(input.system)},
+      stepwise_{stepwise},
+      message_bytes_(system_.resources.size(), 0),
       slots_(system_.slots.size()),
       channels_(system_.channels.size()),
       totals_(system_.costs.size()),
@@ -71,10 +74,17 @@ void Executor::handle(const Event& event) {
       if (event.speaks_for(slots_[subject].epoch)) end_kernels(subject);
       return;
     case EventKind::latency_paid:
-      start_transfer(subject);
+      if (activities_pool_[subject].is_message)
+        start_message(subject);
+      else
+        start_transfer(subject);
       return;
     case EventKind::transfer_end:
-      if (event.speaks_for(activities_pool_[subject].epoch)) end_activity(subject);
+      if (!event.speaks_for(activities_pool_[subject].epoch)) return;
+      if (activities_pool_[subject].is_message)
+        end_message(subject);
+      else
+        end_activity(subject);
       return;
     case EventKind::host_wakeup:
       slots_[subject].busy &= ~slots_[subject].host_waiting;
@@ -90,6 +100,7 @@ void Executor::settle() {
     ++activity.epoch;
     if (change.end != TimePoint::max())
       queue_.schedule({change.end, EventKind::transfer_end, change.id, activity.epoch});
+    if (activity.is_message) continue;
     const CommCost& cost = system_.costs[activity.cell];
     const auto memory = static_cast<std::int64_t>(static_cast<WideInt>(cost.memory) *
                                                   sharing_.level(change.id) / cost.rate);
@@ -343,7 +354,8 @@ void Executor::start_activity(std::uint32_t channel, std::uint32_t request, Stre
   activity.started = now();
   activity.memory_held = 0;
   activity.in_transfer = false;
-  channels_[channel].activity = id;
+  activity.is_message = false;
+  activity.holds_devices = false;
   const std::span<const std::uint32_t> members = system_.members_of(wired);
   for (std::size_t m = 0; m < members.size(); ++m) {
     const std::uint32_t record = slots_[members[m]].record;
@@ -352,6 +364,7 @@ void Executor::start_activity(std::uint32_t channel, std::uint32_t request, Stre
     const OpId op = index_of(members[m]).order[lane][slots_[members[m]].done[lane]];
     spans_[record][op.value].active = now();
   }
+  if (stepwise_ != nullptr && wired.group != UINT32_MAX && start_stepwise(id)) return;
   const Duration latency = system_.costs[activity.cell].latency;
   queue_.schedule({now() + latency, EventKind::latency_paid, id});
 }
@@ -390,6 +403,7 @@ void Executor::start_transfer(std::uint32_t id) {
   sharing_.start(id, system_.uses_of(pattern), cost.rate, cost.transfer, now());
   pattern_bytes_[static_cast<std::size_t>(&pattern - system_.patterns.data())] += cost.link_bytes;
   activity.memory_held = cost.memory;
+  activity.holds_devices = true;
   hold_devices(activity, cost.sm, cost.memory);
 }
 
@@ -398,8 +412,8 @@ void Executor::end_activity(std::uint32_t id) {
   const CommCost& cost = system_.costs[activity.cell];
   if (activity.in_transfer) {
     sharing_.finish(id, now());
-    hold_devices(activity, -cost.sm, -activity.memory_held);
   }
+  if (activity.holds_devices) hold_devices(activity, -cost.sm, -activity.memory_held);
   ++activities_pool_[id].epoch;
   free_activities_.push_back(id);
   const Channel& channel = system_.channels[activity.channel];
@@ -422,8 +436,57 @@ void Executor::end_activity(std::uint32_t id) {
     advance(slot);
 }
 
+// A stepwise collective holds its SMs and its mean memory traffic from start to end.
+bool Executor::start_stepwise(std::uint32_t id) {
+  Activity& activity = activities_pool_[id];
+  const Channel& channel = system_.channels[activity.channel];
+  const auto request =
+      static_cast<std::uint32_t>(activity.cell - channel.shape * system_.requests.size());
+  if (!stepwise_->begin(id, activity.channel, request, outbox_)) return false;
+  const CommCost& cost = system_.costs[activity.cell];
+  activity.memory_held = cost.memory;
+  activity.holds_devices = true;
+  hold_devices(activity, cost.sm, cost.memory);
+  send_messages();
+  return true;
+}
+
+void Executor::send_messages() {
+  for (const StepMessage& message : outbox_) {
+    const std::uint32_t id = new_activity();
+    activities_pool_[id].is_message = true;
+    if (id >= messages_.size()) messages_.resize(activities_pool_.size());
+    messages_[id] = message;
+    queue_.schedule({now() + message.latency, EventKind::latency_paid, id});
+  }
+  outbox_.clear();
+}
+
+void Executor::start_message(std::uint32_t id) {
+  const StepMessage& message = messages_[id];
+  activities_pool_[id].in_transfer = message.transfer > Duration{};
+  if (!activities_pool_[id].in_transfer) {
+    end_message(id);
+    return;
+  }
+  sharing_.start(id, message.uses, message.rate, message.transfer, now());
+  for (const ResourceUse& use : message.uses)
+    message_bytes_[use.resource] += static_cast<WideInt>(use.weight) * message.bytes;
+}
+
+void Executor::end_message(std::uint32_t id) {
+  const StepMessage message = messages_[id];
+  if (activities_pool_[id].in_transfer) sharing_.finish(id, now());
+  ++activities_pool_[id].epoch;
+  free_activities_.push_back(id);
+  ++activities_;
+  const bool done = stepwise_->delivered(message, outbox_);
+  send_messages();
+  if (done) end_activity(stepwise_->activity_of(message.run));
+}
+
 std::vector<Bytes> Executor::carried() const {
-  std::vector<WideInt> sums(system_.resources.size(), 0);
+  std::vector<WideInt> sums = message_bytes_;
   for (std::size_t p = 0; p < system_.patterns.size(); ++p)
     for (const ResourceUse& use : system_.uses_of(system_.patterns[p]))
       sums[use.resource] += static_cast<WideInt>(use.weight) * pattern_bytes_[p];

@@ -19,6 +19,7 @@
 
 #include "sim/engine/cost_table.hpp"
 #include "sim/engine/event_queue.hpp"
+#include "sim/engine/stepwise.hpp"
 #include "sim/engine/system.hpp"
 #include "sim/sharing/link_sharing.hpp"
 
@@ -43,8 +44,9 @@ struct CommTotals {
 
 class Executor {
  public:
-  // `recorded` lists the slots whose spans are kept.
-  Executor(const ExecutorInput& input, std::span<const std::uint32_t> recorded);
+  // `recorded` lists the slots whose spans are kept. `stepwise` is null for fluid collectives.
+  Executor(const ExecutorInput& input, std::span<const std::uint32_t> recorded,
+           StepwiseRuns* stepwise = nullptr);
 
   // Runs to the end of all programs. Throws std::runtime_error on a deadlock, naming who waits.
   void run();
@@ -87,11 +89,12 @@ class Executor {
     TimePoint started{};
     std::int64_t memory_held = 0;  // on each member
     bool in_transfer = false;
+    bool holds_devices = false;
+    bool is_message = false;  // of a stepwise collective: messages_ has it
   };
 
   struct ChannelState {
     std::uint32_t arrived = 0;
-    std::uint32_t activity = 0;
   };
 
   TimePoint now() const { return queue_.now(); }
@@ -131,12 +134,22 @@ class Executor {
   const Pattern& pattern_of(const Activity& activity) const;
   std::uint32_t new_activity();
 
+  // Messages of stepwise collectives.
+  bool start_stepwise(std::uint32_t activity);
+  void send_messages();
+  void start_message(std::uint32_t activity);
+  void end_message(std::uint32_t activity);
+
   [[noreturn]] void report_deadlock() const;
 
   const ExecutorInput input_;
   const System& system_;
   EventQueue queue_;
   LinkSharing sharing_;
+  StepwiseRuns* stepwise_;
+  std::vector<StepMessage> outbox_;
+  std::vector<StepMessage> messages_;   // by activity
+  std::vector<WideInt> message_bytes_;  // by resource, in 1/65536 byte
   std::vector<SlotState> slots_;
   std::vector<ChannelState> channels_;
   std::vector<Activity> activities_pool_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -155,6 +156,9 @@ Simulation simulate(const Plan& plan, const Cluster& cluster, const SimulationOp
   const std::vector<std::uint32_t> recorded = recorded_slots(system, all);
   const std::vector<std::uint32_t> counts = represented(system, recorded, all);
 
+  std::optional<StepwiseRuns> stepwise;
+  if (options.collectives == CollectiveModel::stepwise)
+    stepwise.emplace(system, cluster, options);
   const Device& device = cluster.device();
   Executor executor{{.system = system,
                      .programs = plan.programs,
@@ -164,7 +168,8 @@ Simulation simulate(const Plan& plan, const Cluster& cluster, const SimulationOp
                      .device_memory = std::llround(device.memory_bandwidth.in_bytes_per_second()),
                      .jitter = options.jitter,
                      .seed = options.seed},
-                    recorded};
+                    recorded,
+                    stepwise ? &*stepwise : nullptr};
   executor.run();
 
   Simulation simulation;

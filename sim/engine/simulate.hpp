@@ -27,12 +27,12 @@ struct Straggler {
 
 struct SimulationOptions {
   CollectiveModel collectives = CollectiveModel::fluid;
-  CollectiveChoice tensor_choice, data_choice;  // algorithm and protocol per group role
+  CollectiveChoice tensor_choice{}, data_choice{};  // algorithm and protocol per group role
   bool fold = true;                             // simulate one rank per symmetry class
   bool graphs = false;     // operators are captured in a graph: no host issue time
   double jitter = 0;       // standard deviation of ln(kernel time), per kernel; 0: none
   std::uint64_t seed = 1;  // of the jitter
-  std::vector<Straggler> stragglers;
+  std::vector<Straggler> stragglers{};
   bool record_all = false;  // spans of all ranks, not of representatives only
   // What-if re-simulation (critical path summary): resources made infinitely fast.
   bool free_compute = false, free_memory_traffic = false, free_tensor = false, free_data = false,

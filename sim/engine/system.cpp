@@ -175,7 +175,7 @@ class Wiring {
     system_.slots[to].peer[static_cast<std::size_t>(recv)] = index;
     system_.members.push_back(from);
     system_.members.push_back(to);
-    append_pattern(channel, Algorithm::direct, false, route.hops);
+    append_pattern(channel, Algorithm::direct, false, transfer_pattern(cluster_, route));
     system_.channels.push_back(channel);
   }
 

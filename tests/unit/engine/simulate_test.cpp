@@ -1,0 +1,185 @@
+#include "sim/engine/simulate.hpp"
+
+#include <string>
+
+#include "tests/catch.hpp"
+#include "tests/unit/engine/hand_plan.hpp"
+
+namespace sim {
+namespace {
+
+const Cluster& dgx() {
+  static const Cluster cluster =
+      Cluster::load(std::string{STEPCAST_SOURCE_DIR} + "/topologies/dgx-h100.yaml", 128);
+  return cluster;
+}
+
+SimulationOptions no_host() {
+  return {.graphs = true};
+}
+
+const Span& span(const Simulation& simulation, std::size_t track, OpId op) {
+  return simulation.timeline.tracks[track].spans[op.value];
+}
+
+Duration kernel_time(const Program& program, OpId op) {
+  return kernel_cost(program.kernels[program.work[op.value]], dgx().device()).time;
+}
+
+std::vector<GpuId> first_gpus(int count, int stride = 1) {
+  std::vector<GpuId> gpus;
+  for (int i = 0; i < count; ++i)
+    gpus.push_back({static_cast<std::uint32_t>(i * stride)});
+  return gpus;
+}
+
+}  // namespace
+
+TEST_CASE("kernels of a stream run one after the other", "[engine]") {
+  HandProgram program;
+  const OpId a = program.gemm(4096);
+  const OpId b = program.gemm(2048);
+  const Plan plan = hand_plan({program.program}, 1, 1);
+  const Simulation result = simulate(plan, dgx(), no_host());
+  REQUIRE(span(result, 0, b).begin == span(result, 0, a).end);
+  REQUIRE(result.timeline.end ==
+          TimePoint{} + kernel_time(plan.programs[0], a) + kernel_time(plan.programs[0], b));
+}
+
+TEST_CASE("the host issues operators at its own pace", "[engine]") {
+  // Tiny kernels end before the host has issued the next: the last starts when it is issued.
+  HandProgram program;
+  OpId last{};
+  for (int i = 0; i < 10; ++i)
+    last = program.stream_bytes(4096_B);
+  const Plan plan = hand_plan({program.program}, 1, 1);
+  const Simulation result = simulate(plan, dgx(), {});
+  REQUIRE(kernel_time(plan.programs[0], last) < dgx().device().host_issue);
+  REQUIRE(span(result, 0, last).begin == TimePoint{} + dgx().device().host_issue * 10);
+}
+
+TEST_CASE("a fluid collective without contention takes its closed form", "[engine]") {
+  HandProgram program;
+  const OpId reduce = program.collective(CollectiveKind::all_reduce, 256_MiB, GroupRole::data);
+  const int ranks = GENERATE(2, 8, 16, 64);
+  CAPTURE(ranks);
+  const Plan plan = hand_plan({program.program}, 1, ranks);
+  const Simulation result = simulate(plan, dgx(), no_host());
+  const std::vector<GpuId> gpus = first_gpus(ranks);
+  const CollectiveCost cost =
+      collective_cost(dgx(), group_shape(dgx(), gpus), plan.programs[0].collectives[0], {});
+  REQUIRE(result.timeline.end == TimePoint{} + cost.latency + cost.transfer);
+  REQUIRE(span(result, 0, reduce).end == result.timeline.end);
+}
+
+TEST_CASE("a collective waits for its last member", "[engine]") {
+  // Rank 1 computes twice as long before it arrives.
+  HandProgram program;
+  const OpId work = program.gemm(8192);
+  const OpId reduce =
+      program.collective(CollectiveKind::all_reduce, 1_MiB, GroupRole::data, {work});
+  const Plan plan = hand_plan({program.program}, 1, 2);
+  SimulationOptions options = no_host();
+  options.stragglers = {{RankId{1}, 2.0}};
+  const Simulation result = simulate(plan, dgx(), options);
+  REQUIRE(result.timeline.tracks.size() == 2);
+  const Duration alone = kernel_time(plan.programs[0], work);
+  REQUIRE(span(result, 0, reduce).begin == TimePoint{} + alone);
+  REQUIRE(span(result, 0, reduce).active == span(result, 1, work).end);
+  REQUIRE(span(result, 1, work).end == TimePoint{} + alone * 2);
+}
+
+TEST_CASE("communication beside a kernel takes its SMs and no more", "[engine]") {
+  // The collective holds c of the S SMs from its latency to its end, d later. Meanwhile the kernel,
+  // which needs all SMs, runs at (S - c) / S: it ends d * c / S later than alone.
+  HandProgram program;
+  const OpId reduce = program.collective(CollectiveKind::all_reduce, 64_MiB, GroupRole::data);
+  const OpId work = program.gemm(16384);
+  const Plan plan = hand_plan({program.program}, 1, 8);
+  const Simulation result = simulate(plan, dgx(), no_host());
+  const CollectiveCost cost = collective_cost(dgx(), group_shape(dgx(), first_gpus(8)),
+                                              plan.programs[0].collectives[0], {});
+  const KernelCost kernel = kernel_cost(plan.programs[0].kernels[0], dgx().device());
+  REQUIRE(cost.channels > 0);
+  REQUIRE(cost.latency + cost.transfer < kernel.time);
+  const double needed = kernel.sm_share * dgx().device().sms;
+  const double speed = std::min(1.0, (dgx().device().sms - cost.channels) / needed);
+  REQUIRE(speed < 1);
+  const double expected = to_seconds(kernel.time) + to_seconds(cost.transfer) * (1 - speed);
+  REQUIRE_THAT(to_seconds(span(result, 0, work).end), WithinRel(expected, 1e-4));
+  REQUIRE(span(result, 0, reduce).end == TimePoint{} + cost.latency + cost.transfer);
+}
+
+TEST_CASE("a message starts when both sides have arrived", "[engine]") {
+  HandProgram first, second;
+  const OpId work = first.gemm(8192);
+  const OpId send = first.message(Stream::forward_send, 64_MiB, {work});
+  const OpId recv = second.message(Stream::forward_recv, 64_MiB);
+  const Plan plan = hand_plan({first.program, second.program}, 1, 8);  // stages on two nodes
+  const Simulation result = simulate(plan, dgx(), no_host());
+  REQUIRE(result.timeline.tracks.size() == 2);
+  REQUIRE(span(result, 1, recv).begin == TimePoint{});
+  REQUIRE(span(result, 1, recv).active == span(result, 0, work).end);
+  const Route route = dgx().route({0}, {8});
+  const CollectiveCost cost = transfer_cost(dgx(), route, 64_MiB);
+  REQUIRE(span(result, 0, send).end == span(result, 0, work).end + cost.latency + cost.transfer);
+}
+
+TEST_CASE("a plan whose partners never come is reported by name", "[engine]") {
+  HandProgram first, second;
+  first.message(Stream::forward_send, 1_MiB);
+  second.gemm(1024);
+  const Plan plan = hand_plan({first.program, second.program}, 1, 1);
+  REQUIRE_THROWS_WITH(simulate(plan, dgx(), no_host()),
+                      "the plan deadlocks:\n  rank 0 on forward_send: op0 waits for its partners "
+                      "or a dead link");
+}
+
+TEST_CASE("folding leaves every time as it is", "[engine][fold]") {
+  HandProgram program;
+  const OpId a = program.gemm(4096);
+  const OpId reduce =
+      program.collective(CollectiveKind::all_reduce, 32_MiB, GroupRole::tensor, {a});
+  program.gemm(8192);
+  const OpId c = program.gemm(2048, {reduce});
+  program.collective(CollectiveKind::reduce_scatter, 256_MiB, GroupRole::data, {c});
+  program.gemm(8192);
+  const Plan plan = hand_plan({program.program}, 4, 16);
+  SimulationOptions options;
+  options.stragglers = {{RankId{5}, 1.25}};
+  const Simulation folded = simulate(plan, dgx(), options);
+  options.fold = false;
+  options.record_all = true;
+  const Simulation whole = simulate(plan, dgx(), options);
+  REQUIRE(folded.stats.rank_classes < 64);
+  REQUIRE(whole.stats.rank_classes == 64);
+  REQUIRE(folded.timeline.end == whole.timeline.end);
+  for (const RankTrack& track : folded.timeline.tracks) {
+    const RankTrack& same = whole.timeline.tracks[track.rank.value];
+    for (std::size_t i = 0; i < track.spans.size(); ++i) {
+      REQUIRE(track.spans[i].begin == same.spans[i].begin);
+      REQUIRE(track.spans[i].end == same.spans[i].end);
+    }
+  }
+}
+
+TEST_CASE("a stepwise collective agrees with the fluid one within 2%", "[engine][stepwise]") {
+  const int ranks = GENERATE(2, 4, 8, 16, 64);
+  const Bytes bytes = GENERATE(Bytes{65536}, 16_MiB, 1_GiB);
+  const Algorithm algorithm = GENERATE(Algorithm::ring, Algorithm::tree,
+                                       Algorithm::halving_doubling, Algorithm::hierarchical);
+  CAPTURE(ranks, bytes.count(), word(algorithm));
+  if (algorithm == Algorithm::hierarchical && ranks < 16) return;
+  HandProgram program;
+  program.collective(CollectiveKind::all_reduce, bytes, GroupRole::data);
+  const Plan plan = hand_plan({program.program}, 1, ranks);
+  SimulationOptions options = no_host();
+  options.data_choice.algorithm = algorithm;
+  options.data_choice.protocol = Protocol::simple;
+  const double fluid = to_seconds(simulate(plan, dgx(), options).timeline.end);
+  options.collectives = CollectiveModel::stepwise;
+  const double stepwise = to_seconds(simulate(plan, dgx(), options).timeline.end);
+  REQUIRE_THAT(stepwise, WithinRel(fluid, 0.02));
+}
+
+}  // namespace sim
