@@ -30,6 +30,8 @@ constexpr auto words_of(LinkKind) {
 }
 
 // One direction of a link, or of a bundle of equal parallel links that share traffic evenly.
+// Capacity: what NVLink and PCIe carry as payload (NCCL's usable rates), but the line rate of NICs
+// and fabric links, of which NetworkTraits::network_efficiency is payload.
 struct Link {
   LinkKind kind = LinkKind::nvlink;
   Bandwidth capacity{};

@@ -165,11 +165,6 @@ Cluster::Data read_cluster(const std::string& path, std::optional<int> nodes) {
     throw InputError(top.where("nodes"),
                      fmt::format("nodes is {}; allowed: 1 to {}", *nodes, most_nodes));
 
-  // Capacities are payload rates throughout.
-  const double payload = data.network.network_efficiency;
-  node.nic = node.nic * payload;
-  fabric.link = fabric.link * payload;
-  fabric.global_link = fabric.global_link * payload;
   data.device = load_device(device);
   data.node = build_node(node);
   data.network.nics_per_node = static_cast<int>(data.node.nics.size());

@@ -19,7 +19,7 @@ struct FabricSpec {
   int leaves_per_pod = 0;
   double oversubscription = 1;      // leaf: capacity down over capacity up
   double pod_oversubscription = 1;  // pod spines: the same
-  Bandwidth link{};                 // one switch port, payload rate
+  Bandwidth link{};                 // one switch port
   Duration switch_latency{};
   int groups = 0, routers_per_group = 0, global_links = 0;  // dragonfly
   Bandwidth global_link{};
@@ -28,7 +28,7 @@ struct FabricSpec {
   SourcePosition where;              // of the fabric in the file, for errors
 };
 
-// A fabric for `nodes` nodes whose NICs have these payload rates.
+// A fabric for `nodes` nodes with these NICs.
 // Throws InputError at spec.where when it does not fit.
 Fabric build_fabric(const FabricSpec& spec, int nodes, std::span<const Link> nics);
 

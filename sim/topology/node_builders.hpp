@@ -44,8 +44,8 @@ struct NodeSpec {
   int sockets = 1;                // of one tray
   Bandwidth socket_bandwidth{};
   Duration socket_latency{};
-  int nics = 0;     // of one tray
-  Bandwidth nic{};  // payload rate
+  int nics = 0;  // of one tray
+  Bandwidth nic{};
   Duration nic_latency{};
   Bandwidth node_limit{};     // of all NICs together (clouds); zero: none
   Duration switch_latency{};  // of the switch that the NICs attach to
