@@ -94,11 +94,13 @@ InputError::InputError(SourcePosition where, std::string what)
 std::string_view nearest_name(std::string_view word,
                               const std::vector<std::string_view>& candidates) {
   // Of a word of two letters only one may be wrong: "tp" is not meant by every other pair.
+  constexpr std::size_t longest = 64;  // no name of ours is longer
+  if (word.size() > longest) return {};
   std::string_view best;
   std::size_t best_distance = (word.size() < 4 ? 1 : std::max<std::size_t>(2, word.size() / 3)) + 1;
   for (const std::string_view candidate : candidates) {
-    if (candidate.size() > 64) continue;
-    const std::size_t distance = edit_distance(word.substr(0, 64), candidate);
+    if (candidate.size() > longest) continue;
+    const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {
       best_distance = distance;
       best = candidate;

@@ -32,6 +32,12 @@ SourcePosition Tree::position(Place place) const {
   return {name_, place.line, static_cast<int>(characters) + 1};
 }
 
+std::size_t Tree::offset(Place place) const {
+  const auto line = static_cast<std::size_t>(place.line);
+  if (place.line < 1 || line > line_starts_.size()) return source_.size();
+  return std::min(line_starts_[line - 1] + static_cast<std::size_t>(place.byte), source_.size());
+}
+
 void Tree::fail(Place place, const std::string& what) const {
   std::vector<Problem> problems;
   problems.push_back(to_problem({place, what}));

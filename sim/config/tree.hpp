@@ -107,6 +107,8 @@ class Tree {
 
   // ---- Problems.
   SourcePosition position(Place place) const;
+  std::size_t offset(Place place) const;  // in source(); its end for a place beyond it
+  std::string_view line_text(std::int32_t line) const;
   [[noreturn]] void fail(Place place, const std::string& what) const;  // throws at once
   void report(Place place, const std::string& what);
   void report_unknown_keys();
@@ -128,7 +130,6 @@ class Tree {
   void refuse_duplicates(const OpenNode& object);
   void report_unknown_keys_of(NodeIndex object);
   void withdraw_missing_key(Place object, std::string_view key);
-  std::string_view line_text(std::int32_t line) const;
 
   std::string name_;
   std::string source_;

@@ -47,6 +47,7 @@ class TreeEvents : public YAML::EventHandler {
                 const std::string& value) override {
     const Place place = to_place(mark);
     refuse_tag(place, tag);
+    if (tag == "!") refuse_open_quote(place);
     if (tree_.wants_key()) {
       tree_.add_key(place, value);
       return;
@@ -75,6 +76,26 @@ class TreeEvents : public YAML::EventHandler {
   // yaml-cpp says "?" for a plain value without tag and "!" for a quoted one.
   void refuse_tag(Place place, const std::string& tag) const {
     if (!tag.empty() && tag != "?" && tag != "!") tree_.fail(place, "YAML tags are not supported");
+  }
+
+  // yaml-cpp 0.7 takes a quoted text that is still open where the file ends, if it ends in a line
+  // end. Hence the closing quote is looked for here.
+  void refuse_open_quote(Place place) const {
+    const std::string_view source = tree_.source();
+    std::size_t at = tree_.offset(place);
+    if (at < source.size() && source[at] == '&') {  // an anchor stands before the text
+      at = source.find_first_of(" \t\r\n", at);
+      at = at == std::string_view::npos ? at : source.find_first_not_of(" \t\r\n", at);
+    }
+    if (at >= source.size() || (source[at] != '"' && source[at] != '\'')) return;
+    const char quote = source[at];
+    for (++at; at < source.size(); ++at) {
+      if (quote == '"' && source[at] == '\\')
+        ++at;
+      else if (source[at] == quote)
+        return;  // '' within single quotes closes and opens again, which is as good
+    }
+    tree_.fail(place, "not valid YAML: the quote that opens here is never closed");
   }
 
   void name(YAML::anchor_t anchor, NodeIndex node) {
@@ -131,7 +152,11 @@ void parse_yaml_into(Tree& tree) {
     parser.HandleNextDocument(events);  // there is none, or OnDocumentStart refuses it
   } catch (const YAML::Exception& error) {
     const Place place = error.mark.is_null() ? Place{} : to_place(error.mark);
-    tree.fail(place, fmt::format("not valid YAML: {}", error.msg));
+    const std::string_view line = tree.line_text(place.line);
+    const std::string_view indent = line.substr(0, line.find_first_not_of(" \t"));
+    const bool tab = indent.find('\t') != std::string_view::npos;
+    tree.fail(place, fmt::format("not valid YAML: {}{}", error.msg,
+                                 tab ? "; the line is indented with a tab, use spaces" : ""));
   }
 }
 
