@@ -21,7 +21,7 @@ Json breakdown_json(const Breakdown& parts) {
   return json;
 }
 
-Json memory_json(const StageMemory& stage) {
+Json categories_json(const StageMemory& stage) {
   Json json;
   for (const auto& category : words_of(BufferCategory{}))
     json[std::string{category.text}] =
@@ -54,7 +54,7 @@ Json stages_json(const Report& report) {
     if (i < report.stage_breakdown.size())
       stage["breakdown_s"] = breakdown_json(report.stage_breakdown[i]);
     stage["peak_mem_bytes"] = memory.total.count();
-    stage["memory_bytes"] = memory_json(memory);
+    stage["memory_bytes"] = categories_json(memory);
     stage["peak_operator"] = memory.peak_operator;
     stage["fits"] = memory.fits();
     stages.push_back(std::move(stage));
@@ -128,7 +128,7 @@ std::string to_json(const Report& report) {
   json["bubble"] = {{"share", report.bubble_share},
                     {"closed_form_share", report.bubble_closed_form},
                     {"closed_form", report.bubble_formula}};
-  json["memory_bytes"] = memory_json(worst);
+  json["memory_bytes"] = categories_json(worst);
   json["layout"] = layout_json(report.layout);
   json["stages"] = stages_json(report);
   json["collectives"] = collectives_json(report);
@@ -141,6 +141,26 @@ std::string to_json(const Report& report) {
   json["simulation"] = {{"rank_classes", report.stats.rank_classes},
                         {"activities", report.stats.activities},
                         {"events", report.stats.events}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string memory_json(const Report& report) {
+  const StageMemory& worst = report.worst_memory();
+  Json json{{"schema_version", schema_version},
+            {"tool_version", STEPCAST_VERSION},
+            {"scenario", report.scenario},
+            {"model", report.model},
+            {"cluster", report.cluster},
+            {"device", report.device},
+            {"gpus", report.ranks},
+            {"parameters", report.parameters},
+            {"peak_mem_bytes", worst.total.count()},
+            {"device_mem_bytes", worst.capacity.count()},
+            {"fits", report.fits()},
+            {"worst_stage", worst.stage}};
+  json["memory_bytes"] = categories_json(worst);
+  json["layout"] = layout_json(report.layout);
+  json["stages"] = stages_json(report);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -163,10 +163,20 @@ bool Report::fits() const {
   return std::all_of(memory.begin(), memory.end(), [](const StageMemory& m) { return m.fits(); });
 }
 
-Report make_report(const Scenario& scenario, const Plan& plan, const Simulation& simulation) {
+Report make_memory_report(const Scenario& scenario, const Plan& plan) {
   Report report;
-  const Timeline& timeline = simulation.timeline;
   add_identity(report, scenario, plan);
+  report.memory = stage_memory(plan, scenario.cluster.device());
+  const auto worst =
+      std::max_element(report.memory.begin(), report.memory.end(),
+                       [](const auto& a, const auto& b) { return a.total < b.total; });
+  report.worst_stage = static_cast<int>(worst - report.memory.begin());
+  return report;
+}
+
+Report make_report(const Scenario& scenario, const Plan& plan, const Simulation& simulation) {
+  Report report = make_memory_report(scenario, plan);
+  const Timeline& timeline = simulation.timeline;
   report.step_time = timeline.end.time_since_epoch();
   report.engine = timeline.engine;
   report.seed = scenario.options.seed;
@@ -175,11 +185,6 @@ Report make_report(const Scenario& scenario, const Plan& plan, const Simulation&
   add_breakdown(report, plan, timeline);
   report.collectives = timeline.collectives;
   add_links(report, scenario.cluster, timeline);
-  report.memory = stage_memory(plan, scenario.cluster.device());
-  const auto worst =
-      std::max_element(report.memory.begin(), report.memory.end(),
-                       [](const auto& a, const auto& b) { return a.total < b.total; });
-  report.worst_stage = static_cast<int>(worst - report.memory.begin());
   add_provenance(report, scenario);
   return report;
 }

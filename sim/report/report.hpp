@@ -65,6 +65,9 @@ struct Report {
 
 Report make_report(const Scenario& scenario, const Plan& plan, const Simulation& simulation);
 
+// A report of memory alone: everything but times is filled in.
+Report make_memory_report(const Scenario& scenario, const Plan& plan);
+
 // Memory of every pipeline stage: the worst program of each. Needs no simulation.
 std::vector<StageMemory> stage_memory(const Plan& plan, const Device& device);
 
@@ -82,10 +85,14 @@ struct TextStyle {
   bool color = false;  // ANSI colours
 };
 std::string to_table(const Report& report, TextStyle style = {});
-std::string memory_table(const Report& report, TextStyle style = {});
 std::string to_json(const Report& report);
 std::string to_csv(const Report& report);
 std::string to_markdown(const Report& report);
+// Of a memory report.
+std::string memory_table(const Report& report, TextStyle style = {});
+std::string memory_json(const Report& report);
+std::string memory_csv(const Report& report);
+std::string memory_markdown(const Report& report);
 // The answer when memory does not fit: which stage, which category, by how much, what would help.
 std::string does_not_fit_text(const Report& report, const Scenario& scenario);
 

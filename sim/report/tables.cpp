@@ -100,4 +100,53 @@ std::string to_markdown(const Report& report) {
   return text;
 }
 
+namespace {
+
+// A row per stage: its number, then bytes by category, reserved, total, capacity.
+std::vector<std::vector<std::string>> memory_rows(const Report& report) {
+  std::vector<std::vector<std::string>> rows{{"stage"}};
+  for (const auto& category : words_of(BufferCategory{}))
+    rows[0].push_back(fmt::format("{}_bytes", category.text));
+  for (const char* name : {"reserved_bytes", "total_bytes", "capacity_bytes", "fits"})
+    rows[0].emplace_back(name);
+  for (const StageMemory& stage : report.memory) {
+    std::vector<std::string>& row = rows.emplace_back();
+    row.push_back(std::to_string(stage.stage));
+    for (const Bytes bytes : stage.use.at_peak)
+      row.push_back(std::to_string(bytes.count()));
+    for (const Bytes bytes : {stage.reserved, stage.total, stage.capacity})
+      row.push_back(std::to_string(bytes.count()));
+    row.emplace_back(stage.fits() ? "true" : "false");
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::string memory_csv(const Report& report) {
+  std::string text;
+  for (const std::vector<std::string>& row : memory_rows(report)) {
+    for (std::size_t i = 0; i < row.size(); ++i)
+      text += (i == 0 ? "" : ",") + row[i];
+    text += '\n';
+  }
+  return text;
+}
+
+std::string memory_markdown(const Report& report) {
+  std::string text;
+  bool first = true;
+  for (const std::vector<std::string>& row : memory_rows(report)) {
+    for (const std::string& field : row)
+      text += "| " + field + ' ';
+    text += "|\n";
+    if (first)
+      for (std::size_t i = 0; i < row.size(); ++i)
+        text += "|---:";
+    if (first) text += "|\n";
+    first = false;
+  }
+  return text;
+}
+
 }  // namespace sim

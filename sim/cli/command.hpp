@@ -1,0 +1,56 @@
+// What the commands of `stepcast` share. One file per command; each adds itself to the application.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace sim {
+
+// Exit codes, as the README documents them.
+enum class ExitCode : int {
+  done = 0,
+  failed = 1,
+  usage = 2,
+  invalid_input = 3,
+  does_not_fit = 4,
+  bound_exceeded = 5,
+  interrupted = 130,
+};
+
+enum class OutputFormat { table, json, csv, md };
+
+// What the chosen command shall do, once the command line has been read.
+using Action = std::function<ExitCode()>;
+
+void add_simulate(CLI::App& app, Action& action);
+void add_memory(CLI::App& app, Action& action);
+void add_topo(CLI::App& app, Action& action);
+void add_models(CLI::App& app, Action& action);
+void add_validate(CLI::App& app, Action& action);
+void add_import(CLI::App& app, Action& action);
+void add_doctor(CLI::App& app, Action& action);
+void add_completion(CLI::App& app, Action& action);
+
+// Adds -o/--output.
+void add_output_option(CLI::App& command, OutputFormat& format);
+
+// Results go to stdout, notes to stderr. Colour only on a terminal, and not with NO_COLOR.
+void print_result(const std::string& text);
+void print_note(const std::string& text);
+bool color_wanted();
+
+// The folder with models/ and topologies/: $STEPCAST_DATA, else the working folder if it has them,
+// else the source tree that the program was built from.
+std::string data_folder();
+// `name` if it is a file, else the file of that name in folder `kind` of the data folder.
+// Throws InputError naming the nearest.
+std::string find_data_file(const std::string& kind, const std::string& name);
+// Names that find_data_file accepts, sorted.
+std::vector<std::string> data_files(const std::string& kind);
+
+}  // namespace sim

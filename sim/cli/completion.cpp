@@ -1,0 +1,120 @@
+// stepcast completion: shell completion, generated from the very commands and options that exist.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "sim/cli/command.hpp"
+
+namespace sim {
+namespace {
+
+struct Entry {
+  std::string path;  // "topo show", empty for the program itself
+  std::vector<std::string> words;
+  std::vector<std::string> descriptions;
+};
+
+std::string one_line(std::string text) {
+  for (char& c : text)
+    if (c == '\n' || c == '\'' || c == ':' || c == '[' || c == ']') c = ' ';
+  return text;
+}
+
+void collect(const CLI::App& command, const std::string& path, std::vector<Entry>& entries) {
+  Entry entry{path, {}, {}};
+  const auto subcommands = command.get_subcommands([](const CLI::App*) { return true; });
+  for (const CLI::App* sub : subcommands) {
+    entry.words.push_back(sub->get_name());
+    entry.descriptions.push_back(one_line(sub->get_description()));
+  }
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) {
+      entry.words.push_back("--" + name);
+      entry.descriptions.push_back(one_line(option->get_description()));
+    }
+  entries.push_back(std::move(entry));
+  for (const CLI::App* sub : subcommands)
+    collect(*sub, path.empty() ? sub->get_name() : path + ' ' + sub->get_name(), entries);
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words)
+    text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+// The path of subcommands is what precedes the first option or file; both shells walk it alike.
+std::string bash(const std::vector<Entry>& entries) {
+  std::string text =
+      "_stepcast() {\n"
+      "  local word path=\"\" current=\"${COMP_WORDS[COMP_CWORD]}\"\n"
+      "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
+      "    case \"$path/$word\" in\n";
+  for (const Entry& entry : entries)
+    if (!entry.path.empty()) {
+      const std::size_t cut = entry.path.rfind(' ');
+      const std::string parent = cut == std::string::npos ? "" : entry.path.substr(0, cut);
+      const std::string leaf = cut == std::string::npos ? entry.path : entry.path.substr(cut + 1);
+      text += fmt::format("      \"{}/{}\") path=\"{}\" ;;\n", parent, leaf, entry.path);
+    }
+  text += "    esac\n  done\n  local words=\"\"\n  case \"$path\" in\n";
+  for (const Entry& entry : entries)
+    text += fmt::format("    \"{}\") words=\"{}\" ;;\n", entry.path, joined(entry.words));
+  return text +
+         "  esac\n"
+         "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+         "  [[ \"$current\" == -* ]] || COMPREPLY+=($(compgen -f -- \"$current\"))\n"
+         "}\n"
+         "complete -o filenames -F _stepcast stepcast\n";
+}
+
+std::string zsh(const std::vector<Entry>& entries) {
+  return "#compdef stepcast\nautoload -U +X bashcompinit && bashcompinit\n" + bash(entries);
+}
+
+std::string fish(const std::vector<Entry>& entries) {
+  std::string text;
+  for (const Entry& entry : entries) {
+    const std::string condition = entry.path.empty()
+                                      ? "__fish_use_subcommand"
+                                      : "__fish_seen_subcommand_from " +
+                                            entry.path.substr(0, entry.path.find(' ')) +
+                                            (entry.path.find(' ') == std::string::npos
+                                                 ? ""
+                                                 : "; and __fish_seen_subcommand_from " +
+                                                       entry.path.substr(entry.path.find(' ') + 1));
+    for (std::size_t i = 0; i < entry.words.size(); ++i) {
+      const bool option = entry.words[i].starts_with("--");
+      text += fmt::format("complete -c stepcast -n '{}' {} {} -d '{}'\n", condition,
+                          option ? "-l" : "-a", option ? entry.words[i].substr(2) : entry.words[i],
+                          entry.descriptions[i]);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+void add_completion(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("completion", "a completion script for your shell");
+  command->require_subcommand(1);
+  const auto add = [&](const char* shell, const char* use,
+                       std::string (*script)(const std::vector<Entry>&)) {
+    command->add_subcommand(shell, use)->callback([&app, &action, script] {
+      action = [&app, script] {
+        std::vector<Entry> entries;
+        collect(app, "", entries);
+        print_result(script(entries));
+        return ExitCode::done;
+      };
+    });
+  };
+  add("bash", "use: source <(stepcast completion bash)", bash);
+  add("zsh", "use: source <(stepcast completion zsh)", zsh);
+  add("fish", "use: stepcast completion fish | source", fish);
+}
+
+}  // namespace sim

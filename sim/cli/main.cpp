@@ -1,0 +1,64 @@
+// The program `stepcast`: reads the command line, runs one command, turns what goes wrong into a
+// message and an exit code.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+
+#include "sim/base/input_error.hpp"
+#include "sim/cli/command.hpp"
+#include "sim/cli/usage.hpp"
+
+namespace {
+
+extern "C" void end_at_once(int) {
+  _exit(static_cast<int>(sim::ExitCode::interrupted));
+}
+
+void add_commands(CLI::App& app, sim::Action& action) {
+  sim::add_simulate(app, action);
+  sim::add_memory(app, action);
+  sim::add_topo(app, action);
+  sim::add_models(app, action);
+  sim::add_validate(app, action);
+  sim::add_import(app, action);
+  sim::add_doctor(app, action);
+  sim::add_completion(app, action);
+}
+
+int run(const sim::Action& action) {
+  try {
+    return static_cast<int>(action());
+  } catch (const sim::InputError& error) {
+    for (const sim::Problem& problem : error.problems())
+      sim::print_note(to_text(problem));
+    return static_cast<int>(sim::ExitCode::invalid_input);
+  } catch (const std::exception& error) {
+    sim::print_note(std::string{"stepcast: "} + error.what());
+    return static_cast<int>(sim::ExitCode::failed);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGINT, end_at_once);
+  CLI::App app{"Stepcast forecasts the time and memory of a distributed training step.",
+               "stepcast"};
+  app.set_version_flag("--version", "stepcast " STEPCAST_VERSION);
+  app.require_subcommand(1);
+  app.footer("Example: stepcast simulate scenarios/llama-3.1-405b-16384-h100.yaml");
+  sim::Action action;
+  add_commands(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
+    std::cerr << sim::usage_error_text(app, error, {argv + 1, argv + argc});
+    return static_cast<int>(sim::ExitCode::usage);
+  }
+  return run(action);
+}

@@ -1,0 +1,60 @@
+// stepcast memory: what every pipeline stage needs, without simulating time.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "sim/cli/command.hpp"
+#include "sim/report/report.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace sim {
+namespace {
+
+struct Request {
+  std::string scenario;
+  OutputFormat output = OutputFormat::table;
+  std::vector<std::string> overrides;
+};
+
+ExitCode show_memory(const Request& request) {
+  const Scenario scenario = load_scenario(request.scenario, request.overrides);
+  const Plan plan = make_plan(scenario.model, scenario.layout);
+  const Report report = make_memory_report(scenario, plan);
+  switch (request.output) {
+    case OutputFormat::table:
+      print_result(memory_table(report, {.color = color_wanted()}));
+      break;
+    case OutputFormat::json:
+      print_result(memory_json(report));
+      break;
+    case OutputFormat::csv:
+      print_result(memory_csv(report));
+      break;
+    case OutputFormat::md:
+      print_result(memory_markdown(report));
+      break;
+  }
+  if (report.fits()) return ExitCode::done;
+  print_note(does_not_fit_text(report, scenario));
+  return ExitCode::does_not_fit;
+}
+
+}  // namespace
+
+void add_memory(CLI::App& app, Action& action) {
+  const auto request = std::make_shared<Request>();
+  CLI::App* command = app.add_subcommand("memory", "memory of every pipeline stage by category");
+  command->add_option("SCENARIO", request->scenario, "scenario file (YAML)")->required();
+  add_output_option(*command, request->output);
+  command
+      ->add_option("--set", request->overrides,
+                   "set a key of the scenario, e.g. --set layout.recompute=full")
+      ->option_text("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->footer("Example: stepcast memory scenarios/llama-3.1-8b-fsdp-8-h100.yaml");
+  command->callback([request, &action] { action = [request] { return show_memory(*request); }; });
+}
+
+}  // namespace sim

@@ -1,0 +1,76 @@
+// stepcast models: the architectures that are shipped, and what a model file says.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "sim/cli/command.hpp"
+#include "sim/cli/model_text.hpp"
+#include "sim/model/model.hpp"
+#include "sim/report/numbers.hpp"
+
+namespace sim {
+namespace {
+
+ExitCode list_models() {
+  std::string text = fmt::format("{:<26}{:<10}{:>18}{:>8}{:>8}\n", "model", "family", "parameters",
+                                 "layers", "hidden");
+  for (const std::string& name : data_files("models")) {
+    const Model model = load_model(find_data_file("models", name));
+    text += fmt::format("{:<26}{:<10}{:>18}{:>8}{:>8}\n", name, model.family,
+                        grouped(model.parameters()), model.layers.size(),
+                        model.hidden > 0 ? std::to_string(model.hidden) : "-");
+  }
+  print_result(text);
+  return ExitCode::done;
+}
+
+}  // namespace
+
+std::string model_text(const Model& model) {
+  std::string text =
+      fmt::format("{} ({})\nsource      {}\nparameters  {}\nlayers      {}\n", model.name,
+                  model.family, model.source, grouped(model.parameters()), model.layers.size());
+  if (!model.is_layer_list) {
+    text += fmt::format("hidden      {}\nffn         {}\nheads       {} of {} ({} key/value), {}\n",
+                        model.hidden, model.feed_forward, model.attention.heads,
+                        model.attention.head_dim, model.attention.kv_heads,
+                        model.attention.causal ? "causal" : "bidirectional");
+    text += fmt::format("vocabulary  {}{}\n", model.vocabulary,
+                        model.tied_embedding ? ", head tied to the embedding" : "");
+  }
+  const auto add_block = [&](const Block& block, const std::string& title) {
+    if (block.ops.empty()) return;
+    text += fmt::format("\n{}: {} parameters\n", title, grouped(block.parameters()));
+    for (const ModelOp& op : block.ops)
+      text += fmt::format("  {:<24}{:>8} -> {:<8}{:>16} parameters\n", op.name, op.in_features,
+                          op.out_features, grouped(op.weights + op.biases));
+  };
+  add_block(model.input, "input");
+  if (model.is_layer_list)
+    for (const Block& layer : model.layers)
+      add_block(layer, layer.name);
+  else if (!model.layers.empty())
+    add_block(model.layers.front(), "first of the layers");
+  add_block(model.output, "output");
+  return text;
+}
+
+void add_models(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("models", "the architectures that are shipped");
+  command->require_subcommand(1);
+  command->add_subcommand("list", "all shipped models with their parameter counts")
+      ->callback([&action] { action = list_models; });
+  const auto name = std::make_shared<std::string>();
+  CLI::App* show = command->add_subcommand("show", "what a model file says, operator by operator");
+  show->add_option("MODEL", *name, "name as listed, or a file")->required();
+  show->callback([name, &action] {
+    action = [name] {
+      print_result(model_text(load_model(find_data_file("models", *name))));
+      return ExitCode::done;
+    };
+  });
+  command->footer("Example: stepcast models show llama-3.1-8b");
+}
+
+}  // namespace sim

@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <stdexcept>
+
+#include "sim/base/input_error.hpp"
+#include "sim/cli/command.hpp"
+
+namespace sim {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool holds_data(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::is_directory(folder / "models", ignored) &&
+         fs::is_directory(folder / "topologies", ignored);
+}
+
+}  // namespace
+
+void add_output_option(CLI::App& command, OutputFormat& format) {
+  const std::map<std::string, OutputFormat> words{{"table", OutputFormat::table},
+                                                  {"json", OutputFormat::json},
+                                                  {"csv", OutputFormat::csv},
+                                                  {"md", OutputFormat::md}};
+  command.add_option("-o,--output", format, "form of the result: table, json, csv or md")
+      ->transform(CLI::CheckedTransformer(words).description("{table,json,csv,md}"))
+      ->option_text("table|json|csv|md");
+}
+
+void print_result(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    throw std::runtime_error("cannot write to the standard output");
+}
+
+void print_note(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  if (text.empty() || text.back() != '\n') std::fputc('\n', stderr);
+}
+
+bool color_wanted() {
+  const char* refused = std::getenv("NO_COLOR");  // no-color.org: any value but the empty one
+  const char* terminal = std::getenv("TERM");
+  return !(refused && *refused) && isatty(STDOUT_FILENO) == 1 &&
+         !(terminal && std::string_view{terminal} == "dumb");
+}
+
+std::string data_folder() {
+  if (const char* chosen = std::getenv("STEPCAST_DATA"); chosen && *chosen) return chosen;
+  return holds_data(fs::current_path()) ? fs::current_path().string() : STEPCAST_SOURCE_DIR;
+}
+
+// "dgx-h100" for dgx-h100.yaml, "llama-3.1-405b" for llama-3.1-405b/config.json.
+std::vector<std::string> data_files(const std::string& kind) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator{fs::path{data_folder()} / kind, ignored}) {
+    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
+    if (fs::is_regular_file(entry.path() / "config.json", ignored))
+      names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string find_data_file(const std::string& kind, const std::string& name) {
+  std::error_code ignored;
+  if (fs::is_regular_file(name, ignored)) return name;
+  const fs::path folder = fs::path{data_folder()} / kind;
+  for (const fs::path& candidate : {folder / (name + ".yaml"), folder / name / "config.json"})
+    if (fs::is_regular_file(candidate, ignored)) return candidate.string();
+  const std::vector<std::string> names = data_files(kind);
+  const std::string_view nearest = nearest_name(name, {names.begin(), names.end()});
+  throw InputError{
+      SourcePosition{name, 0, 0},
+      fmt::format("there is no such file, and none of that name in {}{}", folder.string(),
+                  nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest))};
+}
+
+}  // namespace sim

@@ -1,0 +1,143 @@
+// stepcast simulate: the step time of a scenario, and where it goes.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <stdexcept>
+
+#include "sim/cli/command.hpp"
+#include "sim/report/report.hpp"
+#include "sim/scenario/scenario.hpp"
+#include "sim/timeline/perfetto.hpp"
+
+namespace sim {
+namespace {
+
+struct Request {
+  std::string scenario;
+  OutputFormat output = OutputFormat::table;
+  std::string trace;
+  std::string trace_ranks = "representatives";
+  std::vector<std::string> overrides;
+  bool no_fold = false;
+  bool no_what_if = false;
+};
+
+// "0,8,64-71" as ranks. Throws std::invalid_argument.
+std::vector<RankId> parse_ranks(const std::string& text, int world) {
+  std::vector<RankId> ranks;
+  const auto number = [&](std::string_view part) {
+    std::uint32_t value = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (error != std::errc{} || end != part.data() + part.size() ||
+        value >= static_cast<std::uint32_t>(world))
+      throw std::invalid_argument(
+          fmt::format("--trace-ranks: '{}' is no rank of 0 to {}", part, world - 1));
+    return value;
+  };
+  std::string_view rest = text;
+  while (true) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view part = rest.substr(0, comma);
+    const std::size_t dash = part.find('-');
+    const std::uint32_t first = number(part.substr(0, dash));
+    const std::uint32_t last =
+        dash == std::string_view::npos ? first : number(part.substr(dash + 1));
+    for (std::uint32_t rank = first; rank <= last; ++rank)
+      ranks.push_back(RankId{rank});
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  return ranks;
+}
+
+void write_trace(const Request& request, const Scenario& scenario, const Plan& plan,
+                 const Timeline& timeline) {
+  TraceOptions options{
+      .title = scenario.name, .gpus_per_node = scenario.cluster.gpus_per_node(), .ranks = {}};
+  if (request.trace_ranks != "representatives" && request.trace_ranks != "all")
+    options.ranks = parse_ranks(request.trace_ranks, plan.world_size());
+  const TraceStats stats = write_perfetto_file(request.trace, plan, timeline, options);
+  print_note(fmt::format("trace: {} ({} events, {:.1f} MB): open it at ui.perfetto.dev",
+                         request.trace, stats.events, static_cast<double>(stats.bytes) / 1e6));
+}
+
+std::string in_format(const Report& report, OutputFormat format) {
+  switch (format) {
+    case OutputFormat::json:
+      return to_json(report);
+    case OutputFormat::csv:
+      return to_csv(report);
+    case OutputFormat::md:
+      return to_markdown(report);
+    case OutputFormat::table:
+      break;
+  }
+  return to_table(report, {.color = color_wanted()});
+}
+
+ExitCode simulate_scenario(const Request& request) {
+  Scenario scenario = load_scenario(request.scenario, request.overrides);
+  if (request.no_fold) scenario.options.fold = false;
+  // Which ranks are recorded must be known before the run: a list may name any of them.
+  scenario.options.record_all = !request.trace.empty() && request.trace_ranks != "representatives";
+  const Plan plan = make_plan(scenario.model, scenario.layout);
+  const Simulation simulation = simulate(plan, scenario.cluster, scenario.options);
+  Report report = make_report(scenario, plan, simulation);
+  if (!request.trace.empty()) write_trace(request, scenario, plan, simulation.timeline);
+  if (!request.no_what_if) add_what_if(report, scenario, plan);
+  print_result(in_format(report, request.output));
+  if (report.fits()) return ExitCode::done;
+  print_note(does_not_fit_text(report, scenario));
+  return ExitCode::does_not_fit;
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, Action& action) {
+  const auto request = std::make_shared<Request>();
+  CLI::App* command = app.add_subcommand("simulate", "forecast the time of one training step");
+  command->add_option("SCENARIO", request->scenario, "scenario file (YAML)")->required();
+  add_output_option(*command, request->output);
+  command->add_option("--trace", request->trace, "write a Perfetto/Chrome JSON trace")
+      ->option_text("FILE");
+  command
+      ->add_option("--trace-ranks", request->trace_ranks,
+                   "ranks in the trace: representatives (one per class of equal ranks), all, or a "
+                   "list such as 0,8,64-71")
+      ->option_text("WHICH");
+  // What several options say about one key is one assignment per option, in this order.
+  command
+      ->add_option("--set", request->overrides,
+                   "set a key of the scenario, e.g. --set layout.tensor_parallel=4")
+      ->option_text("KEY=VALUE")
+      ->allow_extra_args(false);
+  command
+      ->add_option_function<std::string>(
+          "--collectives",
+          [request](const std::string& value) {
+            request->overrides.push_back("simulation.collectives=" + value);
+          },
+          "fluid (one activity each) or stepwise (every message)")
+      ->option_text("fluid|stepwise");
+  command
+      ->add_option_function<std::string>(
+          "--seed",
+          [request](const std::string& value) {
+            request->overrides.push_back("simulation.seed=" + value);
+          },
+          "seed of the jitter")
+      ->option_text("N");
+  command->add_flag("--no-fold", request->no_fold, "simulate every rank, not one per class");
+  command->add_flag("--no-what-if", request->no_what_if,
+                    "leave out 'what would help most' (it simulates again)");
+  command->footer(
+      "Example: stepcast simulate scenarios/llama-3.1-405b-16384-h100.yaml "
+      "--trace llama.perfetto.json");
+  command->callback(
+      [request, &action] { action = [request] { return simulate_scenario(*request); }; });
+}
+
+}  // namespace sim

@@ -1,0 +1,111 @@
+// stepcast validate: forecasts beside published measurements, and whether their errors keep within
+// the recorded bounds.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "sim/base/input_error.hpp"
+#include "sim/cli/command.hpp"
+#include "sim/validation/score.hpp"
+#include "sim/validation/tables.hpp"
+
+namespace sim {
+namespace {
+
+struct Request {
+  std::vector<std::string> sets;  // none: all
+  OutputFormat output = OutputFormat::table;
+};
+
+// The sets asked for, in the order of their names. Throws InputError for an unknown one.
+std::vector<std::string> chosen_sets(const Request& request, const std::string& folder) {
+  const std::vector<std::string> known = measured_sets(folder);
+  for (const std::string& name : request.sets) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::string_view nearest = nearest_name(name, {known.begin(), known.end()});
+    throw InputError{
+        SourcePosition{folder, 0, 0},
+        fmt::format("there is no set '{}'{}; there are: {}", name,
+                    nearest.empty() ? "" : fmt::format(" (did you mean '{}'?)", nearest),
+                    fmt::join(known, ", "))};
+  }
+  if (request.sets.empty()) return known;
+  std::vector<std::string> chosen;
+  for (const std::string& name : known)
+    if (std::find(request.sets.begin(), request.sets.end(), name) != request.sets.end())
+      chosen.push_back(name);
+  return chosen;
+}
+
+std::string in_format(const std::vector<SetResult>& results, OutputFormat format) {
+  switch (format) {
+    case OutputFormat::json:
+      return validation_json(results);
+    case OutputFormat::csv:
+      return validation_csv(results);
+    case OutputFormat::md:
+      return validation_markdown(results);
+    case OutputFormat::table:
+      break;
+  }
+  return validation_table(results);
+}
+
+// Whether all sets keep within their bounds; says on stderr what does not. A set that is scored
+// must have a bound.
+bool within_bounds(const std::vector<SetResult>& results, const std::string& bounds_path) {
+  const std::vector<Bound> bounds = load_bounds(bounds_path);
+  bool within = true;
+  for (const SetResult& result : results) {
+    const auto bound = std::find_if(bounds.begin(), bounds.end(), [&](const Bound& candidate) {
+      return candidate.set == result.set.name;
+    });
+    const auto to_score = [](const RowResult& row) { return row.row.use == RowUse::score; };
+    if (bound == bounds.end()) {
+      if (std::any_of(result.rows.begin(), result.rows.end(), to_score))
+        throw InputError{SourcePosition{bounds_path, 0, 0},
+                         fmt::format("has no bound for the set {}", result.set.name)};
+      continue;
+    }
+    for (const std::string& problem : exceeded(result.score, *bound)) {
+      print_note("stepcast validate: bound exceeded: " + problem);
+      within = false;
+    }
+  }
+  return within;
+}
+
+ExitCode validate_sets(const Request& request) {
+  const std::string folder = data_folder() + "/validation";
+  const bool show_progress = isatty(STDERR_FILENO) == 1;
+  std::vector<SetResult> results;
+  for (const std::string& name : chosen_sets(request, folder + "/published")) {
+    if (show_progress) print_note("simulating " + name);
+    results.push_back(
+        validate(load_measured_set(folder + "/published/" + name + "/measured.yaml")));
+  }
+  print_result(in_format(results, request.output));
+  return within_bounds(results, folder + "/bounds.yaml") ? ExitCode::done
+                                                         : ExitCode::bound_exceeded;
+}
+
+}  // namespace
+
+void add_validate(CLI::App& app, Action& action) {
+  const auto request = std::make_shared<Request>();
+  CLI::App* command =
+      app.add_subcommand("validate", "forecasts beside published measurements, with their errors");
+  command->add_option("--set", request->sets, "only this set (may be repeated)")
+      ->option_text("NAME")
+      ->allow_extra_args(false);
+  add_output_option(*command, request->output);
+  command->footer(
+      "Exit code 5: an error exceeds its bound in validation/bounds.yaml.\n"
+      "Example: stepcast validate --set sc21_table1");
+  command->callback([request, &action] { action = [request] { return validate_sets(*request); }; });
+}
+
+}  // namespace sim
