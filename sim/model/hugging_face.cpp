@@ -150,13 +150,14 @@ void refuse_expert_fields(const ObjectReader& in, const std::string& name) {
       refuse_experts(in.where(key), name);
 }
 
-Architecture architecture_of(const ObjectReader& in) {
+Architecture architecture_of(const Document& document, const ObjectReader& in) {
   const std::optional<std::string> name = architecture_name(in);
   std::optional<std::string> type;
   if (in.has("model_type")) type = in.text("model_type");
   if (type) refuse_expert_names(in, "model_type", *type);
   if (name) refuse_expert_names(in, "architectures", *name);
-  const std::string& shown = name ? *name : type ? *type : "";
+  if (!name && !type) document.finish();  // neither could be read: that is the error to show
+  const std::string shown = name ? *name : type.value_or("");
   refuse_multimodal(in, shown);
   refuse_expert_fields(in, shown);
   const auto* found =
@@ -370,7 +371,7 @@ void refuse_decoders_of_others(const ObjectReader& in) {
 Model read_hugging_face(const Document& document) {
   const ObjectReader in = document.root_object();
   in.ignore_unknown();
-  const Architecture architecture = architecture_of(in);
+  const Architecture architecture = architecture_of(document, in);
   refuse_decoders_of_others(in);
   TransformerShape shape;
   shape.name = name_from_path(document.name());

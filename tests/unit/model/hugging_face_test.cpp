@@ -163,6 +163,12 @@ TEST_CASE("an unknown architecture is refused with the list of the known", "[mod
           "\"llama\"");
 }
 
+TEST_CASE("an architecture of the wrong type is the error shown", "[model]") {
+  const std::string problem = first_problem(R"({"architectures": "LlamaForCausalLM"})");
+  CAPTURE(problem);
+  REQUIRE(!starts_with(problem, "unknown architecture"));
+}
+
 TEST_CASE("sizes that contradict each other are refused", "[model]") {
   REQUIRE(first_problem(R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
       "num_attention_heads": 4, "num_key_value_heads": 3, "intermediate_size": 128,

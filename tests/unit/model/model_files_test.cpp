@@ -1,4 +1,7 @@
 // The two formats of our own, and how a file is recognised.
+#include <fstream>
+#include <iterator>
+
 #include "sim/config/reader.hpp"
 #include "sim/model/model.hpp"
 #include "tests/catch.hpp"
@@ -6,6 +9,20 @@
 using namespace sim;
 
 namespace {
+
+// The YAML examples of models/README.md, in their order.
+std::vector<std::string> documented_examples() {
+  std::ifstream file{STEPCAST_SOURCE_DIR "/models/README.md"};
+  const std::string text{std::istreambuf_iterator<char>{file}, {}};
+  const std::string opening = "```yaml\n";
+  std::vector<std::string> examples;
+  for (std::size_t at = text.find(opening); at != std::string::npos;
+       at = text.find(opening, at + 1)) {
+    const std::size_t begin = at + opening.size();
+    examples.push_back(text.substr(begin, text.find("```", begin) - begin));
+  }
+  return examples;
+}
 
 Model from_yaml(const std::string& text) {
   return read_model(Document::parse_yaml(text, "m.yaml"));
@@ -140,4 +157,22 @@ TEST_CASE("a file that is no model is refused", "[model]") {
   REQUIRE(problem("source: x\n") ==
           "1:1 not a model: expected one of \"transformer\" or \"layer_list\" (a model of ours), "
           "or \"model_type\" or \"architectures\" (a Hugging Face config.json)");
+}
+
+TEST_CASE("the formats are as models/README.md shows them", "[model]") {
+  const std::vector<std::string> examples = documented_examples();
+  REQUIRE(examples.size() == 3);
+  // Llama 3.1 8B, but for the two token types.
+  REQUIRE(from_yaml(examples[0]).parameters() == 8'030'261'248 + 2 * 4'096);
+  const std::string image =
+      "source: x\ntransformer:\n  layers: 12\n  hidden: 768\n  heads: 12\n"
+      "  feed_forward: 3072\n  norm: layer\n  activation: gelu\n"
+      "  positions: learned\n  biases: all\n";
+  REQUIRE(from_yaml(image + examples[1]).parameters() == 86'567'656);
+  const Model list = from_yaml(examples[2]);
+  REQUIRE(list.parameters() == 18'536);
+  // The values that the example says are the defaults.
+  REQUIRE(list.layers[0].ops[0].backward_flops == list.layers[0].ops[0].forward_flops * 2);
+  REQUIRE(list.layers[0].ops[0].forward_elements == 150'528 + 802'816);
+  REQUIRE(list.layers[0].ops[0].backward_elements == 2 * 150'528 + 802'816);
 }
