@@ -114,9 +114,11 @@ RequestTable collect_requests(std::span<const Program> programs) {
 }
 
 CommCost comm_cost(const CollectiveCost& cost) {
+  // Rounded down: a transfer alone must not ask a link for a fraction more than it has.
+  const auto rate = static_cast<std::int64_t>(std::floor(cost.rate.in_bytes_per_second()));
   return {.latency = cost.latency,
           .transfer = cost.transfer,
-          .rate = std::max<std::int64_t>(1, std::llround(cost.rate.in_bytes_per_second())),
+          .rate = std::max<std::int64_t>(1, rate),
           .link_bytes = std::llround(cost.rate.in_bytes_per_second() * to_seconds(cost.transfer)),
           .memory = std::llround(cost.memory.in_bytes_per_second()),
           .sm = cost.channels * 1024,

@@ -179,6 +179,7 @@ void Executor::start_kernels(std::uint32_t slot) {
     return;
   }
   state.segment_end = index_of(slot).segment_end[state.position];
+  state.in_segment = true;
   state.speed = full_speed;
   schedule_kernel_end(slot,
                       now() + Duration{lane.start[state.segment_end] - lane.start[state.position]});
@@ -188,6 +189,7 @@ void Executor::start_single_kernel(std::uint32_t slot) {
   SlotState& state = slots_[slot];
   const LaneCosts& lane = lane_of(slot);
   state.segment_end = state.position + 1;
+  state.in_segment = false;
   state.remaining = jittered(slot, state.position, lane.duration(state.position));
   state.updated = now();
   state.speed = speed_of(state, lane, state.position);
@@ -267,6 +269,7 @@ void Executor::cut_segment(std::uint32_t slot) {
   activities_ += running - state.position;
   state.position = running;
   state.segment_end = running + 1;
+  state.in_segment = false;
   state.begun = begun;
   state.updated = now();
   state.remaining = lane.start[running + 1] - reached;
@@ -281,8 +284,7 @@ void Executor::reshare_device(std::uint32_t slot) {
   SlotState& state = slots_[slot];
   if (state.speed == 0) return;
   const LaneCosts& lane = lane_of(slot);
-  const bool segment = state.segment_end - state.position > 1;
-  if (segment) {
+  if (state.in_segment) {
     // A segment that ends at this very instant has nothing left to slow down.
     const std::int64_t length = lane.start[state.segment_end] - lane.start[state.position];
     if ((now() - state.begun).count() >= length) return;
@@ -337,7 +339,7 @@ std::uint32_t Executor::new_activity() {
 }
 
 Stream Executor::stream_of(const Activity& activity, std::size_t member) const {
-  if (system_.channels[activity.channel].group != UINT32_MAX) return activity.stream;
+  if (!system_.channels[activity.channel].point_to_point) return activity.stream;
   const bool forward =
       activity.stream == Stream::forward_send || activity.stream == Stream::forward_recv;
   if (member == 0) return forward ? Stream::forward_send : Stream::backward_send;
@@ -364,7 +366,7 @@ void Executor::start_activity(std::uint32_t channel, std::uint32_t request, Stre
     const OpId op = index_of(members[m]).order[lane][slots_[members[m]].done[lane]];
     spans_[record][op.value].active = now();
   }
-  if (stepwise_ != nullptr && wired.group != UINT32_MAX && start_stepwise(id)) return;
+  if (stepwise_ != nullptr && !wired.point_to_point && start_stepwise(id)) return;
   const Duration latency = system_.costs[activity.cell].latency;
   queue_.schedule({now() + latency, EventKind::latency_paid, id});
 }
@@ -377,7 +379,7 @@ const Pattern& Executor::pattern_of(const Activity& activity) const {
                           system_.requests.collectives[request].kind == CollectiveKind::all_to_all;
   for (const Pattern& pattern : system_.patterns_of(channel))
     if (pattern.all_to_all == all_to_all &&
-        (channel.group == UINT32_MAX || pattern.algorithm == cost.algorithm))
+        (channel.point_to_point || pattern.algorithm == cost.algorithm))
       return pattern;
   SIM_CHECK(false, word(cost.algorithm));
   return system_.patterns.front();

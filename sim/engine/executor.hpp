@@ -78,6 +78,7 @@ class Executor {
     std::uint64_t speed = 0;     // in 1/2^32 of full speed; 0: no kernel runs
     std::int64_t sm_held = 0;
     std::int64_t memory_held = 0;
+    bool in_segment = false;  // runs undisturbed: `remaining` and `updated` are not kept
     bool touched = false;
   };
 

@@ -47,8 +47,9 @@ class Refinement {
     for (const Slot& slot : whole.slots)
       slot_colours_.push_back(hash_combine(slot.program, slot.variant));
     for (const Channel& channel : whole.channels)
-      channel_colours_.push_back(
-          hash_combine(channel.shape, hash_combine(channel.member_count, channel.pattern_count)));
+      channel_colours_.push_back(hash_combine(
+          channel.purpose,
+          hash_combine(channel.shape, hash_combine(channel.member_count, channel.pattern_count))));
     for (const Resource& resource : whole.resources)
       resource_colours_.push_back(mix64(static_cast<std::uint64_t>(resource.capacity)));
     number();
@@ -82,7 +83,7 @@ class Refinement {
     for (std::size_t c = 0; c < whole_.channels.size(); ++c) {
       const Channel& channel = whole_.channels[c];
       const std::span<const std::uint32_t> members = whole_.members_of(channel);
-      const bool ordered = channel.group == UINT32_MAX;  // sender and receiver differ
+      const bool ordered = channel.point_to_point;  // sender and receiver differ
       Colour sum = 0;
       for (std::size_t m = 0; m < members.size(); ++m)
         sum += hash_combine(ordered ? m + 1 : 0, slot_colours_[members[m]]);
@@ -162,7 +163,7 @@ class Quotient {
     for (const std::uint32_t member : whole_.members_of(original)) {
       const std::uint32_t slot = classes_.slots.of[member];
       const auto begin = folded_.members.begin() + channel.first_member;
-      const bool once = original.group != UINT32_MAX;  // a class arrives once at a communicator
+      const bool once = !original.point_to_point;  // a class arrives once at a communicator
       if (!once || std::find(begin, folded_.members.end(), slot) == folded_.members.end())
         folded_.members.push_back(slot);
     }

@@ -157,8 +157,7 @@ Simulation simulate(const Plan& plan, const Cluster& cluster, const SimulationOp
   const std::vector<std::uint32_t> counts = represented(system, recorded, all);
 
   std::optional<StepwiseRuns> stepwise;
-  if (options.collectives == CollectiveModel::stepwise)
-    stepwise.emplace(system, cluster, options);
+  if (options.collectives == CollectiveModel::stepwise) stepwise.emplace(system, cluster, options);
   const Device& device = cluster.device();
   Executor executor{{.system = system,
                      .programs = plan.programs,

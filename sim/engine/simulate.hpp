@@ -28,7 +28,7 @@ struct Straggler {
 struct SimulationOptions {
   CollectiveModel collectives = CollectiveModel::fluid;
   CollectiveChoice tensor_choice{}, data_choice{};  // algorithm and protocol per group role
-  bool fold = true;                             // simulate one rank per symmetry class
+  bool fold = true;                                 // simulate one rank per symmetry class
   bool graphs = false;     // operators are captured in a graph: no host issue time
   double jitter = 0;       // standard deviation of ln(kernel time), per kernel; 0: none
   std::uint64_t seed = 1;  // of the jitter

@@ -109,7 +109,7 @@ class Wiring {
                     .first_member = static_cast<std::uint32_t>(system_.members.size()),
                     .member_count = static_cast<std::uint32_t>(group.ranks.size()),
                     .first_pattern = static_cast<std::uint32_t>(system_.patterns.size()),
-                    .group = g};
+                    .purpose = static_cast<std::uint32_t>(group.role)};
     for (const RankId rank : group.ranks)
       system_.members.push_back(rank.value);
     if (!costs_known(channel.shape, group.role)) fill_costs(channel.shape, group.role);
@@ -169,7 +169,9 @@ class Wiring {
     Channel channel{.shape = peer_row(route),
                     .first_member = static_cast<std::uint32_t>(system_.members.size()),
                     .member_count = 2,
-                    .first_pattern = static_cast<std::uint32_t>(system_.patterns.size())};
+                    .first_pattern = static_cast<std::uint32_t>(system_.patterns.size()),
+                    .purpose = group_role_count + static_cast<std::uint32_t>(send),
+                    .point_to_point = true};
     const auto index = static_cast<std::uint32_t>(system_.channels.size());
     system_.slots[from].peer[static_cast<std::size_t>(send)] = index;
     system_.slots[to].peer[static_cast<std::size_t>(recv)] = index;

@@ -42,7 +42,9 @@ struct Channel {
   std::uint32_t first_pattern = 0;
   std::uint32_t pattern_count = 0;
   std::uint32_t represents = 1;
-  std::uint32_t group = UINT32_MAX;  // of the Plan; UINT32_MAX: point to point
+  std::uint32_t purpose =
+      0;  // group role, or group_role_count + send stream: never folded together
+  bool point_to_point = false;
 };
 
 struct Resource {
