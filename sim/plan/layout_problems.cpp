@@ -1,6 +1,358 @@
+// What a layout gets wrong for a model. Every sentence names what is allowed.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
 #include "sim/plan/plan.hpp"
+#include "sim/plan/schedule.hpp"
+
 namespace sim {
-std::vector<LayoutProblem> layout_problems(const Layout&, const Model&) {
-  return {};
+namespace {
+
+constexpr std::int64_t most_ranks = 1 << 20;
+constexpr double most_ops = 2e7;     // of one rank: about 2 GB of program
+constexpr double most_bytes = 1e17;  // of one tensor: far below the range of 64 bits
+
+class Checker {
+ public:
+  Checker(const Layout& layout, const Model& model) : layout_{layout}, model_{model} {}
+
+  std::vector<LayoutProblem> run() {
+    if (!sizes()) return std::move(problems_);  // what follows divides by them
+    batch();
+    tensor();
+    sequence();
+    pipeline();
+    layers();
+    sharding();
+    recomputation();
+    formats();
+    if (problems_.empty()) absurd_sizes();
+    return std::move(problems_);
+  }
+
+ private:
+  template <class... Values>
+  void problem(const char* key, fmt::format_string<Values...> text, Values&&... values) {
+    problems_.push_back({key, fmt::format(text, std::forward<Values>(values)...)});
+  }
+
+  void at_least_one(const char* key, std::int64_t value) {
+    if (value < 1) problem(key, "{} is {}; allowed: 1 or more", key, value);
+  }
+
+  bool sizes() {
+    at_least_one("tensor_parallel", layout_.tensor_parallel);
+    at_least_one("pipeline_parallel", layout_.pipeline_parallel);
+    at_least_one("data_parallel", layout_.data_parallel);
+    at_least_one("virtual_stages", layout_.virtual_stages);
+    at_least_one("micro_batch", layout_.micro_batch);
+    at_least_one("global_batch", layout_.global_batch);
+    at_least_one("sequence_length", layout_.sequence_length);
+    if (!problems_.empty()) return false;
+    const double ranks = static_cast<double>(layout_.tensor_parallel) * layout_.pipeline_parallel *
+                         layout_.data_parallel;
+    if (ranks > static_cast<double>(most_ranks)) {
+      problem("data_parallel",
+              "tensor_parallel x pipeline_parallel x data_parallel is {:.0f} ranks; allowed: up to "
+              "{}",
+              ranks, most_ranks);
+    }
+    if (static_cast<double>(layout_.micro_batch) * layout_.data_parallel > 1e15) {
+      problem("micro_batch", "micro_batch x data_parallel is more than 1e15 sequences");
+    }
+    if (static_cast<double>(layout_.virtual_stages) * layout_.pipeline_parallel > 32'767) {
+      problem("virtual_stages",
+              "pipeline_parallel x virtual_stages is {:.0f} model chunks; "
+              "allowed: up to 32767",
+              static_cast<double>(layout_.virtual_stages) * layout_.pipeline_parallel);
+    }
+    placement();
+    return problems_.empty();
+  }
+
+  void placement() {
+    for (const auto& [dimension, text] : words_of(Dimension{})) {
+      const auto times = std::count(layout_.placement.begin(), layout_.placement.end(), dimension);
+      if (times != 1) {
+        problem("placement", "placement names {} {} times; it must name tp, dp and pp once each",
+                text, times);
+      }
+    }
+  }
+
+  void batch() {
+    const std::int64_t unit = layout_.micro_batch * layout_.data_parallel;
+    if (layout_.global_batch % unit == 0) return;
+    problem("global_batch",
+            "global_batch is {}, no multiple of micro_batch x data_parallel = {} x {} = {}",
+            layout_.global_batch, layout_.micro_batch, layout_.data_parallel, unit);
+  }
+
+  // Common divisors of `values`, as "1, 2, 4, 8".
+  static std::string divisors_of(std::initializer_list<std::int64_t> values) {
+    std::int64_t common = 0;
+    for (const std::int64_t value : values)
+      common = std::gcd(common, value);
+    std::string text;
+    int found = 0;
+    for (std::int64_t d = 1; d <= std::min<std::int64_t>(common, 4096); ++d) {
+      if (common % d != 0) continue;
+      if (++found > 16) return text + ", ...";
+      text += fmt::format("{}{}", text.empty() ? "" : ", ", d);
+    }
+    return text;
+  }
+
+  void tensor() {
+    const int t = layout_.tensor_parallel;
+    if (t == 1) return;
+    if (model_.is_layer_list) {
+      problem("tensor_parallel",
+              "tensor_parallel is {}, but {} is a list of layers, which has no tensor split; "
+              "allowed: 1",
+              t, model_.name);
+      return;
+    }
+    const std::string allowed =
+        divisors_of({model_.attention.heads, model_.attention.kv_heads, model_.feed_forward});
+    const auto must_divide = [&](std::int64_t value, const char* what) {
+      if (value % t != 0) {
+        problem("tensor_parallel",
+                "tensor_parallel is {}, which does not divide {} {}; allowed: {}", t, value, what,
+                allowed);
+      }
+    };
+    must_divide(model_.attention.heads, "heads");
+    must_divide(model_.attention.kv_heads, "key/value heads");
+    must_divide(model_.feed_forward, "feed-forward features");
+    for (const Block* block : blocks())
+      split_linears(*block);
+  }
+
+  // Any other split of a linear layer must come out even too; the vocabulary is padded.
+  void split_linears(const Block& block) {
+    for (const ModelOp& op : block.ops) {
+      if (op.kind != ModelOpKind::linear || op.split == TensorSplit::sequence) continue;
+      const bool row = op.split == TensorSplit::row;
+      const std::int64_t features = row ? op.in_features : op.out_features;
+      if (features == model_.vocabulary && !row) continue;
+      if (features % layout_.tensor_parallel == 0) continue;
+      problem("tensor_parallel",
+              "tensor_parallel is {}, which does not divide the {} features of {}",
+              layout_.tensor_parallel, features, op.name);
+    }
+  }
+
+  std::vector<const Block*> blocks() const {
+    std::vector<const Block*> all{&model_.input, &model_.output};
+    if (!model_.layers.empty()) all.push_back(&model_.layers.front());
+    return all;
+  }
+
+  void sequence() {
+    const std::int64_t s = layout_.sequence_length;
+    if (model_.is_layer_list && s != 1) {
+      problem("sequence_length", "sequence_length is {}, but {} is a list of layers; allowed: 1", s,
+              model_.name);
+    }
+    if (model_.fixed_sequence > 0 && s != model_.fixed_sequence) {
+      problem("sequence_length", "sequence_length is {}, but {} always has {} tokens", s,
+              model_.name, model_.fixed_sequence);
+    }
+    if (model_.max_sequence > 0 && s > model_.max_sequence) {
+      problem("sequence_length", "sequence_length is {}, but {} has positions for {} tokens", s,
+              model_.name, model_.max_sequence);
+    }
+    if (!layout_.sequence_parallel) return;
+    if (layout_.tensor_parallel == 1) {
+      problem("sequence_parallel", "sequence_parallel needs tensor_parallel of 2 or more; it is 1");
+    } else if (s % layout_.tensor_parallel != 0) {
+      problem(
+          "sequence_parallel",
+          "sequence_length is {}, which tensor_parallel = {} does not divide; sequence_parallel "
+          "splits the tokens",
+          s, layout_.tensor_parallel);
+    }
+  }
+
+  void pipeline() {
+    const int stages = layout_.pipeline_parallel;
+    const bool interleaved = layout_.schedule == Schedule::interleaved;
+    if (!interleaved && layout_.virtual_stages > 1) {
+      problem("virtual_stages",
+              "virtual_stages is {}, but schedule {} has one model chunk per stage; allowed: 1, or "
+              "schedule interleaved",
+              layout_.virtual_stages, word(layout_.schedule));
+    }
+    if (layout_.global_batch % (layout_.micro_batch * layout_.data_parallel) != 0) return;
+    if (layout_.micro_batches() > 1'000'000) {
+      problem("micro_batch", "{} micro-batches per step; allowed: up to 1000000",
+              layout_.micro_batches());
+    }
+    if (!interleaved) return;
+    if (stages == 1) {
+      problem("schedule", "schedule interleaved needs pipeline_parallel of 2 or more; it is 1");
+    } else if (layout_.micro_batches() % stages != 0) {
+      problem("global_batch",
+              "{} micro-batches (global_batch / micro_batch / data_parallel), no multiple of "
+              "pipeline_parallel = {}, as schedule interleaved needs",
+              layout_.micro_batches(), stages);
+    }
+  }
+
+  void layers() {
+    const auto count = static_cast<std::int64_t>(model_.layers.size());
+    const std::int64_t chunks = layout_.chunks();
+    if (count > 32'767) problem("pipeline_parallel", "{} layers; allowed: up to 32767", count);
+    if (layout_.layers_per_chunk.empty()) {
+      if (count % chunks != 0) {
+        problem("pipeline_parallel",
+                "{} layers do not divide over {} model chunks (pipeline_parallel x "
+                "virtual_stages); list layers_per_chunk, {} entries",
+                count, chunks, chunks);
+      } else if (count == 0 && chunks > 1) {
+        problem("pipeline_parallel", "{} has no layers to split; allowed: 1", model_.name);
+      }
+      return;
+    }
+    listed_layers(count, chunks);
+  }
+
+  void listed_layers(std::int64_t count, std::int64_t chunks) {
+    const auto& listed = layout_.layers_per_chunk;
+    const auto entries = static_cast<std::int64_t>(listed.size());
+    if (entries != chunks) {
+      problem("layers_per_chunk",
+              "layers_per_chunk has {} entries; pipeline_parallel x virtual_stages is {}", entries,
+              chunks);
+      return;
+    }
+    std::int64_t sum = 0;
+    for (std::int64_t i = 0; i < entries; ++i) {
+      const int layers = listed[static_cast<std::size_t>(i)];
+      sum += layers;
+      // The first and the last chunk have the embedding and the head to do.
+      const bool may_be_empty =
+          (i == 0 && !model_.input.ops.empty()) || (i == entries - 1 && !model_.output.ops.empty());
+      if (layers < (may_be_empty ? 0 : 1)) {
+        problem("layers_per_chunk", "entry {} of layers_per_chunk is {}; allowed: {} or more",
+                i + 1, layers, may_be_empty ? 0 : 1);
+      }
+    }
+    if (sum != count) {
+      problem("layers_per_chunk", "layers_per_chunk sums to {}; {} has {} layers", sum, model_.name,
+              count);
+    }
+  }
+
+  void sharding() {
+    const int stage = layout_.zero_stage;
+    if (stage < 0 || stage > 3) {
+      problem("zero_stage", "zero_stage is {}; allowed: 0, 1, 2, 3", stage);
+    }
+    const int group = layout_.shard_group;
+    if (group < 0 || (group > 0 && layout_.data_parallel % group != 0)) {
+      problem("shard_group",
+              "shard_group is {}, which does not divide data_parallel = {}; allowed: "
+              "{}, or 0 for all",
+              group, layout_.data_parallel, divisors_of({layout_.data_parallel}));
+    }
+    if (group > 0 && group < layout_.data_parallel && stage == 0) {
+      problem("shard_group", "shard_group is {}, but zero_stage 0 shards nothing", group);
+    }
+    if (layout_.prefetch_layers < 0) {
+      problem("prefetch_layers", "prefetch_layers is {}; allowed: 0 or more",
+              layout_.prefetch_layers);
+    }
+    // A split backward pass finishes the gradients of several micro-batches in turns, so they
+    // cannot be freed one micro-batch at a time.
+    if (stage >= 2 && splits_backward(layout_.schedule)) {
+      problem("zero_stage", "zero_stage is {}, but schedule {} keeps full gradients; allowed: 0, 1",
+              stage, word(layout_.schedule));
+    }
+    if (layout_.bucket.count() < 1) problem("bucket", "bucket is 0 bytes; allowed: 1 B or more");
+    if (layout_.first_bucket.count() < 1) {
+      problem("first_bucket", "first_bucket is 0 bytes; allowed: 1 B or more");
+    }
+  }
+
+  void recomputation() {
+    if (layout_.recompute_every < 1) {
+      problem("recompute_every", "recompute_every is {}; allowed: 1 or more",
+              layout_.recompute_every);
+    } else if (layout_.recompute_every > 1 && layout_.recompute != Recompute::full) {
+      problem("recompute_every",
+              "recompute_every is {}, but recompute is {}; allowed: 1, or "
+              "recompute full",
+              layout_.recompute_every, word(layout_.recompute));
+    }
+    if (layout_.recompute == Recompute::selective && model_.is_layer_list) {
+      problem("recompute",
+              "recompute is selective, but {} is a list of layers, which has no "
+              "attention; allowed: none, full",
+              model_.name);
+    }
+  }
+
+  void formats() {
+    const auto stored = [&](const char* key, DType dtype, bool wire) {
+      if (dtype == DType::fp8 || dtype == DType::tf32) {
+        problem(key, "{} is {}; allowed: fp32, bf16, fp16 ({})", key, word(dtype),
+                wire ? "a format that is summed" : "a format that is stored");
+      }
+    };
+    stored("activation_dtype", layout_.activation_dtype, false);
+    stored("gradient_dtype", layout_.gradient_dtype, false);
+    stored("reduce_dtype", layout_.reduce_dtype, true);
+    if (!layout_.master_weights && layout_.activation_dtype != DType::fp32) {
+      problem("master_weights",
+              "master_weights is false, but the weights are {}; Adam without fp32 "
+              "copies needs activation_dtype fp32",
+              word(layout_.activation_dtype));
+    }
+  }
+
+  void absurd_sizes() {
+    const double tokens =
+        static_cast<double>(layout_.micro_batch) * static_cast<double>(layout_.sequence_length);
+    double widest = static_cast<double>(model_.attention.heads) *
+                    static_cast<double>(layout_.sequence_length) * 8;
+    double ops = 0;
+    for (const Block* block : blocks()) {
+      for (const ModelOp& op : block->ops) {
+        widest = std::max({widest, static_cast<double>(op.in_features),
+                           static_cast<double>(op.out_features), op.forward_elements,
+                           op.backward_elements, op.saved_elements});
+      }
+    }
+    for (const Block& layer : model_.layers)
+      ops += static_cast<double>(layer.ops.size());
+    if (tokens * widest * 16 > most_bytes) {
+      problem("micro_batch",
+              "a micro-batch of {} x {} tokens has a tensor of more than 1e16 elements",
+              layout_.micro_batch, layout_.sequence_length);
+    }
+    const double per_rank =
+        5 * ops / layout_.pipeline_parallel * static_cast<double>(layout_.micro_batches());
+    if (per_rank > most_ops) {
+      problem("global_batch",
+              "about {:.0f} million operators per rank ({} micro-batches); allowed: up to {:.0f} "
+              "million",
+              per_rank / 1e6, layout_.micro_batches(), most_ops / 1e6);
+    }
+  }
+
+  const Layout& layout_;
+  const Model& model_;
+  std::vector<LayoutProblem> problems_;
+};
+
+}  // namespace
+
+std::vector<LayoutProblem> layout_problems(const Layout& layout, const Model& model) {
+  return Checker{layout, model}.run();
 }
+
 }  // namespace sim

@@ -67,8 +67,9 @@ void StageLowering::reduce_bucket(std::uint32_t index) {
   made.layer = blocks_[bucket.first_block].layer;
   const int wire = bytes_of(layout_.reduce_dtype);
   builder_.wait_for_stream(Stream::data_comm, Stream::compute);
-  const auto gradient_buffers = [&](bool last) {
-    if (zero_ >= 2) return last ? builder_.frees(bucket.gradient) : builder_.reads(bucket.gradient);
+  bucket.gradient_alive = false;
+  const auto gradient_buffers = [&] {
+    if (zero_ >= 2) return builder_.frees(bucket.gradient);
     for (const Parameters& parameters : parameters_of(bucket)) {
       if (parameters.bucket == index) builder_.writes(parameters.gradient);
     }
@@ -78,7 +79,7 @@ void StageLowering::reduce_bucket(std::uint32_t index) {
     message = builder_.buffer(Bytes{bucket.elements * wire}, BufferCategory::communication);
     builder_.add_kernel(bucket.cast_out, Stream::data_comm, Pass::gradient_sync, made);
     builder_.writes(message);
-    gradient_buffers(true);
+    gradient_buffers();
   }
   BufferId shard{none};
   builder_.add_collective(bucket.reduce, Stream::data_comm, Pass::gradient_sync, made);
@@ -87,7 +88,7 @@ void StageLowering::reduce_bucket(std::uint32_t index) {
     builder_.writes(shard);
   }
   if (message.value == none) {
-    gradient_buffers(true);
+    gradient_buffers();
   } else if (shard.value != none) {
     builder_.frees(message);
   }

@@ -22,8 +22,8 @@ Program StageLowering::lower() {
   make_parameters();
   make_buckets();
   allocate_parameters();
-  zero_gradients();
   gather_at_start();
+  zero_gradients();
   for (std::size_t i = 0; i < slots_.size(); ++i)
     lower_slot(i);
   reduce_remaining();

@@ -58,7 +58,10 @@ std::uint32_t ProgramBuilder::transfer(const Transfer& transfer) {
 }
 
 std::uint32_t ProgramBuilder::name(std::string_view text) {
-  return intern(program_.names, std::string{text});
+  const auto found = std::find(program_.names.begin(), program_.names.end(), text);
+  const auto index = static_cast<std::uint32_t>(found - program_.names.begin());
+  if (found == program_.names.end()) program_.names.emplace_back(text);
+  return index;
 }
 
 BufferId ProgramBuilder::buffer(Bytes size, BufferCategory category, bool persistent) {
