@@ -257,9 +257,13 @@ void read_llama_like(const Fields& fields, Family family, TransformerShape& shap
   shape.projection_bias = attention_bias;
   shape.mlp_bias = family == Family::llama && fields.flag("mlp_bias", false);
   shape.qk_norm = family == Family::qwen3;
-  const bool qwen = family == Family::qwen2 || family == Family::qwen3;
-  if (family != Family::llama)
-    read_window(in, !qwen || fields.flag("use_sliding_window", false), shape);
+  if (family == Family::mistral) read_window(in, true, shape);
+  if (family == Family::qwen2 || family == Family::qwen3) {
+    // Without layer_types, the layers from max_window_layers on have the window.
+    const bool some =
+        !in.has("max_window_layers") || in.integer("max_window_layers") < shape.layers;
+    read_window(in, fields.flag("use_sliding_window", false) && some, shape);
+  }
 }
 
 void read_gpt2(const Fields& fields, TransformerShape& shape) {

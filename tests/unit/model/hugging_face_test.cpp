@@ -117,6 +117,25 @@ TEST_CASE("a sliding window limits the sequence to where it changes nothing", "[
               .max_sequence == 0);
 }
 
+TEST_CASE("Qwen's window counts when it is used by some layer", "[model]") {
+  const std::string fields = R"({"model_type": "qwen2", "hidden_size": 64,
+      "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+      "intermediate_size": 128, "vocab_size": 1000, "sliding_window": 512,
+      "use_sliding_window": )";
+  REQUIRE(imported(fields + "false}").max_sequence == 0);
+  REQUIRE(imported(fields + R"(true, "max_window_layers": 2})").max_sequence == 0);
+  REQUIRE(imported(fields + R"(true, "max_window_layers": 1})").max_sequence == 512);
+}
+
+TEST_CASE("transformers 5 spells dtype and rotary parameters anew, which changes nothing",
+          "[model]") {
+  const Model v4 = imported(small_llama(
+      R"(, "torch_dtype": "bfloat16", "rope_theta": 5e5, "rope_scaling": {"factor": 8.0})"));
+  const Model v5 = imported(small_llama(
+      R"(, "dtype": "bfloat16", "rope_parameters": {"rope_theta": 5e5, "rope_type": "llama3"})"));
+  REQUIRE(v4.parameters() == v5.parameters());
+}
+
 TEST_CASE("ViT counts its classes from their names", "[model]") {
   const Model model = imported(R"({"model_type": "vit", "hidden_size": 768,
       "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
