@@ -38,14 +38,21 @@ std::string description(const Tree& tree, const Node& node) {
   return fmt::format("is '{}'", shortened(tree.text(node.text)));
 }
 
+// Nothing more is said about a value that is missing or has a problem already.
+bool silent(const Tree& tree, NodeIndex index) {
+  const Node& node = tree.node(index);
+  return node.kind == NodeKind::absent || node.reported;
+}
+
 // Records a problem of a value, once: what is found later in the same value follows from the first.
 void report(Tree& tree, NodeIndex index, const std::string& what) {
-  Node& node = tree.node(index);
-  if (node.kind == NodeKind::absent || std::exchange(node.reported, true)) return;
-  tree.report(node.place, what);
+  if (silent(tree, index)) return;
+  tree.node(index).reported = true;
+  tree.report(tree.node(index).place, what);
 }
 
 void report_wrong_type(Tree& tree, NodeIndex index, std::string_view expected) {
+  if (silent(tree, index)) return;
   report(tree, index,
          fmt::format("{} {}; expected {}", tree.display_name(index),
                      description(tree, tree.node(index)), expected));
@@ -54,11 +61,14 @@ void report_wrong_type(Tree& tree, NodeIndex index, std::string_view expected) {
 // After a wrong word the reader of the object may go another way, and leave keys aside that the
 // right word would have asked for. A wrong number does not change the way.
 void doubt_object_of(Tree& tree, NodeIndex index) {
+  const NodeIndex parent = tree.node(index).parent;
+  if (parent != no_node) tree.node(parent).doubtful = true;
+}
+
+bool is_word(const Tree& tree, NodeIndex index) {
   const Node& node = tree.node(index);
-  const std::string_view text = tree.text(node.text);
-  const bool word = (node.kind == NodeKind::plain || node.kind == NodeKind::quoted) &&
-                    !std::holds_alternative<double>(parse_real(text));
-  if (word && node.parent != no_node) tree.node(node.parent).doubtful = true;
+  return (node.kind == NodeKind::plain || node.kind == NodeKind::quoted) &&
+         !std::holds_alternative<double>(parse_real(tree.text(node.text)));
 }
 
 template <class Number>
@@ -223,7 +233,7 @@ SourcePosition ValueReader::where() const {
 }
 
 void ValueReader::problem(const std::string& what) const {
-  doubt_object_of(*tree_, node_);
+  if (is_word(*tree_, node_)) doubt_object_of(*tree_, node_);
   const Node& node = tree_->node(node_);
   if (node.kind == NodeKind::object || node.kind == NodeKind::list)
     tree_->report(node.place, what);  // there may be several about one of these
@@ -291,9 +301,10 @@ Duration ObjectReader::duration_or(std::string_view key, Duration fallback) cons
 void ObjectReader::report_unknown_word(const ValueReader& value, const std::string& text,
                                        const std::vector<std::string_view>& allowed) {
   Tree& tree = *value.tree_;
+  doubt_object_of(tree, value.node_);
+  if (silent(tree, value.node_)) return;
   const std::string_view meant = nearest_name(text, allowed);
   const std::string hint = meant.empty() ? "" : fmt::format("did you mean '{}'? ", meant);
-  doubt_object_of(tree, value.node_);
   report(tree, value.node_,
          fmt::format("{} is '{}'; {}allowed: {}", tree.display_name(value.node_), shortened(text),
                      hint, fmt::join(allowed, ", ")));

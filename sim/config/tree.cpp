@@ -171,6 +171,7 @@ std::string Tree::display_name(NodeIndex index) const {
   std::string suffix;
   while (true) {
     const Node& child = nodes_[index];
+    SIM_CHECK(child.kind != NodeKind::absent);
     if (child.parent == no_node) return suffix.empty() ? "the file" : "item " + suffix;
     const Node& parent = nodes_[child.parent];
     if (parent.kind == NodeKind::object)

@@ -103,7 +103,8 @@ class Tree {
   // The entry of `key`, marked as known; nullptr if the object has none.
   const Entry* ask(NodeIndex object, std::string_view key);
   NodeIndex add_absent(Place place, NodeIndex parent);
-  std::string display_name(NodeIndex node) const;  // "layers", "stages[2]", "the file"
+  // "layers", "stages[2]", "the file". REQUIRES: the node is written in the file.
+  std::string display_name(NodeIndex node) const;
 
   // ---- Problems.
   SourcePosition position(Place place) const;

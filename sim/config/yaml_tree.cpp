@@ -90,10 +90,11 @@ class TreeEvents : public YAML::EventHandler {
     if (at >= source.size() || (source[at] != '"' && source[at] != '\'')) return;
     const char quote = source[at];
     for (++at; at < source.size(); ++at) {
-      if (quote == '"' && source[at] == '\\')
+      const bool doubled = quote == '\'' && source.substr(at).starts_with("''");
+      if ((quote == '"' && source[at] == '\\') || doubled)
         ++at;
       else if (source[at] == quote)
-        return;  // '' within single quotes closes and opens again, which is as good
+        return;
     }
     tree_.fail(place, "not valid YAML: the quote that opens here is never closed");
   }

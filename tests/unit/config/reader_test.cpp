@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include "tests/catch.hpp"
 
@@ -43,6 +44,37 @@ TEST_CASE("a YAML file is read with types, lists and objects", "[config]") {
   CHECK(!top.has("nothing"));
   CHECK(top.integer_or("absent", 5) == 5);
   CHECK_NOTHROW(document.finish());
+}
+
+TEST_CASE("keys that are data come in the order of the file", "[config]") {
+  const sim::Document document = sim::Document::parse_yaml("z: 1\na: 2\nm: 3\n", "a.yaml");
+  CHECK(document.root_object().keys() == std::vector<std::string>{"z", "a", "m"});
+  CHECK_NOTHROW(document.finish());
+}
+
+TEST_CASE("a large map of data is read in good time", "[config]") {
+  std::string text;
+  for (int i = 0; i < 50'000; ++i)
+    text += "key" + std::to_string(i) + ": 1\n";
+  const sim::Document document = sim::Document::parse_yaml(text, "a.yaml");
+  const sim::ObjectReader top = document.root_object();
+  std::int64_t sum = 0;
+  for (const std::string& key : top.keys())
+    sum += top.integer(key);
+  CHECK(sum == 50'000);
+  CHECK_NOTHROW(document.finish());
+}
+
+TEST_CASE("a file that cannot be read is an error with its name", "[config]") {
+  CHECK_THROWS_WITH(sim::Document::load("no/such/file.yaml"),
+                    "no/such/file.yaml: error: cannot read the file: No such file or directory");
+  CHECK_THROWS_WITH(sim::Document::load("/"), "/: error: this is a directory, not a file");
+}
+
+TEST_CASE("paths in a file are relative to its folder", "[config]") {
+  CHECK(sim::resolve_path("scenarios/a.yaml", "../models/m.json") == "models/m.json");
+  CHECK(sim::resolve_path("a.yaml", "m.json") == "m.json");
+  CHECK(sim::resolve_path("scenarios/a.yaml", "/data/m.json") == "/data/m.json");
 }
 
 }  // namespace
