@@ -1,0 +1,62 @@
+# Thin fronts over CMake. `make demo` and `make test` start from a bare Debian 12 or Ubuntu 24.04.
+PACKAGES := cmake ninja-build g++ libboost-graph-dev libeigen3-dev libyaml-cpp-dev libfmt-dev \
+            libcli11-dev nlohmann-json3-dev libpugixml-dev catch2 libbenchmark-dev
+LINT_PACKAGES := clang-format-14 clang-tidy-14
+FUZZ_PACKAGES := clang-14 libclang-rt-14-dev
+JOBS ?= $(shell nproc)
+DEMO := scenarios/llama-3.1-405b-16384-h100.yaml
+
+.PHONY: help demo test build install asan fuzz bench format format-check lint golden
+
+help:
+	@echo 'make demo    build, and forecast one training step of Llama 3.1 405B on 16,384 H100s'
+	@echo 'make test    build, and run all tests'
+	@echo 'make asan    the tests under AddressSanitizer and UBSan'
+	@echo 'make fuzz    every parser under libFuzzer, a minute each'
+	@echo 'make bench   the speed table of the README'
+	@echo 'make golden  record the reports of the shipped scenarios anew'
+	@echo 'make format, make format-check, make lint'
+
+install:
+	@tools/install-packages $(PACKAGES)
+
+build: install
+	@cmake --preset release >build-release.log 2>&1 || { cat build-release.log; rm -f build-release.log; exit 1; }
+	@rm -f build-release.log
+	@cmake --build --preset release -j $(JOBS)
+
+demo: build
+	build/release/stepcast simulate $(DEMO) --trace llama.perfetto.json
+
+test: build
+	@tools/run-tests release
+
+asan: install
+	cmake --preset asan
+	cmake --build --preset asan -j $(JOBS)
+	@tools/run-tests asan
+
+fuzz: install
+	@tools/install-packages $(FUZZ_PACKAGES)
+	cmake --preset fuzz
+	cmake --build --preset fuzz -j $(JOBS)
+	@tools/run-fuzzers build/fuzz
+
+bench: build
+	@for program in build/release/tests/bench/bench_*; do \
+	  [ -x "$$program" ] && "$$program" || exit 1; done
+
+golden: build
+	tests/golden/update build/release/stepcast
+
+format:
+	@tools/install-packages clang-format-14
+	@git ls-files '*.cpp' '*.hpp' | xargs -r clang-format-14 -i
+
+format-check:
+	@tools/install-packages clang-format-14
+	@git ls-files '*.cpp' '*.hpp' | xargs -r clang-format-14 --dry-run -Werror
+
+lint: build
+	@tools/install-packages clang-tidy-14
+	@tools/lint $(JOBS)
