@@ -1,0 +1,96 @@
+#include "sim/validation/measured.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "sim/config/reader.hpp"
+
+namespace sim {
+namespace {
+
+std::vector<std::string> read_texts(const ObjectReader& in, std::string_view key) {
+  std::vector<std::string> texts;
+  if (!in.has(key)) return texts;
+  for (const ValueReader& entry : in.list(key))
+    texts.push_back(entry.text());
+  return texts;
+}
+
+MeasuredRow read_row(const ObjectReader& in, const std::string& path) {
+  MeasuredRow row;
+  row.id = in.text("id");
+  row.scenario = resolve_path(path, in.text("scenario"));
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(row.scenario, ignored))
+    in.problem("scenario", fmt::format("there is no file {}", row.scenario));
+  row.use = in.word<RowUse>("use");
+  row.outcome = in.word_or("outcome", Outcome::ran);
+  if (row.outcome == Outcome::ran) {
+    row.measured = in.duration("measured");
+    if (row.measured <= Duration{} && in.has("measured"))
+      in.problem("measured", "must be more than 0");
+  } else if (in.has("measured")) {
+    in.problem("measured", "a run that ended out of memory has no time");
+  }
+  row.evidence = in.text_or("evidence", "");
+  row.assumptions = read_texts(in, "assumptions");
+  return row;
+}
+
+}  // namespace
+
+MeasuredSet load_measured_set(const std::string& path) {
+  const Document document = Document::load(path);
+  const ObjectReader top = document.root_object();
+  MeasuredSet set;
+  set.name = top.text("name");
+  set.title = top.text("title");
+  set.source = top.text("source");
+  set.quantity = top.word<Quantity>("quantity");
+  if (set.quantity == Quantity::layer)
+    set.layer = static_cast<int>(top.integer("layer", {.min = 0, .max = 10'000}));
+  set.assumptions = read_texts(top, "assumptions");
+  const std::vector<ValueReader> rows = top.list("rows");
+  if (rows.empty()) top.problem("rows", "is an empty list");
+  for (const ValueReader& entry : rows) {
+    const ObjectReader in = entry.object();
+    MeasuredRow row = read_row(in, path);
+    const auto same = [&](const MeasuredRow& other) { return other.id == row.id; };
+    if (std::any_of(set.rows.begin(), set.rows.end(), same))
+      in.problem("id", fmt::format("a row above has the id '{}' too", row.id));
+    set.rows.push_back(std::move(row));
+  }
+  document.finish();
+  return set;
+}
+
+std::vector<Bound> load_bounds(const std::string& path) {
+  const Document document = Document::load(path);
+  const ObjectReader sets = document.root_object().object("sets");
+  std::vector<Bound> bounds;
+  for (const std::string& name : sets.keys()) {
+    const ObjectReader in = sets.object(name);
+    bounds.push_back({.set = name,
+                      .scored = static_cast<int>(in.integer("scored", {.min = 1, .max = 1 << 20})),
+                      .median_abs_error = in.real("median_abs_error", {.min = 0, .max = 1e6}),
+                      .worst_abs_error = in.real("worst_abs_error", {.min = 0, .max = 1e6})});
+  }
+  document.finish();
+  return bounds;
+}
+
+std::vector<std::string> measured_sets(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator{folder, ignored})
+    if (std::filesystem::is_regular_file(entry.path() / "measured.yaml", ignored))
+      names.push_back(entry.path().filename().string());
+  if (names.empty())
+    throw InputError{SourcePosition{folder, 0, 0}, "holds no set (a folder with measured.yaml)"};
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace sim
