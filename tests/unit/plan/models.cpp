@@ -1,0 +1,134 @@
+#include "tests/unit/plan/models.hpp"
+
+#include "sim/plan/plan.hpp"
+
+namespace sim::test {
+namespace {
+
+ModelOp op(std::string name, ModelOpKind kind, TensorSplit split, std::int64_t in,
+           std::int64_t out) {
+  ModelOp made;
+  made.name = std::move(name);
+  made.kind = kind;
+  made.split = split;
+  made.in_features = in;
+  made.out_features = out;
+  return made;
+}
+
+ModelOp linear(std::string name, TensorSplit split, std::int64_t in, std::int64_t out) {
+  ModelOp made = op(std::move(name), ModelOpKind::linear, split, in, out);
+  made.weights = in * out;
+  made.biases = out;
+  made.backward_elements = static_cast<double>(out);
+  (split == TensorSplit::column ? made.saved_input_elements : made.saved_elements) =
+      static_cast<double>(in);
+  return made;
+}
+
+ModelOp norm(std::string name, std::int64_t hidden) {
+  ModelOp made = op(std::move(name), ModelOpKind::norm, TensorSplit::sequence, hidden, hidden);
+  made.biases = 2 * hidden;
+  made.forward_elements = 2.0 * static_cast<double>(hidden);
+  made.backward_elements = 3.0 * static_cast<double>(hidden);
+  made.saved_elements = static_cast<double>(hidden);
+  return made;
+}
+
+ModelOp dropout_add(std::string name, std::int64_t hidden) {
+  const auto h = static_cast<double>(hidden);
+  ModelOp made =
+      op(std::move(name), ModelOpKind::elementwise, TensorSplit::sequence, hidden, hidden);
+  made.forward_elements = 3.5 * h;
+  made.backward_elements = 2.5 * h;
+  made.saved_fixed_bytes = h;
+  return made;
+}
+
+Block layer(const GptShape& shape) {
+  const std::int64_t h = shape.hidden;
+  const auto e = static_cast<double>(h);
+  ModelOp attention =
+      op("attention", ModelOpKind::attention, TensorSplit::inner, 3 * h, h);
+  attention.forward_elements = 4 * e;
+  attention.backward_elements = 8 * e;
+  attention.saved_elements = 3 * e;
+  ModelOp gelu = op("gelu", ModelOpKind::elementwise, TensorSplit::inner, 4 * h, 4 * h);
+  gelu.forward_elements = 8 * e;
+  gelu.backward_elements = 12 * e;
+  gelu.saved_elements = 4 * e;
+  Block block;
+  block.name = "layer";
+  block.output_elements = h;
+  block.ops = {norm("norm_1", h),
+               linear("qkv", TensorSplit::column, h, 3 * h),
+               attention,
+               linear("projection", TensorSplit::row, h, h),
+               dropout_add("attention_dropout", h),
+               norm("norm_2", h),
+               linear("mlp_up", TensorSplit::column, h, 4 * h),
+               gelu,
+               linear("mlp_down", TensorSplit::row, 4 * h, h),
+               dropout_add("mlp_dropout", h)};
+  return block;
+}
+
+}  // namespace
+
+Model gpt(const GptShape& shape) {
+  const std::int64_t h = shape.hidden;
+  const std::int64_t v = shape.vocabulary;
+  Model model;
+  model.name = "test-gpt";
+  model.family = "gpt2";
+  model.hidden = h;
+  model.vocabulary = v;
+  model.attention = {shape.heads, shape.heads, h / shape.heads, true, true};
+  model.feed_forward = 4 * h;
+  model.tied_embedding = shape.tied;
+  ModelOp table = op("embedding", ModelOpKind::embedding, TensorSplit::vocabulary, v, h);
+  table.weights = v * h;
+  table.forward_elements = 2.0 * static_cast<double>(h);
+  table.backward_elements = 3.0 * static_cast<double>(h);
+  model.input = {"embedding", {table}, h};
+  model.layers.assign(static_cast<std::size_t>(shape.layers), layer(shape));
+  ModelOp head = linear("head", TensorSplit::column, h, v);
+  head.biases = 0;
+  head.backward_elements = 0;
+  head.tied_to_embedding = shape.tied;
+  if (shape.tied) head.weights = 0;
+  ModelOp loss = op("loss", ModelOpKind::cross_entropy, TensorSplit::vocabulary, v, 1);
+  loss.forward_elements = 4.0 * static_cast<double>(v);
+  loss.backward_elements = 3.0 * static_cast<double>(v);
+  loss.saved_fixed_bytes = 4.0 * static_cast<double>(v);
+  model.output = {"head", {norm("final_norm", h), head, loss}, 1};
+  return model;
+}
+
+Model layer_list(int layers, std::int64_t weights) {
+  ModelOp made = op("conv", ModelOpKind::generic, TensorSplit::sequence, 0, 0);
+  made.weights = weights;
+  made.forward_flops = Flops{1e6};
+  made.backward_flops = Flops{2e6};
+  made.forward_elements = 100;
+  made.backward_elements = 200;
+  made.saved_elements = 50;
+  Model model;
+  model.name = "test-list";
+  model.family = "layers";
+  model.is_layer_list = true;
+  model.layers.assign(static_cast<std::size_t>(layers), Block{"layer", {made}, 50});
+  return model;
+}
+
+Layout layout_for(int tensor, int data, int pipeline, int micro_batches) {
+  Layout layout;
+  layout.tensor_parallel = tensor;
+  layout.data_parallel = data;
+  layout.pipeline_parallel = pipeline;
+  layout.sequence_length = 128;
+  layout.global_batch = std::int64_t{micro_batches} * data;
+  return layout;
+}
+
+}  // namespace sim::test

@@ -1,0 +1,27 @@
+// Small models for the tests of plans, with the operators of a classic GPT layer.
+#pragma once
+
+#include "sim/model/model.hpp"
+#include "sim/plan/layout.hpp"
+
+namespace sim::test {
+
+struct GptShape {
+  int layers = 4;
+  std::int64_t hidden = 64;
+  std::int64_t heads = 4;
+  std::int64_t vocabulary = 1000;
+  bool tied = false;
+};
+
+// A GPT as Korthikanti et al. 2022 count it: two norms, QKV, attention with dropout, projection,
+// dropout, MLP of 4 h, GeLU, dropout; each layer saves s b h (34 + 5 a s / h) bytes.
+Model gpt(const GptShape& shape);
+
+// `layers` layers of `weights` parameters each, as a layer list.
+Model layer_list(int layers, std::int64_t weights);
+
+// One micro-batch of `micro_batches` per data-parallel rank, sequence length 128.
+Layout layout_for(int tensor, int data, int pipeline, int micro_batches);
+
+}  // namespace sim::test
