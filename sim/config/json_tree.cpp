@@ -24,7 +24,7 @@ class JsonParser {
 
  private:
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
-  Place place() const { return {line_, static_cast<std::int32_t>(at_ - line_begin_)}; }
+  TextPlace place() const { return {line_, static_cast<std::int32_t>(at_ - line_begin_)}; }
   [[noreturn]] void fail(std::string_view what) const {
     tree_.fail(place(), fmt::format("not valid JSON: {}", what));
   }
@@ -50,8 +50,8 @@ class JsonParser {
     if (c == '{') return object();
     if (c == '[') return list();
     if (c == '"') {
-      const Place begin = place();
-      tree_.add_scalar(begin, NodeKind::quoted, string());
+      const TextPlace begin = place();
+      tree_.add_scalar(begin, ValueKind::quoted, string());
       return;
     }
     if (c == '-' || (c >= '0' && c <= '9')) return number();
@@ -59,7 +59,7 @@ class JsonParser {
       if (!text_.substr(at_).starts_with(word)) continue;
       const bool null = word == "null";
       const NodeIndex node =
-          tree_.add_scalar(place(), null ? NodeKind::null : NodeKind::plain, word);
+          tree_.add_scalar(place(), null ? ValueKind::null : ValueKind::plain, word);
       tree_.node(node).json = true;
       at_ += word.size();
       return;
@@ -68,13 +68,13 @@ class JsonParser {
   }
 
   void object() {
-    tree_.open(place(), NodeKind::object);
+    tree_.open(place(), ValueKind::object);
     ++at_;
     skip_space();
     if (peek() != '}') {
       while (true) {
         if (peek() != '"') fail_expecting("a key in double quotes");
-        const Place begin = place();
+        const TextPlace begin = place();
         tree_.add_key(begin, string());
         skip_space();
         if (peek() != ':') fail_expecting("':'");
@@ -93,7 +93,7 @@ class JsonParser {
   }
 
   void list() {
-    tree_.open(place(), NodeKind::list);
+    tree_.open(place(), ValueKind::list);
     ++at_;
     skip_space();
     if (peek() != ']') {
@@ -117,7 +117,7 @@ class JsonParser {
   }
 
   void number() {
-    const Place begin = place();
+    const TextPlace begin = place();
     const std::size_t first = at_;
     if (peek() == '-') ++at_;
     if (peek() == '0') {
@@ -136,7 +136,7 @@ class JsonParser {
       digits();
     }
     const NodeIndex node =
-        tree_.add_scalar(begin, NodeKind::plain, text_.substr(first, at_ - first));
+        tree_.add_scalar(begin, ValueKind::plain, text_.substr(first, at_ - first));
     tree_.node(node).json = true;
   }
 

@@ -22,7 +22,7 @@ std::string_view Tree::line_text(std::int32_t line) const {
   return text;
 }
 
-SourcePosition Tree::position(Place place) const {
+SourcePosition Tree::position(TextPlace place) const {
   if (place.line < 1) return {name_, 0, 0};
   const std::string_view line = line_text(place.line);
   const auto byte = std::min(static_cast<std::size_t>(std::max(place.byte, 0)), line.size());
@@ -32,13 +32,13 @@ SourcePosition Tree::position(Place place) const {
   return {name_, place.line, static_cast<int>(characters) + 1};
 }
 
-std::size_t Tree::offset(Place place) const {
+std::size_t Tree::offset(TextPlace place) const {
   const auto line = static_cast<std::size_t>(place.line);
   if (place.line < 1 || line > line_starts_.size()) return source_.size();
   return std::min(line_starts_[line - 1] + static_cast<std::size_t>(place.byte), source_.size());
 }
 
-void Tree::fail(Place place, const std::string& what) const {
+void Tree::fail(TextPlace place, const std::string& what) const {
   std::vector<Problem> problems;
   problems.push_back(to_problem({place, what}));
   throw InputError(std::move(problems));
@@ -52,7 +52,7 @@ Problem Tree::to_problem(const Found& found) const {
   return problem;
 }
 
-void Tree::report(Place place, const std::string& what) {
+void Tree::report(TextPlace place, const std::string& what) {
   // A value that is read twice, or over two aliases, is one mistake.
   const auto same = [&](const Found& found) {
     return found.place.line == place.line && found.place.byte == place.byte && found.what == what;
@@ -62,7 +62,7 @@ void Tree::report(Place place, const std::string& what) {
 }
 
 // A misspelt key is one mistake, not a missing key and an unknown one.
-void Tree::withdraw_missing_key(Place object, std::string_view key) {
+void Tree::withdraw_missing_key(TextPlace object, std::string_view key) {
   const std::string what = missing_key(key);
   std::erase_if(found_, [&](const Found& found) {
     return found.place.line == object.line && found.place.byte == object.byte && found.what == what;
@@ -70,7 +70,7 @@ void Tree::withdraw_missing_key(Place object, std::string_view key) {
 }
 
 void Tree::report_unknown_keys_of(NodeIndex index) {
-  const Node& object = nodes_[index];
+  const TreeNode& object = nodes_[index];
   const std::vector<std::string>& asked = asked_[index];
   // Names that are free: a misspelt key is more likely meant for one that is not there yet.
   std::vector<std::string_view> absent;
@@ -80,7 +80,7 @@ void Tree::report_unknown_keys_of(NodeIndex index) {
     if (find(index, name) == nullptr) absent.emplace_back(name);
   }
   for (std::uint32_t slot = 0; slot < object.entry_count; ++slot) {
-    const Entry& entry = this->entry(object, slot);
+    const TreeEntry& entry = this->entry(object, slot);
     if (entry.known) continue;
     const std::string_view key = text(entry.key);
     std::string_view meant = nearest_name(key, absent);
@@ -102,8 +102,8 @@ void Tree::report_unknown_keys_of(NodeIndex index) {
 
 void Tree::report_unknown_keys() {
   for (NodeIndex index = 0; index < nodes_.size(); ++index) {
-    const Node& node = nodes_[index];
-    if (node.kind == NodeKind::object && node.opened && !node.any_key)
+    const TreeNode& node = nodes_[index];
+    if (node.kind == ValueKind::object && node.opened && !node.any_key)
       report_unknown_keys_of(index);
   }
 }

@@ -21,18 +21,18 @@ std::string shortened(std::string_view text) {
 }
 
 // "is 'abc'", "is a list": the second half of a sentence about a value.
-std::string description(const Tree& tree, const Node& node) {
+std::string description(const Tree& tree, const TreeNode& node) {
   switch (node.kind) {
-    case NodeKind::object:
+    case ValueKind::object:
       return "is an object";
-    case NodeKind::list:
+    case ValueKind::list:
       return "is a list";
-    case NodeKind::null:
-    case NodeKind::absent:
+    case ValueKind::null:
+    case ValueKind::absent:
       return "is empty";
-    case NodeKind::quoted:
+    case ValueKind::quoted:
       return fmt::format("is the text '{}'", shortened(tree.text(node.text)));
-    case NodeKind::plain:
+    case ValueKind::plain:
       break;
   }
   return fmt::format("is '{}'", shortened(tree.text(node.text)));
@@ -40,8 +40,8 @@ std::string description(const Tree& tree, const Node& node) {
 
 // Nothing more is said about a value that is missing or has a problem already.
 bool silent(const Tree& tree, NodeIndex index) {
-  const Node& node = tree.node(index);
-  return node.kind == NodeKind::absent || node.reported;
+  const TreeNode& node = tree.node(index);
+  return node.kind == ValueKind::absent || node.reported;
 }
 
 // Records a problem of a value, once: what is found later in the same value follows from the first.
@@ -66,8 +66,8 @@ void doubt_object_of(Tree& tree, NodeIndex index) {
 }
 
 bool is_word(const Tree& tree, NodeIndex index) {
-  const Node& node = tree.node(index);
-  return (node.kind == NodeKind::plain || node.kind == NodeKind::quoted) &&
+  const TreeNode& node = tree.node(index);
+  return (node.kind == ValueKind::plain || node.kind == ValueKind::quoted) &&
          !std::holds_alternative<double>(parse_real(tree.text(node.text)));
 }
 
@@ -115,8 +115,8 @@ Number checked_number(Tree& tree, NodeIndex index, const ParsedNumber<Number>& p
 template <class Quantity>
 Quantity quantity_of(Tree& tree, NodeIndex index, Parsed<Quantity> (*parse)(std::string_view),
                      Quantity harmless, std::string_view expected) {
-  const Node& node = tree.node(index);
-  if (node.kind != NodeKind::plain && node.kind != NodeKind::quoted) {
+  const TreeNode& node = tree.node(index);
+  if (node.kind != ValueKind::plain && node.kind != ValueKind::quoted) {
     report_wrong_type(tree, index, expected);
     return harmless;
   }
@@ -131,18 +131,18 @@ Quantity quantity_of(Tree& tree, NodeIndex index, Parsed<Quantity> (*parse)(std:
 // ---- ValueReader
 
 bool ValueReader::is_object() const {
-  return tree_->node(node_).kind == NodeKind::object;
+  return tree_->node(node_).kind == ValueKind::object;
 }
 bool ValueReader::is_list() const {
-  return tree_->node(node_).kind == NodeKind::list;
+  return tree_->node(node_).kind == ValueKind::list;
 }
 bool ValueReader::is_scalar() const {
-  const NodeKind kind = tree_->node(node_).kind;
-  return kind == NodeKind::plain || kind == NodeKind::quoted;
+  const ValueKind kind = tree_->node(node_).kind;
+  return kind == ValueKind::plain || kind == ValueKind::quoted;
 }
 bool ValueReader::is_null() const {
-  const NodeKind kind = tree_->node(node_).kind;
-  return kind == NodeKind::null || kind == NodeKind::absent;
+  const ValueKind kind = tree_->node(node_).kind;
+  return kind == ValueKind::null || kind == ValueKind::absent;
 }
 
 std::optional<std::string> ValueReader::peek_text() const {
@@ -151,7 +151,7 @@ std::optional<std::string> ValueReader::peek_text() const {
 }
 
 std::string ValueReader::text() const {
-  const Node& node = tree_->node(node_);
+  const TreeNode& node = tree_->node(node_);
   // In YAML quotes around text are optional, in JSON they are what makes it text.
   if (!is_scalar() || node.json) {
     report_wrong_type(*tree_, node_, "text");
@@ -161,8 +161,8 @@ std::string ValueReader::text() const {
 }
 
 std::int64_t ValueReader::integer(IntegerRange range) const {
-  const Node& node = tree_->node(node_);
-  if (node.kind != NodeKind::plain) {
+  const TreeNode& node = tree_->node(node_);
+  if (node.kind != ValueKind::plain) {
     report_wrong_type(*tree_, node_, "an integer");
     return range.min;
   }
@@ -171,8 +171,8 @@ std::int64_t ValueReader::integer(IntegerRange range) const {
 }
 
 double ValueReader::real(RealRange range) const {
-  const Node& node = tree_->node(node_);
-  if (node.kind != NodeKind::plain) {
+  const TreeNode& node = tree_->node(node_);
+  if (node.kind != ValueKind::plain) {
     report_wrong_type(*tree_, node_, "a number");
     return range.min;
   }
@@ -180,9 +180,9 @@ double ValueReader::real(RealRange range) const {
 }
 
 bool ValueReader::boolean() const {
-  const Node& node = tree_->node(node_);
+  const TreeNode& node = tree_->node(node_);
   const std::string_view text = tree_->text(node.text);
-  if (node.kind == NodeKind::plain && (text == "true" || text == "false")) return text == "true";
+  if (node.kind == ValueKind::plain && (text == "true" || text == "false")) return text == "true";
   report_wrong_type(*tree_, node_, "true or false");
   return false;
 }
@@ -206,9 +206,9 @@ Flops ValueReader::flops() const {
 }
 
 std::vector<ValueReader> ValueReader::list() const {
-  const Node& node = tree_->node(node_);
+  const TreeNode& node = tree_->node(node_);
   std::vector<ValueReader> items;
-  if (node.kind != NodeKind::list) {
+  if (node.kind != ValueKind::list) {
     report_wrong_type(*tree_, node_, "a list");
     return items;
   }
@@ -219,8 +219,8 @@ std::vector<ValueReader> ValueReader::list() const {
 }
 
 ObjectReader ValueReader::object() const {
-  Node& node = tree_->node(node_);
-  if (node.kind == NodeKind::object) {
+  TreeNode& node = tree_->node(node_);
+  if (node.kind == ValueKind::object) {
     node.opened = true;
     return {tree_, node_};
   }
@@ -234,8 +234,8 @@ SourcePosition ValueReader::where() const {
 
 void ValueReader::problem(const std::string& what) const {
   if (is_word(*tree_, node_)) doubt_object_of(*tree_, node_);
-  const Node& node = tree_->node(node_);
-  if (node.kind == NodeKind::object || node.kind == NodeKind::list)
+  const TreeNode& node = tree_->node(node_);
+  if (node.kind == ValueKind::object || node.kind == ValueKind::list)
     tree_->report(node.place, what);  // there may be several about one of these
   else
     report(*tree_, node_, what);
@@ -248,16 +248,16 @@ bool ObjectReader::has(std::string_view key) const {
 }
 
 std::optional<ValueReader> ObjectReader::find(std::string_view key) const {
-  const Entry* entry = tree_->ask(node_, key);
-  if (entry == nullptr || tree_->node(entry->node).kind == NodeKind::null) return std::nullopt;
+  const TreeEntry* entry = tree_->ask(node_, key);
+  if (entry == nullptr || tree_->node(entry->node).kind == ValueKind::null) return std::nullopt;
   return ValueReader{tree_, entry->node};
 }
 
 ValueReader ObjectReader::at(std::string_view key) const {
-  if (const Entry* entry = tree_->ask(node_, key)) return {tree_, entry->node};
-  const Node& node = tree_->node(node_);
-  const Place place = node.place;
-  if (node.kind == NodeKind::object) tree_->report(place, missing_key(key));
+  if (const TreeEntry* entry = tree_->ask(node_, key)) return {tree_, entry->node};
+  const TreeNode& node = tree_->node(node_);
+  const TextPlace place = node.place;
+  if (node.kind == ValueKind::object) tree_->report(place, missing_key(key));
   return {tree_, tree_->add_absent(place, node_)};
 }
 
@@ -311,12 +311,12 @@ void ObjectReader::report_unknown_word(const ValueReader& value, const std::stri
 }
 
 std::vector<std::string> ObjectReader::keys() const {
-  Node& node = tree_->node(node_);
+  TreeNode& node = tree_->node(node_);
   std::vector<std::string> names;
-  if (node.kind != NodeKind::object) return names;
+  if (node.kind != ValueKind::object) return names;
   node.opened = true;
   for (std::uint32_t slot = 0; slot < node.entry_count; ++slot) {
-    Entry& entry = tree_->entry(node, slot);
+    TreeEntry& entry = tree_->entry(node, slot);
     entry.known = true;
     names.emplace_back(tree_->text(entry.key));
   }
@@ -332,7 +332,7 @@ SourcePosition ObjectReader::where() const {
 }
 
 SourcePosition ObjectReader::where(std::string_view key) const {
-  const Entry* entry = tree_->find(node_, key);
+  const TreeEntry* entry = tree_->find(node_, key);
   return entry == nullptr ? where() : tree_->position(tree_->node(entry->node).place);
 }
 
@@ -341,7 +341,7 @@ void ObjectReader::problem(const std::string& what) const {
 }
 
 void ObjectReader::problem(std::string_view key, const std::string& what) const {
-  const Entry* entry = tree_->find(node_, key);
+  const TreeEntry* entry = tree_->find(node_, key);
   if (entry == nullptr)
     problem(what);
   else

@@ -39,10 +39,10 @@ TextRange Tree::store(std::string_view text) {
   return range;
 }
 
-NodeIndex Tree::add_node(Place place, NodeKind kind) {
+NodeIndex Tree::add_node(TextPlace place, ValueKind kind) {
   if (nodes_.size() >= max_nodes) fail(place, fmt::format("more than {} values", max_nodes));
   const auto index = static_cast<NodeIndex>(nodes_.size());
-  Node node;
+  TreeNode node;
   node.kind = kind;
   node.place = place;
   if (open_.empty()) {
@@ -50,7 +50,7 @@ NodeIndex Tree::add_node(Place place, NodeKind kind) {
     root_ = index;
   } else {
     OpenNode& parent = open_.back();
-    if (nodes_[parent.node].kind == NodeKind::list) {
+    if (nodes_[parent.node].kind == ValueKind::list) {
       parent.entries.emplace_back();
       parent.entries.back().key_place = place;
     }
@@ -63,13 +63,13 @@ NodeIndex Tree::add_node(Place place, NodeKind kind) {
   return index;
 }
 
-NodeIndex Tree::add_scalar(Place place, NodeKind kind, std::string_view text) {
+NodeIndex Tree::add_scalar(TextPlace place, ValueKind kind, std::string_view text) {
   const NodeIndex index = add_node(place, kind);
   nodes_[index].text = store(text);
   return index;
 }
 
-NodeIndex Tree::open(Place place, NodeKind kind) {
+NodeIndex Tree::open(TextPlace place, ValueKind kind) {
   if (depth() >= max_depth)
     fail(place, fmt::format("values are nested deeper than {} levels", max_depth));
   const NodeIndex index = add_node(place, kind);
@@ -77,19 +77,19 @@ NodeIndex Tree::open(Place place, NodeKind kind) {
   return index;
 }
 
-void Tree::add_key(Place place, std::string_view key) {
+void Tree::add_key(TextPlace place, std::string_view key) {
   SIM_CHECK(wants_key());
   if (nodes_.size() >= max_nodes) fail(place, fmt::format("more than {} values", max_nodes));
-  Entry entry;
+  TreeEntry entry;
   entry.key = store(key);
   entry.key_place = place;
   open_.back().entries.push_back(entry);
 }
 
-void Tree::add_alias(Place place, NodeIndex target) {
+void Tree::add_alias(TextPlace place, NodeIndex target) {
   if (open_.empty()) fail(place, "the file is nothing but an alias");
   OpenNode& parent = open_.back();
-  if (nodes_[parent.node].kind == NodeKind::list) {
+  if (nodes_[parent.node].kind == ValueKind::list) {
     parent.entries.emplace_back();
     parent.entries.back().key_place = place;
   }
@@ -101,23 +101,23 @@ bool Tree::is_open(NodeIndex node) const {
 }
 
 bool Tree::wants_key() const {
-  if (open_.empty() || nodes_[open_.back().node].kind != NodeKind::object) return false;
+  if (open_.empty() || nodes_[open_.back().node].kind != ValueKind::object) return false;
   return open_.back().entries.empty() || open_.back().entries.back().node != no_node;
 }
 
 void Tree::close() {
   const OpenNode closed = std::move(open_.back());
   open_.pop_back();
-  Node& node = nodes_[closed.node];
+  TreeNode& node = nodes_[closed.node];
   node.first_entry = static_cast<std::uint32_t>(entries_.size());
   node.entry_count = static_cast<std::uint32_t>(closed.entries.size());
   entries_.insert(entries_.end(), closed.entries.begin(), closed.entries.end());
   by_key_.resize(entries_.size());
-  if (node.kind == NodeKind::object) refuse_duplicates(closed);
+  if (node.kind == ValueKind::object) refuse_duplicates(closed);
 }
 
 void Tree::refuse_duplicates(const OpenNode& object) {
-  const Node& node = nodes_[object.node];
+  const TreeNode& node = nodes_[object.node];
   const auto begin = by_key_.begin() + node.first_entry;
   std::iota(begin, by_key_.end(), 0U);
   const auto key_of = [&](std::uint32_t slot) { return text(entry(node, slot).key); };
@@ -127,15 +127,15 @@ void Tree::refuse_duplicates(const OpenNode& object) {
   });
   for (auto at = begin; at != by_key_.end(); ++at) {
     if (at == begin || key_of(*at) != key_of(*(at - 1))) continue;
-    const Entry& first = entry(node, *(at - 1));
+    const TreeEntry& first = entry(node, *(at - 1));
     report(entry(node, *at).key_place, fmt::format("duplicate key '{}'; the first is on line {}",
                                                    key_of(*at), first.key_place.line));
   }
 }
 
-const Entry* Tree::find(NodeIndex object, std::string_view key) const {
-  const Node& node = nodes_[object];
-  if (node.kind != NodeKind::object) return nullptr;
+const TreeEntry* Tree::find(NodeIndex object, std::string_view key) const {
+  const TreeNode& node = nodes_[object];
+  if (node.kind != ValueKind::object) return nullptr;
   const auto begin = by_key_.begin() + node.first_entry;
   const auto end = begin + node.entry_count;
   const auto at = std::lower_bound(begin, end, key, [&](std::uint32_t slot, std::string_view k) {
@@ -144,12 +144,12 @@ const Entry* Tree::find(NodeIndex object, std::string_view key) const {
   return at != end && text(entry(node, *at).key) == key ? &entry(node, *at) : nullptr;
 }
 
-const Entry* Tree::ask(NodeIndex object, std::string_view key) {
-  Node& node = nodes_[object];
-  if (node.kind != NodeKind::object) return nullptr;
+const TreeEntry* Tree::ask(NodeIndex object, std::string_view key) {
+  TreeNode& node = nodes_[object];
+  if (node.kind != ValueKind::object) return nullptr;
   node.opened = true;
-  if (const Entry* found = find(object, key)) {
-    Entry& entry = entries_[static_cast<std::size_t>(found - entries_.data())];
+  if (const TreeEntry* found = find(object, key)) {
+    TreeEntry& entry = entries_[static_cast<std::size_t>(found - entries_.data())];
     if (!std::exchange(entry.known, true)) asked_[object].emplace_back(key);
     return &entry;
   }
@@ -158,9 +158,9 @@ const Entry* Tree::ask(NodeIndex object, std::string_view key) {
   return nullptr;
 }
 
-NodeIndex Tree::add_absent(Place place, NodeIndex parent) {
-  Node node;
-  node.kind = NodeKind::absent;
+NodeIndex Tree::add_absent(TextPlace place, NodeIndex parent) {
+  TreeNode node;
+  node.kind = ValueKind::absent;
   node.place = place;
   node.parent = parent;
   nodes_.push_back(node);
@@ -170,13 +170,13 @@ NodeIndex Tree::add_absent(Place place, NodeIndex parent) {
 std::string Tree::display_name(NodeIndex index) const {
   std::string suffix;
   while (true) {
-    const Node& child = nodes_[index];
-    SIM_CHECK(child.kind != NodeKind::absent);
+    const TreeNode& child = nodes_[index];
+    SIM_CHECK(child.kind != ValueKind::absent);
     if (child.parent == no_node) return suffix.empty() ? "the file" : "item " + suffix;
-    const Node& parent = nodes_[child.parent];
-    if (parent.kind == NodeKind::object)
+    const TreeNode& parent = nodes_[child.parent];
+    if (parent.kind == ValueKind::object)
       return std::string{text(entry(parent, child.parent_slot).key)} + suffix;
-    suffix = fmt::format("[{}]", child.parent_slot) + suffix;
+    suffix.insert(0, fmt::format("[{}]", child.parent_slot));
     index = child.parent;
   }
 }

@@ -18,12 +18,12 @@
 
 namespace sim {
 
-struct Place {
+struct TextPlace {
   std::int32_t line = 0;
   std::int32_t byte = 0;
 };
 
-enum class NodeKind : std::uint8_t {
+enum class ValueKind : std::uint8_t {
   null,
   plain,   // a scalar without quotes: YAML decides by its look, JSON by its grammar
   quoted,  // always text
@@ -40,15 +40,15 @@ struct TextRange {
 using NodeIndex = std::uint32_t;
 constexpr NodeIndex no_node = 0xffffffff;
 
-struct Entry {
+struct TreeEntry {
   TextRange key;  // empty in lists
-  Place key_place;
+  TextPlace key_place;
   NodeIndex node = no_node;
   bool known = false;  // somebody asked for this key
 };
 
-struct Node {
-  NodeKind kind = NodeKind::null;
+struct TreeNode {
+  ValueKind kind = ValueKind::null;
   bool json = false;      // plain scalars: a JSON number, true or false
   bool reported = false;  // a problem of this value is on the list already
   bool opened = false;    // objects: somebody reads it, so unknown keys in it are problems
@@ -56,7 +56,7 @@ struct Node {
   // Objects: reading may have stopped early (an unknown word, a contradiction), so keys that nobody
   // asked for are not unknown for sure.
   bool doubtful = false;
-  Place place;
+  TextPlace place;
   TextRange text;  // of a scalar
   std::uint32_t first_entry = 0;
   std::uint32_t entry_count = 0;
@@ -77,10 +77,11 @@ class Tree {
   Tree(std::string_view text, std::string name);
 
   // ---- Building, in the order of the file.
-  NodeIndex add_scalar(Place place, NodeKind kind, std::string_view text);
-  NodeIndex open(Place place, NodeKind kind);
-  void add_key(Place place, std::string_view key);  // of the open object; duplicates are refused
-  void add_alias(Place place, NodeIndex target);
+  NodeIndex add_scalar(TextPlace place, ValueKind kind, std::string_view text);
+  NodeIndex open(TextPlace place, ValueKind kind);
+  void add_key(TextPlace place,
+               std::string_view key);  // of the open object; duplicates are refused
+  void add_alias(TextPlace place, NodeIndex target);
   void close();
   bool is_open(NodeIndex node) const;
   bool wants_key() const;  // the open node is an object and its last entry is complete
@@ -90,54 +91,56 @@ class Tree {
   const std::string& name() const { return name_; }
   std::string_view source() const { return source_; }
   NodeIndex root() const { return root_; }
-  Node& node(NodeIndex index) { return nodes_[index]; }
-  const Node& node(NodeIndex index) const { return nodes_[index]; }
-  Entry& entry(const Node& node, std::uint32_t slot) { return entries_[node.first_entry + slot]; }
-  const Entry& entry(const Node& node, std::uint32_t slot) const {
+  TreeNode& node(NodeIndex index) { return nodes_[index]; }
+  const TreeNode& node(NodeIndex index) const { return nodes_[index]; }
+  TreeEntry& entry(const TreeNode& node, std::uint32_t slot) {
+    return entries_[node.first_entry + slot];
+  }
+  const TreeEntry& entry(const TreeNode& node, std::uint32_t slot) const {
     return entries_[node.first_entry + slot];
   }
   std::string_view text(TextRange range) const {
     return std::string_view{pool_}.substr(range.begin, range.size);
   }
-  const Entry* find(NodeIndex object, std::string_view key) const;  // nullptr if it has none
+  const TreeEntry* find(NodeIndex object, std::string_view key) const;  // nullptr if it has none
   // The entry of `key`, marked as known; nullptr if the object has none.
-  const Entry* ask(NodeIndex object, std::string_view key);
-  NodeIndex add_absent(Place place, NodeIndex parent);
+  const TreeEntry* ask(NodeIndex object, std::string_view key);
+  NodeIndex add_absent(TextPlace place, NodeIndex parent);
   // "layers", "stages[2]", "the file". REQUIRES: the node is written in the file.
   std::string display_name(NodeIndex node) const;
 
   // ---- Problems.
-  SourcePosition position(Place place) const;
-  std::size_t offset(Place place) const;  // in source(); its end for a place beyond it
+  SourcePosition position(TextPlace place) const;
+  std::size_t offset(TextPlace place) const;  // in source(); its end for a place beyond it
   std::string_view line_text(std::int32_t line) const;
-  [[noreturn]] void fail(Place place, const std::string& what) const;  // throws at once
-  void report(Place place, const std::string& what);
+  [[noreturn]] void fail(TextPlace place, const std::string& what) const;  // throws at once
+  void report(TextPlace place, const std::string& what);
   void report_unknown_keys();
   void throw_problems();  // if there are any, sorted by place
 
  private:
   struct OpenNode {
     NodeIndex node = no_node;
-    std::vector<Entry> entries;
+    std::vector<TreeEntry> entries;
   };
   struct Found {
-    Place place;
+    TextPlace place;
     std::string what;
   };
 
   Problem to_problem(const Found& found) const;
-  NodeIndex add_node(Place place, NodeKind kind);
+  NodeIndex add_node(TextPlace place, ValueKind kind);
   TextRange store(std::string_view text);
   void refuse_duplicates(const OpenNode& object);
   void report_unknown_keys_of(NodeIndex object);
-  void withdraw_missing_key(Place object, std::string_view key);
+  void withdraw_missing_key(TextPlace object, std::string_view key);
 
   std::string name_;
   std::string source_;
   std::vector<std::uint32_t> line_starts_;
   std::string pool_;
-  std::vector<Node> nodes_;
-  std::vector<Entry> entries_;
+  std::vector<TreeNode> nodes_;
+  std::vector<TreeEntry> entries_;
   // Slots of the entries of each object, sorted by key; parallel to entries_.
   std::vector<std::uint32_t> by_key_;
   std::vector<OpenNode> open_;

@@ -14,7 +14,7 @@
 namespace sim {
 namespace {
 
-Place to_place(const YAML::Mark& mark) {
+TextPlace to_place(const YAML::Mark& mark) {
   return {mark.line + 1, mark.column};
 }
 
@@ -30,11 +30,11 @@ class TreeEvents : public YAML::EventHandler {
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     if (tree_.wants_key()) tree_.fail(to_place(mark), "a key is empty; expected 'key: value'");
-    name(anchor, tree_.add_scalar(to_place(mark), NodeKind::null, {}));
+    name(anchor, tree_.add_scalar(to_place(mark), ValueKind::null, {}));
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    const Place place = to_place(mark);
+    const TextPlace place = to_place(mark);
     if (tree_.wants_key()) tree_.fail(place, "an alias cannot be a key");
     const auto target = anchors_.find(anchor);
     if (target == anchors_.end()) tree_.fail(place, "an alias to a key is not supported");
@@ -45,42 +45,42 @@ class TreeEvents : public YAML::EventHandler {
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
-    const Place place = to_place(mark);
+    const TextPlace place = to_place(mark);
     refuse_tag(place, tag);
     if (tag == "!") refuse_open_quote(place);
     if (tree_.wants_key()) {
       tree_.add_key(place, value);
       return;
     }
-    name(anchor, tree_.add_scalar(place, tag == "!" ? NodeKind::quoted : NodeKind::plain, value));
+    name(anchor, tree_.add_scalar(place, tag == "!" ? ValueKind::quoted : ValueKind::plain, value));
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value /*style*/) override {
-    open(to_place(mark), tag, anchor, NodeKind::list);
+    open(to_place(mark), tag, anchor, ValueKind::list);
   }
   void OnSequenceEnd() override { tree_.close(); }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value /*style*/) override {
-    open(to_place(mark), tag, anchor, NodeKind::object);
+    open(to_place(mark), tag, anchor, ValueKind::object);
   }
   void OnMapEnd() override { tree_.close(); }
 
  private:
-  void open(Place place, const std::string& tag, YAML::anchor_t anchor, NodeKind kind) {
+  void open(TextPlace place, const std::string& tag, YAML::anchor_t anchor, ValueKind kind) {
     refuse_tag(place, tag);
     if (tree_.wants_key()) tree_.fail(place, "a key must be text, not a list or an object");
     name(anchor, tree_.open(place, kind));
   }
 
   // yaml-cpp says "?" for a plain value without tag and "!" for a quoted one.
-  void refuse_tag(Place place, const std::string& tag) const {
+  void refuse_tag(TextPlace place, const std::string& tag) const {
     if (!tag.empty() && tag != "?" && tag != "!") tree_.fail(place, "YAML tags are not supported");
   }
 
   // yaml-cpp 0.7 takes a quoted text that is still open where the file ends, if it ends in a line
   // end. Hence the closing quote is looked for here.
-  void refuse_open_quote(Place place) const {
+  void refuse_open_quote(TextPlace place) const {
     const std::string_view source = tree_.source();
     std::size_t at = tree_.offset(place);
     if (at < source.size() && source[at] == '&') {  // an anchor stands before the text
@@ -126,7 +126,7 @@ void refuse_bracket_floods(const Tree& tree) {
   constexpr int most_separators = 1'000'000;
   int open = 0;
   int separators = 0;
-  Place place{1, 0};
+  TextPlace place{1, 0};
   for (const char c : tree.source()) {
     if (c == '[' || c == '{') ++open;
     if ((c == ']' || c == '}') && open > 0) --open;
@@ -152,7 +152,7 @@ void parse_yaml_into(Tree& tree) {
     if (!parser.HandleNextDocument(events)) tree.fail({}, "the file is empty");
     parser.HandleNextDocument(events);  // there is none, or OnDocumentStart refuses it
   } catch (const YAML::Exception& error) {
-    const Place place = error.mark.is_null() ? Place{} : to_place(error.mark);
+    const TextPlace place = error.mark.is_null() ? TextPlace{} : to_place(error.mark);
     const std::string_view line = tree.line_text(place.line);
     const std::string_view indent = line.substr(0, line.find_first_not_of(" \t"));
     const bool tab = indent.find('\t') != std::string_view::npos;

@@ -20,13 +20,16 @@ bool refused_on_purpose(std::string_view what) {
   return false;
 }
 
-bool valid_for_nlohmann(std::string_view text) {
+enum class Verdict { valid, invalid, unknown };
+
+Verdict verdict_of_nlohmann(std::string_view text) {
   try {
-    return !nlohmann::json::parse(text).is_discarded();
+    return nlohmann::json::parse(text).is_discarded() ? Verdict::invalid : Verdict::valid;
   } catch (const nlohmann::json::parse_error&) {
-    return false;
+    return Verdict::invalid;
   } catch (const nlohmann::json::out_of_range&) {
-    return true;  // a number beyond double: grammatical, refused by the reader when it is asked for
+    // A number beyond double, at which it stops reading. Our reader refuses it when asked for it.
+    return Verdict::unknown;
   }
 }
 
@@ -34,17 +37,17 @@ bool valid_for_nlohmann(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text{reinterpret_cast<const char*>(data), size};
-  const bool valid = valid_for_nlohmann(text);
+  const Verdict verdict = verdict_of_nlohmann(text);
   try {
     const sim::Document document = sim::Document::parse_json(text, "input.json");
-    if (!valid) __builtin_trap();
+    if (verdict == Verdict::invalid) __builtin_trap();
     try {
       fuzz::walk(document);
     } catch (const sim::InputError& error) {
       if (std::string_view{error.what()}.empty()) __builtin_trap();
     }
   } catch (const sim::InputError& error) {
-    if (valid && !refused_on_purpose(error.what())) __builtin_trap();
+    if (verdict == Verdict::valid && !refused_on_purpose(error.what())) __builtin_trap();
   }
   return 0;
 }
