@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
+#include <utility>
 
 #include "sim/base/input_error.hpp"
 #include "sim/config/reader.hpp"
@@ -81,13 +83,14 @@ void read_torus(const ObjectReader& reader, FabricSpec& spec) {
   spec.nodes_per_switch = as_int(reader.integer_or("nodes_per_router", 1, {.min = 1, .max = 1024}));
 }
 
-FabricSpec read_fabric(const ObjectReader& reader, const NodeSpec& node) {
+FabricSpec read_fabric(const ObjectReader& reader, std::span<const Link> nics) {
   FabricSpec spec;
   spec.where = reader.where("kind");
   spec.kind = reader.word<FabricKind>("kind");
   if (spec.kind == FabricKind::none) return spec;
   spec.switch_latency = reader.duration("switch_latency");
-  spec.link = node.nic;
+  const Bandwidth nic = nics.empty() ? Bandwidth{} : nics.front().capacity;
+  spec.link = nic;
   switch (spec.kind) {
     case FabricKind::none:
     case FabricKind::flat:
@@ -99,13 +102,13 @@ FabricSpec read_fabric(const ObjectReader& reader, const NodeSpec& node) {
       break;
   }
   spec.routing = reader.word_or<Routing>("routing", Routing::spread);
-  spec.link = reader.bandwidth_or("link", node.nic);
+  spec.link = reader.bandwidth_or("link", nic);
   if (spec.kind == FabricKind::dragonfly)
     read_dragonfly(reader, spec);
   else if (spec.kind == FabricKind::torus)
     read_torus(reader, spec);
   else
-    read_clos(reader, spec, node.nics * node.trays);
+    read_clos(reader, spec, static_cast<int>(nics.size()));
   return spec;
 }
 
@@ -135,6 +138,18 @@ MeasuredCurve read_curve(const ObjectReader& reader) {
   return curve;
 }
 
+// Imported nodes are read at once: the fabric's checks need their NICs.
+ImportedNode make_node(const NodeSpec& spec, const std::string& path, const std::string& device) {
+  if (spec.kind == NodeKind::imported) {
+    ImportDefaults defaults = spec.defaults;
+    defaults.generation = load_device(device).generation;
+    return import_node(resolve_path(path, spec.file), defaults);
+  }
+  ImportedNode made{build_node(spec), {}, {}, {}};
+  made.nics.assign(made.node.nics.size(), {LinkKind::nic, spec.nic, spec.nic_latency});
+  return made;
+}
+
 }  // namespace
 
 Cluster::Data read_cluster(const std::string& path, std::optional<int> nodes) {
@@ -146,19 +161,21 @@ Cluster::Data read_cluster(const std::string& path, std::optional<int> nodes) {
   const std::string device = resolve_path(path, top.text("device"));
   data.nodes = as_int(top.integer("nodes", {.min = 1, .max = most_nodes}));
   if (nodes) data.nodes = *nodes;
-  NodeSpec node = read_node(top.object("node"));
-  FabricSpec fabric = read_fabric(top.object("fabric"), node);
-  if (fabric.kind == FabricKind::flat)
-    node.node_limit = top.object("fabric").bandwidth_or("per_node_limit", Bandwidth{});
+  const NodeSpec spec = read_node(top.object("node"));
+  ImportedNode node = make_node(spec, path, device);
+  FabricSpec fabric = read_fabric(top.object("fabric"), node.nics);
+  const Bandwidth node_limit = fabric.kind == FabricKind::flat ? top.object("fabric").bandwidth_or(
+                                                                     "per_node_limit", Bandwidth{})
+                                                               : Bandwidth{};
   data.network = read_network(top.object("network"));
   if (top.has("measured"))
     for (const ValueReader& curve : top.list("measured"))
       data.measured.push_back(read_curve(curve.object()));
   for (const ValueReader& line : top.list("sources"))
     data.sources.push_back(line.text());
-  if (data.nodes > 1 && (fabric.kind == FabricKind::none || node.nics == 0))
+  if (data.nodes > 1 && (fabric.kind == FabricKind::none || node.nics.empty()))
     top.problem("fabric", fmt::format("{} nodes need a fabric and NICs", data.nodes));
-  if (fabric.kind != FabricKind::none && node.nics == 0)
+  if (fabric.kind != FabricKind::none && node.nics.empty())
     top.problem("fabric", "a fabric needs node.nics");
   document.finish();
   if (nodes && (*nodes < 1 || *nodes > most_nodes))
@@ -166,11 +183,12 @@ Cluster::Data read_cluster(const std::string& path, std::optional<int> nodes) {
                      fmt::format("nodes is {}; allowed: 1 to {}", *nodes, most_nodes));
 
   data.device = load_device(device);
-  data.node = build_node(node);
-  data.network.nics_per_node = static_cast<int>(data.node.nics.size());
-  const std::vector<Link> nics(data.node.nics.size(), {LinkKind::nic, node.nic, node.nic_latency});
-  data.fabric = build_fabric(fabric, data.nodes, nics);
-  attach_network(data.node, nics, node.node_limit, fabric.switch_latency);
+  data.node = std::move(node.node);
+  data.network.nics_per_node = static_cast<int>(node.nics.size());
+  for (const std::string& note : node.notes)
+    data.sources.push_back(spec.file + ": " + note);
+  data.fabric = build_fabric(fabric, data.nodes, node.nics);
+  attach_network(data.node, node.nics, node_limit, fabric.switch_latency);
   data.routes = node_routes(data.node, {});
   return data;
 }

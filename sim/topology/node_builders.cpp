@@ -143,11 +143,33 @@ Tray build_tray(NodeTemplate& node, const NodeSpec& spec, int tray) {
   return built;
 }
 
+// What the imported file leaves out.
+void read_imported(const ObjectReader& reader, NodeSpec& spec) {
+  spec.file = reader.text("file");
+  ImportDefaults& defaults = spec.defaults;
+  const ObjectReader nvlink = reader.object("nvlink");
+  defaults.nvlinks = as_int(nvlink.integer_or("links", 0, {.min = 0, .max = 256}));
+  defaults.nvlink_latency = nvlink.duration("latency");
+  const ObjectReader pcie = reader.object("pcie");
+  defaults.pcie_generation = as_int(pcie.integer_or("generation", 4, {.min = 1, .max = 6}));
+  defaults.pcie_latency = pcie.duration("latency");
+  if (reader.has("sockets"))
+    defaults.socket_bandwidth = reader.object("sockets").bandwidth("bandwidth");
+  if (!reader.has("nics")) return;
+  const ObjectReader nics = reader.object("nics");
+  defaults.nic = nics.bandwidth_or("bandwidth", Bandwidth{});
+  defaults.nic_latency = nics.duration("latency");
+}
+
 }  // namespace
 
 NodeSpec read_node(const ObjectReader& reader) {
   NodeSpec spec;
   spec.kind = reader.word<NodeKind>("kind");
+  if (spec.kind == NodeKind::imported) {
+    read_imported(reader, spec);
+    return spec;
+  }
   spec.gpus = as_int(reader.integer("gpus", {.min = 1, .max = 256}));
   if (spec.kind == NodeKind::nvswitch)
     spec.trays = as_int(reader.integer_or("trays", 1, {.min = 1, .max = 256 / spec.gpus}));

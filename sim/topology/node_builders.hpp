@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/config/reader.hpp"
+#include "sim/topology/import.hpp"
 #include "sim/topology/node_template.hpp"
 
 namespace sim {
@@ -47,14 +48,14 @@ struct NodeSpec {
   int nics = 0;  // of one tray
   Bandwidth nic{};
   Duration nic_latency{};
-  Bandwidth node_limit{};     // of all NICs together (clouds); zero: none
-  Duration switch_latency{};  // of the switch that the NICs attach to
+  std::string file;  // imported: the file, as the cluster file names it
+  ImportDefaults defaults;
 };
 
-// Reads the `node` object but for what the fabric and network say.
 NodeSpec read_node(const ObjectReader& reader);
 NodeTemplate build_node(const NodeSpec& spec);
-// The last step, also for imported nodes: the port to the network.
+// The last step, also for imported nodes: the port to the network. `node_limit` is what all NICs
+// may carry together (clouds); zero: no limit.
 void attach_network(NodeTemplate& node, std::span<const Link> nics, Bandwidth node_limit,
                     Duration switch_latency);
 
