@@ -20,24 +20,43 @@ double overlap(double a, double b, double c) {
   return std::sqrt(std::sqrt(fourth(a) + fourth(b) + fourth(c)));
 }
 
-// Output tiles of cuBLAS and CUTLASS tensor-core kernels (CUTLASS profiler's default list).
+// Output tiles of tensor-core kernels: what CUTLASS's profiler lists for 16-bit products and cuBLAS
+// names in its kernels (..._128x256_..., ..._192x128_...). Sizes are indices into `tile_sizes`.
+constexpr std::array<int, 6> tile_sizes{64, 96, 128, 160, 192, 256};
 struct Tile {
-  int m, n;
+  std::size_t m, n;
 };
-constexpr std::array<Tile, 14> tiles{{{256, 128},
-                                      {128, 256},
-                                      {192, 128},
-                                      {128, 192},
-                                      {128, 160},
-                                      {160, 128},
-                                      {128, 128},
-                                      {128, 96},
-                                      {96, 128},
-                                      {64, 256},
-                                      {128, 64},
-                                      {64, 192},
-                                      {64, 128},
-                                      {64, 64}}};
+constexpr std::array<Tile, 14> tiles{{{5, 2},
+                                      {2, 5},
+                                      {4, 2},
+                                      {2, 4},
+                                      {2, 3},
+                                      {3, 2},
+                                      {2, 2},
+                                      {2, 1},
+                                      {1, 2},
+                                      {0, 5},
+                                      {2, 0},
+                                      {0, 4},
+                                      {0, 2},
+                                      {0, 0}}};
+
+// How many tiles of each size cover `extent`. Written out: a division by a constant is a
+// multiplication, and this is the hottest function of a sweep.
+using TileCounts = std::array<double, tile_sizes.size()>;
+TileCounts tile_counts(std::int64_t extent) {
+  return {static_cast<double>((extent + 63) / 64),   static_cast<double>((extent + 95) / 96),
+          static_cast<double>((extent + 127) / 128), static_cast<double>((extent + 159) / 160),
+          static_cast<double>((extent + 191) / 192), static_cast<double>((extent + 255) / 256)};
+}
+
+// Exact for counts below 2^50: the quotient of an exact multiple is exact, and any other is further
+// from the next integer than double's rounding.
+double ceil_ratio(double count, double of) {
+  const double ratio = count / of;
+  const auto whole = static_cast<double>(static_cast<std::int64_t>(ratio));
+  return whole < ratio ? whole + 1 : whole;
+}
 
 double memory_rate(const Device& device, double share) {
   const double per_sm = device.memory_kernels.per_sm.in_bytes_per_second() * device.sms;
@@ -53,7 +72,7 @@ double gemm_bytes(const Kernel& kernel) {
 // Time to stream `bytes` in a loop over the same buffers: what fits the L2 stays there.
 double loop_memory_seconds(double bytes, double rate, const Device& device) {
   const auto l2 = static_cast<double>(device.l2.count());
-  const double from_memory = std::clamp((bytes - l2 / 2) / (l2 / 2), 0.0, 1.0) * bytes;
+  const double from_memory = std::clamp((bytes - l2) / l2, 0.0, 1.0) * bytes;
   return from_memory / rate + (bytes - from_memory) / device.l2_bandwidth.in_bytes_per_second();
 }
 
@@ -77,7 +96,7 @@ KernelCost gemm_cost(const Kernel& kernel, const Device& device, Load load) {
   KernelCost cost;
   cost.time = duration_from_seconds(seconds);
   cost.memory = Bandwidth::bytes_per_second(bytes / seconds);
-  cost.sm_share = std::min(1.0, static_cast<double>(tiling.tiles) / device.sms);
+  cost.sm_share = std::min(1.0, tiling.tiles / device.sms);
   return cost;
 }
 
@@ -87,7 +106,6 @@ double share_of(const Kernel& kernel, const MemoryModel& model) {
     case OpKind::norm:
       return kernel.part == AttentionPart::backward ? model.norm_backward : model.norm_forward;
     case OpKind::attention:
-    case OpKind::cross_entropy:
       return model.softmax;
     case OpKind::optimizer:
       return model.optimizer;
@@ -202,32 +220,40 @@ KernelCost unfused_cost(const Kernel& kernel, const Device& device, Load load) {
 }  // namespace
 
 GemmTiling gemm_tiling(const Kernel& kernel, const Device& device) {
+  constexpr double least_k = 256;  // of a partial product: with less the ramp is all there is
   const GemmModel& model = device.require_gemm(kernel.dtype);
   const double per_sm = model.peak.in_flops_per_second() * model.attained / device.sms;
-  const double add_up = static_cast<double>(kernel.m) * static_cast<double>(kernel.n) *
-                        static_cast<double>(kernel.batch) * 4 * 2 /
-                        device.l2_bandwidth.in_bytes_per_second();
   const double element = bytes_of(kernel.dtype);
-  const double feed_sm = device.operand_feed_sm.in_bytes_per_second();
-  const double feed_device = device.operand_feed.in_bytes_per_second();
+  const double feed_sm = element / device.operand_feed_sm.in_bytes_per_second();
+  const double feed_device = element / device.operand_feed.in_bytes_per_second();
+  const auto k = static_cast<double>(kernel.k);
+  // Partial products are written and read as fp32 in L2, by a kernel of its own (cuBLAS's
+  // splitKreduce_kernel).
+  const double add_up = static_cast<double>(kernel.m) * static_cast<double>(kernel.n) *
+                        static_cast<double>(kernel.batch) * 8 /
+                        device.l2_bandwidth.in_bytes_per_second();
+  const double add_up_fixed = to_seconds(device.memory_kernels.fixed);
+  const TileCounts rows = tile_counts(kernel.m), columns = tile_counts(kernel.n);
   GemmTiling best;
   for (const Tile tile : tiles) {
-    const std::int64_t output =
-        ceil_div(kernel.m, tile.m) * ceil_div(kernel.n, tile.n) * kernel.batch;
-    const double compute_k = 2.0 * tile.m * tile.n / per_sm;
-    const double feed_k = (tile.m + tile.n) * element / feed_sm;
-    const double per_k = std::max(compute_k, feed_k);
+    const int tile_m = tile_sizes[tile.m], tile_n = tile_sizes[tile.n];
+    const double output = rows[tile.m] * columns[tile.n] * static_cast<double>(kernel.batch);
+    const double per_k = std::max(2.0 * tile_m * tile_n / per_sm, (tile_m + tile_n) * feed_sm);
     for (int split = 1; split <= 16; split *= 2) {
-      if (split > 1 && (output * split > device.sms || kernel.k < 256 * split)) break;
-      const std::int64_t count = output * split;
-      const std::int64_t waves = ceil_div(count, device.sms);
-      const double depth = static_cast<double>(kernel.k) / split + model.ramp_k;
-      const double feed_all =
-          static_cast<double>(count) * (tile.m + tile.n) * element * depth / feed_device;
-      const double seconds = std::max(static_cast<double>(waves) * per_k * depth, feed_all) +
-                             (split > 1 ? add_up * split + 1e-6 : 0.0);
+      const double count = output * split;
+      if (split > 1 && (count > device.sms || k < least_k * split)) break;
+      const double depth = k / split + model.ramp_k;
+      const double waves = ceil_ratio(count, device.sms);
+      const double seconds =
+          std::max(waves * per_k * depth, count * (tile_m + tile_n) * depth * feed_device) +
+          (split > 1 ? add_up * split + add_up_fixed : 0.0);
       if (best.tile_m == 0 || seconds < best.seconds)
-        best = {tile.m, tile.n, split, count, waves, seconds};
+        best = {.tile_m = tile_m,
+                .tile_n = tile_n,
+                .split_k = split,
+                .tiles = count,
+                .waves = waves,
+                .seconds = seconds};
     }
   }
   return best;

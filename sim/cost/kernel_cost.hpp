@@ -26,10 +26,10 @@ KernelCost kernel_cost(const Kernel& kernel, const Device& device, Load load = L
 // The tiling that the model chooses for a matrix product: the fastest of a few.
 struct GemmTiling {
   int tile_m = 0, tile_n = 0;
-  int split_k = 1;         // partial products along K, added up afterwards
-  std::int64_t tiles = 0;  // over the whole output, times split_k
-  std::int64_t waves = 0;  // tiles / SMs, rounded up
-  double seconds = 0;      // of the tiles and of adding up, at full clock
+  int split_k = 1;     // partial products along K, added up afterwards
+  double tiles = 0;    // whole number: over the whole output, times split_k
+  double waves = 0;    // whole number: tiles / SMs, rounded up
+  double seconds = 0;  // of the tiles and of adding up, at full clock
 };
 GemmTiling gemm_tiling(const Kernel& kernel, const Device& device);
 

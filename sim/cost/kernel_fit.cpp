@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "sim/base/check.hpp"
+#include "sim/base/random.hpp"
 #include "sim/cost/kernel_cost.hpp"
 
 namespace sim {
@@ -83,12 +84,8 @@ double prediction_ratio(const KernelMeasurement& row, const Device& device) {
 
 bool held_out(const Kernel& kernel, std::uint64_t seed) {
   std::uint64_t state = seed;
-  for (const std::int64_t value : {kernel.m, kernel.n, kernel.k}) {
-    state = (state ^ static_cast<std::uint64_t>(value)) + 0x9e3779b97f4a7c15ULL;
-    state = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    state = (state ^ (state >> 27)) * 0x94d049bb133111ebULL;
-    state ^= state >> 31;
-  }
+  for (const std::int64_t value : {kernel.m, kernel.n, kernel.k})
+    state = mix64(state ^ static_cast<std::uint64_t>(value));
   return static_cast<double>(state) < 0.3 * 0x1p64;
 }
 

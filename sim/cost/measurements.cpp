@@ -50,7 +50,7 @@ struct Kind {
   AttentionPart part;
   bool eager;
 };
-constexpr std::array<Kind, 14> kinds{{
+constexpr std::array<Kind, 13> kinds{{
     {"gemm_bf16_tn", OpKind::gemm, DType::bf16, AttentionPart::forward, false},
     {"gemm_bf16_dgrad_nn", OpKind::gemm, DType::bf16, AttentionPart::forward, false},
     {"gemm_bf16_wgrad_nt", OpKind::gemm, DType::bf16, AttentionPart::forward, false},
@@ -63,7 +63,6 @@ constexpr std::array<Kind, 14> kinds{{
     {"gelu_fwd", OpKind::elementwise, DType::bf16, AttentionPart::forward, true},
     {"layernorm_fwd", OpKind::norm, DType::bf16, AttentionPart::forward, true},
     {"layernorm_bwd", OpKind::norm, DType::bf16, AttentionPart::backward, true},
-    {"softmax_fwd", OpKind::cross_entropy, DType::bf16, AttentionPart::forward, true},
     {"adamw_fused_fp32", OpKind::optimizer, DType::fp32, AttentionPart::forward, true},
 }};
 

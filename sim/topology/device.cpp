@@ -65,18 +65,8 @@ Bytes read_reserved(const ObjectReader& reader) {
   return reader.bytes("cuda_context") + reader.bytes("nccl") + reader.bytes("libraries");
 }
 
-// What the ranges of single values do not say: rates and sizes must not be zero, since the models
-// divide by them, and a device does not reserve all of its memory.
+// What the ranges of single values do not say.
 void check_device(const ObjectReader& top, const Device& device) {
-  if (device.memory_bandwidth.in_bytes_per_second() <= 0)
-    top.problem("memory_bandwidth", "must be more than zero");
-  for (const Bandwidth rate : {device.l2_bandwidth, device.operand_feed_sm, device.operand_feed,
-                               device.memory_kernels.per_sm})
-    if (rate.in_bytes_per_second() <= 0) top.problem("a bandwidth of zero: no kernel would end");
-  for (const auto& entry : words_of(DType{}))
-    if (const GemmModel* model = device.gemm_model(entry.value))
-      if (model->peak.in_flops_per_second() <= 0)
-        top.problem("gemm", fmt::format("the peak of {} must be more than zero", entry.text));
   if (device.memory <= device.reserved) top.problem("memory", "must be more than what is reserved");
 }
 

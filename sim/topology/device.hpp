@@ -45,7 +45,7 @@ struct MemoryModel {
   double elementwise = 0;
   double norm_forward = 0;
   double norm_backward = 0;
-  double softmax = 0;  // also cross entropy
+  double softmax = 0;  // of unfused attention
   double optimizer = 0;
   double gemm = 0;     // a matrix product that is bound by reading its operands
   Duration fixed{};    // launch and tail of one kernel on the device

@@ -1,0 +1,147 @@
+// Tiles and waves: closed forms on round shapes, and the laws that hold for every shape.
+#include <cmath>
+
+#include "sim/base/input_error.hpp"
+#include "sim/base/random.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/cost/round_device.hpp"
+
+namespace sim {
+namespace {
+
+TEST_CASE("ten tiles on ten SMs are one wave", "[cost]") {
+  // 1280 x 256 is ten tiles of 128 x 256 (or 256 x 128): one wave of 2 * 128 * 256 * 1000 FLOPs at
+  // 10 TFLOP/s per SM is 6.5536 us. All other tilings take longer or as long.
+  const GemmTiling tiling = gemm_tiling(product(1280, 256, 1000), round_device());
+  CHECK(tiling.tiles == 10);
+  CHECK(tiling.waves == 1);
+  CHECK(tiling.split_k == 1);
+  CHECK_THAT(tiling.seconds, WithinRel(6.5536e-6, 1e-12));
+}
+
+TEST_CASE("an eleventh tile costs a second wave where no smaller tile helps", "[cost]") {
+  // Tiles of one size only differ in how they quantise. 1408 x 256 with 11 tiles of 128 x 256 would
+  // take two waves, 13.1 us; 22 tiles of 128 x 128 take three of 3.2768 us: 9.8304 us. The model
+  // must do at least as well, and no better than the FLOPs at full rate (7.20896 us).
+  const GemmTiling tiling = gemm_tiling(product(1408, 256, 1000), round_device());
+  CHECK(tiling.seconds <= 9.8304e-6 * (1 + 1e-12));
+  CHECK(tiling.seconds >= 7.20896e-6 * (1 - 1e-12));
+}
+
+TEST_CASE("operands bound small tiles", "[cost]") {
+  // 64 x 64 is one tile. 128 elements per step of K, 2 bytes each, at 1 GB/s: 256 ns a step.
+  Device device = round_device();
+  device.operand_feed_sm = Bandwidth::bytes_per_second(1e9);
+  const GemmTiling tiling = gemm_tiling(product(64, 64, 100), device);
+  CHECK(tiling.tile_m == 64);
+  CHECK(tiling.tile_n == 64);
+  CHECK_THAT(tiling.seconds, WithinRel(256e-9 * 100, 1e-12));
+}
+
+TEST_CASE("a long K on few tiles is split over the idle SMs", "[cost]") {
+  // One 64 x 64 tile, K = 8192: alone 2*64*64*8192 / 10 TFLOP/s = 6.7 us. Eight ways: 0.84 us and
+  // 0.5 us for adding up (additions over a bandwidth without limit are free).
+  Device device = round_device();
+  device.memory_kernels.fixed = std::chrono::nanoseconds(500);
+  const GemmTiling tiling = gemm_tiling(product(64, 64, 8192), device);
+  CHECK(tiling.split_k == 8);
+  CHECK(tiling.waves == 1);
+  CHECK_THAT(tiling.seconds, WithinRel(2.0 * 64 * 64 * 1024 / 10e12 + 500e-9, 1e-12));
+}
+
+TEST_CASE("the ramp adds to K", "[cost]") {
+  Device device = round_device();
+  device.gemm[static_cast<std::size_t>(DType::bf16)]->ramp_k = 250;
+  const double with = gemm_tiling(product(1280, 256, 1000), device).seconds;
+  const double without = gemm_tiling(product(1280, 256, 1250), round_device()).seconds;
+  CHECK_THAT(with, WithinRel(without, 1e-12));
+}
+
+TEST_CASE("compute, memory and power overlap as the fourth root of the sum of fourth powers",
+          "[cost]") {
+  // m = 1280, n = 256, k = 10000 at fixed 1 us: tiles take 65.536 us (attained 1); power allows
+  // half the peak: 131.072 us; operands and result are (12.8e6 + 2.56e6 + 327680) * 2 bytes at 1
+  // TB/s.
+  Device device = round_device();
+  GemmModel& model = *device.gemm[static_cast<std::size_t>(DType::bf16)];
+  model.sustained = 0.5;
+  model.fixed = std::chrono::microseconds(1);
+  const double bytes = (12.8e6 + 2.56e6 + 327680) * 2;
+  const double a = 65.536, b = 131.072, c = bytes / 1e12 * 1e6;
+  const double expected = 1 + std::pow(a * a * a * a + b * b * b * b + c * c * c * c, 0.25);
+  const KernelCost cost = kernel_cost(product(1280, 256, 10000), device);
+  CHECK_THAT(to_seconds(cost.time) * 1e6, WithinRel(expected, 1e-6));
+  CHECK_THAT(cost.memory.in_bytes_per_second(), WithinRel(bytes / (expected * 1e-6), 1e-9));
+  CHECK(cost.sm_share == 1.0);
+}
+
+TEST_CASE("fewer tiles than SMs leave SMs free", "[cost]") {
+  // K of 256 is too short to be split.
+  // One tile of 128 x 64 or two of 64 x 64 (half the time, and so chosen): two of ten SMs.
+  CHECK(kernel_cost(product(128, 64, 256), round_device()).sm_share == 0.2);
+}
+
+TEST_CASE("a dtype that the device lacks is refused by name", "[cost]") {
+  REQUIRE_THROWS_WITH(kernel_cost(product(64, 64, 64, DType::fp8), round_device()),
+                      "round: error: this device cannot compute in fp8; allowed: fp32, bf16");
+}
+
+TEST_CASE("a product without extent is a bug of the caller", "[cost]") {
+  CHECK_THROWS_AS(kernel_cost(product(0, 64, 64), round_device()), std::logic_error);
+}
+
+// Laws on random shapes, on a fitted device.
+struct Shapes {
+  explicit Shapes(std::uint64_t seed) : state{seed} {}
+  std::int64_t extent(std::int64_t most) {
+    state = mix64(state);
+    return 1 + static_cast<std::int64_t>(state % static_cast<std::uint64_t>(most));
+  }
+  std::uint64_t state;
+};
+
+TEST_CASE("a larger product is never faster, in any dimension, under either load", "[cost]") {
+  const Device device = load_device(STEPCAST_SOURCE_DIR "/topologies/devices/h200_sxm.yaml");
+  Shapes shapes{20261121};
+  for (int i = 0; i < 3000; ++i) {
+    const Kernel small = product(shapes.extent(9000), shapes.extent(9000), shapes.extent(9000));
+    Kernel large = small;
+    std::int64_t& grown = i % 3 == 0 ? large.m : (i % 3 == 1 ? large.n : large.k);
+    grown += shapes.extent(500);
+    CAPTURE(i, small.m, small.n, small.k, large.m, large.n, large.k);
+    CHECK(kernel_cost(large, device).time >= kernel_cost(small, device).time);
+    CHECK(gemm_tiling(large, device).seconds >= gemm_tiling(small, device).seconds);
+  }
+}
+
+TEST_CASE("more of the SMs of a device are never slower", "[cost]") {
+  const Device device = load_device(STEPCAST_SOURCE_DIR "/topologies/devices/h200_sxm.yaml");
+  Shapes shapes{7};
+  for (int i = 0; i < 1000; ++i) {
+    const Kernel kernel = product(shapes.extent(9000), shapes.extent(9000), shapes.extent(9000));
+    const int few = static_cast<int>(shapes.extent(131));
+    const int more = few + static_cast<int>(shapes.extent(132 - few));
+    CAPTURE(i, kernel.m, kernel.n, kernel.k, few, more);
+    CHECK(kernel_cost(kernel, restricted_to_sms(device, more)).time <=
+          kernel_cost(kernel, restricted_to_sms(device, few)).time);
+  }
+}
+
+TEST_CASE("no product beats the peak, the memory or uses no SM", "[cost]") {
+  const Device device = load_device(STEPCAST_SOURCE_DIR "/topologies/devices/h200_sxm.yaml");
+  Shapes shapes{99};
+  for (int i = 0; i < 2000; ++i) {
+    const Kernel kernel = product(shapes.extent(20000), shapes.extent(20000), shapes.extent(20000));
+    const KernelCost cost = kernel_cost(kernel, device);
+    const double flops = 2.0 * static_cast<double>(kernel.m) * static_cast<double>(kernel.n) *
+                         static_cast<double>(kernel.k);
+    CAPTURE(i, kernel.m, kernel.n, kernel.k);
+    CHECK(flops / to_seconds(cost.time) <= device.peak(DType::bf16).in_flops_per_second());
+    CHECK(cost.memory <= device.memory_bandwidth);
+    CHECK(cost.sm_share > 0);
+    CHECK(cost.sm_share <= 1);
+  }
+}
+
+}  // namespace
+}  // namespace sim

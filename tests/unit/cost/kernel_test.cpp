@@ -1,0 +1,128 @@
+// Kernels other than products: closed forms on a round device.
+#include "tests/catch.hpp"
+#include "tests/unit/cost/round_device.hpp"
+
+namespace sim {
+namespace {
+
+Kernel attention(std::int64_t tokens, bool causal, AttentionPart part) {
+  Kernel kernel;
+  kernel.kind = OpKind::attention;
+  kernel.part = part;
+  kernel.causal = causal;
+  kernel.m = kernel.n = tokens;
+  kernel.k = 128;
+  kernel.heads = kernel.kv_heads = 10;
+  return kernel;
+}
+
+double microseconds(const KernelCost& cost) {
+  return to_seconds(cost.time) * 1e6;
+}
+
+TEST_CASE("a streaming kernel takes its bytes over the bandwidth that its kind reaches", "[cost]") {
+  // 1 GB at half, a quarter and all of 1 TB/s, after 2 us.
+  const Device device = round_device();
+  CHECK(kernel_cost(streaming(OpKind::elementwise, 1'000'000'000), device).time ==
+        std::chrono::microseconds(2002));
+  CHECK(kernel_cost(streaming(OpKind::optimizer, 1'000'000'000), device).time ==
+        std::chrono::microseconds(1002));
+  Kernel norm = streaming(OpKind::norm, 1'000'000'000);
+  CHECK(kernel_cost(norm, device).time == std::chrono::microseconds(2002));
+  norm.part = AttentionPart::backward;
+  CHECK(kernel_cost(norm, device).time == std::chrono::microseconds(4002));
+}
+
+TEST_CASE("every launch of an operator pays the fixed cost", "[cost]") {
+  Kernel kernel = streaming(OpKind::elementwise, 500'000'000);
+  kernel.launches = 5;
+  CHECK(kernel_cost(kernel, round_device()).time == std::chrono::microseconds(1000 + 5 * 2));
+}
+
+TEST_CASE("a kernel without bytes takes its launch", "[cost]") {
+  const KernelCost cost = kernel_cost(streaming(OpKind::embedding, 0), round_device());
+  CHECK(cost.time == std::chrono::microseconds(2));
+  CHECK(cost.memory.in_bytes_per_second() == 0);
+}
+
+TEST_CASE("a streaming kernel needs the SMs that its bandwidth takes", "[cost]") {
+  // 0.5 TB/s of the 10 x 1 TB/s that the SMs could move, but one whole SM at least.
+  CHECK(kernel_cost(streaming(OpKind::elementwise, 1000), round_device()).sm_share == 0.1);
+  Device device = round_device();
+  device.memory_kernels.per_sm = Bandwidth::bytes_per_second(0.1e12);
+  CHECK(kernel_cost(streaming(OpKind::elementwise, 1000), device).sm_share == 0.5);
+}
+
+TEST_CASE("too few SMs bound the bandwidth", "[cost]") {
+  Device device = round_device();
+  device.memory_kernels.per_sm = Bandwidth::bytes_per_second(0.1e12);
+  // Two SMs at 0.1 TB/s are less than the 0.5 TB/s of the memory: 1 GB in 5 ms.
+  const Kernel kernel = streaming(OpKind::elementwise, 1'000'000'000);
+  CHECK(kernel_cost(kernel, restricted_to_sms(device, 2)).time == std::chrono::microseconds(5002));
+}
+
+TEST_CASE("a generic kernel is bound by its FLOPs or its bytes", "[cost]") {
+  Kernel kernel = streaming(OpKind::generic, 1'000'000'000);
+  kernel.flops = Flops{100e9};  // 1 ms at 100 TFLOP/s, and 2 ms for the bytes
+  CHECK(kernel_cost(kernel, round_device()).time == std::chrono::microseconds(2002));
+  kernel.flops = Flops{400e9};  // 4 ms
+  CHECK(kernel_cost(kernel, round_device()).time == std::chrono::microseconds(4002));
+}
+
+TEST_CASE("flash attention takes the FLOPs that FlashAttention counts", "[cost]") {
+  // 10 heads of 1280 tokens are 10 blocks of 128 rows each: 10 waves of ten SMs, none partial.
+  // 4 * 10 * 1280^2 * 128 = 8.388608 GFLOP at 50 TFLOP/s: 167.77216 us; causal half of it;
+  // backward 2.5 times as much at 25 TFLOP/s: five times the time.
+  const Device device = round_device();
+  const double full = 167.77216;
+  CHECK_THAT(microseconds(kernel_cost(attention(1280, false, AttentionPart::forward), device)),
+             WithinRel(full, 1e-6));
+  CHECK_THAT(microseconds(kernel_cost(attention(1280, true, AttentionPart::forward), device)),
+             WithinRel(full / 2, 1e-6));
+  CHECK_THAT(microseconds(kernel_cost(attention(1280, false, AttentionPart::backward), device)),
+             WithinRel(full * 5, 1e-6));
+}
+
+TEST_CASE("flash attention ramps with the keys per query and the head dimension", "[cost]") {
+  Device device = round_device();
+  device.attention.ramp_tokens = 640;
+  // 1280 keys reach 1280 / 1920 of the rate, and 640 (the causal mean) half of it.
+  CHECK_THAT(microseconds(kernel_cost(attention(1280, false, AttentionPart::forward), device)),
+             WithinRel(167.77216 * 1.5, 1e-6));
+  CHECK_THAT(microseconds(kernel_cost(attention(1280, true, AttentionPart::forward), device)),
+             WithinRel(167.77216 / 2 * 2, 1e-6));
+  device.attention.ramp_tokens = 0;
+  device.attention.ramp_head_dim = 64;
+  // 64 of 64 + 64 is 1/2, 128 of 128 + 64 is 2/3: three quarters of the rate, half of the work.
+  Kernel narrow = attention(1280, false, AttentionPart::forward);
+  narrow.k = 64;
+  CHECK_THAT(microseconds(kernel_cost(narrow, device)), WithinRel(167.77216 / 2 / 0.75, 1e-6));
+}
+
+TEST_CASE("unfused attention is its products and its memory-bound kernels", "[cost]") {
+  const Device device = round_device();
+  Kernel kernel = attention(1280, true, AttentionPart::forward);
+  kernel.flash = false;
+  kernel.launches = 3;  // two products and the softmax
+  Kernel scores = product(1280, 1280, 128);
+  scores.batch = 10;
+  Kernel context = product(1280, 128, 1280);
+  context.batch = 10;
+  // The softmax reads and writes the scores: 2 passes beside the products' own bytes, at 0.2 TB/s.
+  const std::int64_t matrix = 1280 * 1280 * 10 * 2;
+  const std::int64_t operands = 2 * (1280 * 128 * 10 * 2) * 2;
+  kernel.bytes = Bytes{4 * matrix + operands};
+  const double products =
+      microseconds(kernel_cost(scores, device)) + microseconds(kernel_cost(context, device));
+  const double softmax = 2 + static_cast<double>(2 * matrix) / 0.2e12 * 1e6;
+  CHECK_THAT(microseconds(kernel_cost(kernel, device)), WithinRel(products + softmax, 1e-6));
+  kernel.part = AttentionPart::backward;  // four products
+  CHECK(microseconds(kernel_cost(kernel, device)) >= 2 * products);
+}
+
+TEST_CASE("a collective has no kernel cost", "[cost]") {
+  CHECK_THROWS_AS(kernel_cost(streaming(OpKind::collective, 1), round_device()), std::logic_error);
+}
+
+}  // namespace
+}  // namespace sim
