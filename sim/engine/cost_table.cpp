@@ -82,14 +82,18 @@ LaneCosts lane_costs(const Program& program, const ProgramIndex& index,
   costs.start.push_back(0);
   costs.sm.reserve(order.size());
   costs.memory.reserve(order.size());
+  for (const KernelCost& cost : kernels) {
+    costs.kernel_time.push_back(
+        factor == 1 ? cost.time : duration_from_seconds(to_seconds(cost.time) * factor));
+    costs.kernel_memory.push_back(std::llround(cost.memory.in_bytes_per_second() / factor));
+  }
   for (const OpId op : order) {
     SIM_CHECK(runs_kernel(program.kind[op.value]), word(program.kind[op.value]));
-    const KernelCost& cost = kernels[program.work[op.value]];
-    const Duration time =
-        factor == 1 ? cost.time : duration_from_seconds(to_seconds(cost.time) * factor);
-    costs.start.push_back(costs.start.back() + time.count());
-    costs.sm.push_back(static_cast<std::int32_t>(std::lround(cost.sm_share * device.sms * 1024)));
-    costs.memory.push_back(std::llround(cost.memory.in_bytes_per_second() / factor));
+    const std::uint32_t work = program.work[op.value];
+    costs.start.push_back(costs.start.back() + costs.kernel_time[work].count());
+    costs.sm.push_back(
+        static_cast<std::int32_t>(std::lround(kernels[work].sm_share * device.sms * 1024)));
+    costs.memory.push_back(costs.kernel_memory[work]);
   }
   costs.host_slack.resize(order.size());
   for (std::size_t i = order.size(); i-- > 0;) {

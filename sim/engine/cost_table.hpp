@@ -9,7 +9,7 @@
 
 namespace sim {
 
-// Kernels of one program on one device, slowed by one factor, along the compute stream.
+// Kernels of one program on one device, slowed by one factor; positions are of the compute stream.
 struct LaneCosts {
   std::vector<std::int64_t> start;   // ps: start[i] = sum of the durations before position i
   std::vector<std::int32_t> sm;      // SMs in use, in 1/1024 SM
@@ -17,6 +17,10 @@ struct LaneCosts {
   // host_slack[i]: earliest (begin - start[i]) at which the run of kernels from i to the end of its
   // segment never waits for the host.
   std::vector<std::int64_t> host_slack;
+  // Of every kernel of the program, for those that run beside communication (casts of gradient
+  // buckets): indexed by Program::work.
+  std::vector<Duration> kernel_time;
+  std::vector<std::int64_t> kernel_memory;
   std::int64_t duration(std::uint32_t position) const {
     return start[position + 1] - start[position];
   }

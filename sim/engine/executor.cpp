@@ -83,6 +83,8 @@ void Executor::handle(const Event& event) {
       if (!event.speaks_for(activities_pool_[subject].epoch)) return;
       if (activities_pool_[subject].is_message)
         end_message(subject);
+      else if (activities_pool_[subject].is_side_kernel)
+        end_side_kernel(subject);
       else
         end_activity(subject);
       return;
@@ -148,6 +150,8 @@ void Executor::try_start(std::uint32_t slot, std::uint32_t stream) {
   }
   if (stream == compute)
     start_kernels(slot);
+  else if (runs_kernel(program.kind[op.value]))
+    start_side_kernel(slot, static_cast<Stream>(stream), op);
   else
     arrive(slot, static_cast<Stream>(stream), op);
 }
@@ -302,6 +306,35 @@ void Executor::reshare_device(std::uint32_t slot) {
       slot, now() + Duration{static_cast<std::int64_t>((left + state.speed - 1) / state.speed)});
 }
 
+void Executor::start_side_kernel(std::uint32_t slot, Stream stream, OpId op) {
+  const LaneCosts& lane = lane_of(slot);
+  const std::uint32_t work = input_.programs[system_.slots[slot].program].work[op.value];
+  const std::uint32_t id = new_activity();
+  Activity& activity = activities_pool_[id];
+  activity.channel = slot;
+  activity.stream = stream;
+  activity.is_message = false;
+  activity.is_side_kernel = true;
+  activity.memory_held = lane.kernel_memory[work];
+  slots_[slot].memory_held += activity.memory_held;
+  touch(slot);
+  const TimePoint end = now() + lane.kernel_time[work];
+  if (slots_[slot].record != no_record)
+    spans_[slots_[slot].record][op.value] = {op, now(), now(), end};
+  queue_.schedule({end, EventKind::transfer_end, id, activity.epoch});
+}
+
+void Executor::end_side_kernel(std::uint32_t id) {
+  const Activity activity = activities_pool_[id];
+  ++activities_pool_[id].epoch;
+  free_activities_.push_back(id);
+  slots_[activity.channel].memory_held -= activity.memory_held;
+  touch(activity.channel);
+  end_ = now();
+  finish(activity.channel, static_cast<std::uint32_t>(activity.stream));
+  advance(activity.channel);
+}
+
 // --- communication -------------------------------------------------------------------------------
 
 void Executor::arrive(std::uint32_t slot, Stream stream, OpId op) {
@@ -356,8 +389,7 @@ void Executor::start_activity(std::uint32_t channel, std::uint32_t request, Stre
   activity.started = now();
   activity.memory_held = 0;
   activity.in_transfer = false;
-  activity.is_message = false;
-  activity.holds_devices = false;
+  activity.is_message = activity.is_side_kernel = activity.holds_devices = false;
   const std::span<const std::uint32_t> members = system_.members_of(wired);
   for (std::size_t m = 0; m < members.size(); ++m) {
     const std::uint32_t record = slots_[members[m]].record;
@@ -457,6 +489,7 @@ void Executor::send_messages() {
   for (const StepMessage& message : outbox_) {
     const std::uint32_t id = new_activity();
     activities_pool_[id].is_message = true;
+    activities_pool_[id].is_side_kernel = false;
     if (id >= messages_.size()) messages_.resize(activities_pool_.size());
     messages_[id] = message;
     queue_.schedule({now() + message.latency, EventKind::latency_paid, id});

@@ -6,6 +6,9 @@
 // with whatever else uses them. At each instant everything that ends is settled first, then what
 // has become ready starts, then shares are solved once.
 //
+// A kernel on a communication stream (the cast of a gradient bucket) holds its memory traffic while
+// it runs beside the compute stream.
+//
 // On a device, communication kernels hold their SMs and their memory traffic; a kernel of the
 // compute stream gets the rest and slows down by what it lacks. Kernels that nothing disturbs run
 // as one segment with one event: their times are a sum, so nothing is lost by it. When
@@ -91,7 +94,8 @@ class Executor {
     std::int64_t memory_held = 0;  // on each member
     bool in_transfer = false;
     bool holds_devices = false;
-    bool is_message = false;  // of a stepwise collective: messages_ has it
+    bool is_side_kernel = false;  // a kernel on a communication stream of slot `channel`
+    bool is_message = false;      // of a stepwise collective: messages_ has it
   };
 
   struct ChannelState {
@@ -124,6 +128,9 @@ class Executor {
   void schedule_kernel_end(std::uint32_t slot, TimePoint at);
   std::int64_t jittered(std::uint32_t slot, std::uint32_t position, std::int64_t duration) const;
   void record_kernels(std::uint32_t slot, std::uint32_t end, TimePoint until);
+
+  void start_side_kernel(std::uint32_t slot, Stream stream, OpId op);
+  void end_side_kernel(std::uint32_t activity);
 
   // Communication.
   void arrive(std::uint32_t slot, Stream stream, OpId op);
