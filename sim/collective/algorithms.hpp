@@ -19,6 +19,7 @@ struct RingLoads {
   IntraTotals intra{};
   std::int64_t inter_latency_ps = 0;
   int inter_routes = 0;
+  int nics = 0;  // by which the ring leaves the first node
 };
 RingLoads ring_loads(const Cluster& cluster, const GroupLayout& layout);
 
@@ -43,8 +44,9 @@ struct FormInput {
 };
 
 // Latency of one hop, in seconds. NCCL's in-node constants were measured over the links themselves,
-// so the longer of the two counts. Its network constants leave the fabric out (`latencyInter` of
-// the graph is added), so links and transport overhead are added here.
+// so the longer of the two counts. Its network constants were measured over InfiniBand; what a path
+// and its transport take beyond that is added, as NCCL adds the latency that a network plugin
+// reports (graph.latencyInter).
 struct HopSeconds {
   double base = 0;
   double intra = 0;
@@ -72,7 +74,7 @@ Form tree_form(const FormInput& in);
 void add_tree_across_nodes(const Cluster& cluster, const GroupLayout& layout, LinkLoads& loads);
 std::vector<Hop> tree_pattern(const Cluster& cluster, const GroupLayout& layout);
 std::unique_ptr<StepSequence> tree_steps(const Collective& request, const GroupShape& shape,
-                                         int channels);
+                                         int channels, Protocol protocol);
 
 Form halving_doubling_form(const FormInput& in);
 std::vector<Hop> halving_doubling_pattern(const Cluster& cluster, const GroupLayout& layout);

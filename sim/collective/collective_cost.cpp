@@ -12,6 +12,11 @@
 namespace sim {
 namespace {
 
+// The network path that NCCL's constants contain: 2.75 us for a small write from host to host
+// (ib_write_lat, 400 Gb/s, one switch block; OCI GPU quick start for GB300) and 1 us of proxy
+// (NCCL_NET_OVERHEAD).
+constexpr double infiniband_path = 3.75e-6;
+
 Form form_of(const FormInput& in, Algorithm algorithm) {
   switch (algorithm) {
     case Algorithm::ring:
@@ -85,9 +90,10 @@ void refuse(Algorithm algorithm, CollectiveKind kind, const char* why) {
 
 HopSeconds hop_seconds(const FormInput& in, Algorithm algorithm) {
   const HopLatency nccl = hop_latency(in.group, algorithm, in.protocol);
+  const double path = to_seconds(in.shape.inter_latency) + in.network_overhead;
   return {.base = nccl.base * 1e-6,
           .intra = std::max(nccl.intra * 1e-6, to_seconds(in.shape.intra_latency)),
-          .inter = nccl.inter * 1e-6 + to_seconds(in.shape.inter_latency) + in.network_overhead};
+          .inter = nccl.inter * 1e-6 + std::max(0.0, path - infiniband_path)};
 }
 
 CollectiveCost collective_cost(const Cluster& cluster, const GroupShape& shape,
@@ -101,7 +107,7 @@ CollectiveCost collective_cost(const Cluster& cluster, const GroupShape& shape,
   cost.algorithm = selected.algorithm;
   cost.protocol = in.protocol = selected.protocol;
   Form form = form_of(in, cost.algorithm);
-  if (const MeasuredCurve* curve = choice.algorithm == Algorithm::automatic
+  if (const MeasuredCurve* curve = choice.algorithm == Algorithm::automatic && choice.use_measured
                                        ? find_curve(cluster, request.kind, shape)
                                        : nullptr) {
     cost.measured = true;
@@ -166,7 +172,7 @@ std::unique_ptr<StepSequence> step_sequence(const Collective& request, const Col
     case Algorithm::ring:
       return ring_steps(request, shape, cost.channels);
     case Algorithm::tree:
-      return tree_steps(request, shape, cost.channels);
+      return tree_steps(request, shape, cost.channels, cost.protocol);
     case Algorithm::halving_doubling:
       return halving_doubling_steps(request, shape);
     case Algorithm::hierarchical:

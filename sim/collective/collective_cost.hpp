@@ -43,7 +43,8 @@ constexpr auto words_of(Protocol) {
 struct CollectiveChoice {
   Algorithm algorithm = Algorithm::automatic;
   Protocol protocol = Protocol::automatic;
-  int server_shards = 1;  // parameter_server
+  int server_shards = 1;     // parameter_server
+  bool use_measured = true;  // the topology's curves, where `algorithm` is automatic
 };
 
 // All about a group that a cost may depend on. Groups of equal shape have equal costs, so costs are
@@ -51,10 +52,11 @@ struct CollectiveChoice {
 struct GroupShape {
   int ranks = 1;
   int nodes = 1;
-  int ranks_per_node = 1;             // most members on one node
-  int nics_per_node = 0;              // NICs that the ring leaves a node by; 0 on one node
-  bool uniform = true;                // every node holds the same number
-  bool contiguous = true;             // the members of a node follow each other in the communicator
+  int ranks_per_node = 1;  // most members on one node
+  int nics_per_node = 0;   // NICs (or bundles that a member drives as one) that the ring leaves a
+                           // node by; 0 on one node
+  bool uniform = true;     // every node holds the same number
+  bool contiguous = true;  // the members of a node follow each other in the communicator
   PathKind intra = PathKind::nvlink;  // worst path between neighbours of one node
   Bandwidth intra_bandwidth{};  // ring bus bandwidth within a node; 0 where a node has one member
   Bandwidth inter_bandwidth{};  // per node and direction, over all NICs that the group reaches; 0

@@ -42,29 +42,25 @@ class GroupLayout {
   bool contiguous_ = true;
 };
 
-// Loads of links, summed and rounded down to 1/65536, so that no link is asked for more than a rate
-// that respects the exact loads.
+// Loads of links, summed exactly (fixed point, so in any order) and given in 1/65536.
 class LinkLoads {
  public:
   explicit LinkLoads(const Cluster& cluster);
   void reserve(std::size_t hops) { loads_.reserve(hops); }
   // A message stream of `weight` payload per unit of rate on a route.
   void add(const Route& route, double weight);
-  void add(const LinkLoads& other) {
-    loads_.insert(loads_.end(), other.loads_.begin(), other.loads_.end());
-  }
-  // Sorts and merges. Each link once from then on.
-  std::vector<Hop> hops();
+  std::vector<Hop> hops();  // sorted by link, each once
 
  private:
   struct Load {
     std::uint32_t link;
-    double weight;
+    std::uint64_t weight;  // in 2^-32
   };
   const Cluster* cluster_;
   double network_header_;  // wire bytes per payload byte on NICs and fabric links
   std::vector<Load> loads_;
 };
+std::vector<Hop> merged(std::span<const Hop> a, std::span<const Hop> b);
 
 // Smallest capacity / share: the rate that fills the fullest link. 0 for no hops.
 Bandwidth rate_limit(const Cluster& cluster, std::span<const Hop> hops);

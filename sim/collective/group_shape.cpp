@@ -11,6 +11,12 @@ std::int64_t mean(std::int64_t sum, int count) {
   return count == 0 ? 0 : sum / count;
 }
 
+LinkId first_nic(const Cluster& cluster, const Route& route) {
+  for (const Hop& hop : route.hops)
+    if (cluster.link(hop.link).kind == LinkKind::nic) return hop.link;
+  return {};
+}
+
 // Members connected pairwise by direct NVLinks in part (the 8-GPU V100 box, bridged pairs of four):
 // peers that are one link away, per member.
 struct MeshPeers {
@@ -103,29 +109,49 @@ LinkLoads::LinkLoads(const Cluster& cluster)
     : cluster_{&cluster}, network_header_{1 / cluster.network().network_efficiency} {}
 
 void LinkLoads::add(const Route& route, double weight) {
+  const double scaled = weight * 65536;
   for (const Hop& hop : route.hops) {
     const LinkKind kind = cluster_->link(hop.link).kind;
     const bool network = kind == LinkKind::nic || kind == LinkKind::fabric;
-    loads_.push_back({hop.link.value, weight * hop.share * (network ? network_header_ : 1)});
+    const double load = scaled * hop.share * (network ? network_header_ : 1);
+    loads_.push_back({hop.link.value, static_cast<std::uint64_t>(load + 0.5)});
   }
 }
 
 std::vector<Hop> LinkLoads::hops() {
-  std::sort(loads_.begin(), loads_.end(), [](const Load& a, const Load& b) {
-    return a.link != b.link ? a.link < b.link : a.weight < b.weight;
-  });
-  std::vector<Hop> merged;
-  merged.reserve(loads_.size());
+  std::sort(loads_.begin(), loads_.end(),
+            [](const Load& a, const Load& b) { return a.link < b.link; });
+  std::vector<Hop> result;
   for (std::size_t i = 0; i < loads_.size();) {
-    double sum = 0;
+    // Rounded down, so that no link is asked for more than a rate that respects its exact load;
+    // 2^-8 of a share makes up for what the rounding of each term may have lost.
+    std::uint64_t sum = 256;
     const std::uint32_t link = loads_[i].link;
     for (; i < loads_.size() && loads_[i].link == link; ++i)
       sum += loads_[i].weight;
-    // A sum that is a whole number but for rounding is that number.
-    const auto share = static_cast<std::uint32_t>(sum * (1 + 1e-12));
-    merged.push_back({LinkId{link}, std::max<std::uint32_t>(1, share)});
+    const std::uint64_t share = std::clamp<std::uint64_t>(sum >> 16, 1, UINT32_MAX);
+    result.push_back({LinkId{link}, static_cast<std::uint32_t>(share)});
   }
-  return merged;
+  return result;
+}
+
+std::vector<Hop> merged(std::span<const Hop> a, std::span<const Hop> b) {
+  std::vector<Hop> result;
+  result.reserve(a.size() + b.size());
+  std::size_t i = 0;
+  std::size_t j = 0;
+  while (i < a.size() || j < b.size()) {
+    if (j == b.size() || (i < a.size() && a[i].link < b[j].link)) {
+      result.push_back(a[i++]);
+    } else if (i == a.size() || b[j].link < a[i].link) {
+      result.push_back(b[j++]);
+    } else {
+      result.push_back({a[i].link, a[i].share + b[j].share});
+      ++i;
+      ++j;
+    }
+  }
+  return result;
 }
 
 Bandwidth rate_limit(const Cluster& cluster, std::span<const Hop> hops) {
@@ -180,6 +206,7 @@ RingLoads ring_loads(const Cluster& cluster, const GroupLayout& layout) {
     ring.intra = add_ring_within_nodes(cluster, layout, ring.intra_weight, RingDirection::alternate,
                                        ring.within);
   if (nodes == 1) return ring;
+  std::vector<LinkId> first_nics;
   ring.across.reserve(static_cast<std::size_t>(nodes * rails) * 8);
   for (int node = 0; node < nodes; ++node) {
     const int next = (node + 1) % nodes;
@@ -194,10 +221,14 @@ RingLoads ring_loads(const Cluster& cluster, const GroupLayout& layout) {
       }
       const Route route = cluster.route(layout.gpu(node, from), layout.gpu(next, to));
       ring.across.add(route, 1.0 / rails);
+      if (node == 0) first_nics.push_back(first_nic(cluster, route));
       ring.inter_latency_ps += route.latency.count();
       ++ring.inter_routes;
     }
   }
+  std::sort(first_nics.begin(), first_nics.end());
+  ring.nics =
+      static_cast<int>(std::unique(first_nics.begin(), first_nics.end()) - first_nics.begin());
   return ring;
 }
 
@@ -210,25 +241,18 @@ GroupShape group_shape(const Cluster& cluster, std::span<const GpuId> members) {
                    .uniform = layout.uniform(),
                    .contiguous = layout.contiguous(),
                    .intra = ring.intra.worst};
-  LinkLoads all{cluster};
-  all.add(ring.within);
-  all.add(ring.across);
-  shape.ring_bandwidth = rate_limit(cluster, all.hops());
-  shape.intra_bandwidth = rate_limit(cluster, ring.within.hops()) * ring.intra_weight;
+  const std::vector<Hop> within = ring.within.hops();
+  std::vector<Hop> across = ring.across.hops();
+  shape.ring_bandwidth = rate_limit(cluster, merged(within, across));
+  shape.intra_bandwidth = rate_limit(cluster, within) * ring.intra_weight;
   shape.intra_latency = Duration{mean(ring.intra.latency_ps, ring.intra.routes)};
-  shape.inter_latency = Duration{mean(ring.inter_latency_ps, ring.inter_routes)};
   if (shape.nodes == 1) return shape;
-  // What the group's NICs carry, whatever the fabric behind them does: links that leave a node.
-  std::vector<Hop> leaving = ring.across.hops();
-  std::size_t nics = 0;
-  for (const Hop& hop : leaving)
-    nics += cluster.link(hop.link).kind == LinkKind::nic ? 1 : 0;
-  std::erase_if(leaving,
+  shape.inter_latency = Duration{mean(ring.inter_latency_ps, ring.inter_routes)};
+  // What the group's NICs carry, whatever the fabric behind them does.
+  std::erase_if(across,
                 [&](const Hop& hop) { return cluster.link(hop.link).kind == LinkKind::fabric; });
-  shape.inter_bandwidth = rate_limit(cluster, leaving);
-  // Each NIC has a link out and a link in.
-  shape.nics_per_node =
-      std::max(1, static_cast<int>(nics / 2 / static_cast<std::size_t>(shape.nodes)));
+  shape.inter_bandwidth = rate_limit(cluster, across);
+  shape.nics_per_node = ring.nics;
   return shape;
 }
 

@@ -34,6 +34,20 @@ void require_supported(const FormInput& in) {
            "across nodes it needs a fabric that reduces (network traits: sharp)");
 }
 
+// The work goes through the stages copy in, reduce, copy out (and the tree's levels) in chunks.
+// Each chunk costs a hand-over h, and too few chunks leave stages idle: K chunks of a transfer T
+// take (T/K + h)(K + 1) ~ T + T/K + hK, at best T + 2 sqrt(h T), and NCCL shrinks its chunks with
+// the message to stay near that (src/enqueue.cc). h is fitted once, on the all-reduce curves of 1,
+// 2 and 4 H100 nodes in README.md: 6 us for the stages inside a node, 2 us more per level of the
+// tree.
+constexpr double chunk_handover = 6e-6;
+constexpr double chunk_handover_per_level = 2e-6;
+
+double tree_levels(const FormInput& in) {
+  if (in.nodes() == 1) return 0;
+  return in.sharp ? 1 : std::floor(std::log2(static_cast<double>(in.nodes())));
+}
+
 // Bytes through a member's port per direction, of n.
 double port_traffic(CollectiveKind kind, double g) {
   if (g == 1) return 0;
@@ -55,9 +69,7 @@ Form in_switch_form(const FormInput& in) {
   const double g = in.per_node();
   const HopSeconds hop = hop_seconds(in, Algorithm::in_switch);
   Form form;
-  const double levels = in.sharp ? 1 : std::floor(std::log2(static_cast<double>(in.nodes())));
-  form.latency =
-      (g > 1 ? hop.base + hop.intra : 0) + (in.nodes() == 1 ? 0 : 2 * levels * hop.inter);
+  form.latency = (g > 1 ? hop.base + hop.intra : 0) + 2 * tree_levels(in) * hop.inter;
   form.channels = blocks_used(in.group, Algorithm::in_switch, in.protocol, in.bytes);
   form.traffic = 2 * in.bytes;
   const double inside = g == 1 ? 0 : port_traffic(in.kind, g) * in.bytes / in.intra_bw();
@@ -71,7 +83,8 @@ Form in_switch_form(const FormInput& in) {
     const double cap = 1e9 * in.group.nvls_channels * nvls_tree_channel_cap(in.group);
     transfer = std::max(transfer, 2.0 * (in.ranks() - 1) / in.ranks() * in.bytes / cap);
   }
-  form.transfer = transfer;
+  const double handover = chunk_handover + chunk_handover_per_level * tree_levels(in);
+  form.transfer = transfer + 2 * std::sqrt(handover * transfer);
   // The member's buffer is copied to and from the multicast buffer (4n, unless registered), served
   // to the switch (n) and written by it (n).
   form.memory_bytes = (is_all_reduce(in.kind) ? 6 : 3) * in.bytes;

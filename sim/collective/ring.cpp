@@ -186,8 +186,7 @@ Form ring_form(const FormInput& in) {
 
 std::vector<Hop> ring_pattern(const Cluster& cluster, const GroupLayout& layout) {
   RingLoads ring = ring_loads(cluster, layout);
-  ring.within.add(ring.across);
-  return ring.within.hops();
+  return merged(ring.within.hops(), ring.across.hops());
 }
 
 std::unique_ptr<StepSequence> ring_steps(const Collective& request, const GroupShape& shape,

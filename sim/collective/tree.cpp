@@ -70,18 +70,24 @@ double node_traffic(int nodes) {
   return nodes == 1 ? 0 : nodes == 2 ? 1 : nodes == 3 ? 1.5 : 2;
 }
 
-// Chunk size of a tree in NCCL: 512 KiB, halved while the pipeline would hold too few chunks for
-// its depth (src/enqueue.cc, calcCollChunking).
-int chunk_count(double bytes, int channels, int depth) {
+// Chunks of one channel's data that can be on their way at once. The low-latency protocols carry
+// their flags with the data, so a warp forwards what it has read at once: 32 lanes of 8 bytes (LL)
+// or 15/16 of 16 bytes (LL128). Simple waits for whole chunks: 512 KiB, halved while the pipeline
+// would hold too few for its depth (NVIDIA/nccl src/enqueue.cc v2.30, chunk sizes of trees).
+int chunk_count(double bytes, int channels, int depth, Protocol protocol) {
   constexpr int most_chunks = 128;
-  double chunk = 512.0 * 1024;
   const double per_channel = bytes / channels;
-  while (per_channel / chunk < depth * 8 && chunk > 131072)
-    chunk /= 2;
-  while (per_channel / chunk < depth * 4 && chunk > 65536)
-    chunk /= 2;
-  while (per_channel / chunk < depth && chunk > 32768)
-    chunk /= 2;
+  double chunk = 512.0 * 1024;
+  if (protocol == Protocol::simple) {
+    while (per_channel / chunk < depth * 8 && chunk > 131072)
+      chunk /= 2;
+    while (per_channel / chunk < depth * 4 && chunk > 65536)
+      chunk /= 2;
+    while (per_channel / chunk < depth && chunk > 32768)
+      chunk /= 2;
+  } else {
+    chunk = protocol == Protocol::ll ? 256 : 480;
+  }
   return static_cast<int>(std::clamp(std::ceil(per_channel / chunk), 1.0, 1.0 * most_chunks));
 }
 
@@ -183,7 +189,7 @@ Form tree_form(const FormInput& in) {
   form.latency =
       hop.base + 2 * ((g - 1) * hop.intra +
                       std::floor(std::log2(static_cast<double>(in.nodes()))) * hop.inter);
-  const int chunks = chunk_count(in.bytes, form.channels, depth);
+  const int chunks = chunk_count(in.bytes, form.channels, depth, in.protocol);
   form.rounds = chunks + 2 * depth - 1;
   form.traffic = 2 * in.bytes;
   // Of the chain inside a node each member passes (g-1)/g of the data up and as much down.
@@ -230,12 +236,12 @@ std::vector<Hop> tree_pattern(const Cluster& cluster, const GroupLayout& layout)
 }
 
 std::unique_ptr<StepSequence> tree_steps(const Collective& request, const GroupShape& shape,
-                                         int channels) {
+                                         int channels, Protocol protocol) {
   require_all_reduce(request.kind);
   const Bytes bytes = payload(request);
   return std::make_unique<TreeSteps>(
       shape, bytes,
-      chunk_count(static_cast<double>(bytes.count()), channels, pipeline_depth(shape)));
+      chunk_count(static_cast<double>(bytes.count()), channels, pipeline_depth(shape), protocol));
 }
 
 }  // namespace sim
