@@ -189,6 +189,7 @@ class DryRun {
     OpId at;
     if (!head(peer, lane, at)) return false;
     const Program& other = plan_.programs[peer];
+    if (other.kind[at.value] != OpKind::recv) return false;
     const Transfer& received = other.transfers[other.work[at.value]];
     const int step = forward ? 1 : -1;
     const bool same = received.peer != sent.peer && received.bytes == sent.bytes &&

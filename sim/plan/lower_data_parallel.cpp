@@ -206,6 +206,7 @@ void StageLowering::wait_for_weights(const StageBlock& block) {
 // gather starts when the kernels issued so far are done, which bounds the units alive.
 void StageLowering::prefetch(std::uint32_t block, int direction) {
   if (zero_ < 3) return;
+  gather_tied_table(blocks_[block]);
   const Chunk& chunk = chunks_[static_cast<std::size_t>(blocks_[block].chunk)];
   const int ahead = layout_.overlap_parameters ? layout_.prefetch_layers : 0;
   const auto first = static_cast<std::int64_t>(chunk.first_block);
@@ -215,6 +216,17 @@ void StageLowering::prefetch(std::uint32_t block, int direction) {
     if (at < first || at > last) break;
     const std::uint32_t unit = unit_of_block_[static_cast<std::size_t>(at)];
     if (unit != none && !buckets_[unit].gathered) gather_bucket(buckets_[unit]);
+  }
+}
+
+// A head that shares the embedding table needs the unit that holds it.
+void StageLowering::gather_tied_table(const StageBlock& block) {
+  const std::size_t count = model_.blocks[block.shape].ops.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t table = parameters_[block.first_op + i].same_as;
+    if (table == none) continue;
+    Bucket& unit = buckets_[parameters_[table].bucket];
+    if (!unit.gathered) gather_bucket(unit);
   }
 }
 

@@ -225,14 +225,26 @@ StageLowering::Boundary StageLowering::boundary(int chunk) const {
           block.output, gathers};
 }
 
+// Without overlap, the interleaved schedule exchanges messages once per pair of a forward and a
+// backward pass, in both directions at once (Megatron-LM, core/pipeline_parallel/schedules.py,
+// send_forward_backward_recv_forward_backward). Waiting for each send before the backward pass
+// would deadlock: the next rank asks for it only when its own pair is done.
+bool StageLowering::leads_pair(std::size_t index) const {
+  return !layout_.overlap_pipeline && layout_.schedule == Schedule::interleaved &&
+         slots_[index].kind == SlotKind::forward &&
+         static_cast<int>(index) >= interleaved_warmup(layout_, stage_);
+}
+
 // A receive is posted one slot ahead, as Megatron-LM does where it overlaps point-to-point
-// communication, or when the rank has finished its slot before, where it does not.
+// communication, or when the rank has finished its slot, or pair of slots, before, where it does
+// not.
 StageLowering::Value StageLowering::receive(const Slot& slot, Stream stream, Peer peer,
                                             const Boundary& boundary) {
   const Chunk& chunk = chunk_of(slot);
   const bool forward = stream == Stream::forward_recv;
   const Pass pass = forward ? Pass::forward : Pass::backward;
-  const OpId posted = layout_.overlap_pipeline ? before_last_slot_ : before_this_slot_;
+  const bool ends_pair = current_slot_ > 0 && leads_pair(current_slot_ - 1);
+  const OpId posted = layout_.overlap_pipeline || ends_pair ? before_last_slot_ : before_this_slot_;
   if (posted.value != none) builder_.wait(stream, posted);
   Value part = fresh(boundary.message);
   part.ready = builder_.add(
@@ -266,6 +278,15 @@ void StageLowering::send(const Slot& slot, Stream stream, Peer peer, const Value
   if (!layout_.overlap_pipeline) builder_.wait(Stream::compute, sent);
 }
 
+void StageLowering::send_waiting_forward() {
+  if (!waiting_output_.exists()) return;
+  builder_.wait(Stream::forward_send, builder_.last(Stream::compute));
+  const Slot& slot = slots_[waiting_slot_];
+  send(slot, Stream::forward_send, Peer::next_stage, waiting_output_,
+       boundary(chunk_of(slot).global + 1));
+  waiting_output_ = Value{};
+}
+
 void StageLowering::lower_forward_slot(const Slot& slot) {
   const Chunk& chunk = chunk_of(slot);
   Value x;
@@ -286,10 +307,13 @@ void StageLowering::lower_forward_slot(const Slot& slot) {
     x = forward_block(made, x);
     release_weights(block, true);
   }
-  if (chunk.global + 1 < layout_.chunks()) {
-    send(slot, Stream::forward_send, Peer::next_stage, x, boundary(chunk.global + 1));
-  } else {
+  if (chunk.global + 1 == layout_.chunks()) {
     drop(x);
+  } else if (leads_pair(current_slot_)) {
+    waiting_output_ = x;
+    waiting_slot_ = current_slot_;
+  } else {
+    send(slot, Stream::forward_send, Peer::next_stage, x, boundary(chunk.global + 1));
   }
 }
 
@@ -319,6 +343,7 @@ void StageLowering::lower_backward_slot(const Slot& slot) {
     gradient = backward_block(made, gradient);
     release_weights(block, false);
   }
+  send_waiting_forward();
   if (chunk.global > 0) {
     send(slot, Stream::backward_send, Peer::previous_stage, gradient, boundary(chunk.global));
   } else {

@@ -49,9 +49,8 @@ Slot interleaved_slot(int k, int stages, int chunks, SlotKind kind) {
           k / round * stages + k % stages};
 }
 
-std::vector<Slot> interleaved(int micro_batches, int stages, int chunks, int stage) {
+std::vector<Slot> interleaved(int micro_batches, int stages, int chunks, int warmup) {
   const int total = micro_batches * chunks;
-  const int warmup = std::min(2 * (stages - stage - 1) + (chunks - 1) * stages, total);
   std::vector<Slot> slots;
   slots.reserve(2 * static_cast<std::size_t>(total));
   for (int k = 0; k < warmup; ++k) {
@@ -68,6 +67,12 @@ std::vector<Slot> interleaved(int micro_batches, int stages, int chunks, int sta
 
 }  // namespace
 
+int interleaved_warmup(const Layout& layout, int stage) {
+  const int stages = layout.pipeline_parallel;
+  const int total = static_cast<int>(layout.micro_batches()) * layout.virtual_stages;
+  return std::min(2 * (stages - stage - 1) + (layout.virtual_stages - 1) * stages, total);
+}
+
 std::vector<Slot> schedule_of(const Layout& layout, int stage) {
   const int stages = layout.pipeline_parallel;
   const int micro_batches = static_cast<int>(layout.micro_batches());
@@ -80,7 +85,8 @@ std::vector<Slot> schedule_of(const Layout& layout, int stage) {
     case Schedule::zb_h1:
       return one_f_one_b(micro_batches, stages - stage - 1, true, stage);
     case Schedule::interleaved:
-      return interleaved(micro_batches, stages, layout.virtual_stages, stage);
+      return interleaved(micro_batches, stages, layout.virtual_stages,
+                         interleaved_warmup(layout, stage));
   }
   SIM_CHECK(false, static_cast<int>(layout.schedule));
   return {};

@@ -32,4 +32,7 @@ constexpr bool splits_backward(Schedule schedule) {
 // pipeline_parallel; otherwise virtual_stages == 1.
 std::vector<Slot> schedule_of(const Layout& layout, int stage);
 
+// Interleaved: forward passes before the first pair of a forward and a backward pass.
+int interleaved_warmup(const Layout& layout, int stage);
+
 }  // namespace sim

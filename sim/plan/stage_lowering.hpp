@@ -136,6 +136,8 @@ class StageLowering {
   Value receive(const Slot& slot, Stream stream, Peer peer, const Boundary& boundary);
   void send(const Slot& slot, Stream stream, Peer peer, const Value& value,
             const Boundary& boundary);
+  bool leads_pair(std::size_t index) const;
+  void send_waiting_forward();
   void recompute_block(const StageBlock& block, int microbatch);
   const Chunk& chunk_of(const Slot& slot) const {
     return chunks_[static_cast<std::size_t>(slot.chunk)];
@@ -180,6 +182,7 @@ class StageLowering {
   void gather_bucket(Bucket& bucket);
   void wait_for_weights(const StageBlock& block);
   void prefetch(std::uint32_t block, int direction);
+  void gather_tied_table(const StageBlock& block);
   void release_weights(const StageBlock& block, bool after_forward);
   std::span<const Parameters> parameters_of(const Bucket& bucket) const;
 
@@ -221,6 +224,8 @@ class StageLowering {
   std::vector<std::uint32_t> unit_of_block_;  // ZeRO-3: bucket of each block
   std::uint32_t next_reduction_ = 0;
   std::size_t current_slot_ = 0;
+  Value waiting_output_;  // of a forward pass that leads a pair: sent after the pair
+  std::size_t waiting_slot_ = 0;
   OpId before_this_slot_{none}, before_last_slot_{none};  // compute issued before these began
 };
 

@@ -10,7 +10,8 @@ std::vector<std::uint32_t> ranks_of(const Plan& plan, std::uint32_t rank, GroupR
   const std::uint32_t index = plan.group_of[rank][static_cast<std::size_t>(role)];
   std::vector<std::uint32_t> ranks;
   if (index == Plan::no_group) return ranks;
-  for (const RankId member : plan.groups[index].ranks) ranks.push_back(member.value);
+  for (const RankId member : plan.groups[index].ranks)
+    ranks.push_back(member.value);
   return ranks;
 }
 

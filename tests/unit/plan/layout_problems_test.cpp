@@ -1,1 +1,153 @@
+#include <functional>
+#include <string>
+
+#include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "tests/unit/plan/models.hpp"
+
+using namespace sim;
+
+namespace {
+
+std::string problems_of(const Layout& layout, const Model& model) {
+  std::string text;
+  for (const LayoutProblem& problem : layout_problems(layout, model)) {
+    text += problem.key + ": " + problem.what + "\n";
+  }
+  return text;
+}
+
+struct Case {
+  std::function<void(Layout&)> change;
+  std::string expected;
+};
+
+}  // namespace
+
+TEST_CASE("What a layout gets wrong is said with the key and what is allowed", "[plan][problems]") {
+  const Model model = test::gpt({.layers = 8, .hidden = 64, .heads = 4});
+  const std::vector<Case> cases{
+      {[](Layout&) {}, ""},
+      {[](Layout& l) { l.tensor_parallel = 3; },
+       "tensor_parallel: tensor_parallel is 3, which does not divide 4 heads; allowed: 1, 2, 4\n"
+       "tensor_parallel: tensor_parallel is 3, which does not divide 4 key/value heads; allowed: "
+       "1, 2, 4\n"
+       "tensor_parallel: tensor_parallel is 3, which does not divide 256 feed-forward features; "
+       "allowed: 1, 2, 4\n"
+       "tensor_parallel: tensor_parallel is 3, which does not divide the 64 features of "
+       "projection\n"
+       "tensor_parallel: tensor_parallel is 3, which does not divide the 256 features of mlp_up\n"
+       "tensor_parallel: tensor_parallel is 3, which does not divide the 256 features of "
+       "mlp_down\n"},
+      {[](Layout& l) { l.tensor_parallel = 0; },
+       "tensor_parallel: tensor_parallel is 0; allowed: 1 or more\n"},
+      {[](Layout& l) { l.placement.pop_back(); },
+       "placement: placement names pp 0 times; it must name tp, dp and pp once each\n"},
+      {[](Layout& l) { l.data_parallel = 3; },
+       "global_batch: global_batch is 8, no multiple of micro_batch x data_parallel = 1 x 3 = 3\n"},
+      {[](Layout& l) { l.data_parallel = 1 << 30; },
+       "data_parallel: tensor_parallel x pipeline_parallel x data_parallel is 1073741824 ranks; "
+       "allowed: up to 1048576\n"},
+      {[](Layout& l) { l.sequence_parallel = true; },
+       "sequence_parallel: sequence_parallel needs tensor_parallel of 2 or more; it is 1\n"},
+      {[](Layout& l) {
+         l.sequence_parallel = true;
+         l.tensor_parallel = 4;
+         l.sequence_length = 126;
+       },
+       "sequence_parallel: sequence_length is 126, which tensor_parallel = 4 does not divide; "
+       "sequence_parallel splits the tokens\n"},
+      {[](Layout& l) { l.virtual_stages = 2; },
+       "virtual_stages: virtual_stages is 2, but schedule 1f1b has one model chunk per stage; "
+       "allowed: 1, or schedule interleaved\n"},
+      {[](Layout& l) { l.schedule = Schedule::interleaved; },
+       "schedule: schedule interleaved needs pipeline_parallel of 2 or more; it is 1\n"},
+      {[](Layout& l) {
+         l.schedule = Schedule::interleaved;
+         l.pipeline_parallel = 4;
+         l.global_batch = 6;
+       },
+       "global_batch: 6 micro-batches (global_batch / micro_batch / data_parallel), no multiple "
+       "of pipeline_parallel = 4, as schedule interleaved needs\n"},
+      {[](Layout& l) { l.pipeline_parallel = 3; },
+       "pipeline_parallel: 8 layers do not divide over 3 model chunks (pipeline_parallel x "
+       "virtual_stages); list layers_per_chunk, 3 entries\n"},
+      {[](Layout& l) {
+         l.pipeline_parallel = 2;
+         l.layers_per_chunk = {4, 3, 1};
+       },
+       "layers_per_chunk: layers_per_chunk has 3 entries; pipeline_parallel x virtual_stages is "
+       "2\n"},
+      {[](Layout& l) {
+         l.pipeline_parallel = 3;
+         l.layers_per_chunk = {8, 0, 1};
+       },
+       "layers_per_chunk: entry 2 of layers_per_chunk is 0; allowed: 1 or more\n"
+       "layers_per_chunk: layers_per_chunk sums to 9; test-gpt has 8 layers\n"},
+      {[](Layout& l) { l.zero_stage = 4; }, "zero_stage: zero_stage is 4; allowed: 0, 1, 2, 3\n"},
+      {[](Layout& l) {
+         l.data_parallel = 8;
+         l.zero_stage = 3;
+         l.shard_group = 3;
+       },
+       "shard_group: shard_group is 3, which does not divide data_parallel = 8; allowed: 1, 2, 4, "
+       "8, or 0 for all\n"},
+      {[](Layout& l) {
+         l.zero_stage = 2;
+         l.schedule = Schedule::zb_h1;
+       },
+       "zero_stage: zero_stage is 2, but schedule zb-h1 keeps full gradients; allowed: 0, 1\n"},
+      {[](Layout& l) { l.recompute_every = 0; },
+       "recompute_every: recompute_every is 0; allowed: 1 or more\n"},
+      {[](Layout& l) { l.recompute_every = 2; },
+       "recompute_every: recompute_every is 2, but recompute is none; allowed: 1, or recompute "
+       "full\n"},
+      {[](Layout& l) { l.bucket = Bytes{0}; }, "bucket: bucket is 0 bytes; allowed: 1 B or more\n"},
+      {[](Layout& l) { l.gradient_dtype = DType::fp8; },
+       "gradient_dtype: gradient_dtype is fp8; allowed: fp32, bf16, fp16 (a format that is "
+       "stored)\n"},
+      {[](Layout& l) { l.master_weights = false; },
+       "master_weights: master_weights is false, but the weights are bf16; Adam without fp32 "
+       "copies needs activation_dtype fp32\n"},
+  };
+  for (const Case& tried : cases) {
+    Layout layout = test::layout_for(1, 1, 1, 8);
+    tried.change(layout);
+    CHECK(problems_of(layout, model) == tried.expected);
+  }
+}
+
+TEST_CASE("A list of layers has no tensor split and no tokens", "[plan][problems]") {
+  Layout layout = test::layout_for(2, 1, 1, 1);
+  layout.recompute = Recompute::selective;
+  CHECK(problems_of(layout, test::layer_list(2, 10)) ==
+        "tensor_parallel: tensor_parallel is 2, but test-list is a list of layers, which has no "
+        "tensor split; allowed: 1\n"
+        "sequence_length: sequence_length is 128, but test-list is a list of layers; allowed: 1\n"
+        "recompute: recompute is selective, but test-list is a list of layers, which has no "
+        "attention; allowed: none, full\n");
+}
+
+TEST_CASE("Sequences beyond the model's positions are refused", "[plan][problems]") {
+  Model model = test::gpt({});
+  model.max_sequence = 64;
+  CHECK(problems_of(test::layout_for(1, 1, 1, 1), model) ==
+        "sequence_length: sequence_length is 128, but test-gpt has positions for 64 tokens\n");
+  model.max_sequence = 0;
+  model.fixed_sequence = 197;
+  CHECK(problems_of(test::layout_for(1, 1, 1, 1), model) ==
+        "sequence_length: sequence_length is 128, but test-gpt always has 197 tokens\n");
+}
+
+TEST_CASE("Absurd sizes are refused before anything is built", "[plan][problems]") {
+  const Model model = test::gpt({});
+  Layout layout = test::layout_for(1, 1, 1, 1);
+  layout.sequence_length = std::int64_t{1} << 40;
+  CHECK(problems_of(layout, model) ==
+        "micro_batch: a micro-batch of 1 x 1099511627776 tokens has a tensor of more than 1e16 "
+        "elements\n");
+  layout = test::layout_for(1, 1, 1, 900'000);
+  CHECK(problems_of(layout, model) ==
+        "global_batch: about 180 million operators per rank (900000 micro-batches); allowed: up to "
+        "20 million\n");
+}

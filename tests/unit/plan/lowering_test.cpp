@@ -1,1 +1,265 @@
+#include <map>
+#include <string>
+
+#include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "tests/unit/plan/models.hpp"
+
+using namespace sim;
+
+namespace {
+
+struct Traffic {
+  int count = 0;
+  std::int64_t bytes = 0;
+  bool operator==(const Traffic&) const = default;
+};
+
+Traffic traffic(const Program& program, GroupRole role, CollectiveKind kind, Pass pass,
+                bool layers_only = false) {
+  Traffic sum;
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    if (program.kind[i] != OpKind::collective || program.pass[i] != pass) continue;
+    if (layers_only && program.label[i].layer < 0) continue;
+    const Collective& collective = program.collectives[program.work[i]];
+    if (collective.group != role || collective.kind != kind) continue;
+    ++sum.count;
+    sum.bytes += collective.bytes.count();
+  }
+  return sum;
+}
+
+std::vector<std::string> names_of(const Program& program, Pass pass, int layer, int microbatch) {
+  std::vector<std::string> names;
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    const OpLabel& label = program.label[i];
+    if (program.pass[i] == pass && label.layer == layer && label.microbatch == microbatch) {
+      names.push_back(program.name(OpId{i}));
+    }
+  }
+  return names;
+}
+
+std::uint32_t find(const Program& program, const std::string& name, Pass pass, int layer) {
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    if (program.pass[i] == pass && program.label[i].layer == layer &&
+        program.name(OpId{i}) == name) {
+      return i;
+    }
+  }
+  FAIL("no operator " << name);
+  return 0;
+}
+
+bool depends(const Program& program, std::uint32_t op, std::uint32_t on) {
+  for (const OpId dependency : program.dependencies(OpId{op})) {
+    if (dependency.value == on) return true;
+  }
+  return false;
+}
+
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("Tensor parallelism all-reduces twice forward and twice backward per layer", "[plan]") {
+  // Shoeybi et al. 2019, section 3: s b h elements each.
+  const Plan plan = make_plan(test::gpt({.layers = 3, .hidden = 64}), test::layout_for(2, 1, 1, 1));
+  const Traffic expected{2 * 3, 2 * 3 * 128 * 64 * 2};
+  const Program& program = plan.programs[0];
+  const auto sum = CollectiveKind::all_reduce;
+  CHECK(traffic(program, GroupRole::tensor, sum, Pass::forward, true) == expected);
+  CHECK(traffic(program, GroupRole::tensor, sum, Pass::backward, true) == expected);
+  // Embedding output, and three fp32 numbers per token of the loss; head input gradient.
+  CHECK(traffic(program, GroupRole::tensor, sum, Pass::forward).count == 6 + 1 + 3);
+  CHECK(traffic(program, GroupRole::tensor, sum, Pass::forward).bytes ==
+        expected.bytes + 128 * 64 * 2 + 3 * 4 * 128);
+  CHECK(traffic(program, GroupRole::tensor, sum, Pass::backward).count == 6 + 1);
+}
+
+TEST_CASE("Sequence parallelism gathers and scatters the same bytes, and gathers inputs again",
+          "[plan]") {
+  // Korthikanti et al. 2022, section 4.2.2: all-gather + reduce-scatter per block and pass; the
+  // saved slices of the column inputs are gathered once more backward.
+  Layout layout = test::layout_for(2, 1, 1, 1);
+  layout.sequence_parallel = true;
+  const Plan plan = make_plan(test::gpt({.layers = 3, .hidden = 64}), layout);
+  const Program& program = plan.programs[0];
+  const Traffic two{2 * 3, 2 * 3 * 128 * 64 * 2};
+  const Traffic four{4 * 3, 4 * 3 * 128 * 64 * 2};
+  const auto check = [&](CollectiveKind kind, Pass pass, const Traffic& expected) {
+    CHECK(traffic(program, GroupRole::tensor, kind, pass, true) == expected);
+  };
+  check(CollectiveKind::all_gather, Pass::forward, two);
+  check(CollectiveKind::reduce_scatter, Pass::forward, two);
+  check(CollectiveKind::all_gather, Pass::backward, four);
+  check(CollectiveKind::reduce_scatter, Pass::backward, two);
+  check(CollectiveKind::all_reduce, Pass::forward, {});
+  // Norms (2 h each, 2 per layer and the last), row biases (h each): h = 64, bf16.
+  const Traffic norms{1, (3 * (4 + 2) + 2) * 64 * 2};
+  CHECK(traffic(program, GroupRole::tensor, CollectiveKind::all_reduce, Pass::gradient_sync) ==
+        norms);
+}
+
+TEST_CASE("The reduction of an input gradient runs beside the weight-gradient product", "[plan]") {
+  Layout layout = test::layout_for(2, 1, 1, 1);
+  const Model model = test::gpt({});
+  layout.overlap_tensor_wgrad = GENERATE(true, false);
+  const Plan plan = make_plan(model, layout);
+  const Program& program = plan.programs[0];
+  const std::uint32_t sum = find(program, "mlp_up.all_reduce", Pass::backward, 1);
+  const std::uint32_t bias = find(program, "mlp_up.bias_gradient", Pass::backward, 1);
+  const std::uint32_t norm = find(program, "norm_2", Pass::backward, 1);
+  CHECK(sum < bias);
+  CHECK(depends(program, bias, sum) == !layout.overlap_tensor_wgrad);
+  CHECK(depends(program, norm, sum) == layout.overlap_tensor_wgrad);
+}
+
+TEST_CASE("A layer runs backward in reverse, input gradients first", "[plan]") {
+  const Plan plan = make_plan(test::gpt({}), test::layout_for(1, 1, 1, 1));
+  CHECK(names_of(plan.programs[0], Pass::backward, 2, 0) ==
+        Names{"mlp_dropout", "mlp_down.input_gradient", "mlp_down.bias_gradient",
+              "mlp_down.weight_gradient", "gelu", "mlp_up.input_gradient", "mlp_up.bias_gradient",
+              "mlp_up.weight_gradient", "norm_2", "attention_dropout", "projection.input_gradient",
+              "projection.bias_gradient", "projection.weight_gradient", "attention",
+              "qkv.input_gradient", "qkv.bias_gradient", "qkv.weight_gradient", "norm_1"});
+}
+
+TEST_CASE("A recomputed layer runs forward again, collectives included", "[plan]") {
+  Layout layout = test::layout_for(2, 1, 1, 2);
+  layout.recompute = Recompute::full;
+  const Plan plan = make_plan(test::gpt({}), layout);
+  const Program& program = plan.programs[0];
+  CHECK(names_of(program, Pass::recompute, 1, 0) == names_of(program, Pass::forward, 1, 0));
+}
+
+TEST_CASE("Products have the shapes of their shards", "[plan]") {
+  const Plan plan = make_plan(test::gpt({.hidden = 64}), test::layout_for(4, 1, 1, 1));
+  const Program& program = plan.programs[0];
+  const auto shape = [&](const std::string& name, Pass pass, int layer) {
+    const Kernel& kernel = program.kernels[program.work[find(program, name, pass, layer)]];
+    return std::vector<std::int64_t>{kernel.m, kernel.n, kernel.k};
+  };
+  using Shape = std::vector<std::int64_t>;
+  CHECK(shape("qkv", Pass::forward, 0) == Shape{128, 48, 64});
+  CHECK(shape("qkv.input_gradient", Pass::backward, 0) == Shape{128, 64, 48});
+  CHECK(shape("qkv.weight_gradient", Pass::backward, 0) == Shape{48, 64, 128});
+  CHECK(shape("mlp_down", Pass::forward, 0) == Shape{128, 64, 64});
+  // Vocabulary 1000 is padded to 1024 = 2 x 128 x 4.
+  CHECK(shape("head", Pass::forward, -1) == Shape{128, 256, 64});
+}
+
+TEST_CASE("Only the last micro-batch reduces gradients, in buckets of the size asked for",
+          "[plan]") {
+  Layout layout = test::layout_for(1, 2, 1, 3);
+  const Model model = test::layer_list(10, 100'000);  // 200,000 bytes of gradients each
+  layout.sequence_length = 1;
+  layout.first_bucket = Bytes{1};
+  layout.bucket = Bytes{500'000};
+  const Plan plan = make_plan(model, layout);
+  const Program& program = plan.programs[0];
+  std::vector<std::int64_t> sizes;
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    if (program.stream[i] != Stream::data_comm || program.pass[i] != Pass::gradient_sync) continue;
+    sizes.push_back(program.collectives[program.work[i]].bytes.count());
+  }
+  // The first closes after one layer, the others when 500,000 bytes are reached: three layers.
+  CHECK(sizes == std::vector<std::int64_t>{200'000, 600'000, 600'000, 600'000});
+  // The first bucket waits for the last layer of the last micro-batch, and nothing more.
+  const std::uint32_t reduce = find(program, "gradients.reduce", Pass::gradient_sync, 9);
+  const OpId before = program.dependencies(OpId{reduce})[0];
+  CHECK(program.label[before.value].layer == 9);
+  CHECK(program.label[before.value].microbatch == 2);
+}
+
+TEST_CASE("Without overlap every reduction waits for the last backward kernel", "[plan]") {
+  Layout layout = test::layout_for(1, 2, 1, 1);
+  layout.sequence_length = 1;
+  layout.first_bucket = layout.bucket = Bytes{1};
+  layout.overlap_gradients = false;
+  const Plan plan = make_plan(test::layer_list(4, 1000), layout);
+  const Program& program = plan.programs[0];
+  const std::uint32_t last = find(program, "conv", Pass::backward, 0);
+  CHECK(find(program, "gradients.reduce", Pass::gradient_sync, 3) > last);
+}
+
+TEST_CASE("ZeRO moves the volumes of its paper", "[plan]") {
+  // Rajbhandari et al. 2020, section 7: stages 0-2 2 Psi, stage 3 3 Psi, in elements.
+  const int layers = 4;
+  const std::int64_t psi = layers * 1000;
+  const Model model = test::layer_list(layers, 1000);
+  Layout layout = test::layout_for(1, 4, 1, 1);
+  layout.sequence_length = 1;
+  layout.zero_stage = GENERATE(0, 1, 2, 3);
+  const Plan plan = make_plan(model, layout);
+  const Program& program = plan.programs[0];
+  const auto bytes = [&](CollectiveKind kind, Pass pass) {
+    return traffic(program, GroupRole::data, kind, pass).bytes;
+  };
+  const bool sharded = layout.zero_stage > 0;
+  CHECK(bytes(CollectiveKind::all_reduce, Pass::gradient_sync) == (sharded ? 0 : 2 * psi));
+  CHECK(bytes(CollectiveKind::reduce_scatter, Pass::gradient_sync) == (sharded ? 2 * psi : 0));
+  const std::int64_t gathers = layout.zero_stage == 3 ? 2 : (sharded ? 1 : 0);
+  // The last layer of the forward pass is gathered again for the backward pass too.
+  CHECK(bytes(CollectiveKind::all_gather, Pass::parameter_sync) == gathers * 2 * psi);
+}
+
+TEST_CASE("Hybrid sharding reduces inside the group, then the shard across groups", "[plan]") {
+  Layout layout = test::layout_for(1, 8, 1, 1);
+  layout.sequence_length = 1;
+  layout.zero_stage = 3;
+  layout.shard_group = 2;
+  const Plan plan = make_plan(test::layer_list(1, 1000), layout);
+  const Program& program = plan.programs[0];
+  CHECK(traffic(program, GroupRole::shard, CollectiveKind::reduce_scatter, Pass::gradient_sync) ==
+        Traffic{1, 2000});
+  CHECK(traffic(program, GroupRole::replicate, CollectiveKind::all_reduce, Pass::gradient_sync) ==
+        Traffic{1, 1000});
+  CHECK(traffic(program, GroupRole::data, CollectiveKind::all_reduce, Pass::gradient_sync) ==
+        Traffic{});
+}
+
+TEST_CASE("Stages send s b h activations, divided over the tensor group", "[plan]") {
+  Layout layout = test::layout_for(2, 1, 2, 2);
+  layout.sequence_parallel = GENERATE(false, true);
+  const Plan plan = make_plan(test::gpt({.hidden = 64}), layout);
+  const Program& last = plan.programs[1];
+  REQUIRE(last.transfers.size() == 1);  // from and to the stage before: equal
+  for (const Transfer& transfer : last.transfers)
+    CHECK(transfer.bytes == Bytes{128 * 64 * 2 / 2});
+  // Without sequence parallelism the receiver puts the whole tensor together.
+  Traffic gathers = traffic(last, GroupRole::tensor, CollectiveKind::all_gather, Pass::forward);
+  if (!layout.sequence_parallel) CHECK(gathers == Traffic{2, 2 * 128 * 64 * 2});
+}
+
+TEST_CASE("A table shared by the first and the last stage is reduced over both", "[plan]") {
+  const Plan plan = make_plan(test::gpt({.hidden = 64, .vocabulary = 1000, .tied = true}),
+                              test::layout_for(1, 1, 4, 4));
+  const Traffic table{1, 1000 * 64 * 2};
+  for (std::size_t stage = 0; stage < 4; ++stage) {
+    const bool end = stage == 0 || stage == 3;
+    CHECK(traffic(plan.programs[stage], GroupRole::tied_embedding, CollectiveKind::all_reduce,
+                  Pass::gradient_sync) == (end ? table : Traffic{}));
+  }
+}
+
+TEST_CASE("Adam moves 28 bytes per parameter with 16-bit weights and gradients", "[plan]") {
+  // Reads gradient 2, master, m, v 12; writes master, m, v 12, weight 2.
+  Layout layout = test::layout_for(1, 1, 1, 1);
+  layout.sequence_length = 1;
+  const Plan plan = make_plan(test::layer_list(1, 1000), layout);
+  const Program& program = plan.programs[0];
+  const std::uint32_t adam = find(program, "adam", Pass::optimizer, -1);
+  CHECK(program.kernels[program.work[adam]].bytes == Bytes{28'000});
+}
+
+TEST_CASE("Equal work is stored once", "[plan]") {
+  const Plan plan = make_plan(test::gpt({.layers = 16}), test::layout_for(2, 2, 1, 8));
+  const Program& program = plan.programs[0];
+  CHECK(program.kernels.size() < 60);
+  CHECK(program.collectives.size() < 20);
+  for (std::size_t i = 0; i < program.kernels.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j)
+      CHECK_FALSE(program.kernels[i] == program.kernels[j]);
+  }
+}

@@ -25,8 +25,7 @@ double state_gigabytes(const Program& program) {
 
 double state_of(double parameters, int ranks, int zero_stage) {
   const int layers = 50;
-  const Model model =
-      test::layer_list(layers, static_cast<std::int64_t>(parameters) / layers);
+  const Model model = test::layer_list(layers, static_cast<std::int64_t>(parameters) / layers);
   Layout layout = test::layout_for(1, ranks, 1, 1);
   layout.sequence_length = 1;
   layout.zero_stage = zero_stage;
@@ -113,7 +112,9 @@ TEST_CASE("A classic layer keeps what Korthikanti's formulas say", "[plan][memor
   const std::int64_t core = 5 * a * s * s * b / t;  // 5 a s / h, divided by t
   // Equations 1, 2 and 4: 34, 10 + 24/t, 34/t.
   const std::int64_t linear = sequence_parallel ? 34 * sbh / t : 10 * sbh + 24 * sbh / t;
-  SECTION("no recomputation") { CHECK(kept_by_layer(model, layout, 1) == linear + core); }
+  SECTION("no recomputation") {
+    CHECK(kept_by_layer(model, layout, 1) == linear + core);
+  }
   SECTION("selective recomputation drops the attention core") {
     layout.recompute = Recompute::selective;
     CHECK(kept_by_layer(model, layout, 1) == linear);
@@ -173,7 +174,8 @@ TEST_CASE("The peak names its operator and adds up by category", "[plan][memory]
   const Plan plan = make_plan(test::gpt({}), test::layout_for(2, 2, 1, 2));
   const MemoryUse use = memory_use(plan.programs[0]);
   Bytes sum;
-  for (const Bytes bytes : use.at_peak) sum += bytes;
+  for (const Bytes bytes : use.at_peak)
+    sum += bytes;
   CHECK(sum == use.peak);
   CHECK(use.peak_op.value < plan.programs[0].size());
 }

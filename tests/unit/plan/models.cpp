@@ -48,8 +48,7 @@ ModelOp dropout_add(std::string name, std::int64_t hidden) {
 Block layer(const GptShape& shape) {
   const std::int64_t h = shape.hidden;
   const auto e = static_cast<double>(h);
-  ModelOp attention =
-      op("attention", ModelOpKind::attention, TensorSplit::inner, 3 * h, h);
+  ModelOp attention = op("attention", ModelOpKind::attention, TensorSplit::inner, 3 * h, h);
   attention.forward_elements = 4 * e;
   attention.backward_elements = 8 * e;
   attention.saved_elements = 3 * e;

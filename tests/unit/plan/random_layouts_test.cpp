@@ -1,1 +1,153 @@
+#include <fmt/format.h>
+
+#include "sim/base/random.hpp"
+#include "sim/plan/memory.hpp"
+#include "sim/plan/plan.hpp"
+#include "sim/plan/schedule.hpp"
 #include "tests/catch.hpp"
+#include "tests/unit/plan/models.hpp"
+
+using namespace sim;
+
+namespace {
+
+class Dice {
+ public:
+  explicit Dice(std::uint64_t seed) : seed_{seed} {}
+  template <class Value>
+  Value pick(std::initializer_list<Value> values) {
+    const auto at =
+        static_cast<std::size_t>(uniform(seed_, 1, draws_++) * static_cast<double>(values.size()));
+    return *(values.begin() + at);
+  }
+  bool coin() { return pick({false, true}); }
+
+ private:
+  std::uint64_t seed_;
+  std::uint64_t draws_ = 0;
+};
+
+Layout random_layout(std::uint64_t seed) {
+  Dice dice{seed};
+  Layout layout = test::layout_for(dice.pick({1, 2, 4}), dice.pick({1, 2, 4}), dice.pick({1, 2, 4}),
+                                   dice.pick({1, 2, 4, 8}));
+  layout.schedule =
+      dice.pick({Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved, Schedule::zb_h1});
+  layout.virtual_stages = layout.schedule == Schedule::interleaved ? dice.pick({1, 2}) : 1;
+  layout.micro_batch = dice.pick<std::int64_t>({1, 2});
+  layout.global_batch *= layout.micro_batch;
+  layout.sequence_parallel = dice.coin();
+  layout.zero_stage = dice.pick({0, 1, 2, 3});
+  layout.shard_group = dice.pick({0, 1, 2});
+  layout.prefetch_layers = dice.pick({0, 1, 3});
+  layout.reshard_after_forward = dice.coin();
+  layout.recompute = dice.pick({Recompute::none, Recompute::selective, Recompute::full});
+  layout.recompute_every = layout.recompute == Recompute::full ? dice.pick({1, 2}) : 1;
+  layout.attention = dice.pick({AttentionKernel::flash, AttentionKernel::unfused});
+  layout.compute_dtype = dice.pick({DType::bf16, DType::fp8});
+  layout.gradient_dtype = dice.pick({DType::bf16, DType::fp32});
+  layout.reduce_dtype = dice.pick({DType::bf16, DType::fp32});
+  layout.bucket = Bytes{dice.pick<std::int64_t>({1, 50'000, 1 << 25})};
+  layout.first_bucket = Bytes{dice.pick<std::int64_t>({1, 20'000})};
+  layout.overlap_gradients = dice.coin();
+  layout.overlap_parameters = dice.coin();
+  layout.overlap_pipeline = dice.coin();
+  layout.overlap_tensor_wgrad = dice.coin();
+  return layout;
+}
+
+std::string to_text(const Layout& layout) {
+  return fmt::format(
+      "tp {} dp {} pp {} v {} {} m {} sp {} zero {} group {} prefetch {} reshard {} recompute "
+      "{}/{} "
+      "grad {} reduce {} overlap {}{}{}{}",
+      layout.tensor_parallel, layout.data_parallel, layout.pipeline_parallel, layout.virtual_stages,
+      word(layout.schedule), layout.micro_batches(), layout.sequence_parallel, layout.zero_stage,
+      layout.shard_group, layout.prefetch_layers, layout.reshard_after_forward,
+      word(layout.recompute), layout.recompute_every, word(layout.gradient_dtype),
+      word(layout.reduce_dtype), layout.overlap_gradients, layout.overlap_parameters,
+      layout.overlap_pipeline, layout.overlap_tensor_wgrad);
+}
+
+bool same(const Program& a, const Program& b) {
+  const auto labels = [](const Program& program) {
+    std::vector<std::uint64_t> flat;
+    for (const OpLabel& label : program.label) {
+      flat.push_back(label.name);
+      flat.push_back(static_cast<std::uint64_t>(label.layer + 1) << 32 |
+                     static_cast<std::uint32_t>(label.microbatch));
+    }
+    return flat;
+  };
+  return a.kind == b.kind && a.stream == b.stream && a.pass == b.pass && a.work == b.work &&
+         a.first_dependency == b.first_dependency && a.dependency == b.dependency &&
+         a.first_buffer_use == b.first_buffer_use && a.kernels == b.kernels &&
+         a.collectives == b.collectives && a.transfers == b.transfers && a.names == b.names &&
+         labels(a) == labels(b);
+}
+
+std::int64_t persistent_elements(const Program& program, BufferCategory category, int bytes) {
+  std::int64_t sum = 0;
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.persistent && buffer.category == category) sum += buffer.size.count() / bytes;
+  }
+  return sum;
+}
+
+// Gradient elements that leave a rank for reduction over data-parallel ranks.
+std::int64_t reduced_elements(const Program& program, const Layout& layout) {
+  std::int64_t bytes = 0;
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    if (program.kind[i] != OpKind::collective || program.pass[i] != Pass::gradient_sync) continue;
+    const Collective& collective = program.collectives[program.work[i]];
+    if (collective.group != GroupRole::data && collective.group != GroupRole::shard) continue;
+    bytes += collective.bytes.count();
+  }
+  return bytes / bytes_of(layout.reduce_dtype);
+}
+
+}  // namespace
+
+TEST_CASE("Random legal layouts give sound plans", "[plan][property]") {
+  const Model model = test::gpt({.layers = 8, .hidden = 32, .vocabulary = 300, .tied = true});
+  const Model untied = test::gpt({.layers = 8, .hidden = 32, .vocabulary = 512});
+  int legal = 0;
+  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+    const Layout layout = random_layout(seed);
+    const Model& chosen = seed % 2 == 0 ? model : untied;
+    if (!layout_problems(layout, chosen).empty()) continue;
+    ++legal;
+    CAPTURE(seed, to_text(layout));
+    const Plan plan = make_plan(chosen, layout);
+    REQUIRE_NOTHROW(check_plan(plan));
+    const Plan again = make_plan(chosen, layout);
+    const int shards = layout.zero_stage > 0 ? layout.shard_ranks() : 1;
+    for (std::size_t i = 0; i < plan.programs.size(); ++i) {
+      const Program& program = plan.programs[i];
+      REQUIRE(same(program, again.programs[i]));
+      REQUIRE(memory_use(program).peak.count() > 0);
+      if (layout.data_parallel == 1) continue;
+      // Every gradient is reduced once per step, or once per micro-batch where full gradients do
+      // not outlive one. Shards are padded to equal size, by less than a rank count per bucket.
+      const std::int64_t times = layout.zero_stage >= 2 && shards > 1 ? layout.micro_batches() : 1;
+      const std::int64_t owned = persistent_elements(program, BufferCategory::optimizer, 12);
+      REQUIRE(reduced_elements(program, layout) == times * owned * shards);
+    }
+  }
+  CHECK(legal > 300);
+}
+
+TEST_CASE("Weights of all ranks add up to the model", "[plan][property]") {
+  // Vocabulary 512 = 128 x 4: nothing is padded. Norms, projection and MLP output biases are whole
+  // on every tensor rank: 4 h + h + h per layer, and the final norm.
+  const std::int64_t h = 32;
+  const Model model = test::gpt({.layers = 8, .hidden = h, .vocabulary = 512});
+  const int t = GENERATE(1, 2, 4);
+  const int stages = GENERATE(1, 2, 4);
+  const Plan plan = make_plan(model, test::layout_for(t, 1, stages, 4));
+  std::int64_t held = 0;
+  for (const Program& program : plan.programs) {
+    held += t * persistent_elements(program, BufferCategory::weights, 2);
+  }
+  CHECK(held == model.parameters() + (t - 1) * (8 * 6 * h + 2 * h));
+}

@@ -26,7 +26,8 @@ struct Durations {
 int makespan(const Layout& layout, const Durations& durations) {
   const int stages = layout.pipeline_parallel;
   std::vector<std::vector<Slot>> slots;
-  for (int stage = 0; stage < stages; ++stage) slots.push_back(schedule_of(layout, stage));
+  for (int stage = 0; stage < stages; ++stage)
+    slots.push_back(schedule_of(layout, stage));
   std::map<std::tuple<SlotKind, int, int>, int> ends;  // (kind, global chunk, micro-batch)
   std::vector<std::size_t> next(slots.size());
   std::vector<int> clock(slots.size());
@@ -98,8 +99,8 @@ TEST_CASE("Interleaving divides the bubble by the chunks per rank", "[plan][sche
   const int rounds = GENERATE(1, 2, 4);
   CAPTURE(stages, chunks, rounds);
   const int micro_batches = rounds * stages;
-  const int step = makespan(layout_of(Schedule::interleaved, stages, chunks, micro_batches),
-                            {1, 2, 0});
+  const int step =
+      makespan(layout_of(Schedule::interleaved, stages, chunks, micro_batches), {1, 2, 0});
   CHECK(step == 3 * (micro_batches * chunks + stages - 1));
 }
 

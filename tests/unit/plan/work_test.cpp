@@ -16,13 +16,13 @@ TEST_CASE("A classic GPT takes 72 B s L h^2 (1 + s/6h + V/12hL) FLOPs", "[plan][
   const double h = 128;
   const double layers = 6;
   const double v = 5000;
-  CHECK_THAT(make_plan(model, layout).model_flops.count(),
-             WithinRel(72 * tokens * layers * h * h * (1 + s / (6 * h) + v / (12 * h * layers)),
-                       1e-12));
+  CHECK_THAT(
+      make_plan(model, layout).model_flops.count(),
+      WithinRel(72 * tokens * layers * h * h * (1 + s / (6 * h) + v / (12 * h * layers)), 1e-12));
   layout.recompute = Recompute::full;
-  CHECK_THAT(make_plan(model, layout).hardware_flops.count(),
-             WithinRel(96 * tokens * layers * h * h * (1 + s / (6 * h) + v / (16 * h * layers)),
-                       1e-12));
+  CHECK_THAT(
+      make_plan(model, layout).hardware_flops.count(),
+      WithinRel(96 * tokens * layers * h * h * (1 + s / (6 * h) + v / (16 * h * layers)), 1e-12));
   CHECK(make_plan(model, layout).model_flops.count() <
         make_plan(model, layout).hardware_flops.count());
 }
