@@ -97,8 +97,8 @@ LayerTime layer_22b(const Device& device) {
 
 TEST_CASE("a layer of the 22 B model takes what Megatron-LM measured on A100s", "[cost]") {
   const LayerTime layer = layer_22b(shipped("a100_sxm4_80"));
-  CHECK_THAT(layer.forward, WithinRel(7.7, 0.15));
-  CHECK_THAT(layer.backward, WithinRel(11.9, 0.15));
+  CHECK_THAT(layer.forward, WithinRel(7.7, 0.10));
+  CHECK_THAT(layer.backward, WithinRel(11.9, 0.10));
 }
 
 // Shah et al. 2024 (arXiv:2407.08608), figures 5 and 6: cuDNN on an H100 SXM5, 16,384 tokens in
