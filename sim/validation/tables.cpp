@@ -102,6 +102,7 @@ std::string csv_quoted(std::string_view text) {
 std::string validation_table(std::span<const SetResult> results) {
   std::string text;
   for (const SetResult& result : results) {
+    if (!text.empty()) text += '\n';
     text += fmt::format("{}: {}\n{}\n", result.set.name, result.set.title, result.set.source);
     text += fmt::format("{:<30}{:>6}{:>14}{:>15}{:>9}{:>12}{:>6}\n", "row", "use", "predicted s",
                         "measured s", "error", "memory GiB", "fits");
@@ -111,9 +112,8 @@ std::string validation_table(std::span<const SetResult> results) {
                           cells.predicted, cells.measured, cells.error, cells.memory, cells.fits);
       if (!row.prediction) text += fmt::format("  skipped: {}\n", row.skipped);
     }
-    text += score_line(result.score) + "\n\n";
+    text += score_line(result.score) + '\n';
   }
-  if (!text.empty()) text.pop_back();
   return text;
 }
 

@@ -1,0 +1,138 @@
+// Reading sets of measurements and their bounds, with the exact text of each error.
+#include "sim/validation/measured.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+#include "sim/base/input_error.hpp"
+#include "tests/catch.hpp"
+
+namespace {
+
+using namespace sim;
+namespace fs = std::filesystem;
+
+// A folder of its own per test, removed at the end.
+class Folder {
+ public:
+  Folder() {
+    const std::string test = Catch::getResultCapture().getCurrentTestName();
+    path_ = fs::temp_directory_path() /
+            ("stepcast-measured-" + std::to_string(std::hash<std::string>{}(test)));
+    fs::create_directories(path_);
+  }
+  ~Folder() { fs::remove_all(path_); }
+  std::string write(const std::string& name, const std::string& text) const {
+    fs::create_directories((path_ / name).parent_path());
+    std::ofstream{path_ / name} << text;
+    return (path_ / name).string();
+  }
+  std::string path() const { return path_.string(); }
+
+ private:
+  fs::path path_;
+};
+
+const std::string header =
+    "name: demo\ntitle: A demonstration\nsource: nobody, 2026\nquantity: step\n";
+
+std::string problems_of(const std::string& path) {
+  try {
+    load_measured_set(path);
+  } catch (const InputError& error) {
+    std::string text;
+    for (const Problem& problem : error.problems())
+      text += std::to_string(problem.where.line) + ": " + problem.what + "\n";
+    return text;
+  }
+  return "";
+}
+
+TEST_CASE("a set is read with its rows, their use and their assumptions", "[validation]") {
+  const Folder folder;
+  folder.write("a.yaml", "");
+  const std::string path = folder.write("measured.yaml", header + R"(assumptions: [all of it]
+rows:
+  - {id: r0, scenario: a.yaml, use: score, measured: 1.5 s}
+  - {id: r1, scenario: a.yaml, use: fit, measured: 20 ms, evidence: "50 steps/s", assumptions: [x, y]}
+  - {id: r2, scenario: a.yaml, use: score, outcome: out_of_memory}
+)");
+  const MeasuredSet set = load_measured_set(path);
+  REQUIRE(set.name == "demo");
+  REQUIRE(set.quantity == Quantity::step);
+  REQUIRE(set.assumptions == std::vector<std::string>{"all of it"});
+  REQUIRE(set.rows.size() == 3);
+  REQUIRE(set.rows[0].scenario == folder.path() + "/a.yaml");
+  REQUIRE(set.rows[0].measured == std::chrono::milliseconds{1500});
+  REQUIRE(set.rows[1].use == RowUse::fit);
+  REQUIRE(set.rows[1].measured == std::chrono::milliseconds{20});
+  REQUIRE(set.rows[1].evidence == "50 steps/s");
+  REQUIRE(set.rows[1].assumptions == std::vector<std::string>{"x", "y"});
+  REQUIRE(set.rows[2].outcome == Outcome::out_of_memory);
+}
+
+TEST_CASE("a row must name a scenario that exists, once, and a time that is one", "[validation]") {
+  const Folder folder;
+  folder.write("a.yaml", "");
+  const std::string path = folder.write("measured.yaml", header + R"(rows:
+  - {id: r0, scenario: a.yaml, use: score, measured: 1.5 s}
+  - {id: r0, scenario: b.yaml, use: score, measured: 0 s}
+  - {id: r2, scenario: a.yaml, use: scored, outcome: out_of_memory, measured: 1 s}
+)");
+  REQUIRE(problems_of(path) ==
+          "7: a row above has the id 'r0' too\n"
+          "7: there is no file " +
+              folder.path() +
+              "/b.yaml\n"
+              "7: must be more than 0\n"
+              "8: use is 'scored'; did you mean 'score'? allowed: score, fit\n"
+              "8: a run that ended out of memory has no time\n");
+}
+
+TEST_CASE("a set of layers says which layer", "[validation]") {
+  const Folder folder;
+  folder.write("a.yaml", "");
+  const std::string rows = "rows: [{id: r0, scenario: a.yaml, use: fit, measured: 1 ms}]\n";
+  const std::string start = "name: d\ntitle: d\nsource: d\nquantity: layer\n";
+  REQUIRE(load_measured_set(folder.write("with.yaml", start + "layer: 7\n" + rows)).layer == 7);
+  REQUIRE_THROWS_AS(load_measured_set(folder.write("without.yaml", start + rows)), InputError);
+}
+
+TEST_CASE("the sets of a folder are its folders with a measured.yaml, sorted", "[validation]") {
+  const Folder folder;
+  folder.write("b/measured.yaml", "");
+  folder.write("a/measured.yaml", "");
+  folder.write("c/other.yaml", "");
+  REQUIRE(measured_sets(folder.path()) == std::vector<std::string>{"a", "b"});
+  REQUIRE_THROWS_AS(measured_sets(folder.path() + "/nowhere"), InputError);
+}
+
+TEST_CASE("bounds are read per set", "[validation]") {
+  const Folder folder;
+  const std::vector<Bound> bounds = load_bounds(folder.write(
+      "bounds.yaml", "sets:\n  a: {scored: 3, median_abs_error: 0.05, worst_abs_error: 0.2}\n"));
+  REQUIRE(bounds.size() == 1);
+  REQUIRE(bounds[0].set == "a");
+  REQUIRE(bounds[0].scored == 3);
+  REQUIRE(bounds[0].median_abs_error == 0.05);
+  REQUIRE(bounds[0].worst_abs_error == 0.2);
+}
+
+TEST_CASE("every shipped set is readable and has a bound if it is scored", "[validation]") {
+  const std::string folder = STEPCAST_SOURCE_DIR "/validation";
+  const std::vector<Bound> bounds = load_bounds(folder + "/bounds.yaml");
+  for (const std::string& name : measured_sets(folder + "/published")) {
+    CAPTURE(name);
+    const MeasuredSet set = load_measured_set(folder + "/published/" + name + "/measured.yaml");
+    REQUIRE(set.name == name);
+    int to_score = 0;
+    for (const MeasuredRow& row : set.rows)
+      to_score += row.use == RowUse::score && row.outcome == Outcome::ran ? 1 : 0;
+    int bound = 0;
+    for (const Bound& candidate : bounds)
+      if (candidate.set == name) bound = candidate.scored;
+    REQUIRE(bound == to_score);  // so that no row can drop out unseen
+  }
+}
+
+}  // namespace
