@@ -3,6 +3,7 @@
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/dijkstra_shortest_paths.hpp>
 #include <boost/graph/filtered_graph.hpp>
+#include <boost/graph/push_relabel_max_flow.hpp>
 #include <boost/graph/reverse_graph.hpp>
 #include <boost/property_map/transform_value_property_map.hpp>
 #include <functional>
@@ -115,6 +116,33 @@ std::vector<ArcShare> PathGraph::one_path(std::uint32_t from, std::uint32_t targ
     vertex = taken.second;
   }
   return arcs;
+}
+
+std::int64_t max_flow(std::uint32_t vertices, std::span<const Pipe> pipes, std::uint32_t from,
+                      std::uint32_t to) {
+  using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
+  struct Edge {
+    std::int64_t capacity = 0;
+    std::int64_t residual = 0;
+    Traits::edge_descriptor reverse;
+  };
+  using Network =
+      boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Edge>;
+  Network network(vertices);
+  for (const Pipe& pipe : pipes) {
+    SIM_CHECK(pipe.from < vertices && pipe.to < vertices && pipe.capacity >= 0);
+    const auto forth = boost::add_edge(pipe.from, pipe.to, network).first;
+    const auto back = boost::add_edge(pipe.to, pipe.from, network).first;
+    network[forth].capacity = pipe.capacity;
+    network[forth].reverse = back;
+    network[back].reverse = forth;
+  }
+  return boost::push_relabel_max_flow(
+      network, from, to,
+      boost::capacity_map(boost::get(&Edge::capacity, network))
+          .residual_capacity_map(boost::get(&Edge::residual, network))
+          .reverse_edge_map(boost::get(&Edge::reverse, network))
+          .vertex_index_map(boost::get(boost::vertex_index, network)));
 }
 
 }  // namespace sim

@@ -54,4 +54,14 @@ class PathGraph {
   std::unique_ptr<Graph> graph_;
 };
 
+struct Pipe {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  std::int64_t capacity = 0;
+};
+
+// The most that can flow from one vertex to another at once.
+std::int64_t max_flow(std::uint32_t vertices, std::span<const Pipe> pipes, std::uint32_t from,
+                      std::uint32_t to);
+
 }  // namespace sim
