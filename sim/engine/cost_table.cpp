@@ -118,17 +118,25 @@ RequestTable collect_requests(std::span<const Program> programs) {
 }
 
 CommCost comm_cost(const CollectiveCost& cost) {
+  constexpr std::int64_t packet = 4096;
   // Rounded down: a transfer alone must not ask a link for a fraction more than it has.
   const auto rate = static_cast<std::int64_t>(std::floor(cost.rate.in_bytes_per_second()));
-  return {.latency = cost.latency,
-          .transfer = cost.transfer,
-          .rate = std::max<std::int64_t>(1, rate),
-          .link_bytes = std::llround(cost.rate.in_bytes_per_second() * to_seconds(cost.transfer)),
-          .memory = std::llround(cost.memory.in_bytes_per_second()),
-          .sm = cost.channels * 1024,
-          .algorithm = cost.algorithm,
-          .protocol = cost.protocol,
-          .measured = cost.measured};
+  CommCost comm{
+      .latency = cost.latency,
+      .transfer = cost.transfer,
+      .rate = std::max<std::int64_t>(1, rate),
+      .link_bytes = std::llround(cost.rate.in_bytes_per_second() * to_seconds(cost.transfer)),
+      .memory = std::llround(cost.memory.in_bytes_per_second()),
+      .sm = cost.channels * 1024,
+      .algorithm = cost.algorithm,
+      .protocol = cost.protocol,
+      .measured = cost.measured};
+  if (comm.link_bytes < packet) {
+    comm.latency += comm.transfer;
+    comm.transfer = Duration{};
+    comm.link_bytes = 0;
+  }
+  return comm;
 }
 
 }  // namespace sim

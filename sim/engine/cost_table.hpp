@@ -69,6 +69,8 @@ struct CommCost {
   Protocol protocol = Protocol::simple;
   bool measured = false;
 };
+// A call that puts less than a packet (the 4 KiB MTU of InfiniBand) on a link is all latency: it
+// takes its time and loads nothing.
 CommCost comm_cost(const CollectiveCost& cost);
 
 }  // namespace sim

@@ -11,6 +11,11 @@ namespace {
 
 using Colour = std::uint64_t;
 
+// Odd, so that multiplying by it loses nothing.
+constexpr Colour pattern_salt(std::uint32_t pattern) {
+  return mix64(pattern) | 1;
+}
+
 // Classes numbered by first appearance, from 64-bit colours.
 struct Classes {
   std::vector<std::uint32_t> of;     // class of each item
@@ -89,7 +94,7 @@ class Refinement {
         sum += hash_combine(ordered ? m + 1 : 0, slot_colours_[members[m]]);
       for (std::uint32_t p = 0; p < channel.pattern_count; ++p)
         for (const ResourceUse& use : whole_.uses_of(whole_.patterns_of(channel)[p]))
-          sum += hash_combine(hash_combine(p + 100, use.weight), resource_colours_[use.resource]);
+          sum += mix64(pattern_salt(p) * use.weight ^ resource_colours_[use.resource]);
       channel_colours_[c] = hash_combine(channel_colours_[c], sum);
     }
   }
@@ -111,7 +116,7 @@ class Refinement {
       const Channel& channel = whole_.channels[c];
       for (std::uint32_t p = 0; p < channel.pattern_count; ++p)
         for (const ResourceUse& use : whole_.uses_of(whole_.patterns_of(channel)[p]))
-          loads_[use.resource] += hash_combine(hash_combine(p, use.weight), channel_colours_[c]);
+          loads_[use.resource] += mix64(pattern_salt(p) * use.weight ^ channel_colours_[c]);
     }
     for (std::size_t r = 0; r < loads_.size(); ++r)
       resource_colours_[r] = hash_combine(resource_colours_[r], loads_[r]);

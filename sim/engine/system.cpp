@@ -120,7 +120,9 @@ class Wiring {
 
   void add_pattern(Channel& channel, std::uint32_t request, GroupRole role) {
     const Collective& collective = system_.requests.collectives[request];
-    const Algorithm algorithm = system_.cost(channel.shape, request).algorithm;
+    const CommCost& cost = system_.cost(channel.shape, request);
+    if (cost.link_bytes == 0) return;
+    const Algorithm algorithm = cost.algorithm;
     const bool all_to_all = collective.kind == CollectiveKind::all_to_all;
     for (std::uint32_t p = channel.first_pattern; p < system_.patterns.size(); ++p)
       if (system_.patterns[p].algorithm == algorithm &&
