@@ -1,11 +1,10 @@
 // Gradients: of inputs first, then of weights, so that what other ranks wait for leaves early.
-#include "sim/base/check.hpp"
 #include "sim/plan/stage_lowering.hpp"
 
 namespace sim {
 
 void StageLowering::free_saved(Saved& saved) {
-  for (BufferId* buffer : {&saved.input, &saved.extra}) {
+  for (BufferId* buffer : {&saved.input, &saved.extra, &saved.core}) {
     if (buffer->value != none) builder_.frees(*buffer);
     *buffer = BufferId{none};
   }
@@ -77,9 +76,9 @@ void StageLowering::recompute_attention(Frame& frame, std::size_t i) {
   again.pass = Pass::recompute;
   compute(again, frame.work->ops[i].forward, frame.work->ops[i].name);
   if (frame.saved[i].input.value != none) builder_.reads(frame.saved[i].input);
-  SIM_CHECK(frame.saved[i].extra.value == none);
-  frame.saved[i].extra = builder_.buffer(op.attention_saved, BufferCategory::activations);
-  builder_.writes(frame.saved[i].extra);
+  if (frame.saved[i].extra.value != none) builder_.reads(frame.saved[i].extra);
+  frame.saved[i].core = builder_.buffer(op.attention_saved, BufferCategory::activations);
+  builder_.writes(frame.saved[i].core);
 }
 
 // With sequence parallelism the gradient of a scattered output is gathered.

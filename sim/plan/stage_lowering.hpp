@@ -38,6 +38,7 @@ class StageLowering {
   struct Saved {
     BufferId input{none};     // its input, kept instead of freed
     BufferId extra{none};     // what it keeps besides
+    BufferId core{none};      // what selective recomputation has run again
     BufferId gradient{none};  // of its output, until the split-off weight gradient
   };
 
