@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
-#include <span>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "sim/config/reader.hpp"
+#include "sim/model/hugging_face_architecture.hpp"
 #include "sim/model/sources.hpp"
 #include "sim/model/transformer.hpp"
 
@@ -16,52 +15,7 @@ namespace sim {
 
 namespace {
 
-enum class Family : std::uint8_t { llama, mistral, qwen2, qwen3, gpt2, bert, distilbert, vit };
-
-// The class whose weights are trained says what head there is; the first of a family is meant when
-// the file has no "architectures".
-struct Architecture {
-  std::string_view name;
-  std::string_view model_type;
-  Family family;
-  Head head;
-};
-constexpr std::array architectures{
-    Architecture{"LlamaForCausalLM", "llama", Family::llama, Head::language_model},
-    Architecture{"MistralForCausalLM", "mistral", Family::mistral, Head::language_model},
-    Architecture{"Qwen2ForCausalLM", "qwen2", Family::qwen2, Head::language_model},
-    Architecture{"Qwen3ForCausalLM", "qwen3", Family::qwen3, Head::language_model},
-    Architecture{"GPT2LMHeadModel", "gpt2", Family::gpt2, Head::language_model},
-    Architecture{"BertForMaskedLM", "bert", Family::bert, Head::masked_lm},
-    Architecture{"BertForPreTraining", "bert", Family::bert, Head::pretraining},
-    Architecture{"BertModel", "bert", Family::bert, Head::pooler},
-    Architecture{"DistilBertForMaskedLM", "distilbert", Family::distilbert, Head::masked_lm},
-    Architecture{"DistilBertModel", "distilbert", Family::distilbert, Head::none},
-    Architecture{"ViTForImageClassification", "vit", Family::vit, Head::classifier},
-};
-
-// Families whose layers route tokens to experts, by model_type and by the stem of their classes.
-struct ExpertFamily {
-  std::string_view model_type;
-  std::string_view class_stem;
-};
-constexpr std::array expert_families{ExpertFamily{"mixtral", "Mixtral"},
-                                     ExpertFamily{"qwen2_moe", "Qwen2Moe"},
-                                     ExpertFamily{"qwen3_moe", "Qwen3Moe"},
-                                     ExpertFamily{"qwen3_next", "Qwen3Next"},
-                                     ExpertFamily{"deepseek_v2", "DeepseekV2"},
-                                     ExpertFamily{"deepseek_v3", "DeepseekV3"},
-                                     ExpertFamily{"llama4", "Llama4"},
-                                     ExpertFamily{"llama4_text", "Llama4"},
-                                     ExpertFamily{"gpt_oss", "GptOss"},
-                                     ExpertFamily{"kimi_k2", "KimiK2"},
-                                     ExpertFamily{"dbrx", "Dbrx"},
-                                     ExpertFamily{"olmoe", "Olmoe"},
-                                     ExpertFamily{"phimoe", "PhiMoE"},
-                                     ExpertFamily{"jamba", "Jamba"},
-                                     ExpertFamily{"granitemoe", "GraniteMoe"},
-                                     ExpertFamily{"glm4_moe", "Glm4Moe"},
-                                     ExpertFamily{"ernie4_5_moe", "Ernie4_5_Moe"}};
+using Family = HuggingFaceFamily;
 
 // Reads a field that has had several names; the first is the one that errors speak of.
 class Fields {
@@ -99,82 +53,6 @@ class Fields {
 
   const ObjectReader& in_;
 };
-
-std::string known_architectures() {
-  std::string text;
-  for (const Architecture& known : architectures) {
-    if (!text.empty()) text += ", ";
-    text += fmt::format("{} ({})", known.name, known.model_type);
-  }
-  return text;
-}
-
-[[noreturn]] void refuse_experts(const SourcePosition& where, std::string_view name) {
-  throw InputError(where,
-                   fmt::format("\"{}\": mixture-of-experts models are not supported yet", name));
-}
-
-void refuse_expert_names(const ObjectReader& in, const char* key, const std::string& name) {
-  for (const ExpertFamily& family : expert_families)
-    if (name == family.model_type || name.starts_with(fmt::format("{}For", family.class_stem)))
-      refuse_experts(in.where(key), name);
-}
-
-std::optional<std::string> architecture_name(const ObjectReader& in) {
-  if (!in.has("architectures")) return std::nullopt;
-  const std::vector<ValueReader> names = in.list("architectures");
-  if (names.empty()) return std::nullopt;
-  return names.front().text();
-}
-
-// A model of several modalities keeps its language model in `text_config`: costing that alone would
-// leave the rest out silently.
-void refuse_multimodal(const ObjectReader& in, const std::string& name) {
-  if (!in.has("text_config") && !in.has("vision_config")) return;
-  if (in.has("text_config")) {
-    const ObjectReader text = in.object("text_config");
-    text.ignore_unknown();
-    if (text.has("model_type")) refuse_expert_names(text, "model_type", text.text("model_type"));
-  }
-  throw InputError(
-      in.where(in.has("text_config") ? "text_config" : "vision_config"),
-      fmt::format("\"{}\": multimodal models are not supported; its text_config, saved "
-                  "as a config.json of its own, is if its architecture is known: {}",
-                  name, known_architectures()));
-}
-
-void refuse_expert_fields(const ObjectReader& in, const std::string& name) {
-  for (const char* key :
-       {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"})
-    if (const auto value = in.find(key); value && value->peek_text() != "0")
-      refuse_experts(in.where(key), name);
-}
-
-Architecture architecture_of(const Document& document, const ObjectReader& in) {
-  const std::optional<std::string> name = architecture_name(in);
-  std::optional<std::string> type;
-  if (in.has("model_type")) type = in.text("model_type");
-  if (type) refuse_expert_names(in, "model_type", *type);
-  if (name) refuse_expert_names(in, "architectures", *name);
-  if (!name && !type) document.finish();  // neither could be read: that is the error to show
-  const std::string shown = name ? *name : type.value_or("");
-  refuse_multimodal(in, shown);
-  refuse_expert_fields(in, shown);
-  const auto* found =
-      std::find_if(architectures.begin(), architectures.end(), [&](const Architecture& known) {
-        return name ? known.name == *name : type && known.model_type == *type;
-      });
-  if (found == architectures.end())
-    throw InputError(
-        in.where(name ? "architectures" : "model_type"),
-        fmt::format("unknown architecture \"{}\"; known: {}", shown, known_architectures()));
-  if (type && found->model_type != *type)
-    throw InputError(in.where("model_type"),
-                     fmt::format("model_type \"{}\" contradicts architecture {}, whose model_type "
-                                 "is \"{}\"",
-                                 *type, found->name, found->model_type));
-  return *found;
-}
 
 Activation gated_activation(const ObjectReader& in) {
   const std::string name = in.text_or("hidden_act", "silu");
@@ -375,7 +253,7 @@ void refuse_decoders_of_others(const ObjectReader& in) {
 Model read_hugging_face(const Document& document) {
   const ObjectReader in = document.root_object();
   in.ignore_unknown();
-  const Architecture architecture = architecture_of(document, in);
+  const HuggingFaceArchitecture architecture = hugging_face_architecture(document, in);
   refuse_decoders_of_others(in);
   TransformerShape shape;
   shape.name = name_from_path(document.name());
