@@ -29,16 +29,56 @@ struct Folding {
   int levels;
 };
 
-// Whether any exchange at this level leaves the node, members being listed node by node.
-bool leaves_node(const Folding& fold, int level, int per_node, int nodes) {
-  if (nodes == 1) return false;
-  if (fold.extra == 0) return per_node % (2 << level) != 0;
-  for (int slot = 0; slot < fold.power; ++slot)
-    if (fold.rank(slot) / per_node != fold.rank(slot ^ (1 << level)) / per_node) return true;
-  return false;
+// Two ranks on different nodes, members being listed node by node.
+bool apart(int a, int b, int per_node) {
+  return a / per_node != b / per_node;
 }
-bool fold_leaves_node(const Folding& fold, int per_node, int nodes) {
-  return fold.extra > 0 && nodes > 1 && per_node % 2 == 1;
+
+struct HopCost {
+  double inside = 0;
+  double outside = 0;
+};
+
+// The longest chain of exchanges, each costing cost(level) inside a node or across: `halve` and
+// `double` say which halves of the algorithm run. The partners of an exchange leave it together.
+template <class Cost>
+double longest_chain(const Folding& fold, int per_node, bool halves, bool doubles, Cost cost) {
+  std::vector<double> done(static_cast<std::size_t>(fold.power), 0);
+  const auto exchange = [&](int level) {
+    const HopCost hop = cost(level);
+    for (int slot = 0; slot < fold.power; ++slot) {
+      const int partner = slot ^ (1 << level);
+      if (partner < slot) continue;
+      double& a = done[static_cast<std::size_t>(slot)];
+      double& b = done[static_cast<std::size_t>(partner)];
+      a = b = std::max(a, b) +
+              (apart(fold.rank(slot), fold.rank(partner), per_node) ? hop.outside : hop.inside);
+    }
+  };
+  const auto fold_cost = [&](int slot) {
+    const HopCost hop = cost(-1);
+    if (slot >= fold.extra) return 0.0;
+    return apart(2 * slot, 2 * slot + 1, per_node) ? hop.outside : hop.inside;
+  };
+  for (int slot = 0; slot < fold.power; ++slot)
+    done[static_cast<std::size_t>(slot)] = fold_cost(slot);
+  for (int level = 0; halves && level < fold.levels; ++level)
+    exchange(level);
+  for (int level = fold.levels; doubles && level-- > 0;)
+    exchange(level);
+  double longest = 0;
+  for (int slot = 0; slot < fold.power; ++slot)
+    longest = std::max(longest, done[static_cast<std::size_t>(slot)] + fold_cost(slot));
+  return longest;
+}
+
+// The same where all ranks of a level go the same way: p and g powers of two.
+template <class Cost>
+double regular_chain(const Folding& fold, int per_node, int turns, Cost cost) {
+  double sum = 0;
+  for (int level = 0; level < fold.levels; ++level)
+    sum += turns * ((1 << level) < per_node ? cost(level).inside : cost(level).outside);
+  return sum;
 }
 
 void require_supported(CollectiveKind kind, int ranks) {
@@ -126,23 +166,23 @@ Form halving_doubling_form(const FormInput& in) {
   require_supported(in.kind, in.ranks());
   const Folding fold{in.ranks()};
   const HopSeconds hop = hop_seconds(in, Algorithm::halving_doubling);
-  const double turns = is_all_reduce(in.kind) ? 2 : 1;
+  const int turns = is_all_reduce(in.kind) ? 2 : 1;
   // One member's share of what its node's NICs carry.
-  const double nic = in.nodes() == 1 ? 0 : in.inter_bw() / in.per_node();
-  const auto step = [&](Form& form, double bytes, bool outside, double times) {
-    form.latency += times * (outside ? hop.inter : hop.intra);
-    form.link_time += times * bytes / (outside ? nic : in.intra_bw());
-    form.traffic += times * bytes;
+  const double nic = in.nodes() == 1 ? 1 : in.inter_bw() / in.per_node();
+  const double port = in.per_node() == 1 ? 1 : in.intra_bw();
+  const auto chain = [&](auto cost) {
+    if (fold.extra == 0) return regular_chain(fold, in.per_node(), turns, cost);
+    return longest_chain(fold, in.per_node(), in.kind != CollectiveKind::all_gather,
+                         in.kind != CollectiveKind::reduce_scatter, cost);
   };
   Form form;
-  form.latency = hop.base;
-  double bytes = in.bytes;
-  for (int level = 0; level < fold.levels; ++level) {
-    bytes /= 2;
-    step(form, bytes, leaves_node(fold, level, in.per_node(), in.nodes()), turns);
-  }
-  if (fold.extra > 0) step(form, in.bytes, fold_leaves_node(fold, in.per_node(), in.nodes()), 2);
-  form.rounds = static_cast<int>(turns) * fold.levels + (fold.extra > 0 ? 2 : 0);
+  form.latency = hop.base + chain([&](int) { return HopCost{hop.intra, hop.inter}; });
+  form.link_time = chain([&](int level) {
+    const double bytes = level < 0 ? in.bytes : in.bytes / (2 << level);
+    return HopCost{bytes / port, bytes / nic};
+  });
+  form.traffic = turns * in.bytes * ((fold.power - 1.0) / fold.power + (fold.extra > 0 ? 1 : 0));
+  form.rounds = turns * fold.levels + (fold.extra > 0 ? 2 : 0);
   form.channels = blocks_used(in.group, Algorithm::ring, in.protocol, in.bytes);
   form.transfer =
       form.traffic /

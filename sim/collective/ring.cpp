@@ -11,14 +11,13 @@
 namespace sim {
 namespace {
 
-// NCCL's Simple protocol moves slots of 512 KiB per channel (4 MiB buffer, NCCL_STEPS = 8; a
-// broadcast or reduce takes one slot per chunk: BROADCAST_CHUNKSTEPS = REDUCE_CHUNKSTEPS = 1).
-constexpr double slot_bytes = 512.0 * 1024;
-constexpr int most_chunks = 256;
-
-int chain_chunks(double bytes, int channels) {
-  const double chunks = std::ceil(bytes / (channels * slot_bytes));
-  return static_cast<int>(std::clamp(chunks, 1.0, static_cast<double>(most_chunks)));
+// Chunks of a chain: a choice of this model, sixteen for each hop, so that filling the pipeline
+// costs a sixteenth of the transfer, but none below what a warp forwards at once (32 lanes of 8
+// bytes).
+int chain_chunks(double bytes, int ranks, int channels) {
+  constexpr double least_bytes = 256;
+  const double most = 16.0 * std::max(1, ranks - 2);
+  return static_cast<int>(std::clamp(std::ceil(bytes / channels / least_bytes), 1.0, most));
 }
 
 int rails_of(const GroupShape& shape) {
@@ -154,21 +153,23 @@ Form ring_form(const FormInput& in) {
   form.channels = blocks_used(in.group, Algorithm::ring, in.protocol, in.bytes);
   const double turns = is_all_reduce(in.kind) ? 2 : 1;
   const double steps = turns * (p - 1);
-  // A chunk crosses between nodes N-1 times per turn. (An open chain and a turn of p-1 steps both
-  // leave out one edge; NCCL counts N-1 for each turn too.)
-  const double crossings = in.nodes() == 1 ? 0 : std::min(steps, turns * (in.nodes() - 1));
+  // A chunk crosses between nodes N-1 times per turn. In a rooted chain whose channel enters the
+  // root's node beside the root, it comes back to that node in the end: once more.
+  const bool returns = is_rooted(in.kind) && rails_of(in.shape) > 1;
+  const double crossings =
+      in.nodes() == 1 ? 0 : std::min(steps, turns * (in.nodes() - (returns ? 0 : 1)));
   form.latency = hop.base + (steps - crossings) * hop.intra + crossings * hop.inter;
-  double fill = 1;
   if (is_rooted(in.kind)) {
-    const int chunks = chain_chunks(in.bytes, form.channels);
-    fill = 1 + (p - 2) / chunks;
+    const int chunks = chain_chunks(in.bytes, in.ranks(), form.channels);
     form.traffic = in.bytes;
+    form.link_time = in.bytes / in.ring_bw() * (1 + (p - 2) / chunks);
     form.rounds = chunks + in.ranks() - 2;
     // Each member receives into a slot, reads it to forward, and writes its own copy (broadcast) or
     // reads its own part (reduce).
     form.memory_bytes = 3 * in.bytes;
   } else {
     form.traffic = turns * (p - 1) / p * in.bytes;
+    form.link_time = form.traffic / in.ring_bw();
     form.rounds = static_cast<int>(steps);
     // Per byte that comes in while reducing: the predecessor's write into a slot, its read, the
     // read of the own operand. While gathering NCCL copies directly between output buffers where
@@ -178,9 +179,9 @@ Form ring_form(const FormInput& in) {
                                                                         : 2;
     form.memory_bytes = per_byte * form.traffic;
   }
-  form.link_time = form.traffic * fill / in.ring_bw();
-  form.transfer = form.traffic * fill /
-                  (1e9 * ring_protocol_bandwidth(in.group, in.protocol, in.ring_bw() * 1e-9));
+  const double share =
+      ring_protocol_bandwidth(in.group, in.protocol, in.ring_bw() * 1e-9) * 1e9 / in.ring_bw();
+  form.transfer = form.link_time / share;
   return form;
 }
 
@@ -194,7 +195,7 @@ std::unique_ptr<StepSequence> ring_steps(const Collective& request, const GroupS
   if (is_rooted(request.kind))
     return std::make_unique<ChainSteps>(
         shape, request.kind == CollectiveKind::reduce, payload(request),
-        chain_chunks(static_cast<double>(payload(request).count()), channels));
+        chain_chunks(static_cast<double>(payload(request).count()), shape.ranks, channels));
   return std::make_unique<RingSteps>(shape, request.kind, payload(request));
 }
 

@@ -2,7 +2,7 @@
 // each with half of the data, a leaf of one being an inner node of the other; inside a node a chain
 // that hangs on the tree's member. As in the ring, every member of a node heads one of the
 // channels, so all NICs work. Reduce up, broadcast down, both pipelined over K chunks.
-//   all-reduce  2 (g-1 + floor(log2 N)) alpha + 2n / B (1 + (D - 1/2) / K),  D = g-1 + depth
+//   all-reduce  2 (g-1 + floor(log2 N)) alpha + 2n / B (1 + (depth - 1/2) / K)
 // Trees: NVIDIA/nccl src/graph/trees.cc (ncclGetBtree, ncclGetDtree).
 #include <algorithm>
 #include <array>
@@ -195,13 +195,13 @@ Form tree_form(const FormInput& in) {
   // Of the chain inside a node each member passes (g-1)/g of the data up and as much down.
   const double inside = g == 1 ? 0 : 2 * (g - 1) / g * in.bytes / in.intra_bw();
   const double outside = in.nodes() == 1 ? 0 : node_traffic(in.nodes()) * in.bytes / in.inter_bw();
-  const double steady = std::max(inside, outside);
-  // While the pipeline fills, data only goes up, and while it drains, only down: half the load in
-  // 2D - 1 rounds, besides the K full ones.
-  const double fill = 1 + (depth - 0.5) / chunks;
-  form.link_time = steady * fill;
-  const double bus = form.traffic / steady * 1e-9;
-  form.transfer = form.traffic * fill / (1e9 * tree_protocol_bandwidth(in.group, in.protocol, bus));
+  // Between nodes, data only goes up while the pipeline fills, and only down while it drains: half
+  // of the load in 2 depth - 1 rounds, besides the K full ones. Chains inside nodes start at other
+  // members for each channel, so every port has work until all is done.
+  const double fill = 1 + std::max(0.0, tree_depth(in.nodes()) - 0.5) / chunks;
+  form.link_time = std::max(inside, outside * fill);
+  const double bus = form.traffic / form.link_time * 1e-9;
+  form.transfer = form.traffic / (1e9 * tree_protocol_bandwidth(in.group, in.protocol, bus));
   // Going up, a member reads what each child wrote and its own operand; going down it reads a slot
   // and writes its result: about 5 accesses per byte of the buffer besides the slots' writes.
   form.memory_bytes = 5 * in.bytes;

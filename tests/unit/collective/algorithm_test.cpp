@@ -44,8 +44,8 @@ TEST_CASE("ring: transfer is bytes per edge over the bus bandwidth", "[collectiv
   CHECK_THAT(transfer(all_reduce), WithinRel(2 * 7.0 / 8 * n / bus, 1e-6));
   CHECK_THAT(transfer(CollectiveKind::reduce_scatter), WithinRel(7.0 / 8 * n / bus, 1e-6));
   CHECK_THAT(transfer(CollectiveKind::all_gather), WithinRel(7.0 / 8 * n / bus, 1e-6));
-  // A chain of 8 over 80 chunks (24 channels, slots of 512 KiB): n/B (1 + 6/80).
-  CHECK_THAT(transfer(CollectiveKind::broadcast), WithinRel(n / bus * (1 + 6.0 / 80), 1e-6));
+  // A chain of 8 in 16 chunks for each of its 6 inner hops: n/B (1 + 6/96).
+  CHECK_THAT(transfer(CollectiveKind::broadcast), WithinRel(n / bus * (1 + 6.0 / 96), 1e-6));
   // Latency, Simple on NVLink: 8.4 us and 3.4 us for each of 2 * 7 steps.
   CHECK(ask(cluster, 1, 8, all_reduce, Algorithm::ring, 1_MiB).latency == 56us);
 }

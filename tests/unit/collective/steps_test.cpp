@@ -86,7 +86,9 @@ constexpr Case cases[] = {
 }  // namespace
 
 TEST_CASE("messages take what the closed form says when nothing is shared", "[collective]") {
-  const Cluster cluster = load("dgx-h100", 16);
+  // A flat fabric: on rails, the edge that closes a ring over an odd number of nodes also passes
+  // through a neighbour's NVLink, which the ports of play() do not know.
+  const Cluster cluster = load("aws-p5", 16);
   std::map<std::string, double> worst;
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     const auto pick = [&](std::uint64_t stream, int count) {
