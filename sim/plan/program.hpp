@@ -7,7 +7,11 @@
 //  3. `work` indexes `kernels`, `collectives` or `transfers`, as `kind` says. Equal work is stored
 //     once, so a table of costs has one row per distinct kernel, not per operator.
 //  4. A buffer is allocated when the first operator that writes it is issued and freed after the
-//     operator that frees it; persistent buffers live from before the first operator to the end.
+//     operator that frees it; persistent buffers live from before the first operator to the end. A
+//     later `write` updates in place; `free` is the last read.
+//
+// Streams: kernels run on `compute`; the casts and sums that belong to a gradient reduction run on
+// `data_comm` beside it. sim/plan/README.md says which operators a layout becomes, and why.
 #pragma once
 
 #include <array>
@@ -107,7 +111,10 @@ constexpr auto words_of(Pass) {
 enum class AttentionPart : std::uint8_t { forward, backward };
 
 // A kernel by shape: all that its cost may depend on, besides the device.
-//  gemm:      C[m,n] (+)= A[m,k] B[k,n], `batch` times; flops = 2 m n k batch
+//  gemm:      C[m,n] (+)= A[m,k] B[k,n], `batch` times; flops = 2 m n k batch. A linear layer is
+//             m = tokens, n = out, k = in forward; m = tokens, n = in, k = out for the gradient of
+//             its input; m = out, n = in, k = tokens for that of its weights, where `bytes` counts
+//             the result twice: it is added to what is there
 //  attention: batch sequences, `m` query tokens, `n` key tokens, `k` head dimension, heads
 //  otherwise: memory-bound, `bytes` read + written (generic: max of flops and bytes)
 struct Kernel {
