@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <memory>
 #include <stdexcept>
 
@@ -19,7 +20,7 @@ struct Request {
   std::string scenario;
   OutputFormat output = OutputFormat::table;
   std::string trace;
-  std::string trace_ranks = "representatives";
+  std::string trace_ranks = "stages";
   std::vector<std::string> overrides;
   bool no_fold = false;
   bool no_what_if = false;
@@ -53,11 +54,30 @@ std::vector<RankId> parse_ranks(const std::string& text, int world) {
   return ranks;
 }
 
+// Of every pipeline stage the class that stands for most ranks, and every injected straggler: the
+// other classes differ by the place of their nodes in the fabric alone.
+std::vector<RankId> one_rank_per_stage(const Scenario& scenario, const Plan& plan,
+                                       const Timeline& timeline) {
+  std::map<int, const RankTrack*> chosen;
+  std::vector<RankId> ranks;
+  for (const RankTrack& track : timeline.tracks) {
+    const RankTrack*& best = chosen[plan.program(track.rank).stage];
+    if (!best || track.represents > best->represents) best = &track;
+    for (const Straggler& slow : scenario.options.stragglers)
+      if (slow.rank == track.rank) ranks.push_back(track.rank);
+  }
+  for (const auto& [stage, track] : chosen)
+    ranks.push_back(track->rank);
+  return ranks;
+}
+
 void write_trace(const Request& request, const Scenario& scenario, const Plan& plan,
                  const Timeline& timeline) {
   TraceOptions options{
       .title = scenario.name, .gpus_per_node = scenario.cluster.gpus_per_node(), .ranks = {}};
-  if (request.trace_ranks != "representatives" && request.trace_ranks != "all")
+  if (request.trace_ranks == "stages")
+    options.ranks = one_rank_per_stage(scenario, plan, timeline);
+  else if (request.trace_ranks != "representatives" && request.trace_ranks != "all")
     options.ranks = parse_ranks(request.trace_ranks, plan.world_size());
   const TraceStats stats = write_perfetto_file(request.trace, plan, timeline, options);
   print_note(fmt::format("trace: {} ({} events, {:.1f} MB): open it at ui.perfetto.dev",
@@ -82,7 +102,8 @@ ExitCode simulate_scenario(const Request& request) {
   Scenario scenario = load_scenario(request.scenario, request.overrides);
   if (request.no_fold) scenario.options.fold = false;
   // Which ranks are recorded must be known before the run: a list may name any of them.
-  scenario.options.record_all = !request.trace.empty() && request.trace_ranks != "representatives";
+  scenario.options.record_all = !request.trace.empty() && request.trace_ranks != "stages" &&
+                                request.trace_ranks != "representatives";
   const Plan plan = make_plan(scenario.model, scenario.layout);
   const Simulation simulation = simulate(plan, scenario.cluster, scenario.options);
   Report report = make_report(scenario, plan, simulation);
@@ -104,9 +125,10 @@ void add_simulate(CLI::App& app, Action& action) {
   command->add_option("--trace", request->trace, "write a Perfetto/Chrome JSON trace")
       ->option_text("FILE");
   command
-      ->add_option("--trace-ranks", request->trace_ranks,
-                   "ranks in the trace: representatives (one per class of equal ranks), all, or a "
-                   "list such as 0,8,64-71")
+      ->add_option(
+          "--trace-ranks", request->trace_ranks,
+          "ranks in the trace: stages (one per pipeline stage, the default), "
+          "representatives (one per class of equal ranks), all, or a list such as 0,8,64-71")
       ->option_text("WHICH");
   // What several options say about one key is one assignment per option, in this order.
   command

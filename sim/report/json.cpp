@@ -17,7 +17,7 @@ constexpr int schema_version = 1;
 Json breakdown_json(const Breakdown& parts) {
   Json json;
   for (const BreakdownField& field : breakdown_fields)
-    json[std::string{field.key}] = to_seconds(parts.*field.member);
+    json[std::string{field.key}] = in_seconds(parts.*field.member);
   return json;
 }
 
@@ -71,7 +71,7 @@ Json collectives_json(const Report& report) {
                     {"ranks", row.ranks},
                     {"count", row.count},
                     {"bytes", row.bytes.count()},
-                    {"mean_time_s", to_seconds(row.mean_time)},
+                    {"mean_time_s", in_seconds(row.mean_time)},
                     {"algbw_gbytes_per_s", algorithm},
                     {"busbw_gbytes_per_s", algorithm * bus_factor(row.kind, row.ranks)},
                     {"algorithm", row.algorithm}});
@@ -88,7 +88,7 @@ Json links_json(const Report& report) {
          {"represents", load.represents},
          {"carried_bytes", load.carried.count()},
          {"capacity_gbytes_per_s", report.link_capacities[i].in_bytes_per_second() / 1e9},
-         {"busy_s", to_seconds(load.busy)},
+         {"busy_s", in_seconds(load.busy)},
          {"use", link_use(report, i)}});
   }
   return rows;
@@ -110,7 +110,7 @@ std::string to_json(const Report& report) {
             {"parameters", report.parameters},
             {"tokens_per_step", report.tokens},
             {"token_unit", report.counts_samples ? "sample" : "token"},
-            {"step_time_s", to_seconds(report.step_time)},
+            {"step_time_s", in_seconds(report.step_time)},
             {"step_time_ps", report.step_time.count()},
             {"tokens_per_s", report.tokens_per_second},
             {"tokens_per_s_per_gpu", report.tokens_per_second_per_gpu},
@@ -136,7 +136,7 @@ std::string to_json(const Report& report) {
   json["what_if"] = Json::array();
   for (const WhatIf& entry : report.what_if)
     json["what_if"].push_back(
-        {{"infinitely_fast", entry.resource}, {"step_time_s", to_seconds(entry.step_time)}});
+        {{"infinitely_fast", entry.resource}, {"step_time_s", in_seconds(entry.step_time)}});
   json["provenance"] = report.provenance;
   json["simulation"] = {{"rank_classes", report.stats.rank_classes},
                         {"activities", report.stats.activities},

@@ -34,6 +34,20 @@ std::string grouped(std::int64_t value) {
   return text;
 }
 
+std::string precise(Duration value) {
+  struct Unit {
+    std::int64_t ticks;
+    const char* name;
+  };
+  for (const Unit& unit : {Unit{1'000'000'000'000, "s"}, Unit{1'000'000'000, "ms"},
+                           Unit{1'000'000, "us"}, Unit{1'000, "ns"}}) {
+    if (value.count() < unit.ticks) continue;
+    const double amount = static_cast<double>(value.count()) / static_cast<double>(unit.ticks);
+    return fmt::format("{:#.4g} {}", amount, unit.name);
+  }
+  return fmt::format("{} ps", value.count());
+}
+
 std::string significant(double value) {
   if (value >= 1e9) return fmt::format("{:.4g} billion", value / 1e9);
   if (value >= 1e6) return fmt::format("{:.4g} million", value / 1e6);

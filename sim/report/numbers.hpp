@@ -24,6 +24,11 @@ inline constexpr std::array breakdown_fields{
     BreakdownField{&Breakdown::bubble, "bubble", "bubble", "31"},
     BreakdownField{&Breakdown::host, "host", "host", "34"}};
 
+// One division, so that the double nearest to the exact value comes out: 100 ms are 0.1 s.
+inline double in_seconds(Duration value) {
+  return static_cast<double>(value.count()) / 1e12;
+}
+
 double algorithm_bandwidth(const CollectiveSummary& row);  // bytes per second, as nccl-tests
 double link_use(const Report& report, std::size_t link);   // of capacity x step
 
@@ -35,6 +40,7 @@ inline std::string grouped(int value) {
 inline std::string grouped(std::uint32_t value) {
   return grouped(std::uint64_t{value});
 }
+std::string precise(Duration value);           // 4 digits: 5.634 s, 45.51 ms
 std::string significant(double value);         // 4 digits: 226.4, 3.708 million
 std::string scaled_count(std::int64_t value);  // 405.9 billion
 std::string title_of(std::string_view word);   // gathered_parameters -> gathered parameters

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <future>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "sim/base/check.hpp"
 #include "sim/base/quantity.hpp"
+#include "sim/plan/work.hpp"
 #include "sim/report/memory_hints.hpp"
 
 namespace sim {
@@ -29,17 +32,6 @@ void add_identity(Report& report, const Scenario& scenario, const Plan& plan) {
   report.tokens = plan.tokens;
 }
 
-// Forward and backward FLOPs of the attention scores and their weighting of the values, counted in
-// full: 4 s^2 per head dimension forward (Q K^T and P V), twice that backward.
-double attention_flops(const Scenario& scenario) {
-  const Model& model = scenario.model;
-  if (model.is_layer_list || !model.attention.causal) return 0;
-  const auto width = static_cast<double>(model.attention.heads * model.attention.head_dim);
-  const auto length = static_cast<double>(scenario.layout.sequence_length);
-  return 12.0 * length * length * width * static_cast<double>(model.layers.size()) *
-         static_cast<double>(scenario.layout.global_batch);
-}
-
 void add_rates(Report& report, const Scenario& scenario, const Plan& plan) {
   const double seconds = to_seconds(report.step_time);
   if (seconds <= 0) return;
@@ -47,9 +39,11 @@ void add_rates(Report& report, const Scenario& scenario, const Plan& plan) {
   report.tokens_per_second = static_cast<double>(plan.tokens) / seconds;
   report.tokens_per_second_per_gpu = report.tokens_per_second / gpus;
   const bool half = scenario.flops.causal_half();
-  const double less = half ? attention_flops(scenario) / 2 : 0;
-  const double model_rate = (plan.model_flops.count() - less) / seconds / gpus;
-  const double hardware_rate = (plan.hardware_flops.count() - less) / seconds / gpus;
+  const AttentionCount count = half ? AttentionCount::causal_half : AttentionCount::full;
+  const double model_rate =
+      model_flops(scenario.model, plan.layout, count).count() / seconds / gpus;
+  const double hardware_rate =
+      hardware_flops(scenario.model, plan.layout, count).count() / seconds / gpus;
   report.model_rate_per_gpu = FlopRate::per_second(model_rate);
   report.hardware_rate_per_gpu = FlopRate::per_second(hardware_rate);
   report.peak_rate = scenario.cluster.device().peak(scenario.layout.compute_dtype);
@@ -85,12 +79,28 @@ void add_breakdown(Report& report, const Plan& plan, const Timeline& timeline) {
   report.bubble_formula = form.formula;
 }
 
+// The busiest links, those of one kind that carry the same as one row. At most four rows of a kind,
+// so that the fabric shows beside the NVLinks.
 void add_links(Report& report, const Cluster& cluster, const Timeline& timeline) {
+  constexpr int most_of_a_kind = 4;
+  std::map<LinkKind, int> rows_of_kind;
+  std::map<std::tuple<LinkKind, double, Bytes>, std::size_t> row_of;
   for (const LinkLoad& load : timeline.links) {
-    if (report.busiest_links.size() == shown_links) break;
+    const Link& link = cluster.link(load.link);
+    const std::tuple alike{link.kind, link.capacity.in_bytes_per_second(), load.carried};
+    if (const auto known = row_of.find(alike); known != row_of.end()) {
+      LinkLoad& row = report.busiest_links[known->second];
+      row.represents += load.represents;
+      row.busy = std::max(row.busy, load.busy);
+      continue;
+    }
+    if (report.busiest_links.size() == shown_links || rows_of_kind[link.kind] == most_of_a_kind)
+      continue;
+    ++rows_of_kind[link.kind];
+    row_of.emplace(alike, report.busiest_links.size());
     report.busiest_links.push_back(load);
     report.link_names.push_back(cluster.link_name(load.link));
-    report.link_capacities.push_back(cluster.link(load.link).capacity);
+    report.link_capacities.push_back(link.capacity);
   }
 }
 

@@ -24,7 +24,7 @@ std::vector<Row> rows_of(const Report& report) {
   const std::string tokens = report.counts_samples ? "samples/s" : "tokens/s";
   std::vector<Row> rows{
       {"gpus", std::to_string(report.ranks), ""},
-      {"step_time", real(to_seconds(report.step_time)), "s"},
+      {"step_time", real(in_seconds(report.step_time)), "s"},
       {"tokens_per_s", real(report.tokens_per_second), tokens},
       {"tokens_per_s_per_gpu", real(report.tokens_per_second_per_gpu), tokens},
       {"model_tflops_per_gpu", real(report.model_rate_per_gpu.in_flops_per_second() / 1e12),
@@ -38,7 +38,7 @@ std::vector<Row> rows_of(const Report& report) {
       {"fits", report.fits() ? "true" : "false", ""}};
   for (const BreakdownField& field : breakdown_fields)
     rows.push_back({fmt::format("breakdown.{}", field.key),
-                    real(to_seconds(report.breakdown.*field.member)), "s"});
+                    real(in_seconds(report.breakdown.*field.member)), "s"});
   rows.push_back({"bubble.share", real(report.bubble_share), ""});
   rows.push_back({"bubble.closed_form_share", real(report.bubble_closed_form), ""});
   for (const auto& category : words_of(BufferCategory{}))
@@ -50,13 +50,13 @@ std::vector<Row> rows_of(const Report& report) {
     const std::string name =
         fmt::format("collective.{}.{}.{}", word(row.kind), word(row.group), row.bytes.count());
     rows.push_back({name + ".count", std::to_string(row.count), ""});
-    rows.push_back({name + ".mean_time", real(to_seconds(row.mean_time)), "s"});
+    rows.push_back({name + ".mean_time", real(in_seconds(row.mean_time)), "s"});
     rows.push_back({name + ".busbw",
                     real(algorithm_bandwidth(row) * bus_factor(row.kind, row.ranks) / 1e9),
                     "GB/s"});
   }
   for (const WhatIf& entry : report.what_if)
-    rows.push_back({"what_if." + entry.resource, real(to_seconds(entry.step_time)), "s"});
+    rows.push_back({"what_if." + entry.resource, real(in_seconds(entry.step_time)), "s"});
   return rows;
 }
 

@@ -44,7 +44,7 @@ std::string bar(double share, int cells) {
 }
 
 double ratio(Duration part, Duration whole) {
-  return whole.count() > 0 ? to_seconds(part) / to_seconds(whole) : 0;
+  return whole.count() > 0 ? in_seconds(part) / in_seconds(whole) : 0;
 }
 
 std::string layout_line(const Report& report) {
@@ -89,7 +89,7 @@ void add_headline(Page& page, const Report& report) {
       fmt::format("{:.1f} of {:.1f} GiB: {}", worst.total.gib(), worst.capacity.gib(),
                   report.fits() ? "fits" : "DOES NOT FIT");
   page.line(
-      "  " + page.paint("1;32", fmt::format("{:<20}", to_text(report.step_time))) +
+      "  " + page.paint("1;32", fmt::format("{:<20}", precise(report.step_time))) +
       page.paint("1", fmt::format("{:<24}{:<20}", significant(report.tokens_per_second_per_gpu),
                                   fmt::format("{:.1f} %", 100 * report.mfu))) +
       page.paint(report.fits() ? "1" : "1;31", memory));
@@ -112,7 +112,7 @@ void add_breakdown(Page& page, const Report& report) {
   for (const BreakdownField& field : breakdown_fields) {
     const Duration part = report.breakdown.*field.member;
     const double share = ratio(part, report.step_time);
-    page.line(fmt::format("  {:<18}{:>10}  {:>5.1f} %  {}", field.title, to_text(part), 100 * share,
+    page.line(fmt::format("  {:<18}{:>10}  {:>5.1f} %  {}", field.title, precise(part), 100 * share,
                           page.paint(field.color, bar(share, cells))));
   }
   if (report.layout.pipeline_parallel > 1)
@@ -165,15 +165,28 @@ void add_memory(Page& page, const Report& report) {
 void add_collectives(Page& page, const Report& report) {
   if (report.collectives.empty()) return;
   page.heading("Collectives", "per GPU that takes part; GB/s = 1e9 B/s");
-  page.line(fmt::format("  {:<15} {:<15}{:>6} {:>7} {:>11} {:>11} {:>8} {:>8}  {}", "operation",
+  page.line(fmt::format("  {:<14} {:<14}{:>6} {:>6} {:>9} {:>9} {:>7} {:>7}  {}", "operation",
                         "group", "ranks", "count", "size", "time", "algbw", "busbw", "algorithm"));
-  for (const CollectiveSummary& row : report.collectives) {
+  // Most time first; the rest is in the JSON.
+  constexpr std::size_t most_rows = 14;
+  std::vector<const CollectiveSummary*> rows;
+  for (const CollectiveSummary& row : report.collectives)
+    rows.push_back(&row);
+  const auto time_of = [](const CollectiveSummary* row) {
+    return in_seconds(row->mean_time) * static_cast<double>(row->count);
+  };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const auto* a, const auto* b) { return time_of(a) > time_of(b); });
+  for (std::size_t i = 0; i < std::min(rows.size(), most_rows); ++i) {
+    const CollectiveSummary& row = *rows[i];
     const double algorithm = algorithm_bandwidth(row) / 1e9;
-    page.line(fmt::format("  {:<15} {:<15}{:>6} {:>7} {:>11} {:>11} {:>8.1f} {:>8.1f}  {}",
+    page.line(fmt::format("  {:<14} {:<14}{:>6} {:>6} {:>9} {:>9} {:>7.1f} {:>7.1f}  {}",
                           word(row.kind), word(row.group), row.ranks, row.count, to_text(row.bytes),
                           to_text(row.mean_time), algorithm,
                           algorithm * bus_factor(row.kind, row.ranks), row.algorithm));
   }
+  if (rows.size() > most_rows)
+    page.line(fmt::format("  ({} more that take less time: -o json)", rows.size() - most_rows));
 }
 
 void add_links(Page& page, const Report& report) {
@@ -196,7 +209,7 @@ void add_what_if(Page& page, const Report& report) {
   for (const WhatIf& entry : report.what_if) {
     const double gain = 1 - ratio(entry.step_time, report.step_time);
     page.line(fmt::format("  {:<28}{:>10}  {:>+6.1f} %  {}", entry.resource,
-                          to_text(entry.step_time), -100 * gain, page.paint("32", bar(gain, 50))));
+                          precise(entry.step_time), -100 * gain, page.paint("32", bar(gain, 50))));
   }
 }
 

@@ -1,0 +1,98 @@
+#include "sim/report/report.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "sim/report/numbers.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/report/fixture.hpp"
+
+using namespace sim;
+
+namespace {
+
+// Columns on the screen: UTF-8 continuation bytes take none.
+std::size_t columns(const std::string& line) {
+  return static_cast<std::size_t>(std::count_if(line.begin(), line.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+  }));
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+Layout pipeline(Schedule schedule, int stages, int micro_batches, int virtual_stages = 1) {
+  Layout layout;
+  layout.pipeline_parallel = stages;
+  layout.virtual_stages = virtual_stages;
+  layout.global_batch = micro_batches;
+  layout.schedule = schedule;
+  return layout;
+}
+
+}  // namespace
+
+TEST_CASE("the bubble's closed forms") {
+  // GPipe (Huang et al. 2018) with 4 stages and 32 micro-batches: 3/35 of the step.
+  CHECK_THAT(bubble_closed_form(pipeline(Schedule::gpipe, 4, 32)).share,
+             WithinRel(3.0 / 35, 1e-12));
+  CHECK_THAT(bubble_closed_form(pipeline(Schedule::one_f_one_b, 4, 32)).share,
+             WithinRel(3.0 / 35, 1e-12));
+  // Interleaving by v divides (P-1)/m by v: 3/(2*32) of the ideal time.
+  CHECK_THAT(bubble_closed_form(pipeline(Schedule::interleaved, 4, 32, 2)).share,
+             WithinRel((3.0 / 64) / (1 + 3.0 / 64), 1e-12));
+  CHECK(bubble_closed_form(pipeline(Schedule::one_f_one_b, 1, 32)).share == 0);
+}
+
+TEST_CASE("no line of the text is wider than 100 columns") {
+  std::istringstream text{to_table(small_report())};
+  for (std::string line; std::getline(text, line);) {
+    CAPTURE(line);
+    CHECK(columns(line) <= 100);
+  }
+}
+
+TEST_CASE("the text names the step, the rates and their units") {
+  const std::string text = to_table(small_report());
+  CHECK(has(text, "100.0 ms"));
+  CHECK(has(text, "20,480"));
+  CHECK(has(text, "40.0 %"));
+  CHECK(has(text, "GB/s = 1e9 B/s"));
+  CHECK(has(text, "(P-1)/(m+P-1) = 11.1 %"));
+  CHECK_FALSE(has(text, "\x1b["));
+  CHECK(has(to_table(small_report(), {.color = true}), "\x1b["));
+}
+
+TEST_CASE("bus bandwidth follows nccl-tests: 2(n-1)/n of the algorithm's for an all-reduce") {
+  // 100 MB in 1 ms are 100 GB/s; with two ranks the factor is 1.
+  CHECK(has(to_csv(small_report()), "collective.all_reduce.data.100000000.busbw,100,GB/s"));
+}
+
+TEST_CASE("CSV quotes what needs it") {
+  const std::string csv = to_csv(small_report());
+  CHECK(csv.starts_with("scenario,metric,value,unit\n"));
+  CHECK(has(csv, "\"a \"\"small\"\" one\",step_time,0.1,s\n"));
+}
+
+TEST_CASE("numbers for people") {
+  CHECK(grouped(std::int64_t{16'384}) == "16,384");
+  CHECK(grouped(std::int64_t{-1'000'000}) == "-1,000,000");
+  CHECK(grouped(std::int64_t{999}) == "999");
+  CHECK(significant(226.44) == "226.4");
+  CHECK(significant(3'708'123.0) == "3.708 million");
+  CHECK(scaled_count(405'853'388'800) == "405.85 billion");
+  CHECK(precise(std::chrono::milliseconds{5634}) == "5.634 s");
+  CHECK(precise(std::chrono::microseconds{45'500}) == "45.50 ms");
+  CHECK(precise(Duration{12}) == "12 ps");
+  CHECK(wrapped("aa bb cc", 5) == std::vector<std::string>{"aa bb", "cc"});
+  CHECK(wrapped("unbreakable", 5) == std::vector<std::string>{"unbreakable"});
+}
+
+TEST_CASE("a stage that is too large makes the whole not fit") {
+  Report report = small_report();
+  CHECK(report.fits());
+  report.memory[1].total = Bytes{81LL << 30};
+  CHECK_FALSE(report.fits());
+  CHECK(has(to_table(report), "DOES NOT FIT"));
+}

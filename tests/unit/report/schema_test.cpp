@@ -1,0 +1,79 @@
+// SCHEMA.md and the JSON say the same: every key that is written is documented, every documented
+// key is written.
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "sim/report/report.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/report/fixture.hpp"
+
+using namespace sim;
+
+namespace {
+
+// "stages[].memory_bytes.weights" for every leaf.
+void collect(const nlohmann::json& value, const std::string& path, std::set<std::string>& paths) {
+  if (value.is_object()) {
+    for (const auto& [key, child] : value.items())
+      collect(child, path.empty() ? key : path + "." + key, paths);
+  } else if (value.is_array()) {
+    for (const auto& child : value)
+      collect(child, path + "[]", paths);
+  } else {
+    paths.insert(path);
+  }
+}
+
+std::set<std::string> documented() {
+  std::ifstream file{STEPCAST_SOURCE_DIR "/sim/report/SCHEMA.md"};
+  std::set<std::string> keys;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("| `")) continue;
+    keys.insert(line.substr(3, line.find('`', 3) - 3));
+  }
+  return keys;
+}
+
+}  // namespace
+
+TEST_CASE("every key of the JSON is documented, and every documented key is there") {
+  std::set<std::string> written;
+  collect(nlohmann::json::parse(to_json(small_report())), "", written);
+  const std::set<std::string> known = documented();
+  REQUIRE_FALSE(known.empty());
+  for (const std::string& key : written) {
+    CAPTURE(key);
+    CHECK(known.count(key) == 1);
+  }
+  for (const std::string& key : known) {
+    CAPTURE(key);
+    CHECK(written.count(key) == 1);
+  }
+}
+
+TEST_CASE("the JSON of memory alone uses the same keys") {
+  std::set<std::string> written;
+  Report report = small_report();
+  report.stage_breakdown.clear();
+  collect(nlohmann::json::parse(memory_json(report)), "", written);
+  const std::set<std::string> known = documented();
+  for (const std::string& key : written) {
+    CAPTURE(key);
+    CHECK(known.count(key) == 1);
+  }
+}
+
+TEST_CASE("the parts of the breakdown in the JSON sum to the step") {
+  const auto json = nlohmann::json::parse(to_json(small_report()));
+  double sum = 0;
+  for (const auto& part : json["breakdown_s"])
+    sum += part.get<double>();
+  CHECK_THAT(sum, WithinRel(json["step_time_s"].get<double>(), 1e-12));
+  CHECK(json["schema_version"] == 1);
+}
+
+TEST_CASE("the same report gives the same bytes") {
+  CHECK(to_json(small_report()) == to_json(small_report()));
+}

@@ -1,0 +1,181 @@
+// Scenario files: what they mean, and the exact text of what is refused.
+#include "sim/scenario/scenario.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+#include "sim/base/input_error.hpp"
+#include "tests/catch.hpp"
+
+using namespace sim;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string root = STEPCAST_SOURCE_DIR;
+
+std::string write(const std::string& name, const std::string& text) {
+  const fs::path folder = fs::temp_directory_path() / "stepcast_scenario_test";
+  fs::create_directories(folder);
+  const std::string path = (folder / name).string();
+  std::ofstream{path} << text;
+  return path;
+}
+
+// A valid scenario of eight GPUs, its layout followed by `layout`.
+std::string small(const std::string& layout, const std::string& rest = "") {
+  return "model: " + root + "/models/gpt2.yaml\ncluster: {path: " + root +
+         "/topologies/dgx-h100.yaml, nodes: 1}\nlayout:\n  sequence_length: 1024\n  global_batch: "
+         "64\n" +
+         layout + rest;
+}
+
+Scenario load(const std::string& text, const std::vector<std::string>& set = {}) {
+  return load_scenario(write("s.yaml", text), set);
+}
+
+// "line:column: what" of every problem.
+std::vector<std::string> problems(const std::string& text,
+                                  const std::vector<std::string>& set = {}) {
+  try {
+    load(text, set);
+  } catch (const InputError& error) {
+    std::vector<std::string> lines;
+    for (const Problem& problem : error.problems())
+      lines.push_back(std::to_string(problem.where.line) + ":" +
+                      std::to_string(problem.where.column) + ": " + problem.what);
+    return lines;
+  }
+  return {};
+}
+
+using Lines = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("every shipped scenario loads") {
+  int found = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator{root + "/scenarios"}) {
+    if (entry.path().extension() != ".yaml") continue;
+    CAPTURE(entry.path().string());
+    const Scenario scenario = load_scenario(entry.path().string());
+    CHECK(scenario.layout.world_size() == scenario.cluster.gpus());
+    ++found;
+  }
+  CHECK(found >= 8);
+}
+
+// The complete example of the README is what it says: complete, and valid.
+TEST_CASE("the example of the README loads") {
+  std::ifstream file{root + "/sim/scenario/README.md"};
+  std::string yaml;
+  bool inside = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("```")) {
+      if (inside) break;
+      inside = line == "```yaml";
+      continue;
+    }
+    if (inside) yaml += line + '\n';
+  }
+  REQUIRE(inside);
+  for (const char* folder : {"models", "topologies"}) {
+    const std::string relative = std::string{"../"} + folder;
+    for (std::size_t at; (at = yaml.find(relative)) != std::string::npos;)
+      yaml.replace(at, relative.size(), root + "/" + folder);
+  }
+  const Scenario scenario = load(yaml);
+  CHECK(scenario.layout.tensor_parallel == 4);
+  CHECK(scenario.layout.layers_per_chunk == std::vector<int>{9, 10, 10, 10, 10, 10, 11, 10});
+  CHECK(scenario.options.stragglers.size() == 1);
+  CHECK(scenario.faults.size() == 1);
+}
+
+TEST_CASE("data parallelism follows from the GPUs") {
+  CHECK(load(small("  tensor_parallel: 2\n")).layout.data_parallel == 4);
+  CHECK(load(small("")).layout.data_parallel == 8);
+}
+
+TEST_CASE("a job may use some of the GPUs of its cluster") {
+  CHECK(load(small(""), {"cluster.gpus=4"}).layout.data_parallel == 4);
+}
+
+TEST_CASE("the types that are left out follow the compute type") {
+  const Layout bf16 = load(small("")).layout;
+  CHECK(bf16.activation_dtype == DType::bf16);
+  CHECK(bf16.reduce_dtype == DType::bf16);
+  CHECK(bf16.master_weights);
+  const Layout fp32 = load(small("  compute_dtype: tf32\n")).layout;
+  CHECK(fp32.activation_dtype == DType::fp32);
+  CHECK(fp32.gradient_dtype == DType::fp32);
+  CHECK_FALSE(fp32.master_weights);
+}
+
+TEST_CASE("layers spread over chunks: ends first, or by stage") {
+  const auto chunks = [](const std::string& split) {
+    return load(small("  pipeline_parallel: 2\n  virtual_stages: 2\n" + split))
+        .layout.layers_per_chunk;
+  };
+  CHECK(chunks("").empty());
+  CHECK(chunks("  layers_per_chunk: {first: 2, last: 2}\n") == std::vector<int>{2, 4, 4, 2});
+  // Stage 0 has chunks 0 and 2 and gives its first one fewer; stage 1 its last.
+  CHECK(chunks("  layers_per_stage: [7, 5]\n") == std::vector<int>{3, 3, 4, 2});
+  CHECK(chunks("  layers_per_stage: even\n").empty());
+}
+
+TEST_CASE("--set wins over the file, adds what it lacks, and is checked as it is") {
+  CHECK(
+      load(small("  tensor_parallel: 2\n"), {"layout.tensor_parallel=4"}).layout.tensor_parallel ==
+      4);
+  CHECK(load(small(""), {"simulation.seed=9", "simulation.jitter=0.1"}).options.seed == 9);
+  CHECK(load(small(""), {"cluster.nodes=2"}).cluster.gpus() == 16);
+  CHECK(problems(small(""), {"layout.tensor_paralel=4"}).size() == 1);
+  CHECK(problems(small(""), {"layout.tensor_parallel=0"}).size() == 1);
+  CHECK(problems(small(""), {"layout"}) ==
+        Lines{"0:0: --set layout: write it as section.key=value, for example "
+              "layout.tensor_parallel=4"});
+}
+
+TEST_CASE("contradictions are told where they stand") {
+  CHECK(
+      problems(small("  tensor_parallel: 2\n  data_parallel: 8\n")) ==
+      Lines{"7:18: tensor_parallel 2 x pipeline_parallel 1 x data_parallel 8 is 16 ranks, but the "
+            "cluster has 8 GPUs (1 nodes of 8); set cluster.nodes or cluster.gpus to match"});
+  CHECK(problems(small("  tensor_parallel: 3\n")) ==
+        Lines{"6:20: tensor_parallel 3 x pipeline_parallel 1 is 3, which does not divide the GPUs: "
+              "the cluster has 8 GPUs (1 nodes of 8)"});
+  CHECK(
+      problems(small("  tensor_parallel: 8\n")) ==
+      Lines{"6:20: tensor_parallel is 8, which does not divide 12 heads; allowed: 1, 2, 3, 4, 6, "
+            "12",
+            "6:20: tensor_parallel is 8, which does not divide 12 key/value heads; allowed: 1, 2, "
+            "3, 4, 6, 12"});
+  CHECK(problems(small("  pipeline_parallel: 8\n")).size() == 1);
+}
+
+TEST_CASE("all mistakes of a file come in one pass") {
+  const Lines lines = problems(
+      "model: nowhere.yaml\ncluster: neither.yaml\nlayout:\n  tensor_paralel: 2\n  zero_stage: 4\n"
+      "  bucket: 25\n");
+  CHECK(lines.size() >= 6);  // both files, the key, the stage, the unit, two missing keys
+}
+
+TEST_CASE("injected trouble must name what exists") {
+  CHECK(problems(small("", "simulation:\n  stragglers: [{rank: 8, factor: 2}]\n")) ==
+        Lines{"7:24: there is no rank 8: ranks are 0 to 7"});
+  CHECK(
+      problems(small("", "simulation:\n  faults: [{where: node 9 nic 0, factor: 0.5}]\n")).size() ==
+      1);
+}
+
+TEST_CASE("placement is an order of all three dimensions") {
+  CHECK(load(small("  placement: [tp, pp, dp]\n")).layout.placement[1] == Dimension::pipeline);
+  CHECK(problems(small("  placement: [tp, tp, dp]\n")) ==
+        Lines{"6:14: is an order of tp, dp and pp, fastest first, each once"});
+}
+
+TEST_CASE("a scenario that is no mapping, empty, or missing is refused") {
+  CHECK_THROWS_AS(load(""), InputError);
+  CHECK_THROWS_AS(load("- 1\n"), InputError);
+  CHECK_THROWS_AS(load_scenario("/no/such/file.yaml"), InputError);
+}
