@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "sim/base/check.hpp"
 
 namespace sim {
 namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 // The larger of overlapping costs, rounded off where they are alike: (a^4 + b^4 + c^4)^(1/4). A
 // kernel that is bound by one of them takes that time; one at the knee takes up to 32% more.
@@ -20,42 +17,58 @@ double overlap(double a, double b, double c) {
   return std::sqrt(std::sqrt(fourth(a) + fourth(b) + fourth(c)));
 }
 
-// Output tiles of tensor-core kernels: what CUTLASS's profiler lists for 16-bit products and cuBLAS
-// names in its kernels (..._128x256_..., ..._192x128_...). Sizes are indices into `tile_sizes`.
 constexpr std::array<int, 6> tile_sizes{64, 96, 128, 160, 192, 256};
-struct Tile {
-  std::size_t m, n;
-};
-constexpr std::array<Tile, 14> tiles{{{5, 2},
-                                      {2, 5},
-                                      {4, 2},
-                                      {2, 4},
-                                      {2, 3},
-                                      {3, 2},
-                                      {2, 2},
-                                      {2, 1},
-                                      {1, 2},
-                                      {0, 5},
-                                      {2, 0},
-                                      {0, 4},
-                                      {0, 2},
-                                      {0, 0}}};
 
-// How many tiles of each size cover `extent`. Written out: a division by a constant is a
-// multiplication, and this is the hottest function of a sweep.
+struct Tile {
+  int m, n;
+  std::size_t row_size, column_size;  // indices into tile_sizes
+};
+constexpr Tile tile(int m, int n) {
+  const auto index = [](int size) {
+    std::size_t i = 0;
+    while (tile_sizes[i] != size)
+      ++i;
+    return i;
+  };
+  return {m, n, index(m), index(n)};
+}
+
+// Output tiles of tensor-core kernels: what CUTLASS's profiler lists for 16-bit products and cuBLAS
+// names in its kernels (..._128x256_..., ..._192x128_...).
+constexpr std::array<Tile, 14> tiles{tile(256, 128), tile(128, 256), tile(192, 128), tile(128, 192),
+                                     tile(128, 160), tile(160, 128), tile(128, 128), tile(128, 96),
+                                     tile(96, 128),  tile(64, 256),  tile(128, 64),  tile(64, 192),
+                                     tile(64, 128),  tile(64, 64)};
+
+// How many tiles of each size cover `extent`: a division by a constant is a multiplication, and
+// this is the hottest function of a sweep.
+template <std::int64_t size>
+double tile_count(std::int64_t extent) {
+  const std::int64_t count = (extent + size - 1) / size;
+  return static_cast<double>(count);
+}
 using TileCounts = std::array<double, tile_sizes.size()>;
 TileCounts tile_counts(std::int64_t extent) {
-  return {static_cast<double>((extent + 63) / 64),   static_cast<double>((extent + 95) / 96),
-          static_cast<double>((extent + 127) / 128), static_cast<double>((extent + 159) / 160),
-          static_cast<double>((extent + 191) / 192), static_cast<double>((extent + 255) / 256)};
+  return {tile_count<64>(extent),  tile_count<96>(extent),  tile_count<128>(extent),
+          tile_count<160>(extent), tile_count<192>(extent), tile_count<256>(extent)};
 }
 
 // Exact for counts below 2^50: the quotient of an exact multiple is exact, and any other is further
 // from the next integer than double's rounding.
 double ceil_ratio(double count, double of) {
   const double ratio = count / of;
+  if (ratio > 0x1p50) return ratio;
   const auto whole = static_cast<double>(static_cast<std::int64_t>(ratio));
   return whole < ratio ? whole + 1 : whole;
+}
+
+KernelCost cost_of(double seconds, double bytes, double sm_share) {
+  KernelCost cost;
+  cost.time = duration_from_seconds(seconds);
+  // A kernel without bytes may take no time at all.
+  cost.memory = Bandwidth::bytes_per_second(bytes > 0 ? bytes / seconds : 0.0);
+  cost.sm_share = sm_share;
+  return cost;
 }
 
 double memory_rate(const Device& device, double share) {
@@ -82,7 +95,8 @@ KernelCost gemm_cost(const Kernel& kernel, const Device& device, Load load) {
   const double flops = 2.0 * static_cast<double>(kernel.m) * static_cast<double>(kernel.n) *
                        static_cast<double>(kernel.k) * static_cast<double>(kernel.batch);
   const double peak = model.peak.in_flops_per_second();
-  const double bytes = gemm_bytes(kernel);
+  // The caller may know of more: a result in a wider dtype, or one that is added to.
+  const double bytes = std::max(gemm_bytes(kernel), static_cast<double>(kernel.bytes.count()));
   const double rate = memory_rate(device, device.memory_kernels.gemm);
   double memory = bytes / rate;
   double sustained = model.sustained;
@@ -93,11 +107,7 @@ KernelCost gemm_cost(const Kernel& kernel, const Device& device, Load load) {
   }
   const double power = flops / (peak * sustained);
   const double seconds = to_seconds(model.fixed) + overlap(tiling.seconds, memory, power);
-  KernelCost cost;
-  cost.time = duration_from_seconds(seconds);
-  cost.memory = Bandwidth::bytes_per_second(bytes / seconds);
-  cost.sm_share = std::min(1.0, tiling.tiles / device.sms);
-  return cost;
+  return cost_of(seconds, bytes, std::min(1.0, tiling.tiles / device.sms));
 }
 
 // Share of one memory-bound kernel.
@@ -118,30 +128,22 @@ KernelCost memory_cost(double bytes, int launches, double share, const Device& d
   const double fixed = to_seconds(device.memory_kernels.fixed) * std::max(1, launches);
   const double rate = memory_rate(device, share);
   const double seconds = fixed + bytes / rate;
-  KernelCost cost;
-  cost.time = duration_from_seconds(seconds);
-  cost.memory = Bandwidth::bytes_per_second(bytes / seconds);
   // As many SMs as it takes to reach this bandwidth: with the others gone it is no slower.
   const double all = device.memory_kernels.per_sm.in_bytes_per_second() * device.sms;
-  cost.sm_share = std::clamp(rate / all, 1.0 / device.sms, 1.0);
-  return cost;
+  return cost_of(seconds, bytes, std::clamp(rate / all, 1.0 / device.sms, 1.0));
 }
 
 KernelCost generic_cost(const Kernel& kernel, const Device& device) {
   const double share = share_of(kernel, device.memory_kernels);
-  KernelCost cost =
-      memory_cost(static_cast<double>(kernel.bytes.count()), kernel.launches, share, device);
-  if (kernel.kind != OpKind::generic || kernel.flops.count() <= 0) return cost;
+  const auto bytes = static_cast<double>(kernel.bytes.count());
+  const KernelCost streamed = memory_cost(bytes, kernel.launches, share, device);
+  if (kernel.kind != OpKind::generic || kernel.flops.count() <= 0) return streamed;
   const GemmModel& model = device.require_gemm(kernel.dtype);
   const double rate = model.peak.in_flops_per_second() * std::min(model.sustained, model.attained);
   const double seconds = to_seconds(device.memory_kernels.fixed) * std::max(1, kernel.launches) +
                          kernel.flops.count() / rate;
-  if (const Duration time = duration_from_seconds(seconds); time > cost.time) {
-    cost.time = time;
-    cost.memory = Bandwidth::bytes_per_second(static_cast<double>(kernel.bytes.count()) / seconds);
-    cost.sm_share = 1;
-  }
-  return cost;
+  const KernelCost computed = cost_of(seconds, bytes, 1.0);
+  return computed.time > streamed.time ? computed : streamed;
 }
 
 // FLOPs as FlashAttention counts them (Dao 2023, section 4.1): 4 b h sq sk d forward, 2.5 times
@@ -166,7 +168,7 @@ double flash_bytes(const Kernel& kernel) {
 }
 
 KernelCost flash_cost(const Kernel& kernel, const Device& device) {
-  constexpr std::int64_t block = 128;  // rows of Q (forward) or of K (backward) per thread block
+  constexpr double block = 128;  // rows of Q (forward) or of K (backward) per thread block
   const AttentionModel& model = device.attention;
   const bool backward = kernel.part == AttentionPart::backward;
   const double keys = static_cast<double>(kernel.n) * (kernel.causal ? 0.5 : 1.0);
@@ -177,19 +179,14 @@ KernelCost flash_cost(const Kernel& kernel, const Device& device) {
                           (kernel.causal ? model.causal_efficiency : 1.0);
   const double rate = device.peak(kernel.dtype).in_flops_per_second() * attained;
   // Blocks over SMs, the last wave counted whole.
-  const std::int64_t blocks =
-      kernel.batch * kernel.heads * ceil_div(backward ? kernel.n : kernel.m, block);
-  const double waves = static_cast<double>(ceil_div(blocks, device.sms));
-  const double quantised = waves * device.sms / static_cast<double>(blocks);
+  const double blocks = static_cast<double>(kernel.batch) * static_cast<double>(kernel.heads) *
+                        ceil_ratio(static_cast<double>(backward ? kernel.n : kernel.m), block);
+  const double quantised = ceil_ratio(blocks, device.sms) * device.sms / blocks;
   const double bytes = flash_bytes(kernel);
   const double seconds = to_seconds(model.fixed) +
                          std::max(attention_flops(kernel) / rate * quantised,
                                   bytes / memory_rate(device, device.memory_kernels.elementwise));
-  KernelCost cost;
-  cost.time = duration_from_seconds(seconds);
-  cost.memory = Bandwidth::bytes_per_second(bytes / seconds);
-  cost.sm_share = std::min(1.0, static_cast<double>(blocks) / device.sms);
-  return cost;
+  return cost_of(seconds, bytes, std::min(1.0, blocks / device.sms));
 }
 
 // Scores in memory: batched products (two forward, four backward), and softmax, mask and dropout as
@@ -235,21 +232,21 @@ GemmTiling gemm_tiling(const Kernel& kernel, const Device& device) {
   const double add_up_fixed = to_seconds(device.memory_kernels.fixed);
   const TileCounts rows = tile_counts(kernel.m), columns = tile_counts(kernel.n);
   GemmTiling best;
-  for (const Tile tile : tiles) {
-    const int tile_m = tile_sizes[tile.m], tile_n = tile_sizes[tile.n];
-    const double output = rows[tile.m] * columns[tile.n] * static_cast<double>(kernel.batch);
-    const double per_k = std::max(2.0 * tile_m * tile_n / per_sm, (tile_m + tile_n) * feed_sm);
+  for (const Tile& shape : tiles) {
+    const double output =
+        rows[shape.row_size] * columns[shape.column_size] * static_cast<double>(kernel.batch);
+    const double edges = shape.m + shape.n;
+    const double per_k = std::max(2.0 * shape.m * shape.n / per_sm, edges * feed_sm);
     for (int split = 1; split <= 16; split *= 2) {
       const double count = output * split;
       if (split > 1 && (count > device.sms || k < least_k * split)) break;
       const double depth = k / split + model.ramp_k;
       const double waves = ceil_ratio(count, device.sms);
-      const double seconds =
-          std::max(waves * per_k * depth, count * (tile_m + tile_n) * depth * feed_device) +
-          (split > 1 ? add_up * split + add_up_fixed : 0.0);
+      const double seconds = std::max(waves * per_k * depth, count * edges * depth * feed_device) +
+                             (split > 1 ? add_up * split + add_up_fixed : 0.0);
       if (best.tile_m == 0 || seconds < best.seconds)
-        best = {.tile_m = tile_m,
-                .tile_n = tile_n,
+        best = {.tile_m = shape.m,
+                .tile_n = shape.n,
                 .split_k = split,
                 .tiles = count,
                 .waves = waves,
@@ -260,7 +257,8 @@ GemmTiling gemm_tiling(const Kernel& kernel, const Device& device) {
 }
 
 KernelCost kernel_cost(const Kernel& kernel, const Device& device, Load load) {
-  SIM_CHECK(runs_kernel(kernel.kind), word(kernel.kind));
+  SIM_CHECK(runs_kernel(kernel.kind) && kernel.bytes.count() >= 0, word(kernel.kind),
+            kernel.bytes.count());
   if (kernel.kind == OpKind::gemm || kernel.kind == OpKind::attention)
     SIM_CHECK(kernel.m > 0 && kernel.n > 0 && kernel.k > 0 && kernel.batch > 0, kernel.m, kernel.n,
               kernel.k, kernel.batch);
