@@ -86,7 +86,8 @@ sim::Device fit(sim::Device device, const Rows& rows, bool all) {
       return row.kernel.kind == sim::OpKind::gemm && row.kernel.dtype == dtype &&
              row.median > shortest && !(many && sim::held_out(row.kernel));
     });
-    if (used.empty() || !device.gemm_model(dtype)) continue;
+    constexpr std::size_t parameters = 11;  // at most: fewer rows than that fit anything
+    if (used.size() < parameters || !device.gemm_model(dtype)) continue;
     device = sim::fit_gemm(device, dtype,
                            all && dtype == sim::DType::bf16 ? sim::FitScope::product_and_memory
                                                             : sim::FitScope::product,
@@ -123,6 +124,11 @@ int main(int argc, char** argv) {
   try {
     const sim::Device device = sim::load_device(argv[1]);
     const Rows rows = sim::read_kernel_measurements(argv[2]);
+    for (const auto& row : rows)
+      if (row.sms > device.sms)
+        throw sim::InputError(
+            sim::SourcePosition{.file = argv[2]},
+            fmt::format("measured on {} SMs, but {} has {}", row.sms, device.name, device.sms));
     if (mode == "--rows")
       print_rows(rows, device);
     else

@@ -120,7 +120,7 @@ enum class AttentionPart : std::uint8_t { forward, backward };
 struct Kernel {
   OpKind kind = OpKind::elementwise;
   DType dtype = DType::bf16;
-  AttentionPart part = AttentionPart::forward;
+  AttentionPart part = AttentionPart::forward;  // of attention, and of norms
   bool causal = false;
   bool flash = true;
   std::int64_t m = 0, n = 0, k = 0;
