@@ -26,6 +26,8 @@ void StageLowering::make_parameters() {
     for (const ShardedOp& op : model_.blocks[block.shape].ops) {
       Parameters& parameters = parameters_.emplace_back();
       parameters.elements = op.parameters;
+      if (op.encode_weight)
+        parameters.encoded_bytes = 2 * op.encode_weight->m * op.encode_weight->n;
       if (op.op->kind == ModelOpKind::embedding && table == none) {
         table = static_cast<std::uint32_t>(parameters_.size() - 1);
       }
@@ -126,6 +128,10 @@ void StageLowering::allocate_parameters() {
   const int weight = bytes_of(layout_.activation_dtype);
   const int gradient = bytes_of(layout_.gradient_dtype);
   for (Parameters& parameters : parameters_) {
+    if (parameters.encoded_bytes > 0 && zero_ < 3) {
+      parameters.encoded =
+          builder_.buffer(Bytes{parameters.encoded_bytes}, BufferCategory::weights, true);
+    }
     if (parameters.elements == 0) continue;
     if (zero_ < 3) {
       parameters.weight =
@@ -138,14 +144,16 @@ void StageLowering::allocate_parameters() {
   }
   for (Bucket& bucket : buckets_) {
     const std::int64_t shard = shard_of(bucket.elements);
-    if (zero_ == 3) builder_.buffer(Bytes{shard * weight}, BufferCategory::weights, true);
+    if (zero_ == 3) {
+      bucket.weight_shard = builder_.buffer(Bytes{shard * weight}, BufferCategory::weights, true);
+    }
     if (zero_ >= 2) {
       bucket.gradient_shard =
           builder_.buffer(Bytes{shard * gradient}, BufferCategory::gradients, true);
     }
     // fp32 master weights, first and second moment; or the two moments alone.
-    builder_.buffer(Bytes{shard * (layout_.master_weights ? 12 : 8)}, BufferCategory::optimizer,
-                    true);
+    bucket.optimizer = builder_.buffer(Bytes{shard * (layout_.master_weights ? 12 : 8)},
+                                       BufferCategory::optimizer, true);
   }
 }
 
@@ -176,6 +184,7 @@ void StageLowering::gather_bucket(Bucket& bucket) {
   bucket.weight = builder_.buffer(
       Bytes{round_up(bucket.elements, shards_) * bytes_of(layout_.activation_dtype)},
       BufferCategory::gathered_parameters);
+  builder_.reads(bucket.weight_shard);
   builder_.writes(bucket.weight);
   bucket.gathered = true;
 }

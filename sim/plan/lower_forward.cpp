@@ -112,10 +112,7 @@ StageLowering::Value StageLowering::forward_linear(Frame& frame, std::size_t i, 
     builder_.writes(input.buffer);
   }
   if (input.ready.value != none) builder_.wait(Stream::compute, input.ready);
-  if (work.encode_input != none) {
-    compute(frame, work.encode_input, work.encode_name);
-    read(input);
-  }
+  encode_operands(frame, i, input);
   Value out = fresh(op.whole_output);
   out.ready = compute(frame, work.forward, work.name);
   if (op.gathers_input) {
@@ -126,6 +123,20 @@ StageLowering::Value StageLowering::forward_linear(Frame& frame, std::size_t i, 
   read_weight(frame, i);
   builder_.writes(out.buffer);
   return op.sums_output ? sum_over_tensor(frame, i, out) : out;
+}
+
+// Eight-bit products: the input every time; the weight once per step, before its first micro-batch
+// (Transformer Engine, is_first_microbatch), or under ZeRO-3 whenever it has been gathered.
+void StageLowering::encode_operands(Frame& frame, std::size_t i, const Value& x) {
+  const OpWork& work = frame.work->ops[i];
+  if (work.encode_input == none) return;
+  compute(frame, work.encode_input, work.encode_name);
+  read(x);
+  if (zero_ < 3 && (frame.label.microbatch > 0 || frame.pass != Pass::forward)) return;
+  compute(frame, work.encode_weight, work.encode_name);
+  read_weight(frame, i);
+  const BufferId encoded = parameters_[frame.block->first_op + i].encoded;
+  if (encoded.value != none) builder_.writes(encoded);
 }
 
 // A partial sum becomes the output: in place, or scattered over the tokens.

@@ -43,6 +43,29 @@ void StageLowering::zero_gradients() {
   const std::uint32_t kernel = memory_pass(elements * bytes_of(layout_.gradient_dtype),
                                            OpKind::elementwise, layout_.gradient_dtype);
   builder_.add_kernel(kernel, Stream::compute, Pass::optimizer, label("zero_gradients"));
+  touch_gradients(Access::write);
+}
+
+void StageLowering::touch_gradients(Access access) {
+  const auto touch = [&](BufferId buffer) {
+    if (buffer.value == none) return;
+    if (access == Access::write) return builder_.writes(buffer);
+    builder_.reads(buffer);
+  };
+  for (const Parameters& parameters : parameters_)
+    touch(parameters.gradient);
+  for (const Bucket& bucket : buckets_)
+    touch(bucket.gradient_shard);
+}
+
+void StageLowering::write_updated_state() {
+  for (const Bucket& bucket : buckets_) {
+    builder_.writes(bucket.optimizer);
+    if (bucket.weight_shard.value != none) builder_.writes(bucket.weight_shard);
+  }
+  for (const Parameters& parameters : parameters_) {
+    if (parameters.weight.value != none) builder_.writes(parameters.weight);
+  }
 }
 
 // Norms and biases outside the split blocks see only a slice of the tokens (sequence parallelism),
@@ -97,6 +120,7 @@ void StageLowering::optimizer_step() {
     builder_.add_kernel(
         memory_pass(owned * gradient, OpKind::elementwise, layout_.gradient_dtype, launches),
         Stream::compute, Pass::optimizer, label("gradient_norm"));
+    touch_gradients(Access::read);
   }
   if (layout_.world_size() > 1) {
     builder_.wait_for_stream(Stream::data_comm, Stream::compute);
@@ -111,6 +135,8 @@ void StageLowering::optimizer_step() {
   const std::int64_t per_element = gradient + weight + (layout_.master_weights ? 24 : 16 + weight);
   builder_.add_kernel(memory_pass(owned * per_element, OpKind::optimizer, DType::fp32, launches),
                       Stream::compute, Pass::optimizer, label("adam"));
+  touch_gradients(Access::read);
+  write_updated_state();
   if ((zero_ == 1 || zero_ == 2) && !layout_.overlap_parameters) {
     for (std::size_t i = buckets_.size(); i-- > 0;)
       gather_bucket(buckets_[i]);

@@ -118,6 +118,7 @@ void StageLowering::intern_op(const ShardedOp& op, OpWork& work) {
   work.weight_gradient = intern(op.weight_gradient);
   work.encode_input = intern(op.encode_input);
   work.encode_gradient = intern(op.encode_gradient);
+  work.encode_weight = intern(op.encode_weight);
   intern_collectives(op, work);
 }
 

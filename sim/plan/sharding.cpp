@@ -101,6 +101,7 @@ void shard_linear(const Region& region, const ModelOp& op, ShardedOp& to) {
   to.weight_gradient = gemm(region, out, in, tokens, weight_gradient * 2);
   to.encode_input = encode_kernel(region, op, tokens, in);
   to.encode_gradient = encode_kernel(region, op, tokens, out);
+  to.encode_weight = encode_kernel(region, op, in, out);
   if (op.backward_elements > 0) {
     to.backward = memory_kernel(OpKind::elementwise, region, op,
                                 op.backward_elements * static_cast<double>(tokens) *

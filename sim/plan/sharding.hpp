@@ -22,9 +22,10 @@ struct ShardedOp {
   std::optional<Kernel> backward;  // linear: sums the bias gradient
   std::optional<Kernel> input_gradient;
   std::optional<Kernel> weight_gradient;
-  // Matrix products in 8 bits: what brings the operands into that format, and where to.
+  // Matrix products in 8 bits: what brings the operands into that format.
   std::optional<Kernel> encode_input;
   std::optional<Kernel> encode_gradient;
+  std::optional<Kernel> encode_weight;
   bool gathers_input = false;  // column, with sequence parallelism: all-gather before the product
   bool sums_gradient = false;  // column, t > 1: its input gradient is a partial sum
   bool sums_output = false;    // row, vocabulary-parallel embedding, t > 1: its output is one

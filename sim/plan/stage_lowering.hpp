@@ -47,7 +47,7 @@ class StageLowering {
     std::uint32_t name = 0, gradient_name = 0, weight_name = 0, bias_name = 0, encode_name = 0;
     std::uint32_t gather_name = 0, sum_name = 0;
     std::uint32_t forward = none, backward = none, input_gradient = none, weight_gradient = none;
-    std::uint32_t encode_input = none, encode_gradient = none;
+    std::uint32_t encode_input = none, encode_gradient = none, encode_weight = none;
     std::uint32_t gather_input = none;     // all-gather of the input (column)
     std::uint32_t sum_gradient = none;     // reduction of the input gradient (column)
     std::uint32_t sum_output = none;       // reduction of the output (row, embedding)
@@ -82,7 +82,9 @@ class StageLowering {
     std::int64_t elements = 0;
     std::uint32_t bucket = none;
     BufferId weight{none};
+    BufferId encoded{none};  // 8-bit copy and its transpose, made once per step
     BufferId gradient{none};
+    std::int64_t encoded_bytes = 0;
     std::uint32_t same_as = none;  // tied head: the operator of the stage that holds the table
   };
 
@@ -95,7 +97,9 @@ class StageLowering {
     BufferId gradient{none};  // ZeRO-2/3: alive until reduced
     bool gradient_alive = false;
     BufferId gradient_shard{none};
-    BufferId weight{none};  // ZeRO-3: gathered weights
+    BufferId weight{none};        // ZeRO-3: gathered weights
+    BufferId weight_shard{none};  // ZeRO-3: what this rank owns of them
+    BufferId optimizer{none};     // master weights and moments, or their shard
     bool gathered = false;
     bool keep_gathered = false;
     bool ready = false;  // ZeRO-0/1: all its gradients are there
@@ -150,6 +154,7 @@ class StageLowering {
   Value forward_op(Frame& frame, std::size_t i, Value x);
   Value forward_linear(Frame& frame, std::size_t i, Value x);
   Value forward_loss(Frame& frame, std::size_t i, Value x);
+  void encode_operands(Frame& frame, std::size_t i, const Value& x);
   Value sum_over_tensor(const Frame& frame, std::size_t i, Value partial);
   void keep_or_free(Frame& frame, std::size_t i, Value x);
   OpId compute(const Frame& frame, std::uint32_t kernel, std::uint32_t name);
@@ -198,6 +203,8 @@ class StageLowering {
 
   // lower_optimizer.cpp
   void zero_gradients();
+  void touch_gradients(Access access);
+  void write_updated_state();
   void sum_tensor_gradients();
   void sum_tied_gradients();
   void optimizer_step();

@@ -263,3 +263,46 @@ TEST_CASE("Equal work is stored once", "[plan]") {
       CHECK_FALSE(program.kernels[i] == program.kernels[j]);
   }
 }
+
+TEST_CASE("Eight-bit products encode inputs every time and weights once per step", "[plan]") {
+  Layout layout = test::layout_for(1, 1, 1, 3);
+  layout.compute_dtype = DType::fp8;
+  const Plan plan = make_plan(test::gpt({.layers = 2}), layout);
+  const Program& program = plan.programs[0];
+  const auto encodings = [&](Pass pass, int microbatch) {
+    int count = 0;
+    for (const std::string& name : names_of(program, pass, 1, microbatch)) {
+      count += name.ends_with(".encode") ? 1 : 0;
+    }
+    return count;
+  };
+  CHECK(encodings(Pass::forward, 0) == 8);  // four linears: input and weight
+  CHECK(encodings(Pass::forward, 1) == 4);
+  CHECK(encodings(Pass::backward, 1) == 4);  // output gradients
+}
+
+TEST_CASE("ZB-H1 runs weight gradients apart, and input gradients leave first", "[plan]") {
+  Layout layout = test::layout_for(1, 1, 2, 4);
+  layout.schedule = Schedule::zb_h1;
+  const Plan plan = make_plan(test::gpt({.layers = 4}), layout);
+  const Program& last = plan.programs[1];
+  CHECK(names_of(last, Pass::weight_backward, 2, 0) ==
+        Names{"mlp_down.bias_gradient", "mlp_down.weight_gradient", "mlp_up.bias_gradient",
+              "mlp_up.weight_gradient", "projection.bias_gradient", "projection.weight_gradient",
+              "qkv.bias_gradient", "qkv.weight_gradient"});
+  CHECK(find(last, "send_backward", Pass::backward, -1) <
+        find(last, "mlp_down.weight_gradient", Pass::weight_backward, 2));
+}
+
+TEST_CASE("Without overlap compute waits for every send", "[plan]") {
+  Layout layout = test::layout_for(1, 1, 2, 2);
+  layout.overlap_pipeline = GENERATE(true, false);
+  const Plan plan = make_plan(test::gpt({.layers = 4}), layout);
+  const Program& first = plan.programs[0];
+  const std::uint32_t send = find(first, "send_forward", Pass::forward, -1);
+  bool waited = false;
+  for (std::uint32_t i = send; i < first.size(); ++i) {
+    waited = waited || (first.stream[i] == Stream::compute && depends(first, i, send));
+  }
+  CHECK(waited == !layout.overlap_pipeline);
+}
