@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "sim/base/check.hpp"
 #include "sim/collective/algorithms.hpp"
@@ -155,11 +156,11 @@ std::vector<Hop> merged(std::span<const Hop> a, std::span<const Hop> b) {
 }
 
 Bandwidth rate_limit(const Cluster& cluster, std::span<const Hop> hops) {
-  double limit = 0;
-  for (const Hop& hop : hops) {
-    const double rate = cluster.link(hop.link).capacity.in_bytes_per_second() * 65536 / hop.share;
-    if (limit == 0 || rate < limit) limit = rate;
-  }
+  if (hops.empty()) return {};
+  double limit = std::numeric_limits<double>::infinity();
+  for (const Hop& hop : hops)
+    limit =
+        std::min(limit, cluster.link(hop.link).capacity.in_bytes_per_second() * 65536 / hop.share);
   return Bandwidth::bytes_per_second(limit);
 }
 

@@ -24,6 +24,8 @@ void require_supported(const FormInput& in) {
            "the cluster's nodes have no NVLink SHARP (network traits: nvls)");
   if (in.per_node() > 1 && in.group.pcie)
     refuse(Algorithm::in_switch, in.kind, "members of one node are not all on one NVSwitch");
+  if (in.protocol != Protocol::simple)
+    refuse(Algorithm::in_switch, in.kind, "switches know the simple protocol only");
   if (!in.shape.uniform)
     refuse(Algorithm::in_switch, in.kind, "it needs the same number of members on every node");
   if (in.nodes() == 1 || in.sharp) return;
@@ -48,6 +50,12 @@ double tree_levels(const FormInput& in) {
   return in.sharp ? 1 : std::floor(std::log2(static_cast<double>(in.nodes())));
 }
 
+double sharp_seconds(const FormInput& in, const HopSeconds& hop) {
+  if (in.nodes() == 1) return 0;
+  const double nccl = hop_latency(in.group, Algorithm::in_switch, Protocol::simple).inter;
+  return hop.inter + 1e-6 * (sharp_latency(in.per_node() > 1) - nccl);
+}
+
 // Bytes through a member's port per direction, of n.
 double port_traffic(CollectiveKind kind, double g) {
   if (g == 1) return 0;
@@ -69,7 +77,10 @@ Form in_switch_form(const FormInput& in) {
   const double g = in.per_node();
   const HopSeconds hop = hop_seconds(in, Algorithm::in_switch);
   Form form;
-  form.latency = (g > 1 ? hop.base + hop.intra : 0) + 2 * tree_levels(in) * hop.inter;
+  // Up and down the tree, or to the fabric's root and back: one figure of NCCL's for the round
+  // trip.
+  const double across = in.sharp ? sharp_seconds(in, hop) : 2 * tree_levels(in) * hop.inter;
+  form.latency = (g > 1 ? hop.base + hop.intra : 0) + across;
   form.channels = blocks_used(in.group, Algorithm::in_switch, in.protocol, in.bytes);
   form.traffic = 2 * in.bytes;
   const double inside = g == 1 ? 0 : port_traffic(in.kind, g) * in.bytes / in.intra_bw();

@@ -18,6 +18,7 @@ constexpr Row tree_nvlink{0.6, 1.25, 4.0}, ring_nvlink{0.6, 1.9, 3.4};
 constexpr Row tree_pci{1.0, 1.9, 4.0}, ring_pci{1.0, 2.5, 5.7};
 constexpr Row tree_net{5.0, 8.5, 14.0}, ring_net{2.7, 4.0, 14.0};
 constexpr double nvls_nvlink = 25, nvls_net = 18, nvls_tree_nvlink = 25, nvls_tree_net = 20.9;
+constexpr double collnet_chain_net = 30;
 
 std::size_t index_of(Generation generation) {
   return static_cast<std::size_t>(generation);
@@ -229,6 +230,10 @@ HopLatency hop_latency(const NcclGroup& group, Algorithm algorithm, Protocol pro
       return {ring_base[c], std::max(group.pcie ? ring_pci[c] : ring_nvlink[c], overhead),
               group.ranks_per_node == 1 ? tree_net[c] : ring_net[c]};
   }
+}
+
+double sharp_latency(bool with_nvls) {
+  return with_nvls ? nvls_net : collnet_chain_net;
 }
 
 double ring_protocol_bandwidth(const NcclGroup& group, Protocol protocol, double bus) {

@@ -42,6 +42,8 @@ struct HopLatency {
 };
 HopLatency hop_latency(const NcclGroup& group, Algorithm algorithm, Protocol protocol);
 
+double sharp_latency(bool with_nvls);  // of the network, NVLS or CollNetChain, round trip
+
 // Bus bandwidth that a protocol leaves of `bus` (physical or NCCL's own) for a ring or a tree.
 double ring_protocol_bandwidth(const NcclGroup& group, Protocol protocol, double bus);
 double tree_protocol_bandwidth(const NcclGroup& group, Protocol protocol, double bus);

@@ -27,6 +27,8 @@ Selected select(const NcclGroup& group, const GroupShape& shape, CollectiveKind 
   // does one that was asked for where NCCL would not offer it: its closed form says whether it can.
   Selected best{open ? Algorithm::ring : choice.algorithm,
                 choice.protocol == Protocol::automatic ? Protocol::simple : choice.protocol};
+  if (choice.algorithm == Algorithm::direct || choice.algorithm == Algorithm::parameter_server)
+    best.protocol = Protocol::simple;  // plain messages
   if (!open && !is_nccl(choice.algorithm)) return best;
   double least = std::numeric_limits<double>::infinity();
   for (const Algorithm algorithm : nccl_algorithms) {

@@ -1,3 +1,8 @@
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
 #include "tests/catch.hpp"
 #include "tests/unit/collective/groups.hpp"
 
@@ -114,6 +119,34 @@ TEST_CASE("in-switch: n (1 + 1/g) through each port, and a hand-over of chunks",
   REQUIRE_THROWS_WITH(ask(cluster, 4, 1, all_reduce, Algorithm::in_switch, 1_MiB),
                       "collective algorithm in_switch cannot do all_reduce here: the fabric does "
                       "not reduce (network traits: sharp)");
+}
+
+TEST_CASE("a fabric that reduces carries n once", "[collective]") {
+  std::ifstream in(STEPCAST_SOURCE_DIR "/topologies/dgx-h100.yaml");
+  std::stringstream read;
+  read << in.rdbuf();
+  std::string text = read.str();
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    REQUIRE(text.find(from) != std::string::npos);
+    text.replace(text.find(from), from.size(), to);
+  };
+  replace("sharp: false", "sharp: true");
+  replace("devices/", STEPCAST_SOURCE_DIR "/topologies/devices/");
+  const auto path = std::filesystem::temp_directory_path() / "stepcast-collective-sharp.yaml";
+  std::ofstream(path) << text;
+  const Cluster cluster = Cluster::load(path.string(), 16);
+  std::filesystem::remove(path);
+  const double bus =
+      group_shape(cluster, block(cluster, 16, 1)).inter_bandwidth.in_bytes_per_second();
+  const CollectiveCost cost =
+      ask(cluster, 16, 1, all_reduce, Algorithm::in_switch, Bytes{4'000'000'000});
+  const double wire = 4e9 / bus;  // h = 6 us and one level of 2 us
+  CHECK_THAT(to_seconds(cost.transfer), WithinRel(wire + 2 * std::sqrt(8e-6 * wire), 1e-6));
+  // Twice as many nodes cost no more latency, and it beats a ring's two passes.
+  CHECK(cost.latency == ask(cluster, 8, 1, all_reduce, Algorithm::in_switch, 1_MiB).latency);
+  CHECK(seconds(cost) <
+        0.6 * seconds(ask(cluster, 16, 1, all_reduce, Algorithm::ring, Bytes{4'000'000'000})));
+  CHECK_NOTHROW(ask(cluster, 4, 8, CollectiveKind::all_gather, Algorithm::in_switch, 1_GiB));
 }
 
 TEST_CASE("parameter server: the NIC of a server takes n/S from every other worker",
