@@ -67,7 +67,7 @@ bool contains(const std::vector<int>& list, int value) {
 
 }  // namespace
 
-// Routes between nodes. A friend of nothing: works on Cluster::Data.
+// Routes between nodes.
 class NetworkRouter {
  public:
   NetworkRouter(const Cluster::Data& data, Endpoint from, Endpoint to)
@@ -184,7 +184,7 @@ class NetworkRouter {
 };
 
 Cluster Cluster::load(const std::string& path, std::optional<int> nodes) {
-  return Cluster{std::make_unique<Data>(read_cluster(path, nodes))};
+  return Cluster{std::make_unique<Data>(read_cluster(Document::load(path), nodes))};
 }
 
 Cluster::Cluster(std::unique_ptr<Data> data) : data_{std::move(data)} {}
@@ -246,6 +246,18 @@ std::string Cluster::link_name(LinkId id) const {
   };
   return fmt::format("node {} {} -> {}", node, part_name(link.from, link.to),
                      part_name(link.to, link.from));
+}
+
+std::uint32_t Cluster::links_per_node() const {
+  return data_->links_per_node();
+}
+
+bool Cluster::node_as_built(int node) const {
+  const std::uint32_t first = static_cast<std::uint32_t>(node) * links_per_node();
+  const auto changed = data_->changed_links.lower_bound(first);
+  const bool any =
+      changed != data_->changed_links.end() && changed->first < first + links_per_node();
+  return !any && data_->dead_in_node.count(node) == 0;
 }
 
 Route Cluster::route(GpuId from, GpuId to) const {

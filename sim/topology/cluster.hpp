@@ -111,6 +111,12 @@ class Cluster {
   const Link& link(LinkId id) const;
   std::string link_name(LinkId id) const;  // "node 3 gpu 2 -> nvswitch", "leaf 7 -> spine (x8)"
 
+  // Links are numbered node by node: link k of node n is n * links_per_node() + k; those of the
+  // fabric follow. Nodes are copies of one template, so what holds within one holds within another,
+  // as long as no fault has changed a link of it.
+  std::uint32_t links_per_node() const;
+  bool node_as_built(int node) const;
+
   // The route of a message. Cheap (no search: tables); throws InputError when faults cut it.
   Route route(GpuId from, GpuId to) const;
 

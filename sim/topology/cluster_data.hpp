@@ -1,12 +1,15 @@
 // What a Cluster holds: for the reader that makes it, the fault code, describe() and the tests.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "sim/config/reader.hpp"
 #include "sim/topology/cluster.hpp"
 #include "sim/topology/fabric.hpp"
+#include "sim/topology/import.hpp"
 #include "sim/topology/node_template.hpp"
 
 namespace sim {
@@ -40,7 +43,14 @@ struct Cluster::Data {
   }
 };
 
-// Reads a cluster file (format: topologies/README.md).
-Cluster::Data read_cluster(const std::string& path, std::optional<int> nodes);
+// How the files that a cluster file names are read; a fuzzer has none.
+struct ClusterFiles {
+  std::function<Device(const std::string& path)> device = load_device;
+  std::function<ImportedNode(const std::string& path, const ImportDefaults&)> node = import_node;
+};
+
+// Reads a cluster file (format: topologies/README.md). Throws InputError.
+Cluster::Data read_cluster(const Document& document, std::optional<int> nodes,
+                           const ClusterFiles& files = {});
 
 }  // namespace sim

@@ -139,11 +139,13 @@ MeasuredCurve read_curve(const ObjectReader& reader) {
 }
 
 // Imported nodes are read at once: the fabric's checks need their NICs.
-ImportedNode make_node(const NodeSpec& spec, const std::string& path, const std::string& device) {
+ImportedNode make_node(const NodeSpec& spec, const std::string& path, const Device& device,
+                       const ClusterFiles& files) {
   if (spec.kind == NodeKind::imported) {
+    if (spec.file.empty()) return {};
     ImportDefaults defaults = spec.defaults;
-    defaults.generation = load_device(device).generation;
-    return import_node(resolve_path(path, spec.file), defaults);
+    defaults.generation = device.generation;
+    return files.node(resolve_path(path, spec.file), defaults);
   }
   ImportedNode made{build_node(spec), {}, {}, {}};
   made.nics.assign(made.node.nics.size(), {LinkKind::nic, spec.nic, spec.nic_latency});
@@ -152,17 +154,20 @@ ImportedNode make_node(const NodeSpec& spec, const std::string& path, const std:
 
 }  // namespace
 
-Cluster::Data read_cluster(const std::string& path, std::optional<int> nodes) {
-  const Document document = Document::load(path);
+Cluster::Data read_cluster(const Document& document, std::optional<int> nodes,
+                           const ClusterFiles& files) {
+  const std::string& path = document.name();
   const ObjectReader top = document.root_object();
   Cluster::Data data;
   data.file = path;
   data.name = top.text("name");
-  const std::string device = resolve_path(path, top.text("device"));
+  // Empty: a problem that finish() reports.
+  const std::string device = top.text("device");
+  if (!device.empty()) data.device = files.device(resolve_path(path, device));
   data.nodes = as_int(top.integer("nodes", {.min = 1, .max = most_nodes}));
   if (nodes) data.nodes = *nodes;
   const NodeSpec spec = read_node(top.object("node"));
-  ImportedNode node = make_node(spec, path, device);
+  ImportedNode node = make_node(spec, path, data.device, files);
   FabricSpec fabric = read_fabric(top.object("fabric"), node.nics);
   const Bandwidth node_limit = fabric.kind == FabricKind::flat ? top.object("fabric").bandwidth_or(
                                                                      "per_node_limit", Bandwidth{})
@@ -182,13 +187,18 @@ Cluster::Data read_cluster(const std::string& path, std::optional<int> nodes) {
     throw InputError(top.where("nodes"),
                      fmt::format("nodes is {}; allowed: 1 to {}", *nodes, most_nodes));
 
-  data.device = load_device(device);
   data.node = std::move(node.node);
   data.network.nics_per_node = static_cast<int>(node.nics.size());
   for (const std::string& note : node.notes)
     data.sources.push_back(spec.file + ": " + note);
   data.fabric = build_fabric(fabric, data.nodes, node.nics);
   attach_network(data.node, node.nics, node_limit, fabric.switch_latency);
+  const std::uint64_t links =
+      std::uint64_t{data.node.links.size()} * static_cast<unsigned>(data.nodes) +
+      data.fabric.links.size();
+  if (links >= std::uint64_t{1} << 32)
+    throw InputError(top.where("nodes"), fmt::format("{} links in all; fewer than {} are supported",
+                                                     links, std::uint64_t{1} << 32));
   data.routes = node_routes(data.node, {});
   return data;
 }

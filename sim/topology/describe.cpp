@@ -20,7 +20,9 @@ struct LinkClass {
   LinkKind kind = LinkKind::nvlink;
   double capacity = 0;
   std::int64_t latency = 0;
-  auto operator<=>(const LinkClass&) const = default;
+  bool operator<(const LinkClass& other) const {
+    return std::tie(kind, capacity, latency) < std::tie(other.kind, other.capacity, other.latency);
+  }
 };
 struct LinkSum {
   std::uint64_t count = 0;
@@ -106,6 +108,7 @@ Bandwidth bisection_bandwidth(const Cluster& cluster) {
     for (std::size_t n = 0; n < out.size(); ++n)
       ends[{node >= half, data.fabric.switch_of(node, static_cast<int>(n))}] += out[n];
   std::vector<Pipe> pipes;
+  pipes.reserve(ends.size() + data.fabric.links.size());
   for (const auto& [end, rate] : ends)
     pipes.push_back(end.first ? Pipe{end.second, sink, rate} : Pipe{source, end.second, rate});
   for (std::uint32_t f = 0; f < data.fabric.links.size(); ++f)

@@ -28,6 +28,10 @@ Link switch_link(Bandwidth capacity, Duration latency) {
 int uplinks(const FabricSpec& spec, double down, double ratio, const char* of) {
   const double exact = down / (ratio * spec.link.in_bytes_per_second());
   const double whole = std::round(exact);
+  if (!(whole < 1e6))
+    throw InputError(spec.where, fmt::format("{} needs {:.4g} uplinks; at most a million are "
+                                             "supported",
+                                             of, exact));
   if (whole < 1 || std::abs(exact - whole) > 1e-6 * whole)
     throw InputError(spec.where,
                      fmt::format("{} needs {:.4g} uplinks of {} for {} down at {:g}:1; choose "
@@ -35,6 +39,17 @@ int uplinks(const FabricSpec& spec, double down, double ratio, const char* of) {
                                  of, exact, to_text(spec.link),
                                  to_text(Bandwidth::bytes_per_second(down)), ratio));
   return static_cast<int>(whole);
+}
+
+// A description of a few bytes must not ask for all memory.
+constexpr std::int64_t most_switches = 1 << 18;
+constexpr std::int64_t most_links = 1 << 22;
+
+void check_size(const FabricSpec& spec, std::int64_t switches, std::int64_t links) {
+  if (switches > most_switches || links > most_links)
+    throw InputError(spec.where, fmt::format("{} switches and {} links are too many; at most {} "
+                                             "and {} are supported",
+                                             switches, links, most_switches, most_links));
 }
 
 // Connects children to `bundle` parallel parents: as one bundle or one by one.
@@ -55,9 +70,12 @@ void connect_up(Fabric& fabric, const FabricSpec& spec, std::uint32_t child, std
 void build_clos(Fabric& fabric, const FabricSpec& spec, int nodes, double down) {
   const int rails = fabric.rails;
   const int groups = pieces(nodes, spec.nodes_per_switch);
+  check_size(spec, std::int64_t{groups} * rails, std::int64_t{groups} * rails);
   const std::uint32_t leaf =
       fabric.add_tier("leaf", as_unsigned(groups * rails), as_unsigned(rails));
   const int up = uplinks(spec, down, spec.oversubscription, "a leaf");
+  if (spec.every_switch)
+    check_size(spec, std::int64_t{groups} * rails + up, std::int64_t{groups} * rails * up * 2);
   fabric.shape = fmt::format("{} leaves of {} nodes", groups * rails, spec.nodes_per_switch);
   if (rails > 1) fabric.shape += fmt::format(" on {} rails", rails);
   fabric.shape += fmt::format(", {} uplinks each ({:g}:1)", up, spec.oversubscription);
@@ -118,6 +136,8 @@ void build_dragonfly(Fabric& fabric, const FabricSpec& spec, int nodes) {
     throw InputError(spec.where, fmt::format("{} groups need {} global links per group, but {} "
                                              "routers x {} global links give {}",
                                              groups, groups - 1, a, h, a * h));
+  check_size(spec, std::int64_t{groups} * a,
+             std::int64_t{groups} * a * (a - 1) + std::int64_t{groups} * (groups - 1) * copies);
   fabric.add_tier("router", as_unsigned(groups * a), as_unsigned(a));
   const Link local = switch_link(spec.link, spec.switch_latency);
   for (int g = 0; g < groups; ++g)
@@ -141,7 +161,9 @@ void build_dragonfly(Fabric& fabric, const FabricSpec& spec, int nodes) {
 }
 
 void build_torus(Fabric& fabric, const FabricSpec& spec, int nodes) {
-  const auto [x, y, z] = spec.dims;
+  const int x = spec.dims[0];
+  const int y = spec.dims[1];
+  const int z = spec.dims[2];
   const int routers = x * y * z;
   if (nodes > routers * spec.nodes_per_switch)
     throw InputError(spec.where, fmt::format("{} nodes do not fit: {} x {} x {} routers x {} "

@@ -188,7 +188,7 @@ class XmlImport {
       if (std::string_view(net.attribute("name").value()) != "lo") nets.push_back(net);
     if (nets.empty()) {
       if (nic.child("net")) {
-        result_.notes.push_back("the loopback device \"lo\" is left out");
+        result_.notes.emplace_back("the loopback device \"lo\" is left out");
         return;
       }
       add_nic(parent, pci ? pci_link(pci) : Link{}, {}, nic);

@@ -117,6 +117,7 @@ Tray build_tray(NodeTemplate& node, const NodeSpec& spec, int tray) {
   for (int i = 0; i < spec.nics; ++i)
     built.nics.push_back(node.add_nic());
   std::vector<std::uint32_t> sockets;
+  sockets.reserve(static_cast<std::size_t>(spec.sockets));
   for (int i = 0; i < spec.sockets; ++i)
     sockets.push_back(node.add_part(PartKind::cpu, numbered("cpu", tray * spec.sockets + i)));
   for (std::size_t i = 0; i < sockets.size(); ++i)
@@ -186,6 +187,9 @@ NodeSpec read_node(const ObjectReader& reader) {
     spec.nic = nics.bandwidth("bandwidth");
     spec.nic_latency = nics.duration("latency");
   }
+  if (spec.nics * spec.trays > 1024)
+    reader.problem("nics", fmt::format("{} NICs in {} trays; at most 1024 are supported",
+                                       spec.nics * spec.trays, spec.trays));
   read_pcie(reader.object("pcie"), spec);
   spec.c2c = reader.bandwidth_or("c2c", Bandwidth{});
   return spec;
