@@ -101,9 +101,11 @@ std::string in_format(const Report& report, OutputFormat format) {
 ExitCode simulate_scenario(const Request& request) {
   Scenario scenario = load_scenario(request.scenario, request.overrides);
   if (request.no_fold) scenario.options.fold = false;
-  // Which ranks are recorded must be known before the run: a list may name any of them.
-  scenario.options.record_all = !request.trace.empty() && request.trace_ranks != "stages" &&
-                                request.trace_ranks != "representatives";
+  // A list may name any rank, so every one is simulated: the figures are the same.
+  const bool every_rank = !request.trace.empty() && request.trace_ranks != "stages" &&
+                          request.trace_ranks != "representatives";
+  if (every_rank) scenario.options.fold = false;
+  scenario.options.record_all = every_rank;
   const Plan plan = make_plan(scenario.model, scenario.layout);
   const Simulation simulation = simulate(plan, scenario.cluster, scenario.options);
   Report report = make_report(scenario, plan, simulation);

@@ -217,6 +217,7 @@ void add_what_if(Report& report, const Scenario& scenario, const Plan& plan) {
     SimulationOptions options = scenario.options;
     options.*resource = true;
     options.record_all = false;
+    options.fold = true;  // exact, and the user asked for times only
     return simulate(plan, scenario.cluster, options).timeline.end.time_since_epoch();
   };
   // The cases are independent of each other; their order in the report does not depend on threads.
