@@ -105,17 +105,68 @@ class Wiring {
     gpus_.clear();
     for (const RankId rank : group.ranks)
       gpus_.push_back({rank.value});
-    Channel channel{.shape = shape_row(group_shape(cluster_, gpus_)),
-                    .first_member = static_cast<std::uint32_t>(system_.members.size()),
+    Channel channel{.first_member = static_cast<std::uint32_t>(system_.members.size()),
                     .member_count = static_cast<std::uint32_t>(group.ranks.size()),
                     .first_pattern = static_cast<std::uint32_t>(system_.patterns.size()),
                     .purpose = static_cast<std::uint32_t>(group.role)};
     for (const RankId rank : group.ranks)
       system_.members.push_back(rank.value);
-    if (!costs_known(channel.shape, group.role)) fill_costs(channel.shape, group.role);
-    for (const std::uint32_t request : requests_of_role_[static_cast<std::size_t>(group.role)])
-      add_pattern(channel, request, group.role);
+    if (!copy_from_like_node(channel)) work_out(channel, group.role);
     system_.channels.push_back(channel);
+  }
+
+  void work_out(Channel& channel, GroupRole role) {
+    channel.shape = shape_row(group_shape(cluster_, gpus_));
+    if (!costs_known(channel.shape, role)) fill_costs(channel.shape, role);
+    for (const std::uint32_t request : requests_of_role_[static_cast<std::size_t>(role)])
+      add_pattern(channel, request, role);
+    if (within_a_node()) originals_.push_back(static_cast<std::uint32_t>(system_.channels.size()));
+  }
+
+  bool within_a_node() const {
+    const int node = cluster_.node_of(gpus_.front());
+    return cluster_.node_as_built(node) && std::all_of(gpus_.begin(), gpus_.end(), [&](GpuId gpu) {
+             return cluster_.node_of(gpu) == node;
+           });
+  }
+
+  // Nodes are copies of each other: a group within one is like the first group with the same role
+  // and local members, a number of nodes further on.
+  bool copy_from_like_node(Channel& channel) {
+    if (!within_a_node()) return false;
+    const auto per_node = static_cast<std::uint32_t>(cluster_.gpus_per_node());
+    for (const std::uint32_t index : originals_) {
+      const Channel original = system_.channels[index];
+      if (original.purpose != channel.purpose || original.member_count != channel.member_count)
+        continue;
+      const std::uint32_t shift = gpus_.front().value - system_.members[original.first_member];
+      const auto shifted = [&](std::uint32_t member, GpuId gpu) {
+        return member + shift == gpu.value;
+      };
+      if (shift % per_node != 0 ||
+          !std::equal(gpus_.begin(), gpus_.end(), system_.members.begin() + original.first_member,
+                      [&](GpuId gpu, std::uint32_t member) { return shifted(member, gpu); }))
+        continue;
+      channel.shape = original.shape;
+      copy_patterns(channel, original, shift / per_node * cluster_.links_per_node());
+      return true;
+    }
+    return false;
+  }
+
+  void copy_patterns(Channel& channel, const Channel& original, std::uint32_t link_shift) {
+    for (std::uint32_t p = 0; p < original.pattern_count; ++p) {
+      Pattern pattern = system_.patterns[original.first_pattern + p];
+      const std::uint32_t first = pattern.first_use;
+      pattern.first_use = static_cast<std::uint32_t>(system_.uses.size());
+      for (std::uint32_t u = first; u < first + pattern.use_count; ++u) {
+        const ResourceUse use = system_.uses[u];
+        const LinkId link{system_.resources[use.resource].link.value + link_shift};
+        system_.uses.push_back({resource_of(link), use.weight});
+      }
+      system_.patterns.push_back(pattern);
+      ++channel.pattern_count;
+    }
   }
 
   void add_pattern(Channel& channel, std::uint32_t request, GroupRole role) {
@@ -210,6 +261,7 @@ class Wiring {
   std::vector<char> known_;
   std::vector<GpuId> gpus_;
   std::vector<Route> peer_routes_;
+  std::vector<std::uint32_t> originals_;  // channels within a node that others are copies of
   std::uint32_t group_rows_ = 0;
 };
 
