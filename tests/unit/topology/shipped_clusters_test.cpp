@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "cluster_files.hpp"
 #include "sim/base/random.hpp"
@@ -46,6 +48,19 @@ TEST_CASE("every shipped cluster loads, names its sources and routes between any
       CHECK(std::adjacent_find(links.begin(), links.end()) == links.end());
     }
   }
+}
+
+TEST_CASE("the example of the format page loads", "[topology]") {
+  std::ifstream page{"topologies/README.md"};
+  std::string text{std::istreambuf_iterator<char>{page}, {}};
+  const std::size_t start = text.find("```yaml\n") + 8;
+  text = text.substr(start, text.find("```", start) - start);
+  const std::string device = "devices/h100_sxm.yaml";
+  text.replace(text.find(device), device.size(), device_path());
+  const TemporaryFile file{"topology_test_cluster.yaml", text};
+  const Cluster cluster = Cluster::load(file.path());
+  CHECK(cluster.gpus() == 512);
+  CHECK(cluster.measured().size() == 1);
 }
 
 TEST_CASE("the number of nodes can be overridden up to 131,072", "[topology]") {
