@@ -1,6 +1,6 @@
 // Pairwise messages: all-to-all as NCCL's send/receive kernels do it, and the transfer between two
 // devices.
-//   all-to-all  (p-1) alpha-ish + max( (g-1)/p n / B_in, (p-g)/p n / (B_out/g) )
+//   all-to-all  alpha per batch of peers + max( (g-1)/p n / B_in, (p-g)/p n / (B_out/g) )
 // Peers inside the node and beyond are served at once by different channels. Of the p-1 messages a
 // member has several in flight: NCCL batches 8 peers per launch step
 // (NCCL_MAX_DEV_WORK_P2P_PER_BATCH in src/include/device.h), so the latency counts batches.
@@ -14,10 +14,10 @@ namespace {
 
 constexpr double peers_per_batch = 8;
 
-// Thread blocks of a message: NCCL splits it over channels from 64 KiB parts on
-// (NCCL_MIN_P2P... src/enqueue.cc addP2pToPlan), 2 channels at least for large ones.
+// Thread blocks of a message: a channel more for each 32 KiB, the work below which NCCL drops a
+// block of its Simple kernels (512 threads of 64 bytes), up to 4 channels for one peer.
 int message_channels(double bytes) {
-  return static_cast<int>(std::clamp(bytes / (64.0 * 1024), 1.0, 4.0));
+  return static_cast<int>(std::clamp(bytes / (32.0 * 1024), 1.0, 4.0));
 }
 
 class DirectSteps : public StepSequence {
@@ -89,7 +89,7 @@ CollectiveCost transfer_cost(const Cluster& cluster, const Route& route, Bytes b
   const NetworkTraits& network = cluster.network();
   const std::vector<Hop> wire = transfer_pattern(cluster, route);
   const double rate = rate_limit(cluster, wire).in_bytes_per_second();
-  // A receive waits for one hop of the Simple protocol on top of the kernel's start-up; see ring.
+  // A receive waits for the kernel's start-up and one hop of the Simple protocol, as in a ring.
   const NcclGroup pair{.pcie = route.kind == PathKind::pcie || route.kind == PathKind::socket,
                        .ranks = 2,
                        .nodes = route.kind == PathKind::network ? 2 : 1,

@@ -56,6 +56,8 @@ class LinkLoads {
     std::uint32_t link;
     std::uint64_t weight;  // in 2^-32
   };
+  void sort_by_link();
+
   const Cluster* cluster_;
   double network_header_;  // wire bytes per payload byte on NICs and fabric links
   std::vector<Load> loads_;

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <numeric>
 
 #include "sim/base/check.hpp"
 #include "sim/collective/algorithms.hpp"
@@ -119,9 +121,28 @@ void LinkLoads::add(const Route& route, double weight) {
   }
 }
 
+// By 11 bits of the link's number at a time: runs of thousands of groups sort some thousand loads
+// each, and comparing them would take most of their set-up.
+void LinkLoads::sort_by_link() {
+  constexpr unsigned bits = 11;
+  std::uint32_t last = 0;
+  for (const Load& load : loads_)
+    last = std::max(last, load.link);
+  std::vector<Load> sorted(loads_.size());
+  for (unsigned shift = 0; shift < 32 && last >> shift != 0; shift += bits) {
+    std::array<std::uint32_t, (1U << bits) + 1> first{};
+    const auto digit = [&](const Load& load) { return load.link >> shift & ((1U << bits) - 1); };
+    for (const Load& load : loads_)
+      ++first[digit(load) + 1];
+    std::partial_sum(first.begin(), first.end(), first.begin());
+    for (const Load& load : loads_)
+      sorted[first[digit(load)]++] = load;
+    loads_.swap(sorted);
+  }
+}
+
 std::vector<Hop> LinkLoads::hops() {
-  std::sort(loads_.begin(), loads_.end(),
-            [](const Load& a, const Load& b) { return a.link < b.link; });
+  sort_by_link();
   std::vector<Hop> result;
   for (std::size_t i = 0; i < loads_.size();) {
     // Rounded down, so that no link is asked for more than a rate that respects its exact load;
