@@ -117,7 +117,7 @@ void LinkLoads::add(const Route& route, double weight) {
     const LinkKind kind = cluster_->link(hop.link).kind;
     const bool network = kind == LinkKind::nic || kind == LinkKind::fabric;
     const double load = scaled * hop.share * (network ? network_header_ : 1);
-    loads_.push_back({hop.link.value, static_cast<std::uint64_t>(load + 0.5)});
+    loads_.push_back({hop.link.value, static_cast<std::uint64_t>(load)});
   }
 }
 
