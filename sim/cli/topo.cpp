@@ -3,14 +3,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <map>
 #include <memory>
-#include <set>
+#include <stdexcept>
 
 #include "sim/base/quantity.hpp"
 #include "sim/cli/command.hpp"
 #include "sim/report/numbers.hpp"
 #include "sim/topology/cluster.hpp"
+#include "sim/topology/describe.hpp"
 
 namespace sim {
 namespace {
@@ -18,6 +18,7 @@ namespace {
 struct Request {
   std::string cluster;
   int nodes = 0;  // 0: as the file says
+  bool graphviz = false;
 };
 
 Cluster load(const Request& request) {
@@ -26,70 +27,19 @@ Cluster load(const Request& request) {
 }
 
 std::string device_text(const Device& device) {
-  std::string text = fmt::format("device      {}: {} SMs, {} at {}, {} reserved\n", device.name,
+  std::string text = fmt::format("device: {}, {} SMs, {} at {}, {} reserved\n", device.name,
                                  device.sms, to_text(device.memory),
                                  to_text(device.memory_bandwidth), to_text(device.reserved));
   for (const auto& dtype : words_of(DType{}))
     if (const GemmModel* model = device.gemm_model(dtype.value))
-      text += fmt::format("            {:<5} {} dense\n", dtype.text, to_text(model->peak));
-  return text + fmt::format("            {}\n", device.origin);
-}
-
-std::string route_text(const Cluster& cluster, std::uint32_t from, std::uint32_t to) {
-  const Route route = cluster.route(GpuId{from}, GpuId{to});
-  std::string text = fmt::format("  gpu {} -> gpu {}: {}, {}, {}\n", from, to, word(route.kind),
-                                 to_text(route.bandwidth), to_text(route.latency));
-  for (const Hop& hop : route.hops)
-    text += fmt::format(
-        "    {:<48} {:>12}{}\n", cluster.link_name(hop.link),
-        to_text(cluster.link(hop.link).capacity),
-        hop.share == 65536 ? "" : fmt::format("  {:.2f} % of the traffic", hop.share / 655.36));
-  return text;
-}
-
-// GPU 0 to one GPU for each distance that there is, by node and by powers of two of nodes.
-std::vector<std::uint32_t> sample_targets(const Cluster& cluster) {
-  std::vector<std::uint32_t> targets;
-  const auto per_node = static_cast<std::uint32_t>(cluster.gpus_per_node());
-  for (std::uint32_t gpu = 1; gpu < per_node; gpu *= 2)
-    targets.push_back(gpu);
-  for (int node = 1; node < cluster.nodes(); node *= 2)
-    targets.push_back(static_cast<std::uint32_t>(node) * per_node);
-  if (cluster.nodes() > 1) targets.push_back(static_cast<std::uint32_t>(cluster.gpus()) - 1);
-  return targets;
+      text += fmt::format("  {:<5} {} dense\n", dtype.text, to_text(model->peak));
+  return text + fmt::format("  {}\n", device.origin);
 }
 
 ExitCode show(const Request& request) {
   const Cluster cluster = load(request);
-  std::string text =
-      fmt::format("{}: {} nodes of {} GPUs, {} GPUs\n", cluster.name(), grouped(cluster.nodes()),
-                  cluster.gpus_per_node(), grouped(cluster.gpus()));
-  text += device_text(cluster.device());
-  const NetworkTraits& network = cluster.network();
-  text += fmt::format(
-      "network     {} NICs per node, {} overhead per message, {:.1f} % payload{}{}\n",
-      network.nics_per_node, to_text(network.network_overhead), 100 * network.network_efficiency,
-      network.nvls ? ", NVLS" : "", network.sharp ? ", SHARP" : "");
-  std::map<LinkKind, std::uint64_t> count;
-  for (std::uint32_t i = 0; i < cluster.link_count(); ++i)
-    ++count[cluster.link(LinkId{i}).kind];
-  text += "links      ";
-  for (const auto& [kind, number] : count)
-    text += fmt::format(" {} {}", grouped(number), word(kind));
-  text += " (one direction each)\nroutes\n";
-  std::set<std::string> shapes;  // each kind of route once
-  for (const std::uint32_t target : sample_targets(cluster)) {
-    const Route route = cluster.route(GpuId{0}, GpuId{target});
-    const std::string shape =
-        fmt::format("{} {} {}", word(route.kind), route.hops.size(), route.latency.count());
-    if (shapes.insert(shape).second) text += route_text(cluster, 0, target);
-  }
-  for (const MeasuredCurve& curve : cluster.measured())
-    text += fmt::format("measured    {} on {} ranks of {} nodes, {} sizes: {}\n", curve.collective,
-                        curve.ranks, curve.nodes, curve.points.size(), curve.source);
-  for (const std::string& source : cluster.sources())
-    text += "source      " + source + '\n';
-  print_result(text);
+  print_result(request.graphviz ? node_graphviz(cluster)
+                                : describe(cluster) + device_text(cluster.device()));
   return ExitCode::done;
 }
 
@@ -130,9 +80,11 @@ void add_topo(CLI::App& app, Action& action) {
     sub->add_option("--nodes", request->nodes, "number of nodes instead of the file's")
         ->check(CLI::PositiveNumber)
         ->option_text("N");
+    if (run == show)
+      sub->add_flag("--graphviz", request->graphviz, "the node as a graph: dot -Tsvg");
     sub->callback([request, run, &action] { action = [request, run] { return run(*request); }; });
   };
-  add("show", "devices, links, and the routes of GPU 0", show);
+  add("show", "links, routes, bisection bandwidth, measured curves, device", show);
   add("check", "read the file strictly and walk the routes", check);
   command->add_subcommand("list", "the clusters that are shipped")->callback([&action] {
     action = [] {
