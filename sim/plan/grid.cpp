@@ -33,7 +33,7 @@ int& coordinate(RankCoordinates& at, Dimension dimension) {
 
 class GroupMaker {
  public:
-  GroupMaker(Plan& plan) : plan_{plan}, layout_{plan.layout} {}
+  explicit GroupMaker(Plan& plan) : plan_{plan}, layout_{plan.layout} {}
 
   // `count` ranks from `first` on, each `step` further along `dimension`.
   void add(GroupRole role, RankCoordinates first, Dimension dimension, int count, int step) {

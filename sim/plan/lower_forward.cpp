@@ -60,7 +60,7 @@ void StageLowering::keep_or_free(Frame& frame, std::size_t i, Value x) {
   Saved& saved = frame.saved[i];
   Bytes rest = op.saved;
   if (!recomputes_attention(op)) rest += op.attention_saved;
-  if (x.exists() && !x.held && x.bytes <= rest) {
+  if (x.exists() && !x.held && x.bytes.count() <= rest.count()) {
     saved.input = x.buffer;
     rest -= x.bytes;
     builder_.reads(x.buffer);
@@ -168,7 +168,7 @@ StageLowering::Value StageLowering::forward_loss(Frame& frame, std::size_t i, Va
     return {};
   }
   Kernel maximum = whole;
-  maximum.bytes = std::min(x.bytes, whole.bytes);
+  maximum.bytes = Bytes{std::min(x.bytes.count(), whole.bytes.count())};
   Kernel rest = whole;
   rest.bytes = whole.bytes - maximum.bytes;
   compute(frame, builder_.kernel(maximum), work.name);

@@ -16,7 +16,7 @@ class Heap {
     const auto category = static_cast<std::size_t>(buffer.category);
     now_ += buffer.size;
     by_category_[category] += buffer.size;
-    if (by_category_[category] > use.peak_of[category]) {
+    if (by_category_[category].count() > use.peak_of[category].count()) {
       use.peak_of[category] = by_category_[category];
     }
   }
@@ -30,7 +30,7 @@ class Heap {
   }
 
   void note_peak(OpId op) {
-    if (now_ <= use.peak) return;
+    if (now_.count() <= use.peak.count()) return;
     use.peak = now_;
     use.at_peak = by_category_;
     use.peak_op = op;
