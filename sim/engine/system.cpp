@@ -139,16 +139,18 @@ class Wiring {
       const Channel original = system_.channels[index];
       if (original.purpose != channel.purpose || original.member_count != channel.member_count)
         continue;
-      const std::uint32_t shift = gpus_.front().value - system_.members[original.first_member];
-      const auto shifted = [&](std::uint32_t member, GpuId gpu) {
-        return member + shift == gpu.value;
+      // Modulo 2^32, since the original may lie on a later node: added to an id it is exact.
+      const auto nodes =
+          static_cast<std::uint32_t>(cluster_.node_of(gpus_.front())) -
+          static_cast<std::uint32_t>(cluster_.node_of({system_.members[original.first_member]}));
+      const auto same = [&](GpuId gpu, std::uint32_t member) {
+        return member + nodes * per_node == gpu.value;
       };
-      if (shift % per_node != 0 ||
-          !std::equal(gpus_.begin(), gpus_.end(), system_.members.begin() + original.first_member,
-                      [&](GpuId gpu, std::uint32_t member) { return shifted(member, gpu); }))
+      if (!std::equal(gpus_.begin(), gpus_.end(), system_.members.begin() + original.first_member,
+                      same))
         continue;
       channel.shape = original.shape;
-      copy_patterns(channel, original, shift / per_node * cluster_.links_per_node());
+      copy_patterns(channel, original, nodes * cluster_.links_per_node());
       return true;
     }
     return false;
