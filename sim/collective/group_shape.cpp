@@ -121,9 +121,14 @@ void LinkLoads::add(const Route& route, double weight) {
   }
 }
 
-// By 11 bits of the link's number at a time: runs of thousands of groups sort some thousand loads
-// each, and comparing them would take most of their set-up.
+// A message has a handful of loads. A group of hundreds of ranks has thousands: those are sorted by
+// 11 bits of the link's number at a time, since comparing them would take most of a run's set-up.
 void LinkLoads::sort_by_link() {
+  if (loads_.size() < 256) {
+    std::sort(loads_.begin(), loads_.end(),
+              [](const Load& a, const Load& b) { return a.link < b.link; });
+    return;
+  }
   constexpr unsigned bits = 11;
   std::uint32_t last = 0;
   for (const Load& load : loads_)
