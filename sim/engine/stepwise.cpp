@@ -1,6 +1,7 @@
 #include "sim/engine/stepwise.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 #include "sim/base/check.hpp"
@@ -121,46 +122,20 @@ StepwiseRuns::Path StepwiseRuns::make_path(const Channel& channel, std::uint32_t
   const std::span<const std::uint32_t> members = system_.members_of(channel);
   const GpuId source{members[from]};
   const GpuId target{members[to]};
-  const int source_node = cluster_.node_of(source);
-  const int target_node = cluster_.node_of(target);
-  std::vector<GpuId> near, far;
-  if (source_node == target_node) {
-    near.push_back(source);
-    far.push_back(target);
-  } else {
-    for (const std::uint32_t member : members) {
-      if (cluster_.node_of({member}) == source_node) near.push_back({member});
-      if (cluster_.node_of({member}) == target_node) far.push_back({member});
-    }
-  }
+  const Route route = cluster_.route(source, target);
   Path path;
-  path.network = source_node != target_node;
-  const auto stripes = static_cast<std::uint32_t>(std::min(near.size(), far.size()));
-  for (std::uint32_t s = 0; s < stripes; ++s)
-    add_stripe(path, near[s], far[s], stripes);
-  double rate = 1e18;
-  for (const ResourceUse& use : path.uses)
-    rate = std::min(rate, static_cast<double>(system_.resources[use.resource].capacity) * 65536 /
-                              static_cast<double>(use.weight));
-  path.rate = std::max<std::int64_t>(1, static_cast<std::int64_t>(rate));
-  return path;
-}
-
-void StepwiseRuns::add_stripe(Path& path, GpuId from, GpuId to, std::uint32_t stripes) const {
-  const Route route = cluster_.route(from, to);
-  path.latency = std::max(path.latency, route.latency);
+  path.network = route.kind == PathKind::network;
+  path.latency = route.latency;
+  double rate = std::numeric_limits<double>::infinity();
   for (const Hop& hop : transfer_pattern(cluster_, route)) {
     const std::uint32_t resource = resource_of_link_[hop.link.value];
     SIM_CHECK(resource != UINT32_MAX, hop.link.value);
-    const std::uint64_t weight = std::max<std::uint64_t>(1, hop.share / stripes);
-    const auto known =
-        std::find_if(path.uses.begin(), path.uses.end(),
-                     [&](const ResourceUse& use) { return use.resource == resource; });
-    if (known == path.uses.end())
-      path.uses.push_back({resource, weight});
-    else
-      known->weight += weight;
+    path.uses.push_back({resource, hop.share});
+    const auto capacity = static_cast<double>(system_.resources[resource].capacity);
+    rate = std::min(rate, capacity * 65536 / hop.share);
   }
+  path.rate = std::max<std::int64_t>(1, static_cast<std::int64_t>(rate));
+  return path;
 }
 
 }  // namespace sim

@@ -1,9 +1,8 @@
 // Collectives as their sequence of messages, each a transfer of its own on the actual routes.
 //
-// A member enters round k + 1 once all that it sends and receives in round k has arrived. Messages
-// between nodes are striped over the NICs of the group's members on the two nodes, as NCCL's
-// channels are. The latency of a message is that of its route plus the algorithm's and protocol's
-// own (step_overhead).
+// A member enters round k + 1 once all that it sends and receives in round k has arrived. The
+// latency of a message is that of its route plus the algorithm's and protocol's own
+// (step_overhead).
 #pragma once
 
 #include <cstdint>
@@ -68,7 +67,6 @@ class StepwiseRuns {
   void progress(std::uint32_t run, std::uint32_t member, std::vector<StepMessage>& out);
   const Path& path(std::uint32_t channel, std::uint32_t from, std::uint32_t to);
   Path make_path(const Channel& channel, std::uint32_t from, std::uint32_t to) const;
-  void add_stripe(Path& path, GpuId from, GpuId to, std::uint32_t stripes) const;
 
   const System& system_;
   const Cluster& cluster_;

@@ -211,6 +211,7 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
     }
     if (op.backward_elements > 0 || op.backward_flops.count() > 0) {
       to.backward = memory_kernel(kind, region, op, op.backward_elements * traffic);
+      to.backward->part = AttentionPart::backward;
       to.backward->flops = op.backward_flops * static_cast<double>(tokens);
     }
   }
