@@ -39,12 +39,12 @@ asan: install
 fuzz: install
 	@tools/install-packages $(FUZZ_PACKAGES)
 	cmake --preset fuzz
-	cmake --build --preset fuzz -j $(JOBS)
-	@tools/run-fuzzers build/fuzz
+	cmake --build --preset fuzz --target fuzz -j $(JOBS)
 
 bench: build
-	@for program in build/release/tests/bench/bench_*; do \
-	  [ -x "$$program" ] && "$$program" || exit 1; done
+	cmake --preset release -DSTEPCAST_BENCH=ON
+	cmake --build --preset release --target stepcast_bench -j $(JOBS)
+	build/release/tests/bench/stepcast_bench
 
 golden: build
 	tests/golden/update build/release/stepcast

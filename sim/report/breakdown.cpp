@@ -119,6 +119,7 @@ Breakdown weighted_mean(std::span<const std::pair<Breakdown, std::uint64_t>> par
   std::uint64_t weight = 0;
   for (const auto& [part, count] : parts)
     weight += count;
+  SIM_CHECK(weight > 0);
   Breakdown mean;
   std::array<std::uint64_t, fields.size()> remainder{};
   for (std::size_t i = 0; i < fields.size(); ++i) {
