@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "sim/base/quantity.hpp"
 #include "sim/collective/collective_cost.hpp"
@@ -36,7 +37,7 @@ class Page {
 std::string bar(double share, int cells) {
   constexpr std::array eighths{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const double clamped = std::clamp(share, 0.0, 1.0);
-  const int parts = static_cast<int>(clamped * cells * 8 + 0.5);
+  const int parts = static_cast<int>(std::lround(clamped * cells * 8));
   std::string text;
   for (int i = 0; i < parts / 8; ++i)
     text += "█";
