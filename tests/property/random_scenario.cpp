@@ -72,7 +72,8 @@ void write_layout(Dice& dice, const Shape& shape, const ScenarioLimits& limits, 
   const int stages_of_zero = shape.chunks == 1 && schedule == "zb-h1" ? 2 : 4;
   const int zero = shape.data > 1 ? dice.below(stages_of_zero) : 0;
   out << "  zero_stage: " << zero << "\n";
-  if (zero > 0 && shape.data > 2 && dice.coin()) out << "  shard_group: " << shape.data / 2 << "\n";
+  if (zero > 0 && shape.data > 2 && !limits.one_dimension && dice.coin())
+    out << "  shard_group: " << shape.data / 2 << "\n";
   if (zero == 3) out << "  prefetch_layers: " << dice.below(3) << "\n";
   if (shape.tensor > 1) out << "  sequence_parallel: " << (dice.coin() ? "true" : "false") << "\n";
   out << "  recompute: " << dice.pick(recomputes)
