@@ -111,9 +111,7 @@ CollectiveCost transfer_cost(const Cluster& cluster, const Route& route, Bytes b
 }
 
 std::vector<Hop> transfer_pattern(const Cluster& cluster, const Route& route) {
-  LinkLoads loads{cluster};
-  loads.add(route, 1);
-  return loads.hops();
+  return LinkLoads{cluster}.of_route(route);
 }
 
 }  // namespace sim

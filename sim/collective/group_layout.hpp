@@ -50,13 +50,18 @@ class LinkLoads {
   // A message stream of `weight` payload per unit of rate on a route.
   void add(const Route& route, double weight);
   std::vector<Hop> hops();  // sorted by link, each once
+  // Of one message on one route, which uses a link at most once: in the route's order.
+  std::vector<Hop> of_route(const Route& route) const;
 
  private:
   struct Load {
     std::uint32_t link;
     std::uint64_t weight;  // in 2^-32
   };
-  void sort_by_link();
+  std::uint64_t load_of(const Hop& hop, double weight) const;
+  static Hop hop_of(std::uint32_t link, std::uint64_t load);
+  void sort_by_link(std::uint32_t last);
+  std::vector<Hop> hops_by_table(std::uint32_t last) const;
 
   const Cluster* cluster_;
   double network_header_;  // wire bytes per payload byte on NICs and fabric links

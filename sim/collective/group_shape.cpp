@@ -111,28 +111,36 @@ GroupLayout::GroupLayout(const Cluster& cluster, std::span<const GpuId> members)
 LinkLoads::LinkLoads(const Cluster& cluster)
     : cluster_{&cluster}, network_header_{1 / cluster.network().network_efficiency} {}
 
-void LinkLoads::add(const Route& route, double weight) {
-  const double scaled = weight * 65536;
-  for (const Hop& hop : route.hops) {
-    const LinkKind kind = cluster_->link(hop.link).kind;
-    const bool network = kind == LinkKind::nic || kind == LinkKind::fabric;
-    const double load = scaled * hop.share * (network ? network_header_ : 1);
-    loads_.push_back({hop.link.value, static_cast<std::uint64_t>(load)});
-  }
+std::uint64_t LinkLoads::load_of(const Hop& hop, double weight) const {
+  const LinkKind kind = cluster_->link(hop.link).kind;
+  const bool network = kind == LinkKind::nic || kind == LinkKind::fabric;
+  return static_cast<std::uint64_t>(weight * 65536 * hop.share * (network ? network_header_ : 1));
 }
 
-// A message has a handful of loads. A group of hundreds of ranks has thousands: those are sorted by
-// 11 bits of the link's number at a time, since comparing them would take most of a run's set-up.
-void LinkLoads::sort_by_link() {
-  if (loads_.size() < 256) {
-    std::sort(loads_.begin(), loads_.end(),
-              [](const Load& a, const Load& b) { return a.link < b.link; });
-    return;
-  }
+// Rounded down, so that no link is asked for more than a rate that respects its exact load; 2^-8 of
+// a share makes up for what the rounding of each term may have lost.
+Hop LinkLoads::hop_of(std::uint32_t link, std::uint64_t load) {
+  const std::uint64_t share = std::clamp<std::uint64_t>((load + 256) >> 16, 1, UINT32_MAX);
+  return {LinkId{link}, static_cast<std::uint32_t>(share)};
+}
+
+void LinkLoads::add(const Route& route, double weight) {
+  for (const Hop& hop : route.hops)
+    loads_.push_back({hop.link.value, load_of(hop, weight)});
+}
+
+std::vector<Hop> LinkLoads::of_route(const Route& route) const {
+  std::vector<Hop> hops;
+  hops.reserve(route.hops.size());
+  for (const Hop& hop : route.hops)
+    hops.push_back(hop_of(hop.link.value, load_of(hop, 1)));
+  return hops;
+}
+
+// Sorted by 11 bits of the link's number at a time: runs of thousands of groups sort some thousand
+// loads each, and comparing them would take most of their set-up.
+void LinkLoads::sort_by_link(std::uint32_t last) {
   constexpr unsigned bits = 11;
-  std::uint32_t last = 0;
-  for (const Load& load : loads_)
-    last = std::max(last, load.link);
   std::vector<Load> sorted(loads_.size());
   for (unsigned shift = 0; shift < 32 && last >> shift != 0; shift += bits) {
     std::array<std::uint32_t, (1U << bits) + 1> first{};
@@ -146,18 +154,31 @@ void LinkLoads::sort_by_link() {
   }
 }
 
-std::vector<Hop> LinkLoads::hops() {
-  sort_by_link();
+// A group that loads a good part of all links (the whole job) sums them in a table.
+std::vector<Hop> LinkLoads::hops_by_table(std::uint32_t last) const {
+  std::vector<std::uint64_t> sums(std::size_t{last} + 1, 0);
+  for (const Load& load : loads_)
+    sums[load.link] += load.weight;
   std::vector<Hop> result;
+  for (std::uint32_t link = 0; link <= last; ++link)
+    if (sums[link] > 0) result.push_back(hop_of(link, sums[link]));
+  return result;
+}
+
+std::vector<Hop> LinkLoads::hops() {
+  std::uint32_t last = 0;
+  for (const Load& load : loads_)
+    last = std::max(last, load.link);
+  if (loads_.size() > last / 8) return hops_by_table(last);
+  sort_by_link(last);
+  std::vector<Hop> result;
+  result.reserve(loads_.size());
   for (std::size_t i = 0; i < loads_.size();) {
-    // Rounded down, so that no link is asked for more than a rate that respects its exact load;
-    // 2^-8 of a share makes up for what the rounding of each term may have lost.
-    std::uint64_t sum = 256;
+    std::uint64_t sum = 0;
     const std::uint32_t link = loads_[i].link;
     for (; i < loads_.size() && loads_[i].link == link; ++i)
       sum += loads_[i].weight;
-    const std::uint64_t share = std::clamp<std::uint64_t>(sum >> 16, 1, UINT32_MAX);
-    result.push_back({LinkId{link}, static_cast<std::uint32_t>(share)});
+    result.push_back(hop_of(link, sum));
   }
   return result;
 }

@@ -18,6 +18,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/engine/cost_table.hpp"
@@ -58,7 +59,7 @@ class Executor {
   std::uint64_t events() const { return events_; }
   std::uint64_t activities() const { return activities_; }
   // Spans by operator, of the i-th recorded slot.
-  const std::vector<Span>& spans(std::size_t i) const { return spans_[i]; }
+  std::vector<Span> take_spans(std::size_t i) { return std::move(spans_[i]); }
   const CommTotals& totals(std::size_t cell) const { return totals_[cell]; }
   std::vector<Bytes> carried() const;  // by resource
   Duration busy(std::uint32_t resource) const { return sharing_.busy(resource); }

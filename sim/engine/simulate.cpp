@@ -89,10 +89,11 @@ std::string algorithm_text(const CommCost& cost) {
   return text;
 }
 
-std::uint64_t calls_in(const Program& program, std::size_t work) {
-  std::uint64_t calls = 0;
+// How often a program issues each of its collectives.
+std::vector<std::uint64_t> calls_of(const Program& program) {
+  std::vector<std::uint64_t> calls(program.collectives.size(), 0);
   for (std::size_t op = 0; op < program.size(); ++op)
-    if (program.kind[op] == OpKind::collective && program.work[op] == work) ++calls;
+    if (program.kind[op] == OpKind::collective) ++calls[program.work[op]];
   return calls;
 }
 
@@ -100,6 +101,7 @@ void summarise_program(std::size_t p, const Plan& plan, const System& system,
                        const Executor& executor, std::vector<char>& seen,
                        std::vector<CollectiveSummary>& summaries) {
   const Program& program = plan.programs[p];
+  const std::vector<std::uint64_t> calls = calls_of(program);
   for (std::size_t work = 0; work < program.collectives.size(); ++work) {
     const std::uint32_t request = system.requests.of_collective[p][work];
     for (std::size_t shape = 0; shape < system.group_shapes.size(); ++shape) {
@@ -111,7 +113,7 @@ void summarise_program(std::size_t p, const Plan& plan, const System& system,
                            .group = collective.group,
                            .algorithm = algorithm_text(system.costs[cell]),
                            .ranks = system.group_shapes[shape].ranks,
-                           .count = calls_in(program, work),
+                           .count = calls[work],
                            .bytes = collective.bytes,
                            .mean_time = totals.time / static_cast<std::int64_t>(totals.calls)});
     }
@@ -178,7 +180,7 @@ Simulation simulate(const Plan& plan, const Cluster& cluster, const SimulationOp
   for (std::size_t i = 0; i < recorded.size(); ++i)
     timeline.tracks.push_back({.rank = system.slots[recorded[i]].rank,
                                .represents = counts[i],
-                               .spans = executor.spans(i)});
+                               .spans = executor.take_spans(i)});
   timeline.links = link_loads(system, executor);
   timeline.collectives = summarise(plan, system, executor);
   simulation.stats = {.rank_classes = system.slots.size(),

@@ -26,6 +26,7 @@ class Wiring {
     system_.requests = collect_requests(plan_.programs);
     find_requests_of_roles();
     add_slots();
+    reserve();
     for (std::uint32_t g = 0; g < plan_.groups.size(); ++g)
       add_group(g);
     group_rows_ = static_cast<std::uint32_t>(system_.group_shapes.size());
@@ -34,6 +35,17 @@ class Wiring {
   }
 
  private:
+  // Some routes have more hops and some groups more patterns: then the vectors grow.
+  void reserve() {
+    const bool pipeline = plan_.layout.pipeline_parallel > 1;
+    const std::size_t peers = pipeline ? 2 * system_.slots.size() : 0;
+    system_.channels.reserve(plan_.groups.size() + peers);
+    system_.patterns.reserve(2 * plan_.groups.size() + peers);
+    system_.members.reserve(group_role_count * system_.slots.size() + 2 * peers);
+    system_.uses.reserve(16 * system_.slots.size() + 10 * peers);
+    system_.resources.reserve(cluster_.link_count());
+  }
+
   void find_requests_of_roles() {
     for (std::size_t p = 0; p < plan_.programs.size(); ++p) {
       const Program& program = plan_.programs[p];
