@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <future>
 #include <numeric>
+#include <thread>
 
 #include "sim/base/check.hpp"
 
@@ -104,8 +107,19 @@ std::vector<std::string> exceeded(const SetScore& score, const Bound& bound) {
 
 SetResult validate(const MeasuredSet& set) {
   SetResult result{.set = set, .rows = {}, .score = {}};
-  for (const MeasuredRow& row : set.rows)
-    result.rows.push_back(predict(set, row));
+  result.rows.resize(set.rows.size());
+  // Rows are independent: each worker takes the next one that nobody has.
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < set.rows.size(); i = next++)
+      result.rows[i] = predict(set, set.rows[i]);
+  };
+  std::vector<std::future<void>> workers;
+  const unsigned count = std::clamp(std::thread::hardware_concurrency(), 1U, 8U);
+  for (unsigned i = 0; i < count; ++i)
+    workers.push_back(std::async(std::launch::async, work));
+  for (std::future<void>& worker : workers)
+    worker.get();
   result.score = score(result.rows);
   return result;
 }
