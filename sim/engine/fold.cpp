@@ -57,17 +57,17 @@ class Refinement {
           hash_combine(channel.shape, hash_combine(channel.member_count, channel.pattern_count))));
     for (const Resource& resource : whole.resources)
       resource_colours_.push_back(mix64(static_cast<std::uint64_t>(resource.capacity)));
-    number();
   }
 
   void run() {
-    for (std::size_t before = 0; before != total();) {
+    std::size_t before = 0;
+    do {
       before = total();
       recolour_channels();
       recolour_slots();
       recolour_resources();
       number();
-    }
+    } while (total() != before);
   }
 
   Classes slots, channels, resources;
@@ -91,22 +91,26 @@ class Refinement {
       const bool ordered = channel.point_to_point;  // sender and receiver differ
       Colour sum = 0;
       for (std::size_t m = 0; m < members.size(); ++m)
-        sum += hash_combine(ordered ? m + 1 : 0, slot_colours_[members[m]]);
-      for (std::uint32_t p = 0; p < channel.pattern_count; ++p)
+        sum += mix64(slot_colours_[members[m]] ^ (ordered ? m + 1 : 0));
+      for (std::uint32_t p = 0; p < channel.pattern_count; ++p) {
+        const Colour salt = pattern_salt(p);
         for (const ResourceUse& use : whole_.uses_of(whole_.patterns_of(channel)[p]))
-          sum += mix64(pattern_salt(p) * use.weight ^ resource_colours_[use.resource]);
+          sum += mix64(salt * use.weight ^ resource_colours_[use.resource]);
+      }
       channel_colours_[c] = hash_combine(channel_colours_[c], sum);
     }
   }
 
   void recolour_slots() {
     for (std::size_t s = 0; s < whole_.slots.size(); ++s) {
-      Colour colour = slot_colours_[s];
+      // A channel's colour says what it is for, so the sum needs no order.
+      Colour sum = 0;
       for (const std::uint32_t channel : whole_.slots[s].group)
-        colour = hash_combine(colour, channel == no_channel ? 0 : channel_colours_[channel]);
-      for (const std::uint32_t channel : whole_.slots[s].peer)
-        colour = hash_combine(colour, channel == no_channel ? 0 : channel_colours_[channel]);
-      slot_colours_[s] = colour;
+        if (channel != no_channel) sum += channel_colours_[channel];
+      for (std::size_t lane = 0; lane < stream_count; ++lane)
+        if (const std::uint32_t channel = whole_.slots[s].peer[lane]; channel != no_channel)
+          sum += mix64(channel_colours_[channel] ^ (lane + 1));
+      slot_colours_[s] = hash_combine(slot_colours_[s], sum);
     }
   }
 
@@ -114,9 +118,11 @@ class Refinement {
     loads_.assign(whole_.resources.size(), 0);
     for (std::size_t c = 0; c < whole_.channels.size(); ++c) {
       const Channel& channel = whole_.channels[c];
-      for (std::uint32_t p = 0; p < channel.pattern_count; ++p)
+      for (std::uint32_t p = 0; p < channel.pattern_count; ++p) {
+        const Colour salt = pattern_salt(p);
         for (const ResourceUse& use : whole_.uses_of(whole_.patterns_of(channel)[p]))
-          loads_[use.resource] += mix64(pattern_salt(p) * use.weight ^ channel_colours_[c]);
+          loads_[use.resource] += mix64(salt * use.weight ^ channel_colours_[c]);
+      }
     }
     for (std::size_t r = 0; r < loads_.size(); ++r)
       resource_colours_[r] = hash_combine(resource_colours_[r], loads_[r]);

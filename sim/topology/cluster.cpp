@@ -187,7 +187,9 @@ Cluster Cluster::load(const std::string& path, std::optional<int> nodes) {
   return Cluster{std::make_unique<Data>(read_cluster(Document::load(path), nodes))};
 }
 
-Cluster::Cluster(std::unique_ptr<Data> data) : data_{std::move(data)} {}
+Cluster::Cluster(std::unique_ptr<Data> data) : data_{std::move(data)} {
+  data_->index();
+}
 Cluster::Cluster(Cluster&&) noexcept = default;
 Cluster& Cluster::operator=(Cluster&&) noexcept = default;
 Cluster::~Cluster() = default;
@@ -222,13 +224,15 @@ std::uint32_t Cluster::link_count() const {
 }
 
 const Link& Cluster::link(LinkId id) const {
-  SIM_CHECK(id.value < link_count(), "no link", id.value);
-  if (!data_->changed_links.empty())
-    if (const auto found = data_->changed_links.find(id.value); found != data_->changed_links.end())
+  const Data& data = *data_;
+  if (!data.changed_links.empty())
+    if (const auto found = data.changed_links.find(id.value); found != data.changed_links.end())
       return found->second;
-  if (id.value >= data_->fabric_base())
-    return data_->fabric.links[id.value - data_->fabric_base()].link;
-  return data_->node.links[id.value % data_->links_per_node()].link;
+  if (id.value < data.flat_fabric_base)
+    return data.flat_node_links[id.value % data.flat_node_links.size()];
+  const std::size_t in_fabric = id.value - data.flat_fabric_base;
+  SIM_CHECK(in_fabric < data.flat_fabric_links.size(), "no link", id.value);
+  return data.flat_fabric_links[in_fabric];
 }
 
 std::string Cluster::link_name(LinkId id) const {

@@ -34,6 +34,17 @@ struct Cluster::Data {
   std::map<int, std::vector<bool>> dead_in_node;
   std::map<int, NodeRoutes> routes_of_node;
 
+  // What link() reads, side by side: it is asked for each hop of each route. Set by index().
+  std::vector<Link> flat_node_links, flat_fabric_links;
+  std::uint32_t flat_fabric_base = 0;
+  void index() {
+    for (const PartLink& link : node.links)
+      flat_node_links.push_back(link.link);
+    for (const auto& link : fabric.links)
+      flat_fabric_links.push_back(link.link);
+    flat_fabric_base = fabric_base();
+  }
+
   std::uint32_t links_per_node() const { return static_cast<std::uint32_t>(node.links.size()); }
   std::uint32_t fabric_base() const { return static_cast<std::uint32_t>(nodes) * links_per_node(); }
   const NodeRoutes& routes_in(int n) const {
