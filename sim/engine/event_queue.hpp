@@ -51,7 +51,7 @@ class EventQueue {
 
   void schedule(const Event& event) {
     SIM_CHECK(event.at >= now_, event.at.time_since_epoch().count());
-    buckets_[bucket_of(event.at)].push_back(event);
+    put(event);
     ++size_;
   }
 
@@ -70,23 +70,29 @@ class EventQueue {
     return static_cast<std::size_t>(std::bit_width(difference));
   }
 
+  void put(const Event& event) {
+    const std::size_t bucket = bucket_of(event.at);
+    if (bucket > 0) occupied_ |= std::uint64_t{1} << (bucket - 1);
+    buckets_[bucket].push_back(event);
+  }
+
   void advance() {
-    SIM_CHECK(size_ > 0);
-    std::size_t lowest = 1;
-    while (buckets_[lowest].empty())
-      ++lowest;
+    SIM_CHECK(occupied_ != 0);
+    const auto lowest = static_cast<std::size_t>(std::countr_zero(occupied_)) + 1;
+    occupied_ &= occupied_ - 1;
     std::vector<Event>& bucket = buckets_[lowest];
     TimePoint next = bucket.front().at;
     for (const Event& event : bucket)
       next = event.at < next ? event.at : next;
     now_ = next;
     for (const Event& event : bucket)
-      buckets_[bucket_of(event.at)].push_back(event);
+      put(event);
     bucket.clear();
   }
 
   TimePoint now_{};
   std::size_t size_ = 0;
+  std::uint64_t occupied_ = 0;  // bit b - 1: bucket b holds events
   std::array<std::vector<Event>, 65> buckets_;
 };
 

@@ -52,7 +52,7 @@ const LaneCosts& Executor::lane_of(std::uint32_t slot) const {
 
 void Executor::run() {
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot)
-    advance(slot);
+    advance(slot, index_of(slot).used_streams);
   settle();
   std::vector<Event> instant;
   while (!queue_.empty()) {
@@ -89,9 +89,7 @@ void Executor::handle(const Event& event) {
         end_activity(subject);
       return;
     case EventKind::host_wakeup:
-      slots_[subject].busy &= ~slots_[subject].host_waiting;
-      slots_[subject].host_waiting = 0;
-      advance(subject);
+      advance(subject, std::exchange(slots_[subject].host_waiting, 0));
       return;
   }
 }
@@ -119,18 +117,20 @@ void Executor::settle() {
 
 // --- streams -------------------------------------------------------------------------------------
 
-void Executor::advance(std::uint32_t slot) {
-  std::uint32_t idle = index_of(slot).used_streams & ~slots_[slot].busy;
-  for (; idle != 0; idle &= idle - 1)
-    try_start(slot, static_cast<std::uint32_t>(std::countr_zero(idle)));
+void Executor::advance(std::uint32_t slot, std::uint32_t streams) {
+  for (; streams != 0; streams &= streams - 1)
+    try_start(slot, static_cast<std::uint32_t>(std::countr_zero(streams)));
 }
 
-bool Executor::ready(const SlotState& state, const Program& program, const ProgramIndex& index,
-                     OpId op) const {
+// The stream of a dependency that has not finished, or no_stream.
+std::uint32_t Executor::blocking_stream(const SlotState& state, const Program& program,
+                                        const ProgramIndex& index, OpId op) const {
   const std::uint32_t last = program.first_dependency[op.value + 1];
-  for (std::uint32_t d = program.first_dependency[op.value]; d < last; ++d)
-    if (state.done[index.dependency[d].stream] <= index.dependency[d].position) return false;
-  return true;
+  for (std::uint32_t d = program.first_dependency[op.value]; d < last; ++d) {
+    const StreamPosition needed = index.dependency[d];
+    if (state.done[needed.stream] <= needed.position) return needed.stream;
+  }
+  return no_stream;
 }
 
 void Executor::try_start(std::uint32_t slot, std::uint32_t stream) {
@@ -140,8 +140,11 @@ void Executor::try_start(std::uint32_t slot, std::uint32_t stream) {
   if (state.done[stream] >= order.size()) return;
   const OpId op = order[state.done[stream]];
   const Program& program = input_.programs[system_.slots[slot].program];
-  if (!ready(state, program, index, op)) return;
-  state.busy |= 1U << stream;
+  const std::uint32_t blocking = blocking_stream(state, program, index, op);
+  if (blocking != no_stream) {
+    state.waiters[blocking] = static_cast<std::uint8_t>(state.waiters[blocking] | 1U << stream);
+    return;
+  }
   const TimePoint issued{Duration{index.issued[op.value]}};
   if (issued > now()) {
     state.host_waiting |= 1U << stream;
@@ -159,8 +162,12 @@ void Executor::try_start(std::uint32_t slot, std::uint32_t stream) {
 void Executor::finish(std::uint32_t slot, std::uint32_t stream) {
   SlotState& state = slots_[slot];
   ++state.done[stream];
-  state.busy &= ~(1U << stream);
   ++activities_;
+}
+
+// The streams that may go on now that an operator of `stream` has finished.
+std::uint32_t Executor::woken_by(std::uint32_t slot, std::uint32_t stream) {
+  return std::exchange(slots_[slot].waiters[stream], std::uint8_t{0}) | 1U << stream;
 }
 
 // --- kernels -------------------------------------------------------------------------------------
@@ -254,7 +261,7 @@ void Executor::end_kernels(std::uint32_t slot) {
   state.speed = 0;
   end_ = now();
   finish(slot, compute);
-  advance(slot);
+  advance(slot, woken_by(slot, compute));
 }
 
 // Leaves the running kernel on its own, with what is left of it; the kernels before it are done.
@@ -331,8 +338,9 @@ void Executor::end_side_kernel(std::uint32_t id) {
   slots_[activity.channel].memory_held -= activity.memory_held;
   touch(activity.channel);
   end_ = now();
-  finish(activity.channel, static_cast<std::uint32_t>(activity.stream));
-  advance(activity.channel);
+  const auto stream = static_cast<std::uint32_t>(activity.stream);
+  finish(activity.channel, stream);
+  advance(activity.channel, woken_by(activity.channel, stream));
 }
 
 // --- communication -------------------------------------------------------------------------------
@@ -466,8 +474,10 @@ void Executor::end_activity(std::uint32_t id) {
     }
     finish(slot, stream);
   }
-  for (const std::uint32_t slot : members)
-    advance(slot);
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    const auto stream = static_cast<std::uint32_t>(stream_of(activity, m));
+    advance(members[m], woken_by(members[m], stream));
+  }
 }
 
 // A stepwise collective holds its SMs and its mean memory traffic from start to end.
@@ -541,7 +551,8 @@ void Executor::report_deadlock() const {
       const std::vector<OpId>& order = index_of(slot).order[stream];
       const std::uint32_t done = slots_[slot].done[stream];
       if (done >= order.size()) continue;
-      const bool started = (slots_[slot].busy >> stream & 1U) != 0;
+      const bool started =
+          blocking_stream(slots_[slot], program, index_of(slot), order[done]) == no_stream;
       text += "\n  rank " + std::to_string(system_.slots[slot].rank.value) + " on " +
               std::string{word(static_cast<Stream>(stream))} + ": " + program.name(order[done]) +
               (started ? " waits for its partners or a dead link"

@@ -67,10 +67,14 @@ class Executor {
  private:
   static constexpr std::uint32_t full_speed_bits = 32;
   static constexpr std::uint32_t no_record = UINT32_MAX;
+  static constexpr std::uint32_t no_stream = UINT32_MAX;
+  static_assert(stream_count <= 8, "masks of streams are 8 bits wide");
 
   struct SlotState {
     std::array<std::uint32_t, stream_count> done{};
-    std::uint32_t busy = 0;          // streams with an operator started or waiting for the host
+    // Streams whose next operator waits for one of this stream, as bit masks: what may start when
+    // an operator of the stream finishes.
+    std::array<std::uint8_t, stream_count> waiters{};
     std::uint32_t host_waiting = 0;  // streams waiting for the host to issue their next operator
     std::uint32_t position = 0;      // of the running kernel, or the first of the running segment
     std::uint32_t segment_end = 0;
@@ -111,11 +115,12 @@ class Executor {
   void settle();
 
   // Streams.
-  void advance(std::uint32_t slot);
-  bool ready(const SlotState& state, const Program& program, const ProgramIndex& index,
-             OpId op) const;
+  void advance(std::uint32_t slot, std::uint32_t streams);
+  std::uint32_t blocking_stream(const SlotState& state, const Program& program,
+                                const ProgramIndex& index, OpId op) const;
   void try_start(std::uint32_t slot, std::uint32_t stream);
   void finish(std::uint32_t slot, std::uint32_t stream);
+  std::uint32_t woken_by(std::uint32_t slot, std::uint32_t stream);
 
   // Kernels.
   void start_kernels(std::uint32_t slot);
