@@ -22,7 +22,7 @@ struct Request {
 
 // The sets asked for, in the order of their names. Throws InputError for an unknown one.
 std::vector<std::string> chosen_sets(const Request& request, const std::string& folder) {
-  const std::vector<std::string> known = measured_sets(folder);
+  std::vector<std::string> known = measured_sets(folder);
   for (const std::string& name : request.sets) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const std::string_view nearest = nearest_name(name, {known.begin(), known.end()});
@@ -84,8 +84,8 @@ ExitCode validate_sets(const Request& request) {
   std::vector<SetResult> results;
   for (const std::string& name : chosen_sets(request, folder + "/published")) {
     if (show_progress) print_note("simulating " + name);
-    results.push_back(
-        validate(load_measured_set(folder + "/published/" + name + "/measured.yaml")));
+    const std::string path = fmt::format("{}/published/{}/measured.yaml", folder, name);
+    results.push_back(validate(load_measured_set(path)));
   }
   print_result(in_format(results, request.output));
   return within_bounds(results, folder + "/bounds.yaml") ? ExitCode::done
