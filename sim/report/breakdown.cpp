@@ -62,9 +62,15 @@ void add_communication(const Span& span, Stream stream, const Program& program, 
     claims.transfer[lane].push_back({span.active, span.end});
     return;
   }
-  const bool tensor = kind == OpKind::collective &&
-                      program.collectives[program.work[span.op.value]].group == GroupRole::tensor;
-  (tensor ? claims.tensor : claims.data)[lane].push_back({span.begin, span.end});
+  const auto work = program.work[span.op.value];
+  const GroupRole group =
+      kind == OpKind::collective ? program.collectives[work].group : GroupRole::data;
+  // These groups reach over pipeline stages: a rank that is through waits for the pipeline to
+  // drain.
+  const bool over_stages = group == GroupRole::world || group == GroupRole::tied_embedding;
+  if (over_stages) claims.wait[lane].push_back({span.begin, span.active});
+  (group == GroupRole::tensor ? claims.tensor : claims.data)[lane].push_back(
+      {over_stages ? span.active : span.begin, span.end});
 }
 
 Claims claims_of(const RankTrack& track, const Program& program) {
@@ -105,9 +111,10 @@ Breakdown break_down(const RankTrack& track, const Program& program, TimePoint e
   parts.exposed_tensor = take_all(time, claims.tensor);
   parts.exposed_data = take_all(time, claims.data);
   parts.exposed_pipeline = take_all(time, claims.transfer);
-  parts.bubble = take_all(time, claims.wait);
+  Duration& idle = has_pipeline ? parts.bubble : parts.exposed_data;
+  idle += take_all(time, claims.wait);
   const std::array tail{Interval{claims.last_end, end}};
-  (has_pipeline ? parts.bubble : parts.exposed_data) += time.take(tail);
+  idle += time.take(tail);
   const std::array all{Interval{TimePoint{}, end}};
   parts.host = time.take(all);
   SIM_CHECK(parts.total() == end.time_since_epoch(), track.rank.value);

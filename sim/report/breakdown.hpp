@@ -4,13 +4,12 @@
 //   compute           the compute stream runs a kernel
 //   exposed_tensor    a tensor-parallel collective is under way, or waits for its partners
 //   exposed_data      a collective of another group (data, shard, replicate, tied embedding, world)
-//                     is under way, or waits for its partners
+//                     is under way; or one of a single stage waits for its partners
 //   exposed_pipeline  a send or a receive is under way: both sides have arrived
-//   bubble            a send or a receive waits for the other side; with pipeline stages, also what
-//                     is left after the rank's last operator
-//   exposed_data      without pipeline stages, what is left after the rank's last operator: the
-//   next
-//                     step's first collective would wait for the slower ranks
+//   bubble            with pipeline stages: a send or a receive waits for the other side, a
+//                     collective over several stages (tied embedding, world) waits for them, or the
+//                     rank's last operator is done
+//   exposed_data      without pipeline stages, the same: the wait for slower ranks
 //   host              nothing runs and nothing waits: the host has yet to issue, or copies
 // So the parts are disjoint and sum to the step exactly, in integer picoseconds. Communication that
 // runs beside a kernel counts as compute: it is hidden.

@@ -21,6 +21,9 @@ class Day {
   Day& data(int begin, int active, int end) {
     return add(OpKind::collective, Stream::data_comm, 1, begin, active, end);
   }
+  Day& world(int begin, int active, int end) {
+    return add(OpKind::collective, Stream::data_comm, 2, begin, active, end);
+  }
   Day& receive(int begin, int active, int end) {
     return add(OpKind::recv, Stream::forward_recv, 0, begin, active, end);
   }
@@ -39,7 +42,8 @@ class Day {
   Day& add(OpKind kind, Stream stream, std::uint32_t work, int begin, int active, int end) {
     if (program.collectives.empty())
       program.collectives = {Collective{.group = GroupRole::tensor},
-                             Collective{.group = GroupRole::data}};
+                             Collective{.group = GroupRole::data},
+                             Collective{.group = GroupRole::world}};
     track.spans.push_back(
         {OpId{static_cast<std::uint32_t>(program.size())}, at(begin), at(active), at(end)});
     program.kind.push_back(kind);
@@ -77,6 +81,14 @@ TEST_CASE("waiting for the partners of a collective is exposed communication of 
   const Breakdown parts = Day{}.kernel(0, 2).data(2, 6, 8).until(8);
   CHECK(parts.exposed_data == 6ns);
   CHECK(parts.bubble == 0ns);
+}
+
+TEST_CASE("waiting at a collective over all stages is bubble in a pipeline, else data") {
+  const Day day = Day{}.kernel(0, 2).data(2, 3, 4).world(4, 9, 11).kernel(11, 12);
+  CHECK(day.until(12, true).bubble == 5ns);
+  CHECK(day.until(12, true).exposed_data == 4ns);
+  CHECK(day.until(12, false).bubble == 0ns);
+  CHECK(day.until(12, false).exposed_data == 9ns);
 }
 
 TEST_CASE("what is left after the last operator is bubble in a pipeline, else data") {
