@@ -133,17 +133,19 @@ KernelCost memory_cost(double bytes, int launches, double share, const Device& d
   return cost_of(seconds, bytes, std::clamp(rate / all, 1.0 / device.sms, 1.0));
 }
 
+// A kernel with FLOPs is a convolution or the like: an implicit product, which at best runs like a
+// large one (NVIDIA, Convolutional Layers User's Guide).
 KernelCost generic_cost(const Kernel& kernel, const Device& device) {
   const double share = share_of(kernel, device.memory_kernels);
   const auto bytes = static_cast<double>(kernel.bytes.count());
-  const KernelCost streamed = memory_cost(bytes, kernel.launches, share, device);
-  if (kernel.kind != OpKind::generic || kernel.flops.count() <= 0) return streamed;
+  if (kernel.kind != OpKind::generic || kernel.flops.count() <= 0)
+    return memory_cost(bytes, kernel.launches, share, device);
   const GemmModel& model = device.require_gemm(kernel.dtype);
-  const double rate = model.peak.in_flops_per_second() * std::min(model.sustained, model.attained);
+  const double at_peak = kernel.flops.count() / model.peak.in_flops_per_second();
   const double seconds = to_seconds(device.memory_kernels.fixed) * std::max(1, kernel.launches) +
-                         kernel.flops.count() / rate;
-  const KernelCost computed = cost_of(seconds, bytes, 1.0);
-  return computed.time > streamed.time ? computed : streamed;
+                         overlap(at_peak / model.attained, bytes / memory_rate(device, share),
+                                 at_peak / model.sustained);
+  return cost_of(seconds, bytes, 1.0);
 }
 
 // FLOPs as FlashAttention counts them (Dao 2023, section 4.1): 4 b h sq sk d forward, 2.5 times

@@ -176,6 +176,14 @@ OpKind kernel_kind(ModelOpKind kind) {
   return OpKind::generic;
 }
 
+// A convolution of a layer list multiplies like a linear (tf32 beside fp32 activations), but eight
+// bits are for linears only.
+DType arithmetic_dtype(const Region& region, const ModelOp& op) {
+  const DType compute = region.layout->compute_dtype;
+  const bool multiplies = op.kind == ModelOpKind::generic && compute != DType::fp8;
+  return multiplies ? compute : region.layout->activation_dtype;
+}
+
 void shard_other(const Region& region, const ModelOp& op, const Block& block, ShardedOp& to) {
   const bool split = op.split == TensorSplit::inner || op.split == TensorSplit::vocabulary;
   const bool embedding = op.kind == ModelOpKind::embedding;
@@ -208,11 +216,13 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
     if (op.forward_elements > 0 || op.forward_flops.count() > 0) {
       to.forward = memory_kernel(kind, region, op, op.forward_elements * traffic);
       to.forward->flops = op.forward_flops * static_cast<double>(tokens);
+      to.forward->dtype = arithmetic_dtype(region, op);
     }
     if (op.backward_elements > 0 || op.backward_flops.count() > 0) {
       to.backward = memory_kernel(kind, region, op, op.backward_elements * traffic);
       to.backward->part = AttentionPart::backward;
       to.backward->flops = op.backward_flops * static_cast<double>(tokens);
+      to.backward->dtype = arithmetic_dtype(region, op);
     }
   }
   to.parameters = op.weights + op.biases;

@@ -1,4 +1,6 @@
 // Kernels other than products: closed forms on a round device.
+#include <cmath>
+
 #include "tests/catch.hpp"
 #include "tests/unit/cost/round_device.hpp"
 
@@ -61,12 +63,24 @@ TEST_CASE("too few SMs bound the bandwidth", "[cost]") {
   CHECK(kernel_cost(kernel, restricted_to_sms(device, 2)).time == std::chrono::microseconds(5002));
 }
 
-TEST_CASE("a generic kernel is bound by its FLOPs or its bytes", "[cost]") {
+TEST_CASE("a generic kernel is at best a large product, and bound by its FLOPs or bytes",
+          "[cost]") {
   Kernel kernel = streaming(OpKind::generic, 1'000'000'000);
-  kernel.flops = Flops{100e9};  // 1 ms at 100 TFLOP/s, and 2 ms for the bytes
-  CHECK(kernel_cost(kernel, round_device()).time == std::chrono::microseconds(2002));
-  kernel.flops = Flops{400e9};  // 4 ms
-  CHECK(kernel_cost(kernel, round_device()).time == std::chrono::microseconds(4002));
+  kernel.flops = Flops{100e9};  // 1 ms at 100 TFLOP/s, and 2 ms for the bytes: (1 + 16 + 1)^(1/4)
+  CHECK_THAT(microseconds(kernel_cost(kernel, round_device())),
+             WithinRel(2.0 + 2000 * std::pow(18.0 / 16, 0.25), 1e-6));
+  kernel.flops = Flops{400e9};  // 4 ms: (256 + 16 + 256)^(1/4)
+  CHECK_THAT(microseconds(kernel_cost(kernel, round_device())),
+             WithinRel(2.0 + 1000 * std::pow(528.0, 0.25), 1e-6));
+  // Without memory traffic: 8192^3 on a device that sustains less than it attains.
+  Device device = round_device();
+  device.gemm[static_cast<std::size_t>(DType::bf16)]->sustained = 0.8;
+  device.memory_kernels.fixed = Duration{0};
+  kernel = streaming(OpKind::generic, 0);
+  kernel.flops = Flops{2.0 * 8192 * 8192 * 8192};
+  const double large = microseconds(kernel_cost(product(8192, 8192, 8192), device));
+  CHECK_THAT(microseconds(kernel_cost(kernel, device)), WithinRel(large, 0.03));
+  CHECK(microseconds(kernel_cost(kernel, device)) <= large);
 }
 
 TEST_CASE("flash attention takes the FLOPs that FlashAttention counts", "[cost]") {
