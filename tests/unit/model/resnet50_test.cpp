@@ -21,27 +21,40 @@ struct Convolution {
   double output() const { return out_channels * out_size * out_size; }
 };
 
-// Convolution, batch norm and ReLU in place, each a kernel of eager PyTorch.
-Expected convolution(const Convolution& c, bool saves_input, bool relu) {
+Expected convolution(const Convolution& c, bool saves_input) {
   const double taps = c.in_channels * c.kernel * c.kernel;
+  Expected e;
+  e.parameters = taps * c.out_channels;
+  e.forward_flops = 2 * taps * c.output();
+  e.saved = saves_input ? c.input() : 0;
+  e.forward_traffic = c.input() + c.output();
+  e.backward_traffic = 2 * e.forward_traffic;
+  return e;
+}
+
+// Batch norm and ReLU in place, each a kernel of eager PyTorch.
+Expected batch_norm(const Convolution& c, bool relu) {
   const double n = c.output();
   Expected e;
-  e.parameters = taps * c.out_channels + 2 * c.out_channels;
-  e.forward_flops = 2 * taps * n;
-  e.saved = n + (saves_input ? c.input() : 0);
-  e.forward_traffic = c.input() + n + 3 * n + (relu ? 2 * n : 0);
-  e.backward_traffic = 2 * (c.input() + n) + 5 * n + (relu ? 3 * n : 0);
+  e.parameters = 2 * c.out_channels;
+  e.saved = n;
+  e.forward_traffic = 3 * n + (relu ? 2 * n : 0);
+  e.backward_traffic = 5 * n + (relu ? 3 * n : 0);
   return e;
 }
 
 std::vector<Expected> bottleneck(double in, double width, double size, double stride, bool first) {
   const double small = size / stride;
   std::vector<Expected> ops;
-  ops.push_back(convolution({in, width, 1, size, size}, true, true));
+  const auto add = [&](const Convolution& c, bool saves_input, bool relu) {
+    ops.push_back(convolution(c, saves_input));
+    ops.push_back(batch_norm(c, relu));
+  };
+  add({in, width, 1, size, size}, true, true);
   ops.back().backward_traffic += 3 * in * size * size;  // the two branches' gradients are added
-  ops.push_back(convolution({width, width, 3, size, small}, true, true));
-  if (first) ops.push_back(convolution({in, 4 * width, 1, size, small}, false, false));
-  ops.push_back(convolution({width, 4 * width, 1, small, small}, true, true));
+  add({width, width, 3, size, small}, true, true);
+  if (first) add({in, 4 * width, 1, size, small}, false, false);
+  add({width, 4 * width, 1, small, small}, true, true);
   ops.back().forward_traffic += 3 * 4 * width * small * small;  // the residual sum
   return ops;
 }
@@ -102,16 +115,20 @@ TEST_CASE("every residual block of ResNet-50 follows from its convolutions", "[m
 TEST_CASE("the stem and the classifier of ResNet-50 follow from their shapes", "[model]") {
   const Model model = resnet50();
   const Block& stem = model.layers.front();
-  const Expected conv = convolution({3, 64, 7, 224, 112}, true, true);
+  const Convolution shape{3, 64, 7, 224, 112};
+  const Expected conv = convolution(shape, true);
   REQUIRE(static_cast<double>(stem.ops[0].weights) == conv.parameters);
   REQUIRE(stem.ops[0].forward_flops.count() == conv.forward_flops);
   // No gradient with respect to the image: one product backward, not two.
   REQUIRE(stem.ops[0].backward_flops.count() == conv.forward_flops);
+  REQUIRE(stem.ops[0].backward_elements == conv.forward_traffic);
   REQUIRE(stem.ops[0].saved_elements == conv.saved);
+  REQUIRE(static_cast<double>(stem.ops[1].weights) == batch_norm(shape, true).parameters);
+  REQUIRE(stem.ops[1].backward_elements == batch_norm(shape, true).backward_traffic);
   const double pool_in = 64.0 * 112 * 112;
   const double pool_out = 64.0 * 56 * 56;
-  REQUIRE(stem.ops[1].saved_elements == pool_in);
-  REQUIRE(stem.ops[1].saved_fixed_bytes == 8 * pool_out);
+  REQUIRE(stem.ops[2].saved_elements == pool_in);
+  REQUIRE(stem.ops[2].saved_fixed_bytes == 8 * pool_out);
   REQUIRE(stem.output_elements == 64 * 56 * 56);
   const ModelOp& classifier = model.layers.back().ops[0];
   REQUIRE(classifier.weights == 2'048 * 1'000 + 1'000);
