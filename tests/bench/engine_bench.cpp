@@ -76,8 +76,7 @@ BENCHMARK(unfolded_by_replicas)
 // A ring all-reduce as its 2 (p - 1) p messages.
 void stepwise_ring(benchmark::State& state) {
   const auto ranks = static_cast<int>(state.range(0));
-  const sim::Cluster cluster =
-      sim::Cluster::load(root + "/topologies/dgx-h100.yaml", (ranks + 7) / 8);
+  const sim::Cluster cluster = sim::Cluster::load(root + "/tests/bench/one_gpu_nodes.yaml", ranks);
   sim::HandProgram program;
   program.collective(sim::CollectiveKind::all_reduce, sim::Bytes{1LL << 30}, sim::GroupRole::data);
   const sim::Plan plan = sim::hand_plan({program.program}, 1, ranks);
