@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -12,6 +13,7 @@
 #include "sim/report/report.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/timeline/perfetto.hpp"
+#include "sim/timeline/picture.hpp"
 
 namespace sim {
 namespace {
@@ -21,6 +23,7 @@ struct Request {
   OutputFormat output = OutputFormat::table;
   std::string trace;
   std::string trace_ranks = "stages";
+  std::string picture;
   std::vector<std::string> overrides;
   bool no_fold = false;
   bool no_what_if = false;
@@ -84,6 +87,17 @@ void write_trace(const Request& request, const Scenario& scenario, const Plan& p
                          request.trace, stats.events, static_cast<double>(stats.bytes) / 1e6));
 }
 
+void write_picture(const Request& request, const Scenario& scenario, const Plan& plan,
+                   const Timeline& timeline) {
+  const std::string svg =
+      to_svg(plan, timeline,
+             {.title = scenario.name, .ranks = one_rank_per_stage(scenario, plan, timeline)});
+  std::ofstream out{request.picture, std::ios::binary};
+  if (!out.write(svg.data(), static_cast<std::streamsize>(svg.size())).flush())
+    throw std::runtime_error(fmt::format("cannot write {}", request.picture));
+  print_note(fmt::format("picture: {}", request.picture));
+}
+
 std::string in_format(const Report& report, OutputFormat format) {
   switch (format) {
     case OutputFormat::json:
@@ -110,6 +124,7 @@ ExitCode simulate_scenario(const Request& request) {
   const Simulation simulation = simulate(plan, scenario.cluster, scenario.options);
   Report report = make_report(scenario, plan, simulation);
   if (!request.trace.empty()) write_trace(request, scenario, plan, simulation.timeline);
+  if (!request.picture.empty()) write_picture(request, scenario, plan, simulation.timeline);
   if (!request.no_what_if) add_what_if(report, scenario, plan);
   print_result(in_format(report, request.output));
   if (report.fits()) return ExitCode::done;
@@ -132,6 +147,8 @@ void add_simulate(CLI::App& app, Action& action) {
           "ranks in the trace: stages (one per pipeline stage, the default), "
           "representatives (one per class of equal ranks), all, or a list such as 0,8,64-71")
       ->option_text("WHICH");
+  command->add_option("--picture", request->picture, "write the step as a picture (SVG)")
+      ->option_text("FILE");
   // What several options say about one key is one assignment per option, in this order.
   command
       ->add_option("--set", request->overrides,
