@@ -239,12 +239,28 @@ void StageLowering::gather_tied_table(const StageBlock& block) {
   }
 }
 
+// The last block of the model, whose backward pass comes next: its weights stay (torchtitan,
+// models/llama3/infra/parallelize.py: the last layers are not resharded after their forward pass;
+// nor is the root unit of FSDP).
+bool StageLowering::turns_around(const StageBlock& block) const {
+  const Slot& slot = slots_[current_slot_];
+  const Chunk& chunk = chunk_of(slot);
+  const bool ends_model = chunk.global + 1 == layout_.chunks() &&
+                          &block == &blocks_[chunk.first_block + chunk.blocks - 1];
+  if (!ends_model) return false;
+  if (current_slot_ + 1 == slots_.size()) return false;
+  const Slot& next = slots_[current_slot_ + 1];
+  return next.kind == SlotKind::backward && next.chunk == slot.chunk &&
+         next.microbatch == slot.microbatch;
+}
+
 void StageLowering::release_weights(const StageBlock& block, bool after_forward) {
   if (zero_ < 3) return;
   const std::uint32_t unit = unit_of_block_[static_cast<std::size_t>(&block - blocks_.data())];
   if (unit == none) return;
   Bucket& bucket = buckets_[unit];
   if (after_forward && (!layout_.reshard_after_forward || bucket.keep_gathered)) return;
+  if (after_forward && turns_around(block)) return;
   if (!bucket.gathered) return;
   builder_.frees(bucket.weight);
   bucket.gathered = false;

@@ -103,9 +103,12 @@ void shard_linear(const Region& region, const ModelOp& op, ShardedOp& to) {
   to.encode_gradient = encode_kernel(region, op, tokens, out);
   to.encode_weight = encode_kernel(region, op, in, out);
   if (op.backward_elements > 0) {
-    to.backward = memory_kernel(OpKind::elementwise, region, op,
-                                op.backward_elements * static_cast<double>(tokens) *
-                                    region.element / static_cast<double>(column ? t : 1));
+    // A row's bias is added behind the reduction, to the tokens that the rank holds (Megatron-LM,
+    // RowParallelLinear with skip_bias_add), so its gradient is a sum over those.
+    const double summed = static_cast<double>(row ? outside : tokens);
+    to.backward = memory_kernel(
+        OpKind::elementwise, region, op,
+        op.backward_elements * summed * region.element / static_cast<double>(column ? t : 1));
   }
   const std::int64_t biases =
       op.biases == op.out_features && column ? out : op.biases / (column ? t : 1);

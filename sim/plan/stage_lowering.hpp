@@ -189,6 +189,7 @@ class StageLowering {
   void wait_for_weights(const StageBlock& block);
   void prefetch(std::uint32_t block, int direction);
   void gather_tied_table(const StageBlock& block);
+  bool turns_around(const StageBlock& block) const;
   void release_weights(const StageBlock& block, bool after_forward);
   std::span<const Parameters> parameters_of(const Bucket& bucket) const;
 

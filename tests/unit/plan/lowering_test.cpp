@@ -99,6 +99,12 @@ TEST_CASE("Sequence parallelism gathers and scatters the same bytes, and gathers
   const Traffic norms{1, (3 * (4 + 2) + 2) * 64 * 2};
   CHECK(traffic(program, GroupRole::tensor, CollectiveKind::all_reduce, Pass::gradient_sync) ==
         norms);
+  // A row's bias is added to the rank's 64 tokens, a column's to all 128 in half of the features.
+  const auto bytes = [&](const char* name) {
+    return program.kernels[program.work[find(program, name, Pass::backward, 1)]].bytes.count();
+  };
+  CHECK(bytes("mlp_down.bias_gradient") == 64 * 64 * 2);
+  CHECK(bytes("mlp_up.bias_gradient") == 128 * 256 / 2 * 2);
 }
 
 TEST_CASE("The reduction of an input gradient runs beside the weight-gradient product", "[plan]") {
@@ -184,7 +190,8 @@ TEST_CASE("Without overlap every reduction waits for the last backward kernel", 
 }
 
 TEST_CASE("ZeRO moves the volumes of its paper", "[plan]") {
-  // Rajbhandari et al. 2020, section 7: stages 0-2 2 Psi, stage 3 3 Psi, in elements.
+  // Rajbhandari et al. 2020, section 7: stages 0-2 2 Psi, stage 3 3 Psi, in elements; but the last
+  // layer of the forward pass is the first of the backward pass and stays gathered between them.
   const int layers = 4;
   const std::int64_t psi = layers * 1000;
   const Model model = test::layer_list(layers, 1000);
@@ -199,9 +206,29 @@ TEST_CASE("ZeRO moves the volumes of its paper", "[plan]") {
   const bool sharded = layout.zero_stage > 0;
   CHECK(bytes(CollectiveKind::all_reduce, Pass::gradient_sync) == (sharded ? 0 : 2 * psi));
   CHECK(bytes(CollectiveKind::reduce_scatter, Pass::gradient_sync) == (sharded ? 2 * psi : 0));
-  const std::int64_t gathers = layout.zero_stage == 3 ? 2 : (sharded ? 1 : 0);
-  // The last layer of the forward pass is gathered again for the backward pass too.
-  CHECK(bytes(CollectiveKind::all_gather, Pass::parameter_sync) == gathers * 2 * psi);
+  const std::int64_t gathered = layout.zero_stage == 3 ? 2 * psi - 1000 : (sharded ? psi : 0);
+  CHECK(bytes(CollectiveKind::all_gather, Pass::parameter_sync) == 2 * gathered);
+}
+
+TEST_CASE("Of a ZeRO-3 stage only the end of the pipeline turns around with its weights",
+          "[plan]") {
+  // Two layers per stage, two micro-batches. Stage 0 gathers both layers in four passes; stage 1
+  // spares its last layer one of two gathers per micro-batch. GPipe turns around in the last
+  // micro-batch only.
+  const Model model = test::layer_list(4, 1000);
+  Layout layout = test::layout_for(1, 2, 2, 2);
+  layout.sequence_length = 1;
+  layout.zero_stage = 3;
+  layout.schedule = GENERATE(Schedule::one_f_one_b, Schedule::gpipe);
+  const Plan plan = make_plan(model, layout);
+  const auto layers_gathered = [&](std::size_t stage) {
+    return traffic(plan.programs[stage], GroupRole::data, CollectiveKind::all_gather,
+                   Pass::parameter_sync)
+               .bytes /
+           2000;
+  };
+  CHECK(layers_gathered(0) == 8);
+  CHECK(layers_gathered(1) == (layout.schedule == Schedule::gpipe ? 7 : 6));
 }
 
 TEST_CASE("Hybrid sharding reduces inside the group, then the shard across groups", "[plan]") {
