@@ -171,7 +171,8 @@ double flash_bytes(const Kernel& kernel) {
 
 KernelCost flash_cost(const Kernel& kernel, const Device& device) {
   constexpr double block = 128;  // rows of Q (forward) or of K (backward) per thread block
-  const AttentionModel& model = device.attention;
+  SIM_CHECK(!kernel.flash_2 || device.flash_attention_2, device.name);
+  const AttentionModel& model = kernel.flash_2 ? *device.flash_attention_2 : device.attention;
   const bool backward = kernel.part == AttentionPart::backward;
   const double keys = static_cast<double>(kernel.n) * (kernel.causal ? 0.5 : 1.0);
   const double dim = static_cast<double>(kernel.k);

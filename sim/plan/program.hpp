@@ -123,6 +123,7 @@ struct Kernel {
   AttentionPart part = AttentionPart::forward;  // of attention, and of norms
   bool causal = false;
   bool flash = true;
+  bool flash_2 = false;  // a flash kernel of FlashAttention-2, not the device's fastest
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t batch = 1;
   std::int64_t heads = 0, kv_heads = 0;

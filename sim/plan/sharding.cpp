@@ -130,13 +130,14 @@ double score_passes(bool forward, bool dropout) {
 Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart part) {
   const AttentionShape& shape = region.model->attention;
   const bool forward = part == AttentionPart::forward;
-  const bool flash = region.layout->attention == AttentionKernel::flash;
+  const bool flash = region.layout->attention != AttentionKernel::unfused;
   Kernel kernel;
   kernel.kind = OpKind::attention;
   kernel.dtype = region.layout->activation_dtype;
   kernel.part = part;
   kernel.causal = shape.causal;
   kernel.flash = flash;
+  kernel.flash_2 = region.layout->attention == AttentionKernel::flash_2;
   kernel.m = kernel.n = region.layout->sequence_length;
   kernel.k = shape.head_dim;
   kernel.batch = region.layout->micro_batch;
@@ -254,7 +255,7 @@ void shard_saved(const Region& region, const ModelOp& op, ShardedOp& to) {
                        static_cast<double>(sequence_tokens_of(region, op));
   to.saved = bytes_from(own * tokens / divisor * padding + input);
   if (op.kind == ModelOpKind::attention) {
-    const bool flash = region.layout->attention == AttentionKernel::flash;
+    const bool flash = region.layout->attention != AttentionKernel::unfused;
     to.attention_saved =
         bytes_from(attention_kernel_saved_bytes(region.model->attention, flash,
                                                 region.layout->sequence_length, region.element) *

@@ -202,6 +202,13 @@ void report_layout_problems(const Layout& layout, const Model& model, const Laye
   }
 }
 
+void check_attention(const Layout& layout, const Device& device, const Layered& section) {
+  if (layout.attention != AttentionKernel::flash_2 || device.flash_attention_2) return;
+  section.problem("attention",
+                  fmt::format("the file of the {} has no rates of FlashAttention-2; flash takes {}",
+                              device.name, device.attention.kernels));
+}
+
 void check_trouble(const Trouble& trouble, const SimulationOptions& options, int gpus,
                    Cluster& cluster) {
   for (std::size_t i = 0; i < options.stragglers.size(); ++i)
@@ -246,6 +253,7 @@ Scenario load_scenario(const std::string& path, const std::vector<std::string>& 
   spread_layers(text, static_cast<int>(model->layers.size()), layout_section, text.layout);
   sources.finish();
   report_layout_problems(text.layout, *model, layout_section);
+  check_attention(text.layout, cluster->device(), layout_section);
   check_trouble(trouble, options, gpus, *cluster);
   sources.finish();
   return Scenario{.path = path,

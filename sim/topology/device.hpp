@@ -74,7 +74,8 @@ struct Device {
   Bandwidth operand_feed_sm{};
   Bandwidth operand_feed{};
   std::array<std::optional<GemmModel>, words_of(DType{}).size()> gemm;  // by DType
-  AttentionModel attention;
+  AttentionModel attention;                                             // the fastest flash kernels
+  std::optional<AttentionModel> flash_attention_2;
   MemoryModel memory_kernels;
 
   const GemmModel* gemm_model(DType dtype) const {

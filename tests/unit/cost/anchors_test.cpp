@@ -141,6 +141,32 @@ TEST_CASE("flash attention on the H100 runs at cuDNN's published rates", "[cost]
   CHECK(sum / static_cast<double>(rows.size()) < 0.10);
 }
 
+// Dao 2023 (arXiv:2307.08691), section 4.1: up to 335 TFLOP/s forward and backward on an H100; Shah
+// et al. 2024 (arXiv:2407.08608), section 4.1: FlashAttention-3 is 1.5 to 2 times faster forward
+// and 1.5 to 1.75 times backward.
+TEST_CASE("FlashAttention-2 on Hopper leaves a third of the rate behind, or more", "[cost]") {
+  const Device device = shipped("h100_sxm");
+  Kernel kernel;
+  kernel.kind = OpKind::attention;
+  kernel.m = kernel.n = 8192;
+  kernel.k = 128;
+  kernel.heads = kernel.kv_heads = 16;
+  kernel.batch = 2;
+  for (const AttentionPart part : {AttentionPart::forward, AttentionPart::backward}) {
+    kernel.part = part;
+    kernel.flash_2 = false;
+    const double fastest = to_seconds(kernel_cost(kernel, device).time);
+    kernel.flash_2 = true;
+    const double second = to_seconds(kernel_cost(kernel, device).time);
+    CHECK(second / fastest > 1.5);
+    CHECK(second / fastest < 2.0);
+  }
+  const Device ampere = shipped("a100_sxm4_80");
+  Kernel same = kernel;
+  same.flash_2 = false;
+  CHECK(kernel_cost(kernel, ampere).time == kernel_cost(same, ampere).time);
+}
+
 TEST_CASE("the V100 has no bf16", "[cost]") {
   REQUIRE_THROWS_WITH(
       kernel_cost(product(64, 64, 64), shipped("v100_sxm2_32")),
