@@ -179,8 +179,8 @@ TEST_CASE("a stepwise collective agrees with the fluid one", "[engine][stepwise]
   const double fluid = to_seconds(simulate(plan, dgx(), options).timeline.end);
   options.collectives = CollectiveModel::stepwise;
   const double stepwise = to_seconds(simulate(plan, dgx(), options).timeline.end);
-  // In a tree over several nodes a sender with two receivers and a receiver with two senders meet in
-  // the same round, and neither port is full all the time: the closed form does not know of it.
+  // In a tree over several nodes a sender with two receivers and a receiver with two senders meet
+  // in the same round, and neither port is full all the time: the closed form does not know of it.
   const bool uneven = algorithm == Algorithm::tree && ranks > 16;
   REQUIRE_THAT(stepwise, WithinRel(fluid, uneven ? 0.05 : 0.02));
 }
