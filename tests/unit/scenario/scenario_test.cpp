@@ -150,6 +150,17 @@ TEST_CASE("contradictions are told where they stand") {
   CHECK(problems(small("  pipeline_parallel: 8\n")).size() == 1);
 }
 
+TEST_CASE("FlashAttention-2 is taken where the device file has its rates, else refused") {
+  const std::string layout = "  attention: flash-2\n  gradient_dtype: fp16\n";
+  CHECK(load(small(layout)).layout.attention == AttentionKernel::flash_2);
+  CHECK(problems("model: " + root + "/models/gpt2.yaml\ncluster: {path: " + root +
+                 "/topologies/dgx-b200.yaml, nodes: 1}\nlayout:\n  sequence_length: 1024\n"
+                 "  global_batch: 64\n" +
+                 layout) ==
+        Lines{"6:14: the file of the B200 SXM has no rates of FlashAttention-2; "
+              "flash takes cuDNN 9 (FlashAttention-4 class)"});
+}
+
 TEST_CASE("all mistakes of a file come in one pass") {
   const Lines lines = problems(
       "model: nowhere.yaml\ncluster: neither.yaml\nlayout:\n  tensor_paralel: 2\n  zero_stage: 4\n"
