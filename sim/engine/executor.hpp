@@ -65,7 +65,9 @@ class Executor {
   Duration busy(std::uint32_t resource) const { return sharing_.busy(resource); }
 
  private:
+  static constexpr auto compute = static_cast<std::uint32_t>(Stream::compute);
   static constexpr std::uint32_t full_speed_bits = 32;
+  static constexpr std::uint64_t full_speed = std::uint64_t{1} << full_speed_bits;
   static constexpr std::uint32_t no_record = UINT32_MAX;
   static constexpr std::uint32_t no_stream = UINT32_MAX;
   static_assert(stream_count <= 8, "masks of streams are 8 bits wide");

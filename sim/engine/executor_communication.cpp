@@ -1,0 +1,193 @@
+// The executor's communication: arrival at a channel, latency, transfer, end; and the messages of
+// stepwise collectives.
+#include "sim/base/check.hpp"
+#include "sim/engine/executor.hpp"
+
+namespace sim {
+
+void Executor::arrive(std::uint32_t slot, Stream stream, OpId op) {
+  const Slot& wired = system_.slots[slot];
+  const Program& program = input_.programs[wired.program];
+  const std::uint32_t work = program.work[op.value];
+  std::uint32_t channel = no_channel;
+  std::uint32_t request = 0;
+  if (program.kind[op.value] == OpKind::collective) {
+    channel = wired.group[static_cast<std::size_t>(program.collectives[work].group)];
+    request = system_.requests.of_collective[wired.program][work];
+  } else {
+    SIM_CHECK(program.kind[op.value] == OpKind::send || program.kind[op.value] == OpKind::recv,
+              word(program.kind[op.value]));
+    channel = wired.peer[static_cast<std::size_t>(stream)];
+    request = static_cast<std::uint32_t>(system_.requests.collectives.size()) +
+              system_.requests.of_transfer[wired.program][work];
+  }
+  SIM_CHECK(channel != no_channel, program.name(op));
+  if (slots_[slot].record != no_record)
+    spans_[slots_[slot].record][op.value] = {op, now(), now(), now()};
+  ChannelState& state = channels_[channel];
+  if (++state.arrived == system_.channels[channel].member_count)
+    start_activity(channel, request, stream);
+}
+
+std::uint32_t Executor::new_activity() {
+  if (free_activities_.empty()) {
+    activities_pool_.emplace_back();
+    return static_cast<std::uint32_t>(activities_pool_.size() - 1);
+  }
+  const std::uint32_t id = free_activities_.back();
+  free_activities_.pop_back();
+  return id;
+}
+
+Stream Executor::stream_of(const Activity& activity, std::size_t member) const {
+  if (!system_.channels[activity.channel].point_to_point) return activity.stream;
+  const bool forward =
+      activity.stream == Stream::forward_send || activity.stream == Stream::forward_recv;
+  if (member == 0) return forward ? Stream::forward_send : Stream::backward_send;
+  return forward ? Stream::forward_recv : Stream::backward_recv;
+}
+
+void Executor::start_activity(std::uint32_t channel, std::uint32_t request, Stream stream) {
+  const std::uint32_t id = new_activity();
+  Activity& activity = activities_pool_[id];
+  const Channel& wired = system_.channels[channel];
+  activity.channel = channel;
+  activity.cell = static_cast<std::uint32_t>(wired.shape * system_.requests.size()) + request;
+  activity.stream = stream;
+  activity.started = now();
+  activity.memory_held = 0;
+  activity.in_transfer = false;
+  activity.is_message = activity.is_side_kernel = activity.holds_devices = false;
+  const std::span<const std::uint32_t> members = system_.members_of(wired);
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    const std::uint32_t record = slots_[members[m]].record;
+    if (record == no_record) continue;
+    const auto lane = static_cast<std::size_t>(stream_of(activity, m));
+    const OpId op = index_of(members[m]).order[lane][slots_[members[m]].done[lane]];
+    spans_[record][op.value].active = now();
+  }
+  if (stepwise_ != nullptr && !wired.point_to_point && start_stepwise(id)) return;
+  const Duration latency = system_.costs[activity.cell].latency;
+  queue_.schedule({now() + latency, EventKind::latency_paid, id});
+}
+
+const Pattern& Executor::pattern_of(const Activity& activity) const {
+  const Channel& channel = system_.channels[activity.channel];
+  const CommCost& cost = system_.costs[activity.cell];
+  const std::size_t request = activity.cell - channel.shape * system_.requests.size();
+  const bool all_to_all = request < system_.requests.collectives.size() &&
+                          system_.requests.collectives[request].kind == CollectiveKind::all_to_all;
+  for (const Pattern& pattern : system_.patterns_of(channel))
+    if (pattern.all_to_all == all_to_all &&
+        (channel.point_to_point || pattern.algorithm == cost.algorithm))
+      return pattern;
+  SIM_CHECK(false, word(cost.algorithm));
+  return system_.patterns.front();
+}
+
+void Executor::hold_devices(const Activity& activity, std::int64_t sm, std::int64_t memory) {
+  for (const std::uint32_t slot : system_.members_of(system_.channels[activity.channel])) {
+    slots_[slot].sm_held += sm;
+    slots_[slot].memory_held += memory;
+    touch(slot);
+  }
+}
+
+void Executor::start_transfer(std::uint32_t id) {
+  Activity& activity = activities_pool_[id];
+  const CommCost& cost = system_.costs[activity.cell];
+  if (cost.transfer == Duration{}) {
+    end_activity(id);
+    return;
+  }
+  activity.in_transfer = true;
+  const Pattern& pattern = pattern_of(activity);
+  sharing_.start(id, system_.uses_of(pattern), cost.rate, cost.transfer, now());
+  pattern_bytes_[static_cast<std::size_t>(&pattern - system_.patterns.data())] += cost.link_bytes;
+  activity.memory_held = cost.memory;
+  activity.holds_devices = true;
+  hold_devices(activity, cost.sm, cost.memory);
+}
+
+void Executor::end_activity(std::uint32_t id) {
+  const Activity activity = activities_pool_[id];
+  const CommCost& cost = system_.costs[activity.cell];
+  if (activity.in_transfer) {
+    sharing_.finish(id, now());
+  }
+  if (activity.holds_devices) hold_devices(activity, -cost.sm, -activity.memory_held);
+  ++activities_pool_[id].epoch;
+  free_activities_.push_back(id);
+  const Channel& channel = system_.channels[activity.channel];
+  CommTotals& totals = totals_[activity.cell];
+  totals.calls += channel.represents;
+  totals.time += (now() - activity.started) * channel.represents;
+  channels_[activity.channel].arrived = 0;
+  end_ = now();
+  const std::span<const std::uint32_t> members = system_.members_of(channel);
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    const std::uint32_t slot = members[m];
+    const auto stream = static_cast<std::uint32_t>(stream_of(activity, m));
+    if (slots_[slot].record != no_record) {
+      const OpId op = index_of(slot).order[stream][slots_[slot].done[stream]];
+      spans_[slots_[slot].record][op.value].end = now();
+    }
+    finish(slot, stream);
+  }
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    const auto stream = static_cast<std::uint32_t>(stream_of(activity, m));
+    advance(members[m], woken_by(members[m], stream));
+  }
+}
+
+// A stepwise collective holds its SMs and its mean memory traffic from start to end.
+bool Executor::start_stepwise(std::uint32_t id) {
+  Activity& activity = activities_pool_[id];
+  const Channel& channel = system_.channels[activity.channel];
+  const auto request =
+      static_cast<std::uint32_t>(activity.cell - channel.shape * system_.requests.size());
+  if (!stepwise_->begin(id, activity.channel, request, outbox_)) return false;
+  const CommCost& cost = system_.costs[activity.cell];
+  activity.memory_held = cost.memory;
+  activity.holds_devices = true;
+  hold_devices(activity, cost.sm, cost.memory);
+  send_messages();
+  return true;
+}
+
+void Executor::send_messages() {
+  for (const StepMessage& message : outbox_) {
+    const std::uint32_t id = new_activity();
+    activities_pool_[id].is_message = true;
+    activities_pool_[id].is_side_kernel = false;
+    if (id >= messages_.size()) messages_.resize(activities_pool_.size());
+    messages_[id] = message;
+    queue_.schedule({now() + message.latency, EventKind::latency_paid, id});
+  }
+  outbox_.clear();
+}
+
+void Executor::start_message(std::uint32_t id) {
+  const StepMessage& message = messages_[id];
+  activities_pool_[id].in_transfer = message.transfer > Duration{};
+  if (!activities_pool_[id].in_transfer) {
+    end_message(id);
+    return;
+  }
+  sharing_.start(id, message.uses, message.rate, message.transfer, now());
+  for (const ResourceUse& use : message.uses)
+    message_bytes_[use.resource] += static_cast<WideInt>(use.weight) * message.bytes;
+}
+
+void Executor::end_message(std::uint32_t id) {
+  const StepMessage message = messages_[id];
+  if (activities_pool_[id].in_transfer) sharing_.finish(id, now());
+  ++activities_pool_[id].epoch;
+  free_activities_.push_back(id);
+  ++activities_;
+  const bool done = stepwise_->delivered(message, outbox_);
+  send_messages();
+  if (done) end_activity(stepwise_->activity_of(message.run));
+}
+
+}  // namespace sim

@@ -1,0 +1,183 @@
+// The executor's kernels: segments of undisturbed ones, their end, and what communication beside
+// them takes.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "sim/base/random.hpp"
+#include "sim/engine/executor.hpp"
+
+namespace sim {
+
+void Executor::schedule_kernel_end(std::uint32_t slot, TimePoint at) {
+  SlotState& state = slots_[slot];
+  ++state.epoch;
+  queue_.schedule({at, EventKind::kernel_end, slot, state.epoch});
+}
+
+void Executor::start_kernels(std::uint32_t slot) {
+  SlotState& state = slots_[slot];
+  const LaneCosts& lane = lane_of(slot);
+  state.position = state.done[compute];
+  state.begun = now();
+  const bool disturbed = state.sm_held != 0 || state.memory_held != 0 || state.touched;
+  const std::int64_t host = lane.host_slack[state.position] + lane.start[state.position];
+  if (disturbed || input_.jitter > 0 || now().time_since_epoch().count() < host) {
+    start_single_kernel(slot);
+    return;
+  }
+  state.segment_end = index_of(slot).segment_end[state.position];
+  state.in_segment = true;
+  state.speed = full_speed;
+  schedule_kernel_end(slot,
+                      now() + Duration{lane.start[state.segment_end] - lane.start[state.position]});
+}
+
+void Executor::start_single_kernel(std::uint32_t slot) {
+  SlotState& state = slots_[slot];
+  const LaneCosts& lane = lane_of(slot);
+  state.segment_end = state.position + 1;
+  state.in_segment = false;
+  state.remaining = jittered(slot, state.position, lane.duration(state.position));
+  state.updated = now();
+  state.speed = speed_of(state, lane, state.position);
+  const WideInt left = (static_cast<WideInt>(state.remaining) << full_speed_bits);
+  schedule_kernel_end(
+      slot, now() + Duration{static_cast<std::int64_t>((left + state.speed - 1) / state.speed)});
+}
+
+// What the kernel gets of the SMs and of the memory bandwidth beside communication, over what it
+// needs. Memory is given in proportion to demand where the two ask for more than there is: the
+// memory controllers serve both.
+std::uint64_t Executor::speed_of(const SlotState& state, const LaneCosts& lane,
+                                 std::uint32_t position) const {
+  std::uint64_t speed = full_speed;
+  const std::int64_t sm = lane.sm[position];
+  const std::int64_t sm_left = std::max<std::int64_t>(input_.device_sm - state.sm_held, 1024);
+  if (sm > sm_left)
+    speed = static_cast<std::uint64_t>((static_cast<WideInt>(sm_left) << full_speed_bits) / sm);
+  const std::int64_t memory = lane.memory[position] + state.memory_held;
+  if (memory > input_.device_memory) {
+    const auto share = static_cast<std::uint64_t>(
+        (static_cast<WideInt>(input_.device_memory) << full_speed_bits) / memory);
+    speed = std::min(speed, share);
+  }
+  return speed;
+}
+
+std::int64_t Executor::jittered(std::uint32_t slot, std::uint32_t position,
+                                std::int64_t duration) const {
+  if (input_.jitter <= 0) return duration;
+  // Log-normal with mean 1: exp(sigma z - sigma^2 / 2).
+  const double z = standard_normal(input_.seed, system_.slots[slot].rank.value, position);
+  const double factor = std::exp(input_.jitter * z - input_.jitter * input_.jitter / 2);
+  return std::llround(static_cast<double>(duration) * factor);
+}
+
+void Executor::record_kernels(std::uint32_t slot, std::uint32_t end, TimePoint until) {
+  const SlotState& state = slots_[slot];
+  if (state.record == no_record) return;
+  const LaneCosts& lane = lane_of(slot);
+  const std::vector<OpId>& order = index_of(slot).order[compute];
+  std::vector<Span>& spans = spans_[state.record];
+  for (std::uint32_t k = state.position; k < end; ++k) {
+    const TimePoint begin = state.begun + Duration{lane.start[k] - lane.start[state.position]};
+    const TimePoint stop =
+        k + 1 == end ? until
+                     : state.begun + Duration{lane.start[k + 1] - lane.start[state.position]};
+    spans[order[k].value] = {order[k], begin, begin, stop};
+  }
+}
+
+void Executor::end_kernels(std::uint32_t slot) {
+  SlotState& state = slots_[slot];
+  record_kernels(slot, state.segment_end, now());
+  const std::uint32_t count = state.segment_end - state.position;
+  state.done[compute] += count - 1;
+  activities_ += count - 1;
+  state.speed = 0;
+  end_ = now();
+  finish(slot, compute);
+  advance(slot, woken_by(slot, compute));
+}
+
+// Leaves the running kernel on its own, with what is left of it; the kernels before it are done.
+void Executor::cut_segment(std::uint32_t slot) {
+  SlotState& state = slots_[slot];
+  const LaneCosts& lane = lane_of(slot);
+  const std::int64_t reached = lane.start[state.position] + (now() - state.begun).count();
+  const auto first = lane.start.begin() + state.position + 1;
+  const auto last = lane.start.begin() + state.segment_end;
+  // The last kernel whose start is at or before the point reached.
+  const auto running =
+      static_cast<std::uint32_t>(std::upper_bound(first, last, reached) - lane.start.begin()) - 1;
+  const TimePoint begun = state.begun + Duration{lane.start[running] - lane.start[state.position]};
+  record_kernels(slot, running, begun);
+  state.done[compute] += running - state.position;
+  activities_ += running - state.position;
+  state.position = running;
+  state.segment_end = running + 1;
+  state.in_segment = false;
+  state.begun = begun;
+  state.updated = now();
+  state.remaining = lane.start[running + 1] - reached;
+}
+
+void Executor::touch(std::uint32_t slot) {
+  if (std::exchange(slots_[slot].touched, true)) return;
+  touched_.push_back(slot);
+}
+
+void Executor::reshare_device(std::uint32_t slot) {
+  SlotState& state = slots_[slot];
+  if (state.speed == 0) return;
+  const LaneCosts& lane = lane_of(slot);
+  if (state.in_segment) {
+    // A segment that ends at this very instant has nothing left to slow down.
+    const std::int64_t length = lane.start[state.segment_end] - lane.start[state.position];
+    if ((now() - state.begun).count() >= length) return;
+    cut_segment(slot);
+  } else {
+    if (state.updated == now() && state.remaining == 0) return;
+    const WideInt done = static_cast<WideInt>((now() - state.updated).count()) * state.speed;
+    state.remaining = std::max<std::int64_t>(
+        0, state.remaining - static_cast<std::int64_t>(done >> full_speed_bits));
+    state.updated = now();
+  }
+  state.speed = speed_of(state, lane, state.position);
+  const WideInt left = static_cast<WideInt>(state.remaining) << full_speed_bits;
+  schedule_kernel_end(
+      slot, now() + Duration{static_cast<std::int64_t>((left + state.speed - 1) / state.speed)});
+}
+
+void Executor::start_side_kernel(std::uint32_t slot, Stream stream, OpId op) {
+  const LaneCosts& lane = lane_of(slot);
+  const std::uint32_t work = input_.programs[system_.slots[slot].program].work[op.value];
+  const std::uint32_t id = new_activity();
+  Activity& activity = activities_pool_[id];
+  activity.channel = slot;
+  activity.stream = stream;
+  activity.is_message = false;
+  activity.is_side_kernel = true;
+  activity.memory_held = lane.kernel_memory[work];
+  slots_[slot].memory_held += activity.memory_held;
+  touch(slot);
+  const TimePoint end = now() + lane.kernel_time[work];
+  if (slots_[slot].record != no_record)
+    spans_[slots_[slot].record][op.value] = {op, now(), now(), end};
+  queue_.schedule({end, EventKind::transfer_end, id, activity.epoch});
+}
+
+void Executor::end_side_kernel(std::uint32_t id) {
+  const Activity activity = activities_pool_[id];
+  ++activities_pool_[id].epoch;
+  free_activities_.push_back(id);
+  slots_[activity.channel].memory_held -= activity.memory_held;
+  touch(activity.channel);
+  end_ = now();
+  const auto stream = static_cast<std::uint32_t>(activity.stream);
+  finish(activity.channel, stream);
+  advance(activity.channel, woken_by(activity.channel, stream));
+}
+
+}  // namespace sim
