@@ -64,6 +64,9 @@ struct Form {
   int rounds = 1;
 };
 
+// What a rank sends to one peer in one round is one message.
+void add_send(std::vector<StepSend>& out, int to, std::int64_t bytes);
+
 Form ring_form(const FormInput& in);
 std::vector<Hop> ring_pattern(const Cluster& cluster, const GroupLayout& layout);
 std::unique_ptr<StepSequence> ring_steps(const Collective& request, const GroupShape& shape,

@@ -64,16 +64,6 @@ struct RingOrder {
   int rails;
 };
 
-void add_send(std::vector<StepSend>& out, int to, std::int64_t bytes) {
-  const auto peer = static_cast<std::uint32_t>(to);
-  for (StepSend& send : out) {
-    if (send.to != peer) continue;
-    send.bytes += Bytes{bytes};
-    return;
-  }
-  out.push_back({peer, Bytes{bytes}});
-}
-
 class RingSteps : public StepSequence {
  public:
   RingSteps(const GroupShape& shape, CollectiveKind kind, Bytes bytes)
@@ -145,6 +135,16 @@ class ChainSteps : public StepSequence {
 };
 
 }  // namespace
+
+void add_send(std::vector<StepSend>& out, int to, std::int64_t bytes) {
+  const auto peer = static_cast<std::uint32_t>(to);
+  for (StepSend& send : out) {
+    if (send.to != peer) continue;
+    send.bytes += Bytes{bytes};
+    return;
+  }
+  out.push_back({peer, Bytes{bytes}});
+}
 
 Form ring_form(const FormInput& in) {
   const double p = in.ranks();

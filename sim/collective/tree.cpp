@@ -114,7 +114,7 @@ class TreeSteps : public StepSequence {
       const int chunk = round - start(depth, up);
       if (chunk < 0 || chunk >= chunks_) return;
       const std::int64_t lanes = std::int64_t{2} * size_;
-      add(out, peer, part_of(bytes_, lanes * chunks_, chunk * lanes + lane));
+      add_send(out, peer, part_of(bytes_, lanes * chunks_, chunk * lanes + lane));
     });
   }
 
@@ -132,16 +132,6 @@ class TreeSteps : public StepSequence {
  private:
   // First round of a stream over the edge whose lower end is `depth` hops below the root.
   int start(int depth, bool up) const { return up ? depth_ - depth : depth_ + depth - 1; }
-
-  static void add(std::vector<StepSend>& out, int to, std::int64_t bytes) {
-    const auto peer = static_cast<std::uint32_t>(to);
-    for (StepSend& send : out) {
-      if (send.to != peer) continue;
-      send.bytes += Bytes{bytes};
-      return;
-    }
-    out.push_back({peer, Bytes{bytes}});
-  }
 
   // visit(peer, peer is above, depth of the edge's lower end, lane) for each tree edge at a rank.
   template <class Visit>
