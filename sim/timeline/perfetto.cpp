@@ -52,6 +52,7 @@ class TraceWriter {
   void write_message_arrows();
   void write_collective_arrows();
   void arrow_end(const char* phase, std::uint64_t id, RankId rank, Stream stream, TimePoint at);
+  void begin_metadata(const char* what, RankId rank, int stream);
   void name_event(const char* what, RankId rank, int stream, const std::string& name);
   void sort_event(const char* what, RankId rank, int stream, std::int64_t order);
   const std::vector<std::string>& heads_of(const Program& program);
@@ -104,7 +105,7 @@ const RankTrack* TraceWriter::stand_in(RankId rank) const {
   return found == track_of_program_.end() ? nullptr : found->second;
 }
 
-void TraceWriter::name_event(const char* what, RankId rank, int stream, const std::string& name) {
+void TraceWriter::begin_metadata(const char* what, RankId rank, int stream) {
   begin_event();
   json_.text("{\"ph\":\"M\",\"pid\":");
   json_.integer(rank.value);
@@ -113,6 +114,10 @@ void TraceWriter::name_event(const char* what, RankId rank, int stream, const st
   json_.text(",\"name\":\"");
   json_.text(what);
   json_.text("\",\"args\":{\"");
+}
+
+void TraceWriter::name_event(const char* what, RankId rank, int stream, const std::string& name) {
+  begin_metadata(what, rank, stream);
   json_.text(std::string_view{what} == "process_labels" ? "labels" : "name");
   json_.text("\":");
   json_.quoted(name);
@@ -120,14 +125,8 @@ void TraceWriter::name_event(const char* what, RankId rank, int stream, const st
 }
 
 void TraceWriter::sort_event(const char* what, RankId rank, int stream, std::int64_t order) {
-  begin_event();
-  json_.text("{\"ph\":\"M\",\"pid\":");
-  json_.integer(rank.value);
-  json_.text(",\"tid\":");
-  json_.integer(stream);
-  json_.text(",\"name\":\"");
-  json_.text(what);
-  json_.text("\",\"args\":{\"sort_index\":");
+  begin_metadata(what, rank, stream);
+  json_.text("sort_index\":");
   json_.integer(order);
   json_.text("}}");
 }
