@@ -1,3 +1,4 @@
+// A model as `stepcast models show` prints it.
 #pragma once
 
 #include <string>

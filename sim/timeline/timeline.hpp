@@ -1,4 +1,4 @@
-// What ran when: made by the simulator and by the real engine alike.
+// What ran when: the result of a simulated step, and what every report and trace reads.
 #pragma once
 
 #include <array>
@@ -53,7 +53,7 @@ struct Timeline {
   std::vector<RankTrack> tracks;  // representatives, or all ranks
   std::vector<LinkLoad> links;    // busiest first
   std::vector<CollectiveSummary> collectives;
-  std::string engine;  // "simulated", "host", "cuda"
+  std::string engine;  // what made it: "simulated"
 };
 
 }  // namespace sim
