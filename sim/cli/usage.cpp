@@ -35,7 +35,7 @@ std::vector<std::string> names_of(const CLI::App& command, bool options) {
 std::string unknown_argument(const CLI::App& command, const std::vector<std::string>& arguments) {
   const std::vector<std::string> options = names_of(command, true);
   for (const std::string& argument : arguments) {
-    const std::string name = argument.substr(0, argument.find('='));
+    std::string name = argument.substr(0, argument.find('='));
     if (name.starts_with("--") && name.size() > 2 &&
         std::find(options.begin(), options.end(), name) == options.end())
       return name;
@@ -56,7 +56,7 @@ std::string usage_error_text(const CLI::App& app, const CLI::ParseError& error,
   const CLI::App& command = reached(app);
   std::string path = command.get_name();
   for (const CLI::App* up = command.get_parent(); up; up = up->get_parent())
-    path = up->get_name() + ' ' + path;
+    path.insert(0, up->get_name() + ' ');
   const std::string unknown = unknown_argument(command, arguments);
   std::string text;
   if (unknown.empty()) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the name that CLI11 has given it
 class App;
 class ParseError;
 }  // namespace CLI

@@ -165,7 +165,7 @@ Simulation simulate(const Plan& plan, const Cluster& cluster, const SimulationOp
                      .programs = plan.programs,
                      .indexes = prepared.indexes,
                      .lanes = prepared.lanes,
-                     .device_sm = device.sms * 1024,
+                     .device_sm = std::int64_t{device.sms} * 1024,
                      .device_memory = std::llround(device.memory_bandwidth.in_bytes_per_second()),
                      .jitter = options.jitter,
                      .seed = options.seed},

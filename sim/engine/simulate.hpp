@@ -34,7 +34,7 @@ struct SimulationOptions {
   std::uint64_t seed = 1;  // of the jitter
   std::vector<Straggler> stragglers{};
   bool record_all = false;  // spans of all ranks, not of representatives only
-  // What-if re-simulation (critical path summary): resources made infinitely fast.
+  // What if: resources made infinitely fast.
   bool free_compute = false, free_memory_traffic = false, free_tensor = false, free_data = false,
        free_pipeline = false, free_host = false;
 };

@@ -90,6 +90,7 @@ inline Plan hand_plan(std::vector<Program> programs, int tensor, int data) {
   for (int p = 0; p < stages; ++p) {
     for (int d = 0; d < data; ++d) {
       std::vector<RankId> ranks;
+      ranks.reserve(static_cast<std::size_t>(tensor));
       for (int t = 0; t < tensor; ++t)
         ranks.push_back(rank_at(t, d, p));
       for (const RankId rank : ranks) {
@@ -102,6 +103,7 @@ inline Plan hand_plan(std::vector<Program> programs, int tensor, int data) {
     }
     for (int t = 0; t < tensor && data > 1; ++t) {
       std::vector<RankId> ranks;
+      ranks.reserve(static_cast<std::size_t>(data));
       for (int d = 0; d < data; ++d)
         ranks.push_back(rank_at(t, d, p));
       add_group(GroupRole::data, ranks);

@@ -16,8 +16,9 @@ namespace {
 // "stages[].memory_bytes.weights" for every leaf.
 void collect(const nlohmann::json& value, const std::string& path, std::set<std::string>& paths) {
   if (value.is_object()) {
+    const std::string prefix = path.empty() ? "" : path + ".";
     for (const auto& [key, child] : value.items())
-      collect(child, path.empty() ? key : path + "." + key, paths);
+      collect(child, prefix + key, paths);
   } else if (value.is_array()) {
     for (const auto& child : value)
       collect(child, path + "[]", paths);

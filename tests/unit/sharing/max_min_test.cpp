@@ -10,7 +10,7 @@ namespace {
 
 MaxMinProblem problem_of(std::vector<std::int64_t> caps,
                          const std::vector<std::vector<ResourceUse>>& uses,
-                         std::vector<std::int64_t> capacities) {
+                         const std::vector<std::int64_t>& capacities) {
   MaxMinProblem problem;
   problem.clear();
   problem.caps = std::move(caps);
