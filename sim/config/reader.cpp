@@ -140,10 +140,6 @@ bool ValueReader::is_scalar() const {
   const ValueKind kind = tree_->node(node_).kind;
   return kind == ValueKind::plain || kind == ValueKind::quoted;
 }
-bool ValueReader::is_null() const {
-  const ValueKind kind = tree_->node(node_).kind;
-  return kind == ValueKind::null || kind == ValueKind::absent;
-}
 
 std::optional<std::string> ValueReader::peek_text() const {
   if (!is_scalar()) return std::nullopt;

@@ -53,7 +53,6 @@ class ValueReader {
   bool is_object() const;
   bool is_list() const;
   bool is_scalar() const;
-  bool is_null() const;  // YAML ~ or null, JSON null, an empty value
 
   std::string text() const;
   std::int64_t integer(IntegerRange range = {}) const;

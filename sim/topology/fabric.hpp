@@ -88,7 +88,6 @@ class Fabric {
 
   bool is_tree() const { return !up_.empty(); }
   void kill(std::uint32_t link);  // forgets the paths found so far
-  bool is_dead(std::uint32_t link) const { return !alive_[link]; }
   bool has_dead_links() const { return dead_ > 0; }
 
  private:
