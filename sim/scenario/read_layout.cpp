@@ -170,7 +170,8 @@ std::vector<int> over_virtual_stages(const std::vector<int>& stages, const Layou
     const int most = (layers + repeats - 1) / repeats;
     for (int repeat = 0; repeat < repeats; ++repeat) {
       const bool short_one = stage == 0 ? repeat < fewer : repeat >= repeats - fewer;
-      split[static_cast<std::size_t>(repeat * depth + stage)] = most - (short_one ? 1 : 0);
+      const int chunk = repeat * depth + stage;
+      split[static_cast<std::size_t>(chunk)] = most - (short_one ? 1 : 0);
     }
   }
   return split;

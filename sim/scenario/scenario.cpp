@@ -52,7 +52,7 @@ struct ClusterText {
 std::string referenced_path(const ObjectReader& holder, std::string_view key, bool by_hand,
                             const std::string& scenario_path) {
   const std::string text = holder.text(key);
-  const std::string path = by_hand ? text : resolve_path(scenario_path, text);
+  std::string path = by_hand ? text : resolve_path(scenario_path, text);
   std::error_code ignored;
   if (!text.empty() && !std::filesystem::is_regular_file(path, ignored))
     holder.problem(key, fmt::format("there is no file {}", path));
@@ -67,7 +67,7 @@ std::string read_model_path(const Layered& top, const std::string& scenario_path
 
 // "cluster: FILE" is short for "cluster: {path: FILE}"; --set cluster.nodes goes with both.
 ClusterText read_cluster(const Layered& top, const std::string& scenario_path) {
-  constexpr int most_nodes = 1 << 18;
+  constexpr int most_gpus = 1 << 21;
   ClusterText text;
   top.require("cluster");
   const Layered section = top.object("cluster");
@@ -80,7 +80,7 @@ ClusterText read_cluster(const Layered& top, const std::string& scenario_path) {
       text.path = referenced_path(*holder, "path", section.overridden("path"), scenario_path);
   }
   if (section.has("nodes")) text.nodes = section.int_or("nodes", 1, {1, most_nodes});
-  text.gpus = section.int_or("gpus", 0, {1, most_nodes * 8});
+  text.gpus = section.int_or("gpus", 0, {1, most_gpus});
   return text;
 }
 

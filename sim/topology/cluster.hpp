@@ -22,6 +22,8 @@
 
 namespace sim {
 
+inline constexpr int most_nodes = 131'072;  // of a cluster, in its file or in a scenario
+
 enum class LinkKind : std::uint8_t { nvlink, pcie, socket, nic, fabric };
 constexpr auto words_of(LinkKind) {
   return std::array{Word{LinkKind::nvlink, "nvlink"}, Word{LinkKind::pcie, "pcie"},

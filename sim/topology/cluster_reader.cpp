@@ -15,8 +15,6 @@
 namespace sim {
 namespace {
 
-constexpr std::int64_t most_nodes = 131'072;
-
 int as_int(std::int64_t value) {
   return static_cast<int>(value);
 }

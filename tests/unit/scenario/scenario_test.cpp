@@ -17,7 +17,7 @@ const std::string root = STEPCAST_SOURCE_DIR;
 std::string write(const std::string& name, const std::string& text) {
   const fs::path folder = fs::temp_directory_path() / "stepcast_scenario_test";
   fs::create_directories(folder);
-  const std::string path = (folder / name).string();
+  std::string path = (folder / name).string();
   std::ofstream{path} << text;
   return path;
 }
@@ -81,7 +81,7 @@ TEST_CASE("the example of the README loads") {
   REQUIRE(inside);
   for (const char* folder : {"models", "topologies"}) {
     const std::string relative = std::string{"../"} + folder;
-    for (std::size_t at; (at = yaml.find(relative)) != std::string::npos;)
+    for (std::size_t at = yaml.find(relative); at != std::string::npos; at = yaml.find(relative))
       yaml.replace(at, relative.size(), root + "/" + folder);
   }
   const Scenario scenario = load(yaml);
