@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -357,7 +358,11 @@ TraceStats write_perfetto(std::ostream& out, const Plan& plan, const Timeline& t
 
 TraceStats write_perfetto_file(const std::string& path, const Plan& plan, const Timeline& timeline,
                                const TraceOptions& options) {
-  const std::string partial = path + ".part";
+  // What is no ordinary file (a device, a pipe, a link) is written to, never replaced.
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::symlink_status(path, ignored);
+  const bool replaces = !std::filesystem::exists(status) || is_regular_file(status);
+  const std::string partial = replaces ? path + ".part" : path;
   TraceStats stats;
   {
     std::ofstream file{partial, std::ios::binary};
@@ -366,7 +371,7 @@ TraceStats write_perfetto_file(const std::string& path, const Plan& plan, const 
     file.close();
     if (!file) throw std::runtime_error(fmt::format("cannot write {}", partial));
   }
-  if (std::rename(partial.c_str(), path.c_str()) != 0)
+  if (replaces && std::rename(partial.c_str(), path.c_str()) != 0)
     throw std::runtime_error(fmt::format("cannot rename {} to {}", partial, path));
   return stats;
 }

@@ -1,11 +1,14 @@
 // The trace of a hand-made step on two pipeline ranks, read back as JSON.
 #include "sim/timeline/perfetto.hpp"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "sim/timeline/json_stream.hpp"
 #include "tests/catch.hpp"
@@ -176,6 +179,22 @@ TEST_CASE("a trace file appears when it is complete, and a folder that is missin
   std::filesystem::remove(path);
   CHECK_THROWS_WITH(write_perfetto_file("/no/such/folder/x.json", two_stages(), two_tracks(), {}),
                     "cannot write /no/such/folder/x.json.part");
+}
+
+TEST_CASE("a device is written to, never replaced by a file") {
+  // The pipe stands for /dev/null and /dev/stdout, which a test must not put at risk.
+  const auto path = std::filesystem::temp_directory_path() / "stepcast_trace_test.fifo";
+  std::filesystem::remove(path);
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  std::thread reader{[&] {
+    std::ifstream in{path};
+    const std::string text{std::istreambuf_iterator<char>{in}, {}};
+    CHECK(json::accept(text));
+  }};
+  write_perfetto_file(path.string(), two_stages(), two_tracks(), {});
+  reader.join();
+  CHECK(std::filesystem::is_fifo(path));
+  std::filesystem::remove(path);
 }
 
 TEST_CASE("text longer than the buffer passes through it whole") {
