@@ -92,6 +92,14 @@ Layered Layered::object(std::string_view key) const {
   return Layered{lower, part(upper_), lower ? *lower : blame_};
 }
 
+Layered Layered::section(std::string_view key) const {
+  for (const std::optional<ObjectReader>* layer : {&lower_, &upper_}) {
+    const std::optional<ValueReader> value = *layer ? (*layer)->find(key) : std::nullopt;
+    if (value && value->is_scalar()) static_cast<void>(value->object());
+  }
+  return object(key);
+}
+
 void Layered::require(std::string_view key) const {
   if (!empty() && !has(key)) static_cast<void>((lower_ ? *lower_ : *upper_).at(key));
 }

@@ -31,6 +31,8 @@ class Layered {
   bool is_upper(const ObjectReader* reader) const { return upper_ && reader == &*upper_; }
   // A nested mapping; where a layer has none, or a single value, that layer is absent in it.
   Layered object(std::string_view key) const;
+  // The same for a key that has no short form: a single value is a problem there, not an absence.
+  Layered section(std::string_view key) const;
   // Records that `key` is missing, if it is. (Not in an absent mapping: that is a problem of its
   // own.)
   void require(std::string_view key) const;

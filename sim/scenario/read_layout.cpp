@@ -29,8 +29,12 @@ void read_placement(const Layered& section, Layout& layout) {
   std::vector<Dimension> order;
   for (const ValueReader& entry : holder->list("placement")) {
     const std::string text = entry.text();
-    if (const std::optional<Dimension> dimension = from_word<Dimension>(text))
-      order.push_back(*dimension);
+    const std::optional<Dimension> dimension = from_word<Dimension>(text);
+    if (!dimension) {
+      entry.problem(fmt::format("'{}' is no dimension; allowed: tp, dp, pp", text));
+      return;
+    }
+    order.push_back(*dimension);
   }
   std::vector<Dimension> sorted = order;
   std::sort(sorted.begin(), sorted.end());

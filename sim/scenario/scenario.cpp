@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <set>
 #include <stdexcept>
 
 #include "sim/config/reader.hpp"
@@ -211,10 +212,16 @@ void check_attention(const Layout& layout, const Device& device, const Layered& 
 
 void check_trouble(const Trouble& trouble, const SimulationOptions& options, int gpus,
                    Cluster& cluster) {
-  for (std::size_t i = 0; i < options.stragglers.size(); ++i)
-    if (static_cast<int>(options.stragglers[i].rank.value) >= gpus)
-      trouble.straggler_ranks[i].problem(fmt::format("there is no rank {}: ranks are 0 to {}",
-                                                     options.stragglers[i].rank.value, gpus - 1));
+  std::set<std::uint32_t> named;
+  for (std::size_t i = 0; i < options.stragglers.size(); ++i) {
+    const std::uint32_t rank = options.stragglers[i].rank.value;
+    if (static_cast<int>(rank) >= gpus)
+      trouble.straggler_ranks[i].problem(
+          fmt::format("there is no rank {}: ranks are 0 to {}", rank, gpus - 1));
+    else if (!named.insert(rank).second)
+      trouble.straggler_ranks[i].problem(
+          fmt::format("rank {} is named twice; give it one factor", rank));
+  }
   for (std::size_t i = 0; i < trouble.faults.size(); ++i) {
     try {
       cluster.apply(trouble.faults[i]);
@@ -233,11 +240,11 @@ Scenario load_scenario(const std::string& path, const std::vector<std::string>& 
   const std::string model_path = read_model_path(top, path);
   const ClusterText machine = read_cluster(top, path);
   top.require("layout");
-  const Layered layout_section = top.object("layout");
+  const Layered layout_section = top.section("layout");
   LayoutText text = read_layout(layout_section);
   SimulationOptions options;
-  const Trouble trouble = read_simulation(top.object("simulation"), options);
-  const FlopConvention flops{top.object("flops").word_or("attention", AttentionFlops::full)};
+  const Trouble trouble = read_simulation(top.section("simulation"), options);
+  const FlopConvention flops{top.section("flops").word_or("attention", AttentionFlops::full)};
   sources.finish();
 
   std::vector<Problem> problems;

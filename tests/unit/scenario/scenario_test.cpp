@@ -176,10 +176,27 @@ TEST_CASE("injected trouble must name what exists") {
       1);
 }
 
+TEST_CASE("a rank has one factor") {
+  CHECK(problems(small("",
+                       "simulation:\n  stragglers: [{rank: 1, factor: 2}, {rank: 1, factor: "
+                       "3}]\n")) == Lines{"7:45: rank 1 is named twice; give it one factor"});
+}
+
+TEST_CASE("a section that is a single value is refused, in the file and in --set") {
+  CHECK(problems(small(""), {"layout=1"}) ==
+        Lines{"1:9: layout is '1'; expected an object (key: value)"});
+  CHECK(problems(small("", "simulation: fluid\nflops: full\n")) ==
+        Lines{"6:13: simulation is 'fluid'; expected an object (key: value)",
+              "7:8: flops is 'full'; expected an object (key: value)"});
+  CHECK(problems(small("", "simulation:\nflops:\n")).empty());  // all of it commented out
+}
+
 TEST_CASE("placement is an order of all three dimensions") {
   CHECK(load(small("  placement: [tp, pp, dp]\n")).layout.placement[1] == Dimension::pipeline);
   CHECK(problems(small("  placement: [tp, tp, dp]\n")) ==
         Lines{"6:14: is an order of tp, dp and pp, fastest first, each once"});
+  CHECK(problems(small("  placement: [tp, dp, pp, xx]\n")) ==
+        Lines{"6:27: 'xx' is no dimension; allowed: tp, dp, pp"});
 }
 
 TEST_CASE("a scenario that is no mapping, empty, or missing is refused") {
