@@ -30,8 +30,17 @@ void add_output_option(CLI::App& command, OutputFormat& format) {
                                                   {"json", OutputFormat::json},
                                                   {"csv", OutputFormat::csv},
                                                   {"md", OutputFormat::md}};
-  command.add_option("-o,--output", format, "form of the result: table, json, csv or md")
-      ->transform(CLI::CheckedTransformer(words).description("{table,json,csv,md}"))
+  command
+      .add_option_function<std::string>(
+          "-o,--output",
+          [&format, words](const std::string& word) {
+            const auto found = words.find(word);
+            if (found == words.end())
+              throw CLI::ValidationError{"--output",
+                                         fmt::format("'{}' is none of table, json, csv, md", word)};
+            format = found->second;
+          },
+          "form of the result: table, json, csv or md")
       ->option_text("table|json|csv|md");
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "sim/base/input_error.hpp"
 #include "sim/cli/command.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -29,7 +30,7 @@ struct Request {
   bool no_what_if = false;
 };
 
-// "0,8,64-71" as ranks. Throws std::invalid_argument.
+// "0,8,64-71" as ranks. Throws InputError.
 std::vector<RankId> parse_ranks(const std::string& text, int world) {
   std::vector<RankId> ranks;
   const auto number = [&](std::string_view part) {
@@ -37,8 +38,8 @@ std::vector<RankId> parse_ranks(const std::string& text, int world) {
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
     if (error != std::errc{} || end != part.data() + part.size() ||
         value >= static_cast<std::uint32_t>(world))
-      throw std::invalid_argument(
-          fmt::format("--trace-ranks: '{}' is no rank of 0 to {}", part, world - 1));
+      throw InputError{SourcePosition{"--trace-ranks", 0, 0},
+                       fmt::format("'{}' is no rank of 0 to {}", part, world - 1)};
     return value;
   };
   std::string_view rest = text;
@@ -49,6 +50,9 @@ std::vector<RankId> parse_ranks(const std::string& text, int world) {
     const std::uint32_t first = number(part.substr(0, dash));
     const std::uint32_t last =
         dash == std::string_view::npos ? first : number(part.substr(dash + 1));
+    if (last < first)
+      throw InputError{SourcePosition{"--trace-ranks", 0, 0},
+                       fmt::format("'{}' ends before it begins", part)};
     for (std::uint32_t rank = first; rank <= last; ++rank)
       ranks.push_back(RankId{rank});
     if (comma == std::string_view::npos) break;
@@ -74,14 +78,12 @@ std::vector<RankId> one_rank_per_stage(const Scenario& scenario, const Plan& pla
   return ranks;
 }
 
+// `listed`: the ranks that --trace-ranks names, if it names any.
 void write_trace(const Request& request, const Scenario& scenario, const Plan& plan,
-                 const Timeline& timeline) {
+                 const Timeline& timeline, const std::vector<RankId>& listed) {
   TraceOptions options{
-      .title = scenario.name, .gpus_per_node = scenario.cluster.gpus_per_node(), .ranks = {}};
-  if (request.trace_ranks == "stages")
-    options.ranks = one_rank_per_stage(scenario, plan, timeline);
-  else if (request.trace_ranks != "representatives" && request.trace_ranks != "all")
-    options.ranks = parse_ranks(request.trace_ranks, plan.world_size());
+      .title = scenario.name, .gpus_per_node = scenario.cluster.gpus_per_node(), .ranks = listed};
+  if (request.trace_ranks == "stages") options.ranks = one_rank_per_stage(scenario, plan, timeline);
   const TraceStats stats = write_perfetto_file(request.trace, plan, timeline, options);
   print_note(fmt::format("trace: {} ({} events, {:.1f} MB): open it at ui.perfetto.dev",
                          request.trace, stats.events, static_cast<double>(stats.bytes) / 1e6));
@@ -120,10 +122,14 @@ ExitCode simulate_scenario(const Request& request) {
                           request.trace_ranks != "representatives";
   if (every_rank) scenario.options.fold = false;
   scenario.options.record_all = every_rank;
+  const std::vector<RankId> listed =
+      every_rank && request.trace_ranks != "all"
+          ? parse_ranks(request.trace_ranks, scenario.layout.world_size())
+          : std::vector<RankId>{};
   const Plan plan = make_plan(scenario.model, scenario.layout);
   const Simulation simulation = simulate(plan, scenario.cluster, scenario.options);
   Report report = make_report(scenario, plan, simulation);
-  if (!request.trace.empty()) write_trace(request, scenario, plan, simulation.timeline);
+  if (!request.trace.empty()) write_trace(request, scenario, plan, simulation.timeline, listed);
   if (!request.picture.empty()) write_picture(request, scenario, plan, simulation.timeline);
   if (!request.no_what_if) add_what_if(report, scenario, plan);
   print_result(in_format(report, request.output));
@@ -139,14 +145,16 @@ void add_simulate(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("simulate", "forecast the time of one training step");
   command->add_option("SCENARIO", request->scenario, "scenario file (YAML)")->required();
   add_output_option(*command, request->output);
-  command->add_option("--trace", request->trace, "write a Perfetto/Chrome JSON trace")
-      ->option_text("FILE");
+  CLI::Option* trace =
+      command->add_option("--trace", request->trace, "write a Perfetto/Chrome JSON trace")
+          ->option_text("FILE");
   command
       ->add_option(
           "--trace-ranks", request->trace_ranks,
           "ranks in the trace: stages (one per pipeline stage, the default), "
           "representatives (one per class of equal ranks), all, or a list such as 0,8,64-71")
-      ->option_text("WHICH");
+      ->option_text("WHICH")
+      ->needs(trace);
   command->add_option("--picture", request->picture, "write the step as a picture (SVG)")
       ->option_text("FILE");
   // What several options say about one key is one assignment per option, in this order.
