@@ -26,6 +26,7 @@ struct Durations {
 int makespan(const Layout& layout, const Durations& durations) {
   const int stages = layout.pipeline_parallel;
   std::vector<std::vector<Slot>> slots;
+  slots.reserve(static_cast<std::size_t>(stages));
   for (int stage = 0; stage < stages; ++stage)
     slots.push_back(schedule_of(layout, stage));
   std::map<std::tuple<SlotKind, int, int>, int> ends;  // (kind, global chunk, micro-batch)
