@@ -17,6 +17,7 @@ namespace {
 
 struct Request {
   std::vector<std::string> sets;  // none: all
+  std::string rows;               // a table of anybody's
   OutputFormat output = OutputFormat::table;
 };
 
@@ -78,6 +79,12 @@ bool within_bounds(const std::vector<SetResult>& results, const std::string& bou
   return within;
 }
 
+ExitCode validate_rows(const Request& request) {
+  const MeasuredSet set = load_table_set(request.rows, data_folder());
+  print_result(in_format({validate(set)}, request.output));
+  return ExitCode::done;
+}
+
 ExitCode validate_sets(const Request& request) {
   const std::string folder = data_folder() + "/validation";
   const bool show_progress = isatty(STDERR_FILENO) == 1;
@@ -98,14 +105,21 @@ void add_validate(CLI::App& app, Action& action) {
   const auto request = std::make_shared<Request>();
   CLI::App* command =
       app.add_subcommand("validate", "forecasts beside published measurements, with their errors");
-  command->add_option("--set", request->sets, "only this set (may be repeated)")
-      ->option_text("NAME")
-      ->allow_extra_args(false);
+  CLI::Option* sets = command->add_option("--set", request->sets, "only this set (may be repeated)")
+                          ->option_text("NAME")
+                          ->allow_extra_args(false);
+  command->add_option("--rows", request->rows, "a table of measured runs instead of the sets")
+      ->option_text("FILE.csv")
+      ->excludes(sets);
   add_output_option(*command, request->output);
   command->footer(
       "Exit code 5: an error exceeds its bound in validation/bounds.yaml.\n"
       "Example: stepcast validate --set sc21_table1");
-  command->callback([request, &action] { action = [request] { return validate_sets(*request); }; });
+  command->callback([request, &action] {
+    action = [request] {
+      return request->rows.empty() ? validate_sets(*request) : validate_rows(*request);
+    };
+  });
 }
 
 }  // namespace sim

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "sim/config/reader.hpp"
+#include "sim/validation/runs.hpp"
 
 namespace sim {
 namespace {
@@ -39,6 +40,37 @@ MeasuredRow read_row(const ObjectReader& in, const std::string& path) {
   return row;
 }
 
+void read_rows(const ObjectReader& top, const std::string& path, MeasuredSet& set) {
+  const std::vector<ValueReader> rows = top.list("rows");
+  if (rows.empty()) top.problem("rows", "is an empty list");
+  for (const ValueReader& entry : rows) {
+    const ObjectReader in = entry.object();
+    MeasuredRow row = read_row(in, path);
+    const auto same = [&](const MeasuredRow& other) { return other.id == row.id; };
+    if (std::any_of(set.rows.begin(), set.rows.end(), same))
+      in.problem("id", fmt::format("a row above has the id '{}' too", row.id));
+    set.rows.push_back(std::move(row));
+  }
+}
+
+Bound read_bound(const ObjectReader& in, const std::string& set) {
+  constexpr IntegerRange rows{.min = 0, .max = 1 << 20};
+  constexpr RealRange error{.min = 0, .max = 1e6};
+  Bound bound{.set = set};
+  bound.scored = static_cast<int>(in.integer("scored", rows));
+  if (bound.scored > 0) {
+    bound.median_abs_error = in.real("median_abs_error", error);
+    bound.worst_abs_error = in.real("worst_abs_error", error);
+  }
+  bound.memory_scored = static_cast<int>(in.integer_or("memory_scored", 0, rows));
+  if (bound.memory_scored > 0) {
+    bound.median_memory_error = in.real("median_memory_error", error);
+    bound.worst_memory_error = in.real("worst_memory_error", error);
+  }
+  bound.fits_right = static_cast<int>(in.integer_or("fits_right", 0, rows));
+  return bound;
+}
+
 }  // namespace
 
 MeasuredSet load_measured_set(const std::string& path) {
@@ -52,17 +84,26 @@ MeasuredSet load_measured_set(const std::string& path) {
   if (set.quantity == Quantity::layer)
     set.layer = static_cast<int>(top.integer("layer", {.min = 0, .max = 10'000}));
   set.assumptions = read_texts(top, "assumptions");
-  const std::vector<ValueReader> rows = top.list("rows");
-  if (rows.empty()) top.problem("rows", "is an empty list");
-  for (const ValueReader& entry : rows) {
-    const ObjectReader in = entry.object();
-    MeasuredRow row = read_row(in, path);
-    const auto same = [&](const MeasuredRow& other) { return other.id == row.id; };
-    if (std::any_of(set.rows.begin(), set.rows.end(), same))
-      in.problem("id", fmt::format("a row above has the id '{}' too", row.id));
-    set.rows.push_back(std::move(row));
+  if (!top.has("table")) {
+    read_rows(top, path, set);
+    document.finish();
+    return set;
   }
+  if (set.quantity != Quantity::step) top.problem("table", "goes with quantity step only");
+  const std::string table = resolve_path(path, top.text("table"));
   document.finish();
+  set.rows = read_runs(CsvTable::load(table));
+  set.data_folder = resolve_path(path, "../../..");
+  return set;
+}
+
+MeasuredSet load_table_set(const std::string& path, const std::string& data_folder) {
+  MeasuredSet set;
+  set.name = std::filesystem::path{path}.stem().string();
+  set.title = "Measured runs";
+  set.source = path;
+  set.data_folder = data_folder;
+  set.rows = read_runs(CsvTable::load(path));
   return set;
 }
 
@@ -70,13 +111,8 @@ std::vector<Bound> load_bounds(const std::string& path) {
   const Document document = Document::load(path);
   const ObjectReader sets = document.root_object().object("sets");
   std::vector<Bound> bounds;
-  for (const std::string& name : sets.keys()) {
-    const ObjectReader in = sets.object(name);
-    bounds.push_back({.set = name,
-                      .scored = static_cast<int>(in.integer("scored", {.min = 1, .max = 1 << 20})),
-                      .median_abs_error = in.real("median_abs_error", {.min = 0, .max = 1e6}),
-                      .worst_abs_error = in.real("worst_abs_error", {.min = 0, .max = 1e6})});
-  }
+  for (const std::string& name : sets.keys())
+    bounds.push_back(read_bound(sets.object(name), name));
   document.finish();
   return bounds;
 }

@@ -1,13 +1,17 @@
 // Published measurements: sets of rows, each a scenario and what was measured of it.
 //
-// A set is a folder of validation/published with one scenario file per row and `measured.yaml`,
-// which says for the set where it comes from and what was assumed, and for each row its scenario,
-// its use and the measured time. validation/README.md has the format with an example.
+// A set is a folder of validation/published with `measured.yaml`, which says for the set where it
+// comes from and what was assumed, and either lists its rows, each with a scenario file, its use
+// and the measured time, or names a table of runs (runs.hpp) whose rows become scenarios in memory.
+// validation/README.md has both formats with examples.
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/units.hpp"
@@ -27,20 +31,39 @@ constexpr auto words_of(Quantity) {
   return std::array{Word{Quantity::step, "step"}, Word{Quantity::layer, "layer"}};
 }
 
-// How the measured run ended.
-enum class Outcome : std::uint8_t { ran, out_of_memory };
+// How the measured run ended. analytic: it was computed by its authors, not run, so that it has a
+// memory and no time.
+enum class Outcome : std::uint8_t { ran, out_of_memory, analytic };
 constexpr auto words_of(Outcome) {
-  return std::array{Word{Outcome::ran, "ran"}, Word{Outcome::out_of_memory, "out_of_memory"}};
+  return std::array{Word{Outcome::ran, "ran"}, Word{Outcome::out_of_memory, "out_of_memory"},
+                    Word{Outcome::analytic, "analytic"}};
 }
+
+// A row of a table of runs as it stands in the file.
+struct RunCells {
+  std::string file;
+  int line = 0;
+  std::map<std::string, std::string, std::less<>> text;        // by column
+  std::string_view operator[](std::string_view column) const;  // empty if there is none
+  std::optional<std::int64_t> whole(std::string_view column) const;
+  std::optional<double> real(std::string_view column) const;
+};
 
 struct MeasuredRow {
   std::string id;
-  std::string scenario;  // path, relative to where the program runs
+  std::string scenario;           // path, relative to where the program runs; or:
+  std::optional<RunCells> cells;  // a row of a table
   RowUse use = RowUse::score;
   Outcome outcome = Outcome::ran;
-  Duration measured{};   // of a run that ran
+  Duration measured{};          // of a run that ran; 0: no time is known
+  std::optional<Bytes> memory;  // of the worst rank, without what the device reserves
+  // Activations of the worst rank, as a share of those with tensor parallelism alone: without
+  // sequence parallelism and recomputation.
+  std::optional<double> activation_share;
   std::string evidence;  // the figure as printed, where `measured` was derived from it
   std::vector<std::string> assumptions;
+  bool has_time() const { return outcome == Outcome::ran && measured > Duration{}; }
+  bool has_memory() const { return memory || activation_share; }
 };
 
 struct MeasuredSet {
@@ -50,18 +73,25 @@ struct MeasuredSet {
   Quantity quantity = Quantity::step;
   int layer = 0;  // which one, of Quantity::layer
   std::vector<std::string> assumptions;
+  std::string data_folder;  // of rows of a table: holds topologies/ and validation/
   std::vector<MeasuredRow> rows;
 };
 
 // Reads a measured.yaml. Throws InputError.
 MeasuredSet load_measured_set(const std::string& path);
+// Anybody's table of runs as a set, named after the file. Throws InputError.
+MeasuredSet load_table_set(const std::string& path, const std::string& data_folder);
 
 // The errors that a set may have; beyond them validation fails.
 struct Bound {
   std::string set;
-  int scored = 0;  // rows that must have been scored, at least
+  int scored = 0;  // rows whose time must have been scored, at least
   double median_abs_error = 0;
   double worst_abs_error = 0;
+  int memory_scored = 0;  // rows whose memory must have been scored, at least
+  double median_memory_error = 0;
+  double worst_memory_error = 0;
+  int fits_right = 0;  // rows of which the forecast must say rightly whether they fit, at least
 };
 std::vector<Bound> load_bounds(const std::string& path);
 

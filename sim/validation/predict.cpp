@@ -10,6 +10,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/validation/run_scenario.hpp"
 
 namespace sim {
 namespace {
@@ -40,25 +41,73 @@ Duration layer_time_of(const Program& program, const RankTrack& track, int layer
   return forward.length() + backward.length();
 }
 
-Prediction simulate_scenario(const MeasuredSet& set, const MeasuredRow& row) {
-  const Scenario scenario = load_scenario(row.scenario);
-  if (set.quantity == Quantity::layer && scenario.layout.micro_batches() != 1)
+// What is simulated, wherever it comes from.
+struct Case {
+  Model model;
+  Layout layout;
+  Cluster cluster;
+  SimulationOptions options;
+};
+
+Case case_of(const MeasuredSet& set, const MeasuredRow& row) {
+  if (row.cells) {
+    RunScenario run = run_scenario(*row.cells, set.data_folder);
+    return {.model = std::move(run.model),
+            .layout = std::move(run.layout),
+            .cluster = std::move(run.cluster),
+            .options = {}};
+  }
+  Scenario scenario = load_scenario(row.scenario);
+  return {.model = std::move(scenario.model),
+          .layout = std::move(scenario.layout),
+          .cluster = std::move(scenario.cluster),
+          .options = std::move(scenario.options)};
+}
+
+Bytes peak_activations(const Plan& plan, const Device& device) {
+  Bytes most{};
+  for (const StageMemory& stage : stage_memory(plan, device))
+    most = std::max(most, stage.use.peak_of[static_cast<std::size_t>(BufferCategory::activations)]);
+  return most;
+}
+
+// The activations of `plan` as a share of those without sequence parallelism and recomputation.
+double activation_share(const Case& it, const Plan& plan) {
+  Layout baseline = it.layout;
+  baseline.sequence_parallel = false;
+  baseline.recompute = Recompute::none;
+  const Bytes whole = peak_activations(make_plan(it.model, baseline), it.cluster.device());
+  const Bytes part = peak_activations(plan, it.cluster.device());
+  return static_cast<double>(part.count()) / static_cast<double>(whole.count());
+}
+
+Duration time_of(const MeasuredSet& set, const Plan& plan, const Case& it,
+                 const std::string& scenario) {
+  const Simulation simulation = simulate(plan, it.cluster, it.options);
+  const Duration time = set.quantity == Quantity::layer
+                            ? layer_time(plan, simulation.timeline, set.layer)
+                            : simulation.timeline.end.time_since_epoch();
+  if (time <= Duration{})
+    throw InputError{SourcePosition{scenario, 0, 0},
+                     fmt::format("the model has no layer {}", set.layer)};
+  return time;
+}
+
+Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row) {
+  const Case it = case_of(set, row);
+  if (set.quantity == Quantity::layer && it.layout.micro_batches() != 1)
     throw InputError{SourcePosition{row.scenario, 0, 0},
                      "a layer is timed in a step of one micro-batch"};
-  const Plan plan = make_plan(scenario.model, scenario.layout);
-  const Simulation simulation = simulate(plan, scenario.cluster, scenario.options);
+  const Plan plan = make_plan(it.model, it.layout);
   Prediction prediction;
-  prediction.time = set.quantity == Quantity::layer
-                        ? layer_time(plan, simulation.timeline, set.layer)
-                        : simulation.timeline.end.time_since_epoch();
-  if (prediction.time <= Duration{})
-    throw InputError{SourcePosition{row.scenario, 0, 0},
-                     fmt::format("the model has no layer {}", set.layer)};
+  if (row.outcome != Outcome::analytic) prediction.time = time_of(set, plan, it, row.scenario);
   prediction.fits = true;
-  for (const StageMemory& stage : stage_memory(plan, scenario.cluster.device())) {
+  for (const StageMemory& stage : stage_memory(plan, it.cluster.device())) {
     prediction.peak_memory = std::max(prediction.peak_memory, stage.total);
+    prediction.plan_memory = std::max(prediction.plan_memory, stage.use.peak);
     prediction.fits = prediction.fits && stage.fits();
   }
+  if (row.activation_share) prediction.activation_share = activation_share(it, plan);
   return prediction;
 }
 
@@ -70,9 +119,17 @@ std::string one_line(std::string text) {
 }  // namespace
 
 double RowResult::error() const {
-  SIM_CHECK(prediction && row.outcome == Outcome::ran, row.id);
+  SIM_CHECK(prediction && row.has_time(), row.id);
   const double measured = to_seconds(row.measured);
   return (to_seconds(prediction->time) - measured) / measured;
+}
+
+double RowResult::memory_error() const {
+  SIM_CHECK(prediction && row.has_memory(), row.id);
+  if (!row.memory)
+    return (prediction->activation_share - *row.activation_share) / *row.activation_share;
+  const auto measured = static_cast<double>(row.memory->count());
+  return (static_cast<double>(prediction->plan_memory.count()) - measured) / measured;
 }
 
 Duration layer_time(const Plan& plan, const Timeline& timeline, int layer) {
@@ -86,7 +143,7 @@ Duration layer_time(const Plan& plan, const Timeline& timeline, int layer) {
 RowResult predict(const MeasuredSet& set, const MeasuredRow& row) {
   RowResult result{.row = row, .prediction = {}, .skipped = {}};
   try {
-    result.prediction = simulate_scenario(set, row);
+    result.prediction = simulate_row(set, row);
   } catch (const InputError& error) {
     const Problem& first = error.problems().front();
     result.skipped =

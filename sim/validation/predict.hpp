@@ -13,6 +13,9 @@ namespace sim {
 struct Prediction {
   Duration time{};      // of what the set's `quantity` names
   Bytes peak_memory{};  // of the worst rank, with what the device reserves
+  Bytes plan_memory{};  // without it
+  // Of the activations at their peak, where the row has such a share.
+  double activation_share = 0;
   bool fits = false;
 };
 
@@ -21,11 +24,12 @@ struct RowResult {
   std::optional<Prediction> prediction;
   std::string skipped;  // why there is no prediction
 
-  bool scored() const {
-    return prediction && row.use == RowUse::score && row.outcome == Outcome::ran;
-  }
-  // (predicted - measured) / measured. REQUIRES: a prediction, and a row that ran.
+  bool scored() const { return prediction && row.use == RowUse::score && row.has_time(); }
+  bool memory_scored() const { return prediction && row.use == RowUse::score && row.has_memory(); }
+  // (predicted - measured) / measured. REQUIRES: a prediction, and a row with a time.
   double error() const;
+  // The same of its memory, or of its share of activations. REQUIRES: row.has_memory().
+  double memory_error() const;
 };
 
 // A scenario that cannot be read or simulated is a result too: `skipped` says why.

@@ -68,17 +68,26 @@ std::optional<double> rank_correlation(std::span<const double> x, std::span<cons
 SetScore score(std::span<const RowResult> results) {
   SetScore sums;
   sums.rows = static_cast<int>(results.size());
-  std::vector<double> errors, predicted, measured;
+  std::vector<double> errors, memory_errors, predicted, measured;
   for (const RowResult& result : results) {
     if (!result.prediction) {
       ++sums.skipped;
       continue;
     }
-    if (result.prediction->fits == (result.row.outcome == Outcome::ran)) ++sums.fits_right;
+    if (result.row.outcome != Outcome::analytic) {
+      ++sums.fits_told;
+      if (result.prediction->fits == (result.row.outcome == Outcome::ran)) ++sums.fits_right;
+    }
+    if (result.memory_scored()) memory_errors.push_back(std::abs(result.memory_error()));
     if (!result.scored()) continue;
     errors.push_back(std::abs(result.error()));
     predicted.push_back(to_seconds(result.prediction->time));
     measured.push_back(to_seconds(result.row.measured));
+  }
+  sums.memory_scored = static_cast<int>(memory_errors.size());
+  if (!memory_errors.empty()) {
+    sums.median_memory_error = quantile(memory_errors, 0.5);
+    sums.worst_memory_error = quantile(memory_errors, 1);
   }
   sums.scored = static_cast<int>(errors.size());
   if (errors.empty()) return sums;
@@ -102,6 +111,14 @@ std::vector<std::string> exceeded(const SetScore& score, const Bound& bound) {
   };
   check("median", score.median_abs_error, bound.median_abs_error);
   check("worst", score.worst_abs_error, bound.worst_abs_error);
+  if (score.memory_scored < bound.memory_scored)
+    problems.push_back(fmt::format("{}: the memory of {} rows was scored, the bound asks for {}",
+                                   bound.set, score.memory_scored, bound.memory_scored));
+  check("median memory", score.median_memory_error, bound.median_memory_error);
+  check("worst memory", score.worst_memory_error, bound.worst_memory_error);
+  if (score.fits_right < bound.fits_right)
+    problems.push_back(fmt::format("{}: memory is told rightly for {} rows, the bound asks for {}",
+                                   bound.set, score.fits_right, bound.fits_right));
   return problems;
 }
 

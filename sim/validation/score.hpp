@@ -22,8 +22,11 @@ struct SetScore {
   // Of the scored rows; nothing without any.
   std::optional<double> average_abs_error, median_abs_error, p90_abs_error, worst_abs_error;
   std::optional<double> rank_correlation;  // nothing for fewer than two, or all equal
-  // Predicted rows of which the forecast rightly says whether they fit into memory.
+  // Rows that ran or ran out of memory, and of those predicted how many the forecast says rightly.
+  int fits_told = 0;
   int fits_right = 0;
+  int memory_scored = 0;
+  std::optional<double> median_memory_error, worst_memory_error;  // of those
 };
 SetScore score(std::span<const RowResult> results);
 

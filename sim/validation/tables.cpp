@@ -21,15 +21,17 @@ RowText text_of(const RowResult& result) {
   RowText text{.id = result.row.id,
                .use = std::string{word(result.row.use)},
                .predicted = "-",
-               .measured = "out of memory",
+               .measured = "-",
                .error = "-",
                .memory = "-",
                .fits = "-"};
-  const bool ran = result.row.outcome == Outcome::ran;
-  if (ran) text.measured = fmt::format("{:.4f}", to_seconds(result.row.measured));
+  const bool timed = result.row.has_time();
+  if (timed) text.measured = fmt::format("{:.4f}", to_seconds(result.row.measured));
+  if (result.row.outcome == Outcome::out_of_memory) text.measured = "out of memory";
   if (!result.prediction) return text;
-  text.predicted = fmt::format("{:.4f}", to_seconds(result.prediction->time));
-  if (ran) text.error = fmt::format("{:+.1f}%", result.error() * 100);
+  if (result.prediction->time > Duration{})
+    text.predicted = fmt::format("{:.4f}", to_seconds(result.prediction->time));
+  if (timed) text.error = fmt::format("{:+.1f}%", result.error() * 100);
   text.memory = fmt::format("{:.1f}", result.prediction->peak_memory.gib());
   text.fits = result.prediction->fits ? "yes" : "no";
   return text;
@@ -45,8 +47,11 @@ std::string score_line(const SetScore& score) {
     if (score.rank_correlation)
       text += fmt::format("; rank correlation {:.3f}", *score.rank_correlation);
   }
-  text += fmt::format("; memory told rightly for {} of {}", score.fits_right,
-                      score.rows - score.skipped);
+  if (score.memory_scored > 0)
+    text += fmt::format("; memory of {}: median error {}, worst {}", score.memory_scored,
+                        percent(score.median_memory_error), percent(score.worst_memory_error));
+  if (score.fits_told > 0)
+    text += fmt::format("; memory told rightly for {} of {}", score.fits_right, score.fits_told);
   return text;
 }
 
@@ -65,15 +70,19 @@ Json json_of(const SetResult& result) {
           {"p90_abs_error", number_or_null(score.p90_abs_error)},
           {"worst_abs_error", number_or_null(score.worst_abs_error)},
           {"rank_correlation", number_or_null(score.rank_correlation)},
-          {"fits_right", score.fits_right}};
+          {"fits_right", score.fits_right},
+          {"fits_told", score.fits_told},
+          {"memory_scored", score.memory_scored},
+          {"median_memory_error", number_or_null(score.median_memory_error)},
+          {"worst_memory_error", number_or_null(score.worst_memory_error)}};
 }
 
 Json json_of(const RowResult& result) {
-  const bool ran = result.row.outcome == Outcome::ran;
+  const bool timed = result.row.has_time();
   Json row = {{"row_id", result.row.id},
               {"use", word(result.row.use)},
               {"predicted_s", nullptr},
-              {"measured_s", ran ? Json(to_seconds(result.row.measured)) : Json(nullptr)},
+              {"measured_s", timed ? Json(to_seconds(result.row.measured)) : Json(nullptr)},
               {"error", nullptr},
               {"predicted_peak_mem_bytes", nullptr},
               {"fits", nullptr}};
@@ -81,8 +90,10 @@ Json json_of(const RowResult& result) {
     row["skipped"] = result.skipped;
     return row;
   }
-  row["predicted_s"] = to_seconds(result.prediction->time);
-  if (ran) row["error"] = result.error();
+  if (result.prediction->time > Duration{})
+    row["predicted_s"] = to_seconds(result.prediction->time);
+  if (timed) row["error"] = result.error();
+  if (result.row.has_memory()) row["memory_error"] = result.memory_error();
   row["predicted_peak_mem_bytes"] = result.prediction->peak_memory.count();
   row["fits"] = result.prediction->fits;
   return row;
@@ -95,6 +106,10 @@ std::string csv_quoted(std::string_view text) {
     quoted += c;
   }
   return quoted + '"';
+}
+
+std::string csv_field(const std::string& text) {
+  return text.find_first_of("\",\r\n") == std::string::npos ? text : csv_quoted(text);
 }
 
 }  // namespace
@@ -148,21 +163,26 @@ std::string validation_markdown(std::span<const SetResult> results) {
 std::string validation_csv(std::span<const SetResult> results) {
   std::string text =
       "set,row_id,use,predicted_s,measured_s,error,predicted_peak_mem_bytes,fits,"
-      "skipped\n";
+      "memory_error,skipped\n";
   for (const SetResult& result : results) {
     for (const RowResult& row : result.rows) {
-      const bool ran = row.row.outcome == Outcome::ran;
-      text += fmt::format("{},{},{},", result.set.name, row.row.id, word(row.row.use));
-      if (row.prediction) text += fmt::format("{}", to_seconds(row.prediction->time));
+      const bool timed = row.row.has_time();
+      text += fmt::format("{},{},{},", csv_field(result.set.name), csv_field(row.row.id),
+                          word(row.row.use));
+      if (row.prediction && row.prediction->time > Duration{})
+        text += fmt::format("{}", to_seconds(row.prediction->time));
       text += ',';
-      if (ran) text += fmt::format("{}", to_seconds(row.row.measured));
+      if (timed) text += fmt::format("{}", to_seconds(row.row.measured));
       text += ',';
-      if (ran && row.prediction) text += fmt::format("{}", row.error());
+      if (timed && row.prediction) text += fmt::format("{}", row.error());
       text += ',';
       if (row.prediction)
         text += fmt::format("{},{},", row.prediction->peak_memory.count(), row.prediction->fits);
       else
-        text += ",," + csv_quoted(row.skipped);
+        text += ",,";
+      if (row.prediction && row.row.has_memory()) text += fmt::format("{}", row.memory_error());
+      text += ',';
+      if (!row.prediction) text += csv_quoted(row.skipped);
       text += '\n';
     }
   }

@@ -40,7 +40,11 @@ TEST_CASE("JSON has the documented fields, null where there is no value", "[vali
       "p90_abs_error": 0.25,
       "worst_abs_error": 0.25,
       "rank_correlation": null,
-      "fits_right": 1
+      "fits_right": 1,
+      "fits_told": 1,
+      "memory_scored": 0,
+      "median_memory_error": null,
+      "worst_memory_error": null
     }
   ],
   "rows": [
@@ -71,9 +75,10 @@ TEST_CASE("JSON has the documented fields, null where there is no value", "[vali
 TEST_CASE("CSV has a line per row, with reasons quoted", "[validation]") {
   const SetResult result = sample();
   REQUIRE(validation_csv(std::span{&result, 1}) ==
-          "set,row_id,use,predicted_s,measured_s,error,predicted_peak_mem_bytes,fits,skipped\n"
-          "demo,r0,score,2.5,2,0.25,3221225472,true,\n"
-          "demo,r1,fit,,4,,,,\"a.yaml:1: \"\"no\"\"\"\n");
+          "set,row_id,use,predicted_s,measured_s,error,predicted_peak_mem_bytes,fits,memory_error,"
+          "skipped\n"
+          "demo,r0,score,2.5,2,0.25,3221225472,true,,\n"
+          "demo,r1,fit,,4,,,,,\"a.yaml:1: \"\"no\"\"\"\n");
 }
 
 TEST_CASE("the table shows every row and the score of the set", "[validation]") {

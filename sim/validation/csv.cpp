@@ -1,0 +1,164 @@
+#include "sim/validation/csv.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+#include "sim/config/text_check.hpp"
+
+namespace sim {
+namespace {
+
+constexpr std::size_t most_bytes = std::size_t{16} << 20;
+constexpr std::size_t most_records = 200'000;
+constexpr std::size_t most_problems = 20;
+
+class Scanner {
+ public:
+  Scanner(std::string_view text, const std::string& name) : text_{text}, name_{name} {}
+
+  bool at_end() const { return at_ == text_.size(); }
+
+  // Throws InputError where the grammar is broken: what follows cannot be told apart.
+  std::vector<CsvField> record() {
+    std::vector<CsvField> fields;
+    if (!at_end() && line_end() > 0) fail("the line is empty");
+    while (true) {
+      fields.push_back(field());
+      if (at_end()) return fields;
+      if (text_[at_] == ',') {
+        step();
+        continue;
+      }
+      take_line_end();
+      return fields;
+    }
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw InputError{SourcePosition{name_, line_, column()}, what};
+  }
+  int column() const { return static_cast<int>(at_ - line_start_) + 1; }
+  void step() { ++at_; }
+
+  // Length of the line end here: LF or CR LF, else 0.
+  std::size_t line_end() const {
+    if (text_[at_] == '\n') return 1;
+    return text_.substr(at_, 2) == "\r\n" ? 2 : 0;
+  }
+  void take_line_end() {
+    const std::size_t length = line_end();
+    if (length == 0) fail("a carriage return stands alone");
+    at_ += length;
+    ++line_;
+    line_start_ = at_;
+  }
+
+  CsvField field() {
+    CsvField field{.text = {}, .line = line_, .column = column()};
+    if (!at_end() && text_[at_] == '"') {
+      quoted(field);
+      return field;
+    }
+    while (!at_end() && text_[at_] != ',' && text_[at_] != '\n' && text_[at_] != '\r') {
+      if (text_[at_] == '"')
+        fail("a quote inside a field that does not begin with one; quote the field and double it");
+      field.text += text_[at_];
+      step();
+    }
+    return field;
+  }
+
+  void quoted(CsvField& field) {
+    step();
+    while (true) {
+      if (at_end())
+        throw InputError{SourcePosition{name_, field.line, field.column},
+                         "the quote is never closed"};
+      const char c = text_[at_];
+      if (c == '"') {
+        step();
+        if (at_end() || text_[at_] != '"') break;
+      } else if (c == '\n') {
+        ++line_;
+        line_start_ = at_ + 1;
+      }
+      field.text += c;
+      step();
+    }
+    if (!at_end() && text_[at_] != ',' && text_[at_] != '\n' && text_[at_] != '\r')
+      fail("text behind the closing quote");
+  }
+
+  std::string_view text_;
+  const std::string& name_;
+  std::size_t at_ = 0;
+  std::size_t line_start_ = 0;
+  int line_ = 1;
+};
+
+void check_text(std::string_view text, const std::string& name) {
+  if (text.size() > most_bytes)
+    throw InputError{SourcePosition{name, 0, 0}, "is larger than 16 MiB"};
+  if (const std::optional<BadByte> bad = find_bad_byte(text)) {
+    const auto line =
+        1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad->offset), '\n');
+    throw InputError{SourcePosition{name, static_cast<int>(line), 0}, bad->problem};
+  }
+  if (text.empty()) throw InputError{SourcePosition{name, 0, 0}, "is empty"};
+}
+
+std::vector<Problem> header_problems(const std::vector<CsvField>& header, const std::string& name) {
+  std::vector<Problem> problems;
+  for (std::size_t i = 0; i < header.size(); ++i) {
+    const SourcePosition where{name, header[i].line, header[i].column};
+    const auto same = [&](const CsvField& other) { return other.text == header[i].text; };
+    if (header[i].text.empty())
+      problems.push_back({where, fmt::format("column {} has no name", i + 1), {}});
+    else if (std::any_of(header.begin(), header.begin() + static_cast<std::ptrdiff_t>(i), same))
+      problems.push_back({where, fmt::format("two columns are named '{}'", header[i].text), {}});
+    if (problems.size() == most_problems) break;
+  }
+  return problems;
+}
+
+}  // namespace
+
+CsvTable CsvTable::load(const std::string& path) {
+  std::ifstream in{path, std::ios::binary};
+  if (!in) throw InputError{SourcePosition{path, 0, 0}, "cannot be opened"};
+  const std::string text{std::istreambuf_iterator<char>{in}, {}};
+  if (in.bad()) throw InputError{SourcePosition{path, 0, 0}, "cannot be read"};
+  return parse(text, path);
+}
+
+CsvTable CsvTable::parse(std::string_view text, std::string name) {
+  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+  check_text(text, name);
+  CsvTable table;
+  table.name_ = std::move(name);
+  Scanner scanner{text, table.name_};
+  table.header_ = scanner.record();
+  std::vector<Problem> problems = header_problems(table.header_, table.name_);
+  while (!scanner.at_end() && problems.size() < most_problems) {
+    std::vector<CsvField> record = scanner.record();
+    if (record.size() != table.header_.size())
+      problems.push_back(
+          {SourcePosition{table.name_, record.front().line, 0},
+           fmt::format("has {} fields, the header has {}", record.size(), table.header_.size()),
+           {}});
+    if (table.records_.size() == most_records)
+      throw InputError{SourcePosition{table.name_, record.front().line, 0},
+                       fmt::format("more than {} records", most_records)};
+    table.records_.push_back(std::move(record));
+  }
+  if (!problems.empty()) throw InputError{std::move(problems)};
+  return table;
+}
+
+}  // namespace sim

@@ -1,0 +1,37 @@
+// Tables of comma-separated values, read strictly (RFC 4180): a header of different names, and in
+// every record as many fields as in the header. A field in double quotes may hold commas, line
+// breaks and, doubled, quotes. Refused: a quote inside an unquoted field, text behind a closing
+// quote, empty lines, text that is not UTF-8, more than 16 MiB or 200,000 records.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/input_error.hpp"
+
+namespace sim {
+
+struct CsvField {
+  std::string text;
+  int line = 0;    // 1-based
+  int column = 0;  // 1-based, in bytes
+};
+
+class CsvTable {
+ public:
+  // Both throw InputError with every malformed record of the file, up to 20.
+  static CsvTable load(const std::string& path);
+  static CsvTable parse(std::string_view text, std::string name);
+
+  const std::string& name() const { return name_; }
+  const std::vector<CsvField>& header() const { return header_; }
+  const std::vector<std::vector<CsvField>>& records() const { return records_; }
+
+ private:
+  std::string name_;
+  std::vector<CsvField> header_;
+  std::vector<std::vector<CsvField>> records_;
+};
+
+}  // namespace sim

@@ -1,0 +1,100 @@
+// The model of a row, from its sizes and the family that its name tells.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sim/model/transformer.hpp"
+#include "sim/validation/run_scenario.hpp"
+#include "sim/validation/run_words.hpp"
+
+namespace sim {
+namespace {
+
+// What the families leave open in a table. Sources: models/README.md and the files there.
+struct Family {
+  std::string_view in_name;  // lower case
+  NormKind norm;
+  Activation activation;
+  Positions positions;
+  bool biases;
+  bool tied_head;
+  double dropout;
+};
+
+constexpr Family gpt{"gpt", NormKind::layer, Activation::gelu, Positions::learned, true, true, 0.1};
+constexpr Family llama{"llama", NormKind::rms, Activation::swiglu, Positions::rotary, false, false,
+                       0};
+constexpr std::array families{
+    llama,
+    Family{"mistral", NormKind::rms, Activation::swiglu, Positions::rotary, false, false, 0},
+    Family{"nemotron", NormKind::layer, Activation::squared_relu, Positions::rotary, false, false,
+           0},
+    Family{"mpt", NormKind::layer, Activation::gelu, Positions::learned, true, true, 0},
+    gpt,
+    Family{"megatron", NormKind::layer, Activation::gelu, Positions::learned, true, true, 0.1},
+    Family{"turing", NormKind::layer, Activation::gelu, Positions::learned, true, true, 0.1},
+};
+
+// A name that tells no family: a plain MLP is 4 wide by convention, a gated one is not.
+const Family& family_of(const std::string& model, std::int64_t hidden, std::int64_t feed_forward) {
+  for (const Family& family : families)
+    if (contains(model, family.in_name)) return family;
+  return feed_forward == 4 * hidden ? gpt : llama;
+}
+
+void check_sizes(const TransformerShape& shape) {
+  namespace limits = transformer_limits;
+  const auto check = [](std::string_view column, std::int64_t value, std::int64_t most) {
+    if (value > most)
+      throw NotSimulated(fmt::format("{} is {}; allowed: up to {}", column, value, most));
+  };
+  check("layers", shape.layers, limits::layers);
+  check("hidden", shape.hidden, limits::hidden);
+  check("heads", shape.heads, limits::heads);
+  check("ffn", shape.feed_forward, limits::feed_forward);
+  check("vocab", shape.vocabulary, limits::rows);
+  check("seq_len", shape.max_sequence, limits::rows);
+  if (shape.hidden % shape.heads != 0)
+    throw NotSimulated(
+        fmt::format("heads is {}, which does not divide hidden {}", shape.heads, shape.hidden));
+  check("hidden / heads", shape.hidden / shape.heads, limits::head_dim);
+  if (shape.heads % shape.kv_heads != 0)
+    throw NotSimulated(
+        fmt::format("kv_heads is {}, which does not divide {} heads", shape.kv_heads, shape.heads));
+}
+
+}  // namespace
+
+Model run_model(const RunCells& cells) {
+  if (cells.whole("moe_experts").value_or(0) > 1)
+    throw NotSimulated("mixture of experts (moe_experts) is not modelled");
+  TransformerShape shape;
+  shape.name = std::string{cells["model"]};
+  if (shape.name.empty()) throw NotSimulated("model is empty");
+  shape.layers = needed(cells, "layers");
+  shape.hidden = needed(cells, "hidden");
+  shape.heads = needed(cells, "heads");
+  shape.kv_heads = needed(cells, "kv_heads", shape.heads);
+  shape.feed_forward = needed(cells, "ffn");
+  // Of what was computed and not run, the vocabulary may be missing: the memory of an embedding of
+  // 51,200 tokens is then within the error of the row.
+  const bool analytic = cells["status"].starts_with("analytic");
+  shape.vocabulary = analytic ? needed(cells, "vocab", 51'200) : needed(cells, "vocab");
+  shape.max_sequence = needed(cells, "seq_len");
+  const Family& family = family_of(lower_case(shape.name), shape.hidden, shape.feed_forward);
+  shape.family = std::string{family.in_name};
+  shape.source = cells.file;
+  shape.norm = family.norm;
+  shape.activation = family.activation;
+  shape.positions = family.positions;
+  shape.qkv_bias = shape.projection_bias = shape.mlp_bias = family.biases;
+  shape.tied_head = family.tied_head;
+  shape.projection_dropout = shape.mlp_dropout = shape.attention_dropout = shape.embedding_dropout =
+      family.dropout;
+  check_sizes(shape);
+  shape.head_dim = shape.hidden / shape.heads;
+  return build_transformer(shape);
+}
+
+}  // namespace sim

@@ -1,0 +1,191 @@
+#include "sim/validation/run_scenario.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sim/plan/plan.hpp"
+#include "sim/validation/run_words.hpp"
+
+namespace sim {
+
+std::string lower_case(std::string_view text) {
+  std::string lower{text};
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return lower;
+}
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+std::int64_t needed(const RunCells& cells, std::string_view column) {
+  const std::optional<std::int64_t> value = cells.whole(column);
+  if (!value) throw NotSimulated(fmt::format("{} is empty", column));
+  if (*value < 1) throw NotSimulated(fmt::format("{} is {}", column, *value));
+  return *value;
+}
+
+std::int64_t needed(const RunCells& cells, std::string_view column, std::int64_t if_empty) {
+  return cells[column].empty() ? if_empty : needed(cells, column);
+}
+
+std::optional<bool> truth(const RunCells& cells, std::string_view column) {
+  const std::string text = lower_case(cells[column]);
+  if (text.empty()) return std::nullopt;
+  if (text == "true") return true;
+  if (text == "false") return false;
+  throw NotSimulated(
+      fmt::format("{} is '{}'; allowed: True, False or empty", column, cells[column]));
+}
+
+namespace {
+
+// The word that a cell begins with, among `words`.
+template <class Enum>
+std::optional<Enum> leading_word(std::string_view text) {
+  const std::string lower = lower_case(text);
+  for (const auto& entry : words_of(Enum{}))
+    if (lower.starts_with(entry.text)) return entry.value;
+  return std::nullopt;
+}
+
+template <class Enum>
+Enum needed_word(const RunCells& cells, std::string_view column) {
+  if (const std::optional<Enum> found = leading_word<Enum>(cells[column])) return *found;
+  throw NotSimulated(cells[column].empty()
+                         ? fmt::format("{} is empty", column)
+                         : fmt::format("{} is '{}', which is not known", column, cells[column]));
+}
+
+void set_parallelism(const RunCells& cells, Layout& layout) {
+  for (const char* column : {"cp", "ep"})
+    if (const std::int64_t degree = needed(cells, column, 1); degree > 1)
+      throw NotSimulated(fmt::format("{} is {}: {} parallelism is not modelled", column, degree,
+                                     std::string_view{column} == "cp" ? "context" : "expert"));
+  constexpr std::int64_t most = 1 << 20;
+  const std::int64_t tensor = needed(cells, "tp");
+  const std::int64_t pipeline = needed(cells, "pp");
+  const std::int64_t data = needed(cells, "dp");
+  const std::int64_t gpus = needed(cells, "num_gpus");
+  if (tensor > most || pipeline > most || data > most || gpus > most ||
+      tensor * pipeline * data > most)
+    throw NotSimulated(fmt::format("more than {} GPUs", most));
+  layout.tensor_parallel = static_cast<int>(tensor);
+  layout.pipeline_parallel = static_cast<int>(pipeline);
+  layout.data_parallel = static_cast<int>(data);
+  layout.virtual_stages = static_cast<int>(std::min(most, needed(cells, "vpp", 1)));
+  // What was computed and not run may be for one replica of several.
+  if (layout.world_size() != gpus)
+    throw NotSimulated(fmt::format("tp {} x pp {} x dp {} is {} GPUs, num_gpus is {}", tensor,
+                                   pipeline, data, layout.world_size(), gpus));
+  const std::string schedule = lower_case(cells["pp_schedule"]);
+  if (!schedule.empty() && !contains(schedule, "1f1b"))
+    throw NotSimulated(
+        fmt::format("pp_schedule is '{}', which is not known", cells["pp_schedule"]));
+  if (layout.virtual_stages > 1) layout.schedule = Schedule::interleaved;
+}
+
+AttentionKernel attention_of(const RunCells& cells) {
+  const std::string text = lower_case(cells["attn_kernel"]);
+  // What was computed before flash attention existed; runs say what they ran.
+  if (text.empty() && cells["status"].starts_with("analytic")) return AttentionKernel::unfused;
+  if (text.empty()) throw NotSimulated("attn_kernel is empty");
+  // "torch" and "fused" (Megatron's softmax kernel) are the kernels of Hagemann et al. beside
+  // flash.
+  if (contains(text, "unfused") || contains(text, "no flash") || text == "torch" || text == "fused")
+    return AttentionKernel::unfused;
+  if (contains(text, "cudnn")) return AttentionKernel::flash;
+  // PyTorch and flash-attn run FlashAttention-2 on Hopper; on Ampere it is the fastest there is.
+  if (contains(text, "flash")) return AttentionKernel::flash_2;
+  throw NotSimulated(fmt::format("attn_kernel is '{}', which is not known", cells["attn_kernel"]));
+}
+
+// Gradients are stored and reduced in the activations' format unless the row says otherwise. FSDP
+// reduces in fp32 unless told not to (llm-foundry: mixed_precision PURE is bf16 throughout).
+void set_formats(const RunCells& cells, Layout& layout) {
+  layout.compute_dtype = needed_word<DType>(cells, "precision");
+  layout.activation_dtype = DType::bf16;
+  if (layout.compute_dtype == DType::fp16) layout.activation_dtype = DType::fp16;
+  if (layout.compute_dtype == DType::fp32 || layout.compute_dtype == DType::tf32)
+    layout.activation_dtype = DType::fp32;
+  layout.master_weights = layout.activation_dtype != DType::fp32;
+  layout.gradient_dtype = layout.reduce_dtype = layout.activation_dtype;
+  const std::string strategy = lower_case(cells["shard_strategy"]);
+  if (contains(strategy, "fsdp") && !contains(strategy, "pure")) layout.reduce_dtype = DType::fp32;
+  // Korthikanti et al. count 18 bytes per parameter: fp32 gradients (analytic rows are theirs).
+  if (cells["status"].starts_with("analytic")) layout.gradient_dtype = DType::fp32;
+}
+
+void set_sharding(const RunCells& cells, Layout& layout) {
+  const bool sharded_optimizer = truth(cells, "dist_optimizer").value_or(false);
+  const std::int64_t stage = cells.whole("zero_stage").value_or(sharded_optimizer ? 1 : 0);
+  if (stage > 3) throw NotSimulated(fmt::format("zero_stage is {}; allowed: 0 to 3", stage));
+  layout.zero_stage = static_cast<int>(stage);
+  // Switched on without a tensor split, sequence parallelism does nothing.
+  layout.sequence_parallel =
+      truth(cells, "seq_parallel").value_or(false) && layout.tensor_parallel > 1;
+  const std::string strategy = lower_case(cells["shard_strategy"]);
+  if (contains(strategy, "hybrid") || contains(strategy, "hsdp"))
+    throw NotSimulated("hybrid sharding without the size of its groups");
+}
+
+// What runs beside what. The column `overlap` decides where it speaks; else the generation does: a
+// sharded optimizer came to Megatron-LM in 2022, with the tensor-parallel reduction beside the
+// weight gradient, and messages beside compute in interleaved schedules. Stages without virtual
+// ones always wait for their messages. PyTorch's tensor parallelism overlaps only when AsyncTP.
+void set_overlap(const RunCells& cells, Layout& layout) {
+  const std::string text = lower_case(cells["overlap"]);
+  const bool fsdp = contains(lower_case(cells["shard_strategy"]), "fsdp");
+  const bool modern = truth(cells, "dist_optimizer").value_or(false) || layout.zero_stage > 0;
+  layout.overlap_gradients = !contains(text, "not overlapped") && !contains(text, "no bucketed");
+  layout.overlap_pipeline = modern && layout.schedule == Schedule::interleaved &&
+                            !contains(text, "overlap_p2p_comm false");
+  layout.overlap_tensor_wgrad =
+      contains(text, "weight-grad") || (fsdp ? contains(text, "asynctp") : modern);
+  if (!layout.overlap_gradients) {
+    // Reduced once, after the last backward pass: one bucket for everything.
+    layout.bucket = layout.first_bucket = Bytes{std::int64_t{1} << 40};
+  }
+}
+
+}  // namespace
+
+Layout run_layout(const RunCells& cells) {
+  Layout layout;
+  set_parallelism(cells, layout);
+  layout.sequence_length = needed(cells, "seq_len");
+  layout.micro_batch = needed(cells, "mbs");
+  layout.global_batch = needed(cells, "gbs");
+  layout.recompute = needed_word<Recompute>(cells, "recompute");
+  layout.attention = attention_of(cells);
+  set_formats(cells, layout);
+  set_sharding(cells, layout);
+  set_overlap(cells, layout);
+  return layout;
+}
+
+RunScenario run_scenario(const RunCells& cells, const std::string& data_folder) {
+  Model model = run_model(cells);
+  Layout layout = run_layout(cells);
+  const std::vector<LayoutProblem> problems = layout_problems(layout, model);
+  if (!problems.empty()) throw NotSimulated(problems.front().what);
+  const std::int64_t per_node = needed(cells, "gpus_per_node");
+  const std::int64_t nodes = (layout.world_size() + per_node - 1) / per_node;
+  const std::string file = run_cluster_file(cells);
+  Cluster cluster = Cluster::load(data_folder + "/" + file, static_cast<int>(nodes));
+  if (cluster.gpus_per_node() != per_node)
+    throw NotSimulated(fmt::format("gpus_per_node is {}, the nodes of {} have {}", per_node, file,
+                                   cluster.gpus_per_node()));
+  if (layout.attention == AttentionKernel::flash_2 && !cluster.device().flash_attention_2)
+    layout.attention = AttentionKernel::flash;
+  if (!cluster.device().gemm_model(layout.compute_dtype))
+    throw NotSimulated(fmt::format("the {} does not compute in {}", cluster.device().name,
+                                   word(layout.compute_dtype)));
+  return {.model = std::move(model), .layout = std::move(layout), .cluster = std::move(cluster)};
+}
+
+}  // namespace sim

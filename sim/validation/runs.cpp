@@ -1,0 +1,248 @@
+#include "sim/validation/runs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <set>
+
+#include "sim/config/scalars.hpp"
+
+namespace sim {
+namespace {
+
+constexpr std::size_t most_problems = 20;
+constexpr double gib = 1024.0 * 1024 * 1024;
+
+constexpr std::array columns{
+    RunColumn{"use", CellKind::text, true},
+    RunColumn{"row_id", CellKind::text, true},
+    RunColumn{"source"},
+    RunColumn{"source_path"},
+    RunColumn{"evidence"},
+    RunColumn{"status"},
+    RunColumn{"gpu", CellKind::text, true},
+    RunColumn{"gpu_mem_gb", CellKind::real},
+    RunColumn{"gpus_per_node", CellKind::whole, true},
+    RunColumn{"intra_node_link"},
+    RunColumn{"inter_node_net"},
+    RunColumn{"inter_node_gbps_per_gpu", CellKind::real},
+    RunColumn{"cluster_notes"},
+    RunColumn{"num_gpus", CellKind::whole, true},
+    RunColumn{"model", CellKind::text, true},
+    RunColumn{"params_b", CellKind::real},
+    RunColumn{"layers", CellKind::whole, true},
+    RunColumn{"hidden", CellKind::whole, true},
+    RunColumn{"heads", CellKind::whole, true},
+    RunColumn{"kv_heads", CellKind::whole},
+    RunColumn{"ffn", CellKind::whole, true},
+    RunColumn{"vocab", CellKind::whole, true},
+    RunColumn{"seq_len", CellKind::whole, true},
+    RunColumn{"moe_experts", CellKind::whole},
+    RunColumn{"moe_topk", CellKind::whole},
+    RunColumn{"attn_kernel"},
+    RunColumn{"tp", CellKind::whole, true},
+    RunColumn{"pp", CellKind::whole, true},
+    RunColumn{"vpp", CellKind::whole},
+    RunColumn{"dp", CellKind::whole, true},
+    RunColumn{"cp", CellKind::whole},
+    RunColumn{"ep", CellKind::whole},
+    RunColumn{"zero_stage", CellKind::whole},
+    RunColumn{"shard_strategy"},
+    RunColumn{"dist_optimizer"},
+    RunColumn{"seq_parallel"},
+    RunColumn{"pp_schedule"},
+    RunColumn{"mbs", CellKind::whole, true},
+    RunColumn{"gbs", CellKind::whole, true},
+    RunColumn{"grad_accum", CellKind::real},
+    RunColumn{"precision", CellKind::text, true},
+    RunColumn{"optimizer"},
+    RunColumn{"recompute", CellKind::text, true},
+    RunColumn{"overlap"},
+    RunColumn{"step_time_s", CellKind::real, true},
+    RunColumn{"step_time_std_s", CellKind::real},
+    RunColumn{"tflops_per_gpu", CellKind::real},
+    RunColumn{"flop_formula"},
+    RunColumn{"mfu", CellKind::real},
+    RunColumn{"hfu", CellKind::real},
+    RunColumn{"tokens_per_s_per_gpu", CellKind::real},
+    RunColumn{"peak_mem_gib", CellKind::real},
+    RunColumn{"mem_metric"},
+    RunColumn{"derived_fields"},
+    RunColumn{"config_provenance"},
+    RunColumn{"completeness"},
+    RunColumn{"missing"},
+    RunColumn{"notes"},
+};
+
+class RunReader {
+ public:
+  explicit RunReader(const CsvTable& table) : table_{table} {}
+
+  std::vector<MeasuredRow> read() {
+    find_columns();
+    finish();
+    std::vector<MeasuredRow> rows;
+    for (const std::vector<CsvField>& record : table_.records()) {
+      rows.push_back(row_of(record));
+      if (problems_.size() >= most_problems) break;
+    }
+    if (rows.empty()) report({}, "has no rows");
+    finish();
+    return rows;
+  }
+
+ private:
+  void report(const CsvField& field, std::string what) {
+    problems_.push_back(
+        {SourcePosition{table_.name(), field.line, field.column}, std::move(what), {}});
+  }
+  void finish() const {
+    if (!problems_.empty()) throw InputError{problems_};
+  }
+
+  void find_columns() {
+    std::vector<std::string_view> names;
+    for (const RunColumn& column : columns)
+      names.push_back(column.name);
+    for (const CsvField& field : table_.header()) {
+      const auto found = std::find(names.begin(), names.end(), field.text);
+      if (found != names.end()) {
+        kinds_.push_back(columns[static_cast<std::size_t>(found - names.begin())].kind);
+        continue;
+      }
+      kinds_.push_back(CellKind::text);
+      const std::string_view nearest = nearest_name(field.text, names);
+      report(field,
+             fmt::format("there is no column '{}'{}", field.text,
+                         nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
+    }
+    for (const RunColumn& column : columns) {
+      const auto same = [&](const CsvField& field) { return field.text == column.name; };
+      if (column.required && std::none_of(table_.header().begin(), table_.header().end(), same))
+        report(table_.header().front(), fmt::format("the column '{}' is missing", column.name));
+    }
+  }
+
+  void check_number(const CsvField& field, CellKind kind, std::string_view name) {
+    if (field.text.empty() || kind == CellKind::text) return;
+    if (kind == CellKind::whole) {
+      const auto parsed = parse_integer(field.text, true);
+      const auto* value = std::get_if<std::int64_t>(&parsed);
+      if (!value || *value < 0 || *value > std::numeric_limits<std::int32_t>::max())
+        report(field, fmt::format("{} is '{}'; allowed: a whole number from 0 to 2147483647", name,
+                                  field.text));
+      return;
+    }
+    const auto parsed = parse_real(field.text);
+    const auto* value = std::get_if<double>(&parsed);
+    if (!value || !(*value >= 0) || *value > 1e12)
+      report(field, fmt::format("{} is '{}'; allowed: a number from 0 to 1e12", name, field.text));
+  }
+
+  MeasuredRow row_of(const std::vector<CsvField>& record) {
+    MeasuredRow row;
+    RunCells cells{.file = table_.name(), .line = record.front().line, .text = {}};
+    for (std::size_t i = 0; i < record.size(); ++i) {
+      const std::string& name = table_.header()[i].text;
+      check_number(record[i], kinds_[i], name);
+      if (name == "row_id") take_id(record[i], row);
+      if (name == "use") take_use(record[i], row);
+      if (name == "status") take_status(record[i], row);
+      cells.text.emplace(name, record[i].text);
+    }
+    if (problems_.empty()) take_measured(record.front(), cells, row);
+    row.cells = std::move(cells);
+    return row;
+  }
+
+  void take_id(const CsvField& field, MeasuredRow& row) {
+    row.id = field.text;
+    if (row.id.empty())
+      report(field, "row_id is empty");
+    else if (!ids_.insert(row.id).second)
+      report(field, fmt::format("a row above has the row_id '{}' too", row.id));
+  }
+  void take_use(const CsvField& field, MeasuredRow& row) {
+    if (const std::optional<RowUse> use = from_word<RowUse>(field.text))
+      row.use = *use;
+    else
+      report(field, fmt::format("use is '{}'; allowed: score, fit", field.text));
+  }
+  void take_status(const CsvField& field, MeasuredRow& row) {
+    if (field.text == "OOM")
+      row.outcome = Outcome::out_of_memory;
+    else if (field.text.starts_with("analytic"))
+      row.outcome = Outcome::analytic;
+    else if (!field.text.empty() && field.text != "ok")
+      report(field, fmt::format("status is '{}'; allowed: ok, OOM, or analytic with a remark",
+                                field.text));
+  }
+
+  void take_measured(const CsvField& first, const RunCells& cells, MeasuredRow& row) {
+    if (const std::optional<double> time = cells.real("step_time_s")) {
+      if (*time <= 0 || *time > 1e6)
+        report(first, fmt::format("step_time_s is {}; allowed: more than 0, up to 1e6", *time));
+      else if (row.outcome == Outcome::out_of_memory)
+        report(first, "a run that ended out of memory has no step_time_s");
+      else
+        row.measured = duration_from_seconds(*time);
+    }
+    if (const std::optional<double> memory = cells.real("peak_mem_gib")) {
+      if (*memory > 0 && *memory < 1e6)
+        row.memory = Bytes{static_cast<std::int64_t>(*memory * gib)};
+      else
+        report(first, fmt::format("peak_mem_gib is {}; allowed: more than 0, up to 1e6", *memory));
+    }
+    row.activation_share = share_of(cells["mem_metric"]);
+  }
+
+  // "... activation memory = 62.04% of the TP-only baseline ..."
+  static std::optional<double> share_of(std::string_view metric) {
+    constexpr std::string_view before = "activation memory = ";
+    const std::size_t begin = metric.find(before);
+    if (begin == std::string_view::npos) return std::nullopt;
+    const std::string_view rest = metric.substr(begin + before.size());
+    const std::size_t length = rest.find("% of the TP-only baseline");
+    if (length == std::string_view::npos) return std::nullopt;
+    const auto parsed = parse_real(rest.substr(0, length));
+    const auto* percent = std::get_if<double>(&parsed);
+    if (!percent || !(*percent > 0) || *percent > 1e6) return std::nullopt;
+    return *percent / 100;
+  }
+
+  const CsvTable& table_;
+  std::vector<CellKind> kinds_;
+  std::set<std::string> ids_;
+  std::vector<Problem> problems_;
+};
+
+}  // namespace
+
+std::string_view RunCells::operator[](std::string_view column) const {
+  const auto found = text.find(column);
+  return found == text.end() ? std::string_view{} : std::string_view{found->second};
+}
+
+std::optional<std::int64_t> RunCells::whole(std::string_view column) const {
+  const auto parsed = parse_integer((*this)[column], true);
+  if (const auto* value = std::get_if<std::int64_t>(&parsed)) return *value;
+  return std::nullopt;
+}
+
+std::optional<double> RunCells::real(std::string_view column) const {
+  const auto parsed = parse_real((*this)[column]);
+  if (const auto* value = std::get_if<double>(&parsed)) return *value;
+  return std::nullopt;
+}
+
+std::span<const RunColumn> run_columns() {
+  return columns;
+}
+
+std::vector<MeasuredRow> read_runs(const CsvTable& table) {
+  return RunReader{table}.read();
+}
+
+}  // namespace sim

@@ -1,0 +1,166 @@
+// Tables of runs: what is refused as malformed, what is listed as not simulated and why, and by
+// which rules the rest becomes a model, a machine and a layout.
+#include "sim/validation/run_scenario.hpp"
+
+#include "sim/validation/predict.hpp"
+#include "sim/validation/runs.hpp"
+#include "tests/catch.hpp"
+
+namespace {
+
+using namespace sim;
+
+const std::string header =
+    "use,row_id,status,gpu,gpus_per_node,inter_node_gbps_per_gpu,num_gpus,model,layers,hidden,"
+    "heads,"
+    "ffn,vocab,seq_len,attn_kernel,tp,pp,dp,mbs,gbs,precision,recompute,step_time_s\n";
+const std::string sound =
+    "score,r0,ok,A100-80GB,8,200,16,GPT,4,1024,16,4096,50257,1024,flash,2,2,4,1,16,bf16,none,1.5\n";
+
+std::string problems_of(const std::string& text) {
+  try {
+    read_runs(CsvTable::parse(text, "t.csv"));
+  } catch (const InputError& error) {
+    std::string all;
+    for (const Problem& problem : error.problems())
+      all += std::to_string(problem.where.line) + ": " + problem.what + "\n";
+    return all;
+  }
+  return "";
+}
+
+// The sound row with some cells replaced; columns that the header has not may be added.
+RunCells cells_with(const std::vector<std::pair<std::string, std::string>>& changes) {
+  RunCells cells = *read_runs(CsvTable::parse(header + sound, "t.csv"))[0].cells;
+  for (const auto& [column, text] : changes)
+    cells.text.insert_or_assign(column, text);
+  return cells;
+}
+
+std::string reason(const std::vector<std::pair<std::string, std::string>>& changes) {
+  try {
+    run_scenario(cells_with(changes), STEPCAST_SOURCE_DIR);
+  } catch (const NotSimulated& refusal) {
+    return refusal.what();
+  }
+  return "";
+}
+
+TEST_CASE("a table of runs is read by the names of its columns", "[validation]") {
+  const std::vector<MeasuredRow> rows =
+      read_runs(CsvTable::parse(header + sound +
+                                    "fit,r1,OOM,A100-80GB,8,200,16,GPT,4,1024,16,4096,50257,1024,"
+                                    "flash,2,2,4,1,16,bf16,none,\n",
+                                "t.csv"));
+  REQUIRE(rows.size() == 2);
+  REQUIRE(rows[0].id == "r0");
+  REQUIRE(rows[0].has_time());
+  REQUIRE(rows[0].measured == std::chrono::milliseconds{1500});
+  REQUIRE(rows[1].use == RowUse::fit);
+  REQUIRE(rows[1].outcome == Outcome::out_of_memory);
+  REQUIRE_FALSE(rows[1].has_time());
+}
+
+TEST_CASE("a malformed table of runs is refused with all its problems", "[validation]") {
+  REQUIRE(problems_of("use,row_id,layer\nscore,r,1\n")
+              .find("1: there is no column 'layer'; did you mean 'layers'?\n") == 0);
+  REQUIRE(problems_of("use,row_id\n").find("1: the column 'gpu' is missing\n") == 0);
+  REQUIRE(problems_of(header) == "0: has no rows\n");
+  std::string bad = sound;
+  bad.replace(bad.find("score"), 5, "maybe");
+  bad.replace(bad.find(",4,1024,16,"), 3, ",x,");
+  REQUIRE(problems_of(header + sound + bad) ==
+          "3: use is 'maybe'; allowed: score, fit\n"
+          "3: a row above has the row_id 'r0' too\n"
+          "3: layers is 'x'; allowed: a whole number from 0 to 2147483647\n");
+  std::string timed = sound;
+  timed.replace(timed.find(",ok,"), 4, ",OOM,");
+  REQUIRE(problems_of(header + timed) == "2: a run that ended out of memory has no step_time_s\n");
+}
+
+TEST_CASE("what cannot be simulated is told with its reason", "[validation]") {
+  REQUIRE(reason({}).empty());
+  REQUIRE(reason({{"cp", "2"}, {"num_gpus", "32"}}) ==
+          "cp is 2: context parallelism is not modelled");
+  REQUIRE(reason({{"moe_experts", "8"}}) == "mixture of experts (moe_experts) is not modelled");
+  REQUIRE(reason({{"gpu", "MI300X"}}) == "no device file for the GPU 'MI300X'");
+  REQUIRE(reason({{"gpu", "H100 HBM2e"}}) == "no device file for the GPU 'H100 HBM2e'");
+  REQUIRE(reason({{"gpu_mem_gb", "64"}}) == "no device file for the GPU 'A100-80GB' with 64 GB");
+  REQUIRE(reason({{"inter_node_gbps_per_gpu", ""}}) ==
+          "inter_node_gbps_per_gpu is empty, and the run left its node");
+  REQUIRE(reason({{"inter_node_gbps_per_gpu", "33"}}) ==
+          "no cluster file for A100-80GB GPUs with 33 Gb/s each");
+  REQUIRE(reason({{"layers", ""}}) == "layers is empty");
+  REQUIRE(reason({{"recompute", ""}}) == "recompute is empty");
+  REQUIRE(reason({{"precision", "int4"}}) == "precision is 'int4', which is not known");
+  REQUIRE(reason({{"num_gpus", "8"}}) == "tp 2 x pp 2 x dp 4 is 16 GPUs, num_gpus is 8");
+  REQUIRE(reason({{"heads", "48"}}) == "heads is 48, which does not divide hidden 1024");
+  REQUIRE(reason({{"gpus_per_node", "4"}}) ==
+          "gpus_per_node is 4, the nodes of topologies/dgx-a100-80.yaml have 8");
+  REQUIRE(reason({{"precision", "fp8"}}) == "the A100 SXM4 80 GB does not compute in fp8");
+}
+
+TEST_CASE("the family comes from the name, else from the width of the MLP", "[validation]") {
+  const Model named = run_model(cells_with({{"model", "LLaMA-13B"}, {"ffn", "2752"}}));
+  REQUIRE(named.family == "llama");
+  REQUIRE_FALSE(named.tied_embedding);
+  REQUIRE(run_model(cells_with({{"model", "ours"}})).family == "gpt");
+  // 4 (4 h^2 + 3 h f) + 2 v h + norms: no biases, a gated MLP, an untied head.
+  const Model gated = run_model(cells_with({{"model", "ours"}, {"ffn", "2752"}}));
+  REQUIRE(gated.parameters() ==
+          4 * (4 * 1024 * 1024 + 3 * 1024 * 2752 + 2 * 1024) + 2LL * 50257 * 1024 + 1024);
+}
+
+TEST_CASE("the fabric is the one with the row's bandwidth per GPU", "[validation]") {
+  REQUIRE(run_cluster_file(cells_with({})) == "topologies/dgx-a100-80.yaml");
+  REQUIRE(run_cluster_file(cells_with({{"inter_node_gbps_per_gpu", "100"}})) ==
+          "validation/machines/a100-80-4x200g.yaml");
+  REQUIRE(run_cluster_file(cells_with(
+              {{"gpu", "H100-80GB"}, {"num_gpus", "8"}, {"inter_node_gbps_per_gpu", ""}})) ==
+          "topologies/dgx-h100.yaml");
+}
+
+TEST_CASE("what runs beside what follows the overlap column, else the generation", "[validation]") {
+  const Layout old = run_layout(cells_with({}));
+  REQUIRE(old.overlap_gradients);
+  REQUIRE_FALSE(old.overlap_pipeline);
+  REQUIRE_FALSE(old.overlap_tensor_wgrad);
+  const Layout modern = run_layout(
+      cells_with({{"dist_optimizer", "True"}, {"vpp", "2"}, {"pp_schedule", "interleaved-1F1B"}}));
+  REQUIRE(modern.zero_stage == 1);
+  REQUIRE(modern.schedule == Schedule::interleaved);
+  REQUIRE(modern.overlap_pipeline);
+  REQUIRE(modern.overlap_tensor_wgrad);
+  const Layout local = run_layout(cells_with({{"overlap", "grad all-reduce not overlapped"}}));
+  REQUIRE_FALSE(local.overlap_gradients);
+  REQUIRE(local.first_bucket == Bytes{std::int64_t{1} << 40});
+}
+
+TEST_CASE("FSDP reduces in fp32 unless it is pure", "[validation]") {
+  REQUIRE(run_layout(cells_with({{"shard_strategy", "FSDP FULL_SHARD"}})).reduce_dtype ==
+          DType::fp32);
+  REQUIRE(run_layout(cells_with({{"shard_strategy", "FSDP mixed_precision=PURE"}})).reduce_dtype ==
+          DType::bf16);
+}
+
+// Full recomputation keeps 2 of 34 + 5 a s / h bytes of a layer, and its working set besides: less
+// than half of it all, and a share is that of the peaks.
+TEST_CASE("memory is compared without what the device reserves, activations as a share",
+          "[validation]") {
+  MeasuredSet set;
+  set.data_folder = STEPCAST_SOURCE_DIR;
+  MeasuredRow row;
+  row.id = "r0";
+  row.outcome = Outcome::analytic;
+  row.activation_share = 0.5;
+  row.cells = cells_with({{"recompute", "full"}, {"attn_kernel", "unfused"}, {"vocab", "512"}});
+  const RowResult result = predict(set, row);
+  REQUIRE(result.skipped.empty());
+  REQUIRE(result.memory_scored());
+  REQUIRE_FALSE(result.scored());
+  REQUIRE(result.prediction->activation_share > 0);
+  REQUIRE(result.prediction->activation_share < 0.5);
+  REQUIRE(result.prediction->plan_memory < result.prediction->peak_memory);
+}
+
+}  // namespace
