@@ -22,13 +22,17 @@ struct Durations {
   int forward = 1, backward = 2, weight = 0;
 };
 
+std::vector<std::vector<Slot>> schedules_of(const Layout& layout) {
+  std::vector<std::vector<Slot>> slots(static_cast<std::size_t>(layout.pipeline_parallel));
+  for (std::size_t stage = 0; stage < slots.size(); ++stage)
+    slots[stage] = schedule_of(layout, static_cast<int>(stage));
+  return slots;
+}
+
 // Runs the schedules of all stages with free transfers; returns the length of the step.
 int makespan(const Layout& layout, const Durations& durations) {
   const int stages = layout.pipeline_parallel;
-  std::vector<std::vector<Slot>> slots;
-  slots.reserve(static_cast<std::size_t>(stages));
-  for (int stage = 0; stage < stages; ++stage)
-    slots.push_back(schedule_of(layout, stage));
+  const std::vector<std::vector<Slot>> slots = schedules_of(layout);
   std::map<std::tuple<SlotKind, int, int>, int> ends;  // (kind, global chunk, micro-batch)
   std::vector<std::size_t> next(slots.size());
   std::vector<int> clock(slots.size());
