@@ -97,35 +97,38 @@ std::vector<std::uint64_t> calls_of(const Program& program) {
   return calls;
 }
 
-void summarise_program(std::size_t p, const Plan& plan, const System& system,
-                       const Executor& executor, std::vector<char>& seen,
-                       std::vector<CollectiveSummary>& summaries) {
-  const Program& program = plan.programs[p];
-  const std::vector<std::uint64_t> calls = calls_of(program);
-  for (std::size_t work = 0; work < program.collectives.size(); ++work) {
-    const std::uint32_t request = system.requests.of_collective[p][work];
-    for (std::size_t shape = 0; shape < system.group_shapes.size(); ++shape) {
-      const std::size_t cell = shape * system.requests.size() + request;
-      const CommTotals& totals = executor.totals(cell);
-      if (totals.calls == 0 || std::exchange(seen[cell], char{1})) continue;
-      const Collective& collective = program.collectives[work];
-      summaries.push_back({.kind = collective.kind,
-                           .group = collective.group,
-                           .algorithm = algorithm_text(system.costs[cell]),
-                           .ranks = system.group_shapes[shape].ranks,
-                           .count = calls[work],
-                           .bytes = collective.bytes,
-                           .mean_time = totals.time / static_cast<std::int64_t>(totals.calls)});
+// How often one rank issues each request of the table: by the stage that issues it most.
+std::vector<std::uint64_t> most_calls(const Plan& plan, const System& system) {
+  std::vector<std::uint64_t> most(system.requests.size(), 0);
+  for (std::size_t p = 0; p < plan.programs.size(); ++p) {
+    const std::vector<std::uint64_t> calls = calls_of(plan.programs[p]);
+    for (std::size_t work = 0; work < calls.size(); ++work) {
+      std::uint64_t& count = most[system.requests.of_collective[p][work]];
+      count = std::max(count, calls[work]);
     }
   }
+  return most;
 }
 
 std::vector<CollectiveSummary> summarise(const Plan& plan, const System& system,
                                          const Executor& executor) {
+  const std::vector<std::uint64_t> calls = most_calls(plan, system);
   std::vector<CollectiveSummary> summaries;
-  std::vector<char> seen(system.costs.size(), 0);
-  for (std::size_t p = 0; p < plan.programs.size(); ++p)
-    summarise_program(p, plan, system, executor, seen, summaries);
+  for (std::size_t request = 0; request < system.requests.collectives.size(); ++request) {
+    const Collective& collective = system.requests.collectives[request];
+    for (std::size_t shape = 0; shape < system.group_shapes.size(); ++shape) {
+      const std::size_t cell = shape * system.requests.size() + request;
+      const CommTotals& totals = executor.totals(cell);
+      if (totals.calls == 0) continue;
+      summaries.push_back({.kind = collective.kind,
+                           .group = collective.group,
+                           .algorithm = algorithm_text(system.costs[cell]),
+                           .ranks = system.group_shapes[shape].ranks,
+                           .count = calls[request],
+                           .bytes = collective.bytes,
+                           .mean_time = totals.time / static_cast<std::int64_t>(totals.calls)});
+    }
+  }
   return summaries;
 }
 

@@ -42,7 +42,7 @@ struct CollectiveSummary {
   GroupRole group = GroupRole::tensor;
   std::string algorithm;  // "ring/simple", "tree/ll", "measured", ...
   int ranks = 0;
-  std::uint64_t count = 0;  // per rank that takes part
+  std::uint64_t count = 0;  // per rank, of the stage that issues it most
   Bytes bytes{};            // of one call: the full buffer
   Duration mean_time{};     // from `active` to `end`
   bool operator==(const CollectiveSummary&) const = default;
