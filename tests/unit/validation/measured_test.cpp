@@ -118,6 +118,34 @@ TEST_CASE("bounds are read per set", "[validation]") {
   REQUIRE(bounds[0].worst_abs_error == 0.2);
 }
 
+TEST_CASE("bounds of a set without times are those of its memory", "[validation]") {
+  const Folder folder;
+  const std::vector<Bound> bounds =
+      load_bounds(folder.write("bounds.yaml",
+                               "sets:\n  a: {scored: 0, memory_scored: 2, median_memory_error: "
+                               "0.1, worst_memory_error: 0.3, "
+                               "fits_right: 4}\n"));
+  REQUIRE(bounds[0].memory_scored == 2);
+  REQUIRE(bounds[0].median_memory_error == 0.1);
+  REQUIRE(bounds[0].worst_memory_error == 0.3);
+  REQUIRE(bounds[0].fits_right == 4);
+}
+
+TEST_CASE("a set may be a table, beside which no rows are listed", "[validation]") {
+  const Folder folder;
+  folder.write("rows.csv",
+               "use,row_id,gpu,gpus_per_node,num_gpus,model,layers,hidden,heads,ffn,vocab,seq_len,"
+               "tp,pp,dp,mbs,gbs,precision,recompute,step_time_s\n"
+               "fit,r0,A100-80GB,8,8,GPT,2,512,8,2048,1000,128,1,1,8,1,8,bf16,none,0.25\n");
+  const MeasuredSet set =
+      load_measured_set(folder.write("measured.yaml", header + "table: rows.csv\n"));
+  REQUIRE(set.rows.size() == 1);
+  REQUIRE(set.rows[0].cells->line == 2);
+  REQUIRE(set.rows[0].measured == std::chrono::milliseconds{250});
+  REQUIRE(problems_of(folder.write("measured.yaml", header + "table: rows.csv\nrows: []\n")) ==
+          "6: unknown key 'rows'; allowed: name, title, source, quantity, assumptions, table\n");
+}
+
 TEST_CASE("every shipped set is readable and has a bound if it is scored", "[validation]") {
   const std::string folder = STEPCAST_SOURCE_DIR "/validation";
   const std::vector<Bound> bounds = load_bounds(folder + "/bounds.yaml");

@@ -90,4 +90,29 @@ TEST_CASE("a bound is exceeded by a larger error and by a row that drops out", "
           std::vector<std::string>{"s: 2 rows were scored, the bound asks for 3"});
 }
 
+// Two rows with a memory of 100 and 200 bytes, forecast as 110 and 150: errors 10% and 25%.
+TEST_CASE("memory is scored beside time, and a bound may hold it", "[validation]") {
+  std::vector<RowResult> rows{row(11, 10), row(12, 10)};
+  rows[0].row.memory = Bytes{100};
+  rows[0].prediction->plan_memory = Bytes{110};
+  rows[1].row.memory = Bytes{200};
+  rows[1].prediction->plan_memory = Bytes{150};
+  rows[1].row.outcome = Outcome::analytic;
+  const SetScore sums = score(rows);
+  REQUIRE(sums.scored == 1);
+  REQUIRE(sums.fits_told == 1);
+  REQUIRE(sums.memory_scored == 2);
+  REQUIRE_THAT(*sums.median_memory_error, WithinRel(0.175, 1e-12));
+  REQUIRE_THAT(*sums.worst_memory_error, WithinRel(0.25, 1e-12));
+  Bound bound{.set = "s", .scored = 1, .median_abs_error = 1, .worst_abs_error = 1};
+  bound.memory_scored = 3;
+  bound.median_memory_error = 0.1;
+  bound.worst_memory_error = 0.3;
+  bound.fits_right = 2;
+  REQUIRE(exceeded(sums, bound) ==
+          std::vector<std::string>{"s: the memory of 2 rows was scored, the bound asks for 3",
+                                   "s: the median memory error is 17.50%, the bound is 10.00%",
+                                   "s: memory is told rightly for 1 rows, the bound asks for 2"});
+}
+
 }  // namespace
