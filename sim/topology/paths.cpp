@@ -72,11 +72,15 @@ PathGraph::Distances PathGraph::distances_to(std::uint32_t target,
   const auto backward = boost::make_reverse_graph(forward);
   const auto weight = boost::make_transform_value_property_map(
       [](const ArcLabel& label) { return label.weight; }, boost::get(boost::edge_bundle, backward));
-  boost::dijkstra_shortest_paths(backward, target,
-                                 boost::weight_map(weight)
-                                     .distance_map(boost::make_iterator_property_map(
-                                         distances.begin(), boost::get(boost::vertex_index, graph)))
-                                     .distance_inf(unreachable));
+  const auto index = boost::get(boost::vertex_index, graph);
+  // The visitor's marks in a vector of ours: clang's analyzer takes Boost's counted array, which
+  // would hold them otherwise, for freed.
+  std::vector<boost::default_color_type> marks(distances.size());
+  boost::dijkstra_shortest_paths(
+      backward, target, boost::dummy_property_map{},
+      boost::make_iterator_property_map(distances.begin(), index), weight, index,
+      std::less<std::uint32_t>{}, std::plus<std::uint32_t>{}, unreachable, std::uint32_t{0},
+      boost::dijkstra_visitor<>{}, boost::make_iterator_property_map(marks.begin(), index));
   return distances;
 }
 

@@ -28,6 +28,7 @@ Duration kernel_time(const Program& program, OpId op) {
 
 std::vector<GpuId> first_gpus(int count, int stride = 1) {
   std::vector<GpuId> gpus;
+  gpus.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i)
     gpus.push_back({static_cast<std::uint32_t>(i * stride)});
   return gpus;
