@@ -68,16 +68,16 @@ void Executor::handle(const Event& event) {
       if (event.speaks_for(slots_[subject].epoch)) end_kernels(subject);
       return;
     case EventKind::latency_paid:
-      if (activities_pool_[subject].is_message)
+      if (activities_[subject].kind == ActivityKind::message)
         start_message(subject);
       else
         start_transfer(subject);
       return;
     case EventKind::transfer_end:
-      if (!event.speaks_for(activities_pool_[subject].epoch)) return;
-      if (activities_pool_[subject].is_message)
+      if (!event.speaks_for(activities_[subject].epoch)) return;
+      if (activities_[subject].kind == ActivityKind::message)
         end_message(subject);
-      else if (activities_pool_[subject].is_side_kernel)
+      else if (activities_[subject].kind == ActivityKind::side_kernel)
         end_side_kernel(subject);
       else
         end_activity(subject);
@@ -90,11 +90,11 @@ void Executor::handle(const Event& event) {
 
 void Executor::settle() {
   for (const LinkSharing::Change& change : sharing_.settle(now())) {
-    Activity& activity = activities_pool_[change.id];
+    Activity& activity = activities_[change.id];
     ++activity.epoch;
     if (change.end != TimePoint::max())
       queue_.schedule({change.end, EventKind::transfer_end, change.id, activity.epoch});
-    if (activity.is_message) continue;
+    if (activity.kind == ActivityKind::message) continue;
     const CommCost& cost = system_.costs[activity.cell];
     const auto memory = static_cast<std::int64_t>(static_cast<WideInt>(cost.memory) *
                                                   sharing_.level(change.id) / cost.rate);
@@ -154,7 +154,7 @@ void Executor::try_start(std::uint32_t slot, std::uint32_t stream) {
 void Executor::finish(std::uint32_t slot, std::uint32_t stream) {
   SlotState& state = slots_[slot];
   ++state.done[stream];
-  ++activities_;
+  ++finished_operators_;
 }
 
 // The streams that may go on now that an operator of `stream` has finished.

@@ -57,7 +57,7 @@ class Executor {
 
   TimePoint end() const { return end_; }
   std::uint64_t events() const { return events_; }
-  std::uint64_t activities() const { return activities_; }
+  std::uint64_t activities() const { return finished_operators_; }
   // Spans by operator, of the i-th recorded slot.
   std::vector<Span> take_spans(std::size_t i) { return std::move(spans_[i]); }
   const CommTotals& totals(std::size_t cell) const { return totals_[cell]; }
@@ -92,17 +92,22 @@ class Executor {
     bool touched = false;
   };
 
+  enum class ActivityKind : std::uint8_t {
+    communication,  // of all members of a channel
+    message,        // of a stepwise collective: messages_ has it
+    side_kernel,    // on a communication stream
+  };
   struct Activity {
-    std::uint32_t channel = 0;
-    std::uint32_t cell = 0;  // of the cost table
+    std::uint32_t channel = 0;  // of communication
+    std::uint32_t slot = 0;     // of a side kernel
+    std::uint32_t cell = 0;     // of the cost table
     std::uint32_t epoch = 0;
     Stream stream = Stream::compute;
     TimePoint started{};
     std::int64_t memory_held = 0;  // on each member
     bool in_transfer = false;
     bool holds_devices = false;
-    bool is_side_kernel = false;  // a kernel on a communication stream of slot `channel`
-    bool is_message = false;      // of a stepwise collective: messages_ has it
+    ActivityKind kind = ActivityKind::communication;
   };
 
   struct ChannelState {
@@ -168,7 +173,7 @@ class Executor {
   std::vector<WideInt> message_bytes_;  // by resource, in 1/65536 byte
   std::vector<SlotState> slots_;
   std::vector<ChannelState> channels_;
-  std::vector<Activity> activities_pool_;
+  std::vector<Activity> activities_;
   std::vector<std::uint32_t> free_activities_;
   std::vector<std::uint32_t> touched_;
   std::vector<CommTotals> totals_;
@@ -176,7 +181,7 @@ class Executor {
   std::vector<std::vector<Span>> spans_;
   TimePoint end_{};
   std::uint64_t events_ = 0;
-  std::uint64_t activities_ = 0;
+  std::uint64_t finished_operators_ = 0;
 };
 
 }  // namespace sim

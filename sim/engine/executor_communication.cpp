@@ -31,8 +31,8 @@ void Executor::arrive(std::uint32_t slot, Stream stream, OpId op) {
 
 std::uint32_t Executor::new_activity() {
   if (free_activities_.empty()) {
-    activities_pool_.emplace_back();
-    return static_cast<std::uint32_t>(activities_pool_.size() - 1);
+    activities_.emplace_back();
+    return static_cast<std::uint32_t>(activities_.size() - 1);
   }
   const std::uint32_t id = free_activities_.back();
   free_activities_.pop_back();
@@ -49,7 +49,7 @@ Stream Executor::stream_of(const Activity& activity, std::size_t member) const {
 
 void Executor::start_activity(std::uint32_t channel, std::uint32_t request, Stream stream) {
   const std::uint32_t id = new_activity();
-  Activity& activity = activities_pool_[id];
+  Activity& activity = activities_[id];
   const Channel& wired = system_.channels[channel];
   activity.channel = channel;
   activity.cell = static_cast<std::uint32_t>(wired.shape * system_.requests.size()) + request;
@@ -57,7 +57,8 @@ void Executor::start_activity(std::uint32_t channel, std::uint32_t request, Stre
   activity.started = now();
   activity.memory_held = 0;
   activity.in_transfer = false;
-  activity.is_message = activity.is_side_kernel = activity.holds_devices = false;
+  activity.kind = ActivityKind::communication;
+  activity.holds_devices = false;
   const std::span<const std::uint32_t> members = system_.members_of(wired);
   for (std::size_t m = 0; m < members.size(); ++m) {
     const std::uint32_t record = slots_[members[m]].record;
@@ -94,7 +95,7 @@ void Executor::hold_devices(const Activity& activity, std::int64_t sm, std::int6
 }
 
 void Executor::start_transfer(std::uint32_t id) {
-  Activity& activity = activities_pool_[id];
+  Activity& activity = activities_[id];
   const CommCost& cost = system_.costs[activity.cell];
   if (cost.transfer == Duration{}) {
     end_activity(id);
@@ -110,13 +111,13 @@ void Executor::start_transfer(std::uint32_t id) {
 }
 
 void Executor::end_activity(std::uint32_t id) {
-  const Activity activity = activities_pool_[id];
+  const Activity activity = activities_[id];
   const CommCost& cost = system_.costs[activity.cell];
   if (activity.in_transfer) {
     sharing_.finish(id, now());
   }
   if (activity.holds_devices) hold_devices(activity, -cost.sm, -activity.memory_held);
-  ++activities_pool_[id].epoch;
+  ++activities_[id].epoch;
   free_activities_.push_back(id);
   const Channel& channel = system_.channels[activity.channel];
   CommTotals& totals = totals_[activity.cell];
@@ -142,7 +143,7 @@ void Executor::end_activity(std::uint32_t id) {
 
 // A stepwise collective holds its SMs and its mean memory traffic from start to end.
 bool Executor::start_stepwise(std::uint32_t id) {
-  Activity& activity = activities_pool_[id];
+  Activity& activity = activities_[id];
   const Channel& channel = system_.channels[activity.channel];
   const auto request =
       static_cast<std::uint32_t>(activity.cell - channel.shape * system_.requests.size());
@@ -158,9 +159,8 @@ bool Executor::start_stepwise(std::uint32_t id) {
 void Executor::send_messages() {
   for (const StepMessage& message : outbox_) {
     const std::uint32_t id = new_activity();
-    activities_pool_[id].is_message = true;
-    activities_pool_[id].is_side_kernel = false;
-    if (id >= messages_.size()) messages_.resize(activities_pool_.size());
+    activities_[id].kind = ActivityKind::message;
+    if (id >= messages_.size()) messages_.resize(activities_.size());
     messages_[id] = message;
     queue_.schedule({now() + message.latency, EventKind::latency_paid, id});
   }
@@ -169,8 +169,8 @@ void Executor::send_messages() {
 
 void Executor::start_message(std::uint32_t id) {
   const StepMessage& message = messages_[id];
-  activities_pool_[id].in_transfer = message.transfer > Duration{};
-  if (!activities_pool_[id].in_transfer) {
+  activities_[id].in_transfer = message.transfer > Duration{};
+  if (!activities_[id].in_transfer) {
     end_message(id);
     return;
   }
@@ -181,10 +181,10 @@ void Executor::start_message(std::uint32_t id) {
 
 void Executor::end_message(std::uint32_t id) {
   const StepMessage message = messages_[id];
-  if (activities_pool_[id].in_transfer) sharing_.finish(id, now());
-  ++activities_pool_[id].epoch;
+  if (activities_[id].in_transfer) sharing_.finish(id, now());
+  ++activities_[id].epoch;
   free_activities_.push_back(id);
-  ++activities_;
+  ++finished_operators_;
   const bool done = stepwise_->delivered(message, outbox_);
   send_messages();
   if (done) end_activity(stepwise_->activity_of(message.run));

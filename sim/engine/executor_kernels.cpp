@@ -94,7 +94,7 @@ void Executor::end_kernels(std::uint32_t slot) {
   record_kernels(slot, state.segment_end, now());
   const std::uint32_t count = state.segment_end - state.position;
   state.done[compute] += count - 1;
-  activities_ += count - 1;
+  finished_operators_ += count - 1;
   state.speed = 0;
   end_ = now();
   finish(slot, compute);
@@ -114,7 +114,7 @@ void Executor::cut_segment(std::uint32_t slot) {
   const TimePoint begun = state.begun + Duration{lane.start[running] - lane.start[state.position]};
   record_kernels(slot, running, begun);
   state.done[compute] += running - state.position;
-  activities_ += running - state.position;
+  finished_operators_ += running - state.position;
   state.position = running;
   state.segment_end = running + 1;
   state.in_segment = false;
@@ -154,11 +154,10 @@ void Executor::start_side_kernel(std::uint32_t slot, Stream stream, OpId op) {
   const LaneCosts& lane = lane_of(slot);
   const std::uint32_t work = input_.programs[system_.slots[slot].program].work[op.value];
   const std::uint32_t id = new_activity();
-  Activity& activity = activities_pool_[id];
-  activity.channel = slot;
+  Activity& activity = activities_[id];
+  activity.slot = slot;
   activity.stream = stream;
-  activity.is_message = false;
-  activity.is_side_kernel = true;
+  activity.kind = ActivityKind::side_kernel;
   activity.memory_held = lane.kernel_memory[work];
   slots_[slot].memory_held += activity.memory_held;
   touch(slot);
@@ -169,15 +168,15 @@ void Executor::start_side_kernel(std::uint32_t slot, Stream stream, OpId op) {
 }
 
 void Executor::end_side_kernel(std::uint32_t id) {
-  const Activity activity = activities_pool_[id];
-  ++activities_pool_[id].epoch;
+  const Activity activity = activities_[id];
+  ++activities_[id].epoch;
   free_activities_.push_back(id);
-  slots_[activity.channel].memory_held -= activity.memory_held;
-  touch(activity.channel);
+  slots_[activity.slot].memory_held -= activity.memory_held;
+  touch(activity.slot);
   end_ = now();
   const auto stream = static_cast<std::uint32_t>(activity.stream);
-  finish(activity.channel, stream);
-  advance(activity.channel, woken_by(activity.channel, stream));
+  finish(activity.slot, stream);
+  advance(activity.slot, woken_by(activity.slot, stream));
 }
 
 }  // namespace sim
