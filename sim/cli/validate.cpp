@@ -5,10 +5,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <fstream>
 #include <memory>
+#include <stdexcept>
 
 #include "sim/base/input_error.hpp"
 #include "sim/cli/command.hpp"
+#include "sim/validation/curves.hpp"
+#include "sim/validation/scatter.hpp"
 #include "sim/validation/score.hpp"
 #include "sim/validation/tables.hpp"
 
@@ -18,6 +22,8 @@ namespace {
 struct Request {
   std::vector<std::string> sets;  // none: all
   std::string rows;               // a table of anybody's
+  std::string curves, index;      // of collectives
+  std::string picture;            // SVG to write; empty: none
   OutputFormat output = OutputFormat::table;
 };
 
@@ -79,9 +85,40 @@ bool within_bounds(const std::vector<SetResult>& results, const std::string& bou
   return within;
 }
 
+void write_picture(const Request& request, const std::vector<SetResult>& results) {
+  if (request.picture.empty()) return;
+  std::ofstream out{request.picture, std::ios::binary};
+  if (!(out << scatter_svg(results)).flush())
+    throw std::runtime_error(fmt::format("cannot write {}", request.picture));
+  print_note(fmt::format("picture: {}", request.picture));
+}
+
 ExitCode validate_rows(const Request& request) {
-  const MeasuredSet set = load_table_set(request.rows, data_folder());
-  print_result(in_format({validate(set)}, request.output));
+  const std::vector<SetResult> results{validate(load_table_set(request.rows, data_folder()))};
+  print_result(in_format(results, request.output));
+  write_picture(request, results);
+  return ExitCode::done;
+}
+
+std::string in_format(const std::vector<CurveResult>& results, OutputFormat format) {
+  switch (format) {
+    case OutputFormat::json:
+      return curve_json(results);
+    case OutputFormat::csv:
+      return curve_csv(results);
+    case OutputFormat::md:
+      return curve_markdown(results);
+    case OutputFormat::table:
+      break;
+  }
+  return curve_table(results);
+}
+
+ExitCode validate_curves(const Request& request) {
+  std::vector<CurveResult> results;
+  for (Curve& curve : read_curves(CsvTable::load(request.curves), CsvTable::load(request.index)))
+    results.push_back(predict_curve(std::move(curve), data_folder()));
+  print_result(in_format(results, request.output));
   return ExitCode::done;
 }
 
@@ -95,6 +132,7 @@ ExitCode validate_sets(const Request& request) {
     results.push_back(validate(load_measured_set(path)));
   }
   print_result(in_format(results, request.output));
+  write_picture(request, results);
   return within_bounds(results, folder + "/bounds.yaml") ? ExitCode::done
                                                          : ExitCode::bound_exceeded;
 }
@@ -108,15 +146,33 @@ void add_validate(CLI::App& app, Action& action) {
   CLI::Option* sets = command->add_option("--set", request->sets, "only this set (may be repeated)")
                           ->option_text("NAME")
                           ->allow_extra_args(false);
-  command->add_option("--rows", request->rows, "a table of measured runs instead of the sets")
-      ->option_text("FILE.csv")
-      ->excludes(sets);
+  CLI::Option* rows =
+      command->add_option("--rows", request->rows, "a table of measured runs instead of the sets")
+          ->option_text("FILE.csv")
+          ->excludes(sets);
+  CLI::Option* curves =
+      command->add_option("--curves", request->curves, "measured curves of collectives instead")
+          ->option_text("FILE.csv")
+          ->excludes(sets)
+          ->excludes(rows);
+  CLI::Option* index = command->add_option("--index", request->index, "the index of the curves")
+                           ->option_text("FILE.csv")
+                           ->needs(curves);
+  curves->needs(index);
+  command
+      ->add_option("--picture", request->picture,
+                   "write predicted against measured as a picture (SVG)")
+      ->option_text("FILE.svg")
+      ->excludes(curves);
   add_output_option(*command, request->output);
   command->footer(
       "Exit code 5: an error exceeds its bound in validation/bounds.yaml.\n"
-      "Example: stepcast validate --set sc21_table1");
+      "Examples: stepcast validate --set sc21_table1\n"
+      "          stepcast validate --rows runs.csv --picture runs.svg\n"
+      "          stepcast validate --curves curves.csv --index curves_index.csv");
   command->callback([request, &action] {
     action = [request] {
+      if (!request->curves.empty()) return validate_curves(*request);
       return request->rows.empty() ? validate_sets(*request) : validate_rows(*request);
     };
   });

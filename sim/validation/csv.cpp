@@ -128,6 +128,16 @@ std::vector<Problem> header_problems(const std::vector<CsvField>& header, const 
 
 }  // namespace
 
+std::string csv_cell(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string{text};
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
 CsvTable CsvTable::load(const std::string& path) {
   std::ifstream in{path, std::ios::binary};
   if (!in) throw InputError{SourcePosition{path, 0, 0}, "cannot be opened"};
@@ -159,6 +169,34 @@ CsvTable CsvTable::parse(std::string_view text, std::string name) {
   }
   if (!problems.empty()) throw InputError{std::move(problems)};
   return table;
+}
+
+void CsvTable::check_columns(std::span<const std::string_view> known,
+                             std::span<const std::string_view> required) const {
+  std::vector<Problem> problems;
+  for (const CsvField& field : header_) {
+    if (std::find(known.begin(), known.end(), field.text) != known.end()) continue;
+    const std::string_view nearest = nearest_name(field.text, {known.begin(), known.end()});
+    problems.push_back(
+        {SourcePosition{name_, field.line, field.column},
+         fmt::format("there is no column '{}'{}", field.text,
+                     nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)),
+         {}});
+  }
+  for (const std::string_view name : required) {
+    const auto same = [&](const CsvField& field) { return field.text == name; };
+    if (std::none_of(header_.begin(), header_.end(), same))
+      problems.push_back(
+          {SourcePosition{name_, 1, 1}, fmt::format("the column '{}' is missing", name), {}});
+  }
+  if (!problems.empty()) throw InputError{std::move(problems)};
+}
+
+const CsvField& CsvTable::field(std::size_t record, std::string_view column) const {
+  static const CsvField none;
+  for (std::size_t i = 0; i < header_.size(); ++i)
+    if (header_[i].text == column) return records_[record][i];
+  return none;
 }
 
 }  // namespace sim

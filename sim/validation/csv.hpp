@@ -4,6 +4,7 @@
 // quote, empty lines, text that is not UTF-8, more than 16 MiB or 200,000 records.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,9 @@
 #include "sim/base/input_error.hpp"
 
 namespace sim {
+
+// `text` as a field: in quotes where it holds a comma, a quote or a line end.
+std::string csv_cell(std::string_view text);
 
 struct CsvField {
   std::string text;
@@ -25,6 +29,12 @@ class CsvTable {
   static CsvTable parse(std::string_view text, std::string name);
 
   const std::string& name() const { return name_; }
+  // Throws InputError unless the columns are some of `known`, with all of `required` among them.
+  void check_columns(std::span<const std::string_view> known,
+                     std::span<const std::string_view> required) const;
+  // The field in the column of that name, or an empty one if there is no such column.
+  const CsvField& field(std::size_t record, std::string_view column) const;
+
   const std::vector<CsvField>& header() const { return header_; }
   const std::vector<std::vector<CsvField>>& records() const { return records_; }
 

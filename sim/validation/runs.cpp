@@ -82,7 +82,6 @@ class RunReader {
 
   std::vector<MeasuredRow> read() {
     find_columns();
-    finish();
     std::vector<MeasuredRow> rows;
     for (const std::vector<CsvField>& record : table_.records()) {
       rows.push_back(row_of(record));
@@ -103,26 +102,17 @@ class RunReader {
   }
 
   void find_columns() {
-    std::vector<std::string_view> names;
-    for (const RunColumn& column : columns)
-      names.push_back(column.name);
-    for (const CsvField& field : table_.header()) {
-      const auto found = std::find(names.begin(), names.end(), field.text);
-      if (found != names.end()) {
-        kinds_.push_back(columns[static_cast<std::size_t>(found - names.begin())].kind);
-        continue;
-      }
-      kinds_.push_back(CellKind::text);
-      const std::string_view nearest = nearest_name(field.text, names);
-      report(field,
-             fmt::format("there is no column '{}'{}", field.text,
-                         nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
-    }
+    std::vector<std::string_view> names, required;
     for (const RunColumn& column : columns) {
-      const auto same = [&](const CsvField& field) { return field.text == column.name; };
-      if (column.required && std::none_of(table_.header().begin(), table_.header().end(), same))
-        report(table_.header().front(), fmt::format("the column '{}' is missing", column.name));
+      names.push_back(column.name);
+      if (column.required) required.push_back(column.name);
     }
+    table_.check_columns(names, required);
+    for (const CsvField& field : table_.header())
+      kinds_.push_back(
+          columns[static_cast<std::size_t>(std::find(names.begin(), names.end(), field.text) -
+                                           names.begin())]
+              .kind);
   }
 
   void check_number(const CsvField& field, CellKind kind, std::string_view name) {

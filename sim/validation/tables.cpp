@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/validation/csv.hpp"
+
 namespace sim {
 namespace {
 
@@ -99,19 +101,6 @@ Json json_of(const RowResult& result) {
   return row;
 }
 
-std::string csv_quoted(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
-}
-
-std::string csv_field(const std::string& text) {
-  return text.find_first_of("\",\r\n") == std::string::npos ? text : csv_quoted(text);
-}
-
 }  // namespace
 
 std::string validation_table(std::span<const SetResult> results) {
@@ -167,7 +156,7 @@ std::string validation_csv(std::span<const SetResult> results) {
   for (const SetResult& result : results) {
     for (const RowResult& row : result.rows) {
       const bool timed = row.row.has_time();
-      text += fmt::format("{},{},{},", csv_field(result.set.name), csv_field(row.row.id),
+      text += fmt::format("{},{},{},", csv_cell(result.set.name), csv_cell(row.row.id),
                           word(row.row.use));
       if (row.prediction && row.prediction->time > Duration{})
         text += fmt::format("{}", to_seconds(row.prediction->time));
@@ -182,7 +171,7 @@ std::string validation_csv(std::span<const SetResult> results) {
         text += ",,";
       if (row.prediction && row.row.has_memory()) text += fmt::format("{}", row.memory_error());
       text += ',';
-      if (!row.prediction) text += csv_quoted(row.skipped);
+      if (!row.prediction) text += csv_cell(row.skipped);
       text += '\n';
     }
   }

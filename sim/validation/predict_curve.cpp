@@ -1,0 +1,170 @@
+// Predicts a curve by the formulas of sim/collective on the shipped cluster nearest to its machine.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "sim/collective/collective_cost.hpp"
+#include "sim/validation/curves.hpp"
+#include "sim/validation/run_scenario.hpp"
+#include "sim/validation/run_words.hpp"
+#include "sim/validation/score.hpp"
+
+namespace sim {
+namespace {
+
+constexpr std::int64_t smallest = 1024;                 // below it a time is all latency
+constexpr std::int64_t large = std::int64_t{64} << 20;  // above it, all bandwidth
+
+struct Machine {
+  std::string_view gpu;     // lower case, as it stands in the column
+  double gbps;              // of all NICs of a node
+  std::string_view fabric;  // a word of the fabric, lower case; empty: none of the words below it
+  std::string_view file;
+};
+
+// "gb200" before "b200", which it holds; the fabrics with a word before those without.
+constexpr std::array machines{
+    Machine{"gb200", 3200, "nvl72", "topologies/gb200-nvl72.yaml"},
+    Machine{"a100", 400, "efa", "topologies/aws-p4d.yaml"},
+    Machine{"a100", 1600, "", "topologies/dgx-a100-80.yaml"},
+    Machine{"h100", 3200, "efa", "topologies/aws-p5.yaml"},
+    Machine{"h100", 1600, "tcpxo", "topologies/gcp-a3-mega.yaml"},
+    Machine{"h100", 3200, "", "topologies/dgx-h100.yaml"},
+    Machine{"h200", 3200, "", "topologies/dgx-h200.yaml"},
+    Machine{"b200", 3200, "", "topologies/dgx-b200.yaml"},
+    Machine{"v100", 100, "efa", "topologies/cloud-v100-100g.yaml"},
+};
+constexpr std::array<std::string_view, 3> other_fabrics{"efa", "tcpx", "nvl72"};
+
+bool fits_fabric(const Machine& machine, const std::string& fabric) {
+  if (!machine.fabric.empty()) return contains(fabric, machine.fabric);
+  return std::none_of(other_fabrics.begin(), other_fabrics.end(),
+                      [&](std::string_view word) { return contains(fabric, word); });
+}
+
+std::string cluster_of(const Curve& curve) {
+  const std::string gpu = lower_case(curve.gpu);
+  const std::string fabric = lower_case(curve.fabric);
+  const int per_node = curve.gpus / curve.nodes;
+  for (const Machine& machine : machines) {
+    if (!contains(gpu, machine.gpu) || (machine.gpu == "b200" && contains(gpu, "gb200"))) continue;
+    const bool rack = machine.fabric == "nvl72";
+    if (curve.nodes == 1 && (machine.fabric.empty() || rack)) return std::string{machine.file};
+    if (!fits_fabric(machine, fabric)) continue;
+    // A GPU alone on its node has one NIC of the eight to itself.
+    const double gbps = curve.nics * curve.nic_gbps * (per_node == 1 && curve.nics == 1 ? 8 : 1);
+    if (std::abs(gbps - machine.gbps) < 0.02 * machine.gbps) return std::string{machine.file};
+  }
+  throw NotSimulated(curve.nodes == 1
+                         ? fmt::format("no cluster file for the GPU '{}'", curve.gpu)
+                         : fmt::format("no cluster file for {} with {} x {:g} Gb/s per node ({})",
+                                       curve.gpu, curve.nics, curve.nic_gbps, curve.fabric));
+}
+
+// The algorithm that the run was forced to, if its remarks say so.
+CollectiveChoice choice_of(const Curve& curve) {
+  const std::string text =
+      lower_case(curve.fabric + " | " + curve.version + " | " + curve.notes) + " ";
+  CollectiveChoice choice;
+  choice.use_measured = false;
+  if (contains(text, "nccl_nvls_enable=0") || contains(text, "nccl_algo=ring") ||
+      contains(text, "tree_threshold=0") || contains(text, "nvswitch ring"))
+    choice.algorithm = Algorithm::ring;
+  return choice;
+}
+
+std::optional<CollectiveKind> kind_of(const std::string& op) {
+  if (op == "alltoall") return CollectiveKind::all_to_all;
+  return from_word<CollectiveKind>(op);
+}
+
+// The group of the run: spread evenly over its nodes, or over racks where those are the nodes.
+std::vector<GpuId> members_of(const Curve& curve, const Cluster& cluster) {
+  const int per_node = curve.gpus / cluster.nodes();
+  std::vector<GpuId> members;
+  for (int node = 0; node < cluster.nodes(); ++node)
+    for (int gpu = 0; gpu < per_node; ++gpu)
+      members.push_back(GpuId{static_cast<std::uint32_t>(node * cluster.gpus_per_node() + gpu)});
+  return members;
+}
+
+// sendrecv_perf: every rank sends to the next and receives from the last; the slowest pair counts.
+Duration shift_time(const Cluster& cluster, const std::vector<GpuId>& members, Bytes size) {
+  Duration longest{};
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const Route route = cluster.route(members[i], members[(i + 1) % members.size()]);
+    const CollectiveCost cost = transfer_cost(cluster, route, size);
+    longest = std::max(longest, cost.latency + cost.transfer);
+  }
+  return longest;
+}
+
+void predict_points(Curve& curve, const Cluster& cluster) {
+  const std::vector<GpuId> members = members_of(curve, cluster);
+  const std::optional<CollectiveKind> kind = kind_of(curve.op);
+  if (!kind && curve.op != "sendrecv")
+    throw NotSimulated(fmt::format("op is '{}', which is not known", curve.op));
+  const CollectiveChoice choice = choice_of(curve);
+  const GroupShape shape = group_shape(cluster, members);
+  for (CurvePoint& point : curve.points) {
+    if (!kind) {
+      point.predicted = shift_time(cluster, members, point.size);
+      continue;
+    }
+    const Collective request{.kind = *kind, .dtype = DType::fp32, .bytes = point.size};
+    const CollectiveCost cost = collective_cost(cluster, shape, request, choice);
+    point.predicted = cost.latency + cost.transfer;
+  }
+}
+
+void summarise(CurveResult& result) {
+  std::vector<double> errors, large_errors;
+  for (const CurvePoint& point : result.curve.points) {
+    if (point.size.count() < smallest) continue;
+    errors.push_back(std::abs(point.error()));
+    if (point.size.count() > large) large_errors.push_back(errors.back());
+  }
+  result.points = static_cast<int>(errors.size());
+  result.large_points = static_cast<int>(large_errors.size());
+  if (!errors.empty()) result.median_abs_error = quantile(errors, 0.5);
+  if (!large_errors.empty()) result.median_large_abs_error = quantile(large_errors, 0.5);
+}
+
+}  // namespace
+
+double CurvePoint::error() const {
+  const double seconds = to_seconds(measured);
+  return (to_seconds(predicted) - seconds) / seconds;
+}
+
+CurveResult predict_curve(Curve curve, const std::string& data_folder) {
+  CurveResult result;
+  result.curve = std::move(curve);
+  Curve& it = result.curve;
+  try {
+    if (it.gpus % it.nodes != 0)
+      throw NotSimulated(
+          fmt::format("{} GPUs do not spread evenly over {} nodes", it.gpus, it.nodes));
+    result.cluster = cluster_of(it);
+    const std::string path = data_folder + "/" + result.cluster;
+    // A rack of NVLink is one node of its cluster file.
+    const int per_node = Cluster::load(path, 1).gpus_per_node();
+    const int nodes = per_node > 8 ? (it.gpus + per_node - 1) / per_node : it.nodes;
+    if (it.gpus % nodes != 0 || it.gpus / nodes > per_node)
+      throw NotSimulated(
+          fmt::format("{} GPUs do not fit on {} nodes of {}", it.gpus, nodes, result.cluster));
+    predict_points(it, Cluster::load(path, nodes));
+  } catch (const InputError& error) {
+    result.skipped = error.problems().front().what;
+  } catch (const std::runtime_error& reason) {
+    result.skipped = reason.what();
+  } catch (const std::invalid_argument& reason) {  // an algorithm that this group cannot run
+    result.skipped = reason.what();
+  }
+  if (result.skipped.empty()) summarise(result);
+  return result;
+}
+
+}  // namespace sim

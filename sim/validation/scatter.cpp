@@ -1,0 +1,149 @@
+#include "sim/validation/scatter.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace sim {
+namespace {
+
+constexpr int left = 70;
+constexpr int top = 30;
+constexpr int side = 560;  // of the square
+constexpr int legend_left = left + side + 24;
+
+// Okabe and Ito (2008), told apart by colour-blind readers too; as in sim/timeline/picture.cpp.
+constexpr std::array<const char*, 8> colours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                             "#e69f00", "#56b4e9", "#000000", "#004d38"};
+constexpr const char* colour_of(std::size_t set) {
+  return colours[set % colours.size()];
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '<')
+      out += "&lt;";
+    else if (c == '&')
+      out += "&amp;";
+    else
+      out += c;
+  }
+  return out;
+}
+
+bool drawn(const RowResult& row) {
+  return row.prediction && row.row.has_time() && row.prediction->time > Duration{};
+}
+
+// Both axes show the same whole decades, so that the diagonal is a diagonal.
+struct Scale {
+  int first = 0;  // power of ten
+  int last = 1;
+
+  explicit Scale(std::span<const SetResult> results) {
+    double least = std::numeric_limits<double>::max(), most = 0;
+    for (const SetResult& result : results) {
+      for (const RowResult& row : result.rows) {
+        if (!drawn(row)) continue;
+        for (const Duration time : {row.row.measured, row.prediction->time}) {
+          least = std::min(least, to_seconds(time));
+          most = std::max(most, to_seconds(time));
+        }
+      }
+    }
+    if (most == 0) return;
+    first = static_cast<int>(std::floor(std::log10(least)));
+    last = std::max(first + 1, static_cast<int>(std::ceil(std::log10(most))));
+  }
+  double place(double seconds) const {
+    return side * (std::log10(seconds) - first) / (last - first);
+  }
+  double x(double seconds) const { return left + place(seconds); }
+  double y(double seconds) const { return top + side - place(seconds); }
+};
+
+std::string axes(const Scale& scale) {
+  std::string svg;
+  for (int decade = scale.first; decade <= scale.last; ++decade) {
+    const double seconds = std::pow(10.0, decade);
+    const double x = scale.x(seconds);
+    const double y = scale.y(seconds);
+    svg += fmt::format(R"(<path d="M{:.1f} {}v{}M{} {:.1f}h{}" stroke="#ddd"/>)", x, top, side,
+                       left, y, side);
+    svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:g}</text>", x,
+                       top + side + 16, seconds);
+    svg += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{:g}</text>\n", left - 6,
+                       y + 4, seconds);
+  }
+  svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">measured, s</text>\n",
+                     left + side / 2, top + side + 34);
+  svg += fmt::format(
+      "<text transform=\"translate(18 {}) rotate(-90)\" text-anchor=\"middle\">predicted, s"
+      "</text>\n",
+      top + side / 2);
+  return svg;
+}
+
+// The lines on which predicted is `factor` times measured, within the square.
+std::string diagonal(const Scale& scale, double factor, const char* colour) {
+  const double low = std::pow(10.0, scale.first);
+  const double high = std::pow(10.0, scale.last);
+  const double from = factor < 1 ? low / factor : low;
+  const double to = factor < 1 ? high : high / factor;
+  return fmt::format("<path d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\" stroke=\"{}\" fill=\"none\"/>\n",
+                     scale.x(from), scale.y(from * factor), scale.x(to), scale.y(to * factor),
+                     colour);
+}
+
+std::string points(const SetResult& result, const Scale& scale, const char* colour) {
+  std::string svg;
+  for (const RowResult& row : result.rows) {
+    if (!drawn(row)) continue;
+    const bool fit = row.row.use == RowUse::fit;
+    svg += fmt::format(
+        R"(<circle cx="{:.1f}" cy="{:.1f}" r="2.5" fill="{}" stroke="{}"><title>{} {:+.1f}%</title>)"
+        "</circle>\n",
+        scale.x(to_seconds(row.row.measured)), scale.y(to_seconds(row.prediction->time)),
+        fit ? "none" : colour, colour, escaped(row.row.id), row.error() * 100);
+  }
+  return svg;
+}
+
+}  // namespace
+
+std::string scatter_svg(std::span<const SetResult> results) {
+  const Scale scale{results};
+  std::string svg = fmt::format(
+      R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" )"
+      R"(font-family="sans-serif" font-size="11"><rect width="{0}" height="{1}" fill="#fff"/>)"
+      "\n<text x=\"{2}\" y=\"18\" font-size=\"14\">Predicted against measured: time of a step"
+      "</text>\n",
+      legend_left + 230, top + side + 50, left);
+  svg += axes(scale);
+  svg += diagonal(scale, 1, "#888") + diagonal(scale, 0.9, "#ccc") + diagonal(scale, 1.1, "#ccc");
+  int y = top + 14;
+  for (std::size_t set = 0; set < results.size(); ++set) {
+    const SetResult& result = results[set];
+    if (std::none_of(result.rows.begin(), result.rows.end(), drawn)) continue;
+    svg += points(result, scale, colour_of(set));
+    svg += fmt::format(R"(<circle cx="{}" cy="{}" r="4" fill="{}"/>)", legend_left, y - 4,
+                       colour_of(set));
+    svg += fmt::format("<text x=\"{}\" y=\"{}\">{}{}</text>\n", legend_left + 10, y,
+                       escaped(result.set.name),
+                       result.score.median_abs_error
+                           ? fmt::format(", median {:.1f}%", *result.score.median_abs_error * 100)
+                           : "");
+    y += 18;
+  }
+  svg += fmt::format("<text x=\"{}\" y=\"{}\" fill=\"#666\">hollow: rows to fit on</text>\n",
+                     legend_left - 4, y + 6);
+  svg += fmt::format("<text x=\"{}\" y=\"{}\" fill=\"#666\">grey lines: 10% off</text>\n",
+                     legend_left - 4, y + 22);
+  return svg + "</svg>\n";
+}
+
+}  // namespace sim
