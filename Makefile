@@ -6,7 +6,7 @@ FUZZ_PACKAGES := clang-14 libclang-rt-14-dev
 JOBS ?= $(shell nproc)
 DEMO := scenarios/llama-3.1-405b-16384-h100.yaml
 
-.PHONY: help demo test build install asan fuzz bench format format-check lint golden
+.PHONY: help demo test build configure install asan fuzz bench format format-check lint golden
 
 help:
 	@echo 'make demo    build, and forecast one training step of Llama 3.1 405B on 16,384 H100s'
@@ -20,12 +20,15 @@ help:
 install:
 	@tools/install-packages $(PACKAGES)
 
-build: install
+configure: install
 	@cmake --preset release >build-release.log 2>&1 || { cat build-release.log; rm -f build-release.log; exit 1; }
 	@rm -f build-release.log
+
+build: configure
 	@cmake --build --preset release -j $(JOBS)
 
-demo: build
+demo: configure
+	@cmake --build --preset release -j $(JOBS) --target stepcast
 	build/release/stepcast simulate $(DEMO) --trace llama.perfetto.json
 
 test: build
