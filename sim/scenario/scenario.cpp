@@ -119,7 +119,11 @@ Trouble read_trouble(const Layered& section, SimulationOptions& options) {
     for (const ValueReader& entry : holder->list("faults")) {
       const ObjectReader item = entry.object();
       const ValueReader where = item.at("where");
-      trouble.faults.push_back({.where = where.text(), .factor = item.real("factor", {0, 1})});
+      // Below a millionth a link is dead for any purpose, and times would leave the clock's range.
+      const double factor = item.real("factor", {0, 1});
+      if (factor > 0 && factor < 1e-6)
+        item.problem("factor", "factor is below a millionth; allowed: 0 (dead), or 1e-6 to 1");
+      trouble.faults.push_back({.where = where.text(), .factor = factor});
       trouble.fault_places.push_back(where);
     }
   }

@@ -176,6 +176,11 @@ TEST_CASE("injected trouble must name what exists") {
       1);
 }
 
+TEST_CASE("a link that is left a billionth of itself is dead or a mistake") {
+  REQUIRE(problems(small("", "simulation:\n  faults: [{where: node 0 nic 0, factor: 1e-9}]\n")) ==
+          Lines{"7:42: factor is below a millionth; allowed: 0 (dead), or 1e-6 to 1"});
+}
+
 TEST_CASE("a rank has one factor") {
   CHECK(problems(small("",
                        "simulation:\n  stragglers: [{rank: 1, factor: 2}, {rank: 1, factor: "
