@@ -94,41 +94,47 @@ Json links_json(const Report& report) {
   return rows;
 }
 
+// What every answer begins with.
+Json identity_json(const Report& report) {
+  return {{"schema_version", schema_version}, {"tool_version", STEPCAST_VERSION},
+          {"scenario", report.scenario},      {"model", report.model},
+          {"cluster", report.cluster},        {"device", report.device}};
+}
+
+void add_fullest_stage(Json& json, const Report& report) {
+  const StageMemory& worst = report.worst_memory();
+  json["peak_mem_bytes"] = worst.total.count();
+  json["device_mem_bytes"] = worst.capacity.count();
+  json["fits"] = report.fits();
+  json["worst_stage"] = worst.stage;
+}
+
 }  // namespace
 
 std::string to_json(const Report& report) {
-  const StageMemory& worst = report.worst_memory();
-  Json json{{"schema_version", schema_version},
-            {"tool_version", STEPCAST_VERSION},
-            {"scenario", report.scenario},
-            {"model", report.model},
-            {"cluster", report.cluster},
-            {"device", report.device},
-            {"engine", report.engine},
-            {"seed", report.seed},
-            {"gpus", report.ranks},
-            {"parameters", report.parameters},
-            {"tokens_per_step", report.tokens},
-            {"token_unit", report.counts_samples ? "sample" : "token"},
-            {"step_time_s", in_seconds(report.step_time)},
-            {"step_time_ps", report.step_time.count()},
-            {"tokens_per_s", report.tokens_per_second},
-            {"tokens_per_s_per_gpu", report.tokens_per_second_per_gpu},
-            {"model_tflops_per_gpu", report.model_rate_per_gpu.in_flops_per_second() / 1e12},
-            {"hardware_tflops_per_gpu", report.hardware_rate_per_gpu.in_flops_per_second() / 1e12},
-            {"peak_tflops_per_gpu", report.peak_rate.in_flops_per_second() / 1e12},
-            {"mfu", report.mfu},
-            {"hfu", report.hfu},
-            {"flop_formula", report.flop_formula},
-            {"peak_mem_bytes", worst.total.count()},
-            {"device_mem_bytes", worst.capacity.count()},
-            {"fits", report.fits()},
-            {"worst_stage", worst.stage}};
+  Json json = identity_json(report);
+  json["engine"] = report.engine;
+  json["seed"] = report.seed;
+  json["gpus"] = report.ranks;
+  json["parameters"] = report.parameters;
+  json["tokens_per_step"] = report.tokens;
+  json["token_unit"] = report.counts_samples ? "sample" : "token";
+  json["step_time_s"] = in_seconds(report.step_time);
+  json["step_time_ps"] = report.step_time.count();
+  json["tokens_per_s"] = report.tokens_per_second;
+  json["tokens_per_s_per_gpu"] = report.tokens_per_second_per_gpu;
+  json["model_tflops_per_gpu"] = report.model_rate_per_gpu.in_flops_per_second() / 1e12;
+  json["hardware_tflops_per_gpu"] = report.hardware_rate_per_gpu.in_flops_per_second() / 1e12;
+  json["peak_tflops_per_gpu"] = report.peak_rate.in_flops_per_second() / 1e12;
+  json["mfu"] = report.mfu;
+  json["hfu"] = report.hfu;
+  json["flop_formula"] = report.flop_formula;
+  add_fullest_stage(json, report);
   json["breakdown_s"] = breakdown_json(report.breakdown);
   json["bubble"] = {{"share", report.bubble_share},
                     {"closed_form_share", report.bubble_closed_form},
                     {"closed_form", report.bubble_formula}};
-  json["memory_bytes"] = categories_json(worst);
+  json["memory_bytes"] = categories_json(report.worst_memory());
   json["layout"] = layout_json(report.layout);
   json["stages"] = stages_json(report);
   json["collectives"] = collectives_json(report);
@@ -145,20 +151,11 @@ std::string to_json(const Report& report) {
 }
 
 std::string memory_json(const Report& report) {
-  const StageMemory& worst = report.worst_memory();
-  Json json{{"schema_version", schema_version},
-            {"tool_version", STEPCAST_VERSION},
-            {"scenario", report.scenario},
-            {"model", report.model},
-            {"cluster", report.cluster},
-            {"device", report.device},
-            {"gpus", report.ranks},
-            {"parameters", report.parameters},
-            {"peak_mem_bytes", worst.total.count()},
-            {"device_mem_bytes", worst.capacity.count()},
-            {"fits", report.fits()},
-            {"worst_stage", worst.stage}};
-  json["memory_bytes"] = categories_json(worst);
+  Json json = identity_json(report);
+  json["gpus"] = report.ranks;
+  json["parameters"] = report.parameters;
+  add_fullest_stage(json, report);
+  json["memory_bytes"] = categories_json(report.worst_memory());
   json["layout"] = layout_json(report.layout);
   json["stages"] = stages_json(report);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "sim/base/quantity.hpp"
+#include "sim/timeline/svg.hpp"
 
 namespace sim {
 namespace {
@@ -124,19 +125,6 @@ void draw(const Lane& lane, int y, int height, std::array<std::string, ink_count
   }
 }
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '&')
-      out += "&amp;";
-    else
-      out += c;
-  }
-  return out;
-}
-
 std::vector<const RankTrack*> chosen_tracks(const Timeline& timeline,
                                             const PictureOptions& options) {
   std::vector<const RankTrack*> tracks;
@@ -188,7 +176,7 @@ std::string to_svg(const Plan& plan, const Timeline& timeline, const PictureOpti
       R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" )"
       R"(font-family="sans-serif" font-size="11"><rect width="{0}" height="{1}" fill="#fff"/>)"
       "\n<text x=\"{2}\" y=\"18\" font-size=\"14\">{3}</text>\n",
-      left + columns + 40, bottom + 28, left, escaped(options.title));
+      left + columns + 40, bottom + 28, left, svg_escaped(options.title));
   svg += legend_row(38);
   std::array<std::string, ink_count> paths;
   for (int row = 0; row < rows; ++row) {

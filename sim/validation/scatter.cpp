@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "sim/timeline/svg.hpp"
+
 namespace sim {
 namespace {
 
@@ -20,19 +22,6 @@ constexpr std::array<const char*, 8> colours{"#0072b2", "#d55e00", "#009e73", "#
                                              "#e69f00", "#56b4e9", "#000000", "#004d38"};
 constexpr const char* colour_of(std::size_t set) {
   return colours[set % colours.size()];
-}
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '&')
-      out += "&amp;";
-    else
-      out += c;
-  }
-  return out;
 }
 
 bool drawn(const RowResult& row) {
@@ -108,7 +97,7 @@ std::string points(const SetResult& result, const Scale& scale, const char* colo
         R"(<circle cx="{:.1f}" cy="{:.1f}" r="2.5" fill="{}" stroke="{}"><title>{} {:+.1f}%</title>)"
         "</circle>\n",
         scale.x(to_seconds(row.row.measured)), scale.y(to_seconds(row.prediction->time)),
-        fit ? "none" : colour, colour, escaped(row.row.id), row.error() * 100);
+        fit ? "none" : colour, colour, svg_escaped(row.row.id), row.error() * 100);
   }
   return svg;
 }
@@ -133,7 +122,7 @@ std::string scatter_svg(std::span<const SetResult> results) {
     svg += fmt::format(R"(<circle cx="{}" cy="{}" r="4" fill="{}"/>)", legend_left, y - 4,
                        colour_of(set));
     svg += fmt::format("<text x=\"{}\" y=\"{}\">{}{}</text>\n", legend_left + 10, y,
-                       escaped(result.set.name),
+                       svg_escaped(result.set.name),
                        result.score.median_abs_error
                            ? fmt::format(", median {:.1f}%", *result.score.median_abs_error * 100)
                            : "");
