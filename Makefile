@@ -3,6 +3,7 @@ PACKAGES := cmake ninja-build g++ libboost-graph-dev libeigen3-dev libyaml-cpp-d
             libcli11-dev nlohmann-json3-dev libpugixml-dev catch2 libbenchmark-dev
 LINT_PACKAGES := clang-format-14 clang-tidy-14
 FUZZ_PACKAGES := clang-14 libclang-rt-14-dev
+FUZZ_SECONDS ?= 60
 JOBS ?= $(shell nproc)
 DEMO := scenarios/llama-3.1-405b-16384-h100.yaml
 
@@ -42,7 +43,8 @@ asan: install
 fuzz: install
 	@tools/install-packages $(FUZZ_PACKAGES)
 	cmake --preset fuzz
-	cmake --build --preset fuzz --target fuzz -j $(JOBS)
+	cmake --build --preset fuzz -j $(JOBS)
+	@tools/run-fuzzers build/fuzz $(FUZZ_SECONDS)
 
 bench: build
 	cmake --preset release -DSTEPCAST_BENCH=ON
