@@ -1,20 +1,17 @@
 #include "tests/property/support.hpp"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "sim/config/reader.hpp"
+#include "tests/temporary.hpp"
 
 namespace sim::test {
 
 TemporaryFile::TemporaryFile(const std::string& text, const std::string& extension) {
   static int count = 0;
-  const std::string name =
-      "stepcast-" + std::to_string(getpid()) + "-" + std::to_string(count++) + extension;
-  path_ = (std::filesystem::temp_directory_path() / name).string();
+  path_ = temporary_path(std::to_string(count++) + extension).string();
   std::ofstream{path_} << text;
 }
 

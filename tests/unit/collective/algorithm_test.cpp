@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "tests/catch.hpp"
+#include "tests/temporary.hpp"
 #include "tests/unit/collective/groups.hpp"
 
 using namespace sim;
@@ -132,7 +133,7 @@ TEST_CASE("a fabric that reduces carries n once", "[collective]") {
   };
   replace("sharp: false", "sharp: true");
   replace("devices/", STEPCAST_SOURCE_DIR "/topologies/devices/");
-  const auto path = std::filesystem::temp_directory_path() / "stepcast-collective-sharp.yaml";
+  const auto path = test::temporary_path("collective-sharp.yaml");
   std::ofstream(path) << text;
   const Cluster cluster = Cluster::load(path.string(), 16);
   std::filesystem::remove(path);

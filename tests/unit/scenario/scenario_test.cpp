@@ -6,6 +6,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "tests/catch.hpp"
+#include "tests/temporary.hpp"
 
 using namespace sim;
 namespace fs = std::filesystem;
@@ -14,10 +15,19 @@ namespace {
 
 const std::string root = STEPCAST_SOURCE_DIR;
 
+// The files of all cases, removed at the end of the program.
+struct Folder {
+  fs::path path = test::temporary_path("scenario");
+  Folder() { fs::create_directories(path); }
+  ~Folder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+};
+
 std::string write(const std::string& name, const std::string& text) {
-  const fs::path folder = fs::temp_directory_path() / "stepcast_scenario_test";
-  fs::create_directories(folder);
-  std::string path = (folder / name).string();
+  static const Folder folder;
+  std::string path = (folder.path / name).string();
   std::ofstream{path} << text;
   return path;
 }

@@ -12,6 +12,7 @@
 
 #include "sim/timeline/json_stream.hpp"
 #include "tests/catch.hpp"
+#include "tests/temporary.hpp"
 
 using namespace sim;
 using nlohmann::json;
@@ -172,7 +173,7 @@ TEST_CASE("only the ranks asked for; one without a track is refused") {
 }
 
 TEST_CASE("a trace file appears when it is complete, and a folder that is missing is an error") {
-  const auto path = std::filesystem::temp_directory_path() / "stepcast_trace_test.json";
+  const auto path = test::temporary_path("trace.json");
   write_perfetto_file(path.string(), two_stages(), two_tracks(), {});
   CHECK(std::filesystem::exists(path));
   CHECK_FALSE(std::filesystem::exists(path.string() + ".part"));
@@ -183,7 +184,7 @@ TEST_CASE("a trace file appears when it is complete, and a folder that is missin
 
 TEST_CASE("a device is written to, never replaced by a file") {
   // The pipe stands for /dev/null and /dev/stdout, which a test must not put at risk.
-  const auto path = std::filesystem::temp_directory_path() / "stepcast_trace_test.fifo";
+  const auto path = test::temporary_path("trace.fifo");
   std::filesystem::remove(path);
   REQUIRE(mkfifo(path.c_str(), 0600) == 0);
   std::thread reader{[&] {

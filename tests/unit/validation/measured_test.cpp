@@ -6,6 +6,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "tests/catch.hpp"
+#include "tests/temporary.hpp"
 
 namespace {
 
@@ -17,8 +18,7 @@ class Folder {
  public:
   Folder() {
     const std::string test = Catch::getResultCapture().getCurrentTestName();
-    path_ = fs::temp_directory_path() /
-            ("stepcast-measured-" + std::to_string(std::hash<std::string>{}(test)));
+    path_ = test::temporary_path("measured-" + std::to_string(std::hash<std::string>{}(test)));
     fs::create_directories(path_);
   }
   ~Folder() { fs::remove_all(path_); }
