@@ -132,6 +132,7 @@ class Executor {
   // Kernels.
   void start_kernels(std::uint32_t slot);
   void start_single_kernel(std::uint32_t slot);
+  void run_rest_of_kernel(std::uint32_t slot);
   void end_kernels(std::uint32_t slot);
   void cut_segment(std::uint32_t slot);
   void touch(std::uint32_t slot);

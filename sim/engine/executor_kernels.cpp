@@ -40,8 +40,14 @@ void Executor::start_single_kernel(std::uint32_t slot) {
   state.in_segment = false;
   state.remaining = jittered(slot, state.position, lane.duration(state.position));
   state.updated = now();
-  state.speed = speed_of(state, lane, state.position);
-  const WideInt left = (static_cast<WideInt>(state.remaining) << full_speed_bits);
+  run_rest_of_kernel(slot);
+}
+
+// Gives the kernel its speed beside what is held on its device, and its end at that speed.
+void Executor::run_rest_of_kernel(std::uint32_t slot) {
+  SlotState& state = slots_[slot];
+  state.speed = speed_of(state, lane_of(slot), state.position);
+  const WideInt left = static_cast<WideInt>(state.remaining) << full_speed_bits;
   schedule_kernel_end(
       slot, now() + Duration{static_cast<std::int64_t>((left + state.speed - 1) / state.speed)});
 }
@@ -144,10 +150,7 @@ void Executor::reshare_device(std::uint32_t slot) {
         0, state.remaining - static_cast<std::int64_t>(done >> full_speed_bits));
     state.updated = now();
   }
-  state.speed = speed_of(state, lane, state.position);
-  const WideInt left = static_cast<WideInt>(state.remaining) << full_speed_bits;
-  schedule_kernel_end(
-      slot, now() + Duration{static_cast<std::int64_t>((left + state.speed - 1) / state.speed)});
+  run_rest_of_kernel(slot);
 }
 
 void Executor::start_side_kernel(std::uint32_t slot, Stream stream, OpId op) {
