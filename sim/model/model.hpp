@@ -33,6 +33,44 @@ enum class ModelOpKind : std::uint8_t {
   generic,        // a layer of a layer list: FLOPs and bytes as given
 };
 
+// What an operator computes, for an engine that executes it. `none`: it can be forecast only.
+enum class Function : std::uint8_t {
+  none,
+  lookup,     // rows of the table
+  add_table,  // learned positions: adds row i to token i of its sequence
+  linear,
+  layer_norm,          // scale and shift
+  layer_norm_no_bias,  // scale
+  rms_norm,            // scale
+  rotary,              // of queries and keys, in place (rotates halves, base 10,000)
+  attention,           // [queries | keys | values] to the heads' outputs, scale 1/sqrt(head_dim)
+  add_residual,        // input + residual
+  gelu,                // tanh form
+  relu,
+  squared_relu,
+  swiglu,  // silu(first half) * second half
+  geglu,
+  cross_entropy,
+};
+constexpr auto words_of(Function) {
+  return std::array{Word{Function::none, "none"},
+                    Word{Function::lookup, "lookup"},
+                    Word{Function::add_table, "add_table"},
+                    Word{Function::linear, "linear"},
+                    Word{Function::layer_norm, "layer_norm"},
+                    Word{Function::layer_norm_no_bias, "layer_norm_no_bias"},
+                    Word{Function::rms_norm, "rms_norm"},
+                    Word{Function::rotary, "rotary"},
+                    Word{Function::attention, "attention"},
+                    Word{Function::add_residual, "add_residual"},
+                    Word{Function::gelu, "gelu"},
+                    Word{Function::relu, "relu"},
+                    Word{Function::squared_relu, "squared_relu"},
+                    Word{Function::swiglu, "swiglu"},
+                    Word{Function::geglu, "geglu"},
+                    Word{Function::cross_entropy, "cross_entropy"}};
+}
+
 // Where an operator stands under tensor parallelism of size t: which of its weights, traffic and
 // saved activations are divided by t.
 //
@@ -68,6 +106,11 @@ struct ModelOp {
       name;  // "qkv", "attention", "mlp_down": the same in traces, reports and the real engine
   ModelOpKind kind = ModelOpKind::elementwise;
   TensorSplit split = TensorSplit::sequence;
+  Function function = Function::none;
+  // Residual sums: index in its block of the operator whose input is the second term; -1: none.
+  int residual_of = -1;
+  bool in_place = false;               // works on its input: rotary embedding
+  bool backward_reads_output = false;  // attention, ReLU: the next operator keeps it
   std::int64_t in_features = 0;
   std::int64_t out_features = 0;
   std::int64_t weights = 0;  // parameters of the matrix or table (0 for attention, activations)

@@ -191,6 +191,66 @@ struct Transfer {
   bool operator==(const Transfer&) const = default;
 };
 
+// What an operator does, for an engine that executes it: `kind` and its work say what it costs. The
+// operands by role (Role) stand behind each; [x]: where the layout or the model has it. In place: a
+// collective with an output and no input works on the output; a kernel likewise.
+enum class Action : std::uint8_t {
+  // Of a model operator (its site):
+  forward,            // input, [residual], output, [saved]; attention run again: input, saved
+  backward,           // [input], [saved], [saved_output], gradient, [residual_gradient],
+                      // [input_gradient], [weight_gradient]
+  input_gradient,     // linear: gradient, input_gradient
+  weight_gradient,    // linear: input, gradient, weight_gradient
+  bias_gradient,      // linear: gradient, weight_gradient
+  encode,             // operand of an 8-bit product
+  loss_maximum,       // vocabulary-parallel loss: input (logits), maximum
+  loss_exponentials,  // input, maximum, saved (exponentials, fp32), target_logit, exponential_sum
+  gather_input,       // all-gather over tokens: input, output
+  sum_output,         // all-reduce in place, or reduce-scatter: input, output
+  sum_gradient,       // the same of an input gradient: input, output
+  gather_gradient,    // all-gather over tokens: input, output
+  reduce_maximum,     // all-reduce in place (maximum): output
+  reduce_sum,         // all-reduce in place (sum): output
+  // Between stages:
+  send,             // input
+  receive,          // output
+  gather_received,  // all-gather of the parts: input, output
+  // Of a parameter bucket:
+  gather_weights,  // [input: the shard], output: the whole; in place: from the own slice of it
+  cast_out,        // input: gradients, output: message in the format of the wire
+  reduce,          // average: input, output; in place: all of it, or into the own slice
+  replicate,       // hybrid sharding, average over copies, in place: output
+  accumulate,      // output += input
+  cast_in,         // input: message, output: gradients (own slice) in their format
+  // Of the stage, over all its parameter buckets:
+  zero_gradients,
+  sum_tensor_gradients,  // all-reduce of Site::summed of all sites, packed into output
+  sum_tied_gradient,     // all-reduce in place, of the table's bucket: output
+  gradient_norm,         // sum of squares of the owned gradients
+  sum_gradient_norm,     // all-reduce of 4 bytes over the world
+  adam,
+};
+
+// What a buffer is to the operator that uses it.
+enum class Role : std::uint8_t {
+  input,
+  residual,  // second term of a residual sum
+  output,
+  saved,         // what the forward pass keeps besides its input
+  saved_output,  // the output, where the backward pass reads it (attention, ReLU)
+  weight,        // the bucket that holds the site's parameters
+  encoded_weight,
+  gradient,           // of the output
+  residual_gradient,  // added to the input gradient: what went past the branch
+  input_gradient,
+  weight_gradient,  // the bucket that holds the gradients of the site's parameters
+  maximum,          // fp32 per token, of the loss, as the next two
+  target_logit,
+  exponential_sum,
+  state,  // weights, gradients, optimizer state of a whole stage
+};
+inline constexpr int role_count = 15;
+
 struct OpLabel {                 // for reports only: never read by the engine
   std::uint32_t name = 0;        // index into Program::names
   std::int16_t layer = -1;       // of the model, -1: none
@@ -226,10 +286,41 @@ enum class Access : std::uint8_t { read, write, free };
 struct BufferUse {
   BufferId buffer;
   Access access = Access::read;
+  Role role = Role::state;
+};
+
+// A model operator on this stage and where its parameters lie: weights [out, in] or table rows,
+// then biases (norms: scale, shift), contiguous in a bucket.
+enum class BlockPlace : std::uint8_t { input, layer, output };
+struct Site {
+  BlockPlace place = BlockPlace::layer;
+  std::int16_t layer = -1;            // of the model
+  std::int16_t op = 0;                // index into Block::ops
+  std::uint32_t bucket = UINT32_MAX;  // of the parameters; a tied head: that of the table
+  std::int64_t first = 0;             // element of the bucket where they begin
+  std::int64_t elements = 0;
+  // Those whose gradient each tensor rank has only in part, summed once per step.
+  std::int64_t summed_first = 0, summed = 0;
+  bool tied = false;  // shares the table of another operator, on this stage or the first one
+};
+
+// Parameters that are reduced and gathered together: flat, padded to a multiple of the ranks that
+// share it. A rank owns elements [i * padded / shards, (i + 1) * padded / shards), i its index in
+// the shard group; with one shard, all.
+struct ParameterBucket {
+  std::int64_t elements = 0;
+  std::int64_t padded = 0;
+  BufferId weight{UINT32_MAX};          // padded elements; ZeRO-3: while gathered
+  BufferId weight_shard{UINT32_MAX};    // ZeRO-3
+  BufferId gradient{UINT32_MAX};        // ZeRO-0/1: padded elements, persistent
+  BufferId gradient_shard{UINT32_MAX};  // ZeRO-2/3
+  BufferId optimizer{UINT32_MAX};  // fp32 of the owned elements: [master,] m, v, each contiguous
 };
 
 class Program {
  public:
+  static constexpr std::uint32_t no_subject = UINT32_MAX;
+
   std::size_t size() const { return kind.size(); }
   std::span<const OpId> dependencies(OpId op) const {
     return slice(dependency, first_dependency, op);
@@ -243,6 +334,8 @@ class Program {
   std::vector<Stream> stream;
   std::vector<Pass> pass;
   std::vector<std::uint32_t> work;
+  std::vector<Action> action;
+  std::vector<std::uint32_t> subject;  // index into `sites` or `parameter_buckets`, or no_subject
   std::vector<OpLabel> label;
   std::vector<std::uint32_t> first_dependency;  // size() + 1 offsets
   std::vector<OpId> dependency;
@@ -254,7 +347,10 @@ class Program {
   std::vector<Transfer> transfers;
   std::vector<Buffer> buffers;
   std::vector<std::string> names;
-  int stage = 0;  // pipeline rank this program belongs to
+  std::vector<Site> sites;  // every operator of the stage's blocks, in forward order
+  std::vector<ParameterBucket> parameter_buckets;
+  int shards = 1;  // ranks that share one copy of the parameters
+  int stage = 0;   // pipeline rank this program belongs to
 
  private:
   template <class T>

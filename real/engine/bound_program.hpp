@@ -1,0 +1,77 @@
+// A rank's Program made ready to run: every operator with the place of each operand in the arena.
+// Both backends execute this; neither looks at buffers, sites or buckets again to find memory.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/model/model.hpp"
+#include "sim/plan/arena.hpp"
+#include "sim/plan/plan.hpp"
+
+namespace real {
+
+struct Operand {
+  std::int64_t offset = -1;  // bytes from the start of the arena; -1: the operator has none
+  std::int64_t bytes = 0;
+  bool exists() const { return offset >= 0; }
+};
+
+struct BoundOp {
+  sim::OpKind kind = sim::OpKind::elementwise;
+  sim::Action action = sim::Action::forward;
+  sim::Stream stream = sim::Stream::compute;
+  sim::Pass pass = sim::Pass::forward;
+  // Weight gradients: add to what is there, or be the first to write it.
+  bool accumulate = true;
+  std::int32_t microbatch = -1;
+  std::uint32_t subject = sim::Program::no_subject;  // site or parameter bucket
+  const sim::ModelOp* model_op = nullptr;
+  const sim::Kernel* kernel = nullptr;
+  const sim::Collective* collective = nullptr;
+  const sim::Transfer* transfer = nullptr;
+  // By Role. `weight` and `weight_gradient` are the site's own elements, not their bucket.
+  std::array<Operand, sim::role_count> operands;
+  const Operand& operand(sim::Role role) const { return operands[static_cast<std::size_t>(role)]; }
+};
+
+// A parameter bucket in the arena, for actions on whole buckets and on the state of a stage.
+struct BoundBucket {
+  std::int64_t elements = 0, padded = 0;
+  std::int64_t owned_first = 0, owned = 0;  // of the padded elements: this rank's shard
+  Operand weight;                           // whole (ZeRO-0/1/2) or this rank's shard (ZeRO-3)
+  Operand gradient;                         // whole (ZeRO-0/1) or this rank's shard (ZeRO-2/3)
+  Operand optimizer;                        // [master,] m, v of the owned elements
+};
+
+// A communicator of this rank.
+struct BoundGroup {
+  std::uint32_t index = sim::Plan::no_group;  // into Plan::groups
+  int position = 0;                           // of this rank in it
+  std::span<const sim::RankId> ranks;
+};
+
+struct BoundProgram {
+  const sim::Plan* plan = nullptr;
+  const sim::Model* model = nullptr;
+  const sim::Program* program = nullptr;
+  sim::RankId rank;
+  sim::RankCoordinates at;
+  std::int64_t arena_bytes = 0;
+  std::vector<BoundOp> ops;  // one per operator of the program
+  std::vector<BoundBucket> buckets;
+  std::array<BoundGroup, sim::group_role_count> groups;
+  // Operators that one of another stream waits for: what needs an event.
+  std::vector<bool> signals;
+};
+
+// REQUIRES: plan and model outlive it; engine_problems() is empty.
+BoundProgram bind(const sim::Plan& plan, const sim::Model& model, sim::RankId rank);
+
+// What the engine cannot execute of this plan, one sentence each, naming the operator (dropout,
+// layer lists, 8-bit products, ...). Backends add their own.
+std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model& model);
+
+}  // namespace real

@@ -1,0 +1,29 @@
+// The host backend: float32 on one core per rank, messages for communication.
+//
+// A rank is one thread. It looks at the heads of all streams, lets communication progress, and runs
+// the next ready kernel to its end, so a step is deterministic up to the times in it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "real/engine/algorithms.hpp"
+#include "real/engine/backend.hpp"
+#include "real/net/transport.hpp"
+
+namespace real {
+
+struct HostSetup {
+  const BoundProgram* program = nullptr;  // outlives the backend, as the transport does
+  Transport* transport = nullptr;
+  sim::Training training;
+  Algorithms algorithms;
+};
+
+// What this backend cannot execute beyond engine_problems(): other formats than fp32, by operator.
+std::vector<std::string> host_problems(const sim::Plan& plan, const sim::Model& model);
+
+std::unique_ptr<Backend> make_host_backend(const HostSetup& setup);
+
+}  // namespace real

@@ -1,0 +1,34 @@
+// Who this process is in a run of several: taken from the launcher's environment.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace real {
+
+struct World {
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;  // on this machine
+  int local_size = 1;
+  std::string master_address = "127.0.0.1";
+  int master_port = 0;
+  std::string job;     // one name per run
+  std::string source;  // "command line", "torchrun", "Open MPI", "Slurm"
+};
+
+struct WorldOptions {  // of the command line; unset: asked from the environment
+  std::optional<int> rank, world_size;
+  std::optional<std::string> master;  // address:port
+};
+
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+Environment process_environment();
+
+// In this order: the command line, RANK/WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, SLURM_*. None: no
+// launcher, the run starts its ranks itself. Throws std::invalid_argument for variables that do not
+// fit together, naming them.
+std::optional<World> join_world(const WorldOptions& options, const Environment& environment);
+
+}  // namespace real

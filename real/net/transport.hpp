@@ -1,0 +1,52 @@
+// Messages between the ranks of a run: the control plane of every backend, and the data plane of
+// the host backend. Ranks are threads of one process (local) or processes joined by TCP (tcp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace real {
+
+// Another rank is gone, or a message did not come in time. `rank` is the one to blame.
+class RankFailure : public std::runtime_error {
+ public:
+  RankFailure(int rank, const std::string& what) : std::runtime_error{what}, rank_{rank} {}
+  int rank() const { return rank_; }
+
+ private:
+  int rank_ = -1;
+};
+
+using Ticket = std::uint64_t;
+
+// One rank's end. Not thread-safe: a rank uses it from one thread.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  // Start a message and return at once; the memory stays untouched until done(). Messages of one
+  // pair of ranks on one channel meet in the order of their starts; a receive of another size than
+  // its send throws std::logic_error. Self-sends are refused.
+  virtual Ticket start_send(int to, std::uint32_t channel, std::span<const std::byte> data) = 0;
+  virtual Ticket start_receive(int from, std::uint32_t channel, std::span<std::byte> data) = 0;
+  // Moves what can be moved. Whether the message is through; a ticket may be asked once after it
+  // was. Throws RankFailure if its partner is gone.
+  virtual bool done(Ticket ticket) = 0;
+  // Sleeps until something may have changed, a few milliseconds at most.
+  virtual void idle() = 0;
+};
+
+// A world of `size` ranks in this process; one Transport for each, to be used from its own thread.
+// When a rank's Transport is destroyed or abort() is called by any, the others' done() throws.
+std::vector<std::unique_ptr<Transport>> make_local_world(int size);
+
+// Waits for one ticket.
+void wait(Transport& transport, Ticket ticket);
+
+}  // namespace real
