@@ -1,0 +1,316 @@
+// The CUDA kernels of the engine: what a backend calls. Everything is asynchronous on `stream`;
+// pointers are device memory, not checked; `dtype` is bf16 or fp32. Rows are contiguous.
+//
+// Arithmetic is fp32 throughout; bf16 is a format of memory (and of the operands of the tensor
+// cores, in attention). Every kernel is deterministic: sums have a fixed order, no floating-point
+// atomics. Pointers that are not 16-byte aligned, and widths that are no multiple of 16 bytes, are
+// taken too, by a slower path.
+//
+// Where a parameter's gradient is written, `accumulate` says whether it is added to what is there;
+// it has a dtype of its own. A `Workspace` is scratch memory that a call uses until it has run: one
+// per stream will do, as large as the largest need below says.
+//
+// Throws std::invalid_argument for shapes that are not supported (named below), std::runtime_error
+// for errors of the launch.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/base/dtype.hpp"
+#include "sim/model/model.hpp"
+
+struct CUstream_st;  // cudaStream_t is a pointer to it: no CUDA header needed here
+
+namespace real::kernels {
+
+using StreamHandle = CUstream_st*;
+
+struct Workspace {
+  void* memory = nullptr;  // 256-byte aligned
+  std::int64_t bytes = 0;
+};
+
+// ---- Norms (norm.cu) -------------------------------------------------------------------------
+
+// layer_norm: scale, shift; layer_norm_no_bias: scale (the mean is subtracted); rms_norm: scale.
+struct NormShape {
+  sim::Function function = sim::Function::layer_norm;
+  sim::DType dtype = sim::DType::bf16;
+  std::int64_t rows = 0, width = 0;  // width at most norm_width_limit
+  float epsilon = 1e-5f;
+};
+inline constexpr std::int64_t norm_width_limit = 16384;
+
+// `parameters`: scale, then shift. The input may be the output.
+void norm_forward(const NormShape& shape, const void* input, const void* parameters, void* output,
+                  StreamHandle stream);
+
+// Statistics are computed again from the input. input_gradient = J^T gradient + residual_gradient;
+// it may lie where `gradient` or `residual_gradient` do.
+struct NormBackward {
+  const void* input = nullptr;
+  const void* parameters = nullptr;
+  const void* gradient = nullptr;
+  const void* residual_gradient = nullptr;  // may be null
+  void* input_gradient = nullptr;
+  void* parameter_gradient = nullptr;  // scale, then shift
+  sim::DType gradient_dtype = sim::DType::fp32;
+  bool accumulate = true;
+};
+void norm_backward(const NormShape& shape, const NormBackward& operands, Workspace workspace,
+                   StreamHandle stream);
+std::int64_t norm_backward_workspace(const NormShape& shape);
+
+// ---- Rows of [queries | keys | values] -------------------------------------------------------
+
+struct HeadsShape {
+  sim::DType dtype = sim::DType::bf16;
+  std::int64_t tokens = 0;
+  std::int64_t sequence = 0;  // tokens of one sequence; divides `tokens`
+  std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  std::int64_t row() const { return (heads + 2 * kv_heads) * head_dim; }
+};
+
+// Norm of every query and key head over head_dim (a multiple of 32, at most 256). Parameters: scale
+// (and shift) of the queries, then of the keys. `saved` gets the raw queries and keys, [tokens,
+// (heads + kv_heads) * head_dim]; null: not kept. Output may be the input; else values are copied.
+struct HeadNorm {
+  sim::Function function = sim::Function::rms_norm;
+  float epsilon = 1e-5f;
+};
+void head_norm_forward(const HeadsShape& shape, const HeadNorm& norm, const void* input,
+                       const void* parameters, void* output, void* saved, StreamHandle stream);
+struct HeadNormBackward {
+  const void* saved = nullptr;
+  const void* parameters = nullptr;
+  const void* gradient = nullptr;
+  void* input_gradient = nullptr;  // may be `gradient`
+  void* parameter_gradient = nullptr;
+  sim::DType gradient_dtype = sim::DType::fp32;
+  bool accumulate = true;
+};
+void head_norm_backward(const HeadsShape& shape, const HeadNorm& norm,
+                        const HeadNormBackward& operands, Workspace workspace, StreamHandle stream);
+std::int64_t head_norm_backward_workspace(const HeadsShape& shape);
+
+// Rotary embedding (Su et al. 2021) of queries and keys, rotating halves: element i with element
+// i + head_dim / 2 by position * base^(-2 i / head_dim). Output may be the input; else values are
+// copied. The table, fp32 cosine and sine per (position, i), is filled once.
+std::int64_t rotary_table_bytes(std::int64_t sequence, std::int64_t head_dim);
+void fill_rotary_table(std::int64_t sequence, std::int64_t head_dim, double base, float* table,
+                       StreamHandle stream);
+void rotary(const HeadsShape& shape, bool backward, const float* table, const void* input,
+            void* output, StreamHandle stream);
+
+// ---- Attention (attention*.cu) ---------------------------------------------------------------
+
+// Scaled dot-product attention of each sequence, scale 1 / sqrt(head_dim), memory linear in the
+// sequence (FlashAttention-2, Dao 2023). bf16: tensor cores, fp32 accumulation; fp32: no tensor
+// cores. head_dim: a multiple of 16 up to 128. Query heads h * heads / kv_heads ... share key/value
+// head h. qkv: [tokens, row()]; output: [tokens, heads * head_dim]; log_sum_exp: fp32 [heads,
+// tokens], natural logarithm of the sum of exponentials of the scaled products.
+struct AttentionShape {
+  HeadsShape heads;
+  bool causal = true;
+};
+void attention_forward(const AttentionShape& shape, const void* qkv, void* output,
+                       float* log_sum_exp, StreamHandle stream);
+struct AttentionBackward {
+  const void* qkv = nullptr;
+  const void* output = nullptr;
+  const float* log_sum_exp = nullptr;
+  const void* gradient = nullptr;  // of output
+  void* qkv_gradient = nullptr;    // every element is written
+};
+void attention_backward(const AttentionShape& shape, const AttentionBackward& operands,
+                        Workspace workspace, StreamHandle stream);
+std::int64_t attention_backward_workspace(const AttentionShape& shape);
+
+// ---- Elementwise (elementwise.cu) ------------------------------------------------------------
+
+// gelu (tanh form), relu, squared_relu: [rows, width] to [rows, width]. swiglu, geglu: [rows,
+// 2 width] to [rows, width], first half gate. Output may be the input unless it is gated.
+struct ActivationShape {
+  sim::Function function = sim::Function::gelu;
+  sim::DType dtype = sim::DType::bf16;
+  std::int64_t rows = 0, width = 0;
+};
+void activation_forward(const ActivationShape& shape, const void* input, void* output,
+                        StreamHandle stream);
+// `saved`: the input, of relu the output (its input does as well). input_gradient may be `gradient`
+// unless it is gated.
+void activation_backward(const ActivationShape& shape, const void* saved, const void* gradient,
+                         void* input_gradient, StreamHandle stream);
+
+// output = a + b: residual sums, sums of gradients. May lie where a or b do.
+void add(sim::DType dtype, std::int64_t elements, const void* a, const void* b, void* output,
+         StreamHandle stream);
+// to (+)= from, formats of their own: casts, and sums of gradients that arrived.
+struct Cast {
+  sim::DType from = sim::DType::bf16, to = sim::DType::bf16;
+  bool accumulate = false;
+  float scale = 1;  // of what is read
+};
+void cast(const Cast& how, std::int64_t elements, const void* from, void* to, StreamHandle stream);
+// A zero of any format.
+void zero(void* memory, std::int64_t bytes, StreamHandle stream);
+
+// rows [rows, width] += bias [width]; for products whose epilogue did not add it.
+void add_bias(sim::DType dtype, std::int64_t rows, std::int64_t width, const void* bias,
+              void* output, StreamHandle stream);
+// bias_gradient (+)= column sums of gradient [rows, width].
+struct ColumnSum {
+  sim::DType dtype = sim::DType::bf16, gradient_dtype = sim::DType::fp32;
+  std::int64_t rows = 0, width = 0;
+  bool accumulate = true;
+};
+void bias_gradient(const ColumnSum& shape, const void* gradient, void* bias_gradient,
+                   Workspace workspace, StreamHandle stream);
+std::int64_t bias_gradient_workspace(const ColumnSum& shape);
+
+// Ranges of one buffer, side by side in another: `elements` from `at` (elements).
+struct Range {
+  std::int64_t at = 0, elements = 0;
+};
+// Device-to-device copies, one per range; null-free, any count.
+void pack(sim::DType dtype, const Range* ranges, std::int64_t count, const void* from, void* packed,
+          StreamHandle stream);
+void unpack(sim::DType dtype, const Range* ranges, std::int64_t count, const void* packed, void* to,
+            StreamHandle stream);
+
+// ---- Embedding and loss (embedding.cu, cross_entropy.cu) -------------------------------------
+
+// Token ids as a step brings them: sequences `stride` apart (sequence + 1: the last is a target
+// only). Token t of a micro-batch is ids[t / sequence * stride + t % sequence].
+struct TokenIds {
+  const std::int32_t* ids = nullptr;
+  std::int64_t tokens = 0, sequence = 0, stride = 0;
+};
+
+// Rows first_row ... first_row + rows of the table lie here; other tokens give zeros (a partial sum
+// over the tensor ranks).
+struct TableShape {
+  sim::DType dtype = sim::DType::bf16;
+  std::int64_t first_row = 0, rows = 0, width = 0;
+};
+void embedding_forward(const TableShape& shape, const TokenIds& tokens, const void* table,
+                       void* output, StreamHandle stream);
+struct TableGradient {
+  const void* gradient = nullptr;  // [tokens, width]
+  void* table_gradient = nullptr;
+  sim::DType gradient_dtype = sim::DType::fp32;
+  bool accumulate = true;
+};
+// Tokens of one id are added in their order (a stable sort by counting), then once to the table.
+void embedding_backward(const TableShape& shape, const TokenIds& tokens,
+                        const TableGradient& operands, Workspace workspace, StreamHandle stream);
+std::int64_t embedding_backward_workspace(std::int64_t tokens);
+
+// Learned positions: output = input + table[position], position = (first_token + t) % sequence.
+// The table has rows 0 ... rows (first_row is 0).
+struct Positions {
+  std::int64_t tokens = 0, sequence = 0;
+  std::int64_t first_token = 0;  // sequence parallel: where this rank's tokens begin
+};
+void add_table_forward(const TableShape& shape, const Positions& positions, const void* table,
+                       const void* input, void* output, StreamHandle stream);
+void add_table_backward(const TableShape& shape, const Positions& positions,
+                        const TableGradient& operands, StreamHandle stream);
+
+// Cross-entropy over `classes` columns of which the first `valid` exist (the rest is padding of the
+// vocabulary: never a target, exponential and gradient 0). Columns first ... first + classes of the
+// vocabulary lie here.
+struct LossShape {
+  sim::DType dtype = sim::DType::bf16;
+  std::int64_t first = 0, classes = 0;
+  std::int64_t valid = 0;  // of these columns; may be 0
+};
+// Targets: ids as above, shifted by one by the caller (ids + 1).
+// Whole vocabulary on this rank: *loss += weight * sum of the tokens' losses; `probabilities`, fp32
+// [tokens, classes], may be null.
+void cross_entropy_forward(const LossShape& shape, const TokenIds& targets, const void* logits,
+                           float* probabilities, double weight, double* loss, Workspace workspace,
+                           StreamHandle stream);
+std::int64_t cross_entropy_workspace(std::int64_t tokens);
+// Vocabulary-parallel pieces; between them the ranks reduce maximum (max), target_logit and
+// exponential_sum (sum). maximum of no valid column: -infinity. exponentials: exp(logit - maximum).
+// target_logit: logit - maximum of the target where it lies here, else 0.
+void loss_maximum(const LossShape& shape, std::int64_t tokens, const void* logits, float* maximum,
+                  StreamHandle stream);
+struct LossExponentials {
+  const void* logits = nullptr;
+  const float* maximum = nullptr;
+  float* exponentials = nullptr;  // fp32 [tokens, classes], or null
+  float* target_logit = nullptr;
+  float* exponential_sum = nullptr;
+};
+void loss_exponentials(const LossShape& shape, const TokenIds& targets,
+                       const LossExponentials& operands, StreamHandle stream);
+// *loss += weight * sum over tokens of log(exponential_sum) - target_logit. Finishes the loss; with
+// `exponentials`, divides them by their sum so that they become probabilities.
+struct LossFinish {
+  const float* target_logit = nullptr;
+  const float* exponential_sum = nullptr;
+  float* exponentials = nullptr;  // may be null: left as they are
+  double weight = 1;
+  double* loss = nullptr;
+};
+void loss_finish(const LossShape& shape, std::int64_t tokens, const LossFinish& operands,
+                 StreamHandle stream);
+// logit_gradient = scale * (saved / exponential_sum - one at the target), in the dtype of the
+// logits; exponential_sum null: saved are probabilities already.
+struct LossGradient {
+  const float* saved = nullptr;
+  const float* exponential_sum = nullptr;
+  void* logit_gradient = nullptr;
+  float scale = 1;
+};
+void loss_gradient(const LossShape& shape, const TokenIds& targets, const LossGradient& operands,
+                   StreamHandle stream);
+
+// ---- End of the step (optimizer.cu) ----------------------------------------------------------
+
+// *sum (+)= sum of squares of elements [0, elements), fp32 scalar on the device.
+struct SquareSum {
+  sim::DType dtype = sim::DType::fp32;
+  bool accumulate = false;
+  float weight = 1;  // of this sum: 1 / ranks that hold the same elements
+};
+void square_sum(const SquareSum& how, std::int64_t elements, const void* values, float* sum,
+                Workspace workspace, StreamHandle stream);
+std::int64_t square_sum_workspace();
+// norm = sqrt(*sum); clip_scale = min(1, clip / (norm + 1e-6)) as torch.nn.utils.clip_grad_norm_;
+// clip 0: 1. A norm that is not finite gives clip_scale 1 (and is reported by the flag below).
+void finish_norm(const float* sum, float clip, float* norm, float* clip_scale, StreamHandle stream);
+
+// AdamW (Loshchilov & Hutter 2019; as torch.optim.AdamW): per element
+//   g = gradient * clip_scale; w -= rate decay w (decay ranges only);
+//   m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
+//   w -= rate (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + epsilon).
+// Element i of all arrays is element i of the owned range.
+struct Adam {
+  double rate = 1e-3, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, decay = 0.1;
+  std::int64_t step = 1;  // from 1
+};
+struct AdamState {
+  sim::DType weight_dtype = sim::DType::bf16, gradient_dtype = sim::DType::fp32;
+  void* weight = nullptr;
+  float* master = nullptr;  // null: the weight is fp32 and its own master
+  float* m = nullptr;
+  float* v = nullptr;
+  const void* gradient = nullptr;
+  const float* clip_scale = nullptr;  // device scalar; null: 1
+};
+// Weight decay acts on elements inside `decay_ranges` (device memory, ascending, disjoint).
+struct DecayRanges {
+  const Range* ranges = nullptr;
+  std::int64_t count = 0;
+};
+void adam(const Adam& settings, const AdamState& state, std::int64_t elements,
+          const DecayRanges& decay_ranges, StreamHandle stream);
+
+// *first = min(*first, index) if any of the elements is not finite.
+void find_not_finite(sim::DType dtype, std::int64_t elements, const void* values,
+                     std::int32_t index, std::int32_t* first, StreamHandle stream);
+
+}  // namespace real::kernels
