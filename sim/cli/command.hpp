@@ -25,16 +25,16 @@ enum class ExitCode : int {
 enum class OutputFormat { table, json, csv, md };
 
 // What the chosen command shall do, once the command line has been read.
-using Action = std::function<ExitCode()>;
+using ChosenCommand = std::function<ExitCode()>;
 
-void add_simulate(CLI::App& app, Action& action);
-void add_memory(CLI::App& app, Action& action);
-void add_topo(CLI::App& app, Action& action);
-void add_models(CLI::App& app, Action& action);
-void add_validate(CLI::App& app, Action& action);
-void add_import(CLI::App& app, Action& action);
-void add_doctor(CLI::App& app, Action& action);
-void add_completion(CLI::App& app, Action& action);
+void add_simulate(CLI::App& app, ChosenCommand& action);
+void add_memory(CLI::App& app, ChosenCommand& action);
+void add_topo(CLI::App& app, ChosenCommand& action);
+void add_models(CLI::App& app, ChosenCommand& action);
+void add_validate(CLI::App& app, ChosenCommand& action);
+void add_import(CLI::App& app, ChosenCommand& action);
+void add_doctor(CLI::App& app, ChosenCommand& action);
+void add_completion(CLI::App& app, ChosenCommand& action);
 
 // Adds -o/--output.
 void add_output_option(CLI::App& command, OutputFormat& format);

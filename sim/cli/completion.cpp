@@ -98,7 +98,7 @@ std::string fish(const std::vector<Entry>& entries) {
 
 }  // namespace
 
-void add_completion(CLI::App& app, Action& action) {
+void add_completion(CLI::App& app, ChosenCommand& action) {
   CLI::App* command = app.add_subcommand("completion", "a completion script for your shell");
   command->require_subcommand(1);
   const auto add = [&](const char* shell, const char* use,

@@ -28,7 +28,7 @@ ExitCode examine() {
 
 }  // namespace
 
-void add_doctor(CLI::App& app, Action& action) {
+void add_doctor(CLI::App& app, ChosenCommand& action) {
   CLI::App* command = app.add_subcommand("doctor", "how this program was built, and its data");
   command->callback([&action] { action = examine; });
 }

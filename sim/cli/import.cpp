@@ -46,7 +46,7 @@ std::string node_text(const ImportedNode& imported, const NodeRequest& request) 
                             request.path);
 }
 
-void add_node_import(CLI::App& command, Action& action, const char* name, const char* what) {
+void add_node_import(CLI::App& command, ChosenCommand& action, const char* name, const char* what) {
   const auto request = std::make_shared<NodeRequest>();
   CLI::App* sub = command.add_subcommand(name, what);
   sub->add_option("FILE", request->path, "the file")->required();
@@ -80,7 +80,7 @@ void add_node_import(CLI::App& command, Action& action, const char* name, const 
 
 }  // namespace
 
-void add_import(CLI::App& app, Action& action) {
+void add_import(CLI::App& app, ChosenCommand& action) {
   CLI::App* command = app.add_subcommand("import", "files of other programs");
   command->require_subcommand(1);
   const auto path = std::make_shared<std::string>();

@@ -18,7 +18,7 @@ extern "C" void end_at_once(int) {
   _exit(static_cast<int>(sim::ExitCode::interrupted));
 }
 
-void add_commands(CLI::App& app, sim::Action& action) {
+void add_commands(CLI::App& app, sim::ChosenCommand& action) {
   sim::add_simulate(app, action);
   sim::add_memory(app, action);
   sim::add_topo(app, action);
@@ -29,7 +29,7 @@ void add_commands(CLI::App& app, sim::Action& action) {
   sim::add_completion(app, action);
 }
 
-int run(const sim::Action& action) {
+int run(const sim::ChosenCommand& action) {
   try {
     return static_cast<int>(action());
   } catch (const sim::InputError& error) {
@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "stepcast " STEPCAST_VERSION);
   app.require_subcommand(1);
   app.footer("Example: stepcast simulate scenarios/llama-3.1-405b-16384-h100.yaml");
-  sim::Action action;
+  sim::ChosenCommand action;
   add_commands(app, action);
   try {
     app.parse(argc, argv);

@@ -43,7 +43,7 @@ ExitCode show_memory(const Request& request) {
 
 }  // namespace
 
-void add_memory(CLI::App& app, Action& action) {
+void add_memory(CLI::App& app, ChosenCommand& action) {
   const auto request = std::make_shared<Request>();
   CLI::App* command = app.add_subcommand("memory", "memory of every pipeline stage by category");
   command->add_option("SCENARIO", request->scenario, "scenario file (YAML)")->required();

@@ -56,7 +56,7 @@ std::string model_text(const Model& model) {
   return text;
 }
 
-void add_models(CLI::App& app, Action& action) {
+void add_models(CLI::App& app, ChosenCommand& action) {
   CLI::App* command = app.add_subcommand("models", "the architectures that are shipped");
   command->require_subcommand(1);
   command->add_subcommand("list", "all shipped models with their parameter counts")

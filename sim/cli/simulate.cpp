@@ -140,7 +140,7 @@ ExitCode simulate_scenario(const Request& request) {
 
 }  // namespace
 
-void add_simulate(CLI::App& app, Action& action) {
+void add_simulate(CLI::App& app, ChosenCommand& action) {
   const auto request = std::make_shared<Request>();
   CLI::App* command = app.add_subcommand("simulate", "forecast the time of one training step");
   command->add_option("SCENARIO", request->scenario, "scenario file (YAML)")->required();

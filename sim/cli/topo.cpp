@@ -69,7 +69,7 @@ ExitCode check(const Request& request) {
 
 }  // namespace
 
-void add_topo(CLI::App& app, Action& action) {
+void add_topo(CLI::App& app, ChosenCommand& action) {
   CLI::App* command = app.add_subcommand("topo", "what a cluster file describes");
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* what, ExitCode (*run)(const Request&)) {

@@ -139,7 +139,7 @@ ExitCode validate_sets(const Request& request) {
 
 }  // namespace
 
-void add_validate(CLI::App& app, Action& action) {
+void add_validate(CLI::App& app, ChosenCommand& action) {
   const auto request = std::make_shared<Request>();
   CLI::App* command =
       app.add_subcommand("validate", "forecasts beside published measurements, with their errors");

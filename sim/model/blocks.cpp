@@ -29,16 +29,47 @@ constexpr double mask_traffic = 0.5;
 
 // Where one tensor feeds both the residual path and a branch, autograd adds the two gradients in a
 // kernel of its own: two reads and a write. It belongs to the operator whose backward pass is last
-// to deliver: the norm at the head of the branch (pre-norm), or the residual sum (post-norm).
+// to deliver. Pre-norm, that is the norm at the head of the branch; post-norm, the branch begins
+// with a linear, and the planner lowers the sum behind its input gradient.
 constexpr double gradient_add_traffic = 3;
+
+Function norm_function(NormKind kind) {
+  switch (kind) {
+    case NormKind::layer:
+      return Function::layer_norm;
+    case NormKind::layer_no_bias:
+      return Function::layer_norm_no_bias;
+    case NormKind::rms:
+      return Function::rms_norm;
+  }
+  return Function::none;
+}
+
+Function activation_function(Activation activation) {
+  switch (activation) {
+    case Activation::gelu:
+      return Function::gelu;
+    case Activation::relu:
+      return Function::relu;
+    case Activation::squared_relu:
+      return Function::squared_relu;
+    case Activation::swiglu:
+      return Function::swiglu;
+    case Activation::geglu:
+      return Function::geglu;
+  }
+  return Function::none;
+}
 
 ModelOp rotary_op(const TransformerShape& shape) {
   const std::int64_t width = (shape.heads + shape.kv_heads) * shape.head_dim;
-  // Q and K read and written; the backward pass is the inverse rotation. It saves nothing: cosines
-  // and sines are shared by all layers.
+  // Q and K read and written, in place; the backward pass is the inverse rotation. It saves
+  // nothing: cosines and sines are shared by all layers.
   return {.name = "rotary",
           .kind = ModelOpKind::elementwise,
           .split = TensorSplit::inner,
+          .function = Function::rotary,
+          .in_place = true,
           .in_features = width,
           .out_features = width,
           .forward_elements = 2 * real(width),
@@ -48,13 +79,16 @@ ModelOp rotary_op(const TransformerShape& shape) {
 ModelOp qk_norm_op(const TransformerShape& shape) {
   const double width = real((shape.heads + shape.kv_heads) * shape.head_dim);
   const bool shift = shape.norm == NormKind::layer;
+  // In place; the raw queries and keys, which its backward pass reads, are written beside it.
   return {.name = "qk_norm",
           .kind = ModelOpKind::norm,
           .split = TensorSplit::inner,
+          .function = norm_function(shape.norm),
+          .in_place = true,
           .in_features = shape.head_dim,
           .out_features = shape.head_dim,
           .biases = (shift ? 4 : 2) * shape.head_dim,  // one norm for Q, one for K
-          .forward_elements = 2 * width,
+          .forward_elements = 3 * width,
           .backward_elements = 3 * width,
           .saved_elements = width};
 }
@@ -62,9 +96,13 @@ ModelOp qk_norm_op(const TransformerShape& shape) {
 ModelOp attention_op(const TransformerShape& shape) {
   const double q = real(shape.heads * shape.head_dim);
   const double kv = real(shape.kv_heads * shape.head_dim);
+  // Without ALiBi's slopes and without dropout it is the function of its name.
+  const bool plain = shape.positions != Positions::alibi && shape.attention_dropout == 0;
   return {.name = "attention",
           .kind = ModelOpKind::attention,
           .split = TensorSplit::inner,
+          .function = plain ? Function::attention : Function::none,
+          .backward_reads_output = true,
           .in_features = (shape.heads + 2 * shape.kv_heads) * shape.head_dim,
           .out_features = shape.heads * shape.head_dim,
           // Forward: reads Q, K, V, writes O. Backward (Dao 2022, algorithm 4): reads Q, K, V, O
@@ -108,6 +146,7 @@ ModelOp linear_op(std::string name, TensorSplit split, std::int64_t in, std::int
   ModelOp op{.name = std::move(name),
              .kind = ModelOpKind::linear,
              .split = split,
+             .function = Function::linear,
              .in_features = in,
              .out_features = out,
              .weights = in * out,
@@ -128,6 +167,7 @@ ModelOp norm_op(const TransformerShape& shape, std::string name) {
   return {.name = std::move(name),
           .kind = ModelOpKind::norm,
           .split = TensorSplit::sequence,
+          .function = norm_function(shape.norm),
           .in_features = shape.hidden,
           .out_features = shape.hidden,
           .biases = (shape.norm == NormKind::layer ? 2 : 1) * shape.hidden,
@@ -145,6 +185,7 @@ ModelOp residual_op(const TransformerShape& shape, std::string name, double prob
   ModelOp op{.name = std::move(name),
              .kind = ModelOpKind::elementwise,
              .split = TensorSplit::sequence,
+             .function = dropout ? Function::none : Function::add_residual,
              .in_features = shape.hidden,
              .out_features = shape.hidden};
   // Forward: reads branch and residual, writes the sum (and the mask). Backward: a sum hands its
@@ -152,7 +193,6 @@ ModelOp residual_op(const TransformerShape& shape, std::string name, double prob
   op.forward_elements = (dropout ? 3 + mask_traffic : 3) * h;
   op.backward_elements = (dropout ? 2 + mask_traffic : 0) * h;
   op.saved_fixed_bytes = dropout ? h : 0;
-  if (shape.norm_placement == NormPlacement::post) op.backward_elements += gradient_add_traffic * h;
   return op;
 }
 
@@ -164,6 +204,8 @@ ModelOp activation_op(std::string name, Activation activation, TensorSplit split
   ModelOp op{.name = std::move(name),
              .kind = ModelOpKind::elementwise,
              .split = split,
+             .function = activation_function(activation),
+             .backward_reads_output = activation == Activation::relu,
              .in_features = inputs * width,
              .out_features = width};
   // Forward: reads its input (gate and up when gated), writes the product. Backward: reads the
@@ -179,13 +221,16 @@ Block transformer_layer(const TransformerShape& shape) {
   Block block{.name = "layer", .ops = {}, .output_elements = shape.hidden};
   const bool pre = shape.norm_placement == NormPlacement::pre;
   const auto branch = [&](auto append, const BranchNames& names, double dropout) {
+    const auto first = static_cast<int>(block.ops.size());  // the norm, or the linear behind it
     if (pre) {
       ModelOp norm = norm_op(shape, names.norm);
       norm.backward_elements += gradient_add_traffic * real(shape.hidden);
       block.ops.push_back(norm);
     }
     append(block, shape);
-    block.ops.push_back(residual_op(shape, names.residual, dropout));
+    ModelOp sum = residual_op(shape, names.residual, dropout);
+    sum.residual_of = first;
+    block.ops.push_back(sum);
     if (!pre) block.ops.push_back(norm_op(shape, names.norm));
   };
   branch(append_attention,

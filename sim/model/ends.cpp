@@ -13,10 +13,12 @@ double real(std::int64_t value) {
 // A small table whose rows are added to the embedding: learned positions, token types. Forward:
 // reads a row and the sum so far, writes the sum. Backward: reads the gradient, adds it to the
 // row's gradient (a read and a write). Nothing is saved: the indices are the input of the step.
-ModelOp added_table_op(std::string name, std::int64_t rows, std::int64_t hidden) {
+ModelOp added_table_op(std::string name, Function function, std::int64_t rows,
+                       std::int64_t hidden) {
   return {.name = std::move(name),
           .kind = ModelOpKind::elementwise,
           .split = TensorSplit::sequence,
+          .function = function,
           .in_features = hidden,
           .out_features = hidden,
           .weights = rows * hidden,
@@ -30,6 +32,7 @@ ModelOp word_embedding_op(const TransformerShape& shape) {
   return {.name = "embedding",
           .kind = ModelOpKind::embedding,
           .split = TensorSplit::vocabulary,
+          .function = Function::lookup,
           .in_features = shape.vocabulary,
           .out_features = shape.hidden,
           .weights = shape.vocabulary * shape.hidden,
@@ -43,9 +46,11 @@ ModelOp word_embedding_op(const TransformerShape& shape) {
 // like any other (its input gradient is 0.2% of the FLOPs of ViT-B/16).
 void append_patch_embedding(Block& block, const TransformerShape& shape) {
   const ImageInput& image = shape.image;
-  block.ops.push_back(linear_op("patch_embedding", TensorSplit::sequence,
-                                image.channels * image.patch * image.patch, shape.hidden, true));
-  ModelOp positions = added_table_op("positions", image.tokens(), shape.hidden);
+  ModelOp patches = linear_op("patch_embedding", TensorSplit::sequence,
+                              image.channels * image.patch * image.patch, shape.hidden, true);
+  patches.function = Function::none;  // of pixels
+  block.ops.push_back(patches);
+  ModelOp positions = added_table_op("positions", Function::none, image.tokens(), shape.hidden);
   positions.weights += shape.hidden;  // the class token itself
   block.ops.push_back(positions);
 }
@@ -71,6 +76,8 @@ ModelOp vocabulary_head_op(const TransformerShape& shape) {
   if (shape.tied_head) {
     op.tied_to_embedding = true;
     op.weights = 0;
+    // Its bias and the table lie in different places: a site has one.
+    if (shape.head_bias) op.function = Function::none;
   }
   return op;
 }
@@ -83,6 +90,7 @@ ModelOp cross_entropy_op(TensorSplit split, std::int64_t classes) {
   return {.name = "cross_entropy",
           .kind = ModelOpKind::cross_entropy,
           .split = split,
+          .function = Function::cross_entropy,
           .in_features = classes,
           .out_features = 1,
           .forward_elements = 13 * real(classes),
@@ -108,6 +116,7 @@ void append_pooler(Block& block, const TransformerShape& shape) {
   const double h = real(shape.hidden);
   ModelOp pooler = linear_op("pooler", TensorSplit::sequence, shape.hidden, shape.hidden, true);
   pooler.once_per_sequence = true;
+  pooler.function = Function::none;  // of one token
   block.ops.push_back(pooler);
   block.ops.push_back({.name = "pooler_activation",
                        .kind = ModelOpKind::elementwise,
@@ -124,6 +133,7 @@ void append_classifier(Block& block, const TransformerShape& shape, std::string 
                        std::int64_t classes) {
   ModelOp head = linear_op(std::move(name), TensorSplit::sequence, shape.hidden, classes, true);
   head.once_per_sequence = true;
+  head.function = Function::none;  // of one token
   block.ops.push_back(head);
 }
 
@@ -136,9 +146,11 @@ Block input_block(const TransformerShape& shape) {
   } else {
     block.ops.push_back(word_embedding_op(shape));
     if (shape.positions == Positions::learned)
-      block.ops.push_back(added_table_op("positions", shape.max_sequence, shape.hidden));
+      block.ops.push_back(
+          added_table_op("positions", Function::add_table, shape.max_sequence, shape.hidden));
     if (shape.token_types > 0)
-      block.ops.push_back(added_table_op("token_types", shape.token_types, shape.hidden));
+      block.ops.push_back(
+          added_table_op("token_types", Function::none, shape.token_types, shape.hidden));
   }
   if (shape.embedding_norm) block.ops.push_back(norm_op(shape, "embedding_norm"));
   if (shape.embedding_dropout > 0) block.ops.push_back(embedding_dropout_op(shape));
@@ -168,6 +180,7 @@ Block output_block(const TransformerShape& shape) {
       append_classifier(block, shape, "head", shape.classes);
       ModelOp loss = cross_entropy_op(TensorSplit::sequence, shape.classes);
       loss.once_per_sequence = true;
+      loss.function = Function::none;  // of one token
       block.ops.push_back(loss);
       break;
     }

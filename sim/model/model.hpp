@@ -107,9 +107,11 @@ struct ModelOp {
   ModelOpKind kind = ModelOpKind::elementwise;
   TensorSplit split = TensorSplit::sequence;
   Function function = Function::none;
-  // Residual sums: index in its block of the operator whose input is the second term; -1: none.
+  // Residual sums: index in its block of the operator whose input is the second term, and whose
+  // backward pass adds the gradient that went past the branch; -1: none. Pre-norm: the norm at the
+  // head of the branch; post-norm: the first linear of the branch.
   int residual_of = -1;
-  bool in_place = false;               // works on its input: rotary embedding
+  bool in_place = false;               // works on its input: rotary embedding, q/k norms
   bool backward_reads_output = false;  // attention, ReLU: the next operator keeps it
   std::int64_t in_features = 0;
   std::int64_t out_features = 0;
