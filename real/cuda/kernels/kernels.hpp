@@ -292,6 +292,11 @@ struct Adam {
   double rate = 1e-3, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, decay = 0.1;
   std::int64_t step = 1;  // from 1
 };
+// What changes from step to step, in device memory: a captured CUDA graph reads it anew.
+struct AdamStep {
+  double rate = 0;
+  double correction1 = 1, correction2 = 1;  // 1 - beta1^step, 1 - beta2^step
+};
 struct AdamState {
   sim::DType weight_dtype = sim::DType::bf16, gradient_dtype = sim::DType::fp32;
   void* weight = nullptr;
@@ -300,6 +305,9 @@ struct AdamState {
   float* v = nullptr;
   const void* gradient = nullptr;
   const float* clip_scale = nullptr;  // device scalar; null: 1
+  const AdamStep* step = nullptr;     // device; null: from the settings
+  // Device scalar (the gradient norm): where it is not finite, nothing is written. Null: no gate.
+  const float* gate = nullptr;
 };
 // Weight decay acts on elements inside `decay_ranges` (device memory, ascending, disjoint).
 struct DecayRanges {
