@@ -169,10 +169,16 @@ double flash_bytes(const Kernel& kernel) {
   return kernel.part == AttentionPart::backward ? 2 * once : once;
 }
 
+const AttentionModel& attention_model(const Kernel& kernel, const Device& device) {
+  SIM_CHECK(!kernel.flash_1 || device.flash_attention_1, device.name);
+  SIM_CHECK(!kernel.flash_2 || device.flash_attention_2, device.name);
+  if (kernel.flash_1) return *device.flash_attention_1;
+  return kernel.flash_2 ? *device.flash_attention_2 : device.attention;
+}
+
 KernelCost flash_cost(const Kernel& kernel, const Device& device) {
   constexpr double block = 128;  // rows of Q (forward) or of K (backward) per thread block
-  SIM_CHECK(!kernel.flash_2 || device.flash_attention_2, device.name);
-  const AttentionModel& model = kernel.flash_2 ? *device.flash_attention_2 : device.attention;
+  const AttentionModel& model = attention_model(kernel, device);
   const bool backward = kernel.part == AttentionPart::backward;
   const double keys = static_cast<double>(kernel.n) * (kernel.causal ? 0.5 : 1.0);
   const double dim = static_cast<double>(kernel.k);

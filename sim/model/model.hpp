@@ -129,6 +129,7 @@ struct ModelOp {
   // besides. Linear: the pass that sums the gradient of its bias. Reasons: blocks.cpp.
   double forward_elements = 0;
   double backward_elements = 0;
+  int forward_launches = 1, backward_launches = 1;  // kernels that the host issues
   // What must be kept for the backward pass, per token: elements of the activation dtype that lie
   // in the `split` region of this operator, and bytes that do not scale with the dtype (dropout
   // masks, fp32 logits). Attention: Q, K and V only; what depends on the kernel is
@@ -157,6 +158,7 @@ struct AttentionShape {
   std::int64_t head_dim = 0;
   bool causal = true;
   bool dropout = false;  // dropout on the attention probabilities
+  bool eager_softmax = false;  // unfused attention: mask, casts and softmax are kernels of their own
 };
 
 struct Model {

@@ -32,10 +32,12 @@ constexpr auto words_of(Recompute) {
 }
 
 // flash: the fastest kernel that the device's library has; flash_2: FlashAttention-2, what
-// PyTorch's scaled_dot_product_attention and flash-attn run on Hopper unless told otherwise.
-enum class AttentionKernel : std::uint8_t { flash, flash_2, unfused };
+// PyTorch's scaled_dot_product_attention and flash-attn run on Hopper unless told otherwise;
+// flash_1: the first FlashAttention (2022) and the Triton kernel of that time.
+enum class AttentionKernel : std::uint8_t { flash, flash_1, flash_2, unfused };
 constexpr auto words_of(AttentionKernel) {
   return std::array{Word{AttentionKernel::flash, "flash"},
+                    Word{AttentionKernel::flash_1, "flash-1"},
                     Word{AttentionKernel::flash_2, "flash-2"},
                     Word{AttentionKernel::unfused, "unfused"}};
 }

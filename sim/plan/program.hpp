@@ -123,7 +123,8 @@ struct Kernel {
   AttentionPart part = AttentionPart::forward;  // of attention, and of norms
   bool causal = false;
   bool flash = true;
-  bool flash_2 = false;  // a flash kernel of FlashAttention-2, not the device's fastest
+  bool flash_1 = false;  // a flash kernel of FlashAttention 1, not the device's fastest
+  bool flash_2 = false;  // one of FlashAttention-2
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t batch = 1;
   std::int64_t heads = 0, kv_heads = 0;

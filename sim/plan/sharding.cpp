@@ -123,8 +123,12 @@ void shard_linear(const Region& region, const ModelOp& op, ShardedOp& to) {
 // written, softmax read and written, read by the second product; dropout reads, writes and stores
 // a mask byte. Backward: dP written, softmax gradient reads two and writes one, dS read for dQ and
 // dK, P read for dV; dropout as forward.
-double score_passes(bool forward, bool dropout) {
-  return (forward ? 4.0 : 7.0) + (dropout ? 2.5 : 0.0);
+// Eager, in fp32 (Megatron-LM, attention_softmax_in_fp32; PyTorch's math path under autocast):
+// forward besides: mask 1 + 1, casts (1 + 2) + (2 + 1), the softmax on fp32 values; backward: of the
+// casts and the mask the same, of the softmax on fp32 values.
+double score_passes(bool forward, const AttentionShape& shape) {
+  const double eager = !shape.eager_softmax ? 0.0 : forward ? 10.0 : 11.0;
+  return (forward ? 4.0 : 7.0) + eager + (shape.dropout ? 2.5 : 0.0);
 }
 
 Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart part) {
@@ -137,6 +141,7 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
   kernel.part = part;
   kernel.causal = shape.causal;
   kernel.flash = flash;
+  kernel.flash_1 = region.layout->attention == AttentionKernel::flash_1;
   kernel.flash_2 = region.layout->attention == AttentionKernel::flash_2;
   kernel.m = kernel.n = region.layout->sequence_length;
   kernel.k = shape.head_dim;
@@ -152,11 +157,11 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
                        (flash && shape.causal ? 0.5 : 1.0)};
   const double elements = forward ? op.forward_elements : op.backward_elements;
   double bytes = elements * static_cast<double>(region.tokens) / region.tensor;
-  if (!flash) bytes += score_passes(forward, shape.dropout) * scores;
+  if (!flash) bytes += score_passes(forward, shape) * scores;
   kernel.bytes = bytes_from(bytes * region.element);
   // Flash backward: dO.O, the main kernel, conversion of dQ. Unfused: the products, the softmax and
   // the dropout.
-  kernel.launches = flash ? (forward ? 1 : 3) : (forward ? 3 : 5) + (shape.dropout ? 1 : 0);
+  kernel.launches = flash ? (forward ? 1 : 3) : (forward ? 3 : 5) + (shape.dropout ? 1 : 0) + (shape.eager_softmax ? 3 : 0);
   return kernel;
 }
 
@@ -221,12 +226,14 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
       to.forward = memory_kernel(kind, region, op, op.forward_elements * traffic);
       to.forward->flops = op.forward_flops * static_cast<double>(tokens);
       to.forward->dtype = arithmetic_dtype(region, op);
+      to.forward->launches = op.forward_launches;
     }
     if (op.backward_elements > 0 || op.backward_flops.count() > 0) {
       to.backward = memory_kernel(kind, region, op, op.backward_elements * traffic);
       to.backward->part = AttentionPart::backward;
       to.backward->flops = op.backward_flops * static_cast<double>(tokens);
       to.backward->dtype = arithmetic_dtype(region, op);
+      to.backward->launches = op.backward_launches;
     }
   }
   to.parameters = op.weights + op.biases;

@@ -140,6 +140,18 @@ Trouble read_simulation(const Layered& section, SimulationOptions& options) {
   return read_trouble(section, options);
 }
 
+Framework read_framework(const Layered& section) {
+  Framework framework = framework_of(section.word_or("name", FrameworkName::megatron));
+  framework.layer_norm = section.word_or("layer_norm", framework.layer_norm);
+  framework.qkv = section.word_or("qkv", framework.qkv);
+  framework.rms_norm = section.word_or("rms_norm", framework.rms_norm);
+  framework.rotary = section.word_or("rotary", framework.rotary);
+  framework.gate = section.word_or("gate", framework.gate);
+  framework.softmax = section.word_or("softmax", framework.softmax);
+  framework.loss = section.word_or("loss", framework.loss);
+  return framework;
+}
+
 // Loads a file that the scenario names; its problems join those of the other such file.
 template <class Load>
 auto load_named(Load load, std::vector<Problem>& problems) -> std::optional<decltype(load())> {
@@ -208,10 +220,13 @@ void report_layout_problems(const Layout& layout, const Model& model, const Laye
 }
 
 void check_attention(const Layout& layout, const Device& device, const Layered& section) {
-  if (layout.attention != AttentionKernel::flash_2 || device.flash_attention_2) return;
+  const bool first = layout.attention == AttentionKernel::flash_1;
+  const bool second = layout.attention == AttentionKernel::flash_2;
+  if (!(first && !device.flash_attention_1) && !(second && !device.flash_attention_2)) return;
   section.problem("attention",
-                  fmt::format("the file of the {} has no rates of FlashAttention-2; flash takes {}",
-                              device.name, device.attention.kernels));
+                  fmt::format("the file of the {} has no rates of {}; flash takes {}", device.name,
+                              first ? "FlashAttention 1" : "FlashAttention-2",
+                              device.attention.kernels));
 }
 
 void check_trouble(const Trouble& trouble, const SimulationOptions& options, int gpus,
@@ -248,6 +263,7 @@ Scenario load_scenario(const std::string& path, const std::vector<std::string>& 
   LayoutText text = read_layout(layout_section);
   SimulationOptions options;
   const Trouble trouble = read_simulation(top.section("simulation"), options);
+  const Framework framework = read_framework(top.section("framework"));
   const FlopConvention flops{top.section("flops").word_or("attention", AttentionFlops::full)};
   sources.finish();
 
@@ -257,6 +273,7 @@ Scenario load_scenario(const std::string& path, const std::vector<std::string>& 
       load_named([&] { return Cluster::load(machine.path, machine.nodes); }, problems);
   if (!problems.empty()) throw InputError{std::move(problems)};
 
+  run_with(framework, *model);
   const int gpus = machine.gpus > 0 ? machine.gpus : cluster->gpus();
   fill_data_parallel(text, *cluster, gpus, layout_section);
   fill_sequence_length(text, *model, layout_section);

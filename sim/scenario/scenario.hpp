@@ -7,6 +7,7 @@
 
 #include "sim/base/words.hpp"
 #include "sim/engine/simulate.hpp"
+#include "sim/model/framework.hpp"
 #include "sim/model/model.hpp"
 #include "sim/plan/layout.hpp"
 #include "sim/topology/cluster.hpp"

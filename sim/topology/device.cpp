@@ -94,6 +94,8 @@ Device read_device(const Document& document) {
   device.operand_feed = feed.bandwidth("device");
   read_gemms(top.object("gemm"), device);
   device.attention = read_attention(top.object("attention"));
+  if (top.has("flash_attention_1"))
+    device.flash_attention_1 = read_attention(top.object("flash_attention_1"));
   if (top.has("flash_attention_2"))
     device.flash_attention_2 = read_attention(top.object("flash_attention_2"));
   else if (device.attention.kernels == "FlashAttention-2")

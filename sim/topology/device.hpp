@@ -75,7 +75,7 @@ struct Device {
   Bandwidth operand_feed{};
   std::array<std::optional<GemmModel>, words_of(DType{}).size()> gemm;  // by DType
   AttentionModel attention;                                             // the fastest flash kernels
-  std::optional<AttentionModel> flash_attention_2;
+  std::optional<AttentionModel> flash_attention_1, flash_attention_2;
   MemoryModel memory_kernels;
 
   const GemmModel* gemm_model(DType dtype) const {

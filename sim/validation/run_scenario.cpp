@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "sim/model/framework.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/validation/run_words.hpp"
 
@@ -99,6 +100,8 @@ AttentionKernel attention_of(const RunCells& cells) {
   if (contains(text, "unfused") || contains(text, "no flash") || text == "torch" || text == "fused")
     return AttentionKernel::unfused;
   if (contains(text, "cudnn")) return AttentionKernel::flash;
+  // FlashAttention 1 and the Triton kernel of that time.
+  if (contains(text, "flash_attentionv1") || contains(text, "triton")) return AttentionKernel::flash_1;
   // PyTorch and flash-attn run FlashAttention-2 on Hopper; on Ampere it is the fastest there is.
   if (contains(text, "flash")) return AttentionKernel::flash_2;
   throw NotSimulated(fmt::format("attn_kernel is '{}', which is not known", cells["attn_kernel"]));
@@ -152,6 +155,21 @@ void set_overlap(const RunCells& cells, Layout& layout) {
   }
 }
 
+// FSDP is PyTorch's; runs that name the kernel of their norm ("RMS kernel") or of their softmax
+// ("fused") had no other fused ones.
+Framework run_framework(const RunCells& cells) {
+  const std::string attention = lower_case(cells["attn_kernel"]);
+  if (contains(lower_case(cells["shard_strategy"]), "fsdp")) return framework_of(FrameworkName::pytorch);
+  const bool softmax = attention == "fused";
+  const bool norm = contains(attention, "rms kernel");
+  if (!softmax && !norm && attention != "torch" && !attention.starts_with("flash_attention"))
+    return framework_of(FrameworkName::megatron);
+  Framework framework = framework_of(FrameworkName::pytorch);
+  if (norm) framework.rms_norm = KernelForm::fused;
+  if (softmax) framework.softmax = KernelForm::fused;
+  return framework;
+}
+
 }  // namespace
 
 Layout run_layout(const RunCells& cells) {
@@ -170,6 +188,7 @@ Layout run_layout(const RunCells& cells) {
 
 RunScenario run_scenario(const RunCells& cells, const std::string& data_folder) {
   Model model = run_model(cells);
+  run_with(run_framework(cells), model);
   Layout layout = run_layout(cells);
   const std::vector<LayoutProblem> problems = layout_problems(layout, model);
   if (!problems.empty()) throw NotSimulated(problems.front().what);
@@ -180,6 +199,8 @@ RunScenario run_scenario(const RunCells& cells, const std::string& data_folder) 
   if (cluster.gpus_per_node() != per_node)
     throw NotSimulated(fmt::format("gpus_per_node is {}, the nodes of {} have {}", per_node, file,
                                    cluster.gpus_per_node()));
+  if (layout.attention == AttentionKernel::flash_1 && !cluster.device().flash_attention_1)
+    layout.attention = AttentionKernel::flash_2;
   if (layout.attention == AttentionKernel::flash_2 && !cluster.device().flash_attention_2)
     layout.attention = AttentionKernel::flash;
   if (!cluster.device().gemm_model(layout.compute_dtype))
