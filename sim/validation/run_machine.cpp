@@ -20,7 +20,7 @@ struct Part {
 constexpr std::array parts{
     Part{"gb200", 192, ""},    Part{"gb200", 186, ""}, Part{"gb200", 184, ""},
     Part{"b200", 192, ""},     Part{"b200", 180, ""},  Part{"h200", 141, ""},
-    Part{"h100", 80, "hbm2e"}, Part{"a100", 80, ""},   Part{"a100", 40, ""},
+    Part{"h100", 80, "hbm2e"}, Part{"h100", 96, ""},   Part{"a100", 80, ""},   Part{"a100", 40, ""},
     Part{"v100", 32, ""},
 };
 
@@ -40,6 +40,7 @@ constexpr std::array machines{
     Machine{"h100", 80, 400, "efa", "topologies/aws-p5.yaml"},
     Machine{"h100", 80, 400, "", "topologies/dgx-h100.yaml"},
     Machine{"h100", 80, 200, "tcpx", "topologies/gcp-a3-mega.yaml"},
+    Machine{"h100", 96, 400, "", "validation/machines/h100-hbm2e-400g.yaml"},
     Machine{"h200", 141, 400, "", "topologies/dgx-h200.yaml"},
     Machine{"b200", 192, 400, "", "topologies/dgx-b200.yaml"},
     Machine{"gb200", 192, 400, "", "topologies/gb200-nvl72.yaml"},
@@ -64,7 +65,7 @@ const Part& part_of(const RunCells& cells) {
   for (const Part& part : parts) {
     if (!contains(gpu, part.gpu)) continue;
     if (contains(gpu, "pcie") || contains(gpu, "nvl-") || contains(gpu, " nvl")) break;
-    if (!part.other_memory.empty() && contains(gpu, part.other_memory)) break;
+    if (!part.other_memory.empty() && contains(gpu, part.other_memory)) continue;
     if (!memory || *memory == part.memory_gb) return part;
   }
   throw NotSimulated(fmt::format("no device file for the GPU '{}'{}", cells["gpu"],

@@ -90,6 +90,17 @@ void set_parallelism(const RunCells& cells, Layout& layout) {
   if (layout.virtual_stages > 1) layout.schedule = Schedule::interleaved;
 }
 
+// torchtitan's selective recomputation is per operator: every second product runs again, with all
+// that is not a product (torchtitan, activation_checkpoint, selective_ac_option "op"). That is the
+// work of every second layer.
+void set_recomputation(const RunCells& cells, Layout& layout) {
+  layout.recompute = needed_word<Recompute>(cells, "recompute");
+  const std::string text = lower_case(cells["recompute"]);
+  if (!contains(text, "per-op") && !contains(text, "torchtitan default")) return;
+  layout.recompute = Recompute::full;
+  layout.recompute_every = 2;
+}
+
 AttentionKernel attention_of(const RunCells& cells) {
   const std::string text = lower_case(cells["attn_kernel"]);
   // What was computed before flash attention existed; runs say what they ran.
@@ -159,7 +170,9 @@ void set_overlap(const RunCells& cells, Layout& layout) {
 // ("fused") had no other fused ones.
 Framework run_framework(const RunCells& cells) {
   const std::string attention = lower_case(cells["attn_kernel"]);
-  if (contains(lower_case(cells["shard_strategy"]), "fsdp")) return framework_of(FrameworkName::pytorch);
+  const bool compiled = contains(lower_case(cells["notes"]), "compile");
+  if (contains(lower_case(cells["shard_strategy"]), "fsdp"))
+    return framework_of(compiled ? FrameworkName::megatron : FrameworkName::pytorch);
   const bool softmax = attention == "fused";
   const bool norm = contains(attention, "rms kernel");
   if (!softmax && !norm && attention != "torch" && !attention.starts_with("flash_attention"))
@@ -178,7 +191,7 @@ Layout run_layout(const RunCells& cells) {
   layout.sequence_length = needed(cells, "seq_len");
   layout.micro_batch = needed(cells, "mbs");
   layout.global_batch = needed(cells, "gbs");
-  layout.recompute = needed_word<Recompute>(cells, "recompute");
+  set_recomputation(cells, layout);
   layout.attention = attention_of(cells);
   set_formats(cells, layout);
   set_sharding(cells, layout);
