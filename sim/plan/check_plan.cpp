@@ -31,10 +31,10 @@ std::size_t table_size(const Program& program, OpKind kind) {
 
 void check_arrays(const Program& program) {
   const std::size_t n = program.size();
-  const bool whole = program.stream.size() == n && program.pass.size() == n &&
-                     program.work.size() == n && program.label.size() == n &&
-                     program.first_dependency.size() == n + 1 &&
-                     program.first_buffer_use.size() == n + 1;
+  const bool whole =
+      program.stream.size() == n && program.pass.size() == n && program.work.size() == n &&
+      program.label.size() == n && program.action.size() == n && program.subject.size() == n &&
+      program.first_dependency.size() == n + 1 && program.first_buffer_use.size() == n + 1;
   if (!whole) refuse("arrays of stage " + std::to_string(program.stage) + " differ in length");
   for (std::uint32_t i = 0; i < n; ++i) {
     const OpId op{i};
@@ -62,7 +62,7 @@ void check_buffers(const Program& program) {
     for (const BufferUse& use : program.buffer_uses(OpId{i})) {
       if (use.buffer.value >= life.size()) refuse(place(program, OpId{i}) + " uses no such buffer");
       Life& state = life[use.buffer.value];
-      if (use.access == Access::write && state == Life::unborn) state = Life::alive;
+      if (use.access == Access::write) state = Life::alive;  // a new life, if it was dead
       if (state != Life::alive) {
         refuse(place(program, OpId{i}) + " uses a buffer that is not alive");
       }

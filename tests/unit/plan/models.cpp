@@ -69,6 +69,9 @@ Block layer(const GptShape& shape) {
                gelu,
                linear("mlp_down", TensorSplit::row, 4 * h, h),
                dropout_add("mlp_dropout", h)};
+  block.ops[2].backward_reads_output = true;
+  block.ops[4].residual_of = 0;
+  block.ops[9].residual_of = 5;
   return block;
 }
 
