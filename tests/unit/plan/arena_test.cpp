@@ -7,6 +7,7 @@
 #include "tests/catch.hpp"
 #include "tests/unit/plan/models.hpp"
 #include "tests/unit/plan/random_layout.hpp"
+#include "tests/unit/plan/sketch.hpp"
 
 using namespace sim;
 
@@ -95,32 +96,16 @@ void check_by_hand(const Program& program, const ArenaLayout& arena) {
 
 // Producer on compute, its tensor sent from another stream; then another tensor of the same size.
 Program send_then_compute(bool waits) {
-  Program program;
-  program.names = {"op"};
-  program.buffers = {{Bytes{1000}, BufferCategory::activations, false},
-                     {Bytes{1000}, BufferCategory::activations, false}};
-  program.first_dependency = {0};
-  program.first_buffer_use = {0};
-  const auto add = [&](OpKind kind, Stream stream, std::vector<OpId> after,
-                       std::vector<BufferUse> uses) {
-    program.kind.push_back(kind);
-    program.stream.push_back(stream);
-    program.pass.push_back(Pass::forward);
-    program.work.push_back(0);
-    program.action.push_back(Action::forward);
-    program.subject.push_back(Program::no_subject);
-    program.label.push_back({});
-    program.dependency.insert(program.dependency.end(), after.begin(), after.end());
-    program.buffer_use.insert(program.buffer_use.end(), uses.begin(), uses.end());
-    program.first_dependency.push_back(static_cast<std::uint32_t>(program.dependency.size()));
-    program.first_buffer_use.push_back(static_cast<std::uint32_t>(program.buffer_use.size()));
-  };
-  add(OpKind::elementwise, Stream::compute, {}, {{BufferId{0}, Access::write, Role::output}});
-  add(OpKind::send, Stream::forward_send, {OpId{0}}, {{BufferId{0}, Access::free, Role::input}});
-  add(OpKind::elementwise, Stream::compute, waits ? std::vector{OpId{1}} : std::vector<OpId>{},
-      {{BufferId{1}, Access::write, Role::output}});
-  add(OpKind::elementwise, Stream::compute, {}, {{BufferId{1}, Access::free, Role::input}});
-  return program;
+  test::Sketch sketch{{{Bytes{1000}, BufferCategory::activations, false},
+                       {Bytes{1000}, BufferCategory::activations, false}}};
+  const BufferId first{0}, second{1};
+  sketch.add(OpKind::elementwise, Stream::compute, {}, {{first, Access::write, Role::output}});
+  sketch.add(OpKind::send, Stream::forward_send, {OpId{0}}, {{first, Access::free, Role::input}});
+  sketch.add(OpKind::elementwise, Stream::compute,
+             waits ? std::vector{OpId{1}} : std::vector<OpId>{},
+             {{second, Access::write, Role::output}});
+  sketch.add(OpKind::elementwise, Stream::compute, {}, {{second, Access::free, Role::input}});
+  return sketch.program;
 }
 
 }  // namespace

@@ -77,6 +77,23 @@ TEST_CASE("Random legal layouts give sound plans", "[plan][property]") {
   CHECK(legal > 300);
 }
 
+TEST_CASE("Plans of every kind of transformer can be executed", "[plan][property]") {
+  // check_plan(): every operator finds its operands, and nobody writes what another uses.
+  std::vector<Model> models;
+  for (int kind = 0; kind < test::transformer_kinds; ++kind)
+    models.push_back(test::transformer(kind));
+  int legal = 0;
+  for (std::uint64_t seed = 5000; seed < 7000; ++seed) {
+    const Layout layout = test::random_layout(seed);
+    const auto kind = static_cast<std::size_t>(seed % models.size());
+    if (!layout_problems(layout, models[kind]).empty()) continue;
+    ++legal;
+    CAPTURE(seed, kind, test::to_text(layout));
+    REQUIRE_NOTHROW(check_plan(make_plan(models[kind], layout)));
+  }
+  CHECK(legal > 400);
+}
+
 TEST_CASE("Weights of all ranks add up to the model", "[plan][property]") {
   // Vocabulary 512 = 128 x 4: nothing is padded. Norms, projection and MLP output biases are whole
   // on every tensor rank: 4 h + h + h per layer, and the final norm.
