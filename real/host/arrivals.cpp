@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <stdexcept>
 
 namespace real {
 namespace {
@@ -33,16 +34,24 @@ class Round {
   }
   void wait() {
     while (!tickets_.empty()) {
-      if (parts_.transport.done(tickets_.back())) {
-        tickets_.pop_back();
-        continue;
-      }
+      if (last_is_done()) continue;
       if (parts_.heartbeat != nullptr) parts_.heartbeat->waiting();
       parts_.transport.idle();
     }
   }
 
  private:
+  bool last_is_done() {
+    try {
+      if (!parts_.transport.done(tickets_.back())) return false;
+    } catch (const std::logic_error&) {
+      tickets_.pop_back();  // used up
+      throw;
+    }
+    tickets_.pop_back();
+    return true;
+  }
+
   const ArrivalParts& parts_;
   std::vector<Ticket> tickets_;
 };

@@ -1,6 +1,7 @@
 #include "real/host/communication.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "sim/base/check.hpp"
 
@@ -24,7 +25,13 @@ class Message : public Exchange {
     if (!finished_) transport_.cancel(ticket_);
   }
   bool progress() override {
-    finished_ = finished_ || transport_.done(ticket_);
+    if (finished_) return true;
+    try {
+      finished_ = transport_.done(ticket_);
+    } catch (const std::logic_error&) {
+      finished_ = true;  // the ticket is used up
+      throw;
+    }
     return finished_;
   }
 
@@ -75,7 +82,7 @@ Reduction reduction_of(Action action) {
   }
 }
 
-// Consecutive members on each node if all nodes have as many; else 0.
+// Members on each node if all nodes have as many; else 0. Members stand in the order of ranks.
 int equal_nodes(std::span<const int> members, int ranks_per_node) {
   const auto size = static_cast<int>(members.size());
   if (ranks_per_node <= 0) return size;
@@ -88,7 +95,6 @@ int equal_nodes(std::span<const int> members, int ranks_per_node) {
   if (size % per_node != 0) return 0;
   for (int at = 0; at < size; ++at) {
     if (node(at) != node(at / per_node * per_node)) return 0;
-    if (at >= per_node && at % per_node == 0 && node(at) == node(at - 1)) return 0;
   }
   return per_node;
 }

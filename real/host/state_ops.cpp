@@ -15,14 +15,6 @@ using sim::Role;
 
 namespace {
 
-struct OwnedRange {
-  std::size_t first = 0, count = 0;
-};
-std::vector<OwnedRange> everything(const BoundBucket& bucket) {
-  return {{0, static_cast<std::size_t>(std::clamp<std::int64_t>(
-                  bucket.elements - bucket.owned_first, 0, bucket.owned))}};
-}
-
 // The owned elements in a buffer that holds them alone or the whole bucket.
 std::span<float> owned_part(const BoundBucket& bucket, std::span<float> all) {
   const auto owned = static_cast<std::size_t>(bucket.owned);
@@ -67,8 +59,10 @@ void StateOps::gradient_norm() {
   double total = 0;
   for (const BoundBucket& bucket : program_.buckets) {
     const std::span<const float> gradient = owned_part(bucket, arena_.floats(bucket.gradient));
-    for (const OwnedRange& range : everything(bucket))
-      total += sum_of_squares(gradient.subspan(range.first, range.count));
+    for (const OwnedRange& range : bucket.counted) {
+      total += sum_of_squares(gradient.subspan(static_cast<std::size_t>(range.first),
+                                               static_cast<std::size_t>(range.count)));
+    }
   }
   const bool finite = std::all_of(state_.loss.begin(), state_.loss.end(),
                                   [](double loss) { return std::isfinite(loss); });
@@ -111,10 +105,12 @@ void StateOps::adam_bucket(const BoundBucket& bucket, double scale) {
   const auto real = static_cast<std::size_t>(
       std::clamp<std::int64_t>(bucket.elements - bucket.owned_first, 0, bucket.owned));
   std::size_t at = 0;
-  for (const OwnedRange& range : everything(bucket)) {
-    update(at, range.first - at, 0);
-    update(range.first, range.count, training_.weight_decay);
-    at = range.first + range.count;
+  for (const OwnedRange& range : bucket.decayed) {
+    const auto first = static_cast<std::size_t>(range.first);
+    const auto count = static_cast<std::size_t>(range.count);
+    update(at, first - at, 0);
+    update(first, count, training_.weight_decay);
+    at = first + count;
   }
   update(at, real - at, 0);
 }
