@@ -95,6 +95,8 @@ class TcpTransport : public Transport {
   ~TcpTransport() override {
     if (std::uncaught_exceptions() > exceptions_)
       abort(rank_, fmt::format("rank {} has failed", rank_));
+    // So that who sees this connection close knows why.
+    if (failed()) tell_failure();
     for (Peer& peer : peers_) {
       if (!peer.socket.is_open()) continue;
       if (!failed() && peer.out.empty()) send_last(peer, {.kind = FrameKind::bye}, {});
@@ -170,23 +172,8 @@ class TcpTransport : public Transport {
   }
 
   void abort(int blamed, const std::string& reason) override {
-    if (failed()) return;
-    failed_rank_ = blamed;
-    failure_ = reason;
-    const std::string text = reason.substr(0, most_text_bytes);
-    for (Peer& peer : peers_) {
-      if (!peer.socket.is_open()) continue;
-      const bool between_frames = peer.out.empty() || peer.out.front().sent == 0;
-      peer.out.clear();  // its memory may be gone soon
-      // In the middle of a frame nothing else can be said: its reader learns it from the close.
-      if (between_frames)
-        send_last(peer,
-                  {.bytes = text.size(),
-                   .channel = static_cast<std::uint32_t>(blamed),
-                   .kind = FrameKind::abort},
-                  text);
-      ::shutdown(peer.socket.handle(), SHUT_WR);
-    }
+    fail(blamed, reason);
+    tell_failure();
   }
 
  private:
@@ -195,6 +182,24 @@ class TcpTransport : public Transport {
     if (failed()) return;
     failed_rank_ = rank;
     failure_ = why;
+  }
+  void tell_failure() {
+    if (told_) return;
+    told_ = true;
+    const std::string text = failure_.substr(0, most_text_bytes);
+    for (Peer& peer : peers_) {
+      if (!peer.socket.is_open()) continue;
+      const bool between_frames = peer.out.empty() || peer.out.front().sent == 0;
+      peer.out.clear();  // its memory may be gone soon
+      // In the middle of a frame nothing else can be said: its reader learns it from the close.
+      if (between_frames)
+        send_last(peer,
+                  {.bytes = text.size(),
+                   .channel = static_cast<std::uint32_t>(failed_rank_),
+                   .kind = FrameKind::abort},
+                  text);
+      ::shutdown(peer.socket.handle(), SHUT_WR);
+    }
   }
   Peer& peer_at(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
 
@@ -384,6 +389,7 @@ class TcpTransport : public Transport {
   std::vector<pollfd> waiting_;
   int failed_rank_ = -1;
   std::string failure_;
+  bool told_ = false;  // the others of the failure
 };
 
 }  // namespace

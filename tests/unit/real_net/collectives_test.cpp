@@ -54,35 +54,30 @@ Floats operand(const Case& c, int rank) {
   return data;
 }
 
-float reduced(const Case& c, std::size_t at) {
-  float result = operand(c, 0)[at];
+Floats reduced(const Case& c) {
+  Floats result = operand(c, 0);
   for (int rank = 1; rank < c.ranks; ++rank) {
-    const float next = operand(c, rank)[at];
-    result = c.reduction == Reduction::maximum ? std::max(result, next) : result + next;
+    const Floats next = operand(c, rank);
+    for (std::size_t i = 0; i < result.size(); ++i)
+      result[i] =
+          c.reduction == Reduction::maximum ? std::max(result[i], next[i]) : result[i] + next[i];
   }
-  return c.reduction == Reduction::average ? result / static_cast<float>(c.ranks) : result;
+  if (c.reduction == Reduction::average)
+    for (float& sum : result)
+      sum /= static_cast<float>(c.ranks);
+  return result;
 }
 
 Floats expected(const Case& c, int rank) {
-  const auto n = static_cast<std::size_t>(c.elements);
-  const auto p = static_cast<std::size_t>(c.ranks);
-  const std::size_t part = n / p;
+  const auto part = static_cast<std::size_t>(c.elements / c.ranks);
   const auto own = static_cast<std::size_t>(rank);
   Floats result;
   if (c.kind == Kind::all_reduce || (c.kind == Kind::reduce && rank == c.root)) {
-    std::vector<Floats> operands;
-    for (int from = 0; from < c.ranks; ++from)
-      operands.push_back(operand(c, from));
-    for (std::size_t i = 0; i < n; ++i) {
-      float sum = operands[0][i];
-      for (std::size_t from = 1; from < p; ++from)
-        sum = c.reduction == Reduction::maximum ? std::max(sum, operands[from][i])
-                                                : sum + operands[from][i];
-      result.push_back(c.reduction == Reduction::average ? sum / static_cast<float>(p) : sum);
-    }
+    result = reduced(c);
   } else if (c.kind == Kind::reduce_scatter) {
-    for (std::size_t i = 0; i < part; ++i)
-      result.push_back(reduced(c, own * part + i));
+    const Floats all = reduced(c);
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(own * part);
+    result.assign(first, first + static_cast<std::ptrdiff_t>(part));
   } else if (c.kind == Kind::broadcast) {
     result = operand(c, c.root);
   } else if (c.kind == Kind::all_gather) {
