@@ -42,7 +42,7 @@ Operands operands_of_site(Action action) {
     case Action::input_gradient:
       return {roles({gradient, input_gradient}), roles({weight})};
     case Action::weight_gradient:
-      return {roles({input, gradient, weight_gradient})};
+      return {roles({gradient, weight_gradient}), roles({input, saved})};
     case Action::bias_gradient:
       return {roles({gradient, weight_gradient})};
     case Action::encode:
@@ -129,7 +129,10 @@ void check_roles(const Program& program, OpId op) {
     found |= role;
     buffer = use.buffer;
   }
-  if ((found & operands.needed) != operands.needed) {
+  // A linear that sees one token of each sequence keeps those alone.
+  const bool no_input = program.action[op.value] == Action::weight_gradient &&
+                        (found & roles({Role::input, Role::saved})) == 0;
+  if ((found & operands.needed) != operands.needed || no_input) {
     refuse_plan(place_of(program, op) + " lacks an operand");
   }
   if ((found & ~(operands.needed | operands.possible)) != 0) {

@@ -211,14 +211,16 @@ struct Transfer {
 //  cross_entropy      one operator: forward has input, saved, target_logit, exponential_sum.
 //                     backward: saved, target_logit, exponential_sum, input_gradient. Where logits
 //                     are fp32, the exponentials take their place: `saved` is their buffer, and
-//                     input is absent. target_logit is less the maximum
+//                     input is absent. target_logit is less the maximum. Columns that pad the
+//                     vocabulary are no classes
 enum class Action : std::uint8_t {
   // Of a model operator (its site):
   forward,            // [input], [residual], [output], [saved]; attention run again: input, saved
   backward,           // [input], [saved], [saved_output], [gradient], [residual_gradient],
                       // [input_gradient], [weight_gradient]
   input_gradient,     // linear: gradient, input_gradient
-  weight_gradient,    // linear: input, gradient, weight_gradient
+  weight_gradient,    // linear: input (or saved, of one token per sequence), gradient,
+                      // weight_gradient
   bias_gradient,      // linear: gradient, weight_gradient
   encode,             // operand of an 8-bit product: input, gradient or weight
   loss_maximum,       // vocabulary-parallel loss: input (logits), maximum
