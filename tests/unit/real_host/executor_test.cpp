@@ -13,13 +13,13 @@ void check_equal(const ToyResult& a, const ToyResult& b) {
   for (std::size_t i = 0; i < a.loss.size(); ++i) {
     CAPTURE(i);
     CHECK(std::abs(a.loss[i] / b.loss[i] - 1) < 1e-5);
-    CHECK(std::abs(a.norm[i] / b.norm[i] - 1) < 1e-4);
+    CHECK(std::abs(a.norm[i] / b.norm[i] - 1) < 1e-5);
   }
   for (const auto& [name, values] : b.weights) {
     const auto other = a.weights.find(name);
     if (other == a.weights.end()) continue;
     CAPTURE(name);
-    CHECK(relative_error(other->second, exact(values)) < 1e-4);
+    CHECK(relative_error(other->second, exact(values)) < 1e-5);
   }
 }
 
@@ -59,6 +59,9 @@ TEST_CASE("the loss falls when a rank trains alone", "[real_host]") {
 TEST_CASE("every layout trains the same model", "[real_host]") {
   const int index = GENERATE(0, 1, 2);
   ToyRun alone{.shape = family(index), .layout = toy_layout()};
+  // The gradient of a key's bias is zero but for rounding, which Adam would blow up: a softmax does
+  // not change when all its scores change alike.
+  alone.training.epsilon = 1e-5;
   const ToyResult reference = run_toy(alone);
   const auto check = [&](const char* what, auto change) {
     CAPTURE(index, what);

@@ -12,6 +12,8 @@
 namespace real_test {
 namespace {
 
+constexpr const char* name_of_table = "-1.embedding";
+
 const sim::ModelOp& op_of(const sim::Model& model, const sim::Site& site) {
   const auto op = static_cast<std::size_t>(site.op);
   switch (site.place) {
@@ -24,7 +26,9 @@ const sim::ModelOp& op_of(const sim::Model& model, const sim::Site& site) {
   }
 }
 
+// A tied head holds the table of the embedding, here or on another stage.
 std::string name_of(const sim::Model& model, const sim::Site& site) {
+  if (op_of(model, site).tied_to_embedding) return name_of_table;
   return std::to_string(site.layer) + "." + op_of(model, site).name;
 }
 
@@ -70,7 +74,7 @@ class Rank {
                                           .algorithms = run.algorithms,
                                           .heartbeat = nullptr})} {
     for (const sim::Site& site : bound_.program->sites)
-      if (site.elements > 0 && !(site.tied && op_of(model, site).tied_to_embedding)) fill(site);
+      if (site.elements > 0) fill(site);
   }
 
   real::StepOutcome step(int index) {
