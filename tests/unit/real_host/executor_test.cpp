@@ -15,11 +15,10 @@ void check_equal(const ToyResult& a, const ToyResult& b) {
     CHECK(std::abs(a.loss[i] / b.loss[i] - 1) < 1e-5);
     CHECK(std::abs(a.norm[i] / b.norm[i] - 1) < 1e-5);
   }
+  REQUIRE(a.weights.size() == b.weights.size());
   for (const auto& [name, values] : b.weights) {
-    const auto other = a.weights.find(name);
-    if (other == a.weights.end()) continue;
     CAPTURE(name);
-    CHECK(relative_error(other->second, exact(values)) < 1e-5);
+    CHECK(relative_error(a.weights.at(name), exact(values)) < 1e-5);
   }
 }
 
@@ -69,41 +68,59 @@ TEST_CASE("every layout trains the same model", "[real_host]") {
     change(run.layout);
     check_equal(run_toy(run), reference);
   };
-  check("micro-batches", [](sim::Layout& l) { l.micro_batch = 1; });
-  check("unfused attention", [](sim::Layout& l) { l.attention = sim::AttentionKernel::unfused; });
-  check("selective recomputation", [](sim::Layout& l) {
-    l.attention = sim::AttentionKernel::unfused;
-    l.recompute = sim::Recompute::selective;
-  });
-  check("full recomputation", [](sim::Layout& l) { l.recompute = sim::Recompute::full; });
-  check("no masters", [](sim::Layout& l) { l.master_weights = false; });
-  check("data parallel", [](sim::Layout& l) { l.data_parallel = 2; });
-  check("small buckets", [](sim::Layout& l) {
-    l.data_parallel = 4;
-    l.bucket = l.first_bucket = sim::Bytes{2000};
-  });
-  for (int zero = 1; zero <= 3; ++zero) {
-    check("ZeRO", [&](sim::Layout& l) {
-      l.data_parallel = 4;
-      l.micro_batch = 1;
-      l.zero_stage = zero;
-      l.overlap_parameters = false;
+
+  SECTION("on one rank") {
+    check("micro-batches", [](sim::Layout& l) { l.micro_batch = 1; });
+    check("unfused attention", [](sim::Layout& l) { l.attention = sim::AttentionKernel::unfused; });
+    check("selective recomputation", [](sim::Layout& l) {
+      l.attention = sim::AttentionKernel::unfused;
+      l.recompute = sim::Recompute::selective;
     });
-    check("hybrid sharding", [&](sim::Layout& l) {
+    check("full recomputation", [](sim::Layout& l) { l.recompute = sim::Recompute::full; });
+    check("no masters", [](sim::Layout& l) { l.master_weights = false; });
+  }
+  SECTION("data parallel") {
+    check("two ranks", [](sim::Layout& l) { l.data_parallel = 2; });
+    check("small buckets", [](sim::Layout& l) {
       l.data_parallel = 4;
-      l.micro_batch = 1;
-      l.zero_stage = zero;
-      l.shard_group = 2;
-      l.overlap_parameters = false;
+      l.bucket = l.first_bucket = sim::Bytes{2000};
     });
   }
-  check("pipeline", [](sim::Layout& l) { l.pipeline_parallel = 2; });
-  check("gpipe", [](sim::Layout& l) {
-    l.pipeline_parallel = 2;
-    l.schedule = sim::Schedule::gpipe;
-  });
-  check("zero bubble", [](sim::Layout& l) {
-    l.pipeline_parallel = 2;
-    l.schedule = sim::Schedule::zb_h1;
-  });
+  SECTION("sharded") {
+    const int zero = GENERATE(1, 2, 3);
+    const int group = GENERATE(0, 2);
+    const bool overlap = GENERATE(false, true);
+    CAPTURE(zero, group, overlap);
+    check("four ranks", [&](sim::Layout& l) {
+      l.data_parallel = 4;
+      l.micro_batch = 1;
+      l.zero_stage = zero;
+      l.shard_group = group;
+      l.overlap_parameters = overlap;
+    });
+  }
+  SECTION("tensor parallel") {
+    const bool sequence = GENERATE(false, true);
+    const int zero = GENERATE(0, 1, 2, 3);
+    CAPTURE(sequence, zero);
+    check("two ranks", [&](sim::Layout& l) {
+      l.tensor_parallel = 2;
+      l.sequence_parallel = sequence;
+      l.data_parallel = zero > 0 ? 2 : 1;
+      l.zero_stage = zero;
+    });
+  }
+  SECTION("pipeline") {
+    const auto schedule =
+        GENERATE(sim::Schedule::gpipe, sim::Schedule::one_f_one_b, sim::Schedule::zb_h1);
+    const int tensor = GENERATE(1, 2);
+    const bool sequence = GENERATE(false, true);
+    CAPTURE(word(schedule), tensor, sequence);
+    check("two stages", [&](sim::Layout& l) {
+      l.pipeline_parallel = 2;
+      l.tensor_parallel = tensor;
+      l.sequence_parallel = sequence && tensor > 1;
+      l.schedule = schedule;
+    });
+  }
 }

@@ -6,44 +6,11 @@
 #include <mutex>
 #include <thread>
 
-#include "sim/base/random.hpp"
+#include "real/engine/initial_weights.hpp"
 #include "tests/unit/real_host/kernel_check.hpp"
 
 namespace real_test {
 namespace {
-
-constexpr const char* name_of_table = "-1.embedding";
-
-const sim::ModelOp& op_of(const sim::Model& model, const sim::Site& site) {
-  const auto op = static_cast<std::size_t>(site.op);
-  switch (site.place) {
-    case sim::BlockPlace::input:
-      return model.input.ops[op];
-    case sim::BlockPlace::output:
-      return model.output.ops[op];
-    default:
-      return model.layers[static_cast<std::size_t>(site.layer)].ops[op];
-  }
-}
-
-// A tied head holds the table of the embedding, here or on another stage.
-std::string name_of(const sim::Model& model, const sim::Site& site) {
-  if (op_of(model, site).tied_to_embedding) return name_of_table;
-  return std::to_string(site.layer) + "." + op_of(model, site).name;
-}
-
-// The same for every layout: numbers drawn by the name of the operator.
-Floats initial(const sim::Model& model, const sim::Site& site) {
-  std::uint64_t stream = 17;
-  for (const char letter : name_of(model, site))
-    stream = sim::hash_combine(stream, static_cast<std::uint64_t>(letter));
-  Floats values = random_floats(1, stream, site.elements, 0.1);
-  const sim::ModelOp& op = op_of(model, site);
-  if (op.kind != sim::ModelOpKind::norm) return values;
-  for (float& value : values)
-    value += 1.0F;
-  return values;
-}
 
 // Every token follows from the one before it.
 std::vector<std::int32_t> tokens_of(const ToyRun& run, int step, int replica) {
@@ -68,13 +35,19 @@ class Rank {
        real::Transport& transport)
       : run_{run},
         bound_{real::bind(plan, model, sim::RankId{static_cast<std::uint32_t>(transport.rank())})},
+        parameters_{real::parameters_of(model)},
+        pieces_{real::pieces_of(bound_, parameters_)},
         backend_{real::make_host_backend({.program = &bound_,
                                           .transport = &transport,
                                           .training = run.training,
                                           .algorithms = run.algorithms,
                                           .heartbeat = nullptr})} {
-    for (const sim::Site& site : bound_.program->sites)
-      if (site.elements > 0) fill(site);
+    real::write_initial_state(bound_, parameters_, run.training.seed, 1, *backend_);
+    constexpr float bad = std::numeric_limits<float>::quiet_NaN();
+    for_each_owned([&](const std::string& name, std::int64_t at, std::int64_t offset) {
+      if (name == run_.poison && at == 0)
+        backend_->write(offset, std::as_bytes(std::span{&bad, 1}));
+    });
   }
 
   real::StepOutcome step(int index) {
@@ -82,39 +55,40 @@ class Rank {
         {.step = index, .tokens = tokens_of(run_, index, bound_.at.data), .record = run_.record});
   }
 
-  // ZeRO-0/1/2: whole weights. With ZeRO-1/2 and overlap they are gathered in the next step.
+  // The owned elements of every parameter into their places.
   void collect(ToyResult& result) {
-    for (const sim::Site& site : bound_.program->sites) {
-      if (site.elements == 0) continue;
-      Floats values(static_cast<std::size_t>(site.elements));
-      backend_->read(bound_.buckets[site.bucket].weight.offset + site.first * 4,
-                     std::as_writable_bytes(std::span{values}));
-      result.weights[name_of(*bound_.model, site)] = values;
-    }
+    for (const real::Parameter& parameter : parameters_)
+      result.weights[parameter.name].resize(static_cast<std::size_t>(parameter.elements()));
+    for_each_owned([&](const std::string& name, std::int64_t at, std::int64_t offset) {
+      float& to = result.weights[name][static_cast<std::size_t>(at)];
+      backend_->read(offset, std::as_writable_bytes(std::span{&to, 1}));
+    });
   }
 
  private:
-  // Element by element: where a rank holds it (whole or shard), and in the master copy.
-  void fill(const sim::Site& site) {
-    const real::BoundBucket& bucket = bound_.buckets[site.bucket];
-    Floats values = initial(*bound_.model, site);
-    if (op_of(*bound_.model, site).name == run_.poison)
-      values[0] = std::numeric_limits<float>::quiet_NaN();
-    const bool whole = bucket.weight.bytes == bucket.padded * 4;
-    for (std::int64_t i = 0; i < site.elements; ++i) {
-      const std::int64_t at = site.first + i;
-      const std::int64_t own = at - bucket.owned_first;
-      const bool owned = own >= 0 && own < bucket.owned;
-      const auto bytes =
-          std::as_bytes(std::span{values}).subspan(static_cast<std::size_t>(i) * 4, 4);
-      if (whole || owned) backend_->write(bucket.weight.offset + (whole ? at : own) * 4, bytes);
-      if (owned && run_.layout.master_weights)
-        backend_->write(bucket.optimizer.offset + own * 4, bytes);
+  // visit(parameter, element of it, offset in the arena)
+  template <class Visit>
+  void for_each_owned(Visit visit) {
+    for (const real::Piece& piece : pieces_) {
+      const real::BoundBucket& bucket = bound_.buckets[piece.bucket];
+      const bool whole = bucket.weight.bytes == bucket.padded * 4;
+      const real::Parameter& parameter = parameters_[piece.parameter];
+      const auto run = [&](std::int64_t from, std::int64_t to, std::int64_t count) {
+        for (std::int64_t i = 0; i < count; ++i) {
+          const std::int64_t at = piece.first + from + i;
+          const std::int64_t own = at - bucket.owned_first;
+          if (own < 0 || own >= bucket.owned) continue;
+          visit(parameter.name, to + i, bucket.weight.offset + (whole ? at : own) * 4);
+        }
+      };
+      real::for_each_run(piece, parameter, 0, piece.elements(), run);
     }
   }
 
   const ToyRun& run_;
   real::BoundProgram bound_;
+  std::vector<real::Parameter> parameters_;
+  std::vector<real::Piece> pieces_;
   std::unique_ptr<real::Backend> backend_;
 };
 
@@ -176,7 +150,7 @@ ToyResult run_toy(const ToyRun& run) {
         result.not_finite[index] = outcome.first_not_finite;
       }
       const std::lock_guard lock{mutex};
-      if (run.layout.zero_stage < 3 && run.layout.tensor_parallel == 1) rank.collect(result);
+      rank.collect(result);
     } catch (...) {
       const std::lock_guard lock{mutex};
       if (failure == nullptr) failure = std::current_exception();

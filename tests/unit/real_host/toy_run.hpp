@@ -19,7 +19,7 @@ struct ToyRun {
   real::Algorithms algorithms{};
   int steps = 3;
   bool record = false;
-  std::string poison{};  // an operator whose weights begin with a number that is not finite
+  std::string poison{};  // a parameter that begins with a number that is not finite
 };
 
 struct ToyResult {
@@ -28,7 +28,7 @@ struct ToyResult {
   std::vector<double> norm;                           // per step, of rank 0
   std::vector<std::vector<sim::Span>> spans;          // of the last step, by rank
   std::vector<std::int64_t> not_finite;               // of the last step, by rank
-  std::map<std::string, std::vector<float>> weights;  // without tensor parallelism: by operator
+  std::map<std::string, std::vector<float>> weights;  // by name, whole
 };
 
 sim::TransformerShape toy_shape();
