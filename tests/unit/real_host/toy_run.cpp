@@ -139,6 +139,7 @@ ToyResult run_toy(const ToyRun& run) {
       const std::unique_ptr<real::Transport> transport = std::move(world[index]);
       Rank rank{run, model, result.plan, *transport};
       for (int step = 0; step < run.steps; ++step) {
+        if (step == 1 && static_cast<int>(index) == run.quits) throw std::runtime_error{"quit"};
         const real::StepOutcome outcome = rank.step(step);
         const std::lock_guard lock{mutex};
         const auto replicas =
@@ -151,6 +152,10 @@ ToyResult run_toy(const ToyRun& run) {
       }
       const std::lock_guard lock{mutex};
       rank.collect(result);
+    } catch (const real::RankFailure&) {
+      // What another rank's failure does to this one.
+      const std::lock_guard lock{mutex};
+      ++result.ended_by_others;
     } catch (...) {
       const std::lock_guard lock{mutex};
       if (failure == nullptr) failure = std::current_exception();
@@ -162,6 +167,7 @@ ToyResult run_toy(const ToyRun& run) {
   for (std::thread& thread : threads)
     thread.join();
   if (failure != nullptr) std::rethrow_exception(failure);
+  CHECK(result.ended_by_others == 0);
   return result;
 }
 

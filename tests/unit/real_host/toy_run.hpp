@@ -19,11 +19,13 @@ struct ToyRun {
   real::Algorithms algorithms{};
   int steps = 3;
   bool record = false;
+  int quits = -1;        // a rank that throws "quit" instead of running its second step
   std::string poison{};  // a parameter that begins with a number that is not finite
 };
 
 struct ToyResult {
   sim::Plan plan;
+  int ended_by_others = 0;                            // ranks
   std::vector<double> loss;                           // per step: the mean over all replicas
   std::vector<double> norm;                           // per step, of rank 0
   std::vector<std::vector<sim::Span>> spans;          // of the last step, by rank
@@ -33,7 +35,7 @@ struct ToyResult {
 
 sim::TransformerShape toy_shape();
 sim::Layout toy_layout();
-// Throws what a rank throws.
+// Throws what the first rank throws that fails by itself.
 ToyResult run_toy(const ToyRun& run);
 
 }  // namespace real_test
