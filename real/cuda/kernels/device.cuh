@@ -38,13 +38,15 @@ template <class T, int count>
 __device__ __forceinline__ void load(const T* from, float (&to)[count]) {
   const auto vector = *reinterpret_cast<const Vector<T, count>*>(from);
 #pragma unroll
-  for (int i = 0; i < count; ++i) to[i] = to_float(vector.at[i]);
+  for (int i = 0; i < count; ++i)
+    to[i] = to_float(vector.at[i]);
 }
 template <class T, int count>
 __device__ __forceinline__ void store(const float (&from)[count], T* to) {
   Vector<T, count> vector;
 #pragma unroll
-  for (int i = 0; i < count; ++i) vector.at[i] = from_float<T>(from[i]);
+  for (int i = 0; i < count; ++i)
+    vector.at[i] = from_float<T>(from[i]);
   *reinterpret_cast<Vector<T, count>*>(to) = vector;
 }
 
@@ -100,7 +102,8 @@ __device__ __forceinline__ T combine_block(T value, Combine combine, T* scratch)
   __syncthreads();
   T result = scratch[0];
   const int warps = static_cast<int>(blockDim.x) / warp_size;
-  for (int i = 1; i < warps; ++i) result = combine(result, scratch[i]);
+  for (int i = 1; i < warps; ++i)
+    result = combine(result, scratch[i]);
   __syncthreads();
   return result;
 }

@@ -15,7 +15,8 @@ __global__ void map_kernel(Function function, std::int64_t vectors, const A* a, 
     load(a + i * count, x);
     load(b + i * count, y);
 #pragma unroll
-    for (int j = 0; j < count; ++j) x[j] = function(x[j], y[j]);
+    for (int j = 0; j < count; ++j)
+      x[j] = function(x[j], y[j]);
     store(x, output + i * count);
   }
 }
@@ -104,7 +105,8 @@ __global__ void gated_forward_kernel(std::int64_t vectors, std::int64_t width, c
     load(from, gate);
     load(from + width, value);
 #pragma unroll
-    for (int j = 0; j < count; ++j) gate[j] = F::value(gate[j]) * value[j];
+    for (int j = 0; j < count; ++j)
+      gate[j] = F::value(gate[j]) * value[j];
     store(gate, output + i * count);
   }
 }
@@ -193,7 +195,8 @@ __global__ void add_bias_kernel(std::int64_t vectors, std::int64_t width, const 
     load(output + i * count, x);
     load(bias + i * count % width, b);
 #pragma unroll
-    for (int j = 0; j < count; ++j) x[j] += b[j];
+    for (int j = 0; j < count; ++j)
+      x[j] += b[j];
     store(x, output + i * count);
   }
 }
@@ -224,8 +227,8 @@ void cast(const Cast& how, std::int64_t elements, const void* from, void* to, St
     with_type("cast", how.to, [&](auto to_type) {
       using B = typename decltype(to_type)::type;
       if (how.accumulate) {
-        map("cast", AddScaled{how.scale}, elements, as<A>(from), as<B>(static_cast<const void*>(to)),
-            as<B>(to), stream);
+        map("cast", AddScaled{how.scale}, elements, as<A>(from),
+            as<B>(static_cast<const void*>(to)), as<B>(to), stream);
       } else {
         map("cast", Scale{how.scale}, elements, as<A>(from), as<A>(from), as<B>(to), stream);
       }
