@@ -211,6 +211,10 @@ void StageLowering::lower_slot(std::size_t index) {
   before_last_slot_ = before_this_slot_;
   before_this_slot_ =
       builder_.has_op(Stream::compute) ? builder_.last(Stream::compute) : OpId{none};
+  const auto sent = [&](Stream stream) {
+    return builder_.has_op(stream) ? builder_.last(stream) : OpId{none};
+  };
+  sent_before_slot_.push_back({sent(Stream::forward_send), sent(Stream::backward_send)});
   const Slot& slot = slots_[index];
   switch (slot.kind) {
     case SlotKind::forward:
@@ -265,6 +269,7 @@ StageLowering::Value StageLowering::receive(const Slot& slot, Stream stream, Pee
   const bool ends_pair = current_slot_ > 0 && leads_pair(current_slot_ - 1);
   const OpId posted = layout_.overlap_pipeline || ends_pair ? before_last_slot_ : before_this_slot_;
   if (posted.value != none) builder_.wait(stream, posted);
+  wait_for_old_sends(stream);
   Value part = fresh(boundary.message);
   part.ready = builder_.add(
       OpKind::recv, stream, pass,
@@ -285,6 +290,15 @@ StageLowering::Value StageLowering::receive(const Slot& slot, Stream stream, Pee
   drop(part, Role::input);
   builder_.writes(whole.buffer, Role::output);
   return whole;
+}
+
+// Somebody must wait for a send, or the memory of what was sent could never be used again. A
+// receive of a later slot does, which needs as much memory as the send gave back.
+void StageLowering::wait_for_old_sends(Stream stream) {
+  constexpr std::size_t slots_between = 4;  // two passes of each direction stay under way
+  if (current_slot_ < slots_between) return;
+  for (const OpId sent : sent_before_slot_[current_slot_ - slots_between])
+    if (sent.value != none) builder_.wait(stream, sent);
 }
 
 void StageLowering::send(const Slot& slot, Stream stream, Peer peer, const Value& value,

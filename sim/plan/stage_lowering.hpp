@@ -8,6 +8,7 @@
 //   lower_optimizer.cpp      gradient norm, Adam, what is summed once per step
 #pragma once
 
+#include <array>
 #include <span>
 #include <vector>
 
@@ -158,6 +159,7 @@ class StageLowering {
   Value receive(const Slot& slot, Stream stream, Peer peer, const Boundary& boundary);
   void send(const Slot& slot, Stream stream, Peer peer, const Value& value,
             const Boundary& boundary);
+  void wait_for_old_sends(Stream stream);
   bool leads_pair(std::size_t index) const;
   void send_waiting_forward();
   void recompute_block(const StageBlock& block, int microbatch);
@@ -283,6 +285,8 @@ class StageLowering {
   Value waiting_output_;  // of a forward pass that leads a pair: sent after the pair
   std::size_t waiting_slot_ = 0;
   OpId before_this_slot_{none}, before_last_slot_{none};  // compute issued before these began
+  // Before each slot: the sends issued last, by direction; none: there was none.
+  std::vector<std::array<OpId, 2>> sent_before_slot_;
 };
 
 }  // namespace sim
