@@ -29,6 +29,14 @@ Environment process_environment();
 // In this order: the command line, RANK/WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, SLURM_*. None: no
 // launcher, the run starts its ranks itself. Throws std::invalid_argument for variables that do not
 // fit together, naming them.
+//
+// torchrun's agent listens at MASTER_PORT itself, so a run started by it meets at the port after
+// it. Without MASTER_ADDR (mpirun, srun): the first host of SLURM_JOB_NODELIST, else this machine.
+// Without MASTER_PORT: a port derived from the name of the job. A Slurm batch script that srun has
+// not started is no rank.
 std::optional<World> join_world(const WorldOptions& options, const Environment& environment);
+
+// "rack1node01" of "rack[1-2]node[01-04],login". Throws std::invalid_argument for an open bracket.
+std::string first_host(const std::string& nodelist);
 
 }  // namespace real

@@ -63,12 +63,13 @@ struct SharedWorld {
     for (std::size_t rank = 0; rank < bells.size(); ++rank)
       ring(static_cast<int>(rank));
   }
-  void abort(int blamed, const std::string& reason) {
+  void abort(int blamed, const std::string& reason, bool by_itself) {
     {
       const std::lock_guard lock{failure_mutex};
       if (failed.load(std::memory_order_relaxed)) return;
       failed_rank = blamed;
       failure = reason;
+      announced = by_itself;
       failed.store(true, std::memory_order_release);
     }
     ring_all();
@@ -76,9 +77,10 @@ struct SharedWorld {
 
   std::vector<Mailbox> mailboxes;  // by receiver
   std::vector<Bell> bells;
-  std::mutex failure_mutex;  // of the two below; they do not change once `failed`
+  std::mutex failure_mutex;  // of the three below; they do not change once `failed`
   int failed_rank = -1;
   std::string failure;
+  bool announced = false;
   std::atomic<bool> failed{false};
 };
 
@@ -95,7 +97,7 @@ class LocalTransport : public Transport {
     for (Post& post : posts_)
       if (post.state.load(std::memory_order_acquire) != PostState::free) withdraw(post);
     if (std::uncaught_exceptions() > exceptions_)
-      world_->abort(rank_, "rank " + std::to_string(rank_) + " has failed");
+      world_->abort(rank_, "rank " + std::to_string(rank_) + " has failed", true);
     world_->bells[static_cast<std::size_t>(rank_)].gone.store(true, std::memory_order_release);
     world_->ring_all();
   }
@@ -127,7 +129,7 @@ class LocalTransport : public Transport {
     const PostState state = post.state.load(std::memory_order_acquire);
     if (state == PostState::copying) return false;
     if (state == PostState::waiting) {
-      if (failed) throw RankFailure{world_->failed_rank, world_->failure};
+      if (failed) throw RankFailure{world_->failed_rank, world_->failure, world_->announced};
       if (gone) {
         const std::string name = std::to_string(post.partner);
         throw RankFailure{post.partner, "rank " + name + " has ended without rank " +
@@ -156,7 +158,9 @@ class LocalTransport : public Transport {
     release(ticket);
   }
 
-  void abort(int blamed, const std::string& reason) override { world_->abort(blamed, reason); }
+  void abort(int blamed, const std::string& reason) override {
+    world_->abort(blamed, reason, blamed == rank_);
+  }
 
  private:
   Bell& bell(int rank) { return world_->bells[static_cast<std::size_t>(rank)]; }

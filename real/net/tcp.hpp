@@ -20,7 +20,7 @@ struct TcpWorld {
   std::string master_address = "127.0.0.1";
   int master_port = 0;
   int listener = -1;  // rank 0: a listening socket to take over, instead of opening master_port
-  std::string job{};    // strangers with another name are turned away; 256 bytes at most
+  std::string job{};  // strangers with another name are turned away; 256 bytes at most
   std::chrono::milliseconds join_timeout{60'000};
 };
 

@@ -26,11 +26,12 @@
 namespace real {
 namespace {
 
-enum class FrameKind : std::uint32_t { data = 1, bye = 2, abort = 3 };
+// abort: the rank to blame says so; lost: another one has noticed.
+enum class FrameKind : std::uint32_t { data = 1, bye = 2, abort = 3, lost = 4 };
 
 struct Frame {
   std::uint64_t bytes = 0;
-  std::uint32_t channel = 0;  // data: channel; abort: the rank to blame
+  std::uint32_t channel = 0;  // data: channel; abort, lost: the rank to blame
   FrameKind kind = FrameKind::data;
 };
 static_assert(sizeof(Frame) == 16);
@@ -131,7 +132,7 @@ class TcpTransport : public Transport {
     const Post& post = at(ticket);
     if (is_pending(post)) progress(0);
     if (is_pending(post)) {
-      if (failed()) throw RankFailure{failed_rank_, failure_};
+      if (failed()) throw RankFailure{failed_rank_, failure_, announced_};
       if (peer_at(post.partner).ended)
         throw RankFailure{post.partner, fmt::format("rank {} has ended without rank {}'s message",
                                                     post.partner, rank_)};
@@ -172,14 +173,15 @@ class TcpTransport : public Transport {
   }
 
   void abort(int blamed, const std::string& reason) override {
-    fail(blamed, reason);
+    fail(blamed, reason, blamed == rank_);
     tell_failure();
   }
 
  private:
   bool failed() const { return failed_rank_ >= 0; }
-  void fail(int rank, const std::string& why) {
+  void fail(int rank, const std::string& why, bool announced = false) {
     if (failed()) return;
+    announced_ = announced;
     failed_rank_ = rank;
     failure_ = why;
   }
@@ -196,7 +198,7 @@ class TcpTransport : public Transport {
         send_last(peer,
                   {.bytes = text.size(),
                    .channel = static_cast<std::uint32_t>(failed_rank_),
-                   .kind = FrameKind::abort},
+                   .kind = announced_ ? FrameKind::abort : FrameKind::lost},
                   text);
       ::shutdown(peer.socket.handle(), SHUT_WR);
     }
@@ -222,6 +224,9 @@ class TcpTransport : public Transport {
   void release(Ticket ticket) {
     posts_[ticket].state = PostState::free;
     free_.push_back(ticket);
+  }
+  static bool is_farewell(FrameKind kind) {
+    return kind == FrameKind::abort || kind == FrameKind::lost;
   }
   static bool is_pending(const Post& post) {
     return post.state == PostState::waiting || post.state == PostState::moving;
@@ -324,7 +329,7 @@ class TcpTransport : public Transport {
     peer.into = nullptr;
     peer.post = nullptr;
     peer.kept = nullptr;
-    if (peer.frame.kind == FrameKind::abort && bytes <= most_text_bytes) {
+    if (is_farewell(peer.frame.kind) && bytes <= most_text_bytes) {
       peer.text.resize(bytes);
       peer.into = peer.text.data();
     } else if (peer.frame.kind == FrameKind::data) {
@@ -353,9 +358,10 @@ class TcpTransport : public Transport {
     peer.data_read = 0;
     if (peer.frame.kind == FrameKind::bye) {
       peer.ended = true;
-    } else if (peer.frame.kind == FrameKind::abort) {
+    } else if (is_farewell(peer.frame.kind)) {
       const auto* text = reinterpret_cast<const char*>(peer.text.data());
-      fail(static_cast<int>(peer.frame.channel), std::string(text, peer.text.size()));
+      fail(static_cast<int>(peer.frame.channel), std::string(text, peer.text.size()),
+           peer.frame.kind == FrameKind::abort);
     } else if (peer.post != nullptr) {
       peer.post->state =
           peer.post->target.size() == peer.frame.bytes ? PostState::done : PostState::wrong_size;
@@ -389,7 +395,8 @@ class TcpTransport : public Transport {
   std::vector<pollfd> waiting_;
   int failed_rank_ = -1;
   std::string failure_;
-  bool told_ = false;  // the others of the failure
+  bool announced_ = false;  // by the failed rank itself
+  bool told_ = false;       // the others of the failure
 };
 
 }  // namespace

@@ -12,14 +12,18 @@
 
 namespace real {
 
-// Another rank is gone, or a message did not come in time. `rank` is the one to blame.
+// Another rank is gone, or a message did not come in time. `rank` is the one to blame; it may have
+// announced the end itself, with abort().
 class RankFailure : public std::runtime_error {
  public:
-  RankFailure(int rank, const std::string& what) : std::runtime_error{what}, rank_{rank} {}
+  RankFailure(int rank, const std::string& what, bool announced = false)
+      : std::runtime_error{what}, rank_{rank}, announced_{announced} {}
   int rank() const { return rank_; }
+  bool announced() const { return announced_; }
 
  private:
   int rank_ = -1;
+  bool announced_ = false;
 };
 
 using Ticket = std::uint64_t;

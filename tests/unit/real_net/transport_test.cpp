@@ -92,10 +92,9 @@ TEST_CASE("a receive of another size than its send is a bug", "[net]") {
         on_world(kind, 2,
                  [](Transport& transport) {
                    std::vector<std::byte> data(transport.rank() == 0 ? 8 : 9);
-                   if (transport.rank() == 0)
-                     wait(transport, transport.start_receive(1, 4, data));
-                   else
-                     transport.start_send(0, 4, data);
+                   const bool sends = transport.rank() == 1;
+                   wait(transport, sends ? transport.start_send(0, 4, data)
+                                         : transport.start_receive(1, 4, data));
                  }),
         "a message between ranks 0 and 1 on channel 4 is received with another size than it is "
         "sent with");
