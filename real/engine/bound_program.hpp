@@ -24,7 +24,9 @@ struct BoundOp {
   sim::Action action = sim::Action::forward;
   sim::Stream stream = sim::Stream::compute;
   sim::Pass pass = sim::Pass::forward;
-  // Weight gradients: add to what is there, or be the first to write it.
+  // Weight gradients: add to what is there, or be the first to write it. `weight_gradient` and
+  // `bias_gradient` write all of their part; the backward pass of a table must zero the operand
+  // first when this is false, as it touches only the rows that it saw.
   bool accumulate = true;
   std::int32_t microbatch = -1;
   std::uint32_t subject = sim::Program::no_subject;  // site or parameter bucket
@@ -37,6 +39,11 @@ struct BoundOp {
   const Operand& operand(sim::Role role) const { return operands[static_cast<std::size_t>(role)]; }
 };
 
+// Elements of a bucket that this rank owns, counted from the first that it owns.
+struct OwnedRange {
+  std::int64_t first = 0, count = 0;
+};
+
 // A parameter bucket in the arena, for actions on whole buckets and on the state of a stage.
 struct BoundBucket {
   std::int64_t elements = 0, padded = 0;
@@ -44,6 +51,13 @@ struct BoundBucket {
   Operand weight;                           // whole (ZeRO-0/1/2) or this rank's shard (ZeRO-3)
   Operand gradient;                         // whole (ZeRO-0/1) or this rank's shard (ZeRO-2/3)
   Operand optimizer;                        // [master,] m, v of the owned elements
+  // Sorted, disjoint, never padding of the bucket. What the weight decay of AdamW acts on: matrices
+  // and tables, not norms and biases (GPT-2 and GPT-3 as nanoGPT and Megatron-LM train them:
+  // core/optimizer, no weight decay for biases and one-dimensional parameters).
+  std::vector<OwnedRange> decayed;
+  // Whose squares this rank adds to the gradient norm: over all ranks, every parameter of the model
+  // once. Left out are copies held by other tensor, data or replica ranks or by another stage.
+  std::vector<OwnedRange> counted;
 };
 
 // A communicator of this rank.

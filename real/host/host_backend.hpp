@@ -10,6 +10,7 @@
 
 #include "real/engine/algorithms.hpp"
 #include "real/engine/backend.hpp"
+#include "real/net/heartbeat.hpp"
 #include "real/net/transport.hpp"
 
 namespace real {
@@ -19,11 +20,15 @@ struct HostSetup {
   Transport* transport = nullptr;
   sim::Training training;
   Algorithms algorithms;
+  Heartbeat* heartbeat = nullptr;  // told of every operator; may be null
 };
 
 // What this backend cannot execute beyond engine_problems(): other formats than fp32, by operator.
 std::vector<std::string> host_problems(const sim::Plan& plan, const sim::Model& model);
 
+// A step whose gradient norm is not finite changes no weights: it is run a second time, with every
+// result looked at, to find the first operator that made such a number.
+// Throws OutOfMemory, and from step() what the transport throws.
 std::unique_ptr<Backend> make_host_backend(const HostSetup& setup);
 
 }  // namespace real

@@ -33,20 +33,20 @@ namespace real {
 enum class RankKind : std::uint8_t { threads, processes };
 
 struct Launch {
-  int ranks = 1;  // of the plan
+  int ranks = 1;                      // of the plan
   RankKind kind = RankKind::threads;  // unless this process was started by a launcher
-  WorldOptions world;                 // --rank, --world-size, --master
+  WorldOptions world{};               // --rank, --world-size, --master
   // Processes: the arguments of this program, without its name; each rank gets the same.
-  std::vector<std::string> arguments;
+  std::vector<std::string> arguments{};
   bool all_output = false;  // stdout of the ranks beside 0 as well, each line with "[rank N] "
   std::chrono::milliseconds failure_timeout{30'000};  // hang of an operator; ending of a run
   std::chrono::milliseconds setup_timeout{600'000};   // of a phase beside the steps
   std::chrono::milliseconds join_timeout{60'000};
   int ranks_per_gpu = 0;  // > 0: several ranks share a GPU through a service of our own (mps.hpp)
-  // "forward of layers.3.qkv, micro-batch 1": of an operator of the program of `rank`. Called when a
-  // run has failed, from a thread of its own.
-  std::function<std::string(int rank, std::int64_t op)> operator_name;
-  std::string inject;  // a fault to test with (inject.hpp): "kill:1:step 2"
+  // "forward of layers.3.qkv, micro-batch 1": of an operator of the program of `rank`. Called when
+  // a run has failed, from a thread of its own.
+  std::function<std::string(int rank, std::int64_t op)> operator_name{};
+  std::string inject{};  // a fault to test with (inject.hpp): "kill:1:step 2"
 };
 
 // One rank's place in a run, used from its thread.
@@ -68,7 +68,7 @@ enum class RunEnd : std::uint8_t { done, failed, interrupted };
 
 struct RunResult {
   RunEnd end = RunEnd::done;
-  std::string message;      // of a failure; empty where another process of the run prints it
+  std::string message{};    // of a failure; empty where another process of the run prints it
   bool supervisor = false;  // processes: this is the launcher, the ranks were others
 };
 

@@ -14,13 +14,13 @@ struct World {
   int local_size = 1;
   std::string master_address = "127.0.0.1";
   int master_port = 0;
-  std::string job;     // one name per run
-  std::string source;  // "command line", "torchrun", "Open MPI", "Slurm"
+  std::string job{};     // one name per run
+  std::string source{};  // "command line", "torchrun", "Open MPI", "Slurm"
 };
 
 struct WorldOptions {  // of the command line; unset: asked from the environment
-  std::optional<int> rank, world_size;
-  std::optional<std::string> master;  // address:port
+  std::optional<int> rank{}, world_size{};
+  std::optional<std::string> master{};  // address:port
 };
 
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
@@ -29,6 +29,14 @@ Environment process_environment();
 // In this order: the command line, RANK/WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, SLURM_*. None: no
 // launcher, the run starts its ranks itself. Throws std::invalid_argument for variables that do not
 // fit together, naming them.
+//
+// torchrun's agent listens at MASTER_PORT itself, so a run started by it meets at the port after
+// it. Without MASTER_ADDR (mpirun, srun): the first host of SLURM_JOB_NODELIST, else this machine.
+// Without MASTER_PORT: a port derived from the name of the job. A Slurm batch script that srun has
+// not started is no rank.
 std::optional<World> join_world(const WorldOptions& options, const Environment& environment);
+
+// "rack1node01" of "rack[1-2]node[01-04],login". Throws std::invalid_argument for an open bracket.
+std::string first_host(const std::string& nodelist);
 
 }  // namespace real

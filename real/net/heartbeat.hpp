@@ -7,8 +7,8 @@
 //                  has not finished (cuda, while it waits for the device)
 //   waiting()      again and again while the rank can do nothing but wait for others: host, in the
 //                  loop around Transport::idle(); cuda, while `op` is a collective or a receive
-// A rank that neither begins operators nor says that it waits is the one that hangs; those that wait
-// for it are not to blame.
+// A rank that neither begins operators nor says that it waits is the one that hangs; those that
+// wait for it are not to blame.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,9 @@
 // A world of processes joined by TCP: rank 0 listens at the master address, all others announce
 // themselves there, and every pair of ranks gets one connection. Any launcher that sets rank, size
-// and master address will do.
+// and master address will do. All machines must have the same byte order.
+//
+// Messages are sent at once and kept by the receiver until they are asked for, so one channel never
+// holds up another. Data moves while its rank calls start_*, done() or idle().
 #pragma once
 
 #include <chrono>
@@ -16,12 +19,21 @@ struct TcpWorld {
   int size = 1;
   std::string master_address = "127.0.0.1";
   int master_port = 0;
-  std::string job;  // strangers with another name are turned away
-  std::chrono::seconds join_timeout{60};
+  int listener = -1;  // rank 0: a listening socket to take over, instead of opening master_port
+  std::string job{};  // strangers with another name are turned away; 256 bytes at most
+  std::chrono::milliseconds join_timeout{60'000};
 };
 
-// Throws RankFailure naming the ranks that did not come, std::runtime_error for socket errors.
-// A closed connection makes done() throw RankFailure with the rank at its other end.
+// A socket that listens on the loopback interface at a free port, for TcpWorld::listener.
+struct Listener {
+  int socket = -1;  // the caller's to close, or to hand over
+  int port = 0;
+};
+Listener listen_on_loopback();
+
+// Throws RankFailure naming the ranks that did not come, std::runtime_error for socket errors and
+// where this process is turned away. A connection that closes while its rank has not ended in order
+// makes done() throw RankFailure with that rank, on every rank.
 std::unique_ptr<Transport> join_tcp_world(const TcpWorld& world);
 
 }  // namespace real

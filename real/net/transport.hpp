@@ -12,14 +12,18 @@
 
 namespace real {
 
-// Another rank is gone, or a message did not come in time. `rank` is the one to blame.
+// Another rank is gone, or a message did not come in time. `rank` is the one to blame; it may have
+// announced the end itself, with abort().
 class RankFailure : public std::runtime_error {
  public:
-  RankFailure(int rank, const std::string& what) : std::runtime_error{what}, rank_{rank} {}
+  RankFailure(int rank, const std::string& what, bool announced = false)
+      : std::runtime_error{what}, rank_{rank}, announced_{announced} {}
   int rank() const { return rank_; }
+  bool announced() const { return announced_; }
 
  private:
   int rank_ = -1;
+  bool announced_ = false;
 };
 
 using Ticket = std::uint64_t;
@@ -40,10 +44,18 @@ class Transport {
   virtual bool done(Ticket ticket) = 0;
   // Sleeps until something may have changed, a few milliseconds at most.
   virtual void idle() = 0;
+  // Forgets a message that is not through: its memory is the caller's again. The channel must not
+  // be used with that partner afterwards; of a tcp world, a message half sent ends the connection.
+  virtual void cancel(Ticket ticket) = 0;
+  // This rank gives up: done() of every rank throws RankFailure(blamed, reason) for what is not
+  // through by then. Nothing happens when the world is aborted already.
+  virtual void abort(int blamed, const std::string& reason) = 0;
 };
 
-// A world of `size` ranks in this process; one Transport for each, to be used from its own thread.
-// When a rank's Transport is destroyed or abort() is called by any, the others' done() throws.
+// A world of `size` ranks in this process; one Transport for each, to be used from its own thread
+// (abort() from any). A message has one copy, from the sender's memory into the receiver's. When a
+// rank's Transport is gone, done() throws for the messages with it; when it goes while an exception
+// unwinds its thread, that is an abort().
 std::vector<std::unique_ptr<Transport>> make_local_world(int size);
 
 // Waits for one ticket.

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "sim/collective/collective_cost.hpp"
@@ -133,10 +134,10 @@ struct Selected {
 Selected select(const NcclGroup& group, const GroupShape& shape, CollectiveKind kind, double bytes,
                 CollectiveChoice choice);
 
-// Measured time for this request, from the curve of the same kind, ranks and nodes, if there is one
-// (measured.cpp). `form(bytes)` is the closed form in seconds, for sizes beyond the curve.
-const MeasuredCurve* find_curve(const Cluster& cluster, CollectiveKind kind,
-                                const GroupShape& shape);
+// The curve of the same collective, ranks, nodes and algorithm (automatic: a curve of the library's
+// own choice), if there is one (measured.cpp).
+const MeasuredCurve* find_curve(const Cluster& cluster, std::string_view collective, int ranks,
+                                int nodes, Algorithm algorithm);
 double interpolate(const MeasuredCurve& curve, double bytes);  // s; within the ends of the curve
 
 }  // namespace sim

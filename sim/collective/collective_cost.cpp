@@ -107,9 +107,10 @@ CollectiveCost collective_cost(const Cluster& cluster, const GroupShape& shape,
   cost.algorithm = selected.algorithm;
   cost.protocol = in.protocol = selected.protocol;
   Form form = form_of(in, cost.algorithm);
-  if (const MeasuredCurve* curve = choice.algorithm == Algorithm::automatic && choice.use_measured
-                                       ? find_curve(cluster, request.kind, shape)
-                                       : nullptr) {
+  if (const MeasuredCurve* curve =
+          choice.use_measured
+              ? find_curve(cluster, word(request.kind), shape.ranks, shape.nodes, choice.algorithm)
+              : nullptr) {
     cost.measured = true;
     replace_time(form, measured_seconds(*curve, in, cost.algorithm, form));
   }

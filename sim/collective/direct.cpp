@@ -82,6 +82,24 @@ std::unique_ptr<StepSequence> direct_steps(const Collective& request, const Grou
   return std::make_unique<DirectSteps>(shape.ranks, payload(request));
 }
 
+namespace {
+
+// Below the curve its first time holds, above it the rate of its last point. The links take no less
+// than before: what is left of the measured time is latency.
+void replace_transfer(CollectiveCost& cost, const MeasuredCurve& curve, double bytes, double rate) {
+  const auto most = static_cast<double>(curve.points.back().size.count());
+  const double seconds = interpolate(curve, bytes) * std::max(1.0, bytes / most);
+  const double latency = std::min(to_seconds(cost.latency), seconds);
+  const double moving = std::max(seconds - latency, std::min(bytes / rate, seconds));
+  cost.measured = true;
+  cost.latency = duration_from_seconds(seconds - moving);
+  cost.transfer = duration_from_seconds(moving);
+  cost.link_time = duration_from_seconds(std::min(bytes / rate, moving));
+  cost.rate = Bandwidth::bytes_per_second(std::floor(std::min(rate, bytes / moving)));
+}
+
+}  // namespace
+
 CollectiveCost transfer_cost(const Cluster& cluster, const Route& route, Bytes bytes) {
   CollectiveCost cost{.algorithm = Algorithm::direct};
   cost.rounds = 1;
@@ -90,7 +108,8 @@ CollectiveCost transfer_cost(const Cluster& cluster, const Route& route, Bytes b
   const std::vector<Hop> wire = transfer_pattern(cluster, route);
   const double rate = rate_limit(cluster, wire).in_bytes_per_second();
   // A receive waits for the kernel's start-up and one hop of the Simple protocol, as in a ring.
-  const NcclGroup pair{.pcie = route.kind == PathKind::pcie || route.kind == PathKind::socket,
+  const NcclGroup pair{.nccl = cluster.device().generation != Generation::cpu,
+                       .pcie = route.kind == PathKind::pcie || route.kind == PathKind::socket,
                        .ranks = 2,
                        .nodes = route.kind == PathKind::network ? 2 : 1,
                        .ranks_per_node = route.kind == PathKind::network ? 1 : 2};
@@ -107,6 +126,9 @@ CollectiveCost transfer_cost(const Cluster& cluster, const Route& route, Bytes b
   cost.channels = message_channels(size);
   cost.memory =
       Bandwidth::bytes_per_second(2 * rate);  // a read, and on the far side a write, twice
+  if (const MeasuredCurve* curve =
+          find_curve(cluster, "send_receive", 2, outside ? 2 : 1, Algorithm::automatic))
+    replace_transfer(cost, *curve, size, rate);
   return cost;
 }
 

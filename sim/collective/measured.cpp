@@ -8,11 +8,12 @@
 
 namespace sim {
 
-const MeasuredCurve* find_curve(const Cluster& cluster, CollectiveKind kind,
-                                const GroupShape& shape) {
+const MeasuredCurve* find_curve(const Cluster& cluster, std::string_view collective, int ranks,
+                                int nodes, Algorithm algorithm) {
+  const std::string_view wanted = algorithm == Algorithm::automatic ? "" : word(algorithm);
   for (const MeasuredCurve& curve : cluster.measured())
-    if (curve.ranks == shape.ranks && curve.nodes == shape.nodes &&
-        curve.collective == word(kind) && !curve.points.empty())
+    if (curve.ranks == ranks && curve.nodes == nodes && curve.collective == collective &&
+        curve.algorithm == wanted && !curve.points.empty())
       return &curve;
   return nullptr;
 }

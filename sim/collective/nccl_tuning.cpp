@@ -6,6 +6,8 @@
 #include <limits>
 #include <span>
 
+#include "sim/base/check.hpp"
+
 namespace sim {
 namespace {
 
@@ -21,6 +23,7 @@ constexpr double nvls_nvlink = 25, nvls_net = 18, nvls_tree_nvlink = 25, nvls_tr
 constexpr double collnet_chain_net = 30;
 
 std::size_t index_of(Generation generation) {
+  SIM_CHECK(generation != Generation::cpu, "NCCL runs on GPUs");
   return static_cast<std::size_t>(generation);
 }
 bool before_ampere(const NcclGroup& group) {
@@ -205,6 +208,8 @@ NcclGroup nccl_group(const Cluster& cluster, const GroupShape& shape) {
                   .ranks = shape.ranks,
                   .nodes = shape.nodes,
                   .ranks_per_node = shape.ranks_per_node};
+  group.nccl = group.generation != Generation::cpu;
+  if (!group.nccl) return group;
   const double nics = std::max(1, shape.nics_per_node);
   const double line_rate =
       shape.inter_bandwidth.in_bytes_per_second() * 1e-9 / nics / network.network_efficiency;
@@ -214,6 +219,7 @@ NcclGroup nccl_group(const Cluster& cluster, const GroupShape& shape) {
 }
 
 HopLatency hop_latency(const NcclGroup& group, Algorithm algorithm, Protocol protocol) {
+  if (!group.nccl) return {};
   const auto c = static_cast<std::size_t>(column(protocol));
   // NCCL_NET_OVERHEAD: 1 us, 2 us on AMD hosts, three times that for Simple.
   const double overhead =
@@ -237,6 +243,7 @@ double sharp_latency(bool with_nvls) {
 }
 
 double ring_protocol_bandwidth(const NcclGroup& group, Protocol protocol, double bus) {
+  if (!group.nccl) return bus;
   switch (protocol) {
     case Protocol::ll:
       return std::min(ll_cap(group), 0.5 * bus);
@@ -248,6 +255,7 @@ double ring_protocol_bandwidth(const NcclGroup& group, Protocol protocol, double
 }
 
 double tree_protocol_bandwidth(const NcclGroup& group, Protocol protocol, double bus) {
+  if (!group.nccl) return bus;
   const double bw = std::min(0.92 * bus, group.channels * cap_of(tree_caps, group));
   switch (protocol) {
     case Protocol::ll:
@@ -262,6 +270,7 @@ double tree_protocol_bandwidth(const NcclGroup& group, Protocol protocol, double
 
 double nvls_efficiency(Generation generation) {
   constexpr std::array efficiency{0.0, 0.0, 0.85, 0.74};
+  if (generation == Generation::cpu) return 0;
   return efficiency[index_of(generation)];
 }
 

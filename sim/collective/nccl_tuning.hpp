@@ -17,6 +17,9 @@ constexpr int column(Protocol protocol) {
 // A group as NCCL sees it once its topology search is done.
 struct NcclGroup {
   Generation generation = Generation::hopper;
+  // False for ranks on cores of hosts: they exchange plain messages, so that a hop costs what its
+  // links do, and of the members below only ranks, nodes and ranks_per_node mean something.
+  bool nccl = true;
   bool amd = false;   // host processor
   bool pcie = false;  // neighbours of a node reach each other over PCIe, not NVLink
   int ranks = 1;

@@ -29,7 +29,8 @@ Selected select(const NcclGroup& group, const GroupShape& shape, CollectiveKind 
                 choice.protocol == Protocol::automatic ? Protocol::simple : choice.protocol};
   if (choice.algorithm == Algorithm::direct || choice.algorithm == Algorithm::parameter_server)
     best.protocol = Protocol::simple;  // plain messages
-  if (!open && !is_nccl(choice.algorithm)) return best;
+  if (!group.nccl) best.protocol = Protocol::simple;
+  if (!group.nccl || (!open && !is_nccl(choice.algorithm))) return best;
   double least = std::numeric_limits<double>::infinity();
   for (const Algorithm algorithm : nccl_algorithms) {
     if (!open && algorithm != choice.algorithm) continue;

@@ -265,7 +265,23 @@ GemmTiling gemm_tiling(const Kernel& kernel, const Device& device) {
   return best;
 }
 
-KernelCost kernel_cost(const Kernel& kernel, const Device& device, Load load) {
+KernelShape shape_of(const Kernel& kernel) {
+  return {.kind = std::string{word(kernel.kind)},
+          .dtype = kernel.dtype,
+          .backward = kernel.part == AttentionPart::backward,
+          .causal = kernel.causal,
+          .flash = kernel.flash,
+          .flash_2 = kernel.flash_2,
+          .m = kernel.m,
+          .n = kernel.n,
+          .k = kernel.k,
+          .batch = kernel.batch,
+          .heads = kernel.heads,
+          .kv_heads = kernel.kv_heads,
+          .bytes = kernel.bytes.count()};
+}
+
+KernelCost formula_cost(const Kernel& kernel, const Device& device, Load load) {
   SIM_CHECK(runs_kernel(kernel.kind) && kernel.bytes.count() >= 0, word(kernel.kind),
             kernel.bytes.count());
   if (kernel.kind == OpKind::gemm || kernel.kind == OpKind::attention)
@@ -280,6 +296,26 @@ KernelCost kernel_cost(const Kernel& kernel, const Device& device, Load load) {
     default:
       return generic_cost(kernel, device);
   }
+}
+
+const KernelTime* measured_time(const Kernel& kernel, const Device& device) {
+  const KernelShape shape = shape_of(kernel);
+  const auto& rows = device.measured_kernels;
+  const auto found =
+      std::lower_bound(rows.begin(), rows.end(), shape,
+                       [](const KernelTime& row, const KernelShape& s) { return row.shape < s; });
+  return found != rows.end() && found->shape == shape ? &*found : nullptr;
+}
+
+KernelCost kernel_cost(const Kernel& kernel, const Device& device, Load load) {
+  KernelCost cost = formula_cost(kernel, device, load);
+  if (load == Load::loop || device.measured_kernels.empty()) return cost;
+  if (const KernelTime* row = measured_time(kernel, device)) {
+    // The traffic is the formula's, over the time that was measured.
+    cost.memory = cost.memory * (to_seconds(cost.time) / to_seconds(row->time));
+    cost.time = row->time;
+  }
+  return cost;
 }
 
 }  // namespace sim

@@ -19,9 +19,19 @@ struct KernelCost {
 // for by name, to compare with such measurements.
 enum class Load : std::uint8_t { step, loop };
 
-// Throws InputError (at `device.name`) for a dtype that the device cannot compute in.
+// A time that was measured for exactly this kernel (Device::measured_kernels) beats the formula in
+// a step. Throws InputError (at `device.name`) for a dtype that the device cannot compute in.
 // REQUIRES: runs_kernel(kernel.kind); m, n, k and batch (and heads, of attention) at least 1.
 KernelCost kernel_cost(const Kernel& kernel, const Device& device, Load load = Load::step);
+
+// The formula alone, whatever was measured.
+KernelCost formula_cost(const Kernel& kernel, const Device& device, Load load = Load::step);
+
+// The kernel as Device::measured_kernels names it.
+KernelShape shape_of(const Kernel& kernel);
+
+// The row of Device::measured_kernels for this kernel, or none.
+const KernelTime* measured_time(const Kernel& kernel, const Device& device);
 
 // The tiling that the model chooses for a matrix product: the fastest of a few.
 struct GemmTiling {

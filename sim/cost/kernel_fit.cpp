@@ -2,6 +2,7 @@
 
 #include <Eigen/Dense>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 
@@ -79,7 +80,7 @@ Eigen::VectorXd least_squares(const Model& model, Eigen::VectorXd at, const Boun
 
 double prediction_ratio(const KernelMeasurement& row, const Device& device) {
   const Device part = row.sms == device.sms ? device : restricted_to_sms(device, row.sms);
-  return to_seconds(kernel_cost(row.kernel, part, Load::loop).time) / to_seconds(row.median);
+  return to_seconds(formula_cost(row.kernel, part, row.load).time) / to_seconds(row.median);
 }
 
 bool held_out(const Kernel& kernel, std::uint64_t seed) {
@@ -131,13 +132,18 @@ Duration microseconds(double value) {
   return duration_from_seconds(value * 1e-6);
 }
 
+// A launch on a GPU takes more than half a microsecond; on a core it is a call.
+double least_fixed(const Device& device) {
+  return device.generation == Generation::cpu ? 0.01 : 0.5;
+}
+
 std::vector<Parameter> gemm_parameters(const Device& device, DType dtype) {
   const auto index = static_cast<std::size_t>(dtype);
   const GemmModel& model = device.require_gemm(dtype);
   return {{model.attained, 0.2, 2.0, [=](Device& d, double v) { d.gemm[index]->attained = v; }},
           {model.sustained, 0.1, 1.0, [=](Device& d, double v) { d.gemm[index]->sustained = v; }},
           {model.ramp_k, 0, 4000, [=](Device& d, double v) { d.gemm[index]->ramp_k = v; }},
-          {to_seconds(model.fixed) * 1e6, 0.5, 50,
+          {to_seconds(model.fixed) * 1e6, least_fixed(device), 50,
            [=](Device& d, double v) { d.gemm[index]->fixed = microseconds(v); }}};
 }
 
@@ -193,6 +199,74 @@ Device fit_gemm(const Device& device, DType dtype, FitScope scope,
   if (scope == FitScope::product_and_memory)
     for (Parameter& parameter : memory_parameters(device))
       parameters.push_back(std::move(parameter));
+  return fit(device, parameters, rows);
+}
+
+namespace {
+
+bool any_part(const std::vector<KernelMeasurement>& rows, AttentionPart part) {
+  return std::any_of(rows.begin(), rows.end(),
+                     [part](const KernelMeasurement& row) { return row.kernel.part == part; });
+}
+
+struct MemoryShare {
+  const char* key;
+  double MemoryModel::*member;
+};
+constexpr std::array<MemoryShare, 5> memory_shares{{{"elementwise", &MemoryModel::elementwise},
+                                                    {"norm_forward", &MemoryModel::norm_forward},
+                                                    {"norm_backward", &MemoryModel::norm_backward},
+                                                    {"softmax", &MemoryModel::softmax},
+                                                    {"optimizer", &MemoryModel::optimizer}}};
+
+}  // namespace
+
+Device fit_attention(const Device& device, const std::vector<KernelMeasurement>& rows) {
+  SIM_CHECK(!rows.empty());
+  const bool second = rows.front().kernel.flash_2;
+  const auto model = [second](Device& d) -> AttentionModel& {
+    return second ? *d.flash_attention_2 : d.attention;
+  };
+  Device start = device;
+  if (second && !start.flash_attention_2) start.flash_attention_2 = start.attention;
+  const AttentionModel& now = model(start);
+  std::vector<Parameter> parameters{
+      {now.ramp_tokens, 0, 4096, [=](Device& d, double v) { model(d).ramp_tokens = v; }},
+      {to_seconds(now.fixed) * 1e6, least_fixed(device), 500,
+       [=](Device& d, double v) { model(d).fixed = microseconds(v); }}};
+  if (any_part(rows, AttentionPart::forward))
+    parameters.push_back({now.forward_attained, 0.005, 1.0,
+                          [=](Device& d, double v) { model(d).forward_attained = v; }});
+  if (any_part(rows, AttentionPart::backward))
+    parameters.push_back({now.backward_attained, 0.005, 1.0,
+                          [=](Device& d, double v) { model(d).backward_attained = v; }});
+  return fit(start, parameters, rows);
+}
+
+std::string memory_kind(const Kernel& kernel) {
+  switch (kernel.kind) {
+    case OpKind::norm:
+      return kernel.part == AttentionPart::backward ? "norm_backward" : "norm_forward";
+    case OpKind::attention:
+      return "softmax";
+    case OpKind::optimizer:
+      return "optimizer";
+    default:
+      return "elementwise";
+  }
+}
+
+Device fit_memory_kernels(const Device& device, const std::vector<KernelMeasurement>& rows) {
+  std::vector<Parameter> parameters{
+      {to_seconds(device.memory_kernels.fixed) * 1e6, least_fixed(device), 500,
+       [](Device& d, double v) { d.memory_kernels.fixed = microseconds(v); }}};
+  for (const MemoryShare& share : memory_shares)
+    if (std::any_of(rows.begin(), rows.end(), [&](const KernelMeasurement& row) {
+          return memory_kind(row.kernel) == share.key;
+        }))
+      parameters.push_back(
+          {device.memory_kernels.*share.member, 1e-3, 1.0,
+           [member = share.member](Device& d, double v) { d.memory_kernels.*member = v; }});
   return fit(device, parameters, rows);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/cost/kernel_cost.hpp"
 #include "sim/plan/program.hpp"
 #include "sim/topology/device.hpp"
 
@@ -16,7 +17,8 @@ struct KernelMeasurement {
   int sms = 0;       // that the process could use
   Kernel kernel;
   Duration median{};
-  bool eager = false;  // issued one by one from the host, which bounds short kernels
+  bool eager = false;      // issued one by one from the host, which bounds short kernels
+  Load load = Load::loop;  // how it was measured
 };
 
 // Reads a file like topologies/devices/measurements/h200_kernels.csv. Rows of kinds that are not
@@ -47,5 +49,20 @@ enum class FitScope : std::uint8_t { product, product_and_memory };
 // REQUIRES: the device has a model of `dtype`; at least as many rows as parameters (11).
 Device fit_gemm(const Device& device, DType dtype, FitScope scope,
                 const std::vector<KernelMeasurement>& rows);
+inline constexpr std::size_t product_parameters = 4;
+
+// The same of flash attention (all rows flash, of one implementation): the attained shares of the
+// parts that were measured, the ramp over tokens, the fixed cost. Head dimension and causal masks
+// keep what the device has: a run that trains sees one of each. REQUIRES: attention_parameters
+// rows.
+Device fit_attention(const Device& device, const std::vector<KernelMeasurement>& rows);
+inline constexpr std::size_t attention_parameters = 4;
+
+// The same of memory-bound kernels: the share of each kind that was measured, and the fixed cost of
+// all. REQUIRES: as many rows as kinds, and one more.
+Device fit_memory_kernels(const Device& device, const std::vector<KernelMeasurement>& rows);
+// "elementwise", "norm_forward", "norm_backward", "softmax", "optimizer": the key of a device file
+// that a kernel without products is bound by.
+std::string memory_kind(const Kernel& kernel);
 
 }  // namespace sim

@@ -44,6 +44,13 @@ std::uint32_t intern_transfer(RequestTable& table, Bytes bytes) {
   return static_cast<std::uint32_t>(table.transfers.size() - 1);
 }
 
+// What communication holds of a device's SMs while it moves data: those of its channels, unless the
+// device says what share of it.
+std::int32_t held_sm(const CollectiveCost& cost, const Device& device) {
+  if (!device.communication_share) return cost.channels * 1024;
+  return static_cast<std::int32_t>(std::lround(*device.communication_share * device.sms * 1024));
+}
+
 }  // namespace
 
 ProgramIndex index_program(const Program& program, Duration host_issue) {
@@ -117,7 +124,7 @@ RequestTable collect_requests(std::span<const Program> programs) {
   return table;
 }
 
-CommCost comm_cost(const CollectiveCost& cost) {
+CommCost comm_cost(const CollectiveCost& cost, const Device& device) {
   constexpr std::int64_t packet = 4096;
   // Rounded down: a transfer alone must not ask a link for a fraction more than it has.
   const auto rate = static_cast<std::int64_t>(std::floor(cost.rate.in_bytes_per_second()));
@@ -127,7 +134,7 @@ CommCost comm_cost(const CollectiveCost& cost) {
       .rate = std::max<std::int64_t>(1, rate),
       .link_bytes = std::llround(cost.rate.in_bytes_per_second() * to_seconds(cost.transfer)),
       .memory = std::llround(cost.memory.in_bytes_per_second()),
-      .sm = cost.channels * 1024,
+      .sm = held_sm(cost, device),
       .algorithm = cost.algorithm,
       .protocol = cost.protocol,
       .measured = cost.measured};

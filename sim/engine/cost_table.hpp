@@ -71,6 +71,6 @@ struct CommCost {
 };
 // A call that puts less than a packet (the 4 KiB MTU of InfiniBand) on a link is all latency: it
 // takes its time and loads nothing.
-CommCost comm_cost(const CollectiveCost& cost);
+CommCost comm_cost(const CollectiveCost& cost, const Device& device);
 
 }  // namespace sim

@@ -10,7 +10,8 @@
 // it runs beside the compute stream.
 //
 // On a device, communication kernels hold their SMs and their memory traffic; a kernel of the
-// compute stream gets the rest and slows down by what it lacks. Kernels that nothing disturbs run
+// compute stream gets the rest and slows down by what it lacks. On a core that moves its own
+// messages nothing is left: its kernel stands still meanwhile. Kernels that nothing disturbs run
 // as one segment with one event: their times are a sum, so nothing is lost by it. When
 // communication starts or ends meanwhile, the segment is cut at the kernel that is running.
 #pragma once
@@ -35,7 +36,10 @@ struct ExecutorInput {
   std::span<const ProgramIndex> indexes;  // by program
   std::span<const LaneCosts> lanes;       // by variant
   std::int64_t device_sm = 0;             // in 1/1024 SM
-  std::int64_t device_memory = 0;         // bytes/s
+  // Communication holds a stated share of the device, up to all of it: kernels stand still then,
+  // and a kernel on a communication stream holds all of it too. Otherwise a kernel keeps one SM.
+  bool shares_device = false;
+  std::int64_t device_memory = 0;  // bytes/s
   double jitter = 0;
   std::uint64_t seed = 0;
 };
@@ -85,9 +89,10 @@ class Executor {
     TimePoint begun{};  // of the segment, or of the running kernel
     TimePoint updated{};
     std::int64_t remaining = 0;  // of the running kernel, ps at full speed
-    std::uint64_t speed = 0;     // in 1/2^32 of full speed; 0: no kernel runs
+    std::uint64_t speed = 0;     // in 1/2^32 of full speed; 0: it stands still
     std::int64_t sm_held = 0;
     std::int64_t memory_held = 0;
+    bool running = false;     // a kernel or a segment
     bool in_segment = false;  // runs undisturbed: `remaining` and `updated` are not kept
     bool touched = false;
   };
@@ -105,6 +110,7 @@ class Executor {
     Stream stream = Stream::compute;
     TimePoint started{};
     std::int64_t memory_held = 0;  // on each member
+    std::int64_t sm_held = 0;      // by a side kernel
     bool in_transfer = false;
     bool holds_devices = false;
     ActivityKind kind = ActivityKind::communication;

@@ -20,6 +20,7 @@ void Executor::start_kernels(std::uint32_t slot) {
   const LaneCosts& lane = lane_of(slot);
   state.position = state.done[compute];
   state.begun = now();
+  state.running = true;
   const bool disturbed = state.sm_held != 0 || state.memory_held != 0 || state.touched;
   const std::int64_t host = lane.host_slack[state.position] + lane.start[state.position];
   if (disturbed || input_.jitter > 0 || now().time_since_epoch().count() < host) {
@@ -47,6 +48,10 @@ void Executor::start_single_kernel(std::uint32_t slot) {
 void Executor::run_rest_of_kernel(std::uint32_t slot) {
   SlotState& state = slots_[slot];
   state.speed = speed_of(state, lane_of(slot), state.position);
+  if (state.speed == 0) {
+    ++state.epoch;  // the end that was scheduled is no more
+    return;
+  }
   const WideInt left = static_cast<WideInt>(state.remaining) << full_speed_bits;
   schedule_kernel_end(
       slot, now() + Duration{static_cast<std::int64_t>((left + state.speed - 1) / state.speed)});
@@ -59,7 +64,8 @@ std::uint64_t Executor::speed_of(const SlotState& state, const LaneCosts& lane,
                                  std::uint32_t position) const {
   std::uint64_t speed = full_speed;
   const std::int64_t sm = lane.sm[position];
-  const std::int64_t sm_left = std::max<std::int64_t>(input_.device_sm - state.sm_held, 1024);
+  const std::int64_t least = input_.shares_device ? 0 : 1024;
+  const std::int64_t sm_left = std::max<std::int64_t>(input_.device_sm - state.sm_held, least);
   if (sm > sm_left)
     speed = static_cast<std::uint64_t>((static_cast<WideInt>(sm_left) << full_speed_bits) / sm);
   const std::int64_t memory = lane.memory[position] + state.memory_held;
@@ -102,6 +108,7 @@ void Executor::end_kernels(std::uint32_t slot) {
   state.done[compute] += count - 1;
   finished_operators_ += count - 1;
   state.speed = 0;
+  state.running = false;
   end_ = now();
   finish(slot, compute);
   advance(slot, woken_by(slot, compute));
@@ -136,7 +143,7 @@ void Executor::touch(std::uint32_t slot) {
 
 void Executor::reshare_device(std::uint32_t slot) {
   SlotState& state = slots_[slot];
-  if (state.speed == 0) return;
+  if (!state.running) return;
   const LaneCosts& lane = lane_of(slot);
   if (state.in_segment) {
     // A segment that ends at this very instant has nothing left to slow down.
@@ -162,7 +169,9 @@ void Executor::start_side_kernel(std::uint32_t slot, Stream stream, OpId op) {
   activity.stream = stream;
   activity.kind = ActivityKind::side_kernel;
   activity.memory_held = lane.kernel_memory[work];
+  activity.sm_held = input_.shares_device ? input_.device_sm : 0;
   slots_[slot].memory_held += activity.memory_held;
+  slots_[slot].sm_held += activity.sm_held;
   touch(slot);
   const TimePoint end = now() + lane.kernel_time[work];
   if (slots_[slot].record != no_record)
@@ -175,6 +184,7 @@ void Executor::end_side_kernel(std::uint32_t id) {
   ++activities_[id].epoch;
   free_activities_.push_back(id);
   slots_[activity.slot].memory_held -= activity.memory_held;
+  slots_[activity.slot].sm_held -= activity.sm_held;
   touch(activity.slot);
   end_ = now();
   const auto stream = static_cast<std::uint32_t>(activity.stream);

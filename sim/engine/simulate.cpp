@@ -169,6 +169,7 @@ Simulation simulate(const Plan& plan, const Cluster& cluster, const SimulationOp
                      .indexes = prepared.indexes,
                      .lanes = prepared.lanes,
                      .device_sm = std::int64_t{device.sms} * 1024,
+                     .shares_device = device.communication_share.has_value(),
                      .device_memory = std::llround(device.memory_bandwidth.in_bytes_per_second()),
                      .jitter = options.jitter,
                      .seed = options.seed},

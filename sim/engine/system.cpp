@@ -98,9 +98,11 @@ class Wiring {
     const bool free = is_tensor(role) ? options_.free_tensor : options_.free_data;
     for (const std::uint32_t request : requests_of_role_[static_cast<std::size_t>(role)]) {
       CommCost& cost = system_.costs[row * system_.requests.size() + request];
-      cost = comm_cost(collective_cost(
-          cluster_, system_.group_shapes[row], system_.requests.collectives[request],
-          is_tensor(role) ? options_.tensor_choice : options_.data_choice));
+      cost =
+          comm_cost(collective_cost(
+                        cluster_, system_.group_shapes[row], system_.requests.collectives[request],
+                        is_tensor(role) ? options_.tensor_choice : options_.data_choice),
+                    cluster_.device());
       if (free) cost.latency = cost.transfer = Duration{};
     }
   }
@@ -260,7 +262,8 @@ class Wiring {
     system_.costs.resize((row + 1) * system_.requests.size());
     for (std::size_t t = 0; t < system_.requests.transfers.size(); ++t) {
       CommCost& cost = system_.costs[row * system_.requests.size() + collectives + t];
-      cost = comm_cost(transfer_cost(cluster_, route, system_.requests.transfers[t]));
+      cost = comm_cost(transfer_cost(cluster_, route, system_.requests.transfers[t]),
+                       cluster_.device());
       if (options_.free_pipeline) cost.latency = cost.transfer = Duration{};
     }
     return row;

@@ -1,5 +1,6 @@
-// Whether a plan would run: its programs are well formed, the members of every group issue the same
-// collectives in the same order, sends meet receives, and nothing waits in a circle.
+// Whether a plan would run: its programs are well formed, every operator finds its operands and
+// nobody writes what another uses, the members of every group issue the same collectives in the
+// same order, sends meet receives, and nothing waits in a circle.
 //
 // Ranks of one pipeline stage run one program, so a group within a stage agrees by construction;
 // that this is so is checked on the grid. What is left is a line of stages, one rank each: they are
@@ -8,19 +9,11 @@
 #include <string>
 
 #include "sim/base/check.hpp"
+#include "sim/plan/check_operands.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace sim {
 namespace {
-
-[[noreturn]] void refuse(const std::string& what) {
-  throw std::logic_error("plan check: " + what);
-}
-
-std::string place(const Program& program, OpId op) {
-  return "stage " + std::to_string(program.stage) + ", operator " + std::to_string(op.value) +
-         " (" + program.name(op) + ")";
-}
 
 std::size_t table_size(const Program& program, OpKind kind) {
   if (runs_kernel(kind)) return program.kernels.size();
@@ -31,21 +24,23 @@ std::size_t table_size(const Program& program, OpKind kind) {
 
 void check_arrays(const Program& program) {
   const std::size_t n = program.size();
-  const bool whole = program.stream.size() == n && program.pass.size() == n &&
-                     program.work.size() == n && program.label.size() == n &&
-                     program.first_dependency.size() == n + 1 &&
-                     program.first_buffer_use.size() == n + 1;
-  if (!whole) refuse("arrays of stage " + std::to_string(program.stage) + " differ in length");
+  const bool whole =
+      program.stream.size() == n && program.pass.size() == n && program.work.size() == n &&
+      program.label.size() == n && program.action.size() == n && program.subject.size() == n &&
+      program.first_dependency.size() == n + 1 && program.first_buffer_use.size() == n + 1;
+  if (!whole) refuse_plan("arrays of stage " + std::to_string(program.stage) + " differ in length");
   for (std::uint32_t i = 0; i < n; ++i) {
     const OpId op{i};
     if (program.work[i] >= table_size(program, program.kind[i])) {
-      refuse(place(program, op) + " has no such work");
+      refuse_plan(place_of(program, op) + " has no such work");
     }
-    if (program.label[i].name >= program.names.size()) refuse(place(program, op) + " has no name");
+    if (program.label[i].name >= program.names.size())
+      refuse_plan(place_of(program, op) + " has no name");
     for (const OpId dependency : program.dependencies(op)) {
-      if (dependency.value >= i) refuse(place(program, op) + " depends on a later operator");
+      if (dependency.value >= i)
+        refuse_plan(place_of(program, op) + " depends on a later operator");
       if (program.stream[dependency.value] == program.stream[i]) {
-        refuse(place(program, op) + " depends on its own stream");
+        refuse_plan(place_of(program, op) + " depends on its own stream");
       }
     }
   }
@@ -60,26 +55,28 @@ void check_buffers(const Program& program) {
   }
   for (std::uint32_t i = 0; i < program.size(); ++i) {
     for (const BufferUse& use : program.buffer_uses(OpId{i})) {
-      if (use.buffer.value >= life.size()) refuse(place(program, OpId{i}) + " uses no such buffer");
+      if (use.buffer.value >= life.size())
+        refuse_plan(place_of(program, OpId{i}) + " uses no such buffer");
       Life& state = life[use.buffer.value];
-      if (use.access == Access::write && state == Life::unborn) state = Life::alive;
+      if (use.access == Access::write) state = Life::alive;  // a new life, if it was dead
       if (state != Life::alive) {
-        refuse(place(program, OpId{i}) + " uses a buffer that is not alive");
+        refuse_plan(place_of(program, OpId{i}) + " uses a buffer that is not alive");
       }
       if (use.access != Access::free) continue;
       if (program.buffers[use.buffer.value].persistent) {
-        refuse(place(program, OpId{i}) + " frees a persistent buffer");
+        refuse_plan(place_of(program, OpId{i}) + " frees a persistent buffer");
       }
       state = Life::dead;
     }
   }
   for (std::size_t i = 0; i < life.size(); ++i) {
     if (life[i] == Life::alive && !program.buffers[i].persistent) {
-      refuse("stage " + std::to_string(program.stage) + " never frees buffer " + std::to_string(i));
+      refuse_plan("stage " + std::to_string(program.stage) + " never frees buffer " +
+                  std::to_string(i));
     }
     if (life[i] == Life::unborn) {
-      refuse("stage " + std::to_string(program.stage) + " never writes buffer " +
-             std::to_string(i));
+      refuse_plan("stage " + std::to_string(program.stage) + " never writes buffer " +
+                  std::to_string(i));
     }
   }
 }
@@ -91,10 +88,10 @@ void check_groups(const Plan& plan) {
     const auto role = static_cast<std::size_t>(group.role);
     const bool across = group.role == GroupRole::tied_embedding || group.role == GroupRole::world;
     for (const RankId rank : group.ranks) {
-      if (plan.group_of[rank.value][role] != g) refuse("a rank does not know its group");
+      if (plan.group_of[rank.value][role] != g) refuse_plan("a rank does not know its group");
       if (!across &&
           plan.program_of_rank[rank.value] != plan.program_of_rank[group.ranks[0].value]) {
-        refuse("a " + std::string{word(group.role)} + " group reaches over stages");
+        refuse_plan("a " + std::string{word(group.role)} + " group reaches over stages");
       }
     }
   }
@@ -196,7 +193,7 @@ class DryRun {
                       received.dtype == sent.dtype &&
                       program.label[op.value].microbatch == other.label[at.value].microbatch &&
                       program.label[op.value].chunk + step == other.label[at.value].chunk;
-    if (!same) refuse(place(program, op) + " does not match " + place(other, at));
+    if (!same) refuse_plan(place_of(program, op) + " does not match " + place_of(other, at));
     finish(i, stream, op);
     finish(peer, lane, at);
     return true;
@@ -220,7 +217,7 @@ class DryRun {
       const Program& base = plan_.programs[first];
       if (!ops.empty() && program.collectives[program.work[op.value]] !=
                               base.collectives[base.work[ops[0].value]]) {
-        refuse(place(program, op) + " does not match " + place(base, ops[0]));
+        refuse_plan(place_of(program, op) + " does not match " + place_of(base, ops[0]));
       }
       ops.push_back(op);
     }
@@ -234,8 +231,8 @@ class DryRun {
       const Rank& rank = ranks_[i];
       if (rank.next[stream] == rank.queue[stream].size()) continue;
       const OpId op{rank.queue[stream][rank.next[stream]]};
-      refuse(place(plan_.programs[i], op) + " on " +
-             std::string{word(plan_.programs[i].stream[op.value])} + " waits for ever");
+      refuse_plan(place_of(plan_.programs[i], op) + " on " +
+                  std::string{word(plan_.programs[i].stream[op.value])} + " waits for ever");
     }
   }
 
@@ -249,6 +246,9 @@ void check_plan(const Plan& plan) {
   for (const Program& program : plan.programs) {
     check_arrays(program);
     check_buffers(program);
+    check_operands(program);
+    check_parameters(program);
+    check_races(program);
   }
   check_groups(plan);
   DryRun{plan}.run();

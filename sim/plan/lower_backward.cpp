@@ -1,13 +1,15 @@
 // Gradients: of inputs first, then of weights, so that what other ranks wait for leaves early.
+#include <utility>
+
 #include "sim/plan/stage_lowering.hpp"
 
 namespace sim {
 
 void StageLowering::free_saved(Saved& saved) {
-  for (BufferId* buffer : {&saved.input, &saved.extra, &saved.core}) {
-    if (buffer->value != none) builder_.frees(*buffer);
-    *buffer = BufferId{none};
-  }
+  let_go(saved.input, Role::input);
+  let_go(saved.extra, Role::saved);
+  let_go(saved.core, Role::saved);
+  let_go(saved.output, Role::saved_output);
 }
 
 // The first operator of the model has nobody to hand a gradient to.
@@ -16,49 +18,73 @@ bool StageLowering::needs_input_gradient(const Frame& frame, std::size_t i) cons
 }
 
 StageLowering::Value StageLowering::backward_block(Frame& frame, Value gradient) {
-  // The residual stream carries the gradient of a layer's output past its two branches: that tensor
-  // lives until the layer is through.
-  const bool residual = !model_.model->is_layer_list && frame.block->layer >= 0 &&
-                        gradient.exists() && !gradient.held;
-  const Value stream = gradient;
-  gradient.held = gradient.held || residual;
-  for (std::size_t i = frame.shape->ops.size(); i-- > 0;) {
+  for (std::size_t i = frame.shape->ops.size(); i-- > 0;)
     gradient = backward_op(frame, i, gradient);
-  }
-  if (gradient.exists() && gradient.buffer == stream.buffer) {
-    gradient.held = stream.held;  // nothing has run: the tensor passes on
-  } else if (residual && !frame.residual_taken) {
-    builder_.frees(stream.buffer);
-  }
   return gradient;
+}
+
+// The gradient of a residual sum also goes past the branch, to the operator that begins it.
+void StageLowering::pass_branch(const Frame& frame, std::size_t i, const Value& gradient) {
+  const int first = frame.shape->ops[i].op->residual_of;
+  if (first < 0 || !gradient.exists()) return;
+  if (!needs_input_gradient(frame, static_cast<std::size_t>(first))) return;
+  hold(gradient.buffer);
+  gradient_past_branch_[static_cast<std::size_t>(first)] = gradient;
 }
 
 StageLowering::Value StageLowering::backward_op(Frame& frame, std::size_t i, Value gradient) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
   if (op.op->kind == ModelOpKind::linear) return backward_linear(frame, i, gradient);
+  if (op.op->kind == ModelOpKind::cross_entropy) return backward_loss(frame, i);
   if (work.gather_gradient != none) gradient = gather_gradient(frame, i, gradient);
+  pass_branch(frame, i, gradient);
   if (work.backward == none) {
     free_saved(frame.saved[i]);
-    if (op.parameters > 0) gradient_ready(frame, i);
+    gradient_ready(frame, i);
     return gradient;
   }
   recompute_attention(frame, i);
-  if (gradient.ready.value != none) builder_.wait(Stream::compute, gradient.ready);
-  const OpId done = compute(frame, work.backward, work.name);
-  drop(gradient);
-  read_weight(frame, i);
+  Value residual;
+  std::swap(residual, gradient_past_branch_[i]);
+  wait_for(gradient);
+  wait_for(residual);
+  const OpId done = compute(frame, i, work.backward, work.name, Action::backward);
+  // A table that was added takes no part in the gradient of the sum.
+  const bool adds_table = op.op->kind == ModelOpKind::elementwise && op.op->weights > 0;
+  const bool in_place = op.op->in_place && gradient.exists();
+  if (adds_table || in_place) {
+    read(gradient, Role::gradient);
+  } else {
+    drop(gradient, Role::gradient);
+  }
+  drop(residual, Role::residual_gradient);
+  if (!adds_table && op.op->kind != ModelOpKind::embedding) read_weight(frame, i);
   free_saved(frame.saved[i]);
   Value out;
-  if (needs_input_gradient(frame, i) && op.input.count() > 0) {
+  if (adds_table || in_place) {
+    out = gradient;
+    if (in_place) builder_.writes(out.buffer, Role::input_gradient);
+  } else if (needs_input_gradient(frame, i) && op.input.count() > 0) {
     out = fresh(op.input);
-    builder_.writes(out.buffer);
+    builder_.writes(out.buffer, Role::input_gradient);
   }
-  out.ready = done;
-  if (op.parameters > 0) {
-    write_gradient(frame, i);
-    gradient_ready(frame, i);
-  }
+  if (!adds_table) out.ready = done;
+  write_gradient(parameters_[site(frame, i)].own);
+  gradient_ready(frame, i);
+  return out;
+}
+
+StageLowering::Value StageLowering::backward_loss(Frame& frame, std::size_t i) {
+  const ShardedOp& op = frame.shape->ops[i];
+  const OpWork& work = frame.work->ops[i];
+  Saved& saved = frame.saved[i];
+  Value out = fresh(op.input);
+  out.ready = compute(frame, i, work.backward, work.name, Action::backward);
+  free_saved(saved);
+  let_go(saved.target_logit, Role::target_logit);
+  let_go(saved.exponential_sum, Role::exponential_sum);
+  builder_.writes(out.buffer, Role::input_gradient);
   return out;
 }
 
@@ -74,11 +100,11 @@ void StageLowering::recompute_attention(Frame& frame, std::size_t i) {
   if (!recomputes_attention(op)) return;
   Frame again = frame;
   again.pass = Pass::recompute;
-  compute(again, frame.work->ops[i].forward, frame.work->ops[i].name);
-  if (frame.saved[i].input.value != none) builder_.reads(frame.saved[i].input);
-  if (frame.saved[i].extra.value != none) builder_.reads(frame.saved[i].extra);
-  frame.saved[i].core = builder_.buffer(op.attention_saved, BufferCategory::activations);
-  builder_.writes(frame.saved[i].core);
+  Saved& saved = frame.saved[i];
+  compute(again, i, frame.work->ops[i].forward, frame.work->ops[i].name, Action::forward);
+  if (saved.input.value != none) builder_.reads(saved.input, Role::input);
+  saved.core = activation(op.attention_saved);
+  builder_.writes(saved.core, Role::saved);
 }
 
 // With sequence parallelism the gradient of a scattered output is gathered.
@@ -86,9 +112,10 @@ StageLowering::Value StageLowering::gather_gradient(Frame& frame, std::size_t i,
   const OpWork& work = frame.work->ops[i];
   if (gradient.ready.value != none) builder_.wait(Stream::tensor_comm, gradient.ready);
   Value whole = fresh(frame.shape->ops[i].whole_output);
-  whole.ready = tensor_collective(frame, work.gather_gradient, work.gather_name);
-  drop(gradient);
-  builder_.writes(whole.buffer);
+  whole.ready =
+      tensor_collective(frame, i, work.gather_gradient, work.gather_name, Action::gather_gradient);
+  drop(gradient, Role::input);
+  builder_.writes(whole.buffer, Role::output);
   return whole;
 }
 
@@ -98,16 +125,25 @@ StageLowering::Value StageLowering::gather_saved_input(Frame& frame, std::size_t
   const OpWork& work = frame.work->ops[i];
   if (work.gather_input == none) return {};
   Value whole = fresh(frame.shape->ops[i].whole_input);
-  whole.ready = tensor_collective(frame, work.gather_input, work.gather_name);
-  if (frame.saved[i].input.value != none) builder_.reads(frame.saved[i].input);
-  builder_.writes(whole.buffer);
+  whole.ready =
+      tensor_collective(frame, i, work.gather_input, work.gather_name, Action::gather_input);
+  let_go(frame.saved[i].input, Role::input);
+  builder_.writes(whole.buffer, Role::output);
   return whole;
 }
 
 StageLowering::Value StageLowering::backward_linear(Frame& frame, std::size_t i, Value gradient) {
   const OpWork& work = frame.work->ops[i];
   const bool split = splits_backward(layout_.schedule);
-  if (work.gather_gradient != none) gradient = gather_gradient(frame, i, gradient);
+  // A row's bias was added to the tokens that the rank holds: the gradient of those is its.
+  Value own_tokens;
+  if (work.gather_gradient != none) {
+    if (work.backward != none) {
+      own_tokens = gradient;
+      hold(gradient.buffer);
+    }
+    gradient = gather_gradient(frame, i, gradient);
+  }
   // Megatron-LM, core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication:
   // the input is gathered beside the input-gradient product, and the input gradient is reduced
   // beside the weight-gradient product.
@@ -115,21 +151,38 @@ StageLowering::Value StageLowering::backward_linear(Frame& frame, std::size_t i,
   if (!layout_.overlap_tensor_wgrad && gathered.exists()) {
     builder_.wait(Stream::compute, gathered.ready);
   }
-  if (gradient.ready.value != none) builder_.wait(Stream::compute, gradient.ready);
+  wait_for(gradient);
   if (work.encode_gradient != none) {
-    compute(frame, work.encode_gradient, work.encode_name);
-    read(gradient);
+    compute(frame, i, work.encode_gradient, work.encode_name, Action::encode);
+    read(gradient, Role::gradient);
   }
   Value out;
   if (needs_input_gradient(frame, i)) out = input_gradient(frame, i, gradient);
   if (!layout_.overlap_tensor_wgrad && out.exists()) builder_.wait(Stream::compute, out.ready);
-  if (!split) {
-    weight_gradient(frame, i, gradient, gathered);
-    return out;
+  if (split) {
+    frame.saved[i].gradient = gradient.buffer;
+    frame.saved[i].bias_gradient = own_tokens.buffer;
+  } else {
+    weight_gradient(frame, i, gradient, own_tokens, gathered);
   }
-  frame.saved[i].gradient = gradient.buffer;
-  frame.residual_taken = frame.residual_taken || gradient.held;
-  return out;
+  return add_residual_gradient(frame, i, out);
+}
+
+// Post-norm: what went past the branch is added to the gradient of the branch's input.
+StageLowering::Value StageLowering::add_residual_gradient(Frame& frame, std::size_t i,
+                                                          Value gradient) {
+  Value residual;
+  std::swap(residual, gradient_past_branch_[i]);
+  const OpWork& work = frame.work->ops[i];
+  if (!residual.exists() || work.add_gradient == none) return gradient;
+  wait_for(gradient);
+  wait_for(residual);
+  gradient.ready =
+      compute(frame, work.branch_sum, work.add_gradient, work.add_gradient_name, Action::backward);
+  read(gradient, Role::gradient);
+  drop(residual, Role::residual_gradient);
+  builder_.writes(gradient.buffer, Role::input_gradient);
+  return gradient;
 }
 
 StageLowering::Value StageLowering::input_gradient(Frame& frame, std::size_t i,
@@ -137,49 +190,57 @@ StageLowering::Value StageLowering::input_gradient(Frame& frame, std::size_t i,
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
   Value out = fresh(op.whole_input);
-  out.ready = compute(frame, work.input_gradient, work.gradient_name);
-  read(gradient);
+  out.ready = compute(frame, i, work.input_gradient, work.gradient_name, Action::input_gradient);
+  read(gradient, Role::gradient);
   read_weight(frame, i);
-  builder_.writes(out.buffer);
+  builder_.writes(out.buffer, Role::input_gradient);
   if (work.sum_gradient == none) return out;
-  const OpId done = tensor_collective(frame, work.sum_gradient, work.sum_name);
+  const OpId done =
+      tensor_collective(frame, i, work.sum_gradient, work.sum_name, Action::sum_gradient);
   if (!layout_.sequence_parallel) {
-    builder_.writes(out.buffer);
+    builder_.writes(out.buffer, Role::output);
     out.ready = done;
     return out;
   }
-  drop(out);
+  drop(out, Role::input);
   Value scattered = fresh(op.input);
-  builder_.writes(scattered.buffer);
+  builder_.writes(scattered.buffer, Role::output);
   scattered.ready = done;
   return scattered;
 }
 
 void StageLowering::weight_gradient(Frame& frame, std::size_t i, const Value& gradient,
-                                    const Value& gathered) {
+                                    const Value& own_tokens, const Value& gathered) {
   const OpWork& work = frame.work->ops[i];
+  const Parameters& parameters = parameters_[site(frame, i)];
   if (gathered.exists()) builder_.wait(Stream::compute, gathered.ready);
   if (work.backward != none) {
-    compute(frame, work.backward, work.bias_name);
-    read(gradient);
-    write_gradient(frame, i);
+    compute(frame, i, work.backward, work.bias_name, Action::bias_gradient);
+    if (own_tokens.exists()) {
+      drop(own_tokens, Role::gradient);
+    } else {
+      read(gradient, Role::gradient);
+    }
+    write_gradient(parameters.own);
   }
-  compute(frame, work.weight_gradient, work.weight_name);
-  drop(gathered);
-  drop(gradient);
+  compute(frame, i, work.weight_gradient, work.weight_name, Action::weight_gradient);
+  drop(gathered, Role::input);
+  drop(gradient, Role::gradient);
   free_saved(frame.saved[i]);
-  write_gradient(frame, i);
+  write_gradient(parameters.matrix());
   gradient_ready(frame, i);
 }
 
 void StageLowering::deferred_weight_gradients(Frame& frame) {
   for (std::size_t i = frame.shape->ops.size(); i-- > 0;) {
     if (frame.shape->ops[i].op->kind != ModelOpKind::linear) continue;
+    Saved& saved = frame.saved[i];
     const Value gathered = gather_saved_input(frame, i);
     Value gradient;
-    gradient.buffer = frame.saved[i].gradient;
-    frame.saved[i].gradient = BufferId{none};
-    weight_gradient(frame, i, gradient, gathered);
+    std::swap(gradient.buffer, saved.gradient);
+    Value own_tokens;
+    std::swap(own_tokens.buffer, saved.bias_gradient);
+    weight_gradient(frame, i, gradient, own_tokens, gathered);
   }
 }
 

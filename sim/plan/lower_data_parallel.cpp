@@ -4,6 +4,8 @@
 // Rajbhandari et al. 2020 (ZeRO 1-3); Zhao et al. 2023 (FSDP: units, prefetch, hybrid sharding);
 // Megatron-LM, core/distributed/param_and_grad_buffer.py (overlap of ZeRO-1 reductions and
 // gathers).
+#include <utility>
+
 #include "sim/plan/stage_lowering.hpp"
 
 namespace sim {
@@ -20,77 +22,92 @@ std::int64_t StageLowering::shard_of(std::int64_t elements) const {
 }
 
 void StageLowering::make_parameters() {
-  parameters_.reserve(saved_.size() / static_cast<std::size_t>(layout_.micro_batches()));
   std::uint32_t table = none;  // the operator that holds the embedding
+  const bool over_stages = layout_.pipeline_parallel > 1;
   for (const StageBlock& block : blocks_) {
     for (const ShardedOp& op : model_.blocks[block.shape].ops) {
       Parameters& parameters = parameters_.emplace_back();
-      parameters.elements = op.parameters;
+      parameters.own.elements = op.parameters;
       if (op.encode_weight)
         parameters.encoded_bytes = 2 * op.encode_weight->m * op.encode_weight->n;
       if (op.op->kind == ModelOpKind::embedding && table == none) {
         table = static_cast<std::uint32_t>(parameters_.size() - 1);
+        parameters.shared_over_stages = model_.model->tied_embedding && over_stages;
       }
       if (op.tied_parameters == 0) continue;
-      if (table != none) {
-        parameters.same_as = table;
-      } else {
-        parameters.elements += op.tied_parameters;  // a copy of its own
-      }
+      parameters.table.elements = op.tied_parameters;
+      parameters.same_as = table;  // none: a copy of its own
+      parameters.shared_over_stages = table == none;
     }
   }
 }
 
+// Whole tensors in reverse order, closed when they reach the size asked for. A table that two
+// stages share has a bucket to itself, so that its shards are the same on both.
 void StageLowering::make_buckets() {
-  unit_of_block_.assign(blocks_.size(), none);
-  std::vector<std::uint32_t> operators;
+  units_of_block_.assign(blocks_.size(), {});
   for (std::uint32_t c = static_cast<std::uint32_t>(chunks_.size()); c-- > 0;) {
     const Chunk& chunk = chunks_[c];
-    Bucket bucket;
+    Bucket open;
+    open.chunk = static_cast<int>(c);
     std::int64_t limit = layout_.first_bucket.count();
-    const auto close = [&] {
-      if (operators.empty()) return;
-      bucket.chunk = static_cast<int>(c);
-      close_bucket(bucket, operators);
-      bucket = Bucket{};
-      operators.clear();
-      limit = layout_.bucket.count();
-    };
     for (std::uint32_t b = chunk.first_block + chunk.blocks; b-- > chunk.first_block;) {
       const StageBlock& block = blocks_[b];
       for (std::size_t i = model_.blocks[block.shape].ops.size(); i-- > 0;) {
-        const auto at = block.first_op + static_cast<std::uint32_t>(i);
-        if (parameters_[at].elements == 0) continue;
-        if (operators.empty()) bucket.last_block = b;
-        bucket.first_block = b;
-        bucket.elements += parameters_[at].elements;
-        operators.push_back(at);
-        const bool full = bucket.elements * bytes_of(layout_.gradient_dtype) >= limit;
-        if (zero_ < 3 && full) close();
+        Parameters& parameters = parameters_[block.first_op + static_cast<std::uint32_t>(i)];
+        const bool copy = parameters.table.elements > 0 && parameters.same_as == none;
+        if (parameters.shared_over_stages) {
+          close_bucket(open);
+          open.holds_shared_table = true;
+          add_to_bucket(open, b, copy ? parameters.table : parameters.own);
+          close_bucket(open);
+          if (!copy) continue;
+        }
+        if (parameters.own.elements == 0) continue;
+        add_to_bucket(open, b, parameters.own);
+        if (zero_ == 3 || open.elements * bytes_of(layout_.gradient_dtype) < limit) continue;
+        close_bucket(open);
+        limit = layout_.bucket.count();
       }
-      if (zero_ == 3) close();
+      if (zero_ == 3) close_bucket(open);
     }
-    close();
+    close_bucket(open);
+  }
+  for (Parameters& parameters : parameters_) {
+    if (parameters.same_as == none) continue;
+    parameters.table = parameters_[parameters.same_as].own;
+    ++buckets_[parameters.table.bucket].writers;
   }
 }
 
-void StageLowering::close_bucket(Bucket bucket, const std::vector<std::uint32_t>& operators) {
-  const auto index = static_cast<std::uint32_t>(buckets_.size());
-  bucket.operators = static_cast<std::uint32_t>(operators.size());
-  for (const std::uint32_t at : operators)
-    parameters_[at].bucket = index;
-  if (zero_ == 3) unit_of_block_[bucket.first_block] = index;
-  // The root unit of FSDP, which holds a table used at both ends, stays gathered.
-  bucket.keep_gathered = blocks_[bucket.first_block].is_first && model_.model->tied_embedding &&
-                         layout_.pipeline_parallel == 1;
-  intern_bucket(bucket);
-  buckets_.push_back(bucket);
+void StageLowering::add_to_bucket(Bucket& bucket, std::uint32_t block, Place& place) {
+  if (bucket.elements == 0) bucket.last_block = block;
+  bucket.first_block = block;
+  place.bucket = static_cast<std::uint32_t>(buckets_.size());
+  place.first = bucket.elements;
+  bucket.elements += place.elements;
+  ++bucket.writers;
+}
+
+void StageLowering::close_bucket(Bucket& bucket) {
+  const int chunk = bucket.chunk;
+  if (bucket.elements > 0) {
+    if (zero_ == 3) {
+      units_of_block_[bucket.first_block].push_back(static_cast<std::uint32_t>(buckets_.size()));
+    }
+    // The root unit of FSDP, which holds a table used at both ends, stays gathered.
+    bucket.keep_gathered = blocks_[bucket.first_block].is_first && model_.model->tied_embedding &&
+                           layout_.pipeline_parallel == 1;
+    bucket.padded = round_up(bucket.elements, shards_);
+    intern_bucket(bucket);
+    buckets_.push_back(bucket);
+  }
+  bucket = Bucket{};
+  bucket.chunk = chunk;
 }
 
 void StageLowering::intern_bucket(Bucket& bucket) {
-  const std::int64_t padded = round_up(bucket.elements, shards_);
   const int wire = bytes_of(layout_.reduce_dtype);
-  const int stored = bytes_of(layout_.gradient_dtype);
   const bool hybrid = shards_ < layout_.data_parallel;
   const GroupRole shard_role = hybrid ? GroupRole::shard : GroupRole::data;
   if (shards_ == 1) {
@@ -99,51 +116,56 @@ void StageLowering::intern_bucket(Bucket& bucket) {
                                            layout_.reduce_dtype, Bytes{bucket.elements * wire}});
     }
   } else {
-    bucket.reduce = builder_.collective(
-        {CollectiveKind::reduce_scatter, shard_role, layout_.reduce_dtype, Bytes{padded * wire}});
+    bucket.reduce = builder_.collective({CollectiveKind::reduce_scatter, shard_role,
+                                         layout_.reduce_dtype, Bytes{bucket.padded * wire}});
     bucket.gather =
         builder_.collective({CollectiveKind::all_gather, shard_role, layout_.activation_dtype,
-                             Bytes{padded * bytes_of(layout_.activation_dtype)}});
+                             Bytes{bucket.padded * bytes_of(layout_.activation_dtype)}});
     if (hybrid) {
       bucket.replicate =
           builder_.collective({CollectiveKind::all_reduce, GroupRole::replicate,
-                               layout_.reduce_dtype, Bytes{padded / shards_ * wire}});
+                               layout_.reduce_dtype, Bytes{bucket.padded / shards_ * wire}});
     }
   }
-  if (bucket.reduce == none) return;
-  const std::int64_t reduced = shards_ == 1 ? bucket.elements : padded / shards_;
+  if (bucket.reduce != none) intern_reduction(bucket);
+}
+
+// What runs beside the reduction: changes of format, sums over micro-batches.
+void StageLowering::intern_reduction(Bucket& bucket) {
+  const int wire = bytes_of(layout_.reduce_dtype);
+  const int stored = bytes_of(layout_.gradient_dtype);
+  const std::int64_t reduced = shard_of(bucket.elements);
+  const auto pass = [&](std::int64_t bytes, DType dtype) {
+    return memory_pass(bytes, OpKind::elementwise, dtype);
+  };
   if (layout_.reduce_dtype != layout_.gradient_dtype) {
-    bucket.cast_out =
-        memory_pass(bucket.elements * (stored + wire), OpKind::elementwise, layout_.reduce_dtype);
-    bucket.cast_in =
-        memory_pass(reduced * (stored + wire), OpKind::elementwise, layout_.gradient_dtype);
+    bucket.cast_out = pass(bucket.elements * (stored + wire), layout_.reduce_dtype);
+    bucket.cast_in = pass(reduced * (stored + wire), layout_.gradient_dtype);
+    bucket.cast_shard = pass(reduced * (stored + wire), layout_.reduce_dtype);
   }
-  if (zero_ >= 2 && layout_.micro_batches() > 1) {
-    bucket.accumulate =
-        memory_pass(reduced * (2 * stored + wire), OpKind::elementwise, layout_.gradient_dtype);
+  if (accumulates()) {
+    bucket.accumulate = pass(reduced * (2 * stored + wire), layout_.gradient_dtype);
   }
 }
 
+// One buffer per bucket for weights, one for gradients, one for the state of the optimizer, so that
+// a bucket is reduced and gathered where it lies (Megatron-LM, core/distributed/
+// param_and_grad_buffer.py; PyTorch DDP, gradient_as_bucket_view; FSDP's flat parameter).
 void StageLowering::allocate_parameters() {
   const int weight = bytes_of(layout_.activation_dtype);
   const int gradient = bytes_of(layout_.gradient_dtype);
   for (Parameters& parameters : parameters_) {
-    if (parameters.encoded_bytes > 0 && zero_ < 3) {
-      parameters.encoded =
-          builder_.buffer(Bytes{parameters.encoded_bytes}, BufferCategory::weights, true);
-    }
-    if (parameters.elements == 0) continue;
-    if (zero_ < 3) {
-      parameters.weight =
-          builder_.buffer(Bytes{parameters.elements * weight}, BufferCategory::weights, true);
-    }
-    if (zero_ < 2) {
-      parameters.gradient =
-          builder_.buffer(Bytes{parameters.elements * gradient}, BufferCategory::gradients, true);
-    }
+    if (parameters.encoded_bytes == 0 || zero_ == 3) continue;
+    parameters.encoded =
+        builder_.buffer(Bytes{parameters.encoded_bytes}, BufferCategory::weights, true);
   }
   for (Bucket& bucket : buckets_) {
-    const std::int64_t shard = shard_of(bucket.elements);
+    const std::int64_t shard = bucket.padded / shards_;
+    bucket.weight = builder_.buffer(
+        Bytes{bucket.padded * weight},
+        zero_ == 3 ? BufferCategory::gathered_parameters : BufferCategory::weights, zero_ < 3);
+    bucket.gradient =
+        builder_.buffer(Bytes{bucket.padded * gradient}, BufferCategory::gradients, zero_ < 2);
     if (zero_ == 3) {
       bucket.weight_shard = builder_.buffer(Bytes{shard * weight}, BufferCategory::weights, true);
     }
@@ -155,6 +177,42 @@ void StageLowering::allocate_parameters() {
     bucket.optimizer = builder_.buffer(Bytes{shard * (layout_.master_weights ? 12 : 8)},
                                        BufferCategory::optimizer, true);
   }
+  describe_parameters();
+}
+
+// For those who execute the program.
+void StageLowering::describe_parameters() {
+  for (const StageBlock& block : blocks_) {
+    const auto& ops = model_.blocks[block.shape].ops;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      const Parameters& parameters = parameters_[block.first_op + i];
+      Site& site = sites_.emplace_back();
+      site.place = block.is_output    ? BlockPlace::output
+                   : block.layer >= 0 ? BlockPlace::layer
+                                      : BlockPlace::input;
+      site.layer = block.layer;
+      site.op = static_cast<std::int16_t>(i);
+      site.bucket = parameters.matrix().bucket;
+      site.first = parameters.matrix().first;
+      site.elements = parameters.matrix().elements;
+      site.tied = parameters.table.elements > 0;
+      // All of them, or the bias behind the matrix.
+      site.summed = ops[i].tensor_summed;
+      site.summed_first = site.first + site.elements - site.summed;
+    }
+  }
+  std::vector<ParameterBucket> described;
+  for (const Bucket& bucket : buckets_) {
+    ParameterBucket& made = described.emplace_back();
+    made.elements = bucket.elements;
+    made.padded = bucket.padded;
+    made.weight = bucket.weight;
+    made.weight_shard = bucket.weight_shard;
+    if (zero_ < 2) made.gradient = bucket.gradient;
+    made.gradient_shard = bucket.gradient_shard;
+    made.optimizer = bucket.optimizer;
+  }
+  builder_.set_parameters(sites_, std::move(described), shards_);
 }
 
 // ZeRO-1 and 2 with overlap: the weights updated by the step before are gathered in the order of
@@ -171,32 +229,12 @@ void StageLowering::gather_bucket(Bucket& bucket) {
   made.chunk = chunks_[static_cast<std::size_t>(bucket.chunk)].global;
   made.layer = blocks_[bucket.first_block].layer;
   builder_.wait_for_stream(Stream::data_comm, Stream::compute);
-  bucket.weight_ready =
-      builder_.add_collective(bucket.gather, Stream::data_comm, Pass::parameter_sync, made);
-  if (zero_ < 3) {
-    for (const Parameters& parameters : parameters_of(bucket)) {
-      if (parameters.weight.value != none && &buckets_[parameters.bucket] == &bucket) {
-        builder_.writes(parameters.weight);
-      }
-    }
-    return;
-  }
-  bucket.weight = builder_.buffer(
-      Bytes{round_up(bucket.elements, shards_) * bytes_of(layout_.activation_dtype)},
-      BufferCategory::gathered_parameters);
-  builder_.reads(bucket.weight_shard);
-  builder_.writes(bucket.weight);
+  bucket.weight_ready = builder_.add_collective(
+      bucket.gather, Stream::data_comm, Pass::parameter_sync, made,
+      {Action::gather_weights, static_cast<std::uint32_t>(&bucket - buckets_.data())});
+  if (zero_ == 3) builder_.reads(bucket.weight_shard, Role::input);
+  builder_.writes(bucket.weight, Role::output);
   bucket.gathered = true;
-}
-
-// The operators of the blocks that the bucket reaches into.
-std::span<const StageLowering::Parameters> StageLowering::parameters_of(
-    const Bucket& bucket) const {
-  const std::size_t first = blocks_[bucket.first_block].first_op;
-  const std::size_t end = bucket.last_block + 1 < blocks_.size()
-                              ? blocks_[bucket.last_block + 1].first_op
-                              : parameters_.size();
-  return std::span{parameters_}.subspan(first, end - first);
 }
 
 void StageLowering::wait_for_weights(const StageBlock& block) {
@@ -204,10 +242,10 @@ void StageLowering::wait_for_weights(const StageBlock& block) {
   const std::size_t count = model_.blocks[block.shape].ops.size();
   for (std::size_t i = 0; i < count; ++i) {
     const Parameters& parameters = parameters_[block.first_op + i];
-    const std::uint32_t bucket =
-        parameters.same_as != none ? parameters_[parameters.same_as].bucket : parameters.bucket;
-    if (bucket == none || buckets_[bucket].weight_ready.value == none) continue;
-    builder_.wait(Stream::compute, buckets_[bucket].weight_ready);
+    for (const Place* place : {&parameters.own, &parameters.table}) {
+      if (place->bucket == none || buckets_[place->bucket].weight_ready.value == none) continue;
+      builder_.wait(Stream::compute, buckets_[place->bucket].weight_ready);
+    }
   }
 }
 
@@ -223,8 +261,9 @@ void StageLowering::prefetch(std::uint32_t block, int direction) {
   for (int i = 0; i <= ahead; ++i) {
     const std::int64_t at = std::int64_t{block} + std::int64_t{direction} * i;
     if (at < first || at > last) break;
-    const std::uint32_t unit = unit_of_block_[static_cast<std::size_t>(at)];
-    if (unit != none && !buckets_[unit].gathered) gather_bucket(buckets_[unit]);
+    for (const std::uint32_t unit : units_of_block_[static_cast<std::size_t>(at)]) {
+      if (!buckets_[unit].gathered) gather_bucket(buckets_[unit]);
+    }
   }
 }
 
@@ -232,10 +271,9 @@ void StageLowering::prefetch(std::uint32_t block, int direction) {
 void StageLowering::gather_tied_table(const StageBlock& block) {
   const std::size_t count = model_.blocks[block.shape].ops.size();
   for (std::size_t i = 0; i < count; ++i) {
-    const std::uint32_t table = parameters_[block.first_op + i].same_as;
-    if (table == none) continue;
-    Bucket& unit = buckets_[parameters_[table].bucket];
-    if (!unit.gathered) gather_bucket(unit);
+    const Place& table = parameters_[block.first_op + i].table;
+    if (table.elements == 0) continue;
+    if (!buckets_[table.bucket].gathered) gather_bucket(buckets_[table.bucket]);
   }
 }
 
@@ -256,13 +294,18 @@ bool StageLowering::turns_around(const StageBlock& block) const {
 
 void StageLowering::release_weights(const StageBlock& block, bool after_forward) {
   if (zero_ < 3) return;
-  const std::uint32_t unit = unit_of_block_[static_cast<std::size_t>(&block - blocks_.data())];
-  if (unit == none) return;
-  Bucket& bucket = buckets_[unit];
+  for (const std::uint32_t unit :
+       units_of_block_[static_cast<std::size_t>(&block - blocks_.data())]) {
+    release_unit(block, buckets_[unit], after_forward);
+  }
+}
+
+// The kernels of the block have read it; who issues the operator added last does not matter.
+void StageLowering::release_unit(const StageBlock& block, Bucket& bucket, bool after_forward) {
   if (after_forward && (!layout_.reshard_after_forward || bucket.keep_gathered)) return;
   if (after_forward && turns_around(block)) return;
   if (!bucket.gathered) return;
-  builder_.frees(bucket.weight);
+  builder_.frees(bucket.weight, Role::weight);
   bucket.gathered = false;
 }
 

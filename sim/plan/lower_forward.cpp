@@ -1,81 +1,113 @@
 // The forward pass of a block, also when it is run again for the backward pass.
 #include <algorithm>
+#include <utility>
 
 #include "sim/plan/stage_lowering.hpp"
 
 namespace sim {
 
+BufferId StageLowering::activation(Bytes bytes) {
+  const BufferId buffer = builder_.buffer(bytes, BufferCategory::activations);
+  holders_.resize(buffer.value + 1);
+  holders_[buffer.value] = 1;
+  return buffer;
+}
+
 StageLowering::Value StageLowering::fresh(Bytes bytes) {
   Value value;
   value.bytes = bytes;
-  value.buffer = builder_.buffer(bytes, BufferCategory::activations);
+  value.buffer = activation(bytes);
   return value;
 }
 
-// The operator added last is the last reader of `value`.
-void StageLowering::drop(const Value& value) {
-  if (!value.exists()) return;
-  if (value.held) {
-    builder_.reads(value.buffer);
+// The operator added last reads `buffer` in this role, and one of its holders is done with it.
+void StageLowering::let_go(BufferId& buffer, Role role) {
+  if (buffer.value == none) return;
+  if (--holders_[buffer.value] == 0) {
+    builder_.frees(buffer, role);
   } else {
-    builder_.frees(value.buffer);
+    builder_.reads(buffer, role);
   }
+  buffer = BufferId{none};
 }
 
-void StageLowering::read(const Value& value) {
-  if (value.exists()) builder_.reads(value.buffer);
+void StageLowering::drop(const Value& value, Role role) {
+  BufferId buffer = value.buffer;
+  let_go(buffer, role);
 }
 
-OpId StageLowering::compute(const Frame& frame, std::uint32_t kernel, std::uint32_t name) {
+void StageLowering::read(const Value& value, Role role) {
+  if (value.exists()) builder_.reads(value.buffer, role);
+}
+
+// The next kernel starts when the value is there.
+void StageLowering::wait_for(const Value& value) {
+  if (value.ready.value != none) builder_.wait(Stream::compute, value.ready);
+}
+
+OpId StageLowering::compute(const Frame& frame, std::size_t i, std::uint32_t kernel,
+                            std::uint32_t name, Action action) {
   OpLabel label = frame.label;
   label.name = name;
-  return builder_.add_kernel(kernel, Stream::compute, frame.pass, label);
+  return builder_.add_kernel(kernel, Stream::compute, frame.pass, label, {action, site(frame, i)});
 }
 
 // The host launches a collective behind the kernels that it has issued (PyTorch,
 // ProcessGroupNCCL::collective: syncStream with the current stream).
-OpId StageLowering::tensor_collective(const Frame& frame, std::uint32_t work, std::uint32_t name) {
+OpId StageLowering::tensor_collective(const Frame& frame, std::size_t i, std::uint32_t work,
+                                      std::uint32_t name, Action action) {
   OpLabel label = frame.label;
   label.name = name;
   builder_.wait_for_stream(Stream::tensor_comm, Stream::compute);
-  return builder_.add_collective(work, Stream::tensor_comm, frame.pass, label);
+  return builder_.add_collective(work, Stream::tensor_comm, frame.pass, label,
+                                 {action, site(frame, i)});
 }
 
 void StageLowering::read_weight(const Frame& frame, std::size_t i) {
-  const Parameters* parameters = &parameters_[frame.block->first_op + i];
-  if (parameters->same_as != none) parameters = &parameters_[parameters->same_as];
-  if (parameters->weight.value != none) {
-    builder_.reads(parameters->weight);
-  } else if (zero_ == 3 && parameters->bucket != none) {
-    builder_.reads(buckets_[parameters->bucket].weight);
-  }
+  const Parameters& parameters = parameters_[site(frame, i)];
+  const std::uint32_t bucket = parameters.matrix().bucket;
+  if (bucket != none) builder_.reads(buckets_[bucket].weight, Role::weight);
 }
 
 // What an operator saves is, as far as it reaches, its input (Korthikanti et al. 2022,
 // section 4.1): then the input lives on. The rest is written beside it. The operator added last is
 // the reader.
-void StageLowering::keep_or_free(Frame& frame, std::size_t i, Value x) {
+void StageLowering::keep_or_free(Frame& frame, std::size_t i, const Value& x) {
   const ShardedOp& op = frame.shape->ops[i];
-  if (!frame.keep) return drop(x);
-  Saved& saved = frame.saved[i];
   Bytes rest = op.saved;
   if (!recomputes_attention(op)) rest += op.attention_saved;
-  if (x.exists() && !x.held && x.bytes.count() <= rest.count()) {
-    saved.input = x.buffer;
-    rest -= x.bytes;
-    builder_.reads(x.buffer);
+  if (op.op->in_place) return keep_beside(frame, i, rest);
+  if (!frame.keep || !x.exists() || x.bytes.count() > rest.count()) {
+    drop(x, Role::input);
   } else {
-    drop(x);
+    read(x, Role::input);
+    frame.saved[i].input = x.buffer;
+    rest -= x.bytes;
   }
-  if (rest.count() > 0) {
-    saved.extra = builder_.buffer(rest, BufferCategory::activations);
-    builder_.writes(saved.extra);
-  }
+  keep_beside(frame, i, rest);
+}
+
+void StageLowering::keep_beside(Frame& frame, std::size_t i, Bytes bytes) {
+  if (!frame.keep || bytes.count() == 0) return;
+  frame.saved[i].extra = activation(bytes);
+  builder_.writes(frame.saved[i].extra, Role::saved);
+}
+
+// The linear behind keeps the same tensor as its input; it lives until both have read it.
+void StageLowering::keep_output(Frame& frame, std::size_t i, const Value& out) {
+  if (!frame.keep || !frame.shape->ops[i].op->backward_reads_output) return;
+  hold(out.buffer);
+  frame.saved[i].output = out.buffer;
 }
 
 StageLowering::Value StageLowering::forward_block(Frame& frame, Value x) {
-  for (std::size_t i = 0; i < frame.shape->ops.size(); ++i)
+  for (std::size_t i = 0; i < frame.shape->ops.size(); ++i) {
+    if (frame.work->ops[i].begins_branch && x.exists()) {
+      hold(x.buffer);
+      past_branch_[i] = x;
+    }
     x = forward_op(frame, i, x);
+  }
   return x;
 }
 
@@ -91,12 +123,20 @@ StageLowering::Value StageLowering::forward_op(Frame& frame, std::size_t i, Valu
       break;
   }
   if (work.forward == none) return x;
-  if (x.ready.value != none) builder_.wait(Stream::compute, x.ready);
-  Value out = fresh(op.sums_output ? op.whole_output : op.output);
-  out.ready = compute(frame, work.forward, work.name);
+  Value residual;
+  if (op.op->residual_of >= 0) {
+    std::swap(residual, past_branch_[static_cast<std::size_t>(op.op->residual_of)]);
+  }
+  wait_for(x);
+  wait_for(residual);
+  const bool in_place = op.op->in_place && x.exists();
+  Value out = in_place ? x : fresh(op.sums_output ? op.whole_output : op.output);
+  out.ready = compute(frame, i, work.forward, work.name, Action::forward);
   keep_or_free(frame, i, x);
+  drop(residual, Role::residual);
   read_weight(frame, i);
-  builder_.writes(out.buffer);
+  builder_.writes(out.buffer, Role::output);
+  keep_output(frame, i, out);
   return op.sums_output ? sum_over_tensor(frame, i, out) : out;
 }
 
@@ -107,21 +147,22 @@ StageLowering::Value StageLowering::forward_linear(Frame& frame, std::size_t i, 
   if (op.gathers_input) {
     if (x.ready.value != none) builder_.wait(Stream::tensor_comm, x.ready);
     input = fresh(op.whole_input);
-    input.ready = tensor_collective(frame, work.gather_input, work.gather_name);
+    input.ready =
+        tensor_collective(frame, i, work.gather_input, work.gather_name, Action::gather_input);
     keep_or_free(frame, i, x);
-    builder_.writes(input.buffer);
+    builder_.writes(input.buffer, Role::output);
   }
-  if (input.ready.value != none) builder_.wait(Stream::compute, input.ready);
+  wait_for(input);
   encode_operands(frame, i, input);
   Value out = fresh(op.whole_output);
-  out.ready = compute(frame, work.forward, work.name);
+  out.ready = compute(frame, i, work.forward, work.name, Action::forward);
   if (op.gathers_input) {
-    drop(input);
+    drop(input, Role::input);
   } else {
     keep_or_free(frame, i, input);
   }
   read_weight(frame, i);
-  builder_.writes(out.buffer);
+  builder_.writes(out.buffer, Role::output);
   return op.sums_output ? sum_over_tensor(frame, i, out) : out;
 }
 
@@ -130,30 +171,50 @@ StageLowering::Value StageLowering::forward_linear(Frame& frame, std::size_t i, 
 void StageLowering::encode_operands(Frame& frame, std::size_t i, const Value& x) {
   const OpWork& work = frame.work->ops[i];
   if (work.encode_input == none) return;
-  compute(frame, work.encode_input, work.encode_name);
-  read(x);
+  compute(frame, i, work.encode_input, work.encode_name, Action::encode);
+  read(x, Role::input);
   if (zero_ < 3 && (frame.label.microbatch > 0 || frame.pass != Pass::forward)) return;
-  compute(frame, work.encode_weight, work.encode_name);
+  compute(frame, i, work.encode_weight, work.encode_name, Action::encode);
   read_weight(frame, i);
-  const BufferId encoded = parameters_[frame.block->first_op + i].encoded;
-  if (encoded.value != none) builder_.writes(encoded);
+  const BufferId encoded = parameters_[site(frame, i)].encoded;
+  if (encoded.value != none) builder_.writes(encoded, Role::encoded_weight);
 }
 
 // A partial sum becomes the output: in place, or scattered over the tokens.
 StageLowering::Value StageLowering::sum_over_tensor(const Frame& frame, std::size_t i,
                                                     Value partial) {
   const OpWork& work = frame.work->ops[i];
-  const OpId done = tensor_collective(frame, work.sum_output, work.sum_name);
+  const OpId done = tensor_collective(frame, i, work.sum_output, work.sum_name, Action::sum_output);
   if (!layout_.sequence_parallel) {
-    builder_.writes(partial.buffer);
+    builder_.writes(partial.buffer, Role::output);
     partial.ready = done;
     return partial;
   }
-  drop(partial);
+  drop(partial, Role::input);
   Value out = fresh(frame.shape->ops[i].output);
-  builder_.writes(out.buffer);
+  builder_.writes(out.buffer, Role::output);
   out.ready = done;
   return out;
+}
+
+// What the loss keeps: the exponentials, as fp32, in the place of fp32 logits or else in a buffer
+// of their own while the logits end here; and two numbers per token.
+void StageLowering::keep_loss(Frame& frame, std::size_t i, const Value& x) {
+  const ShardedOp& op = frame.shape->ops[i];
+  Saved& saved = frame.saved[i];
+  const bool in_place = layout_.activation_dtype == DType::fp32 && x.bytes == op.saved;
+  if (in_place) {
+    saved.extra = x.buffer;
+  } else {
+    drop(x, Role::input);
+    if (op.saved.count() > 0) saved.extra = activation(op.saved);
+  }
+  if (saved.extra.value != none) builder_.writes(saved.extra, Role::saved);
+  const Bytes per_token{4 * op.forward->m};
+  saved.target_logit = activation(per_token);
+  saved.exponential_sum = activation(per_token);
+  builder_.writes(saved.target_logit, Role::target_logit);
+  builder_.writes(saved.exponential_sum, Role::exponential_sum);
 }
 
 // Vocabulary-parallel loss (Megatron-LM, core/tensor_parallel/cross_entropy.py): the local maximum
@@ -161,24 +222,31 @@ StageLowering::Value StageLowering::sum_over_tensor(const Frame& frame, std::siz
 StageLowering::Value StageLowering::forward_loss(Frame& frame, std::size_t i, Value x) {
   const OpWork& work = frame.work->ops[i];
   const Kernel& whole = *frame.shape->ops[i].forward;
-  if (x.ready.value != none) builder_.wait(Stream::compute, x.ready);
+  wait_for(x);
   if (work.loss_maximum == none) {
-    compute(frame, work.forward, work.name);
-    keep_or_free(frame, i, x);
+    compute(frame, i, work.forward, work.name, Action::forward);
+    keep_loss(frame, i, x);
     return {};
   }
-  Kernel maximum = whole;
-  maximum.bytes = Bytes{std::min(x.bytes.count(), whole.bytes.count())};
+  Kernel first = whole;
+  first.bytes = Bytes{std::min(x.bytes.count(), whole.bytes.count())};
   Kernel rest = whole;
-  rest.bytes = whole.bytes - maximum.bytes;
-  compute(frame, builder_.kernel(maximum), work.name);
-  read(x);
-  const OpId reduced = tensor_collective(frame, work.loss_maximum, work.sum_name);
+  rest.bytes = whole.bytes - first.bytes;
+  const Value maximum = fresh(Bytes{4 * whole.m});
+  compute(frame, i, builder_.kernel(first), work.name, Action::loss_maximum);
+  read(x, Role::input);
+  builder_.writes(maximum.buffer, Role::maximum);
+  const OpId reduced =
+      tensor_collective(frame, i, work.loss_maximum, work.sum_name, Action::reduce_maximum);
+  builder_.writes(maximum.buffer, Role::output);
   builder_.wait(Stream::compute, reduced);
-  compute(frame, builder_.kernel(rest), work.name);
-  keep_or_free(frame, i, x);
-  tensor_collective(frame, work.loss_sum, work.sum_name);
-  const OpId summed = tensor_collective(frame, work.loss_sum, work.sum_name);
+  compute(frame, i, builder_.kernel(rest), work.name, Action::loss_exponentials);
+  drop(maximum, Role::maximum);
+  keep_loss(frame, i, x);
+  tensor_collective(frame, i, work.loss_sum, work.sum_name, Action::reduce_sum);
+  builder_.writes(frame.saved[i].target_logit, Role::output);
+  const OpId summed = tensor_collective(frame, i, work.loss_sum, work.sum_name, Action::reduce_sum);
+  builder_.writes(frame.saved[i].exponential_sum, Role::output);
   builder_.wait(Stream::compute, summed);
   return {};
 }

@@ -20,25 +20,23 @@ bool StageLowering::is_last_microbatch() const {
   return slots_[static_cast<std::size_t>(last)].microbatch == slot.microbatch;
 }
 
-void StageLowering::write_gradient(const Frame& frame, std::size_t i) {
-  const Parameters* parameters = &parameters_[frame.block->first_op + i];
-  if (parameters->same_as != none) parameters = &parameters_[parameters->same_as];
-  if (parameters->bucket == none) return;
-  if (zero_ < 2) return builder_.writes(parameters->gradient);
-  Bucket& bucket = buckets_[parameters->bucket];
-  if (!bucket.gradient_alive) {
-    bucket.gradient = builder_.buffer(Bytes{bucket.elements * bytes_of(layout_.gradient_dtype)},
-                                      BufferCategory::gradients);
-    bucket.gradient_alive = true;
-  }
-  builder_.writes(bucket.gradient);
+// The kernel added last adds to the gradients of these parameters.
+void StageLowering::write_gradient(const Place& place) {
+  if (place.bucket == none) return;
+  builder_.writes(buckets_[place.bucket].gradient, Role::weight_gradient);
 }
 
 void StageLowering::gradient_ready(const Frame& frame, std::size_t i) {
-  const std::uint32_t index = parameters_[frame.block->first_op + i].bucket;
-  if (index == none || buckets_[index].reduce == none || !synchronises()) return;
+  if (!synchronises()) return;
+  const Parameters& parameters = parameters_[site(frame, i)];
+  if (parameters.table.elements > 0) gradient_written(parameters.table.bucket);
+  if (parameters.own.elements > 0) gradient_written(parameters.own.bucket);
+}
+
+void StageLowering::gradient_written(std::uint32_t index) {
   Bucket& bucket = buckets_[index];
-  if (bucket.pending == 0) bucket.pending = bucket.operators;
+  if (bucket.reduce == none) return;
+  if (bucket.pending == 0) bucket.pending = bucket.writers;
   if (--bucket.pending > 0) return;
   if (zero_ >= 2) return reduce_bucket(index);
   bucket.ready = true;
@@ -58,57 +56,87 @@ void StageLowering::reduce_remaining() {
   }
 }
 
+BufferId StageLowering::message_buffer(std::int64_t elements) {
+  return builder_.buffer(Bytes{elements * bytes_of(layout_.reduce_dtype)},
+                         BufferCategory::communication);
+}
+
 // On the communication stream, so that compute does not wait: cast to the format on the wire,
-// reduce, sum over the copies of a hybrid sharding, cast back or add to the shard.
+// reduce, average over the copies of a hybrid sharding, cast back or add to the shard. By case:
+//   stage 0      in place; with casts, in place in the message
+//   stage 1      into the own slice of the gradients; with casts, from message to shard to slice
+//   stage 2, 3   into the persistent shard; with several micro-batches, or casts, into a shard of
+//                its own, which is then added or cast to it
 void StageLowering::reduce_bucket(std::uint32_t index) {
   Bucket& bucket = buckets_[index];
   OpLabel made = label("gradients.reduce");
   made.chunk = chunks_[static_cast<std::size_t>(bucket.chunk)].global;
   made.layer = blocks_[bucket.first_block].layer;
-  const int wire = bytes_of(layout_.reduce_dtype);
   builder_.wait_for_stream(Stream::data_comm, Stream::compute);
-  bucket.gradient_alive = false;
-  const auto gradient_buffers = [&] {
-    if (zero_ >= 2) return builder_.frees(bucket.gradient);
-    for (const Parameters& parameters : parameters_of(bucket)) {
-      if (parameters.bucket == index) builder_.writes(parameters.gradient);
-    }
-  };
-  BufferId message{none};
-  if (bucket.cast_out != none) {
-    message = builder_.buffer(Bytes{bucket.elements * wire}, BufferCategory::communication);
-    builder_.add_kernel(bucket.cast_out, Stream::data_comm, Pass::gradient_sync, made);
-    builder_.writes(message);
-    gradient_buffers();
+  const bool casts = bucket.cast_out != none;
+  BufferId message = casts ? cast_for_wire(index, made) : bucket.gradient;
+  builder_.add_collective(bucket.reduce, Stream::data_comm, Pass::gradient_sync, made,
+                          {Action::reduce, index});
+  if (shards_ > 1 && (zero_ >= 2 || casts)) {
+    builder_.frees(message, Role::input);
+    const bool final = !casts && bucket.accumulate == none;
+    message = final ? bucket.gradient_shard : message_buffer(bucket.padded / shards_);
   }
-  BufferId shard{none};
-  builder_.add_collective(bucket.reduce, Stream::data_comm, Pass::gradient_sync, made);
-  if (shards_ > 1 && (bucket.accumulate != none || bucket.cast_in != none)) {
-    shard = builder_.buffer(Bytes{shard_of(bucket.elements) * wire}, BufferCategory::communication);
-    builder_.writes(shard);
-  }
-  if (message.value == none) {
-    gradient_buffers();
-  } else if (shard.value != none) {
-    builder_.frees(message);
-  }
-  if (zero_ >= 2 && shard.value == none) builder_.writes(bucket.gradient_shard);
-  const BufferId reduced = shard.value != none ? shard : message;
-  sum_over_replicas(bucket, reduced, made);
-  if (reduced.value == none) return;
-  const bool adds = bucket.accumulate != none;
-  builder_.add_kernel(adds ? bucket.accumulate : bucket.cast_in, Stream::data_comm,
-                      Pass::gradient_sync, made);
-  builder_.frees(reduced);
-  if (zero_ >= 2) builder_.writes(bucket.gradient_shard);
+  builder_.writes(message, Role::output);
+  if (bucket.accumulate != none) return add_up_shard(index, message, made);
+  average_over_replicas(index, message, made);
+  if (!casts) return;
+  builder_.add_kernel(bucket.cast_in, Stream::data_comm, Pass::gradient_sync, made,
+                      {Action::cast_in, index});
+  builder_.frees(message, Role::input);
+  builder_.writes(zero_ >= 2 ? bucket.gradient_shard : bucket.gradient, Role::output);
 }
 
-// Hybrid sharding: the shard is summed over the copies, once per step.
-void StageLowering::sum_over_replicas(const Bucket& bucket, BufferId shard, const OpLabel& made) {
+BufferId StageLowering::cast_for_wire(std::uint32_t index, const OpLabel& made) {
+  const Bucket& bucket = buckets_[index];
+  const BufferId message = message_buffer(bucket.padded);
+  builder_.add_kernel(bucket.cast_out, Stream::data_comm, Pass::gradient_sync, made,
+                      {Action::cast_out, index});
+  if (zero_ >= 2) {
+    builder_.frees(bucket.gradient, Role::input);
+  } else {
+    builder_.reads(bucket.gradient, Role::input);
+  }
+  builder_.writes(message, Role::output);
+  return message;
+}
+
+// Stages 2 and 3 with several micro-batches: each is added to the shard, and the sum of all is
+// averaged over the copies (FSDP2 all-reduces when the last micro-batch has been added,
+// torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, partial_reduce_output).
+void StageLowering::add_up_shard(std::uint32_t index, BufferId message, const OpLabel& made) {
+  const Bucket& bucket = buckets_[index];
+  builder_.add_kernel(bucket.accumulate, Stream::data_comm, Pass::gradient_sync, made,
+                      {Action::accumulate, index});
+  builder_.frees(message, Role::input);
+  builder_.writes(bucket.gradient_shard, Role::output);
   if (bucket.replicate == none || !is_last_microbatch()) return;
-  builder_.add_collective(bucket.replicate, Stream::data_comm, Pass::gradient_sync, made);
-  if (shard.value != none) builder_.writes(shard);
-  if (shard.value == none && zero_ >= 2) builder_.writes(bucket.gradient_shard);
+  if (bucket.cast_shard == none) return average_over_replicas(index, bucket.gradient_shard, made);
+  const BufferId wire = message_buffer(bucket.padded / shards_);
+  builder_.add_kernel(bucket.cast_shard, Stream::data_comm, Pass::gradient_sync, made,
+                      {Action::cast_out, index});
+  builder_.reads(bucket.gradient_shard, Role::input);
+  builder_.writes(wire, Role::output);
+  average_over_replicas(index, wire, made);
+  builder_.add_kernel(bucket.cast_in, Stream::data_comm, Pass::gradient_sync, made,
+                      {Action::cast_in, index});
+  builder_.frees(wire, Role::input);
+  builder_.writes(bucket.gradient_shard, Role::output);
+}
+
+// Hybrid sharding: the shard is averaged over the copies, once per step.
+void StageLowering::average_over_replicas(std::uint32_t index, BufferId message,
+                                          const OpLabel& made) {
+  const Bucket& bucket = buckets_[index];
+  if (bucket.replicate == none) return;
+  builder_.add_collective(bucket.replicate, Stream::data_comm, Pass::gradient_sync, made,
+                          {Action::replicate, index});
+  builder_.writes(message, Role::output);
 }
 
 }  // namespace sim

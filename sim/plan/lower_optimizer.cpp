@@ -3,6 +3,8 @@
 // Order as in Megatron-LM, core/distributed/finalize_model_grads.py: data-parallel reductions,
 // gradients of sequence-parallel regions over the tensor group, tied embedding over its two stages;
 // then core/optimizer/optimizer.py: norm, clip, update.
+#include <algorithm>
+
 #include "sim/plan/stage_lowering.hpp"
 
 namespace sim {
@@ -42,70 +44,91 @@ void StageLowering::zero_gradients() {
   if (elements == 0) return;
   const std::uint32_t kernel = memory_pass(elements * bytes_of(layout_.gradient_dtype),
                                            OpKind::elementwise, layout_.gradient_dtype);
-  builder_.add_kernel(kernel, Stream::compute, Pass::optimizer, label("zero_gradients"));
+  builder_.add_kernel(kernel, Stream::compute, Pass::optimizer, label("zero_gradients"),
+                      {Action::zero_gradients});
   touch_gradients(Access::write);
 }
 
+// The gradients that outlive a step.
 void StageLowering::touch_gradients(Access access) {
-  const auto touch = [&](BufferId buffer) {
-    if (buffer.value == none) return;
-    if (access == Access::write) return builder_.writes(buffer);
-    builder_.reads(buffer);
-  };
-  for (const Parameters& parameters : parameters_)
-    touch(parameters.gradient);
-  for (const Bucket& bucket : buckets_)
-    touch(bucket.gradient_shard);
+  for (const Bucket& bucket : buckets_) {
+    const BufferId gradient = zero_ >= 2 ? bucket.gradient_shard : bucket.gradient;
+    if (access == Access::write) {
+      builder_.writes(gradient, Role::state);
+    } else {
+      builder_.reads(gradient, Role::state);
+    }
+  }
 }
 
 void StageLowering::write_updated_state() {
   for (const Bucket& bucket : buckets_) {
-    builder_.writes(bucket.optimizer);
-    if (bucket.weight_shard.value != none) builder_.writes(bucket.weight_shard);
-  }
-  for (const Parameters& parameters : parameters_) {
-    if (parameters.weight.value != none) builder_.writes(parameters.weight);
+    builder_.writes(bucket.optimizer, Role::state);
+    builder_.writes(zero_ == 3 ? bucket.weight_shard : bucket.weight, Role::state);
   }
 }
 
 // Norms and biases outside the split blocks see only a slice of the tokens (sequence parallelism),
 // norms inside them only some of the heads: their gradients are summed over the tensor group.
 void StageLowering::sum_tensor_gradients() {
-  std::int64_t elements = 0;
-  for (const StageBlock& block : blocks_) {
-    for (const ShardedOp& op : model_.blocks[block.shape].ops)
-      elements += op.tensor_summed;
-  }
+  const std::int64_t elements = summed_elements();
   if (elements == 0) return;
-  if (zero_ >= 2) elements = shard_of(elements);
+  const Bytes bytes{elements * bytes_of(layout_.gradient_dtype)};
   builder_.wait_for_stream(Stream::tensor_comm, Stream::compute);
   builder_.wait_for_stream(Stream::tensor_comm, Stream::data_comm);
   const OpId done = builder_.add_collective(
-      builder_.collective({CollectiveKind::all_reduce, GroupRole::tensor, layout_.gradient_dtype,
-                           Bytes{elements * bytes_of(layout_.gradient_dtype)}}),
-      Stream::tensor_comm, Pass::gradient_sync, label("sequence_gradients.all_reduce"));
+      builder_.collective(
+          {CollectiveKind::all_reduce, GroupRole::tensor, layout_.gradient_dtype, bytes}),
+      Stream::tensor_comm, Pass::gradient_sync, label("sequence_gradients.all_reduce"),
+      {Action::sum_tensor_gradients});
+  std::vector<bool> summed(buckets_.size());
+  for (const Site& site : sites_) {
+    if (site.summed > 0) summed[site.bucket] = true;
+  }
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    if (!summed[i]) continue;
+    builder_.writes(zero_ >= 2 ? buckets_[i].gradient_shard : buckets_[i].gradient, Role::state);
+  }
+  const BufferId packed = builder_.buffer(bytes, BufferCategory::communication);
+  builder_.writes(packed, Role::output);
+  builder_.frees(packed, Role::output);
   builder_.wait(Stream::compute, done);
+}
+
+// Elements of all Site::summed; where a rank holds only a shard, those of the shard that has the
+// most of them: all ranks run one program, so each sends as much.
+std::int64_t StageLowering::summed_elements() const {
+  const int shards = zero_ >= 2 ? shards_ : 1;
+  std::vector<std::int64_t> of_shard(static_cast<std::size_t>(shards));
+  for (const Site& site : sites_) {
+    if (site.summed == 0) continue;
+    const std::int64_t size = shards == 1 ? INT64_MAX : buckets_[site.bucket].padded / shards;
+    const std::int64_t end = site.summed_first + site.summed;
+    for (std::int64_t at = site.summed_first; at < end;) {
+      const std::int64_t shard = at / size;
+      const std::int64_t next = std::min(end, shards == 1 ? end : (shard + 1) * size);
+      of_shard[static_cast<std::size_t>(shard)] += next - at;
+      at = next;
+    }
+  }
+  return *std::max_element(of_shard.begin(), of_shard.end());
 }
 
 // The table is held by the first and the last stage: both add up its gradient.
 void StageLowering::sum_tied_gradients() {
-  const int last = layout_.pipeline_parallel - 1;
-  if (!model_.model->tied_embedding || last == 0 || (stage_ != 0 && stage_ != last)) return;
-  std::int64_t elements = 0;
-  for (const StageBlock& block : blocks_) {
-    for (const ShardedOp& op : model_.blocks[block.shape].ops) {
-      elements += op.tied_parameters;
-      if (op.op->kind == ModelOpKind::embedding) elements += op.parameters;
-    }
-  }
-  if (zero_ >= 2) elements = shard_of(elements);
+  const auto table = std::find_if(buckets_.begin(), buckets_.end(),
+                                  [](const Bucket& bucket) { return bucket.holds_shared_table; });
+  if (table == buckets_.end()) return;
+  const std::int64_t elements = zero_ >= 2 ? table->padded / shards_ : table->padded;
   builder_.wait_for_stream(Stream::data_comm, Stream::compute);
   builder_.wait_for_stream(Stream::data_comm, Stream::tensor_comm);
-  builder_.add_collective(builder_.collective({CollectiveKind::all_reduce,
-                                               GroupRole::tied_embedding, layout_.gradient_dtype,
-                                               Bytes{elements * bytes_of(layout_.gradient_dtype)}}),
-                          Stream::data_comm, Pass::gradient_sync,
-                          label("tied_embedding.all_reduce"));
+  builder_.add_collective(
+      builder_.collective({CollectiveKind::all_reduce, GroupRole::tied_embedding,
+                           layout_.gradient_dtype,
+                           Bytes{elements * bytes_of(layout_.gradient_dtype)}}),
+      Stream::data_comm, Pass::gradient_sync, label("tied_embedding.all_reduce"),
+      {Action::sum_tied_gradient, static_cast<std::uint32_t>(table - buckets_.begin())});
+  builder_.writes(zero_ >= 2 ? table->gradient_shard : table->gradient, Role::output);
 }
 
 void StageLowering::optimizer_step() {
@@ -119,14 +142,15 @@ void StageLowering::optimizer_step() {
   if (owned > 0) {
     builder_.add_kernel(
         memory_pass(owned * gradient, OpKind::elementwise, layout_.gradient_dtype, launches),
-        Stream::compute, Pass::optimizer, label("gradient_norm"));
+        Stream::compute, Pass::optimizer, label("gradient_norm"), {Action::gradient_norm});
     touch_gradients(Access::read);
   }
   if (layout_.world_size() > 1) {
     builder_.wait_for_stream(Stream::data_comm, Stream::compute);
     const OpId done = builder_.add_collective(
         builder_.collective({CollectiveKind::all_reduce, GroupRole::world, DType::fp32, Bytes{4}}),
-        Stream::data_comm, Pass::optimizer, label("gradient_norm.all_reduce"));
+        Stream::data_comm, Pass::optimizer, label("gradient_norm.all_reduce"),
+        {Action::sum_gradient_norm});
     builder_.wait(Stream::compute, done);
   }
   if (owned == 0) return;
@@ -134,7 +158,7 @@ void StageLowering::optimizer_step() {
   // it reads and writes the weights themselves. Clipping scales the gradient as it is read.
   const std::int64_t per_element = gradient + weight + (layout_.master_weights ? 24 : 16 + weight);
   builder_.add_kernel(memory_pass(owned * per_element, OpKind::optimizer, DType::fp32, launches),
-                      Stream::compute, Pass::optimizer, label("adam"));
+                      Stream::compute, Pass::optimizer, label("adam"), {Action::adam});
   touch_gradients(Access::read);
   write_updated_state();
   if ((zero_ == 1 || zero_ == 2) && !layout_.overlap_parameters) {

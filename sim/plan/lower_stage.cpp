@@ -99,6 +99,24 @@ void StageLowering::make_work() {
     for (const ShardedOp& op : model_.blocks[block.shape].ops) {
       intern_op(op, work.ops.emplace_back());
     }
+    find_branches(model_.blocks[block.shape], work);
+  }
+}
+
+void StageLowering::find_branches(const ShardedBlock& block, BlockWork& work) {
+  past_branch_.resize(std::max(past_branch_.size(), block.ops.size()));
+  gradient_past_branch_.resize(past_branch_.size());
+  for (std::size_t i = 0; i < block.ops.size(); ++i) {
+    const ShardedOp& sum = block.ops[i];
+    if (sum.op->residual_of < 0) continue;
+    SIM_CHECK(static_cast<std::size_t>(sum.op->residual_of) < i, sum.op->name);
+    OpWork& first = work.ops[static_cast<std::size_t>(sum.op->residual_of)];
+    SIM_CHECK(!first.begins_branch, sum.op->name);
+    first.begins_branch = true;
+    first.branch_sum = static_cast<std::uint32_t>(i);
+    if (!sum.add_gradient) continue;
+    first.add_gradient = builder_.kernel(*sum.add_gradient);
+    first.add_gradient_name = builder_.name(sum.op->name + ".add_gradient");
   }
 }
 
@@ -193,6 +211,10 @@ void StageLowering::lower_slot(std::size_t index) {
   before_last_slot_ = before_this_slot_;
   before_this_slot_ =
       builder_.has_op(Stream::compute) ? builder_.last(Stream::compute) : OpId{none};
+  const auto sent = [&](Stream stream) {
+    return builder_.has_op(stream) ? builder_.last(stream) : OpId{none};
+  };
+  sent_before_slot_.push_back({sent(Stream::forward_send), sent(Stream::backward_send)});
   const Slot& slot = slots_[index];
   switch (slot.kind) {
     case SlotKind::forward:
@@ -247,12 +269,14 @@ StageLowering::Value StageLowering::receive(const Slot& slot, Stream stream, Pee
   const bool ends_pair = current_slot_ > 0 && leads_pair(current_slot_ - 1);
   const OpId posted = layout_.overlap_pipeline || ends_pair ? before_last_slot_ : before_this_slot_;
   if (posted.value != none) builder_.wait(stream, posted);
+  wait_for_old_sends(stream);
   Value part = fresh(boundary.message);
   part.ready = builder_.add(
       OpKind::recv, stream, pass,
       builder_.transfer({peer, layout_.activation_dtype, boundary.message}),
-      boundary_label(forward ? "recv_forward" : "recv_backward", chunk, slot.microbatch));
-  builder_.writes(part.buffer);
+      boundary_label(forward ? "recv_forward" : "recv_backward", chunk, slot.microbatch),
+      {Action::receive});
+  builder_.writes(part.buffer, Role::output);
   if (!boundary.gathers) return part;
   builder_.wait(Stream::tensor_comm, part.ready);
   Value whole = fresh(boundary.tensor);
@@ -261,10 +285,20 @@ StageLowering::Value StageLowering::receive(const Slot& slot, Stream stream, Pee
                            boundary.tensor}),
       Stream::tensor_comm, pass,
       boundary_label(forward ? "recv_forward.all_gather" : "recv_backward.all_gather", chunk,
-                     slot.microbatch));
-  drop(part);
-  builder_.writes(whole.buffer);
+                     slot.microbatch),
+      {Action::gather_received});
+  drop(part, Role::input);
+  builder_.writes(whole.buffer, Role::output);
   return whole;
+}
+
+// Somebody must wait for a send, or the memory of what was sent could never be used again. A
+// receive of a later slot does, which needs as much memory as the send gave back.
+void StageLowering::wait_for_old_sends(Stream stream) {
+  constexpr std::size_t slots_between = 4;  // two passes of each direction stay under way
+  if (current_slot_ < slots_between) return;
+  for (const OpId sent : sent_before_slot_[current_slot_ - slots_between])
+    if (sent.value != none) builder_.wait(stream, sent);
 }
 
 void StageLowering::send(const Slot& slot, Stream stream, Peer peer, const Value& value,
@@ -274,8 +308,9 @@ void StageLowering::send(const Slot& slot, Stream stream, Peer peer, const Value
   const OpId sent = builder_.add(
       OpKind::send, stream, forward ? Pass::forward : Pass::backward,
       builder_.transfer({peer, layout_.activation_dtype, boundary.message}),
-      boundary_label(forward ? "send_forward" : "send_backward", chunk_of(slot), slot.microbatch));
-  drop(value);
+      boundary_label(forward ? "send_forward" : "send_backward", chunk_of(slot), slot.microbatch),
+      {Action::send});
+  drop(value, Role::input);
   if (!layout_.overlap_pipeline) builder_.wait(Stream::compute, sent);
 }
 
@@ -303,13 +338,13 @@ void StageLowering::lower_forward_slot(const Slot& slot) {
     if (block.checkpoint && x.exists()) {
       made.keep = false;
       checkpoints_[checkpoint_index(block, slot.microbatch)] = x;
-      x.held = true;
+      hold(x.buffer);
     }
     x = forward_block(made, x);
     release_weights(block, true);
   }
   if (chunk.global + 1 == layout_.chunks()) {
-    drop(x);
+    drop(x, Role::output);
   } else if (leads_pair(current_slot_)) {
     waiting_output_ = x;
     waiting_slot_ = current_slot_;
@@ -324,7 +359,7 @@ void StageLowering::recompute_block(const StageBlock& block, int microbatch) {
   Frame again = frame(block, microbatch, Pass::recompute);
   Value input = checkpoint;
   input.ready = OpId{none};  // its forward pass has read it: no need to wait again
-  drop(forward_block(again, input));
+  drop(forward_block(again, input), Role::output);
   checkpoint = Value{};
 }
 
@@ -348,7 +383,7 @@ void StageLowering::lower_backward_slot(const Slot& slot) {
   if (chunk.global > 0) {
     send(slot, Stream::backward_send, Peer::previous_stage, gradient, boundary(chunk.global));
   } else {
-    drop(gradient);
+    drop(gradient, Role::input_gradient);
   }
 }
 

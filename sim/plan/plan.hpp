@@ -60,7 +60,7 @@ std::vector<LayoutProblem> layout_problems(const Layout& layout, const Model& mo
 // REQUIRES: layout_problems() is empty.
 Plan make_plan(const Model& model, const Layout& layout);
 
-// Checks invariants 1-4 of every program, that every group member issues the same collectives in
+// Checks invariants 1-6 of every program, that every group member issues the same collectives in
 // the same order, and that every send meets its receive. Throws std::logic_error: such a plan would
 // hang a real cluster. Those of make_plan() are tested with it on random layouts; simulate() does
 // not run it again, and stops at a deadlock by itself.

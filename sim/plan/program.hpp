@@ -8,7 +8,10 @@
 //     once, so a table of costs has one row per distinct kernel, not per operator.
 //  4. A buffer is allocated when the first operator that writes it is issued and freed after the
 //     operator that frees it; persistent buffers live from before the first operator to the end. A
-//     later `write` updates in place; `free` is the last read.
+//     later `write` updates in place; `free` is the last read. A write after that begins a new
+//     life: gathered weights and whole gradients of a bucket keep their buffer's number.
+//  5. Two uses of a life of which one writes are ordered by a stream or by dependencies.
+//  6. Of the roles, an operator has those that stand behind its Action, in one buffer each.
 //
 // Streams: kernels run on `compute`; the casts and sums that belong to a gradient reduction run on
 // `data_comm` beside it. sim/plan/README.md says which operators a layout becomes, and why.
@@ -193,19 +196,36 @@ struct Transfer {
 };
 
 // What an operator does, for an engine that executes it: `kind` and its work say what it costs. The
-// operands by role (Role) stand behind each; [x]: where the layout or the model has it. In place: a
-// collective with an output and no input works on the output; a kernel likewise.
+// operands by role (Role) stand behind each; [x]: where the layout or the model has it. A site with
+// parameters has `weight` too. In place: a collective with an output and no input works on the
+// output; a kernel likewise. Details by function:
+//  rotary, q/k norms  in place on the whole [q|k|v]: forward has `output` alone (norms write the
+//  raw
+//                     queries and keys to `saved`); backward: `gradient` and `input_gradient` are
+//                     one buffer, [dq|dk|dv]
+//  attention          `saved`: fp32 log-sum-exp [tokens, heads], of an unfused kernel the
+//                     probabilities; absent where nothing is kept (first pass of recomputation)
+//  add_residual       no backward operator: the gradient passes on, and the backward pass of
+//                     `residual_of` adds it. If that is a linear, a `backward` operator of the
+//                     sum's own site adds it behind: `gradient` and `input_gradient` are one buffer
+//  lookup, add_table  backward: gradient, weight_gradient; add_table passes the gradient on
+//  cross_entropy      one operator: forward has input, saved, target_logit, exponential_sum.
+//                     backward: saved, target_logit, exponential_sum, input_gradient. Where logits
+//                     are fp32, the exponentials take their place: `saved` is their buffer, and
+//                     input is absent. target_logit is less the maximum. Columns that pad the
+//                     vocabulary are no classes
 enum class Action : std::uint8_t {
   // Of a model operator (its site):
-  forward,            // input, [residual], output, [saved]; attention run again: input, saved
-  backward,           // [input], [saved], [saved_output], gradient, [residual_gradient],
+  forward,            // [input], [residual], [output], [saved]; attention run again: input, saved
+  backward,           // [input], [saved], [saved_output], [gradient], [residual_gradient],
                       // [input_gradient], [weight_gradient]
   input_gradient,     // linear: gradient, input_gradient
-  weight_gradient,    // linear: input, gradient, weight_gradient
+  weight_gradient,    // linear: input (or saved, of one token per sequence), gradient,
+                      // weight_gradient
   bias_gradient,      // linear: gradient, weight_gradient
-  encode,             // operand of an 8-bit product
+  encode,             // operand of an 8-bit product: input, gradient or weight
   loss_maximum,       // vocabulary-parallel loss: input (logits), maximum
-  loss_exponentials,  // input, maximum, saved (exponentials, fp32), target_logit, exponential_sum
+  loss_exponentials,  // [input], maximum, saved (exponentials), target_logit, exponential_sum
   gather_input,       // all-gather over tokens: input, output
   sum_output,         // all-reduce in place, or reduce-scatter: input, output
   sum_gradient,       // the same of an input gradient: input, output
@@ -213,20 +233,21 @@ enum class Action : std::uint8_t {
   reduce_maximum,     // all-reduce in place (maximum): output
   reduce_sum,         // all-reduce in place (sum): output
   // Between stages:
-  send,             // input
+  send,             // input; without sequence parallelism the tensor rank's part of it
   receive,          // output
   gather_received,  // all-gather of the parts: input, output
   // Of a parameter bucket:
   gather_weights,  // [input: the shard], output: the whole; in place: from the own slice of it
   cast_out,        // input: gradients, output: message in the format of the wire
   reduce,          // average: input, output; in place: all of it, or into the own slice
-  replicate,       // hybrid sharding, average over copies, in place: output
+  replicate,       // hybrid sharding, average over copies, in place: output (the own slice of it)
   accumulate,      // output += input
   cast_in,         // input: message, output: gradients (own slice) in their format
-  // Of the stage, over all its parameter buckets:
+  // Of the stage, over all its parameter buckets; state: the buffers that it reads or writes
   zero_gradients,
-  sum_tensor_gradients,  // all-reduce of Site::summed of all sites, packed into output
-  sum_tied_gradient,     // all-reduce in place, of the table's bucket: output
+  sum_tensor_gradients,  // all-reduce of Site::summed of all sites, packed into output; of a rank
+                         // that holds a shard, what lies in the shard, at the start of output
+  sum_tied_gradient,     // all-reduce in place, of the table's bucket (its subject): output
   gradient_norm,         // sum of squares of the owned gradients
   sum_gradient_norm,     // all-reduce of 4 bytes over the world
   adam,
@@ -299,7 +320,7 @@ struct Site {
   std::int16_t op = 0;                // index into Block::ops
   std::uint32_t bucket = UINT32_MAX;  // of the parameters; a tied head: that of the table
   std::int64_t first = 0;             // element of the bucket where they begin
-  std::int64_t elements = 0;
+  std::int64_t elements = 0;          // a tied head: those of the table
   // Those whose gradient each tensor rank has only in part, summed once per step.
   std::int64_t summed_first = 0, summed = 0;
   bool tied = false;  // shares the table of another operator, on this stage or the first one
@@ -307,13 +328,15 @@ struct Site {
 
 // Parameters that are reduced and gathered together: flat, padded to a multiple of the ranks that
 // share it. A rank owns elements [i * padded / shards, (i + 1) * padded / shards), i its index in
-// the shard group; with one shard, all.
+// the shard group; with one shard, all. Nothing writes the padding of a gradient: what reads owned
+// elements one by one (norm, Adam) leaves it out.
 struct ParameterBucket {
   std::int64_t elements = 0;
   std::int64_t padded = 0;
-  BufferId weight{UINT32_MAX};          // padded elements; ZeRO-3: while gathered
-  BufferId weight_shard{UINT32_MAX};    // ZeRO-3
-  BufferId gradient{UINT32_MAX};        // ZeRO-0/1: padded elements, persistent
+  BufferId weight{UINT32_MAX};        // padded elements; ZeRO-3: while gathered
+  BufferId weight_shard{UINT32_MAX};  // ZeRO-3
+  // ZeRO-0/1: padded elements, persistent. ZeRO-2/3: named by the operators that use it
+  BufferId gradient{UINT32_MAX};
   BufferId gradient_shard{UINT32_MAX};  // ZeRO-2/3
   BufferId optimizer{UINT32_MAX};  // fp32 of the owned elements: [master,] m, v, each contiguous
 };

@@ -37,6 +37,8 @@ void ProgramBuilder::reserve(std::size_t ops) {
   program_.stream.reserve(ops);
   program_.pass.reserve(ops);
   program_.work.reserve(ops);
+  program_.action.reserve(ops);
+  program_.subject.reserve(ops);
   program_.label.reserve(ops);
   program_.first_dependency.reserve(ops + 1);
   program_.first_buffer_use.reserve(ops + 1);
@@ -86,12 +88,14 @@ void ProgramBuilder::wait_for_stream(Stream stream, Stream on) {
 }
 
 OpId ProgramBuilder::add(OpKind kind, Stream stream, Pass pass, std::uint32_t work,
-                         const OpLabel& label) {
+                         const OpLabel& label, Does does) {
   const OpId op{static_cast<std::uint32_t>(program_.size())};
   program_.kind.push_back(kind);
   program_.stream.push_back(stream);
   program_.pass.push_back(pass);
   program_.work.push_back(work);
+  program_.action.push_back(does.action);
+  program_.subject.push_back(does.subject);
   program_.label.push_back(label);
   const auto at = index(stream);
   if (has_waits_[at]) {
@@ -108,6 +112,13 @@ OpId ProgramBuilder::add(OpKind kind, Stream stream, Pass pass, std::uint32_t wo
   program_.first_buffer_use.push_back(static_cast<std::uint32_t>(program_.buffer_use.size()));
   last_[at] = op.value;
   return op;
+}
+
+void ProgramBuilder::set_parameters(std::vector<Site> sites, std::vector<ParameterBucket> buckets,
+                                    int shards) {
+  program_.sites = std::move(sites);
+  program_.parameter_buckets = std::move(buckets);
+  program_.shards = shards;
 }
 
 Program ProgramBuilder::finish() {

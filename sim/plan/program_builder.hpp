@@ -28,18 +28,27 @@ class ProgramBuilder {
   // with the current stream before it launches a collective.
   void wait_for_stream(Stream stream, Stream on);
 
-  OpId add(OpKind kind, Stream stream, Pass pass, std::uint32_t work, const OpLabel& label);
-  OpId add_kernel(std::uint32_t kernel, Stream stream, Pass pass, const OpLabel& label) {
-    return add(program_.kernels[kernel].kind, stream, pass, kernel, label);
+  // What an operator does, and to which site or bucket.
+  struct Does {
+    Action action = Action::forward;
+    std::uint32_t subject = Program::no_subject;
+  };
+  OpId add(OpKind kind, Stream stream, Pass pass, std::uint32_t work, const OpLabel& label,
+           Does does);
+  OpId add_kernel(std::uint32_t kernel, Stream stream, Pass pass, const OpLabel& label, Does does) {
+    return add(program_.kernels[kernel].kind, stream, pass, kernel, label, does);
   }
-  OpId add_collective(std::uint32_t work, Stream stream, Pass pass, const OpLabel& label) {
-    return add(OpKind::collective, stream, pass, work, label);
+  OpId add_collective(std::uint32_t work, Stream stream, Pass pass, const OpLabel& label,
+                      Does does) {
+    return add(OpKind::collective, stream, pass, work, label, does);
   }
 
   // Buffers of the operator added last.
-  void reads(BufferId buffer) { use(buffer, Access::read); }
-  void writes(BufferId buffer) { use(buffer, Access::write); }
-  void frees(BufferId buffer) { use(buffer, Access::free); }
+  void reads(BufferId buffer, Role role) { use(buffer, Access::read, role); }
+  void writes(BufferId buffer, Role role) { use(buffer, Access::write, role); }
+  void frees(BufferId buffer, Role role) { use(buffer, Access::free, role); }
+
+  void set_parameters(std::vector<Site> sites, std::vector<ParameterBucket> buckets, int shards);
 
   bool has_op(Stream stream) const { return last_[index(stream)] != none; }
   OpId last(Stream stream) const { return OpId{last_[index(stream)]}; }
@@ -51,8 +60,8 @@ class ProgramBuilder {
  private:
   static constexpr std::uint32_t none = UINT32_MAX;
   static std::size_t index(Stream stream) { return static_cast<std::size_t>(stream); }
-  void use(BufferId buffer, Access access) {
-    program_.buffer_use.push_back({buffer, access});
+  void use(BufferId buffer, Access access, Role role) {
+    program_.buffer_use.push_back({buffer, access, role});
     ++program_.first_buffer_use.back();
   }
 

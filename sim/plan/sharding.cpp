@@ -270,6 +270,15 @@ void shard_saved(const Region& region, const ModelOp& op, ShardedOp& to) {
   }
 }
 
+// Two reads and a write of what the rank holds. A norm at the head of a branch adds the gradient in
+// its own kernel (sim/model/blocks.cpp).
+Kernel gradient_add_kernel(const Region& region, const ModelOp& op) {
+  const double elements = 3.0 * static_cast<double>(op.out_features);
+  return memory_kernel(
+      OpKind::elementwise, region, op,
+      elements * static_cast<double>(sequence_tokens_of(region, op)) * region.element);
+}
+
 ShardedBlock shard_block(const Region& region, const Block& block) {
   ShardedBlock sharded;
   sharded.block = &block;
@@ -283,6 +292,10 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
       shard_other(region, op, block, to);
     }
     shard_saved(region, op, to);
+    const bool before_linear =
+        op.residual_of >= 0 &&
+        block.ops[static_cast<std::size_t>(op.residual_of)].kind == ModelOpKind::linear;
+    if (before_linear) to.add_gradient = gradient_add_kernel(region, op);
   }
   sharded.output = Bytes{region.sequence_tokens * block.output_elements * region.element};
   sharded.whole_output = Bytes{region.tokens * block.output_elements * region.element};
@@ -290,8 +303,9 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
 }
 
 auto shape_of(const ModelOp& op) {
-  return std::make_tuple(op.kind, op.split, op.in_features, op.out_features, op.weights, op.biases,
-                         op.tied_to_embedding, op.once_per_sequence, op.forward_elements,
+  return std::make_tuple(op.kind, op.split, op.function, op.residual_of, op.in_place,
+                         op.backward_reads_output, op.in_features, op.out_features, op.weights,
+                         op.biases, op.tied_to_embedding, op.once_per_sequence, op.forward_elements,
                          op.backward_elements, op.saved_elements, op.saved_fixed_bytes,
                          op.saved_input_elements, op.forward_flops.count(),
                          op.backward_flops.count());

@@ -22,6 +22,8 @@ struct ShardedOp {
   std::optional<Kernel> backward;  // linear: sums the bias gradient
   std::optional<Kernel> input_gradient;
   std::optional<Kernel> weight_gradient;
+  // Residual sums behind whose branch stands a linear: adds the gradient that went past the branch.
+  std::optional<Kernel> add_gradient;
   // Matrix products in 8 bits: what brings the operands into that format.
   std::optional<Kernel> encode_input;
   std::optional<Kernel> encode_gradient;

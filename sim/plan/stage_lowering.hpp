@@ -8,6 +8,7 @@
 //   lower_optimizer.cpp      gradient norm, Adam, what is summed once per step
 #pragma once
 
+#include <array>
 #include <span>
 #include <vector>
 
@@ -25,21 +26,26 @@ class StageLowering {
  private:
   static constexpr std::uint32_t none = UINT32_MAX;
 
-  // A tensor on its way through the chain of operators.
+  // A tensor on its way through the chain of operators: one holder of its buffer. Who keeps it
+  // besides (a saved input, the residual sum, a checkpoint) holds it too; the last to let go of it
+  // frees it.
   struct Value {
     BufferId buffer{none};
     Bytes bytes{};
-    OpId ready{none};   // the operator that finishes it
-    bool held = false;  // owned by a checkpoint or by the residual stream: not freed by its reader
+    OpId ready{none};  // the operator that finishes it
     bool exists() const { return buffer.value != none; }
   };
 
   // What an operator of a block keeps between its forward and backward pass.
   struct Saved {
-    BufferId input{none};     // its input, kept instead of freed
-    BufferId extra{none};     // what it keeps besides
-    BufferId core{none};      // what selective recomputation has run again
-    BufferId gradient{none};  // of its output, until the split-off weight gradient
+    BufferId input{none};   // its input, kept instead of freed
+    BufferId extra{none};   // what it keeps besides
+    BufferId core{none};    // what selective recomputation has run again
+    BufferId output{none};  // its output, where the backward pass reads it
+    BufferId target_logit{none}, exponential_sum{none};  // of the loss
+    // Until the split-off weight gradient: of its output, and of the tokens that this rank adds the
+    // bias to, where those are fewer.
+    BufferId gradient{none}, bias_gradient{none};
   };
 
   // Interned work of an operator of a distinct block.
@@ -53,6 +59,11 @@ class StageLowering {
     std::uint32_t sum_output = none;       // reduction of the output (row, embedding)
     std::uint32_t gather_gradient = none;  // all-gather of the output gradient (row, embedding)
     std::uint32_t loss_maximum = none, loss_sum = none;  // vocabulary-parallel loss
+    // A residual sum of the block reads the input of this operator; whose add_gradient, if any,
+    // stands behind its backward pass.
+    bool begins_branch = false;
+    std::uint32_t branch_sum = none;  // index in the block
+    std::uint32_t add_gradient = none, add_gradient_name = 0;
   };
   struct BlockWork {
     bool interned = false;
@@ -77,36 +88,43 @@ class StageLowering {
     std::int16_t global = 0;
   };
 
-  // Parameters of an operator of the stage.
-  struct Parameters {
+  // Where parameters lie.
+  struct Place {
     std::int64_t elements = 0;
     std::uint32_t bucket = none;
-    BufferId weight{none};
-    BufferId encoded{none};  // 8-bit copy and its transpose, made once per step
-    BufferId gradient{none};
+    std::int64_t first = 0;
+  };
+
+  // Parameters of an operator of the stage: its own, and the table that a tied head shares.
+  struct Parameters {
+    Place own, table;
+    std::uint32_t same_as = none;  // the operator of the stage that holds the table; none: a copy
+    bool shared_over_stages = false;  // a table that the first and the last stage hold
+    BufferId encoded{none};           // 8-bit copy and its transpose, made once per step
     std::int64_t encoded_bytes = 0;
-    std::uint32_t same_as = none;  // tied head: the operator of the stage that holds the table
+    const Place& matrix() const { return table.elements > 0 ? table : own; }
   };
 
   // Gradients that are reduced together: a bucket, or under ZeRO-3 a block.
   struct Bucket {
     int chunk = 0;
-    std::uint32_t operators = 0;  // with parameters in it
-    std::uint32_t pending = 0;    // of them, not yet ready in this backward pass
-    std::int64_t elements = 0;
-    BufferId gradient{none};  // ZeRO-2/3: alive until reduced
-    bool gradient_alive = false;
-    BufferId gradient_shard{none};
-    BufferId weight{none};        // ZeRO-3: gathered weights
-    BufferId weight_shard{none};  // ZeRO-3: what this rank owns of them
-    BufferId optimizer{none};     // master weights and moments, or their shard
+    std::uint32_t writers = 0;  // operators that write gradients into it, once per micro-batch each
+    std::uint32_t pending = 0;  // of them, not yet ready in this backward pass
+    std::int64_t elements = 0, padded = 0;
+    BufferId gradient{none};          // whole; ZeRO-2/3: alive until reduced
+    BufferId gradient_shard{none};    // ZeRO-2/3
+    BufferId weight{none};            // whole; ZeRO-3: while gathered
+    BufferId weight_shard{none};      // ZeRO-3: what this rank owns of them
+    BufferId optimizer{none};         // master weights and moments, or their shard
+    bool holds_shared_table = false;  // and nothing else
     bool gathered = false;
     bool keep_gathered = false;
     bool ready = false;  // ZeRO-0/1: all its gradients are there
     OpId weight_ready{none};
     std::uint32_t gather = none, reduce = none, replicate = none;      // collectives
     std::uint32_t cast_out = none, cast_in = none, accumulate = none;  // kernels
-    std::uint32_t first_block = 0, last_block = 0;                     // of the stage, inclusive
+    std::uint32_t cast_shard = none;                // to the wire, of the accumulated shard
+    std::uint32_t first_block = 0, last_block = 0;  // of the stage, inclusive
   };
 
   struct Frame {  // a micro-batch in a block
@@ -117,7 +135,6 @@ class StageLowering {
     OpLabel label{};
     Pass pass = Pass::forward;
     bool keep = true;
-    bool residual_taken = false;
   };
 
   struct Boundary {        // the tensor between two chunks
@@ -138,9 +155,11 @@ class StageLowering {
   Frame frame(const StageBlock& block, int microbatch, Pass pass);
   OpLabel boundary_label(const char* name, const Chunk& chunk, int microbatch);
   Boundary boundary(int chunk) const;
+  void find_branches(const ShardedBlock& block, BlockWork& work);
   Value receive(const Slot& slot, Stream stream, Peer peer, const Boundary& boundary);
   void send(const Slot& slot, Stream stream, Peer peer, const Value& value,
             const Boundary& boundary);
+  void wait_for_old_sends(Stream stream);
   bool leads_pair(std::size_t index) const;
   void send_waiting_forward();
   void recompute_block(const StageBlock& block, int microbatch);
@@ -156,20 +175,36 @@ class StageLowering {
   Value forward_loss(Frame& frame, std::size_t i, Value x);
   void encode_operands(Frame& frame, std::size_t i, const Value& x);
   Value sum_over_tensor(const Frame& frame, std::size_t i, Value partial);
-  void keep_or_free(Frame& frame, std::size_t i, Value x);
-  OpId compute(const Frame& frame, std::uint32_t kernel, std::uint32_t name);
-  OpId tensor_collective(const Frame& frame, std::uint32_t work, std::uint32_t name);
+  void keep_or_free(Frame& frame, std::size_t i, const Value& x);
+  void keep_beside(Frame& frame, std::size_t i, Bytes bytes);
+  void keep_output(Frame& frame, std::size_t i, const Value& out);
+  void keep_loss(Frame& frame, std::size_t i, const Value& x);
+  OpId compute(const Frame& frame, std::size_t i, std::uint32_t kernel, std::uint32_t name,
+               Action action);
+  OpId tensor_collective(const Frame& frame, std::size_t i, std::uint32_t work, std::uint32_t name,
+                         Action action);
+  std::uint32_t site(const Frame& frame, std::size_t i) const {
+    return frame.block->first_op + static_cast<std::uint32_t>(i);
+  }
+  BufferId activation(Bytes bytes);
   Value fresh(Bytes bytes);
-  void drop(const Value& value);
-  void read(const Value& value);
+  void hold(BufferId buffer) { ++holders_[buffer.value]; }
+  void let_go(BufferId& buffer, Role role);
+  void drop(const Value& value, Role role);
+  void read(const Value& value, Role role);
+  void wait_for(const Value& value);
   void read_weight(const Frame& frame, std::size_t i);
 
   // lower_backward.cpp
   Value backward_block(Frame& frame, Value gradient);
   Value backward_op(Frame& frame, std::size_t i, Value gradient);
+  Value backward_loss(Frame& frame, std::size_t i);
   Value backward_linear(Frame& frame, std::size_t i, Value gradient);
   Value input_gradient(Frame& frame, std::size_t i, const Value& gradient);
-  void weight_gradient(Frame& frame, std::size_t i, const Value& gradient, const Value& gathered);
+  void weight_gradient(Frame& frame, std::size_t i, const Value& gradient, const Value& own_tokens,
+                       const Value& gathered);
+  Value add_residual_gradient(Frame& frame, std::size_t i, Value gradient);
+  void pass_branch(const Frame& frame, std::size_t i, const Value& gradient);
   void deferred_weight_gradients(Frame& frame);
   Value gather_saved_input(Frame& frame, std::size_t i);
   Value gather_gradient(Frame& frame, std::size_t i, Value gradient);
@@ -181,9 +216,13 @@ class StageLowering {
   // lower_data_parallel.cpp
   void make_parameters();
   void make_buckets();
-  void close_bucket(Bucket bucket, const std::vector<std::uint32_t>& operators);
+  void add_to_bucket(Bucket& bucket, std::uint32_t block, Place& place);
+  void close_bucket(Bucket& bucket);
   void intern_bucket(Bucket& bucket);
+  void intern_reduction(Bucket& bucket);
   void allocate_parameters();
+  void describe_parameters();
+  bool accumulates() const { return zero_ >= 2 && layout_.micro_batches() > 1; }
   void gather_at_start();
   void gather_bucket(Bucket& bucket);
   void wait_for_weights(const StageBlock& block);
@@ -191,14 +230,18 @@ class StageLowering {
   void gather_tied_table(const StageBlock& block);
   bool turns_around(const StageBlock& block) const;
   void release_weights(const StageBlock& block, bool after_forward);
-  std::span<const Parameters> parameters_of(const Bucket& bucket) const;
+  void release_unit(const StageBlock& block, Bucket& bucket, bool after_forward);
 
   // lower_gradients.cpp
-  void write_gradient(const Frame& frame, std::size_t i);
+  void write_gradient(const Place& place);
   void gradient_ready(const Frame& frame, std::size_t i);
+  void gradient_written(std::uint32_t index);
   void reduce_bucket(std::uint32_t index);
   void reduce_remaining();
-  void sum_over_replicas(const Bucket& bucket, BufferId shard, const OpLabel& made);
+  BufferId cast_for_wire(std::uint32_t index, const OpLabel& made);
+  void add_up_shard(std::uint32_t index, BufferId message, const OpLabel& made);
+  void average_over_replicas(std::uint32_t index, BufferId message, const OpLabel& made);
+  BufferId message_buffer(std::int64_t elements);
   bool synchronises() const;
   bool is_last_microbatch() const;
 
@@ -206,6 +249,7 @@ class StageLowering {
   void zero_gradients();
   void touch_gradients(Access access);
   void write_updated_state();
+  std::int64_t summed_elements() const;
   void sum_tensor_gradients();
   void sum_tied_gradients();
   void optimizer_step();
@@ -228,14 +272,21 @@ class StageLowering {
   std::vector<BlockWork> work_;
   std::vector<Saved> saved_;
   std::vector<Value> checkpoints_;
+  std::vector<std::uint16_t> holders_;  // of each buffer that is not persistent
+  // Of the block under way, by the operator that begins the branch: the tensor and the gradient
+  // that go past it.
+  std::vector<Value> past_branch_, gradient_past_branch_;
   std::vector<Parameters> parameters_;
-  std::vector<Bucket> buckets_;               // in the order of their reduction
-  std::vector<std::uint32_t> unit_of_block_;  // ZeRO-3: bucket of each block
+  std::vector<Site> sites_;
+  std::vector<Bucket> buckets_;                             // in the order of their reduction
+  std::vector<std::vector<std::uint32_t>> units_of_block_;  // ZeRO-3: its buckets
   std::uint32_t next_reduction_ = 0;
   std::size_t current_slot_ = 0;
   Value waiting_output_;  // of a forward pass that leads a pair: sent after the pair
   std::size_t waiting_slot_ = 0;
   OpId before_this_slot_{none}, before_last_slot_{none};  // compute issued before these began
+  // Before each slot: the sends issued last, by direction; none: there was none.
+  std::vector<std::array<OpId, 2>> sent_before_slot_;
 };
 
 }  // namespace sim

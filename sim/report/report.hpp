@@ -8,7 +8,7 @@
 
 #include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
-#include "sim/report/breakdown.hpp"
+#include "sim/timeline/breakdown.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/timeline/timeline.hpp"
 

@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <stdexcept>
 
+#include "sim/timeline/complete_file.hpp"
 #include "sim/timeline/json_stream.hpp"
 #include "sim/timeline/trace_counters.hpp"
 
@@ -358,21 +356,9 @@ TraceStats write_perfetto(std::ostream& out, const Plan& plan, const Timeline& t
 
 TraceStats write_perfetto_file(const std::string& path, const Plan& plan, const Timeline& timeline,
                                const TraceOptions& options) {
-  // What is no ordinary file (a device, a pipe, a link) is written to, never replaced.
-  std::error_code ignored;
-  const std::filesystem::file_status status = std::filesystem::symlink_status(path, ignored);
-  const bool replaces = !std::filesystem::exists(status) || is_regular_file(status);
-  const std::string partial = replaces ? path + ".part" : path;
   TraceStats stats;
-  {
-    std::ofstream file{partial, std::ios::binary};
-    if (!file) throw std::runtime_error(fmt::format("cannot write {}", partial));
-    stats = write_perfetto(file, plan, timeline, options);
-    file.close();
-    if (!file) throw std::runtime_error(fmt::format("cannot write {}", partial));
-  }
-  if (replaces && std::rename(partial.c_str(), path.c_str()) != 0)
-    throw std::runtime_error(fmt::format("cannot rename {} to {}", partial, path));
+  write_complete_file(
+      path, [&](std::ostream& file) { stats = write_perfetto(file, plan, timeline, options); });
   return stats;
 }
 

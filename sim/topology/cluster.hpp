@@ -67,9 +67,10 @@ struct MeasuredPoint {
   Duration time{};
 };
 struct MeasuredCurve {
-  std::string collective;  // word of CollectiveKind
+  std::string collective;  // word of CollectiveKind, or "send_receive"
   int ranks = 0;
   int nodes = 0;
+  std::string algorithm;  // word of Algorithm; empty: what the library chooses by itself
   std::string source;
   std::vector<MeasuredPoint> points;  // ascending size
 };

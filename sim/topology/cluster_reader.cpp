@@ -121,6 +121,13 @@ MeasuredCurve read_curve(const ObjectReader& reader) {
                                              fmt::join(known, ", ")));
   curve.ranks = as_int(reader.integer("ranks", {.min = 2, .max = 1 << 24}));
   curve.nodes = as_int(reader.integer("nodes", {.min = 1, .max = most_nodes}));
+  curve.algorithm = reader.text_or("algorithm", "");
+  constexpr std::array<std::string_view, 8> algorithms{
+      "",      "ring", "tree", "halving_doubling", "hierarchical", "in_switch", "parameter_server",
+      "direct"};
+  if (std::find(algorithms.begin(), algorithms.end(), curve.algorithm) == algorithms.end())
+    reader.problem("algorithm", fmt::format("algorithm is \"{}\"; allowed: {}", curve.algorithm,
+                                            fmt::join(std::span{algorithms}.subspan(1), ", ")));
   curve.source = reader.text("source");
   for (const ValueReader& value : reader.list("points")) {
     const std::vector<ValueReader> pair = value.list();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/config/reader.hpp"
@@ -61,6 +63,51 @@ MemoryModel read_memory_kernels(const ObjectReader& reader) {
   return model;
 }
 
+// Words of OpKind (sim/plan/program.hpp) that run kernels.
+constexpr std::array<std::string_view, 10> kernel_kinds{
+    "gemm",          "attention", "norm",      "elementwise", "embedding",
+    "cross_entropy", "generic",   "optimizer", "encode",      "decode"};
+
+KernelTime read_kernel_time(const ObjectReader& reader) {
+  constexpr IntegerRange extent{.min = 0, .max = std::int64_t{1} << 50};
+  KernelTime row;
+  KernelShape& shape = row.shape;
+  shape.kind = reader.text("kind");
+  if (std::find(kernel_kinds.begin(), kernel_kinds.end(), shape.kind) == kernel_kinds.end())
+    reader.problem("kind", fmt::format("unknown kind of kernel \"{}\"; allowed: {}", shape.kind,
+                                       fmt::join(kernel_kinds, ", ")));
+  shape.dtype = reader.word<DType>("dtype");
+  shape.backward = reader.boolean_or("backward", false);
+  shape.causal = reader.boolean_or("causal", false);
+  shape.flash = reader.boolean_or("flash", true);
+  shape.flash_2 = reader.boolean_or("flash_2", false);
+  shape.m = reader.integer_or("m", 0, extent);
+  shape.n = reader.integer_or("n", 0, extent);
+  shape.k = reader.integer_or("k", 0, extent);
+  shape.batch = reader.integer_or("batch", 1, extent);
+  shape.heads = reader.integer_or("heads", 0, extent);
+  shape.kv_heads = reader.integer_or("kv_heads", 0, extent);
+  shape.bytes = reader.bytes_or("bytes", Bytes{}).count();
+  row.time = reader.duration("time");
+  if (row.time <= Duration{}) reader.problem("time", "a kernel takes time");
+  return row;
+}
+
+void read_measured_kernels(const ObjectReader& reader, Device& device) {
+  for (const ValueReader& value : reader.list("measured_kernels"))
+    device.measured_kernels.push_back(read_kernel_time(value.object()));
+  auto& rows = device.measured_kernels;
+  std::sort(rows.begin(), rows.end(),
+            [](const KernelTime& a, const KernelTime& b) { return a.shape < b.shape; });
+  const auto twice = std::adjacent_find(
+      rows.begin(), rows.end(),
+      [](const KernelTime& a, const KernelTime& b) { return a.shape == b.shape; });
+  if (twice != rows.end())
+    reader.problem(
+        "measured_kernels",
+        fmt::format("a {} kernel is listed twice with the same shape", twice->shape.kind));
+}
+
 Bytes read_reserved(const ObjectReader& reader) {
   return reader.bytes("cuda_context") + reader.bytes("nccl") + reader.bytes("libraries");
 }
@@ -101,6 +148,10 @@ Device read_device(const Document& document) {
   else if (device.attention.kernels == "FlashAttention-2")
     device.flash_attention_2 = device.attention;
   device.memory_kernels = read_memory_kernels(top.object("memory_kernels"));
+  if (top.has("communication"))
+    device.communication_share =
+        top.object("communication").real("compute_share", {.min = 0, .max = 1});
+  if (top.has("measured_kernels")) read_measured_kernels(top, device);
   check_device(top, device);
   document.finish();
   return device;

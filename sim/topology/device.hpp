@@ -1,11 +1,13 @@
-// A GPU as the cost models see it: data-sheet figures, each with its source in the device file, and
-// the parameters of the kernel-time model (sim/cost/kernel_cost.hpp), each with its origin.
+// A GPU (or a core of a host) as the cost models see it: data-sheet figures, each with its source
+// in the device file, and the parameters of the kernel-time model (sim/cost/kernel_cost.hpp), each
+// with its origin.
 #pragma once
 
 #include <array>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/base/dtype.hpp"
 #include "sim/base/units.hpp"
@@ -13,10 +15,12 @@
 
 namespace sim {
 
-enum class Generation : std::uint8_t { volta, ampere, hopper, blackwell };
+// cpu: a core that runs one rank. It has no NCCL: its collectives are messages between ranks.
+enum class Generation : std::uint8_t { volta, ampere, hopper, blackwell, cpu };
 constexpr auto words_of(Generation) {
   return std::array{Word{Generation::volta, "volta"}, Word{Generation::ampere, "ampere"},
-                    Word{Generation::hopper, "hopper"}, Word{Generation::blackwell, "blackwell"}};
+                    Word{Generation::hopper, "hopper"}, Word{Generation::blackwell, "blackwell"},
+                    Word{Generation::cpu, "cpu"}};
 }
 
 // The tile-and-wave model of a matrix product in one dtype (sim/cost/README.md has the formula).
@@ -52,6 +56,20 @@ struct MemoryModel {
   Bandwidth per_sm{};  // what one SM can move: fewer SMs than it takes are the bound
 };
 
+// A kernel whose time was measured on the very device: it beats the formula. All that tells kernels
+// of a plan apart but their FLOPs, which follow.
+struct KernelShape {
+  std::string kind;  // word of the plan's OpKind, which this room does not know
+  DType dtype = DType::bf16;
+  bool backward = false, causal = false, flash = false, flash_2 = false;
+  std::int64_t m = 0, n = 0, k = 0, batch = 1, heads = 0, kv_heads = 0, bytes = 0;
+  auto operator<=>(const KernelShape&) const = default;
+};
+struct KernelTime {
+  KernelShape shape;
+  Duration time{};
+};
+
 struct Device {
   std::string name;
   std::string origin;  // how its model parameters were obtained: printed with every report
@@ -77,6 +95,10 @@ struct Device {
   AttentionModel attention;                                             // the fastest flash kernels
   std::optional<AttentionModel> flash_attention_1, flash_attention_2;
   MemoryModel memory_kernels;
+  // What a collective holds of the device while it moves data, in [0, 1]. Absent: the SMs of its
+  // channels. On a core 1: the thread that runs kernels also moves messages, so kernels wait.
+  std::optional<double> communication_share;
+  std::vector<KernelTime> measured_kernels;  // ascending shape, each once
 
   const GemmModel* gemm_model(DType dtype) const {
     const auto& model = gemm[static_cast<std::size_t>(dtype)];

@@ -162,6 +162,22 @@ void read_imported(const ObjectReader& reader, NodeSpec& spec) {
   defaults.nic_latency = nics.duration("latency");
 }
 
+// Every rank reaches the memory over a link of its own: what one core can send or receive.
+void read_shared_memory(const ObjectReader& reader, NodeSpec& spec) {
+  const ObjectReader memory = reader.object("memory");
+  spec.pcie = memory.bandwidth("bandwidth");
+  spec.pcie_latency = memory.duration("latency");
+  spread_evenly(spec);
+}
+
+void read_nics(const ObjectReader& reader, NodeSpec& spec) {
+  if (!reader.has("nics")) return;
+  const ObjectReader nics = reader.object("nics");
+  spec.nics = as_int(nics.integer("count", {.min = 1, .max = 64}));
+  spec.nic = nics.bandwidth("bandwidth");
+  spec.nic_latency = nics.duration("latency");
+}
+
 }  // namespace
 
 NodeSpec read_node(const ObjectReader& reader) {
@@ -172,6 +188,11 @@ NodeSpec read_node(const ObjectReader& reader) {
     return spec;
   }
   spec.gpus = as_int(reader.integer("gpus", {.min = 1, .max = 256}));
+  if (spec.kind == NodeKind::shared_memory) {
+    read_nics(reader, spec);
+    read_shared_memory(reader, spec);
+    return spec;
+  }
   if (spec.kind == NodeKind::nvswitch)
     spec.trays = as_int(reader.integer_or("trays", 1, {.min = 1, .max = 256 / spec.gpus}));
   if (spec.kind != NodeKind::pcie) read_nvlink(reader.object("nvlink"), spec);
@@ -181,12 +202,7 @@ NodeSpec read_node(const ObjectReader& reader) {
     spec.socket_bandwidth = sockets.bandwidth("bandwidth");
     spec.socket_latency = sockets.duration_or("latency", Duration{});
   }
-  if (reader.has("nics")) {
-    const ObjectReader nics = reader.object("nics");
-    spec.nics = as_int(nics.integer("count", {.min = 1, .max = 64}));
-    spec.nic = nics.bandwidth("bandwidth");
-    spec.nic_latency = nics.duration("latency");
-  }
+  read_nics(reader, spec);
   if (spec.nics * spec.trays > 1024)
     reader.problem("nics", fmt::format("{} NICs in {} trays; at most 1024 are supported",
                                        spec.nics * spec.trays, spec.trays));

@@ -10,11 +10,13 @@
 
 namespace sim {
 
-enum class NodeKind : std::uint8_t { nvswitch, nvlink_mesh, pcie, imported };
+// shared_memory: a host whose cores run a rank each and pass messages through its memory.
+enum class NodeKind : std::uint8_t { nvswitch, nvlink_mesh, pcie, imported, shared_memory };
 constexpr auto words_of(NodeKind) {
   return std::array{Word{NodeKind::nvswitch, "nvswitch"},
                     Word{NodeKind::nvlink_mesh, "nvlink_mesh"}, Word{NodeKind::pcie, "pcie"},
-                    Word{NodeKind::imported, "imported"}};
+                    Word{NodeKind::imported, "imported"},
+                    Word{NodeKind::shared_memory, "shared_memory"}};
 }
 
 struct MeshEdge {

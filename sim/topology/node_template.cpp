@@ -218,6 +218,8 @@ Bandwidth nccl_nvlink_bandwidth(Generation generation) {
       return Bandwidth::bytes_per_second(20.6e9);
     case Generation::blackwell:
       return Bandwidth::bytes_per_second(40.1e9);
+    case Generation::cpu:
+      return {};
   }
   SIM_CHECK(false, "unknown generation");
 }

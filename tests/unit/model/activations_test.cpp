@@ -118,6 +118,10 @@ TEST_CASE("q/k norms and rotary embedding stand between qkv and attention", "[mo
   // One scale of head_dim for Q, one for K; whole on every tensor-parallel rank.
   REQUIRE(op_named(layer, "qk_norm").biases == 2 * 128);
   REQUIRE(op_named(layer, "qk_norm").split == TensorSplit::inner);
+  // Reads, keeps the raw ones, writes in place: 32 query and 8 key heads of 128.
+  REQUIRE(op_named(layer, "qk_norm").forward_elements == 3 * 40 * 128);
+  REQUIRE(op_named(layer, "qk_norm").in_place);
+  REQUIRE(op_named(layer, "rotary").in_place);
 }
 
 TEST_CASE("memory traffic counts each fused kernel's reads and writes", "[model]") {
@@ -137,4 +141,36 @@ TEST_CASE("memory traffic counts each fused kernel's reads and writes", "[model]
   REQUIRE(op_named(classic, "mlp_residual").forward_elements == 3.5 * 768);
   REQUIRE(op_named(classic, "mlp_residual").backward_elements == 2.5 * 768);
   REQUIRE(op_named(classic, "qkv").backward_elements == 3 * 768);  // gradient of the bias
+}
+
+TEST_CASE("operators say what they compute, or that they can be forecast only", "[model]") {
+  TransformerShape shape = llama(1, 4'096, 32, 8, 12'288);
+  shape.qk_norm = true;
+  const Block layer = transformer_layer(shape);
+  std::vector<Function> functions;
+  for (const ModelOp& op : layer.ops)
+    functions.push_back(op.function);
+  using enum Function;
+  REQUIRE(functions == std::vector<Function>{rms_norm, linear, rms_norm, rotary, attention, linear,
+                                             add_residual, rms_norm, linear, swiglu, linear,
+                                             add_residual});
+  // Dropout, in a residual sum or on the probabilities.
+  const Block classic = transformer_layer(classic_gpt(1, 768, 12, 50'257, 1'024));
+  REQUIRE(op_named(classic, "attention").function == none);
+  REQUIRE(op_named(classic, "mlp_residual").function == none);
+  REQUIRE(op_named(classic, "activation").function == gelu);
+}
+
+TEST_CASE("a residual sum names the operator that begins its branch", "[model]") {
+  TransformerShape shape = classic_gpt(1, 768, 12, 50'257, 1'024);
+  const Block pre = transformer_layer(shape);
+  shape.norm_placement = NormPlacement::post;
+  const Block post = transformer_layer(shape);
+  const auto begins = [](const Block& block, const std::string& sum) {
+    return block.ops[static_cast<std::size_t>(op_named(block, sum).residual_of)].name;
+  };
+  REQUIRE(begins(pre, "attention_residual") == "input_norm");
+  REQUIRE(begins(pre, "mlp_residual") == "post_attention_norm");
+  REQUIRE(begins(post, "attention_residual") == "qkv");
+  REQUIRE(begins(post, "mlp_residual") == "mlp_up");
 }

@@ -246,6 +246,48 @@ TEST_CASE("Hybrid sharding reduces inside the group, then the shard across group
         Traffic{});
 }
 
+TEST_CASE("Gradients take the road that stage, copies, formats and micro-batches ask for",
+          "[plan]") {
+  // One layer, one bucket; what happens on the communication stream behind its last gradient.
+  using Road = std::vector<Action>;
+  const auto road = [](int stage, int group, bool casts, int micro_batches) {
+    Layout layout = test::layout_for(1, 4, 1, micro_batches);
+    layout.sequence_length = 1;
+    layout.zero_stage = stage;
+    layout.shard_group = group;
+    if (casts) layout.gradient_dtype = DType::fp32;
+    const Plan plan = make_plan(test::layer_list(1, 1000), layout);
+    check_plan(plan);
+    const Program& program = plan.programs[0];
+    Road actions;
+    for (std::uint32_t i = 0; i < program.size(); ++i) {
+      if (program.stream[i] == Stream::data_comm && program.pass[i] == Pass::gradient_sync)
+        actions.push_back(program.action[i]);
+    }
+    return actions;
+  };
+  using enum Action;
+  for (const int stage : {0, 1}) {
+    CHECK(road(stage, 0, false, 3) == Road{reduce});
+    CHECK(road(stage, 0, true, 3) == Road{cast_out, reduce, cast_in});
+  }
+  CHECK(road(1, 2, false, 3) == Road{reduce, replicate});
+  CHECK(road(1, 2, true, 3) == Road{cast_out, reduce, replicate, cast_in});
+  for (const int stage : {2, 3}) {
+    CHECK(road(stage, 0, false, 1) == Road{reduce});
+    CHECK(road(stage, 0, true, 1) == Road{cast_out, reduce, cast_in});
+    CHECK(road(stage, 0, false, 2) == Road{reduce, accumulate, reduce, accumulate});
+    CHECK(road(stage, 0, true, 2) ==
+          Road{cast_out, reduce, accumulate, cast_out, reduce, accumulate});
+    CHECK(road(stage, 2, false, 1) == Road{reduce, replicate});
+    CHECK(road(stage, 2, true, 1) == Road{cast_out, reduce, replicate, cast_in});
+    // Once per step, of all micro-batches.
+    CHECK(road(stage, 2, false, 2) == Road{reduce, accumulate, reduce, accumulate, replicate});
+    CHECK(road(stage, 2, true, 2) == Road{cast_out, reduce, accumulate, cast_out, reduce,
+                                          accumulate, cast_out, replicate, cast_in});
+  }
+}
+
 TEST_CASE("Stages send s b h activations, divided over the tensor group", "[plan]") {
   Layout layout = test::layout_for(2, 1, 2, 2);
   layout.sequence_parallel = GENERATE(false, true);
@@ -268,6 +310,29 @@ TEST_CASE("A table shared by the first and the last stage is reduced over both",
     CHECK(traffic(plan.programs[stage], GroupRole::tied_embedding, CollectiveKind::all_reduce,
                   Pass::gradient_sync) == (end ? table : Traffic{}));
   }
+}
+
+TEST_CASE("A table that two stages share has a bucket to itself, of the same shards", "[plan]") {
+  Layout layout = test::layout_for(1, 2, 2, 2);
+  layout.zero_stage = GENERATE(0, 1, 2, 3);
+  const Plan plan = make_plan(test::transformer(0), layout);
+  const auto bucket_of = [&](std::size_t stage, bool tied) {
+    const Program& program = plan.programs[stage];
+    for (const Site& site : program.sites) {
+      if (site.place == (tied ? BlockPlace::output : BlockPlace::input) && site.tied == tied &&
+          site.elements == 300 * 32) {
+        CHECK(site.first == 0);
+        return program.parameter_buckets[site.bucket];
+      }
+    }
+    FAIL("no table");
+    return ParameterBucket{};
+  };
+  const ParameterBucket first = bucket_of(0, false);
+  const ParameterBucket last = bucket_of(1, true);
+  CHECK(first.elements == 300 * 32);
+  CHECK(last.elements == first.elements);
+  CHECK(last.padded == first.padded);
 }
 
 TEST_CASE("Adam moves 28 bytes per parameter with 16-bit weights and gradients", "[plan]") {

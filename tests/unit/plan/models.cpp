@@ -1,5 +1,6 @@
 #include "tests/unit/plan/models.hpp"
 
+#include "sim/model/transformer.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace sim::test {
@@ -69,6 +70,9 @@ Block layer(const GptShape& shape) {
                gelu,
                linear("mlp_down", TensorSplit::row, 4 * h, h),
                dropout_add("mlp_dropout", h)};
+  block.ops[2].backward_reads_output = true;
+  block.ops[4].residual_of = 0;
+  block.ops[9].residual_of = 5;
   return block;
 }
 
@@ -102,6 +106,33 @@ Model gpt(const GptShape& shape) {
   loss.saved_fixed_bytes = 4.0 * static_cast<double>(v);
   model.output = {"head", {norm("final_norm", h), head, loss}, 1};
   return model;
+}
+
+Model transformer(int kind, int layers) {
+  TransformerShape shape;
+  shape.name = "test-transformer";
+  shape.layers = layers;
+  shape.hidden = 32;
+  shape.heads = shape.kv_heads = 4;
+  shape.head_dim = 8;
+  shape.feed_forward = 64;
+  shape.vocabulary = 300;
+  shape.max_sequence = 256;
+  const bool llama = kind == 1 || kind == 2;
+  shape.tied_head = kind == 0 || kind == 2;
+  if (llama) {
+    shape.norm = NormKind::rms;
+    shape.activation = Activation::swiglu;
+    shape.positions = Positions::rotary;
+    shape.max_sequence = 0;
+    shape.qk_norm = kind == 2;
+  } else {
+    shape.qkv_bias = shape.projection_bias = shape.mlp_bias = true;
+  }
+  if (kind >= 3) shape.activation = Activation::relu;
+  if (kind == 3) shape.norm_placement = NormPlacement::post;
+  if (kind == 4) shape.projection_dropout = shape.mlp_dropout = shape.embedding_dropout = 0.1;
+  return build_transformer(shape);
 }
 
 Model layer_list(int layers, std::int64_t weights) {

@@ -18,6 +18,15 @@ struct GptShape {
 // dropout, MLP of 4 h, GeLU, dropout; each layer saves s b h (34 + 5 a s / h) bytes.
 Model gpt(const GptShape& shape);
 
+// Small transformers as sim/model builds them, which the real engine can execute; by `kind`:
+//  0  GPT: learned positions, LayerNorm, biases, GELU, tied head
+//  1  Llama: rotary, RMSNorm, grouped queries, SwiGLU, untied
+//  2  Qwen 3: as Llama, with q/k norms and a tied head
+//  3  ReLU after post-norm layers, as of Vaswani et al. 2017, decoder only
+//  4  OPT: as GPT, with dropout and ReLU
+Model transformer(int kind, int layers = 8);
+inline constexpr int transformer_kinds = 5;
+
 // `layers` layers of `weights` parameters each, as a layer list.
 Model layer_list(int layers, std::int64_t weights);
 

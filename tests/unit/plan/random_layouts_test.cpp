@@ -1,73 +1,13 @@
-#include <fmt/format.h>
-
-#include "sim/base/random.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/plan/schedule.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/plan/models.hpp"
+#include "tests/unit/plan/random_layout.hpp"
 
 using namespace sim;
 
 namespace {
-
-class Dice {
- public:
-  explicit Dice(std::uint64_t seed) : seed_{seed} {}
-  template <class Value>
-  Value pick(std::initializer_list<Value> values) {
-    const auto at =
-        static_cast<std::size_t>(uniform(seed_, 1, draws_++) * static_cast<double>(values.size()));
-    return *(values.begin() + at);
-  }
-  bool coin() { return pick({false, true}); }
-
- private:
-  std::uint64_t seed_;
-  std::uint64_t draws_ = 0;
-};
-
-Layout random_layout(std::uint64_t seed) {
-  Dice dice{seed};
-  Layout layout = test::layout_for(dice.pick({1, 2, 4}), dice.pick({1, 2, 4}), dice.pick({1, 2, 4}),
-                                   dice.pick({1, 2, 4, 8}));
-  layout.schedule =
-      dice.pick({Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved, Schedule::zb_h1});
-  layout.virtual_stages = layout.schedule == Schedule::interleaved ? dice.pick({1, 2}) : 1;
-  layout.micro_batch = dice.pick<std::int64_t>({1, 2});
-  layout.global_batch *= layout.micro_batch;
-  layout.sequence_parallel = dice.coin();
-  layout.zero_stage = dice.pick({0, 1, 2, 3});
-  layout.shard_group = dice.pick({0, 1, 2});
-  layout.prefetch_layers = dice.pick({0, 1, 3});
-  layout.reshard_after_forward = dice.coin();
-  layout.recompute = dice.pick({Recompute::none, Recompute::selective, Recompute::full});
-  layout.recompute_every = layout.recompute == Recompute::full ? dice.pick({1, 2}) : 1;
-  layout.attention = dice.pick({AttentionKernel::flash, AttentionKernel::unfused});
-  layout.compute_dtype = dice.pick({DType::bf16, DType::fp8});
-  layout.gradient_dtype = dice.pick({DType::bf16, DType::fp32});
-  layout.reduce_dtype = dice.pick({DType::bf16, DType::fp32});
-  layout.bucket = Bytes{dice.pick<std::int64_t>({1, 50'000, 1 << 25})};
-  layout.first_bucket = Bytes{dice.pick<std::int64_t>({1, 20'000})};
-  layout.overlap_gradients = dice.coin();
-  layout.overlap_parameters = dice.coin();
-  layout.overlap_pipeline = dice.coin();
-  layout.overlap_tensor_wgrad = dice.coin();
-  return layout;
-}
-
-std::string to_text(const Layout& layout) {
-  return fmt::format(
-      "tp {} dp {} pp {} v {} {} m {} sp {} zero {} group {} prefetch {} reshard {} recompute "
-      "{}/{} "
-      "grad {} reduce {} overlap {}{}{}{}",
-      layout.tensor_parallel, layout.data_parallel, layout.pipeline_parallel, layout.virtual_stages,
-      word(layout.schedule), layout.micro_batches(), layout.sequence_parallel, layout.zero_stage,
-      layout.shard_group, layout.prefetch_layers, layout.reshard_after_forward,
-      word(layout.recompute), layout.recompute_every, word(layout.gradient_dtype),
-      word(layout.reduce_dtype), layout.overlap_gradients, layout.overlap_parameters,
-      layout.overlap_pipeline, layout.overlap_tensor_wgrad);
-}
 
 bool same(const Program& a, const Program& b) {
   const auto labels = [](const Program& program) {
@@ -113,11 +53,11 @@ TEST_CASE("Random legal layouts give sound plans", "[plan][property]") {
   const Model untied = test::gpt({.layers = 8, .hidden = 32, .vocabulary = 512});
   int legal = 0;
   for (std::uint64_t seed = 0; seed < 1500; ++seed) {
-    const Layout layout = random_layout(seed);
+    const Layout layout = test::random_layout(seed);
     const Model& chosen = seed % 2 == 0 ? model : untied;
     if (!layout_problems(layout, chosen).empty()) continue;
     ++legal;
-    CAPTURE(seed, to_text(layout));
+    CAPTURE(seed, test::to_text(layout));
     const Plan plan = make_plan(chosen, layout);
     REQUIRE_NOTHROW(check_plan(plan));
     const Plan again = make_plan(chosen, layout);
@@ -135,6 +75,23 @@ TEST_CASE("Random legal layouts give sound plans", "[plan][property]") {
     }
   }
   CHECK(legal > 300);
+}
+
+TEST_CASE("Plans of every kind of transformer can be executed", "[plan][property]") {
+  // check_plan(): every operator finds its operands, and nobody writes what another uses.
+  std::vector<Model> models;
+  for (int kind = 0; kind < test::transformer_kinds; ++kind)
+    models.push_back(test::transformer(kind));
+  int legal = 0;
+  for (std::uint64_t seed = 5000; seed < 7000; ++seed) {
+    const Layout layout = test::random_layout(seed);
+    const auto kind = static_cast<std::size_t>(seed % models.size());
+    if (!layout_problems(layout, models[kind]).empty()) continue;
+    ++legal;
+    CAPTURE(seed, kind, test::to_text(layout));
+    REQUIRE_NOTHROW(check_plan(make_plan(models[kind], layout)));
+  }
+  CHECK(legal > 400);
 }
 
 TEST_CASE("Weights of all ranks add up to the model", "[plan][property]") {

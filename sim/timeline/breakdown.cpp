@@ -1,4 +1,4 @@
-#include "sim/report/breakdown.hpp"
+#include "sim/timeline/breakdown.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // Where the time goes: on spans made by hand, so that each part can be added up on paper.
-#include "sim/report/breakdown.hpp"
+#include "sim/timeline/breakdown.hpp"
 
 #include "sim/base/random.hpp"
 #include "tests/catch.hpp"

@@ -1,0 +1,208 @@
+// Attention forward on tensor cores: FlashAttention-2 (Dao 2023), algorithm 1. A block owns 128
+// queries, 32 of each warp, which share every fragment of keys and values that is loaded.
+#include "real/cuda/kernels/attention.cuh"
+
+namespace real::kernels {
+namespace {
+
+constexpr int m_tiles = 2;
+constexpr int query_rows = 16 * m_tiles * attention_warps;
+constexpr int n_tiles = tile_rows / 8;
+constexpr float infinity = __builtin_huge_valf();
+
+struct ForwardOperands {
+  const Bf16* qkv;
+  Bf16* output;
+  float* log_sum_exp;
+};
+
+// Scores outside the mask become -infinity. Row and column of element j of (m, n): a lane holds two
+// neighbouring columns of row l / 4, and of the row eight below.
+__device__ __forceinline__ void mask_scores(const AttentionSizes& s, std::int64_t first_query,
+                                            std::int64_t first_key,
+                                            float (&scores)[m_tiles][n_tiles][4]) {
+#pragma unroll
+  for (int m = 0; m < m_tiles; ++m)
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const std::int64_t query = first_query + 16 * m + j / 2 * 8 + lane_id() / 4;
+        const std::int64_t key = first_key + n * 8 + lane_id() % 4 * 2 + j % 2;
+        if (key >= s.sequence || (s.causal && key > query)) scores[m][n][j] = -infinity;
+      }
+}
+
+__device__ __forceinline__ float quad_maximum(float value) {
+  value = fmaxf(value, __shfl_xor_sync(all_lanes, value, 1));
+  return fmaxf(value, __shfl_xor_sync(all_lanes, value, 2));
+}
+__device__ __forceinline__ float quad_sum(float value) {
+  value += __shfl_xor_sync(all_lanes, value, 1);
+  return value + __shfl_xor_sync(all_lanes, value, 2);
+}
+
+// The running maximum (of the unscaled scores) and sum of exponentials of each row of a lane; the
+// sum is of its own columns until the end.
+struct RowState {
+  float maximum[2 * m_tiles];
+  float sum[2 * m_tiles];
+};
+
+// Scores become exponentials; what was summed before is brought to the new maximum. With `scale`
+// times log2(e), exp(scale x) is a power of two.
+template <int width>
+__device__ __forceinline__ void online_softmax(float scale, float (&scores)[m_tiles][n_tiles][4],
+                                               RowState& state,
+                                               float (&output)[m_tiles][width / 8][4]) {
+#pragma unroll
+  for (int r = 0; r < 2 * m_tiles; ++r) {
+    const int m = r / 2, half = r % 2 * 2;
+    float maximum = state.maximum[r];
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n)
+      maximum = fmaxf(maximum, fmaxf(scores[m][n][half], scores[m][n][half + 1]));
+    maximum = quad_maximum(maximum);
+    // A row of which nothing was seen yet: -infinity minus itself is not a number.
+    const float shift = maximum == -infinity ? 0.0f : maximum * scale;
+    const float before = power_of_two(state.maximum[r] * scale - shift);
+    float sum = state.sum[r] * before;
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+      for (int j = half; j < half + 2; ++j) {
+        scores[m][n][j] = power_of_two(scores[m][n][j] * scale - shift);
+        sum += scores[m][n][j];
+      }
+#pragma unroll
+    for (int n = 0; n < width / 8; ++n) {
+      output[m][n][half] *= before;
+      output[m][n][half + 1] *= before;
+    }
+    state.maximum[r] = maximum;
+    state.sum[r] = sum;
+  }
+}
+
+template <int width>
+__device__ __forceinline__ void finish(const AttentionSizes& s, const ForwardOperands& o,
+                                       std::int64_t first_query, RowState& state,
+                                       const float (&output)[m_tiles][width / 8][4]) {
+  const std::int64_t head = blockIdx.y;
+  const std::int64_t first_token = blockIdx.z * s.sequence;
+  float factor[2 * m_tiles];
+#pragma unroll
+  for (int r = 0; r < 2 * m_tiles; ++r) {
+    const float sum = quad_sum(state.sum[r]);
+    const std::int64_t query = first_query + r * 8 + lane_id() / 4;
+    factor[r] = 1.0f / sum;
+    if (lane_id() % 4 == 0 && query < s.sequence)
+      o.log_sum_exp[head * s.tokens + first_token + query] = state.maximum[r] * s.scale + logf(sum);
+  }
+  store_rows<width>(output, factor, s.output(o.output, first_token, head), first_query, s.sequence,
+                    s.head_dim);
+}
+
+template <int width>
+struct ForwardTiles {
+  static constexpr int bytes = (query_rows + 4 * tile_rows) * width * 2;
+  Bf16* memory;
+  __device__ Tile<width> query() const { return {memory}; }
+  __device__ Tile<width> key(std::int64_t i) const {
+    return {memory + (query_rows + (i & 1) * tile_rows) * width};
+  }
+  __device__ Tile<width> value(std::int64_t i) const {
+    return {memory + (query_rows + (2 + (i & 1)) * tile_rows) * width};
+  }
+};
+
+template <int width>
+__global__ void __launch_bounds__(attention_threads)
+    attention_kernel(AttentionSizes s, ForwardOperands o) {
+  const ForwardTiles<width> tiles{shared_memory<Bf16>()};
+  // The last queries see the most keys: they start first.
+  const std::int64_t begin = static_cast<std::int64_t>(gridDim.x - 1 - blockIdx.x) * query_rows;
+  const std::int64_t head = blockIdx.y;
+  const std::int64_t first_token = blockIdx.z * s.sequence;
+  const auto keys = s.key(o.qkv, first_token, s.kv_head(head));
+  const auto values = s.value(o.qkv, first_token, s.kv_head(head));
+  const std::int64_t seen =
+      s.causal && begin + query_rows < s.sequence ? begin + query_rows : s.sequence;
+  const std::int64_t steps = (seen + tile_rows - 1) / tile_rows;
+  start_tile<width, query_rows>(tiles.query(), s.query(o.qkv, first_token, head), begin, s.sequence,
+                                s.head_dim);
+  start_tile<width, tile_rows>(tiles.key(0), keys, 0, s.sequence, s.head_dim);
+  commit_copies();
+  start_tile<width, tile_rows>(tiles.value(0), values, 0, s.sequence, s.head_dim);
+  commit_copies();
+  const int row = warp_id() * 16 * m_tiles;
+  float output[m_tiles][width / 8][4] = {};
+  RowState state;
+#pragma unroll
+  for (int r = 0; r < 2 * m_tiles; ++r) {
+    state.maximum[r] = -infinity;
+    state.sum[r] = 0;
+  }
+  for (std::int64_t i = 0; i < steps; ++i) {
+    float scores[m_tiles][n_tiles][4];
+    const std::int64_t next = (i + 1) * tile_rows;
+    wait_for_copies<1>();  // keys i; all that is older
+    __syncthreads();
+    if (i + 1 < steps)
+      start_tile<width, tile_rows>(tiles.key(i + 1), keys, next, s.sequence, s.head_dim);
+    commit_copies();
+    multiply_transposed<width>(tiles.query(), row, tiles.key(i), scores);
+    if (next > s.sequence || (s.causal && next > begin + row + 1))
+      mask_scores(s, begin + row, i * tile_rows, scores);
+    online_softmax<width>(s.scale * log2_e, scores, state, output);
+    wait_for_copies<1>();  // values i
+    __syncthreads();
+    if (i + 1 < steps)
+      start_tile<width, tile_rows>(tiles.value(i + 1), values, next, s.sequence, s.head_dim);
+    commit_copies();
+    multiply_add<width>(scores, tiles.value(i), output);
+  }
+  wait_for_copies<0>();
+  finish<width>(s, o, begin + row, state, output);
+}
+
+}  // namespace
+
+AttentionSizes attention_sizes(const char* name, const AttentionShape& shape) {
+  const HeadsShape& h = shape.heads;
+  if (h.head_dim % 16 != 0 || h.head_dim < 16 || h.head_dim > 128)
+    refuse(name,
+           "a head of " + std::to_string(h.head_dim) + " elements is no multiple of 16 up to 128");
+  if (h.kv_heads <= 0 || h.heads % h.kv_heads != 0)
+    refuse(name, std::to_string(h.heads) + " heads do not share " + std::to_string(h.kv_heads) +
+                     " key/value heads");
+  if (h.sequence <= 0 || h.tokens % h.sequence != 0 || h.tokens / h.sequence > 65535)
+    refuse(name,
+           std::to_string(h.tokens) + " tokens in sequences of " + std::to_string(h.sequence));
+  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(h.head_dim)));
+  return {h.tokens, h.sequence, h.heads, h.kv_heads, h.head_dim, scale, shape.causal};
+}
+
+void attention_forward(const AttentionShape& shape, const void* qkv, void* output,
+                       float* log_sum_exp, StreamHandle stream) {
+  const AttentionSizes sizes = attention_sizes("attention_forward", shape);
+  if (sizes.tokens == 0) return;
+  if (shape.heads.dtype == sim::DType::fp32)
+    return attention_forward_fp32(sizes, as<float>(qkv), as<float>(output), log_sum_exp, stream);
+  if (shape.heads.dtype != sim::DType::bf16 || !aligned({qkv, output}))
+    refuse("attention_forward", "works on aligned bf16 and on fp32 only");
+  with_head_width(sizes.head_dim, [&](auto width) {
+    constexpr int w = decltype(width)::value;
+    launch({.name = "attention_forward",
+            .blocks = {static_cast<unsigned>(divide_up(sizes.sequence, query_rows)),
+                       static_cast<unsigned>(sizes.heads),
+                       static_cast<unsigned>(sizes.tokens / sizes.sequence)},
+            .threads = attention_threads,
+            .shared_bytes = ForwardTiles<w>::bytes,
+            .stream = stream},
+           attention_kernel<w>, sizes,
+           ForwardOperands{as<Bf16>(qkv), as<Bf16>(output), log_sum_exp});
+  });
+}
+
+}  // namespace real::kernels

@@ -1,0 +1,174 @@
+// From buffers, sites and buckets to places in the arena.
+#include <set>
+#include <utility>
+
+#include "real/engine/bind_buckets.hpp"
+#include "real/engine/bound_program.hpp"
+#include "real/engine/model_sites.hpp"
+#include "sim/base/check.hpp"
+
+namespace real {
+
+using sim::Access;
+using sim::Action;
+using sim::BufferUse;
+using sim::OpId;
+using sim::Program;
+using sim::Role;
+
+namespace {
+
+// The part of a site's parameters that an operator writes the gradient of.
+enum class GradientPart : std::uint8_t { all, matrix, bias };
+
+GradientPart gradient_part(Action action) {
+  if (action == Action::weight_gradient) return GradientPart::matrix;
+  if (action == Action::bias_gradient) return GradientPart::bias;
+  return GradientPart::all;
+}
+
+class Binder {
+ public:
+  Binder(const sim::Plan& plan, const sim::Model& model, sim::RankId rank)
+      : plan_{plan}, program_{plan.program(rank)}, arena_{sim::arena_layout(program_)} {
+    bound_.plan = &plan;
+    bound_.model = &model;
+    bound_.program = &program_;
+    bound_.rank = rank;
+    bound_.at = sim::coordinates_of(plan.layout, rank);
+    bound_.arena_bytes = arena_.size.count();
+  }
+
+  BoundProgram run() {
+    bind_groups();
+    bind_buckets(bound_, arena_);
+    bound_.signals.assign(program_.size(), false);
+    bound_.ops.reserve(program_.size());
+    for (std::uint32_t i = 0; i < program_.size(); ++i) {
+      bind_op(OpId{i});
+      for (const OpId earlier : program_.dependencies(OpId{i}))
+        bound_.signals[earlier.value] = true;
+    }
+    return std::move(bound_);
+  }
+
+ private:
+  void bind_groups() {
+    const auto& of_role = plan_.group_of[bound_.rank.value];
+    for (std::size_t role = 0; role < of_role.size(); ++role) {
+      if (of_role[role] == sim::Plan::no_group) continue;
+      BoundGroup& group = bound_.groups[role];
+      group.index = of_role[role];
+      group.ranks = plan_.groups[group.index].ranks;
+      while (group.ranks[static_cast<std::size_t>(group.position)] != bound_.rank)
+        ++group.position;
+    }
+  }
+
+  void bind_op(OpId op) {
+    const std::size_t i = op.value;
+    BoundOp& to = bound_.ops.emplace_back();
+    to.kind = program_.kind[i];
+    to.action = program_.action[i];
+    to.stream = program_.stream[i];
+    to.pass = program_.pass[i];
+    to.microbatch = program_.label[i].microbatch;
+    to.subject = program_.subject[i];
+    const std::uint32_t work = program_.work[i];
+    if (sim::runs_kernel(to.kind)) to.kernel = &program_.kernels[work];
+    if (to.kind == sim::OpKind::collective) to.collective = &program_.collectives[work];
+    if (to.kind == sim::OpKind::send || to.kind == sim::OpKind::recv)
+      to.transfer = &program_.transfers[work];
+    const sim::Site* site = nullptr;
+    if (subject_is_site(to.action) && to.subject != Program::no_subject) {
+      site = &program_.sites[to.subject];
+      to.model_op = &model_op(*bound_.model, *site);
+    }
+    bind_operands(op, site, to);
+  }
+
+  // State is found through the buckets. Buffers of parameters that the operator only happens to
+  // free, as the last one issued, are none of its operands.
+  void bind_operands(OpId op, const sim::Site* site, BoundOp& to) {
+    const auto uses = program_.buffer_uses(op);
+    const std::size_t first = program_.first_buffer_use[op.value];
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      const BufferUse& use = uses[i];
+      const std::int64_t offset = arena_.offset_of_use[first + i];
+      if (use.role == Role::state) continue;
+      Operand operand{offset, program_.buffers[use.buffer.value].size.count()};
+      if (use.role == Role::weight) {
+        if (!reads_weight_of(site, use.buffer)) continue;
+        operand = part_of(*site, operand, sim::bytes_of(plan_.layout.activation_dtype));
+      }
+      if (use.role == Role::weight_gradient) {
+        SIM_CHECK(site != nullptr, op.value);
+        operand = part_of(*site, operand, sim::bytes_of(plan_.layout.gradient_dtype));
+        to.accumulate = was_written(use.buffer, *site, to.action);
+      }
+      Operand& slot = to.operands[static_cast<std::size_t>(use.role)];
+      SIM_CHECK(!slot.exists() || slot.offset == operand.offset, op.value,
+                static_cast<int>(use.role));
+      slot = operand;
+    }
+    for (const BufferUse& use : uses) {
+      if (use.access == Access::free) end_life(use.buffer);
+    }
+  }
+
+  bool reads_weight_of(const sim::Site* site, sim::BufferId buffer) const {
+    if (site == nullptr || site->elements == 0) return false;
+    return program_.parameter_buckets[site->bucket].weight == buffer;
+  }
+
+  static Operand part_of(const sim::Site& site, const Operand& bucket, std::int64_t element) {
+    const Operand part{bucket.offset + site.first * element, site.elements * element};
+    SIM_CHECK((site.first + site.elements) * element <= bucket.bytes, site.first, site.elements,
+              bucket.bytes);
+    return part;
+  }
+
+  // Whether these gradients hold something that counts: persistent ones are zeroed at the start of
+  // the step, others by whoever writes them first. A tied head and its table have one place.
+  bool was_written(sim::BufferId buffer, const sim::Site& site, Action action) {
+    if (program_.buffers[buffer.value].persistent) return true;
+    const GradientPart part = gradient_part(action);
+    const bool has_bias = bound_.ops.back().model_op->biases > 0;
+    const std::int64_t at = part == GradientPart::bias ? -1 - site.first : site.first;
+    if (!has_bias) SIM_CHECK(part != GradientPart::bias, site.first);
+    return !written_.insert({buffer.value, at}).second;
+  }
+
+  void end_life(sim::BufferId buffer) {
+    written_.erase(written_.lower_bound({buffer.value, INT64_MIN}),
+                   written_.upper_bound({buffer.value, INT64_MAX}));
+  }
+
+  const sim::Plan& plan_;
+  const Program& program_;
+  sim::ArenaLayout arena_;
+  BoundProgram bound_;
+  std::set<std::pair<std::uint32_t, std::int64_t>> written_;  // gradients of lives under way
+};
+
+}  // namespace
+
+bool subject_is_site(Action action) {
+  return action <= Action::reduce_sum;
+}
+
+const sim::Block& block_of(const sim::Model& model, const sim::Site& site) {
+  if (site.place == sim::BlockPlace::input) return model.input;
+  if (site.place == sim::BlockPlace::output) return model.output;
+  return model.layers.at(static_cast<std::size_t>(site.layer));
+}
+
+const sim::ModelOp& model_op(const sim::Model& model, const sim::Site& site) {
+  return block_of(model, site).ops.at(static_cast<std::size_t>(site.op));
+}
+
+BoundProgram bind(const sim::Plan& plan, const sim::Model& model, sim::RankId rank) {
+  return Binder{plan, model, rank}.run();
+}
+
+}  // namespace real

@@ -1,0 +1,133 @@
+#include "real/engine/bind_buckets.hpp"
+
+#include <algorithm>
+
+#include "real/engine/model_sites.hpp"
+#include "sim/base/check.hpp"
+
+namespace real {
+namespace {
+
+using sim::GroupRole;
+using sim::TensorSplit;
+
+struct Range {  // of elements of a bucket
+  std::int64_t first = 0, last = 0;
+};
+
+const BoundGroup& group(const BoundProgram& bound, GroupRole role) {
+  return bound.groups[static_cast<std::size_t>(role)];
+}
+
+// The position among those that share one copy: the hybrid group, or all data ranks.
+int shard_of(const BoundProgram& bound) {
+  if (bound.program->shards == 1) return 0;
+  const BoundGroup& hybrid = group(bound, GroupRole::shard);
+  const BoundGroup& shards =
+      hybrid.index != sim::Plan::no_group ? hybrid : group(bound, GroupRole::data);
+  SIM_CHECK(static_cast<int>(shards.ranks.size()) == bound.program->shards, shards.ranks.size(),
+            bound.program->shards);
+  return shards.position;
+}
+
+// Whether another data rank holds the same gradients and counts them.
+bool is_replica(const BoundProgram& bound) {
+  if (bound.program->shards == 1) return bound.at.data > 0;
+  return group(bound, GroupRole::replicate).position > 0;
+}
+
+// A site's parameters: the matrix (or table) and what is behind it.
+struct Parts {
+  Range matrix, vector;
+};
+Parts parts_of(const sim::Site& site, const sim::ModelOp& op, int tensor) {
+  const std::int64_t end = site.first + site.elements;
+  std::int64_t biases = op.biases;
+  // A column's bias is split like its rows, and padded as they are.
+  if (op.kind == sim::ModelOpKind::linear && op.biases > 0 && op.split == TensorSplit::column)
+    biases = site.elements / (op.in_features + 1);
+  const bool has_matrix = op.weights > 0 || op.tied_to_embedding;
+  if (!has_matrix) biases = site.elements;
+  SIM_CHECK(biases <= site.elements && tensor >= 1, op.name, biases, site.elements);
+  return {{site.first, end - biases}, {end - biases, end}};
+}
+
+// Whether every tensor rank holds the same of it.
+bool replicated_matrix(const sim::ModelOp& op) {
+  return op.split == TensorSplit::sequence || op.split == TensorSplit::inner;
+}
+bool replicated_vector(const sim::ModelOp& op) {
+  return op.split != TensorSplit::column && op.split != TensorSplit::vocabulary;
+}
+
+void add_owned(const BoundBucket& bucket, const Range& range, std::vector<OwnedRange>& to) {
+  const std::int64_t first = std::max(range.first, bucket.owned_first);
+  const std::int64_t last = std::min(range.last, bucket.owned_first + bucket.owned);
+  if (first < last) to.push_back({first - bucket.owned_first, last - first});
+}
+
+// Sorted; neighbours become one, and so does what a tied head and its table both name.
+void tidy(std::vector<OwnedRange>& ranges) {
+  std::sort(ranges.begin(), ranges.end(),
+            [](const OwnedRange& a, const OwnedRange& b) { return a.first < b.first; });
+  std::vector<OwnedRange> joined;
+  for (const OwnedRange& range : ranges) {
+    if (joined.empty() || range.first > joined.back().first + joined.back().count) {
+      joined.push_back(range);
+      continue;
+    }
+    OwnedRange& last = joined.back();
+    last.count = std::max(last.count, range.first + range.count - last.first);
+  }
+  ranges = std::move(joined);
+}
+
+Operand persistent(const BoundProgram& bound, const sim::ArenaLayout& arena, sim::BufferId buffer) {
+  const std::int64_t offset = arena.offset_of_persistent.at(buffer.value);
+  SIM_CHECK(offset >= 0, buffer.value);
+  return {offset, bound.program->buffers[buffer.value].size.count()};
+}
+
+void add_ranges(BoundProgram& bound) {
+  const int tensor = bound.plan->layout.tensor_parallel;
+  const bool replica = is_replica(bound);
+  for (const sim::Site& site : bound.program->sites) {
+    if (site.elements == 0) continue;
+    const sim::ModelOp& op = model_op(*bound.model, site);
+    BoundBucket& bucket = bound.buckets.at(site.bucket);
+    const Parts parts = parts_of(site, op, tensor);
+    add_owned(bucket, parts.matrix, bucket.decayed);
+    // The table of a tied head counts where the embedding is.
+    if (replica || site.tied) continue;
+    if (bound.at.tensor == 0 || !replicated_matrix(op))
+      add_owned(bucket, parts.matrix, bucket.counted);
+    if (bound.at.tensor == 0 || !replicated_vector(op))
+      add_owned(bucket, parts.vector, bucket.counted);
+  }
+  for (BoundBucket& bucket : bound.buckets) {
+    tidy(bucket.decayed);
+    tidy(bucket.counted);
+  }
+}
+
+}  // namespace
+
+void bind_buckets(BoundProgram& bound, const sim::ArenaLayout& arena) {
+  const sim::Program& program = *bound.program;
+  const int shard = shard_of(bound);
+  for (const sim::ParameterBucket& from : program.parameter_buckets) {
+    BoundBucket& to = bound.buckets.emplace_back();
+    to.elements = from.elements;
+    to.padded = from.padded;
+    to.owned = from.padded / program.shards;
+    to.owned_first = shard * to.owned;
+    const bool sharded_weight = from.weight_shard.value != UINT32_MAX;
+    to.weight = persistent(bound, arena, sharded_weight ? from.weight_shard : from.weight);
+    const bool sharded_gradient = from.gradient_shard.value != UINT32_MAX;
+    to.gradient = persistent(bound, arena, sharded_gradient ? from.gradient_shard : from.gradient);
+    to.optimizer = persistent(bound, arena, from.optimizer);
+  }
+  add_ranges(bound);
+}
+
+}  // namespace real

@@ -1,0 +1,63 @@
+// What no backend can execute, said before anything starts.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "real/engine/bound_program.hpp"
+
+namespace real {
+namespace {
+
+using sim::Function;
+
+// Why an operator is forecast only.
+const char* reason(const sim::Model& model, const sim::ModelOp& op) {
+  if (op.kind == sim::ModelOpKind::attention)
+    return model.attention.dropout ? "dropout of attention probabilities" : "ALiBi's slopes";
+  if (op.kind == sim::ModelOpKind::linear && op.tied_to_embedding) return "a tied head with a bias";
+  if (op.once_per_sequence) return "what is computed for one token of each sequence";
+  if (op.kind == sim::ModelOpKind::elementwise && op.saved_fixed_bytes > 0) return "dropout";
+  return "its function";
+}
+
+void check_block(const sim::Model& model, const sim::Block& block,
+                 std::vector<std::string>& problems) {
+  for (const sim::ModelOp& op : block.ops) {
+    if (op.function != Function::none) continue;
+    std::string text = fmt::format("operator {} of the {} block: the engine does not execute {}",
+                                   op.name, block.name, reason(model, op));
+    if (std::find(problems.begin(), problems.end(), text) == problems.end())
+      problems.push_back(std::move(text));
+  }
+}
+
+bool computes_loss(const sim::Model& model) {
+  return std::any_of(model.output.ops.begin(), model.output.ops.end(),
+                     [](const sim::ModelOp& op) { return op.function == Function::cross_entropy; });
+}
+
+}  // namespace
+
+std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model& model) {
+  if (model.is_layer_list)
+    return {fmt::format("{} is a list of layers: the engine executes transformers", model.name)};
+  std::vector<std::string> problems;
+  check_block(model, model.input, problems);
+  for (const sim::Block& layer : model.layers)
+    check_block(model, layer, problems);
+  check_block(model, model.output, problems);
+  const bool reads_tokens =
+      !model.input.ops.empty() && model.input.ops.front().function == Function::lookup;
+  if (!reads_tokens && problems.empty())
+    problems.push_back(fmt::format("{} reads no tokens: the engine trains on text", model.name));
+  if (!computes_loss(model) && problems.empty())
+    problems.push_back(fmt::format("{} ends in no loss: there is nothing to train", model.name));
+  if (!model.attention.causal)
+    problems.push_back(fmt::format(
+        "operator attention: {} is not causal, and the engine trains the next token", model.name));
+  if (plan.layout.compute_dtype == sim::DType::fp8)
+    problems.emplace_back("layout.compute_dtype: the engine does not execute 8-bit products");
+  return problems;
+}
+
+}  // namespace real

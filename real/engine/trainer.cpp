@@ -1,0 +1,133 @@
+#include "real/engine/trainer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "real/engine/collective_summary.hpp"
+#include "real/engine/initial_weights.hpp"
+#include "real/engine/operator_name.hpp"
+#include "sim/base/check.hpp"
+
+namespace real {
+namespace {
+
+// What a rank tells of a step.
+struct RankStep {
+  double loss = 0;
+  double gradient_norm = 0;
+  std::int64_t picoseconds = 0;
+  std::int64_t first_not_finite = -1;
+};
+
+// Of what several ranks found, the one that the others follow from: numbers flow from the first
+// chunk to the last in the forward pass, and back.
+std::string first_culprit(const sim::Plan& plan, const std::vector<RankStep>& ranks) {
+  using Order = std::tuple<int, int, int, std::int64_t, int>;
+  std::optional<Order> first;
+  std::string name;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const std::int64_t op = ranks[r].first_not_finite;
+    const sim::Program& program = plan.program(sim::RankId{static_cast<std::uint32_t>(r)});
+    if (op < 0 || op >= static_cast<std::int64_t>(program.size())) continue;
+    const auto i = static_cast<std::size_t>(op);
+    const bool forward = program.pass[i] == sim::Pass::forward;
+    const int chunk = program.label[i].chunk;
+    const Order order{forward ? 0 : 1, program.label[i].microbatch, forward ? chunk : -chunk, op,
+                      static_cast<int>(r)};
+    if (first && *first <= order) continue;
+    first = order;
+    name = fmt::format("on rank {} by {}", r, operator_name(plan, static_cast<int>(r), op));
+  }
+  return name.empty() ? "where, no rank can tell" : name;
+}
+
+}  // namespace
+
+Trainer::Trainer(const TrainerSetup& setup)
+    : setup_{setup},
+      control_{*setup.transport, setup.heartbeat},
+      parameters_{parameters_of(*setup.program->model)} {
+  SIM_CHECK(control_.size() == setup.program->plan->world_size(), control_.size());
+  SIM_CHECK(control_.rank() == static_cast<int>(setup.program->rank.value), control_.rank());
+}
+
+void Trainer::start() {
+  if (setup_.heartbeat != nullptr) setup_.heartbeat->enter(RankPhase::preparing);
+  write_initial_state(*setup_.program, parameters_, setup_.training.seed, setup_.threads,
+                      *setup_.backend);
+  next_step_ = 0;
+  control_.barrier();
+}
+
+StepResult Trainer::step(bool record) {
+  const BoundProgram& program = *setup_.program;
+  const std::vector<std::int32_t> tokens = tokens_of_rank(
+      *setup_.corpus, program.plan->layout, setup_.training.seed, next_step_, program.at.data);
+  // All ranks start together: what one does between steps is no waiting of the next.
+  control_.barrier();
+  StepOutcome outcome =
+      setup_.backend->step({.step = next_step_, .tokens = tokens, .record = record});
+  const StepResult result = agree_on(outcome);
+  if (record) {
+    SIM_CHECK(outcome.spans.size() == program.ops.size(), outcome.spans.size());
+    spans_ = std::move(outcome.spans);
+  }
+  ++next_step_;
+  return result;
+}
+
+StepResult Trainer::agree_on(const StepOutcome& outcome) {
+  const sim::Plan& plan = *setup_.program->plan;
+  const std::vector<RankStep> ranks = control_.all(RankStep{
+      outcome.loss, outcome.gradient_norm, outcome.time.count(), outcome.first_not_finite});
+  StepResult result{.step = next_step_};
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const sim::RankCoordinates at =
+        sim::coordinates_of(plan.layout, sim::RankId{static_cast<std::uint32_t>(r)});
+    if (at.pipeline == plan.layout.pipeline_parallel - 1 && at.tensor == 0)
+      result.loss += ranks[r].loss;
+    result.time = std::max(result.time, sim::Duration{ranks[r].picoseconds});
+  }
+  // The mean over micro-batches and replicas: each has as many tokens.
+  result.loss /= static_cast<double>(plan.layout.micro_batches() * plan.layout.data_parallel);
+  result.gradient_norm = ranks.front().gradient_norm;
+  const bool found = std::any_of(ranks.begin(), ranks.end(),
+                                 [](const RankStep& rank) { return rank.first_not_finite >= 0; });
+  if (found || !std::isfinite(result.loss) || !std::isfinite(result.gradient_norm))
+    throw NotFinite{fmt::format("step {}: {} is not finite; first made {}", next_step_,
+                                std::isfinite(result.loss) ? "the gradient" : "the loss",
+                                first_culprit(plan, ranks))};
+  return result;
+}
+
+std::optional<sim::Timeline> Trainer::timeline(const std::string& engine,
+                                               const Algorithms& algorithms) {
+  const sim::Plan& plan = *setup_.program->plan;
+  sim::Timeline timeline;
+  timeline.engine = engine;
+  for (int r = 0; r < control_.size(); ++r) {
+    const sim::RankId rank{static_cast<std::uint32_t>(r)};
+    std::vector<sim::Span> spans(plan.program(rank).size());
+    if (r == control_.rank()) spans = spans_;
+    control_.to_root(r, std::as_writable_bytes(std::span{spans}));
+    if (control_.rank() == 0)
+      timeline.tracks.push_back({.rank = rank, .represents = 1, .spans = std::move(spans)});
+  }
+  if (control_.rank() != 0) return std::nullopt;
+  for (const sim::RankTrack& track : timeline.tracks) {
+    for (const sim::Span& span : track.spans)
+      timeline.end = std::max(timeline.end, span.end);
+  }
+  timeline.collectives = summarise_collectives(plan, timeline, algorithms);
+  return timeline;
+}
+
+std::vector<RankMemory> Trainer::memory() {
+  return control_.all(
+      RankMemory{setup_.backend->arena_bytes(), setup_.backend->device_bytes_in_use()});
+}
+
+}  // namespace real

@@ -1,0 +1,80 @@
+// Training on one rank: initial state, steps, what all ranks learn of a step, timeline,
+// checkpoints. All ranks call the same functions in the same order.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "real/engine/algorithms.hpp"
+#include "real/engine/backend.hpp"
+#include "real/engine/control.hpp"
+#include "real/engine/parameters.hpp"
+#include "real/engine/tokens.hpp"
+#include "real/net/heartbeat.hpp"
+#include "real/net/transport.hpp"
+#include "sim/plan/training.hpp"
+#include "sim/timeline/timeline.hpp"
+
+namespace real {
+
+// A step made a number that is not finite. The message names step, rank and operator.
+class NotFinite : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct TrainerSetup {
+  const BoundProgram* program = nullptr;  // all of these outlive the trainer
+  Backend* backend = nullptr;
+  Transport* transport = nullptr;
+  Heartbeat* heartbeat = nullptr;  // may be null
+  const Corpus* corpus = nullptr;
+  sim::Training training;
+  int threads = 1;  // that make the initial weights
+};
+
+// Of a step, the same on all ranks.
+struct StepResult {
+  std::int64_t step = 0;
+  double loss = 0;           // mean over all tokens of the global batch
+  double gradient_norm = 0;  // before clipping
+  sim::Duration time{};      // of the rank that took longest
+};
+
+struct RankMemory {
+  std::int64_t arena = 0;   // most bytes of it in use
+  std::int64_t device = 0;  // what the device holds besides
+};
+
+class Trainer {
+ public:
+  explicit Trainer(const TrainerSetup& setup);
+
+  // Either of these comes first: weights from the seed, or all state from a checkpoint. Throws
+  // InputError naming the file that is missing, torn, changed or of another model.
+  void start();
+  void resume(const std::string& folder);
+
+  std::int64_t next_step() const { return next_step_; }
+  // Throws NotFinite on every rank.
+  StepResult step(bool record);
+  void save(const std::string& folder);
+
+  // On rank 0, empty elsewhere: the last recorded step of all ranks. `engine`: "host" or "cuda".
+  std::optional<sim::Timeline> timeline(const std::string& engine, const Algorithms& algorithms);
+  std::vector<RankMemory> memory();
+
+ private:
+  StepResult agree_on(const StepOutcome& outcome);
+
+  TrainerSetup setup_;
+  Control control_;
+  std::vector<Parameter> parameters_;
+  std::int64_t next_step_ = 0;
+  std::vector<sim::Span> spans_;  // of the step recorded last
+};
+
+}  // namespace real

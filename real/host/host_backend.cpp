@@ -1,0 +1,212 @@
+#include "real/host/host_backend.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "real/host/arrivals.hpp"
+#include "real/host/communication.hpp"
+#include "real/host/finite_check.hpp"
+#include "real/host/model_ops.hpp"
+#include "real/host/state_ops.hpp"
+#include "real/host/stream_schedule.hpp"
+#include "sim/base/check.hpp"
+
+namespace real {
+namespace {
+
+using sim::OpId;
+
+// The steady clock of the machine: one for all processes on it, so that the spans of their ranks
+// can be laid side by side.
+std::int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+class HostBackend : public Backend {
+ public:
+  explicit HostBackend(const HostSetup& setup);
+  StepOutcome step(const StepInput& input) override;
+  void read(std::int64_t offset, std::span<std::byte> to) override;
+  void write(std::int64_t offset, std::span<const std::byte> from) override;
+  std::int64_t arena_bytes() const override { return arena_.size(); }
+  std::int64_t device_bytes_in_use() const override;
+
+ private:
+  void run_step();
+  bool start_communication();
+  bool poll_communication();
+  bool run_kernel();
+  void begin(OpId op);
+  void end(OpId op);
+  void run(const BoundOp& op);
+  const BoundOp& bound(OpId op) const { return setup_.program->ops[op.value]; }
+
+  HostSetup setup_;
+  Arena arena_;
+  StepState state_;
+  StateOps state_ops_;
+  ModelOps model_ops_;
+  Communication communication_;
+  StreamSchedule schedule_;
+  FiniteCheck finite_check_;
+  struct UnderWay {
+    OpId op;
+    std::unique_ptr<Exchange> exchange;
+  };
+  std::vector<UnderWay> under_way_;
+  std::vector<Moments> moments_;  // of each operator
+};
+
+HostBackend::HostBackend(const HostSetup& setup)
+    : setup_{setup},
+      arena_{setup.program->arena_bytes},
+      state_ops_{*setup.program, setup_.training, arena_, state_},
+      model_ops_{*setup.program, arena_, state_},
+      communication_{{.program = *setup.program,
+                      .algorithms = setup_.algorithms,
+                      .transport = *setup.transport,
+                      .arena = arena_,
+                      .state = state_,
+                      .state_ops = state_ops_}},
+      schedule_{*setup.program->program},
+      finite_check_{*setup.program, arena_, state_},
+      moments_(setup.program->ops.size()) {}
+
+std::unique_ptr<HostBackend> checked(const HostSetup& setup) {
+  SIM_CHECK(setup.program != nullptr && setup.transport != nullptr);
+  SIM_CHECK(setup.program->ops.size() == setup.program->program->size(), setup.program->ops.size());
+  return std::make_unique<HostBackend>(setup);
+}
+
+StepOutcome HostBackend::step(const StepInput& input) {
+  const sim::Layout& layout = setup_.program->plan->layout;
+  if (setup_.heartbeat != nullptr) setup_.heartbeat->begin_step(input.step);
+  const std::int64_t start = now();
+  state_.begin(input, layout);
+  run_step();
+  StepOutcome outcome;
+  outcome.time = std::chrono::nanoseconds{now() - start};
+  for (const double loss : state_.loss)
+    outcome.loss += loss;
+  outcome.gradient_norm = std::sqrt(static_cast<double>(state_.square_sum));
+  if (input.record) {
+    outcome.spans = share_arrivals({.program = *setup_.program,
+                                    .communication = communication_,
+                                    .transport = *setup_.transport,
+                                    .heartbeat = setup_.heartbeat},
+                                   start, moments_);
+  }
+  if (!std::isfinite(state_.square_sum)) {
+    // All ranks have the same norm, so all run the step again. Nothing was updated: it is the same
+    // step to the last bit.
+    state_.begin(input, layout);
+    finite_check_.watch(true);
+    run_step();
+    finite_check_.watch(false);
+    outcome.first_not_finite = finite_check_.first();
+  }
+  return outcome;
+}
+
+void HostBackend::run_step() {
+  schedule_.restart();
+  while (!schedule_.finished()) {
+    const bool started = start_communication();
+    const bool moved = poll_communication();
+    if (run_kernel() || started || moved) continue;
+    SIM_CHECK(!under_way_.empty(), "no operator is ready and none is under way");
+    if (setup_.heartbeat != nullptr) setup_.heartbeat->waiting();
+    setup_.transport->idle();
+  }
+}
+
+bool HostBackend::start_communication() {
+  bool any = false;
+  for (int i = 0; i < sim::stream_count; ++i) {
+    const std::optional<OpId> op = schedule_.ready(static_cast<sim::Stream>(i));
+    if (!op || sim::runs_kernel(bound(*op).kind)) continue;
+    begin(*op);
+    under_way_.push_back({*op, communication_.start(bound(*op))});
+    any = true;
+  }
+  return any;
+}
+
+bool HostBackend::poll_communication() {
+  bool any = false;
+  for (std::size_t i = 0; i < under_way_.size();) {
+    if (!under_way_[i].exchange->progress()) {
+      ++i;
+      continue;
+    }
+    end(under_way_[i].op);
+    under_way_.erase(under_way_.begin() + static_cast<std::ptrdiff_t>(i));
+    any = true;
+  }
+  return any;
+}
+
+// Of several, the one that was issued first.
+bool HostBackend::run_kernel() {
+  std::optional<OpId> next;
+  for (int i = 0; i < sim::stream_count; ++i) {
+    const std::optional<OpId> op = schedule_.ready(static_cast<sim::Stream>(i));
+    if (op && sim::runs_kernel(bound(*op).kind) && (!next || *op < *next)) next = op;
+  }
+  if (!next) return false;
+  begin(*next);
+  run(bound(*next));
+  end(*next);
+  return true;
+}
+
+void HostBackend::begin(OpId op) {
+  schedule_.start(op);
+  if (setup_.heartbeat != nullptr) setup_.heartbeat->begin(op.value);
+  moments_[op.value].begin = now();
+}
+
+void HostBackend::end(OpId op) {
+  Moments& of = moments_[op.value];
+  of.active = of.begin;  // of communication: share_arrivals() knows better
+  of.end = now();
+  schedule_.finish(op);
+  finite_check_.finished(op);
+}
+
+void HostBackend::run(const BoundOp& op) {
+  if (ModelOps::runs(op.action)) {
+    model_ops_.run(op);
+  } else {
+    state_ops_.run(op);
+  }
+}
+
+void HostBackend::read(std::int64_t offset, std::span<std::byte> to) {
+  const auto from = arena_.bytes(offset, static_cast<std::int64_t>(to.size()));
+  if (!to.empty()) std::memcpy(to.data(), from.data(), to.size());
+}
+
+void HostBackend::write(std::int64_t offset, std::span<const std::byte> from) {
+  const auto to = arena_.bytes(offset, static_cast<std::int64_t>(from.size()));
+  if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
+}
+
+// Tokens and loss; what kernels and collectives take for a moment is not counted.
+std::int64_t HostBackend::device_bytes_in_use() const {
+  const std::size_t tokens = state_.inputs.capacity() + state_.targets.capacity();
+  return static_cast<std::int64_t>(tokens * sizeof(std::int32_t) +
+                                   state_.loss.capacity() * sizeof(double));
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_host_backend(const HostSetup& setup) {
+  return checked(setup);
+}
+
+}  // namespace real

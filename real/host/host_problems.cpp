@@ -1,0 +1,29 @@
+#include <fmt/format.h>
+
+#include "real/host/host_backend.hpp"
+
+namespace real {
+namespace {
+
+struct Format {
+  const char* key;
+  sim::DType dtype;
+};
+
+}  // namespace
+
+std::vector<std::string> host_problems(const sim::Plan& plan, const sim::Model& /*model*/) {
+  const sim::Layout& layout = plan.layout;
+  std::vector<std::string> problems;
+  for (const Format& format : {Format{"compute_dtype", layout.compute_dtype},
+                               Format{"activation_dtype", layout.activation_dtype},
+                               Format{"gradient_dtype", layout.gradient_dtype},
+                               Format{"reduce_dtype", layout.reduce_dtype}}) {
+    if (format.dtype == sim::DType::fp32) continue;
+    problems.push_back(fmt::format("layout.{}: the host backend computes in fp32, not {}",
+                                   format.key, word(format.dtype)));
+  }
+  return problems;
+}
+
+}  // namespace real

@@ -1,0 +1,42 @@
+// softmax(Q K^T / sqrt(d)) V for all heads, causal or not, with grouped queries: query head h reads
+// key/value head h / (heads / kv_heads) (Ainslie et al. 2023).
+//
+// flash: block by block with a running maximum and sum, keeping the log-sum-exp of each query
+// (Dao et al. 2022, algorithms 1 and 4, in the order of Dao 2023). unfused: keeps the
+// probabilities, as a framework without a fused kernel does.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace real {
+
+// qkv is [batch * sequence, (heads + 2 kv_heads) * head_dim]: queries, keys, values of a token;
+// outputs are [batch * sequence, heads * head_dim].
+struct AttentionSize {
+  std::int64_t batch = 0, sequence = 0;
+  std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  bool causal = true;
+  std::int64_t tokens() const { return batch * sequence; }
+  std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim; }
+  std::int64_t out_width() const { return heads * head_dim; }
+  std::int64_t log_sums() const { return batch * heads * sequence; }
+  std::int64_t probabilities() const { return log_sums() * sequence; }
+};
+
+// log_sums [batch, heads, sequence]. An empty `out` or `log_sums`: not wanted.
+void flash_forward(const AttentionSize& size, std::span<const float> qkv, std::span<float> out,
+                   std::span<float> log_sums);
+void flash_backward(const AttentionSize& size, std::span<const float> qkv,
+                    std::span<const float> out, std::span<const float> log_sums,
+                    std::span<const float> dout, std::span<float> dqkv);
+
+// probabilities [batch, heads, sequence, sequence], zero where masked. An empty `out` or
+// `probabilities`: not wanted.
+void unfused_forward(const AttentionSize& size, std::span<const float> qkv, std::span<float> out,
+                     std::span<float> probabilities);
+void unfused_backward(const AttentionSize& size, std::span<const float> qkv,
+                      std::span<const float> probabilities, std::span<const float> dout,
+                      std::span<float> dqkv);
+
+}  // namespace real

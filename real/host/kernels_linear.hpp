@@ -1,0 +1,26 @@
+// A linear layer: Y[tokens, out] = X[tokens, in] W^T + b with W stored [out, in], as PyTorch's
+// nn.Linear stores it. All matrices are row-major and packed.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace real {
+
+struct LinearShape {
+  std::int64_t tokens = 0, in = 0, out = 0;
+};
+
+// An empty bias: none.
+void linear_forward(const LinearShape& shape, std::span<const float> x, std::span<const float> w,
+                    std::span<const float> bias, std::span<float> y);
+// dX = dY W
+void linear_input_gradient(const LinearShape& shape, std::span<const float> dy,
+                           std::span<const float> w, std::span<float> dx);
+// dW (+)= dY^T X
+void linear_weight_gradient(const LinearShape& shape, std::span<const float> x,
+                            std::span<const float> dy, std::span<float> dw, bool accumulate);
+// db (+)= sum of dY over its rows, in their order
+void bias_gradient(std::span<const float> dy, std::span<float> db, bool accumulate);
+
+}  // namespace real

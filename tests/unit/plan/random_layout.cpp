@@ -1,0 +1,71 @@
+#include "tests/unit/plan/random_layout.hpp"
+
+#include <fmt/format.h>
+
+#include "sim/base/random.hpp"
+#include "tests/unit/plan/models.hpp"
+
+namespace sim::test {
+namespace {
+
+class Dice {
+ public:
+  explicit Dice(std::uint64_t seed) : seed_{seed} {}
+  template <class Value>
+  Value pick(std::initializer_list<Value> values) {
+    const auto at =
+        static_cast<std::size_t>(uniform(seed_, 1, draws_++) * static_cast<double>(values.size()));
+    return *(values.begin() + at);
+  }
+  bool coin() { return pick({false, true}); }
+
+ private:
+  std::uint64_t seed_;
+  std::uint64_t draws_ = 0;
+};
+
+}  // namespace
+
+Layout random_layout(std::uint64_t seed) {
+  Dice dice{seed};
+  Layout layout = layout_for(dice.pick({1, 2, 4}), dice.pick({1, 2, 4}), dice.pick({1, 2, 4}),
+                             dice.pick({1, 2, 4, 8}));
+  layout.schedule =
+      dice.pick({Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved, Schedule::zb_h1});
+  layout.virtual_stages = layout.schedule == Schedule::interleaved ? dice.pick({1, 2}) : 1;
+  layout.micro_batch = dice.pick<std::int64_t>({1, 2});
+  layout.global_batch *= layout.micro_batch;
+  layout.sequence_parallel = dice.coin();
+  layout.zero_stage = dice.pick({0, 1, 2, 3});
+  layout.shard_group = dice.pick({0, 1, 2});
+  layout.prefetch_layers = dice.pick({0, 1, 3});
+  layout.reshard_after_forward = dice.coin();
+  layout.recompute = dice.pick({Recompute::none, Recompute::selective, Recompute::full});
+  layout.recompute_every = layout.recompute == Recompute::full ? dice.pick({1, 2}) : 1;
+  layout.attention = dice.pick({AttentionKernel::flash, AttentionKernel::unfused});
+  layout.compute_dtype = dice.pick({DType::bf16, DType::fp8});
+  layout.gradient_dtype = dice.pick({DType::bf16, DType::fp32});
+  layout.reduce_dtype = dice.pick({DType::bf16, DType::fp32});
+  layout.bucket = Bytes{dice.pick<std::int64_t>({1, 50'000, 1 << 25})};
+  layout.first_bucket = Bytes{dice.pick<std::int64_t>({1, 20'000})};
+  layout.overlap_gradients = dice.coin();
+  layout.overlap_parameters = dice.coin();
+  layout.overlap_pipeline = dice.coin();
+  layout.overlap_tensor_wgrad = dice.coin();
+  return layout;
+}
+
+std::string to_text(const Layout& layout) {
+  return fmt::format(
+      "tp {} dp {} pp {} v {} {} m {} sp {} zero {} group {} prefetch {} reshard {} recompute "
+      "{}/{} "
+      "grad {} reduce {} overlap {}{}{}{}",
+      layout.tensor_parallel, layout.data_parallel, layout.pipeline_parallel, layout.virtual_stages,
+      word(layout.schedule), layout.micro_batches(), layout.sequence_parallel, layout.zero_stage,
+      layout.shard_group, layout.prefetch_layers, layout.reshard_after_forward,
+      word(layout.recompute), layout.recompute_every, word(layout.gradient_dtype),
+      word(layout.reduce_dtype), layout.overlap_gradients, layout.overlap_parameters,
+      layout.overlap_pipeline, layout.overlap_tensor_wgrad);
+}
+
+}  // namespace sim::test

@@ -1,0 +1,173 @@
+// Attention against its definition in float64, gradients against its finite differences.
+#include "real/host/kernels_attention.hpp"
+#include "tests/unit/real_host/kernel_check.hpp"
+
+using namespace real_test;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+struct Reference {
+  real::AttentionSize size;
+
+  double element(const Doubles& qkv, std::int64_t token, std::int64_t head, std::int64_t i) const {
+    return qkv[static_cast<std::size_t>(token * size.qkv_width() + head * size.head_dim + i)];
+  }
+  // Probabilities of one query.
+  Doubles weights(const Doubles& qkv, std::int64_t batch, std::int64_t head, std::int64_t query,
+                  double* log_sum) const {
+    const std::int64_t group = size.heads + head / (size.heads / size.kv_heads);
+    Doubles p(static_cast<std::size_t>(size.sequence));
+    double largest = -1e300;
+    const std::int64_t seen = size.causal ? query + 1 : size.sequence;
+    for (std::int64_t key = 0; key < seen; ++key) {
+      double score = 0;
+      for (std::int64_t i = 0; i < size.head_dim; ++i) {
+        score += element(qkv, batch * size.sequence + query, head, i) *
+                 element(qkv, batch * size.sequence + key, group, i);
+      }
+      p[static_cast<std::size_t>(key)] = score / std::sqrt(size.head_dim);
+      largest = std::max(largest, p[static_cast<std::size_t>(key)]);
+    }
+    double total = 0;
+    for (std::size_t key = 0; key < static_cast<std::size_t>(seen); ++key) {
+      p[key] = std::exp(p[key] - largest);
+      total += p[key];
+    }
+    for (double& value : p)
+      value /= total;
+    if (log_sum != nullptr) *log_sum = largest + std::log(total);
+    return p;
+  }
+  template <class Visit>
+  void for_each_query(Visit visit) const {
+    for (std::int64_t batch = 0; batch < size.batch; ++batch) {
+      for (std::int64_t head = 0; head < size.heads; ++head) {
+        for (std::int64_t query = 0; query < size.sequence; ++query)
+          visit(batch, head, query);
+      }
+    }
+  }
+  Doubles output(const Doubles& qkv) const {
+    Doubles out(static_cast<std::size_t>(size.tokens() * size.out_width()));
+    for_each_query([&](std::int64_t batch, std::int64_t head, std::int64_t query) {
+      const Doubles p = weights(qkv, batch, head, query, nullptr);
+      const std::int64_t value = size.heads + size.kv_heads + head / (size.heads / size.kv_heads);
+      const std::int64_t row = (batch * size.sequence + query) * size.out_width();
+      for (std::int64_t i = 0; i < size.head_dim; ++i) {
+        double total = 0;
+        for (std::int64_t key = 0; key < size.sequence; ++key)
+          total += p[static_cast<std::size_t>(key)] *
+                   element(qkv, batch * size.sequence + key, value, i);
+        out[static_cast<std::size_t>(row + head * size.head_dim + i)] = total;
+      }
+    });
+    return out;
+  }
+};
+
+real::AttentionSize random_attention(std::uint64_t seed, std::int64_t longest) {
+  real::AttentionSize size{.batch = random_size(seed, 1, 1, 2),
+                           .sequence = random_size(seed, 2, 1, longest),
+                           .heads = 0,
+                           .kv_heads = random_size(seed, 3, 1, 2),
+                           .head_dim = random_size(seed, 4, 1, 5),
+                           .causal = seed % 2 == 0};
+  size.heads = size.kv_heads * random_size(seed, 5, 1, 3);
+  return size;
+}
+
+Floats log_sums_of(const Reference& reference, const Doubles& qkv) {
+  Floats sums;
+  reference.for_each_query([&](std::int64_t batch, std::int64_t head, std::int64_t query) {
+    double log_sum = 0;
+    reference.weights(qkv, batch, head, query, &log_sum);
+    sums.push_back(static_cast<float>(log_sum));
+  });
+  return sums;
+}
+
+}  // namespace
+
+TEST_CASE("both attention kernels compute the softmax of the scores times the values",
+          "[real_host]") {
+  // Sequences beyond one and two blocks of 64 keys.
+  const std::uint64_t seed = GENERATE(range(0, 12));
+  CAPTURE(seed);
+  const Reference reference{random_attention(seed, seed < 6 ? 40 : 170)};
+  const real::AttentionSize& size = reference.size;
+  const Floats qkv = random_floats(seed, 6, size.tokens() * size.qkv_width());
+  const Doubles expected = reference.output(exact(qkv));
+
+  Floats out(expected.size());
+  Floats log_sums(static_cast<std::size_t>(size.log_sums()));
+  real::flash_forward(size, qkv, out, log_sums);
+  CHECK(relative_error(out, expected) < float_error);
+  CHECK(relative_error(log_sums, exact(log_sums_of(reference, exact(qkv)))) < float_error);
+
+  Floats unfused(expected.size());
+  Floats probabilities(static_cast<std::size_t>(size.probabilities()));
+  real::unfused_forward(size, qkv, unfused, probabilities);
+  CHECK(relative_error(unfused, expected) < float_error);
+  // Run again without an output, as recomputation does.
+  Floats again(probabilities.size());
+  real::unfused_forward(size, qkv, {}, again);
+  CHECK(again == probabilities);
+}
+
+TEST_CASE("gradients of attention are the finite differences of its definition", "[real_host]") {
+  const std::uint64_t seed = GENERATE(range(0, 8));
+  CAPTURE(seed);
+  const Reference reference{random_attention(seed, 7)};
+  const real::AttentionSize& size = reference.size;
+  const Floats qkv = random_floats(seed, 6, size.tokens() * size.qkv_width());
+  const Floats dout = random_floats(seed, 7, size.tokens() * size.out_width());
+  const Doubles expected = finite_differences(
+      [&](const Doubles& at) { return dot(reference.output(at), dout); }, exact(qkv));
+
+  Floats out(dout.size());
+  Floats log_sums(static_cast<std::size_t>(size.log_sums()));
+  Floats probabilities(static_cast<std::size_t>(size.probabilities()));
+  real::flash_forward(size, qkv, out, log_sums);
+  real::unfused_forward(size, qkv, {}, probabilities);
+  Floats dqkv(qkv.size(), 9.0F);
+  real::flash_backward(size, qkv, out, log_sums, dout, dqkv);
+  CHECK(relative_error(dqkv, expected) < float_error);
+  Floats unfused(qkv.size(), 9.0F);
+  real::unfused_backward(size, qkv, probabilities, dout, unfused);
+  CHECK(relative_error(unfused, expected) < float_error);
+}
+
+TEST_CASE("blocks of queries and keys change nothing in the gradients of attention",
+          "[real_host]") {
+  // The unfused kernel has no blocks; it is checked against finite differences above.
+  const std::uint64_t seed = GENERATE(range(20, 26));
+  CAPTURE(seed);
+  const real::AttentionSize size = random_attention(seed, 200);
+  const Floats qkv = random_floats(seed, 6, size.tokens() * size.qkv_width());
+  const Floats dout = random_floats(seed, 7, size.tokens() * size.out_width());
+  Floats out(dout.size());
+  Floats log_sums(static_cast<std::size_t>(size.log_sums()));
+  Floats probabilities(static_cast<std::size_t>(size.probabilities()));
+  real::flash_forward(size, qkv, out, log_sums);
+  real::unfused_forward(size, qkv, {}, probabilities);
+  Floats flash(qkv.size());
+  Floats unfused(qkv.size());
+  real::flash_backward(size, qkv, out, log_sums, dout, flash);
+  real::unfused_backward(size, qkv, probabilities, dout, unfused);
+  CHECK(relative_error(flash, exact(unfused)) < float_error);
+}
+
+TEST_CASE("large scores do not overflow attention", "[real_host]") {
+  const real::AttentionSize size{
+      .batch = 1, .sequence = 70, .heads = 1, .kv_heads = 1, .head_dim = 4, .causal = true};
+  const Floats qkv = random_floats(1, 1, size.tokens() * size.qkv_width(), 40.0);
+  Floats out(static_cast<std::size_t>(size.tokens() * size.out_width()));
+  Floats log_sums(static_cast<std::size_t>(size.log_sums()));
+  real::flash_forward(size, qkv, out, log_sums);
+  Floats unfused(out.size());
+  real::unfused_forward(size, qkv, unfused, {});
+  // Scores of some 3,000, which float32 knows to about 2e-4: so much their exponentials differ.
+  const Doubles expected = Reference{size}.output(exact(qkv));
+  CHECK(relative_error(out, expected) < 2e-3);
+  CHECK(relative_error(unfused, expected) < 2e-3);
+}

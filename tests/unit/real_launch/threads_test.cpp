@@ -1,0 +1,50 @@
+// Ranks as threads of this process.
+#include <array>
+
+#include "real/launch/launch.hpp"
+#include "tests/catch.hpp"
+
+using namespace real;  // NOLINT(google-build-using-namespace): a test
+
+TEST_CASE("every rank runs the body once, in its own seat", "[launch]") {
+  std::array<int, 5> runs{};
+  const RunResult result = run_ranks({.ranks = 5}, [&](Seat& seat) {
+    ++runs[static_cast<std::size_t>(seat.world().rank)];
+    if (seat.world().size != 5 || seat.transport().rank() != seat.world().rank)
+      throw std::runtime_error{"wrong seat"};
+  });
+  REQUIRE(result.end == RunEnd::done);
+  REQUIRE(result.message.empty());
+  REQUIRE_FALSE(result.supervisor);
+  REQUIRE(runs == std::array{1, 1, 1, 1, 1});
+}
+
+TEST_CASE("the message names the rank that failed, not those that waited for it", "[launch]") {
+  Launch launch{.ranks = 4};
+  launch.operator_name = [](int rank, std::int64_t op) {
+    return "operator " + std::to_string(op) + " of rank " + std::to_string(rank);
+  };
+  const RunResult result = run_ranks(launch, [](Seat& seat) {
+    seat.heartbeat().begin_step(6);
+    seat.heartbeat().begin(17);
+    if (seat.world().rank == 2) throw std::bad_alloc{};
+    std::byte token{};
+    wait(seat.transport(),
+         seat.transport().start_receive(seat.world().rank == 0 ? 1 : 0, 0, {&token, 1}));
+  });
+  REQUIRE(result.end == RunEnd::failed);
+  REQUIRE(result.message ==
+          "rank 2 failed in operator 17 of rank 2 of step 6: out of memory: an allocation of the "
+          "host failed");
+}
+
+TEST_CASE("options that do not fit together are refused", "[launch]") {
+  const auto nothing = [](Seat&) {};
+  REQUIRE_THROWS_WITH(run_ranks({.ranks = 2, .ranks_per_gpu = 2}, nothing),
+                      "--ranks-per-gpu needs ranks that are processes");
+  REQUIRE_THROWS_WITH(
+      run_ranks({.ranks = 2, .kind = RankKind::processes, .ranks_per_gpu = 101}, nothing),
+      "--ranks-per-gpu is 101: 1 to 100 is wanted");
+  REQUIRE_THROWS_WITH(run_ranks({.ranks = 2, .inject = "fail:2:start"}, nothing),
+                      "--inject is \"fail:2:start\", but there are 2 ranks");
+}
