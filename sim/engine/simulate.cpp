@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/engine/device_spread.hpp"
 #include "sim/engine/executor.hpp"
 #include "sim/engine/fold.hpp"
 #include "sim/engine/system.hpp"
@@ -22,12 +23,15 @@ std::vector<std::vector<KernelCost>> cost_kernels(const Plan& plan, const Cluste
                                                   const SimulationOptions& options) {
   Device device = cluster.device();
   if (options.free_memory_traffic) device.memory_bandwidth = boundless(device.memory_bandwidth);
+  const double slowest = slowest_of(plan.world_size(), options.device_spread);
   std::vector<std::vector<KernelCost>> costs;
   for (const Program& program : plan.programs) {
     auto& of_program = costs.emplace_back();
     of_program.reserve(program.kernels.size());
     for (const Kernel& kernel : program.kernels) {
       KernelCost cost = kernel_cost(kernel, device);
+      if (slowest > 1 && (kernel.kind == OpKind::gemm || kernel.kind == OpKind::attention))
+        cost.time = duration_from_seconds(to_seconds(cost.time) * slowest);
       if (options.free_memory_traffic) cost.memory = {};
       if (options.free_compute) cost = {.time = Duration{}, .memory = {}, .sm_share = 0};
       of_program.push_back(cost);

@@ -32,6 +32,9 @@ struct SimulationOptions {
   bool graphs = false;     // operators are captured in a graph: no host issue time
   double jitter = 0;       // standard deviation of ln(kernel time), per kernel; 0: none
   std::uint64_t seed = 1;  // of the jitter
+  // Standard deviation of the speed of like devices in products and attention, which the power limit
+  // binds: all run at the speed of the slowest (device_spread.hpp). 0: all alike.
+  double device_spread = 0;
   std::vector<Straggler> stragglers{};
   bool record_all = false;  // spans of all ranks, not of representatives only
   // What if: resources made infinitely fast.

@@ -116,6 +116,9 @@ void add_provenance(Report& report, const Scenario& scenario) {
   add(fmt::format("engine    {}, {} collectives, {}, seed {}{}", report.engine,
                   word(options.collectives), options.fold ? "folded" : "unfolded", options.seed,
                   options.jitter > 0 ? fmt::format(", jitter {}", options.jitter) : ""));
+  if (options.device_spread > 0)
+    add(fmt::format("devices   speed spread {:.2g}%: products and attention at the slowest of {}",
+                    100 * options.device_spread, scenario.layout.world_size()));
   for (const Straggler& slow : options.stragglers)
     add(fmt::format("injected  rank {} takes {} times as long", slow.rank.value, slow.factor));
   for (const LinkFault& fault : scenario.faults)

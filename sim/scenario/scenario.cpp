@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "sim/config/reader.hpp"
+#include "sim/engine/device_spread.hpp"
 #include "sim/scenario/layered.hpp"
 #include "sim/scenario/read_layout.hpp"
 
@@ -134,6 +135,7 @@ Trouble read_simulation(const Layered& section, SimulationOptions& options) {
   read_collectives(section, options);
   options.fold = section.boolean_or("fold", true);
   options.graphs = section.boolean_or("graphs", false);
+  options.device_spread = section.real_or("device_spread", published_device_spread, {0, 1});
   options.jitter = section.real_or("jitter", 0, {0, 2});
   options.seed = static_cast<std::uint64_t>(
       section.integer_or("seed", 1, {0, std::numeric_limits<std::int64_t>::max()}));

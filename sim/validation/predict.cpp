@@ -8,6 +8,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
+#include "sim/engine/device_spread.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/validation/run_scenario.hpp"
@@ -55,7 +56,7 @@ Case case_of(const MeasuredSet& set, const MeasuredRow& row) {
     return {.model = std::move(run.model),
             .layout = std::move(run.layout),
             .cluster = std::move(run.cluster),
-            .options = {}};
+            .options = {.device_spread = published_device_spread}};
   }
   Scenario scenario = load_scenario(row.scenario);
   return {.model = std::move(scenario.model),
