@@ -268,10 +268,9 @@ class Supervisor {
 
   void kill_all(int signal) {
     for (const Child& one : children_)
-      if (one.pid > 0) {
-        ::kill(-one.pid, signal);
-        ::kill(one.pid, signal);  // before it has made its group
-      }
+      // Once: a second signal would end a rank that is finishing. Without a group: it has just
+      // begun.
+      if (one.pid > 0 && ::kill(-one.pid, signal) != 0) ::kill(one.pid, signal);
   }
 
   const Launch& launch_;
