@@ -56,16 +56,16 @@ TEST_CASE("a record reads back to the same text", "[record]") {
 TEST_CASE("a record that contradicts itself is refused", "[record]") {
   const std::string text = to_text(two_products(10us, 30us));
   CHECK_THROWS_WITH(parse_record(replaced(text, "\"version\":1", "\"version\":2"), "r.json"),
-                    "r.json:1:40: version 2 of the format; this program reads 1");
+                    "r.json:1:40: error: version 2 of the format; this program reads 1");
   CHECK_THROWS_WITH(parse_record(replaced(text, "\"world_size\":2", "\"world_size\":1"), "r.json"),
-                    "r.json: rank 1: is beyond the world size");
+                    "r.json: error: rank 1: is beyond the world size");
   CHECK_THROWS_AS(parse_record(replaced(text, "\"date\"", "\"dtae\""), "r.json"), InputError);
   CHECK_THROWS_AS(
       parse_record(replaced(text, "\"end_ps\":40000000", "\"end_ps\":39999999"), "r.json"),
       InputError);
   CHECK_THROWS_AS(parse_record(text.substr(0, text.size() / 2), "r.json"), InputError);
   CHECK_THROWS_WITH(parse_record("{\"format\":\"other\"}", "r.json"),
-                    "r.json:1:11: this is no record of stepcast");
+                    "r.json:1:11: error: this is no record of stepcast");
 }
 
 TEST_CASE("a comparison says what explains the difference", "[compare]") {
