@@ -12,7 +12,8 @@ struct Reference {
 };
 
 // softmax(Q K^T / sqrt(d)) V and its gradient, all of it in double, matrix by matrix:
-//   dV = P^T dO, dP = dO V^T, dS = P (dP - rowsum(P dP)), dQ = dS K / sqrt(d), dK = dS^T Q / sqrt(d)
+//   dV = P^T dO, dP = dO V^T, dS = P (dP - rowsum(P dP)), dQ = dS K / sqrt(d), dK = dS^T Q /
+//   sqrt(d)
 struct Problem {
   AttentionShape shape;
   Numbers qkv, dout;
@@ -41,10 +42,12 @@ struct Problem {
       }
       maximum = std::max(maximum, score);
     }
-    for (double& score : p) sum += score = std::exp(score - maximum);
+    for (double& score : p)
+      sum += score = std::exp(score - maximum);
     to.log_sum_exp[static_cast<std::size_t>(head * h.tokens + first + query)] =
         maximum + std::log(sum);
-    for (std::size_t k = 0; k < p.size(); ++k) delta += (p[k] /= sum) * dp[k];
+    for (std::size_t k = 0; k < p.size(); ++k)
+      delta += (p[k] /= sum) * dp[k];
     for (std::int64_t k = 0; k < keys; ++k) {
       const double probability = p[static_cast<std::size_t>(k)];
       const double ds = probability * (dp[static_cast<std::size_t>(k)] - delta) * scale;
@@ -60,11 +63,12 @@ struct Problem {
   }
   Reference solve() const {
     const auto& h = shape.heads;
-    Reference result{Numbers(dout.size()),
-                     Numbers(static_cast<std::size_t>(h.heads * h.tokens)), Numbers(qkv.size())};
+    Reference result{Numbers(dout.size()), Numbers(static_cast<std::size_t>(h.heads * h.tokens)),
+                     Numbers(qkv.size())};
     for (std::int64_t first = 0; first < h.tokens; first += h.sequence)
       for (std::int64_t query = 0; query < h.sequence; ++query)
-        for (std::int64_t head = 0; head < h.heads; ++head) add_query(result, first, query, head);
+        for (std::int64_t head = 0; head < h.heads; ++head)
+          add_query(result, first, query, head);
     return result;
   }
 };
@@ -73,8 +77,8 @@ Problem make_problem(const AttentionShape& shape, unsigned seed) {
   const auto& h = shape.heads;
   Problem problem{shape, {}, {}};
   problem.qkv = random_numbers(seed, static_cast<std::size_t>(h.tokens * h.row()), h.dtype);
-  problem.dout = random_numbers(
-      seed + 1, static_cast<std::size_t>(h.tokens * h.heads * h.head_dim), h.dtype);
+  problem.dout =
+      random_numbers(seed + 1, static_cast<std::size_t>(h.tokens * h.heads * h.head_dim), h.dtype);
   // Scores that differ: with small ones all probabilities are alike, and an error is hidden.
   for (std::size_t i = 0; i < problem.qkv.size(); ++i)
     if (static_cast<std::int64_t>(i) % h.row() < h.heads * h.head_dim) problem.qkv[i] *= 4;
@@ -152,9 +156,8 @@ TEST_CASE("attention refuses shapes that it cannot do", "[gpu]") {
   const auto run = [](const AttentionShape& shape) {
     real::kernels::attention_forward(shape, nullptr, nullptr, nullptr, nullptr);
   };
-  CHECK_THROWS_WITH(
-      run({{DType::bf16, 8, 8, 1, 1, 72}, true}),
-      "attention_forward: a head of 72 elements is no multiple of 16 up to 128");
+  CHECK_THROWS_WITH(run({{DType::bf16, 8, 8, 1, 1, 72}, true}),
+                    "attention_forward: a head of 72 elements is no multiple of 16 up to 128");
   CHECK_THROWS_WITH(run({{DType::bf16, 8, 8, 3, 2, 64}, true}),
                     "attention_forward: 3 heads do not share 2 key/value heads");
   CHECK_THROWS_WITH(run({{DType::bf16, 8, 3, 1, 1, 64}, true}),

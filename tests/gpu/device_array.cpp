@@ -56,7 +56,8 @@ Numbers random_numbers(unsigned seed, std::size_t count, sim::DType dtype) {
 double worst_error(const Numbers& got, const Numbers& expected) {
   if (got.size() != expected.size()) return std::numeric_limits<double>::infinity();
   double largest = 1e-30, worst = 0;
-  for (const double number : expected) largest = std::max(largest, std::abs(number));
+  for (const double number : expected)
+    largest = std::max(largest, std::abs(number));
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double error = std::abs(got[i] - expected[i]);
     if (std::isnan(error)) return std::numeric_limits<double>::infinity();

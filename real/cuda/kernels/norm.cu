@@ -11,7 +11,6 @@ constexpr int most_threads = 512;
 // Where a thread's elements lie: vectors of `count`, a block apart.
 template <int count, int per_thread>
 struct Columns {
-  static constexpr int chunks = per_thread / count;
   std::int64_t width;
   __device__ std::int64_t of(int chunk) const {
     return (static_cast<std::int64_t>(chunk) * blockDim.x + threadIdx.x) * count;
