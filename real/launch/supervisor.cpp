@@ -250,6 +250,7 @@ class Supervisor {
 
   void look_for_hangs() {
     std::vector<HangDetector::Look> looks;
+    looks.reserve(children_.size());
     for (int rank = 0; rank < launch_.ranks; ++rank)
       looks.push_back({state(rank), child(rank).pid < 0});
     const std::optional<Hang> hang = detector_.check(looks, Clock::now());
