@@ -74,14 +74,13 @@ TEST_CASE("a collective counts the rank that waited least", "[kineto]") {
   CHECK(point.ranks == 2);
   CHECK(point.nodes == 1);
   CHECK(point.time == 30us);
-  CHECK(both.notes.empty());
+  CHECK(both.notes.size() == 1);  // of host_issue
   // One rank per node: two nodes.
   CHECK(parse_kineto({{"0.json", trace(80)}}, {.gpus_per_node = 1}).machine.collectives[0].nodes ==
         2);
   const KinetoResult alone = parse_kineto({{"0.json", trace(80)}}, {.gpus_per_node = 8});
-  CHECK(alone.notes ==
-        std::vector<std::string>{
-            "fewer traces than ranks: the times of collectives hold waiting for other ranks"});
+  CHECK(alone.notes[0] ==
+        "fewer traces than ranks: the times of collectives hold waiting for other ranks");
   const KinetoResult unknown = parse_kineto({{"0.json", trace(80)}});
   CHECK(unknown.machine.collectives.empty());
 }

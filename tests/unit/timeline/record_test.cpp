@@ -56,7 +56,7 @@ TEST_CASE("a record reads back to the same text", "[record]") {
 TEST_CASE("a record that contradicts itself is refused", "[record]") {
   const std::string text = to_text(two_products(10us, 30us));
   CHECK_THROWS_WITH(parse_record(replaced(text, "\"version\":1", "\"version\":2"), "r.json"),
-                    "r.json:1:40: error: version 2 of the format; this program reads 1");
+                    "r.json:1:39: error: version 2 of the format; this program reads 1");
   CHECK_THROWS_WITH(parse_record(replaced(text, "\"world_size\":2", "\"world_size\":1"), "r.json"),
                     "r.json: error: rank 1: is beyond the world size");
   CHECK_THROWS_AS(parse_record(replaced(text, "\"date\"", "\"dtae\""), "r.json"), InputError);
