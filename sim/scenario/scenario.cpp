@@ -9,6 +9,7 @@
 #include "sim/config/reader.hpp"
 #include "sim/scenario/layered.hpp"
 #include "sim/scenario/read_layout.hpp"
+#include "sim/scenario/read_training.hpp"
 
 namespace sim {
 namespace {
@@ -249,6 +250,10 @@ Scenario load_scenario(const std::string& path, const std::vector<std::string>& 
   SimulationOptions options;
   const Trouble trouble = read_simulation(top.section("simulation"), options);
   const FlopConvention flops{top.section("flops").word_or("attention", AttentionFlops::full)};
+  const Layered training_section = top.section("training");
+  Training training = read_training(training_section);
+  if (const ObjectReader* holder = training_section.holder("data"))
+    training.data = referenced_path(*holder, "data", training_section.overridden("data"), path);
   sources.finish();
 
   std::vector<Problem> problems;
@@ -276,7 +281,8 @@ Scenario load_scenario(const std::string& path, const std::vector<std::string>& 
                   .cluster_path = machine.path,
                   .options = std::move(options),
                   .faults = trouble.faults,
-                  .flops = flops};
+                  .flops = flops,
+                  .training = std::move(training)};
 }
 
 }  // namespace sim
