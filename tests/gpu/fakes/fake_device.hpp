@@ -14,20 +14,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/gpu/fakes/behaviour.hpp"
 #include "tests/gpu/fakes/include/cuda_runtime_api.h"
 
 namespace fakes {
 
 // Tries to do a piece of work; false: it waits for others, ask again.
 using Work = std::function<bool()>;
-
-// How the devices run what is ready, from here on.
-struct Behaviour {
-  // 0: in the order of issue. Else: any stream next, by this seed; a stream may be held back long.
-  std::uint64_t seed = 0;
-  std::int64_t memory = std::int64_t{4} << 30;  // bytes of each device
-};
-void set_behaviour(const Behaviour& behaviour);
 
 // Puts work on a stream. Throws std::logic_error for no stream.
 void enqueue(cudaStream_t stream, Work work);

@@ -41,6 +41,7 @@ struct Shared {
   std::mutex mutex;
   int ranks = 0;
   int joined = 0;
+  int leaving = 0;
   bool aborted = false;
   std::string error;
   std::map<std::uint64_t, Meeting> meetings;
@@ -142,6 +143,7 @@ struct FakeCommunicator {
   std::atomic<bool> aborted{false};
   std::uint64_t executed = 0;  // operations that began
   bool busy = false;           // one is under way
+  bool leaving = false;
   std::string error;
 };
 
@@ -282,6 +284,23 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state)
   *state = mine->shared->joined < mine->shared->ranks ? ncclInProgress : ncclSuccess;
   if (!mine->shared->error.empty()) *state = ncclInternalError;
   if (mine->shared->aborted && !mine->aborted) *state = ncclRemoteError;
+  if (mine->leaving && mine->shared->leaving < mine->shared->ranks) *state = ncclInProgress;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t communicator) {
+  const auto mine = fakes::of(communicator);
+  if (!mine) return ncclInvalidArgument;
+  const std::lock_guard lock{mine->shared->mutex};
+  mine->leaving = true;
+  ++mine->shared->leaving;
+  return ncclInProgress;
+}
+ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
+  const auto mine = fakes::of(communicator);
+  if (!mine) return ncclInvalidArgument;
+  const std::lock_guard lock{fakes::registry().mutex};
+  fakes::handles().erase(communicator);
   return ncclSuccess;
 }
 
