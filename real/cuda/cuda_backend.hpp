@@ -2,12 +2,15 @@
 // edge between streams, NCCL for communication, one arena.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "real/engine/algorithms.hpp"
 #include "real/engine/backend.hpp"
+#include "real/net/heartbeat.hpp"
 #include "real/net/transport.hpp"
 
 namespace real {
@@ -18,14 +21,21 @@ struct CudaSetup {
   sim::Training training;
   Algorithms algorithms;
   int device = 0;
-  bool graphs = false;  // capture a whole step in a CUDA graph
+  bool graphs = false;             // capture a whole step in a CUDA graph
+  Heartbeat* heartbeat = nullptr;  // may be null
+  // An operator that the device does not get through in this time ends the run.
+  std::chrono::milliseconds timeout{30'000};
 };
 
 bool cuda_built();  // whether this program was built with CUDA
+// One line for `stepcast doctor`: versions of the libraries and what GPUs there are, or why none.
+std::string cuda_summary();
 // What this backend cannot execute beyond engine_problems(), by operator; no GPU is touched.
-std::vector<std::string> cuda_problems(const sim::Plan& plan, const sim::Model& model);
+std::vector<std::string> cuda_problems(const sim::Plan& plan, const sim::Model& model,
+                                       const Algorithms& algorithms = {});
 
-// Throws std::runtime_error without CUDA, without a GPU, or out of memory (naming bytes).
+// Collective over all ranks of the plan. Throws std::runtime_error without CUDA, without a GPU, or
+// for an error of a library; OutOfMemory naming bytes.
 std::unique_ptr<Backend> make_cuda_backend(const CudaSetup& setup);
 
 }  // namespace real

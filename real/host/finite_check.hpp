@@ -17,8 +17,7 @@ class FiniteCheck {
   void watch(bool on);
   // While watching, looks at all that `op` has written.
   void finished(sim::OpId op);
-  // In order of issue; -1: none. One that only hands on what another rank made, as a collective
-  // does, is named only if nothing else on this rank made such a number before.
+  // In order of issue; -1: none. A collective or a receive hands on what another rank made.
   std::int64_t first() const { return first_; }
 
  private:

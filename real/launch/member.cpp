@@ -107,8 +107,8 @@ class OwnWatch {
       if (!hang || stop_) continue;
       hang->rank = rank;
       if (!hang->waiting) end_process(hang_text(*hang, look.state, launch.operator_name));
-      end_process(fmt::format("rank {} has waited {:g} s for other ranks {}", rank,
-                              static_cast<double>(hang->time.count() / 100) / 10,
+      end_process(fmt::format("rank {} has waited {} for other ranks {}", rank,
+                              seconds_text(hang->time),
                               place_text(look.state, rank, launch.operator_name)));
     }
   }

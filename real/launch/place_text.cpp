@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
+#include <cmath>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -40,15 +41,13 @@ std::string failure_text(int rank, const HeartbeatState& state, const OperatorNa
 }
 
 std::string hang_text(const Hang& hang, const HeartbeatState& state, const OperatorName& name) {
-  const double seconds = static_cast<double>(hang.time.count() / 100) / 10;
   const std::string place = place_text(state, hang.rank, name);
+  const std::string time = seconds_text(hang.time);
   if (hang.waiting)
     return fmt::format(
-        "all ranks wait for one another; rank {} first, {}: nothing has happened for "
-        "{:g} s",
-        hang.rank, place, seconds);
-  return fmt::format("rank {} hangs {}: nothing has happened for {:g} s", hang.rank, place,
-                     seconds);
+        "all ranks wait for one another; rank {} first, {}: nothing has happened for {}", hang.rank,
+        place, time);
+  return fmt::format("rank {} hangs {}: nothing has happened for {}", hang.rank, place, time);
 }
 
 std::string exit_text(int rank, int status, const HeartbeatState& state, const OperatorName& name) {
@@ -57,6 +56,10 @@ std::string exit_text(int rank, int status, const HeartbeatState& state, const O
     return fmt::format("rank {} was killed by signal {} ({}) {}", rank, WTERMSIG(status),
                        ::strsignal(WTERMSIG(status)), place);
   return fmt::format("rank {} left with exit code {} {}", rank, WEXITSTATUS(status), place);
+}
+
+std::string seconds_text(std::chrono::milliseconds time) {
+  return fmt::format("{:g} s", std::floor(static_cast<double>(time.count()) / 100) / 10);
 }
 
 std::string cause_text(const std::exception& error) {

@@ -250,6 +250,7 @@ class Supervisor {
 
   void look_for_hangs() {
     std::vector<HangDetector::Look> looks;
+    looks.reserve(children_.size());
     for (int rank = 0; rank < launch_.ranks; ++rank)
       looks.push_back({state(rank), child(rank).pid < 0});
     const std::optional<Hang> hang = detector_.check(looks, Clock::now());
@@ -268,10 +269,9 @@ class Supervisor {
 
   void kill_all(int signal) {
     for (const Child& one : children_)
-      if (one.pid > 0) {
-        ::kill(-one.pid, signal);
-        ::kill(one.pid, signal);  // before it has made its group
-      }
+      // Once: a second signal would end a rank that is finishing. Without a group: it has just
+      // begun.
+      if (one.pid > 0 && ::kill(-one.pid, signal) != 0) ::kill(one.pid, signal);
   }
 
   const Launch& launch_;

@@ -1,5 +1,6 @@
 // Ranks as threads of this process. A thread cannot be ended from outside, so a rank that hangs
 // ends the process.
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 
@@ -94,6 +95,7 @@ class ThreadedRun {
       if (!failure_.empty() && !deadline) deadline = now + unwinding_time;
       if (deadline && now > *deadline && !all_ended()) end_process(failure_);
       std::vector<HangDetector::Look> looks;
+      looks.reserve(ended_.size());
       for (std::size_t rank = 0; rank < ended_.size(); ++rank)
         looks.push_back({heartbeats_[rank].state(), ended_[rank]});
       const std::optional<Hang> hang = detector.check(looks, now);

@@ -83,7 +83,7 @@ struct Peer {
   std::vector<std::byte> text;  // of an abort
 };
 
-class TcpTransport : public Transport {
+class TcpTransport final : public Transport {
  public:
   TcpTransport(int rank, std::vector<Socket> sockets)
       : rank_{rank}, peers_(sockets.size()), exceptions_{std::uncaught_exceptions()} {
@@ -95,7 +95,7 @@ class TcpTransport : public Transport {
 
   ~TcpTransport() override {
     if (std::uncaught_exceptions() > exceptions_)
-      abort(rank_, fmt::format("rank {} has failed", rank_));
+      fail(rank_, fmt::format("rank {} has failed", rank_), true);
     // So that who sees this connection close knows why.
     if (failed()) tell_failure();
     for (Peer& peer : peers_) {

@@ -24,10 +24,10 @@ struct LinkFit {
 LinkFit fit_links(const std::vector<MeasuredCollective>& points);
 
 struct ClusterFile {
-  std::string name;
-  std::string device;  // path of the device file, relative to this file
-  std::vector<MeasuredCurve> curves;
-  std::vector<std::string> sources;
+  std::string name{};
+  std::string device{};  // path of the device file, relative to this file
+  std::vector<MeasuredCurve> curves{};
+  std::vector<std::string> sources{};
 };
 
 // The text of the base cluster file with name, device, `measured` and sources replaced; curves of

@@ -16,24 +16,24 @@ namespace sim {
 // One kernel, median of many. Work is what the plan counts: `bytes` of memory-bound kernels and
 // shapes of the rest are those of the program that will be forecast.
 struct MeasuredKernel {
-  Kernel kernel;
+  Kernel kernel{};
   Duration time{};         // on the device, without the host's cost to issue it
   Load load = Load::step;  // step: operands in device memory, sustained clock; loop: repeated
   int sms = 0;             // that the process could use; 0: all of the device
   int samples = 1;
-  std::string source;  // file or command: printed with the fit
+  std::string source{};  // file or command: printed with the fit
 };
 
 // One call of one size on one group. `bytes` is the full buffer (NCCL's S), as in Collective.
 struct MeasuredCollective {
-  std::string collective;  // word of CollectiveKind, or "send_receive"
+  std::string collective{};  // word of CollectiveKind, or "send_receive"
   int ranks = 0;
   int nodes = 1;
   Bytes bytes{};
-  Duration time{};        // from the arrival of the last member to the end
-  std::string algorithm;  // word of Algorithm; empty: the library's own choice
+  Duration time{};          // from the arrival of the last member to the end
+  std::string algorithm{};  // word of Algorithm; empty: the library's own choice
   int samples = 1;
-  std::string source;
+  std::string source{};
 };
 
 struct MeasuredCopy {
@@ -45,11 +45,11 @@ struct MeasuredCopy {
 
 // The same kernel (or loop of kernels) alone, and started with a collective on every rank.
 struct MeasuredInterference {
-  Kernel kernel;
-  int repeats = 1;                // of the kernel, back to back
-  Duration kernels_alone{};       // all repeats
-  Duration kernels_beside{};      // all repeats, while the collective is under way
-  MeasuredCollective collective;  // `time`: alone
+  Kernel kernel{};
+  int repeats = 1;                  // of the kernel, back to back
+  Duration kernels_alone{};         // all repeats
+  Duration kernels_beside{};        // all repeats, while the collective is under way
+  MeasuredCollective collective{};  // `time`: alone
   Duration collective_beside{};
   Duration together{};  // from the start of both to the end of the later one
 };
@@ -62,19 +62,19 @@ struct MeasuredReserve {
 };
 
 struct MeasuredMachine {
-  std::string host;                   // name of the machine
-  std::string device;                 // as the driver or /proc/cpuinfo names it
-  std::string date;                   // ISO 8601
-  std::vector<std::string> versions;  // "CUDA 13.0", "driver 580.82", "Eigen 3.4.0"
-  std::vector<MeasuredKernel> kernels;
-  std::vector<MeasuredCollective> collectives;
-  std::vector<MeasuredCopy> copies;
-  std::vector<MeasuredInterference> interference;
-  std::optional<Duration> host_issue;  // host time to issue one kernel, eager
+  std::string host{};                   // name of the machine
+  std::string device{};                 // as the driver or /proc/cpuinfo names it
+  std::string date{};                   // ISO 8601
+  std::vector<std::string> versions{};  // "CUDA 13.0", "driver 580.82", "Eigen 3.4.0"
+  std::vector<MeasuredKernel> kernels{};
+  std::vector<MeasuredCollective> collectives{};
+  std::vector<MeasuredCopy> copies{};
+  std::vector<MeasuredInterference> interference{};
+  std::optional<Duration> host_issue{};  // host time to issue one kernel, eager
   // What the device says of itself; absent: the base device file's.
-  std::optional<int> sms;
-  std::optional<Bytes> memory;
-  std::optional<MeasuredReserve> reserved;
+  std::optional<int> sms{};
+  std::optional<Bytes> memory{};
+  std::optional<MeasuredReserve> reserved{};
 };
 
 }  // namespace sim

@@ -31,8 +31,28 @@ void add_simulate(CLI::App& app, ChosenCommand& action);
 void add_memory(CLI::App& app, ChosenCommand& action);
 void add_topo(CLI::App& app, ChosenCommand& action);
 void add_models(CLI::App& app, ChosenCommand& action);
+void add_run(CLI::App& app, ChosenCommand& action);
 void add_validate(CLI::App& app, ChosenCommand& action);
+void add_validate_real(CLI::App& validate, ChosenCommand& action);  // its command `real`
 void add_import(CLI::App& app, ChosenCommand& action);
+void add_compare(CLI::App& app, ChosenCommand& action);
+// What `stepcast calibrate` was asked for, besides its sources. Names may be empty.
+struct CalibrationTargets {
+  std::vector<std::string> scenarios;
+  std::string base_device, base_cluster;  // names or files
+  std::string device_file, cluster_file;  // to write
+  // Of a measurement of this machine:
+  std::string suite;  // its scenarios, backend and ranks
+  std::string backend = "host";
+  std::string folder;  // for device.yaml and cluster.yaml
+  int ranks = 0;       // 0: those of the widest scenario
+  int ranks_per_gpu = 0;
+  double seconds = 60;  // about what it may take
+};
+// Measures this machine. Absent in builds without the real engine: then files are the only source.
+using MeasureMachine = std::function<ExitCode(const CalibrationTargets&)>;
+ExitCode measure_here(const CalibrationTargets& targets);
+void add_calibrate(CLI::App& app, ChosenCommand& action, const MeasureMachine& measure = {});
 void add_doctor(CLI::App& app, ChosenCommand& action);
 void add_completion(CLI::App& app, ChosenCommand& action);
 
@@ -50,6 +70,8 @@ std::string data_folder();
 // `name` if it is a file, else the file of that name in folder `kind` of the data folder.
 // Throws InputError naming the nearest.
 std::string find_data_file(const std::string& kind, const std::string& name);
+// `name` if it is a file, else that suite of validation/real. Throws InputError.
+std::string find_suite(const std::string& name);
 // Names that find_data_file accepts, sorted.
 std::vector<std::string> data_files(const std::string& kind);
 

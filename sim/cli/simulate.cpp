@@ -25,6 +25,7 @@ struct Request {
   std::string trace;
   std::string trace_ranks = "stages";
   std::string picture;
+  std::string record;
   std::vector<std::string> overrides;
   bool no_fold = false;
   bool no_what_if = false;
@@ -131,6 +132,10 @@ ExitCode simulate_scenario(const Request& request) {
   Report report = make_report(scenario, plan, simulation);
   if (!request.trace.empty()) write_trace(request, scenario, plan, simulation.timeline, listed);
   if (!request.picture.empty()) write_picture(request, scenario, plan, simulation.timeline);
+  if (!request.record.empty()) {
+    write_record(request.record, make_record(plan, simulation.timeline, origin_of(scenario)));
+    print_note(fmt::format("record: {}: compare it with `stepcast compare`", request.record));
+  }
   if (!request.no_what_if) add_what_if(report, scenario, plan);
   print_result(in_format(report, request.output));
   if (report.fits()) return ExitCode::done;
@@ -156,6 +161,10 @@ void add_simulate(CLI::App& app, ChosenCommand& action) {
       ->option_text("WHICH")
       ->needs(trace);
   command->add_option("--picture", request->picture, "write the step as a picture (SVG)")
+      ->option_text("FILE");
+  command
+      ->add_option("--record", request->record,
+                   "write the timeline as a record (JSON) for `stepcast compare`")
       ->option_text("FILE");
   // What several options say about one key is one assignment per option, in this order.
   command

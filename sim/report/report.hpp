@@ -8,8 +8,9 @@
 
 #include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
-#include "sim/timeline/breakdown.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/timeline/breakdown.hpp"
+#include "sim/timeline/record.hpp"
 #include "sim/timeline/timeline.hpp"
 
 namespace sim {
@@ -64,6 +65,10 @@ struct Report {
 };
 
 Report make_report(const Scenario& scenario, const Plan& plan, const Simulation& simulation);
+
+// A simulated step as a record; with spans of every rank, or of representatives.
+RecordOrigin origin_of(const Scenario& scenario);
+Record simulated_record(Scenario scenario, bool every_rank);
 
 // A report of memory alone: everything but times is filled in.
 Report make_memory_report(const Scenario& scenario, const Plan& plan);

@@ -10,6 +10,7 @@
 #include "sim/engine/device_spread.hpp"
 #include "sim/scenario/layered.hpp"
 #include "sim/scenario/read_layout.hpp"
+#include "sim/scenario/read_training.hpp"
 
 namespace sim {
 namespace {
@@ -267,6 +268,10 @@ Scenario load_scenario(const std::string& path, const std::vector<std::string>& 
   const Trouble trouble = read_simulation(top.section("simulation"), options);
   const Framework framework = read_framework(top.section("framework"));
   const FlopConvention flops{top.section("flops").word_or("attention", AttentionFlops::full)};
+  const Layered training_section = top.section("training");
+  Training training = read_training(training_section);
+  if (const ObjectReader* holder = training_section.holder("data"))
+    training.data = referenced_path(*holder, "data", training_section.overridden("data"), path);
   sources.finish();
 
   std::vector<Problem> problems;
@@ -295,7 +300,8 @@ Scenario load_scenario(const std::string& path, const std::vector<std::string>& 
                   .cluster_path = machine.path,
                   .options = std::move(options),
                   .faults = trouble.faults,
-                  .flops = flops};
+                  .flops = flops,
+                  .training = std::move(training)};
 }
 
 }  // namespace sim

@@ -10,6 +10,7 @@
 #include "sim/model/framework.hpp"
 #include "sim/model/model.hpp"
 #include "sim/plan/layout.hpp"
+#include "sim/plan/training.hpp"
 #include "sim/topology/cluster.hpp"
 
 namespace sim {
@@ -38,6 +39,7 @@ struct Scenario {
   SimulationOptions options;
   std::vector<LinkFault> faults;  // applied to `cluster` already
   FlopConvention flops;
+  Training training;  // of `stepcast run`; a forecast does not depend on it
 };
 
 // Reads a scenario file. `overrides` are "section.key=value" (of --set); they win over the file,

@@ -7,7 +7,6 @@ namespace {
 
 constexpr int m_tiles = 2;
 constexpr int query_rows = 16 * m_tiles * attention_warps;
-constexpr int n_tiles = tile_rows / 8;
 constexpr float infinity = __builtin_huge_valf();
 
 struct ForwardOperands {
@@ -18,8 +17,8 @@ struct ForwardOperands {
 
 // Scores outside the mask become -infinity. Row and column of element j of (m, n): a lane holds two
 // neighbouring columns of row l / 4, and of the row eight below.
-__device__ __forceinline__ void mask_scores(const AttentionSizes& s, std::int64_t first_query,
-                                            std::int64_t first_key,
+template <int n_tiles>
+__device__ __forceinline__ void mask_scores(const AttentionSizes& s, int first_query, int first_key,
                                             float (&scores)[m_tiles][n_tiles][4]) {
 #pragma unroll
   for (int m = 0; m < m_tiles; ++m)
@@ -27,8 +26,8 @@ __device__ __forceinline__ void mask_scores(const AttentionSizes& s, std::int64_
     for (int n = 0; n < n_tiles; ++n)
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        const std::int64_t query = first_query + 16 * m + j / 2 * 8 + lane_id() / 4;
-        const std::int64_t key = first_key + n * 8 + lane_id() % 4 * 2 + j % 2;
+        const int query = first_query + 16 * m + j / 2 * 8 + lane_id() / 4;
+        const int key = first_key + n * 8 + lane_id() % 4 * 2 + j % 2;
         if (key >= s.sequence || (s.causal && key > query)) scores[m][n][j] = -infinity;
       }
 }
@@ -51,7 +50,7 @@ struct RowState {
 
 // Scores become exponentials; what was summed before is brought to the new maximum. With `scale`
 // times log2(e), exp(scale x) is a power of two.
-template <int width>
+template <int width, int n_tiles>
 __device__ __forceinline__ void online_softmax(float scale, float (&scores)[m_tiles][n_tiles][4],
                                                RowState& state,
                                                float (&output)[m_tiles][width / 8][4]) {
@@ -86,18 +85,19 @@ __device__ __forceinline__ void online_softmax(float scale, float (&scores)[m_ti
 
 template <int width>
 __device__ __forceinline__ void finish(const AttentionSizes& s, const ForwardOperands& o,
-                                       std::int64_t first_query, RowState& state,
+                                       int first_query, RowState& state,
                                        const float (&output)[m_tiles][width / 8][4]) {
-  const std::int64_t head = blockIdx.y;
-  const std::int64_t first_token = blockIdx.z * s.sequence;
+  const int head = static_cast<int>(blockIdx.y);
+  const std::int64_t first_token = static_cast<std::int64_t>(blockIdx.z) * s.sequence;
   float factor[2 * m_tiles];
 #pragma unroll
   for (int r = 0; r < 2 * m_tiles; ++r) {
     const float sum = quad_sum(state.sum[r]);
-    const std::int64_t query = first_query + r * 8 + lane_id() / 4;
+    const int query = first_query + r * 8 + lane_id() / 4;
     factor[r] = 1.0f / sum;
     if (lane_id() % 4 == 0 && query < s.sequence)
-      o.log_sum_exp[head * s.tokens + first_token + query] = state.maximum[r] * s.scale + logf(sum);
+      o.log_sum_exp[static_cast<std::int64_t>(head) * s.tokens + first_token + query] =
+          state.maximum[r] * s.scale + logf(sum);
   }
   store_rows<width>(output, factor, s.output(o.output, first_token, head), first_query, s.sequence,
                     s.head_dim);
@@ -105,14 +105,14 @@ __device__ __forceinline__ void finish(const AttentionSizes& s, const ForwardOpe
 
 template <int width>
 struct ForwardTiles {
-  static constexpr int bytes = (query_rows + 4 * tile_rows) * width * 2;
+  static constexpr int bytes = (query_rows + 4 * walk_rows<width>)*width * 2;
   Bf16* memory;
   __device__ Tile<width> query() const { return {memory}; }
-  __device__ Tile<width> key(std::int64_t i) const {
-    return {memory + (query_rows + (i & 1) * tile_rows) * width};
+  __device__ Tile<width> key(int i) const {
+    return {memory + (query_rows + (i & 1) * walk_rows<width>)*width};
   }
-  __device__ Tile<width> value(std::int64_t i) const {
-    return {memory + (query_rows + (2 + (i & 1)) * tile_rows) * width};
+  __device__ Tile<width> value(int i) const {
+    return {memory + (query_rows + (2 + (i & 1)) * walk_rows<width>)*width};
   }
 };
 
@@ -121,19 +121,19 @@ __global__ void __launch_bounds__(attention_threads)
     attention_kernel(AttentionSizes s, ForwardOperands o) {
   const ForwardTiles<width> tiles{shared_memory<Bf16>()};
   // The last queries see the most keys: they start first.
-  const std::int64_t begin = static_cast<std::int64_t>(gridDim.x - 1 - blockIdx.x) * query_rows;
-  const std::int64_t head = blockIdx.y;
-  const std::int64_t first_token = blockIdx.z * s.sequence;
+  const int begin = static_cast<int>(gridDim.x - 1 - blockIdx.x) * query_rows;
+  const int head = static_cast<int>(blockIdx.y);
+  const std::int64_t first_token = static_cast<std::int64_t>(blockIdx.z) * s.sequence;
   const auto keys = s.key(o.qkv, first_token, s.kv_head(head));
   const auto values = s.value(o.qkv, first_token, s.kv_head(head));
-  const std::int64_t seen =
-      s.causal && begin + query_rows < s.sequence ? begin + query_rows : s.sequence;
-  const std::int64_t steps = (seen + tile_rows - 1) / tile_rows;
+  constexpr int key_rows = walk_rows<width>;
+  const int seen = s.causal && begin + query_rows < s.sequence ? begin + query_rows : s.sequence;
+  const int steps = (seen + key_rows - 1) / key_rows;
   start_tile<width, query_rows>(tiles.query(), s.query(o.qkv, first_token, head), begin, s.sequence,
                                 s.head_dim);
-  start_tile<width, tile_rows>(tiles.key(0), keys, 0, s.sequence, s.head_dim);
+  start_tile<width, key_rows>(tiles.key(0), keys, 0, s.sequence, s.head_dim);
   commit_copies();
-  start_tile<width, tile_rows>(tiles.value(0), values, 0, s.sequence, s.head_dim);
+  start_tile<width, key_rows>(tiles.value(0), values, 0, s.sequence, s.head_dim);
   commit_copies();
   const int row = warp_id() * 16 * m_tiles;
   float output[m_tiles][width / 8][4] = {};
@@ -143,22 +143,22 @@ __global__ void __launch_bounds__(attention_threads)
     state.maximum[r] = -infinity;
     state.sum[r] = 0;
   }
-  for (std::int64_t i = 0; i < steps; ++i) {
-    float scores[m_tiles][n_tiles][4];
-    const std::int64_t next = (i + 1) * tile_rows;
+  for (int i = 0; i < steps; ++i) {
+    float scores[m_tiles][key_rows / 8][4];
+    const int next = (i + 1) * key_rows;
     wait_for_copies<1>();  // keys i; all that is older
     __syncthreads();
     if (i + 1 < steps)
-      start_tile<width, tile_rows>(tiles.key(i + 1), keys, next, s.sequence, s.head_dim);
+      start_tile<width, key_rows>(tiles.key(i + 1), keys, next, s.sequence, s.head_dim);
     commit_copies();
     multiply_transposed<width>(tiles.query(), row, tiles.key(i), scores);
     if (next > s.sequence || (s.causal && next > begin + row + 1))
-      mask_scores(s, begin + row, i * tile_rows, scores);
+      mask_scores(s, begin + row, i * key_rows, scores);
     online_softmax<width>(s.scale * log2_e, scores, state, output);
     wait_for_copies<1>();  // values i
     __syncthreads();
     if (i + 1 < steps)
-      start_tile<width, tile_rows>(tiles.value(i + 1), values, next, s.sequence, s.head_dim);
+      start_tile<width, key_rows>(tiles.value(i + 1), values, next, s.sequence, s.head_dim);
     commit_copies();
     multiply_add<width>(scores, tiles.value(i), output);
   }
@@ -180,7 +180,16 @@ AttentionSizes attention_sizes(const char* name, const AttentionShape& shape) {
     refuse(name,
            std::to_string(h.tokens) + " tokens in sequences of " + std::to_string(h.sequence));
   const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(h.head_dim)));
-  return {h.tokens, h.sequence, h.heads, h.kv_heads, h.head_dim, scale, shape.causal};
+  // Within one sequence, and one row, places are 32-bit numbers in the kernels.
+  if (h.tokens >= INT32_MAX || h.row() >= INT32_MAX || h.heads > 65535)
+    refuse(name, std::to_string(h.tokens) + " tokens, " + std::to_string(h.heads) + " heads");
+  return {static_cast<int>(h.tokens),
+          static_cast<int>(h.sequence),
+          static_cast<int>(h.heads),
+          static_cast<int>(h.kv_heads),
+          static_cast<int>(h.head_dim),
+          scale,
+          shape.causal};
 }
 
 void attention_forward(const AttentionShape& shape, const void* qkv, void* output,

@@ -11,6 +11,9 @@
 namespace real::kernels {
 
 inline constexpr int tile_rows = 64;
+// Of the other side at a time: wide heads leave registers for half of it, or they spill.
+template <int width>
+inline constexpr int walk_rows = width > 64 ? 32 : 64;
 inline constexpr int attention_warps = 4;
 inline constexpr int attention_threads = attention_warps * warp_size;
 inline constexpr float log2_e = 1.4426950408889634f;
@@ -20,29 +23,29 @@ inline constexpr float natural_log_2 = 0.6931471805599453f;
 template <class T>
 struct HeadView {
   T* rows;
-  std::int64_t stride;
+  int stride;
 };
 
 struct AttentionSizes {
-  std::int64_t tokens, sequence, heads, kv_heads, head_dim;
+  int tokens, sequence, heads, kv_heads, head_dim;
   float scale;
   bool causal;
-  __device__ std::int64_t row() const { return (heads + 2 * kv_heads) * head_dim; }
-  __device__ std::int64_t kv_head(std::int64_t head) const { return head / (heads / kv_heads); }
+  __device__ int row() const { return (heads + 2 * kv_heads) * head_dim; }
+  __device__ int kv_head(int head) const { return head / (heads / kv_heads); }
   template <class T>
-  __device__ HeadView<T> query(T* qkv, std::int64_t first, std::int64_t head) const {
+  __device__ HeadView<T> query(T* qkv, std::int64_t first, int head) const {
     return {qkv + first * row() + head * head_dim, row()};
   }
   template <class T>
-  __device__ HeadView<T> key(T* qkv, std::int64_t first, std::int64_t kv) const {
+  __device__ HeadView<T> key(T* qkv, std::int64_t first, int kv) const {
     return {qkv + first * row() + (heads + kv) * head_dim, row()};
   }
   template <class T>
-  __device__ HeadView<T> value(T* qkv, std::int64_t first, std::int64_t kv) const {
+  __device__ HeadView<T> value(T* qkv, std::int64_t first, int kv) const {
     return {qkv + first * row() + (heads + kv_heads + kv) * head_dim, row()};
   }
   template <class T>
-  __device__ HeadView<T> output(T* rows, std::int64_t first, std::int64_t head) const {
+  __device__ HeadView<T> output(T* rows, std::int64_t first, int head) const {
     return {rows + first * heads * head_dim + head * head_dim, heads * head_dim};
   }
 };
@@ -55,17 +58,25 @@ template <int width>
 struct Tile {
   static constexpr int chunks = width / 8;
   Bf16* memory;
+  static __device__ __forceinline__ int turn(int row) {
+    return chunks % 8 == 0 ? row & 7 : (row >> 1) & 3;
+  }
   __device__ __forceinline__ Bf16* at(int row, int chunk) const {
-    const int turn = chunks % 8 == 0 ? row & 7 : (row >> 1) & 3;
-    return memory + row * width + (chunk ^ turn) * 8;
+    return memory + row * width + (chunk ^ turn(row)) * 8;
+  }
+  // The same of chunk `even` + `odd` (0 or 1), where `row` is a multiple of 8 and the number of a
+  // lane, `turn` depends on the lane alone and `even` is known when compiled: addresses differ by
+  // constants and an exclusive or, and take few registers.
+  __device__ const __forceinline__ Bf16* at(int row, int even, int odd) const {
+    return memory + row * width + even / 8 * 64 + ((odd ^ turn(lane_id())) ^ even % 8) * 8;
   }
 };
 
 // Starts copying `rows` rows from row `first` on; zeros beyond `limit` rows and `head_dim` columns.
 template <int width, int rows>
 __device__ __forceinline__ void start_tile(const Tile<width>& tile,
-                                           const HeadView<const Bf16>& from, std::int64_t first,
-                                           std::int64_t limit, std::int64_t head_dim) {
+                                           const HeadView<const Bf16>& from, int first, int limit,
+                                           int head_dim) {
   constexpr int chunks = Tile<width>::chunks;
 #pragma unroll
   for (int i = 0; i < rows * chunks / attention_threads; ++i) {
@@ -73,7 +84,9 @@ __device__ __forceinline__ void start_tile(const Tile<width>& tile,
     const int row = item / chunks;
     const int chunk = item % chunks;
     const bool valid = first + row < limit && chunk * 8 < head_dim;
-    const Bf16* source = valid ? from.rows + (first + row) * from.stride + chunk * 8 : from.rows;
+    const Bf16* source =
+        valid ? from.rows + static_cast<std::int64_t>(first + row) * from.stride + chunk * 8
+              : from.rows;
     start_copy_16(tile.at(row, chunk), source, valid);
   }
 }
@@ -81,15 +94,15 @@ __device__ __forceinline__ void start_tile(const Tile<width>& tile,
 // The 16 x 16 part at (row, column) as operand A, or as operand B transposed where its rows are the
 // inner dimension.
 template <int width>
-__device__ const __forceinline__ Bf16* a_row(const Tile<width>& tile, int row, int column) {
+const __device__ __forceinline__ Bf16* a_row(const Tile<width>& tile, int row, int column) {
   const int lane = lane_id();
-  return tile.at(row + lane % 16, column / 8 + lane / 16);
+  return tile.at(row + lane % 16, column / 8, lane / 16);
 }
 // The same part as operand B where its columns are the inner dimension.
 template <int width>
-__device__ const __forceinline__ Bf16* b_row(const Tile<width>& tile, int row, int column) {
+const __device__ __forceinline__ Bf16* b_row(const Tile<width>& tile, int row, int column) {
   const int lane = lane_id();
-  return tile.at(row + lane / 16 * 8 + lane % 8, column / 8 + lane / 8 % 2);
+  return tile.at(row + lane / 16 * 8 + lane % 8, column / 8, lane / 8 % 2);
 }
 
 // scores[m][n] = A B^T for the warp's 16 m_tiles rows of `a`, from row `first` on, and all rows of
@@ -162,15 +175,15 @@ __device__ __forceinline__ void store_pair(Bf16* to, float first, float second) 
 template <int width, int m_tiles>
 __device__ __forceinline__ void store_rows(const float (&sum)[m_tiles][width / 8][4],
                                            const float (&factor)[2 * m_tiles],
-                                           const HeadView<Bf16>& to, std::int64_t first,
-                                           std::int64_t limit, std::int64_t head_dim) {
+                                           const HeadView<Bf16>& to, int first, int limit,
+                                           int head_dim) {
 #pragma unroll
   for (int m = 0; m < m_tiles; ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const std::int64_t row = first + 16 * m + 8 * half + lane_id() / 4;
+      const int row = first + 16 * m + 8 * half + lane_id() / 4;
       if (row >= limit) continue;
-      Bf16* out = to.rows + row * to.stride + lane_id() % 4 * 2;
+      Bf16* out = to.rows + static_cast<std::int64_t>(row) * to.stride + lane_id() % 4 * 2;
 #pragma unroll
       for (int n = 0; n < width / 8; ++n) {
         if (n * 8 >= head_dim) continue;

@@ -12,7 +12,6 @@
 namespace real::kernels {
 namespace {
 
-constexpr int n_tiles = tile_rows / 8;
 constexpr unsigned delta_threads = 256;
 
 struct BackwardOperands {
@@ -27,9 +26,10 @@ struct BackwardOperands {
 template <class T>
 __global__ void delta_kernel(AttentionSizes s, const T* output, const T* gradient, float* delta) {
   const std::int64_t warps = global_threads() / warp_size;
-  for (std::int64_t item = global_thread() / warp_size; item < s.tokens * s.heads; item += warps) {
+  for (std::int64_t item = global_thread() / warp_size;
+       item < static_cast<std::int64_t>(s.tokens) * s.heads; item += warps) {
     float sum = 0;
-    for (std::int64_t i = lane_id(); i < s.head_dim; i += warp_size)
+    for (int i = lane_id(); i < s.head_dim; i += warp_size)
       sum += to_float(output[item * s.head_dim + i]) * to_float(gradient[item * s.head_dim + i]);
     sum = combine_warp(sum, Sum{});
     if (lane_id() == 0) delta[item % s.heads * s.tokens + item / s.heads] = sum;
@@ -40,35 +40,39 @@ __global__ void delta_kernel(AttentionSizes s, const T* output, const T* gradien
 // the other side, and log-sum-exp (in powers of two) and delta of the queries, two tiles of them.
 template <int width>
 struct BackwardTiles {
-  static constexpr int bytes = 6 * tile_rows * width * 2 + 4 * tile_rows * 4;
+  static constexpr int own_elements = tile_rows * width;
+  static constexpr int other_elements = walk_rows<width> * width;
+  static constexpr int bytes = (2 * own_elements + 4 * other_elements) * 2 + 4 * tile_rows * 4;
   Bf16* memory;
-  __device__ Tile<width> own(int which) const { return {memory + which * tile_rows * width}; }
-  __device__ Tile<width> other(int which, std::int64_t i) const {
-    return {memory + (2 + 2 * which + (i & 1)) * tile_rows * width};
+  __device__ Tile<width> own(int which) const { return {memory + which * own_elements}; }
+  __device__ Tile<width> other(int which, int i) const {
+    return {memory + 2 * own_elements + (2 * which + (i & 1)) * other_elements};
   }
-  __device__ float* log_sums(std::int64_t i) const {
-    return reinterpret_cast<float*>(memory + 6 * tile_rows * width) + (i & 1) * tile_rows;
+  __device__ float* log_sums(int i) const {
+    return reinterpret_cast<float*>(memory + 2 * own_elements + 4 * other_elements) +
+           (i & 1) * tile_rows;
   }
-  __device__ float* deltas(std::int64_t i) const { return log_sums(i) + 2 * tile_rows; }
+  __device__ float* deltas(int i) const { return log_sums(i) + 2 * tile_rows; }
 };
 
 // A query beyond the sequence has an infinite sum: its probabilities are zero.
-template <int width>
+template <int rows, int width>
 __device__ __forceinline__ void load_statistics(const AttentionSizes& s, const BackwardOperands& o,
-                                                const BackwardTiles<width>& tiles, std::int64_t i,
-                                                std::int64_t head, std::int64_t first_query) {
-  if (threadIdx.x >= tile_rows) return;
-  const std::int64_t query = first_query + threadIdx.x;
-  const std::int64_t at = head * s.tokens + blockIdx.z * s.sequence + query;
+                                                const BackwardTiles<width>& tiles, int i, int head,
+                                                int first_query) {
+  if (threadIdx.x >= rows) return;
+  const int query = first_query + static_cast<int>(threadIdx.x);
+  const std::int64_t at = static_cast<std::int64_t>(head) * s.tokens +
+                          static_cast<std::int64_t>(blockIdx.z) * s.sequence + query;
   const bool valid = query < s.sequence;
   tiles.log_sums(i)[threadIdx.x] = valid ? o.log_sum_exp[at] * log2_e : __builtin_huge_valf();
   tiles.deltas(i)[threadIdx.x] = valid ? o.delta[at] : 0.0f;
 }
 
 // scores become P, dp becomes dS. Rows are queries, or keys; the statistics belong to the queries.
-template <bool own_keys>
-__device__ __forceinline__ void differentiate(const AttentionSizes& s, std::int64_t first_row,
-                                              int row_in_tile, std::int64_t first_column,
+template <bool own_keys, int n_tiles>
+__device__ __forceinline__ void differentiate(const AttentionSizes& s, int first_row,
+                                              int row_in_tile, int first_column,
                                               const float* log_sums, const float* deltas,
                                               float (&scores)[1][n_tiles][4],
                                               float (&dp)[1][n_tiles][4]) {
@@ -79,8 +83,8 @@ __device__ __forceinline__ void differentiate(const AttentionSizes& s, std::int6
       const int row = row_in_tile + j / 2 * 8 + lane_id() / 4;
       const int column = n * 8 + lane_id() % 4 * 2 + j % 2;
       const int statistic = own_keys ? column : row;
-      const std::int64_t key = own_keys ? first_row + row : first_column + column;
-      const std::int64_t query = own_keys ? first_column + column : first_row + row;
+      const int key = own_keys ? first_row + row : first_column + column;
+      const int query = own_keys ? first_column + column : first_row + row;
       const bool masked = key >= s.sequence || (s.causal && key > query);
       const float p =
           masked ? 0.0f : power_of_two(scores[0][n][j] * (s.scale * log2_e) - log_sums[statistic]);
@@ -92,41 +96,42 @@ __device__ __forceinline__ void differentiate(const AttentionSizes& s, std::int6
 // What a step of the walk needs of the other side: keys and values, or queries and gradients of one
 // of the heads that share the own keys.
 struct Step {
-  std::int64_t head, first;
+  int head, first;
 };
 
 template <bool own_keys, int width>
 struct Walk {
   AttentionSizes s;
   BackwardOperands o;
-  std::int64_t begin;  // first own row
-  std::int64_t first_token, tiles_from, tiles_to;
-  __device__ std::int64_t heads() const { return own_keys ? s.heads / s.kv_heads : 1; }
-  __device__ std::int64_t steps() const { return heads() * (tiles_to - tiles_from); }
-  __device__ Step step(std::int64_t i) const {
-    const std::int64_t count = tiles_to - tiles_from;
-    const std::int64_t head =
-        own_keys ? blockIdx.y * heads() + i / count : static_cast<std::int64_t>(blockIdx.y);
-    return {head, (tiles_from + i % count) * tile_rows};
+  static constexpr int rows = walk_rows<width>;
+  std::int64_t first_token;
+  int begin;  // first own row
+  int tiles_from, tiles_to;
+  __device__ int heads() const { return own_keys ? s.heads / s.kv_heads : 1; }
+  __device__ int steps() const { return heads() * (tiles_to - tiles_from); }
+  __device__ Step step(int i) const {
+    const int count = tiles_to - tiles_from;
+    const int head = static_cast<int>(blockIdx.y) * heads() + i / count;
+    return {head, (tiles_from + i % count) * rows};
   }
-  __device__ void start(const BackwardTiles<width>& tiles, std::int64_t i) const {
+  __device__ void start(const BackwardTiles<width>& tiles, int i) const {
     const Step at = step(i);
     if constexpr (own_keys) {
-      start_tile<width, tile_rows>(tiles.other(0, i), s.query(o.qkv, first_token, at.head),
-                                   at.first, s.sequence, s.head_dim);
-      start_tile<width, tile_rows>(tiles.other(1, i), s.output(o.gradient, first_token, at.head),
-                                   at.first, s.sequence, s.head_dim);
-      load_statistics<width>(s, o, tiles, i, at.head, at.first);
+      start_tile<width, rows>(tiles.other(0, i), s.query(o.qkv, first_token, at.head), at.first,
+                              s.sequence, s.head_dim);
+      start_tile<width, rows>(tiles.other(1, i), s.output(o.gradient, first_token, at.head),
+                              at.first, s.sequence, s.head_dim);
+      load_statistics<rows>(s, o, tiles, i, at.head, at.first);
     } else {
-      const std::int64_t kv = s.kv_head(at.head);
-      start_tile<width, tile_rows>(tiles.other(0, i), s.key(o.qkv, first_token, kv), at.first,
-                                   s.sequence, s.head_dim);
-      start_tile<width, tile_rows>(tiles.other(1, i), s.value(o.qkv, first_token, kv), at.first,
-                                   s.sequence, s.head_dim);
+      const int kv = s.kv_head(at.head);
+      start_tile<width, rows>(tiles.other(0, i), s.key(o.qkv, first_token, kv), at.first,
+                              s.sequence, s.head_dim);
+      start_tile<width, rows>(tiles.other(1, i), s.value(o.qkv, first_token, kv), at.first,
+                              s.sequence, s.head_dim);
     }
   }
   __device__ void start_own(const BackwardTiles<width>& tiles) const {
-    const std::int64_t head = blockIdx.y;
+    const int head = static_cast<int>(blockIdx.y);
     if constexpr (own_keys) {
       start_tile<width, tile_rows>(tiles.own(0), s.key(o.qkv, first_token, head), begin, s.sequence,
                                    s.head_dim);
@@ -137,7 +142,7 @@ struct Walk {
                                    s.sequence, s.head_dim);
       start_tile<width, tile_rows>(tiles.own(1), s.output(o.gradient, first_token, head), begin,
                                    s.sequence, s.head_dim);
-      load_statistics<width>(s, o, tiles, 0, head, begin);
+      load_statistics<tile_rows>(s, o, tiles, 0, head, begin);
     }
   }
 };
@@ -147,15 +152,18 @@ struct Walk {
 template <bool own_keys, int width>
 __device__ __forceinline__ Walk<own_keys, width> make_walk(const AttentionSizes& s,
                                                            const BackwardOperands& o) {
+  constexpr int rows = walk_rows<width>;
   // The longest walks start first.
-  const std::int64_t tile = own_keys ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
-  const std::int64_t all = gridDim.x;
+  const int tile = static_cast<int>(own_keys ? blockIdx.x : gridDim.x - 1 - blockIdx.x);
+  const int begin = tile * tile_rows;
+  const int all = (s.sequence + rows - 1) / rows;
+  const int seen = (begin + tile_rows) / rows;
   return {s,
           o,
-          tile * tile_rows,
-          blockIdx.z * s.sequence,
-          own_keys && s.causal ? tile : 0,
-          !own_keys && s.causal ? tile + 1 : all};
+          static_cast<std::int64_t>(blockIdx.z) * s.sequence,
+          begin,
+          own_keys && s.causal ? begin / rows : 0,
+          !own_keys && s.causal && seen < all ? seen : all};
 }
 
 template <bool own_keys, int width>
@@ -163,29 +171,30 @@ __global__ void __launch_bounds__(attention_threads)
     attention_backward_kernel(AttentionSizes s, BackwardOperands o) {
   const BackwardTiles<width> tiles{shared_memory<Bf16>()};
   const auto walk = make_walk<own_keys, width>(s, o);
-  const std::int64_t steps = walk.steps();
+  const int steps = walk.steps();
   walk.start_own(tiles);
   walk.start(tiles, 0);
   commit_copies();
   const int row = warp_id() * 16;
   float first_sum[1][width / 8][4] = {};                  // dQ or dK, before the scale
   float second_sum[1][own_keys ? width / 8 : 1][4] = {};  // dV
-  for (std::int64_t i = 0; i < steps; ++i) {
+  for (int i = 0; i < steps; ++i) {
     wait_for_copies<0>();
     __syncthreads();  // step i is here, and step i - 1 is done with the buffers of i + 1
     if (i + 1 < steps) walk.start(tiles, i + 1);
     commit_copies();
+    constexpr int n_tiles = walk_rows<width> / 8;
     float scores[1][n_tiles][4], dp[1][n_tiles][4];
     multiply_transposed<width>(tiles.own(0), row, tiles.other(0, i), scores);
     multiply_transposed<width>(tiles.own(1), row, tiles.other(1, i), dp);
-    const std::int64_t statistics = own_keys ? i : 0;
+    const int statistics = own_keys ? i : 0;
     differentiate<own_keys>(s, walk.begin, row, walk.step(i).first, tiles.log_sums(statistics),
                             tiles.deltas(statistics), scores, dp);
     if constexpr (own_keys) multiply_add<width>(scores, tiles.other(1, i), second_sum);
     multiply_add<width>(dp, tiles.other(0, i), first_sum);
   }
   wait_for_copies<0>();
-  const std::int64_t head = blockIdx.y;
+  const int head = static_cast<int>(blockIdx.y);
   const float scaled[2] = {s.scale, s.scale};
   const float plain[2] = {1.0f, 1.0f};
   if constexpr (own_keys) {
@@ -203,7 +212,8 @@ template <class T>
 void compute_delta(const AttentionSizes& sizes, const void* output, const void* gradient,
                    float* delta, StreamHandle stream) {
   launch({.name = "attention_backward (delta)",
-          .blocks = {stride_blocks(sizes.tokens * sizes.heads, delta_threads / warp_size)},
+          .blocks = {stride_blocks(static_cast<std::int64_t>(sizes.tokens) * sizes.heads,
+                                   delta_threads / warp_size)},
           .threads = delta_threads,
           .stream = stream},
          delta_kernel<T>, sizes, as<T>(output), as<T>(gradient), delta);

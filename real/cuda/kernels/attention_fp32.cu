@@ -78,8 +78,8 @@ __global__ void forward_kernel(AttentionSizes s, const float* qkv, float* output
   const Shared shared{s.head_dim, shared_memory<float>()};
   const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * warps;
   const std::int64_t query = begin + warp_id();
-  const std::int64_t head = blockIdx.y;
-  const std::int64_t first_token = blockIdx.z * s.sequence;
+  const int head = static_cast<int>(blockIdx.y);
+  const std::int64_t first_token = static_cast<std::int64_t>(blockIdx.z) * s.sequence;
   const std::int64_t end = s.causal && begin + warps < s.sequence ? begin + warps : s.sequence;
   load_own(s, shared, 0, s.query(qkv, first_token, head), query);
   float maximum = -infinity, sum = 0;
@@ -105,7 +105,8 @@ __global__ void forward_kernel(AttentionSizes s, const float* qkv, float* output
   }
   store_own(s, 1.0f / sum, out, s.output(output, first_token, head), query);
   if (lane_id() == 0 && query < s.sequence)
-    log_sum_exp[head * s.tokens + first_token + query] = maximum + logf(sum);
+    log_sum_exp[static_cast<std::int64_t>(head) * s.tokens + first_token + query] =
+        maximum + logf(sum);
 }
 
 // Rows are keys (own: key, value; other side: query, gradient) or queries (own: query, gradient;
@@ -115,9 +116,9 @@ __global__ void backward_kernel(AttentionSizes s, AttentionBackwardFp32 o) {
   const Shared shared{s.head_dim, shared_memory<float>()};
   const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * warps;
   const std::int64_t row = begin + warp_id();
-  const std::int64_t first_token = blockIdx.z * s.sequence;
-  const std::int64_t shared_heads = own_keys ? s.heads / s.kv_heads : 1;
-  const std::int64_t kv = own_keys ? blockIdx.y : s.kv_head(blockIdx.y);
+  const std::int64_t first_token = static_cast<std::int64_t>(blockIdx.z) * s.sequence;
+  const int shared_heads = own_keys ? s.heads / s.kv_heads : 1;
+  const int kv = own_keys ? static_cast<int>(blockIdx.y) : s.kv_head(static_cast<int>(blockIdx.y));
   const auto keys = s.key(o.qkv, first_token, kv);
   const auto values = s.value(o.qkv, first_token, kv);
   const std::int64_t from = own_keys && s.causal ? begin / warp_size * warp_size : 0;
@@ -125,8 +126,8 @@ __global__ void backward_kernel(AttentionSizes s, AttentionBackwardFp32 o) {
       !own_keys && s.causal && begin + warps < s.sequence ? begin + warps : s.sequence;
   float first_sum[most_elements] = {};   // dQ or dK, before the scale
   float second_sum[most_elements] = {};  // dV
-  for (std::int64_t i = 0; i < shared_heads; ++i) {
-    const std::int64_t head = blockIdx.y * shared_heads + i;
+  for (int i = 0; i < shared_heads; ++i) {
+    const int head = static_cast<int>(blockIdx.y) * shared_heads + i;
     const auto queries = s.query(o.qkv, first_token, head);
     const auto gradients = s.output(o.gradient, first_token, head);
     if (i == 0) {
@@ -142,7 +143,7 @@ __global__ void backward_kernel(AttentionSizes s, AttentionBackwardFp32 o) {
       const std::int64_t query = own_keys ? first + lane_id() : row;
       float p = 0, ds = 0;
       if (key < s.sequence && query < s.sequence && (!s.causal || key <= query)) {
-        const std::int64_t at = head * s.tokens + first_token + query;
+        const std::int64_t at = static_cast<std::int64_t>(head) * s.tokens + first_token + query;
         p = expf(product(s, shared, 0) * s.scale - o.log_sum_exp[at]);
         ds = p * (product(s, shared, 1) - o.delta[at]);
       }
@@ -150,7 +151,7 @@ __global__ void backward_kernel(AttentionSizes s, AttentionBackwardFp32 o) {
       if (own_keys) add_rows(s, shared, 1, p, second_sum);
     }
   }
-  const std::int64_t head = blockIdx.y;
+  const int head = static_cast<int>(blockIdx.y);
   if (own_keys) {
     store_own(s, s.scale, first_sum, s.key(o.qkv_gradient, first_token, head), row);
     store_own(s, 1.0f, second_sum, s.value(o.qkv_gradient, first_token, head), row);

@@ -11,10 +11,9 @@ constexpr int most_threads = 512;
 // Where a thread's elements lie: vectors of `count`, a block apart.
 template <int count, int per_thread>
 struct Columns {
-  static constexpr int chunks = per_thread / count;
-  std::int64_t width;
-  __device__ std::int64_t of(int chunk) const {
-    return (static_cast<std::int64_t>(chunk) * blockDim.x + threadIdx.x) * count;
+  int width;
+  __device__ int of(int chunk) const {
+    return (chunk * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)) * count;
   }
 };
 
@@ -78,7 +77,7 @@ template <class Traits, int count, int per_thread, class T>
 __global__ void __launch_bounds__(most_threads)
     norm_forward_kernel(std::int64_t width, float epsilon, const T* input, const T* parameters,
                         T* output) {
-  const Columns<count, per_thread> columns{width};
+  const Columns<count, per_thread> columns{static_cast<int>(width)};
   auto* scratch = shared_memory<float>();
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * width;
   float x[per_thread / count][count];
@@ -86,7 +85,7 @@ __global__ void __launch_bounds__(most_threads)
   normalise<Traits>(columns, epsilon, x, scratch);
 #pragma unroll
   for (int c = 0; c < per_thread / count; ++c) {
-    const std::int64_t column = columns.of(c);
+    const int column = columns.of(c);
     if (column >= width) continue;
     float scale[count], shift[count] = {};
     load(parameters + column, scale);
@@ -120,7 +119,7 @@ __device__ __forceinline__ void parameter_sums(const BackwardOperands<T>& o,
                                                float* sums) {
 #pragma unroll
   for (int c = 0; c < per_thread / count; ++c) {
-    const std::int64_t column = columns.of(c);
+    const int column = columns.of(c);
     if (column >= o.width) continue;
     float scale[count];
     load(o.parameters + column, scale);
@@ -145,7 +144,7 @@ __device__ __forceinline__ void parameter_sums(const BackwardOperands<T>& o,
 
 template <class Traits, int count, int per_thread, class T>
 __global__ void __launch_bounds__(most_threads) norm_backward_kernel(BackwardOperands<T> o) {
-  const Columns<count, per_thread> columns{o.width};
+  const Columns<count, per_thread> columns{static_cast<int>(o.width)};
   auto* scratch = shared_memory<Two>();  // an element per warp, then the sums
   auto* sums = reinterpret_cast<float*>(scratch + most_threads / warp_size);
   const std::int64_t sum_count = Traits::vectors * o.width;

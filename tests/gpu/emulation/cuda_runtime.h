@@ -1,4 +1,5 @@
-// What the kernels use of CUDA's runtime, on the emulator. Memory of the device is that of the host.
+// What the kernels use of CUDA's runtime, on the emulator. Memory of the device is that of the
+// host.
 #pragma once
 
 #include <cmath>
@@ -65,7 +66,8 @@ T __shfl_sync(unsigned, T value, int from) {
 inline int __any_sync(unsigned, int predicate) {
   const auto view = emulation::warp_meet(emulation::WarpOp::vote, predicate);
   int any = 0;
-  for (int i = 0; i < emulation::warp_size; ++i) any |= view.of<int>(i) != 0 ? 1 : 0;
+  for (int i = 0; i < emulation::warp_size; ++i)
+    any |= view.of<int>(i) != 0 ? 1 : 0;
   return any;
 }
 inline int atomicMin(int* address, int value) {

@@ -90,7 +90,8 @@ class Machine {
   void run() {
     for (unsigned z = 0; z < grid_.blocks.z; ++z)
       for (unsigned y = 0; y < grid_.blocks.y; ++y)
-        for (unsigned x = 0; x < grid_.blocks.x; ++x) run_block({x, y, z});
+        for (unsigned x = 0; x < grid_.blocks.x; ++x)
+          run_block({x, y, z});
   }
 
   void enter() {
@@ -156,7 +157,8 @@ class Machine {
       done += run_warp(current().order == Order::ascending ? i : warps - 1 - i);
     if (done == count_) return false;
     if (done != 0) throw std::logic_error{"a block barrier that some threads have left behind"};
-    for (Fiber& fiber : fibers_) fiber.waiting = Waiting::no;
+    for (Fiber& fiber : fibers_)
+      fiber.waiting = Waiting::no;
     return true;
   }
 

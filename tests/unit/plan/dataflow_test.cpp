@@ -395,6 +395,7 @@ class Interpreter {
 
 TEST_CASE("Every operand holds what the chain rule asks for", "[plan][property]") {
   std::vector<Model> models;
+  models.reserve(test::transformer_kinds);
   for (int kind = 0; kind < test::transformer_kinds; ++kind)
     models.push_back(test::transformer(kind));
   int legal = 0;

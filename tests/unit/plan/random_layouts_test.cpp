@@ -80,6 +80,7 @@ TEST_CASE("Random legal layouts give sound plans", "[plan][property]") {
 TEST_CASE("Plans of every kind of transformer can be executed", "[plan][property]") {
   // check_plan(): every operator finds its operands, and nobody writes what another uses.
   std::vector<Model> models;
+  models.reserve(test::transformer_kinds);
   for (int kind = 0; kind < test::transformer_kinds; ++kind)
     models.push_back(test::transformer(kind));
   int legal = 0;

@@ -48,7 +48,9 @@ TEST_CASE("a linear layer multiplies by its transposed weights and adds its bias
   const std::uint64_t seed = GENERATE(range(0, 10));
   CAPTURE(seed);
   const Case c = random_case(seed);
-  const auto [tokens, in, out] = c.shape;
+  const std::int64_t tokens = c.shape.tokens;
+  const std::int64_t in = c.shape.in;
+  const std::int64_t out = c.shape.out;
   Doubles expected = product(
       tokens, out, in, [&](auto i, auto l) { return at(c.x, i, in, l); },
       [&](auto l, auto j) { return at(c.w, j, in, l); });
@@ -66,12 +68,12 @@ TEST_CASE("the input gradient of a linear layer is the output gradient times its
   const std::uint64_t seed = GENERATE(range(0, 10));
   CAPTURE(seed);
   const Case c = random_case(seed);
-  const auto [tokens, in, out] = c.shape;
-  const std::int64_t width = in;
-  const std::int64_t outputs = out;
+  const std::int64_t tokens = c.shape.tokens;
+  const std::int64_t in = c.shape.in;
+  const std::int64_t out = c.shape.out;
   const Doubles expected = product(
-      tokens, in, out, [&](auto i, auto l) { return at(c.dy, i, outputs, l); },
-      [&](auto l, auto j) { return at(c.w, l, width, j); });
+      tokens, in, out, [&](auto i, auto l) { return at(c.dy, i, out, l); },
+      [&](auto l, auto j) { return at(c.w, l, in, j); });
   Floats dx(expected.size(), 7.0F);
   real::linear_input_gradient(c.shape, c.dy, c.w, dx);
   CHECK(relative_error(dx, expected) < float_error);

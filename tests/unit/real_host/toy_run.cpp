@@ -120,55 +120,72 @@ sim::Layout toy_layout() {
   return layout;
 }
 
+namespace {
+
+// What the threads of all ranks write, one at a time.
+struct Gathered {
+  ToyResult result;
+  std::mutex mutex;
+  std::exception_ptr failure;
+
+  void add(const ToyRun& run, std::size_t rank, int step, const real::StepOutcome& outcome) {
+    const std::lock_guard lock{mutex};
+    // Every tensor rank has the loss of its replica.
+    const std::int64_t copies = run.layout.data_parallel * run.layout.tensor_parallel;
+    result.loss[static_cast<std::size_t>(step)] +=
+        outcome.loss / static_cast<double>(run.layout.micro_batches() * copies);
+    if (rank == 0) result.norm[static_cast<std::size_t>(step)] = outcome.gradient_norm;
+    result.spans[rank] = outcome.spans;
+    result.not_finite[rank] = outcome.first_not_finite;
+  }
+};
+
+void run_rank(const ToyRun& run, const sim::Model& model, std::size_t index,
+              std::unique_ptr<real::Transport> transport, Gathered& gathered) {
+  try {
+    const std::unique_ptr<real::Transport> own = std::move(transport);
+    Rank rank{run, model, gathered.result.plan, *own};
+    for (int step = 0; step < run.steps; ++step) {
+      if (step == 1 && static_cast<int>(index) == run.quits) throw std::runtime_error{"quit"};
+      gathered.add(run, index, step, rank.step(step));
+    }
+    const std::lock_guard lock{gathered.mutex};
+    rank.collect(gathered.result);
+  } catch (const real::RankFailure&) {
+    // What another rank's failure does to this one.
+    const std::lock_guard lock{gathered.mutex};
+    ++gathered.result.ended_by_others;
+  } catch (...) {
+    const std::lock_guard lock{gathered.mutex};
+    if (gathered.failure == nullptr) gathered.failure = std::current_exception();
+  }
+}
+
+}  // namespace
+
 ToyResult run_toy(const ToyRun& run) {
   const sim::Model model = sim::build_transformer(run.shape);
-  ToyResult result;
   for (const sim::LayoutProblem& problem : sim::layout_problems(run.layout, model))
     FAIL(problem.key << ": " << problem.what);
+  Gathered gathered;
+  ToyResult& result = gathered.result;
   result.plan = sim::make_plan(model, run.layout);
   const auto size = static_cast<std::size_t>(result.plan.world_size());
-  auto world = real::make_local_world(static_cast<int>(size));
   result.loss.assign(static_cast<std::size_t>(run.steps), 0.0);
   result.norm.assign(static_cast<std::size_t>(run.steps), 0.0);
   result.spans.resize(size);
   result.not_finite.resize(size, -1);
-  std::mutex mutex;
-  std::exception_ptr failure;
-  const auto body = [&](std::size_t index) {
-    try {
-      const std::unique_ptr<real::Transport> transport = std::move(world[index]);
-      Rank rank{run, model, result.plan, *transport};
-      for (int step = 0; step < run.steps; ++step) {
-        if (step == 1 && static_cast<int>(index) == run.quits) throw std::runtime_error{"quit"};
-        const real::StepOutcome outcome = rank.step(step);
-        const std::lock_guard lock{mutex};
-        const auto replicas =
-            static_cast<double>(run.layout.data_parallel * run.layout.tensor_parallel);
-        result.loss[static_cast<std::size_t>(step)] +=
-            outcome.loss / static_cast<double>(run.layout.micro_batches()) / replicas;
-        if (index == 0) result.norm[static_cast<std::size_t>(step)] = outcome.gradient_norm;
-        result.spans[index] = outcome.spans;
-        result.not_finite[index] = outcome.first_not_finite;
-      }
-      const std::lock_guard lock{mutex};
-      rank.collect(result);
-    } catch (const real::RankFailure&) {
-      // What another rank's failure does to this one.
-      const std::lock_guard lock{mutex};
-      ++result.ended_by_others;
-    } catch (...) {
-      const std::lock_guard lock{mutex};
-      if (failure == nullptr) failure = std::current_exception();
-    }
-  };
+  auto world = real::make_local_world(static_cast<int>(size));
   std::vector<std::thread> threads;
-  for (std::size_t index = 0; index < size; ++index)
-    threads.emplace_back(body, index);
+  for (std::size_t index = 0; index < size; ++index) {
+    threads.emplace_back(
+        [&, index] { run_rank(run, model, index, std::move(world[index]), gathered); });
+  }
   for (std::thread& thread : threads)
     thread.join();
-  if (failure != nullptr) std::rethrow_exception(failure);
+  if (gathered.failure != nullptr) std::rethrow_exception(gathered.failure);
   CHECK(result.ended_by_others == 0);
-  return result;
+  return std::move(result);
 }
 
 }  // namespace real_test

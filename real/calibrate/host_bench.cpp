@@ -1,0 +1,244 @@
+// The host backend under measurement: its own kernels on its own arena, its own collectives over
+// the transport of the run.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include "real/calibrate/bench.hpp"
+#include "real/calibrate/machine_facts.hpp"
+#include "real/host/arena.hpp"
+#include "real/host/model_ops.hpp"
+#include "real/host/state_ops.hpp"
+#include "real/host/step_state.hpp"
+#include "real/net/collectives.hpp"
+#include "sim/base/check.hpp"
+#include "sim/base/random.hpp"
+
+namespace real {
+namespace {
+
+// One for all processes of a machine.
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+constexpr std::uint32_t collective_channel_of_bench = 0x61000000;
+constexpr std::uint32_t message_channel_of_bench = 0x62000000;
+
+class HostKernels : public KernelBench {
+ public:
+  HostKernels(const BoundProgram& program, Bench& bench, std::uint64_t seed)
+      : program_{program},
+        bench_{bench},
+        arena_{program.arena_bytes},
+        state_ops_{program, training_, arena_, state_},
+        model_ops_{program, arena_, state_} {
+    const sim::Layout& layout = program.plan->layout;
+    const std::int64_t count =
+        layout.micro_batches() * layout.micro_batch * (layout.sequence_length + 1);
+    tokens_.resize(static_cast<std::size_t>(count));
+    const double classes = static_cast<double>(program.model->vocabulary);
+    for (std::size_t i = 0; i < tokens_.size(); ++i)
+      tokens_[i] = static_cast<std::int32_t>(sim::uniform(seed, 1, i) * classes);
+    state_.begin({.step = 0, .tokens = tokens_}, layout);
+    refill(seed);
+  }
+
+  void refill(std::uint64_t seed) override {
+    const std::span<std::byte> all = arena_.bytes(0, arena_.size());
+    const std::span<float> values{reinterpret_cast<float*>(all.data()), all.size() / sizeof(float)};
+    std::uint64_t bits = seed;
+    for (float& value : values) {
+      bits = bits * 6364136223846793005ULL + 1442695040888963407ULL;  // Knuth's MMIX generator
+      value = 0.01F + 0.5F * static_cast<float>(bits >> 40) * 0x1.0p-24F;
+    }
+  }
+
+  std::vector<double> run(std::span<const std::uint32_t> ops) override {
+    std::vector<double> seconds;
+    seconds.reserve(ops.size());
+    double before = now();
+    for (const std::uint32_t op : ops) {
+      run_one(op);
+      const double after = now();
+      seconds.push_back(after - before);
+      before = after;
+    }
+    return seconds;
+  }
+
+  Beside run_beside(std::uint32_t op, int repeats, const CollectiveCase& with) override;
+
+ private:
+  void run_one(std::uint32_t index) {
+    const BoundOp& op = program_.ops[index];
+    state_.square_sum = 1;  // Adam leaves out a step whose norm is not finite
+    if (ModelOps::runs(op.action))
+      model_ops_.run(op);
+    else
+      state_ops_.run(op);
+  }
+
+  const BoundProgram& program_;
+  Bench& bench_;
+  sim::Training training_;
+  Arena arena_;
+  StepState state_;
+  StateOps state_ops_;
+  ModelOps model_ops_;
+  std::vector<std::int32_t> tokens_;
+};
+
+class HostBench : public Bench {
+ public:
+  explicit HostBench(Transport& transport) : transport_{transport} {}
+
+  std::unique_ptr<KernelBench> load(const BoundProgram& program, std::uint64_t seed) override {
+    return std::make_unique<HostKernels>(program, *this, seed);
+  }
+
+  Interval run(const CollectiveCase& collective, int repeats) override {
+    prepare(collective);
+    Interval interval{.begin = now(), .end = 0};
+    for (int i = 0; i < repeats; ++i)
+      run_once(collective);
+    interval.end = now();
+    return interval;
+  }
+
+  int calls_per_sample() const override { return 1; }
+
+  double copy(sim::MeasuredCopy::Way way, std::int64_t bytes) override {
+    SIM_CHECK(way == sim::MeasuredCopy::Way::device_to_device);
+    const auto count = static_cast<std::size_t>(bytes);
+    if (input_.size() < count) input_.resize(count);
+    if (output_.size() < count) output_.resize(count);
+    const double begin = now();
+    std::memcpy(output_.data(), input_.data(), count);
+    return now() - begin;
+  }
+
+  std::vector<sim::MeasuredCopy::Way> copies() const override {
+    return {sim::MeasuredCopy::Way::device_to_device};
+  }
+
+  // A host runs what it issues.
+  std::optional<double> issue_cost(KernelBench&, std::span<const std::uint32_t>) override {
+    return std::nullopt;
+  }
+
+  void describe(sim::MeasuredMachine& machine) const override;
+
+  // For HostKernels::run_beside().
+  std::unique_ptr<CollectiveRun> start(const CollectiveCase& collective) {
+    return start_collective(transport_, call_of(collective));
+  }
+  void finish(CollectiveRun& run) {
+    while (!run.progress())
+      transport_.idle();
+  }
+  void prepare(const CollectiveCase& collective) {
+    const auto bytes = static_cast<std::size_t>(collective.bytes);
+    if (input_.size() < bytes) input_.resize(bytes);
+    if (output_.size() < bytes) output_.resize(bytes);
+  }
+
+ private:
+  CollectiveCall call_of(const CollectiveCase& collective);
+  void run_once(const CollectiveCase& collective);
+
+  Transport& transport_;
+  std::vector<std::byte> input_, output_;
+};
+
+CollectiveCall HostBench::call_of(const CollectiveCase& collective) {
+  const auto bytes = static_cast<std::size_t>(collective.bytes);
+  const std::size_t part = bytes / collective.members.size();
+  CollectiveCall call{.kind = collective.kind,
+                      .algorithm = collective.kind == sim::CollectiveKind::barrier
+                                       ? CollectiveAlgorithm::tree
+                                       : CollectiveAlgorithm::ring,
+                      .members = collective.members,
+                      .channel = collective_channel_of_bench};
+  switch (collective.kind) {
+    case sim::CollectiveKind::all_gather:
+      call.input = std::span{input_}.first(part);
+      call.output = std::span{output_}.first(part * collective.members.size());
+      break;
+    case sim::CollectiveKind::reduce_scatter:
+      call.input = std::span{input_}.first(part * collective.members.size());
+      call.output = std::span{output_}.first(part);
+      break;
+    case sim::CollectiveKind::barrier:
+      break;
+    case sim::CollectiveKind::all_to_all:
+      call.input = std::span{input_}.first(bytes);
+      call.output = std::span{output_}.first(bytes);
+      break;
+    default:  // in place
+      call.output = std::span{output_}.first(bytes);
+  }
+  return call;
+}
+
+void HostBench::run_once(const CollectiveCase& collective) {
+  if (!collective.message) {
+    const std::unique_ptr<CollectiveRun> run = start(collective);
+    return finish(*run);
+  }
+  const auto bytes = static_cast<std::size_t>(collective.bytes);
+  SIM_CHECK(collective.members.size() == 2, collective.members.size());
+  const bool sends = collective.members[0] == transport_.rank();
+  const Ticket ticket =
+      sends ? transport_.start_send(collective.members[1], message_channel_of_bench,
+                                    std::span{input_}.first(bytes))
+            : transport_.start_receive(collective.members[0], message_channel_of_bench,
+                                       std::span{output_}.first(bytes));
+  wait(transport_, ticket);
+}
+
+// As the backend's loop: communication moves on between kernels.
+Beside HostKernels::run_beside(std::uint32_t op, int repeats, const CollectiveCase& with) {
+  auto& bench = static_cast<HostBench&>(bench_);
+  bench.prepare(with);
+  Beside times;
+  const double begin = now();
+  const std::unique_ptr<CollectiveRun> run = bench.start(with);
+  bool done = run->progress();
+  if (done) times.collective = now() - begin;
+  for (int i = 0; i < repeats; ++i) {
+    run_one(op);
+    times.kernels = now() - begin;
+    if (done) continue;
+    done = run->progress();
+    if (done) times.collective = now() - begin;
+  }
+  if (!done) {
+    bench.finish(*run);
+    times.collective = now() - begin;
+  }
+  times.together = now() - begin;
+  return times;
+}
+
+void HostBench::describe(sim::MeasuredMachine& machine) const {
+  machine.device = processor_name();
+  machine.versions.push_back(fmt::format("GCC {}.{}", __GNUC__, __GNUC_MINOR__));
+  std::ifstream memory{"/proc/meminfo"};
+  std::string key;
+  std::int64_t kib = 0;
+  if (memory >> key >> kib && key == "MemTotal:")
+    machine.memory = sim::Bytes{kib * 1024 / transport_.size()};
+}
+
+}  // namespace
+
+std::unique_ptr<Bench> make_host_bench(Transport& transport) {
+  return std::make_unique<HostBench>(transport);
+}
+
+}  // namespace real

@@ -1,0 +1,121 @@
+#include "real/calibrate/kernel_samples.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "sim/base/check.hpp"
+
+namespace real {
+namespace {
+
+// How many kernels before an operator are run with it. Its operands were written by the one before
+// it, or by the one before that (a residual sum reads past a branch; that one comes from memory).
+constexpr std::size_t lead_in = 2;
+
+int function_of(const BoundOp& op) {
+  return op.model_op != nullptr ? static_cast<int>(op.model_op->function) : -1;
+}
+
+}  // namespace
+
+std::vector<KernelVariant> kernel_variants(const BoundProgram& program) {
+  using Key = std::tuple<std::uint32_t, sim::Action, int, bool>;
+  std::map<Key, std::size_t> found;
+  std::vector<KernelVariant> variants;
+  for (std::uint32_t i = 0; i < program.ops.size(); ++i) {
+    const BoundOp& op = program.ops[i];
+    if (op.kernel == nullptr) continue;
+    const Key key{program.program->work[i], op.action, function_of(op), op.accumulate};
+    const auto [place, added] = found.try_emplace(key, variants.size());
+    if (added) variants.push_back({.kernel = *op.kernel, .ops = {}});
+    variants[place->second].ops.push_back(i);
+  }
+  return variants;
+}
+
+std::vector<std::uint32_t> with_lead_in(const BoundProgram& program, std::uint32_t op) {
+  std::vector<std::uint32_t> ops{op};
+  for (std::uint32_t i = op; i > 0 && ops.size() <= lead_in; --i)
+    if (program.ops[i - 1].kernel != nullptr) ops.push_back(i - 1);
+  std::reverse(ops.begin(), ops.end());
+  return ops;
+}
+
+double median(std::vector<double> values) {
+  SIM_CHECK(!values.empty());
+  const std::size_t middle = values.size() / 2;
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle),
+                   values.end());
+  if (values.size() % 2 == 1) return values[middle];
+  return (values[middle] +
+          *std::max_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle))) /
+         2;
+}
+
+namespace {
+
+// The order statistics n/2 -+ 0.98 sqrt(n) enclose the median with 95% (Conover 1999, section 3.2:
+// binomial(n, 1/2) by its normal approximation, 1.96 * sqrt(n) / 2).
+double relative_half_width(std::vector<double> values) {
+  if (values.size() < 5) return std::numeric_limits<double>::infinity();
+  std::sort(values.begin(), values.end());
+  const double n = static_cast<double>(values.size());
+  const double reach = 0.98 * std::sqrt(n);
+  const auto low = static_cast<std::size_t>(std::max(0.0, std::floor(n / 2 - reach)));
+  const auto high = std::min(values.size() - 1, static_cast<std::size_t>(std::ceil(n / 2 + reach)));
+  const double middle = values[values.size() / 2];
+  return middle > 0 ? (values[high] - values[low]) / 2 / middle : 0;
+}
+
+}  // namespace
+
+double KernelTimes::spread(std::span<const KernelVariant> variants) const {
+  struct Share {
+    double seconds, width;
+  };
+  std::vector<Share> shares;
+  double total = 0;
+  for (std::size_t v = 0; v < variants.size(); ++v) {
+    if (of_variant[v].empty()) return std::numeric_limits<double>::infinity();
+    const double seconds = median(of_variant[v]) * static_cast<double>(variants[v].ops.size());
+    shares.push_back({seconds, relative_half_width(of_variant[v])});
+    total += seconds;
+  }
+  std::sort(shares.begin(), shares.end(),
+            [](const Share& a, const Share& b) { return a.seconds > b.seconds; });
+  double covered = 0, widest = 0;
+  for (const Share& share : shares) {
+    if (covered >= 0.95 * total) break;
+    covered += share.seconds;
+    widest = std::max(widest, share.width);
+  }
+  return widest;
+}
+
+bool KernelTable::has(const sim::Kernel& kernel) const {
+  return std::any_of(rows_.begin(), rows_.end(),
+                     [&](const Row& row) { return row.kernel == kernel; });
+}
+
+void KernelTable::add(const sim::Kernel& kernel, double seconds, double operators, int samples) {
+  const auto known = std::find_if(rows_.begin(), rows_.end(),
+                                  [&](const Row& row) { return row.kernel == kernel; });
+  Row& row = known == rows_.end() ? rows_.emplace_back(Row{.kernel = kernel}) : *known;
+  row.seconds += seconds * operators;
+  row.operators += operators;
+  row.samples += samples;
+}
+
+std::vector<sim::MeasuredKernel> KernelTable::rows(const std::string& source) const {
+  std::vector<sim::MeasuredKernel> measured;
+  for (const Row& row : rows_)
+    measured.push_back({.kernel = row.kernel,
+                        .time = sim::duration_from_seconds(row.seconds / row.operators),
+                        .samples = row.samples,
+                        .source = source});
+  return measured;
+}
+
+}  // namespace real

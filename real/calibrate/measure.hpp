@@ -1,0 +1,64 @@
+// The parts of a measurement. Every rank calls them, in the same order with the same arguments;
+// rank 0 gets the results. README.md says what is done and why.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "real/calibrate/bench.hpp"
+#include "real/calibrate/kernel_samples.hpp"
+#include "real/net/transport.hpp"
+#include "sim/plan/plan.hpp"
+
+namespace real {
+
+// Ranks that outnumber the cores take turns: then a time is the mean over the samples, for the
+// median would be that of the lucky ones.
+enum class Typical : std::uint8_t { median, mean };
+double typical(const std::vector<double>& values, Typical how);
+
+struct PartRequest {
+  double seconds = 1;  // that this part may take, about
+  std::uint64_t seed = 1;
+  Typical typical = Typical::median;
+};
+
+// The kernels of one plan, all ranks at once. Rank r takes the program of rank r mod world size.
+void measure_kernels(Bench& bench, Transport& transport, const sim::Plan& plan,
+                     const sim::Model& model, const PartRequest& request, KernelTable& table);
+
+// What a group of a plan looks like, by its size alone: all groups of that size at once, as in a
+// step.
+struct CollectiveShape {
+  sim::CollectiveKind kind = sim::CollectiveKind::all_reduce;
+  bool message = false;
+  int ranks = 0;
+  bool operator==(const CollectiveShape&) const = default;
+};
+struct CollectiveSizes {
+  CollectiveShape shape;
+  sim::DType dtype = sim::DType::fp32;
+  std::int64_t largest = 0;           // bytes
+  std::vector<std::int64_t> sizes{};  // ascending
+};
+// Of what the plans communicate: a grid up to the largest message, and the messages' own sizes.
+// Without plans: every kind over all ranks, up to 16 MiB.
+std::vector<CollectiveSizes> collective_sizes(const std::vector<const sim::Plan*>& plans, int ranks,
+                                              sim::DType dtype);
+
+std::vector<sim::MeasuredCollective> measure_collectives(Bench& bench, Transport& transport,
+                                                         const std::vector<CollectiveSizes>& wanted,
+                                                         const PartRequest& request,
+                                                         const std::string& source);
+
+// The largest product of the plan beside an all-reduce over all ranks.
+std::vector<sim::MeasuredInterference> measure_interference(Bench& bench, Transport& transport,
+                                                            const sim::Plan& plan,
+                                                            const sim::Model& model,
+                                                            const PartRequest& request);
+
+std::vector<sim::MeasuredCopy> measure_copies(Bench& bench, Transport& transport,
+                                              const PartRequest& request);
+
+}  // namespace real

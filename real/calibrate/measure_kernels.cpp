@@ -1,0 +1,116 @@
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <optional>
+
+#include "real/calibrate/agree.hpp"
+#include "real/calibrate/measure.hpp"
+#include "sim/base/check.hpp"
+#include "sim/base/random.hpp"
+
+namespace real {
+namespace {
+
+// Passes over all kernels: at least so many, and on until the medians are known well enough.
+constexpr int fewest_passes = 5;
+constexpr int most_passes = 200;
+constexpr double enough_spread = 0.01;
+constexpr double not_measured = -1;  // in what ranks tell each other
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Fisher and Yates' shuffle of 0 .. count - 1.
+std::vector<std::size_t> shuffled(std::size_t count, std::uint64_t seed, std::uint64_t pass) {
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t i = count; i > 1; --i) {
+    const auto other =
+        static_cast<std::size_t>(sim::uniform(seed, pass, i) * static_cast<double>(i));
+    std::swap(order[i - 1], order[other]);
+  }
+  return order;
+}
+
+// One sample of every variant: of one of its operators each, in random order, so that no kernel
+// finds its own operands in a cache.
+void run_pass(KernelBench& bench, const BoundProgram& program,
+              std::span<const KernelVariant> variants, std::uint64_t seed, std::uint64_t pass,
+              KernelTimes& times) {
+  std::vector<std::uint32_t> ops;
+  std::vector<std::size_t> last;  // place in `ops` of the operator that counts
+  const std::vector<std::size_t> order = shuffled(variants.size(), seed, pass);
+  for (const std::size_t v : order) {
+    const std::vector<std::uint32_t>& all = variants[v].ops;
+    const auto chosen = static_cast<std::size_t>(sim::uniform(seed, pass, 1'000'000 + v) *
+                                                 static_cast<double>(all.size()));
+    for (const std::uint32_t op : with_lead_in(program, all[chosen]))
+      ops.push_back(op);
+    last.push_back(ops.size() - 1);
+  }
+  const std::vector<double> seconds = bench.run(ops);
+  SIM_CHECK(seconds.size() == ops.size(), seconds.size(), ops.size());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    times.of_variant[order[i]].push_back(seconds[last[i]]);
+}
+
+}  // namespace
+
+double typical(const std::vector<double>& values, Typical how) {
+  if (how == Typical::median) return median(values);
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+void measure_kernels(Bench& bench, Transport& transport, const sim::Plan& plan,
+                     const sim::Model& model, const PartRequest& request, KernelTable& table) {
+  const auto rank_of_plan = [&](int rank) {
+    return sim::RankId{static_cast<std::uint32_t>(rank % plan.world_size())};
+  };
+  const BoundProgram program = bind(plan, model, rank_of_plan(transport.rank()));
+  const std::vector<KernelVariant> every = kernel_variants(program);
+  // What an earlier plan had is known: plans of one model share most of their kernels.
+  std::vector<KernelVariant> variants;
+  std::vector<std::size_t> number_of;  // among all variants
+  for (std::size_t v = 0; v < every.size(); ++v) {
+    if (table.has(every[v].kernel)) continue;
+    variants.push_back(every[v]);
+    number_of.push_back(v);
+  }
+  const std::unique_ptr<KernelBench> kernels = bench.load(program, request.seed);
+  KernelTimes times;
+  times.of_variant.resize(variants.size());
+  // The first pass brings pages, code and clocks to where they stay.
+  KernelTimes warm_up{.of_variant = times.of_variant};
+  barrier(transport);
+  run_pass(*kernels, program, variants, request.seed, 0, warm_up);
+  const double begin = now();
+  for (int pass = 1; pass <= most_passes; ++pass) {
+    kernels->refill(request.seed + static_cast<std::uint64_t>(pass));
+    barrier(transport);
+    run_pass(*kernels, program, variants, request.seed, static_cast<std::uint64_t>(pass), times);
+    const bool known = request.typical == Typical::median && times.spread(variants) < enough_spread;
+    const bool stop = pass >= fewest_passes && (known || now() - begin > request.seconds);
+    if (agree(transport, stop ? 1 : 0) > 0) break;
+  }
+  std::vector<double> mine(every.size(), not_measured);
+  for (std::size_t v = 0; v < variants.size(); ++v)
+    mine[number_of[v]] = typical(times.of_variant[v], request.typical);
+  std::vector<std::vector<double>> all = gather(transport, mine);
+  if (all.empty()) all.push_back(mine);  // not rank 0: it keeps its own
+  const int samples = variants.empty() ? 0 : static_cast<int>(times.of_variant[0].size());
+  for (int i = 0; i < static_cast<int>(all.size()); ++i) {
+    const int rank = transport.rank() == 0 ? i : transport.rank();
+    const std::optional<BoundProgram> theirs =
+        rank == transport.rank() ? std::nullopt
+                                 : std::optional{bind(plan, model, rank_of_plan(rank))};
+    const std::vector<KernelVariant> rows = theirs ? kernel_variants(*theirs) : every;
+    const std::vector<double>& seconds = all[static_cast<std::size_t>(i)];
+    SIM_CHECK(rows.size() == seconds.size(), rows.size(), seconds.size());
+    for (std::size_t v = 0; v < rows.size(); ++v)
+      if (seconds[v] != not_measured)
+        table.add(rows[v].kernel, seconds[v], static_cast<double>(rows[v].ops.size()), samples);
+  }
+}
+
+}  // namespace real

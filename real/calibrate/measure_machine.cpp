@@ -1,0 +1,151 @@
+#include "real/calibrate/measure_machine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <thread>
+
+#include "real/calibrate/agree.hpp"
+#include "real/calibrate/grid.hpp"
+#include "real/calibrate/machine_facts.hpp"
+#include "real/calibrate/measure.hpp"
+
+namespace real {
+namespace {
+
+// Shares of the time.
+constexpr double kernels_share = 0.55, grid_share = 0.1, collectives_share = 0.25;
+
+sim::DType dtype_of(const MeasureRequest& request) {
+  if (request.backend == MeasuredBackend::host) return sim::DType::fp32;
+  return request.plans.empty() ? sim::DType::bf16 : request.plans[0].plan->layout.activation_dtype;
+}
+
+std::string command_of(const MeasureRequest& request) {
+  return fmt::format("stepcast calibrate, {} backend, {} rank{} at once",
+                     sim::word(request.backend), request.ranks, request.ranks == 1 ? "" : "s");
+}
+
+// One rank's part.
+class Measurement {
+ public:
+  Measurement(const MeasureRequest& request, Bench& bench, Transport& transport)
+      : request_{request}, bench_{bench}, transport_{transport} {
+    const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    if (request.backend == MeasuredBackend::host && request.ranks > cores) typical_ = Typical::mean;
+  }
+
+  sim::MeasuredMachine run() {
+    sim::MeasuredMachine machine;
+    machine.host = host_name();
+    machine.date = date_and_time();
+    bench_.describe(machine);
+    machine.kernels = kernels();
+    machine.collectives = collectives();
+    const MeasuredPlan* widest = largest_plan();
+    if (widest != nullptr)
+      machine.interference =
+          measure_interference(bench_, transport_, *widest->plan, *widest->model, part(1));
+    machine.copies = measure_copies(bench_, transport_, part(1));
+    machine.host_issue = issue_cost();
+    return machine;
+  }
+
+ private:
+  PartRequest part(double seconds) const {
+    return {.seconds = seconds, .seed = request_.seed, .typical = typical_};
+  }
+
+  std::vector<sim::MeasuredKernel> kernels() {
+    KernelTable table;
+    for (const MeasuredPlan& wanted : request_.plans)
+      measure_kernels(
+          bench_, transport_, *wanted.plan, *wanted.model,
+          part(kernels_share * request_.seconds / static_cast<double>(request_.plans.size())),
+          table);
+    if (request_.grid) {
+      const std::vector<GridPoint> points = grid_points(dtype_of(request_));
+      for (const GridPoint& point : points) {
+        const GridProgram program = grid_program(point, dtype_of(request_));
+        measure_kernels(bench_, transport_, program.plan, program.model,
+                        part(grid_share * request_.seconds / static_cast<double>(points.size())),
+                        table);
+      }
+    }
+    return table.rows(command_of(request_));
+  }
+
+  std::vector<sim::MeasuredCollective> collectives() {
+    std::vector<const sim::Plan*> plans;
+    for (const MeasuredPlan& wanted : request_.plans)
+      plans.push_back(wanted.plan);
+    return measure_collectives(bench_, transport_,
+                               collective_sizes(plans, request_.ranks, dtype_of(request_)),
+                               part(collectives_share * request_.seconds), command_of(request_));
+  }
+
+  const MeasuredPlan* largest_plan() const {
+    const auto flops = [](const MeasuredPlan& one) { return one.plan->model_flops; };
+    const auto found = std::max_element(
+        request_.plans.begin(), request_.plans.end(),
+        [&](const MeasuredPlan& a, const MeasuredPlan& b) { return flops(a) < flops(b); });
+    return found == request_.plans.end() ? nullptr : &*found;
+  }
+
+  std::optional<sim::Duration> issue_cost() {
+    const GridProgram program =
+        grid_program(grid_points(dtype_of(request_))[0], dtype_of(request_));
+    const BoundProgram bound = bind(program.plan, program.model, sim::RankId{0});
+    const std::unique_ptr<KernelBench> kernels = bench_.load(bound, request_.seed);
+    std::vector<std::uint32_t> ops;
+    for (std::uint32_t i = 0; i < bound.ops.size(); ++i)
+      if (bound.ops[i].kernel != nullptr) ops.push_back(i);
+    const std::optional<double> seconds = bench_.issue_cost(*kernels, ops);
+    if (!seconds) return std::nullopt;
+    return sim::duration_from_seconds(agree(transport_, *seconds));
+  }
+
+  const MeasureRequest& request_;
+  Bench& bench_;
+  Transport& transport_;
+  Typical typical_ = Typical::median;
+};
+
+void check(const MeasureRequest& request) {
+  if (request.ranks < 1) throw std::invalid_argument("a measurement has at least one rank");
+  if (request.seconds <= 0) throw std::invalid_argument("a measurement takes some time");
+  for (const MeasuredPlan& wanted : request.plans) {
+    if (wanted.plan->world_size() > request.ranks)
+      throw std::invalid_argument(
+          fmt::format("a plan has {} ranks, the measurement {}: each rank measures its own program",
+                      wanted.plan->world_size(), request.ranks));
+    const std::vector<std::string> problems = engine_problems(*wanted.plan, *wanted.model);
+    if (!problems.empty()) throw std::invalid_argument(problems.front());
+  }
+}
+
+}  // namespace
+
+RunResult measure_machine(const MeasureRequest& request,
+                          const std::function<void(const sim::MeasuredMachine&)>& done) {
+  check(request);
+  const bool host = request.backend == MeasuredBackend::host;
+  Launch launch;
+  launch.ranks = request.ranks;
+  launch.kind = host ? RankKind::threads : RankKind::processes;
+  launch.arguments = request.arguments;
+  launch.ranks_per_gpu = request.ranks_per_gpu;
+  return run_ranks(launch, [&](Seat& seat) {
+    seat.heartbeat().enter(RankPhase::preparing);
+    const int gpu = device_of(seat.world(), request.ranks_per_gpu);
+    const std::unique_ptr<Bench> bench =
+        host ? make_host_bench(seat.transport()) : make_cuda_bench(seat.transport(), gpu);
+    Measurement measurement{request, *bench, seat.transport()};
+    const sim::MeasuredMachine machine = measurement.run();
+    if (seat.world().rank == 0) done(machine);
+    seat.heartbeat().enter(RankPhase::ending);
+  });
+}
+
+}  // namespace real

@@ -1,0 +1,53 @@
+// Runs scenarios for real, one behind the other in one launch, and keeps of each what is compared
+// with its forecast: a record (sim/timeline/record.hpp) of a typical step, with the times of all
+// measured steps.
+//
+// Each rank runs them all, so that processes, devices and services start once. A record is written
+// when its run is complete: what a failure leaves is good.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "real/calibrate/measure_machine.hpp"
+#include "real/engine/algorithms.hpp"
+#include "real/launch/launch.hpp"
+#include "sim/plan/training.hpp"
+#include "sim/timeline/record.hpp"
+
+namespace real {
+
+struct SuiteRun {
+  std::string name;          // of the record's file
+  MeasuredPlan what;         // of as many ranks as the suite
+  sim::Training training{};  // `data` is a file
+  Algorithms algorithms{};
+};
+
+struct SuiteRequest {
+  MeasuredBackend backend = MeasuredBackend::host;
+  int ranks = 1;
+  int ranks_per_gpu = 0;
+  int warm_up_steps = 2;
+  int measured_steps = 5;
+  std::vector<SuiteRun> runs;
+  std::string folder;                  // for the records; exists
+  std::vector<std::string> arguments;  // of this program, for the ranks that are processes
+  bool announce = false;               // rank 0 says on stderr what runs
+};
+
+std::string record_path(const std::string& folder, const std::string& name);
+
+// What a record says of a run beside its timeline.
+struct RunFacts {
+  double first_loss = 0, last_loss = 0;
+  sim::Bytes device_memory{};  // of the rank that holds most: context, libraries
+};
+std::vector<std::string> to_provenance(const RunFacts& facts);
+// Throws InputError naming the record for one that was not written by run_suite().
+RunFacts facts_of(const sim::Record& record, const std::string& path);
+
+// Throws std::invalid_argument for what the engine or the backend cannot run.
+RunResult run_suite(const SuiteRequest& request);
+
+}  // namespace real

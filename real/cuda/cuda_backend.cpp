@@ -1,0 +1,397 @@
+#include "real/cuda/cuda_backend.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+
+#include "real/cuda/nccl.hpp"
+#include "real/cuda/prepare.hpp"
+#include "real/cuda/recorder.hpp"
+#include "real/cuda/scratch.hpp"
+#include "real/cuda/step_runner.hpp"
+#include "real/cuda/watchdog.hpp"
+#include "real/engine/operator_name.hpp"
+#include "sim/base/check.hpp"
+
+namespace real {
+
+namespace {
+
+using sim::OpId;
+
+constexpr double rotary_base = 10'000;  // Su et al. 2021
+
+int select_device(int device) {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "no GPU can be used");
+  if (device < 0 || device >= count) {
+    throw std::runtime_error(
+        fmt::format("CUDA: there is no GPU {}; this process sees {}", device, count));
+  }
+  check(cudaSetDevice(device), "cudaSetDevice");
+  return device;
+}
+
+ScratchLayout scratch_of(const BoundProgram& program) {
+  const OpShapes shapes{program};
+  const sim::Layout& layout = program.plan->layout;
+  ScratchNeeds needs{
+      .ids = layout.micro_batches() * layout.micro_batch * (layout.sequence_length + 1),
+      .tokens = shapes.tokens(),
+      .gemm_workspace = gemm_workspace};
+  for (const BoundOp& op : program.ops) {
+    if (op.collective != nullptr || op.transfer != nullptr) continue;
+    auto& bytes = needs.workspaces[static_cast<std::size_t>(op.stream)];
+    bytes = std::max(bytes, shapes.workspace_of(op));
+    if (op.model_op != nullptr && op.model_op->function == sim::Function::rotary) {
+      needs.rotary_table =
+          kernels::rotary_table_bytes(layout.sequence_length, program.model->attention.head_dim);
+    }
+  }
+  for (const BoundBucket& bucket : program.buckets)
+    needs.decay.push_back(std::ssize(bucket.decayed));
+  return scratch_layout(needs);
+}
+
+class CudaBackend : public Backend {
+ public:
+  explicit CudaBackend(const CudaSetup& setup);
+  ~CudaBackend() override;
+  StepOutcome step(const StepInput& input) override;
+  void read(std::int64_t offset, std::span<std::byte> to) override;
+  void write(std::int64_t offset, std::span<const std::byte> from) override;
+  std::int64_t arena_bytes() const override { return arena_.bytes(); }
+  std::int64_t device_bytes_in_use() const override;
+
+ private:
+  StepMemory place_memory();
+  void fill_tables();
+  void prepare();
+  void upload(const StepInput& input);
+  Launch tail() const;
+  void run(StepMode mode);
+  void wait_for_device();
+  void beat(std::int64_t op);
+  std::string name_of(std::int64_t op) const;
+  StepResults results() const;
+  std::int64_t first_not_finite(const StepInput& input, const StepResults& found);
+
+  CudaSetup setup_;
+  const BoundProgram& program_;
+  int device_ = 0;
+  DeviceMemory arena_;
+  ScratchLayout layout_;
+  DeviceMemory scratch_;
+  PinnedMemory upload_, results_;
+  StepMemory memory_;
+  DeviceEvent done_;
+  std::optional<NcclWorld> nccl_;
+  std::optional<Recorder> recorder_;
+  std::optional<StepRunner> runner_;
+  std::optional<Gemms> gemms_;
+  std::optional<Watchdog> watchdog_;
+  Launch tail_;
+  std::int64_t steps_ = 0;
+  std::int64_t at_ = -1;  // operator that the heartbeat named last
+};
+
+CudaBackend::CudaBackend(const CudaSetup& setup)
+    : setup_{setup},
+      program_{*setup.program},
+      device_{select_device(setup.device)},
+      arena_{program_.arena_bytes, "the arena"},
+      layout_{scratch_of(program_)},
+      scratch_{layout_.bytes, "workspaces and tables beside the arena"},
+      upload_{layout_.upload_bytes},
+      results_{static_cast<std::int64_t>(sizeof(StepResults))},
+      memory_{place_memory()},
+      done_{DeviceEvent::Kind::order} {
+  fill_tables();
+  recorder_.emplace(program_, *setup.control);
+  nccl_.emplace(communicators_of(program_, setup.algorithms), *setup.control, setup.timeout);
+  runner_.emplace(StepRunner::Parts{
+      .program = program_, .memory = memory_, .recorder = &*recorder_, .progress = [this] {
+        if (watchdog_) watchdog_->progress();
+      }});
+  gemms_.emplace(scratch_.at(layout_.gemm_workspace));
+  prepare();
+  // Measuring products left numbers in the arena: a state that nobody wrote is zero.
+  check(cudaMemsetAsync(arena_.at(0), 0, static_cast<std::size_t>(arena_.bytes()),
+                        runner_->compute()),
+        "cudaMemsetAsync");
+  check(cudaStreamSynchronize(runner_->compute()), "preparing the device");
+  watchdog_.emplace(*nccl_, setup.timeout, [this] { return name_of(runner_->first_unfinished()); });
+}
+
+CudaBackend::~CudaBackend() {
+  watchdog_.reset();
+  // First the communicators: an operation that waits for a partner that is gone keeps its stream.
+  nccl_.reset();
+  (void)cudaDeviceSynchronize();
+}
+
+StepMemory CudaBackend::place_memory() {
+  const auto at = [&](std::int64_t offset) { return scratch_.at(offset); };
+  StepMemory memory;
+  memory.adam = reinterpret_cast<kernels::AdamStep*>(at(layout_.upload));
+  memory.ids = reinterpret_cast<std::int32_t*>(at(layout_.ids));
+  auto* results = reinterpret_cast<StepResults*>(at(layout_.results));
+  memory.loss = &results->loss;
+  memory.square_sum = &results->square_sum;
+  memory.norm = &results->norm;
+  memory.clip_scale = &results->clip_scale;
+  memory.first_not_finite = &results->first_not_finite;
+  memory.maximum = reinterpret_cast<float*>(at(layout_.maximum));
+  memory.rotary_table = reinterpret_cast<float*>(at(layout_.rotary_table));
+  for (std::size_t i = 0; i < program_.buckets.size(); ++i) {
+    memory.decay.push_back({.ranges = reinterpret_cast<const kernels::Range*>(at(layout_.decay[i])),
+                            .count = std::ssize(program_.buckets[i].decayed)});
+  }
+  const auto streams = static_cast<std::size_t>(sim::stream_count);
+  for (std::size_t s = 0; s < streams; ++s) {
+    const std::int64_t end = s + 1 < streams ? layout_.workspaces[s + 1] : layout_.gemm_workspace;
+    memory.workspaces[s] = {.memory = at(layout_.workspaces[s]),
+                            .bytes = end - layout_.workspaces[s]};
+  }
+  return memory;
+}
+
+void CudaBackend::fill_tables() {
+  for (std::size_t i = 0; i < program_.buckets.size(); ++i) {
+    std::vector<kernels::Range> ranges;
+    for (const OwnedRange& range : program_.buckets[i].decayed) {
+      ranges.push_back({.at = static_cast<std::int64_t>(range.first),
+                        .elements = static_cast<std::int64_t>(range.count)});
+    }
+    check(cudaMemcpy(scratch_.at(layout_.decay[i]), ranges.data(),
+                     ranges.size() * sizeof(kernels::Range), cudaMemcpyHostToDevice),
+          "cudaMemcpy");
+  }
+}
+
+void CudaBackend::prepare() {
+  const cudaStream_t stream = runner_->compute();
+  for (const BoundOp& op : program_.ops) {
+    if (op.model_op == nullptr || op.model_op->function != sim::Function::rotary) continue;
+    kernels::fill_rotary_table(program_.plan->layout.sequence_length,
+                               program_.model->attention.head_dim, rotary_base,
+                               memory_.rotary_table, stream);
+    break;
+  }
+  Preparation preparation{{.program = program_,
+                           .training = setup_.training,
+                           .arena = arena_.at(0),
+                           .memory = memory_,
+                           .gemms = *gemms_,
+                           .nccl = *nccl_,
+                           .stream = stream}};
+  std::vector<Launch> launches;
+  std::vector<Launch> scans;
+  for (std::uint32_t op = 0; op < program_.ops.size(); ++op) {
+    try {
+      launches.push_back(preparation.launch_of(program_.ops[op]));
+      scans.push_back(preparation.scan_of(program_.ops[op], static_cast<std::int32_t>(op)));
+    } catch (const std::exception& error) {
+      throw std::runtime_error(fmt::format("{}: {}", name_of(op), error.what()));
+    }
+  }
+  runner_->prepare(std::move(launches), std::move(scans));
+  tail_ = tail();
+}
+
+// A rank without parameters has no Adam and learns the norm here.
+Launch CudaBackend::tail() const {
+  bool has_adam = false;
+  for (const BoundOp& op : program_.ops)
+    has_adam = has_adam || op.action == sim::Action::adam;
+  const auto clip = static_cast<float>(setup_.training.clip);
+  const StepMemory* memory = &memory_;
+  std::byte* to = results_.at(0);
+  return [=](cudaStream_t stream) {
+    if (!has_adam) {
+      kernels::finish_norm(memory->square_sum, clip, memory->norm, memory->clip_scale, stream);
+    }
+    check(cudaMemcpyAsync(to, memory->loss, sizeof(StepResults), cudaMemcpyDeviceToHost, stream),
+          "reading the results of a step");
+  };
+}
+
+void CudaBackend::upload(const StepInput& input) {
+  const std::int64_t ids = layout_.ids - layout_.upload;
+  const auto bytes = static_cast<std::int64_t>(input.tokens.size_bytes());
+  SIM_CHECK(bytes == layout_.upload_bytes - ids, bytes, layout_.upload_bytes);
+  const auto step = static_cast<double>(input.step + 1);
+  const kernels::AdamStep adam{.rate = setup_.training.learning_rate,
+                               .correction1 = 1 - std::pow(setup_.training.beta1, step),
+                               .correction2 = 1 - std::pow(setup_.training.beta2, step)};
+  std::memcpy(upload_.at(0), &adam, sizeof adam);
+  std::memcpy(upload_.at(ids), input.tokens.data(), input.tokens.size_bytes());
+  check(cudaMemcpyAsync(scratch_.at(layout_.upload), upload_.at(0),
+                        static_cast<std::size_t>(layout_.upload_bytes), cudaMemcpyHostToDevice,
+                        runner_->compute()),
+        "bringing the tokens of a step");
+}
+
+StepOutcome CudaBackend::step(const StepInput& input) {
+  check(cudaSetDevice(device_), "cudaSetDevice");
+  if (setup_.heartbeat != nullptr) setup_.heartbeat->begin_step(input.step);
+  const auto before = std::chrono::steady_clock::now();
+  upload(input);
+  if (input.record) recorder_->anchor(runner_->compute());
+  run(input.record ? StepMode::record : StepMode::plain);
+  const StepResults found = results();
+  StepOutcome outcome;
+  outcome.loss = found.loss;
+  outcome.gradient_norm = found.norm;
+  outcome.time = std::chrono::steady_clock::now() - before;
+  if (input.record) {
+    outcome.time = recorder_->step_time();
+    outcome.spans = recorder_->spans();
+  }
+  outcome.first_not_finite = first_not_finite(input, found);
+  ++steps_;
+  return outcome;
+}
+
+// The norm is the same on all ranks, so all run the step again; Adam has kept its hands off.
+std::int64_t CudaBackend::first_not_finite(const StepInput& input, const StepResults& found) {
+  if (std::isfinite(found.norm)) {
+    if (std::isfinite(found.loss)) return -1;
+    for (std::size_t op = 0; op < program_.ops.size(); ++op) {
+      const BoundOp& bound = program_.ops[op];
+      const bool loss =
+          bound.model_op != nullptr && bound.model_op->function == sim::Function::cross_entropy;
+      if (loss) return static_cast<std::int64_t>(op);
+    }
+    return -1;
+  }
+  upload(input);
+  run(StepMode::scan);
+  const std::int32_t first = results().first_not_finite;
+  return static_cast<std::size_t>(first) < program_.ops.size() ? first : -1;
+}
+
+// The first step runs without a graph: libraries load kernels and open connections at first use,
+// which a capture does not take.
+void CudaBackend::run(StepMode mode) {
+  watchdog_->step_begins();
+  try {
+    if (setup_.graphs && steps_ > 0 && mode != StepMode::scan) {
+      runner_->replay(mode, tail_);
+    } else {
+      runner_->issue(mode, tail_);
+    }
+    check(cudaEventRecord(done_.get(), runner_->compute()), "cudaEventRecord");
+    wait_for_device();
+  } catch (const std::exception&) {
+    const std::string failure = watchdog_->failure();
+    nccl_->abort();
+    if (failure.empty()) throw;
+    throw std::runtime_error(failure);  // what came first; the rest is its consequence
+  }
+  watchdog_->step_ends();
+}
+
+void CudaBackend::wait_for_device() {
+  for (;;) {
+    const cudaError_t state = cudaEventQuery(done_.get());
+    if (state == cudaSuccess) break;
+    const std::int64_t op = runner_->first_unfinished();
+    if (state != cudaErrorNotReady) check(state, name_of(op));
+    const std::string failure = watchdog_->failure();
+    if (!failure.empty()) throw std::runtime_error(failure);
+    beat(op);
+    std::this_thread::yield();
+  }
+  // Operations that were aborted end, as if they were done.
+  const std::string failure = watchdog_->failure();
+  if (!failure.empty()) throw std::runtime_error(failure);
+}
+
+// Between two communications the device computes: it waits for nobody then.
+void CudaBackend::beat(std::int64_t op) {
+  if (op != at_) {
+    at_ = op;
+    watchdog_->progress();
+    if (setup_.heartbeat != nullptr && op >= 0) {
+      setup_.heartbeat->begin(static_cast<std::uint32_t>(op));
+    }
+  } else if (setup_.heartbeat != nullptr && op >= 0) {
+    setup_.heartbeat->waiting();
+  }
+}
+
+std::string CudaBackend::name_of(std::int64_t op) const {
+  const auto rank = static_cast<int>(program_.rank.value);
+  if (op < 0) return fmt::format("rank {}: an operator of a step", rank);
+  return fmt::format("rank {}: {}", rank, operator_name(*program_.plan, rank, op));
+}
+
+StepResults CudaBackend::results() const {
+  StepResults results;
+  std::memcpy(&results, results_.at(0), sizeof results);
+  return results;
+}
+
+void CudaBackend::read(std::int64_t offset, std::span<std::byte> to) {
+  SIM_CHECK(offset >= 0 && offset + std::ssize(to) <= arena_.bytes(), offset, to.size());
+  check(cudaSetDevice(device_), "cudaSetDevice");
+  check(cudaMemcpy(to.data(), arena_.at(offset), to.size(), cudaMemcpyDeviceToHost), "a read");
+}
+
+void CudaBackend::write(std::int64_t offset, std::span<const std::byte> from) {
+  SIM_CHECK(offset >= 0 && offset + std::ssize(from) <= arena_.bytes(), offset, from.size());
+  check(cudaSetDevice(device_), "cudaSetDevice");
+  check(cudaMemcpy(arena_.at(offset), from.data(), from.size(), cudaMemcpyHostToDevice), "a write");
+}
+
+std::int64_t CudaBackend::device_bytes_in_use() const {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return static_cast<std::int64_t>(total - free);
+}
+
+}  // namespace
+
+bool cuda_built() {
+  return true;
+}
+
+std::string cuda_summary() {
+  int runtime = 0;
+  int driver = 0;
+  int nccl = 0;
+  (void)cudaRuntimeGetVersion(&runtime);
+  (void)cudaDriverGetVersion(&driver);
+  (void)ncclGetVersion(&nccl);
+  std::string text =
+      fmt::format("CUDA {}.{}, cuBLASLt {}, NCCL {}.{}.{}", runtime / 1000, runtime % 1000 / 10,
+                  cublasLtGetVersion(), nccl / 10'000, nccl % 10'000 / 100, nccl % 100);
+  int count = 0;
+  const cudaError_t counted = cudaGetDeviceCount(&count);
+  if (counted != cudaSuccess) {
+    return text + fmt::format("; no GPU: {}", cudaGetErrorString(counted));
+  }
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, i), "cudaGetDeviceProperties");
+    text += fmt::format("; GPU {}: {}, {:.0f} GiB, compute capability {}.{}", i, properties.name,
+                        static_cast<double>(properties.totalGlobalMem) / (1 << 30),
+                        properties.major, properties.minor);
+  }
+  return text;
+}
+
+std::unique_ptr<Backend> make_cuda_backend(const CudaSetup& setup) {
+  SIM_CHECK(setup.program != nullptr && setup.control != nullptr);
+  SIM_CHECK(setup.program->ops.size() == setup.program->program->size());
+  return std::make_unique<CudaBackend>(setup);
+}
+
+}  // namespace real

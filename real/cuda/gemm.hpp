@@ -1,0 +1,93 @@
+// Matrix products of linear layers by cuBLASLt.
+//
+// cuBLASLt is told column-major matrices. A row-major matrix [r, c] is the column-major matrix
+// [c, r] of the same memory, so a row-major product C[m, n] = op(A) op(B) is asked for as
+// C^T[n, m] = op(B)^T op(A)^T: operands swapped, each transposed where the row-major one is.
+// gemm_call() is that rule as plain numbers.
+//
+// fp32 is computed in fp32 (CUBLAS_COMPUTE_32F, never TF32); bf16 is accumulated in fp32.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "sim/base/dtype.hpp"
+
+namespace real {
+
+// The three products of a linear layer Y = X W^T + b, all row-major: X [tokens, in], W [out, in].
+enum class GemmPass : std::uint8_t {
+  forward,          // Y [tokens, out] = X W^T (+ b)
+  input_gradient,   // dX [tokens, in] = dY W
+  weight_gradient,  // dW [out, in] (+)= dY^T X
+};
+
+struct GemmShape {
+  GemmPass pass = GemmPass::forward;
+  sim::DType dtype = sim::DType::bf16;   // of the operands
+  sim::DType output = sim::DType::bf16;  // of the result
+  std::int64_t tokens = 0, in = 0, out = 0;
+  bool bias = false;        // forward: added in the epilogue
+  bool accumulate = false;  // the result is added to what is there
+  auto operator<=>(const GemmShape&) const = default;
+};
+
+// What cuBLASLt is called with: D[m, n] = op(A) op(B), column-major. Its A is the second of the
+// operands, its B the first.
+struct GemmCall {
+  std::int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+  std::int64_t a_rows = 0, a_columns = 0;  // as stored; the rows are the leading dimension
+  std::int64_t b_rows = 0, b_columns = 0;
+};
+GemmCall gemm_call(const GemmShape& shape);
+
+void check(cublasStatus_t status, const std::string& what);
+
+struct GemmOperands {
+  const void* first = nullptr;   // X, dY, dY
+  const void* second = nullptr;  // W, W, X
+  const void* bias = nullptr;
+  void* result = nullptr;
+};
+// Bytes that an address is a multiple of, 256 at most: what the library may assume of an operand.
+int alignment_of(const void* memory);
+// The library wants a bias to be aligned so; another one is added by a kernel of its own.
+inline constexpr int bias_alignment = 16;
+
+// 32 MiB on Hopper, as cuBLAS' own default workspace (cuBLAS library, section "Workspace").
+inline constexpr std::int64_t gemm_workspace = 32LL << 20;
+
+class Gemms {
+ public:
+  // `workspace`: gemm_workspace bytes; one stream uses it.
+  explicit Gemms(void* workspace);
+  ~Gemms();
+  Gemms(const Gemms&) = delete;
+  Gemms& operator=(const Gemms&) = delete;
+
+  // A prepared shape; lives as long as this. The first few algorithms that the library's heuristics
+  // propose are run three times each on `operands`, whose result they overwrite; the fastest is
+  // kept. A shape is measured once.
+  class Plan;
+  const Plan& prepare(const GemmShape& shape, const GemmOperands& operands, cudaStream_t stream);
+  void run(const Plan& plan, const GemmOperands& operands, cudaStream_t stream) const;
+
+ private:
+  void multiply(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
+                const GemmOperands& operands, cudaStream_t stream) const;
+  void choose(Plan& plan, const GemmOperands& operands, cudaStream_t stream) const;
+
+  cublasLtHandle_t handle_ = nullptr;
+  void* workspace_ = nullptr;
+  // By shape and the alignment of first, second, result: parameters lie anywhere in their bucket.
+  std::map<std::pair<GemmShape, std::array<int, 3>>, std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace real

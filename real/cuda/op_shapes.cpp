@@ -1,0 +1,181 @@
+#include <algorithm>
+
+#include "real/cuda/prepare.hpp"
+#include "sim/base/check.hpp"
+
+namespace real {
+
+using sim::Action;
+using sim::Function;
+using sim::Role;
+
+namespace {
+
+// Beside the variance: the default of torch.nn.LayerNorm, and what GPT-2 and Llama 2 use.
+constexpr float norm_epsilon = 1e-5F;
+
+std::int64_t rows_of(std::int64_t bytes, std::int64_t width, sim::DType dtype) {
+  const std::int64_t row = width * sim::bytes_of(dtype);
+  SIM_CHECK(row > 0 && bytes % row == 0, bytes, row);
+  return bytes / row;
+}
+
+bool is_norm(Function function) {
+  return function == Function::layer_norm || function == Function::layer_norm_no_bias ||
+         function == Function::rms_norm;
+}
+
+}  // namespace
+
+OpShapes::OpShapes(const BoundProgram& program)
+    : model_{*program.model},
+      layout_{program.plan->layout},
+      tensor_{program.plan->layout.tensor_parallel},
+      tensor_rank_{program.at.tensor},
+      tokens_{layout_.micro_batch * layout_.sequence_length} {}
+
+std::int64_t OpShapes::split(const BoundOp& op) const {
+  return op.model_op->split == sim::TensorSplit::inner ? tensor_ : 1;
+}
+
+bool OpShapes::is_head_norm(const BoundOp& op) const {
+  return op.model_op->split == sim::TensorSplit::inner && is_norm(op.model_op->function);
+}
+
+kernels::NormShape OpShapes::norm(const BoundOp& op) const {
+  // Forward writes the output, backward reads its gradient: both have the shape of the input.
+  const Operand& rows = op.operand(op.action == Action::forward ? Role::output : Role::gradient);
+  const std::int64_t width = op.model_op->in_features;
+  return {.function = op.model_op->function,
+          .dtype = activations(),
+          .rows = rows_of(rows.bytes, width, activations()),
+          .width = width,
+          .epsilon = norm_epsilon};
+}
+
+kernels::HeadsShape OpShapes::heads(std::int64_t bytes) const {
+  kernels::HeadsShape shape{.dtype = activations(),
+                            .tokens = 0,
+                            .sequence = layout_.sequence_length,
+                            .heads = model_.attention.heads / tensor_,
+                            .kv_heads = model_.attention.kv_heads / tensor_,
+                            .head_dim = model_.attention.head_dim};
+  shape.tokens = rows_of(bytes, shape.row(), shape.dtype);
+  return shape;
+}
+
+kernels::AttentionShape OpShapes::attention(const BoundOp& op) const {
+  return {.heads = {.dtype = activations(),
+                    .tokens = op.kernel->batch * op.kernel->m,
+                    .sequence = op.kernel->m,
+                    .heads = op.kernel->heads,
+                    .kv_heads = op.kernel->kv_heads,
+                    .head_dim = op.kernel->k},
+          .causal = op.kernel->causal};
+}
+
+kernels::ActivationShape OpShapes::activation(const BoundOp& op) const {
+  const std::int64_t width = op.model_op->out_features / split(op);
+  const Operand& rows = op.operand(op.action == Action::forward ? Role::output : Role::gradient);
+  return {.function = op.model_op->function,
+          .dtype = activations(),
+          .rows = rows_of(rows.bytes, width, activations()),
+          .width = width};
+}
+
+kernels::ColumnSum OpShapes::bias_sum(const BoundOp& op) const {
+  // The site's gradient is a matrix [out, in] and the bias [out]: (in + 1) out elements.
+  const bool row = op.model_op->split == sim::TensorSplit::row;
+  const std::int64_t in = op.model_op->in_features / (row ? tensor_ : 1);
+  const std::int64_t out = rows_of(op.operand(Role::weight_gradient).bytes, in + 1, gradients());
+  return {.dtype = activations(),
+          .gradient_dtype = gradients(),
+          .rows = rows_of(op.operand(Role::gradient).bytes, out, activations()),
+          .width = out,
+          .accumulate = op.accumulate};
+}
+
+kernels::TableShape OpShapes::table(const BoundOp& op, const Operand& parameters,
+                                    sim::DType parameter_dtype) const {
+  const std::int64_t width = op.model_op->out_features;
+  const std::int64_t rows = rows_of(parameters.bytes, width, parameter_dtype);
+  const bool sliced = op.model_op->split == sim::TensorSplit::vocabulary;
+  return {.dtype = activations(),
+          .first_row = sliced ? tensor_rank_ * rows : 0,
+          .rows = rows,
+          .width = width};
+}
+
+kernels::Positions OpShapes::positions(const BoundOp& op, std::int64_t bytes) const {
+  const std::int64_t tokens = rows_of(bytes, op.model_op->out_features, activations());
+  const bool sliced = layout_.sequence_parallel && tensor_ > 1;
+  SIM_CHECK(tokens * (sliced ? tensor_ : 1) == tokens_, tokens, tokens_);
+  return {.tokens = tokens,
+          .sequence = layout_.sequence_length,
+          .first_token = sliced ? tensor_rank_ * tokens : 0};
+}
+
+kernels::LossShape OpShapes::loss(const BoundOp& op) const {
+  // fp32 exponentials may take the place of fp32 logits: there is no input then.
+  const Operand& input = op.operand(Role::input);
+  const bool logits = input.exists();
+  const std::int64_t bytes = logits ? input.bytes : op.operand(Role::saved).bytes;
+  kernels::LossShape shape{.dtype = activations()};
+  const sim::DType dtype = logits ? activations() : sim::DType::fp32;
+  const std::int64_t row = tokens_ * sim::bytes_of(dtype);
+  SIM_CHECK(bytes % row == 0, bytes, row);
+  shape.classes = bytes / row;
+  shape.first = tensor_rank_ * shape.classes;
+  shape.valid = std::clamp<std::int64_t>(model_.vocabulary - shape.first, 0, shape.classes);
+  return shape;
+}
+
+GemmShape OpShapes::gemm(const BoundOp& op) const {
+  const sim::Kernel& kernel = *op.kernel;
+  GemmShape shape{.dtype = activations(), .output = activations()};
+  switch (op.action) {  // m, n, k: Kernel in sim/plan/program.hpp
+    case Action::forward:
+      shape.pass = GemmPass::forward;
+      shape.tokens = kernel.m, shape.in = kernel.k, shape.out = kernel.n;
+      // The outputs of a row-split product are summed over the tensor group: one rank adds the
+      // bias.
+      shape.bias = op.model_op->biases > 0 &&
+                   (op.model_op->split != sim::TensorSplit::row || tensor_rank_ == 0);
+      break;
+    case Action::input_gradient:
+      shape.pass = GemmPass::input_gradient;
+      shape.tokens = kernel.m, shape.in = kernel.n, shape.out = kernel.k;
+      break;
+    default:
+      shape.pass = GemmPass::weight_gradient;
+      shape.tokens = kernel.k, shape.in = kernel.n, shape.out = kernel.m;
+      shape.output = gradients();
+      shape.accumulate = op.accumulate;
+  }
+  return shape;
+}
+
+kernels::TokenIds OpShapes::ids(const BoundOp& op, const std::int32_t* all,
+                                std::int64_t shift) const {
+  const std::int64_t stride = layout_.sequence_length + 1;
+  return {.ids = all + op.microbatch * layout_.micro_batch * stride + shift,
+          .tokens = tokens_,
+          .sequence = layout_.sequence_length,
+          .stride = stride};
+}
+
+std::int64_t OpShapes::workspace_of(const BoundOp& op) const {
+  if (op.action == Action::gradient_norm) return kernels::square_sum_workspace();
+  if (op.action == Action::bias_gradient) return kernels::bias_gradient_workspace(bias_sum(op));
+  if (op.action != Action::backward) return 0;
+  const Function function = op.model_op->function;
+  if (function == Function::attention) {
+    return kernels::attention_backward_workspace(attention(op));
+  }
+  if (function == Function::lookup) return kernels::embedding_backward_workspace(tokens_);
+  if (!is_norm(function)) return 0;
+  if (!is_head_norm(op)) return kernels::norm_backward_workspace(norm(op));
+  return kernels::head_norm_backward_workspace(heads(op.operand(Role::gradient).bytes));
+}
+
+}  // namespace real

@@ -1,0 +1,247 @@
+// Parameter buckets and the state of a stage: casts, sums of gradients, norm, Adam; and the scan
+// for numbers that are not finite.
+#include <algorithm>
+
+#include "real/cuda/device.hpp"
+#include "real/cuda/prepare.hpp"
+#include "sim/base/check.hpp"
+
+namespace real {
+
+using sim::Action;
+using sim::Role;
+
+namespace {
+
+// Behind the last real element of a bucket is padding, which nobody reads.
+std::int64_t owned_real(const BoundBucket& bucket) {
+  return std::clamp<std::int64_t>(bucket.elements - bucket.owned_first, 0, bucket.owned);
+}
+
+}  // namespace
+
+// The owned elements in a buffer that holds them alone or the whole bucket.
+std::byte* Preparation::owned_part(const BoundBucket& bucket, const Operand& operand,
+                                   sim::DType dtype) const {
+  const std::int64_t size = sim::bytes_of(dtype);
+  if (operand.bytes == bucket.owned * size) return at(operand);
+  SIM_CHECK(operand.bytes == bucket.padded * size, operand.bytes, bucket.padded, size);
+  return at(operand) + bucket.owned_first * size;
+}
+
+Launch Preparation::state_op(const BoundOp& op) {
+  switch (op.action) {
+    case Action::cast_out:
+    case Action::cast_in:
+      return cast(op);
+    case Action::accumulate:
+      return accumulate(op);
+    case Action::zero_gradients:
+      return zero_gradients();
+    case Action::gradient_norm:
+      return gradient_norm(op);
+    case Action::adam:
+      return adam();
+    default:
+      SIM_CHECK(false, static_cast<int>(op.action));
+  }
+}
+
+Launch Preparation::cast(const BoundOp& op) {
+  const sim::Layout& layout = shapes_.layout();
+  const bool out = op.action == Action::cast_out;
+  const kernels::Cast how{.from = out ? layout.gradient_dtype : layout.reduce_dtype,
+                          .to = out ? layout.reduce_dtype : layout.gradient_dtype};
+  const Operand& input = op.operand(Role::input);
+  const Operand& output = op.operand(Role::output);
+  const std::int64_t elements = input.bytes / sim::bytes_of(how.from);
+  const std::byte* from = at(input);
+  const BoundBucket& bucket = parts_.program.buckets.at(op.subject);
+  std::byte* to = output.bytes == elements * sim::bytes_of(how.to)
+                      ? at(output)
+                      : owned_part(bucket, output, how.to);
+  return [=](cudaStream_t stream) { kernels::cast(how, elements, from, to, stream); };
+}
+
+Launch Preparation::accumulate(const BoundOp& op) {
+  const sim::Layout& layout = shapes_.layout();
+  const kernels::Cast how{
+      .from = layout.reduce_dtype, .to = layout.gradient_dtype, .accumulate = true};
+  const Operand& input = op.operand(Role::input);
+  const Operand& output = op.operand(Role::output);
+  const std::int64_t elements = input.bytes / sim::bytes_of(how.from);
+  const std::byte* from = at(input);
+  const BoundBucket& bucket = parts_.program.buckets.at(op.subject);
+  std::byte* to = output.bytes == elements * sim::bytes_of(how.to)
+                      ? at(output)
+                      : owned_part(bucket, output, how.to);
+  return [=](cudaStream_t stream) { kernels::cast(how, elements, from, to, stream); };
+}
+
+Launch Preparation::zero_gradients() {
+  struct Piece {
+    std::byte* memory;
+    std::int64_t bytes;
+  };
+  std::vector<Piece> pieces;
+  for (const BoundBucket& bucket : parts_.program.buckets) {
+    if (bucket.gradient.exists()) pieces.push_back({at(bucket.gradient), bucket.gradient.bytes});
+  }
+  return [=](cudaStream_t stream) {
+    for (const Piece& piece : pieces)
+      kernels::zero(piece.memory, piece.bytes, stream);
+  };
+}
+
+// The sum was set to zero at the start of the step.
+Launch Preparation::gradient_norm(const BoundOp& op) {
+  struct Piece {
+    const std::byte* values;
+    std::int64_t elements;
+  };
+  const sim::DType dtype = shapes_.gradients();
+  std::vector<Piece> pieces;
+  for (const BoundBucket& bucket : parts_.program.buckets) {
+    const std::byte* gradient = owned_part(bucket, bucket.gradient, dtype);
+    for (const OwnedRange& range : bucket.counted) {
+      const auto first = static_cast<std::int64_t>(range.first);
+      const auto count = static_cast<std::int64_t>(range.count);
+      if (count > 0) pieces.push_back({gradient + first * sim::bytes_of(dtype), count});
+    }
+  }
+  float* sum = parts_.memory.square_sum;
+  const kernels::Workspace space = workspace(op);
+  return [=](cudaStream_t stream) {
+    for (const Piece& piece : pieces) {
+      kernels::square_sum({.dtype = dtype, .accumulate = true}, piece.elements, piece.values, sum,
+                          space, stream);
+    }
+  };
+}
+
+Launch Preparation::adam() {
+  struct Piece {
+    kernels::AdamState state;
+    std::int64_t elements;
+    kernels::DecayRanges decay;
+  };
+  const sim::Layout& layout = shapes_.layout();
+  const bool masters = layout.master_weights;
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < parts_.program.buckets.size(); ++i) {
+    const BoundBucket& bucket = parts_.program.buckets[i];
+    if (owned_real(bucket) == 0) continue;
+    auto* state = reinterpret_cast<float*>(at(bucket.optimizer));
+    SIM_CHECK(bucket.optimizer.bytes == bucket.owned * (masters ? 12 : 8), bucket.optimizer.bytes);
+    float* m = state + (masters ? bucket.owned : 0);
+    pieces.push_back(
+        {.state = {.weight_dtype = layout.activation_dtype,
+                   .gradient_dtype = layout.gradient_dtype,
+                   .weight = owned_part(bucket, bucket.weight, layout.activation_dtype),
+                   .master = masters ? state : nullptr,
+                   .m = m,
+                   .v = m + bucket.owned,
+                   .gradient = owned_part(bucket, bucket.gradient, layout.gradient_dtype),
+                   .clip_scale = parts_.memory.clip_scale,
+                   .step = parts_.memory.adam,
+                   .gate = parts_.memory.norm},
+         .elements = owned_real(bucket),
+         .decay = parts_.memory.decay.at(i)});
+  }
+  const sim::Training& training = parts_.training;
+  const kernels::Adam settings{.rate = training.learning_rate,
+                               .beta1 = training.beta1,
+                               .beta2 = training.beta2,
+                               .epsilon = training.epsilon,
+                               .decay = training.weight_decay};
+  const auto clip = static_cast<float>(training.clip);
+  const StepMemory* memory = &parts_.memory;
+  return [=](cudaStream_t stream) {
+    kernels::finish_norm(memory->square_sum, clip, memory->norm, memory->clip_scale, stream);
+    for (const Piece& piece : pieces) {
+      kernels::adam(settings, piece.state, piece.elements, piece.decay, stream);
+    }
+  };
+}
+
+namespace {
+
+// Roles that operators write.
+constexpr std::array written{Role::output,          Role::saved,   Role::input_gradient,
+                             Role::weight_gradient, Role::maximum, Role::target_logit,
+                             Role::exponential_sum};
+
+bool of_bucket(Action action) {
+  return action == Action::gather_weights || action == Action::reduce ||
+         action == Action::replicate || action == Action::accumulate ||
+         action == Action::cast_out || action == Action::cast_in ||
+         action == Action::sum_tied_gradient;
+}
+
+// The format of what an operator leaves in a role.
+sim::DType format_of(const BoundOp& op, Role role, const sim::Layout& layout) {
+  switch (role) {
+    case Role::maximum:
+    case Role::target_logit:
+    case Role::exponential_sum:
+      return sim::DType::fp32;
+    case Role::weight_gradient:
+      return layout.gradient_dtype;
+    case Role::saved: {
+      const sim::Function function = op.model_op->function;
+      const bool statistics =
+          function == sim::Function::attention || function == sim::Function::cross_entropy;
+      return statistics ? sim::DType::fp32 : layout.activation_dtype;
+    }
+    default:
+      break;
+  }
+  switch (op.action) {
+    case Action::accumulate:
+    case Action::cast_in:
+      return layout.gradient_dtype;
+    case Action::cast_out:
+      return layout.reduce_dtype;
+    case Action::receive:
+      return op.transfer->dtype;
+    default:
+      return op.collective != nullptr ? op.collective->dtype : layout.activation_dtype;
+  }
+}
+
+}  // namespace
+
+Launch Preparation::scan_of(const BoundOp& op, std::int32_t index) {
+  struct Piece {
+    sim::DType dtype;
+    std::int64_t elements;
+    const std::byte* values;
+  };
+  std::vector<Piece> pieces;
+  std::int32_t* first = parts_.memory.first_not_finite;
+  if (op.action == Action::gradient_norm || op.action == Action::sum_gradient_norm) {
+    pieces.push_back(
+        {sim::DType::fp32, 1, reinterpret_cast<const std::byte*>(parts_.memory.square_sum)});
+  } else {
+    for (const Role role : written) {
+      const Operand& operand = op.operand(role);
+      if (!operand.exists()) continue;
+      const sim::DType dtype = format_of(op, role, shapes_.layout());
+      std::int64_t elements = operand.bytes / sim::bytes_of(dtype);
+      if (of_bucket(op.action)) {  // nothing writes the padding: it may be anything
+        const BoundBucket& bucket = parts_.program.buckets.at(op.subject);
+        const bool shard = elements < bucket.padded;
+        elements = std::clamp<std::int64_t>(bucket.elements - (shard ? bucket.owned_first : 0), 0,
+                                            elements);
+      }
+      if (elements > 0) pieces.push_back({dtype, elements, at(operand)});
+    }
+  }
+  return [=](cudaStream_t stream) {
+    for (const Piece& piece : pieces) {
+      kernels::find_not_finite(piece.dtype, piece.elements, piece.values, index, first, stream);
+    }
+  };
+}
+
+}  // namespace real

@@ -1,0 +1,45 @@
+// Device memory beside the arena: what a step brings along, scalars, tables and workspaces, in one
+// block. CUDA-free.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "sim/plan/program.hpp"
+
+namespace real {
+
+struct ScratchNeeds {
+  std::int64_t ids = 0;                                      // token ids of a step
+  std::int64_t tokens = 0;                                   // of a micro-batch
+  std::int64_t rotary_table = 0;                             // bytes
+  std::vector<std::int64_t> decay{};                          // ranges of each parameter bucket
+  std::array<std::int64_t, sim::stream_count> workspaces{};  // bytes, of each stream
+  std::int64_t gemm_workspace = 0;                           // bytes
+};
+
+// What a step reads back, in one copy.
+struct StepResults {
+  double loss = 0;
+  float square_sum = 0, norm = 0, clip_scale = 0;
+  std::int32_t first_not_finite = 0;
+};
+
+// Every offset is a multiple of 256 bytes (sim::arena_alignment).
+struct ScratchLayout {
+  std::int64_t upload = 0;  // kernels::AdamStep, then the ids: what a step brings, in one copy
+  std::int64_t ids = 0;
+  std::int64_t upload_bytes = 0;
+  std::int64_t results = 0;  // StepResults
+  std::int64_t maximum = 0;  // fp32 per token
+  std::int64_t rotary_table = 0;
+  std::vector<std::int64_t> decay;
+  std::array<std::int64_t, sim::stream_count> workspaces{};
+  std::int64_t gemm_workspace = 0;
+  std::int64_t bytes = 0;
+};
+
+ScratchLayout scratch_layout(const ScratchNeeds& needs);
+
+}  // namespace real

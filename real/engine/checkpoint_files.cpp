@@ -1,0 +1,167 @@
+#include "real/engine/checkpoint_files.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "sim/base/input_error.hpp"
+#include "sim/config/reader.hpp"
+
+namespace real {
+namespace {
+
+namespace files = std::filesystem;
+
+constexpr const char* format_name = "stepcast checkpoint 1";
+constexpr std::string_view hash_key = "\n \"sha256\": \"";
+constexpr std::size_t hash_digits = 64;
+constexpr std::int64_t most_ranks = 1 << 20;
+
+[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+  throw sim::InputError{sim::SourcePosition{path, 0, 0}, what};
+}
+
+// The manifest's own hash is its last entry: of all that stands before that line.
+std::string checked_text(const std::string& path) {
+  std::ifstream in{path, std::ios::binary};
+  if (!in) refuse(path, "the manifest of the checkpoint is missing");
+  std::string text{std::istreambuf_iterator<char>{in}, std::istreambuf_iterator<char>{}};
+  const std::size_t key = text.rfind(hash_key);
+  if (key == std::string::npos || text.size() < key + hash_key.size() + hash_digits)
+    refuse(path, "the manifest is torn: it does not end with its hash");
+  const std::string stated = text.substr(key + hash_key.size(), hash_digits);
+  if (sha256_of(std::as_bytes(std::span{text}.first(key))) != stated ||
+      text.substr(key + hash_key.size() + hash_digits) != "\"\n}\n")
+    refuse(path, "the manifest was changed: its hash is not what it says");
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const Manifest& manifest) {
+  using nlohmann::ordered_json;
+  ordered_json json{{"format", format_name},
+                    {"model", manifest.model},
+                    {"step", manifest.step},
+                    {"seed", fmt::format("{:x}", manifest.seed)}};
+  ordered_json& parameters = json["parameters"] = ordered_json::array();
+  for (const Manifest::Shape& shape : manifest.parameters)
+    parameters.push_back({{"name", shape.name}, {"rows", shape.rows}, {"columns", shape.columns}});
+  ordered_json& shards = json["shards"] = ordered_json::array();
+  for (const ShardFile& shard : manifest.shards)
+    shards.push_back({{"file", shard.name}, {"bytes", shard.bytes}, {"sha256", shard.sha256}});
+  std::string text = json.dump(1);
+  text.resize(text.size() - 2);  // the line break and the closing brace
+  text += ",";
+  const std::string own = sha256_of(std::as_bytes(std::span{text}));
+  return text + std::string{hash_key} + own + "\"\n}\n";
+}
+
+Manifest read_manifest(const std::string& path) {
+  const sim::Document document = sim::Document::parse_json(checked_text(path), path);
+  const sim::ObjectReader top = document.root_object();
+  Manifest manifest;
+  if (top.text("format") != format_name)
+    top.problem("format", fmt::format("allowed: {}", format_name));
+  manifest.model = top.text("model");
+  manifest.step = top.integer("step", {.min = 0});
+  manifest.seed = std::strtoull(top.text("seed").c_str(), nullptr, 16);
+  static_cast<void>(top.text("sha256"));
+  for (const sim::ValueReader& entry : top.list("parameters")) {
+    const sim::ObjectReader shape = entry.object();
+    manifest.parameters.push_back({shape.text("name"), shape.integer("rows", {.min = 1}),
+                                   shape.integer("columns", {.min = 1})});
+  }
+  for (const sim::ValueReader& entry : top.list("shards")) {
+    const sim::ObjectReader shard = entry.object();
+    const std::string name = shard.text("file");
+    if (name != shard_name(static_cast<int>(manifest.shards.size())))
+      shard.problem("file", "shards are called rank-00000.state and on, in order");
+    manifest.shards.push_back({name, shard.integer("bytes", {.min = 0}), shard.text("sha256")});
+  }
+  if (static_cast<std::int64_t>(manifest.shards.size()) > most_ranks)
+    top.problem("shards", fmt::format("allowed: up to {}", most_ranks));
+  document.finish();
+  return manifest;
+}
+
+DurableFile::DurableFile(const std::string& path) : path_{path}, partial_{path + ".part"} {
+  handle_ = open(partial_.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0666);
+  if (handle_ < 0) fail("cannot write");
+}
+
+DurableFile::~DurableFile() {
+  if (handle_ < 0) return;
+  close(handle_);
+  unlink(partial_.c_str());
+}
+
+void DurableFile::fail(const char* what) const {
+  throw std::runtime_error{fmt::format("{} {}: {}", what, partial_, std::strerror(errno))};
+}
+
+void DurableFile::write(std::span<const std::byte> data) {
+  hash_.update(data);
+  bytes_ += static_cast<std::int64_t>(data.size());
+  while (!data.empty()) {
+    const ssize_t written = ::write(handle_, data.data(), data.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("cannot write");
+    data = data.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+ShardFile DurableFile::commit() {
+  if (fsync(handle_) != 0) fail("cannot write");
+  const int handle = std::exchange(handle_, -1);
+  if (close(handle) != 0) fail("cannot close");
+  if (std::rename(partial_.c_str(), path_.c_str()) != 0) fail("cannot rename");
+  // So that the name survives a crash as well.
+  const files::path folder = files::path{path_}.parent_path();
+  const int directory = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory >= 0) {
+    fsync(directory);
+    close(directory);
+  }
+  return {files::path{path_}.filename().string(), bytes_, hex(hash_.finish())};
+}
+
+std::string shard_name(int rank) {
+  return fmt::format("rank-{:05}.state", rank);
+}
+
+std::string step_folder(const std::string& folder, std::int64_t step) {
+  return (files::path{folder} / fmt::format("step-{:08}", step)).string();
+}
+
+std::string find_checkpoint(const std::string& folder) {
+  std::error_code error;
+  if (files::exists(files::path{folder} / "manifest.json", error)) return folder;
+  // Of a folder that was named itself, say what it lacks.
+  const auto holds_shards = files::exists(files::path{folder} / shard_name(0), error);
+  if (holds_shards)
+    refuse((files::path{folder} / "manifest.json").string(),
+           "the manifest of the checkpoint is missing");
+  std::vector<std::string> steps;
+  for (const auto& entry : files::directory_iterator{folder, error}) {
+    if (entry.path().filename().string().starts_with("step-") &&
+        files::exists(entry.path() / "manifest.json", error))
+      steps.push_back(entry.path().string());
+  }
+  if (steps.empty()) refuse(folder, "there is no checkpoint here");
+  return *std::max_element(steps.begin(), steps.end(),
+                           [](const std::string& a, const std::string& b) {
+                             return a.size() != b.size() ? a.size() < b.size() : a < b;
+                           });
+}
+
+}  // namespace real

@@ -1,0 +1,48 @@
+// What a Kineto trace holds that is of use here.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sim {
+
+struct TraceOperator {
+  std::string name;
+  std::vector<std::vector<std::int64_t>> dims;  // of its inputs; empty for what is no tensor
+  std::vector<std::string> types;
+};
+struct TraceKernel {
+  std::string name;
+  double at = 0;  // us
+  double microseconds = 0;
+  std::int64_t external = -1;  // of the operator that issued it
+  std::string collective;      // as PyTorch names it; empty: no communication
+  std::string dtype, group;
+  std::int64_t in_elements = 0, out_elements = 0;
+  int group_size = 0;
+  std::vector<std::int64_t> ranks;
+};
+struct TraceLaunch {
+  double at = 0;
+  bool kernel = false;  // else another call of the runtime: a copy, a synchronisation
+};
+struct TraceEvents {
+  std::map<std::int64_t, TraceOperator> operators;  // by External id: those with shapes
+  std::vector<TraceKernel> kernels;                 // ascending start
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<TraceLaunch>> launches;  // by thread
+  std::string device;
+  int sms = 0;
+  std::vector<std::string> versions;
+};
+
+// Throws InputError for text that is no JSON trace: an object with traceEvents, or a bare list.
+TraceEvents scan_kineto(std::string_view text, const std::string& name);
+
+// "allreduce", "_allgather_base", ... as curves name it; empty: unknown.
+std::string collective_name(std::string_view torch);
+
+}  // namespace sim

@@ -1,0 +1,206 @@
+// stepcast calibrate: device and cluster files from what was measured.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+
+#include "sim/base/input_error.hpp"
+#include "sim/calibration/cluster_file.hpp"
+#include "sim/calibration/fit.hpp"
+#include "sim/calibration/kineto.hpp"
+#include "sim/calibration/nccl_tests.hpp"
+#include "sim/cli/command.hpp"
+#include "sim/timeline/complete_file.hpp"
+
+namespace sim {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Request {
+  CalibrationTargets targets;
+  std::vector<std::string> nccl_logs, kineto_traces;
+  std::string collective;
+  int ranks = 0, nodes = 0, gpus_per_node = 0;
+};
+
+void write_text(const std::string& path, const std::string& text) {
+  write_complete_file(path, [&](std::ostream& out) { out << text; });
+}
+
+MeasuredMachine machine_from_files(const Request& request) {
+  MeasuredMachine machine;
+  if (!request.kineto_traces.empty()) {
+    KinetoHints hints;
+    if (request.gpus_per_node > 0) hints.gpus_per_node = request.gpus_per_node;
+    KinetoResult result = read_kineto(request.kineto_traces, hints);
+    for (const std::string& note : result.notes)
+      print_note("note: " + note);
+    machine = std::move(result.machine);
+  }
+  NcclTestsHints hints;
+  if (!request.collective.empty()) hints.collective = request.collective;
+  if (request.ranks > 0) hints.ranks = request.ranks;
+  if (request.nodes > 0) hints.nodes = request.nodes;
+  for (const std::string& path : request.nccl_logs) {
+    NcclTestsLog log = read_nccl_tests(path, hints);
+    for (const std::string& note : log.notes)
+      print_note("note: " + note);
+    machine.collectives.insert(machine.collectives.end(), log.points.begin(), log.points.end());
+    machine.versions.insert(machine.versions.end(), log.versions.begin(), log.versions.end());
+  }
+  return machine;
+}
+
+std::string residual_table(const DeviceCalibration& fit) {
+  std::string text = fmt::format("{:<28} {:>6} {:>8} {:>8} {:>8} {:>8}\n", "error in %", "points",
+                                 "median", "p90", "worst", "bias");
+  for (const FitResidual& row : fit.residuals)
+    text += fmt::format("{:<28} {:>6} {:>8.1f} {:>8.1f} {:>8.1f} {:>+8.1f}\n", row.what,
+                        row.error.rows, row.error.median * 100, row.error.p90 * 100,
+                        row.error.worst * 100, row.error.bias * 100);
+  return text;
+}
+
+void write_device(const CalibrationTargets& targets, const MeasuredMachine& machine) {
+  if (targets.base_device.empty())
+    throw InputError(SourcePosition{.file = "--base"},
+                     "a device file needs a base for what was not measured: --base h100_sxm");
+  const Device base = load_device(find_data_file("topologies/devices", targets.base_device));
+  const DeviceCalibration fit = calibrate_device(base, machine);
+  const std::string text = device_yaml(fit, machine);
+  static_cast<void>(parse_device(text, targets.device_file));  // it must be readable
+  write_text(targets.device_file, text);
+  for (const std::string& note : fit.notes)
+    print_note("note: " + note);
+  print_result(residual_table(fit));
+  print_note("device file: " + targets.device_file);
+}
+
+void write_cluster(const CalibrationTargets& targets, const MeasuredMachine& machine) {
+  if (targets.base_cluster.empty())
+    throw InputError(SourcePosition{.file = "--cluster"},
+                     "a cluster file needs a base that describes the machine: --cluster dgx-h100");
+  const std::string base = find_data_file("topologies", targets.base_cluster);
+  const fs::path folder = fs::path{targets.cluster_file}.parent_path();
+  ClusterFile file{.name = fs::path{targets.cluster_file}.stem().string(),
+                   .device = "",
+                   .curves = measured_curves(machine.collectives),
+                   .sources = {}};
+  if (file.curves.empty())
+    throw InputError(SourcePosition{.file = targets.cluster_file},
+                     "no collective was measured that a curve could hold");
+  if (!targets.device_file.empty())
+    file.device = fs::absolute(targets.device_file)
+                      .lexically_normal()
+                      .lexically_relative(fs::absolute(folder.empty() ? "." : folder))
+                      .lexically_normal()
+                      .generic_string();
+  write_text(targets.cluster_file, cluster_yaml(base, file, folder.string()));
+  static_cast<void>(Cluster::load(targets.cluster_file));
+  std::string text;
+  for (const MeasuredCurve& curve : file.curves)
+    text += fmt::format("{} of {} ranks on {} node{}: {} points\n", curve.collective, curve.ranks,
+                        curve.nodes, curve.nodes == 1 ? "" : "s", curve.points.size());
+  print_result(text);
+  print_note("cluster file: " + targets.cluster_file);
+}
+
+ExitCode calibrate(const Request& request, const MeasureMachine& measure) {
+  const CalibrationTargets& targets = request.targets;
+  if (request.nccl_logs.empty() && request.kineto_traces.empty()) {
+    if (measure) return measure(targets);
+    throw InputError(SourcePosition{.file = "calibrate"},
+                     "give --from-nccl-tests or --from-kineto: this build cannot measure");
+  }
+  if (targets.device_file.empty() && targets.cluster_file.empty())
+    throw InputError(SourcePosition{.file = "calibrate"},
+                     "nothing to write: give --write-device, --write-cluster or both");
+  const MeasuredMachine machine = machine_from_files(request);
+  if (!targets.device_file.empty()) write_device(targets, machine);
+  if (!targets.cluster_file.empty()) write_cluster(targets, machine);
+  return ExitCode::done;
+}
+
+void add_hints(CLI::App& command, const std::shared_ptr<Request>& request) {
+  command
+      .add_option("--collective", request->collective,
+                  "what a log measured, where it does not say: all_reduce, all_gather, ...")
+      ->option_text("KIND");
+  command.add_option("--ranks", request->ranks, "ranks of a log that does not list them")
+      ->check(CLI::Range(2, 1 << 24))
+      ->option_text("N");
+  command.add_option("--nodes", request->nodes, "nodes of a log that does not list them")
+      ->check(CLI::Range(1, 1 << 17))
+      ->option_text("N");
+  command
+      .add_option("--gpus-per-node", request->gpus_per_node,
+                  "of a trace: which ranks of a process group share a node")
+      ->check(CLI::Range(1, 256))
+      ->option_text("N");
+}
+
+// Options of a measurement on this machine.
+void add_measuring(CLI::App& command, CalibrationTargets& targets) {
+  command.add_option("SCENARIO", targets.scenarios,
+                     "scenarios whose kernels and collectives are measured here");
+  command
+      .add_option("--suite", targets.suite,
+                  "the scenarios of a suite of `validate real`, on its backend and ranks")
+      ->option_text("SUITE");
+  command.add_option("--backend", targets.backend, "what measures: host or cuda")
+      ->check(CLI::IsMember({"host", "cuda"}))
+      ->option_text("host|cuda");
+  command.add_option("--measured-ranks", targets.ranks, "ranks that measure at once")
+      ->check(CLI::Range(1, 1024))
+      ->option_text("N");
+  command.add_option("--ranks-per-gpu", targets.ranks_per_gpu, "ranks that share a GPU")
+      ->check(CLI::Range(1, 64))
+      ->option_text("N");
+  command.add_option("--seconds", targets.seconds, "about what the measurement may take")
+      ->check(CLI::Range(1.0, 86'400.0))
+      ->option_text("S");
+  command
+      .add_option("-o,--folder", targets.folder,
+                  "where to write device.yaml and cluster.yaml of this machine")
+      ->option_text("FOLDER");
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& app, ChosenCommand& action, const MeasureMachine& measure) {
+  const auto request = std::make_shared<Request>();
+  CLI::App* command =
+      app.add_subcommand("calibrate", "device and cluster files from what was measured");
+  CalibrationTargets& targets = request->targets;
+  if (measure) add_measuring(*command, targets);
+  command
+      ->add_option("--from-nccl-tests", request->nccl_logs,
+                   "logs of nccl-tests: curves of collectives")
+      ->option_text("LOG...");
+  command
+      ->add_option(
+          "--from-kineto", request->kineto_traces,
+          "traces of the PyTorch profiler, of one rank each: kernels, collectives, launches")
+      ->option_text("TRACE...");
+  command->add_option("--base", targets.base_device, "device with what is not measured")
+      ->option_text("DEVICE");
+  command->add_option("--cluster", targets.base_cluster, "cluster that describes the machine")
+      ->option_text("CLUSTER");
+  command->add_option("--write-device", targets.device_file, "device file to write")
+      ->option_text("FILE");
+  command->add_option("--write-cluster", targets.cluster_file, "cluster file to write")
+      ->option_text("FILE");
+  add_hints(*command, request);
+  command->footer(
+      "Example: stepcast calibrate --from-nccl-tests all_reduce.log --cluster dgx-h100 "
+      "--write-cluster mine.yaml\n"
+      "         stepcast calibrate --from-kineto rank0.json rank1.json --base h100_sxm "
+      "--write-device mine-h100.yaml");
+  command->callback([request, measure, &action] {
+    action = [request, measure] { return calibrate(*request, measure); };
+  });
+}
+
+}  // namespace sim

@@ -1,0 +1,76 @@
+// stepcast compare: two timelines side by side.
+#include "sim/timeline/compare.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "sim/cli/command.hpp"
+#include "sim/report/report.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace sim {
+namespace {
+
+struct Request {
+  std::string a, b;
+  std::string trace;
+  OutputFormat output = OutputFormat::table;
+  bool same = false;
+};
+
+// Records are JSON; a scenario is YAML, and is simulated with every rank, so that ranks meet.
+Record load_side(const std::string& path) {
+  if (path.ends_with(".json")) return read_record(path);
+  return simulated_record(load_scenario(path), true);
+}
+
+std::string in_format(const Comparison& comparison, OutputFormat format) {
+  switch (format) {
+    case OutputFormat::json:
+      return comparison_json(comparison);
+    case OutputFormat::csv:
+      return comparison_csv(comparison);
+    case OutputFormat::md:
+      return comparison_markdown(comparison);
+    case OutputFormat::table:
+      break;
+  }
+  return comparison_table(comparison, color_wanted());
+}
+
+ExitCode compare_records(const Request& request) {
+  const Record a = load_side(request.a);
+  const Record b = load_side(request.b);
+  const Comparison comparison = compare(a, b);
+  print_result(in_format(comparison, request.output));
+  if (!request.trace.empty()) {
+    const TraceStats stats = write_comparison_trace(request.trace, a, b);
+    print_note(fmt::format("trace: {} ({} events, {:.1f} MB): open it at ui.perfetto.dev",
+                           request.trace, stats.events, static_cast<double>(stats.bytes) / 1e6));
+  }
+  return request.same && !comparison.sameness.same ? ExitCode::bound_exceeded : ExitCode::done;
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, ChosenCommand& action) {
+  const auto request = std::make_shared<Request>();
+  CLI::App* command = app.add_subcommand("compare", "two timelines side by side");
+  command->add_option("A", request->a, "record (JSON, of --record), or scenario (YAML) to simulate")
+      ->required();
+  command->add_option("B", request->b, "the other one")->required();
+  add_output_option(*command, request->output);
+  command->add_option("--trace", request->trace, "write one Perfetto trace with both")
+      ->option_text("FILE");
+  command->add_flag("--require-same", request->same,
+                    "exit with 5 unless both did the same work, exactly");
+  command->footer(
+      "Example: stepcast simulate scenarios/gpt2-124m-8-h100.yaml --record forecast.json\n"
+      "         stepcast compare forecast.json measured.json --trace both.perfetto.json");
+  command->callback(
+      [request, &action] { action = [request] { return compare_records(*request); }; });
+}
+
+}  // namespace sim

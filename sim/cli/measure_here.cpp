@@ -1,0 +1,159 @@
+// stepcast calibrate without files: measures this machine, fits, writes what `simulate` takes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "real/calibrate/machine_facts.hpp"
+#include "real/calibrate/measure_machine.hpp"
+#include "sim/base/input_error.hpp"
+#include "sim/calibration/cluster_file.hpp"
+#include "sim/calibration/fit.hpp"
+#include "sim/cli/command.hpp"
+#include "sim/scenario/scenario.hpp"
+#include "sim/timeline/complete_file.hpp"
+#include "sim/validation/real_suite.hpp"
+
+namespace sim {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Wanted {
+  Scenario scenario;
+  Plan plan;
+};
+
+// What is measured for: scenarios of the command line, or of a suite with its backend and ranks.
+struct Job {
+  real::MeasureRequest request;
+  std::vector<Wanted> wanted;
+  CalibrationTargets targets;
+};
+
+void add(Job& job, Scenario scenario) {
+  Plan plan = make_plan(scenario.model, scenario.layout);
+  job.wanted.push_back({.scenario = std::move(scenario), .plan = std::move(plan)});
+}
+
+Job job_of(const CalibrationTargets& targets) {
+  Job job;
+  job.targets = targets;
+  job.request.backend =
+      targets.backend == "cuda" ? real::MeasuredBackend::cuda : real::MeasuredBackend::host;
+  job.request.ranks_per_gpu = targets.ranks_per_gpu;
+  job.request.seconds = targets.seconds;
+  job.request.ranks = targets.ranks;
+  for (const std::string& path : targets.scenarios)
+    add(job, load_scenario(path));
+  if (!targets.suite.empty()) {
+    const RealSuite suite = load_real_suite(find_suite(targets.suite));
+    job.request.backend = suite.backend == RealBackend::cuda ? real::MeasuredBackend::cuda
+                                                             : real::MeasuredBackend::host;
+    job.request.ranks_per_gpu = suite.ranks_per_gpu;
+    job.request.ranks = suite.ranks;
+    for (const SuiteScenario& one : suite.scenarios)
+      add(job, load_scenario(one.base, one.overrides));
+  }
+  if (job.request.ranks == 0) {
+    job.request.ranks = 1;
+    for (const Wanted& one : job.wanted)
+      job.request.ranks = std::max(job.request.ranks, one.plan.world_size());
+  }
+  for (const Wanted& one : job.wanted)
+    job.request.plans.push_back({.plan = &one.plan, .model = &one.scenario.model});
+  return job;
+}
+
+// The command line of a rank that is a process of its own.
+std::vector<std::string> arguments_of(const CalibrationTargets& targets) {
+  std::vector<std::string> words{"calibrate"};
+  words.insert(words.end(), targets.scenarios.begin(), targets.scenarios.end());
+  const auto option = [&](const char* name, const std::string& value) {
+    if (value.empty()) return;
+    words.emplace_back(name);
+    words.push_back(value);
+  };
+  option("--suite", targets.suite);
+  option("--backend", targets.backend);
+  if (targets.ranks > 0) option("--measured-ranks", std::to_string(targets.ranks));
+  if (targets.ranks_per_gpu > 0) option("--ranks-per-gpu", std::to_string(targets.ranks_per_gpu));
+  option("--seconds", fmt::format("{}", targets.seconds));
+  option("--base", targets.base_device);
+  option("--cluster", targets.base_cluster);
+  option("--folder", targets.folder);
+  return words;
+}
+
+std::string residual_table(const DeviceCalibration& fit) {
+  std::string text = fmt::format("{:<28} {:>6} {:>8} {:>8} {:>8} {:>8}\n", "error of formula, %",
+                                 "points", "median", "p90", "worst", "bias");
+  for (const FitResidual& row : fit.residuals)
+    text += fmt::format("{:<28} {:>6} {:>8.1f} {:>8.1f} {:>8.1f} {:>+8.1f}\n", row.what,
+                        row.error.rows, row.error.median * 100, row.error.p90 * 100,
+                        row.error.worst * 100, row.error.bias * 100);
+  return text;
+}
+
+std::string cpu_vendor() {
+  const std::string name = real::processor_name();
+  return name.find("AMD") != std::string::npos ? "amd" : "intel";
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  write_complete_file(path, [&](std::ostream& out) { out << text; });
+}
+
+std::string write_files(const Job& job, const MeasuredMachine& machine) {
+  const bool host = job.request.backend == real::MeasuredBackend::host;
+  const Device base =
+      host && job.targets.base_device.empty()
+          ? host_base_device()
+          : load_device(find_data_file("topologies/devices", job.targets.base_device));
+  fs::create_directories(job.targets.folder);
+  const DeviceCalibration fit = calibrate_device(base, machine);
+  const std::string device_file = job.targets.folder + "/device.yaml";
+  const std::string cluster_file = job.targets.folder + "/cluster.yaml";
+  write_text(device_file, device_yaml(fit, machine));
+  ClusterFile file{.name = fmt::format("{}-{}", machine.host, job.request.ranks),
+                   .device = "device.yaml",
+                   .curves = measured_curves(machine.collectives),
+                   .sources = {fmt::format("stepcast calibrate on {}, {}, {}", machine.host,
+                                           machine.device, machine.date)}};
+  write_text(
+      cluster_file,
+      host && job.targets.base_cluster.empty()
+          ? host_cluster_yaml(file, job.request.ranks, fit_links(machine.collectives), cpu_vendor())
+          : cluster_yaml(find_data_file("topologies", job.targets.base_cluster), file,
+                         job.targets.folder));
+  static_cast<void>(Cluster::load(cluster_file));  // it must be readable
+  std::string text = residual_table(fit);
+  for (const std::string& note : fit.notes)
+    print_note("note: " + note);
+  return text + fmt::format("{} kernels, {} collectives; written: {}, {}\n", machine.kernels.size(),
+                            machine.collectives.size(), device_file, cluster_file);
+}
+
+}  // namespace
+
+ExitCode measure_here(const CalibrationTargets& targets) {
+  if (targets.folder.empty())
+    throw InputError(SourcePosition{.file = "calibrate"},
+                     "nothing to write: give a folder for what is measured here (-o), or "
+                     "--from-nccl-tests or --from-kineto");
+  Job job = job_of(targets);
+  if (job.request.backend == real::MeasuredBackend::cuda &&
+      (targets.base_device.empty() || targets.base_cluster.empty()))
+    throw InputError(SourcePosition{.file = "calibrate"},
+                     "GPUs need a base for what is not measured: --base h200_sxm --cluster "
+                     "single-h200");
+  job.request.arguments = arguments_of(targets);
+  const real::RunResult result = real::measure_machine(
+      job.request,
+      [&](const MeasuredMachine& machine) { print_result(write_files(job, machine)); });
+  if (!result.message.empty()) print_note("stepcast: " + result.message);
+  if (result.end == real::RunEnd::interrupted) return ExitCode::interrupted;
+  return result.end == real::RunEnd::done ? ExitCode::done : ExitCode::failed;
+}
+
+}  // namespace sim

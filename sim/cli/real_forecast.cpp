@@ -1,0 +1,128 @@
+#include "sim/cli/real_forecast.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "real/calibrate/run_suite.hpp"
+#include "sim/base/input_error.hpp"
+#include "sim/engine/simulate.hpp"
+#include "sim/plan/arena.hpp"
+#include "sim/timeline/breakdown.hpp"
+#include "sim/timeline/compare.hpp"
+#include "sim/validation/score.hpp"
+
+namespace sim {
+namespace {
+
+Breakdown mean_parts(const Record& record) {
+  std::vector<std::pair<Breakdown, std::uint64_t>> parts;
+  for (const RecordedTrack& track : record.tracks) {
+    const RankTrack spans{.rank = track.rank, .represents = track.represents, .spans = track.spans};
+    parts.emplace_back(
+        break_down(spans, record.programs[track.program], record.end, record.pipeline),
+        track.represents);
+  }
+  return weighted_mean(parts);
+}
+
+// "tp 2, dp 2, zero 1, 4 micro-batches": what differs from the defaults.
+std::string layout_text(const Layout& layout) {
+  std::vector<std::string> parts;
+  const auto add = [&](bool wanted, std::string text) {
+    if (wanted) parts.push_back(std::move(text));
+  };
+  add(layout.tensor_parallel > 1, fmt::format("tp {}", layout.tensor_parallel));
+  add(layout.sequence_parallel, "sp");
+  add(layout.pipeline_parallel > 1,
+      fmt::format("pp {} {}", layout.pipeline_parallel, word(layout.schedule)));
+  add(layout.virtual_stages > 1, fmt::format("x{}", layout.virtual_stages));
+  add(layout.data_parallel > 1, fmt::format("dp {}", layout.data_parallel));
+  add(layout.zero_stage > 0, fmt::format("zero {}", layout.zero_stage));
+  add(layout.shard_group > 0, fmt::format("shard group {}", layout.shard_group));
+  add(layout.micro_batches() > 1, fmt::format("{} micro-batches", layout.micro_batches()));
+  add(layout.recompute != Recompute::none, fmt::format("{} recomputation", word(layout.recompute)));
+  if (parts.empty()) return "one rank";
+  std::string text = parts.front();
+  for (std::size_t i = 1; i < parts.size(); ++i)
+    text += ", " + parts[i];
+  return text;
+}
+
+Bytes planned_memory(const Plan& plan) {
+  Bytes most{};
+  for (const Program& program : plan.programs)
+    most = std::max(most, arena_layout(program).size);
+  return most;
+}
+
+}  // namespace
+
+RealForecast forecast(const RealSuite& suite, const SuiteScenario& wanted) {
+  std::vector<std::string> overrides = wanted.overrides;
+  overrides.push_back("cluster.path=" + std::filesystem::absolute(suite.cluster).string());
+  overrides.push_back(fmt::format("cluster.gpus={}", suite.ranks));
+  Scenario scenario = load_scenario(wanted.base, overrides);
+  if (scenario.layout.world_size() != suite.ranks)
+    throw InputError{SourcePosition{suite.path, 0, 0},
+                     fmt::format("{} has {} ranks, the suite {}", wanted.name,
+                                 scenario.layout.world_size(), suite.ranks)};
+  scenario.options.fold = false;
+  scenario.options.record_all = true;
+  Plan plan = make_plan(scenario.model, scenario.layout);
+  const Simulation simulation = simulate(plan, scenario.cluster, scenario.options);
+  RecordOrigin origin;
+  origin.scenario = wanted.name;
+  origin.machine = scenario.cluster.name();
+  Record record = make_record(plan, simulation.timeline, origin);
+  RealRow row;
+  row.name = wanted.name;
+  row.family = fmt::format("{}, {} x {} tokens", scenario.model.name, scenario.layout.global_batch,
+                           scenario.layout.sequence_length);
+  row.layout = layout_text(scenario.layout);
+  row.predicted = simulation.timeline.end.time_since_epoch();
+  row.predicted_parts = mean_parts(record);
+  row.planned_memory = planned_memory(plan);
+  return {.scenario = std::move(scenario),
+          .plan = std::move(plan),
+          .record = std::move(record),
+          .row = std::move(row)};
+}
+
+void add_measurement(const std::string& record_path, RealForecast& forecast, RealResult& result) {
+  RealRow& row = forecast.row;
+  if (row.failed.empty() && !std::filesystem::exists(record_path)) row.failed = "no record";
+  if (row.failed.empty()) {
+    const Record record = read_record(record_path);
+    if (record.origin.steps.empty())
+      throw InputError{SourcePosition{record_path, 0, 0}, "it has no measured steps"};
+    row.steps = record.origin.steps;
+    std::vector<double> seconds;
+    for (const Duration step : row.steps)
+      seconds.push_back(to_seconds(step));
+    row.measured = duration_from_seconds(quantile(seconds, 0.5));
+    if (row.measured <= Duration{})
+      throw InputError{SourcePosition{record_path, 0, 0}, "its steps took no time"};
+    row.measured_parts = mean_parts(record);
+    for (const RecordedTrack& track : record.tracks)
+      row.used_memory = std::max(row.used_memory, track.peak_memory);
+    const real::RunFacts facts = real::facts_of(record, record_path);
+    row.first_loss = facts.first_loss;
+    row.last_loss = facts.last_loss;
+    row.device_memory = facts.device_memory;
+    row.difference = same_work(forecast.record, record).first_difference;
+    if (result.date.empty()) result.date = record.origin.date;
+    if (result.machine.empty()) result.machine = record.origin.machine;
+  }
+  result.rows.push_back(std::move(row));
+}
+
+std::vector<std::string> calibration_lines(const std::vector<RealForecast>& forecasts) {
+  if (forecasts.empty()) return {};
+  const Scenario& scenario = forecasts.front().scenario;
+  return {fmt::format("{} ({})", scenario.cluster_path, scenario.cluster.name()),
+          fmt::format("{}: {}", scenario.cluster.device().name, scenario.cluster.device().origin)};
+}
+
+}  // namespace sim

@@ -1,0 +1,30 @@
+// A scenario of a suite as the simulator sees it, and what its record adds.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/plan/plan.hpp"
+#include "sim/scenario/scenario.hpp"
+#include "sim/timeline/record.hpp"
+#include "sim/validation/real_score.hpp"
+
+namespace sim {
+
+struct RealForecast {
+  Scenario scenario;
+  Plan plan;
+  Record record;  // simulated, every rank
+  RealRow row;    // what the forecast knows
+};
+
+// Throws InputError for a scenario that cannot be read or has another number of ranks.
+RealForecast forecast(const RealSuite& suite, const SuiteScenario& scenario);
+
+// Completes the row from the record of the run, if there is one, and moves it to `result`.
+void add_measurement(const std::string& record_path, RealForecast& forecast, RealResult& result);
+
+// Where the forecasts' parameters come from.
+std::vector<std::string> calibration_lines(const std::vector<RealForecast>& forecasts);
+
+}  // namespace sim

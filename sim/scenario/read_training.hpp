@@ -1,0 +1,12 @@
+// The `training` section of a scenario.
+#pragma once
+
+#include "sim/plan/training.hpp"
+#include "sim/scenario/layered.hpp"
+
+namespace sim {
+
+// All but `data`, a path that the caller resolves.
+Training read_training(const Layered& section);
+
+}  // namespace sim

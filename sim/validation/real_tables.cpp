@@ -1,0 +1,164 @@
+#include "sim/validation/real_tables.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sim {
+namespace {
+
+double in_ms(Duration time) {
+  return to_seconds(time) * 1e3;
+}
+double in_mib(Bytes bytes) {
+  return static_cast<double>(bytes.count()) / (1024.0 * 1024);
+}
+std::string percent(std::optional<double> value) {
+  return value ? fmt::format("{:.1f}%", *value * 100) : "-";
+}
+std::string figure(std::optional<double> value) {
+  return value ? fmt::format("{:.3f}", *value) : "-";
+}
+
+// "12.3 / 12.9": forecast and measurement.
+std::string pair_of(Duration predicted, Duration measured) {
+  return fmt::format("{:.1f} / {:.1f}", in_ms(predicted), in_ms(measured));
+}
+Duration idle(const Breakdown& parts) {
+  return parts.bubble + parts.host;
+}
+
+struct Column {
+  const char* title;
+  const char* markdown;  // title where there is room
+  std::size_t width;
+  std::string (*text)(const RealRow& row);
+};
+
+// Of scored rows; all times in ms.
+constexpr std::size_t name_width = 26;
+const Column columns[] = {
+    {"predicted", "predicted ms", 11,
+     [](const RealRow& r) { return fmt::format("{:.2f}", in_ms(r.predicted)); }},
+    {"measured", "measured ms", 10,
+     [](const RealRow& r) { return fmt::format("{:.2f}", in_ms(r.measured)); }},
+    {"error", "error", 8,
+     [](const RealRow& r) { return fmt::format("{:+.1f}%", r.step_error() * 100); }},
+    {"compute", "compute ms", 16,
+     [](const RealRow& r) { return pair_of(r.predicted_parts.compute, r.measured_parts.compute); }},
+    {"tensor", "exposed tensor ms", 14,
+     [](const RealRow& r) {
+       return pair_of(r.predicted_parts.exposed_tensor, r.measured_parts.exposed_tensor);
+     }},
+    {"data", "exposed data ms", 14,
+     [](const RealRow& r) {
+       return pair_of(r.predicted_parts.exposed_data, r.measured_parts.exposed_data);
+     }},
+    {"pipeline", "exposed pipeline ms", 14,
+     [](const RealRow& r) {
+       return pair_of(r.predicted_parts.exposed_pipeline, r.measured_parts.exposed_pipeline);
+     }},
+    {"idle", "idle ms", 14,
+     [](const RealRow& r) { return pair_of(idle(r.predicted_parts), idle(r.measured_parts)); }},
+    {"memory MiB", "memory MiB", 16,
+     [](const RealRow& r) {
+       return fmt::format("{:.1f} / {:.1f}", in_mib(r.planned_memory), in_mib(r.used_memory));
+     }},
+    {"same work", "same work", 10,
+     [](const RealRow& r) { return std::string{r.difference.empty() ? "yes" : "NO"}; }},
+};
+
+std::string heading(const RealResult& result) {
+  std::string text =
+      fmt::format("{}: {}\n{} backend, {} ranks; {}; {}\n", result.suite.name, result.suite.title,
+                  word(result.suite.backend), result.suite.ranks, result.machine, result.date);
+  for (const std::string& line : result.calibration)
+    text += fmt::format("calibration: {}\n", line);
+  return text;
+}
+
+std::string verdict(const RealResult& result) {
+  const RealScore& score = result.score;
+  std::string text = fmt::format("{} of {} scenarios measured", score.scored, score.rows);
+  if (score.scored == 0) return text + '\n';
+  text += fmt::format("; step time: median error {}, worst {} ({}), bias {:+.1f}%\n",
+                      percent(score.median_step_error), percent(score.worst_step_error),
+                      score.worst_row, score.bias * 100);
+  text += fmt::format("memory: worst error {}; same operators, order and bytes: {} of {}\n",
+                      percent(score.worst_memory_error), score.same_work, score.scored);
+  return text;
+}
+
+std::string favourite_text(const FamilyScore& family) {
+  return family.favourite == family.best
+             ? fmt::format("{} is the true best", family.favourite)
+             : fmt::format("{}, {:.1f}% slower than {}", family.favourite,
+                           family.favourite_loss * 100, family.best);
+}
+
+// Failures and differences, below the rows.
+std::string remarks(const RealResult& result, const char* prefix) {
+  std::string text;
+  for (const RealRow& row : result.rows) {
+    if (!row.failed.empty()) text += fmt::format("{}{}: {}\n", prefix, row.name, row.failed);
+    if (row.scored() && !row.difference.empty())
+      text += fmt::format("{}{}: {}\n", prefix, row.name, row.difference);
+  }
+  for (const std::string& problem : exceeded(result.score, result.suite.bounds))
+    text += fmt::format("{}bound exceeded: {}\n", prefix, problem);
+  return text;
+}
+
+}  // namespace
+
+std::string real_table(const RealResult& result) {
+  std::string text = heading(result);
+  text += fmt::format("forecast / measurement; times in ms, mean over ranks\n{:<{}}", "scenario",
+                      name_width);
+  for (const Column& column : columns)
+    text += fmt::format("{:>{}}", column.title, column.width);
+  text += '\n';
+  for (const RealRow& row : result.rows) {
+    text += fmt::format("{:<{}}", row.name, name_width);
+    if (!row.scored()) {
+      text += "  not measured\n";
+      continue;
+    }
+    for (const Column& column : columns)
+      text += fmt::format("{:>{}}", column.text(row), column.width);
+    text += '\n';
+  }
+  text += verdict(result);
+  for (const FamilyScore& family : result.score.families)
+    text += fmt::format("{}: {} layouts, Spearman {}, Kendall {}; favourite: {}\n", family.family,
+                        family.layouts, figure(family.spearman), figure(family.kendall),
+                        favourite_text(family));
+  return text + remarks(result, "");
+}
+
+std::string real_markdown(const RealResult& result) {
+  std::string text =
+      fmt::format("### {}\n{}\n\n| scenario | layout |", result.suite.name, result.suite.title);
+  std::string rule = "|---|---|";
+  for (const Column& column : columns) {
+    text += fmt::format(" {} |", column.markdown);
+    rule += "--:|";
+  }
+  text += '\n' + rule + '\n';
+  for (const RealRow& row : result.rows) {
+    text += fmt::format("| {} | {} |", row.name, row.layout);
+    for (const Column& column : columns)
+      text += fmt::format(" {} |", row.scored() ? column.text(row) : "-");
+    text += '\n';
+  }
+  text += fmt::format("\n{}, {}. ", result.machine, result.date) + verdict(result);
+  if (!result.score.families.empty())
+    text += "\n| family | layouts | Spearman | Kendall | favourite |\n|---|--:|--:|--:|---|\n";
+  for (const FamilyScore& family : result.score.families)
+    text += fmt::format("| {} | {} | {} | {} | {} |\n", family.family, family.layouts,
+                        figure(family.spearman), figure(family.kendall), favourite_text(family));
+  const std::string remarked = remarks(result, "- ");
+  return remarked.empty() ? text : text + '\n' + remarked;
+}
+
+}  // namespace sim

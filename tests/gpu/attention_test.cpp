@@ -1,0 +1,165 @@
+#include "tests/catch.hpp"
+#include "tests/gpu/device_array.hpp"
+
+using namespace gpu_test;
+using real::kernels::AttentionShape;
+using sim::DType;
+
+namespace {
+
+struct Reference {
+  Numbers output, log_sum_exp, gradient;
+};
+
+// softmax(Q K^T / sqrt(d)) V and its gradient, all of it in double, matrix by matrix:
+//   dV = P^T dO, dP = dO V^T, dS = P (dP - rowsum(P dP)), dQ = dS K / sqrt(d), dK = dS^T Q /
+//   sqrt(d)
+struct Problem {
+  AttentionShape shape;
+  Numbers qkv, dout;
+  std::int64_t d() const { return shape.heads.head_dim; }
+  std::size_t at(std::int64_t token, std::int64_t head, std::int64_t i) const {
+    return static_cast<std::size_t>(token * shape.heads.row() + head * d() + i);
+  }
+  std::size_t out_at(std::int64_t token, std::int64_t head, std::int64_t i) const {
+    return static_cast<std::size_t>((token * shape.heads.heads + head) * d() + i);
+  }
+
+  void add_query(Reference& to, std::int64_t first, std::int64_t query, std::int64_t head) const {
+    const auto& h = shape.heads;
+    const std::int64_t key_head = h.heads + head / (h.heads / h.kv_heads);
+    const std::int64_t value_head = key_head + h.kv_heads;
+    const std::int64_t keys = shape.causal ? query + 1 : h.sequence;
+    const double scale = 1 / std::sqrt(static_cast<double>(d()));
+    Numbers p(static_cast<std::size_t>(keys)), dp(p.size());
+    double maximum = -1e300, sum = 0, delta = 0;
+    for (std::int64_t k = 0; k < keys; ++k) {
+      double& score = p[static_cast<std::size_t>(k)];
+      for (std::int64_t i = 0; i < d(); ++i) {
+        score += scale * qkv[at(first + query, head, i)] * qkv[at(first + k, key_head, i)];
+        dp[static_cast<std::size_t>(k)] +=
+            dout[out_at(first + query, head, i)] * qkv[at(first + k, value_head, i)];
+      }
+      maximum = std::max(maximum, score);
+    }
+    for (double& score : p)
+      sum += score = std::exp(score - maximum);
+    to.log_sum_exp[static_cast<std::size_t>(head * h.tokens + first + query)] =
+        maximum + std::log(sum);
+    for (std::size_t k = 0; k < p.size(); ++k)
+      delta += (p[k] /= sum) * dp[k];
+    for (std::int64_t k = 0; k < keys; ++k) {
+      const double probability = p[static_cast<std::size_t>(k)];
+      const double ds = probability * (dp[static_cast<std::size_t>(k)] - delta) * scale;
+      for (std::int64_t i = 0; i < d(); ++i) {
+        to.output[out_at(first + query, head, i)] +=
+            probability * qkv[at(first + k, value_head, i)];
+        to.gradient[at(first + k, value_head, i)] +=
+            probability * dout[out_at(first + query, head, i)];
+        to.gradient[at(first + query, head, i)] += ds * qkv[at(first + k, key_head, i)];
+        to.gradient[at(first + k, key_head, i)] += ds * qkv[at(first + query, head, i)];
+      }
+    }
+  }
+  Reference solve() const {
+    const auto& h = shape.heads;
+    Reference result{Numbers(dout.size()), Numbers(static_cast<std::size_t>(h.heads * h.tokens)),
+                     Numbers(qkv.size())};
+    for (std::int64_t first = 0; first < h.tokens; first += h.sequence)
+      for (std::int64_t query = 0; query < h.sequence; ++query)
+        for (std::int64_t head = 0; head < h.heads; ++head)
+          add_query(result, first, query, head);
+    return result;
+  }
+};
+
+Problem make_problem(const AttentionShape& shape, unsigned seed) {
+  const auto& h = shape.heads;
+  Problem problem{shape, {}, {}};
+  problem.qkv = random_numbers(seed, static_cast<std::size_t>(h.tokens * h.row()), h.dtype);
+  problem.dout =
+      random_numbers(seed + 1, static_cast<std::size_t>(h.tokens * h.heads * h.head_dim), h.dtype);
+  // Scores that differ: with small ones all probabilities are alike, and an error is hidden.
+  for (std::size_t i = 0; i < problem.qkv.size(); ++i)
+    if (static_cast<std::int64_t>(i) % h.row() < h.heads * h.head_dim) problem.qkv[i] *= 4;
+  return problem;
+}
+
+void check_attention(const AttentionShape& shape, unsigned seed) {
+  const Problem problem = make_problem(shape, seed);
+  const Reference expected = problem.solve();
+  const auto& h = shape.heads;
+  const Array qkv{h.dtype, problem.qkv}, dout{h.dtype, problem.dout};
+  const Array output{h.dtype, problem.dout.size()}, gradient{h.dtype, problem.qkv.size()};
+  const Array log_sums{DType::fp32, expected.log_sum_exp.size()};
+  const Scratch scratch{real::kernels::attention_backward_workspace(shape)};
+  real::kernels::attention_forward(shape, qkv.data(), output.data(), log_sums.floats(), nullptr);
+  real::kernels::attention_backward(shape,
+                                    {.qkv = qkv.data(),
+                                     .output = output.data(),
+                                     .log_sum_exp = log_sums.floats(),
+                                     .gradient = dout.data(),
+                                     .qkv_gradient = gradient.data()},
+                                    scratch.workspace(), nullptr);
+  CAPTURE(seed, h.tokens, h.sequence, h.heads, h.kv_heads, h.head_dim, shape.causal);
+  CHECK(worst_error(log_sums.numbers(), expected.log_sum_exp) < 1e-5);
+  CHECK(worst_error(output.numbers(), expected.output) < tolerance(h.dtype));
+  CHECK(worst_error(gradient.numbers(), expected.gradient) < tolerance(h.dtype));
+}
+
+}  // namespace
+
+TEST_CASE("attention and its gradient equal the matrices in double", "[gpu]") {
+  const DType dtype = GENERATE(DType::fp32, DType::bf16);
+  const bool causal = GENERATE(true, false);
+  run_in_descending_order(causal);
+  SECTION("a head of 64, sequences that end inside a tile") {
+    check_attention({{dtype, 2 * 75, 75, 2, 2, 64}, causal}, 1);
+  }
+  SECTION("grouped queries, a head of 128, several tiles") {
+    check_attention({{dtype, 200, 200, 2, 1, 128}, causal}, 2);
+  }
+  SECTION("heads narrower than their tile") {
+    check_attention({{dtype, 130, 130, 2, 1, 16}, causal}, 3);
+    check_attention({{dtype, 65, 65, 1, 1, 80}, causal}, 4);
+  }
+  SECTION("a sequence of one token, and whole tiles") {
+    check_attention({{dtype, 3, 1, 1, 1, 32}, causal}, 5);
+    check_attention({{dtype, 128, 128, 1, 1, 48}, causal}, 6);
+  }
+  run_in_descending_order(false);
+}
+
+TEST_CASE("attention does not depend on the order of its warps", "[gpu]") {
+  const AttentionShape shape{{DType::bf16, 140, 140, 2, 1, 64}, true};
+  const Problem problem = make_problem(shape, 7);
+  const Array qkv{DType::bf16, problem.qkv}, dout{DType::bf16, problem.dout};
+  std::vector<Numbers> results;
+  for (const bool descending : {false, true}) {
+    run_in_descending_order(descending);
+    const Array output{DType::bf16, problem.dout.size()}, gradient{DType::bf16, qkv.size()};
+    const Array log_sums{DType::fp32, 280};
+    const Scratch scratch{real::kernels::attention_backward_workspace(shape)};
+    real::kernels::attention_forward(shape, qkv.data(), output.data(), log_sums.floats(), nullptr);
+    real::kernels::attention_backward(
+        shape, {qkv.data(), output.data(), log_sums.floats(), dout.data(), gradient.data()},
+        scratch.workspace(), nullptr);
+    results.push_back(output.numbers());
+    results.push_back(gradient.numbers());
+  }
+  run_in_descending_order(false);
+  CHECK(results[0] == results[2]);
+  CHECK(results[1] == results[3]);
+}
+
+TEST_CASE("attention refuses shapes that it cannot do", "[gpu]") {
+  const auto run = [](const AttentionShape& shape) {
+    real::kernels::attention_forward(shape, nullptr, nullptr, nullptr, nullptr);
+  };
+  CHECK_THROWS_WITH(run({{DType::bf16, 8, 8, 1, 1, 72}, true}),
+                    "attention_forward: a head of 72 elements is no multiple of 16 up to 128");
+  CHECK_THROWS_WITH(run({{DType::bf16, 8, 8, 3, 2, 64}, true}),
+                    "attention_forward: 3 heads do not share 2 key/value heads");
+  CHECK_THROWS_WITH(run({{DType::bf16, 8, 3, 1, 1, 64}, true}),
+                    "attention_forward: 8 tokens in sequences of 3");
+}

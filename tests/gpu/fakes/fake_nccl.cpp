@@ -1,0 +1,346 @@
+// NCCL between ranks that are threads of this process: an operation meets its partners, and the
+// last to arrive does the work of all.
+#include "tests/gpu/fakes/fake_nccl.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tests/gpu/fakes/bf16.hpp"
+#include "tests/gpu/fakes/fake_device.hpp"
+#include "tests/gpu/fakes/include/nccl.h"
+
+namespace fakes {
+namespace {
+
+enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, send, receive };
+
+struct Call {
+  Kind kind = Kind::all_reduce;
+  const void* input = nullptr;
+  void* output = nullptr;
+  std::size_t count = 0;
+  ncclDataType_t type = ncclFloat32;
+  ncclRedOp_t operation = ncclSum;
+};
+
+struct Meeting {
+  std::vector<Call> calls;
+  std::vector<bool> here;
+  int arrived = 0;
+  bool done = false;
+};
+
+// What the members of a communicator share.
+struct Shared {
+  std::mutex mutex;
+  int ranks = 0;
+  int joined = 0;
+  int leaving = 0;
+  bool aborted = false;
+  std::string error;
+  std::map<std::uint64_t, Meeting> meetings;
+};
+
+struct Registry {
+  std::mutex mutex;
+  std::uint64_t next = 1;
+  std::map<std::uint64_t, std::shared_ptr<Shared>> by_id;
+  std::vector<CommunicatorRecord> records;
+};
+Registry& registry() {
+  static Registry state;
+  return state;
+}
+
+std::size_t size_of(ncclDataType_t type) {
+  return type == ncclFloat32 ? 4 : 2;
+}
+
+// Sums in the order of the ranks, in fp32.
+std::vector<float> reduced(const Meeting& meeting, std::size_t elements) {
+  const Call& first = meeting.calls.front();
+  const bool bf16 = first.type == ncclBfloat16;
+  std::vector<float> result(elements);
+  for (std::size_t i = 0; i < elements; ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    float value = load(first.input, bf16, at);
+    for (std::size_t rank = 1; rank < meeting.calls.size(); ++rank) {
+      const float other = load(meeting.calls[rank].input, bf16, at);
+      value = first.operation == ncclMax ? std::max(value, other) : value + other;
+    }
+    if (first.operation == ncclAvg) value /= static_cast<float>(meeting.calls.size());
+    result[i] = value;
+  }
+  return result;
+}
+
+void write(const Call& call, const std::vector<float>& values, std::size_t from) {
+  for (std::size_t i = 0; i < call.count; ++i) {
+    store(call.output, call.type == ncclBfloat16, static_cast<std::int64_t>(i), values[from + i]);
+  }
+}
+
+void gather(const Meeting& meeting) {
+  const std::size_t bytes = meeting.calls.front().count * size_of(meeting.calls.front().type);
+  std::vector<std::byte> all;
+  for (const Call& call : meeting.calls) {
+    const auto* part = static_cast<const std::byte*>(call.input);
+    all.insert(all.end(), part, part + bytes);
+  }
+  for (const Call& call : meeting.calls)
+    std::memcpy(call.output, all.data(), all.size());
+}
+
+void carry_out(const Meeting& meeting) {
+  const Call& first = meeting.calls.front();
+  switch (first.kind) {
+    case Kind::all_reduce: {
+      const auto values = reduced(meeting, first.count);
+      for (const Call& call : meeting.calls)
+        write(call, values, 0);
+      return;
+    }
+    case Kind::reduce_scatter: {
+      const auto values = reduced(meeting, first.count * meeting.calls.size());
+      for (std::size_t rank = 0; rank < meeting.calls.size(); ++rank) {
+        write(meeting.calls[rank], values, rank * first.count);
+      }
+      return;
+    }
+    case Kind::all_gather:
+      return gather(meeting);
+    case Kind::send:
+      std::memcpy(meeting.calls[1].output, first.input, first.count * size_of(first.type));
+      return;
+    case Kind::receive:
+      return;
+  }
+}
+
+bool agree(const Meeting& meeting) {
+  const Call& first = meeting.calls.front();
+  for (const Call& call : meeting.calls) {
+    const bool pair = first.kind == Kind::send && call.kind == Kind::receive;
+    if (call.kind != first.kind && !pair) return false;
+    if (call.count != first.count || call.type != first.type) return false;
+    if (call.operation != first.operation) return false;
+  }
+  return first.kind != Kind::receive;
+}
+
+}  // namespace
+}  // namespace fakes
+
+struct FakeCommunicator {
+  std::shared_ptr<fakes::Shared> shared;
+  int rank = 0;
+  std::atomic<bool> aborted{false};
+  std::uint64_t executed = 0;  // operations that began
+  bool busy = false;           // one is under way
+  bool leaving = false;
+  std::string error;
+};
+
+namespace fakes {
+namespace {
+
+// Of one operation, once per run of it.
+struct Attempt {
+  bool began = false;
+  std::uint64_t number = 0;
+};
+
+bool attempt(const std::shared_ptr<FakeCommunicator>& communicator, const Call& call,
+             Attempt& state) {
+  Shared& shared = *communicator->shared;
+  const std::lock_guard lock{shared.mutex};
+  if (communicator->aborted) return true;
+  if (!shared.error.empty()) return false;
+  if (!state.began) {
+    if (communicator->busy) {
+      shared.error = "two operations of one communicator at once";
+      return false;
+    }
+    communicator->busy = true;
+    state = {.began = true, .number = communicator->executed++};
+    Meeting& meeting = shared.meetings[state.number];
+    meeting.calls.resize(static_cast<std::size_t>(shared.ranks));
+    meeting.calls[static_cast<std::size_t>(communicator->rank)] = call;
+    if (++meeting.arrived == shared.ranks) {
+      if (agree(meeting)) {
+        carry_out(meeting);
+        meeting.done = true;
+      } else {
+        shared.error = "members called different operations";
+      }
+    }
+  }
+  const auto at = shared.meetings.find(state.number);
+  if (at == shared.meetings.end() || !at->second.done) return false;
+  communicator->busy = false;
+  state.began = false;  // a graph runs it again
+  if (--at->second.arrived == 0) shared.meetings.erase(at);
+  return true;
+}
+
+// Handles are shared: work under way outlives an abort.
+std::map<ncclComm_t, std::shared_ptr<FakeCommunicator>>& handles() {
+  static std::map<ncclComm_t, std::shared_ptr<FakeCommunicator>> state;
+  return state;
+}
+
+std::shared_ptr<FakeCommunicator> of(ncclComm_t communicator) {
+  const std::lock_guard lock{registry().mutex};
+  const auto at = handles().find(communicator);
+  return at == handles().end() ? nullptr : at->second;
+}
+
+ncclResult_t enqueue_call_of(ncclComm_t handle, const Call& call, cudaStream_t stream) {
+  const auto communicator = of(handle);
+  if (!communicator) return ncclInvalidArgument;
+  enqueue(stream, [communicator, call, state = std::make_shared<Attempt>()] {
+    return attempt(communicator, call, *state);
+  });
+  return ncclSuccess;
+}
+
+}  // namespace
+
+std::vector<CommunicatorRecord> communicators_made() {
+  const std::lock_guard lock{registry().mutex};
+  return registry().records;
+}
+
+void forget_communicators() {
+  const std::lock_guard lock{registry().mutex};
+  registry().records.clear();
+}
+
+}  // namespace fakes
+
+using fakes::Call;
+using fakes::Kind;
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = 22809;
+  return ncclSuccess;
+}
+const char* ncclGetErrorString(ncclResult_t result) {
+  return result == ncclRemoteError ? "remote process exited or there was a network error"
+                                   : "internal error";
+}
+const char* ncclGetLastError(ncclComm_t communicator) {
+  const auto state = fakes::of(communicator);
+  if (!state) return "";
+  const std::lock_guard lock{state->shared->mutex};
+  state->error = state->shared->error;
+  return state->error.c_str();
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  auto& registry = fakes::registry();
+  const std::lock_guard lock{registry.mutex};
+  const std::uint64_t number = registry.next++;
+  *id = {};
+  std::memcpy(id->internal, &number, sizeof number);
+  registry.by_id[number] = std::make_shared<fakes::Shared>();
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
+  auto& registry = fakes::registry();
+  const std::lock_guard lock{registry.mutex};
+  std::uint64_t number = 0;
+  std::memcpy(&number, id.internal, sizeof number);
+  const auto at = registry.by_id.find(number);
+  if (at == registry.by_id.end() || config->blocking != 0) return ncclInvalidArgument;
+  auto mine = std::make_shared<FakeCommunicator>();
+  mine->shared = at->second;
+  mine->rank = rank;
+  *communicator = mine.get();
+  fakes::handles()[mine.get()] = mine;
+  {
+    const std::lock_guard shared{mine->shared->mutex};
+    mine->shared->ranks = ranks;
+    if (++mine->shared->joined == ranks) registry.by_id.erase(at);
+  }
+  const char* algorithm = std::getenv("NCCL_ALGO");
+  registry.records.push_back(
+      {.ranks = ranks, .rank = rank, .algorithm = algorithm ? algorithm : ""});
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state) {
+  const auto mine = fakes::of(communicator);
+  if (!mine) return ncclInvalidArgument;
+  const std::lock_guard lock{mine->shared->mutex};
+  *state = mine->shared->joined < mine->shared->ranks ? ncclInProgress : ncclSuccess;
+  if (!mine->shared->error.empty()) *state = ncclInternalError;
+  if (mine->shared->aborted && !mine->aborted) *state = ncclRemoteError;
+  if (mine->leaving && mine->shared->leaving < mine->shared->ranks) *state = ncclInProgress;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t communicator) {
+  const auto mine = fakes::of(communicator);
+  if (!mine) return ncclInvalidArgument;
+  const std::lock_guard lock{mine->shared->mutex};
+  mine->leaving = true;
+  ++mine->shared->leaving;
+  return ncclInProgress;
+}
+ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
+  const auto mine = fakes::of(communicator);
+  if (!mine) return ncclInvalidArgument;
+  const std::lock_guard lock{fakes::registry().mutex};
+  fakes::handles().erase(communicator);
+  return ncclSuccess;
+}
+
+// Partners notice only if they have something to do with it.
+ncclResult_t ncclCommAbort(ncclComm_t communicator) {
+  const auto mine = fakes::of(communicator);
+  if (!mine) return ncclInvalidArgument;
+  {
+    const std::lock_guard lock{mine->shared->mutex};
+    mine->aborted = true;
+    mine->shared->aborted = mine->shared->aborted || !mine->shared->meetings.empty();
+  }
+  const std::lock_guard lock{fakes::registry().mutex};
+  fakes::handles().erase(communicator);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclAllReduce(const void* input, void* output, std::size_t count, ncclDataType_t type,
+                           ncclRedOp_t operation, ncclComm_t communicator, cudaStream_t stream) {
+  return fakes::enqueue_call_of(communicator,
+                                {Kind::all_reduce, input, output, count, type, operation}, stream);
+}
+ncclResult_t ncclReduceScatter(const void* input, void* output, std::size_t count,
+                               ncclDataType_t type, ncclRedOp_t operation, ncclComm_t communicator,
+                               cudaStream_t stream) {
+  return fakes::enqueue_call_of(
+      communicator, {Kind::reduce_scatter, input, output, count, type, operation}, stream);
+}
+ncclResult_t ncclAllGather(const void* input, void* output, std::size_t count, ncclDataType_t type,
+                           ncclComm_t communicator, cudaStream_t stream) {
+  return fakes::enqueue_call_of(communicator,
+                                {Kind::all_gather, input, output, count, type, ncclSum}, stream);
+}
+ncclResult_t ncclSend(const void* input, std::size_t count, ncclDataType_t type, int,
+                      ncclComm_t communicator, cudaStream_t stream) {
+  return fakes::enqueue_call_of(communicator, {Kind::send, input, nullptr, count, type, ncclSum},
+                                stream);
+}
+ncclResult_t ncclRecv(void* output, std::size_t count, ncclDataType_t type, int,
+                      ncclComm_t communicator, cudaStream_t stream) {
+  return fakes::enqueue_call_of(communicator,
+                                {Kind::receive, nullptr, output, count, type, ncclSum}, stream);
+}

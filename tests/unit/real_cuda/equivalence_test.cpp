@@ -1,0 +1,278 @@
+// The CUDA backend's own sources on the fakes of CUDA (tests/gpu/fakes): any layout, and any order
+// of execution that its events allow, trains the model that the host backend trains.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "tests/catch.hpp"
+#include "tests/gpu/fakes/fake_nccl.hpp"
+#include "tests/unit/real_cuda/toy.hpp"
+
+using namespace cuda_test;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+double relative_error(const std::vector<float>& values, const std::vector<float>& reference) {
+  REQUIRE(values.size() == reference.size());
+  double largest = 1e-30;
+  double error = 0;
+  for (std::size_t i = 0; i < reference.size(); ++i) {
+    largest = std::max(largest, std::abs(static_cast<double>(reference[i])));
+    error = std::max(error, std::abs(static_cast<double>(values[i] - reference[i])));
+  }
+  return error / largest;
+}
+
+void check_equal(const ToyResult& a, const ToyResult& b, double tolerance) {
+  for (const std::string& failure : a.failures)
+    REQUIRE(failure == "");
+  REQUIRE(a.loss.size() == b.loss.size());
+  for (std::size_t i = 0; i < a.loss.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::abs(a.loss[i] / b.loss[i] - 1) < tolerance);
+    CHECK(std::abs(a.norm[i] / b.norm[i] - 1) < 10 * tolerance);
+  }
+  REQUIRE(a.weights.size() == b.weights.size());
+  for (const auto& [name, values] : b.weights) {
+    CAPTURE(name);
+    CHECK(relative_error(a.weights.at(name), values) < 10 * tolerance);
+  }
+}
+
+struct Case {
+  const char* name;
+  std::function<void(ToyRun&)> change;
+};
+
+// Every kind of operator, stream and communicator at least once.
+std::vector<Case> cases() {
+  using sim::Schedule;
+  return {
+      {"one rank", [](ToyRun&) {}},
+      {"micro-batches and recomputation",
+       [](ToyRun& r) {
+         r.layout.micro_batch = 1;
+         r.layout.recompute = sim::Recompute::full;
+       }},
+      {"data parallel, small buckets",
+       [](ToyRun& r) {
+         r.layout.data_parallel = 2;
+         r.layout.bucket = r.layout.first_bucket = sim::Bytes{2000};
+       }},
+      {"ZeRO-1", [](ToyRun& r) { r.layout.data_parallel = 2, r.layout.zero_stage = 1; }},
+      {"ZeRO-2",
+       [](ToyRun& r) {
+         r.layout.data_parallel = 2, r.layout.zero_stage = 2;
+         r.layout.overlap_parameters = false;
+       }},
+      {"ZeRO-3", [](ToyRun& r) { r.layout.data_parallel = 2, r.layout.zero_stage = 3; }},
+      {"hybrid sharding",
+       [](ToyRun& r) {
+         r.layout.data_parallel = 4, r.layout.zero_stage = 2, r.layout.shard_group = 2;
+         r.layout.micro_batch = 1;
+       }},
+      {"tensor parallel", [](ToyRun& r) { r.layout.tensor_parallel = 2; }},
+      {"tensor and sequence parallel",
+       [](ToyRun& r) {
+         r.layout.tensor_parallel = 2, r.layout.sequence_parallel = true;
+         r.layout.data_parallel = 2, r.layout.zero_stage = 3;
+       }},
+      {"pipeline 1F1B",
+       [](ToyRun& r) { r.layout.pipeline_parallel = 2, r.layout.micro_batch = 1; }},
+      {"interleaved",
+       [](ToyRun& r) {
+         r.shape.layers = 4;
+         r.layout.pipeline_parallel = 2, r.layout.virtual_stages = 2;
+         r.layout.schedule = Schedule::interleaved;
+       }},
+      {"ZB-H1 with tensor parallel",
+       [](ToyRun& r) {
+         r.layout.pipeline_parallel = 2, r.layout.tensor_parallel = 2;
+         r.layout.schedule = Schedule::zb_h1;
+       }},
+      {"tied head over two stages",
+       [](ToyRun& r) {
+         r.shape.tied_head = true;
+         r.layout.pipeline_parallel = 2, r.layout.data_parallel = 2;
+       }},
+  };
+}
+
+ToyRun base(bool llama) {
+  ToyRun run{.shape = llama ? llama_shape() : gpt_shape(), .layout = toy_layout()};
+  // The gradient of a key's bias is zero but for rounding, which Adam would blow up.
+  run.training.epsilon = 1e-5;
+  return run;
+}
+
+ToyResult reference_of(const ToyRun& run) {
+  ToyRun host = run;
+  host.host = true;
+  host.graphs = false;
+  return run_toy(host);
+}
+
+}  // namespace
+
+TEST_CASE("in fp32 the CUDA backend trains what the host trains, whatever order events allow",
+          "[real_cuda]") {
+  const auto index = static_cast<std::size_t>(GENERATE(range(0, 13)));
+  const bool llama = GENERATE(false, true);
+  const Case chosen = cases()[index];
+  CAPTURE(chosen.name, llama);
+  ToyRun run = base(llama);
+  chosen.change(run);
+  const ToyResult reference = reference_of(run);
+  for (const std::uint64_t seed : {std::uint64_t{0}, 11 + 2 * index}) {
+    CAPTURE(seed);
+    run.behaviour.seed = seed;
+    check_equal(run_toy(run), reference, 1e-5);
+  }
+}
+
+TEST_CASE("a captured step does what an issued one does", "[real_cuda]") {
+  const auto index = static_cast<std::size_t>(GENERATE(0, 2, 5, 8, 11));
+  const Case chosen = cases()[index];
+  CAPTURE(chosen.name);
+  ToyRun run = base(true);
+  chosen.change(run);
+  run.graphs = true;
+  run.steps = 4;
+  run.behaviour.seed = 5 + index;
+  check_equal(run_toy(run), reference_of(run), 1e-5);
+}
+
+// bf16 has 8 bits of mantissa, so a rounding moves a value by 2^-9 = 0.2% at most; sums of many
+// average that out. The bound is five roundings of the loss itself.
+TEST_CASE("in bf16 losses follow the fp32 run within one percent", "[real_cuda]") {
+  const auto index = static_cast<std::size_t>(GENERATE(0, 2, 5, 8, 9));
+  const bool fp32_gradients = GENERATE(false, true);
+  const Case chosen = cases()[index];
+  CAPTURE(chosen.name, fp32_gradients);
+  ToyRun run = base(false);
+  chosen.change(run);
+  const ToyResult reference = reference_of(run);
+  run.layout.compute_dtype = run.layout.activation_dtype = sim::DType::bf16;
+  run.layout.reduce_dtype = sim::DType::bf16;
+  run.layout.gradient_dtype = fp32_gradients ? sim::DType::fp32 : sim::DType::bf16;
+  const ToyResult result = run_toy(run);
+  for (const std::string& failure : result.failures)
+    REQUIRE(failure == "");
+  for (std::size_t i = 0; i < result.loss.size(); ++i) {
+    CHECK(std::abs(result.loss[i] / reference.loss[i] - 1) < 0.01);
+  }
+}
+
+TEST_CASE("the algorithm of an all-reduce is the one that was asked for", "[real_cuda]") {
+  const auto choice = GENERATE(real::AlgorithmChoice::ring, real::AlgorithmChoice::tree,
+                               real::AlgorithmChoice::hierarchical);
+  ToyRun run = base(false);
+  run.layout.data_parallel = 4;
+  run.layout.micro_batch = 1;
+  run.algorithms.of_role[static_cast<std::size_t>(sim::GroupRole::data)] = choice;
+  run.algorithms.ranks_per_node = 2;
+  const ToyResult reference = reference_of(run);
+  fakes::forget_communicators();
+  (void)unsetenv("NCCL_ALGO");
+  check_equal(run_toy(run), reference, 1e-5);
+  const auto made = fakes::communicators_made();
+  const auto count = [&](int ranks, const std::string& algorithm) {
+    return std::count_if(made.begin(), made.end(), [&](const auto& record) {
+      return record.ranks == ranks && record.algorithm == algorithm;
+    });
+  };
+  const auto of_size = [&](int ranks) {
+    return std::count_if(made.begin(), made.end(),
+                         [&](const auto& record) { return record.ranks == ranks; });
+  };
+  // The environment is one for all ranks here, as they are threads: each sees what any has set.
+  switch (choice) {
+    case real::AlgorithmChoice::ring:
+      CHECK(count(4, "allreduce:ring") >= 1);
+      CHECK(of_size(4) == 8);  // of each rank, the replicas and the world (gradient norm)
+      break;
+    case real::AlgorithmChoice::tree:
+      CHECK(count(4, "allreduce:tree") >= 1);
+      CHECK(of_size(4) == 8);
+      break;
+    default:
+      CHECK(of_size(2) == 8);  // of each rank, its node and its rail
+      CHECK(of_size(4) == 4);
+  }
+}
+
+TEST_CASE("spans of a recorded step keep the order of streams and dependencies", "[real_cuda]") {
+  ToyRun run = base(false);
+  run.layout.tensor_parallel = 2;
+  run.layout.pipeline_parallel = 2;
+  run.record = true;
+  run.graphs = GENERATE(false, true);
+  CAPTURE(run.graphs);
+  const ToyResult result = run_toy(run);
+  for (const std::string& failure : result.failures)
+    REQUIRE(failure == "");
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    CAPTURE(rank);
+    const sim::Program& program = result.plan.program(sim::RankId{rank});
+    const std::vector<sim::Span>& spans = result.spans[rank];
+    REQUIRE(spans.size() == program.size());
+    std::array<sim::TimePoint, sim::stream_count> stream{};
+    for (std::uint32_t i = 0; i < spans.size(); ++i) {
+      const sim::Span& span = spans[i];
+      CHECK(span.op.value == i);
+      CHECK(span.begin <= span.active);
+      CHECK(span.active <= span.end);
+      if (sim::runs_kernel(program.kind[i])) CHECK(span.active == span.begin);
+      sim::TimePoint& before = stream[static_cast<std::size_t>(program.stream[i])];
+      CHECK(before <= span.begin + std::chrono::nanoseconds{2});  // a float of milliseconds
+      before = span.end;
+    }
+  }
+}
+
+TEST_CASE("the first operator that makes a number that is not finite is named, weights stay",
+          "[real_cuda]") {
+  ToyRun run = base(true);
+  run.steps = 1;
+  run.poison = "layers.1.mlp_up.weight";
+  run.layout.pipeline_parallel = GENERATE(1, 2);
+  run.layout.data_parallel = 2;
+  const ToyResult result = run_toy(run);
+  for (const std::string& failure : result.failures)
+    REQUIRE(failure == "");
+  for (std::uint32_t rank = 0; rank < result.not_finite.size(); ++rank) {
+    CAPTURE(rank);
+    const sim::Program& program = result.plan.program(sim::RankId{rank});
+    REQUIRE(result.not_finite[rank] >= 0);
+    const sim::OpId op{static_cast<std::uint32_t>(result.not_finite[rank])};
+    const bool last = program.stage == run.layout.pipeline_parallel - 1;
+    CHECK(program.name(op) == (last ? "mlp_up" : "recv_backward"));
+    CHECK(program.label[op.value].microbatch == 0);
+  }
+  for (const auto& [name, values] : result.weights) {
+    for (const float value : values)
+      CHECK((std::isnan(value) || value == 0.01F));
+  }
+}
+
+TEST_CASE("a rank that hangs ends the others with the operator that waits for it", "[real_cuda]") {
+  ToyRun run = base(false);
+  run.layout.data_parallel = 2;
+  run.hangs = 1;
+  run.timeout = std::chrono::milliseconds{300};
+  const ToyResult result = run_toy(run);
+  CHECK_THAT(result.failures[0],
+             Catch::Matchers::StartsWith("rank 0: ") &&
+                 Catch::Matchers::EndsWith(": the device did not get through it within 300 ms"));
+}
+
+TEST_CASE("a GPU that is too small is named with the bytes that were wanted", "[real_cuda]") {
+  ToyRun run = base(false);
+  run.behaviour.memory = 1000;
+  const ToyResult result = run_toy(run);
+  fakes::set_behaviour({});
+  CHECK_THAT(result.failures[0],
+             Catch::Matchers::StartsWith("out of memory: ") &&
+                 Catch::Matchers::EndsWith(
+                     " bytes for the arena (1000 of 1000 bytes of the GPU are free)"));
+}
