@@ -55,6 +55,9 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
   if (!model.attention.causal)
     problems.push_back(fmt::format(
         "operator attention: {} is not causal, and the engine trains the next token", model.name));
+  if (plan.layout.context_parallel > 1)
+    problems.emplace_back(
+        "layout.context_parallel: the engine does not split the tokens of a sequence");
   if (plan.layout.compute_dtype == sim::DType::fp8)
     problems.emplace_back("layout.compute_dtype: the engine does not execute 8-bit products");
   return problems;

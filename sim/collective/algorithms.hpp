@@ -101,6 +101,8 @@ std::unique_ptr<StepSequence> parameter_server_steps(const Collective& request,
 
 Form direct_form(const FormInput& in);
 std::vector<Hop> direct_pattern(const Cluster& cluster, const GroupLayout& layout);
+// Of a ring shift: every member sends to the next in the group's order.
+std::vector<Hop> shift_pattern(const Cluster& cluster, std::span<const GpuId> members);
 std::unique_ptr<StepSequence> direct_steps(const Collective& request, const GroupShape& shape);
 
 // "hierarchical broadcast is not modelled: WHY"

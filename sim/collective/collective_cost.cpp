@@ -132,6 +132,7 @@ std::vector<Hop> collective_pattern(const Cluster& cluster, std::span<const GpuI
   if (members.size() < 2) return {};
   const GroupLayout layout{cluster, members};
   if (kind == CollectiveKind::all_to_all) return direct_pattern(cluster, layout);
+  if (kind == CollectiveKind::ring_shift) return shift_pattern(cluster, members);
   switch (algorithm) {
     case Algorithm::tree:
       return tree_pattern(cluster, layout);

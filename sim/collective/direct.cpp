@@ -38,6 +38,42 @@ class DirectSteps : public StepSequence {
   std::int64_t bytes_;
 };
 
+class ShiftSteps : public StepSequence {
+ public:
+  ShiftSteps(int ranks, Bytes bytes) : ranks_{ranks}, bytes_{bytes} {}
+  int rounds() const override { return 1; }
+  void sends(int rank, int, std::vector<StepSend>& out) const override {
+    out.assign(1, {static_cast<std::uint32_t>((rank + 1) % ranks_), bytes_});
+  }
+  int receives(int, int) const override { return 1; }
+
+ private:
+  int ranks_;
+  Bytes bytes_;
+};
+
+// Ring shift: a message per member, like a transfer. A node is left by one member where its members
+// follow each other in the group, else by all, each over its share of the node's NICs:
+//   alpha + max( n / B_in, n / (B_out / NICs) ) or n / (B_out / g)
+Form shift_form(const FormInput& in) {
+  const HopSeconds hop = hop_seconds(in, Algorithm::direct);
+  const bool inside = in.nodes() == 1 || (in.per_node() > 1 && in.shape.contiguous);
+  const bool outside = in.nodes() > 1;
+  Form form;
+  form.latency = hop.base + std::max(inside ? hop.intra : 0.0, outside ? hop.inter : 0.0);
+  if (inside) form.link_time = in.bytes / in.intra_bw();
+  if (outside) {
+    const int nics = std::max(1, in.shape.nics_per_node);
+    const int shares = in.shape.contiguous ? nics : std::max(nics, in.per_node());
+    form.link_time = std::max(form.link_time, in.bytes * shares / in.inter_bw());
+  }
+  form.transfer = form.link_time;
+  form.traffic = in.bytes;
+  form.channels = message_channels(in.bytes);
+  form.memory_bytes = 4 * in.bytes;  // as in direct_form
+  return form;
+}
+
 void require_all_to_all(CollectiveKind kind) {
   if (kind != CollectiveKind::all_to_all)
     refuse(Algorithm::direct, kind, "pairwise messages make an all-to-all");
@@ -46,6 +82,7 @@ void require_all_to_all(CollectiveKind kind) {
 }  // namespace
 
 Form direct_form(const FormInput& in) {
+  if (in.kind == CollectiveKind::ring_shift) return shift_form(in);
   require_all_to_all(in.kind);
   const double p = in.ranks();
   const double g = in.per_node();
@@ -77,7 +114,16 @@ std::vector<Hop> direct_pattern(const Cluster& cluster, const GroupLayout& layou
   return loads.hops();
 }
 
+std::vector<Hop> shift_pattern(const Cluster& cluster, std::span<const GpuId> members) {
+  LinkLoads loads{cluster};
+  for (std::size_t i = 0; i < members.size(); ++i)
+    loads.add(cluster.route(members[i], members[(i + 1) % members.size()]), 1);
+  return loads.hops();
+}
+
 std::unique_ptr<StepSequence> direct_steps(const Collective& request, const GroupShape& shape) {
+  if (request.kind == CollectiveKind::ring_shift)
+    return std::make_unique<ShiftSteps>(shape.ranks, payload(request));
   require_all_to_all(request.kind);
   return std::make_unique<DirectSteps>(shape.ranks, payload(request));
 }

@@ -21,6 +21,8 @@ bool is_nccl(Algorithm algorithm) {
 
 Selected select(const NcclGroup& group, const GroupShape& shape, CollectiveKind kind, double bytes,
                 CollectiveChoice choice) {
+  // A send and a receive: no algorithm to choose.
+  if (kind == CollectiveKind::ring_shift) return {Algorithm::direct, Protocol::simple};
   const bool open = choice.algorithm == Algorithm::automatic;
   if (open && kind == CollectiveKind::all_to_all) return {Algorithm::direct, Protocol::simple};
   // Algorithms that NCCL does not have run the protocol that was asked for, or full bandwidth. So

@@ -134,7 +134,7 @@ void Executor::try_start(std::uint32_t slot, std::uint32_t stream) {
   const Program& program = input_.programs[system_.slots[slot].program];
   const std::uint32_t blocking = blocking_stream(state, program, index, op);
   if (blocking != no_stream) {
-    state.waiters[blocking] = static_cast<std::uint8_t>(state.waiters[blocking] | 1U << stream);
+    state.waiters[blocking] = static_cast<std::uint16_t>(state.waiters[blocking] | 1U << stream);
     return;
   }
   const TimePoint issued{Duration{index.issued[op.value]}};
@@ -159,7 +159,7 @@ void Executor::finish(std::uint32_t slot, std::uint32_t stream) {
 
 // The streams that may go on now that an operator of `stream` has finished.
 std::uint32_t Executor::woken_by(std::uint32_t slot, std::uint32_t stream) {
-  return std::exchange(slots_[slot].waiters[stream], std::uint8_t{0}) | 1U << stream;
+  return std::exchange(slots_[slot].waiters[stream], std::uint16_t{0}) | 1U << stream;
 }
 
 std::vector<Bytes> Executor::carried() const {

@@ -74,13 +74,13 @@ class Executor {
   static constexpr std::uint64_t full_speed = std::uint64_t{1} << full_speed_bits;
   static constexpr std::uint32_t no_record = UINT32_MAX;
   static constexpr std::uint32_t no_stream = UINT32_MAX;
-  static_assert(stream_count <= 8, "masks of streams are 8 bits wide");
+  static_assert(stream_count <= 16, "masks of streams are 16 bits wide");
 
   struct SlotState {
     std::array<std::uint32_t, stream_count> done{};
     // Streams whose next operator waits for one of this stream, as bit masks: what may start when
     // an operator of the stream finishes.
-    std::array<std::uint8_t, stream_count> waiters{};
+    std::array<std::uint16_t, stream_count> waiters{};
     std::uint32_t host_waiting = 0;  // streams waiting for the host to issue their next operator
     std::uint32_t position = 0;      // of the running kernel, or the first of the running segment
     std::uint32_t segment_end = 0;

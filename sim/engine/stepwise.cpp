@@ -37,7 +37,7 @@ bool StepwiseRuns::begin(std::uint32_t activity, std::uint32_t channel, std::uin
   const Collective& collective = system_.requests.collectives[request];
   const GroupShape& shape = system_.group_shapes[wired.shape];
   const CollectiveChoice& choice =
-      collective.group == GroupRole::tensor ? options_.tensor_choice : options_.data_choice;
+      is_within_layers(collective.group) ? options_.tensor_choice : options_.data_choice;
   const CollectiveCost full = collective_cost(cluster_, shape, collective, choice);
   const std::uint32_t index = new_run();
   Run& run = runs_[index];

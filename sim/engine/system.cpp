@@ -9,8 +9,14 @@
 namespace sim {
 namespace {
 
+// Options of tensor-parallel groups hold for context-parallel ones too.
 bool is_tensor(GroupRole role) {
-  return role == GroupRole::tensor;
+  return is_within_layers(role);
+}
+
+void hold_nothing(CommCost& cost) {
+  cost.sm = 0;
+  cost.memory = 0;
 }
 
 // Builds a System step by step; a class only to share the tables between the steps.

@@ -35,10 +35,12 @@ Operands operands_of_site(Action action) {
   using enum Role;
   switch (action) {
     case Action::forward:
-      return {0, roles({input, residual, output, saved, weight, target_logit, exponential_sum})};
+      return {0,
+              roles({input, residual, output, saved, weight, target_logit, exponential_sum, keys})};
     case Action::backward:
-      return {0, roles({input, saved, saved_output, gradient, residual_gradient, input_gradient,
-                        weight_gradient, weight, target_logit, exponential_sum})};
+      return {0,
+              roles({input, saved, saved_output, gradient, residual_gradient, input_gradient,
+                     weight_gradient, weight, target_logit, exponential_sum, keys, keys_gradient})};
     case Action::input_gradient:
       return {roles({gradient, input_gradient}), roles({weight})};
     case Action::weight_gradient:
@@ -57,14 +59,26 @@ Operands operands_of_site(Action action) {
     case Action::reduce_maximum:
     case Action::reduce_sum:
       return {roles({output})};
-    default:  // gather_input, gather_gradient
+    case Action::attend:
+      return {roles({input, keys, output})};
+    case Action::merge_outputs:
+      return {roles({input, output, saved})};
+    case Action::attend_backward:
+      return {roles({input, keys, saved_output, saved, gradient, output})};
+    case Action::merge_gradients:
+      return {roles({input, input_gradient, keys_gradient})};
+    case Action::shift_gradients:
+      return {roles({keys_gradient, input_gradient}), roles({input, output})};
+    case Action::scatter_keys_gradient:
+      return {roles({keys_gradient, output})};
+    default:  // gather_input, gather_gradient, shift_keys, gather_keys
       return {roles({input, output})};
   }
 }
 
 Operands operands_of(Action action) {
   using enum Role;
-  if (action <= Action::reduce_sum) {
+  if (action <= Action::scatter_keys_gradient) {
     Operands operands = operands_of_site(action);
     operands.subject = Subject::site;
     return operands;
@@ -96,7 +110,7 @@ Operands operands_of(Action action) {
 }
 
 constexpr Roles only_read = roles({Role::input, Role::residual, Role::saved_output, Role::weight,
-                                   Role::gradient, Role::residual_gradient});
+                                   Role::gradient, Role::residual_gradient, Role::keys});
 constexpr Roles only_written =
     roles({Role::output, Role::input_gradient, Role::weight_gradient, Role::encoded_weight});
 

@@ -11,6 +11,8 @@ int size_of(const Layout& layout, Dimension dimension) {
   switch (dimension) {
     case Dimension::tensor:
       return layout.tensor_parallel;
+    case Dimension::context:
+      return layout.context_parallel;
     case Dimension::data:
       return layout.data_parallel;
     case Dimension::pipeline:
@@ -21,6 +23,8 @@ int size_of(const Layout& layout, Dimension dimension) {
 
 int& coordinate(RankCoordinates& at, Dimension dimension) {
   switch (dimension) {
+    case Dimension::context:
+      return at.context;
     case Dimension::data:
       return at.data;
     case Dimension::pipeline:
@@ -35,17 +39,16 @@ class GroupMaker {
  public:
   explicit GroupMaker(Plan& plan) : plan_{plan}, layout_{plan.layout} {}
 
-  // `count` ranks from `first` on, each `step` further along `dimension`.
-  void add(GroupRole role, RankCoordinates first, Dimension dimension, int count, int step) {
+  // The ranks at place(0) .. place(count - 1).
+  template <class Place>
+  void add(GroupRole role, int count, Place place) {
     if (count < 2) return;
     const auto index = static_cast<std::uint32_t>(plan_.groups.size());
     Group& group = plan_.groups.emplace_back();
     group.role = role;
     group.ranks.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) {
-      RankCoordinates at = first;
-      coordinate(at, dimension) += i * step;
-      const RankId rank = rank_of(layout_, at);
+      const RankId rank = rank_of(layout_, place(i));
       group.ranks.push_back(rank);
       plan_.group_of[rank.value][static_cast<std::size_t>(role)] = index;
     }
@@ -56,21 +59,61 @@ class GroupMaker {
   const Layout& layout_;
 };
 
+// Ranks with the same parameters, those of one sequence next to each other: a shard group smaller
+// than all takes these first (torchtitan's mesh dp_shard_cp).
 void make_data_groups(const Layout& layout, GroupMaker& maker) {
+  const int replicas = layout.replicas();
   const int shards = layout.zero_stage > 0 ? layout.shard_ranks() : 1;
-  const bool hybrid = shards > 1 && shards < layout.data_parallel;
+  const bool hybrid = shards > 1 && shards < replicas;
   for (int pipeline = 0; pipeline < layout.pipeline_parallel; ++pipeline) {
     for (int tensor = 0; tensor < layout.tensor_parallel; ++tensor) {
-      maker.add(GroupRole::data, {tensor, 0, pipeline}, Dimension::data, layout.data_parallel, 1);
+      const auto line = [&, tensor, pipeline](int first, int step) {
+        return [&layout, tensor, pipeline, first, step](int i) {
+          const int at = first + i * step;
+          return RankCoordinates{tensor, at / layout.context_parallel, pipeline,
+                                 at % layout.context_parallel};
+        };
+      };
+      maker.add(GroupRole::data, replicas, line(0, 1));
       if (!hybrid) continue;
-      for (int first = 0; first < layout.data_parallel; first += shards) {
-        maker.add(GroupRole::shard, {tensor, first, pipeline}, Dimension::data, shards, 1);
+      for (int first = 0; first < replicas; first += shards)
+        maker.add(GroupRole::shard, shards, line(first, 1));
+      for (int first = 0; first < shards; ++first)
+        maker.add(GroupRole::replicate, replicas / shards, line(first, shards));
+    }
+  }
+}
+
+// Of the ranks that differ in tensor or context alone.
+void make_layer_groups(const Layout& layout, GroupMaker& maker) {
+  for (int pipeline = 0; pipeline < layout.pipeline_parallel; ++pipeline) {
+    for (int data = 0; data < layout.data_parallel; ++data) {
+      for (int context = 0; context < layout.context_parallel; ++context) {
+        maker.add(GroupRole::tensor, layout.tensor_parallel, [&](int i) {
+          return RankCoordinates{i, data, pipeline, context};
+        });
       }
-      for (int first = 0; first < shards; ++first) {
-        maker.add(GroupRole::replicate, {tensor, first, pipeline}, Dimension::data,
-                  layout.data_parallel / shards, shards);
+      for (int tensor = 0; tensor < layout.tensor_parallel; ++tensor) {
+        maker.add(GroupRole::context, layout.context_parallel, [&](int i) {
+          return RankCoordinates{tensor, data, pipeline, i};
+        });
       }
     }
+  }
+}
+
+// The line of stages through (tensor, data, 0, context).
+void make_line(Plan& plan, const RankCoordinates& first, bool tied_embedding, GroupMaker& maker) {
+  const Layout& layout = plan.layout;
+  const int stages = layout.pipeline_parallel;
+  const auto at = [&](int stage) {
+    return RankCoordinates{first.tensor, first.data, stage % stages, first.context};
+  };
+  if (tied_embedding && stages > 1)
+    maker.add(GroupRole::tied_embedding, 2, [&](int i) { return at(i * (stages - 1)); });
+  for (int stage = 0; stage < stages; ++stage) {
+    plan.peer_of[rank_of(layout, at(stage)).value] = {rank_of(layout, at(stage + 1)),
+                                                      rank_of(layout, at(stage + stages - 1))};
   }
 }
 
@@ -105,24 +148,12 @@ void make_groups(Plan& plan, bool tied_embedding) {
   plan.group_of.assign(world, nowhere);
   plan.peer_of.resize(world);
   GroupMaker maker{plan};
-  for (int pipeline = 0; pipeline < layout.pipeline_parallel; ++pipeline) {
-    for (int data = 0; data < layout.data_parallel; ++data) {
-      maker.add(GroupRole::tensor, {0, data, pipeline}, Dimension::tensor, layout.tensor_parallel,
-                1);
-    }
-  }
+  make_layer_groups(layout, maker);
   make_data_groups(layout, maker);
-  const int stages = layout.pipeline_parallel;
   for (int data = 0; data < layout.data_parallel; ++data) {
-    for (int tensor = 0; tensor < layout.tensor_parallel; ++tensor) {
-      if (tied_embedding && stages > 1) {
-        maker.add(GroupRole::tied_embedding, {tensor, data, 0}, Dimension::pipeline, 2, stages - 1);
-      }
-      for (int stage = 0; stage < stages; ++stage) {
-        const RankId rank = rank_of(layout, {tensor, data, stage});
-        plan.peer_of[rank.value] = {rank_of(layout, {tensor, data, (stage + 1) % stages}),
-                                    rank_of(layout, {tensor, data, (stage + stages - 1) % stages})};
-      }
+    for (int context = 0; context < layout.context_parallel; ++context) {
+      for (int tensor = 0; tensor < layout.tensor_parallel; ++tensor)
+        make_line(plan, {tensor, data, 0, context}, tied_embedding, maker);
     }
   }
   if (world > 1) {

@@ -13,10 +13,10 @@
 
 namespace sim {
 
-enum class Dimension : std::uint8_t { tensor, data, pipeline };
+enum class Dimension : std::uint8_t { tensor, context, data, pipeline };
 constexpr auto words_of(Dimension) {
-  return std::array{Word{Dimension::tensor, "tp"}, Word{Dimension::data, "dp"},
-                    Word{Dimension::pipeline, "pp"}};
+  return std::array{Word{Dimension::tensor, "tp"}, Word{Dimension::context, "cp"},
+                    Word{Dimension::data, "dp"}, Word{Dimension::pipeline, "pp"}};
 }
 
 enum class Schedule : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1 };
@@ -36,18 +36,29 @@ constexpr auto words_of(Recompute) {
 // flash_1: the first FlashAttention (2022) and the Triton kernel of that time.
 enum class AttentionKernel : std::uint8_t { flash, flash_1, flash_2, unfused };
 constexpr auto words_of(AttentionKernel) {
-  return std::array{Word{AttentionKernel::flash, "flash"},
-                    Word{AttentionKernel::flash_1, "flash-1"},
-                    Word{AttentionKernel::flash_2, "flash-2"},
-                    Word{AttentionKernel::unfused, "unfused"}};
+  return std::array{
+      Word{AttentionKernel::flash, "flash"}, Word{AttentionKernel::flash_1, "flash-1"},
+      Word{AttentionKernel::flash_2, "flash-2"}, Word{AttentionKernel::unfused, "unfused"}};
+}
+
+// How context-parallel ranks see each other's keys and values. ring: slices travel from rank to
+// rank beside the attention of the slice before (Liu et al. 2023; Transformer Engine, cp_comm_type
+// p2p). all_gather: all of them before the attention (Llama 3, section 3.3.2).
+enum class ContextExchange : std::uint8_t { ring, all_gather };
+constexpr auto words_of(ContextExchange) {
+  return std::array{Word{ContextExchange::ring, "ring"},
+                    Word{ContextExchange::all_gather, "all_gather"}};
 }
 
 struct Layout {
   int tensor_parallel = 1;
+  int context_parallel = 1;  // ranks that share the tokens of each sequence
   int pipeline_parallel = 1;
   int data_parallel = 1;
   int virtual_stages = 1;  // model chunks per pipeline rank (interleaved)
-  std::vector<Dimension> placement{Dimension::tensor, Dimension::data, Dimension::pipeline};
+  // May leave out the context dimension where it has one rank.
+  std::vector<Dimension> placement{Dimension::tensor, Dimension::context, Dimension::data,
+                                   Dimension::pipeline};
 
   std::int64_t sequence_length = 0;  // tokens per sequence; 1 for layer lists (one sample)
   std::int64_t global_batch = 0;     // sequences per step over all data-parallel ranks
@@ -59,14 +70,15 @@ struct Layout {
   std::vector<int> layers_per_chunk;
 
   bool sequence_parallel = false;
-  int zero_stage = 0;                 // 0..3; 3 is FSDP full shard
-  int shard_group = 0;                // ranks that share a shard (hybrid sharding); 0: all of dp
-  int prefetch_layers = 1;            // ZeRO-3: layers gathered ahead of their use
+  int zero_stage = 0;       // 0..3; 3 is FSDP full shard
+  int shard_group = 0;      // ranks that share a copy (hybrid sharding); 0: all of dp x cp
+  int prefetch_layers = 1;  // ZeRO-3: layers gathered ahead of their use
   bool reshard_after_forward = true;  // ZeRO-3: free gathered weights between forward and backward
 
   Recompute recompute = Recompute::none;
   int recompute_every = 1;  // full: every k-th layer of a chunk is recomputed (1: all)
   AttentionKernel attention = AttentionKernel::flash;
+  ContextExchange context_exchange = ContextExchange::ring;
 
   DType compute_dtype = DType::bf16;     // matrix products
   DType activation_dtype = DType::bf16;  // activations, weights in the forward pass, messages
@@ -81,10 +93,17 @@ struct Layout {
   bool overlap_pipeline = true;      // sends and receives beside compute
   bool overlap_tensor_wgrad = true;  // tensor-parallel reduction beside the weight-gradient GEMM
 
-  int world_size() const { return tensor_parallel * pipeline_parallel * data_parallel; }
+  int world_size() const {
+    return tensor_parallel * context_parallel * pipeline_parallel * data_parallel;
+  }
+  // Ranks with the same parameters: their gradients are reduced together, their optimizer states
+  // sharded (Megatron-LM, get_data_parallel_group(with_context_parallel=True); torchtitan's mesh
+  // dp_shard_cp).
+  int replicas() const { return data_parallel * context_parallel; }
+  std::int64_t tokens_held() const { return sequence_length / context_parallel; }  // of a sequence
   std::int64_t micro_batches() const { return global_batch / (micro_batch * data_parallel); }
   int chunks() const { return pipeline_parallel * virtual_stages; }
-  int shard_ranks() const { return shard_group > 0 ? shard_group : data_parallel; }
+  int shard_ranks() const { return shard_group > 0 ? shard_group : replicas(); }
 };
 
 }  // namespace sim

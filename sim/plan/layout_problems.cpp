@@ -23,6 +23,7 @@ class Checker {
     batch();
     tensor();
     sequence();
+    context();
     pipeline();
     layers();
     sharding();
@@ -44,6 +45,7 @@ class Checker {
 
   bool sizes() {
     at_least_one("tensor_parallel", layout_.tensor_parallel);
+    at_least_one("context_parallel", layout_.context_parallel);
     at_least_one("pipeline_parallel", layout_.pipeline_parallel);
     at_least_one("data_parallel", layout_.data_parallel);
     at_least_one("virtual_stages", layout_.virtual_stages);
@@ -51,12 +53,12 @@ class Checker {
     at_least_one("global_batch", layout_.global_batch);
     at_least_one("sequence_length", layout_.sequence_length);
     if (!problems_.empty()) return false;
-    const double ranks = static_cast<double>(layout_.tensor_parallel) * layout_.pipeline_parallel *
-                         layout_.data_parallel;
+    const double ranks = static_cast<double>(layout_.tensor_parallel) * layout_.context_parallel *
+                         layout_.pipeline_parallel * layout_.data_parallel;
     if (ranks > static_cast<double>(most_ranks)) {
       problem("data_parallel",
-              "tensor_parallel x pipeline_parallel x data_parallel is {:.0f} ranks; allowed: up to "
-              "{}",
+              "tensor_parallel x context_parallel x pipeline_parallel x data_parallel is {:.0f} "
+              "ranks; allowed: up to {}",
               ranks, most_ranks);
     }
     if (static_cast<double>(layout_.micro_batch) * layout_.data_parallel > 1e15) {
@@ -75,10 +77,12 @@ class Checker {
   void placement() {
     for (const auto& [dimension, text] : words_of(Dimension{})) {
       const auto times = std::count(layout_.placement.begin(), layout_.placement.end(), dimension);
-      if (times != 1) {
-        problem("placement", "placement names {} {} times; it must name tp, dp and pp once each",
-                text, times);
-      }
+      const bool needed = dimension != Dimension::context || layout_.context_parallel > 1;
+      if (times == 1 || (times == 0 && !needed)) continue;
+      problem("placement",
+              "placement names {} {} times; it must name tp, cp, dp and pp once each (cp only with "
+              "context_parallel)",
+              text, times);
     }
   }
 
@@ -168,12 +172,54 @@ class Checker {
     if (!layout_.sequence_parallel) return;
     if (layout_.tensor_parallel == 1) {
       problem("sequence_parallel", "sequence_parallel needs tensor_parallel of 2 or more; it is 1");
+    } else if (layout_.context_parallel > 1) {
+      if (layout_.tokens_held() % layout_.tensor_parallel == 0) return;
+      problem("sequence_parallel",
+              "sequence_length / context_parallel is {}, which tensor_parallel = {} does not "
+              "divide; sequence_parallel splits the tokens",
+              layout_.tokens_held(), layout_.tensor_parallel);
     } else if (s % layout_.tensor_parallel != 0) {
       problem(
           "sequence_parallel",
           "sequence_length is {}, which tensor_parallel = {} does not divide; sequence_parallel "
           "splits the tokens",
           s, layout_.tensor_parallel);
+    }
+  }
+
+  void context() {
+    const int c = layout_.context_parallel;
+    if (c == 1) return;
+    if (model_.is_layer_list) {
+      problem("context_parallel",
+              "context_parallel is {}, but {} is a list of layers, which has no sequence to split; "
+              "allowed: 1",
+              c, model_.name);
+      return;
+    }
+    for (const Block* block : blocks()) {
+      for (const ModelOp& op : block->ops) {
+        if (!op.once_per_sequence) continue;
+        problem("context_parallel",
+                "context_parallel is {}, but {} of {} reads one token of each sequence, which one "
+                "rank alone would hold; allowed: 1",
+                c, op.name, model_.name);
+        return;
+      }
+    }
+    const bool halves = model_.attention.causal;
+    const std::int64_t unit = std::int64_t{c} * (halves ? 2 : 1);
+    if (layout_.sequence_length % unit != 0) {
+      problem("sequence_length", "sequence_length is {}, no multiple of {}context_parallel = {}{}",
+              layout_.sequence_length, halves ? "2 x " : "", unit,
+              halves ? " (two chunks a rank, which balance a causal mask)" : "");
+    }
+    // The parts are merged by log-sum-exps, which only flash kernels give (Transformer Engine
+    // refuses the unfused backend too: dot_product_attention/utils.py, get_attention_backend).
+    if (layout_.attention == AttentionKernel::unfused) {
+      problem("attention",
+              "attention is unfused, but context_parallel is {}; allowed: flash, flash-1, flash-2",
+              c);
     }
   }
 
@@ -253,13 +299,15 @@ class Checker {
       problem("zero_stage", "zero_stage is {}; allowed: 0, 1, 2, 3", stage);
     }
     const int group = layout_.shard_group;
-    if (group < 0 || (group > 0 && layout_.data_parallel % group != 0)) {
+    const int replicas = layout_.replicas();
+    if (group < 0 || (group > 0 && replicas % group != 0)) {
       problem("shard_group",
-              "shard_group is {}, which does not divide data_parallel = {}; allowed: "
-              "{}, or 0 for all",
-              group, layout_.data_parallel, divisors_of({layout_.data_parallel}));
+              "shard_group is {}, which does not divide data_parallel{} = {}; allowed: {}, or 0 "
+              "for all",
+              group, layout_.context_parallel > 1 ? " x context_parallel" : "", replicas,
+              divisors_of({replicas}));
     }
-    if (group > 0 && group < layout_.data_parallel && stage == 0) {
+    if (group > 0 && group < replicas && stage == 0) {
       problem("shard_group", "shard_group is {}, but zero_stage 0 shards nothing", group);
     }
     if (layout_.prefetch_layers < 0) {
@@ -328,7 +376,7 @@ class Checker {
       }
     }
     for (const Block& layer : model_.layers)
-      ops += static_cast<double>(layer.ops.size());
+      ops += static_cast<double>(layer.ops.size() + 2 * layout_.context_parallel);
     if (tokens * widest * 16 > most_bytes) {
       problem("micro_batch",
               "a micro-batch of {} x {} tokens has a tensor of more than 1e16 elements",

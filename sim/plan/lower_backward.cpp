@@ -10,6 +10,7 @@ void StageLowering::free_saved(Saved& saved) {
   let_go(saved.extra, Role::saved);
   let_go(saved.core, Role::saved);
   let_go(saved.output, Role::saved_output);
+  let_go(saved.keys, Role::keys);
 }
 
 // The first operator of the model has nobody to hand a gradient to.
@@ -44,6 +45,7 @@ StageLowering::Value StageLowering::backward_op(Frame& frame, std::size_t i, Val
     gradient_ready(frame, i);
     return gradient;
   }
+  if (work.context.exists()) return backward_context(frame, i, gradient);
   recompute_attention(frame, i);
   Value residual;
   std::swap(residual, gradient_past_branch_[i]);

@@ -108,10 +108,10 @@ void StageLowering::close_bucket(Bucket& bucket) {
 
 void StageLowering::intern_bucket(Bucket& bucket) {
   const int wire = bytes_of(layout_.reduce_dtype);
-  const bool hybrid = shards_ < layout_.data_parallel;
+  const bool hybrid = shards_ < layout_.replicas();
   const GroupRole shard_role = hybrid ? GroupRole::shard : GroupRole::data;
   if (shards_ == 1) {
-    if (layout_.data_parallel > 1) {
+    if (layout_.replicas() > 1) {
       bucket.reduce = builder_.collective({CollectiveKind::all_reduce, GroupRole::data,
                                            layout_.reduce_dtype, Bytes{bucket.elements * wire}});
     }

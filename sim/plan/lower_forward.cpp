@@ -123,6 +123,7 @@ StageLowering::Value StageLowering::forward_op(Frame& frame, std::size_t i, Valu
       break;
   }
   if (work.forward == none) return x;
+  if (work.context.exists()) return forward_context(frame, i, x);
   Value residual;
   if (op.op->residual_of >= 0) {
     std::swap(residual, past_branch_[static_cast<std::size_t>(op.op->residual_of)]);

@@ -11,7 +11,7 @@ StageLowering::StageLowering(const ShardedModel& sharded, int stage)
   // A copy shared by one rank is not sharded at all.
   shards_ = layout_.zero_stage > 0 ? layout_.shard_ranks() : 1;
   zero_ = shards_ > 1 ? layout_.zero_stage : 0;
-  replicas_ = layout_.data_parallel / shards_;
+  replicas_ = layout_.replicas() / shards_;
   slots_ = schedule_of(layout_, stage);
 }
 
@@ -138,6 +138,7 @@ void StageLowering::intern_op(const ShardedOp& op, OpWork& work) {
   work.encode_gradient = intern(op.encode_gradient);
   work.encode_weight = intern(op.encode_weight);
   intern_collectives(op, work);
+  if (op.context) intern_context(op, work.context);
 }
 
 void StageLowering::intern_collectives(const ShardedOp& op, OpWork& work) {

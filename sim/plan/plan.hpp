@@ -24,6 +24,7 @@ struct RankCoordinates {
   int tensor = 0;
   int data = 0;
   int pipeline = 0;
+  int context = 0;
 };
 
 struct Plan {

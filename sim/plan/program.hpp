@@ -74,6 +74,7 @@ enum class Stream : std::uint8_t {
   compute,
   tensor_comm,
   data_comm,
+  context_comm,
   forward_send,
   forward_recv,
   backward_send,
@@ -84,13 +85,14 @@ constexpr auto words_of(Stream) {
   return std::array{Word{Stream::compute, "compute"},
                     Word{Stream::tensor_comm, "tensor_comm"},
                     Word{Stream::data_comm, "data_comm"},
+                    Word{Stream::context_comm, "context_comm"},
                     Word{Stream::forward_send, "forward_send"},
                     Word{Stream::forward_recv, "forward_recv"},
                     Word{Stream::backward_send, "backward_send"},
                     Word{Stream::backward_recv, "backward_recv"},
                     Word{Stream::host_copy, "host_copy"}};
 }
-inline constexpr int stream_count = 8;
+inline constexpr int stream_count = 9;
 
 enum class Pass : std::uint8_t {
   forward,
@@ -144,6 +146,7 @@ enum class CollectiveKind : std::uint8_t {
   broadcast,
   reduce,
   all_to_all,
+  ring_shift,  // every member sends `bytes` to the next one
   barrier,
 };
 constexpr auto words_of(CollectiveKind) {
@@ -153,6 +156,7 @@ constexpr auto words_of(CollectiveKind) {
                     Word{CollectiveKind::broadcast, "broadcast"},
                     Word{CollectiveKind::reduce, "reduce"},
                     Word{CollectiveKind::all_to_all, "all_to_all"},
+                    Word{CollectiveKind::ring_shift, "ring_shift"},
                     Word{CollectiveKind::barrier, "barrier"}};
 }
 
@@ -160,21 +164,25 @@ constexpr auto words_of(CollectiveKind) {
 // group, so that equal ranks share one Program.
 enum class GroupRole : std::uint8_t {
   tensor,
-  data,            // all data-parallel replicas
+  context,         // ranks that share the tokens of a sequence
+  data,            // all ranks with the same parameters: data-parallel x context-parallel
   shard,           // hybrid sharding: ranks that hold the shards of one copy
   replicate,       // hybrid sharding: ranks that hold the same shard
   tied_embedding,  // first and last stage, when they share the embedding table
   world,
 };
 constexpr auto words_of(GroupRole) {
-  return std::array{Word{GroupRole::tensor, "tensor"},
-                    Word{GroupRole::data, "data"},
-                    Word{GroupRole::shard, "shard"},
-                    Word{GroupRole::replicate, "replicate"},
-                    Word{GroupRole::tied_embedding, "tied_embedding"},
-                    Word{GroupRole::world, "world"}};
+  return std::array{
+      Word{GroupRole::tensor, "tensor"},       Word{GroupRole::context, "context"},
+      Word{GroupRole::data, "data"},           Word{GroupRole::shard, "shard"},
+      Word{GroupRole::replicate, "replicate"}, Word{GroupRole::tied_embedding, "tied_embedding"},
+      Word{GroupRole::world, "world"}};
 }
-inline constexpr int group_role_count = 6;
+inline constexpr int group_role_count = 7;
+// Communication inside layers, of activations.
+constexpr bool is_within_layers(GroupRole role) {
+  return role == GroupRole::tensor || role == GroupRole::context;
+}
 
 // `bytes` is the full buffer (NCCL's S): of an all-gather the gathered result, of a reduce-scatter
 // the input, of a broadcast the message.
@@ -232,6 +240,23 @@ enum class Action : std::uint8_t {
   gather_gradient,    // all-gather over tokens: input, output
   reduce_maximum,     // all-reduce in place (maximum): output
   reduce_sum,         // all-reduce in place (sum): output
+  // Of attention over the context-parallel ranks. A slice is the keys and values of one rank, its
+  // gradient that of both. Ring: step 0 is `forward`, on the rank's own slice; backward, steps go
+  // against the ring from the slice received last to the rank's own, without a `backward`.
+  shift_keys,     // ring shift of a slice. input: a slice ([q|k|v]: its k and v), output: the one
+                  // of the rank before
+  attend,         // queries of input on a slice. input: [q|k|v], keys, output: a part with its fp32
+                  // log-sum-exp behind it
+  merge_outputs,  // input: a part; updated: output and saved, its log-sum-exp
+  attend_backward,  // input, keys, saved_output, saved, gradient, output: a part of [dq|dk|dv]
+  merge_gradients,  // input: a part; input_gradient: dq updated, by the last step dk and dv too;
+                    // keys_gradient: of the slice, added to or, by the first step, begun
+  shift_gradients,  // ring shift of the slice's gradient, and of the slice while it is needed:
+                    // [input], keys_gradient, [output], input_gradient: the one that comes
+  gather_keys,      // all-gather: input: [q|k|v], its k and v; output: those of all ranks, which
+                    // `forward` and `backward` then have as keys
+  scatter_keys_gradient,  // reduce-scatter: keys_gradient: of all ranks, as `backward` has written
+                          // it; output: [dq|dk|dv], its dk and dv
   // Between stages:
   send,             // input; without sequence parallelism the tensor rank's part of it
   receive,          // output
@@ -269,9 +294,11 @@ enum class Role : std::uint8_t {
   maximum,          // fp32 per token, of the loss, as the next two
   target_logit,
   exponential_sum,
-  state,  // weights, gradients, optimizer state of a whole stage
+  keys,           // keys and values of other context-parallel ranks
+  keys_gradient,  // their gradient
+  state,          // weights, gradients, optimizer state of a whole stage
 };
-inline constexpr int role_count = 15;
+inline constexpr int role_count = 17;
 
 struct OpLabel {                 // for reports only: never read by the engine
   std::uint32_t name = 0;        // index into Program::names

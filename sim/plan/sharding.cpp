@@ -12,7 +12,7 @@ namespace {
 struct Region {
   const Model* model;
   const Layout* layout;
-  std::int64_t tokens = 0;           // of the micro-batch (samples for layer lists)
+  std::int64_t tokens = 0;  // of the micro-batch that the rank holds (samples for layer lists)
   std::int64_t sequence_tokens = 0;  // held outside the split blocks
   int tensor = 1;
   int element = 2;  // bytes of an activation
@@ -124,14 +124,21 @@ void shard_linear(const Region& region, const ModelOp& op, ShardedOp& to) {
 // a mask byte. Backward: dP written, softmax gradient reads two and writes one, dS read for dQ and
 // dK, P read for dV; dropout as forward.
 // Eager, in fp32 (Megatron-LM, attention_softmax_in_fp32; PyTorch's math path under autocast):
-// forward besides: mask 1 + 1, casts (1 + 2) + (2 + 1), the softmax on fp32 values; backward: of the
-// casts and the mask the same, of the softmax on fp32 values.
+// forward besides: mask 1 + 1, casts (1 + 2) + (2 + 1), the softmax on fp32 values; backward: of
+// the casts and the mask the same, of the softmax on fp32 values.
 double score_passes(bool forward, const AttentionShape& shape) {
   const double eager = !shape.eager_softmax ? 0.0 : forward ? 10.0 : 11.0;
   return (forward ? 4.0 : 7.0) + eager + (shape.dropout ? 2.5 : 0.0);
 }
 
-Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart part) {
+// Queries of m tokens with keys of n of each sequence.
+struct ScoreBlock {
+  std::int64_t m = 0, n = 0;
+  bool causal = false;
+};
+
+Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart part,
+                        const ScoreBlock& block) {
   const AttentionShape& shape = region.model->attention;
   const bool forward = part == AttentionPart::forward;
   const bool flash = region.layout->attention != AttentionKernel::unfused;
@@ -139,11 +146,12 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
   kernel.kind = OpKind::attention;
   kernel.dtype = region.layout->activation_dtype;
   kernel.part = part;
-  kernel.causal = shape.causal;
+  kernel.causal = block.causal;
   kernel.flash = flash;
   kernel.flash_1 = region.layout->attention == AttentionKernel::flash_1;
   kernel.flash_2 = region.layout->attention == AttentionKernel::flash_2;
-  kernel.m = kernel.n = region.layout->sequence_length;
+  kernel.m = block.m;
+  kernel.n = block.n;
   kernel.k = shape.head_dim;
   kernel.batch = region.layout->micro_batch;
   kernel.heads = shape.heads / region.tensor;
@@ -154,15 +162,58 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
   // again (Dao et al. 2022, algorithm 4). A flash kernel skips the masked half.
   const double products = forward ? 2.0 : (flash ? 5.0 : 4.0);
   kernel.flops = Flops{products * 2.0 * scores * static_cast<double>(shape.head_dim) *
-                       (flash && shape.causal ? 0.5 : 1.0)};
+                       (flash && block.causal ? 0.5 : 1.0)};
   const double elements = forward ? op.forward_elements : op.backward_elements;
-  double bytes = elements * static_cast<double>(region.tokens) / region.tensor;
+  // Those of K and V belong to the n tokens; `elements` counts them per token of m.
+  const double of_keys =
+      (forward ? 2.0 : 4.0) * static_cast<double>(shape.kv_heads * shape.head_dim);
+  double bytes =
+      (elements * static_cast<double>(block.m) + of_keys * static_cast<double>(block.n - block.m)) *
+      static_cast<double>(kernel.batch) / region.tensor;
   if (!flash) bytes += score_passes(forward, shape) * scores;
   kernel.bytes = bytes_from(bytes * region.element);
   // Flash backward: dO.O, the main kernel, conversion of dQ. Unfused: the products, the softmax and
   // the dropout.
-  kernel.launches = flash ? (forward ? 1 : 3) : (forward ? 3 : 5) + (shape.dropout ? 1 : 0) + (shape.eager_softmax ? 3 : 0);
+  kernel.launches =
+      flash ? (forward ? 1 : 3)
+            : (forward ? 3 : 5) + (shape.dropout ? 1 : 0) + (shape.eager_softmax ? 3 : 0);
   return kernel;
+}
+
+// Transformer Engine, context_parallel.py, AttnFuncWithCPAndKVP2P: forward, each part is scaled by
+// its log-sum-exp and added to the output, in fp32 registers, after the running log-sum-exp has
+// been updated; backward, dQ and the slice's dK and dV are copied for the first slice and added for
+// the others. Of a causal mask, the ranks before a slice's owner have half of the queries to do and
+// the ranks behind it all queries with half of the keys; the FLOPs are the same, and as the ring
+// goes with the slowest, passes over queries count whole.
+ContextAttention context_attention(const Region& region, const ModelOp& op) {
+  const AttentionShape& shape = region.model->attention;
+  const std::int64_t held = region.layout->tokens_held();
+  const ScoreBlock block{held, shape.causal ? held / 2 : held, false};
+  ModelOp plain = op;  // what a framework adds around the attention, it adds once
+  const double heads = static_cast<double>(shape.heads);
+  const double queries = static_cast<double>(shape.heads * shape.head_dim);
+  const double keys = 2.0 * static_cast<double>(shape.kv_heads * shape.head_dim);
+  plain.forward_elements = 2 * queries + keys;
+  plain.backward_elements = 4 * queries + 2 * keys;
+  const double tokens = static_cast<double>(region.tokens) / region.tensor;
+  ContextAttention made;
+  made.slice = bytes_from(keys * tokens * region.element);
+  made.attend = attention_kernel(region, plain, AttentionPart::forward, block);
+  made.attend_backward = attention_kernel(region, plain, AttentionPart::backward, block);
+  const auto pass = [&](double bytes, int launches) {
+    Kernel kernel = memory_kernel(OpKind::elementwise, region, op, bytes * tokens);
+    kernel.launches = launches;
+    return kernel;
+  };
+  // Log-sum-exp: running and part read, running written; both read again with the outputs.
+  constexpr double log_sum_exp_bytes = 5 * 4;
+  made.merge = pass(3 * queries * region.element + log_sum_exp_bytes * heads, 2);
+  const double share = static_cast<double>(block.n) / static_cast<double>(held);
+  const double gradients = (queries + share * keys) * region.element;
+  made.begin_gradients = pass(2 * gradients, 2);
+  made.add_gradients = pass(3 * gradients, 2);
+  return made;
 }
 
 OpKind kernel_kind(ModelOpKind kind) {
@@ -219,8 +270,14 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
   const double traffic = embedding ? static_cast<double>(tokens) * region.element : unit;
   const OpKind kind = kernel_kind(op.kind);
   if (op.kind == ModelOpKind::attention) {
-    to.forward = attention_kernel(region, op, AttentionPart::forward);
-    to.backward = attention_kernel(region, op, AttentionPart::backward);
+    const Layout& layout = *region.layout;
+    const bool gathers = layout.context_exchange == ContextExchange::all_gather;
+    const ScoreBlock scores{layout.tokens_held(),
+                            gathers ? layout.sequence_length : layout.tokens_held(),
+                            region.model->attention.causal};
+    to.forward = attention_kernel(region, op, AttentionPart::forward, scores);
+    to.backward = attention_kernel(region, op, AttentionPart::backward, scores);
+    if (layout.context_parallel > 1) to.context = context_attention(region, op);
   } else {
     if (op.forward_elements > 0 || op.forward_flops.count() > 0) {
       to.forward = memory_kernel(kind, region, op, op.forward_elements * traffic);
@@ -340,7 +397,7 @@ ShardedModel shard(const Model& model, const Layout& layout) {
   Region region{&model, &layout};
   region.tensor = layout.tensor_parallel;
   region.element = bytes_of(layout.activation_dtype);
-  region.tokens = layout.micro_batch * (model.is_layer_list ? 1 : layout.sequence_length);
+  region.tokens = layout.micro_batch * (model.is_layer_list ? 1 : layout.tokens_held());
   region.sequence_tokens = layout.sequence_parallel ? region.tokens / region.tensor : region.tokens;
   ShardedModel sharded;
   sharded.model = &model;

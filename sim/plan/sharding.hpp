@@ -14,6 +14,19 @@
 
 namespace sim {
 
+// Attention over context-parallel ranks: beside the rank's own block of scores (`forward`,
+// `backward`), those of its queries with the slices of keys and values of the others.
+struct ContextAttention {
+  Bytes slice{};  // keys and values that a rank holds
+  // Ring. Under a causal mask a rank works on half a block for each foreign slice, since it holds
+  // chunks i and 2c - 1 - i of the sequence.
+  Kernel attend;
+  Kernel attend_backward;
+  Kernel merge;            // a part and its log-sum-exp into the output
+  Kernel begin_gradients;  // of the first slice: copied where they are added up
+  Kernel add_gradients;
+};
+
 struct ShardedOp {
   const ModelOp* op = nullptr;
   // Absent: no kernel runs. A linear has `forward`, `input_gradient` and `weight_gradient`;
@@ -28,6 +41,7 @@ struct ShardedOp {
   std::optional<Kernel> encode_input;
   std::optional<Kernel> encode_gradient;
   std::optional<Kernel> encode_weight;
+  std::optional<ContextAttention> context;
   bool gathers_input = false;  // column, with sequence parallelism: all-gather before the product
   bool sums_gradient = false;  // column, t > 1: its input gradient is a partial sum
   bool sums_output = false;    // row, vocabulary-parallel embedding, t > 1: its output is one

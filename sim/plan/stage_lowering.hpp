@@ -3,6 +3,7 @@
 //   lower_stage.cpp          set-up, slots of the schedule, sends and receives
 //   lower_forward.cpp        forward pass of a block, also when recomputed
 //   lower_backward.cpp       gradients of inputs and weights
+//   lower_context.cpp        attention over context-parallel ranks
 //   lower_data_parallel.cpp  parameters, buckets, gathering of weights
 //   lower_gradients.cpp      reduction of gradients
 //   lower_optimizer.cpp      gradient norm, Adam, what is summed once per step
@@ -42,10 +43,21 @@ class StageLowering {
     BufferId extra{none};   // what it keeps besides
     BufferId core{none};    // what selective recomputation has run again
     BufferId output{none};  // its output, where the backward pass reads it
+    BufferId keys{none};    // the slice that came last, where attention goes round a ring
     BufferId target_logit{none}, exponential_sum{none};  // of the loss
     // Until the split-off weight gradient: of its output, and of the tokens that this rank adds the
     // bias to, where those are fewer.
     BufferId gradient{none}, bias_gradient{none};
+  };
+
+  // Of attention over context-parallel ranks.
+  struct ContextWork {
+    std::uint32_t exchange_name = none, scatter_name = 0, slice_name = 0, merge_name = 0;
+    std::uint32_t shift = none, shift_both = none;  // a slice or its gradient; both
+    std::uint32_t attend = none, attend_backward = none;
+    std::uint32_t merge = none, begin_gradients = none, add_gradients = none;
+    std::uint32_t gather = none, scatter = none;
+    bool exists() const { return exchange_name != none; }
   };
 
   // Interned work of an operator of a distinct block.
@@ -59,6 +71,7 @@ class StageLowering {
     std::uint32_t sum_output = none;       // reduction of the output (row, embedding)
     std::uint32_t gather_gradient = none;  // all-gather of the output gradient (row, embedding)
     std::uint32_t loss_maximum = none, loss_sum = none;  // vocabulary-parallel loss
+    ContextWork context;
     // A residual sum of the block reads the input of this operator; whose add_gradient, if any,
     // stands behind its backward pass.
     bool begins_branch = false;
@@ -212,6 +225,22 @@ class StageLowering {
   bool recomputes_attention(const ShardedOp& op) const;
   void free_saved(Saved& saved);
   bool needs_input_gradient(const Frame& frame, std::size_t i) const;
+
+  // lower_context.cpp
+  void intern_context(const ShardedOp& op, ContextWork& work);
+  Value forward_context(Frame& frame, std::size_t i, Value x);
+  Value forward_ring(Frame& frame, std::size_t i, Value x);
+  Value attend_own(const Frame& frame, std::size_t i, const Value& x, const Value& log_sum_exp);
+  void attend_slice(Frame& frame, std::size_t i, const Value& x, const Value& slice,
+                    const Value& out, const Value& log_sum_exp, bool last);
+  Value backward_context(Frame& frame, std::size_t i, Value gradient);
+  Value backward_ring(Frame& frame, std::size_t i, Value gradient);
+  Value attend_backward(Frame& frame, std::size_t i, const Value& gradient, Value& slice,
+                        bool last);
+  void merge_gradients(const Frame& frame, std::size_t i, const Value& part, const Value& out,
+                       Value& keys_gradient, bool last);
+  Value gather_keys(const Frame& frame, std::size_t i, BufferId qkv);
+  OpId exchange(const Frame& frame, std::size_t i, std::uint32_t work, Action action);
 
   // lower_data_parallel.cpp
   void make_parameters();

@@ -15,6 +15,7 @@ constexpr std::int64_t most_tokens = 1LL << 32;
 void read_parallelism(const Layered& section, LayoutText& text) {
   Layout& layout = text.layout;
   layout.tensor_parallel = section.int_or("tensor_parallel", 1, {1, most_ranks});
+  layout.context_parallel = section.int_or("context_parallel", 1, {1, most_ranks});
   layout.pipeline_parallel = section.int_or("pipeline_parallel", 1, {1, most_layers});
   text.has_data_parallel = section.has("data_parallel");
   layout.data_parallel = section.int_or("data_parallel", 1, {1, most_ranks});
@@ -31,16 +32,21 @@ void read_placement(const Layered& section, Layout& layout) {
     const std::string text = entry.text();
     const std::optional<Dimension> dimension = from_word<Dimension>(text);
     if (!dimension) {
-      entry.problem(fmt::format("'{}' is no dimension; allowed: tp, dp, pp", text));
+      entry.problem(fmt::format("'{}' is no dimension; allowed: tp, cp, dp, pp", text));
       return;
     }
     order.push_back(*dimension);
   }
   std::vector<Dimension> sorted = order;
   std::sort(sorted.begin(), sorted.end());
-  const std::vector<Dimension> all{Dimension::tensor, Dimension::data, Dimension::pipeline};
-  if (sorted != all) {
-    holder->problem("placement", "is an order of tp, dp and pp, fastest first, each once");
+  std::vector<Dimension> all{Dimension::tensor, Dimension::context, Dimension::data,
+                             Dimension::pipeline};
+  const bool whole = sorted == all;
+  all.erase(all.begin() + 1);
+  if (!whole && (sorted != all || layout.context_parallel > 1)) {
+    holder->problem("placement", layout.context_parallel > 1
+                                     ? "is an order of tp, cp, dp and pp, fastest first, each once"
+                                     : "is an order of tp, dp and pp, fastest first, each once");
     return;
   }
   layout.placement = order;
@@ -64,6 +70,7 @@ void read_sharding(const Layered& section, Layout& layout) {
   layout.recompute = section.word_or("recompute", Recompute::none);
   layout.recompute_every = section.int_or("recompute_every", 1, {1, most_layers});
   layout.attention = section.word_or("attention", AttentionKernel::flash);
+  layout.context_exchange = section.word_or("context_exchange", ContextExchange::ring);
 }
 
 // What is left out follows from the compute type, as autocast and Megatron's --bf16 do: 16-bit

@@ -167,8 +167,12 @@ auto load_named(Load load, std::vector<Problem>& problems) -> std::optional<decl
 }
 
 void fill_data_parallel(LayoutText& text, const Cluster& cluster, int gpus, const Layered& layout) {
-  const std::int64_t inner =
-      std::int64_t{text.layout.tensor_parallel} * std::int64_t{text.layout.pipeline_parallel};
+  const std::int64_t inner = std::int64_t{text.layout.tensor_parallel} *
+                             text.layout.context_parallel * text.layout.pipeline_parallel;
+  const std::string context =
+      text.layout.context_parallel > 1
+          ? fmt::format(" x context_parallel {}", text.layout.context_parallel)
+          : std::string{};
   const std::string machine = gpus == cluster.gpus()
                                   ? fmt::format("the cluster has {} GPUs ({} nodes of {})", gpus,
                                                 cluster.nodes(), cluster.gpus_per_node())
@@ -178,18 +182,18 @@ void fill_data_parallel(LayoutText& text, const Cluster& cluster, int gpus, cons
     if (ranks != gpus)
       layout.problem(
           "data_parallel",
-          fmt::format("tensor_parallel {} x pipeline_parallel {} x data_parallel {} is {} ranks, "
+          fmt::format("tensor_parallel {}{} x pipeline_parallel {} x data_parallel {} is {} ranks, "
                       "but {}; set cluster.nodes or cluster.gpus to match",
-                      text.layout.tensor_parallel, text.layout.pipeline_parallel,
+                      text.layout.tensor_parallel, context, text.layout.pipeline_parallel,
                       text.layout.data_parallel, ranks, machine));
     return;
   }
   if (gpus % inner != 0) {
-    layout.problem(
-        text.layout.tensor_parallel > 1 ? "tensor_parallel" : "pipeline_parallel",
-        fmt::format("tensor_parallel {} x pipeline_parallel {} is {}, which does not "
-                    "divide the GPUs: {}",
-                    text.layout.tensor_parallel, text.layout.pipeline_parallel, inner, machine));
+    layout.problem(text.layout.tensor_parallel > 1 ? "tensor_parallel" : "pipeline_parallel",
+                   fmt::format("tensor_parallel {}{} x pipeline_parallel {} is {}, which does not "
+                               "divide the GPUs: {}",
+                               text.layout.tensor_parallel, context, text.layout.pipeline_parallel,
+                               inner, machine));
     return;
   }
   text.layout.data_parallel = static_cast<int>(gpus / inner);
@@ -226,10 +230,10 @@ void check_attention(const Layout& layout, const Device& device, const Layered& 
   const bool first = layout.attention == AttentionKernel::flash_1;
   const bool second = layout.attention == AttentionKernel::flash_2;
   if (!(first && !device.flash_attention_1) && !(second && !device.flash_attention_2)) return;
-  section.problem("attention",
-                  fmt::format("the file of the {} has no rates of {}; flash takes {}", device.name,
-                              first ? "FlashAttention 1" : "FlashAttention-2",
-                              device.attention.kernels));
+  section.problem(
+      "attention",
+      fmt::format("the file of the {} has no rates of {}; flash takes {}", device.name,
+                  first ? "FlashAttention 1" : "FlashAttention-2", device.attention.kernels));
 }
 
 void check_trouble(const Trouble& trouble, const SimulationOptions& options, int gpus,

@@ -69,7 +69,7 @@ void add_communication(const Span& span, Stream stream, const Program& program, 
   // drain.
   const bool over_stages = group == GroupRole::world || group == GroupRole::tied_embedding;
   if (over_stages) claims.wait[lane].push_back({span.begin, span.active});
-  (group == GroupRole::tensor ? claims.tensor : claims.data)[lane].push_back(
+  (is_within_layers(group) ? claims.tensor : claims.data)[lane].push_back(
       {over_stages ? span.active : span.begin, span.end});
 }
 

@@ -31,7 +31,7 @@ struct Sums {
 
 double communication_class(Sums& sums, const Program& program, std::uint32_t op, double time) {
   if (program.kind[op] == OpKind::collective)
-    (program.collectives[program.work[op]].group == GroupRole::tensor ? sums.tensor : sums.data) +=
+    (is_within_layers(program.collectives[program.work[op]].group) ? sums.tensor : sums.data) +=
         time;
   else if (program.kind[op] == OpKind::send || program.kind[op] == OpKind::recv)
     sums.pipeline += time;

@@ -46,6 +46,7 @@ double sent_share(CollectiveKind kind, double ranks) {
       return (ranks - 1) / ranks;
     case CollectiveKind::broadcast:
     case CollectiveKind::reduce:
+    case CollectiveKind::ring_shift:
       return 1;
     case CollectiveKind::barrier:
       return 0;
@@ -109,7 +110,7 @@ CounterSeries sending_over_time(const RankTrack& track, const Plan& plan) {
           plan.group_of[track.rank.value][static_cast<std::size_t>(call.group)];
       if (group == Plan::no_group) continue;
       const auto ranks = static_cast<double>(plan.groups[group].ranks.size());
-      add(span, call.group == GroupRole::tensor ? tensor : data,
+      add(span, is_within_layers(call.group) ? tensor : data,
           static_cast<double>(call.bytes.count()) * sent_share(call.kind, ranks));
     }
   }

@@ -63,26 +63,30 @@ Enum needed_word(const RunCells& cells, std::string_view column) {
 }
 
 void set_parallelism(const RunCells& cells, Layout& layout) {
-  for (const char* column : {"cp", "ep"})
-    if (const std::int64_t degree = needed(cells, column, 1); degree > 1)
-      throw NotSimulated(fmt::format("{} is {}: {} parallelism is not modelled", column, degree,
-                                     std::string_view{column} == "cp" ? "context" : "expert"));
+  if (const std::int64_t experts = needed(cells, "ep", 1); experts > 1)
+    throw NotSimulated(fmt::format("ep is {}: expert parallelism is not modelled", experts));
   constexpr std::int64_t most = 1 << 20;
   const std::int64_t tensor = needed(cells, "tp");
+  const std::int64_t context = needed(cells, "cp", 1);
   const std::int64_t pipeline = needed(cells, "pp");
   const std::int64_t data = needed(cells, "dp");
   const std::int64_t gpus = needed(cells, "num_gpus");
-  if (tensor > most || pipeline > most || data > most || gpus > most ||
-      tensor * pipeline * data > most)
+  if (tensor > most || context > most || pipeline > most || data > most || gpus > most ||
+      tensor * context > most || pipeline * data > most || tensor * context * pipeline * data > most)
     throw NotSimulated(fmt::format("more than {} GPUs", most));
   layout.tensor_parallel = static_cast<int>(tensor);
+  layout.context_parallel = static_cast<int>(context);
   layout.pipeline_parallel = static_cast<int>(pipeline);
   layout.data_parallel = static_cast<int>(data);
   layout.virtual_stages = static_cast<int>(std::min(most, needed(cells, "vpp", 1)));
   // What was computed and not run may be for one replica of several.
   if (layout.world_size() != gpus)
-    throw NotSimulated(fmt::format("tp {} x pp {} x dp {} is {} GPUs, num_gpus is {}", tensor,
-                                   pipeline, data, layout.world_size(), gpus));
+    throw NotSimulated(fmt::format("tp {} x cp {} x pp {} x dp {} is {} GPUs, num_gpus is {}", tensor,
+                                   context, pipeline, data, layout.world_size(), gpus));
+  // torchtitan gathers keys and values (context_parallel_rotate_method); Megatron-LM sends them round
+  // a ring (cp_comm_type p2p).
+  if (contains(lower_case(cells["shard_strategy"]), "fsdp"))
+    layout.context_exchange = ContextExchange::all_gather;
   const std::string schedule = lower_case(cells["pp_schedule"]);
   if (!schedule.empty() && !contains(schedule, "1f1b"))
     throw NotSimulated(
