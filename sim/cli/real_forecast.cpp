@@ -68,6 +68,8 @@ RealForecast forecast(const RealSuite& suite, const SuiteScenario& wanted) {
     throw InputError{SourcePosition{suite.path, 0, 0},
                      fmt::format("{} has {} ranks, the suite {}", wanted.name,
                                  scenario.layout.world_size(), suite.ranks)};
+  // Ranks on one machine, whose own speed its device file has: no spread over like devices.
+  scenario.options.device_spread = 0;
   scenario.options.fold = false;
   scenario.options.record_all = true;
   Plan plan = make_plan(scenario.model, scenario.layout);

@@ -11,7 +11,9 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/cli/command.hpp"
+#include "sim/validation/ablation.hpp"
 #include "sim/validation/curves.hpp"
+#include "sim/validation/peers.hpp"
 #include "sim/validation/scatter.hpp"
 #include "sim/validation/score.hpp"
 #include "sim/validation/tables.hpp"
@@ -24,6 +26,7 @@ struct Request {
   std::string rows;               // a table of anybody's
   std::string curves, index;      // of collectives
   std::string picture;            // SVG to write; empty: none
+  bool ablate = false, peers = false;
   OutputFormat output = OutputFormat::table;
 };
 
@@ -137,6 +140,59 @@ ExitCode validate_sets(const Request& request) {
                                                          : ExitCode::bound_exceeded;
 }
 
+ExitCode validate_ablated(const Request& request) {
+  const std::string folder = data_folder() + "/validation/published";
+  std::vector<MeasuredSet> sets;
+  for (const std::string& name : chosen_sets(request, folder))
+    sets.push_back(load_measured_set(fmt::format("{}/{}/measured.yaml", folder, name)));
+  const Ablation ablation = ablate(sets);
+  switch (request.output) {
+    case OutputFormat::json:
+      print_result(ablation_json(ablation));
+      break;
+    case OutputFormat::csv:
+      print_result(ablation_csv(ablation));
+      break;
+    case OutputFormat::md:
+      print_result(ablation_markdown(ablation));
+      break;
+    case OutputFormat::table:
+      print_result(ablation_table(ablation));
+      break;
+  }
+  return ExitCode::done;
+}
+
+// Runs each set that a peer was compared on once.
+ExitCode validate_beside_peers(const Request& request) {
+  const std::string folder = data_folder() + "/validation";
+  std::vector<SetResult> results;
+  std::vector<PeerResult> beside;
+  for (PeerFigures& peer : load_peers(folder + "/peers.yaml")) {
+    const auto same = [&](const SetResult& result) { return result.set.name == peer.set; };
+    if (!peer.set.empty() && std::none_of(results.begin(), results.end(), same))
+      results.push_back(validate(
+          load_measured_set(fmt::format("{}/published/{}/measured.yaml", folder, peer.set))));
+    OwnScore own = score_beside(peer, results);
+    beside.push_back({.peer = std::move(peer), .own = own});
+  }
+  switch (request.output) {
+    case OutputFormat::json:
+      print_result(peer_json(beside));
+      break;
+    case OutputFormat::csv:
+      print_result(peer_csv(beside));
+      break;
+    case OutputFormat::md:
+      print_result(peer_markdown(beside));
+      break;
+    case OutputFormat::table:
+      print_result(peer_table(beside));
+      break;
+  }
+  return ExitCode::done;
+}
+
 }  // namespace
 
 void add_validate(CLI::App& app, ChosenCommand& action) {
@@ -159,6 +215,16 @@ void add_validate(CLI::App& app, ChosenCommand& action) {
                            ->option_text("FILE.csv")
                            ->needs(curves);
   curves->needs(index);
+  CLI::Option* ablate = command
+                            ->add_flag("--ablate", request->ablate,
+                                       "the errors with each mechanism of the forecast left out")
+                            ->excludes(rows)
+                            ->excludes(curves);
+  command->add_flag("--peers", request->peers, "other simulators beside this one, on the same rows")
+      ->excludes(sets)
+      ->excludes(rows)
+      ->excludes(curves)
+      ->excludes(ablate);
   command
       ->add_option("--picture", request->picture,
                    "write predicted against measured as a picture (SVG)")
@@ -172,6 +238,8 @@ void add_validate(CLI::App& app, ChosenCommand& action) {
       "          stepcast validate --curves curves.csv --index curves_index.csv");
   command->callback([request, &action] {
     action = [request] {
+      if (request->ablate) return validate_ablated(*request);
+      if (request->peers) return validate_beside_peers(*request);
       if (!request->curves.empty()) return validate_curves(*request);
       return request->rows.empty() ? validate_sets(*request) : validate_rows(*request);
     };

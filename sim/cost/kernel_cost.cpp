@@ -62,6 +62,10 @@ double ceil_ratio(double count, double of) {
   return whole < ratio ? whole + 1 : whole;
 }
 
+double wave_count(double tiles_to_run, double sms, Waves waves) {
+  return waves == Waves::whole ? ceil_ratio(tiles_to_run, sms) : tiles_to_run / sms;
+}
+
 KernelCost cost_of(double seconds, double bytes, double sm_share) {
   KernelCost cost;
   cost.time = duration_from_seconds(seconds);
@@ -89,9 +93,9 @@ double loop_memory_seconds(double bytes, double rate, const Device& device) {
   return from_memory / rate + (bytes - from_memory) / device.l2_bandwidth.in_bytes_per_second();
 }
 
-KernelCost gemm_cost(const Kernel& kernel, const Device& device, Load load) {
+KernelCost gemm_cost(const Kernel& kernel, const Device& device, Load load, Waves waves) {
   const GemmModel& model = device.require_gemm(kernel.dtype);
-  const GemmTiling tiling = gemm_tiling(kernel, device);
+  const GemmTiling tiling = gemm_tiling(kernel, device, waves);
   const double flops = 2.0 * static_cast<double>(kernel.m) * static_cast<double>(kernel.n) *
                        static_cast<double>(kernel.k) * static_cast<double>(kernel.batch);
   const double peak = model.peak.in_flops_per_second();
@@ -176,7 +180,7 @@ const AttentionModel& attention_model(const Kernel& kernel, const Device& device
   return kernel.flash_2 ? *device.flash_attention_2 : device.attention;
 }
 
-KernelCost flash_cost(const Kernel& kernel, const Device& device) {
+KernelCost flash_cost(const Kernel& kernel, const Device& device, Waves waves) {
   constexpr double block = 128;  // rows of Q (forward) or of K (backward) per thread block
   const AttentionModel& model = attention_model(kernel, device);
   const bool backward = kernel.part == AttentionPart::backward;
@@ -190,7 +194,7 @@ KernelCost flash_cost(const Kernel& kernel, const Device& device) {
   // Blocks over SMs, the last wave counted whole.
   const double blocks = static_cast<double>(kernel.batch) * static_cast<double>(kernel.heads) *
                         ceil_ratio(static_cast<double>(backward ? kernel.n : kernel.m), block);
-  const double quantised = ceil_ratio(blocks, device.sms) * device.sms / blocks;
+  const double quantised = wave_count(blocks, device.sms, waves) * device.sms / blocks;
   const double bytes = flash_bytes(kernel);
   const double seconds = to_seconds(model.fixed) +
                          std::max(attention_flops(kernel) / rate * quantised,
@@ -200,7 +204,7 @@ KernelCost flash_cost(const Kernel& kernel, const Device& device) {
 
 // Scores in memory: batched products (two forward, four backward), and softmax, mask and dropout as
 // memory-bound kernels for the bytes of the operator that are not the products' own.
-KernelCost unfused_cost(const Kernel& kernel, const Device& device, Load load) {
+KernelCost unfused_cost(const Kernel& kernel, const Device& device, Load load, Waves waves) {
   const bool backward = kernel.part == AttentionPart::backward;
   Kernel scores{.kind = OpKind::gemm,
                 .dtype = kernel.dtype,
@@ -210,8 +214,8 @@ KernelCost unfused_cost(const Kernel& kernel, const Device& device, Load load) {
                 .batch = kernel.batch * kernel.heads};
   Kernel context = scores;
   std::swap(context.n, context.k);
-  const KernelCost score_cost = gemm_cost(scores, device, load);
-  const KernelCost context_cost = gemm_cost(context, device, load);
+  const KernelCost score_cost = gemm_cost(scores, device, load, waves);
+  const KernelCost context_cost = gemm_cost(context, device, load, waves);
   const int of_each = backward ? 2 : 1;
   const double products = of_each * (gemm_bytes(scores) + gemm_bytes(context));
   const double elementwise = std::max(0.0, static_cast<double>(kernel.bytes.count()) - products);
@@ -225,7 +229,7 @@ KernelCost unfused_cost(const Kernel& kernel, const Device& device, Load load) {
 
 }  // namespace
 
-GemmTiling gemm_tiling(const Kernel& kernel, const Device& device) {
+GemmTiling gemm_tiling(const Kernel& kernel, const Device& device, Waves rounding) {
   constexpr double least_k = 256;  // of a partial product: with less the ramp is all there is
   const GemmModel& model = device.require_gemm(kernel.dtype);
   const double per_sm = model.peak.in_flops_per_second() * model.attained / device.sms;
@@ -250,7 +254,7 @@ GemmTiling gemm_tiling(const Kernel& kernel, const Device& device) {
       const double count = output * split;
       if (split > 1 && (count > device.sms || k < least_k * split)) break;
       const double depth = k / split + model.ramp_k;
-      const double waves = ceil_ratio(count, device.sms);
+      const double waves = wave_count(count, device.sms, rounding);
       const double seconds = std::max(waves * per_k * depth, count * edges * depth * feed_device) +
                              (split > 1 ? add_up * split + add_up_fixed : 0.0);
       if (best.tile_m == 0 || seconds < best.seconds)
@@ -281,7 +285,7 @@ KernelShape shape_of(const Kernel& kernel) {
           .bytes = kernel.bytes.count()};
 }
 
-KernelCost formula_cost(const Kernel& kernel, const Device& device, Load load) {
+KernelCost formula_cost(const Kernel& kernel, const Device& device, Load load, Waves waves) {
   SIM_CHECK(runs_kernel(kernel.kind) && kernel.bytes.count() >= 0, word(kernel.kind),
             kernel.bytes.count());
   if (kernel.kind == OpKind::gemm || kernel.kind == OpKind::attention)
@@ -289,10 +293,11 @@ KernelCost formula_cost(const Kernel& kernel, const Device& device, Load load) {
               kernel.k, kernel.batch);
   switch (kernel.kind) {
     case OpKind::gemm:
-      return gemm_cost(kernel, device, load);
+      return gemm_cost(kernel, device, load, waves);
     case OpKind::attention:
       SIM_CHECK(kernel.heads > 0, kernel.heads);
-      return kernel.flash ? flash_cost(kernel, device) : unfused_cost(kernel, device, load);
+      return kernel.flash ? flash_cost(kernel, device, waves)
+                          : unfused_cost(kernel, device, load, waves);
     default:
       return generic_cost(kernel, device);
   }
@@ -307,8 +312,8 @@ const KernelTime* measured_time(const Kernel& kernel, const Device& device) {
   return found != rows.end() && found->shape == shape ? &*found : nullptr;
 }
 
-KernelCost kernel_cost(const Kernel& kernel, const Device& device, Load load) {
-  KernelCost cost = formula_cost(kernel, device, load);
+KernelCost kernel_cost(const Kernel& kernel, const Device& device, Load load, Waves waves) {
+  KernelCost cost = formula_cost(kernel, device, load, waves);
   if (load == Load::loop || device.measured_kernels.empty()) return cost;
   if (const KernelTime* row = measured_time(kernel, device)) {
     // The traffic is the formula's, over the time that was measured.

@@ -19,13 +19,19 @@ struct KernelCost {
 // for by name, to compare with such measurements.
 enum class Load : std::uint8_t { step, loop };
 
+// How the tiles of a kernel count over the SMs: in whole waves, the last of which takes as long as
+// a full one, or as a fraction, as if the work divided evenly (an ablation).
+enum class Waves : std::uint8_t { whole, fractional };
+
 // A time that was measured for exactly this kernel (Device::measured_kernels) beats the formula in
 // a step. Throws InputError (at `device.name`) for a dtype that the device cannot compute in.
 // REQUIRES: runs_kernel(kernel.kind); m, n, k and batch (and heads, of attention) at least 1.
-KernelCost kernel_cost(const Kernel& kernel, const Device& device, Load load = Load::step);
+KernelCost kernel_cost(const Kernel& kernel, const Device& device, Load load = Load::step,
+                       Waves waves = Waves::whole);
 
 // The formula alone, whatever was measured.
-KernelCost formula_cost(const Kernel& kernel, const Device& device, Load load = Load::step);
+KernelCost formula_cost(const Kernel& kernel, const Device& device, Load load = Load::step,
+                        Waves waves = Waves::whole);
 
 // The kernel as Device::measured_kernels names it.
 KernelShape shape_of(const Kernel& kernel);
@@ -38,9 +44,9 @@ struct GemmTiling {
   int tile_m = 0, tile_n = 0;
   int split_k = 1;     // partial products along K, added up afterwards
   double tiles = 0;    // whole number: over the whole output, times split_k
-  double waves = 0;    // whole number: tiles / SMs, rounded up
+  double waves = 0;    // tiles / SMs, rounded up unless fractional
   double seconds = 0;  // of the tiles and of adding up, at full clock
 };
-GemmTiling gemm_tiling(const Kernel& kernel, const Device& device);
+GemmTiling gemm_tiling(const Kernel& kernel, const Device& device, Waves waves = Waves::whole);
 
 }  // namespace sim

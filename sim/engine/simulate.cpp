@@ -23,13 +23,14 @@ std::vector<std::vector<KernelCost>> cost_kernels(const Plan& plan, const Cluste
                                                   const SimulationOptions& options) {
   Device device = cluster.device();
   if (options.free_memory_traffic) device.memory_bandwidth = boundless(device.memory_bandwidth);
+  if (!options.measured) device.measured_kernels.clear();
   const double slowest = slowest_of(plan.world_size(), options.device_spread);
   std::vector<std::vector<KernelCost>> costs;
   for (const Program& program : plan.programs) {
     auto& of_program = costs.emplace_back();
     of_program.reserve(program.kernels.size());
     for (const Kernel& kernel : program.kernels) {
-      KernelCost cost = kernel_cost(kernel, device);
+      KernelCost cost = kernel_cost(kernel, device, Load::step, options.waves);
       if (slowest > 1 && (kernel.kind == OpKind::gemm || kernel.kind == OpKind::attention))
         cost.time = duration_from_seconds(to_seconds(cost.time) * slowest);
       if (options.free_memory_traffic) cost.memory = {};

@@ -32,14 +32,20 @@ struct SimulationOptions {
   bool graphs = false;     // operators are captured in a graph: no host issue time
   double jitter = 0;       // standard deviation of ln(kernel time), per kernel; 0: none
   std::uint64_t seed = 1;  // of the jitter
-  // Standard deviation of the speed of like devices in products and attention, which the power limit
-  // binds: all run at the speed of the slowest (device_spread.hpp). 0: all alike.
+  // Standard deviation of the speed of like devices in products and attention, which the power
+  // limit binds: all run at the speed of the slowest (device_spread.hpp). 0: all alike.
   double device_spread = 0;
   std::vector<Straggler> stragglers{};
   bool record_all = false;  // spans of all ranks, not of representatives only
   // What if: resources made infinitely fast.
   bool free_compute = false, free_memory_traffic = false, free_tensor = false, free_data = false,
        free_pipeline = false, free_host = false;
+  // Mechanisms of the forecast. Without one it is simpler and further off: `stepcast validate
+  // --ablate` shows what each is worth.
+  bool link_contention = true;  // transfers share links; else each runs as if alone
+  Waves waves = Waves::whole;   // of tiles over the SMs
+  bool interference = true;     // communication takes SMs and memory bandwidth from kernels
+  bool measured = true;         // times that cluster and device files carry beat the formulas
 };
 
 struct SimulationStats {

@@ -104,11 +104,12 @@ class Wiring {
     const bool free = is_tensor(role) ? options_.free_tensor : options_.free_data;
     for (const std::uint32_t request : requests_of_role_[static_cast<std::size_t>(role)]) {
       CommCost& cost = system_.costs[row * system_.requests.size() + request];
-      cost =
-          comm_cost(collective_cost(
-                        cluster_, system_.group_shapes[row], system_.requests.collectives[request],
-                        is_tensor(role) ? options_.tensor_choice : options_.data_choice),
-                    cluster_.device());
+      CollectiveChoice choice = is_tensor(role) ? options_.tensor_choice : options_.data_choice;
+      choice.use_measured = choice.use_measured && options_.measured;
+      cost = comm_cost(collective_cost(cluster_, system_.group_shapes[row],
+                                       system_.requests.collectives[request], choice),
+                       cluster_.device());
+      if (!options_.interference) hold_nothing(cost);
       if (free) cost.latency = cost.transfer = Duration{};
     }
   }
@@ -223,7 +224,9 @@ class Wiring {
     std::uint32_t& resource = resource_of_link_[link.value];
     if (resource == UINT32_MAX) {
       resource = static_cast<std::uint32_t>(system_.resources.size());
-      const double capacity = cluster_.link(link).capacity.in_bytes_per_second();
+      // A million times what it has is more than all transfers together ask for.
+      const double capacity = cluster_.link(link).capacity.in_bytes_per_second() *
+                              (options_.link_contention ? 1.0 : 1e6);
       system_.resources.push_back({.link = link, .capacity = std::llround(capacity)});
     }
     return resource;
@@ -270,6 +273,7 @@ class Wiring {
       CommCost& cost = system_.costs[row * system_.requests.size() + collectives + t];
       cost = comm_cost(transfer_cost(cluster_, route, system_.requests.transfers[t]),
                        cluster_.device());
+      if (!options_.interference) hold_nothing(cost);
       if (options_.free_pipeline) cost.latency = cost.transfer = Duration{};
     }
     return row;

@@ -50,15 +50,50 @@ struct Case {
   SimulationOptions options;
 };
 
-Case case_of(const MeasuredSet& set, const MeasuredRow& row) {
+void leave_out(Mechanism mechanism, SimulationOptions& options) {
+  switch (mechanism) {
+    case Mechanism::none:
+    case Mechanism::framework:  // of the model
+      break;
+    case Mechanism::link_contention:
+      options.link_contention = false;
+      break;
+    case Mechanism::waves:
+      options.waves = Waves::fractional;
+      break;
+    case Mechanism::host_issue:
+      options.free_host = true;
+      break;
+    case Mechanism::device_spread:
+      options.device_spread = options.jitter = 0;
+      break;
+    case Mechanism::interference:
+      options.interference = false;
+      break;
+    case Mechanism::measured:
+      options.measured = false;
+      break;
+  }
+}
+
+// The overrides that make every kernel of a scenario fused.
+std::vector<std::string> all_fused() {
+  std::vector<std::string> overrides;
+  for (const char* part : {"layer_norm", "rms_norm", "qkv", "rotary", "gate", "softmax", "loss"})
+    overrides.push_back(fmt::format("framework.{}=fused", part));
+  return overrides;
+}
+
+Case case_of(const MeasuredSet& set, const MeasuredRow& row, bool fused) {
   if (row.cells) {
-    RunScenario run = run_scenario(*row.cells, set.data_folder);
+    const KernelForms forms = fused ? KernelForms::all_fused : KernelForms::of_framework;
+    RunScenario run = run_scenario(*row.cells, set.data_folder, forms);
     return {.model = std::move(run.model),
             .layout = std::move(run.layout),
             .cluster = std::move(run.cluster),
             .options = {.device_spread = published_device_spread}};
   }
-  Scenario scenario = load_scenario(row.scenario);
+  Scenario scenario = load_scenario(row.scenario, fused ? all_fused() : std::vector<std::string>{});
   return {.model = std::move(scenario.model),
           .layout = std::move(scenario.layout),
           .cluster = std::move(scenario.cluster),
@@ -94,8 +129,9 @@ Duration time_of(const MeasuredSet& set, const Plan& plan, const Case& it,
   return time;
 }
 
-Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row) {
-  const Case it = case_of(set, row);
+Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row, Mechanism without) {
+  Case it = case_of(set, row, without == Mechanism::framework);
+  leave_out(without, it.options);
   if (set.quantity == Quantity::layer && it.layout.micro_batches() != 1)
     throw InputError{SourcePosition{row.scenario, 0, 0},
                      "a layer is timed in a step of one micro-batch"};
@@ -141,10 +177,10 @@ Duration layer_time(const Plan& plan, const Timeline& timeline, int layer) {
   return {};
 }
 
-RowResult predict(const MeasuredSet& set, const MeasuredRow& row) {
+RowResult predict(const MeasuredSet& set, const MeasuredRow& row, Mechanism without) {
   RowResult result{.row = row, .prediction = {}, .skipped = {}};
   try {
-    result.prediction = simulate_row(set, row);
+    result.prediction = simulate_row(set, row, without);
   } catch (const InputError& error) {
     const Problem& first = error.problems().front();
     result.skipped =

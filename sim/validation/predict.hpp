@@ -1,14 +1,39 @@
 // Simulates a row of published measurements.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 
+#include "sim/base/words.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/timeline/timeline.hpp"
 #include "sim/validation/measured.hpp"
 
 namespace sim {
+
+// What a forecast can be made without, one at a time (ablation.hpp).
+enum class Mechanism : std::uint8_t {
+  none,
+  link_contention,  // every transfer as if alone
+  waves,            // tiles over the SMs counted as a fraction
+  host_issue,       // kernels start when their stream is free
+  device_spread,    // all devices alike, no jitter
+  interference,     // communication takes nothing from kernels
+  measured,         // formulas alone, without curves of clusters and kernels of devices
+  framework,        // all kernels fused
+};
+constexpr auto words_of(Mechanism) {
+  return std::array{Word{Mechanism::none, "nothing"},
+                    Word{Mechanism::link_contention, "link_contention"},
+                    Word{Mechanism::waves, "waves"},
+                    Word{Mechanism::host_issue, "host_issue"},
+                    Word{Mechanism::device_spread, "device_spread"},
+                    Word{Mechanism::interference, "interference"},
+                    Word{Mechanism::measured, "measured"},
+                    Word{Mechanism::framework, "framework"}};
+}
 
 struct Prediction {
   Duration time{};      // of what the set's `quantity` names
@@ -33,7 +58,8 @@ struct RowResult {
 };
 
 // A scenario that cannot be read or simulated is a result too: `skipped` says why.
-RowResult predict(const MeasuredSet& set, const MeasuredRow& row);
+RowResult predict(const MeasuredSet& set, const MeasuredRow& row,
+                  Mechanism without = Mechanism::none);
 
 // Time that the first recorded rank with layer `layer` spends on it: from the start of the first
 // to the end of the last of its forward operators, and the same of recomputation and backward.

@@ -20,8 +20,8 @@ struct Part {
 constexpr std::array parts{
     Part{"gb200", 192, ""},    Part{"gb200", 186, ""}, Part{"gb200", 184, ""},
     Part{"b200", 192, ""},     Part{"b200", 180, ""},  Part{"h200", 141, ""},
-    Part{"h100", 80, "hbm2e"}, Part{"h100", 96, ""},   Part{"a100", 80, ""},   Part{"a100", 40, ""},
-    Part{"v100", 32, ""},
+    Part{"h100", 80, "hbm2e"}, Part{"h100", 96, ""},   Part{"a100", 80, ""},
+    Part{"a100", 40, ""},      Part{"v100", 32, ""},
 };
 
 struct Machine {

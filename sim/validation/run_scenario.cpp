@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "sim/model/framework.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/validation/run_words.hpp"
 
@@ -116,7 +115,8 @@ AttentionKernel attention_of(const RunCells& cells) {
     return AttentionKernel::unfused;
   if (contains(text, "cudnn")) return AttentionKernel::flash;
   // FlashAttention 1 and the Triton kernel of that time.
-  if (contains(text, "flash_attentionv1") || contains(text, "triton")) return AttentionKernel::flash_1;
+  if (contains(text, "flash_attentionv1") || contains(text, "triton"))
+    return AttentionKernel::flash_1;
   // PyTorch and flash-attn run FlashAttention-2 on Hopper; on Ampere it is the fastest there is.
   if (contains(text, "flash")) return AttentionKernel::flash_2;
   throw NotSimulated(fmt::format("attn_kernel is '{}', which is not known", cells["attn_kernel"]));
@@ -170,6 +170,8 @@ void set_overlap(const RunCells& cells, Layout& layout) {
   }
 }
 
+}  // namespace
+
 // FSDP is PyTorch's; runs that name the kernel of their norm ("RMS kernel") or of their softmax
 // ("fused") had no other fused ones.
 Framework run_framework(const RunCells& cells) {
@@ -187,8 +189,6 @@ Framework run_framework(const RunCells& cells) {
   return framework;
 }
 
-}  // namespace
-
 Layout run_layout(const RunCells& cells) {
   Layout layout;
   set_parallelism(cells, layout);
@@ -203,9 +203,9 @@ Layout run_layout(const RunCells& cells) {
   return layout;
 }
 
-RunScenario run_scenario(const RunCells& cells, const std::string& data_folder) {
+RunScenario run_scenario(const RunCells& cells, const std::string& data_folder, KernelForms forms) {
   Model model = run_model(cells);
-  run_with(run_framework(cells), model);
+  if (forms == KernelForms::of_framework) run_with(run_framework(cells), model);
   Layout layout = run_layout(cells);
   const std::vector<LayoutProblem> problems = layout_problems(layout, model);
   if (!problems.empty()) throw NotSimulated(problems.front().what);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/model/framework.hpp"
 #include "sim/model/model.hpp"
 #include "sim/plan/layout.hpp"
 #include "sim/topology/cluster.hpp"
@@ -25,9 +26,16 @@ struct RunScenario {
   Cluster cluster;
 };
 
+// all_fused: as if the framework had a fused kernel for everything.
+enum class KernelForms : std::uint8_t { of_framework, all_fused };
+
 // `data_folder` holds topologies/ and validation/machines/. Throws NotSimulated, and InputError for
 // a broken cluster file.
-RunScenario run_scenario(const RunCells& cells, const std::string& data_folder);
+RunScenario run_scenario(const RunCells& cells, const std::string& data_folder,
+                         KernelForms forms = KernelForms::of_framework);
+
+// The framework of a row, by what it says of its kernels.
+Framework run_framework(const RunCells& cells);
 
 // The steps of it.
 Model run_model(const RunCells& cells);

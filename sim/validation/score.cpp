@@ -122,14 +122,14 @@ std::vector<std::string> exceeded(const SetScore& score, const Bound& bound) {
   return problems;
 }
 
-SetResult validate(const MeasuredSet& set) {
+SetResult validate(const MeasuredSet& set, Mechanism without) {
   SetResult result{.set = set, .rows = {}, .score = {}};
   result.rows.resize(set.rows.size());
   // Rows are independent: each worker takes the next one that nobody has.
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t i = next++; i < set.rows.size(); i = next++)
-      result.rows[i] = predict(set, set.rows[i]);
+      result.rows[i] = predict(set, set.rows[i], without);
   };
   std::vector<std::future<void>> workers;
   const unsigned count = std::clamp(std::thread::hardware_concurrency(), 1U, 8U);

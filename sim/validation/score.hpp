@@ -38,7 +38,7 @@ struct SetResult {
   std::vector<RowResult> rows;
   SetScore score;
 };
-SetResult validate(const MeasuredSet& set);
+SetResult validate(const MeasuredSet& set, Mechanism without = Mechanism::none);
 
 // The value below which a share `q` of `values` lies. REQUIRES: values, 0 <= q <= 1.
 double quantile(std::vector<double> values, double q);

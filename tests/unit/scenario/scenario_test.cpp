@@ -146,6 +146,44 @@ TEST_CASE("--set wins over the file, adds what it lacks, and is checked as it is
               "layout.tensor_parallel=4"});
 }
 
+TEST_CASE("a framework names its kernels, and any of them alone") {
+  const auto norm_launches = [](const std::vector<std::string>& set) {
+    return load("model: " + root + "/models/llama-3.1-8b.yaml\ncluster: {path: " + root +
+                    "/topologies/dgx-h100.yaml, nodes: 1}\nlayout: {sequence_length: 1024, "
+                    "global_batch: 8}\n",
+                set)
+        .model.layers[0]
+        .ops[0]
+        .forward_launches;
+  };
+  CHECK(norm_launches({}) == 1);
+  CHECK(norm_launches({"framework.name=pytorch"}) == 8);
+  CHECK(norm_launches({"framework.name=pytorch", "framework.rms_norm=fused"}) == 1);
+  CHECK(norm_launches({"framework.rms_norm=eager"}) == 8);
+  CHECK(problems(small("", "framework: {name: tinygrad}\n")) ==
+        Lines{"6:19: name is 'tinygrad'; allowed: megatron, pytorch"});
+  CHECK(problems(small("", "framework: {softmax: lazy}\n")) ==
+        Lines{"6:22: softmax is 'lazy'; allowed: fused, eager"});
+  CHECK(problems(small("", "framework: {norm: eager}\n")) ==
+        Lines{"6:13: unknown key 'norm'; allowed: name, layer_norm, qkv, rms_norm, rotary, gate, "
+              "softmax, loss"});
+}
+
+TEST_CASE("devices differ by what is published unless told otherwise") {
+  CHECK_THAT(load(small("")).options.device_spread, WithinRel(0.08 / 5.4, 1e-12));
+  CHECK(load(small("", "simulation: {device_spread: 0}\n")).options.device_spread == 0);
+  CHECK(problems(small("", "simulation: {device_spread: -1}\n")) ==
+        Lines{"6:29: device_spread is -1; allowed: 0 to 1"});
+}
+
+TEST_CASE("FlashAttention 1 is for devices whose file has its rates") {
+  CHECK(load(small("  attention: flash-1\n")).layout.attention == AttentionKernel::flash_1);
+  CHECK(problems(small("  attention: flash-1\n"),
+                 {"cluster.path=" + root + "/topologies/dgx-b200.yaml"}) ==
+        Lines{"6:14: the file of the B200 SXM has no rates of FlashAttention 1; flash takes cuDNN "
+              "9 (FlashAttention-4 class)"});
+}
+
 TEST_CASE("contradictions are told where they stand") {
   CHECK(
       problems(small("  tensor_parallel: 2\n  data_parallel: 8\n")) ==
@@ -211,7 +249,22 @@ TEST_CASE("placement is an order of all three dimensions") {
   CHECK(problems(small("  placement: [tp, tp, dp]\n")) ==
         Lines{"6:14: is an order of tp, dp and pp, fastest first, each once"});
   CHECK(problems(small("  placement: [tp, dp, pp, xx]\n")) ==
-        Lines{"6:27: 'xx' is no dimension; allowed: tp, dp, pp"});
+        Lines{"6:27: 'xx' is no dimension; allowed: tp, cp, dp, pp"});
+}
+
+TEST_CASE("context parallelism divides the GPUs and has a place in the order") {
+  const Layout layout =
+      load(small("  context_parallel: 2\n  sequence_length: 1024\n  attention: flash\n")).layout;
+  CHECK(layout.context_parallel == 2);
+  CHECK(layout.context_exchange == ContextExchange::ring);
+  CHECK(layout.data_parallel == 4);
+  CHECK(load(small("  context_parallel: 2\n  context_exchange: all_gather\n"))
+            .layout.context_exchange == ContextExchange::all_gather);
+  CHECK(problems(small("  context_parallel: 2\n  placement: [tp, dp, pp]\n")) ==
+        Lines{"7:14: is an order of tp, cp, dp and pp, fastest first, each once"});
+  CHECK(problems(small("  context_parallel: 3\n")) ==
+        Lines{"6:21: tensor_parallel 1 x context_parallel 3 x pipeline_parallel 1 is 3, which does "
+              "not divide the GPUs: the cluster has 8 GPUs (1 nodes of 8)"});
 }
 
 TEST_CASE("a scenario that is no mapping, empty, or missing is refused") {

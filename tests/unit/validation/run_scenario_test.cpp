@@ -80,11 +80,11 @@ TEST_CASE("a malformed table of runs is refused with all its problems", "[valida
 
 TEST_CASE("what cannot be simulated is told with its reason", "[validation]") {
   REQUIRE(reason({}).empty());
-  REQUIRE(reason({{"cp", "2"}, {"num_gpus", "32"}}) ==
-          "cp is 2: context parallelism is not modelled");
+  REQUIRE(reason({{"ep", "2"}}) == "ep is 2: expert parallelism is not modelled");
   REQUIRE(reason({{"moe_experts", "8"}}) == "mixture of experts (moe_experts) is not modelled");
   REQUIRE(reason({{"gpu", "MI300X"}}) == "no device file for the GPU 'MI300X'");
-  REQUIRE(reason({{"gpu", "H100 HBM2e"}}) == "no device file for the GPU 'H100 HBM2e'");
+  REQUIRE(reason({{"gpu", "H100 HBM2e"}}) ==
+          "no cluster file for H100 HBM2e GPUs with 200 Gb/s each");
   REQUIRE(reason({{"gpu_mem_gb", "64"}}) == "no device file for the GPU 'A100-80GB' with 64 GB");
   REQUIRE(reason({{"inter_node_gbps_per_gpu", ""}}) ==
           "inter_node_gbps_per_gpu is empty, and the run left its node");
@@ -93,11 +93,21 @@ TEST_CASE("what cannot be simulated is told with its reason", "[validation]") {
   REQUIRE(reason({{"layers", ""}}) == "layers is empty");
   REQUIRE(reason({{"recompute", ""}}) == "recompute is empty");
   REQUIRE(reason({{"precision", "int4"}}) == "precision is 'int4', which is not known");
-  REQUIRE(reason({{"num_gpus", "8"}}) == "tp 2 x pp 2 x dp 4 is 16 GPUs, num_gpus is 8");
+  REQUIRE(reason({{"num_gpus", "8"}}) == "tp 2 x cp 1 x pp 2 x dp 4 is 16 GPUs, num_gpus is 8");
   REQUIRE(reason({{"heads", "48"}}) == "heads is 48, which does not divide hidden 1024");
   REQUIRE(reason({{"gpus_per_node", "4"}}) ==
           "gpus_per_node is 4, the nodes of topologies/dgx-a100-80.yaml have 8");
   REQUIRE(reason({{"precision", "fp8"}}) == "the A100 SXM4 80 GB does not compute in fp8");
+}
+
+TEST_CASE("context parallelism goes round a ring, or gathers where FSDP shards", "[validation]") {
+  const Layout ring = run_layout(cells_with({{"cp", "2"}, {"num_gpus", "32"}}));
+  REQUIRE(ring.context_parallel == 2);
+  REQUIRE(ring.world_size() == 32);
+  REQUIRE(ring.context_exchange == ContextExchange::ring);
+  const Layout gathered =
+      run_layout(cells_with({{"cp", "2"}, {"num_gpus", "32"}, {"shard_strategy", "FSDP2"}}));
+  REQUIRE(gathered.context_exchange == ContextExchange::all_gather);
 }
 
 TEST_CASE("the family comes from the name, else from the width of the MLP", "[validation]") {
@@ -141,6 +151,51 @@ TEST_CASE("FSDP reduces in fp32 unless it is pure", "[validation]") {
           DType::fp32);
   REQUIRE(run_layout(cells_with({{"shard_strategy", "FSDP mixed_precision=PURE"}})).reduce_dtype ==
           DType::bf16);
+}
+
+TEST_CASE("an H100 with HBM2e is a part of its own, found by its name or its memory",
+          "[validation]") {
+  const std::string file = "validation/machines/h100-hbm2e-400g.yaml";
+  const std::pair<std::string, std::string> net{"inter_node_gbps_per_gpu", "400"};
+  REQUIRE(run_cluster_file(cells_with({net, {"gpu", "H100 HBM2e 96GB"}})) == file);
+  REQUIRE(run_cluster_file(cells_with({net, {"gpu", "H100"}, {"gpu_mem_gb", "96"}})) == file);
+  REQUIRE(run_cluster_file(cells_with({net, {"gpu", "H100-80GB"}})) == "topologies/dgx-h100.yaml");
+}
+
+TEST_CASE("the framework follows from what a row says of its kernels", "[validation]") {
+  const auto framework = [](const std::vector<std::pair<std::string, std::string>>& changes) {
+    return run_framework(cells_with(changes));
+  };
+  REQUIRE(framework({}).name == FrameworkName::megatron);
+  const Framework fsdp = framework({{"shard_strategy", "FSDP FULL_SHARD"}});
+  REQUIRE(fsdp.name == FrameworkName::pytorch);
+  REQUIRE(fsdp.rms_norm == KernelForm::eager);
+  REQUIRE(framework({{"shard_strategy", "FSDP2"}, {"notes", "torch.compile"}}).name ==
+          FrameworkName::megatron);
+  const Framework norm = framework({{"attn_kernel", "flash_attention2 + RMS kernel"}});
+  REQUIRE(norm.rms_norm == KernelForm::fused);
+  REQUIRE(norm.gate == KernelForm::eager);
+  REQUIRE(framework({{"attn_kernel", "fused"}}).softmax == KernelForm::fused);
+  REQUIRE(framework({{"attn_kernel", "torch"}}).softmax == KernelForm::eager);
+}
+
+TEST_CASE("torchtitan's selective recomputation is that of every second layer", "[validation]") {
+  for (const char* text : {"selective (per-op)", "selective, torchtitan default"}) {
+    const Layout layout = run_layout(cells_with({{"recompute", text}}));
+    REQUIRE(layout.recompute == Recompute::full);
+    REQUIRE(layout.recompute_every == 2);
+  }
+  REQUIRE(run_layout(cells_with({{"recompute", "selective"}})).recompute == Recompute::selective);
+}
+
+TEST_CASE("FlashAttention 1 and the Triton kernel of its time have rates of their own",
+          "[validation]") {
+  const auto attention = [](const char* text) {
+    return run_layout(cells_with({{"attn_kernel", text}})).attention;
+  };
+  REQUIRE(attention("flash_attentionv1.0.8") == AttentionKernel::flash_1);
+  REQUIRE(attention("triton") == AttentionKernel::flash_1);
+  REQUIRE(attention("flash_attention2") == AttentionKernel::flash_2);
 }
 
 // Full recomputation keeps 2 of 34 + 5 a s / h bytes of a layer, and its working set besides: less

@@ -1,0 +1,102 @@
+// Traffic, launches and saved tensors of eager kernels, derived again from the definitions: every
+// read and write of a tensor of `w` features costs w elements at 16 bit and 2 w as fp32.
+#include "sim/model/framework.hpp"
+
+#include "shapes.hpp"
+#include "tests/catch.hpp"
+
+using namespace sim;
+
+namespace {
+
+constexpr std::int64_t h = 4096, heads = 32, kv_heads = 8, ffn = 14'336;
+
+Model eager(Model model) {
+  run_with(framework_of(FrameworkName::pytorch), model);
+  return model;
+}
+
+const ModelOp& first_of(const Block& block, Function function) {
+  for (const ModelOp& op : block.ops)
+    if (op.function == function) return op;
+  throw std::out_of_range("no such operator");
+}
+
+// fp32 tensors count twice: r(x) and w(x) of 16 bit are 1, of fp32 2.
+constexpr double half = 1, full = 2;
+
+}  // namespace
+
+TEST_CASE("an eager RMSNorm is six kernels over the features and two over tokens", "[model]") {
+  const Model model = eager(build_transformer(llama(1, h, heads, kv_heads, ffn)));
+  const ModelOp& norm = first_of(model.layers[0], Function::rms_norm);
+  const double cast = half + full, square = full + full, mean = full, product = full + full,
+               back = full + half, scale = half + half;
+  CHECK(norm.forward_elements == (cast + square + mean + product + back + scale) * h);
+  CHECK(norm.forward_launches == 6 + 2);
+  CHECK(norm.saved_elements == (full + half) * h);  // x in fp32, the normalised x
+}
+
+TEST_CASE("an eager rotary embedding moves queries and keys ten times", "[model]") {
+  const Model fused = build_transformer(llama(1, h, heads, kv_heads, ffn));
+  const Model model = eager(fused);
+  const double turned = (heads + kv_heads) * (h / heads);
+  const double products = 2 * (half + half), negation = 0.5 + 0.5, join = half + half,
+               sum = 2 * half + half;
+  CHECK_THAT(first_of(model.layers[0], Function::rotary).forward_elements,
+             WithinRel((products + negation + join + sum) * turned, 1e-12));
+}
+
+TEST_CASE("an eager gate is an activation and a product, each read and written", "[model]") {
+  const Model model = eager(build_transformer(llama(1, h, heads, kv_heads, ffn)));
+  const ModelOp& gate = first_of(model.layers[0], Function::swiglu);
+  CHECK(gate.forward_elements == ((half + half) + (2 * half + half)) * ffn);
+  CHECK(gate.backward_elements == (2 * (2 * half + half) + (2 * half + half) + 4 * half) * ffn);
+  CHECK(gate.saved_elements == 3 * half * ffn);
+  CHECK(gate.forward_launches == 2);
+}
+
+TEST_CASE("an eager loss casts the logits to fp32 and takes their log-softmax", "[model]") {
+  const Model model = eager(build_transformer(llama(1, h, heads, kv_heads, ffn)));
+  const ModelOp& loss = first_of(model.output, Function::cross_entropy);
+  const auto classes = static_cast<double>(loss.in_features);
+  CHECK(loss.forward_elements == ((half + full) + (full + full)) * classes);
+  CHECK(loss.backward_elements == (full + 3 * full + (full + half)) * classes);
+}
+
+TEST_CASE("an eager LayerNorm keeps its one forward kernel", "[model]") {
+  const Model model = eager(build_transformer(classic_gpt(1, h, heads, 51'200, 2048)));
+  const ModelOp& norm = first_of(model.layers[0], Function::layer_norm);
+  CHECK(norm.forward_elements == (half + half) * h);
+  CHECK(norm.forward_launches == 1);
+  CHECK(norm.backward_launches == 3);
+}
+
+TEST_CASE("Megatron-LM changes nothing: the models are built fused", "[model]") {
+  const Model fused = build_transformer(llama(2, h, heads, kv_heads, ffn));
+  Model same = fused;
+  run_with(framework_of(FrameworkName::megatron), same);
+  CHECK_FALSE(same.attention.eager_softmax);
+  for (std::size_t layer = 0; layer < fused.layers.size(); ++layer) {
+    for (std::size_t i = 0; i < fused.layers[layer].ops.size(); ++i) {
+      const ModelOp &a = fused.layers[layer].ops[i], &b = same.layers[layer].ops[i];
+      CHECK(a.forward_elements == b.forward_elements);
+      CHECK(a.backward_elements == b.backward_elements);
+      CHECK(a.saved_elements == b.saved_elements);
+      CHECK(a.forward_launches == b.forward_launches);
+    }
+  }
+}
+
+TEST_CASE("a single part of a framework may be of the other kind", "[model]") {
+  Framework framework = framework_of(FrameworkName::pytorch);
+  framework.rms_norm = KernelForm::fused;
+  const Model fused = build_transformer(llama(1, h, heads, kv_heads, ffn));
+  Model model = fused;
+  run_with(framework, model);
+  const auto norm = [](const Model& of) {
+    return first_of(of.layers[0], Function::rms_norm).forward_elements;
+  };
+  CHECK(norm(model) == norm(fused));
+  CHECK(model.attention.eager_softmax);
+}
