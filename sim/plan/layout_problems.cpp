@@ -375,8 +375,9 @@ class Checker {
                            op.backward_elements, op.saved_elements});
       }
     }
+    const double slices = layout_.context_parallel > 1 ? 2.0 * layout_.context_parallel : 0.0;
     for (const Block& layer : model_.layers)
-      ops += static_cast<double>(layer.ops.size() + 2 * layout_.context_parallel);
+      ops += static_cast<double>(layer.ops.size()) + slices;
     if (tokens * widest * 16 > most_bytes) {
       problem("micro_batch",
               "a micro-batch of {} x {} tokens has a tensor of more than 1e16 elements",

@@ -52,6 +52,8 @@ std::string layout_line(const Report& report) {
   const Layout& l = report.layout;
   std::string text =
       fmt::format("tp {} x pp {} x dp {}", l.tensor_parallel, l.pipeline_parallel, l.data_parallel);
+  if (l.context_parallel > 1)
+    text += fmt::format(", cp {} ({})", l.context_parallel, word(l.context_exchange));
   if (l.pipeline_parallel > 1) {
     text += fmt::format(", {}", word(l.schedule));
     if (l.virtual_stages > 1) text += fmt::format(" x{}", l.virtual_stages);

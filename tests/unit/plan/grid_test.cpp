@@ -47,6 +47,27 @@ TEST_CASE("Groups are the lines of the grid", "[plan][grid]") {
   check_plan(plan);
 }
 
+TEST_CASE("Context ranks share sequences and reduce gradients with the data ranks",
+          "[plan][grid]") {
+  Layout layout = test::layout_for(2, 2, 2, 4);
+  layout.context_parallel = 2;
+  layout.zero_stage = 1;
+  layout.shard_group = 2;
+  const Plan plan = make_plan(test::gpt({.layers = 4, .tied = true}), layout);
+  // Megatron-LM's order tp-cp-dp-pp: rank 3 = tensor 1, context 1, data 0, stage 0.
+  CHECK(rank_of(layout, {1, 0, 0, 1}).value == 3);
+  CHECK(coordinates_of(layout, RankId{3}).context == 1);
+  CHECK(ranks_of(plan, 3, GroupRole::tensor) == Ranks{2, 3});
+  CHECK(ranks_of(plan, 3, GroupRole::context) == Ranks{1, 3});
+  CHECK(ranks_of(plan, 3, GroupRole::data) == Ranks{1, 3, 5, 7});
+  CHECK(ranks_of(plan, 3, GroupRole::shard) == Ranks{1, 3});
+  CHECK(ranks_of(plan, 3, GroupRole::replicate) == Ranks{3, 7});
+  CHECK(ranks_of(plan, 3, GroupRole::tied_embedding) == Ranks{3, 11});
+  CHECK(plan.peer_of[3][0].value == 11);
+  CHECK(plan.world_size() == 16);
+  check_plan(plan);
+}
+
 TEST_CASE("A group of one rank does not exist", "[plan][grid]") {
   const Plan plan = make_plan(test::gpt({}), test::layout_for(1, 1, 1, 1));
   CHECK(plan.groups.empty());

@@ -42,12 +42,13 @@ TEST_CASE("What a layout gets wrong is said with the key and what is allowed", "
       {[](Layout& l) { l.tensor_parallel = 0; },
        "tensor_parallel: tensor_parallel is 0; allowed: 1 or more\n"},
       {[](Layout& l) { l.placement.pop_back(); },
-       "placement: placement names pp 0 times; it must name tp, dp and pp once each\n"},
+       "placement: placement names pp 0 times; it must name tp, cp, dp and pp once each (cp only "
+       "with context_parallel)\n"},
       {[](Layout& l) { l.data_parallel = 3; },
        "global_batch: global_batch is 8, no multiple of micro_batch x data_parallel = 1 x 3 = 3\n"},
       {[](Layout& l) { l.data_parallel = 1 << 30; },
-       "data_parallel: tensor_parallel x pipeline_parallel x data_parallel is 1073741824 ranks; "
-       "allowed: up to 1048576\n"},
+       "data_parallel: tensor_parallel x context_parallel x pipeline_parallel x data_parallel is "
+       "1073741824 ranks; allowed: up to 1048576\n"},
       {[](Layout& l) { l.sequence_parallel = true; },
        "sequence_parallel: sequence_parallel needs tensor_parallel of 2 or more; it is 1\n"},
       {[](Layout& l) {
@@ -150,4 +151,67 @@ TEST_CASE("Absurd sizes are refused before anything is built", "[plan][problems]
   CHECK(problems_of(layout, model) ==
         "global_batch: about 180 million operators per rank (900000 micro-batches); allowed: up to "
         "20 million\n");
+}
+
+TEST_CASE("Context parallelism needs chunks of whole sequences and a flash kernel",
+          "[plan][problems]") {
+  const Model model = test::gpt({.layers = 8, .hidden = 64, .heads = 4});
+  Model bidirectional = model;
+  bidirectional.attention.causal = false;
+  const std::vector<Case> cases{
+      {[](Layout&) {}, ""},
+      {[](Layout& l) { l.context_parallel = 0; },
+       "context_parallel: context_parallel is 0; allowed: 1 or more\n"},
+      {[](Layout& l) { l.sequence_length = 124; },
+       "sequence_length: sequence_length is 124, no multiple of 2 x context_parallel = 8 (two "
+       "chunks a rank, which balance a causal mask)\n"},
+      {[](Layout& l) { l.attention = AttentionKernel::unfused; },
+       "attention: attention is unfused, but context_parallel is 4; allowed: flash, flash-1, "
+       "flash-2\n"},
+      {[](Layout& l) {
+         l.tensor_parallel = 4;
+         l.sequence_parallel = true;
+         l.sequence_length = 120;
+       },
+       "sequence_parallel: sequence_length / context_parallel is 30, which tensor_parallel = 4 "
+       "does not divide; sequence_parallel splits the tokens\n"},
+      {[](Layout& l) {
+         l.zero_stage = 3;
+         l.shard_group = 3;
+       },
+       "shard_group: shard_group is 3, which does not divide data_parallel x context_parallel = 8; "
+       "allowed: 1, 2, 4, 8, or 0 for all\n"},
+      {[](Layout& l) {
+         l.placement = {Dimension::tensor, Dimension::data, Dimension::pipeline};
+       },
+       "placement: placement names cp 0 times; it must name tp, cp, dp and pp once each (cp only "
+       "with context_parallel)\n"},
+  };
+  for (const Case& tried : cases) {
+    Layout layout = test::layout_for(1, 2, 1, 8);
+    layout.context_parallel = 4;
+    tried.change(layout);
+    CHECK(problems_of(layout, model) == tried.expected);
+  }
+  Layout layout = test::layout_for(1, 1, 1, 1);
+  layout.context_parallel = 4;
+  layout.sequence_length = 126;
+  CHECK(problems_of(layout, bidirectional) ==
+        "sequence_length: sequence_length is 126, no multiple of context_parallel = 4\n");
+  layout.sequence_length = 1;
+  CHECK(problems_of(layout, test::layer_list(2, 10)) ==
+        "context_parallel: context_parallel is 4, but test-list is a list of layers, which has no "
+        "sequence to split; allowed: 1\n");
+}
+
+TEST_CASE("A token that one context-parallel rank alone would hold is refused",
+          "[plan][problems]") {
+  Model model = test::gpt({});
+  model.output.ops.front().once_per_sequence = true;
+  Layout layout = test::layout_for(1, 1, 1, 1);
+  layout.context_parallel = 2;
+  CHECK(problems_of(layout, model) == "context_parallel: context_parallel is 2, but " +
+                                          model.output.ops.front().name +
+                                          " of test-gpt reads one token of each sequence, which "
+                                          "one rank alone would hold; allowed: 1\n");
 }

@@ -66,7 +66,7 @@ TEST_CASE("Random legal layouts give sound plans", "[plan][property]") {
       const Program& program = plan.programs[i];
       REQUIRE(same(program, again.programs[i]));
       REQUIRE(memory_use(program).peak.count() > 0);
-      if (layout.data_parallel == 1) continue;
+      if (layout.replicas() == 1) continue;
       // Every gradient is reduced once per step, or once per micro-batch where full gradients do
       // not outlive one. Shards are padded to equal size, by less than a rank count per bucket.
       const std::int64_t times = layout.zero_stage >= 2 && shards > 1 ? layout.micro_batches() : 1;

@@ -253,8 +253,7 @@ TEST_CASE("placement is an order of all three dimensions") {
 }
 
 TEST_CASE("context parallelism divides the GPUs and has a place in the order") {
-  const Layout layout =
-      load(small("  context_parallel: 2\n  sequence_length: 1024\n  attention: flash\n")).layout;
+  const Layout layout = load(small("  context_parallel: 2\n")).layout;
   CHECK(layout.context_parallel == 2);
   CHECK(layout.context_exchange == ContextExchange::ring);
   CHECK(layout.data_parallel == 4);

@@ -1,0 +1,235 @@
+// Attention over context-parallel ranks: what each holds, does and sends.
+#include <map>
+#include <numeric>
+
+#include "sim/cost/kernel_cost.hpp"
+#include "sim/engine/simulate.hpp"
+#include "sim/plan/memory.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/plan/models.hpp"
+
+using namespace sim;
+
+namespace {
+
+Layout context_layout(int ranks, ContextExchange exchange = ContextExchange::ring) {
+  Layout layout = test::layout_for(1, 1, 1, 1);
+  layout.sequence_length = 1024;
+  layout.context_parallel = ranks;
+  layout.context_exchange = exchange;
+  return layout;
+}
+
+// Of one layer's operators of a kind of action.
+std::vector<OpId> ops_of(const Program& program, Action action, int layer = 1) {
+  std::vector<OpId> found;
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    if (program.action[i] == action && program.label[i].layer == layer) found.push_back({i});
+  }
+  return found;
+}
+
+const Kernel& kernel_of(const Program& program, OpId op) {
+  return program.kernels[program.work[op.value]];
+}
+
+double attention_flops(const Program& program, Pass pass) {
+  double sum = 0;
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    if (program.kind[i] == OpKind::attention && program.pass[i] == pass)
+      sum += kernel_of(program, {i}).flops.count();
+  }
+  return sum;
+}
+
+std::vector<std::int64_t> shifted_bytes(const Program& program, Pass pass) {
+  std::vector<std::int64_t> bytes;
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    if (program.kind[i] != OpKind::collective || program.pass[i] != pass) continue;
+    const Collective& call = program.collectives[program.work[i]];
+    if (call.group == GroupRole::context && program.label[i].layer == 1)
+      bytes.push_back(call.bytes.count());
+  }
+  return bytes;
+}
+
+// All kernels of the compute stream, one after the other.
+Duration kernel_time(const Program& program, const Device& device) {
+  Duration sum{};
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    if (program.stream[i] == Stream::compute)
+      sum += kernel_cost(kernel_of(program, {i}), device).time;
+  }
+  return sum;
+}
+
+const Cluster& dgx() {
+  static const Cluster cluster =
+      Cluster::load(std::string{STEPCAST_SOURCE_DIR} + "/topologies/dgx-h100.yaml", 1);
+  return cluster;
+}
+
+}  // namespace
+
+TEST_CASE("Ranks of a sequence share its FLOPs evenly", "[plan][context]") {
+  const Model model = test::gpt({.layers = 2, .hidden = 256, .heads = 4});
+  const auto exchange = GENERATE(ContextExchange::ring, ContextExchange::all_gather);
+  const Plan whole = make_plan(model, context_layout(1));
+  for (const int c : {2, 4, 8}) {
+    CAPTURE(c, word(exchange));
+    const Plan plan = make_plan(model, context_layout(c, exchange));
+    check_plan(plan);
+    const Program& program = plan.programs[0];
+    for (const Pass pass : {Pass::forward, Pass::backward})
+      CHECK(c * attention_flops(program, pass) == attention_flops(whole.programs[0], pass));
+    for (std::uint32_t i = 0; i < program.size(); ++i) {
+      if (program.kind[i] != OpKind::gemm || program.pass[i] != Pass::forward) continue;
+      CHECK(kernel_of(program, {i}).m == 1024 / c);
+    }
+    // Those of the step are those of the step.
+    CHECK(plan.model_flops.count() == whole.model_flops.count());
+    CHECK(plan.hardware_flops.count() == whole.hardware_flops.count());
+    CHECK(plan.tokens == whole.tokens);
+  }
+}
+
+TEST_CASE("A ring works on half a block for each foreign slice under a causal mask",
+          "[plan][context]") {
+  Model model = test::gpt({.layers = 2, .hidden = 256, .heads = 4});
+  model.attention.causal = GENERATE(false, true);
+  const Plan plan = make_plan(model, context_layout(4));
+  const Program& program = plan.programs[0];
+  const auto slices = ops_of(program, Action::attend);
+  REQUIRE(slices.size() == 3);
+  CHECK(ops_of(program, Action::merge_outputs).size() == 3);
+  CHECK(ops_of(program, Action::attend_backward).size() == 4);
+  CHECK(ops_of(program, Action::merge_gradients).size() == 4);
+  const Kernel& slice = kernel_of(program, slices[0]);
+  CHECK(slice.m == 256);
+  CHECK(slice.n == (model.attention.causal ? 128 : 256));
+  CHECK_FALSE(slice.causal);
+}
+
+TEST_CASE("Keys and values go round the ring, their gradients one step behind", "[plan][context]") {
+  const Model model = test::gpt({.layers = 2, .hidden = 256, .heads = 4});
+  for (const int c : {2, 3, 4}) {
+    Layout layout = context_layout(c);
+    layout.sequence_length = 240 * c;
+    layout.micro_batch = 2;
+    layout.global_batch = 2;
+    CAPTURE(c);
+    const Plan plan = make_plan(model, layout);
+    check_plan(plan);
+    // K and V of 240 tokens of two sequences in 2 bytes.
+    const std::int64_t slice = std::int64_t{2} * 256 * 240 * 2 * 2;
+    const auto forward = shifted_bytes(plan.programs[0], Pass::forward);
+    CHECK(forward == std::vector<std::int64_t>(static_cast<std::size_t>(c - 1), slice));
+    // c - 1 hops of each: the slice alone first, its gradient alone last.
+    std::vector<std::int64_t> expected(static_cast<std::size_t>(c), 2 * slice);
+    expected.front() = expected.back() = slice;
+    CHECK(shifted_bytes(plan.programs[0], Pass::backward) == expected);
+  }
+}
+
+TEST_CASE("Gathered keys are gathered twice, and their gradients scattered", "[plan][context]") {
+  const Model model = test::gpt({.layers = 2, .hidden = 256, .heads = 4});
+  const Plan plan = make_plan(model, context_layout(4, ContextExchange::all_gather));
+  const Program& program = plan.programs[0];
+  const std::int64_t whole = std::int64_t{2} * 256 * 1024 * 2;
+  CHECK(shifted_bytes(program, Pass::forward) == std::vector<std::int64_t>{whole});
+  CHECK(shifted_bytes(program, Pass::backward) == std::vector<std::int64_t>{whole, whole});
+  const auto scattered = ops_of(program, Action::scatter_keys_gradient);
+  REQUIRE(scattered.size() == 1);
+  CHECK(program.collectives[program.work[scattered[0].value]].kind ==
+        CollectiveKind::reduce_scatter);
+  const Kernel& attention = kernel_of(program, {ops_of(program, Action::gather_keys)[0].value + 1});
+  CHECK(attention.kind == OpKind::attention);
+  CHECK(attention.m == 256);
+  CHECK(attention.n == 1024);
+}
+
+TEST_CASE("Sharded states are spread over data and context ranks", "[plan][context]") {
+  const Model model = test::gpt({.layers = 2, .hidden = 256, .heads = 4});
+  const auto persistent = [&](int data, int context) {
+    Layout layout = context_layout(context);
+    layout.data_parallel = data;
+    layout.global_batch = data;
+    layout.zero_stage = 3;
+    const Plan plan = make_plan(model, layout);
+    check_plan(plan);
+    CHECK(plan.programs[0].shards == data * context);
+    std::int64_t bytes = 0;
+    for (const Buffer& buffer : plan.programs[0].buffers)
+      if (buffer.persistent) bytes += buffer.size.count();
+    return bytes;
+  };
+  CHECK(persistent(2, 4) == persistent(8, 1));
+}
+
+TEST_CASE("A layer keeps the tokens it holds, and of a ring the slice that came last",
+          "[plan][context]") {
+  // Saved bytes of a layer are the difference of peaks of models that differ by one: the peak is at
+  // the end of the forward passes, where all layers have kept theirs.
+  const auto kept = [](int c, ContextExchange exchange) {
+    const auto peak = [&](int layers) {
+      const Model model = test::gpt({.layers = layers, .hidden = 256, .heads = 4});
+      const MemoryUse use = memory_use(make_plan(model, context_layout(c, exchange)).programs[0]);
+      return use.at_peak[static_cast<std::size_t>(BufferCategory::activations)].count();
+    };
+    return peak(9) - peak(8);
+  };
+  const std::int64_t whole = kept(1, ContextExchange::ring);
+  for (const int c : {2, 4}) {
+    CAPTURE(c);
+    CHECK(kept(c, ContextExchange::all_gather) * c == whole);
+    CHECK(kept(c, ContextExchange::ring) == whole / c + 2 * 256 * 1024 / c * 2);
+  }
+}
+
+TEST_CASE("With free communication a step costs its kernels, those of the tokens it holds",
+          "[plan][context]") {
+  // Against a step of sequences of s / c tokens: what a ring adds is, for each layer, c - 1 slices
+  // forward and backward with their merges, and the copy of the first slice's gradients.
+  const Model model = test::gpt({.layers = 3, .hidden = 512, .heads = 4});
+  SimulationOptions options{.graphs = true};
+  options.free_tensor = options.free_data = true;
+  const int c = GENERATE(2, 4);
+  const Plan ring = make_plan(model, context_layout(c));
+  Layout shorter = context_layout(1);
+  shorter.sequence_length /= c;
+  const Plan alone = make_plan(model, shorter);
+  const auto step = [&](const Plan& plan) {
+    return simulate(plan, dgx(), options).timeline.end.time_since_epoch();
+  };
+  const Program& program = ring.programs[0];
+  const Device& device = dgx().device();
+  CHECK(step(ring) == kernel_time(program, device));
+  Duration added{};
+  for (const Action action :
+       {Action::attend, Action::merge_outputs, Action::attend_backward, Action::merge_gradients}) {
+    auto found = ops_of(program, action);
+    if (action == Action::attend_backward) found.pop_back();  // the rank's own block
+    for (const OpId op : found)
+      added += 3 * kernel_cost(kernel_of(program, op), device).time;
+  }
+  CHECK(step(ring) == step(alone) + added);
+}
+
+TEST_CASE("A slow link shows what of the exchange the attention does not hide", "[plan][context]") {
+  // Gathered keys stand before the attention, a ring beside it.
+  const Model model = test::gpt({.layers = 3, .hidden = 512, .heads = 4});
+  const auto exposed = [&](ContextExchange exchange) {
+    Layout layout = context_layout(4, exchange);
+    layout.sequence_length = 65536;
+    SimulationOptions options{.graphs = true};
+    options.free_data = true;
+    const Plan plan = make_plan(model, layout);
+    const auto with = simulate(plan, dgx(), options).timeline.end;
+    options.free_tensor = true;
+    return with - simulate(plan, dgx(), options).timeline.end;
+  };
+  const Duration ring = exposed(ContextExchange::ring);
+  const Duration gathered = exposed(ContextExchange::all_gather);
+  CHECK(ring >= Duration{});
+  CHECK(ring * 4 < gathered);
+}
