@@ -93,6 +93,19 @@ void set_parallelism(const RunCells& cells, Layout& layout) {
   if (layout.virtual_stages > 1) layout.schedule = Schedule::interleaved;
 }
 
+// Where layers do not divide over the model chunks, embedding and loss count as a layer each
+// (Megatron-LM, account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split,
+// which NVIDIA's recipes for the 126 layers of Llama 3.1 405B set).
+void set_split(const RunCells& cells, Layout& layout) {
+  const std::int64_t layers = needed(cells, "layers");
+  const std::int64_t chunks = layout.chunks();
+  if (layers % chunks == 0 || (layers + 2) % chunks != 0) return;
+  layout.layers_per_chunk.assign(static_cast<std::size_t>(chunks),
+                                 static_cast<int>((layers + 2) / chunks));
+  --layout.layers_per_chunk.front();
+  --layout.layers_per_chunk.back();
+}
+
 // torchtitan's selective recomputation is per operator: every second product runs again, with all
 // that is not a product (torchtitan, activation_checkpoint, selective_ac_option "op"). That is the
 // work of every second layer.
@@ -192,6 +205,7 @@ Framework run_framework(const RunCells& cells) {
 Layout run_layout(const RunCells& cells) {
   Layout layout;
   set_parallelism(cells, layout);
+  set_split(cells, layout);
   layout.sequence_length = needed(cells, "seq_len");
   layout.micro_batch = needed(cells, "mbs");
   layout.global_batch = needed(cells, "gbs");

@@ -110,6 +110,16 @@ TEST_CASE("context parallelism goes round a ring, or gathers where FSDP shards",
   REQUIRE(gathered.context_exchange == ContextExchange::all_gather);
 }
 
+TEST_CASE("embedding and loss take the places of layers that are missing", "[validation]") {
+  const auto split = [](const char* layers, const char* vpp) {
+    return run_layout(cells_with({{"layers", layers}, {"pp", "2"}, {"vpp", vpp}})).layers_per_chunk;
+  };
+  REQUIRE(split("4", "2").empty());
+  REQUIRE(split("6", "2") == std::vector<int>{1, 2, 2, 1});
+  REQUIRE(split("2", "2") == std::vector<int>{0, 1, 1, 0});
+  REQUIRE(split("5", "2").empty());  // refused later
+}
+
 TEST_CASE("the family comes from the name, else from the width of the MLP", "[validation]") {
   const Model named = run_model(cells_with({{"model", "LLaMA-13B"}, {"ffn", "2752"}}));
   REQUIRE(named.family == "llama");
