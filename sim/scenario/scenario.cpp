@@ -189,7 +189,9 @@ void fill_data_parallel(LayoutText& text, const Cluster& cluster, int gpus, cons
     return;
   }
   if (gpus % inner != 0) {
-    layout.problem(text.layout.tensor_parallel > 1 ? "tensor_parallel" : "pipeline_parallel",
+    layout.problem(text.layout.tensor_parallel > 1    ? "tensor_parallel"
+                   : text.layout.context_parallel > 1 ? "context_parallel"
+                                                      : "pipeline_parallel",
                    fmt::format("tensor_parallel {}{} x pipeline_parallel {} is {}, which does not "
                                "divide the GPUs: {}",
                                text.layout.tensor_parallel, context, text.layout.pipeline_parallel,
