@@ -9,8 +9,8 @@ struct EagerForm {
   double saved = 0;  // elements per feature
 };
 
-// native_layer_norm: one kernel forward; backward one for the input, reading x and dy and writing dx,
-// and two for scale and shift, which read x and dy again.
+// native_layer_norm: one kernel forward; backward one for the input, reading x and dy and writing
+// dx, and two for scale and shift, which read x and dy again.
 constexpr EagerForm layer_norm{.forward = 2, .backward = 5, .backward_launches = 3};
 
 // y = weight * (x.float() * rsqrt(mean(x.float()^2) + eps)).type_as(x)
@@ -18,36 +18,27 @@ constexpr EagerForm layer_norm{.forward = 2, .backward = 5, .backward_launches =
 // launches work on one number per token. Backward: of the weight's product 2 + (2 + 1) + 1 (its sum
 // over tokens), cast 1 + 2, of the product (2 + 2) + (2 + 2 + 2) + 2, of the square (2 + 2) + (2 +
 // 2), sum of the two gradients of x 2 + 2 + 2, cast 2 + 1. Saved: x in fp32, the normalised x.
-constexpr EagerForm rms_norm{.forward = 18,
-                             .backward = 38,
-                             .forward_launches = 8,
-                             .backward_launches = 13,
-                             .saved = 3};
+constexpr EagerForm rms_norm{
+    .forward = 18, .backward = 38, .forward_launches = 8, .backward_launches = 13, .saved = 3};
 
 // q * cos + rotate_half(q) * sin, where rotate_half negates one half and concatenates; the same of
 // the keys. Forward: two products 2 (1 + 1), negation 1, concatenation 1 + 1, sum 2 + 1. Backward:
 // two products 2 (1 + 1), the two slices of the concatenation padded with zeros 2 (1 + 0.5 + 0.5),
-// their sum 2 + 1, negation 1, sum 2 + 1.
-constexpr EagerForm rotary{.forward = 10,
-                           .backward = 15,
-                           .forward_launches = 10,
-                           .backward_launches = 18};
+// their sum 2 + 1, negation 1, sum 2 + 1. Saved by the attention behind: the turned tensors are new
+// ones, and V, a view of the projection's output, keeps all of that alive beside them.
+constexpr EagerForm rotary{
+    .forward = 10, .backward = 15, .forward_launches = 10, .backward_launches = 18, .saved = 1};
 
 // silu(gate) * up, per feature of the two halves' width: activation 1 + 1, product 2 + 1. Backward:
 // of the product (2 + 1) + (2 + 1), of the activation 2 + 1, concatenation 2 + 2. Saved: gate, up
 // and the activated gate.
-constexpr EagerForm gate{.forward = 5,
-                         .backward = 13,
-                         .forward_launches = 2,
-                         .backward_launches = 4,
-                         .saved = 3};
+constexpr EagerForm gate{
+    .forward = 5, .backward = 13, .forward_launches = 2, .backward_launches = 4, .saved = 3};
 
 // cross_entropy(logits.float()): cast 1 + 2, log-softmax 2 + 2. Backward: the gradient of the
 // picked logit, zeroed 2, of the log-softmax 2 + 2 + 2, cast 2 + 1.
-constexpr EagerForm loss{.forward = 7,
-                         .backward = 11,
-                         .forward_launches = 3,
-                         .backward_launches = 3};
+constexpr EagerForm loss{
+    .forward = 7, .backward = 11, .forward_launches = 3, .backward_launches = 3};
 
 double real(std::int64_t value) {
   return static_cast<double>(value);

@@ -53,6 +53,9 @@ double attention_kernel_saved_bytes(const AttentionShape& attention, bool flash,
   if (flash) return 4 * heads;
   const double matrix = heads * static_cast<double>(sequence);
   const double softmax = matrix * bytes_per_element;
+  // Eager: softmax(scores.float()).type_as(scores) keeps its fp32 output, and the product behind it
+  // the cast one, which with dropout is the dropped output.
+  if (attention.eager_softmax) return 4 * matrix + softmax + (attention.dropout ? matrix : 0);
   return attention.dropout ? 2 * softmax + matrix : softmax;
 }
 

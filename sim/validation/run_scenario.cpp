@@ -71,7 +71,8 @@ void set_parallelism(const RunCells& cells, Layout& layout) {
   const std::int64_t data = needed(cells, "dp");
   const std::int64_t gpus = needed(cells, "num_gpus");
   if (tensor > most || context > most || pipeline > most || data > most || gpus > most ||
-      tensor * context > most || pipeline * data > most || tensor * context * pipeline * data > most)
+      tensor * context > most || pipeline * data > most ||
+      tensor * context * pipeline * data > most)
     throw NotSimulated(fmt::format("more than {} GPUs", most));
   layout.tensor_parallel = static_cast<int>(tensor);
   layout.context_parallel = static_cast<int>(context);
@@ -80,10 +81,10 @@ void set_parallelism(const RunCells& cells, Layout& layout) {
   layout.virtual_stages = static_cast<int>(std::min(most, needed(cells, "vpp", 1)));
   // What was computed and not run may be for one replica of several.
   if (layout.world_size() != gpus)
-    throw NotSimulated(fmt::format("tp {} x cp {} x pp {} x dp {} is {} GPUs, num_gpus is {}", tensor,
-                                   context, pipeline, data, layout.world_size(), gpus));
-  // torchtitan gathers keys and values (context_parallel_rotate_method); Megatron-LM sends them round
-  // a ring (cp_comm_type p2p).
+    throw NotSimulated(fmt::format("tp {} x cp {} x pp {} x dp {} is {} GPUs, num_gpus is {}",
+                                   tensor, context, pipeline, data, layout.world_size(), gpus));
+  // torchtitan gathers keys and values (context_parallel_rotate_method); Megatron-LM sends them
+  // round a ring (cp_comm_type p2p).
   if (contains(lower_case(cells["shard_strategy"]), "fsdp"))
     layout.context_exchange = ContextExchange::all_gather;
   const std::string schedule = lower_case(cells["pp_schedule"]);
@@ -190,8 +191,13 @@ void set_overlap(const RunCells& cells, Layout& layout) {
 Framework run_framework(const RunCells& cells) {
   const std::string attention = lower_case(cells["attn_kernel"]);
   const bool compiled = contains(lower_case(cells["notes"]), "compile");
-  if (contains(lower_case(cells["shard_strategy"]), "fsdp"))
-    return framework_of(compiled ? FrameworkName::megatron : FrameworkName::pytorch);
+  if (contains(lower_case(cells["shard_strategy"]), "fsdp")) {
+    Framework fsdp = framework_of(compiled ? FrameworkName::megatron : FrameworkName::pytorch);
+    // llm-foundry, the code of the MPT models: loss_fn is fused_crossentropy by default, the kernel
+    // of flash-attn (mpt/modeling_mpt.py).
+    if (contains(lower_case(cells["model"]), "mpt")) fsdp.loss = KernelForm::fused;
+    return fsdp;
+  }
   const bool softmax = attention == "fused";
   const bool norm = contains(attention, "rms kernel");
   if (!softmax && !norm && attention != "torch" && !attention.starts_with("flash_attention"))

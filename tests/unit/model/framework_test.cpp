@@ -45,6 +45,9 @@ TEST_CASE("an eager rotary embedding moves queries and keys ten times", "[model]
                sum = 2 * half + half;
   CHECK_THAT(first_of(model.layers[0], Function::rotary).forward_elements,
              WithinRel((products + negation + join + sum) * turned, 1e-12));
+  // The turned tensors are new, beside the projection's output that V keeps alive.
+  CHECK(first_of(fused.layers[0], Function::rotary).saved_elements == 0);
+  CHECK(first_of(model.layers[0], Function::rotary).saved_elements == turned);
 }
 
 TEST_CASE("an eager gate is an activation and a product, each read and written", "[model]") {
@@ -62,6 +65,21 @@ TEST_CASE("an eager loss casts the logits to fp32 and takes their log-softmax", 
   const auto classes = static_cast<double>(loss.in_features);
   CHECK(loss.forward_elements == ((half + full) + (full + full)) * classes);
   CHECK(loss.backward_elements == (full + 3 * full + (full + half)) * classes);
+}
+
+// Per score: the softmax's fp32 output, 4 bytes, and the copy cast to 16 bit, 2, which with dropout
+// is the dropped one, and then a mask byte. Fused: 2, or 2 + 1 + 2.
+TEST_CASE("an eager softmax keeps its fp32 output and the cast one", "[model]") {
+  AttentionShape shape{.heads = 8, .kv_heads = 8, .head_dim = 64};
+  const auto per_score = [&shape] {
+    return attention_kernel_saved_bytes(shape, false, 1024, 2) / (8.0 * 1024);
+  };
+  CHECK(per_score() == 2);
+  shape.eager_softmax = true;
+  CHECK(per_score() == 4 + 2);
+  shape.dropout = true;
+  CHECK(per_score() == 4 + 1 + 2);
+  CHECK(attention_kernel_saved_bytes(shape, true, 1024, 2) == 4.0 * 8);  // flash has no scores
 }
 
 TEST_CASE("an eager LayerNorm keeps its one forward kernel", "[model]") {

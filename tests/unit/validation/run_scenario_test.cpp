@@ -180,6 +180,9 @@ TEST_CASE("the framework follows from what a row says of its kernels", "[validat
   const Framework fsdp = framework({{"shard_strategy", "FSDP FULL_SHARD"}});
   REQUIRE(fsdp.name == FrameworkName::pytorch);
   REQUIRE(fsdp.rms_norm == KernelForm::eager);
+  REQUIRE(fsdp.loss == KernelForm::eager);
+  // llm-foundry computes its loss with flash-attn's kernel.
+  REQUIRE(framework({{"shard_strategy", "FSDP"}, {"model", "MPT-7B"}}).loss == KernelForm::fused);
   REQUIRE(framework({{"shard_strategy", "FSDP2"}, {"notes", "torch.compile"}}).name ==
           FrameworkName::megatron);
   const Framework norm = framework({{"attn_kernel", "flash_attention2 + RMS kernel"}});
