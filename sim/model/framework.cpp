@@ -36,29 +36,35 @@ constexpr EagerForm gate{
     .forward = 5, .backward = 13, .forward_launches = 2, .backward_launches = 4, .saved = 3};
 
 // cross_entropy(logits.float()): cast 1 + 2, log-softmax 2 + 2. Backward: the gradient of the
-// picked logit, zeroed 2, of the log-softmax 2 + 2 + 2, cast 2 + 1.
+// picked logit, zeroed 2, of the log-softmax 2 + 2 + 2, cast 2 + 1. Alive between the two, which
+// follow each other: at its peak, in the backward pass of the log-softmax, the output of that and
+// the gradients of its output and input, 2 + 2 + 2; the fused loss has 2 + 1, its exponentials and
+// the gradient of the logits.
 constexpr EagerForm loss{
-    .forward = 7, .backward = 11, .forward_launches = 3, .backward_launches = 3};
+    .forward = 7, .backward = 11, .forward_launches = 3, .backward_launches = 3, .saved = 3};
 
 double real(std::int64_t value) {
   return static_cast<double>(value);
 }
 
 // `width`: features that the form counts in. What the fused form adds for the residual path stays.
-void set(ModelOp& op, const EagerForm& form, double width, double fused_backward) {
+void set(ModelOp& op, const EagerForm& form, double width, double fused_backward,
+         bool keeps = true) {
   op.forward_elements = form.forward * width;
   op.backward_elements += form.backward * width - fused_backward;
   op.forward_launches = form.forward_launches;
   op.backward_launches = form.backward_launches;
-  if (form.saved > 0) op.saved_elements = form.saved * width;
+  if (keeps && form.saved > 0) op.saved_elements = form.saved * width;
 }
 
 void set_op(const Framework& framework, ModelOp& op) {
+  const bool keeps = framework.keeps_intermediates;
   const double out = real(op.out_features);
   const double in = real(op.in_features);
   switch (op.function) {
     case Function::rms_norm:
-      if (framework.rms_norm == KernelForm::eager && !op.in_place) set(op, rms_norm, out, 3 * out);
+      if (framework.rms_norm == KernelForm::eager && !op.in_place)
+        set(op, rms_norm, out, 3 * out, keeps);
       break;
     case Function::layer_norm:
     case Function::layer_norm_no_bias:
@@ -72,12 +78,13 @@ void set_op(const Framework& framework, ModelOp& op) {
     case Function::rotary: {
       // The operator's width counts queries, keys and values; only the first two turn.
       const double turned = op.forward_elements / 2;
-      if (framework.rotary == KernelForm::eager) set(op, rotary, turned, op.backward_elements);
+      if (framework.rotary == KernelForm::eager)
+        set(op, rotary, turned, op.backward_elements, keeps);
       break;
     }
     case Function::swiglu:
     case Function::geglu:
-      if (framework.gate == KernelForm::eager) set(op, gate, out, op.backward_elements);
+      if (framework.gate == KernelForm::eager) set(op, gate, out, op.backward_elements, keeps);
       break;
     case Function::cross_entropy:
       if (framework.loss == KernelForm::eager) set(op, loss, in, op.backward_elements);

@@ -35,6 +35,9 @@ struct Framework {
   KernelForm gate = KernelForm::fused;     // SwiGLU, GEGLU
   KernelForm softmax = KernelForm::fused;  // of unfused attention: scale, mask, softmax, casts
   KernelForm loss = KernelForm::fused;
+  // false: a recomputation by operators drops what eager kernels pass between them within a layer
+  // and keeps what a fused one would (torchtitan, selective_ac_option "op").
+  bool keeps_intermediates = true;
 };
 Framework framework_of(FrameworkName name);
 

@@ -152,6 +152,7 @@ Framework read_framework(const Layered& section) {
   framework.gate = section.word_or("gate", framework.gate);
   framework.softmax = section.word_or("softmax", framework.softmax);
   framework.loss = section.word_or("loss", framework.loss);
+  framework.keeps_intermediates = section.boolean_or("keeps_intermediates", true);
   return framework;
 }
 

@@ -107,13 +107,17 @@ void set_split(const RunCells& cells, Layout& layout) {
   --layout.layers_per_chunk.back();
 }
 
+bool recomputes_operators(const RunCells& cells) {
+  const std::string text = lower_case(cells["recompute"]);
+  return contains(text, "per-op") || contains(text, "torchtitan default");
+}
+
 // torchtitan's selective recomputation is per operator: every second product runs again, with all
 // that is not a product (torchtitan, activation_checkpoint, selective_ac_option "op"). That is the
 // work of every second layer.
 void set_recomputation(const RunCells& cells, Layout& layout) {
   layout.recompute = needed_word<Recompute>(cells, "recompute");
-  const std::string text = lower_case(cells["recompute"]);
-  if (!contains(text, "per-op") && !contains(text, "torchtitan default")) return;
+  if (!recomputes_operators(cells)) return;
   layout.recompute = Recompute::full;
   layout.recompute_every = 2;
 }
@@ -192,7 +196,11 @@ Framework run_framework(const RunCells& cells) {
   const std::string attention = lower_case(cells["attn_kernel"]);
   const bool compiled = contains(lower_case(cells["notes"]), "compile");
   if (contains(lower_case(cells["shard_strategy"]), "fsdp")) {
+    // torchtitan compiles each TransformerBlock and nothing around them (apply_compile in
+    // models/llama/parallelize_llama.py): the loss stays eager.
     Framework fsdp = framework_of(compiled ? FrameworkName::megatron : FrameworkName::pytorch);
+    fsdp.loss = KernelForm::eager;
+    fsdp.keeps_intermediates = !recomputes_operators(cells);
     // llm-foundry, the code of the MPT models: loss_fn is fused_crossentropy by default, the kernel
     // of flash-attn (mpt/modeling_mpt.py).
     if (contains(lower_case(cells["model"]), "mpt")) fsdp.loss = KernelForm::fused;

@@ -106,6 +106,20 @@ TEST_CASE("Megatron-LM changes nothing: the models are built fused", "[model]") 
   }
 }
 
+TEST_CASE("a recomputation by operators keeps what fused kernels would, and the loss's own",
+          "[model]") {
+  Framework framework = framework_of(FrameworkName::pytorch);
+  framework.keeps_intermediates = false;
+  const Model fused = build_transformer(llama(1, h, heads, kv_heads, ffn));
+  Model model = fused;
+  run_with(framework, model);
+  for (const Function function : {Function::rms_norm, Function::rotary, Function::swiglu})
+    CHECK(first_of(model.layers[0], function).saved_elements ==
+          first_of(fused.layers[0], function).saved_elements);
+  const ModelOp& loss = first_of(model.output, Function::cross_entropy);
+  CHECK(loss.saved_elements == 3 * static_cast<double>(loss.in_features));
+}
+
 TEST_CASE("a single part of a framework may be of the other kind", "[model]") {
   Framework framework = framework_of(FrameworkName::pytorch);
   framework.rms_norm = KernelForm::fused;

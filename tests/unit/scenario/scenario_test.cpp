@@ -166,7 +166,7 @@ TEST_CASE("a framework names its kernels, and any of them alone") {
         Lines{"6:22: softmax is 'lazy'; allowed: fused, eager"});
   CHECK(problems(small("", "framework: {norm: eager}\n")) ==
         Lines{"6:13: unknown key 'norm'; allowed: name, layer_norm, qkv, rms_norm, rotary, gate, "
-              "softmax, loss"});
+              "softmax, loss, keeps_intermediates"});
 }
 
 TEST_CASE("devices differ by what is published unless told otherwise") {
