@@ -33,6 +33,7 @@ Json categories_json(const StageMemory& stage) {
 Json layout_json(const Layout& layout) {
   return {{"tensor_parallel", layout.tensor_parallel},
           {"pipeline_parallel", layout.pipeline_parallel},
+          {"context_parallel", layout.context_parallel},
           {"data_parallel", layout.data_parallel},
           {"virtual_stages", layout.virtual_stages},
           {"schedule", word(layout.schedule)},
