@@ -15,8 +15,31 @@
 #include <string>
 #include <vector>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#endif
+
 namespace emulation {
 namespace {
+
+// AddressSanitizer must know on which stack it is. `kept`: what it keeps of the stack that is left.
+struct StackBounds {
+  const void* bottom = nullptr;
+  std::size_t bytes = 0;
+  void* kept = nullptr;
+};
+#ifdef __SANITIZE_ADDRESS__
+void leave_for(StackBounds* self, const StackBounds& other) {
+  __sanitizer_start_switch_fiber(self != nullptr ? &self->kept : nullptr, other.bottom,
+                                 other.bytes);
+}
+void arrive(StackBounds& self, StackBounds& left) {
+  __sanitizer_finish_switch_fiber(self.kept, &left.bottom, &left.bytes);
+}
+#else
+void leave_for(StackBounds*, const StackBounds&) {}
+void arrive(StackBounds&, StackBounds&) {}
+#endif
 
 struct Copy {
   std::byte* to = nullptr;
@@ -35,6 +58,7 @@ struct Fiber {
   bool started = false;
   ucontext_t context{};
   jmp_buf resume{};
+  StackBounds stack;
   std::deque<std::vector<Copy>> groups;
   std::vector<Copy> open;
 };
@@ -95,6 +119,7 @@ class Machine {
   }
 
   void enter() {
+    arrive(current().fiber->stack, own_stack_);
     try {
       kernel_();
     } catch (...) {
@@ -105,13 +130,16 @@ class Machine {
       error_ = std::make_exception_ptr(std::logic_error{"a thread ends with copies under way"});
     }
     self.waiting = Waiting::done;
+    leave_for(nullptr, own_stack_);
     _longjmp(scheduler_, 1);
   }
 
   void pause(Waiting why) {
     Fiber& self = *current().fiber;
     self.waiting = why;
+    leave_for(&self.stack, own_stack_);
     if (_setjmp(self.resume) == 0) _longjmp(scheduler_, 1);
+    arrive(self.stack, own_stack_);
   }
 
   WarpView meet(WarpOp op, const void* operand, std::size_t bytes) {
@@ -187,6 +215,9 @@ class Machine {
 
   void resume(Fiber& fiber) {
     current().fiber = &fiber;
+    fiber.stack.bottom = stacks_.at(static_cast<std::size_t>(fiber.number));
+    fiber.stack.bytes = Stacks::bytes;
+    leave_for(&own_stack_, fiber.stack);
     if (_setjmp(scheduler_) == 0) {
       if (fiber.started) _longjmp(fiber.resume, 1);
       fiber.started = true;
@@ -197,6 +228,7 @@ class Machine {
       makecontext(&fiber.context, trampoline, 0);
       setcontext(&fiber.context);
     }
+    arrive(own_stack_, current().fiber->stack);
     if (error_) std::rethrow_exception(error_);
   }
 
@@ -209,6 +241,7 @@ class Machine {
   std::vector<Warp> warps_;
   Dim3 block_;
   jmp_buf scheduler_{};
+  StackBounds own_stack_;
   std::exception_ptr error_;
 };
 
