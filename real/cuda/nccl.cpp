@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <exception>
 #include <optional>
 #include <span>
 #include <thread>
@@ -13,6 +14,8 @@ namespace real {
 
 namespace {
 
+// Ranks end together, give or take what they write to disk meanwhile.
+constexpr std::chrono::seconds farewell{5};
 constexpr std::uint32_t id_channel = 0x4e43434c;  // "NCCL": of the control transport
 
 ncclDataType_t data_type(sim::DType dtype) {
@@ -135,13 +138,24 @@ void NcclWorld::make(Member& member, Transport& control, std::chrono::millisecon
              "making the communicator");
 }
 
+// Partners may still read this rank's buffers: all take leave of each other first. A partner that
+// is gone does not, so the wait is bounded.
 NcclWorld::~NcclWorld() {
   const std::lock_guard lock{mutex_};
   if (aborted_) return;
-  // ncclCommDestroy finishes what is under way, which needs the partners; at the end of a run there
-  // is nothing, and aborting is the one way that needs nobody.
-  for (const Member& member : members_)
-    (void)ncclCommAbort(member.handle);
+  const bool failing = std::uncaught_exceptions() > 0;
+  const auto deadline = std::chrono::steady_clock::now() + farewell;
+  for (const Member& member : members_) {
+    if (!failing) (void)ncclCommFinalize(member.handle);
+  }
+  for (const Member& member : members_) {
+    ncclResult_t state = failing ? ncclRemoteError : ncclInProgress;
+    while (state == ncclInProgress && std::chrono::steady_clock::now() < deadline) {
+      if (ncclCommGetAsyncError(member.handle, &state) != ncclSuccess) state = ncclInternalError;
+      std::this_thread::yield();
+    }
+    (void)(state == ncclSuccess ? ncclCommDestroy(member.handle) : ncclCommAbort(member.handle));
+  }
 }
 
 std::size_t NcclWorld::find(CommunicatorKind kind, sim::GroupRole role, sim::Stream stream) const {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "tests/catch.hpp"
+#include "tests/gpu/fakes/fake_device.hpp"
 #include "tests/gpu/fakes/fake_nccl.hpp"
 #include "tests/unit/real_cuda/toy.hpp"
 
