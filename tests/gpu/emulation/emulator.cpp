@@ -69,7 +69,7 @@ struct Warp {
 
 class Stacks {
  public:
-  static constexpr std::size_t bytes = std::size_t{256} << 10;
+  static constexpr std::size_t bytes = std::size_t{128} << 10;
   explicit Stacks(std::size_t count) : size_{count * bytes} {
     memory_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory_ == MAP_FAILED) throw std::bad_alloc{};
