@@ -53,7 +53,7 @@ Job job_of(const CalibrationTargets& targets) {
     job.request.ranks_per_gpu = suite.ranks_per_gpu;
     job.request.ranks = suite.ranks;
     for (const SuiteScenario& one : suite.scenarios)
-      add(job, load_scenario(one.base, one.overrides));
+      add(job, load_scenario(one.base, overrides_of(suite, one)));
   }
   if (job.request.ranks == 0) {
     job.request.ranks = 1;

@@ -182,10 +182,7 @@ ExitCode validate_suite(const Request& request) {
     write_complete_file(request.results, [&](std::ostream& out) { out << real_csv(result); });
   print_result(in_format(result, request.output));
   if (ended != ExitCode::done) return ended;
-  const std::vector<std::string> problems = exceeded(result.score, suite.bounds);
-  for (const std::string& problem : problems)
-    print_note("bound exceeded: " + problem);
-  return problems.empty() ? ExitCode::done : ExitCode::bound_exceeded;
+  return exceeded(result.score, suite.bounds).empty() ? ExitCode::done : ExitCode::bound_exceeded;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 
 #include "sim/config/reader.hpp"
 
@@ -93,6 +94,13 @@ RealSuite read_suite(const Document& document, const std::string& path) {
 }
 
 }  // namespace
+
+std::vector<std::string> overrides_of(const RealSuite& suite, const SuiteScenario& scenario) {
+  std::vector<std::string> overrides = scenario.overrides;
+  overrides.push_back("cluster.path=" + std::filesystem::absolute(suite.cluster).string());
+  overrides.push_back("cluster.gpus=" + std::to_string(suite.ranks));
+  return overrides;
+}
 
 RealSuite load_real_suite(const std::string& path) {
   return read_suite(Document::load(path), path);

@@ -48,6 +48,9 @@ struct RealSuite {
   std::vector<SuiteScenario> scenarios;
 };
 
+// The overrides of a scenario, with the suite's cluster and ranks.
+std::vector<std::string> overrides_of(const RealSuite& suite, const SuiteScenario& scenario);
+
 // Throws InputError with every problem of the file.
 RealSuite load_real_suite(const std::string& path);
 RealSuite parse_real_suite(std::string_view text, const std::string& path);
