@@ -26,11 +26,11 @@ struct SuiteScenario {
 // What a suite allows; unset: anything.
 struct SuiteBounds {
   int scored = 0;  // scenarios that must have been measured, at least
-  std::optional<double> median_step_error, worst_step_error;
+  std::optional<double> median_step_error{}, worst_step_error{};
   // How much slower the layout that the forecast puts first may be than the true best, of any
   // model of the suite.
-  std::optional<double> favourite_loss;
-  std::optional<double> worst_memory_error;
+  std::optional<double> favourite_loss{};
+  std::optional<double> worst_memory_error{};
   bool same_work = true;  // operators, their order per stream and bytes per collective are equal
 };
 

@@ -160,7 +160,7 @@ TEST_CASE("Markdown and JSON name what a script looks for") {
   CHECK(markdown.find("| dp | dp 2 | 11.00 | 10.00 | +10.0% |") != std::string::npos);
   CHECK(markdown.find("- bound exceeded: ") != std::string::npos);
   const std::string json = real_json(sample());
-  CHECK(json.find("\"median_step_error\": 0.175") != std::string::npos);
+  CHECK(json.find("\"worst_step_error\": 0.25,") != std::string::npos);
   CHECK(json.find("\"same_work\": false") != std::string::npos);
   CHECK(json.find("\"failed\": \"rank 1: out of memory\"") != std::string::npos);
 }
