@@ -84,6 +84,19 @@ class Stacks {
   void* memory_ = nullptr;
 };
 
+// Stacks of a host thread's fibers, kept from kernel to kernel: fresh pages cost more than a small
+// kernel.
+const Stacks& stacks_for(std::size_t count) {
+  thread_local std::unique_ptr<Stacks> kept;
+  thread_local std::size_t size = 0;
+  if (size < count) {
+    kept.reset();
+    kept = std::make_unique<Stacks>(count);
+    size = count;
+  }
+  return *kept;
+}
+
 class Machine;
 struct Current {
   Machine* machine = nullptr;
@@ -102,7 +115,7 @@ class Machine {
       : grid_{grid},
         kernel_{kernel},
         count_{static_cast<std::size_t>(grid.threads.x) * grid.threads.y * grid.threads.z},
-        stacks_{count_},
+        stacks_{stacks_for(count_ <= 1024 ? count_ : 1)},
         shared_(grid.shared_bytes + 1024) {
     if (count_ == 0 || count_ % warp_size != 0 || count_ > 1024)
       throw std::logic_error{"a block of " + std::to_string(count_) + " threads"};
@@ -235,7 +248,7 @@ class Machine {
   Grid grid_;
   const std::function<void()>& kernel_;
   std::size_t count_ = 0;
-  Stacks stacks_;
+  const Stacks& stacks_;
   std::vector<std::byte> shared_;
   std::vector<Fiber> fibers_;
   std::vector<Warp> warps_;
