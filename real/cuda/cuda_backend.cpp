@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -23,6 +24,11 @@ namespace real {
 namespace {
 
 using sim::OpId;
+
+// A sleep is late by the timer slack of Linux, 50 us (timerfd_create(2), prctl(2)
+// PR_SET_TIMERSLACK): a shorter one means little.
+constexpr std::chrono::microseconds shortest_sleep{50};
+constexpr std::chrono::microseconds longest_sleep{500};
 
 class CudaBackend : public Backend {
  public:
@@ -172,20 +178,20 @@ StepOutcome CudaBackend::step(const StepInput& input) {
 
 // The norm is the same on all ranks, so all run the step again; Adam has kept its hands off.
 std::int64_t CudaBackend::first_not_finite(const StepInput& input, const StepResults& found) {
-  if (std::isfinite(found.norm)) {
-    if (std::isfinite(found.loss)) return -1;
-    for (std::size_t op = 0; op < program_.ops.size(); ++op) {
-      const BoundOp& bound = program_.ops[op];
-      const bool loss =
-          bound.model_op != nullptr && bound.model_op->function == sim::Function::cross_entropy;
-      if (loss) return static_cast<std::int64_t>(op);
-    }
-    return -1;
-  }
+  if (std::isfinite(found.norm)) return -1;  // then so is the loss: kernels::require_finite()
   upload(input);
   run(StepMode::scan);
-  const std::int32_t first = results().first_not_finite;
-  return static_cast<std::size_t>(first) < program_.ops.size() ? first : -1;
+  const auto first = static_cast<std::size_t>(results().first_not_finite);
+  if (first >= program_.ops.size()) return -1;
+  const sim::Action action = program_.ops[first].action;
+  const bool of_norm =
+      action == sim::Action::gradient_norm || action == sim::Action::sum_gradient_norm;
+  if (std::isfinite(found.loss) || !of_norm) return static_cast<std::int64_t>(first);
+  // All gradients are finite: it was the loss that spoiled the norm.
+  const auto is_loss = [](const BoundOp& op) {
+    return op.model_op != nullptr && op.model_op->function == sim::Function::cross_entropy;
+  };
+  return std::find_if(program_.ops.begin(), program_.ops.end(), is_loss) - program_.ops.begin();
 }
 
 // The first step runs without a graph: libraries load kernels and open connections at first use,
@@ -209,16 +215,25 @@ void CudaBackend::run(StepMode mode) {
   watchdog_->step_ends();
 }
 
+// Busy at first, for short steps; a long one is asked about less often, so that ranks which share a
+// machine leave its cores to NCCL's threads: at most 1/128 of the step's time late.
 void CudaBackend::wait_for_device() {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
   for (;;) {
     const cudaError_t state = cudaEventQuery(done_.get());
     if (state == cudaSuccess) break;
-    const std::int64_t op = runner_->first_unfinished();
+    const std::int64_t op = runner_->advance();
     if (state != cudaErrorNotReady) check(state, name_of(op));
     const std::string failure = watchdog_->failure();
     if (!failure.empty()) throw std::runtime_error(failure);
     beat(op);
-    std::this_thread::yield();
+    const auto pause = (Clock::now() - begin) / 128;
+    if (pause < shortest_sleep) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::min<Clock::duration>(pause, longest_sleep));
+    }
   }
   // Operations that were aborted end, as if they were done.
   const std::string failure = watchdog_->failure();

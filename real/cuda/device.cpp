@@ -8,8 +8,7 @@
 
 namespace real {
 
-void check(cudaError_t result, const std::string& what, std::source_location at) {
-  if (result == cudaSuccess) return;
+void fail(cudaError_t result, std::string_view what, std::source_location at) {
   throw std::runtime_error(fmt::format("CUDA: {}: {} ({}) at {}:{}", what,
                                        cudaGetErrorString(result), cudaGetErrorName(result),
                                        at.file_name(), at.line()));

@@ -6,13 +6,18 @@
 #include <cstdint>
 #include <source_location>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace real {
 
-// Throws std::runtime_error: the call's error, its text and where.
-void check(cudaError_t result, const std::string& what,
-           std::source_location at = std::source_location::current());
+// Throws std::runtime_error: the call's error, its text and where. No string is made where there is
+// none: it is called for every launch.
+[[noreturn]] void fail(cudaError_t result, std::string_view what, std::source_location at);
+inline void check(cudaError_t result, std::string_view what,
+                  std::source_location at = std::source_location::current()) {
+  if (result != cudaSuccess) fail(result, what, at);
+}
 
 // One cudaMalloc. Throws OutOfMemory.
 class DeviceMemory {

@@ -93,7 +93,8 @@ Launch Preparation::zero_gradients() {
   };
 }
 
-// The sum was set to zero at the start of the step.
+// The sum was set to zero at the start of the step. A loss that is not finite makes it so, too: the
+// ranks share the norm, not the loss, and must agree whether Adam does anything.
 Launch Preparation::gradient_norm(const BoundOp& op) {
   struct Piece {
     const std::byte* values;
@@ -110,12 +111,14 @@ Launch Preparation::gradient_norm(const BoundOp& op) {
     }
   }
   float* sum = parts_.memory.square_sum;
+  const double* loss = parts_.memory.loss;
   const kernels::Workspace space = workspace(op);
   return [=](cudaStream_t stream) {
     for (const Piece& piece : pieces) {
       kernels::square_sum({.dtype = dtype, .accumulate = true}, piece.elements, piece.values, sum,
                           space, stream);
     }
+    kernels::require_finite(loss, sum, stream);
   };
 }
 

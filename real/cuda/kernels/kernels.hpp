@@ -282,6 +282,8 @@ std::int64_t square_sum_workspace();
 // norm = sqrt(*sum); clip_scale = min(1, clip / (norm + 1e-6)) as torch.nn.utils.clip_grad_norm_;
 // clip 0: 1. A norm that is not finite gives clip_scale 1 (and is reported by the flag below).
 void finish_norm(const float* sum, float clip, float* norm, float* clip_scale, StreamHandle stream);
+// *sum = NaN if *value is not finite.
+void require_finite(const double* value, float* sum, StreamHandle stream);
 
 // AdamW (Loshchilov & Hutter 2019; as torch.optim.AdamW): per element
 //   g = gradient * clip_scale; w -= rate decay w (decay ranges only);

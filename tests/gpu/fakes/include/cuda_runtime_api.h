@@ -39,6 +39,7 @@ struct cudaDeviceProp {
   char name[256];
   std::size_t totalGlobalMem;
   int major, minor;
+  int multiProcessorCount;
 };
 
 cudaError_t cudaGetLastError();
@@ -49,6 +50,7 @@ cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
 cudaError_t cudaMalloc(void** memory, std::size_t bytes);
