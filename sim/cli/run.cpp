@@ -1,11 +1,14 @@
 // stepcast run: trains a scenario for real, and says how long its steps took.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <filesystem>
 #include <memory>
+#include <stdexcept>
 
 #include "sim/base/input_error.hpp"
 #include "sim/cli/command.hpp"
@@ -23,7 +26,7 @@ struct Request {
   OutputFormat output = OutputFormat::table;
   std::string trace, record;
   std::vector<std::string> overrides;
-  TrainingRunOptions options;
+  TrainingRunOptions options{.log_every = 10};
 };
 
 std::string now() {
@@ -37,6 +40,8 @@ std::string now() {
 void write_files(const Request& request, const Scenario& scenario, const Plan& plan,
                  const TrainingRun& run) {
   const int per_node = scenario.cluster.gpus_per_node();
+  if (run.timeline.tracks.empty() && !(request.trace.empty() && request.record.empty()))
+    return print_note("no trace and no record: the run was interrupted before the recorded step");
   if (!request.trace.empty()) {
     write_perfetto_file(request.trace, plan, run.timeline,
                         {.title = scenario.name, .gpus_per_node = per_node, .ranks = {}});
@@ -70,27 +75,76 @@ std::string in_format(const RunReport& report, OutputFormat format) {
   return run_table(report);
 }
 
+std::string untrained_text(const Scenario& scenario, const TrainingRun& run) {
+  if (run.interrupted) return "interrupted before a step was trained";
+  return fmt::format("nothing to train: the checkpoint has {} steps and training.steps is {}",
+                     run.next_step, scenario.training.steps);
+}
+
+// Throws what would otherwise be found out when all is trained.
+void check_writable(const Request& request) {
+  namespace fs = std::filesystem;
+  for (const std::string& file : {request.trace, request.record}) {
+    if (file.empty()) continue;
+    const fs::path folder = fs::absolute(file).parent_path();
+    if (fs::is_directory(file) || ::access(folder.c_str(), W_OK) != 0)
+      throw InputError{SourcePosition{file, 0, 0}, "cannot write this file"};
+  }
+  if (request.options.checkpoint.empty()) return;
+  std::error_code error;
+  fs::create_directories(request.options.checkpoint, error);
+  if (error || ::access(request.options.checkpoint.c_str(), W_OK) != 0)
+    throw InputError{SourcePosition{request.options.checkpoint, 0, 0},
+                     "cannot write checkpoints into this folder"};
+}
+
 ExitCode run_scenario(const Request& request) {
   TrainingRunOptions options = request.options;
   options.backend = *from_word<BackendChoice>(request.backend);
   const Scenario scenario = load_scenario(request.scenario, request.overrides);
   const Plan plan = make_plan(scenario.model, scenario.layout);
+  check_writable(request);
   const real::RunResult result =
       train_scenario(scenario, plan, options, [&](const TrainingRun& run) {
-        if (run.steps.empty()) return print_note("no step was trained");
+        if (run.steps.empty()) return print_note(untrained_text(scenario, run));
         print_result(in_format(make_run_report(scenario, plan, run), request.output));
         write_files(request, scenario, plan, run);
       });
-  if (!result.message.empty()) print_note("stepcast: " + result.message);
+  if (!result.message.empty())
+    print_note((result.end == real::RunEnd::refused ? "" : "stepcast: ") + result.message);
   switch (result.end) {
     case real::RunEnd::done:
       return ExitCode::done;
     case real::RunEnd::failed:
       return ExitCode::failed;
+    case real::RunEnd::refused:
+      return ExitCode::invalid_input;
     case real::RunEnd::interrupted:
       break;
   }
   return ExitCode::interrupted;
+}
+
+// Of the processes that a launcher has started on a machine, one says what is wrong for all.
+bool speaks(const real::WorldOptions& options) {
+  try {
+    const std::optional<real::World> world = real::join_world(options, real::process_environment());
+    return !world || world->local_rank == 0;
+  } catch (const std::invalid_argument&) {
+    return true;
+  }
+}
+
+ExitCode run_or_refuse(const Request& request) {
+  try {
+    return run_scenario(request);
+  } catch (const InputError&) {
+    if (speaks(request.options.world)) throw;
+    return ExitCode::invalid_input;
+  } catch (const std::invalid_argument& error) {  // options and launcher do not fit together
+    if (speaks(request.options.world)) print_note(std::string{"stepcast run: "} + error.what());
+    return ExitCode::usage;
+  }
 }
 
 void add_launch_options(CLI::App& command, TrainingRunOptions& options) {
@@ -105,6 +159,18 @@ void add_launch_options(CLI::App& command, TrainingRunOptions& options) {
       ->check(CLI::PositiveNumber);
   command.add_option("--master", options.world.master, "where rank 0 listens")
       ->option_text("HOST:PORT");
+  command.add_flag("--processes", options.processes,
+                   "ranks as processes instead of threads (host; cuda: always)");
+  command
+      .add_option("--failure-timeout", options.failure_timeout,
+                  "a rank that does nothing for so long in a step ends the run (30 s)")
+      ->option_text("SECONDS")
+      ->check(CLI::Range(0.1, 86400.0));
+  command
+      .add_option("--join-timeout", options.join_timeout,
+                  "how long ranks wait for one another before the first step (60 s)")
+      ->option_text("SECONDS")
+      ->check(CLI::Range(0.1, 86400.0));
   // A fault to test with, in the form that real/launch/inject.hpp says; not shown.
   command.add_option("--inject", options.inject)->group("");
 }
@@ -129,7 +195,7 @@ void add_run(CLI::App& app, ChosenCommand& action) {
   command->add_option("SCENARIO", request->scenario, "scenario file (YAML)")->required();
   command
       ->add_option("--backend", request->backend,
-                   "host (float32 on CPU cores), cuda, or auto: cuda where built with it")
+                   "host (float32 on CPU cores), cuda, or auto: cuda where there is a GPU")
       ->option_text("auto|host|cuda")
       ->check(CLI::IsMember({"auto", "host", "cuda"}));
   // Before --steps: CLI11 fills options in this order, and a vector anew.
@@ -151,10 +217,15 @@ void add_run(CLI::App& app, ChosenCommand& action) {
       ->option_text("FILE");
   command->add_option("--record", request->record, "write the last step for `stepcast compare`")
       ->option_text("FILE");
+  command
+      ->add_option("--log-every", request->options.log_every,
+                   "a line on stderr every N steps while it trains (10; 0: none)")
+      ->option_text("N")
+      ->check(CLI::NonNegativeNumber);
   add_checkpoint_options(*command, request->options);
   add_launch_options(*command, request->options);
   command->footer("Example: stepcast run scenarios/real/llama-byte-tp2-dp2.yaml --steps 50");
-  command->callback([request, &action] { action = [request] { return run_scenario(*request); }; });
+  command->callback([request, &action] { action = [request] { return run_or_refuse(*request); }; });
 }
 
 }  // namespace sim

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "sim/base/quantity.hpp"
+#include "sim/plan/work.hpp"
 #include "sim/report/numbers.hpp"
 
 namespace sim {
@@ -53,6 +55,10 @@ std::string number(double value) {
   return fmt::format("{}", value);
 }
 
+double teraflops(const RunReport& report) {
+  return report.model_rate.in_flops_per_second() / 1e12;
+}
+
 std::vector<Row> rows_of(const RunReport& report) {
   std::vector<Row> rows{{"ranks", std::to_string(report.layout.world_size()), ""},
                         {"steps", std::to_string(report.steps.size()), ""},
@@ -61,6 +67,7 @@ std::vector<Row> rows_of(const RunReport& report) {
                         {"step_time.shortest", number(in_seconds(report.shortest)), "s"},
                         {"step_time.longest", number(in_seconds(report.longest)), "s"},
                         {"tokens_per_s", number(report.tokens_per_second), "tokens/s"},
+                        {"model_tflops_per_rank", number(teraflops(report)), "TFLOP/s"},
                         {"recorded_step", number(in_seconds(report.recorded)), "s"}};
   for (const BreakdownField& field : breakdown_fields)
     rows.push_back({fmt::format("breakdown.{}", field.key),
@@ -84,18 +91,38 @@ std::string times_text(const RunReport& report) {
                      precise(report.longest), report.warm_up);
 }
 
+std::string breakdown_text(const RunReport& report) {
+  std::string text = fmt::format("last step  {}, mean over ranks:\n", precise(report.recorded));
+  for (const BreakdownField& field : breakdown_fields) {
+    const Duration part = report.breakdown.*field.member;
+    text += fmt::format("  {:<18}{:>10}  {:>5.1f} %\n", field.title, precise(part),
+                        100 * in_seconds(part) / in_seconds(report.recorded));
+  }
+  return text;
+}
+
+std::string memory_text(const RunReport& report) {
+  std::string text = fmt::format("{} used of {} planned", to_text(Bytes{report.used_arena}),
+                                 to_text(Bytes{report.planned_arena}));
+  if (report.device > 0)
+    text += fmt::format("; context and libraries besides: {}", to_text(Bytes{report.device}));
+  return text + " (the rank with most)";
+}
+
 }  // namespace
 
 RunReport make_run_report(const Scenario& scenario, const Plan& plan, const TrainingRun& run) {
   RunReport report{.scenario = scenario.name,
                    .model = scenario.model.name,
                    .backend = run.backend,
+                   .launched_by = run.launched_by,
                    .machine = machine_name(),
                    .parameters = plan.parameters,
                    .layout = plan.layout,
                    .seed = scenario.training.seed,
                    .steps = run.steps,
                    .warm_up = run.warm_up,
+                   .model_rate = {},
                    .recorded = run.timeline.end.time_since_epoch(),
                    .breakdown = {},
                    .interrupted = run.interrupted};
@@ -103,13 +130,18 @@ RunReport make_run_report(const Scenario& scenario, const Plan& plan, const Trai
   report.shortest = times.front();
   report.longest = times.back();
   report.median = (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
-  report.tokens_per_second = static_cast<double>(plan.tokens) / in_seconds(report.median);
+  const double seconds = std::max(in_seconds(report.median), 1e-12);
+  report.tokens_per_second = static_cast<double>(plan.tokens) / seconds;
+  const AttentionCount count =
+      scenario.flops.causal_half() ? AttentionCount::causal_half : AttentionCount::full;
+  report.model_rate = FlopRate::per_second(model_flops(scenario.model, plan.layout, count).count() /
+                                           seconds / static_cast<double>(plan.world_size()));
   std::vector<std::pair<Breakdown, std::uint64_t>> parts;
   for (const RankTrack& track : run.timeline.tracks)
     parts.emplace_back(break_down(track, plan.program(track.rank), run.timeline.end,
                                   plan.layout.pipeline_parallel > 1),
                        1);
-  report.breakdown = weighted_mean(parts);
+  if (!parts.empty()) report.breakdown = weighted_mean(parts);
   for (std::size_t r = 0; r < run.memory.size(); ++r) {
     report.planned_arena = std::max(report.planned_arena, run.planned_arena[r]);
     report.used_arena = std::max(report.used_arena, run.memory[r].arena);
@@ -119,30 +151,21 @@ RunReport make_run_report(const Scenario& scenario, const Plan& plan, const Trai
 }
 
 std::string run_table(const RunReport& report) {
-  std::string text =
-      fmt::format("{}: {} ({} parameters)\n  {} backend on {}\n  {}\n  {}\n\n", report.scenario,
-                  report.model, scaled_count(report.parameters), report.backend, report.machine,
-                  layout_text(report.layout), batch_text(report.layout));
+  std::string text = fmt::format(
+      "{}: {} ({} parameters)\n  {} backend on {}; ranks by {}\n  {}\n  {}\n\n", report.scenario,
+      report.model, scaled_count(report.parameters), report.backend, report.machine,
+      report.launched_by, layout_text(report.layout), batch_text(report.layout));
   text += fmt::format("  {:>8}  {:>10}  {:>13}  {:>10}\n", "step", "loss", "gradient norm", "time");
   for (const std::size_t i : shown_steps(report.steps.size())) {
     const real::StepResult& step = report.steps[i];
     text += fmt::format("  {:>8}  {:>10.5f}  {:>13.5f}  {:>10}\n", step.step, step.loss,
                         step.gradient_norm, precise(step.time));
   }
-  text += fmt::format("\nstep time  {}\ntokens/s   {}\n", times_text(report),
-                      significant(report.tokens_per_second));
-  text += fmt::format("last step  {}, mean over ranks:\n", precise(report.recorded));
-  for (const BreakdownField& field : breakdown_fields) {
-    const double share =
-        in_seconds(report.breakdown.*field.member) / std::max(in_seconds(report.recorded), 1e-12);
-    text += fmt::format("  {:<18}{:>10}  {:>5.1f}%\n", field.title,
-                        precise(report.breakdown.*field.member), 100 * share);
-  }
-  text += fmt::format(
-      "memory     {:.3f} GiB used of an arena of {:.3f} GiB planned, {:.3f} GiB besides (the rank "
-      "with most)\nseed       {}\n",
-      Bytes{report.used_arena}.gib(), Bytes{report.planned_arena}.gib(), Bytes{report.device}.gib(),
-      report.seed);
+  text +=
+      fmt::format("\nstep time  {}\ntokens/s   {}; {} of the model per rank\n", times_text(report),
+                  significant(report.tokens_per_second), to_text(report.model_rate));
+  if (report.recorded > Duration{}) text += breakdown_text(report);
+  text += fmt::format("memory     {}\nseed       {}\n", memory_text(report), report.seed);
   if (report.interrupted) text += "interrupted: the steps above are those that were trained\n";
   return text;
 }
@@ -152,6 +175,7 @@ std::string run_json(const RunReport& report) {
   ordered_json json{{"scenario", report.scenario},
                     {"model", report.model},
                     {"backend", report.backend},
+                    {"launched_by", report.launched_by},
                     {"machine", report.machine},
                     {"parameters", report.parameters},
                     {"ranks", report.layout.world_size()},
@@ -163,6 +187,7 @@ std::string run_json(const RunReport& report) {
                     {"step_time_longest_s", in_seconds(report.longest)},
                     {"warm_up_steps", report.warm_up},
                     {"tokens_per_s", report.tokens_per_second},
+                    {"model_tflops_per_rank", teraflops(report)},
                     {"recorded_step_s", in_seconds(report.recorded)}};
   ordered_json& breakdown = json["breakdown_s"];
   for (const BreakdownField& field : breakdown_fields)

@@ -10,7 +10,7 @@
 namespace sim {
 
 struct RunReport {
-  std::string scenario, model, backend, machine;
+  std::string scenario, model, backend, launched_by, machine;
   std::int64_t parameters = 0;
   Layout layout;
   std::uint64_t seed = 0;
@@ -18,7 +18,8 @@ struct RunReport {
   std::size_t warm_up = 0;
   Duration median{}, shortest{}, longest{};  // of the counted steps
   double tokens_per_second = 0;
-  Duration recorded{};  // the step that the breakdown is of
+  FlopRate model_rate;  // per rank: what the model needs, without recomputation
+  Duration recorded{};  // the step that the breakdown is of; 0: none
   Breakdown breakdown;  // mean over ranks
   // Of the rank that needs most.
   std::int64_t planned_arena = 0, used_arena = 0, device = 0;

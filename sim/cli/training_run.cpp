@@ -14,6 +14,7 @@
 #include "real/host/host_backend.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/cli/command.hpp"
+#include "sim/report/numbers.hpp"
 
 namespace sim {
 namespace {
@@ -72,20 +73,39 @@ std::unique_ptr<real::Backend> make_backend(const Job& job, const real::BoundPro
                                   .heartbeat = &seat.heartbeat()});
 }
 
-void train_steps(const Job& job, real::Seat& seat, real::Trainer& trainer, TrainingRun& run) {
+// What a run prints while it trains: a line per so many steps.
+void log_step(const Job& job, const real::StepResult& step, std::int64_t last) {
+  const std::int64_t every = job.options.log_every;
+  if (every <= 0 || (step.step % every != 0 && step.step + 1 != last)) return;
+  print_note(fmt::format(
+      "step {} of {}: loss {:.5f}, gradient norm {:.4f}, {}, {} tokens/s", step.step, last,
+      step.loss, step.gradient_norm, precise(step.time),
+      significant(static_cast<double>(job.plan.tokens) / std::max(in_seconds(step.time), 1e-12))));
+}
+
+// Whether the last step was recorded.
+bool train_steps(const Job& job, real::Seat& seat, real::Trainer& trainer, TrainingRun& run) {
   const auto last = std::int64_t{job.scenario.training.steps};
+  bool recorded = false;
   while (trainer.next_step() < last) {
     if (seat.stop_wanted()) {
       run.interrupted = true;
       break;
     }
     seat.inject_fault(trainer.next_step());
-    run.steps.push_back(trainer.step(true));
+    recorded = !job.cuda || trainer.next_step() + 1 == last;
+    run.steps.push_back(trainer.step(recorded));
+    if (seat.transport().rank() == 0) log_step(job, run.steps.back(), last);
     const bool due = job.options.every > 0 && trainer.next_step() % job.options.every == 0;
     if (due && trainer.next_step() < last && !job.options.checkpoint.empty())
       trainer.save(job.options.checkpoint);
   }
   if (!job.options.checkpoint.empty() && !run.steps.empty()) trainer.save(job.options.checkpoint);
+  return recorded;
+}
+
+std::string way_of(const real::World& world) {
+  return world.source == "stepcast" ? "processes" : world.source;
 }
 
 void train_rank(const Job& job, real::Seat& seat) {
@@ -106,14 +126,17 @@ void train_rank(const Job& job, real::Seat& seat) {
     trainer.resume(job.options.resume);
   }
   TrainingRun run;
-  train_steps(job, seat, trainer, run);
+  const bool recorded = train_steps(job, seat, trainer, run);
   run.backend = job.cuda ? "cuda" : "host";
-  if (!run.steps.empty()) {
+  run.launched_by = way_of(seat.world());
+  run.next_step = trainer.next_step();
+  if (recorded) {
     if (auto timeline = trainer.timeline(run.backend, job.algorithms))
       run.timeline = std::move(*timeline);
   }
   run.memory = trainer.memory();
   if (rank != 0) return;
+  seat.heartbeat().enter(real::RankPhase::saving);
   run.warm_up = std::min(static_cast<std::size_t>(job.options.warm_up),
                          run.steps.empty() ? 0 : run.steps.size() - 1);
   for (int r = 0; r < job.plan.world_size(); ++r) {
@@ -145,6 +168,10 @@ real::AlgorithmChoice algorithm_of(const Scenario& scenario, Algorithm algorithm
   }
 }
 
+std::chrono::milliseconds milliseconds_of(double seconds) {
+  return std::chrono::milliseconds{static_cast<std::int64_t>(seconds * 1000)};
+}
+
 }  // namespace
 
 std::vector<Duration> TrainingRun::counted_times() const {
@@ -157,7 +184,11 @@ std::vector<Duration> TrainingRun::counted_times() const {
 
 BackendChoice chosen_backend(BackendChoice choice) {
   if (choice != BackendChoice::automatic) return choice;
-  return real::cuda_built() ? BackendChoice::cuda : BackendChoice::host;
+  // What NVIDIA's driver makes, on Linux and in Windows' Linux. Asking CUDA itself would take a
+  // second and, in the process that only starts the others, a part of a GPU.
+  const bool has_gpu =
+      std::filesystem::exists("/dev/nvidiactl") || std::filesystem::exists("/dev/dxg");
+  return real::cuda_built() && has_gpu ? BackendChoice::cuda : BackendChoice::host;
 }
 
 real::Algorithms algorithms_of(const Scenario& scenario) {
@@ -184,9 +215,11 @@ real::RunResult train_scenario(const Scenario& scenario, const Plan& plan,
   const Job job{scenario, plan, options, corpus, algorithms, cuda, report};
   const real::Launch launch{
       .ranks = plan.world_size(),
-      .kind = cuda ? real::RankKind::processes : real::RankKind::threads,
+      .kind = cuda || options.processes ? real::RankKind::processes : real::RankKind::threads,
       .world = options.world,
       .arguments = own_arguments(),
+      .failure_timeout = milliseconds_of(options.failure_timeout),
+      .join_timeout = milliseconds_of(options.join_timeout),
       .ranks_per_gpu = options.ranks_per_gpu,
       .operator_name = [&plan](int rank,
                                std::int64_t op) { return real::operator_name(plan, rank, op); },

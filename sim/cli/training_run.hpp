@@ -29,22 +29,29 @@ struct TrainingRunOptions {
   std::string resume{};      // checkpoint to go on from
   real::WorldOptions world{};
   int ranks_per_gpu = 0;
+  bool processes = false;  // host: ranks as processes instead of threads (cuda: always)
+  double failure_timeout = 30, join_timeout = 60;  // seconds
+  std::int64_t log_every = 0;                      // steps between progress notes; 0: none
   std::string inject{};
 };
 
 // Of a run, on rank 0.
 struct TrainingRun {
-  std::string backend;  // "host" or "cuda"
+  std::string backend;      // "host" or "cuda"
+  std::string launched_by;  // "threads", "processes", "torchrun", "Open MPI", "Slurm", ...
   std::vector<real::StepResult> steps;
-  std::size_t warm_up = 0;  // of the steps, not counted in times
-  Timeline timeline;        // of the last step, with a track of every rank
+  std::int64_t next_step = 0;  // that a run which goes on from here would train
+  std::size_t warm_up = 0;     // of the steps, not counted in times
+  // Of the last step, with a track of every rank. Empty if a run on cuda was interrupted: recording
+  // costs time there, so only the step that is the last of the plan is recorded.
+  Timeline timeline;
   std::vector<real::RankMemory> memory;
   std::vector<std::int64_t> planned_arena;  // by rank
   bool interrupted = false;
   std::vector<Duration> counted_times() const;  // sorted
 };
 
-// The backend that `automatic` is: cuda where this program was built with it.
+// The backend that `automatic` is: cuda where this program was built with it and there is a GPU.
 BackendChoice chosen_backend(BackendChoice choice);
 // How the collectives run: the choices of the scenario's `simulation` section. Throws InputError
 // for one that the engine does not have.
