@@ -2,50 +2,18 @@
 #include "real/calibrate/measure.hpp"
 
 #include <algorithm>
-#include <thread>
 
 #include "real/calibrate/agree.hpp"
-#include "real/calibrate/grid.hpp"
 #include "real/calibrate/measure_machine.hpp"
-#include "sim/model/transformer.hpp"
 #include "tests/catch.hpp"
+#include "tests/unit/real_calibrate/small_plans.hpp"
 
 namespace {
 
 using namespace real;
 
-void on_all_ranks(int size, const std::function<void(Transport&)>& body) {
-  std::vector<std::unique_ptr<Transport>> world = make_local_world(size);
-  std::vector<std::thread> threads;
-  for (auto& transport : world)
-    threads.emplace_back([&body, transport = std::move(transport)] { body(*transport); });
-  for (std::thread& thread : threads)
-    thread.join();
-}
-
-GridProgram two_ranks(int tensor, int pipeline) {
-  sim::TransformerShape shape;
-  shape.name = "two";
-  shape.layers = 2;
-  shape.hidden = 32;
-  shape.head_dim = 8;
-  shape.heads = shape.kv_heads = 4;
-  shape.feed_forward = 64;
-  shape.vocabulary = 64;
-  shape.max_sequence = 16;
-  sim::Layout layout;
-  layout.tensor_parallel = tensor;
-  layout.pipeline_parallel = pipeline;
-  layout.data_parallel = 2 / (tensor * pipeline);
-  layout.sequence_length = 16;
-  layout.global_batch = 4;
-  layout.compute_dtype = layout.activation_dtype = sim::DType::fp32;
-  layout.gradient_dtype = layout.reduce_dtype = sim::DType::fp32;
-  layout.master_weights = false;
-  GridProgram made{.model = sim::build_transformer(shape), .plan = {}};
-  made.plan = sim::make_plan(made.model, layout);
-  return made;
-}
+using calibrate_test::on_all_ranks;
+using calibrate_test::two_ranks;
 
 TEST_CASE("ranks agree on the number of rank 0, and rank 0 hears all") {
   on_all_ranks(3, [](Transport& transport) {
