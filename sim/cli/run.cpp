@@ -147,6 +147,10 @@ ExitCode run_or_refuse(const Request& request) {
   }
 }
 
+void add_seconds(CLI::App& command, const char* name, double& seconds, const char* what) {
+  command.add_option(name, seconds, what)->option_text("SECONDS")->check(CLI::Range(0.1, 86400.0));
+}
+
 void add_launch_options(CLI::App& command, TrainingRunOptions& options) {
   command.add_option("--ranks-per-gpu", options.ranks_per_gpu, "ranks that share each GPU (cuda)")
       ->option_text("N")
@@ -161,16 +165,12 @@ void add_launch_options(CLI::App& command, TrainingRunOptions& options) {
       ->option_text("HOST:PORT");
   command.add_flag("--processes", options.processes,
                    "ranks as processes instead of threads (host; cuda: always)");
-  command
-      .add_option("--failure-timeout", options.failure_timeout,
-                  "a rank that does nothing for so long in a step ends the run (30 s)")
-      ->option_text("SECONDS")
-      ->check(CLI::Range(0.1, 86400.0));
-  command
-      .add_option("--join-timeout", options.join_timeout,
-                  "how long ranks wait for one another before the first step (60 s)")
-      ->option_text("SECONDS")
-      ->check(CLI::Range(0.1, 86400.0));
+  add_seconds(command, "--failure-timeout", options.failure_timeout,
+              "a rank that does nothing for so long in a step ends the run (30)");
+  add_seconds(command, "--setup-timeout", options.setup_timeout,
+              "the same before the first step and while saving (600)");
+  add_seconds(command, "--join-timeout", options.join_timeout,
+              "how long ranks wait for one another to come (60)");
   // A fault to test with, in the form that real/launch/inject.hpp says; not shown.
   command.add_option("--inject", options.inject)->group("");
 }

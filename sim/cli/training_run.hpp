@@ -30,8 +30,8 @@ struct TrainingRunOptions {
   real::WorldOptions world{};
   int ranks_per_gpu = 0;
   bool processes = false;  // host: ranks as processes instead of threads (cuda: always)
-  double failure_timeout = 30, join_timeout = 60;  // seconds
-  std::int64_t log_every = 0;                      // steps between progress notes; 0: none
+  double failure_timeout = 30, join_timeout = 60, setup_timeout = 600;  // seconds
+  std::int64_t log_every = 0;  // steps between progress notes; 0: none
   std::string inject{};
 };
 
