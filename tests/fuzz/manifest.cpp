@@ -5,12 +5,11 @@
 
 #include "real/engine/checkpoint_files.hpp"
 #include "sim/base/input_error.hpp"
+#include "tests/fuzz/require.hpp"
 
 namespace {
 
-void require(bool condition) {
-  if (!condition) __builtin_trap();
-}
+using fuzz::require;
 
 void check(std::string_view text) {
   try {
