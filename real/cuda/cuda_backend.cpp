@@ -88,7 +88,11 @@ CudaBackend::CudaBackend(const CudaSetup& setup)
                         runner_->compute()),
         "cudaMemsetAsync");
   check(cudaStreamSynchronize(runner_->compute()), "preparing the device");
-  watchdog_.emplace(*nccl_, setup.timeout, [this] { return name_of(runner_->first_unfinished()); });
+  watchdog_.emplace(*nccl_, setup.timeout, [this] {
+    // On the thread of the watchdog, which would else make a context on device 0.
+    (void)cudaSetDevice(device_);
+    return name_of(runner_->first_unfinished());
+  });
 }
 
 CudaBackend::~CudaBackend() {
@@ -278,6 +282,9 @@ void CudaBackend::write(std::int64_t offset, std::span<const std::byte> from) {
   check(cudaSetDevice(device_), "cudaSetDevice");
   check(cudaMemcpy(memory_.arena().at(offset), from.data(), from.size(), cudaMemcpyHostToDevice),
         "a write");
+  // The copy from pageable memory may be under way still (CUDA Runtime API, "API synchronization
+  // behavior"), and no stream of a step waits for the default stream.
+  check(cudaDeviceSynchronize(), "a write");
 }
 
 std::int64_t CudaBackend::device_bytes_in_use() const {

@@ -4,7 +4,6 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,10 +12,11 @@ namespace real {
 
 // Throws std::runtime_error: the call's error, its text and where. No string is made where there is
 // none: it is called for every launch.
-[[noreturn]] void fail(cudaError_t result, std::string_view what, std::source_location at);
-inline void check(cudaError_t result, std::string_view what,
-                  std::source_location at = std::source_location::current()) {
-  if (result != cudaSuccess) fail(result, what, at);
+[[noreturn]] void fail(cudaError_t result, std::string_view what, const char* file, int line);
+// The built-ins, not std::source_location: clang 14, whose clang-tidy reads this, has none.
+inline void check(cudaError_t result, std::string_view what, const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) {
+  if (result != cudaSuccess) fail(result, what, file, line);
 }
 
 // One cudaMalloc. Throws OutOfMemory.

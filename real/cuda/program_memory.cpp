@@ -96,6 +96,9 @@ void ProgramMemory::fill_tables(cudaStream_t stream) {
                      ranges.size() * sizeof(kernels::Range), cudaMemcpyHostToDevice),
           "cudaMemcpy");
   }
+  // A copy from pageable memory may be under way still when cudaMemcpy returns (CUDA Runtime API,
+  // "API synchronization behavior"), and no stream of a step waits for the default stream.
+  check(cudaDeviceSynchronize(), "filling tables");
   for (const BoundOp& op : program_.ops) {
     if (op.model_op == nullptr || op.model_op->function != sim::Function::rotary) continue;
     kernels::fill_rotary_table(program_.plan->layout.sequence_length,

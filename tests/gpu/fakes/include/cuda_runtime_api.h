@@ -30,6 +30,7 @@ enum cudaStreamCaptureMode : int { cudaStreamCaptureModeThreadLocal = 1 };
 enum cudaDataType_t : int { CUDA_R_32F = 0, CUDA_R_16BF = 14 };
 
 inline constexpr unsigned cudaStreamNonBlocking = 1;
+inline constexpr unsigned cudaGraphInstantiateFlagUseNodePriority = 8;
 inline constexpr unsigned cudaEventDefault = 0;
 inline constexpr unsigned cudaEventDisableTiming = 2;
 inline constexpr unsigned cudaEventRecordDefault = 0;
