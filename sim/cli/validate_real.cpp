@@ -97,6 +97,7 @@ real::SuiteRequest to_run(const Request& request, const RealSuite& suite,
   run.ranks = suite.ranks;
   run.ranks_per_gpu = suite.ranks_per_gpu;
   run.warm_up_steps = suite.warm_up_steps;
+  run.recorded_steps = suite.recorded_steps;
   run.measured_steps = suite.measured_steps;
   run.folder = folder;
   run.announce = isatty(STDERR_FILENO) == 1;

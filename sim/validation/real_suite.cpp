@@ -84,6 +84,8 @@ RealSuite read_suite(const Document& document, const std::string& path) {
       static_cast<int>(top.integer_or("warm_up_steps", 2, {.min = 0, .max = most_steps}));
   suite.measured_steps =
       static_cast<int>(top.integer_or("measured_steps", 5, {.min = 1, .max = most_steps}));
+  suite.recorded_steps =
+      static_cast<int>(top.integer_or("recorded_steps", 3, {.min = 1, .max = most_steps}));
   if (top.has("bounds")) suite.bounds = read_bounds(top.object("bounds"));
   for (const ValueReader& block : top.list("scenarios"))
     read_block(block.object(), suite);

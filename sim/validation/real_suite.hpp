@@ -43,7 +43,8 @@ struct RealSuite {
   int ranks = 1;
   int ranks_per_gpu = 0;  // 0: a GPU each
   int warm_up_steps = 2;
-  int measured_steps = 5;  // for the time; as many again at most are recorded
+  int measured_steps = 5;  // for the time
+  int recorded_steps = 3;  // besides, for the categories: the one in the middle counts
   SuiteBounds bounds;
   std::vector<SuiteScenario> scenarios;
 };

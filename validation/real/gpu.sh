@@ -4,17 +4,18 @@
 # short keeps what it has. README.md says what is in there.
 #
 #   validation/real/gpu.sh [-o FOLDER] [--parts build,test,...] [--build FOLDER] [--jobs N]
-#                          [--backend cuda|host] [--dry-run]
+#                          [--backend cuda|host] [--seconds N] [--dry-run]
 #
-# --dry-run prints the commands; --backend host goes through the same parts on a machine without a
-# GPU, with the host backend and the suite host-2.
+# --dry-run prints the commands and their limits; --backend host goes through the same parts on a
+# machine without a GPU, with the host backend and the suite host-2 (--seconds: of its calibration).
 set -u
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit
 out=validation/real/results/$(date -u +%Y-%m-%d)
 parts=build,test,calibrate,gpu-1,virtual-4,virtual-8,pytorch
 build=build/gpu
 jobs=$(nproc)
 backend=cuda
+host_seconds=12
 dry=
 while [ $# -gt 0 ]; do
   case $1 in
@@ -23,6 +24,7 @@ while [ $# -gt 0 ]; do
     --build) build=$2; shift ;;
     --jobs) jobs=$2; shift ;;
     --backend) backend=$2; shift ;;
+    --seconds) host_seconds=$2; shift ;;
     --dry-run) dry=1 ;;
     *) echo "gpu.sh: unknown option '$1'" >&2; exit 2 ;;
   esac
@@ -33,31 +35,47 @@ stepcast=$build/stepcast
 mkdir -p "$out" || exit 1
 started=$(date +%s)
 failures=0
+budget=0   # of all parts
+total=525  # seconds, at most, beside the last part's ending
 
-# part NAME SECONDS COMMAND...: runs it within its share of the time, output into NAME.log.
+# part NAME SECONDS COMMAND...: runs it within its share of the time and of what is left of the
+# whole, output into NAME.log.
 part() {
-  local name=$1 seconds=$2 status=0 begin
+  local name=$1 seconds=$2 status=0 begin left
   shift 2
+  budget=$((budget + seconds))
   if [ -n "$dry" ]; then
     echo "$name ($seconds s): $*"
     return
   fi
   begin=$(date +%s)
+  left=$((started + total - begin))
+  if [ "$left" -lt 10 ]; then
+    echo "$name: left out, the time is up" | tee "$out/$name.log"
+    echo "$name,left out,$begin,0" >>"$out/parts.csv"
+    failures=$((failures + 1))
+    return
+  fi
+  [ "$left" -lt "$seconds" ] && seconds=$left
   # INT first: the program ends its ranks and keeps what it has.
-  timeout --signal=INT --kill-after=20 "$seconds" "$@" >"$out/$name.log" 2>&1 || status=$?
+  timeout --signal=INT --kill-after=15 "$seconds" "$@" >"$out/$name.log" 2>&1 || status=$?
   # 5: a bound of the suite is exceeded, which is a result.
   case $status in 0 | 5) ;; *) failures=$((failures + 1)) ;; esac
   printf '%s,%s,%s,%s\n' "$name" "$status" "$begin" "$(($(date +%s) - begin))" >>"$out/parts.csv"
   printf '%-22s exit %3d, %4d s (%d s since the start)\n' "$name" "$status" \
     "$(($(date +%s) - begin))" "$(($(date +%s) - started))"
 }
+# The last lines of a part's output.
+show() { if [ -z "$dry" ] && [ -f "$out/$1.log" ]; then tail -n "$2" "$out/$1.log" | sed 's/^/    /'; fi; }
 wanted() { case ,$parts, in *,$1,*) return 0 ;; *) return 1 ;; esac; }
 
+# In a shell of its own, under timeout.
+# shellcheck disable=SC2317
 configure_and_build() {
   local options="-DCMAKE_BUILD_TYPE=Release" targets="stepcast"
   if [ "$backend" = cuda ]; then
     options="$options -DSTEPCAST_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90"
-    wanted test && targets="$targets gpu_kernels"
+    wanted test && targets="$targets gpu_kernels cuda_vs_host"
   else
     options="$options -DSTEPCAST_CUDA=OFF -DSTEPCAST_TESTS=OFF"
   fi
@@ -101,44 +119,58 @@ machine_facts() {
 [ -n "$dry" ] || machine_facts >"$out/machine.txt"
 [ -n "$dry" ] || echo 'part,exit_status,begin_s,seconds' >"$out/parts.csv"
 if wanted build; then
-  if [ -n "$dry" ]; then
-    echo "build (200 s): cmake -S . -B $build; cmake --build $build --target stepcast"
-  else
-    export -f configure_and_build wanted
-    export build jobs backend parts
-    part build 200 bash -c configure_and_build
-  fi
+  export -f configure_and_build wanted
+  export build jobs backend parts
+  part build 100 bash -c configure_and_build
 fi
 if [ -z "$dry" ] && [ ! -x "$stepcast" ]; then
   echo "gpu.sh: there is no $stepcast; see $out/build.log" >&2
   exit 1
 fi
 if [ "$backend" = host ]; then
-  wanted calibrate && measure host-2 "" 12
+  wanted calibrate && measure host-2 "" "$host_seconds"
   validate host-2 90
 else
   machines=validation/real/machines
-  if wanted test; then part gpu-kernels 60 "$build/tests/unit/real_cuda_kernels/gpu_kernels"; fi
-  for suite in gpu-1 virtual-4 virtual-8; do
-    wanted $suite || continue
-    case $suite in
-      gpu-1)
-        wanted calibrate && measure gpu-1 "$machines/h200" 20
-        validate gpu-1 60 ;;
-      virtual-*)
-        wanted calibrate && measure "gpu-$suite" "$machines/h200-$suite" 25
-        validate "gpu-$suite" 100 ;;
-    esac
-  done
+  if wanted test; then
+    part gpu-kernels 30 "$build/tests/unit/real_cuda_kernels/gpu_kernels"
+    show gpu-kernels 3
+    part cuda-vs-host 20 "$build/tests/unit/real_cuda/cuda_vs_host"
+    show cuda-vs-host 12
+    part attention-speed 15 "$build/tests/unit/real_cuda_kernels/gpu_kernels" "[speed]"
+    show attention-speed 20
+  fi
+  if wanted virtual-4; then
+    wanted calibrate && measure gpu-virtual-4 $machines/h200-virtual-4 20
+    validate gpu-virtual-4 65
+  fi
+  if wanted gpu-1; then
+    wanted calibrate && measure gpu-1 $machines/h200 12
+    validate gpu-1 45
+  fi
   if wanted pytorch; then
-    part pytorch 90 python3 validation/real/pytorch_baseline.py -o "$out/pytorch.csv"
-    for run in gpt-124m:16:16 gpt-1.5b:8:8; do
-      IFS=: read -r model micro batch <<<"$run"
-      part "ours-$model" 40 "$stepcast" run "validation/real/$model.yaml" --backend cuda \
-        --set layout.micro_batch="$micro" --set layout.global_batch="$batch" \
-        --set training.steps=15 -o csv
-    done
+    part pytorch 70 python3 validation/real/pytorch_baseline.py -o "$out/pytorch.csv" \
+      --beside "$out/gpu-1.csv"
+    show pytorch 6
+  fi
+  if wanted virtual-8; then
+    wanted calibrate && measure gpu-virtual-8 $machines/h200-virtual-8 15
+    validate gpu-virtual-8 85
   fi
 fi
-[ -n "$dry" ] || echo "results: $out ($(($(date +%s) - started)) s, $failures parts failed)"
+if [ -n "$dry" ]; then
+  echo "at most $budget s in parts, $total s in all"
+  exit 0
+fi
+{
+  echo "# Real runs beside their forecasts"
+  sed 's/^/    /' "$out/machine.txt"
+  for suite in host-2 gpu-1 gpu-virtual-4 gpu-virtual-8; do
+    [ -f "$out/$suite.md" ] && printf '\n' && cat "$out/$suite.md"
+  done
+  for part in gpu-kernels cuda-vs-host attention-speed pytorch; do
+    [ -f "$out/$part.log" ] && printf '\n## %s\n' "$part" && show "$part" 24
+  done
+} >"$out/table.md"
+echo "results: $out ($(($(date +%s) - started)) s, $failures parts failed)"
 exit $((failures > 0))

@@ -134,6 +134,27 @@ def measure(torch, name, micro_batch, micro_batches, dtype, compiled, steps, war
     }
 
 
+# Our scenario of the suite gpu-1 with the same shape and batch.
+OURS = {("gpt-124m", 16, 1): "124m-micro-16", ("gpt-1.5b", 8, 1): "1.5b-micro-8"}
+
+
+def print_ratio(path, row):
+    name = OURS.get((row["model"], row["micro_batch"], row["micro_batches"]))
+    try:
+        with open(path, newline="") as file:
+            found = [r for r in csv.DictReader(file) if r["scenario"] == name and r["measured_s"]]
+    except OSError as error:
+        print(f"no results of ours: {error}")
+        return
+    if not found:
+        print(f"{row['model']}: no measurement of ours ({name})")
+        return
+    tokens = row["micro_batch"] * row["micro_batches"] * SEQUENCE
+    ours = tokens / float(found[-1]["measured_s"])
+    print(f"{row['model']}: ours {ours:.0f} tokens/s, PyTorch {row['tokens_per_s']:.0f}, "
+          f"ratio {ours / row['tokens_per_s']:.3f}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", action="append", metavar="NAME:MICRO_BATCH:MICRO_BATCHES",
@@ -144,6 +165,8 @@ def main():
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--dry-run", action="store_true", help="check the arguments, count FLOPs")
     parser.add_argument("-o", "--output", help="CSV file; default: stdout")
+    parser.add_argument("--beside", metavar="FILE",
+                        help="results of the suite gpu-1 (CSV): prints ours beside PyTorch's")
     options = parser.parse_args()
     jobs = []
     for text in options.model or ["gpt-124m:16:1", "gpt-1.5b:8:1"]:
@@ -171,6 +194,8 @@ def main():
             writer.writeheader()
         writer.writerow(row)
         out.flush()
+        if options.beside:
+            print_ratio(options.beside, row)
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
 

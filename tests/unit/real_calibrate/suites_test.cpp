@@ -52,6 +52,7 @@ TEST_CASE("every scenario of the GPU suites runs on the CUDA backend, fits, and 
   CHECK(suite.bounds.scored <= static_cast<int>(suite.scenarios.size()));
   // Contexts, workspaces and communicators of a rank: two GiB.
   const std::int64_t room = h200_bytes - suite.ranks * (2LL << 30);
+  std::map<std::string, Duration> steps;
   for (const SuiteScenario& one : suite.scenarios) {
     CAPTURE(name, one.name);
     const Checked result = check_scenario(suite, one);
@@ -61,5 +62,19 @@ TEST_CASE("every scenario of the GPU suites runs on the CUDA backend, fits, and 
     // Between a hundredth of a second and a minute: models of 20 M to 1.5 B on one GPU.
     CHECK(result.step > duration_from_seconds(0.005));
     CHECK(result.step < duration_from_seconds(60));
+    steps[one.name] = result.step;
+  }
+  // Nominal figures of machines, as far as the order of layouts is beyond doubt.
+  if (name == "gpu-1") {
+    CHECK(steps.at("124m-micro-16") < steps.at("350m-micro-8"));
+    CHECK(steps.at("124m-micro-16") < steps.at("124m-micro-16-recompute"));
+    CHECK(steps.at("1.5b-micro-8") < steps.at("1.5b-micro-8-recompute"));
+  } else {
+    // Loopback sockets: bytes are what a step is made of. Half of them, or none but activations.
+    CHECK(steps.at("20m-dp-bf16") < steps.at("20m-dp"));
+    CHECK(steps.at("124m-pp-1f1b") < steps.at("124m-dp"));
+    CHECK(steps.at("124m-tp2-dp") < steps.at("124m-tp4-sp"));
+    CHECK(steps.at("20m-dp") < steps.at("124m-dp"));
+    CHECK(steps.at("124m-dp") < steps.at("350m-zero-1"));
   }
 }
