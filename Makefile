@@ -61,11 +61,11 @@ golden: build
 
 format:
 	@tools/install-packages clang-format-14
-	@git ls-files '*.cpp' '*.hpp' | xargs -r clang-format-14 -i
+	@git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh' | xargs -r clang-format-14 -i
 
 format-check:
 	@tools/install-packages clang-format-14
-	@git ls-files '*.cpp' '*.hpp' | xargs -r clang-format-14 --dry-run -Werror
+	@git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh' | xargs -r clang-format-14 --dry-run -Werror
 
 lint: build
 	@tools/install-packages clang-tidy-14
