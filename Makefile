@@ -7,10 +7,11 @@ FUZZ_SECONDS ?= 60
 JOBS ?= $(shell nproc)
 DEMO := scenarios/llama-3.1-405b-16384-h100.yaml
 
-.PHONY: help demo test build configure install asan fuzz bench format format-check lint golden
+.PHONY: help demo demo-real test build configure install asan fuzz bench format format-check lint golden
 
 help:
 	@echo 'make demo    build, and forecast one training step of Llama 3.1 405B on 16,384 H100s'
+	@echo 'make demo-real   train a small model on 4 ranks of this machine, beside its forecast'
 	@echo 'make test    build, and run all tests'
 	@echo 'make asan    the tests under AddressSanitizer and UBSan'
 	@echo 'make fuzz    every parser under libFuzzer, a minute each'
@@ -31,6 +32,10 @@ build: configure
 demo: configure
 	@cmake --build --preset release -j $(JOBS) --target stepcast
 	build/release/stepcast simulate $(DEMO) --trace llama.perfetto.json
+
+demo-real: configure
+	@cmake --build --preset release -j $(JOBS) --target stepcast
+	tools/demo-real build/release/stepcast
 
 test: build
 	@tools/run-tests release
@@ -56,11 +61,11 @@ golden: build
 
 format:
 	@tools/install-packages clang-format-14
-	@git ls-files '*.cpp' '*.hpp' | xargs -r clang-format-14 -i
+	@git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh' | xargs -r clang-format-14 -i
 
 format-check:
 	@tools/install-packages clang-format-14
-	@git ls-files '*.cpp' '*.hpp' | xargs -r clang-format-14 --dry-run -Werror
+	@git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh' | xargs -r clang-format-14 --dry-run -Werror
 
 lint: build
 	@tools/install-packages clang-tidy-14

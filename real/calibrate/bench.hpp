@@ -58,18 +58,24 @@ class Bench {
   virtual Interval run(const CollectiveCase& collective, int repeats) = 0;
   // How many calls it takes until the cost to start them does not show: 1 where starting is part of
   // the collective (host), several where a device runs behind its host (cuda).
-  virtual int calls_per_sample() const = 0;
+  virtual int calls_per_sample(std::int64_t bytes) const = 0;
   virtual double copy(sim::MeasuredCopy::Way way, std::int64_t bytes) = 0;  // seconds
   virtual std::vector<sim::MeasuredCopy::Way> copies() const = 0;           // that exist
   // Host time to issue one kernel; absent where issuing and running are one.
   virtual std::optional<double> issue_cost(KernelBench& program,
                                            std::span<const std::uint32_t> ops) = 0;
-  // Device, versions, SMs, memory: what this rank can tell of the machine.
-  virtual void describe(sim::MeasuredMachine& machine) const = 0;
+  // Device, versions, SMs, memory: what this rank can tell of the machine, when all parts have been
+  // measured (libraries take memory as they are used).
+  virtual void describe(sim::MeasuredMachine& machine) = 0;
 };
 
 std::unique_ptr<Bench> make_host_bench(Transport& transport);
-// Throws std::runtime_error where the program is built without CUDA or there is no GPU.
-std::unique_ptr<Bench> make_cuda_bench(Transport& transport, int device);
+
+struct CudaSeat {
+  int device = 0;
+  int ranks_per_device = 1;
+};
+// Collective. Throws std::runtime_error where the program is built without CUDA or there is no GPU.
+std::unique_ptr<Bench> make_cuda_bench(Transport& transport, const CudaSeat& seat);
 
 }  // namespace real

@@ -110,7 +110,7 @@ class HostBench : public Bench {
     return interval;
   }
 
-  int calls_per_sample() const override { return 1; }
+  int calls_per_sample(std::int64_t) const override { return 1; }
 
   double copy(sim::MeasuredCopy::Way way, std::int64_t bytes) override {
     SIM_CHECK(way == sim::MeasuredCopy::Way::device_to_device);
@@ -131,7 +131,7 @@ class HostBench : public Bench {
     return std::nullopt;
   }
 
-  void describe(sim::MeasuredMachine& machine) const override;
+  void describe(sim::MeasuredMachine& machine) override;
 
   // For HostKernels::run_beside().
   std::unique_ptr<CollectiveRun> start(const CollectiveCase& collective) {
@@ -225,7 +225,7 @@ Beside HostKernels::run_beside(std::uint32_t op, int repeats, const CollectiveCa
   return times;
 }
 
-void HostBench::describe(sim::MeasuredMachine& machine) const {
+void HostBench::describe(sim::MeasuredMachine& machine) {
   machine.device = processor_name();
   machine.versions.push_back(fmt::format("GCC {}.{}", __GNUC__, __GNUC_MINOR__));
   std::ifstream memory{"/proc/meminfo"};

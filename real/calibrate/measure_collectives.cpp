@@ -12,9 +12,12 @@ namespace {
 constexpr std::int64_t smallest_size = 256;  // bytes; below it only latency is left
 constexpr std::int64_t largest_without_plans = 16LL << 20;
 constexpr int fewest_samples = 7;
+constexpr int fewest_dear_samples = 3;  // where seven take several times their share
+constexpr double dear = 3;
 constexpr int most_samples = 60;
-// Own sizes of a plan per shape; the curve between the grid's sizes is smooth.
+// Own sizes of a plan per shape, in steps: between them the curve is smooth.
 constexpr std::size_t most_own_sizes = 16;
+constexpr double own_step = 1.5;
 
 std::int64_t rounded(std::int64_t bytes, int ranks, sim::DType dtype) {
   const std::int64_t unit = ranks * sim::bytes_of(dtype);
@@ -52,6 +55,9 @@ void complete(CollectiveSizes& wanted) {
   std::sort(sizes.begin(), sizes.end());
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   const std::int64_t largest = sizes.empty() ? largest_without_plans : sizes.back();
+  for (std::size_t i = sizes.size(); i > 1; --i)  // from the largest down
+    if (static_cast<double>(sizes[i - 2]) * own_step > static_cast<double>(sizes[i - 1]))
+      sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(i - 2));
   if (sizes.size() > most_own_sizes)
     sizes.erase(sizes.begin(), sizes.end() - static_cast<std::ptrdiff_t>(most_own_sizes));
   for (std::int64_t size = smallest_size; size < 4 * largest; size *= 4)
@@ -103,9 +109,12 @@ class CollectiveTimer {
         .members = group_of(transport_.rank(), transport_.size(), wanted.shape.ranks)};
     sample(call, wanted.shape.ranks);  // connections, buffers
     const double pilot = sample(call, wanted.shape.ranks);
-    const double fitting = std::floor(seconds / std::max(pilot, 1e-7));
-    samples = static_cast<int>(
-        agree(transport_, std::clamp<double>(fitting, fewest_samples, most_samples)));
+    const double of_sample = std::max(pilot, 1e-7) * bench_.calls_per_sample(bytes);
+    const double fitting = std::floor(seconds / of_sample);
+    const int fewest =
+        of_sample * fewest_samples > dear * seconds ? fewest_dear_samples : fewest_samples;
+    samples =
+        static_cast<int>(agree(transport_, std::clamp<double>(fitting, fewest, most_samples)));
     std::vector<double> times;
     for (int i = 0; i < samples; ++i)
       times.push_back(sample(call, wanted.shape.ranks));
@@ -115,7 +124,7 @@ class CollectiveTimer {
  private:
   double sample(const CollectiveCase& call, int size) {
     barrier(transport_);
-    const int repeats = bench_.calls_per_sample();
+    const int repeats = bench_.calls_per_sample(call.bytes);
     Interval interval;
     if (!call.members.empty()) interval = bench_.run(call, repeats);
     const std::vector<double> both{interval.begin, interval.end};

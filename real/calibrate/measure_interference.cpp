@@ -9,8 +9,10 @@ namespace real {
 namespace {
 
 constexpr int samples = 9;
-// All-reduces of a size that buckets and activations have, in two steps.
-constexpr std::int64_t beside_bytes[] = {1 << 20, 16 << 20};
+// All-reduces as large as the plan's largest collective, and a sixteenth of that; between 64 KiB
+// (or there is hardly anything beside the kernels) and 16 MiB (more takes long and tells no more).
+constexpr std::int64_t least_beside = 64 << 10, most_beside = 16 << 20;
+constexpr std::int64_t beside_parts[] = {16, 1};
 // The kernels shall last longer than the collective, so that it has company to its end.
 constexpr double kernels_over_collective = 1.5;
 
@@ -22,6 +24,14 @@ std::optional<std::uint32_t> largest_product(const BoundProgram& program) {
     if (!best || op.kernel->flops > program.ops[*best].kernel->flops) best = i;
   }
   return best;
+}
+
+std::int64_t largest_collective(const sim::Plan& plan) {
+  std::int64_t largest = least_beside;
+  for (const sim::Program& program : plan.programs)
+    for (const sim::Collective& collective : program.collectives)
+      largest = std::max(largest, collective.bytes.count());
+  return std::min(largest, most_beside);
 }
 
 }  // namespace
@@ -44,7 +54,8 @@ std::vector<sim::MeasuredInterference> measure_interference(Bench& bench, Transp
   kernels->run(one);
   barrier(transport);
   const double kernel_alone = agree(transport, median(kernels->run(one)));
-  for (const std::int64_t size : beside_bytes) {
+  for (const std::int64_t part : beside_parts) {
+    const std::int64_t size = std::max(least_beside, largest_collective(plan) / part);
     const std::int64_t unit = transport.size() * sim::bytes_of(sim::DType::fp32);
     const CollectiveCase with{.bytes = size / unit * unit, .members = all};
     barrier(transport);

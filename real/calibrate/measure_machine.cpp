@@ -40,7 +40,6 @@ class Measurement {
     sim::MeasuredMachine machine;
     machine.host = host_name();
     machine.date = date_and_time();
-    bench_.describe(machine);
     machine.kernels = kernels();
     machine.collectives = collectives();
     const MeasuredPlan* widest = largest_plan();
@@ -49,6 +48,9 @@ class Measurement {
           measure_interference(bench_, transport_, *widest->plan, *widest->model, part(1));
     machine.copies = measure_copies(bench_, transport_, part(1));
     machine.host_issue = issue_cost();
+    barrier(transport_);
+    bench_.describe(machine);
+    barrier(transport_);  // no rank gives its memory back before
     return machine;
   }
 
@@ -85,18 +87,26 @@ class Measurement {
                                part(collectives_share * request_.seconds), command_of(request_));
   }
 
+  static bool smaller(const MeasuredPlan& a, const MeasuredPlan& b) {
+    return a.plan->model_flops < b.plan->model_flops;
+  }
   const MeasuredPlan* largest_plan() const {
-    const auto flops = [](const MeasuredPlan& one) { return one.plan->model_flops; };
-    const auto found = std::max_element(
-        request_.plans.begin(), request_.plans.end(),
-        [&](const MeasuredPlan& a, const MeasuredPlan& b) { return flops(a) < flops(b); });
+    const auto found = std::max_element(request_.plans.begin(), request_.plans.end(), smaller);
+    return found == request_.plans.end() ? nullptr : &*found;
+  }
+  const MeasuredPlan* smallest_plan() const {
+    const auto found = std::min_element(request_.plans.begin(), request_.plans.end(), smaller);
     return found == request_.plans.end() ? nullptr : &*found;
   }
 
   std::optional<sim::Duration> issue_cost() {
-    const GridProgram program =
-        grid_program(grid_points(dtype_of(request_))[0], dtype_of(request_));
-    const BoundProgram bound = bind(program.plan, program.model, sim::RankId{0});
+    const MeasuredPlan* const small = smallest_plan();
+    const std::optional<GridProgram> grid =
+        small != nullptr
+            ? std::nullopt
+            : std::optional{grid_program(grid_points(dtype_of(request_))[0], dtype_of(request_))};
+    const BoundProgram bound =
+        bind(grid ? grid->plan : *small->plan, grid ? grid->model : *small->model, sim::RankId{0});
     const std::unique_ptr<KernelBench> kernels = bench_.load(bound, request_.seed);
     std::vector<std::uint32_t> ops;
     for (std::uint32_t i = 0; i < bound.ops.size(); ++i)
@@ -127,6 +137,11 @@ void check(const MeasureRequest& request) {
 
 }  // namespace
 
+sim::MeasuredMachine measure_rank(const MeasureRequest& request, Bench& bench,
+                                  Transport& transport) {
+  return Measurement{request, bench, transport}.run();
+}
+
 RunResult measure_machine(const MeasureRequest& request,
                           const std::function<void(const sim::MeasuredMachine&)>& done) {
   check(request);
@@ -140,9 +155,11 @@ RunResult measure_machine(const MeasureRequest& request,
     seat.heartbeat().enter(RankPhase::preparing);
     const int gpu = device_of(seat.world(), request.ranks_per_gpu);
     const std::unique_ptr<Bench> bench =
-        host ? make_host_bench(seat.transport()) : make_cuda_bench(seat.transport(), gpu);
-    Measurement measurement{request, *bench, seat.transport()};
-    const sim::MeasuredMachine machine = measurement.run();
+        host ? make_host_bench(seat.transport())
+             : make_cuda_bench(
+                   seat.transport(),
+                   {.device = gpu, .ranks_per_device = std::max(1, request.ranks_per_gpu)});
+    const sim::MeasuredMachine machine = measure_rank(request, *bench, seat.transport());
     if (seat.world().rank == 0) done(machine);
     seat.heartbeat().enter(RankPhase::ending);
   });

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "real/calibrate/bench.hpp"
 #include "real/launch/launch.hpp"
 #include "sim/base/words.hpp"
 #include "sim/calibration/measurements.hpp"
@@ -44,6 +45,10 @@ struct MeasureRequest {
   std::uint64_t seed = 1;           // of the data and of the order of kernels
   std::vector<std::string> arguments;  // of this program, for the ranks that are processes
 };
+
+// One rank's part of it. Every rank of `transport` calls it; the result of rank 0 is that of all.
+sim::MeasuredMachine measure_rank(const MeasureRequest& request, Bench& bench,
+                                  Transport& transport);
 
 // Throws std::invalid_argument for a request that cannot be met.
 RunResult measure_machine(const MeasureRequest& request,

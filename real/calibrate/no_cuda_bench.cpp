@@ -5,8 +5,10 @@
 
 namespace real {
 
-std::unique_ptr<Bench> make_cuda_bench(Transport&, int) {
-  throw std::runtime_error("this program was built without CUDA: measure --backend host");
+std::unique_ptr<Bench> make_cuda_bench(Transport&, const CudaSeat&) {
+  throw std::runtime_error(
+      "this program was built without CUDA: install the CUDA toolkit (12 or later) and NCCL, then "
+      "configure with -DSTEPCAST_CUDA=ON; or measure --backend host");
 }
 
 }  // namespace real

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 
 #include "real/calibrate/bench.hpp"
 #include "real/calibrate/machine_facts.hpp"
@@ -19,10 +20,6 @@
 
 namespace real {
 namespace {
-
-// Steps whose operators are recorded; the one in the middle is kept. Recording may cost time on a
-// device, so the times come from steps of their own.
-constexpr int recorded_steps = 3;
 
 std::unique_ptr<Backend> make_backend(const SuiteRequest& request, const SuiteRun& run,
                                       const BoundProgram& program, Seat& seat) {
@@ -46,7 +43,7 @@ std::unique_ptr<Backend> make_backend(const SuiteRequest& request, const SuiteRu
 sim::Timeline typical_timeline(Trainer& trainer, const SuiteRequest& request, const SuiteRun& run,
                                double& last_loss) {
   std::vector<sim::Timeline> recorded;
-  for (int i = 0; i < recorded_steps; ++i) {
+  for (int i = 0; i < request.recorded_steps; ++i) {
     last_loss = trainer.step(true).loss;
     std::optional<sim::Timeline> timeline =
         trainer.timeline(std::string{sim::word(request.backend)}, run.algorithms);
@@ -75,6 +72,12 @@ void write_result(const SuiteRequest& request, const SuiteRun& run, const sim::T
   sim::write_record(record_path(request.folder, run.name), record);
 }
 
+// Initial weights are made by all cores.
+int threads_of(const SuiteRequest& request) {
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, cores / request.ranks);
+}
+
 void run_one(const SuiteRequest& request, const SuiteRun& run, Seat& seat) {
   const sim::RankId rank{static_cast<std::uint32_t>(seat.world().rank)};
   const BoundProgram program = bind(*run.what.plan, *run.what.model, rank);
@@ -85,7 +88,8 @@ void run_one(const SuiteRequest& request, const SuiteRun& run, Seat& seat) {
                    .transport = &seat.transport(),
                    .heartbeat = &seat.heartbeat(),
                    .corpus = &corpus,
-                   .training = run.training}};
+                   .training = run.training,
+                   .threads = threads_of(request)}};
   trainer.start();
   RunFacts facts;
   for (int step = 0; step < request.warm_up_steps; ++step) {

@@ -30,6 +30,9 @@ struct SuiteRequest {
   int ranks_per_gpu = 0;
   int warm_up_steps = 2;
   int measured_steps = 5;
+  // Besides. Recording may cost time on a device, so times come from steps of their own; of the
+  // recorded ones, that in the middle is kept.
+  int recorded_steps = 3;
   std::vector<SuiteRun> runs;
   std::string folder;                  // for the records; exists
   std::vector<std::string> arguments;  // of this program, for the ranks that are processes

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -11,8 +12,8 @@
 
 #include "real/cuda/nccl.hpp"
 #include "real/cuda/prepare.hpp"
+#include "real/cuda/program_memory.hpp"
 #include "real/cuda/recorder.hpp"
-#include "real/cuda/scratch.hpp"
 #include "real/cuda/step_runner.hpp"
 #include "real/cuda/watchdog.hpp"
 #include "real/engine/operator_name.hpp"
@@ -24,39 +25,10 @@ namespace {
 
 using sim::OpId;
 
-constexpr double rotary_base = 10'000;  // Su et al. 2021
-
-int select_device(int device) {
-  int count = 0;
-  check(cudaGetDeviceCount(&count), "no GPU can be used");
-  if (device < 0 || device >= count) {
-    throw std::runtime_error(
-        fmt::format("CUDA: there is no GPU {}; this process sees {}", device, count));
-  }
-  check(cudaSetDevice(device), "cudaSetDevice");
-  return device;
-}
-
-ScratchLayout scratch_of(const BoundProgram& program) {
-  const OpShapes shapes{program};
-  const sim::Layout& layout = program.plan->layout;
-  ScratchNeeds needs{
-      .ids = layout.micro_batches() * layout.micro_batch * (layout.sequence_length + 1),
-      .tokens = shapes.tokens(),
-      .gemm_workspace = gemm_workspace};
-  for (const BoundOp& op : program.ops) {
-    if (op.collective != nullptr || op.transfer != nullptr) continue;
-    auto& bytes = needs.workspaces[static_cast<std::size_t>(op.stream)];
-    bytes = std::max(bytes, shapes.workspace_of(op));
-    if (op.model_op != nullptr && op.model_op->function == sim::Function::rotary) {
-      needs.rotary_table =
-          kernels::rotary_table_bytes(layout.sequence_length, program.model->attention.head_dim);
-    }
-  }
-  for (const BoundBucket& bucket : program.buckets)
-    needs.decay.push_back(std::ssize(bucket.decayed));
-  return scratch_layout(needs);
-}
+// A sleep is late by the timer slack of Linux, 50 us (timerfd_create(2), prctl(2)
+// PR_SET_TIMERSLACK): a shorter one means little.
+constexpr std::chrono::microseconds shortest_sleep{50};
+constexpr std::chrono::microseconds longest_sleep{500};
 
 class CudaBackend : public Backend {
  public:
@@ -65,12 +37,10 @@ class CudaBackend : public Backend {
   StepOutcome step(const StepInput& input) override;
   void read(std::int64_t offset, std::span<std::byte> to) override;
   void write(std::int64_t offset, std::span<const std::byte> from) override;
-  std::int64_t arena_bytes() const override { return arena_.bytes(); }
+  std::int64_t arena_bytes() const override { return memory_.arena().bytes(); }
   std::int64_t device_bytes_in_use() const override;
 
  private:
-  StepMemory place_memory();
-  void fill_tables();
   void prepare();
   void upload(const StepInput& input);
   Launch tail() const;
@@ -84,11 +54,8 @@ class CudaBackend : public Backend {
   CudaSetup setup_;
   const BoundProgram& program_;
   int device_ = 0;
-  DeviceMemory arena_;
-  ScratchLayout layout_;
-  DeviceMemory scratch_;
+  ProgramMemory memory_;
   PinnedMemory upload_, results_;
-  StepMemory memory_;
   DeviceEvent done_;
   std::optional<NcclWorld> nccl_;
   std::optional<Recorder> recorder_;
@@ -104,28 +71,28 @@ CudaBackend::CudaBackend(const CudaSetup& setup)
     : setup_{setup},
       program_{*setup.program},
       device_{select_device(setup.device)},
-      arena_{program_.arena_bytes, "the arena"},
-      layout_{scratch_of(program_)},
-      scratch_{layout_.bytes, "workspaces and tables beside the arena"},
-      upload_{layout_.upload_bytes},
+      memory_{program_},
+      upload_{memory_.layout().upload_bytes},
       results_{static_cast<std::int64_t>(sizeof(StepResults))},
-      memory_{place_memory()},
       done_{DeviceEvent::Kind::order} {
-  fill_tables();
   recorder_.emplace(program_, *setup.control);
   nccl_.emplace(communicators_of(program_, setup.algorithms), *setup.control, setup.timeout);
   runner_.emplace(StepRunner::Parts{
-      .program = program_, .memory = memory_, .recorder = &*recorder_, .progress = [this] {
+      .program = program_, .memory = memory_.step(), .recorder = &*recorder_, .progress = [this] {
         if (watchdog_) watchdog_->progress();
       }});
-  gemms_.emplace(scratch_.at(layout_.gemm_workspace));
+  gemms_.emplace(memory_.gemm_workspace());
   prepare();
   // Measuring products left numbers in the arena: a state that nobody wrote is zero.
-  check(cudaMemsetAsync(arena_.at(0), 0, static_cast<std::size_t>(arena_.bytes()),
+  check(cudaMemsetAsync(memory_.arena().at(0), 0, static_cast<std::size_t>(memory_.arena().bytes()),
                         runner_->compute()),
         "cudaMemsetAsync");
   check(cudaStreamSynchronize(runner_->compute()), "preparing the device");
-  watchdog_.emplace(*nccl_, setup.timeout, [this] { return name_of(runner_->first_unfinished()); });
+  watchdog_.emplace(*nccl_, setup.timeout, [this] {
+    // On the thread of the watchdog, which would else make a context on device 0.
+    (void)cudaSetDevice(device_);
+    return name_of(runner_->first_unfinished());
+  });
 }
 
 CudaBackend::~CudaBackend() {
@@ -135,58 +102,13 @@ CudaBackend::~CudaBackend() {
   (void)cudaDeviceSynchronize();
 }
 
-StepMemory CudaBackend::place_memory() {
-  const auto at = [&](std::int64_t offset) { return scratch_.at(offset); };
-  StepMemory memory;
-  memory.adam = reinterpret_cast<kernels::AdamStep*>(at(layout_.upload));
-  memory.ids = reinterpret_cast<std::int32_t*>(at(layout_.ids));
-  auto* results = reinterpret_cast<StepResults*>(at(layout_.results));
-  memory.loss = &results->loss;
-  memory.square_sum = &results->square_sum;
-  memory.norm = &results->norm;
-  memory.clip_scale = &results->clip_scale;
-  memory.first_not_finite = &results->first_not_finite;
-  memory.maximum = reinterpret_cast<float*>(at(layout_.maximum));
-  memory.rotary_table = reinterpret_cast<float*>(at(layout_.rotary_table));
-  for (std::size_t i = 0; i < program_.buckets.size(); ++i) {
-    memory.decay.push_back({.ranges = reinterpret_cast<const kernels::Range*>(at(layout_.decay[i])),
-                            .count = std::ssize(program_.buckets[i].decayed)});
-  }
-  const auto streams = static_cast<std::size_t>(sim::stream_count);
-  for (std::size_t s = 0; s < streams; ++s) {
-    const std::int64_t end = s + 1 < streams ? layout_.workspaces[s + 1] : layout_.gemm_workspace;
-    memory.workspaces[s] = {.memory = at(layout_.workspaces[s]),
-                            .bytes = end - layout_.workspaces[s]};
-  }
-  return memory;
-}
-
-void CudaBackend::fill_tables() {
-  for (std::size_t i = 0; i < program_.buckets.size(); ++i) {
-    std::vector<kernels::Range> ranges;
-    for (const OwnedRange& range : program_.buckets[i].decayed) {
-      ranges.push_back({.at = static_cast<std::int64_t>(range.first),
-                        .elements = static_cast<std::int64_t>(range.count)});
-    }
-    check(cudaMemcpy(scratch_.at(layout_.decay[i]), ranges.data(),
-                     ranges.size() * sizeof(kernels::Range), cudaMemcpyHostToDevice),
-          "cudaMemcpy");
-  }
-}
-
 void CudaBackend::prepare() {
   const cudaStream_t stream = runner_->compute();
-  for (const BoundOp& op : program_.ops) {
-    if (op.model_op == nullptr || op.model_op->function != sim::Function::rotary) continue;
-    kernels::fill_rotary_table(program_.plan->layout.sequence_length,
-                               program_.model->attention.head_dim, rotary_base,
-                               memory_.rotary_table, stream);
-    break;
-  }
+  memory_.fill_tables(stream);
   Preparation preparation{{.program = program_,
                            .training = setup_.training,
-                           .arena = arena_.at(0),
-                           .memory = memory_,
+                           .arena = memory_.arena().at(0),
+                           .memory = memory_.step(),
                            .gemms = *gemms_,
                            .nccl = *nccl_,
                            .stream = stream}};
@@ -210,7 +132,7 @@ Launch CudaBackend::tail() const {
   for (const BoundOp& op : program_.ops)
     has_adam = has_adam || op.action == sim::Action::adam;
   const auto clip = static_cast<float>(setup_.training.clip);
-  const StepMemory* memory = &memory_;
+  const StepMemory* memory = &memory_.step();
   std::byte* to = results_.at(0);
   return [=](cudaStream_t stream) {
     if (!has_adam) {
@@ -222,18 +144,18 @@ Launch CudaBackend::tail() const {
 }
 
 void CudaBackend::upload(const StepInput& input) {
-  const std::int64_t ids = layout_.ids - layout_.upload;
+  const std::int64_t ids = memory_.layout().ids - memory_.layout().upload;
   const auto bytes = static_cast<std::int64_t>(input.tokens.size_bytes());
-  SIM_CHECK(bytes == layout_.upload_bytes - ids, bytes, layout_.upload_bytes);
+  SIM_CHECK(bytes == memory_.layout().upload_bytes - ids, bytes, memory_.layout().upload_bytes);
   const auto step = static_cast<double>(input.step + 1);
   const kernels::AdamStep adam{.rate = setup_.training.learning_rate,
                                .correction1 = 1 - std::pow(setup_.training.beta1, step),
                                .correction2 = 1 - std::pow(setup_.training.beta2, step)};
   std::memcpy(upload_.at(0), &adam, sizeof adam);
   std::memcpy(upload_.at(ids), input.tokens.data(), input.tokens.size_bytes());
-  check(cudaMemcpyAsync(scratch_.at(layout_.upload), upload_.at(0),
-                        static_cast<std::size_t>(layout_.upload_bytes), cudaMemcpyHostToDevice,
-                        runner_->compute()),
+  check(cudaMemcpyAsync(memory_.scratch().at(memory_.layout().upload), upload_.at(0),
+                        static_cast<std::size_t>(memory_.layout().upload_bytes),
+                        cudaMemcpyHostToDevice, runner_->compute()),
         "bringing the tokens of a step");
 }
 
@@ -260,20 +182,20 @@ StepOutcome CudaBackend::step(const StepInput& input) {
 
 // The norm is the same on all ranks, so all run the step again; Adam has kept its hands off.
 std::int64_t CudaBackend::first_not_finite(const StepInput& input, const StepResults& found) {
-  if (std::isfinite(found.norm)) {
-    if (std::isfinite(found.loss)) return -1;
-    for (std::size_t op = 0; op < program_.ops.size(); ++op) {
-      const BoundOp& bound = program_.ops[op];
-      const bool loss =
-          bound.model_op != nullptr && bound.model_op->function == sim::Function::cross_entropy;
-      if (loss) return static_cast<std::int64_t>(op);
-    }
-    return -1;
-  }
+  if (std::isfinite(found.norm)) return -1;  // then so is the loss: kernels::require_finite()
   upload(input);
   run(StepMode::scan);
-  const std::int32_t first = results().first_not_finite;
-  return static_cast<std::size_t>(first) < program_.ops.size() ? first : -1;
+  const auto first = static_cast<std::size_t>(results().first_not_finite);
+  if (first >= program_.ops.size()) return -1;
+  const sim::Action action = program_.ops[first].action;
+  const bool of_norm =
+      action == sim::Action::gradient_norm || action == sim::Action::sum_gradient_norm;
+  if (std::isfinite(found.loss) || !of_norm) return static_cast<std::int64_t>(first);
+  // All gradients are finite: it was the loss that spoiled the norm.
+  const auto is_loss = [](const BoundOp& op) {
+    return op.model_op != nullptr && op.model_op->function == sim::Function::cross_entropy;
+  };
+  return std::find_if(program_.ops.begin(), program_.ops.end(), is_loss) - program_.ops.begin();
 }
 
 // The first step runs without a graph: libraries load kernels and open connections at first use,
@@ -297,16 +219,25 @@ void CudaBackend::run(StepMode mode) {
   watchdog_->step_ends();
 }
 
+// Busy at first, for short steps; a long one is asked about less often, so that ranks which share a
+// machine leave its cores to NCCL's threads: at most 1/128 of the step's time late.
 void CudaBackend::wait_for_device() {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
   for (;;) {
     const cudaError_t state = cudaEventQuery(done_.get());
     if (state == cudaSuccess) break;
-    const std::int64_t op = runner_->first_unfinished();
+    const std::int64_t op = runner_->advance();
     if (state != cudaErrorNotReady) check(state, name_of(op));
     const std::string failure = watchdog_->failure();
     if (!failure.empty()) throw std::runtime_error(failure);
     beat(op);
-    std::this_thread::yield();
+    const auto pause = (Clock::now() - begin) / 128;
+    if (pause < shortest_sleep) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::min<Clock::duration>(pause, longest_sleep));
+    }
   }
   // Operations that were aborted end, as if they were done.
   const std::string failure = watchdog_->failure();
@@ -339,15 +270,21 @@ StepResults CudaBackend::results() const {
 }
 
 void CudaBackend::read(std::int64_t offset, std::span<std::byte> to) {
-  SIM_CHECK(offset >= 0 && offset + std::ssize(to) <= arena_.bytes(), offset, to.size());
+  SIM_CHECK(offset >= 0 && offset + std::ssize(to) <= memory_.arena().bytes(), offset, to.size());
   check(cudaSetDevice(device_), "cudaSetDevice");
-  check(cudaMemcpy(to.data(), arena_.at(offset), to.size(), cudaMemcpyDeviceToHost), "a read");
+  check(cudaMemcpy(to.data(), memory_.arena().at(offset), to.size(), cudaMemcpyDeviceToHost),
+        "a read");
 }
 
 void CudaBackend::write(std::int64_t offset, std::span<const std::byte> from) {
-  SIM_CHECK(offset >= 0 && offset + std::ssize(from) <= arena_.bytes(), offset, from.size());
+  SIM_CHECK(offset >= 0 && offset + std::ssize(from) <= memory_.arena().bytes(), offset,
+            from.size());
   check(cudaSetDevice(device_), "cudaSetDevice");
-  check(cudaMemcpy(arena_.at(offset), from.data(), from.size(), cudaMemcpyHostToDevice), "a write");
+  check(cudaMemcpy(memory_.arena().at(offset), from.data(), from.size(), cudaMemcpyHostToDevice),
+        "a write");
+  // The copy from pageable memory may be under way still (CUDA Runtime API, "API synchronization
+  // behavior"), and no stream of a step waits for the default stream.
+  check(cudaDeviceSynchronize(), "a write");
 }
 
 std::int64_t CudaBackend::device_bytes_in_use() const {

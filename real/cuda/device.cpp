@@ -8,11 +8,10 @@
 
 namespace real {
 
-void check(cudaError_t result, const std::string& what, std::source_location at) {
-  if (result == cudaSuccess) return;
+void fail(cudaError_t result, std::string_view what, const char* file, int line) {
   throw std::runtime_error(fmt::format("CUDA: {}: {} ({}) at {}:{}", what,
-                                       cudaGetErrorString(result), cudaGetErrorName(result),
-                                       at.file_name(), at.line()));
+                                       cudaGetErrorString(result), cudaGetErrorName(result), file,
+                                       line));
 }
 
 DeviceMemory::DeviceMemory(std::int64_t bytes, const std::string& what_for) : bytes_{bytes} {
@@ -71,7 +70,9 @@ DeviceGraph DeviceGraph::end_capture(cudaStream_t stream) {
   cudaGraph_t graph = nullptr;
   check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
   DeviceGraph result;
-  const cudaError_t made = cudaGraphInstantiate(&result.executable_, graph, 0);
+  // Else all of it runs at the priority of the stream that launches it, communication too.
+  const cudaError_t made =
+      cudaGraphInstantiate(&result.executable_, graph, cudaGraphInstantiateFlagUseNodePriority);
   (void)cudaGraphDestroy(graph);
   check(made, "cudaGraphInstantiate");
   return result;

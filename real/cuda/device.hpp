@@ -4,15 +4,20 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
-#include <source_location>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace real {
 
-// Throws std::runtime_error: the call's error, its text and where.
-void check(cudaError_t result, const std::string& what,
-           std::source_location at = std::source_location::current());
+// Throws std::runtime_error: the call's error, its text and where. No string is made where there is
+// none: it is called for every launch.
+[[noreturn]] void fail(cudaError_t result, std::string_view what, const char* file, int line);
+// The built-ins, not std::source_location: clang 14, whose clang-tidy reads this, has none.
+inline void check(cudaError_t result, std::string_view what, const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) {
+  if (result != cudaSuccess) fail(result, what, file, line);
+}
 
 // One cudaMalloc. Throws OutOfMemory.
 class DeviceMemory {

@@ -118,8 +118,7 @@ GemmCall gemm_call(const GemmShape& shape) {
   return {};
 }
 
-void check(cublasStatus_t status, const std::string& what) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
+void fail(cublasStatus_t status, std::string_view what) {
   throw std::runtime_error(fmt::format("cuBLASLt: {}: {}", what, cublasLtGetStatusString(status)));
 }
 
@@ -213,11 +212,11 @@ void Gemms::multiply(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
                      const GemmOperands& operands, cudaStream_t stream) const {
   const float one = 1;
   const float beta = plan.shape.accumulate ? 1 : 0;
-  check(cublasLtMatmul(handle_, plan.descriptor.handle, &one, operands.second, plan.a.handle,
-                       operands.first, plan.b.handle, &beta, operands.result, plan.result.handle,
-                       operands.result, plan.result.handle, &algorithm, workspace_,
-                       static_cast<std::size_t>(gemm_workspace), stream),
-        text(plan.shape));
+  const cublasStatus_t status = cublasLtMatmul(
+      handle_, plan.descriptor.handle, &one, operands.second, plan.a.handle, operands.first,
+      plan.b.handle, &beta, operands.result, plan.result.handle, operands.result,
+      plan.result.handle, &algorithm, workspace_, static_cast<std::size_t>(gemm_workspace), stream);
+  if (status != CUBLAS_STATUS_SUCCESS) fail(status, text(plan.shape));
 }
 
 void Gemms::run(const Plan& plan, const GemmOperands& operands, cudaStream_t stream) const {

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <string>
+#include <string_view>
 #include <utility>
 
 #include "sim/base/dtype.hpp"
@@ -48,7 +48,10 @@ struct GemmCall {
 };
 GemmCall gemm_call(const GemmShape& shape);
 
-void check(cublasStatus_t status, const std::string& what);
+[[noreturn]] void fail(cublasStatus_t status, std::string_view what);
+inline void check(cublasStatus_t status, std::string_view what) {
+  if (status != CUBLAS_STATUS_SUCCESS) fail(status, what);
+}
 
 struct GemmOperands {
   const void* first = nullptr;   // X, dY, dY

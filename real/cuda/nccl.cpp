@@ -2,17 +2,23 @@
 
 #include <fmt/format.h>
 
+#include <condition_variable>
 #include <cstdlib>
+#include <exception>
+#include <memory>
 #include <optional>
 #include <span>
 #include <thread>
 
+#include "real/cuda/device.hpp"
 #include "sim/base/check.hpp"
 
 namespace real {
 
 namespace {
 
+// Ranks end together, give or take what they write to disk meanwhile.
+constexpr std::chrono::seconds farewell{5};
 constexpr std::uint32_t id_channel = 0x4e43434c;  // "NCCL": of the control transport
 
 ncclDataType_t data_type(sim::DType dtype) {
@@ -83,6 +89,37 @@ ncclUniqueId share_id(const Communicator& communicator, Transport& control) {
   return id;
 }
 
+// Calls that wait for the partners, which may never come, from a thread of their own; false: not
+// done by the deadline. The thread then stays behind until NCCL lets it go.
+class Patient {
+ public:
+  template <class Call>
+  Patient(int device, Call call) : state_{std::make_shared<State>()} {
+    std::thread{[state = state_, device, call = std::move(call)]() mutable {
+      const bool set = cudaSetDevice(device) == cudaSuccess;
+      const ncclResult_t result = set ? call() : ncclUnhandledCudaError;
+      const std::lock_guard lock{state->mutex};
+      state->result = result;
+      state->done = true;
+      state->changed.notify_all();
+    }}.detach();
+  }
+  std::optional<ncclResult_t> wait_for(std::chrono::milliseconds time) {
+    std::unique_lock lock{state_->mutex};
+    if (!state_->changed.wait_for(lock, time, [this] { return state_->done; })) return {};
+    return state_->result;
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool done = false;
+    ncclResult_t result = ncclSuccess;
+  };
+  std::shared_ptr<State> state_;
+};
+
 const std::byte* bytes_from(const void* memory, std::int64_t elements, sim::DType dtype) {
   return static_cast<const std::byte*>(memory) + elements * sim::bytes_of(dtype);
 }
@@ -94,6 +131,7 @@ std::byte* bytes_from(void* memory, std::int64_t elements, sim::DType dtype) {
 
 NcclWorld::NcclWorld(std::vector<Communicator> communicators, Transport& control,
                      std::chrono::milliseconds timeout) {
+  check(cudaGetDevice(&device_), "cudaGetDevice");
   members_.reserve(communicators.size());
   try {
     for (Communicator& communicator : communicators) {
@@ -106,7 +144,8 @@ NcclWorld::NcclWorld(std::vector<Communicator> communicators, Transport& control
   }
 }
 
-// Not blocking, so that a partner that never comes ends in a message instead of a hang.
+// Communicators block: one that does not (ncclConfig_t::blocking = 0) starts a thread for every
+// operation (ncclGroupEndInternal in NCCL's src/group.cc), which costs more than the launch.
 void NcclWorld::make(Member& member, Transport& control, std::chrono::milliseconds timeout) {
   const Communicator& communicator = member.communicator;
   const ncclUniqueId id = share_id(communicator, control);
@@ -114,34 +153,58 @@ void NcclWorld::make(Member& member, Transport& control, std::chrono::millisecon
   if (const char* name = nccl_algorithm(communicator.algorithm)) {
     algorithm.emplace("NCCL_ALGO", name);
   }
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
   const auto ranks = static_cast<int>(communicator.members.size());
-  ncclResult_t result =
-      ncclCommInitRankConfig(&member.handle, ranks, id, communicator.position, &config);
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  while (result == ncclInProgress) {
-    if (std::chrono::steady_clock::now() > deadline) {
-      throw std::runtime_error(
-          fmt::format("NCCL: the ranks of the communicator of {} did not all "
-                      "come within {} ms",
-                      communicator.name(), timeout.count()));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds{1});
-    const ncclResult_t asked = ncclCommGetAsyncError(member.handle, &result);
-    if (asked != ncclSuccess) result = asked;
+  const auto made = std::make_shared<ncclComm_t>(nullptr);
+  Patient making{device_, [made, ranks, id, position = communicator.position] {
+                   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+                   config.blocking = 1;
+                   return ncclCommInitRankConfig(made.get(), ranks, id, position, &config);
+                 }};
+  const auto result = making.wait_for(timeout);
+  if (!result) {
+    throw std::runtime_error(
+        fmt::format("NCCL: the ranks of the communicator of {} did not all "
+                    "come within {} ms",
+                    communicator.name(), timeout.count()));
   }
-  check_call(result, static_cast<std::size_t>(&member - members_.data()),
-             "making the communicator");
+  if (*result != ncclSuccess) {
+    throw std::runtime_error(fmt::format("NCCL: making the communicator of {}: {} ({})",
+                                         communicator.name(), ncclGetErrorString(*result),
+                                         ncclGetLastError(nullptr)));
+  }
+  member.handle = *made;
 }
 
+// Partners may still read this rank's buffers: all take leave of each other first. A partner that
+// is gone does not, so the wait is bounded.
 NcclWorld::~NcclWorld() {
-  const std::lock_guard lock{mutex_};
   if (aborted_) return;
-  // ncclCommDestroy finishes what is under way, which needs the partners; at the end of a run there
-  // is nothing, and aborting is the one way that needs nobody.
+  if (std::uncaught_exceptions() > 0) {
+    abort();
+    return;
+  }
+  std::vector<ncclComm_t> handles;
   for (const Member& member : members_)
-    (void)ncclCommAbort(member.handle);
+    handles.push_back(member.handle);
+  Patient leaving{device_, [handles] {
+                    ncclResult_t worst = ncclSuccess;
+                    for (const ncclComm_t handle : handles) {
+                      const ncclResult_t result = ncclCommFinalize(handle);
+                      if (result != ncclSuccess) worst = result;
+                    }
+                    return worst;
+                  }};
+  if (leaving.wait_for(farewell) != ncclSuccess) {
+    abort();
+    return;
+  }
+  for (const ncclComm_t handle : handles)
+    (void)ncclCommDestroy(handle);
+}
+
+ncclComm_t NcclWorld::handle(std::size_t index) const {
+  if (aborted_) throw std::runtime_error("NCCL: communication was aborted");
+  return members_[index].handle;
 }
 
 std::size_t NcclWorld::find(CommunicatorKind kind, sim::GroupRole role, sim::Stream stream) const {
@@ -161,52 +224,45 @@ std::size_t NcclWorld::find_message(int from, int to, sim::Stream stream) const 
   return npos;
 }
 
-// A call on a communicator that does not block may return before it is launched.
 void NcclWorld::check_call(ncclResult_t result, std::size_t index, const char* what) const {
-  const Member& member = members_[index];
-  while (result == ncclInProgress) {
-    const ncclResult_t asked = ncclCommGetAsyncError(member.handle, &result);
-    if (asked != ncclSuccess) result = asked;
-  }
   if (result == ncclSuccess) return;
-  throw std::runtime_error(fmt::format("NCCL: {} of {}: {} ({})", what, member.communicator.name(),
-                                       ncclGetErrorString(result),
-                                       ncclGetLastError(member.handle)));
+  throw std::runtime_error(fmt::format("NCCL: {} of {}: {} ({})", what,
+                                       members_[index].communicator.name(),
+                                       ncclGetErrorString(result), ncclGetLastError(nullptr)));
 }
 
 void NcclWorld::all_reduce(std::size_t index, const Call& call, cudaStream_t stream) {
   check_call(ncclAllReduce(call.input, call.output, static_cast<std::size_t>(call.count),
-                           data_type(call.dtype), operation(call.reduction), members_[index].handle,
-                           stream),
+                           data_type(call.dtype), operation(call.reduction), handle(index), stream),
              index, "an all-reduce");
 }
 
 void NcclWorld::reduce_scatter(std::size_t index, const Call& call, cudaStream_t stream) {
   const auto ranks = static_cast<std::int64_t>(at(index).members.size());
   SIM_CHECK(call.count % ranks == 0, call.count, ranks);
-  check_call(ncclReduceScatter(call.input, call.output,
-                               static_cast<std::size_t>(call.count / ranks), data_type(call.dtype),
-                               operation(call.reduction), members_[index].handle, stream),
-             index, "a reduce-scatter");
+  check_call(
+      ncclReduceScatter(call.input, call.output, static_cast<std::size_t>(call.count / ranks),
+                        data_type(call.dtype), operation(call.reduction), handle(index), stream),
+      index, "a reduce-scatter");
 }
 
 void NcclWorld::all_gather(std::size_t index, const Call& call, cudaStream_t stream) {
   const auto ranks = static_cast<std::int64_t>(at(index).members.size());
   SIM_CHECK(call.count % ranks == 0, call.count, ranks);
   check_call(ncclAllGather(call.input, call.output, static_cast<std::size_t>(call.count / ranks),
-                           data_type(call.dtype), members_[index].handle, stream),
+                           data_type(call.dtype), handle(index), stream),
              index, "an all-gather");
 }
 
 void NcclWorld::send(std::size_t index, const Call& call, cudaStream_t stream) {
   check_call(ncclSend(call.input, static_cast<std::size_t>(call.count), data_type(call.dtype), 1,
-                      members_[index].handle, stream),
+                      handle(index), stream),
              index, "a send");
 }
 
 void NcclWorld::receive(std::size_t index, const Call& call, cudaStream_t stream) {
   check_call(ncclRecv(call.output, static_cast<std::size_t>(call.count), data_type(call.dtype), 0,
-                      members_[index].handle, stream),
+                      handle(index), stream),
              index, "a receive");
 }
 
@@ -255,13 +311,16 @@ std::string NcclWorld::asynchronous_error() const {
   return {};
 }
 
+// In a group: NCCL then tells the kernels of all communicators to end before it frees the memory of
+// any. Freeing waits for the whole device, also for kernels that were not told yet.
 void NcclWorld::abort() {
   const std::lock_guard lock{mutex_};
-  if (aborted_) return;
-  aborted_ = true;
+  if (aborted_.exchange(true)) return;
+  (void)ncclGroupStart();
   for (const Member& member : members_) {
     if (member.handle != nullptr) (void)ncclCommAbort(member.handle);
   }
+  (void)ncclGroupEnd();
 }
 
 }  // namespace real

@@ -3,6 +3,7 @@
 
 #include <nccl.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <mutex>
@@ -63,11 +64,14 @@ class NcclWorld {
     ncclComm_t handle = nullptr;
   };
   void make(Member& member, Transport& control, std::chrono::milliseconds timeout);
+  // The handle; throws once communication was aborted, as handles are gone then.
+  ncclComm_t handle(std::size_t index) const;
   void check_call(ncclResult_t result, std::size_t index, const char* what) const;
 
   std::vector<Member> members_;
+  int device_ = 0;
   mutable std::mutex mutex_;  // of aborting beside asynchronous_error()
-  bool aborted_ = false;
+  std::atomic<bool> aborted_{false};
 };
 
 }  // namespace real

@@ -4,6 +4,7 @@
 
 #include "real/cuda/device.hpp"
 #include "real/cuda/prepare.hpp"
+#include "real/engine/operator_facts.hpp"
 #include "sim/base/check.hpp"
 
 namespace real {
@@ -13,18 +14,6 @@ using sim::CollectiveKind;
 using sim::Role;
 
 namespace {
-
-Reduction reduction_of(Action action) {
-  switch (action) {
-    case Action::reduce_maximum:
-      return Reduction::maximum;
-    case Action::reduce:
-    case Action::replicate:
-      return Reduction::average;
-    default:
-      return Reduction::sum;
-  }
-}
 
 const BoundGroup& group_of(const BoundProgram& program, const BoundOp& op) {
   return program.groups[static_cast<std::size_t>(op.collective->group)];

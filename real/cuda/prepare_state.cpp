@@ -4,6 +4,7 @@
 
 #include "real/cuda/device.hpp"
 #include "real/cuda/prepare.hpp"
+#include "real/engine/operator_facts.hpp"
 #include "sim/base/check.hpp"
 
 namespace real {
@@ -93,7 +94,8 @@ Launch Preparation::zero_gradients() {
   };
 }
 
-// The sum was set to zero at the start of the step.
+// The sum was set to zero at the start of the step. A loss that is not finite makes it so, too: the
+// ranks share the norm, not the loss, and must agree whether Adam does anything.
 Launch Preparation::gradient_norm(const BoundOp& op) {
   struct Piece {
     const std::byte* values;
@@ -110,12 +112,14 @@ Launch Preparation::gradient_norm(const BoundOp& op) {
     }
   }
   float* sum = parts_.memory.square_sum;
+  const double* loss = parts_.memory.loss;
   const kernels::Workspace space = workspace(op);
   return [=](cudaStream_t stream) {
     for (const Piece& piece : pieces) {
       kernels::square_sum({.dtype = dtype, .accumulate = true}, piece.elements, piece.values, sum,
                           space, stream);
     }
+    kernels::require_finite(loss, sum, stream);
   };
 }
 
@@ -166,18 +170,6 @@ Launch Preparation::adam() {
 
 namespace {
 
-// Roles that operators write.
-constexpr std::array written{Role::output,          Role::saved,   Role::input_gradient,
-                             Role::weight_gradient, Role::maximum, Role::target_logit,
-                             Role::exponential_sum};
-
-bool of_bucket(Action action) {
-  return action == Action::gather_weights || action == Action::reduce ||
-         action == Action::replicate || action == Action::accumulate ||
-         action == Action::cast_out || action == Action::cast_in ||
-         action == Action::sum_tied_gradient;
-}
-
 // The format of what an operator leaves in a role.
 sim::DType format_of(const BoundOp& op, Role role, const sim::Layout& layout) {
   switch (role) {
@@ -223,17 +215,12 @@ Launch Preparation::scan_of(const BoundOp& op, std::int32_t index) {
     pieces.push_back(
         {sim::DType::fp32, 1, reinterpret_cast<const std::byte*>(parts_.memory.square_sum)});
   } else {
-    for (const Role role : written) {
+    for (const Role role : written_roles) {
       const Operand& operand = op.operand(role);
       if (!operand.exists()) continue;
       const sim::DType dtype = format_of(op, role, shapes_.layout());
-      std::int64_t elements = operand.bytes / sim::bytes_of(dtype);
-      if (of_bucket(op.action)) {  // nothing writes the padding: it may be anything
-        const BoundBucket& bucket = parts_.program.buckets.at(op.subject);
-        const bool shard = elements < bucket.padded;
-        elements = std::clamp<std::int64_t>(bucket.elements - (shard ? bucket.owned_first : 0), 0,
-                                            elements);
-      }
+      const std::int64_t elements =
+          written_elements(parts_.program, op, operand.bytes / sim::bytes_of(dtype));
       if (elements > 0) pieces.push_back({dtype, elements, at(operand)});
     }
   }

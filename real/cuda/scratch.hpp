@@ -14,7 +14,7 @@ struct ScratchNeeds {
   std::int64_t ids = 0;                                      // token ids of a step
   std::int64_t tokens = 0;                                   // of a micro-batch
   std::int64_t rotary_table = 0;                             // bytes
-  std::vector<std::int64_t> decay{};                          // ranges of each parameter bucket
+  std::vector<std::int64_t> decay{};                         // ranges of each parameter bucket
   std::array<std::int64_t, sim::stream_count> workspaces{};  // bytes, of each stream
   std::int64_t gemm_workspace = 0;                           // bytes
 };

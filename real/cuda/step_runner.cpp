@@ -59,11 +59,13 @@ void StepRunner::replay(StepMode mode, const Launch& tail) {
     graph = DeviceGraph::end_capture(compute());
   }
   issued_.store(0);
+  finished_until_.store(0);
   graph.launch(compute());
 }
 
 void StepRunner::issue_all(StepMode mode, const Launch& tail, unsigned timing_flags) {
   issued_.store(0);
+  finished_until_.store(0);
   const StepMemory& memory = parts_.memory;
   const bool records = mode == StepMode::record;
   if (records) {
@@ -124,13 +126,22 @@ void StepRunner::issue_op(std::uint32_t op, StepMode mode, unsigned timing_flags
   }
 }
 
-std::int64_t StepRunner::first_unfinished() const {
+std::size_t StepRunner::next_unfinished() const {
   const std::size_t issued = issued_.load(std::memory_order_acquire);
-  for (std::size_t i = 0; i < issued; ++i) {
-    if (cudaEventQuery(finished_[i].get()) != cudaErrorNotReady) continue;
-    return communications_[i];
-  }
-  return -1;
+  std::size_t i = finished_until_.load(std::memory_order_relaxed);
+  while (i < issued && cudaEventQuery(finished_[i].get()) != cudaErrorNotReady)
+    ++i;
+  return i;
+}
+
+std::int64_t StepRunner::first_unfinished() const {
+  const std::size_t next = next_unfinished();
+  return next < issued_.load(std::memory_order_acquire) ? communications_[next] : -1;
+}
+
+std::int64_t StepRunner::advance() {
+  finished_until_.store(next_unfinished(), std::memory_order_relaxed);
+  return first_unfinished();
 }
 
 }  // namespace real

@@ -45,8 +45,11 @@ class StepRunner {
   // The first communication in issue order that the device has been given and has not finished; -1:
   // none. From any thread. Not of replayed steps: their events are not recorded until they run.
   std::int64_t first_unfinished() const;
+  // The same; what is found finished is not asked for again in this step. From the issuing thread.
+  std::int64_t advance();
 
  private:
+  std::size_t next_unfinished() const;
   void issue_all(StepMode mode, const Launch& tail, unsigned timing_flags);
   void issue_op(std::uint32_t op, StepMode mode, unsigned timing_flags);
 
@@ -58,8 +61,9 @@ class StepRunner {
   std::vector<std::uint32_t> communications_;  // operators
   std::vector<DeviceEvent> finished_;          // of each of them
   std::vector<Launch> launches_, scans_;
-  std::array<DeviceGraph, 2> graphs_;   // plain, record
-  std::atomic<std::size_t> issued_{0};  // communications of this step
+  std::array<DeviceGraph, 2> graphs_;           // plain, record
+  std::atomic<std::size_t> issued_{0};          // communications of this step
+  std::atomic<std::size_t> finished_until_{0};  // of these, all before are done
 };
 
 }  // namespace real

@@ -36,6 +36,14 @@ bool is_replica(const BoundProgram& bound) {
   return group(bound, GroupRole::replicate).position > 0;
 }
 
+// Whether every tensor rank holds the same of it.
+bool replicated_matrix(const sim::ModelOp& op) {
+  return op.split == TensorSplit::sequence || op.split == TensorSplit::inner;
+}
+bool replicated_vector(const sim::ModelOp& op) {
+  return op.split != TensorSplit::column && op.split != TensorSplit::vocabulary;
+}
+
 // A site's parameters: the matrix (or table) and what is behind it.
 struct Parts {
   Range matrix, vector;
@@ -44,20 +52,12 @@ Parts parts_of(const sim::Site& site, const sim::ModelOp& op, int tensor) {
   const std::int64_t end = site.first + site.elements;
   std::int64_t biases = op.biases;
   // A column's bias is split like its rows, and padded as they are.
-  if (op.kind == sim::ModelOpKind::linear && op.biases > 0 && op.split == TensorSplit::column)
+  if (op.kind == sim::ModelOpKind::linear && op.biases > 0 && !replicated_vector(op))
     biases = site.elements / (op.in_features + 1);
   const bool has_matrix = op.weights > 0 || op.tied_to_embedding;
   if (!has_matrix) biases = site.elements;
   SIM_CHECK(biases <= site.elements && tensor >= 1, op.name, biases, site.elements);
   return {{site.first, end - biases}, {end - biases, end}};
-}
-
-// Whether every tensor rank holds the same of it.
-bool replicated_matrix(const sim::ModelOp& op) {
-  return op.split == TensorSplit::sequence || op.split == TensorSplit::inner;
-}
-bool replicated_vector(const sim::ModelOp& op) {
-  return op.split != TensorSplit::column && op.split != TensorSplit::vocabulary;
 }
 
 void add_owned(const BoundBucket& bucket, const Range& range, std::vector<OwnedRange>& to) {

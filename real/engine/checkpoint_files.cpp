@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -31,18 +32,23 @@ constexpr std::int64_t most_ranks = 1 << 20;
 }
 
 // The manifest's own hash is its last entry: of all that stands before that line.
-std::string checked_text(const std::string& path) {
-  std::ifstream in{path, std::ios::binary};
-  if (!in) refuse(path, "the manifest of the checkpoint is missing");
-  std::string text{std::istreambuf_iterator<char>{in}, std::istreambuf_iterator<char>{}};
+void check_hash(std::string_view text, const std::string& path) {
   const std::size_t key = text.rfind(hash_key);
-  if (key == std::string::npos || text.size() < key + hash_key.size() + hash_digits)
+  if (key == std::string_view::npos || text.size() < key + hash_key.size() + hash_digits)
     refuse(path, "the manifest is torn: it does not end with its hash");
-  const std::string stated = text.substr(key + hash_key.size(), hash_digits);
+  const std::string_view stated = text.substr(key + hash_key.size(), hash_digits);
   if (sha256_of(std::as_bytes(std::span{text}.first(key))) != stated ||
       text.substr(key + hash_key.size() + hash_digits) != "\"\n}\n")
     refuse(path, "the manifest was changed: its hash is not what it says");
-  return text;
+}
+
+std::uint64_t read_seed(const sim::ObjectReader& top) {
+  const std::string text = top.text("seed");
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed, 16);
+  if (error != std::errc{} || end != text.data() + text.size())
+    top.problem("seed", "a seed is up to 16 hexadecimal digits");
+  return seed;
 }
 
 }  // namespace
@@ -61,20 +67,31 @@ std::string to_text(const Manifest& manifest) {
     shards.push_back({{"file", shard.name}, {"bytes", shard.bytes}, {"sha256", shard.sha256}});
   std::string text = json.dump(1);
   text.resize(text.size() - 2);  // the line break and the closing brace
-  text += ",";
+  return sealed(text + ",");
+}
+
+std::string sealed(const std::string& text) {
   const std::string own = sha256_of(std::as_bytes(std::span{text}));
   return text + std::string{hash_key} + own + "\"\n}\n";
 }
 
 Manifest read_manifest(const std::string& path) {
-  const sim::Document document = sim::Document::parse_json(checked_text(path), path);
+  std::ifstream in{path, std::ios::binary};
+  if (!in) refuse(path, "the manifest of the checkpoint is missing");
+  const std::string text{std::istreambuf_iterator<char>{in}, std::istreambuf_iterator<char>{}};
+  return parse_manifest(text, path);
+}
+
+Manifest parse_manifest(std::string_view text, const std::string& path) {
+  check_hash(text, path);
+  const sim::Document document = sim::Document::parse_json(text, path);
   const sim::ObjectReader top = document.root_object();
   Manifest manifest;
   if (top.text("format") != format_name)
     top.problem("format", fmt::format("allowed: {}", format_name));
   manifest.model = top.text("model");
   manifest.step = top.integer("step", {.min = 0});
-  manifest.seed = std::strtoull(top.text("seed").c_str(), nullptr, 16);
+  manifest.seed = read_seed(top);
   static_cast<void>(top.text("sha256"));
   for (const sim::ValueReader& entry : top.list("parameters")) {
     const sim::ObjectReader shape = entry.object();

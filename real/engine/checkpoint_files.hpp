@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "real/engine/parameters.hpp"
@@ -44,8 +45,11 @@ struct Manifest {
 };
 
 std::string to_text(const Manifest& manifest);
-// Throws InputError.
+// Throw InputError.
 Manifest read_manifest(const std::string& path);
+Manifest parse_manifest(std::string_view text, const std::string& path);
+// A manifest's text up to the comma before its last entry, with that: the hash of all before it.
+std::string sealed(const std::string& text);
 
 // A file that appears under its name when it is complete and on disk (fsync, rename, fsync of the
 // folder). Throws std::runtime_error naming it.

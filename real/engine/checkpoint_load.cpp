@@ -211,10 +211,14 @@ class Loader {
 }  // namespace
 
 std::int64_t load_checkpoint(const std::string& folder, const CheckpointRank& rank) {
+  // Rank 0 first: what is wrong for all is said once.
+  const bool is_first = rank.control.rank() == 0;
+  if (!is_first) rank.control.barrier();
   const std::filesystem::path place{find_checkpoint(folder)};
   const std::string manifest_path = (place / "manifest.json").string();
   const Manifest manifest = read_manifest(manifest_path);
   check_model(manifest_path, manifest, rank);
+  if (is_first) rank.control.barrier();
   Loader loader{rank};
   for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
     Shard shard{(place / manifest.shards[i].name).string(), manifest.shards[i],

@@ -94,8 +94,7 @@ class SitePieces {
 
   // Rows of a table or a head over the vocabulary, with what it is padded to.
   std::int64_t padded(std::int64_t features) const {
-    const bool vocabulary = bound_.model->vocabulary == features;
-    return vocabulary ? sim::padded_vocabulary(features, tensor_) : features;
+    return sim::padded_vocabulary(features, tensor_);
   }
 
   void add_norm_pieces(const std::string& name, const ModelOp& op) {
@@ -124,12 +123,11 @@ class SitePieces {
   void add_linear(const std::string& name, const ModelOp& op) {
     const std::string weight = name + ".weight", bias = name + ".bias";
     switch (op.split) {
+      case TensorSplit::vocabulary:
+        add_rows(weight, padded(op.out_features));
+        if (op.biases > 0) add_rows(bias, padded(op.out_features));
+        return;
       case TensorSplit::column:
-        if (site_->place == sim::BlockPlace::output) {  // the head
-          add_rows(weight, padded(op.out_features));
-          if (op.biases > 0) add_rows(bias, padded(op.out_features));
-          return;
-        }
         add_column(weight, op);
         if (op.biases > 0) add_column(bias, op);
         return;

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -21,9 +20,9 @@
 namespace real {
 
 // A step made a number that is not finite. The message names step, rank and operator.
-class NotFinite : public std::runtime_error {
+class NotFinite : public SharedFailure {
  public:
-  using std::runtime_error::runtime_error;
+  using SharedFailure::SharedFailure;
 };
 
 struct TrainerSetup {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "real/engine/operator_facts.hpp"
 #include "sim/base/check.hpp"
 
 namespace real {
@@ -69,18 +70,6 @@ class SummedPieces : public Exchange {
   std::span<float> message_;
   std::unique_ptr<CollectiveRun> run_;
 };
-
-Reduction reduction_of(Action action) {
-  switch (action) {
-    case Action::reduce_maximum:
-      return Reduction::maximum;
-    case Action::reduce:
-    case Action::replicate:
-      return Reduction::average;
-    default:
-      return Reduction::sum;
-  }
-}
 
 // Members on each node if all nodes have as many; else 0. Members stand in the order of ranks.
 int equal_nodes(std::span<const int> members, int ranks_per_node) {

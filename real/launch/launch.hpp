@@ -10,8 +10,9 @@
 //     // &seat.heartbeat(), train; rank 0 prints. Throws what goes wrong.
 //     while (steps are left && !seat.stop_wanted()) ...;
 //   });
-//   if (!result.message.empty()) print_note("stepcast: " + result.message);
-//   return exit code by result.end (done 0, failed 1, interrupted 130);
+//   if (!result.message.empty())
+//     print_note((result.end == RunEnd::refused ? "" : "stepcast: ") + result.message);
+//   return exit code by result.end (done 0, failed 1, refused 3, interrupted 130);
 //
 // Nothing of a run may be printed to stdout outside the body: with processes, the code around
 // run_ranks runs in the launcher and in every rank. `result.supervisor` is true in the launcher,
@@ -64,11 +65,18 @@ class Seat {
   virtual void inject_fault(std::int64_t before_step) = 0;
 };
 
-enum class RunEnd : std::uint8_t { done, failed, interrupted };
+enum class RunEnd : std::uint8_t {
+  done,
+  failed,
+  refused,  // an InputError: a file that the run reads is not what it should be
+  interrupted,
+};
 
 struct RunResult {
   RunEnd end = RunEnd::done;
-  std::string message{};    // of a failure; empty where another process of the run prints it
+  // Of a failure; empty where another process of the run prints it. `refused`: as main() prints an
+  // InputError, FILE:LINE:COLUMN first.
+  std::string message{};
   bool supervisor = false;  // processes: this is the launcher, the ranks were others
 };
 

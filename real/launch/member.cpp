@@ -19,6 +19,7 @@
 #include "real/launch/signals.hpp"
 #include "real/net/tcp.hpp"
 #include "sim/base/check.hpp"
+#include "sim/base/input_error.hpp"
 
 namespace real {
 namespace {
@@ -68,6 +69,11 @@ Ended run_member(const Launch& launch, const World& world, int listener, Heartbe
   } catch (const RankFailure& error) {
     if (transport) transport->abort(error.rank(), error.what());
     return {Ending::followed, error.rank(), error.announced(), error.what()};
+  } catch (const sim::InputError& error) {
+    if (transport) transport->abort(world.rank, error.what());
+    return {Ending::refused, world.rank, true, error.what()};
+  } catch (const SharedFailure& error) {
+    return {Ending::agreed, world.rank, true, error.what()};
   } catch (const std::exception& error) {
     const std::string text = cause_text(error);
     if (transport)
@@ -199,17 +205,22 @@ RunResult run_joined(const Launch& launch, const World& world, const Body& body)
       return {
           .end = RunEnd::failed,
           .message = failure_text(world.rank, heartbeat.state(), launch.operator_name, ended.text)};
+    case Ending::refused:
+      return {.end = RunEnd::refused, .message = ended.text};
+    case Ending::agreed:
+      return {.end = RunEnd::failed, .message = world.rank == 0 ? ended.text : ""};
     case Ending::followed:
       break;
   }
   // Who can speak for himself has done so. For one that is gone, one rank speaks.
   const int speaker = ended.blamed == 0 ? 1 : 0;
   const bool speaks = !ended.announced && world.rank == speaker;
+  if (!speaks) return {.end = RunEnd::failed};
+  const HeartbeatState state = heartbeat.state();
+  if (state.phase == RankPhase::starting) return {.end = RunEnd::failed, .message = ended.text};
   return {.end = RunEnd::failed,
-          .message =
-              speaks ? fmt::format("{}, while rank {} was {}", ended.text, world.rank,
-                                   place_text(heartbeat.state(), world.rank, launch.operator_name))
-                     : ""};
+          .message = fmt::format("{}, while rank {} was {}", ended.text, world.rank,
+                                 place_text(state, world.rank, launch.operator_name))};
 }
 
 }  // namespace real

@@ -117,7 +117,7 @@ class Supervisor {
     if (interrupted_) {
       result.end = RunEnd::interrupted;
     } else if (!failure_.empty()) {
-      result.end = RunEnd::failed;
+      result.end = refused_ ? RunEnd::refused : RunEnd::failed;
       result.message = failure_;
     }
     return result;
@@ -238,6 +238,9 @@ class Supervisor {
   void take(int rank, const Report& report) {
     if (report.ending == Ending::failed)
       fail(failure_text(rank, state(rank), launch_.operator_name, report.text.data()));
+    if (report.ending == Ending::refused && failure_.empty()) refused_ = true;
+    if (report.ending == Ending::refused || report.ending == Ending::agreed)
+      fail(report.text.data());
     if (report.ending == Ending::followed && !suspicion_)
       suspicion_ = {report.text.data(), Clock::now()};
   }
@@ -282,6 +285,7 @@ class Supervisor {
   std::optional<MpsService> mps_;  // ends after the children
   std::vector<Child> children_;
   std::string failure_;
+  bool refused_ = false;  // the failure is an InputError
   std::optional<Suspicion> suspicion_;
   std::optional<Clock::time_point> deadline_;
   bool interrupted_ = false;

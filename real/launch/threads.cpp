@@ -7,6 +7,7 @@
 #include "real/launch/run_ways.hpp"
 #include "real/launch/seat.hpp"
 #include "real/launch/signals.hpp"
+#include "sim/base/input_error.hpp"
 
 namespace real {
 namespace {
@@ -36,7 +37,8 @@ class ThreadedRun {
     watch();
     threads.clear();
     const std::lock_guard lock{mutex_};
-    if (!failure_.empty()) return {.end = RunEnd::failed, .message = failure_};
+    if (!failure_.empty())
+      return {.end = refused_ ? RunEnd::refused : RunEnd::failed, .message = failure_};
     return {.end = stopped_ ? RunEnd::interrupted : RunEnd::done};
   }
 
@@ -54,6 +56,7 @@ class ThreadedRun {
                         .fault = fault_}};
     std::string failure;
     bool is_own = false;
+    bool is_refusal = false;
     try {
       if (fault_ && fault_->before_joining && fault_->rank == rank) cause(fault_->kind);
       heartbeat.enter(RankPhase::preparing);
@@ -62,6 +65,13 @@ class ThreadedRun {
     } catch (const RankFailure& error) {
       failure = error.what();
       transport->abort(error.rank(), failure);
+    } catch (const sim::InputError& error) {
+      is_own = is_refusal = true;
+      failure = error.what();
+      transport->abort(rank, failure);
+    } catch (const SharedFailure& error) {
+      is_own = true;
+      failure = error.what();
     } catch (const std::exception& error) {
       is_own = true;
       failure = failure_text(rank, heartbeat.state(), launch_.operator_name, cause_text(error));
@@ -74,6 +84,7 @@ class ThreadedRun {
     if (!failure.empty() && (failure_.empty() || (is_own && !failure_is_own_))) {
       failure_ = failure;
       failure_is_own_ = is_own;
+      refused_ = is_refusal;
     }
     stopped_ = stopped_ || seat.stopped();
     ended_[static_cast<std::size_t>(rank)] = true;
@@ -115,6 +126,7 @@ class ThreadedRun {
   std::vector<bool> ended_;
   std::string failure_;
   bool failure_is_own_ = false;
+  bool refused_ = false;
   bool stopped_ = false;
 };
 

@@ -2,8 +2,9 @@
 // themselves there, and every pair of ranks gets one connection. Any launcher that sets rank, size
 // and master address will do. All machines must have the same byte order.
 //
-// Messages are sent at once and kept by the receiver until they are asked for, so one channel never
-// holds up another. Data moves while its rank calls start_*, done() or idle().
+// Small messages are sent at once and kept by the receiver until they are asked for, large ones
+// (over 64 KiB) when they are, so one channel never holds up another. Data moves while its rank
+// calls start_*, done() or idle().
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,14 @@
-// Frames over one connection per pair of ranks. A frame whose receive is posted is read into its
-// memory; another is kept until it is asked for.
+// Frames over one connection per pair of ranks.
 //
-// Invariant: of a lane (one sender, one channel), receives wait only if no frame does.
+// A message of up to `most_early_bytes` is sent at once; one that comes before its receive is kept.
+// A larger one waits at its sender until the receiver has posted a receive for it, which it says
+// with a `ready` frame: memory for what comes early stays bounded, and large messages are read to
+// where they belong, without a copy. A receive that is posted first costs its send no wait.
+//
+// Invariants, of a lane (one sender, one channel):
+//  1. Receives wait only if no frame does.
+//  2. Messages leave in the order of their starts: one that waits for `ready` holds back those
+//     behind it. It is announced, so that a receive of a wrong size is told so and does not wait.
 #include "real/net/tcp_transport.hpp"
 
 #include <fmt/format.h>
@@ -27,16 +34,27 @@ namespace real {
 namespace {
 
 // abort: the rank to blame says so; lost: another one has noticed.
-enum class FrameKind : std::uint32_t { data = 1, bye = 2, abort = 3, lost = 4 };
+enum class FrameKind : std::uint32_t {
+  data = 1,
+  bye = 2,
+  abort = 3,
+  lost = 4,
+  ready = 5,     // a receive of a large message is posted
+  announce = 6,  // a large message waits for its `ready`
+};
 
 struct Frame {
-  std::uint64_t bytes = 0;
-  std::uint32_t channel = 0;  // data: channel; abort, lost: the rank to blame
+  std::uint64_t bytes = 0;    // that follow; ready, announce: of the message, and none follow
+  std::uint32_t channel = 0;  // abort, lost: the rank to blame
   FrameKind kind = FrameKind::data;
 };
 static_assert(sizeof(Frame) == 16);
 // The text of an abort.
 constexpr std::uint64_t most_text_bytes = 4096;
+// Open MPI's limit for TCP, btl_tcp_eager_limit.
+constexpr std::size_t most_early_bytes = 64 * 1024;
+// Of one sender. Nobody runs a thousand messages ahead in order.
+constexpr std::size_t most_kept_bytes = 64 * 1024 * 1024;
 
 enum class PostState : std::uint8_t { free, waiting, moving, done, wrong_size };
 
@@ -53,12 +71,13 @@ struct Outgoing {
   std::span<const std::byte> data{};
   std::size_t sent = 0;  // of frame and data
   Post* post = nullptr;
+  bool announced = false;  // that it waits
   std::size_t size() const { return sizeof frame + data.size(); }
 };
 
 // A frame that came before its receive.
 struct Kept {
-  std::unique_ptr<std::byte[]> data;
+  std::unique_ptr<std::byte[]> data{};
   std::size_t bytes = 0;
   bool complete = false;
 };
@@ -66,6 +85,10 @@ struct Kept {
 struct Lane {
   std::deque<Post*> receives;
   std::deque<Kept> kept;
+  std::optional<std::size_t> announced;  // a large message whose receive is not posted; behind kept
+  // The other direction: what this rank sends.
+  std::deque<Outgoing> held;  // the first waits for `ready`
+  int ready = 0;
 };
 
 struct Peer {
@@ -73,6 +96,7 @@ struct Peer {
   bool ended = false;  // in order, with a bye
   std::deque<Outgoing> out;
   std::map<std::uint32_t, Lane> lanes;
+  std::size_t kept_bytes = 0;
   // The frame that is being read.
   Frame frame;
   std::size_t frame_read = 0;  // bytes of its header
@@ -112,9 +136,12 @@ class TcpTransport final : public Transport {
     const Ticket ticket = new_post(to, channel, true);
     Peer& peer = peer_at(to);
     Post& post = posts_[ticket];
-    peer.out.push_back(
+    const bool idle = peer.out.empty();
+    Lane& lane = peer.lanes[channel];
+    lane.held.push_back(
         {.frame = {.bytes = data.size(), .channel = channel}, .data = data, .post = &post});
-    if (peer.out.size() == 1) write(to);
+    release_held(peer, lane);
+    if (idle) write(to);
     return ticket;
   }
 
@@ -122,9 +149,11 @@ class TcpTransport final : public Transport {
     const Ticket ticket = new_post(from, channel, false);
     Post& post = posts_[ticket];
     post.target = data;
-    Lane& lane = peer_at(from).lanes[channel];
+    Peer& peer = peer_at(from);
+    Lane& lane = peer.lanes[channel];
     lane.receives.push_back(&post);
-    match(lane);
+    if (is_large(data.size())) say_ready(from, channel, data.size());
+    match(peer, lane);
     return ticket;
   }
 
@@ -158,8 +187,9 @@ class TcpTransport final : public Transport {
     Post& post = at(ticket);
     Peer& peer = peer_at(post.partner);
     if (post.is_send) {
-      const auto place = std::find_if(peer.out.begin(), peer.out.end(),
-                                      [&](const Outgoing& out) { return out.post == &post; });
+      const auto is_it = [&](const Outgoing& out) { return out.post == &post; };
+      std::erase_if(peer.lanes[post.channel].held, is_it);
+      const auto place = std::find_if(peer.out.begin(), peer.out.end(), is_it);
       if (place != peer.out.end() && place->sent > 0) peer.socket.close();
       if (place != peer.out.end()) peer.out.erase(place);
     } else {
@@ -232,17 +262,56 @@ class TcpTransport final : public Transport {
     return post.state == PostState::waiting || post.state == PostState::moving;
   }
 
+  static bool is_large(std::size_t bytes) { return bytes > most_early_bytes; }
+  static std::size_t bytes_behind(const Frame& frame) {
+    const bool none = frame.kind == FrameKind::ready || frame.kind == FrameKind::announce;
+    return none ? 0 : static_cast<std::size_t>(frame.bytes);
+  }
+  // Moves what may be sent to the connection, and announces what may not be.
+  static void release_held(Peer& peer, Lane& lane) {
+    while (!lane.held.empty()) {
+      Outgoing& next = lane.held.front();
+      if (is_large(next.data.size()) && lane.ready == 0) {
+        Frame announcement = next.frame;
+        announcement.kind = FrameKind::announce;
+        if (!next.announced) peer.out.push_back({.frame = announcement});
+        next.announced = true;
+        return;
+      }
+      if (is_large(next.data.size())) --lane.ready;
+      peer.out.push_back(next);
+      lane.held.pop_front();
+    }
+  }
+  // Before all that waits in the connection but what is half sent: the partner may be waiting.
+  void say_ready(int to, std::uint32_t channel, std::size_t bytes) {
+    Peer& peer = peer_at(to);
+    const bool half_sent = !peer.out.empty() && peer.out.front().sent > 0;
+    peer.out.insert(peer.out.begin() + (half_sent ? 1 : 0),
+                    {.frame = {.bytes = bytes, .channel = channel, .kind = FrameKind::ready}});
+    if (!half_sent) write(to);
+  }
+
   // Hands frames that came early to their receives.
-  static void match(Lane& lane) {
+  static void match(Peer& peer, Lane& lane) {
     while (!lane.receives.empty() && !lane.kept.empty() && lane.kept.front().complete) {
       Post& post = *lane.receives.front();
       const Kept& frame = lane.kept.front();
       const bool fits = frame.bytes == post.target.size();
       if (fits && frame.bytes > 0) std::memcpy(post.target.data(), frame.data.get(), frame.bytes);
       post.state = fits ? PostState::done : PostState::wrong_size;
+      peer.kept_bytes -= frame.bytes;
       lane.receives.pop_front();
       lane.kept.pop_front();
     }
+    if (!lane.announced || lane.receives.empty() || !lane.kept.empty()) return;
+    // A receive of the same size is large, so its `ready` is on its way.
+    Post& post = *lane.receives.front();
+    if (post.target.size() != *lane.announced) {
+      post.state = PostState::wrong_size;
+      lane.receives.pop_front();
+    }
+    lane.announced.reset();
   }
 
   void progress(int timeout_ms) {
@@ -300,7 +369,7 @@ class TcpTransport final : public Transport {
         to = reinterpret_cast<std::byte*>(&peer.frame) + peer.frame_read;
         wanted = sizeof peer.frame - peer.frame_read;
       } else {
-        wanted = static_cast<std::size_t>(peer.frame.bytes) - peer.data_read;
+        wanted = bytes_behind(peer.frame) - peer.data_read;
         to = peer.into == nullptr ? thrown_away.data() : peer.into + peer.data_read;
         if (peer.into == nullptr) wanted = std::min(wanted, thrown_away.size());
       }
@@ -310,7 +379,7 @@ class TcpTransport final : public Transport {
       if (count <= 0) return lose(rank, count < 0 ? errno : 0);
       (in_header ? peer.frame_read : peer.data_read) += static_cast<std::size_t>(count);
       if (in_header && peer.frame_read == sizeof peer.frame) begin_frame(rank);
-      if (peer.frame_read == sizeof peer.frame && peer.data_read == peer.frame.bytes)
+      if (peer.frame_read == sizeof peer.frame && peer.data_read == bytes_behind(peer.frame))
         end_frame(rank);
     }
   }
@@ -339,25 +408,46 @@ class TcpTransport final : public Transport {
         lane.receives.pop_front();
         peer.post->state = PostState::moving;
         if (peer.post->target.size() == bytes) peer.into = peer.post->target.data();
-      } else {
-        peer.kept = &lane.kept.emplace_back();
-        peer.kept->data.reset(new (std::nothrow) std::byte[bytes]);
-        if (peer.kept->data == nullptr)
-          throw OutOfMemory{static_cast<std::int64_t>(bytes), "a message that came early"};
-        peer.kept->bytes = bytes;
-        peer.into = peer.kept->data.get();
+      } else if (!is_large(bytes)) {
+        keep(rank, lane, bytes);
       }
-    } else if (peer.frame.kind != FrameKind::bye || bytes != 0) {
+      // A large one without its receive: that was called off, and the message is thrown away.
+    } else if (peer.frame.kind != FrameKind::ready && peer.frame.kind != FrameKind::announce &&
+               (peer.frame.kind != FrameKind::bye || bytes != 0)) {
       throw std::logic_error{fmt::format("rank {} has sent a frame of no known kind", rank)};
     }
+  }
+
+  void keep(int rank, Lane& lane, std::size_t bytes) {
+    Peer& peer = peer_at(rank);
+    if (peer.kept_bytes + bytes > most_kept_bytes)
+      throw std::logic_error{
+          fmt::format("rank {} has sent {} MiB of messages that rank {} has not asked for", rank,
+                      most_kept_bytes >> 20U, rank_)};
+    Kept kept{.bytes = bytes};
+    kept.data.reset(new (std::nothrow) std::byte[bytes]);
+    if (kept.data == nullptr)
+      throw OutOfMemory{static_cast<std::int64_t>(bytes), "a message that came early"};
+    peer.kept_bytes += bytes;
+    lane.kept.push_back(std::move(kept));
+    peer.kept = &lane.kept.back();
+    peer.into = peer.kept->data.get();
   }
 
   void end_frame(int rank) {
     Peer& peer = peer_at(rank);
     peer.frame_read = 0;
     peer.data_read = 0;
+    Lane* const lane = is_farewell(peer.frame.kind) ? nullptr : &peer.lanes[peer.frame.channel];
     if (peer.frame.kind == FrameKind::bye) {
       peer.ended = true;
+    } else if (peer.frame.kind == FrameKind::ready) {
+      ++lane->ready;
+      release_held(peer, *lane);
+      write(rank);
+    } else if (peer.frame.kind == FrameKind::announce) {
+      lane->announced = peer.frame.bytes;
+      match(peer, *lane);
     } else if (is_farewell(peer.frame.kind)) {
       const auto* text = reinterpret_cast<const char*>(peer.text.data());
       fail(static_cast<int>(peer.frame.channel), std::string(text, peer.text.size()),
@@ -367,7 +457,7 @@ class TcpTransport final : public Transport {
           peer.post->target.size() == peer.frame.bytes ? PostState::done : PostState::wrong_size;
     } else if (peer.kept != nullptr) {
       peer.kept->complete = true;
-      match(peer.lanes[peer.frame.channel]);
+      match(peer, *lane);
     }
     peer.post = nullptr;
   }

@@ -26,6 +26,13 @@ class RankFailure : public std::runtime_error {
   bool announced_ = false;
 };
 
+// What all ranks have found together, so that no one of them is to blame: every rank throws it,
+// with the same message, which says all.
+class SharedFailure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 using Ticket = std::uint64_t;
 
 // One rank's end. Not thread-safe: a rank uses it from one thread.

@@ -23,8 +23,11 @@ void add_commands(CLI::App& app, sim::ChosenCommand& action) {
   sim::add_memory(app, action);
   sim::add_topo(app, action);
   sim::add_models(app, action);
+  sim::add_run(app, action);
   sim::add_validate(app, action);
   sim::add_import(app, action);
+  sim::add_compare(app, action);
+  sim::add_calibrate(app, action, sim::measure_here);
   sim::add_doctor(app, action);
   sim::add_completion(app, action);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <thread>
 
 #include "real/calibrate/machine_facts.hpp"
 #include "real/calibrate/measure_machine.hpp"
@@ -53,7 +54,7 @@ Job job_of(const CalibrationTargets& targets) {
     job.request.ranks_per_gpu = suite.ranks_per_gpu;
     job.request.ranks = suite.ranks;
     for (const SuiteScenario& one : suite.scenarios)
-      add(job, load_scenario(one.base, one.overrides));
+      add(job, load_scenario(one.base, overrides_of(suite, one)));
   }
   if (job.request.ranks == 0) {
     job.request.ranks = 1;
@@ -120,6 +121,12 @@ std::string write_files(const Job& job, const MeasuredMachine& machine) {
                    .curves = measured_curves(machine.collectives),
                    .sources = {fmt::format("stepcast calibrate on {}, {}, {}", machine.host,
                                            machine.device, machine.date)}};
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (host && job.request.ranks > cores)
+    file.sources.push_back(
+        fmt::format("{} ranks shared {} cores: kernels take as long as a rank's turns let them, on "
+                    "average",
+                    job.request.ranks, cores));
   write_text(
       cluster_file,
       host && job.targets.base_cluster.empty()

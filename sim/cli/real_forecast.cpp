@@ -60,10 +60,7 @@ Bytes planned_memory(const Plan& plan) {
 }  // namespace
 
 RealForecast forecast(const RealSuite& suite, const SuiteScenario& wanted) {
-  std::vector<std::string> overrides = wanted.overrides;
-  overrides.push_back("cluster.path=" + std::filesystem::absolute(suite.cluster).string());
-  overrides.push_back(fmt::format("cluster.gpus={}", suite.ranks));
-  Scenario scenario = load_scenario(wanted.base, overrides);
+  Scenario scenario = load_scenario(wanted.base, overrides_of(suite, wanted));
   if (scenario.layout.world_size() != suite.ranks)
     throw InputError{SourcePosition{suite.path, 0, 0},
                      fmt::format("{} has {} ranks, the suite {}", wanted.name,

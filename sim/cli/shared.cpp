@@ -94,4 +94,9 @@ std::string find_data_file(const std::string& kind, const std::string& name) {
                   nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest))};
 }
 
+std::string find_suite(const std::string& name) {
+  std::error_code ignored;
+  return fs::is_regular_file(name, ignored) ? name : find_data_file("validation/real", name);
+}
+
 }  // namespace sim

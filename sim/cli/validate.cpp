@@ -236,7 +236,9 @@ void add_validate(CLI::App& app, ChosenCommand& action) {
       "Examples: stepcast validate --set sc21_table1\n"
       "          stepcast validate --rows runs.csv --picture runs.svg\n"
       "          stepcast validate --curves curves.csv --index curves_index.csv");
-  command->callback([request, &action] {
+  add_validate_real(*command, action);
+  command->callback([request, command, &action] {
+    if (!command->get_subcommands().empty()) return;
     action = [request] {
       if (request->ablate) return validate_ablated(*request);
       if (request->peers) return validate_beside_peers(*request);

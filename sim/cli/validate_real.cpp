@@ -97,6 +97,7 @@ real::SuiteRequest to_run(const Request& request, const RealSuite& suite,
   run.ranks = suite.ranks;
   run.ranks_per_gpu = suite.ranks_per_gpu;
   run.warm_up_steps = suite.warm_up_steps;
+  run.recorded_steps = suite.recorded_steps;
   run.measured_steps = suite.measured_steps;
   run.folder = folder;
   run.announce = isatty(STDERR_FILENO) == 1;
@@ -182,10 +183,7 @@ ExitCode validate_suite(const Request& request) {
     write_complete_file(request.results, [&](std::ostream& out) { out << real_csv(result); });
   print_result(in_format(result, request.output));
   if (ended != ExitCode::done) return ended;
-  const std::vector<std::string> problems = exceeded(result.score, suite.bounds);
-  for (const std::string& problem : problems)
-    print_note("bound exceeded: " + problem);
-  return problems.empty() ? ExitCode::done : ExitCode::bound_exceeded;
+  return exceeded(result.score, suite.bounds).empty() ? ExitCode::done : ExitCode::bound_exceeded;
 }
 
 }  // namespace

@@ -154,7 +154,7 @@ ModelOp linear_op(std::string name, TensorSplit split, std::int64_t in, std::int
   // The bias is added in the epilogue of the product or in the fused kernel that follows; its
   // gradient is a sum over tokens, a kernel that reads the gradient of the output.
   if (bias) op.backward_elements = real(out);
-  if (split == TensorSplit::column) {
+  if (split == TensorSplit::column || split == TensorSplit::vocabulary) {
     op.saved_input_elements = real(in);
   } else {
     op.saved_elements = real(in);

@@ -72,7 +72,7 @@ ModelOp embedding_dropout_op(const TransformerShape& shape) {
 // The head over the vocabulary; its saved input is the 2 h bytes of Korthikanti's section 4.3.
 ModelOp vocabulary_head_op(const TransformerShape& shape) {
   ModelOp op =
-      linear_op("head", TensorSplit::column, shape.hidden, shape.vocabulary, shape.head_bias);
+      linear_op("head", TensorSplit::vocabulary, shape.hidden, shape.vocabulary, shape.head_bias);
   if (shape.tied_head) {
     op.tied_to_embedding = true;
     op.weights = 0;

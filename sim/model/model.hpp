@@ -79,8 +79,8 @@ constexpr auto words_of(Function) {
 //  column      by t       by t        by t (the output side; its input: saved_input_elements)
 //  row         by t       whole       by t (the input side)
 //  inner       whole      whole       by t (weights: the q/k norms, one scale for every head)
-//  vocabulary  by t       by t        cross-entropy: by t; embedding: its output is a partial sum
-//                                     that becomes `sequence` when reduced, it saves nothing
+//  vocabulary  by t       by t        head, loss: by t (padded); embedding: its output is a partial
+//                                     sum that becomes `sequence` when reduced, it saves nothing
 //
 // A linear may be `sequence` too: patch embedding, pooler and masked-language-model transform are
 // whole on every rank and cost no collective.
@@ -89,7 +89,7 @@ enum class TensorSplit : std::uint8_t {
   column,    // weights split by output features; needs the full input (all-gather or identity)
   row,       // weights split by input features; output is a partial sum (reduce-scatter/all-reduce)
   inner,     // between a column and a row split: features or heads divided by t
-  vocabulary,  // embedding table or loss split over the vocabulary
+  vocabulary,  // embedding table, head or loss split over the (padded) vocabulary
 };
 
 // What the sizes mean for each kind:

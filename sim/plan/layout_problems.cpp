@@ -138,10 +138,10 @@ class Checker {
   // Any other split of a linear layer must come out even too; the vocabulary is padded.
   void split_linears(const Block& block) {
     for (const ModelOp& op : block.ops) {
-      if (op.kind != ModelOpKind::linear || op.split == TensorSplit::sequence) continue;
+      if (op.kind != ModelOpKind::linear) continue;
+      if (op.split == TensorSplit::sequence || op.split == TensorSplit::vocabulary) continue;
       const bool row = op.split == TensorSplit::row;
       const std::int64_t features = row ? op.in_features : op.out_features;
-      if (features == model_.vocabulary && !row) continue;
       if (features % layout_.tensor_parallel == 0) continue;
       problem("tensor_parallel",
               "tensor_parallel is {}, which does not divide the {} features of {}",

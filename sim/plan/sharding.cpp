@@ -32,13 +32,10 @@ std::int64_t sequence_tokens_of(const Region& region, const ModelOp& op) {
   return op.once_per_sequence ? region.layout->micro_batch : region.sequence_tokens;
 }
 
-bool over_vocabulary(const Region& region, const ModelOp& op) {
-  return region.model->vocabulary > 0 && op.split != TensorSplit::sequence;
-}
-
+// Whatever else is as wide as the vocabulary by chance is not padded.
 std::int64_t padded(const Region& region, const ModelOp& op, std::int64_t features) {
-  if (!over_vocabulary(region, op) || features != region.model->vocabulary) return features;
-  return padded_vocabulary(features, region.tensor);
+  return op.split == TensorSplit::vocabulary ? padded_vocabulary(features, region.tensor)
+                                             : features;
 }
 
 Kernel memory_kernel(OpKind kind, const Region& region, const ModelOp& op, double bytes) {

@@ -31,8 +31,8 @@ struct OperatorRow {
   Pass pass = Pass::forward;
   OpKind kind = OpKind::gemm;
   double count_a = 0, count_b = 0;  // per rank
-  Both mean{};                        // of one operator: active to end
-  Both total{};                       // per rank
+  Both mean{};                      // of one operator: active to end
+  Both total{};                     // per rank
   // Of all that operators of B take longer or shorter than those of A, summed without sign.
   double share = 0;
 };
@@ -53,7 +53,7 @@ struct Sameness {
 struct Comparison {
   std::string name_a, name_b;  // "simulated", "host"; with the scenario where they differ
   std::string scenario_a, scenario_b;
-  Both step{};                       // the recorded one
+  Both step{};                     // the recorded one
   std::vector<NamedBoth> parts;    // the breakdown: they sum to the step
   std::vector<NamedBoth> work;     // compute by kind; communication by class, exposed or not
   std::vector<OperatorRow> rows;   // what explains most of the difference first

@@ -19,6 +19,7 @@ struct Table {
 
 // Seconds as text with four digits in the unit that suits.
 std::string duration_text(double seconds) {
+  if (std::abs(seconds) < 5e-9) seconds = 0;  // no minus zero
   const double size = std::abs(seconds);
   const char* unit = size >= 1 ? "s" : size >= 1e-3 ? "ms" : "us";
   const double scaled = seconds * (size >= 1 ? 1 : size >= 1e-3 ? 1e3 : 1e6);

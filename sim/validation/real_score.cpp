@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <string_view>
 
 #include "sim/base/check.hpp"
 #include "sim/validation/score.hpp"
@@ -63,6 +65,19 @@ double RealRow::memory_error() const {
   SIM_CHECK(scored(), name);
   return relative(static_cast<double>(planned_memory.count()),
                   static_cast<double>(used_memory.count()));
+}
+
+std::optional<int> shared_cores(const RealResult& result) {
+  if (result.suite.backend != RealBackend::host) return std::nullopt;
+  constexpr std::string_view unit = " cores";
+  const std::size_t end = result.machine.find(unit);
+  if (end == std::string::npos) return std::nullopt;
+  const std::size_t before = result.machine.find_last_not_of("0123456789", end - 1);
+  const std::size_t first = before == std::string::npos ? 0 : before + 1;
+  int cores = 0;
+  const auto [rest, error] = std::from_chars(&result.machine[first], &result.machine[end], cores);
+  if (error != std::errc{} || rest != &result.machine[end]) return std::nullopt;
+  return result.suite.ranks > cores ? std::optional{cores} : std::nullopt;
 }
 
 std::optional<double> kendall_tau(std::span<const double> x, std::span<const double> y) {

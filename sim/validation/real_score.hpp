@@ -72,4 +72,10 @@ struct RealResult {
   RealScore score;
 };
 
+// Ranks of the host backend that outnumber the cores of the machine (": PROCESSOR, N cores") take
+// turns: while one waits for another, that one gets the core. Their kernels last longer or shorter
+// than in a forecast and their waits the opposite; only the step as a whole is comparable. Returns
+// the cores then, else nothing.
+std::optional<int> shared_cores(const RealResult& result);
+
 }  // namespace sim

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 
 #include "sim/config/reader.hpp"
 
@@ -83,6 +84,8 @@ RealSuite read_suite(const Document& document, const std::string& path) {
       static_cast<int>(top.integer_or("warm_up_steps", 2, {.min = 0, .max = most_steps}));
   suite.measured_steps =
       static_cast<int>(top.integer_or("measured_steps", 5, {.min = 1, .max = most_steps}));
+  suite.recorded_steps =
+      static_cast<int>(top.integer_or("recorded_steps", 3, {.min = 1, .max = most_steps}));
   if (top.has("bounds")) suite.bounds = read_bounds(top.object("bounds"));
   for (const ValueReader& block : top.list("scenarios"))
     read_block(block.object(), suite);
@@ -93,6 +96,13 @@ RealSuite read_suite(const Document& document, const std::string& path) {
 }
 
 }  // namespace
+
+std::vector<std::string> overrides_of(const RealSuite& suite, const SuiteScenario& scenario) {
+  std::vector<std::string> overrides = scenario.overrides;
+  overrides.push_back("cluster.path=" + std::filesystem::absolute(suite.cluster).string());
+  overrides.push_back("cluster.gpus=" + std::to_string(suite.ranks));
+  return overrides;
+}
 
 RealSuite load_real_suite(const std::string& path) {
   return read_suite(Document::load(path), path);

@@ -43,10 +43,14 @@ struct RealSuite {
   int ranks = 1;
   int ranks_per_gpu = 0;  // 0: a GPU each
   int warm_up_steps = 2;
-  int measured_steps = 5;  // for the time; as many again at most are recorded
+  int measured_steps = 5;  // for the time
+  int recorded_steps = 3;  // besides, for the categories: the one in the middle counts
   SuiteBounds bounds;
   std::vector<SuiteScenario> scenarios;
 };
+
+// The overrides of a scenario, with the suite's cluster and ranks.
+std::vector<std::string> overrides_of(const RealSuite& suite, const SuiteScenario& scenario);
 
 // Throws InputError with every problem of the file.
 RealSuite load_real_suite(const std::string& path);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace sim {
 namespace {
@@ -33,6 +34,7 @@ struct Column {
   const char* markdown;  // title where there is room
   std::size_t width;
   std::string (*text)(const RealRow& row);
+  bool category = false;  // a part of the step
 };
 
 // Of scored rows; all times in ms.
@@ -45,21 +47,26 @@ const Column columns[] = {
     {"error", "error", 8,
      [](const RealRow& r) { return fmt::format("{:+.1f}%", r.step_error() * 100); }},
     {"compute", "compute ms", 16,
-     [](const RealRow& r) { return pair_of(r.predicted_parts.compute, r.measured_parts.compute); }},
+     [](const RealRow& r) { return pair_of(r.predicted_parts.compute, r.measured_parts.compute); },
+     true},
     {"tensor", "exposed tensor ms", 14,
      [](const RealRow& r) {
        return pair_of(r.predicted_parts.exposed_tensor, r.measured_parts.exposed_tensor);
-     }},
+     },
+     true},
     {"data", "exposed data ms", 14,
      [](const RealRow& r) {
        return pair_of(r.predicted_parts.exposed_data, r.measured_parts.exposed_data);
-     }},
+     },
+     true},
     {"pipeline", "exposed pipeline ms", 14,
      [](const RealRow& r) {
        return pair_of(r.predicted_parts.exposed_pipeline, r.measured_parts.exposed_pipeline);
-     }},
+     },
+     true},
     {"idle", "idle ms", 14,
-     [](const RealRow& r) { return pair_of(idle(r.predicted_parts), idle(r.measured_parts)); }},
+     [](const RealRow& r) { return pair_of(idle(r.predicted_parts), idle(r.measured_parts)); },
+     true},
     {"memory MiB", "memory MiB", 16,
      [](const RealRow& r) {
        return fmt::format("{:.1f} / {:.1f}", in_mib(r.planned_memory), in_mib(r.used_memory));
@@ -75,6 +82,24 @@ std::string heading(const RealResult& result) {
   for (const std::string& line : result.calibration)
     text += fmt::format("calibration: {}\n", line);
   return text;
+}
+
+// Nothing for a category that cannot be compared.
+std::vector<const Column*> shown_columns(const RealResult& result) {
+  const bool shared = shared_cores(result).has_value();
+  std::vector<const Column*> shown;
+  for (const Column& column : columns)
+    if (!shared || !column.category) shown.push_back(&column);
+  return shown;
+}
+
+std::string sharing_note(const RealResult& result) {
+  const std::optional<int> cores = shared_cores(result);
+  if (!cores) return {};
+  return fmt::format(
+      "{} ranks share {} cores: while one waits another computes, so the step as a whole is "
+      "compared, not its parts\n",
+      result.suite.ranks, *cores);
 }
 
 std::string verdict(const RealResult& result) {
@@ -112,11 +137,12 @@ std::string remarks(const RealResult& result, const char* prefix) {
 }  // namespace
 
 std::string real_table(const RealResult& result) {
-  std::string text = heading(result);
+  const std::vector<const Column*> shown = shown_columns(result);
+  std::string text = heading(result) + sharing_note(result);
   text += fmt::format("forecast / measurement; times in ms, mean over ranks\n{:<{}}", "scenario",
                       name_width);
-  for (const Column& column : columns)
-    text += fmt::format("{:>{}}", column.title, column.width);
+  for (const Column* column : shown)
+    text += fmt::format("{:>{}}", column->title, column->width);
   text += '\n';
   for (const RealRow& row : result.rows) {
     text += fmt::format("{:<{}}", row.name, name_width);
@@ -124,8 +150,8 @@ std::string real_table(const RealResult& result) {
       text += "  not measured\n";
       continue;
     }
-    for (const Column& column : columns)
-      text += fmt::format("{:>{}}", column.text(row), column.width);
+    for (const Column* column : shown)
+      text += fmt::format("{:>{}}", column->text(row), column->width);
     text += '\n';
   }
   text += verdict(result);
@@ -140,18 +166,20 @@ std::string real_markdown(const RealResult& result) {
   std::string text =
       fmt::format("### {}\n{}\n\n| scenario | layout |", result.suite.name, result.suite.title);
   std::string rule = "|---|---|";
-  for (const Column& column : columns) {
-    text += fmt::format(" {} |", column.markdown);
+  const std::vector<const Column*> shown = shown_columns(result);
+  for (const Column* column : shown) {
+    text += fmt::format(" {} |", column->markdown);
     rule += "--:|";
   }
   text += '\n' + rule + '\n';
   for (const RealRow& row : result.rows) {
     text += fmt::format("| {} | {} |", row.name, row.layout);
-    for (const Column& column : columns)
-      text += fmt::format(" {} |", row.scored() ? column.text(row) : "-");
+    for (const Column* column : shown)
+      text += fmt::format(" {} |", row.scored() ? column->text(row) : "-");
     text += '\n';
   }
-  text += fmt::format("\n{}, {}. ", result.machine, result.date) + verdict(result);
+  text += fmt::format("\n{}, {}. ", result.machine, result.date) + verdict(result) +
+          sharing_note(result);
   if (!result.score.families.empty())
     text += "\n| family | layouts | Spearman | Kendall | favourite |\n|---|--:|--:|--:|---|\n";
   for (const FamilyScore& family : result.score.families)

@@ -7,12 +7,9 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/topology/import.hpp"
+#include "tests/fuzz/require.hpp"
 
 namespace fuzz {
-
-inline void require(bool condition) {
-  if (!condition) __builtin_trap();
-}
 
 // REQUIRES: `import` is one of the importers of sim/topology/import.hpp.
 template <class Import>

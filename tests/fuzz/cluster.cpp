@@ -6,12 +6,11 @@
 #include "sim/base/input_error.hpp"
 #include "sim/topology/cluster_data.hpp"
 #include "sim/topology/paths.hpp"
+#include "tests/fuzz/require.hpp"
 
 namespace {
 
-void require(bool condition) {
-  if (!condition) __builtin_trap();
-}
+using fuzz::require;
 
 void check(const sim::Cluster::Data& data) {
   const std::uint64_t links = std::uint64_t{data.fabric_base()} + data.fabric.links.size();

@@ -6,12 +6,11 @@
 #include <string_view>
 
 #include "sim/base/input_error.hpp"
+#include "tests/fuzz/require.hpp"
 
 namespace {
 
-void require(bool condition) {
-  if (!condition) __builtin_trap();
-}
+using fuzz::require;
 
 // Large clusters are for the unit tests: they would take all the fuzzer's time.
 void check_curve(const sim::Curve& curve) {

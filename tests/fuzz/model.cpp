@@ -7,12 +7,11 @@
 #include <string_view>
 
 #include "sim/config/reader.hpp"
+#include "tests/fuzz/require.hpp"
 
 namespace {
 
-void require(bool condition) {
-  if (!condition) __builtin_trap();
-}
+using fuzz::require;
 
 void check(const sim::Model& model) {
   require(!model.layers.empty() && model.parameters() >= 0);

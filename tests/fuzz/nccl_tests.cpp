@@ -6,14 +6,9 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/calibration/cluster_file.hpp"
+#include "tests/fuzz/require.hpp"
 
-namespace {
-
-void require(bool condition) {
-  if (!condition) __builtin_trap();
-}
-
-}  // namespace
+using fuzz::require;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text{reinterpret_cast<const char*>(data), size};

@@ -5,15 +5,15 @@
 #include <cstdint>
 #include <string_view>
 
+#include "tests/fuzz/require.hpp"
+
 namespace {
 
 bool near(double a, double b) {
   return std::abs(a - b) <= 0.006 * std::abs(a);
 }
 
-void require(bool condition) {
-  if (!condition) __builtin_trap();
-}
+using fuzz::require;
 
 }  // namespace
 

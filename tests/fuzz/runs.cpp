@@ -7,12 +7,11 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/validation/run_scenario.hpp"
+#include "tests/fuzz/require.hpp"
 
 namespace {
 
-void require(bool condition) {
-  if (!condition) __builtin_trap();
-}
+using fuzz::require;
 
 void check_row(const sim::MeasuredRow& row) {
   require(row.cells.has_value() && !row.id.empty());

@@ -13,12 +13,11 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/plan/plan.hpp"
+#include "tests/fuzz/require.hpp"
 
 namespace {
 
-void require(bool condition) {
-  if (!condition) __builtin_trap();
-}
+using fuzz::require;
 
 // A plan of this size takes milliseconds; larger ones are the business of the bench.
 bool is_small(const sim::Layout& layout) {

@@ -81,6 +81,18 @@ TEST_CASE("the gradient norm and what it is clipped with", "[gpu]") {
   CHECK(scale.values()[0] == Approx(1 / (std::sqrt(expected) + 1e-6)).epsilon(1e-5));
 }
 
+TEST_CASE("a loss that is not finite spoils the sum of squares, a finite one does not", "[gpu]") {
+  const Values<float> sum{{2.0F}};
+  for (const double loss : {0.0, -3.5, 1e300}) {
+    const Values<double> value{{loss}};
+    real::kernels::require_finite(value.data(), sum.data(), nullptr);
+    CHECK(sum.values()[0] == 2.0F);
+  }
+  const Values<double> value{{GENERATE(INFINITY, -INFINITY, NAN)}};
+  real::kernels::require_finite(value.data(), sum.data(), nullptr);
+  CHECK(std::isnan(sum.values()[0]));
+}
+
 TEST_CASE("the first operator with a number that is not finite is found", "[gpu]") {
   const DType dtype = GENERATE(DType::fp32, DType::bf16);
   Numbers x = random_numbers(1, 3000, dtype);

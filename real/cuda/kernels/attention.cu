@@ -95,7 +95,7 @@ __device__ __forceinline__ void finish(const AttentionSizes& s, const ForwardOpe
     const float sum = quad_sum(state.sum[r]);
     const int query = first_query + r * 8 + lane_id() / 4;
     factor[r] = 1.0f / sum;
-    if (lane_id() % 4 == 0 && query < s.sequence)
+    if (lane_id() % 4 == 0 && query < s.sequence && o.log_sum_exp != nullptr)
       o.log_sum_exp[static_cast<std::int64_t>(head) * s.tokens + first_token + query] =
           state.maximum[r] * s.scale + logf(sum);
   }

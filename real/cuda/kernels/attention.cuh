@@ -67,7 +67,7 @@ struct Tile {
   // The same of chunk `even` + `odd` (0 or 1), where `row` is a multiple of 8 and the number of a
   // lane, `turn` depends on the lane alone and `even` is known when compiled: addresses differ by
   // constants and an exclusive or, and take few registers.
-  __device__ const __forceinline__ Bf16* at(int row, int even, int odd) const {
+  const __device__ __forceinline__ Bf16* at(int row, int even, int odd) const {
     return memory + row * width + even / 8 * 64 + ((odd ^ turn(lane_id())) ^ even % 8) * 8;
   }
 };

@@ -104,7 +104,7 @@ __global__ void forward_kernel(AttentionSizes s, const float* qkv, float* output
     add_rows(s, shared, 1, p, out);
   }
   store_own(s, 1.0f / sum, out, s.output(output, first_token, head), query);
-  if (lane_id() == 0 && query < s.sequence)
+  if (lane_id() == 0 && query < s.sequence && log_sum_exp != nullptr)
     log_sum_exp[static_cast<std::int64_t>(head) * s.tokens + first_token + query] =
         maximum + logf(sum);
 }

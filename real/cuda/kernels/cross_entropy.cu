@@ -52,12 +52,14 @@ __global__ void maximum_kernel(Slice slice, const T* logits, float* maximum) {
   if (threadIdx.x == 0) maximum[token] = result;
 }
 
-// Sum of exp(x - maximum) over a row; keeps the exponentials where `keep` is not null.
-template <int count, class T>
+// Sum of exp(x - maximum) over a row; keeps the exponentials where `keep` is not null, which may be
+// the row itself: visit(column, x - maximum) sees each logit before.
+template <int count, class T, class Visit>
 __device__ __forceinline__ float row_exponentials(const Slice& slice, const T* row, float maximum,
-                                                  float* keep, float* scratch) {
+                                                  float* keep, float* scratch, Visit visit) {
   float sum = 0;
   each_logit<count>(slice, row, [&](std::int64_t column, float x) {
+    visit(column, x - maximum);
     const float e = expf(x - maximum);
     sum += e;
     if (keep != nullptr) keep[column] = e;
@@ -76,11 +78,15 @@ __global__ void exponentials_kernel(Slice slice, TokenIds targets, LossExponenti
   float* keep = operands.exponentials;
   if (keep != nullptr) keep += token * slice.classes;
   const float maximum = operands.maximum[token];
-  const float sum = row_exponentials<count>(slice, row, maximum, keep, shared_memory<float>());
-  if (threadIdx.x != 0) return;
   const std::int64_t target = target_column(slice, targets, token);
+  const auto note_target = [&](std::int64_t column, float x) {
+    if (column == target) operands.target_logit[token] = x;
+  };
+  const float sum =
+      row_exponentials<count>(slice, row, maximum, keep, shared_memory<float>(), note_target);
+  if (threadIdx.x != 0) return;
   operands.exponential_sum[token] = sum;
-  operands.target_logit[token] = target >= 0 ? to_float(row[target]) - maximum : 0.0f;
+  if (target < 0) operands.target_logit[token] = 0.0f;
 }
 
 // All of it, where the vocabulary is whole. A target outside it makes the loss NaN, so that it is
@@ -92,7 +98,8 @@ __global__ void whole_kernel(Slice slice, TokenIds targets, const T* logits, flo
   const std::int64_t token = blockIdx.x;
   const T* row = logits + token * slice.classes;
   const float maximum = row_maximum<count>(slice, row, scratch);
-  const float sum = row_exponentials<count>(slice, row, maximum, nullptr, scratch);
+  const float sum =
+      row_exponentials<count>(slice, row, maximum, nullptr, scratch, [](std::int64_t, float) {});
   if (threadIdx.x == 0) {
     const std::int64_t target = target_column(slice, targets, token);
     losses[token] = target >= 0 ? logf(sum) - (to_float(row[target]) - maximum) : nanf("");

@@ -108,7 +108,7 @@ void rotary(const HeadsShape& shape, bool backward, const float* table, const vo
 // sequence (FlashAttention-2, Dao 2023). bf16: tensor cores, fp32 accumulation; fp32: no tensor
 // cores. head_dim: a multiple of 16 up to 128. Query heads h * heads / kv_heads ... share key/value
 // head h. qkv: [tokens, row()]; output: [tokens, heads * head_dim]; log_sum_exp: fp32 [heads,
-// tokens], natural logarithm of the sum of exponentials of the scaled products.
+// tokens], natural logarithm of the sum of exponentials of the scaled products; null: not kept.
 struct AttentionShape {
   HeadsShape heads;
   bool causal = true;
@@ -233,14 +233,14 @@ void cross_entropy_forward(const LossShape& shape, const TokenIds& targets, cons
                            StreamHandle stream);
 std::int64_t cross_entropy_workspace(std::int64_t tokens);
 // Vocabulary-parallel pieces; between them the ranks reduce maximum (max), target_logit and
-// exponential_sum (sum). maximum of no valid column: -infinity. exponentials: exp(logit - maximum).
+// exponential_sum (sum). maximum of no valid column: lowest float. exponentials: exp(x - maximum).
 // target_logit: logit - maximum of the target where it lies here, else 0.
 void loss_maximum(const LossShape& shape, std::int64_t tokens, const void* logits, float* maximum,
                   StreamHandle stream);
 struct LossExponentials {
   const void* logits = nullptr;
   const float* maximum = nullptr;
-  float* exponentials = nullptr;  // fp32 [tokens, classes], or null
+  float* exponentials = nullptr;  // fp32 [tokens, classes], or null; fp32 logits may lie there
   float* target_logit = nullptr;
   float* exponential_sum = nullptr;
 };
@@ -282,6 +282,8 @@ std::int64_t square_sum_workspace();
 // norm = sqrt(*sum); clip_scale = min(1, clip / (norm + 1e-6)) as torch.nn.utils.clip_grad_norm_;
 // clip 0: 1. A norm that is not finite gives clip_scale 1 (and is reported by the flag below).
 void finish_norm(const float* sum, float clip, float* norm, float* clip_scale, StreamHandle stream);
+// *sum = NaN if *value is not finite.
+void require_finite(const double* value, float* sum, StreamHandle stream);
 
 // AdamW (Loshchilov & Hutter 2019; as torch.optim.AdamW): per element
 //   g = gradient * clip_scale; w -= rate decay w (decay ranges only);

@@ -51,8 +51,9 @@ void launch(const Shape& shape, void (*kernel)(Parameters...), Arguments... argu
 template <class... Parameters, class... Arguments>
 void launch(const Shape& shape, void (*kernel)(Parameters...), Arguments... arguments) {
   const std::tuple<Parameters...> values{static_cast<Parameters>(arguments)...};
-  emulation::run({shape.blocks, {shape.threads}, shape.shared_bytes},
-                 [&] { std::apply(kernel, values); });
+  const emulation::Grid grid{shape.blocks, {shape.threads}, shape.shared_bytes};
+  emulation::submit(shape.stream,
+                    [=] { emulation::run(grid, [&] { std::apply(kernel, values); }); });
 }
 #endif
 

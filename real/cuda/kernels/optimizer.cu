@@ -49,6 +49,11 @@ __global__ void finish_norm_kernel(const float* sum, float clip, float* norm, fl
   *clip_scale = clip > 0.0f && is_finite(value) && scale < 1.0f ? scale : 1.0f;
 }
 
+__global__ void require_finite_kernel(const double* value, float* sum) {
+  // Of a double, as is_finite() of a float.
+  if (threadIdx.x == 0 && !(fabs(*value) <= 1.7976931348623157e308)) *sum = nanf("");
+}
+
 struct AdamConstants {
   float rate, beta1, beta2, epsilon, decay;
   float correction1, correction2;  // 1 - beta^step
@@ -159,6 +164,10 @@ void finish_norm(const float* sum, float clip, float* norm, float* clip_scale,
                  StreamHandle stream) {
   launch({.name = "finish_norm", .stream = stream}, finish_norm_kernel, sum, clip, norm,
          clip_scale);
+}
+
+void require_finite(const double* value, float* sum, StreamHandle stream) {
+  launch({.name = "require_finite", .stream = stream}, require_finite_kernel, value, sum);
 }
 
 void adam(const Adam& settings, const AdamState& state, std::int64_t elements,

@@ -35,16 +35,18 @@ inline float2 make_float2(float x, float y) {
 
 enum cudaError_t : int { cudaSuccess = 0 };
 enum cudaMemcpyKind : int { cudaMemcpyDeviceToDevice = 3 };
-inline const char* cudaGetErrorString(cudaError_t) {
+// Static: the fakes of the whole runtime have functions of these names.
+[[maybe_unused]] static const char* cudaGetErrorString(cudaError_t) {
   return "no error";
 }
-inline cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t) {
-  std::memset(memory, value, bytes);
+[[maybe_unused]] static cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes,
+                                                    cudaStream_t stream) {
+  emulation::submit(stream, [=] { std::memset(memory, value, bytes); });
   return cudaSuccess;
 }
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
-                                   cudaStream_t) {
-  std::memcpy(to, from, bytes);
+[[maybe_unused]] static cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes,
+                                                    cudaMemcpyKind, cudaStream_t stream) {
+  emulation::submit(stream, [=] { std::memcpy(to, from, bytes); });
   return cudaSuccess;
 }
 

@@ -15,8 +15,31 @@
 #include <string>
 #include <vector>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#endif
+
 namespace emulation {
 namespace {
+
+// AddressSanitizer must know on which stack it is. `kept`: what it keeps of the stack that is left.
+struct StackBounds {
+  const void* bottom = nullptr;
+  std::size_t bytes = 0;
+  void* kept = nullptr;
+};
+#ifdef __SANITIZE_ADDRESS__
+void leave_for(StackBounds* self, const StackBounds& other) {
+  __sanitizer_start_switch_fiber(self != nullptr ? &self->kept : nullptr, other.bottom,
+                                 other.bytes);
+}
+void arrive(StackBounds& self, StackBounds& left) {
+  __sanitizer_finish_switch_fiber(self.kept, &left.bottom, &left.bytes);
+}
+#else
+void leave_for(StackBounds*, const StackBounds&) {}
+void arrive(StackBounds&, StackBounds&) {}
+#endif
 
 struct Copy {
   std::byte* to = nullptr;
@@ -35,6 +58,7 @@ struct Fiber {
   bool started = false;
   ucontext_t context{};
   jmp_buf resume{};
+  StackBounds stack;
   std::deque<std::vector<Copy>> groups;
   std::vector<Copy> open;
 };
@@ -45,7 +69,7 @@ struct Warp {
 
 class Stacks {
  public:
-  static constexpr std::size_t bytes = std::size_t{256} << 10;
+  static constexpr std::size_t bytes = std::size_t{128} << 10;
   explicit Stacks(std::size_t count) : size_{count * bytes} {
     memory_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory_ == MAP_FAILED) throw std::bad_alloc{};
@@ -59,6 +83,19 @@ class Stacks {
   std::size_t size_ = 0;
   void* memory_ = nullptr;
 };
+
+// Stacks of a host thread's fibers, kept from kernel to kernel: fresh pages cost more than a small
+// kernel.
+const Stacks& stacks_for(std::size_t count) {
+  thread_local std::unique_ptr<Stacks> kept;
+  thread_local std::size_t size = 0;
+  if (size < count) {
+    kept.reset();
+    kept = std::make_unique<Stacks>(count);
+    size = count;
+  }
+  return *kept;
+}
 
 class Machine;
 struct Current {
@@ -78,7 +115,7 @@ class Machine {
       : grid_{grid},
         kernel_{kernel},
         count_{static_cast<std::size_t>(grid.threads.x) * grid.threads.y * grid.threads.z},
-        stacks_{count_},
+        stacks_{stacks_for(count_ <= 1024 ? count_ : 1)},
         shared_(grid.shared_bytes + 1024) {
     if (count_ == 0 || count_ % warp_size != 0 || count_ > 1024)
       throw std::logic_error{"a block of " + std::to_string(count_) + " threads"};
@@ -95,6 +132,7 @@ class Machine {
   }
 
   void enter() {
+    arrive(current().fiber->stack, own_stack_);
     try {
       kernel_();
     } catch (...) {
@@ -105,13 +143,16 @@ class Machine {
       error_ = std::make_exception_ptr(std::logic_error{"a thread ends with copies under way"});
     }
     self.waiting = Waiting::done;
+    leave_for(nullptr, own_stack_);
     _longjmp(scheduler_, 1);
   }
 
   void pause(Waiting why) {
     Fiber& self = *current().fiber;
     self.waiting = why;
+    leave_for(&self.stack, own_stack_);
     if (_setjmp(self.resume) == 0) _longjmp(scheduler_, 1);
+    arrive(self.stack, own_stack_);
   }
 
   WarpView meet(WarpOp op, const void* operand, std::size_t bytes) {
@@ -187,6 +228,9 @@ class Machine {
 
   void resume(Fiber& fiber) {
     current().fiber = &fiber;
+    fiber.stack.bottom = stacks_.at(static_cast<std::size_t>(fiber.number));
+    fiber.stack.bytes = Stacks::bytes;
+    leave_for(&own_stack_, fiber.stack);
     if (_setjmp(scheduler_) == 0) {
       if (fiber.started) _longjmp(fiber.resume, 1);
       fiber.started = true;
@@ -197,18 +241,20 @@ class Machine {
       makecontext(&fiber.context, trampoline, 0);
       setcontext(&fiber.context);
     }
+    arrive(own_stack_, current().fiber->stack);
     if (error_) std::rethrow_exception(error_);
   }
 
   Grid grid_;
   const std::function<void()>& kernel_;
   std::size_t count_ = 0;
-  Stacks stacks_;
+  const Stacks& stacks_;
   std::vector<std::byte> shared_;
   std::vector<Fiber> fibers_;
   std::vector<Warp> warps_;
   Dim3 block_;
   jmp_buf scheduler_{};
+  StackBounds own_stack_;
   std::exception_ptr error_;
 };
 

@@ -15,6 +15,8 @@
 #include <cstring>
 #include <functional>
 
+struct CUstream_st;
+
 namespace emulation {
 
 struct Dim3 {
@@ -36,6 +38,10 @@ struct Grid {
   std::size_t shared_bytes = 0;
 };
 void run(const Grid& grid, const std::function<void()>& kernel);
+
+// Where kernels, copies and fills go; whoever links the emulator defines it: at once
+// (emulated_memory.cpp), or by a stream of the fakes (emulated_stream.cpp).
+void submit(CUstream_st* stream, std::function<void()> work);
 
 // To be called from a kernel:
 const Dim3& thread_index();

@@ -98,11 +98,17 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
   (void)std::snprintf(properties->name, sizeof properties->name, "%s", "played by the CPU");
   properties->totalGlobalMem = static_cast<std::size_t>(fakes::device_memory());
+  properties->multiProcessorCount = 1;
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
   if (device < 0 || device >= fakes::devices) return cudaErrorInvalidDevice;
   fakes::device_of_thread() = device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = fakes::device_of_thread();
   return cudaSuccess;
 }
 

@@ -3,6 +3,7 @@
 #include "tests/gpu/fakes/fake_nccl.hpp"
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -43,6 +44,8 @@ struct Shared {
   int joined = 0;
   int leaving = 0;
   bool aborted = false;
+  bool gone = false;  // a member
+  std::condition_variable changed;
   std::string error;
   std::map<std::uint64_t, Meeting> meetings;
 };
@@ -143,7 +146,6 @@ struct FakeCommunicator {
   std::atomic<bool> aborted{false};
   std::uint64_t executed = 0;  // operations that began
   bool busy = false;           // one is under way
-  bool leaving = false;
   std::string error;
 };
 
@@ -256,45 +258,58 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
   auto& registry = fakes::registry();
-  const std::lock_guard lock{registry.mutex};
-  std::uint64_t number = 0;
-  std::memcpy(&number, id.internal, sizeof number);
-  const auto at = registry.by_id.find(number);
-  if (at == registry.by_id.end() || config->blocking != 0) return ncclInvalidArgument;
   auto mine = std::make_shared<FakeCommunicator>();
-  mine->shared = at->second;
-  mine->rank = rank;
-  *communicator = mine.get();
-  fakes::handles()[mine.get()] = mine;
   {
-    const std::lock_guard shared{mine->shared->mutex};
-    mine->shared->ranks = ranks;
-    if (++mine->shared->joined == ranks) registry.by_id.erase(at);
+    const std::lock_guard lock{registry.mutex};
+    std::uint64_t number = 0;
+    std::memcpy(&number, id.internal, sizeof number);
+    const auto at = registry.by_id.find(number);
+    if (at == registry.by_id.end() || config->blocking != 1) return ncclInvalidArgument;
+    mine->shared = at->second;
+    mine->rank = rank;
+    *communicator = mine.get();
+    fakes::handles()[mine.get()] = mine;
+    if (mine->shared->joined + 1 == ranks) registry.by_id.erase(at);
+    const char* algorithm = std::getenv("NCCL_ALGO");
+    registry.records.push_back(
+        {.ranks = ranks, .rank = rank, .algorithm = algorithm ? algorithm : ""});
   }
-  const char* algorithm = std::getenv("NCCL_ALGO");
-  registry.records.push_back(
-      {.ranks = ranks, .rank = rank, .algorithm = algorithm ? algorithm : ""});
-  return ncclInProgress;
+  std::unique_lock lock{mine->shared->mutex};
+  mine->shared->ranks = ranks;
+  ++mine->shared->joined;
+  mine->shared->changed.notify_all();
+  mine->shared->changed.wait(lock, [&] { return mine->shared->joined == ranks; });
+  return ncclSuccess;
+}
+
+// Groups matter to a real NCCL only: what is in them happens one after another here.
+ncclResult_t ncclGroupStart() {
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  return ncclSuccess;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state) {
   const auto mine = fakes::of(communicator);
   if (!mine) return ncclInvalidArgument;
   const std::lock_guard lock{mine->shared->mutex};
-  *state = mine->shared->joined < mine->shared->ranks ? ncclInProgress : ncclSuccess;
+  *state = ncclSuccess;
   if (!mine->shared->error.empty()) *state = ncclInternalError;
   if (mine->shared->aborted && !mine->aborted) *state = ncclRemoteError;
-  if (mine->leaving && mine->shared->leaving < mine->shared->ranks) *state = ncclInProgress;
   return ncclSuccess;
 }
 
+// Blocks until all members leave, or one is gone.
 ncclResult_t ncclCommFinalize(ncclComm_t communicator) {
   const auto mine = fakes::of(communicator);
   if (!mine) return ncclInvalidArgument;
-  const std::lock_guard lock{mine->shared->mutex};
-  mine->leaving = true;
-  ++mine->shared->leaving;
-  return ncclInProgress;
+  auto& shared = *mine->shared;
+  std::unique_lock lock{shared.mutex};
+  ++shared.leaving;
+  shared.changed.notify_all();
+  shared.changed.wait(lock, [&] { return shared.leaving == shared.ranks || shared.gone; });
+  return shared.leaving == shared.ranks ? ncclSuccess : ncclRemoteError;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
   const auto mine = fakes::of(communicator);
@@ -312,6 +327,8 @@ ncclResult_t ncclCommAbort(ncclComm_t communicator) {
     const std::lock_guard lock{mine->shared->mutex};
     mine->aborted = true;
     mine->shared->aborted = mine->shared->aborted || !mine->shared->meetings.empty();
+    mine->shared->gone = true;
+    mine->shared->changed.notify_all();
   }
   const std::lock_guard lock{fakes::registry().mutex};
   fakes::handles().erase(communicator);

@@ -135,6 +135,11 @@ void square_sum(const SquareSum& how, std::int64_t elements, const void* values,
 std::int64_t square_sum_workspace() {
   return 0;
 }
+void require_finite(const double* value, float* sum, StreamHandle stream) {
+  enqueue_call(stream, [=] {
+    if (!std::isfinite(*value)) *sum = NAN;
+  });
+}
 void finish_norm(const float* sum, float clip, float* norm, float* scale, StreamHandle stream) {
   enqueue_call(stream, [=] {
     *norm = std::sqrt(*sum);

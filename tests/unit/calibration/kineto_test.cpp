@@ -86,8 +86,9 @@ TEST_CASE("a collective counts the rank that waited least", "[kineto]") {
 }
 
 TEST_CASE("what is no trace is refused", "[kineto]") {
-  CHECK_THROWS_WITH(parse_kineto({{"a.json", "{\"nodes\": []}"}}),
-                    "a.json:1:11: error: no \"traceEvents\": this is no trace of the PyTorch profiler");
+  CHECK_THROWS_WITH(
+      parse_kineto({{"a.json", "{\"nodes\": []}"}}),
+      "a.json:1:11: error: no \"traceEvents\": this is no trace of the PyTorch profiler");
   CHECK_THROWS_WITH(parse_kineto({{"a.json", "[{\"ph\": \"X\", ]"}}),
                     "a.json:1:14: error: expected a key in double quotes");
   CHECK_THROWS_WITH(parse_kineto({{"a.json", "[]"}}),

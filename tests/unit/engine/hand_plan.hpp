@@ -19,6 +19,7 @@ class HandProgram {
   OpId gemm(std::int64_t size, std::initializer_list<OpId> after = {}) {
     const auto n = static_cast<double>(size);
     program.kernels.push_back({.kind = OpKind::gemm,
+                               .dtype = dtype,
                                .m = size,
                                .n = size,
                                .k = size,
@@ -29,6 +30,11 @@ class HandProgram {
   OpId stream_bytes(Bytes bytes, std::initializer_list<OpId> after = {}) {
     program.kernels.push_back({.kind = OpKind::elementwise, .bytes = bytes});
     return add(OpKind::elementwise, Stream::compute, program.kernels.size() - 1, after);
+  }
+  // As the casts of a gradient bucket: beside the compute stream.
+  OpId kernel_on(Stream stream, Bytes bytes, std::initializer_list<OpId> after = {}) {
+    program.kernels.push_back({.kind = OpKind::elementwise, .bytes = bytes});
+    return add(OpKind::elementwise, stream, program.kernels.size() - 1, after);
   }
   OpId collective(CollectiveKind kind, Bytes bytes, GroupRole role,
                   std::initializer_list<OpId> after = {}) {
@@ -46,6 +52,7 @@ class HandProgram {
   }
 
   Program program;
+  DType dtype = DType::bf16;  // of products
 
  private:
   OpId add(OpKind kind, Stream stream, std::size_t work, std::initializer_list<OpId> after) {

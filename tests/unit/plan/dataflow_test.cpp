@@ -229,7 +229,9 @@ class Interpreter {
     expect(Role::gradient, gradient(at, row_bias ? whole_after(at) : whole_for(at)));
     if (action == Action::input_gradient) {
       Content made = linear_input_gradient(at);
-      made.partial = model_op.split == TensorSplit::column && layout_.tensor_parallel > 1;
+      const bool split =
+          model_op.split == TensorSplit::column || model_op.split == TensorSplit::vocabulary;
+      made.partial = split && layout_.tensor_parallel > 1;
       held(Role::input_gradient) = made;
       return;
     }

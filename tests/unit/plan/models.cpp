@@ -22,7 +22,8 @@ ModelOp linear(std::string name, TensorSplit split, std::int64_t in, std::int64_
   made.weights = in * out;
   made.biases = out;
   made.backward_elements = static_cast<double>(out);
-  (split == TensorSplit::column ? made.saved_input_elements : made.saved_elements) =
+  (split == TensorSplit::column || split == TensorSplit::vocabulary ? made.saved_input_elements
+                                                                    : made.saved_elements) =
       static_cast<double>(in);
   return made;
 }
@@ -95,7 +96,7 @@ Model gpt(const GptShape& shape) {
   table.backward_elements = 3.0 * static_cast<double>(h);
   model.input = {"embedding", {table}, h};
   model.layers.assign(static_cast<std::size_t>(shape.layers), layer(shape));
-  ModelOp head = linear("head", TensorSplit::column, h, v);
+  ModelOp head = linear("head", TensorSplit::vocabulary, h, v);
   head.biases = 0;
   head.backward_elements = 0;
   head.tied_to_embedding = shape.tied;

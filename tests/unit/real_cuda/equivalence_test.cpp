@@ -5,114 +5,11 @@
 #include <cstdlib>
 
 #include "tests/catch.hpp"
+#include "tests/gpu/fakes/fake_device.hpp"
 #include "tests/gpu/fakes/fake_nccl.hpp"
-#include "tests/unit/real_cuda/toy.hpp"
+#include "tests/unit/real_cuda/cases.hpp"
 
 using namespace cuda_test;  // NOLINT(google-build-using-namespace)
-
-namespace {
-
-double relative_error(const std::vector<float>& values, const std::vector<float>& reference) {
-  REQUIRE(values.size() == reference.size());
-  double largest = 1e-30;
-  double error = 0;
-  for (std::size_t i = 0; i < reference.size(); ++i) {
-    largest = std::max(largest, std::abs(static_cast<double>(reference[i])));
-    error = std::max(error, std::abs(static_cast<double>(values[i] - reference[i])));
-  }
-  return error / largest;
-}
-
-void check_equal(const ToyResult& a, const ToyResult& b, double tolerance) {
-  for (const std::string& failure : a.failures)
-    REQUIRE(failure == "");
-  REQUIRE(a.loss.size() == b.loss.size());
-  for (std::size_t i = 0; i < a.loss.size(); ++i) {
-    CAPTURE(i);
-    CHECK(std::abs(a.loss[i] / b.loss[i] - 1) < tolerance);
-    CHECK(std::abs(a.norm[i] / b.norm[i] - 1) < 10 * tolerance);
-  }
-  REQUIRE(a.weights.size() == b.weights.size());
-  for (const auto& [name, values] : b.weights) {
-    CAPTURE(name);
-    CHECK(relative_error(a.weights.at(name), values) < 10 * tolerance);
-  }
-}
-
-struct Case {
-  const char* name;
-  std::function<void(ToyRun&)> change;
-};
-
-// Every kind of operator, stream and communicator at least once.
-std::vector<Case> cases() {
-  using sim::Schedule;
-  return {
-      {"one rank", [](ToyRun&) {}},
-      {"micro-batches and recomputation",
-       [](ToyRun& r) {
-         r.layout.micro_batch = 1;
-         r.layout.recompute = sim::Recompute::full;
-       }},
-      {"data parallel, small buckets",
-       [](ToyRun& r) {
-         r.layout.data_parallel = 2;
-         r.layout.bucket = r.layout.first_bucket = sim::Bytes{2000};
-       }},
-      {"ZeRO-1", [](ToyRun& r) { r.layout.data_parallel = 2, r.layout.zero_stage = 1; }},
-      {"ZeRO-2",
-       [](ToyRun& r) {
-         r.layout.data_parallel = 2, r.layout.zero_stage = 2;
-         r.layout.overlap_parameters = false;
-       }},
-      {"ZeRO-3", [](ToyRun& r) { r.layout.data_parallel = 2, r.layout.zero_stage = 3; }},
-      {"hybrid sharding",
-       [](ToyRun& r) {
-         r.layout.data_parallel = 4, r.layout.zero_stage = 2, r.layout.shard_group = 2;
-         r.layout.micro_batch = 1;
-       }},
-      {"tensor parallel", [](ToyRun& r) { r.layout.tensor_parallel = 2; }},
-      {"tensor and sequence parallel",
-       [](ToyRun& r) {
-         r.layout.tensor_parallel = 2, r.layout.sequence_parallel = true;
-         r.layout.data_parallel = 2, r.layout.zero_stage = 3;
-       }},
-      {"pipeline 1F1B",
-       [](ToyRun& r) { r.layout.pipeline_parallel = 2, r.layout.micro_batch = 1; }},
-      {"interleaved",
-       [](ToyRun& r) {
-         r.shape.layers = 4;
-         r.layout.pipeline_parallel = 2, r.layout.virtual_stages = 2;
-         r.layout.schedule = Schedule::interleaved;
-       }},
-      {"ZB-H1 with tensor parallel",
-       [](ToyRun& r) {
-         r.layout.pipeline_parallel = 2, r.layout.tensor_parallel = 2;
-         r.layout.schedule = Schedule::zb_h1;
-       }},
-      {"tied head over two stages",
-       [](ToyRun& r) {
-         r.shape.tied_head = true;
-         r.layout.pipeline_parallel = 2, r.layout.data_parallel = 2;
-       }},
-  };
-}
-
-ToyRun base(bool llama) {
-  ToyRun run{.shape = llama ? llama_shape() : gpt_shape(), .layout = toy_layout()};
-  // The gradient of a key's bias is zero but for rounding, which Adam would blow up.
-  run.training.epsilon = 1e-5;
-  return run;
-}
-
-ToyResult reference_of(const ToyRun& run) {
-  ToyRun host = run;
-  host.host = true;
-  host.graphs = false;
-  return run_toy(host);
-}
-
-}  // namespace
 
 TEST_CASE("in fp32 the CUDA backend trains what the host trains, whatever order events allow",
           "[real_cuda]") {

@@ -7,7 +7,7 @@
 #include "real/cuda/device.hpp"
 #include "real/cuda/gemm.hpp"
 #include "tests/catch.hpp"
-#include "tests/gpu/fakes/bf16.hpp"
+#include "tests/gpu/fakes/fake_device.hpp"
 #include "tests/unit/real_cuda/toy.hpp"
 
 using namespace cuda_test;  // NOLINT(google-build-using-namespace)

@@ -11,7 +11,7 @@
 #include "real/cuda/cuda_backend.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/plan/plan.hpp"
-#include "tests/gpu/fakes/fake_device.hpp"
+#include "tests/gpu/fakes/behaviour.hpp"
 
 namespace cuda_test {
 

@@ -131,6 +131,24 @@ bound exceeded: engine and simulator did different work in 1 scenarios
 )");
 }
 
+TEST_CASE("ranks that share cores are compared by their steps, not by parts of them") {
+  RealResult result = sample();
+  CHECK_FALSE(shared_cores(result));
+  result.machine = "box: Processor @ 3 GHz, 1 cores";
+  CHECK(shared_cores(result) == 1);
+  const std::string table = real_table(result);
+  CHECK(table.find("2 ranks share 1 cores: while one waits another computes, so the step as a "
+                   "whole is compared, not its parts") != std::string::npos);
+  CHECK(table.find("compute ") == std::string::npos);
+  CHECK(table.find("memory MiB") != std::string::npos);
+  CHECK(real_markdown(result).find("exposed data ms") == std::string::npos);
+  result.machine = "a machine that says nothing of its cores";
+  CHECK_FALSE(shared_cores(result));
+  result.machine = "box, 1 cores";
+  result.suite.backend = RealBackend::cuda;
+  CHECK_FALSE(shared_cores(result));
+}
+
 TEST_CASE("every line of the raw results has as many cells as the header") {
   const std::string csv = real_csv(sample());
   const auto commas = [](const std::string& line) {

@@ -12,6 +12,7 @@ struct ncclUniqueId {
 };
 enum ncclResult_t : int {
   ncclSuccess = 0,
+  ncclUnhandledCudaError = 1,
   ncclInternalError = 3,
   ncclInvalidArgument = 4,
   ncclRemoteError = 6,
@@ -31,6 +32,8 @@ const char* ncclGetLastError(ncclComm_t communicator);
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config);
+ncclResult_t ncclGroupStart();
+ncclResult_t ncclGroupEnd();
 ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state);
 ncclResult_t ncclCommFinalize(ncclComm_t communicator);
 ncclResult_t ncclCommDestroy(ncclComm_t communicator);

@@ -1,0 +1,38 @@
+// What the program of a rank needs in the memory of its device: the arena, and beside it one block
+// with tables, scalars and workspaces.
+#pragma once
+
+#include "real/cuda/device.hpp"
+#include "real/cuda/prepare.hpp"
+#include "real/cuda/scratch.hpp"
+#include "real/engine/bound_program.hpp"
+
+namespace real {
+
+// Makes it the thread's device. Throws std::runtime_error where there is none of that number.
+int select_device(int device);
+
+class ProgramMemory {
+ public:
+  // REQUIRES: a device is selected; `program` outlives it. Throws OutOfMemory.
+  explicit ProgramMemory(const BoundProgram& program);
+
+  const DeviceMemory& arena() const { return arena_; }
+  const DeviceMemory& scratch() const { return scratch_; }
+  const ScratchLayout& layout() const { return layout_; }
+  const StepMemory& step() const { return step_; }
+  std::byte* gemm_workspace() const { return scratch_.at(layout_.gemm_workspace); }
+  // What launches read that no step writes. The rotary table is filled on `stream`.
+  void fill_tables(cudaStream_t stream);
+
+ private:
+  StepMemory place() const;
+
+  const BoundProgram& program_;
+  DeviceMemory arena_;
+  ScratchLayout layout_;
+  DeviceMemory scratch_;
+  StepMemory step_;
+};
+
+}  // namespace real

@@ -1,0 +1,10 @@
+// What a fuzz target expects of every input.
+#pragma once
+
+namespace fuzz {
+
+inline void require(bool condition) {
+  if (!condition) __builtin_trap();
+}
+
+}  // namespace fuzz

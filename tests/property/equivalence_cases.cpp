@@ -1,0 +1,268 @@
+#include "tests/property/equivalence_cases.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "sim/base/random.hpp"
+#include "tests/property/random_scenario.hpp"
+
+namespace real::test {
+namespace {
+
+using sim::Recompute;
+using sim::Schedule;
+
+constexpr int vocabulary = 101;
+constexpr std::int64_t sequence = 8;
+
+// (Not inlined: GCC 12 then takes the default of Layout::placement for uninitialised.)
+[[gnu::noinline]] sim::Layout base() {
+  sim::Layout layout;
+  layout.sequence_length = sequence;
+  layout.global_batch = 8;
+  layout.micro_batch = 1;
+  layout.compute_dtype = layout.activation_dtype = sim::DType::fp32;
+  layout.gradient_dtype = layout.reduce_dtype = sim::DType::fp32;
+  // Several buckets even of these models.
+  layout.first_bucket = sim::Bytes{4096};
+  layout.bucket = sim::Bytes{16384};
+  return layout;
+}
+
+struct Parallel {
+  int tensor = 1, pipeline = 1, data = 1;
+};
+
+sim::Layout with(const Parallel& parallel) {
+  sim::Layout layout = base();
+  layout.tensor_parallel = parallel.tensor;
+  layout.pipeline_parallel = parallel.pipeline;
+  layout.data_parallel = parallel.data;
+  return layout;
+}
+
+// A layout with one thing changed.
+template <class Change>
+sim::Layout changed(sim::Layout layout, Change change) {
+  change(layout);
+  return layout;
+}
+
+void add_data_parallel(std::vector<EquivalenceCase>& to) {
+  to.push_back(
+      {"accumulation on one rank", {}, changed(base(), [](auto& l) { l.micro_batch = 2; })});
+  to.push_back({"dp 2", {}, with({.data = 2})});
+  to.push_back({"dp 8, one micro-batch", {.tied = true}, with({.data = 8})});
+  to.push_back({"dp 3 of 6 samples", {.llama = true}, changed(with({.data = 3}), [](auto& l) {
+                  l.global_batch = 6;
+                })});
+  to.push_back({"dp 4, nothing overlapped", {}, changed(with({.data = 4}), [](auto& l) {
+                  l.overlap_gradients = l.overlap_parameters = false;
+                })});
+  for (int zero = 1; zero <= 3; ++zero) {
+    to.push_back({fmt::format("ZeRO-{} dp 4", zero),
+                  {.tied = zero != 2},
+                  changed(with({.data = 4}), [&](auto& l) { l.zero_stage = zero; })});
+    to.push_back({fmt::format("ZeRO-{} dp 8, one micro-batch", zero),
+                  {.llama = true},
+                  changed(with({.data = 8}), [&](auto& l) { l.zero_stage = zero; })});
+    to.push_back({fmt::format("ZeRO-{} hybrid dp 4 in groups of 2", zero),
+                  {.grouped = true},
+                  changed(with({.data = 4}), [&](auto& l) {
+                    l.zero_stage = zero;
+                    l.shard_group = 2;
+                  })});
+  }
+  to.push_back({"ZeRO-1, no overlap, no masters", {}, changed(with({.data = 4}), [](auto& l) {
+                  l.zero_stage = 1;
+                  l.overlap_parameters = l.overlap_gradients = l.master_weights = false;
+                })});
+  to.push_back({"ZeRO-3, kept gathered, prefetch 2",
+                {.llama = true, .tied = true},
+                changed(with({.data = 2}), [](auto& l) {
+                  l.zero_stage = 3;
+                  l.reshard_after_forward = false;
+                  l.prefetch_layers = 2;
+                })});
+  to.push_back({"ZeRO-3 dp 5", {}, changed(with({.data = 5}), [](auto& l) {
+                  l.zero_stage = 3;
+                  l.global_batch = 10;
+                })});
+}
+
+void add_tensor_parallel(std::vector<EquivalenceCase>& to) {
+  for (const bool llama : {false, true}) {
+    for (const bool slices : {false, true}) {
+      to.push_back({fmt::format("tp 2{} {}", slices ? " sp" : "", llama ? "llama" : "gpt"),
+                    {.llama = llama, .tied = llama, .grouped = llama},
+                    changed(with({.tensor = 2}), [&](auto& l) { l.sequence_parallel = slices; })});
+      to.push_back({fmt::format("tp 4{} {}", slices ? " sp" : "", llama ? "llama" : "gpt"),
+                    {.llama = llama, .tied = !llama, .qk_norm = llama},
+                    changed(with({.tensor = 4}), [&](auto& l) {
+                      l.sequence_parallel = slices;
+                      l.overlap_tensor_wgrad = llama;
+                      l.micro_batch = 2;
+                    })});
+    }
+  }
+  to.push_back({"tp 2 dp 2 ZeRO-1",
+                {.tied = true},
+                changed(with({.tensor = 2, .data = 2}), [](auto& l) { l.zero_stage = 1; })});
+  to.push_back(
+      {"tp 2 sp dp 2 ZeRO-3", {.llama = true}, changed(with({.tensor = 2, .data = 2}), [](auto& l) {
+         l.zero_stage = 3;
+         l.sequence_parallel = true;
+       })});
+  to.push_back({"tp 2 sp post-norm", {.post_norm = true}, changed(with({.tensor = 2}), [](auto& l) {
+                  l.sequence_parallel = true;
+                })});
+}
+
+void add_pipelines(std::vector<EquivalenceCase>& to) {
+  struct Kind {
+    Schedule schedule;
+    int chunks;
+  };
+  for (const Kind& kind : {Kind{Schedule::gpipe, 1}, Kind{Schedule::one_f_one_b, 1},
+                           Kind{Schedule::interleaved, 2}, Kind{Schedule::zb_h1, 1}}) {
+    for (const bool tied : {false, true}) {
+      to.push_back({fmt::format("pp 2 {}{}", sim::word(kind.schedule), tied ? " tied" : ""),
+                    {.llama = !tied, .tied = tied},
+                    changed(with({.pipeline = 2}), [&](auto& l) {
+                      l.schedule = kind.schedule;
+                      l.virtual_stages = kind.chunks;
+                      l.overlap_pipeline = tied;
+                    })});
+    }
+    to.push_back({fmt::format("pp 2 tp 2 sp dp 2 {} ZeRO-1", sim::word(kind.schedule)),
+                  {.tied = true},
+                  changed(with({.tensor = 2, .pipeline = 2, .data = 2}), [&](auto& l) {
+                    l.schedule = kind.schedule;
+                    l.virtual_stages = kind.chunks;
+                    l.sequence_parallel = true;
+                    l.zero_stage = 1;
+                  })});
+  }
+  to.push_back({"pp 4 tp 2", {.llama = true}, with({.tensor = 2, .pipeline = 4})});
+  to.push_back({"pp 2 dp 2 ZeRO-2",
+                {.tied = true},
+                changed(with({.pipeline = 2, .data = 2}), [](auto& l) { l.zero_stage = 2; })});
+  to.push_back({"pp 2 dp 2 ZeRO-3",
+                {.llama = true, .tied = true},
+                changed(with({.pipeline = 2, .data = 2}), [](auto& l) { l.zero_stage = 3; })});
+  to.push_back({"pp 4 tp 2 dp 2, 16 ranks", {}, with({.tensor = 2, .pipeline = 4, .data = 2})});
+}
+
+void add_recomputation(std::vector<EquivalenceCase>& to) {
+  to.push_back({"unfused attention", {}, changed(base(), [](auto& l) {
+                  l.attention = sim::AttentionKernel::unfused;
+                })});
+  to.push_back({"selective recomputation", {}, changed(base(), [](auto& l) {
+                  l.attention = sim::AttentionKernel::unfused;
+                  l.recompute = Recompute::selective;
+                })});
+  to.push_back({"full recomputation, tp 2 sp",
+                {.llama = true, .grouped = true},
+                changed(with({.tensor = 2}), [](auto& l) {
+                  l.recompute = Recompute::full;
+                  l.sequence_parallel = true;
+                })});
+  to.push_back({"full recomputation of every second layer, pp 2",
+                {},
+                changed(with({.pipeline = 2}), [](auto& l) {
+                  l.recompute = Recompute::full;
+                  l.recompute_every = 2;
+                })});
+  to.push_back(
+      {"full recomputation, ZeRO-3", {.tied = true}, changed(with({.data = 2}), [](auto& l) {
+         l.recompute = Recompute::full;
+         l.zero_stage = 3;
+       })});
+}
+
+}  // namespace
+
+sim::Model equivalence_model(const ModelTraits& traits) {
+  std::string text = fmt::format(
+      "name: tiny\nsource: made for a test\ntransformer:\n  layers: {}\n  hidden: 24\n"
+      "  heads: 4\n  head_dim: 6\n  kv_heads: {}\n  feed_forward: 40\n  vocabulary: {}\n"
+      "  max_sequence: 12\n  norm_placement: {}\n  qk_norm: {}\n  tied_head: {}\n"
+      "  head: language_model\n",
+      traits.layers, traits.grouped ? 2 : 4, vocabulary, traits.post_norm ? "post" : "pre",
+      traits.qk_norm, traits.tied);
+  text += traits.llama ? "  norm: rms\n  activation: swiglu\n  positions: rotary\n  biases: none\n"
+                       : "  norm: layer\n  activation: gelu\n  positions: learned\n  biases: all\n";
+  return sim::load_model(sim::test::TemporaryFile{text}.path());
+}
+
+// Not uniform, so that there is something to learn.
+std::unique_ptr<sim::test::TemporaryFile> equivalence_text() {
+  std::string text;
+  for (std::uint64_t i = 0; i < 4000; ++i) {
+    const double u = sim::uniform(11, 0, i);
+    text += static_cast<char>(static_cast<int>(u * u * vocabulary));
+  }
+  return std::make_unique<sim::test::TemporaryFile>(text, ".txt");
+}
+
+sim::Layout one_rank_layout(const sim::Layout& layout) {
+  sim::Layout alone = base();
+  alone.sequence_length = layout.sequence_length;
+  alone.global_batch = layout.global_batch;
+  alone.micro_batch = layout.global_batch;
+  return alone;
+}
+
+std::vector<EquivalenceCase> listed_cases() {
+  std::vector<EquivalenceCase> cases;
+  add_data_parallel(cases);
+  add_tensor_parallel(cases);
+  add_pipelines(cases);
+  add_recomputation(cases);
+  return cases;
+}
+
+EquivalenceCase drawn_case(std::uint64_t seed) {
+  sim::test::Dice dice{seed};
+  EquivalenceCase one{.name = fmt::format("seed {}", seed), .model = {}, .layout = base()};
+  sim::Layout& layout = one.layout;
+  do {
+    layout.tensor_parallel = dice.pick(std::array{1, 2, 4});
+    layout.pipeline_parallel = dice.pick(std::array{1, 2, 4});
+    layout.data_parallel = dice.pick(std::array{1, 2, 4});
+  } while (layout.world_size() > 16 || layout.world_size() == 1);
+  const bool stages = layout.pipeline_parallel > 1;
+  one.model = {.llama = dice.coin(),
+               .tied = dice.coin(),
+               .grouped = layout.tensor_parallel <= 2 && dice.coin(),
+               .qk_norm = dice.coin(),
+               .post_norm = dice.below(4) == 0,
+               .layers = 4};
+  layout.schedule = stages ? dice.pick(std::array{Schedule::gpipe, Schedule::one_f_one_b,
+                                                  Schedule::zb_h1, Schedule::interleaved})
+                           : Schedule::one_f_one_b;
+  if (layout.schedule == Schedule::interleaved)
+    layout.virtual_stages = 4 / layout.pipeline_parallel;
+  const int most_zero = layout.schedule == Schedule::zb_h1 ? 2 : 4;
+  layout.zero_stage = layout.data_parallel > 1 ? dice.below(most_zero) : 0;
+  if (layout.zero_stage > 0 && layout.data_parallel > 2 && dice.coin()) layout.shard_group = 2;
+  layout.reshard_after_forward = dice.coin();
+  layout.prefetch_layers = dice.below(3);
+  layout.sequence_parallel = layout.tensor_parallel > 1 && dice.coin();
+  layout.global_batch = 4 * layout.data_parallel;
+  layout.recompute = dice.pick(std::array{Recompute::none, Recompute::selective, Recompute::full});
+  if (dice.coin()) layout.attention = sim::AttentionKernel::unfused;
+  layout.overlap_gradients = dice.coin();
+  layout.overlap_parameters = dice.coin();
+  layout.overlap_pipeline = dice.coin();
+  layout.overlap_tensor_wgrad = dice.coin();
+  layout.master_weights = dice.coin();
+  layout.placement =
+      dice.coin()
+          ? std::vector{sim::Dimension::tensor, sim::Dimension::data, sim::Dimension::pipeline}
+          : std::vector{sim::Dimension::pipeline, sim::Dimension::data, sim::Dimension::tensor};
+  return one;
+}
+
+}  // namespace real::test

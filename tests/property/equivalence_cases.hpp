@@ -1,0 +1,40 @@
+// The models and layouts whose training is compared with that of one rank.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/model/model.hpp"
+#include "sim/plan/layout.hpp"
+#include "tests/property/support.hpp"
+
+namespace real::test {
+
+// A tiny transformer; vocabularies that no tensor-parallel size pads to itself.
+struct ModelTraits {
+  bool llama = false;      // RMSNorm, SwiGLU, rotary, no biases; else LayerNorm, GELU, learned, all
+  bool tied = false;       // head and embedding
+  bool grouped = false;    // half as many key/value heads
+  bool qk_norm = false;    // norms of queries and keys
+  bool post_norm = false;  // norms behind the residual sums
+  int layers = 4;
+};
+
+struct EquivalenceCase {
+  std::string name;
+  ModelTraits model;
+  sim::Layout layout;
+};
+
+sim::Model equivalence_model(const ModelTraits& traits);
+// A text whose bytes are tokens of these models.
+std::unique_ptr<sim::test::TemporaryFile> equivalence_text();
+// The same step on one rank: all samples in micro-batches of the same size, nothing split.
+sim::Layout one_rank_layout(const sim::Layout& layout);
+
+std::vector<EquivalenceCase> listed_cases();
+EquivalenceCase drawn_case(std::uint64_t seed);
+
+}  // namespace real::test

@@ -1,0 +1,61 @@
+// The whole backend with the kernels that run on a GPU: their sources on the emulator, launched by
+// the backend's sources on the fakes of CUDA, cuBLASLt and NCCL.
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+#include "tests/catch.hpp"
+#include "tests/unit/real_cuda/cases.hpp"
+
+using namespace cuda_test;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+struct Named {
+  const char* name;
+  bool llama;
+};
+
+ToyRun run_of(const Named& named) {
+  ToyRun run = base(named.llama);
+  run.steps = 2;
+  run.behaviour.seed = 7;
+  for (const Case& at : cases()) {
+    if (std::string{named.name} != at.name) continue;
+    at.change(run);
+    return run;
+  }
+  throw std::logic_error(std::string{"no case "} + named.name);
+}
+
+}  // namespace
+
+TEST_CASE("in fp32 the kernels of the GPU train what the host trains", "[real_cuda_emulated]") {
+  const Named named = GENERATE(
+      Named{"micro-batches and recomputation", true}, Named{"ZeRO-3", false},
+      Named{"tensor and sequence parallel", false}, Named{"tensor and sequence parallel", true},
+      Named{"pipeline 1F1B", false}, Named{"tied head over two stages", false});
+  CAPTURE(named.name, named.llama);
+  ToyRun run = run_of(named);
+  run.graphs = named.llama;
+  check_equal(run_toy(run), reference_of(run), 1e-5);
+}
+
+// The tolerance of equivalence_test.cpp, for its reason.
+TEST_CASE("in bf16 the losses of the GPU's kernels follow the host's fp32 within one percent",
+          "[real_cuda_emulated]") {
+  const Named named = GENERATE(Named{"one rank", false}, Named{"ZeRO-3", true},
+                               Named{"tensor and sequence parallel", false});
+  CAPTURE(named.name, named.llama);
+  ToyRun run = run_of(named);
+  const ToyResult reference = reference_of(run);
+  run.layout.compute_dtype = run.layout.activation_dtype = sim::DType::bf16;
+  run.layout.gradient_dtype = run.layout.reduce_dtype = sim::DType::bf16;
+  const ToyResult result = run_toy(run);
+  for (const std::string& failure : result.failures)
+    REQUIRE(failure == "");
+  for (std::size_t i = 0; i < result.loss.size(); ++i) {
+    CHECK(std::abs(result.loss[i] / reference.loss[i] - 1) < 0.01);
+    CHECK(std::abs(result.norm[i] / reference.norm[i] - 1) < 0.1);
+  }
+}

@@ -1,0 +1,115 @@
+// What no backend executes is refused by operator, before anything starts.
+#include <string>
+
+#include "real/engine/bound_program.hpp"
+#include "sim/model/transformer.hpp"
+#include "tests/catch.hpp"
+#include "tests/property/equivalence_cases.hpp"
+
+namespace real::test {
+namespace {
+
+sim::TransformerShape plain_shape() {
+  sim::TransformerShape shape;
+  shape.name = "tiny";
+  shape.layers = 2;
+  shape.hidden = 16;
+  shape.heads = shape.kv_heads = 2;
+  shape.head_dim = 8;
+  shape.feed_forward = 32;
+  shape.vocabulary = 256;
+  shape.max_sequence = 8;
+  return shape;
+}
+
+using Problems = std::vector<std::string>;
+
+Problems problems_of(const sim::Model& model, sim::DType compute = sim::DType::fp32) {
+  sim::Plan plan;
+  plan.layout.compute_dtype = compute;
+  return engine_problems(plan, model);
+}
+Problems problems_of(const sim::TransformerShape& shape) {
+  return problems_of(sim::build_transformer(shape));
+}
+
+}  // namespace
+
+TEST_CASE("every model of the equivalence tests can be executed", "[engine_problems]") {
+  for (const EquivalenceCase& one : listed_cases())
+    CHECK(problems_of(equivalence_model(one.model)) == Problems{});
+  CHECK(problems_of(plain_shape()) == Problems{});
+}
+
+TEST_CASE("dropout is refused wherever it is", "[engine_problems]") {
+  sim::TransformerShape shape = plain_shape();
+  SECTION("behind the branches, named once for all layers") {
+    shape.projection_dropout = shape.mlp_dropout = 0.1;
+    CHECK(
+        problems_of(shape) ==
+        Problems{"operator attention_residual of the layer block: the engine does not execute "
+                 "dropout",
+                 "operator mlp_residual of the layer block: the engine does not execute dropout"});
+  }
+  SECTION("behind the embedding") {
+    shape.embedding_dropout = 0.1;
+    CHECK(problems_of(shape) == Problems{"operator embedding_dropout of the embedding block: the "
+                                         "engine does not execute dropout"});
+  }
+  SECTION("of probabilities") {
+    shape.attention_dropout = 0.1;
+    CHECK(problems_of(shape) == Problems{"operator attention of the layer block: the engine does "
+                                         "not execute dropout of attention probabilities"});
+  }
+}
+
+TEST_CASE("models that predict no next token are refused", "[engine_problems]") {
+  sim::TransformerShape shape = plain_shape();
+  SECTION("slopes") {
+    shape.positions = sim::Positions::alibi;
+    CHECK(problems_of(shape) == Problems{"operator attention of the layer block: the engine does "
+                                         "not execute ALiBi's slopes"});
+  }
+  SECTION("a tied head with a bias") {
+    shape.tied_head = shape.head_bias = true;
+    CHECK(problems_of(shape) == Problems{"operator head of the head block: the engine does not "
+                                         "execute a tied head with a bias"});
+  }
+  SECTION("tokens that see those behind them") {
+    shape.mask = sim::AttentionMask::bidirectional;
+    CHECK(problems_of(shape) == Problems{"operator attention: tiny is not causal, and the engine "
+                                         "trains the next token"});
+  }
+  SECTION("no head") {
+    shape.head = sim::Head::none;
+    CHECK(problems_of(shape) == Problems{"tiny ends in no loss: there is nothing to train"});
+  }
+  SECTION("a pooler") {
+    shape.head = sim::Head::pooler;
+    const std::string why =
+        " of the head block: the engine does not execute what is computed for one token of each "
+        "sequence";
+    CHECK(problems_of(shape) ==
+          Problems{"operator pooler" + why, "operator pooler_activation" + why});
+  }
+  SECTION("pixels") {
+    shape.image = {.size = 8, .patch = 4};
+    shape.vocabulary = 0;
+    shape.head = sim::Head::none;
+    CHECK(problems_of(shape) ==
+          Problems{"operator patch_embedding of the embedding block: the engine does not execute "
+                   "its function",
+                   "operator positions of the embedding block: the engine does not execute its "
+                   "function"});
+  }
+}
+
+TEST_CASE("lists of layers and 8-bit products are refused", "[engine_problems]") {
+  CHECK(problems_of(sim::test::equal_layers({})) ==
+        Problems{sim::test::equal_layers({}).name +
+                 " is a list of layers: the engine executes transformers"});
+  CHECK(problems_of(sim::build_transformer(plain_shape()), sim::DType::fp8) ==
+        Problems{"layout.compute_dtype: the engine does not execute 8-bit products"});
+}
+
+}  // namespace real::test
