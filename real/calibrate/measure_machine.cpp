@@ -90,7 +90,7 @@ class Measurement {
     }
     if (done < request_.plans.size() && transport_.rank() == 0) {
       const std::string note = fmt::format(
-          "note: the time is up: kernels that only the last {} of {} scenarios have are left to "
+          "note: kernels that only the last {} of {} scenarios have were not reached: left to "
           "the formulas\n",
           request_.plans.size() - done, request_.plans.size());
       std::fwrite(note.data(), 1, note.size(), stderr);
