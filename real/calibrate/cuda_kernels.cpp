@@ -65,7 +65,7 @@ CudaKernels::CudaKernels(const BoundProgram& program, CudaBench& bench, std::uin
   check(cudaMemcpy(pattern_.at(0), values.data(), static_cast<std::size_t>(pattern_.bytes()),
                    cudaMemcpyHostToDevice),
         "random numbers");
-  refill(seed);
+  CudaKernels::refill(seed);
 }
 
 CudaKernels::~CudaKernels() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct PartRequest {
   double seconds = 1;  // that this part may take, about
   std::uint64_t seed = 1;
   Typical typical = Typical::median;
+  // Collective: leave out what is not measured yet.
+  std::function<bool()> stop_wanted = [] { return false; };
 };
 
 // The kernels of one plan, all ranks at once. Rank r takes the program of rank r mod world size.

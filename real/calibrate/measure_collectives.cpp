@@ -169,6 +169,7 @@ std::vector<sim::MeasuredCollective> measure_collectives(Bench& bench, Transport
   std::vector<sim::MeasuredCollective> measured;
   for (const CollectiveSizes& one : wanted) {
     for (const std::int64_t bytes : one.sizes) {
+      if (request.stop_wanted()) return measured;
       int samples = 0;
       const double seconds =
           timer.time(one, bytes, request.seconds / static_cast<double>(count), samples);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <stdexcept>
 #include <thread>
 
@@ -16,6 +18,13 @@ namespace {
 
 // Shares of the time.
 constexpr double kernels_share = 0.55, grid_share = 0.1, collectives_share = 0.25;
+// Programs have to be loaded, and every kernel runs a few times: kernels may take so much more than
+// their share until the rest of them is left to the formulas, and so do not cost the collectives.
+constexpr double kernels_patience = 1.5;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 sim::DType dtype_of(const MeasureRequest& request) {
   if (request.backend == MeasuredBackend::host) return sim::DType::fp32;
@@ -30,8 +39,9 @@ std::string command_of(const MeasureRequest& request) {
 // One rank's part.
 class Measurement {
  public:
-  Measurement(const MeasureRequest& request, Bench& bench, Transport& transport)
-      : request_{request}, bench_{bench}, transport_{transport} {
+  Measurement(const MeasureRequest& request, Bench& bench, Transport& transport,
+              const std::function<bool()>& stop_wanted)
+      : request_{request}, bench_{bench}, transport_{transport}, stop_wanted_{stop_wanted} {
     const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     if (request.backend == MeasuredBackend::host && request.ranks > cores) typical_ = Typical::mean;
   }
@@ -43,11 +53,11 @@ class Measurement {
     machine.kernels = kernels();
     machine.collectives = collectives();
     const MeasuredPlan* widest = largest_plan();
-    if (widest != nullptr)
+    if (widest != nullptr && !stop_wanted_())
       machine.interference =
           measure_interference(bench_, transport_, *widest->plan, *widest->model, part(1));
-    machine.copies = measure_copies(bench_, transport_, part(1));
-    machine.host_issue = issue_cost();
+    if (!stop_wanted_()) machine.copies = measure_copies(bench_, transport_, part(1));
+    if (!stop_wanted_()) machine.host_issue = issue_cost();
     barrier(transport_);
     bench_.describe(machine);
     barrier(transport_);  // no rank gives its memory back before
@@ -56,19 +66,39 @@ class Measurement {
 
  private:
   PartRequest part(double seconds) const {
-    return {.seconds = seconds, .seed = request_.seed, .typical = typical_};
+    return {.seconds = seconds,
+            .seed = request_.seed,
+            .typical = typical_,
+            .stop_wanted = stop_wanted_};
   }
 
   std::vector<sim::MeasuredKernel> kernels() {
     KernelTable table;
-    for (const MeasuredPlan& wanted : request_.plans)
+    const double begin = now();
+    const auto time_is_up = [&] {
+      const double most = kernels_patience * (kernels_share + grid_share) * request_.seconds;
+      return agree(transport_, now() - begin > most ? 1 : 0) > 0 || stop_wanted_();
+    };
+    std::size_t done = 0;
+    for (const MeasuredPlan& wanted : request_.plans) {
+      if (time_is_up()) break;
       measure_kernels(
           bench_, transport_, *wanted.plan, *wanted.model,
           part(kernels_share * request_.seconds / static_cast<double>(request_.plans.size())),
           table);
+      ++done;
+    }
+    if (done < request_.plans.size() && transport_.rank() == 0) {
+      const std::string note = fmt::format(
+          "note: kernels that only the last {} of {} scenarios have were not reached: left to "
+          "the formulas\n",
+          request_.plans.size() - done, request_.plans.size());
+      std::fwrite(note.data(), 1, note.size(), stderr);
+    }
     if (request_.grid) {
       const std::vector<GridPoint> points = grid_points(dtype_of(request_));
       for (const GridPoint& point : points) {
+        if (time_is_up()) break;
         const GridProgram program = grid_program(point, dtype_of(request_));
         measure_kernels(bench_, transport_, program.plan, program.model,
                         part(grid_share * request_.seconds / static_cast<double>(points.size())),
@@ -119,6 +149,7 @@ class Measurement {
   const MeasureRequest& request_;
   Bench& bench_;
   Transport& transport_;
+  const std::function<bool()>& stop_wanted_;
   Typical typical_ = Typical::median;
 };
 
@@ -137,9 +168,9 @@ void check(const MeasureRequest& request) {
 
 }  // namespace
 
-sim::MeasuredMachine measure_rank(const MeasureRequest& request, Bench& bench,
-                                  Transport& transport) {
-  return Measurement{request, bench, transport}.run();
+sim::MeasuredMachine measure_rank(const MeasureRequest& request, Bench& bench, Transport& transport,
+                                  const std::function<bool()>& stop_wanted) {
+  return Measurement{request, bench, transport, stop_wanted}.run();
 }
 
 RunResult measure_machine(const MeasureRequest& request,
@@ -159,7 +190,8 @@ RunResult measure_machine(const MeasureRequest& request,
              : make_cuda_bench(
                    seat.transport(),
                    {.device = gpu, .ranks_per_device = std::max(1, request.ranks_per_gpu)});
-    const sim::MeasuredMachine machine = measure_rank(request, *bench, seat.transport());
+    const sim::MeasuredMachine machine =
+        measure_rank(request, *bench, seat.transport(), [&seat] { return seat.stop_wanted(); });
     if (seat.world().rank == 0) done(machine);
     seat.heartbeat().enter(RankPhase::ending);
   });

@@ -47,8 +47,10 @@ struct MeasureRequest {
 };
 
 // One rank's part of it. Every rank of `transport` calls it; the result of rank 0 is that of all.
-sim::MeasuredMachine measure_rank(const MeasureRequest& request, Bench& bench,
-                                  Transport& transport);
+// `stop_wanted` (collective, asked between measurements): leave out what is not measured yet.
+sim::MeasuredMachine measure_rank(
+    const MeasureRequest& request, Bench& bench, Transport& transport,
+    const std::function<bool()>& stop_wanted = [] { return false; });
 
 // Throws std::invalid_argument for a request that cannot be met.
 RunResult measure_machine(const MeasureRequest& request,

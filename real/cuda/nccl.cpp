@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
@@ -19,6 +20,8 @@ namespace {
 
 // Ranks end together, give or take what they write to disk meanwhile.
 constexpr std::chrono::seconds farewell{5};
+// Making a communicator may take seconds, however short the operators are that come later.
+constexpr std::chrono::seconds to_connect{30};
 constexpr std::uint32_t id_channel = 0x4e43434c;  // "NCCL": of the control transport
 
 ncclDataType_t data_type(sim::DType dtype) {
@@ -160,6 +163,7 @@ void NcclWorld::make(Member& member, Transport& control, std::chrono::millisecon
                    config.blocking = 1;
                    return ncclCommInitRankConfig(made.get(), ranks, id, position, &config);
                  }};
+  timeout = std::max<std::chrono::milliseconds>(timeout, to_connect);
   const auto result = making.wait_for(timeout);
   if (!result) {
     throw std::runtime_error(

@@ -52,9 +52,9 @@ static_assert(sizeof(Frame) == 16);
 // The text of an abort.
 constexpr std::uint64_t most_text_bytes = 4096;
 // Open MPI's limit for TCP, btl_tcp_eager_limit.
-constexpr std::size_t most_early_bytes = 64 * 1024;
+constexpr std::size_t most_early_bytes = 65'536;
 // Of one sender. Nobody runs a thousand messages ahead in order.
-constexpr std::size_t most_kept_bytes = 64 * 1024 * 1024;
+constexpr std::size_t most_kept_bytes = std::size_t{64} << 20U;
 
 enum class PostState : std::uint8_t { free, waiting, moving, done, wrong_size };
 

@@ -33,9 +33,10 @@ std::string layout_text(const Layout& layout) {
 }
 
 std::string batch_text(const Layout& layout) {
-  return fmt::format("{} sequences of {} tokens per step, {} micro-batches of {} per replica, {}",
+  return fmt::format("{} sequences of {} tokens per step, {} micro-batch{} of {} per replica, {}",
                      layout.global_batch, layout.sequence_length, layout.micro_batches(),
-                     layout.micro_batch, word(layout.compute_dtype));
+                     layout.micro_batches() == 1 ? "" : "es", layout.micro_batch,
+                     word(layout.compute_dtype));
 }
 
 // All steps, or evenly chosen ones with the first and the last.

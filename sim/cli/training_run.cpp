@@ -36,6 +36,7 @@ void check_executable(const Scenario& scenario, const Plan& plan, bool cuda,
                                              : real::host_problems(plan, scenario.model);
   sentences.insert(sentences.end(), more.begin(), more.end());
   std::vector<Problem> problems;
+  problems.reserve(sentences.size());
   for (std::string& sentence : sentences)
     problems.push_back({SourcePosition{scenario.path, 0, 0}, std::move(sentence), ""});
   if (!problems.empty()) throw InputError{std::move(problems)};

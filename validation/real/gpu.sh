@@ -88,10 +88,10 @@ configure_and_build() {
 # measure SUITE BASE_CLUSTER CALIBRATION_SECONDS: files into $out/SUITE.
 measure() {
   if [ "$backend" = cuda ]; then
-    part "calibrate-$1" "$(($3 * 2))" "$stepcast" calibrate --suite "$1" --seconds "$3" \
+    part "calibrate-$1" "$(($3 * 2 + 5))" "$stepcast" calibrate --suite "$1" --seconds "$3" \
       --base "$2/device.yaml" --cluster "$2/cluster.yaml" -o "$out/$1"
   else
-    part "calibrate-$1" "$(($3 * 3))" "$stepcast" calibrate --suite "$1" --seconds "$3" \
+    part "calibrate-$1" "$(($3 * 3 + 10))" "$stepcast" calibrate --suite "$1" --seconds "$3" \
       -o "$out/$1"
   fi
 }
@@ -121,7 +121,7 @@ machine_facts() {
 if wanted build; then
   export -f configure_and_build wanted
   export build jobs backend parts
-  part build 100 bash -c configure_and_build
+  part build 90 bash -c configure_and_build
 fi
 if [ -z "$dry" ] && [ ! -x "$stepcast" ]; then
   echo "gpu.sh: there is no $stepcast; see $out/build.log" >&2
@@ -133,20 +133,20 @@ if [ "$backend" = host ]; then
 else
   machines=validation/real/machines
   if wanted test; then
-    part gpu-kernels 30 "$build/tests/unit/real_cuda_kernels/gpu_kernels"
+    part gpu-kernels 25 "$build/tests/unit/real_cuda_kernels/gpu_kernels"
     show gpu-kernels 3
-    part cuda-vs-host 20 "$build/tests/unit/real_cuda/cuda_vs_host"
+    part cuda-vs-host 15 "$build/tests/unit/real_cuda/cuda_vs_host"
     show cuda-vs-host 12
-    part attention-speed 15 "$build/tests/unit/real_cuda_kernels/gpu_kernels" "[speed]"
+    part attention-speed 10 "$build/tests/unit/real_cuda_kernels/gpu_kernels" "[speed]"
     show attention-speed 20
   fi
   if wanted virtual-4; then
     wanted calibrate && measure gpu-virtual-4 $machines/h200-virtual-4 20
-    validate gpu-virtual-4 65
+    validate gpu-virtual-4 60
   fi
   if wanted gpu-1; then
-    wanted calibrate && measure gpu-1 $machines/h200 12
-    validate gpu-1 45
+    wanted calibrate && measure gpu-1 $machines/h200 10
+    validate gpu-1 40
   fi
   if wanted pytorch; then
     part pytorch 70 python3 validation/real/pytorch_baseline.py -o "$out/pytorch.csv" \
@@ -155,7 +155,7 @@ else
   fi
   if wanted virtual-8; then
     wanted calibrate && measure gpu-virtual-8 $machines/h200-virtual-8 15
-    validate gpu-virtual-8 85
+    validate gpu-virtual-8 80
   fi
 fi
 if [ -n "$dry" ]; then

@@ -269,14 +269,14 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUni
     mine->rank = rank;
     *communicator = mine.get();
     fakes::handles()[mine.get()] = mine;
-    if (mine->shared->joined + 1 == ranks) registry.by_id.erase(at);
     const char* algorithm = std::getenv("NCCL_ALGO");
     registry.records.push_back(
         {.ranks = ranks, .rank = rank, .algorithm = algorithm ? algorithm : ""});
+    const std::lock_guard shared{mine->shared->mutex};
+    mine->shared->ranks = ranks;
+    if (++mine->shared->joined == ranks) registry.by_id.erase(at);
   }
   std::unique_lock lock{mine->shared->mutex};
-  mine->shared->ranks = ranks;
-  ++mine->shared->joined;
   mine->shared->changed.notify_all();
   mine->shared->changed.wait(lock, [&] { return mine->shared->joined == ranks; });
   return ncclSuccess;

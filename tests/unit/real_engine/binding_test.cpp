@@ -1,6 +1,7 @@
 // Programs made ready to run: operands in the arena, and who owns, decays and counts what.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "real/engine/bound_program.hpp"
@@ -31,6 +32,7 @@ struct Planned {
   Planned& operator=(const Planned&) = delete;
   std::vector<BoundProgram> bound() const {
     std::vector<BoundProgram> all;
+    all.reserve(static_cast<std::size_t>(plan.world_size()));
     for (int rank = 0; rank < plan.world_size(); ++rank)
       all.push_back(bind(plan, model, sim::RankId{static_cast<std::uint32_t>(rank)}));
     return all;

@@ -1,7 +1,9 @@
 // Ranks as threads of this process.
 #include <array>
+#include <vector>
 
 #include "real/launch/launch.hpp"
+#include "sim/base/input_error.hpp"
 #include "tests/catch.hpp"
 
 using namespace real;  // NOLINT(google-build-using-namespace): a test
@@ -47,4 +49,20 @@ TEST_CASE("options that do not fit together are refused", "[launch]") {
       "--ranks-per-gpu is 101: 1 to 100 is wanted");
   REQUIRE_THROWS_WITH(run_ranks({.ranks = 2, .inject = "fail:2:start"}, nothing),
                       "--inject is \"fail:2:start\", but there are 2 ranks");
+}
+
+TEST_CASE("a file that a rank refuses is named as it is, and what all find is said once",
+          "[launch]") {
+  const RunResult refused = run_ranks({.ranks = 3}, [](Seat& seat) {
+    if (seat.transport().rank() == 2)
+      throw sim::InputError{sim::SourcePosition{"rank-00002.state", 0, 0}, "this shard is torn"};
+    std::vector<std::byte> data(1);
+    wait(seat.transport(), seat.transport().start_receive(2, 0, data));
+  });
+  REQUIRE(refused.end == RunEnd::refused);
+  REQUIRE(refused.message == "rank-00002.state: error: this shard is torn");
+  const RunResult shared =
+      run_ranks({.ranks = 3}, [](Seat&) { throw SharedFailure{"step 2: the loss is not finite"}; });
+  REQUIRE(shared.end == RunEnd::failed);
+  REQUIRE(shared.message == "step 2: the loss is not finite");
 }

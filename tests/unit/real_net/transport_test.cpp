@@ -187,3 +187,63 @@ TEST_CASE("a message that is called off leaves the receiver's memory alone", "[n
     });
   }
 }
+
+TEST_CASE("a large message waits for its receive, and holds back only its own channel", "[net]") {
+  for (const WorldKind kind : both)
+    on_world(kind, 2, [](Transport& transport) {
+      const std::vector<std::byte> large = pattern(1'000'000, 1);
+      std::vector<std::byte> got(large.size());
+      std::vector<std::byte> small(16);
+      if (transport.rank() == 1) {
+        const Ticket first = transport.start_send(0, 7, large);
+        const Ticket behind = transport.start_send(0, 7, small);
+        // Back and forth on another channel: there was time enough.
+        for (int i = 0; i < 20; ++i) {
+          wait(transport, transport.start_send(0, 8, small));
+          wait(transport, transport.start_receive(0, 8, small));
+          if (transport.done(first)) throw std::runtime_error{"sent without a receive"};
+        }
+        wait(transport, transport.start_send(0, 8, small));
+        wait(transport, first);
+        return wait(transport, behind);
+      }
+      for (int i = 0; i < 20; ++i) {
+        wait(transport, transport.start_receive(1, 8, small));
+        wait(transport, transport.start_send(1, 8, small));
+      }
+      wait(transport, transport.start_receive(1, 8, small));
+      wait(transport, transport.start_receive(1, 7, got));
+      wait(transport, transport.start_receive(1, 7, small));
+      if (got != large) throw std::runtime_error{"wrong"};
+    });
+}
+
+TEST_CASE("a large message that is received with another size is a bug, not a hang", "[net]") {
+  for (const WorldKind kind : both)
+    for (const std::size_t wanted : {std::size_t{8}, std::size_t{999'999}})
+      REQUIRE_THROWS_WITH(
+          on_world(kind, 2,
+                   [&](Transport& transport) {
+                     std::vector<std::byte> data(transport.rank() == 0 ? wanted : 1'000'000);
+                     const bool sends = transport.rank() == 1;
+                     wait(transport, sends ? transport.start_send(0, 4, data)
+                                           : transport.start_receive(1, 4, data));
+                   }),
+          "a message between ranks 0 and 1 on channel 4 is received with another size than it is "
+          "sent with");
+}
+
+TEST_CASE("a rank that sends on and on without being asked is refused by name", "[net]") {
+  REQUIRE_THROWS_WITH(on_world(WorldKind::tcp, 2,
+                               [](Transport& transport) {
+                                 const std::vector<std::byte> data(65'536);
+                                 if (transport.rank() == 0) {
+                                   std::vector<std::byte> never(1);
+                                   return wait(transport, transport.start_receive(1, 9, never));
+                                 }
+                                 for (int i = 0; i < 1025; ++i)
+                                   wait(transport, transport.start_send(0, 4, data));
+                                 wait(transport, transport.start_send(0, 4, data));
+                               }),
+                      "rank 1 has sent 64 MiB of messages that rank 0 has not asked for");
+}
