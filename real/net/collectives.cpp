@@ -218,6 +218,8 @@ void check_sizes(const CollectiveCall& call, bool is_root) {
     case Kind::barrier:
       fits = in == 0 && out == 0;
       break;
+    case Kind::ring_shift:
+      refuse(call, "is of context parallelism, which is not executed");
   }
   if (!fits) refuse(call, fmt::format("{} bytes in and {} out do not fit {} ranks", in, out, p));
   const auto element = static_cast<std::size_t>(sim::bytes_of(call.dtype));
@@ -300,6 +302,8 @@ std::unique_ptr<Schedule> make_schedule(const CollectiveCall& call, Exchange exc
       return pairwise_all_to_all(exchange, call.input.data());
     case Kind::barrier:
       return std::make_unique<Barrier>(exchange);
+    case Kind::ring_shift:
+      break;  // refused by check_sizes()
   }
   return nullptr;
 }
