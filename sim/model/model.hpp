@@ -157,8 +157,8 @@ struct AttentionShape {
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
   bool causal = true;
-  bool dropout = false;  // dropout on the attention probabilities
-  bool eager_softmax = false;  // unfused attention: mask, casts and softmax are kernels of their own
+  bool dropout = false;        // dropout on the attention probabilities
+  bool eager_softmax = false;  // unfused attention: mask, casts, softmax in kernels of their own
 };
 
 struct Model {
