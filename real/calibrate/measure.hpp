@@ -15,8 +15,9 @@
 namespace real {
 
 // Ranks that outnumber the cores take turns: then a time is the mean over the samples, for the
-// median would be that of the lucky ones.
-enum class Typical : std::uint8_t { median, mean };
+// median would be that of the lucky ones. Cores of a virtual machine have slow phases of seconds,
+// when others use them: the lower quartile of all the time that is given is what a step sees most.
+enum class Typical : std::uint8_t { median, lower_quartile, mean };
 double typical(const std::vector<double>& values, Typical how);
 
 struct PartRequest {

@@ -67,6 +67,11 @@ bool any_rank(Transport& transport, bool mine) {
 
 double typical(const std::vector<double>& values, Typical how) {
   if (how == Typical::median) return median(values);
+  if (how == Typical::lower_quartile) {
+    std::vector<double> sorted = values;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[sorted.size() / 4];
+  }
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 

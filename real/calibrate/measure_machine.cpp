@@ -43,7 +43,8 @@ class Measurement {
               const std::function<bool()>& stop_wanted)
       : request_{request}, bench_{bench}, transport_{transport}, stop_wanted_{stop_wanted} {
     const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-    if (request.backend == MeasuredBackend::host && request.ranks > cores) typical_ = Typical::mean;
+    if (request.backend == MeasuredBackend::host)
+      typical_ = request.ranks > cores ? Typical::mean : Typical::lower_quartile;
   }
 
   sim::MeasuredMachine run() {
