@@ -63,6 +63,42 @@ bool any_rank(Transport& transport, bool mine) {
   return agree(transport, sum) > 0;
 }
 
+// The rank that a rank of the measurement stands for.
+sim::RankId rank_of_plan(const sim::Plan& plan, int rank) {
+  return sim::RankId{static_cast<std::uint32_t>(rank % plan.world_size())};
+}
+
+struct Planned {
+  const sim::Plan& plan;
+  const sim::Model& model;
+};
+
+struct MyTimes {
+  const std::vector<double>& seconds;  // per variant
+  int samples = 0;
+};
+
+// Rank 0 enters the times of all ranks, every other rank its own.
+void add_times_of_all(Transport& transport, const Planned& planned, const MyTimes& mine,
+                      const std::vector<KernelVariant>& every, KernelTable& table) {
+  std::vector<std::vector<double>> all = gather(transport, mine.seconds);
+  if (all.empty()) all.push_back(mine.seconds);
+  for (int i = 0; i < static_cast<int>(all.size()); ++i) {
+    const int rank = transport.rank() == 0 ? i : transport.rank();
+    const std::optional<BoundProgram> theirs =
+        rank == transport.rank()
+            ? std::nullopt
+            : std::optional{bind(planned.plan, planned.model, rank_of_plan(planned.plan, rank))};
+    const std::vector<KernelVariant> rows = theirs ? kernel_variants(*theirs) : every;
+    const std::vector<double>& seconds = all[static_cast<std::size_t>(i)];
+    SIM_CHECK(rows.size() == seconds.size(), rows.size(), seconds.size());
+    for (std::size_t v = 0; v < rows.size(); ++v)
+      if (seconds[v] != not_measured)
+        table.add(rows[v].kernel, seconds[v], static_cast<double>(rows[v].ops.size()),
+                  mine.samples);
+  }
+}
+
 }  // namespace
 
 double typical(const std::vector<double>& values, Typical how) {
@@ -77,10 +113,7 @@ double typical(const std::vector<double>& values, Typical how) {
 
 void measure_kernels(Bench& bench, Transport& transport, const sim::Plan& plan,
                      const sim::Model& model, const PartRequest& request, KernelTable& table) {
-  const auto rank_of_plan = [&](int rank) {
-    return sim::RankId{static_cast<std::uint32_t>(rank % plan.world_size())};
-  };
-  const BoundProgram program = bind(plan, model, rank_of_plan(transport.rank()));
+  const BoundProgram program = bind(plan, model, rank_of_plan(plan, transport.rank()));
   const std::vector<KernelVariant> every = kernel_variants(program);
   // What an earlier plan had is known: plans of one model share most of their kernels.
   std::vector<KernelVariant> variants;
@@ -110,21 +143,8 @@ void measure_kernels(Bench& bench, Transport& transport, const sim::Plan& plan,
   std::vector<double> mine(every.size(), not_measured);
   for (std::size_t v = 0; v < variants.size(); ++v)
     mine[number_of[v]] = typical(times.of_variant[v], request.typical);
-  std::vector<std::vector<double>> all = gather(transport, mine);
-  if (all.empty()) all.push_back(mine);  // not rank 0: it keeps its own
   const int samples = variants.empty() ? 0 : static_cast<int>(times.of_variant[0].size());
-  for (int i = 0; i < static_cast<int>(all.size()); ++i) {
-    const int rank = transport.rank() == 0 ? i : transport.rank();
-    const std::optional<BoundProgram> theirs =
-        rank == transport.rank() ? std::nullopt
-                                 : std::optional{bind(plan, model, rank_of_plan(rank))};
-    const std::vector<KernelVariant> rows = theirs ? kernel_variants(*theirs) : every;
-    const std::vector<double>& seconds = all[static_cast<std::size_t>(i)];
-    SIM_CHECK(rows.size() == seconds.size(), rows.size(), seconds.size());
-    for (std::size_t v = 0; v < rows.size(); ++v)
-      if (seconds[v] != not_measured)
-        table.add(rows[v].kernel, seconds[v], static_cast<double>(rows[v].ops.size()), samples);
-  }
+  add_times_of_all(transport, {plan, model}, {mine, samples}, every, table);
 }
 
 }  // namespace real
