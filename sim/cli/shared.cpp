@@ -11,6 +11,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/cli/command.hpp"
+#include "sim/timeline/complete_file.hpp"
 
 namespace sim {
 namespace {
@@ -50,8 +51,13 @@ void print_result(const std::string& text) {
 }
 
 void print_note(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stderr);
-  if (text.empty() || text.back() != '\n') std::fputc('\n', stderr);
+  // In one write: the ranks of a run share the standard error with their launcher.
+  const std::string line = text.ends_with('\n') ? text : text + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+void write_text_file(const std::string& path, const std::string& text) {
+  write_complete_file(path, [&](std::ostream& out) { out << text; });
 }
 
 bool color_wanted() {

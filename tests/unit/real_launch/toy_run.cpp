@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "real/launch/launch.hpp"
 #include "real/net/collectives.hpp"
 
@@ -74,17 +76,22 @@ float all_reduce(real::Seat& seat) {
   return value;
 }
 
+// A line in one write: other processes, and mpirun itself, write to the same place meanwhile.
+void print_line(std::ostream& out, const std::string& line) {
+  out << line + "\n" << std::flush;
+}
+
 void run_rank(const Options& options, real::Seat& seat) {
   const auto text = [](const char* name) {
     const char* value = std::getenv(name);
     return std::string{value == nullptr ? "-" : value};
   };
   if (options.show_gpu)
-    std::cerr << "share " << text("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE") << " host "
-              << text("NCCL_HOSTID") << " over " << text("NCCL_SOCKET_IFNAME") << std::endl;
+    print_line(std::cerr, "share " + text("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE") + " host " +
+                              text("NCCL_HOSTID") + " over " + text("NCCL_SOCKET_IFNAME"));
   for (int step = 0; step < options.steps; ++step) {
     if (seat.stop_wanted()) {
-      if (seat.world().rank == 0) std::cout << "stopped" << std::endl;
+      if (seat.world().rank == 0) print_line(std::cout, "stopped");
       return;
     }
     seat.inject_fault(step);
@@ -94,9 +101,9 @@ void run_rank(const Options& options, real::Seat& seat) {
     std::this_thread::sleep_for(options.pause);
     seat.heartbeat().begin(2);
     const float sum = all_reduce(seat);
-    if (seat.world().rank == 0) std::cout << "step " << step << " sum " << sum << std::endl;
+    if (seat.world().rank == 0) print_line(std::cout, fmt::format("step {} sum {}", step, sum));
   }
-  std::cout << "rank " << seat.world().rank << " done" << std::endl;
+  print_line(std::cout, fmt::format("rank {} done", seat.world().rank));
 }
 
 }  // namespace
@@ -106,10 +113,10 @@ int main(int argc, char** argv) {
     const Options options = options_of(argc, argv);
     const real::RunResult result =
         real::run_ranks(options.launch, [&](real::Seat& seat) { run_rank(options, seat); });
-    if (!result.message.empty()) std::cerr << "stepcast: " << result.message << std::endl;
+    if (!result.message.empty()) print_line(std::cerr, "stepcast: " + result.message);
     return result.end == real::RunEnd::done ? 0 : result.end == real::RunEnd::failed ? 1 : 130;
   } catch (const std::exception& error) {
-    std::cerr << "stepcast: " << error.what() << std::endl;
+    print_line(std::cerr, std::string{"stepcast: "} + error.what());
     return 2;
   }
 }
