@@ -10,8 +10,8 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/calibration/statistics.hpp"
-#include "sim/calibration/yaml_text.hpp"
 #include "sim/config/json_scan.hpp"
+#include "sim/config/yaml_text.hpp"
 
 namespace sim {
 namespace {
@@ -179,6 +179,7 @@ LinkFit fit_links(const std::vector<MeasuredCollective>& points) {
     if (beta < least_beta) beta = least_beta, alpha = std::max(least_alpha, (a1 - beta * ab) / aa);
   }
   std::vector<double> misses;
+  misses.reserve(equations.size());
   for (const Equation& e : equations)
     misses.push_back(std::abs(miss(e)));
   fit.latency = duration_from_seconds(alpha);

@@ -5,7 +5,7 @@
 
 #include "sim/base/quantity.hpp"
 #include "sim/calibration/fit.hpp"
-#include "sim/calibration/yaml_text.hpp"
+#include "sim/config/yaml_text.hpp"
 
 namespace sim {
 namespace {
@@ -21,6 +21,7 @@ class DeviceWriter {
     products();
     memory();
     attention("attention", d_.attention);
+    if (d_.flash_attention_1) attention("flash_attention_1", *d_.flash_attention_1);
     if (d_.flash_attention_2) attention("flash_attention_2", *d_.flash_attention_2);
     line("short_loops: {{burst: {}, burst_half: {}, l2_bandwidth: {}}}  # base",
          yaml_real(d_.burst), yaml_duration(d_.burst_half), yaml_bandwidth(d_.l2_bandwidth));
@@ -156,16 +157,16 @@ class DeviceWriter {
     for (const KernelTime& row : d_.measured_kernels) {
       const KernelShape& s = row.shape;
       std::string text = fmt::format("kind: {}, dtype: {}", s.kind, word(s.dtype));
-      const auto flag = [&](const char* key, bool value, bool usual) {
-        if (value != usual) text += fmt::format(", {}: {}", key, value);
+      const auto flag = [&](const char* key, bool value) {
+        if (value) text += fmt::format(", {}: true", key);
       };
       const auto number = [&](const char* key, std::int64_t value, std::int64_t usual) {
         if (value != usual) text += fmt::format(", {}: {}", key, value);
       };
-      flag("backward", s.backward, false);
-      flag("causal", s.causal, false);
-      flag("flash", s.flash, true);
-      flag("flash_2", s.flash_2, false);
+      flag("backward", s.backward);
+      flag("causal", s.causal);
+      if (s.attention != AttentionKernel::flash)
+        text += fmt::format(", attention: {}", word(s.attention));
       number("m", s.m, 0);
       number("n", s.n, 0);
       number("k", s.k, 0);

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "sim/base/input_error.hpp"
 #include "sim/calibration/statistics.hpp"
@@ -13,6 +16,12 @@ namespace sim {
 namespace {
 
 using Rows = std::vector<KernelMeasurement>;
+
+// Their keys in a device file.
+constexpr std::array<std::pair<AttentionKernel, std::string_view>, 3> flash_keys{
+    {{AttentionKernel::flash, "attention"},
+     {AttentionKernel::flash_1, "flash_attention_1"},
+     {AttentionKernel::flash_2, "flash_attention_2"}}};
 
 // Points without shape or time would divide by zero in the model.
 void check_point(const MeasuredKernel& point) {
@@ -148,18 +157,17 @@ class DeviceFitter {
   }
 
   void fit_attention_kernels() {
-    for (const bool second : {false, true}) {
-      const Rows rows = select([second](const KernelMeasurement& row) {
-        return row.kernel.kind == OpKind::attention && row.kernel.flash &&
-               row.kernel.flash_2 == second;
+    for (const auto& [implementation, key_text] : flash_keys) {
+      const Rows rows = select([of = implementation](const KernelMeasurement& row) {
+        return row.kernel.kind == OpKind::attention && row.kernel.attention == of;
       });
       if (rows.empty()) continue;
-      const std::string key = second ? "flash_attention_2" : "attention";
+      const std::string key{key_text};
       if (!device().gemm_model(rows.front().kernel.dtype)) {
         result_.notes.push_back(key + ": the device has no model of its format");
         continue;
       }
-      if (second && !device().flash_attention_2) device().flash_attention_2 = device().attention;
+      static_cast<void>(attention_rates(device(), implementation));
       if (rows.size() < attention_parameters) {
         result_.notes.push_back(fmt::format("{}: {} points are too few for its {} parameters", key,
                                             rows.size(), attention_parameters));
@@ -188,7 +196,7 @@ class DeviceFitter {
       of_kind[memory_kind(row.kernel)].push_back(row);
     if (rows.empty()) return;
     if (rows.size() < of_kind.size() + 1) {
-      result_.notes.push_back("memory_kernels: too few points for the kinds that were measured");
+      result_.notes.emplace_back("memory_kernels: too few points for the kinds that were measured");
     } else {
       device() = fit_memory_kernels(device(), rows);
       origin("memory_kernels.fixed", Provenance::fitted, rows.size());

@@ -63,16 +63,40 @@ Document Document::load(const std::string& path) {
   return has_json_name(path) ? parse_json(text, path) : parse_yaml(text, path);
 }
 
-Document Document::parse_yaml(std::string_view text, std::string name) {
+Document Document::load(const std::string& path, Syntax syntax) {
+  return parse(read_file(path), path, syntax);
+}
+
+Document Document::parse(std::string_view text, std::string name, Syntax syntax) {
   auto tree = std::make_unique<Tree>(text, std::move(name));
-  parse_yaml_into(*tree);
+  switch (syntax) {
+    case Syntax::yaml:
+      parse_yaml_into(*tree);
+      break;
+    case Syntax::json:
+      parse_json_into(*tree);
+      break;
+    case Syntax::toml:
+      parse_toml_into(*tree);
+      break;
+    case Syntax::flags:
+      parse_flags_into(*tree);
+      break;
+  }
   return Document{std::move(tree)};
 }
 
+Document Document::parse_yaml(std::string_view text, std::string name) {
+  return parse(text, std::move(name), Syntax::yaml);
+}
+
 Document Document::parse_json(std::string_view text, std::string name) {
-  auto tree = std::make_unique<Tree>(text, std::move(name));
-  parse_json_into(*tree);
-  return Document{std::move(tree)};
+  return parse(text, std::move(name), Syntax::json);
+}
+
+void Document::change(std::span<const Change> changes) {
+  for (const Change& change : changes)
+    tree_->change(change);
 }
 
 ObjectReader Document::root_object() const {

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <fstream>
 
+#include "sim/config/json_string.hpp"
+
 namespace sim {
 namespace {
 
@@ -14,22 +16,6 @@ constexpr int max_depth = 64;
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
-}
-
-void append_utf8(std::string& into, std::uint32_t code) {
-  const auto put = [&](std::uint32_t byte) { into += static_cast<char>(byte); };
-  if (code < 0x80) return put(code);
-  if (code < 0x800) {
-    put(0xC0U | (code >> 6));
-  } else if (code < 0x10000) {
-    put(0xE0U | (code >> 12));
-    put(0x80U | ((code >> 6) & 0x3FU));
-  } else {
-    put(0xF0U | (code >> 18));
-    put(0x80U | ((code >> 12) & 0x3FU));
-    put(0x80U | ((code >> 6) & 0x3FU));
-  }
-  put(0x80U | (code & 0x3FU));
 }
 
 }  // namespace
@@ -109,53 +95,8 @@ std::string JsonScan::text() {
 
 void JsonScan::read_text(std::string& into) {
   into.clear();
-  ++at_;
-  while (true) {
-    const std::size_t run = at_;
-    while (at_ < text_.size() && text_[at_] != '"' && text_[at_] != '\\' &&
-           static_cast<unsigned char>(text_[at_]) >= 0x20)
-      ++at_;
-    into.append(text_.substr(run, at_ - run));
-    if (at_ >= text_.size()) fail_at(at_, "not valid JSON: the file ends within a string");
-    if (text_[at_] == '"') break;
-    if (text_[at_] != '\\')
-      fail_at(at_, "not valid JSON: a string goes on over the end of the line or holds a tab");
-    escape(into);
-  }
-  ++at_;
-}
-
-void JsonScan::escape(std::string& into) {
-  ++at_;
-  constexpr std::string_view names = "\"\\/bfnrt";
-  constexpr std::string_view meanings = "\"\\/\b\f\n\r\t";
-  const char c = look();
-  if (const std::size_t which = names.find(c); c != '\0' && which != std::string_view::npos) {
-    into += meanings[which];
-    ++at_;
-    return;
-  }
-  if (c != 'u') fail_at(at_, "not valid JSON: unknown escape in a string");
-  std::uint32_t code = four_hex_digits();
-  if (code >= 0xD800 && code <= 0xDBFF && text_.substr(at_).starts_with("\\u")) {
-    ++at_;
-    const std::uint32_t low = four_hex_digits();
-    if (low >= 0xDC00 && low <= 0xDFFF) code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
-  }
-  if ((code >= 0xD800 && code <= 0xDFFF) || code == 0)
-    fail_at(at_, "not valid JSON: half of a surrogate pair, or U+0000");
-  append_utf8(into, code);
-}
-
-std::uint32_t JsonScan::four_hex_digits() {
-  ++at_;
-  const std::string_view hex = text_.substr(std::min(at_, text_.size()), 4);
-  std::uint32_t code = 0;
-  const auto [end, error] = std::from_chars(hex.data(), hex.data() + hex.size(), code, 16);
-  if (hex.size() < 4 || error != std::errc{} || end != hex.data() + 4)
-    fail_expecting("four hexadecimal digits");
-  at_ += 4;
-  return code;
+  if (const auto problem = read_json_string(text_, at_, into); !problem.empty())
+    fail_at(at_, fmt::format("not valid JSON: {}", problem));
 }
 
 std::string_view JsonScan::number() {

@@ -67,8 +67,6 @@ class JsonScan {
   bool next_item(bool first);
   void skip_space();
   void read_text(std::string& into);
-  void escape(std::string& into);
-  std::uint32_t four_hex_digits();
   std::string_view number();
   std::string_view bare_word();
   [[noreturn]] void fail_at(std::size_t place, const std::string& what) const;

@@ -2,10 +2,10 @@
 // key, which nlohmann's parser does not give; the tests hold the two against each other.
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdint>
 #include <optional>
 
+#include "sim/config/json_string.hpp"
 #include "sim/config/parsers.hpp"
 
 namespace sim {
@@ -142,76 +142,8 @@ class JsonParser {
 
   std::string string() {
     std::string result;
-    ++at_;
-    while (true) {
-      // Runs without escapes are nearly everything: they are copied at once.
-      const std::size_t run = at_;
-      while (at_ < text_.size() && text_[at_] != '"' && text_[at_] != '\\' &&
-             static_cast<unsigned char>(text_[at_]) >= 0x20)
-        ++at_;
-      result += text_.substr(run, at_ - run);
-      if (at_ >= text_.size()) fail("the file ends within a string");
-      if (text_[at_] == '"') break;
-      if (text_[at_] != '\\') fail("a string goes on over the end of the line or holds a tab");
-      escape(result);
-    }
-    ++at_;
+    if (const auto problem = read_json_string(text_, at_, result); !problem.empty()) fail(problem);
     return result;
-  }
-
-  void escape(std::string& result) {
-    ++at_;
-    const char c = peek();
-    constexpr std::string_view names = "\"\\/bfnrt";
-    constexpr std::string_view meanings = "\"\\/\b\f\n\r\t";
-    if (c == 'u') {
-      unicode_escape(result);
-    } else if (const std::size_t which = names.find(c); which != std::string_view::npos) {
-      result += meanings[which];
-      ++at_;
-    } else {
-      fail("unknown escape in a string");
-    }
-  }
-
-  std::uint32_t four_hex_digits() {
-    ++at_;
-    const std::string_view hex = text_.substr(std::min(at_, text_.size()), 4);
-    std::uint32_t code = 0;
-    const auto [end, error] = std::from_chars(hex.data(), hex.data() + hex.size(), code, 16);
-    if (hex.size() < 4 || error != std::errc{} || end != hex.data() + 4)
-      fail_expecting("four hexadecimal digits");
-    at_ += 4;
-    return code;
-  }
-
-  void unicode_escape(std::string& result) {
-    std::uint32_t code = four_hex_digits();
-    if (code >= 0xD800 && code <= 0xDBFF && text_.substr(at_).starts_with("\\u")) {
-      ++at_;
-      const std::uint32_t low = four_hex_digits();
-      if (low < 0xDC00 || low > 0xDFFF) fail("half of a surrogate pair");
-      code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
-    }
-    if (code >= 0xD800 && code <= 0xDFFF) fail("half of a surrogate pair");
-    if (code == 0) fail("the character U+0000 is not supported");
-    append_utf8(result, code);
-  }
-
-  static void append_utf8(std::string& result, std::uint32_t code) {
-    const auto put = [&](std::uint32_t byte) { result += static_cast<char>(byte); };
-    if (code < 0x80) return put(code);
-    if (code < 0x800) {
-      put(0xC0U | (code >> 6));
-    } else if (code < 0x10000) {
-      put(0xE0U | (code >> 12));
-      put(0x80U | ((code >> 6) & 0x3FU));
-    } else {
-      put(0xF0U | (code >> 18));
-      put(0x80U | ((code >> 12) & 0x3FU));
-      put(0x80U | ((code >> 6) & 0x3FU));
-    }
-    put(0x80U | (code & 0x3FU));
   }
 
   Tree& tree_;

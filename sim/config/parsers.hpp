@@ -1,4 +1,4 @@
-// From text to tree. Both parsers throw InputError at the first place where the grammar is broken.
+// From text to tree. The parsers throw InputError at the first place where the grammar is broken.
 #pragma once
 
 #include "sim/config/tree.hpp"
@@ -7,5 +7,7 @@ namespace sim {
 
 void parse_yaml_into(Tree& tree);
 void parse_json_into(Tree& tree);
+void parse_toml_into(Tree& tree);
+void parse_flags_into(Tree& tree);
 
 }  // namespace sim

@@ -49,6 +49,10 @@ Problem Tree::to_problem(const Found& found) const {
   problem.where = position(found.place);
   problem.what = found.what;
   problem.source_line = line_text(found.place.line);
+  if (found.place.line < 0) {
+    const Change& change = changes_[static_cast<std::size_t>(-found.place.line) - 1];
+    problem.what += fmt::format(" (where '{}' is changed to '{}')", change.key, change.value);
+  }
   return problem;
 }
 

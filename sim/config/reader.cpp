@@ -306,6 +306,17 @@ void ObjectReader::report_unknown_word(const ValueReader& value, const std::stri
                      hint, fmt::join(allowed, ", ")));
 }
 
+std::vector<std::string> ObjectReader::unasked_keys() const {
+  TreeNode& node = tree_->node(node_);
+  std::vector<std::string> names;
+  if (node.kind != ValueKind::object) return names;
+  node.opened = true;
+  for (std::uint32_t slot = 0; slot < node.entry_count; ++slot)
+    if (const TreeEntry& entry = tree_->entry(node, slot); !entry.known)
+      names.emplace_back(tree_->text(entry.key));
+  return names;
+}
+
 std::vector<std::string> ObjectReader::keys() const {
   TreeNode& node = tree_->node(node_);
   std::vector<std::string> names;

@@ -21,6 +21,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,7 @@
 #include "sim/base/quantity.hpp"
 #include "sim/base/units.hpp"
 #include "sim/base/words.hpp"
+#include "sim/config/change.hpp"
 
 namespace sim {
 
@@ -122,6 +124,8 @@ class ObjectReader {
 
   // The keys in file order, marked as known: for maps whose keys are data.
   std::vector<std::string> keys() const;
+  // Those that nobody has asked for so far; they stay unknown.
+  std::vector<std::string> unasked_keys() const;
   void ignore_unknown() const;  // for files of other programs (Hugging Face config.json)
 
   SourcePosition where() const;
@@ -147,17 +151,25 @@ class ObjectReader {
   std::uint32_t node_;
 };
 
+// flags: command-line flags in a file, as flags_tree.cpp describes them.
+enum class Syntax : std::uint8_t { yaml, json, toml, flags };
+
 class Document {
  public:
   // Reads a file: ".json" as JSON (RFC 8259), anything else as YAML 1.2. Throws InputError when it
   // cannot be opened or parsed.
   static Document load(const std::string& path);
+  static Document load(const std::string& path, Syntax syntax);
+  static Document parse(std::string_view text, std::string name, Syntax syntax);
   static Document parse_yaml(std::string_view text, std::string name);
   static Document parse_json(std::string_view text, std::string name);
 
   Document(Document&&) noexcept;
   Document& operator=(Document&&) noexcept;
   ~Document();
+
+  // Before anything is read. Throws InputError for a key in a section that does not exist.
+  void change(std::span<const Change> changes);
 
   ObjectReader root_object() const;  // a root that is not an object throws InputError
   const std::string& name() const;

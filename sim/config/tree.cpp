@@ -116,15 +116,22 @@ void Tree::close() {
   if (node.kind == ValueKind::object) refuse_duplicates(closed);
 }
 
-void Tree::refuse_duplicates(const OpenNode& object) {
-  const TreeNode& node = nodes_[object.node];
-  const auto begin = by_key_.begin() + node.first_entry;
+void Tree::sort_keys(const TreeNode& object) {
+  by_key_.resize(entries_.size());
+  const auto begin = by_key_.begin() + object.first_entry;
   std::iota(begin, by_key_.end(), 0U);
-  const auto key_of = [&](std::uint32_t slot) { return text(entry(node, slot).key); };
+  const auto key_of = [&](std::uint32_t slot) { return text(entry(object, slot).key); };
   std::sort(begin, by_key_.end(), [&](std::uint32_t a, std::uint32_t b) {
     const int order = key_of(a).compare(key_of(b));
     return order != 0 ? order < 0 : a < b;
   });
+}
+
+void Tree::refuse_duplicates(const OpenNode& object) {
+  const TreeNode& node = nodes_[object.node];
+  sort_keys(node);
+  const auto begin = by_key_.begin() + node.first_entry;
+  const auto key_of = [&](std::uint32_t slot) { return text(entry(node, slot).key); };
   for (auto at = begin; at != by_key_.end(); ++at) {
     if (at == begin || key_of(*at) != key_of(*(at - 1))) continue;
     const TreeEntry& first = entry(node, *(at - 1));

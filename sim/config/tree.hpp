@@ -4,7 +4,8 @@
 //
 // Invariants: the entries of an object have different keys; nesting is at most `max_depth`; a node
 // is reachable from the root over finitely many paths (no cycles); positions are 1-based lines and
-// 0-based bytes within the line (turned into columns of characters when a problem is reported).
+// 0-based bytes within the line (turned into columns of characters when a problem is reported);
+// line -n stands for the n-th change.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "sim/base/input_error.hpp"
+#include "sim/config/change.hpp"
 
 namespace sim {
 
@@ -83,6 +85,8 @@ class Tree {
                std::string_view key);  // of the open object; duplicates are refused
   void add_alias(TextPlace place, NodeIndex target);
   void close();
+  // Once all is built. A key may be new, the section that it lies in may not. Throws InputError.
+  void change(const Change& change);
   bool is_open(NodeIndex node) const;
   bool wants_key() const;  // the open node is an object and its last entry is complete
   int depth() const { return static_cast<int>(open_.size()); }
@@ -131,6 +135,9 @@ class Tree {
   Problem to_problem(const Found& found) const;
   NodeIndex add_node(TextPlace place, ValueKind kind);
   TextRange store(std::string_view text);
+  NodeIndex written(NodeIndex node) const;
+  void insert(NodeIndex object, std::string_view key, NodeIndex child);
+  void sort_keys(const TreeNode& object);  // the newest one
   void refuse_duplicates(const OpenNode& object);
   void report_unknown_keys_of(NodeIndex object);
   void withdraw_missing_key(TextPlace object, std::string_view key);
@@ -144,6 +151,8 @@ class Tree {
   // Slots of the entries of each object, sorted by key; parallel to entries_.
   std::vector<std::uint32_t> by_key_;
   std::vector<OpenNode> open_;
+  std::vector<Change> changes_;
+  std::map<NodeIndex, NodeIndex> replaces_;  // by the node of a change: that of the file
   NodeIndex root_ = no_node;
   std::map<NodeIndex, std::vector<std::string>> asked_;  // per object, in order of asking
   std::vector<Found> found_;

@@ -50,7 +50,7 @@ void emit(const std::vector<Assignment>& siblings, std::size_t indent, std::stri
 }  // namespace
 
 Document overrides_document(const std::vector<std::string>& overrides) {
-  constexpr std::size_t deepest = 4;  // scenario files nest to 3
+  constexpr std::size_t deepest = 6;  // cluster.change.node.nics.bandwidth is the deepest
   std::vector<Assignment> root;
   for (const std::string& option : overrides) {
     const std::size_t equals = option.find('=');
@@ -129,6 +129,10 @@ double Layered::real_or(std::string_view key, double fallback, RealRange range) 
 bool Layered::boolean_or(std::string_view key, bool fallback) const {
   const ObjectReader* reader = holder(key);
   return reader ? reader->boolean(key) : fallback;
+}
+Duration Layered::duration_or(std::string_view key, Duration fallback) const {
+  const ObjectReader* reader = holder(key);
+  return reader ? reader->duration(key) : fallback;
 }
 Bytes Layered::bytes_or(std::string_view key, Bytes fallback) const {
   const ObjectReader* reader = holder(key);

@@ -26,6 +26,12 @@ class Layered {
   const ObjectReader* scalar_holder(std::string_view key) const;
   bool has(std::string_view key) const { return holder(key) != nullptr; }
   bool empty() const { return !lower_ && !upper_; }
+  // The mappings that there are, the lower one first.
+  template <class Visit>
+  void each(Visit visit) const {
+    if (lower_) visit(*lower_);
+    if (upper_) visit(*upper_);
+  }
   bool overridden(std::string_view key) const { return upper_ && upper_->has(key); }
   // Whether `reader` is the upper mapping, that of --set.
   bool is_upper(const ObjectReader* reader) const { return upper_ && reader == &*upper_; }
@@ -46,6 +52,7 @@ class Layered {
   }
   double real_or(std::string_view key, double fallback, RealRange range) const;
   bool boolean_or(std::string_view key, bool fallback) const;
+  Duration duration_or(std::string_view key, Duration fallback) const;
   Bytes bytes_or(std::string_view key, Bytes fallback) const;
   template <class Enum>
   Enum word_or(std::string_view key, Enum fallback) const {

@@ -84,6 +84,7 @@ void read_dtypes(const Layered& section, Layout& layout) {
   layout.activation_dtype = section.word_or("activation_dtype", activation);
   layout.gradient_dtype = section.word_or("gradient_dtype", layout.activation_dtype);
   layout.reduce_dtype = section.word_or("reduce_dtype", layout.gradient_dtype);
+  layout.eight_bit_parameters = section.boolean_or("eight_bit_parameters", false);
   layout.master_weights =
       section.boolean_or("master_weights", bytes_of(layout.activation_dtype) < 4);
 }

@@ -2,52 +2,31 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <filesystem>
 #include <set>
 #include <stdexcept>
 
 #include "sim/config/reader.hpp"
 #include "sim/engine/device_spread.hpp"
+#include "sim/model/transformer.hpp"
 #include "sim/scenario/layered.hpp"
+#include "sim/scenario/read_changes.hpp"
 #include "sim/scenario/read_layout.hpp"
 #include "sim/scenario/read_training.hpp"
+#include "sim/scenario/sources.hpp"
 
 namespace sim {
 namespace {
 
-// The scenario file and --set, read together and blamed together.
-class Sources {
- public:
-  Sources(const std::string& path, const std::vector<std::string>& overrides)
-      : file_{Document::load(path)} {
-    if (!overrides.empty()) set_ = overrides_document(overrides);
-  }
-  Layered top() const {
-    return Layered{file_.root_object(), set_ ? std::optional{set_->root_object()} : std::nullopt};
-  }
-  // Throws one InputError with the problems of both.
-  void finish() const {
-    std::vector<Problem> problems;
-    for (const Document* document : {&file_, set_ ? &*set_ : nullptr}) {
-      if (!document) continue;
-      try {
-        document->finish();
-      } catch (const InputError& error) {
-        problems.insert(problems.end(), error.problems().begin(), error.problems().end());
-      }
-    }
-    if (!problems.empty()) throw InputError{std::move(problems)};
-  }
-
- private:
-  Document file_;
-  std::optional<Document> set_;
-};
+// Sections that other rooms read from the same file: sim/search and its commands.
+constexpr std::array sections_of_others{"search", "sweep", "budget"};
 
 struct ClusterText {
   std::string path;
   std::optional<int> nodes;
   int gpus = 0;  // 0: all
+  ClusterChanges changes;
 };
 
 // The path at `key` of `holder`: relative to the scenario file, or in --set (`by_hand`) to where
@@ -62,10 +41,25 @@ std::string referenced_path(const ObjectReader& holder, std::string_view key, bo
   return path;
 }
 
-std::string read_model_path(const Layered& top, const std::string& scenario_path) {
+struct ModelText {
+  std::string path;
+  std::optional<TransformerShape> shape;  // of a model that the scenario carries
+};
+
+ModelText read_model_text(const Layered& top, const std::string& scenario_path,
+                          const std::string& scenario_name) {
   top.require("model");
   const ObjectReader* holder = top.holder("model");
-  return holder ? referenced_path(*holder, "model", top.overridden("model"), scenario_path) : "";
+  if (!holder) return {};
+  const ValueReader value = holder->at("model");
+  if (!value.is_object())
+    return {referenced_path(*holder, "model", top.overridden("model"), scenario_path), {}};
+  if (top.is_upper(holder)) {
+    value.problem("--set model takes the name of a file, not single keys of a model");
+    value.object().ignore_unknown();
+    return {};
+  }
+  return {scenario_path, read_transformer_shape(value.object(), scenario_name)};
 }
 
 // "cluster: FILE" is short for "cluster: {path: FILE}"; --set cluster.nodes goes with both.
@@ -84,6 +78,7 @@ ClusterText read_cluster(const Layered& top, const std::string& scenario_path) {
   }
   if (section.has("nodes")) text.nodes = section.int_or("nodes", 1, {1, most_nodes});
   text.gpus = section.int_or("gpus", 0, {1, most_gpus});
+  text.changes = read_changes(section);
   return text;
 }
 
@@ -143,6 +138,13 @@ Trouble read_simulation(const Layered& section, SimulationOptions& options) {
   return read_trouble(section, options);
 }
 
+Duration read_host_issue(const Layered& section) {
+  const Duration time = section.duration_or("host_issue", {});
+  if (time > most_host_issue)
+    section.problem("host_issue", "it is the time of one kernel; allowed: 0 s to 1 ms");
+  return std::min(time, most_host_issue);
+}
+
 Framework read_framework(const Layered& section) {
   Framework framework = framework_of(section.word_or("name", FrameworkName::megatron));
   framework.layer_norm = section.word_or("layer_norm", framework.layer_norm);
@@ -152,7 +154,20 @@ Framework read_framework(const Layered& section) {
   framework.gate = section.word_or("gate", framework.gate);
   framework.softmax = section.word_or("softmax", framework.softmax);
   framework.loss = section.word_or("loss", framework.loss);
+  framework.key_heads = section.word_or("key_heads", framework.key_heads);
+  framework.optimizer = section.word_or("optimizer", framework.optimizer);
+  framework.token_collectives = section.word_or("token_collectives", framework.token_collectives);
+  framework.weight_gathers = section.word_or("weight_gathers", framework.weight_gathers);
+  framework.eight_bit = section.word_or("eight_bit", framework.eight_bit);
   framework.keeps_intermediates = section.boolean_or("keeps_intermediates", true);
+  if (section.has("host_issue")) framework.host_issue = read_host_issue(section);
+  framework.joint_gate = section.boolean_or("joint_gate", framework.joint_gate);
+  framework.accuracy = section.boolean_or("accuracy", framework.accuracy);
+  Execution& execution = framework.execution;
+  for (const ExecutionSwitch& item : execution_switches)
+    execution.*item.member = section.boolean_or(item.key, execution.*item.member);
+  execution.held_logits =
+      static_cast<int>(section.integer_or("held_logits", execution.held_logits, {0, 64}));
   return framework;
 }
 
@@ -202,6 +217,24 @@ void fill_data_parallel(LayoutText& text, const Cluster& cluster, int gpus, cons
   text.layout.data_parallel = static_cast<int>(gpus / inner);
 }
 
+// What is left of a layout that is still to be found: every GPU a replica, until someone knows.
+void forget_parallelism(Layout& layout, int gpus) {
+  layout.tensor_parallel = layout.context_parallel = layout.pipeline_parallel =
+      layout.virtual_stages = 1;
+  layout.data_parallel = gpus;
+  layout.schedule = Schedule::one_f_one_b;
+}
+
+// The GPUs of the job: all of the cluster, or as many as the file says.
+int gpus_of_job(const ClusterText& machine, const Cluster& cluster, const Layered& top) {
+  if (machine.gpus > cluster.gpus())
+    top.object("cluster").problem(
+        "gpus",
+        fmt::format("gpus is {}, but the cluster has {} ({} nodes of {}); set cluster.nodes",
+                    machine.gpus, cluster.gpus(), cluster.nodes(), cluster.gpus_per_node()));
+  return machine.gpus > 0 ? machine.gpus : cluster.gpus();
+}
+
 void fill_sequence_length(LayoutText& text, const Model& model, const Layered& layout) {
   const std::int64_t fixed = model.is_layer_list ? 1 : model.fixed_sequence;
   if (fixed == 0) {
@@ -230,9 +263,8 @@ void report_layout_problems(const Layout& layout, const Model& model, const Laye
 }
 
 void check_attention(const Layout& layout, const Device& device, const Layered& section) {
+  if (!is_flash(layout.attention) || device.attention_model(layout.attention)) return;
   const bool first = layout.attention == AttentionKernel::flash_1;
-  const bool second = layout.attention == AttentionKernel::flash_2;
-  if (!(first && !device.flash_attention_1) && !(second && !device.flash_attention_2)) return;
   section.problem(
       "attention",
       fmt::format("the file of the {} has no rates of {}; flash takes {}", device.name,
@@ -260,13 +292,14 @@ void check_trouble(const Trouble& trouble, const SimulationOptions& options, int
   }
 }
 
-}  // namespace
+// The layout as the file has it, or the workload of one that is still to be found.
+enum class LayoutState : std::uint8_t { given, open };
 
-Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides) {
-  const Sources sources{path, overrides};
+Scenario load(const ScenarioSources& sources, LayoutState state) {
+  const std::string& path = sources.path();
   const Layered top = sources.top();
   const std::string name = top.text_or("name", std::filesystem::path{path}.stem().string());
-  const std::string model_path = read_model_path(top, path);
+  const ModelText model_text = read_model_text(top, path, name);
   const ClusterText machine = read_cluster(top, path);
   top.require("layout");
   const Layered layout_section = top.section("layout");
@@ -279,36 +312,62 @@ Scenario load_scenario(const std::string& path, const std::vector<std::string>& 
   Training training = read_training(training_section);
   if (const ObjectReader* holder = training_section.holder("data"))
     training.data = referenced_path(*holder, "data", training_section.overridden("data"), path);
+  for (const char* section : sections_of_others)
+    static_cast<void>(top.has(section));
   sources.finish();
 
   std::vector<Problem> problems;
-  std::optional<Model> model = load_named([&] { return load_model(model_path); }, problems);
-  std::optional<Cluster> cluster =
-      load_named([&] { return Cluster::load(machine.path, machine.nodes); }, problems);
+  std::optional<Model> model = load_named(
+      [&] {
+        return model_text.shape ? build_transformer(*model_text.shape)
+                                : load_model(model_text.path);
+      },
+      problems);
+  std::optional<Cluster> cluster = load_named(
+      [&] { return Cluster::load(machine.path, machine.nodes, machine.changes); }, problems);
   if (!problems.empty()) throw InputError{std::move(problems)};
 
   run_with(framework, *model);
-  const int gpus = machine.gpus > 0 ? machine.gpus : cluster->gpus();
-  fill_data_parallel(text, *cluster, gpus, layout_section);
+  options.host_issue = framework.host_issue;
+  const int gpus = gpus_of_job(machine, *cluster, top);
+  sources.finish();
+  if (state == LayoutState::given)
+    fill_data_parallel(text, *cluster, gpus, layout_section);
+  else
+    forget_parallelism(text.layout, gpus);
   fill_sequence_length(text, *model, layout_section);
   sources.finish();
-  spread_layers(text, static_cast<int>(model->layers.size()), layout_section, text.layout);
-  sources.finish();
-  report_layout_problems(text.layout, *model, layout_section);
+  if (state == LayoutState::given) {
+    spread_layers(text, static_cast<int>(model->layers.size()), layout_section, text.layout);
+    sources.finish();
+    report_layout_problems(text.layout, *model, layout_section);
+  }
   check_attention(text.layout, cluster->device(), layout_section);
   check_trouble(trouble, options, gpus, *cluster);
   sources.finish();
   return Scenario{.path = path,
                   .name = name,
                   .model = std::move(*model),
-                  .model_path = model_path,
+                  .model_path = model_text.path,
                   .layout = std::move(text.layout),
                   .cluster = std::move(*cluster),
                   .cluster_path = machine.path,
+                  .changes = machine.changes,
+                  .framework = framework,
                   .options = std::move(options),
                   .faults = trouble.faults,
                   .flops = flops,
                   .training = std::move(training)};
+}
+
+}  // namespace
+
+Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides) {
+  return load(ScenarioSources{path, overrides}, LayoutState::given);
+}
+
+Scenario load_workload(const ScenarioSources& sources) {
+  return load(sources, LayoutState::open);
 }
 
 }  // namespace sim

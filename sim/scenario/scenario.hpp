@@ -15,6 +15,8 @@
 
 namespace sim {
 
+class ScenarioSources;
+
 // How the attention scores of a causal model count as model FLOPs: in full, as Megatron-LM and PaLM
 // report MFU, or at the half that a causal kernel needs. The time does not depend on it.
 enum class AttentionFlops : std::uint8_t { full, causal_half };
@@ -32,10 +34,12 @@ struct Scenario {
   std::string path;
   std::string name;
   Model model;
-  std::string model_path;
+  std::string model_path;  // that of the scenario where it carries its model
   Layout layout;
   Cluster cluster;
   std::string cluster_path;
+  ClusterChanges changes;  // what-ifs, applied to `cluster` already
+  Framework framework;     // applied to `model` already
   SimulationOptions options;
   std::vector<LinkFault> faults;  // applied to `cluster` already
   FlopConvention flops;
@@ -47,6 +51,10 @@ struct Scenario {
 // problem of the file, including contradictions between model, layout and cluster
 // (layout_problems), each at the line of the key that causes it.
 Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides = {});
+
+// The same for who finds the layout: model, cluster, batch, formats and options of the file, with
+// every GPU of the job a replica. What the file says of the parallelism itself is read and dropped.
+Scenario load_workload(const ScenarioSources& sources);
 
 // The memory that a layout needs is an answer, not an error: it is not checked here.
 

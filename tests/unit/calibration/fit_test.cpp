@@ -124,6 +124,33 @@ TEST_CASE("a device file reads back to the same device", "[calibration]") {
   CHECK(read.origin.find("memory_kernels.optimizer") != std::string::npos);
 }
 
+TEST_CASE("each implementation of attention is fitted by itself", "[calibration]") {
+  // FlashAttention 1 at half the rate of the fastest, on a base that knows of the fastest only.
+  Device truth = true_core();
+  truth.attention.forward_attained = 0.4;
+  truth.flash_attention_1 = truth.attention;
+  truth.flash_attention_1->forward_attained = 0.2;
+  MeasuredMachine machine;
+  for (const AttentionKernel implementation : {AttentionKernel::flash, AttentionKernel::flash_1})
+    for (const std::int64_t tokens : {256, 384, 512, 1024, 2048, 4096}) {
+      Kernel kernel;
+      kernel.kind = OpKind::attention;
+      kernel.dtype = DType::fp32;
+      kernel.attention = implementation;
+      kernel.m = kernel.n = tokens;
+      kernel.k = 64;
+      kernel.heads = kernel.kv_heads = 4;
+      machine.kernels.push_back({.kernel = kernel, .time = formula_cost(kernel, truth).time});
+    }
+  const DeviceCalibration fit = calibrate_device(host_base_device(), machine);
+  const Device read = parse_device(device_yaml(fit, machine), "d.yaml");
+  REQUIRE(read.flash_attention_1);
+  CHECK_THAT(read.flash_attention_1->forward_attained / read.attention.forward_attained,
+             WithinRel(0.5, 0.05));
+  CHECK_FALSE(read.flash_attention_2);
+  CHECK(read.measured_kernels.size() == machine.kernels.size());
+}
+
 TEST_CASE("points without shape or time are refused", "[calibration]") {
   MeasuredMachine machine;
   machine.kernels.push_back({.kernel = product(0, 1, 1), .time = 1us, .source = "x.csv"});

@@ -28,6 +28,9 @@ std::vector<Plan> plans() {
     }
     all.push_back(make_plan(test::transformer(kind, 2), layout));
   }
+  Layout first = test::layout_for(2, 2, 2, 4);
+  first.attention = AttentionKernel::flash_1;
+  all.push_back(make_plan(test::transformer(0, 2), first));
   Layout samples = test::layout_for(1, 2, 1, 2);
   samples.sequence_length = 1;
   all.push_back(make_plan(test::layer_list(2, 1000), samples));

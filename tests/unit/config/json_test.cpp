@@ -1,6 +1,7 @@
 // The JSON parser: RFC 8259, with positions.
 #include <string>
 
+#include "sim/config/json_scan.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/config/read.hpp"
 
@@ -53,6 +54,24 @@ TEST_CASE("JSON that is refused says where and what was expected", "[config][jso
         "1:14 not valid JSON: the character U+0000 is not supported");
   CHECK(refusal("{\"a\": 1, \"a\": 2}") == "1:10 duplicate key 'a'; the first is on line 1");
   CHECK(refusal(std::string(1'000'000, '[')) == "1:65 values are nested deeper than 64 levels");
+}
+
+TEST_CASE("a walk over JSON reads strings as the reader does", "[config][json]") {
+  const auto scanned = [](std::string_view text) {
+    return problems_of([&] {
+      sim::JsonScan scan{text, "a.json"};
+      scan.object([&](std::string_view) { (void)scan.text(); });
+      scan.finish();
+    });
+  };
+  for (const std::string string :
+       {"\"x", "\"x\n\"", "\"\\x\"", "\"\\", "\"\\u12g4\"", "\"\\u00", "\"\\ud800\"",
+        "\"\\ud800\\u0041\"", "\"\\u0000\"", "\"\\ud83d\\ude00 \\/\\b\\u00e9\""}) {
+    CAPTURE(string);
+    CHECK(scanned("{\"a\": " + string + "}") == refusal("{\"a\": " + string + "}"));
+  }
+  sim::JsonScan scan{"\"\\ud83d\\ude00 \\/\\t\\u00e9\"", "a.json"};
+  CHECK(scan.text() == "\U0001F600 /\t\u00e9");
 }
 
 TEST_CASE("in JSON text has quotes and numbers have none", "[config][json]") {

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "sim/base/input_error.hpp"
+#include "sim/scenario/sources.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary.hpp"
 
@@ -161,12 +162,27 @@ TEST_CASE("a framework names its kernels, and any of them alone") {
   CHECK(norm_launches({"framework.name=pytorch", "framework.rms_norm=fused"}) == 1);
   CHECK(norm_launches({"framework.rms_norm=eager"}) == 8);
   CHECK(problems(small("", "framework: {name: tinygrad}\n")) ==
-        Lines{"6:19: name is 'tinygrad'; allowed: megatron, pytorch"});
+        Lines{"6:19: name is 'tinygrad'; allowed: megatron, pytorch, scaling, torchtitan"});
   CHECK(problems(small("", "framework: {softmax: lazy}\n")) ==
         Lines{"6:22: softmax is 'lazy'; allowed: fused, eager"});
   CHECK(problems(small("", "framework: {norm: eager}\n")) ==
         Lines{"6:13: unknown key 'norm'; allowed: name, layer_norm, qkv, rms_norm, rotary, gate, "
-              "softmax, loss, keeps_intermediates"});
+              "softmax, loss, key_heads, optimizer, token_collectives, weight_gathers, eight_bit, "
+              "keeps_intermediates, host_issue, joint_gate, accuracy, "
+              "gathers_logits, adds_gradients, keeps_gathered_inputs, all_reduces_gradients, "
+              "sends_whole, recomputes_head, copies_attention, caching_allocator, held_logits"});
+}
+
+TEST_CASE("the host's time per kernel is the framework's where it says one") {
+  CHECK_FALSE(load(small("")).options.host_issue);
+  CHECK(load(small("", "framework: {host_issue: 25 us}\n")).options.host_issue ==
+        Duration{std::chrono::microseconds{25}});
+  CHECK(load(small("", "framework: {host_issue: 0 us}\n")).options.host_issue == Duration{});
+  CHECK(load(small(""), {"framework.host_issue=1 ms"}).options.host_issue ==
+        Duration{std::chrono::milliseconds{1}});
+  CHECK(problems(small("", "framework: {host_issue: 25}\n")).size() == 1);
+  CHECK(problems(small("", "framework: {host_issue: 2 ms}\n")) ==
+        Lines{"6:25: it is the time of one kernel; allowed: 0 s to 1 ms"});
 }
 
 TEST_CASE("devices differ by what is published unless told otherwise") {
@@ -270,4 +286,70 @@ TEST_CASE("a scenario that is no mapping, empty, or missing is refused") {
   CHECK_THROWS_AS(load(""), InputError);
   CHECK_THROWS_AS(load("- 1\n"), InputError);
   CHECK_THROWS_AS(load_scenario("/no/such/file.yaml"), InputError);
+}
+
+TEST_CASE("search, sweep and budget are sections of others: known, and not read", "[scenario]") {
+  CHECK(problems(small("", "search: {whatever: 1}\nsweep: [1]\nbudget: 2\n")).empty());
+  CHECK(problems(small("", "serach: 1\n")).size() == 1);
+}
+
+TEST_CASE("a section is read alone, with --set on top and its own mistakes", "[scenario]") {
+  const std::string path = write("own.yaml", small("", "search: {top: 3, tpo: 4}\nother: 1\n"));
+  const ScenarioSources sources{path, {"search.top=7"}};
+  const Layered section = sources.only_section("search");
+  CHECK(section.int_or("top", 0, {1, 9}) == 7);
+  try {
+    sources.finish();
+    FAIL("tpo is unknown");
+  } catch (const InputError& error) {
+    REQUIRE(error.problems().size() == 1);
+    CHECK(error.problems()[0].what == "unknown key 'tpo'; did you mean 'top'?");
+  }
+}
+
+TEST_CASE("a workload needs no layout that fits", "[scenario]") {
+  // 7 replicas do not divide 64 sequences, and 3 does not divide the heads.
+  const std::string path = write("open.yaml", small("  tensor_parallel: 3\n  data_parallel: 7\n"));
+  const Scenario scenario = load_workload(ScenarioSources{path});
+  CHECK(scenario.layout.world_size() == 8);
+  CHECK(scenario.layout.tensor_parallel == 1);
+  CHECK(scenario.layout.global_batch == 64);
+  const Scenario typed = load_workload(ScenarioSources::of_options(
+      {"model=" + root + "/models/gpt2.yaml", "cluster.path=" + root + "/topologies/dgx-h100.yaml",
+       "cluster.nodes=2", "layout.global_batch=64", "layout.sequence_length=1024"}));
+  CHECK(typed.layout.world_size() == 16);
+}
+
+TEST_CASE("a job with more GPUs than the cluster is refused", "[scenario]") {
+  const std::string text = "model: " + root + "/models/gpt2.yaml\ncluster: {path: " + root +
+                           "/topologies/dgx-h100.yaml, nodes: 1, gpus: 16}\nlayout: "
+                           "{sequence_length: 1024, global_batch: 64}\n";
+  CHECK(problems(text) ==
+        std::vector<std::string>{"2:" + std::to_string(text.find("16}") - text.find('\n')) +
+                                 ": gpus is 16, but the cluster has 8 (1 nodes of 8); set "
+                                 "cluster.nodes"});
+}
+
+TEST_CASE("what-ifs change the cluster and the device of a scenario", "[scenario]") {
+  const Scenario before = load(small("", ""));
+  const Scenario after =
+      load(small(""), {"cluster.change.node.nics.bandwidth=x0.5", "cluster.device.memory=141 GiB",
+                       "cluster.device.memory_bandwidth=x2"});
+  CHECK(after.cluster.device().memory == Bytes{141LL << 30});
+  CHECK(after.cluster.device().memory_bandwidth.in_bytes_per_second() ==
+        2 * before.cluster.device().memory_bandwidth.in_bytes_per_second());
+  // Curves within a node do not depend on the NICs, but on the links of the node.
+  CHECK(after.cluster.measured().size() == before.cluster.measured().size());
+  CHECK(load(small(""), {"cluster.change.node.nvlink.links=9"}).cluster.measured().empty());
+  CHECK(after.cluster.sources().back() == "what if node.nics.bandwidth were x0.5");
+}
+
+TEST_CASE("mistakes in what-ifs are refused", "[scenario]") {
+  CHECK(problems(small(""), {"cluster.change.node.nics.bandwith=200 Gbps"}) ==
+        std::vector<std::string>{
+            "0:0: unknown key 'bandwith'; did you mean 'bandwidth'? (where 'node.nics.bandwith' is "
+            "changed to '200 Gbps')"});
+  CHECK(problems(small(""), {"cluster.device.memory=-1 GiB"}).size() == 1);
+  CHECK(problems(small(""), {"cluster.change=3"}).size() == 1);
+  CHECK(problems(small(""), {"cluster.change.fabric=[1, 2]"}).size() == 1);
 }

@@ -1,4 +1,4 @@
-#include "sim/calibration/yaml_text.hpp"
+#include "sim/config/yaml_text.hpp"
 
 #include <fmt/format.h>
 

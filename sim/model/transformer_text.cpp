@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+
+#include "sim/base/check.hpp"
+#include "sim/config/yaml_text.hpp"
+#include "sim/model/transformer.hpp"
+
+namespace sim {
+namespace {
+
+// The word of `biases`; the file knows no other sets of linear layers.
+std::string_view biases_of(const TransformerShape& shape) {
+  SIM_CHECK(shape.qkv_bias || !shape.projection_bias, shape.name);
+  SIM_CHECK(shape.projection_bias || !shape.mlp_bias, shape.name);
+  if (shape.mlp_bias) return "all";
+  if (shape.projection_bias) return "attention";
+  return shape.qkv_bias ? "qkv" : "none";
+}
+
+std::string boolean(bool value) {
+  return value ? "true" : "false";
+}
+
+}  // namespace
+
+bool has_transformer_yaml(const TransformerShape& shape) {
+  const bool with_vocabulary = shape.head == Head::masked_lm || shape.head == Head::pretraining;
+  return (shape.qkv_bias || !shape.projection_bias) && (shape.projection_bias || !shape.mlp_bias) &&
+         shape.head_bias == with_vocabulary;
+}
+
+std::string transformer_yaml(const TransformerShape& shape, std::size_t indent) {
+  std::string text;
+  const auto line = [&](std::size_t depth, std::string_view key, const auto& value) {
+    text += fmt::format("{:{}}{}: {}\n", "", indent + depth, key, value);
+  };
+  line(0, "name", yaml_quoted(shape.name));
+  line(0, "source", yaml_quoted(shape.source));
+  text += fmt::format("{:{}}transformer:\n", "", indent);
+  line(2, "family", yaml_quoted(shape.family));
+  line(2, "layers", shape.layers);
+  line(2, "hidden", shape.hidden);
+  line(2, "heads", shape.heads);
+  line(2, "kv_heads", shape.kv_heads);
+  line(2, "head_dim", shape.head_dim);
+  line(2, "feed_forward", shape.feed_forward);
+  if (shape.has_image()) {
+    line(2, "image",
+         fmt::format("{{size: {}, patch: {}, channels: {}}}", shape.image.size, shape.image.patch,
+                     shape.image.channels));
+  } else {
+    line(2, "vocabulary", shape.vocabulary);
+    if (shape.max_sequence > 0) line(2, "max_sequence", shape.max_sequence);
+    if (shape.token_types > 0) line(2, "token_types", shape.token_types);
+  }
+  line(2, "norm", word(shape.norm));
+  line(2, "norm_placement", word(shape.norm_placement));
+  line(2, "activation", word(shape.activation));
+  line(2, "positions", word(shape.positions));
+  line(2, "attention", word(shape.mask));
+  line(2, "biases", biases_of(shape));
+  line(2, "qk_norm", boolean(shape.qk_norm));
+  line(2, "embedding_norm", boolean(shape.embedding_norm));
+  line(2, "hidden_dropout", shape.mlp_dropout);
+  line(2, "projection_dropout", shape.projection_dropout);
+  line(2, "attention_dropout", shape.attention_dropout);
+  line(2, "embedding_dropout", shape.embedding_dropout);
+  line(2, "head", word(shape.head));
+  if (shape.head == Head::classifier) line(2, "classes", shape.classes);
+  line(2, "tied_head", boolean(shape.tied_head));
+  return text;
+}
+
+}  // namespace sim

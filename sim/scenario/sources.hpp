@@ -1,0 +1,36 @@
+// The scenario file and --set, read together and blamed together.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/config/reader.hpp"
+#include "sim/scenario/layered.hpp"
+
+namespace sim {
+
+class ScenarioSources {
+ public:
+  // `overrides` are "section.key=value" of --set. Throws InputError where either does not parse.
+  explicit ScenarioSources(const std::string& path, const std::vector<std::string>& overrides = {});
+  // No file: the whole scenario as "section.key=value", its mistakes as lines of "--set".
+  static ScenarioSources of_options(const std::vector<std::string>& assignments);
+
+  const std::string& path() const { return path_; }
+  Layered top() const;
+  // A top-level section by itself: of the rest of the file finish() then reports nothing.
+  Layered only_section(std::string_view key) const;
+  // Throws one InputError with the problems of both.
+  void finish() const;
+
+ private:
+  ScenarioSources(std::string path, Document file, const std::vector<std::string>& overrides);
+
+  std::string path_;
+  Document file_;
+  std::optional<Document> set_;
+};
+
+}  // namespace sim

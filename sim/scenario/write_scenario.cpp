@@ -1,0 +1,230 @@
+#include "sim/scenario/write_scenario.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "sim/base/check.hpp"
+#include "sim/config/yaml_text.hpp"
+#include "sim/model/transformer.hpp"
+
+namespace sim {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Lines {
+ public:
+  // "key: value" of the section that was begun last.
+  template <class Value>
+  void add(std::string_view key, const Value& value) {
+    text_ += fmt::format("{}{}: {}\n", indent_, key, value);
+  }
+  void add(std::string_view key, bool value) { add(key, value ? "true" : "false"); }
+  void section(std::string_view name) {
+    text_ += fmt::format("\n{}:\n", name);
+    indent_ = "  ";
+  }
+  void raw(const std::string& text) { text_ += text; }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+  std::string_view indent_;
+};
+
+// Relative where the two share a folder, absolute where they have nothing but the root in common.
+std::string reference(const std::string& path, const std::string& folder) {
+  const fs::path target = fs::absolute(path).lexically_normal();
+  const fs::path base = (folder.empty() ? fs::current_path() : fs::absolute(folder));
+  const fs::path relative = target.lexically_relative(base.lexically_normal());
+  const auto begin = target.relative_path().begin();
+  const bool apart = begin == target.relative_path().end() ||
+                     *begin != *base.lexically_normal().relative_path().begin();
+  return yaml_quoted(apart || relative.empty() ? target.string() : relative.string());
+}
+
+void write_layout(const Layout& layout, const Model& model, Lines& out) {
+  out.section("layout");
+  out.add("tensor_parallel", layout.tensor_parallel);
+  out.add("context_parallel", layout.context_parallel);
+  out.add("pipeline_parallel", layout.pipeline_parallel);
+  out.add("data_parallel", layout.data_parallel);
+  out.add("virtual_stages", layout.virtual_stages);
+  out.add("schedule", word(layout.schedule));
+  std::vector<std::string_view> order;
+  for (const Dimension dimension : layout.placement)
+    order.push_back(word(dimension));
+  out.add("placement", fmt::format("[{}]", fmt::join(order, ", ")));
+  if (layout.layers_per_chunk.empty())
+    out.add("layers_per_chunk", "even");
+  else
+    out.add("layers_per_chunk", fmt::format("[{}]", fmt::join(layout.layers_per_chunk, ", ")));
+  // Where the model fixes the length, the file may not say it.
+  if (!model.is_layer_list && model.fixed_sequence == 0)
+    out.add("sequence_length", layout.sequence_length);
+  out.add("global_batch", layout.global_batch);
+  out.add("micro_batch", layout.micro_batch);
+  out.add("sequence_parallel", layout.sequence_parallel);
+  out.add("zero_stage", layout.zero_stage);
+  out.add("shard_group", layout.shard_group);
+  out.add("prefetch_layers", layout.prefetch_layers);
+  out.add("reshard_after_forward", layout.reshard_after_forward);
+  out.add("recompute", word(layout.recompute));
+  out.add("recompute_every", layout.recompute_every);
+  out.add("context_exchange", word(layout.context_exchange));
+  out.add("attention", word(layout.attention));
+  out.add("compute_dtype", word(layout.compute_dtype));
+  out.add("activation_dtype", word(layout.activation_dtype));
+  out.add("gradient_dtype", word(layout.gradient_dtype));
+  out.add("reduce_dtype", word(layout.reduce_dtype));
+  out.add("master_weights", layout.master_weights);
+  out.add("eight_bit_parameters", layout.eight_bit_parameters);
+  out.add("bucket", yaml_bytes(layout.bucket));
+  out.add("first_bucket", yaml_bytes(layout.first_bucket));
+  out.add("overlap",
+          fmt::format("{{gradients: {}, parameters: {}, pipeline: {}, tensor_wgrad: {}}}",
+                      layout.overlap_gradients, layout.overlap_parameters, layout.overlap_pipeline,
+                      layout.overlap_tensor_wgrad));
+}
+
+void write_simulation(const Scenario& scenario, Lines& out) {
+  const SimulationOptions& options = scenario.options;
+  out.section("simulation");
+  out.add("collectives", word(options.collectives));
+  out.add("fold", options.fold);
+  out.add("graphs", options.graphs);
+  out.add("device_spread", options.device_spread);
+  out.add("jitter", options.jitter);
+  out.add("seed", options.seed);
+  out.add("tensor_algorithm", word(options.tensor_choice.algorithm));
+  out.add("tensor_protocol", word(options.tensor_choice.protocol));
+  out.add("data_algorithm", word(options.data_choice.algorithm));
+  out.add("data_protocol", word(options.data_choice.protocol));
+  out.add("server_shards", options.tensor_choice.server_shards);
+  std::vector<std::string> items;
+  for (const Straggler& straggler : options.stragglers)
+    items.push_back(
+        fmt::format("{{rank: {}, factor: {}}}", straggler.rank.value, straggler.factor));
+  if (!items.empty()) out.add("stragglers", fmt::format("[{}]", fmt::join(items, ", ")));
+  items.clear();
+  for (const LinkFault& fault : scenario.faults)
+    items.push_back(
+        fmt::format("{{where: {}, factor: {}}}", yaml_quoted(fault.where), fault.factor));
+  if (!items.empty()) out.add("faults", fmt::format("[{}]", fmt::join(items, ", ")));
+}
+
+void write_framework(const Framework& framework, Lines& out) {
+  out.section("framework");
+  out.add("name", word(framework.name));
+  out.add("layer_norm", word(framework.layer_norm));
+  out.add("qkv", word(framework.qkv));
+  out.add("rms_norm", word(framework.rms_norm));
+  out.add("rotary", word(framework.rotary));
+  out.add("gate", word(framework.gate));
+  out.add("softmax", word(framework.softmax));
+  out.add("loss", word(framework.loss));
+  out.add("key_heads", word(framework.key_heads));
+  out.add("optimizer", word(framework.optimizer));
+  out.add("token_collectives", word(framework.token_collectives));
+  out.add("weight_gathers", word(framework.weight_gathers));
+  out.add("eight_bit", word(framework.eight_bit));
+  out.add("keeps_intermediates", framework.keeps_intermediates);
+  if (framework.host_issue)
+    out.add("host_issue", fmt::format("{} ps", framework.host_issue->count()));
+  out.add("joint_gate", framework.joint_gate);
+  out.add("accuracy", framework.accuracy);
+  for (const ExecutionSwitch& item : execution_switches)
+    out.add(item.key, framework.execution.*item.member);
+  out.add("held_logits", framework.execution.held_logits);
+}
+
+void write_training(const Training& training, const std::string& folder, Lines& out) {
+  out.section("training");
+  out.add("steps", training.steps);
+  out.add("seed", training.seed);
+  if (!training.data.empty()) out.add("data", reference(training.data, folder));
+  out.add("learning_rate", training.learning_rate);
+  out.add("beta1", training.beta1);
+  out.add("beta2", training.beta2);
+  out.add("epsilon", training.epsilon);
+  out.add("weight_decay", training.weight_decay);
+  out.add("clip", training.clip);
+}
+
+void write_model(const Scenario& scenario, const std::string& folder, Lines& out) {
+  const bool carried = scenario.model_path.empty() || scenario.model_path == scenario.path;
+  if (!carried) {
+    out.add("model", reference(scenario.model_path, folder));
+    return;
+  }
+  SIM_CHECK(scenario.model.shape.has_value(), scenario.model.name);
+  out.raw("model:\n" + transformer_yaml(*scenario.model.shape, 2));
+}
+
+// Dotted keys as nested mappings; keys of one section stand together, in the order of the first.
+void write_changes(std::string_view name, const std::vector<Change>& changes, Lines& out) {
+  struct Section {
+    std::string key, value;
+    std::vector<Section> inner;
+  };
+  std::vector<Section> root;
+  for (const Change& change : changes) {
+    std::vector<Section>* level = &root;
+    for (std::string_view rest = change.key; !rest.empty();) {
+      const std::size_t dot = std::min(rest.find('.'), rest.size());
+      const std::string key{rest.substr(0, dot)};
+      auto place = std::ranges::find(*level, key, &Section::key);
+      if (place == level->end()) place = level->insert(place, Section{key, {}, {}});
+      rest.remove_prefix(std::min(dot + 1, rest.size()));
+      if (rest.empty()) place->value = change.value;
+      level = &place->inner;
+    }
+  }
+  const auto write = [&](const auto& self, const std::vector<Section>& level,
+                         std::size_t indent) -> void {
+    for (const Section& section : level) {
+      out.raw(fmt::format("{:{}}{}:{}{}\n", "", indent, section.key,
+                          section.value.empty() ? "" : " ",
+                          section.value.empty() ? "" : yaml_quoted(section.value)));
+      self(self, section.inner, indent + 2);
+    }
+  };
+  if (root.empty()) return;
+  out.raw(fmt::format("  {}:\n", name));
+  write(write, root, 4);
+}
+
+void write_cluster(const Scenario& scenario, const std::string& folder, Lines& out) {
+  out.raw(fmt::format("cluster:\n  path: {}\n  nodes: {}\n  gpus: {}\n",
+                      reference(scenario.cluster_path, folder), scenario.cluster.nodes(),
+                      scenario.layout.world_size()));
+  write_changes("change", scenario.changes.cluster, out);
+  write_changes("device", scenario.changes.device, out);
+}
+
+}  // namespace
+
+std::string scenario_yaml(const Scenario& scenario, const std::string& folder,
+                          const std::string& comment) {
+  Lines out;
+  for (std::size_t at = 0; at < comment.size();) {
+    const std::size_t end = std::min(comment.find('\n', at), comment.size());
+    out.raw(fmt::format("# {}\n", comment.substr(at, end - at)));
+    at = end + 1;
+  }
+  out.add("name", yaml_quoted(scenario.name));
+  write_model(scenario, folder, out);
+  write_cluster(scenario, folder, out);
+  write_layout(scenario.layout, scenario.model, out);
+  write_simulation(scenario, out);
+  write_framework(scenario.framework, out);
+  out.section("flops");
+  out.add("attention", word(scenario.flops.attention));
+  write_training(scenario.training, folder, out);
+  return out.take();
+}
+
+}  // namespace sim
