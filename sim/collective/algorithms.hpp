@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,8 @@ struct FormInput {
   Protocol protocol = Protocol::simple;
   int shards = 1;
   double network_overhead = 0;
+  double simple_overhead = 0;
+  std::optional<Bytes> most_ll{}, most_ll128{};  // NetworkTraits
   bool nvls = false;
   bool sharp = false;
 
@@ -133,8 +136,7 @@ struct Selected {
   Algorithm algorithm = Algorithm::ring;
   Protocol protocol = Protocol::simple;
 };
-Selected select(const NcclGroup& group, const GroupShape& shape, CollectiveKind kind, double bytes,
-                CollectiveChoice choice);
+Selected select(const FormInput& in, CollectiveChoice choice);
 
 // The curve of the same collective, ranks, nodes and algorithm (automatic: a curve of the library's
 // own choice), if there is one (measured.cpp).

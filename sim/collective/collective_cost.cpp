@@ -13,9 +13,9 @@ namespace sim {
 namespace {
 
 // The network path that NCCL's constants contain: 2.75 us for a small write from host to host
-// (ib_write_lat, 400 Gb/s, one switch block; OCI GPU quick start for GB300) and 1 us of proxy
-// (NCCL_NET_OVERHEAD).
-constexpr double infiniband_path = 3.75e-6;
+// (ib_write_lat, 400 Gb/s, one switch block; OCI GPU quick start for GB300) and 1 us of proxy at
+// each end (NCCL_NET_OVERHEAD).
+constexpr double infiniband_path = 4.75e-6;
 
 Form form_of(const FormInput& in, Algorithm algorithm) {
   switch (algorithm) {
@@ -72,11 +72,14 @@ FormInput form_input(const Cluster& cluster, const GroupShape& shape, const Coll
                      CollectiveChoice choice) {
   const NetworkTraits& network = cluster.network();
   return {.shape = shape,
-          .group = nccl_group(cluster, shape),
+          .group = nccl_group(cluster, shape, choice),
           .kind = request.kind,
           .bytes = static_cast<double>(payload(request).count()),
           .shards = choice.server_shards,
           .network_overhead = to_seconds(network.network_overhead),
+          .simple_overhead = to_seconds(network.simple_overhead),
+          .most_ll = network.most_ll,
+          .most_ll128 = network.most_ll128,
           .nvls = network.nvls,
           .sharp = network.sharp};
 }
@@ -90,10 +93,11 @@ void refuse(Algorithm algorithm, CollectiveKind kind, const char* why) {
 
 HopSeconds hop_seconds(const FormInput& in, Algorithm algorithm) {
   const HopLatency nccl = hop_latency(in.group, algorithm, in.protocol);
-  const double path = to_seconds(in.shape.inter_latency) + in.network_overhead;
+  const double path = to_seconds(in.shape.inter_latency) + 2 * in.network_overhead;
+  const double simple = in.protocol == Protocol::simple ? in.simple_overhead : 0;
   return {.base = nccl.base * 1e-6,
           .intra = std::max(nccl.intra * 1e-6, to_seconds(in.shape.intra_latency)),
-          .inter = nccl.inter * 1e-6 + std::max(0.0, path - infiniband_path)};
+          .inter = nccl.inter * 1e-6 + std::max(0.0, path - infiniband_path) + simple};
 }
 
 CollectiveCost collective_cost(const Cluster& cluster, const GroupShape& shape,
@@ -103,7 +107,7 @@ CollectiveCost collective_cost(const Cluster& cluster, const GroupShape& shape,
   if (cost.protocol == Protocol::automatic) cost.protocol = Protocol::simple;
   if (shape.ranks == 1 || payload(request).count() == 0) return cost;
   FormInput in = form_input(cluster, shape, request, choice);
-  const Selected selected = select(in.group, shape, request.kind, in.bytes, choice);
+  const Selected selected = select(in, choice);
   cost.algorithm = selected.algorithm;
   cost.protocol = in.protocol = selected.protocol;
   Form form = form_of(in, cost.algorithm);

@@ -16,8 +16,34 @@ constexpr double peers_per_batch = 8;
 
 // Thread blocks of a message: a channel more for each 32 KiB, the work below which NCCL drops a
 // block of its Simple kernels (512 threads of 64 bytes), up to 4 channels for one peer.
-int message_channels(double bytes) {
+int message_blocks(double bytes) {
   return static_cast<int>(std::clamp(bytes / (32.0 * 1024), 1.0, 4.0));
+}
+
+// A channel has 8 chunks of 128 KiB on the way between nodes (NCCL_STEPS, NCCL_P2P_NET_CHUNKSIZE),
+// and a chunk's place is free again only after proxies, NICs and copies at both ends: 44.5 us, read
+// off ring shifts over 400 Gb/s, 24.9 GB/s over 2 channels (10 ranks) and 15.2 over 1 (80 ranks).
+constexpr double window_bytes = 8 * 128 * 1024.0;
+constexpr double window_seconds = 44.5e-6;
+
+// All-to-all: what its messages reach of the NICs' payload rate together (44.8 and 46.1 of 48.9
+// GB/s over ten nodes of one and eight), and the hand-over of its rounds of peers, as in
+// in_switch.cpp: eight H100, 32 MiB to 16 GiB.
+constexpr double network_share = 0.93;
+constexpr double peer_handover = 2.2e-6;
+
+// Bytes/s of a message over links of a node that give it `link`. Ranks of several nodes have the
+// channels that they have between nodes.
+double near_rate(const NcclGroup& group, double bytes, double link) {
+  if (!group.nccl || group.pcie) return link;
+  return std::min(link * message_share(group.generation),
+                  message_channels(group, bytes) * block_rate(group.generation) * 1e9);
+}
+
+// The same between nodes.
+double far_rate(const NcclGroup& group, double bytes, double link) {
+  if (!group.nccl) return link;
+  return 1 / (window_seconds / (window_bytes * message_channels(group, bytes)) + 1 / link);
 }
 
 class DirectSteps : public StepSequence {
@@ -55,21 +81,26 @@ class ShiftSteps : public StepSequence {
 // Ring shift: a message per member, like a transfer. A node is left by one member where its members
 // follow each other in the group, else by all, each over its share of the node's NICs:
 //   alpha + max( n / B_in, n / (B_out / NICs) ) or n / (B_out / g)
+// each at what a message gets of it (near_rate, far_rate).
 Form shift_form(const FormInput& in) {
   const HopSeconds hop = hop_seconds(in, Algorithm::direct);
   const bool inside = in.nodes() == 1 || (in.per_node() > 1 && in.shape.contiguous);
   const bool outside = in.nodes() > 1;
   Form form;
   form.latency = hop.base + std::max(inside ? hop.intra : 0.0, outside ? hop.inter : 0.0);
-  if (inside) form.link_time = in.bytes / in.intra_bw();
+  if (inside) {
+    form.link_time = in.bytes / in.intra_bw();
+    form.transfer = in.bytes / near_rate(in.group, in.bytes, in.intra_bw());
+  }
   if (outside) {
     const int nics = std::max(1, in.shape.nics_per_node);
     const int shares = in.shape.contiguous ? nics : std::max(nics, in.per_node());
-    form.link_time = std::max(form.link_time, in.bytes * shares / in.inter_bw());
+    const double link = in.inter_bw() / shares;
+    form.link_time = std::max(form.link_time, in.bytes / link);
+    form.transfer = std::max(form.transfer, in.bytes / far_rate(in.group, in.bytes, link));
   }
-  form.transfer = form.link_time;
   form.traffic = in.bytes;
-  form.channels = message_channels(in.bytes);
+  form.channels = message_blocks(in.bytes);
   form.memory_bytes = 4 * in.bytes;  // as in direct_form
   return form;
 }
@@ -94,9 +125,14 @@ Form direct_form(const FormInput& in) {
   const double outside = in.nodes() > 1 ? (p - g) / p * in.bytes * g / in.inter_bw() : 0;
   form.link_time = std::max(inside, outside);
   form.transfer = form.link_time;
+  if (in.group.nccl) {
+    const double share = in.group.pcie ? 1 : message_share(in.group.generation);
+    const double streamed = std::max(inside / share, outside / network_share);
+    form.transfer = streamed + 2 * std::sqrt(peer_handover * streamed);
+  }
   form.traffic = (p - 1) / p * in.bytes;
   form.rounds = 1;
-  form.channels = std::clamp(message_channels(in.bytes / p) * (in.ranks() - 1), 1, in.group.blocks);
+  form.channels = std::clamp(message_blocks(in.bytes / p) * (in.ranks() - 1), 1, in.group.blocks);
   // Per byte: read by the sender, written into the receiver's slot, read there, written.
   form.memory_bytes = 4 * form.traffic;
   return form;
@@ -152,29 +188,32 @@ CollectiveCost transfer_cost(const Cluster& cluster, const Route& route, Bytes b
   if (route.hops.empty() || bytes.count() == 0) return cost;
   const NetworkTraits& network = cluster.network();
   const std::vector<Hop> wire = transfer_pattern(cluster, route);
-  const double rate = rate_limit(cluster, wire).in_bytes_per_second();
+  const double link = rate_limit(cluster, wire).in_bytes_per_second();
   // A receive waits for the kernel's start-up and one hop of the Simple protocol, as in a ring.
-  const NcclGroup pair{.nccl = cluster.device().generation != Generation::cpu,
+  const NcclGroup pair{.generation = cluster.device().generation,
+                       .nccl = cluster.device().generation != Generation::cpu,
                        .pcie = route.kind == PathKind::pcie || route.kind == PathKind::socket,
                        .ranks = 2,
                        .nodes = route.kind == PathKind::network ? 2 : 1,
                        .ranks_per_node = route.kind == PathKind::network ? 1 : 2};
   const FormInput in{.shape = {.intra_latency = route.latency, .inter_latency = route.latency},
                      .group = pair,
-                     .network_overhead = to_seconds(network.network_overhead)};
+                     .network_overhead = to_seconds(network.network_overhead),
+                     .simple_overhead = to_seconds(network.simple_overhead)};
   const HopSeconds hop = hop_seconds(in, Algorithm::direct);
   const double size = static_cast<double>(bytes.count());
   const bool outside = route.kind == PathKind::network;
+  const double rate = outside ? far_rate(pair, size, link) : near_rate(pair, size, link);
   cost.latency = duration_from_seconds(hop.base + (outside ? hop.inter : hop.intra));
   cost.transfer = duration_from_seconds(size / rate);
-  cost.link_time = cost.transfer;
+  cost.link_time = duration_from_seconds(size / link);
   cost.rate = Bandwidth::bytes_per_second(std::floor(rate));
-  cost.channels = message_channels(size);
+  cost.channels = message_blocks(size);
   cost.memory =
       Bandwidth::bytes_per_second(2 * rate);  // a read, and on the far side a write, twice
   if (const MeasuredCurve* curve =
           find_curve(cluster, "send_receive", 2, outside ? 2 : 1, Algorithm::automatic))
-    replace_transfer(cost, *curve, size, rate);
+    replace_transfer(cost, *curve, size, link);
   return cost;
 }
 

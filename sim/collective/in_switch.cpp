@@ -39,11 +39,11 @@ void require_supported(const FormInput& in) {
 // The work goes through the stages copy in, reduce, copy out (and the tree's levels) in chunks.
 // Each chunk costs a hand-over h, and too few chunks leave stages idle: K chunks of a transfer T
 // take (T/K + h)(K + 1) ~ T + T/K + hK, at best T + 2 sqrt(h T), and NCCL shrinks its chunks with
-// the message to stay near that (src/enqueue.cc). h is fitted once, on the all-reduce curves of 1,
-// 2 and 4 H100 nodes in README.md: 6 us for the stages inside a node, 2 us more per level of the
-// tree.
+// the message to stay near that (src/enqueue.cc). h is fitted once, on the all-reduce curve of one
+// H100 node in README.md; two and four nodes follow. On Blackwell that of one B200 node, and two
+// follow.
 constexpr double chunk_handover = 6e-6;
-constexpr double chunk_handover_per_level = 2e-6;
+constexpr double blackwell_handover = 4.5e-6;
 
 double tree_levels(const FormInput& in) {
   if (in.nodes() == 1) return 0;
@@ -86,15 +86,16 @@ Form in_switch_form(const FormInput& in) {
   const double inside = g == 1 ? 0 : port_traffic(in.kind, g) * in.bytes / in.intra_bw();
   const double outside = in.nodes() == 1 ? 0 : node_traffic(in) * in.bytes / in.inter_bw();
   form.link_time = std::max(inside, outside);
-  // What the switch reaches of its ports, and NCCL's measured limit per channel across nodes
-  // (nvlsEfficiency, perChMaxNVLSTreeBws), a bus bandwidth: 2(p-1)/p n over time.
+  // What the switch reaches of its ports (nvlsEfficiency), and the limit per channel across nodes,
+  // a bus bandwidth: 2(p-1)/p n over time.
   const double efficiency = g == 1 ? 1 : nvls_efficiency(in.group.generation);
   double transfer = std::max(inside / efficiency, outside);
   if (in.nodes() > 1 && g > 1 && !in.sharp) {
-    const double cap = 1e9 * in.group.nvls_channels * nvls_tree_channel_cap(in.group);
+    const double cap = 1e9 * in.group.nvls_channels * nvls_tree_rate(in.group);
     transfer = std::max(transfer, 2.0 * (in.ranks() - 1) / in.ranks() * in.bytes / cap);
   }
-  const double handover = chunk_handover + chunk_handover_per_level * tree_levels(in);
+  const double handover =
+      in.group.generation == Generation::blackwell ? blackwell_handover : chunk_handover;
   form.transfer = transfer + 2 * std::sqrt(handover * transfer);
   // The member's buffer is copied to and from the multicast buffer (4n, unless registered), served
   // to the switch (n) and written by it (n).

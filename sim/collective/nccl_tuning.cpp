@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <span>
 
 #include "sim/base/check.hpp"
 
@@ -29,9 +28,6 @@ std::size_t index_of(Generation generation) {
 bool before_ampere(const NcclGroup& group) {
   return group.generation == Generation::volta;
 }
-bool from_hopper(const NcclGroup& group) {
-  return group.generation >= Generation::hopper;
-}
 
 // llMaxBw: on one node the row of the generation's own table; on several, rows "Intel and others"
 // and "AMD" of the table's first two entries.
@@ -55,81 +51,6 @@ constexpr ChannelCaps nvls_tree_caps{{{0, 0, 0}, {0, 0, 0}, {0, 57.7, 45.5}, {0,
 
 double cap_of(const ChannelCaps& caps, const NcclGroup& group) {
   return caps[index_of(group.generation)][static_cast<std::size_t>(group.span())];
-}
-
-// Per-channel speeds that the topology search tries, fastest first (speedArrayIntra/Inter and their
-// sm90 and sm100 forms, src/graph/search.cc).
-std::span<const double> speeds_within(Generation generation) {
-  static constexpr std::array sm80{40., 30., 20., 18., 15., 12., 10., 9., 7., 6., 5., 4., 3.};
-  static constexpr std::array sm90{60., 50., 40., 30., 24., 20., 15., 12., 11., 6., 3.};
-  static constexpr std::array sm100{90., 80., 70., 60., 50., 45., 40., 30., 24., 20., 19., 18.};
-  if (generation == Generation::blackwell) return sm100;
-  if (generation == Generation::hopper) return sm90;
-  return sm80;
-}
-std::span<const double> speeds_across(Generation generation) {
-  static constexpr std::array sm80{48., 30., 28., 24., 20., 18., 15., 12.,  10., 9.,
-                                   7.,  6.,  5.,  4.,  3.,  2.4, 1.2, 0.24, 0.12};
-  static constexpr std::array sm90{48., 45., 42., 40., 30., 24., 20.,  17.5,
-                                   15., 12., 6.,  3.,  2.4, 1.2, 0.24, 0.12};
-  static constexpr std::array sm100{96., 86., 80., 48., 45.1, 42., 40., 30.,  24.,
-                                    20., 15., 12., 6.,  3.,   2.4, 1.2, 0.24, 0.12};
-  if (generation == Generation::blackwell) return sm100;
-  if (generation == Generation::hopper) return sm90;
-  return sm80;
-}
-
-struct SearchResult {
-  int channels = 1;
-  double speed = 0;
-};
-// The solution with the largest channels * speed, the faster channel winning a tie: what the search
-// keeps. `bundles` parallel resources of `each` GB/s carry the channels.
-SearchResult search_speed(std::span<const double> speeds, double each, int bundles) {
-  SearchResult best;
-  for (const double speed : speeds) {
-    const int fit = static_cast<int>(each / speed * (1 + 1e-9)) * bundles;
-    const int channels = std::min(fit, 16);  // MAXCHANNELS / 2 before the doublings below
-    if (channels * speed > best.channels * best.speed) best = {channels, speed};
-  }
-  if (best.speed == 0) best.speed = each;  // slower than every listed speed: one channel of it
-  return best;
-}
-
-void search_graph(NcclGroup& group, const GroupShape& shape, double line_rate) {
-  SearchResult found =
-      group.nodes == 1
-          ? search_speed(speeds_within(group.generation),
-                         shape.intra_bandwidth.in_bytes_per_second() * 1e-9, 1)
-          : search_speed(speeds_across(group.generation), line_rate, shape.nics_per_node);
-  group.nic_bw = found.speed;
-  // The search then halves fast channels to have twice as many, hence more SMs (search.cc).
-  const bool few = !(from_hopper(group) && found.speed < 50 && found.channels > 4);
-  if (found.speed >= 25 && few && found.channels <= 16) {
-    found.channels *= 2;
-    found.speed /= 2;
-  }
-  group.channels = found.channels;
-  group.channel_bw = found.speed;
-  // connect.cc: channels are duplicated once, and once more for few fast ones from Hopper on.
-  group.blocks = std::min(32, found.channels * 2);
-  if (from_hopper(group) && group.nodes > 1 && found.speed > 45 && group.blocks < 16)
-    group.blocks = std::min(16, group.blocks * 2);
-}
-
-void search_nvls(NcclGroup& group, const GroupShape& shape, const NetworkTraits& network) {
-  const double usable = shape.intra_bandwidth.in_bytes_per_second() * 1e-9;
-  const bool blackwell = group.generation == Generation::blackwell;
-  // NVLS channels: 16 on Hopper, 24 on Blackwell; across nodes one head per rank of the node
-  // (src/transport/nvls.cc; connect.cc).
-  group.nvls_channels = group.nodes > 1 ? group.ranks_per_node : blackwell ? 24 : 16;
-  group.nvls_bw = usable / group.nvls_channels;
-  const auto speeds = speeds_within(group.generation);
-  const auto fits = std::find_if(speeds.begin(), speeds.end(),
-                                 [&](double speed) { return speed <= group.nvls_bw; });
-  if (fits != speeds.end()) group.nvls_bw = *fits;
-  group.nvls = network.nvls && nvls_efficiency(group.generation) > 0 && !group.pcie &&
-               group.ranks_per_node > 1 && shape.uniform;
 }
 
 // treeCorrectionFactor: NCCL's own correction of the tree's bandwidth by log2(bytes / 64).
@@ -179,14 +100,18 @@ double tree_estimate(const NcclGroup& group, Protocol protocol, double bytes) {
   const HopLatency hop = hop_latency(group, Algorithm::tree, protocol);
   const double latency = hop.base + 2 * ((group.ranks_per_node - 1) * hop.intra +
                                          std::floor(std::log2(group.nodes)) * hop.inter);
-  const double bus =
-      tree_protocol_bandwidth(group, protocol, group.bus_bw()) * tree_correction(protocol, bytes);
+  const double bus = tree_protocol_bandwidth(group, protocol, group.channels * group.tree_bw) *
+                     tree_correction(protocol, bytes);
   return latency + 2 * bytes / (1e3 * bus);
 }
 
 double nvls_estimate(const NcclGroup& group, CollectiveKind kind, double bytes) {
   const bool reduces = kind == CollectiveKind::all_reduce || kind == CollectiveKind::barrier;
   const HopLatency hop = hop_latency(group, Algorithm::in_switch, Protocol::simple);
+  // Before 2.28 (src/graph/tuning.cc): all 16 channels of the NVLS graph, 20 GB/s each, 5/6 of it,
+  // and a hop of 14 us.
+  if (group.version < 228 && group.nodes > 1)
+    return hop.intra + 28 * std::floor(std::log2(group.nodes)) + bytes / (1e3 * 16 * 20 * 5 / 6);
   const double channels = group.nvls_channels;
   const double share = reduces ? 2 : (group.ranks_per_node - 1.0) / group.ranks_per_node;
   double bw = group.nvls_bw * nvls_efficiency(group.generation) * (channels - 1) / channels * share;
@@ -199,24 +124,6 @@ double nvls_estimate(const NcclGroup& group, CollectiveKind kind, double bytes) 
 }
 
 }  // namespace
-
-NcclGroup nccl_group(const Cluster& cluster, const GroupShape& shape) {
-  const NetworkTraits& network = cluster.network();
-  NcclGroup group{.generation = cluster.device().generation,
-                  .amd = network.cpu_vendor == "amd",
-                  .pcie = shape.ranks_per_node > 1 && shape.intra > PathKind::nvlink,
-                  .ranks = shape.ranks,
-                  .nodes = shape.nodes,
-                  .ranks_per_node = shape.ranks_per_node};
-  group.nccl = group.generation != Generation::cpu;
-  if (!group.nccl) return group;
-  const double nics = std::max(1, shape.nics_per_node);
-  const double line_rate =
-      shape.inter_bandwidth.in_bytes_per_second() * 1e-9 / nics / network.network_efficiency;
-  search_graph(group, shape, line_rate);
-  search_nvls(group, shape, network);
-  return group;
-}
 
 HopLatency hop_latency(const NcclGroup& group, Algorithm algorithm, Protocol protocol) {
   if (!group.nccl) return {};

@@ -27,15 +27,17 @@ struct NcclGroup {
   int ranks_per_node = 1;
   int channels = 1;       // of the ring graph
   double channel_bw = 0;  // its speed per channel
+  double tree_bw = 0;     // the same of the tree graph, which has as many channels
   double nic_bw = 0;      // speed of one channel that has a NIC to itself
   int blocks = 1;         // channels after connection: one thread block (SM) each at most
-  bool nvls = false;      // NVLS (one node) or NVLSTree (several) is offered
+  int version = latest_nccl;
+  bool nvls = false;  // NVLS (one node) or NVLSTree (several) is offered
   int nvls_channels = 0;
   double nvls_bw = 0;  // per channel, within the node
   double bus_bw() const { return channels * channel_bw; }
   int span() const { return nodes == 1 ? 0 : nodes == 2 ? 1 : 2; }  // column of per-size tables
 };
-NcclGroup nccl_group(const Cluster& cluster, const GroupShape& shape);
+NcclGroup nccl_group(const Cluster& cluster, const GroupShape& shape, CollectiveChoice choice = {});
 
 // Fixed costs of one collective and of one hop, before the links' own latency.
 struct HopLatency {
@@ -47,11 +49,26 @@ HopLatency hop_latency(const NcclGroup& group, Algorithm algorithm, Protocol pro
 
 double sharp_latency(bool with_nvls);  // of the network, NVLS or CollNetChain, round trip
 
-// Bus bandwidth that a protocol leaves of `bus` (physical or NCCL's own) for a ring or a tree.
+// Bus bandwidth that a protocol leaves of `bus` (physical or NCCL's own) for a ring; for a tree in
+// NCCL's own estimate.
 double ring_protocol_bandwidth(const NcclGroup& group, Protocol protocol, double bus);
 double tree_protocol_bandwidth(const NcclGroup& group, Protocol protocol, double bus);
 double nvls_efficiency(Generation generation);
 double nvls_tree_channel_cap(const NcclGroup& group);  // GB/s per channel
+
+// What is measured, and not in NCCL's tables. Shares of the links' usable rate; sources in
+// nccl_tuning.cpp.
+double tree_share(const NcclGroup& group, Protocol protocol);  // by what a protocol carries
+double ring_share(Generation generation);                      // of NVLink, by a ring
+double message_share(Generation generation);                   // of NVLink, by messages
+double block_rate(Generation generation);       // GB/s that one thread block passes on
+double nvls_tree_rate(const NcclGroup& group);  // GB/s per channel, bus bandwidth
+
+// Channels of a message to one peer (src/graph/paths.cc ncclTopoComputeP2pChannels; src/enqueue.cc
+// calcP2pChannelCount). Between nodes 2, but 1 where 2 per rank exceed 4 times the 32 channels.
+// Within one node the 32 channels by ranks at least, doubled while a channel's part is above
+// 16 MiB.
+int message_channels(const NcclGroup& group, double bytes);
 
 // Thread blocks that NCCL starts for this many bytes (src/enqueue.cc, computeCollChunkInfo).
 int blocks_used(const NcclGroup& group, Algorithm algorithm, Protocol protocol, double bytes);

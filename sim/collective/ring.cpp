@@ -20,6 +20,17 @@ int chain_chunks(double bytes, int ranks, int channels) {
   return static_cast<int>(std::clamp(std::ceil(bytes / channels / least_bytes), 1.0, most));
 }
 
+// Of the ring's bandwidth: what the protocol leaves, what NVLink gives a ring, and what the thread
+// blocks can pass on.
+double protocol_share(const FormInput& in, int blocks) {
+  if (!in.group.nccl) return 1;
+  const double ring = in.ring_bw() * 1e-9;
+  double bus = ring_protocol_bandwidth(in.group, in.protocol, ring);
+  if (in.group.pcie || in.protocol == Protocol::ll) return bus / ring;
+  if (in.nodes() == 1) bus = std::min(bus, ring * ring_share(in.group.generation));
+  return std::min(bus, blocks * block_rate(in.group.generation)) / ring;
+}
+
 int rails_of(const GroupShape& shape) {
   return shape.uniform && shape.nodes > 1 ? shape.ranks_per_node : 1;
 }
@@ -153,9 +164,11 @@ Form ring_form(const FormInput& in) {
   form.channels = blocks_used(in.group, Algorithm::ring, in.protocol, in.bytes);
   const double turns = is_all_reduce(in.kind) ? 2 : 1;
   const double steps = turns * (p - 1);
-  // A chunk crosses between nodes N-1 times per turn. In a rooted chain whose channel enters the
-  // root's node beside the root, it comes back to that node in the end: once more.
-  const bool returns = is_rooted(in.kind) && rails_of(in.shape) > 1;
+  // A chunk crosses between nodes N times per turn where it starts beside a crossing: the last one
+  // to arrive (NCCL 2.19 counts so: nInterSteps = 2 nNodes). With one member per node a turn is N-1
+  // steps, all of them crossings. In a rooted chain whose channel enters the root's node beside the
+  // root, the data comes back to that node in the end.
+  const bool returns = is_rooted(in.kind) ? rails_of(in.shape) > 1 : in.per_node() > 1;
   const double crossings =
       in.nodes() == 1 ? 0 : std::min(steps, turns * (in.nodes() - (returns ? 0 : 1)));
   form.latency = hop.base + (steps - crossings) * hop.intra + crossings * hop.inter;
@@ -179,9 +192,7 @@ Form ring_form(const FormInput& in) {
                                                                         : 2;
     form.memory_bytes = per_byte * form.traffic;
   }
-  const double share =
-      ring_protocol_bandwidth(in.group, in.protocol, in.ring_bw() * 1e-9) * 1e9 / in.ring_bw();
-  form.transfer = form.link_time / share;
+  form.transfer = form.link_time / protocol_share(in, form.channels);
   return form;
 }
 

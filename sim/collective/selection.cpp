@@ -17,10 +17,23 @@ bool is_nccl(Algorithm algorithm) {
          algorithm == Algorithm::in_switch;
 }
 
+// LL128 where NCCL trusts its stores to arrive whole; between nodes, what the network's tuner sets.
+bool offered(const FormInput& in, Algorithm algorithm, Protocol protocol) {
+  const Bytes size{static_cast<std::int64_t>(in.bytes)};
+  const bool trusted = protocol != Protocol::ll128 || ll128_enabled(in.group, in.shape.intra);
+  if (in.nodes() == 1 || !in.most_ll) return trusted;
+  if (size <= *in.most_ll) return protocol == Protocol::ll;
+  if (!in.most_ll128) return trusted && protocol != Protocol::ll;
+  if (size > *in.most_ll128) return protocol == Protocol::simple;
+  // Below the change to Simple the one public tuner, AWS's, reduces over trees.
+  return protocol == Protocol::ll128 && (!is_all_reduce(in.kind) || algorithm == Algorithm::tree);
+}
+
 }  // namespace
 
-Selected select(const NcclGroup& group, const GroupShape& shape, CollectiveKind kind, double bytes,
-                CollectiveChoice choice) {
+Selected select(const FormInput& in, CollectiveChoice choice) {
+  const NcclGroup& group = in.group;
+  const CollectiveKind kind = in.kind;
   // A send and a receive: no algorithm to choose.
   if (kind == CollectiveKind::ring_shift) return {Algorithm::direct, Protocol::simple};
   const bool open = choice.algorithm == Algorithm::automatic;
@@ -39,8 +52,8 @@ Selected select(const NcclGroup& group, const GroupShape& shape, CollectiveKind 
     for (const Protocol protocol : nccl_protocols) {
       if (choice.protocol != Protocol::automatic && protocol != choice.protocol) continue;
       const bool asked = choice.protocol == protocol;
-      if (protocol == Protocol::ll128 && !asked && !ll128_enabled(group, shape.intra)) continue;
-      const double time = nccl_estimate(group, kind, algorithm, protocol, bytes);
+      if (!asked && !offered(in, open ? algorithm : Algorithm::tree, protocol)) continue;
+      const double time = nccl_estimate(group, kind, algorithm, protocol, in.bytes);
       if (time < least) {
         least = time;
         best = {algorithm, protocol};

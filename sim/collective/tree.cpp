@@ -2,7 +2,8 @@
 // each with half of the data, a leaf of one being an inner node of the other; inside a node a chain
 // that hangs on the tree's member. As in the ring, every member of a node heads one of the
 // channels, so all NICs work. Reduce up, broadcast down, both pipelined over K chunks.
-//   all-reduce  2 (g-1 + floor(log2 N)) alpha + 2n / B (1 + (depth - 1/2) / K)
+//   all-reduce  2 (g-1 + floor(log2 N)) alpha + T + 2 sqrt(0.65 L T), T = 2n / B (1 + (depth - 1/2)
+//   / K)
 // Trees: NVIDIA/nccl src/graph/trees.cc (ncclGetBtree, ncclGetDtree).
 #include <algorithm>
 #include <array>
@@ -90,6 +91,13 @@ int chunk_count(double bytes, int channels, int depth, Protocol protocol) {
   }
   return static_cast<int>(std::clamp(std::ceil(per_channel / chunk), 1.0, 1.0 * most_chunks));
 }
+
+// A chunk hands on at every hop, so K chunks of a transfer T over hops of L seconds in all take
+// about (T/K)(K + depth) + K h, at best T + 2 sqrt(L' T), where L' is what the hops take for a
+// chunk: 0.65 of their latency for a flag. Read off all-reduces of 2 x 8 A100 over InfiniBand
+// (LL128, 512 KiB to 8 MiB), 2 and 4 x 8 H100 over InfiniBand (LL, 2 to 256 KiB), 2 x 8 A100 over
+// EFA (Simple, 512 KiB to 64 MiB), and 128 GB200 in two racks (LL128, 4 MiB to 512 MiB).
+constexpr double pipelining = 0.65;
 
 int pipeline_depth(const GroupShape& shape) {
   return shape.ranks_per_node - 1 + tree_depth(shape.nodes);
@@ -190,8 +198,10 @@ Form tree_form(const FormInput& in) {
   // members for each channel, so every port has work until all is done.
   const double fill = 1 + std::max(0.0, tree_depth(in.nodes()) - 0.5) / chunks;
   form.link_time = std::max(inside, outside * fill);
-  const double bus = form.traffic / form.link_time * 1e-9;
-  form.transfer = form.traffic / (1e9 * tree_protocol_bandwidth(in.group, in.protocol, bus));
+  const double streamed = form.link_time / tree_share(in.group, in.protocol);
+  form.transfer =
+      streamed +
+      (in.group.nccl ? 2 * std::sqrt(pipelining * (form.latency - hop.base) * streamed) : 0);
   // Going up, a member reads what each child wrote and its own operand; going down it reads a slot
   // and writes its result: about 5 accesses per byte of the buffer besides the slots' writes.
   form.memory_bytes = 5 * in.bytes;

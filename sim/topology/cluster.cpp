@@ -183,8 +183,32 @@ class NetworkRouter {
   std::size_t gpus_;
 };
 
-Cluster Cluster::load(const std::string& path, std::optional<int> nodes) {
-  return Cluster{std::make_unique<Data>(read_cluster(Document::load(path), nodes))};
+namespace {
+
+// Curves within a node depend on the node, those between nodes on everything.
+bool touches_curve(const Change& change, const MeasuredCurve& curve) {
+  const bool node = change.key.starts_with("node.") && !change.key.starts_with("node.nics.");
+  const bool between = change.key.starts_with("node.") || change.key.starts_with("fabric.") ||
+                       change.key.starts_with("network.");
+  return node || change.key == "device" || (between && curve.nodes > 1);
+}
+
+}  // namespace
+
+Cluster Cluster::load(const std::string& path, std::optional<int> nodes,
+                      const ClusterChanges& changes) {
+  Document document = Document::load(path);
+  document.change(changes.cluster);
+  ClusterFiles files;
+  files.device = [&](const std::string& file) { return load_device(file, changes.device); };
+  auto data = std::make_unique<Data>(read_cluster(document, nodes, files));
+  for (const Change& change : changes.cluster) {
+    const std::size_t dropped = std::erase_if(
+        data->measured, [&](const MeasuredCurve& curve) { return touches_curve(change, curve); });
+    data->sources.push_back(fmt::format("what if {} were {}{}", change.key, change.value,
+                                        dropped > 0 ? "; measured curves of it left out" : ""));
+  }
+  return Cluster{std::move(data)};
 }
 
 Cluster::Cluster(std::unique_ptr<Data> data) : data_{std::move(data)} {

@@ -76,12 +76,19 @@ struct MeasuredCurve {
 };
 
 struct NetworkTraits {
-  std::string cpu_vendor;         // "intel" or "amd": NCCL's tuning depends on it
-  bool nvls = false;              // NVSwitch reduces in the switch (NVLink SHARP)
-  bool sharp = false;             // the fabric reduces in its switches
-  Duration network_overhead{};    // per network message beyond the links (NIC, transport, proxy)
+  std::string cpu_vendor;       // "intel" or "amd": NCCL's tuning depends on it
+  bool nvls = false;            // NVSwitch reduces in the switch (NVLink SHARP)
+  bool sharp = false;           // the fabric reduces in its switches
+  Duration network_overhead{};  // of a network message at each end: proxy, transport
+  Duration simple_overhead{};   // more of a hop between nodes under NCCL's Simple protocol
+  // What the network's tuner sets for collectives between nodes: LL up to one size, LL128 up to the
+  // other (0: never), Simple above. Empty: NCCL chooses.
+  std::optional<Bytes> most_ll{}, most_ll128{};
+  bool nvls_tree = true;          // NVLS within nodes may go on as a tree between them
+  bool merged_nics = false;       // the network's plugin shows the NICs of a GPU as one
   double network_efficiency = 1;  // payload share of the line rate (headers, protocol)
   int nics_per_node = 0;
+  Bandwidth nic_rate{};  // line rate of the slowest NIC
 };
 
 struct LinkFault {
@@ -90,11 +97,18 @@ struct LinkFault {
   double factor = 0;  // of the capacity that is left; 0: dead
 };
 
+// What-ifs: values of the cluster file and of its device file replaced.
+struct ClusterChanges {
+  std::vector<Change> cluster, device;
+};
+
 class Cluster {
  public:
   // Reads a cluster file (topologies/*.yaml). `nodes` overrides the number of nodes of the file.
+  // Measured curves are left out where a change touches the links that they were measured on.
   // Throws InputError.
-  static Cluster load(const std::string& path, std::optional<int> nodes = std::nullopt);
+  static Cluster load(const std::string& path, std::optional<int> nodes = std::nullopt,
+                      const ClusterChanges& changes = {});
 
   Cluster(Cluster&&) noexcept;
   Cluster& operator=(Cluster&&) noexcept;

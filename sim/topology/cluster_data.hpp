@@ -56,7 +56,9 @@ struct Cluster::Data {
 
 // How the files that a cluster file names are read; a fuzzer has none.
 struct ClusterFiles {
-  std::function<Device(const std::string& path)> device = load_device;
+  std::function<Device(const std::string& path)> device = [](const std::string& path) {
+    return load_device(path);
+  };
   std::function<ImportedNode(const std::string& path, const ImportDefaults&)> node = import_node;
 };
 

@@ -29,6 +29,16 @@ NetworkTraits read_network(const ObjectReader& reader) {
   traits.nvls = reader.boolean_or("nvls", false);
   traits.sharp = reader.boolean_or("sharp", false);
   traits.network_overhead = reader.duration("overhead");
+  traits.simple_overhead = reader.duration_or("simple_overhead", Duration{});
+  traits.nvls_tree = reader.boolean_or("nvls_tree", true);
+  traits.merged_nics = reader.boolean_or("merged_nics", false);
+  if (reader.has("tuner")) {
+    const ObjectReader tuner = reader.object("tuner");
+    traits.most_ll = tuner.bytes("ll");
+    if (tuner.has("ll128")) traits.most_ll128 = tuner.bytes("ll128");
+    if (traits.most_ll128 && *traits.most_ll128 < *traits.most_ll)
+      tuner.problem("ll128", "ll128 is less than ll; allowed: at least as much");
+  }
   traits.network_efficiency = reader.real_or("efficiency", 1, {.min = 0.01, .max = 1});
   return traits;
 }
@@ -194,6 +204,9 @@ Cluster::Data read_cluster(const Document& document, std::optional<int> nodes,
 
   data.node = std::move(node.node);
   data.network.nics_per_node = static_cast<int>(node.nics.size());
+  for (const Link& nic : node.nics)
+    if (data.network.nic_rate == Bandwidth{} || nic.capacity < data.network.nic_rate)
+      data.network.nic_rate = nic.capacity;
   for (const std::string& note : node.notes)
     data.sources.push_back(spec.file + ": " + note);
   data.fabric = build_fabric(fabric, data.nodes, node.nics);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
@@ -79,8 +80,7 @@ KernelTime read_kernel_time(const ObjectReader& reader) {
   shape.dtype = reader.word<DType>("dtype");
   shape.backward = reader.boolean_or("backward", false);
   shape.causal = reader.boolean_or("causal", false);
-  shape.flash = reader.boolean_or("flash", true);
-  shape.flash_2 = reader.boolean_or("flash_2", false);
+  shape.attention = reader.word_or("attention", AttentionKernel::flash);
   shape.m = reader.integer_or("m", 0, extent);
   shape.n = reader.integer_or("n", 0, extent);
   shape.k = reader.integer_or("k", 0, extent);
@@ -112,9 +112,17 @@ Bytes read_reserved(const ObjectReader& reader) {
   return reader.bytes("cuda_context") + reader.bytes("nccl") + reader.bytes("libraries");
 }
 
+bool touches_kernels(const Change& change) {
+  constexpr std::array<std::string_view, 4> elsewhere{"memory", "host_issue", "tdp_watts", "name"};
+  return !change.key.starts_with("reserved.") &&
+         std::find(elsewhere.begin(), elsewhere.end(), change.key) == elsewhere.end();
+}
+
 // What the ranges of single values do not say.
 void check_device(const ObjectReader& top, const Device& device) {
   if (device.memory <= device.reserved) top.problem("memory", "must be more than what is reserved");
+  if (device.host_issue > most_host_issue)
+    top.problem("host_issue", "it is the time of one kernel; allowed: 0 s to 1 ms");
 }
 
 Device read_device(const Document& document) {
@@ -159,6 +167,23 @@ Device read_device(const Document& document) {
 
 }  // namespace
 
+const AttentionModel* Device::attention_model(AttentionKernel kernel) const {
+  const auto of = [](const std::optional<AttentionModel>& model) {
+    return model ? &*model : nullptr;
+  };
+  switch (kernel) {
+    case AttentionKernel::flash:
+      return &attention;
+    case AttentionKernel::flash_1:
+      return of(flash_attention_1);
+    case AttentionKernel::flash_2:
+      return of(flash_attention_2);
+    case AttentionKernel::unfused:
+      return nullptr;
+  }
+  return nullptr;
+}
+
 const GemmModel& Device::require_gemm(DType dtype) const {
   if (const GemmModel* model = gemm_model(dtype)) return *model;
   std::string allowed;
@@ -174,8 +199,14 @@ FlopRate Device::peak(DType dtype) const {
   return require_gemm(dtype).peak;
 }
 
-Device load_device(const std::string& path) {
-  return read_device(Document::load(path));
+Device load_device(const std::string& path, std::span<const Change> changes) {
+  Document document = Document::load(path);
+  document.change(changes);
+  Device device = read_device(document);
+  if (std::any_of(changes.begin(), changes.end(), touches_kernels)) device.measured_kernels.clear();
+  for (const Change& change : changes)
+    device.origin += fmt::format("; what if {} were {}", change.key, change.value);
+  return device;
 }
 
 Device parse_device(std::string_view yaml, const std::string& name) {

@@ -5,13 +5,16 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "sim/base/attention_kernel.hpp"
 #include "sim/base/dtype.hpp"
 #include "sim/base/units.hpp"
 #include "sim/base/words.hpp"
+#include "sim/config/change.hpp"
 
 namespace sim {
 
@@ -61,7 +64,8 @@ struct MemoryModel {
 struct KernelShape {
   std::string kind;  // word of the plan's OpKind, which this room does not know
   DType dtype = DType::bf16;
-  bool backward = false, causal = false, flash = false, flash_2 = false;
+  bool backward = false, causal = false;
+  AttentionKernel attention = AttentionKernel::flash;
   std::int64_t m = 0, n = 0, k = 0, batch = 1, heads = 0, kv_heads = 0, bytes = 0;
   auto operator<=>(const KernelShape&) const = default;
 };
@@ -69,6 +73,9 @@ struct KernelTime {
   KernelShape shape;
   Duration time{};
 };
+
+// A host slower than this per kernel is a mistake of units.
+inline constexpr Duration most_host_issue = std::chrono::milliseconds{1};
 
 struct Device {
   std::string name;
@@ -104,14 +111,17 @@ struct Device {
     const auto& model = gemm[static_cast<std::size_t>(dtype)];
     return model ? &*model : nullptr;
   }
+  // Null: the file has no rates of these kernels, or they are unfused.
+  const AttentionModel* attention_model(AttentionKernel kernel) const;
   // Dense data-sheet rate. Throws InputError naming the device and what it can compute in.
   FlopRate peak(DType dtype) const;
   // As peak(), for the whole model.
   const GemmModel& require_gemm(DType dtype) const;
 };
 
-// Reads a device file (topologies/devices/*.yaml). Throws InputError.
-Device load_device(const std::string& path);
+// Reads a device file (topologies/devices/*.yaml), with `changes` made to its values. Measured
+// kernels are left out where a change touches what they depend on. Throws InputError.
+Device load_device(const std::string& path, std::span<const Change> changes = {});
 Device parse_device(std::string_view yaml, const std::string& name);
 
 // The device with only `sms` of its SMs, as CUDA_MPS_ACTIVE_THREAD_PERCENTAGE gives a process: the

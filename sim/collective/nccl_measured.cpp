@@ -1,0 +1,71 @@
+// What NCCL's kernels reach, measured: its own tables hold what it reckons with when it chooses,
+// and err where a choice does not depend on it. One value per generation of GPU and NVLink, read
+// off the curves of validation/curves (its index has the sources).
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "sim/collective/nccl_tuning.hpp"
+
+namespace sim {
+namespace {
+
+using PerGeneration = std::array<double, 4>;  // Volta, Ampere, Hopper, Blackwell
+
+double of(const PerGeneration& table, Generation generation) {
+  return generation == Generation::cpu ? 1 : table[static_cast<std::size_t>(generation)];
+}
+
+}  // namespace
+
+// LL stores a flag with every 4 bytes and polls it, LL128 8 bytes in 128: NCCL's own factors, but
+// without its caps per channel and host, which 8 and 16 channels exceed on H100.
+double tree_share(const NcclGroup& group, Protocol protocol) {
+  if (!group.nccl || protocol == Protocol::simple) return 1;
+  if (protocol == Protocol::ll) return 0.92 / 3.8;
+  return group.nodes == 1 ? 7.0 / 9 : 120.0 / 128;
+}
+
+// All-reduce of 8 and 16 GiB on eight GPUs by ring: 234.9 of 240 GB/s (A100), 365.6 of 370.8
+// (H200), 682 of 721.8 (B200). Volta: as Ampere.
+double ring_share(Generation generation) {
+  return of({0.98, 0.98, 0.985, 0.945}, generation);
+}
+
+// Send and receive of 1 GiB on A100: 195 of 240 GB/s; of 8 GiB on H100 367, all-to-all of 16 GiB
+// 348 of 370.8; all-to-all in place on GB200 and GB300 667 to 680 of 721.8.
+double message_share(Generation generation) {
+  return of({0.81, 0.81, 0.965, 0.955}, generation);
+}
+
+// One block copies what its loads and stores in flight allow. Hopper: 4 channels of a send of 64
+// MiB carry 82 GB/s; rings of 16 channels over ten nodes of eight 324 GB/s, over 8 x 400 Gb/s where
+// 24 blocks reach 392. Ampere: 8 channels of a send of 128 MiB carry 111 GB/s. Volta: as Ampere.
+// Blackwell: rings of 16 channels over two nodes 329 GB/s, of 32 on one node 682.
+double block_rate(Generation generation) {
+  return generation == Generation::cpu ? std::numeric_limits<double>::infinity()
+                                       : of({13.9, 13.9, 20.3, 21}, generation);
+}
+
+// All-reduce over two nodes of eight H100 or H200: 469, 486 and 487 GB/s at 16 GiB, where NCCL's
+// perChMaxNVLSTreeBws would leave 462; over four and ten nodes 366 and 365 for its 364. Blackwell,
+// two nodes: below the table's, by its NICs.
+double nvls_tree_rate(const NcclGroup& group) {
+  if (group.generation != Generation::hopper) return nvls_tree_channel_cap(group);
+  return group.nodes == 2 ? 60.5 : 46.5;
+}
+
+int message_channels(const NcclGroup& group, double bytes) {
+  constexpr int most = 32;
+  if (group.nodes > 1) return 2 * group.ranks <= 4 * most ? 2 : 1;
+  int channels = most;
+  while (channels * group.ranks > most && channels > 1)
+    channels /= 2;
+  constexpr double largest_part = 16.0 * 1024 * 1024;
+  while (bytes / channels > largest_part && channels < most)
+    channels *= 2;
+  return channels;
+}
+
+}  // namespace sim
