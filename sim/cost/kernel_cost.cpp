@@ -173,16 +173,11 @@ double flash_bytes(const Kernel& kernel) {
   return kernel.part == AttentionPart::backward ? 2 * once : once;
 }
 
-const AttentionModel& attention_model(const Kernel& kernel, const Device& device) {
-  SIM_CHECK(!kernel.flash_1 || device.flash_attention_1, device.name);
-  SIM_CHECK(!kernel.flash_2 || device.flash_attention_2, device.name);
-  if (kernel.flash_1) return *device.flash_attention_1;
-  return kernel.flash_2 ? *device.flash_attention_2 : device.attention;
-}
-
 KernelCost flash_cost(const Kernel& kernel, const Device& device, Waves waves) {
   constexpr double block = 128;  // rows of Q (forward) or of K (backward) per thread block
-  const AttentionModel& model = attention_model(kernel, device);
+  const AttentionModel* const rates = device.attention_model(kernel.attention);
+  SIM_CHECK(rates != nullptr, device.name, word(kernel.attention));
+  const AttentionModel& model = *rates;
   const bool backward = kernel.part == AttentionPart::backward;
   const double keys = static_cast<double>(kernel.n) * (kernel.causal ? 0.5 : 1.0);
   const double dim = static_cast<double>(kernel.k);
@@ -202,8 +197,8 @@ KernelCost flash_cost(const Kernel& kernel, const Device& device, Waves waves) {
   return cost_of(seconds, bytes, std::min(1.0, blocks / device.sms));
 }
 
-// Scores in memory: batched products (two forward, four backward), and softmax, mask and dropout as
-// memory-bound kernels for the bytes of the operator that are not the products' own.
+// Scores in memory: batched products (two forward, four backward), and for the bytes of the
+// operator that are not the products' own the softmax and, beside it, element-wise kernels.
 KernelCost unfused_cost(const Kernel& kernel, const Device& device, Load load, Waves waves) {
   const bool backward = kernel.part == AttentionPart::backward;
   Kernel scores{.kind = OpKind::gemm,
@@ -218,12 +213,16 @@ KernelCost unfused_cost(const Kernel& kernel, const Device& device, Load load, W
   const KernelCost context_cost = gemm_cost(context, device, load, waves);
   const int of_each = backward ? 2 : 1;
   const double products = of_each * (gemm_bytes(scores) + gemm_bytes(context));
-  const double elementwise = std::max(0.0, static_cast<double>(kernel.bytes.count()) - products);
+  const auto beside = static_cast<double>(kernel.beside.count());
+  const double softmax =
+      std::max(0.0, static_cast<double>(kernel.bytes.count()) - products - beside);
   const int launches = std::max(1, kernel.launches - 2 * of_each);
-  const KernelCost rest = memory_cost(elementwise, launches, device.memory_kernels.softmax, device);
+  const KernelCost rest = memory_cost(softmax, launches, device.memory_kernels.softmax, device);
   KernelCost cost;
-  cost.time = (score_cost.time + context_cost.time) * of_each + rest.time;
-  cost.memory = Bandwidth::bytes_per_second((products + elementwise) / to_seconds(cost.time));
+  cost.time =
+      (score_cost.time + context_cost.time) * of_each + rest.time +
+      duration_from_seconds(beside / memory_rate(device, device.memory_kernels.elementwise));
+  cost.memory = Bandwidth::bytes_per_second((products + softmax + beside) / to_seconds(cost.time));
   return cost;
 }
 
@@ -274,8 +273,7 @@ KernelShape shape_of(const Kernel& kernel) {
           .dtype = kernel.dtype,
           .backward = kernel.part == AttentionPart::backward,
           .causal = kernel.causal,
-          .flash = kernel.flash,
-          .flash_2 = kernel.flash_2,
+          .attention = kernel.attention,
           .m = kernel.m,
           .n = kernel.n,
           .k = kernel.k,
@@ -296,8 +294,8 @@ KernelCost formula_cost(const Kernel& kernel, const Device& device, Load load, W
       return gemm_cost(kernel, device, load, waves);
     case OpKind::attention:
       SIM_CHECK(kernel.heads > 0, kernel.heads);
-      return kernel.flash ? flash_cost(kernel, device, waves)
-                          : unfused_cost(kernel, device, load, waves);
+      return is_flash(kernel.attention) ? flash_cost(kernel, device, waves)
+                                        : unfused_cost(kernel, device, load, waves);
     default:
       return generic_cost(kernel, device);
   }

@@ -221,14 +221,21 @@ constexpr std::array<MemoryShare, 5> memory_shares{{{"elementwise", &MemoryModel
 
 }  // namespace
 
+AttentionModel& attention_rates(Device& device, AttentionKernel kernel) {
+  SIM_CHECK(is_flash(kernel));
+  if (kernel == AttentionKernel::flash) return device.attention;
+  auto& rates = kernel == AttentionKernel::flash_1 ? device.flash_attention_1  //
+                                                   : device.flash_attention_2;
+  if (!rates) rates = device.attention;
+  return *rates;
+}
+
 Device fit_attention(const Device& device, const std::vector<KernelMeasurement>& rows) {
   SIM_CHECK(!rows.empty());
-  const bool second = rows.front().kernel.flash_2;
-  const auto model = [second](Device& d) -> AttentionModel& {
-    return second ? *d.flash_attention_2 : d.attention;
+  const auto model = [kernel = rows.front().kernel.attention](Device& d) -> AttentionModel& {
+    return attention_rates(d, kernel);
   };
   Device start = device;
-  if (second && !start.flash_attention_2) start.flash_attention_2 = start.attention;
   const AttentionModel& now = model(start);
   std::vector<Parameter> parameters{
       {now.ramp_tokens, 0, 4096, [=](Device& d, double v) { model(d).ramp_tokens = v; }},

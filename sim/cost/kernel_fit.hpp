@@ -51,6 +51,10 @@ Device fit_gemm(const Device& device, DType dtype, FitScope scope,
                 const std::vector<KernelMeasurement>& rows);
 inline constexpr std::size_t product_parameters = 4;
 
+// What `device` reaches with a flash kernel; where it has no rates of it, it gets those of its
+// fastest to begin with. REQUIRES: is_flash(kernel).
+AttentionModel& attention_rates(Device& device, AttentionKernel kernel);
+
 // The same of flash attention (all rows flash, of one implementation): the attained shares of the
 // parts that were measured, the ramp over tokens, the fixed cost. Head dimension and causal masks
 // keep what the device has: a run that trains sees one of each. REQUIRES: attention_parameters

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/base/check.hpp"
+#include "sim/engine/device_spread.hpp"
 
 namespace sim {
 namespace {
@@ -26,6 +27,16 @@ std::vector<char> watched_boundaries(const Program& program, const ProgramIndex&
 
 int launches_of(const Program& program, std::uint32_t op) {
   return runs_kernel(program.kind[op]) ? program.kernels[program.work[op]].launches : 1;
+}
+
+// Beyond any need, and still a rate that the arithmetic carries.
+Bandwidth boundless(Bandwidth rate) {
+  return rate * 1e6;
+}
+
+void hold_nothing(CommCost& cost) {
+  cost.sm = 0;
+  cost.memory = 0;
 }
 
 std::uint32_t intern_collective(RequestTable& table, const Collective& request) {
@@ -52,6 +63,28 @@ std::int32_t held_sm(const CollectiveCost& cost, const Device& device) {
 }
 
 }  // namespace
+
+KernelPricing::KernelPricing(const Cluster& cluster, const SimulationOptions& options, int ranks)
+    : device_{cluster.device()},
+      options_{options},
+      slowest_{slowest_of(ranks, options.device_spread)} {
+  if (options.free_memory_traffic) device_.memory_bandwidth = boundless(device_.memory_bandwidth);
+  if (!options.measured) device_.measured_kernels.clear();
+}
+
+std::vector<KernelCost> KernelPricing::costs_of(const Program& program) const {
+  std::vector<KernelCost> costs;
+  costs.reserve(program.kernels.size());
+  for (const Kernel& kernel : program.kernels) {
+    KernelCost cost = kernel_cost(kernel, device_, Load::step, options_.waves);
+    if (slowest_ > 1 && (kernel.kind == OpKind::gemm || kernel.kind == OpKind::attention))
+      cost.time = duration_from_seconds(to_seconds(cost.time) * slowest_);
+    if (options_.free_memory_traffic) cost.memory = {};
+    if (options_.free_compute) cost = {.time = Duration{}, .memory = {}, .sm_share = 0};
+    costs.push_back(cost);
+  }
+  return costs;
+}
 
 ProgramIndex index_program(const Program& program, Duration host_issue) {
   ProgramIndex index;
@@ -144,6 +177,26 @@ CommCost comm_cost(const CollectiveCost& cost, const Device& device) {
     comm.link_bytes = 0;
   }
   return comm;
+}
+
+CommCost priced_collective(const Cluster& cluster, const GroupShape& shape,
+                           const Collective& request, const SimulationOptions& options) {
+  const bool within_layers = is_within_layers(request.group);
+  CollectiveChoice choice = within_layers ? options.tensor_choice : options.data_choice;
+  choice.use_measured = choice.use_measured && options.measured;
+  CommCost cost = comm_cost(collective_cost(cluster, shape, request, choice), cluster.device());
+  if (!options.interference) hold_nothing(cost);
+  if (within_layers ? options.free_tensor : options.free_data)
+    cost.latency = cost.transfer = Duration{};
+  return cost;
+}
+
+CommCost priced_transfer(const Cluster& cluster, const Route& route, Bytes bytes,
+                         const SimulationOptions& options) {
+  CommCost cost = comm_cost(transfer_cost(cluster, route, bytes), cluster.device());
+  if (!options.interference) hold_nothing(cost);
+  if (options.free_pipeline) cost.latency = cost.transfer = Duration{};
+  return cost;
 }
 
 }  // namespace sim

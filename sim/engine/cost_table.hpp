@@ -26,6 +26,19 @@ struct LaneCosts {
   }
 };
 
+// What kernels take on the devices of a cluster when `ranks` of them work together: the one place
+// where the simulation and the bounds of a search ask.
+class KernelPricing {
+ public:
+  KernelPricing(const Cluster& cluster, const SimulationOptions& options, int ranks);
+  std::vector<KernelCost> costs_of(const Program& program) const;  // by Program::kernels
+
+ private:
+  Device device_;
+  const SimulationOptions options_;
+  double slowest_ = 1;
+};
+
 // The order of a program's operators per stream, with cross-stream dependencies as positions.
 struct StreamPosition {
   std::uint32_t stream : 4 = 0;
@@ -72,5 +85,12 @@ struct CommCost {
 // A call that puts less than a packet (the 4 KiB MTU of InfiniBand) on a link is all latency: it
 // takes its time and loads nothing.
 CommCost comm_cost(const CollectiveCost& cost, const Device& device);
+
+// A collective of a group in this role, and a message between pipeline neighbours, as the options
+// of a simulation want them.
+CommCost priced_collective(const Cluster& cluster, const GroupShape& shape,
+                           const Collective& request, const SimulationOptions& options);
+CommCost priced_transfer(const Cluster& cluster, const Route& route, Bytes bytes,
+                         const SimulationOptions& options);
 
 }  // namespace sim

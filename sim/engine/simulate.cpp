@@ -6,40 +6,12 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
-#include "sim/engine/device_spread.hpp"
 #include "sim/engine/executor.hpp"
 #include "sim/engine/fold.hpp"
 #include "sim/engine/system.hpp"
 
 namespace sim {
 namespace {
-
-// Beyond any need, and still a rate that the arithmetic carries.
-Bandwidth boundless(Bandwidth rate) {
-  return rate * 1e6;
-}
-
-std::vector<std::vector<KernelCost>> cost_kernels(const Plan& plan, const Cluster& cluster,
-                                                  const SimulationOptions& options) {
-  Device device = cluster.device();
-  if (options.free_memory_traffic) device.memory_bandwidth = boundless(device.memory_bandwidth);
-  if (!options.measured) device.measured_kernels.clear();
-  const double slowest = slowest_of(plan.world_size(), options.device_spread);
-  std::vector<std::vector<KernelCost>> costs;
-  for (const Program& program : plan.programs) {
-    auto& of_program = costs.emplace_back();
-    of_program.reserve(program.kernels.size());
-    for (const Kernel& kernel : program.kernels) {
-      KernelCost cost = kernel_cost(kernel, device, Load::step, options.waves);
-      if (slowest > 1 && (kernel.kind == OpKind::gemm || kernel.kind == OpKind::attention))
-        cost.time = duration_from_seconds(to_seconds(cost.time) * slowest);
-      if (options.free_memory_traffic) cost.memory = {};
-      if (options.free_compute) cost = {.time = Duration{}, .memory = {}, .sm_share = 0};
-      of_program.push_back(cost);
-    }
-  }
-  return costs;
-}
 
 struct Prepared {
   std::vector<ProgramIndex> indexes;
@@ -49,11 +21,15 @@ struct Prepared {
 Prepared prepare(const Plan& plan, const Cluster& cluster, const System& system,
                  const SimulationOptions& options) {
   const bool issue_costs = !options.graphs && !options.free_host;
-  const Duration issue = issue_costs ? cluster.device().host_issue : Duration{};
+  const Duration issue =
+      issue_costs ? options.host_issue.value_or(cluster.device().host_issue) : Duration{};
   Prepared prepared;
   for (const Program& program : plan.programs)
     prepared.indexes.push_back(index_program(program, issue));
-  const auto kernels = cost_kernels(plan, cluster, options);
+  const KernelPricing pricing{cluster, options, plan.world_size()};
+  std::vector<std::vector<KernelCost>> kernels;
+  for (const Program& program : plan.programs)
+    kernels.push_back(pricing.costs_of(program));
   for (const Variant& variant : system.variants)
     prepared.lanes.push_back(lane_costs(plan.programs[variant.program],
                                         prepared.indexes[variant.program], kernels[variant.program],
@@ -163,7 +139,8 @@ Simulation simulate(const Plan& plan, const Cluster& cluster, const SimulationOp
   if (folded) system = fold(system);
   const Prepared prepared = prepare(plan, cluster, system, options);
   const bool all = folded || options.record_all;
-  const std::vector<std::uint32_t> recorded = recorded_slots(system, all);
+  const std::vector<std::uint32_t> recorded =
+      options.record_spans ? recorded_slots(system, all) : std::vector<std::uint32_t>{};
   const std::vector<std::uint32_t> counts = represented(system, recorded, all);
 
   std::optional<StepwiseRuns> stepwise;
@@ -186,6 +163,7 @@ Simulation simulate(const Plan& plan, const Cluster& cluster, const SimulationOp
   Timeline& timeline = simulation.timeline;
   timeline.engine = "simulated";
   timeline.end = executor.end();
+  if (!options.record_spans) return simulation;
   for (std::size_t i = 0; i < recorded.size(); ++i)
     timeline.tracks.push_back({.rank = system.slots[recorded[i]].rank,
                                .represents = counts[i],

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,14 +30,16 @@ struct SimulationOptions {
   CollectiveModel collectives = CollectiveModel::fluid;
   CollectiveChoice tensor_choice{}, data_choice{};  // algorithm and protocol per group role
   bool fold = true;                                 // simulate one rank per symmetry class
-  bool graphs = false;     // operators are captured in a graph: no host issue time
+  bool graphs = false;                   // operators are captured in a graph: no host issue time
+  std::optional<Duration> host_issue{};  // of one kernel; absent: the device file's
   double jitter = 0;       // standard deviation of ln(kernel time), per kernel; 0: none
   std::uint64_t seed = 1;  // of the jitter
   // Standard deviation of the speed of like devices in products and attention, which the power
   // limit binds: all run at the speed of the slowest (device_spread.hpp). 0: all alike.
   double device_spread = 0;
   std::vector<Straggler> stragglers{};
-  bool record_all = false;  // spans of all ranks, not of representatives only
+  bool record_all = false;   // spans of all ranks, not of representatives only
+  bool record_spans = true;  // false: the end of the step is all that is asked for
   // What if: resources made infinitely fast.
   bool free_compute = false, free_memory_traffic = false, free_tensor = false, free_data = false,
        free_pipeline = false, free_host = false;

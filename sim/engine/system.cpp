@@ -14,11 +14,6 @@ bool is_tensor(GroupRole role) {
   return is_within_layers(role);
 }
 
-void hold_nothing(CommCost& cost) {
-  cost.sm = 0;
-  cost.memory = 0;
-}
-
 // Builds a System step by step; a class only to share the tables between the steps.
 class Wiring {
  public:
@@ -101,17 +96,9 @@ class Wiring {
 
   // Costs of a role's requests on a shape; computed again for a further role on the same shape.
   void fill_costs(std::uint32_t row, GroupRole role) {
-    const bool free = is_tensor(role) ? options_.free_tensor : options_.free_data;
-    for (const std::uint32_t request : requests_of_role_[static_cast<std::size_t>(role)]) {
-      CommCost& cost = system_.costs[row * system_.requests.size() + request];
-      CollectiveChoice choice = is_tensor(role) ? options_.tensor_choice : options_.data_choice;
-      choice.use_measured = choice.use_measured && options_.measured;
-      cost = comm_cost(collective_cost(cluster_, system_.group_shapes[row],
-                                       system_.requests.collectives[request], choice),
-                       cluster_.device());
-      if (!options_.interference) hold_nothing(cost);
-      if (free) cost.latency = cost.transfer = Duration{};
-    }
+    for (const std::uint32_t request : requests_of_role_[static_cast<std::size_t>(role)])
+      system_.costs[row * system_.requests.size() + request] = priced_collective(
+          cluster_, system_.group_shapes[row], system_.requests.collectives[request], options_);
   }
 
   bool costs_known(std::uint32_t row, GroupRole role) {
@@ -269,13 +256,9 @@ class Wiring {
     peer_routes_.push_back(route);
     const std::size_t collectives = system_.requests.collectives.size();
     system_.costs.resize((row + 1) * system_.requests.size());
-    for (std::size_t t = 0; t < system_.requests.transfers.size(); ++t) {
-      CommCost& cost = system_.costs[row * system_.requests.size() + collectives + t];
-      cost = comm_cost(transfer_cost(cluster_, route, system_.requests.transfers[t]),
-                       cluster_.device());
-      if (!options_.interference) hold_nothing(cost);
-      if (options_.free_pipeline) cost.latency = cost.transfer = Duration{};
-    }
+    for (std::size_t t = 0; t < system_.requests.transfers.size(); ++t)
+      system_.costs[row * system_.requests.size() + collectives + t] =
+          priced_transfer(cluster_, route, system_.requests.transfers[t], options_);
     return row;
   }
 

@@ -212,6 +212,7 @@ Model build_transformer(const TransformerShape& shape) {
   model.input = input_block(shape);
   model.layers.assign(static_cast<std::size_t>(shape.layers), transformer_layer(shape));
   model.output = output_block(shape);
+  model.shape = shape;
   return model;
 }
 

@@ -32,16 +32,23 @@ constexpr EagerForm rotary{
 // silu(gate) * up, per feature of the two halves' width: activation 1 + 1, product 2 + 1. Backward:
 // of the product (2 + 1) + (2 + 1), of the activation 2 + 1, concatenation 2 + 2. Saved: gate, up
 // and the activated gate.
+// (x.float().view(complex) * freqs).view(float).type_as(x). Forward: cast 1 + 2, product 2 + 2,
+// cast 2 + 1, of queries and of keys; backward the same with the conjugate.
+constexpr EagerForm complex_rotary{
+    .forward = 10, .backward = 10, .forward_launches = 6, .backward_launches = 6, .saved = 1};
+
 constexpr EagerForm gate{
     .forward = 5, .backward = 13, .forward_launches = 2, .backward_launches = 4, .saved = 3};
 
-// cross_entropy(logits.float()): cast 1 + 2, log-softmax 2 + 2. Backward: the gradient of the
-// picked logit, zeroed 2, of the log-softmax 2 + 2 + 2, cast 2 + 1. Alive between the two, which
+// cross_entropy(logits.float()): cast 1 + 2, log-softmax 3 2 + 2: a row that is too long for shared
+// memory is read for its maximum, its sum and its result (ATen/native/cuda/SoftMax.cu,
+// cunn_SoftMaxForward). Backward: the gradient of the picked logit, zeroed 2, of the log-softmax
+// 2 (2 + 2) + 2 (cunn_SoftMaxBackward), cast 2 + 1. Alive between the two, which
 // follow each other: at its peak, in the backward pass of the log-softmax, the output of that and
 // the gradients of its output and input, 2 + 2 + 2; the fused loss has 2 + 1, its exponentials and
 // the gradient of the logits.
 constexpr EagerForm loss{
-    .forward = 7, .backward = 11, .forward_launches = 3, .backward_launches = 3, .saved = 3};
+    .forward = 11, .backward = 15, .forward_launches = 3, .backward_launches = 3, .saved = 3};
 
 double real(std::int64_t value) {
   return static_cast<double>(value);
@@ -57,7 +64,15 @@ void set(ModelOp& op, const EagerForm& form, double width, double fused_backward
   if (keeps && form.saved > 0) op.saved_elements = form.saved * width;
 }
 
-void set_op(const Framework& framework, ModelOp& op) {
+// repeat_kv: keys and values are copied to as many heads as queries have, behind the rotary
+// embedding, and the gradients of the copies added up: reads of one width, writes of the other.
+// Attention keeps the copies.
+double repeated_keys(const AttentionShape& shape) {
+  return 2 * real((shape.heads + shape.kv_heads) * shape.head_dim);
+}
+
+void set_op(const Framework& framework, const AttentionShape& shape, ModelOp& op) {
+  const bool repeats = framework.key_heads == KernelForm::eager && shape.kv_heads < shape.heads;
   const bool keeps = framework.keeps_intermediates;
   const double out = real(op.out_features);
   const double in = real(op.in_features);
@@ -74,12 +89,20 @@ void set_op(const Framework& framework, ModelOp& op) {
     case Function::attention:
       // qkv.chunk(3): its backward concatenates the three gradients.
       if (framework.qkv == KernelForm::eager) op.backward_elements += 2 * in;
+      if (repeats && keeps)
+        op.saved_elements += 2 * real((shape.heads - shape.kv_heads) * shape.head_dim);
       break;
     case Function::rotary: {
       // The operator's width counts queries, keys and values; only the first two turn.
       const double turned = op.forward_elements / 2;
-      if (framework.rotary == KernelForm::eager)
-        set(op, rotary, turned, op.backward_elements, keeps);
+      if (framework.rotary != RotaryForm::fused)
+        set(op, framework.rotary == RotaryForm::complex ? complex_rotary : rotary, turned,
+            op.backward_elements, keeps);
+      if (!repeats) break;
+      op.forward_elements += repeated_keys(shape);
+      op.backward_elements += repeated_keys(shape);
+      op.forward_launches += 2;
+      op.backward_launches += 2;
       break;
     }
     case Function::swiglu:
@@ -88,15 +111,32 @@ void set_op(const Framework& framework, ModelOp& op) {
       break;
     case Function::cross_entropy:
       if (framework.loss == KernelForm::eager) set(op, loss, in, op.backward_elements);
+      if (framework.accuracy) op.forward_elements += 2 * in;
       break;
     default:
       break;
   }
 }
 
-void set_block(const Framework& framework, Block& block) {
+bool is_gate(const ModelOp& op) {
+  return op.function == Function::swiglu || op.function == Function::geglu;
+}
+
+// Gate and up-projection as two products, whose gradients are two tensors: without the split's
+// concatenation, 2 + 2.
+void separate_gate(const Framework& framework, ModelOp& linear, ModelOp& product) {
+  linear.products = 2;
+  if (framework.gate == KernelForm::eager)
+    product.backward_elements -= 4 * real(product.out_features);
+}
+
+void set_block(const Framework& framework, const AttentionShape& shape, Block& block) {
   for (ModelOp& op : block.ops)
-    set_op(framework, op);
+    set_op(framework, shape, op);
+  for (std::size_t i = 1; i < block.ops.size(); ++i) {
+    if (!framework.joint_gate && is_gate(block.ops[i]))
+      separate_gate(framework, block.ops[i - 1], block.ops[i]);
+  }
 }
 
 }  // namespace
@@ -104,20 +144,50 @@ void set_block(const Framework& framework, Block& block) {
 Framework framework_of(FrameworkName name) {
   Framework framework;
   framework.name = name;
-  if (name == FrameworkName::pytorch) {
+  if (name == FrameworkName::pytorch || name == FrameworkName::scaling) {
     framework.layer_norm = framework.qkv = KernelForm::eager;
-    framework.rms_norm = framework.rotary = framework.gate = KernelForm::eager;
-    framework.softmax = framework.loss = KernelForm::eager;
+    framework.rms_norm = framework.gate = KernelForm::eager;
+    framework.rotary = RotaryForm::eager;
+    framework.softmax = framework.loss = framework.key_heads = KernelForm::eager;
+    framework.eight_bit = EightBit::torchao;
+  }
+  if (name == FrameworkName::torchtitan) {
+    framework.rotary = RotaryForm::complex;
+    framework.key_heads = framework.loss = framework.optimizer = KernelForm::eager;
+    framework.token_collectives = framework.weight_gathers = KernelForm::eager;
+    framework.execution.keeps_gathered_inputs = framework.execution.caching_allocator = true;
+    framework.eight_bit = EightBit::torchao;
+  }
+  if (name == FrameworkName::scaling) {
+    framework.joint_gate = false;
+    framework.accuracy = true;
+    framework.execution = {.gathers_logits = true,
+                           .adds_gradients = true,
+                           .keeps_gathered_inputs = true,
+                           .all_reduces_gradients = true,
+                           .sends_whole = true,
+                           .recomputes_head = true,
+                           .copies_attention = true,
+                           .caching_allocator = true,
+                           .held_logits = 2};
   }
   return framework;
 }
 
 void run_with(const Framework& framework, Model& model) {
+  const bool titan = framework.name == FrameworkName::torchtitan;
+  model.software = {.eight_bit = framework.eight_bit,
+                    .copies_tokens = framework.token_collectives == KernelForm::eager,
+                    .eager_context = titan,
+                    .separate_products = titan,
+                    .copies_weights = framework.weight_gathers == KernelForm::eager,
+                    .eager_optimizer = framework.optimizer == KernelForm::eager};
   model.attention.eager_softmax = framework.softmax == KernelForm::eager;
-  set_block(framework, model.input);
+  model.execution = framework.execution;
+  set_block(framework, model.attention, model.input);
   for (Block& layer : model.layers)
-    set_block(framework, layer);
-  set_block(framework, model.output);
+    set_block(framework, model.attention, layer);
+  set_block(framework, model.attention, model.output);
 }
 
 }  // namespace sim

@@ -5,9 +5,13 @@
 // README.md derives each figure from the definition that frameworks share.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
+#include "sim/base/units.hpp"
 #include "sim/base/words.hpp"
 #include "sim/model/model.hpp"
 
@@ -18,12 +22,24 @@ constexpr auto words_of(KernelForm) {
   return std::array{Word{KernelForm::fused, "fused"}, Word{KernelForm::eager, "eager"}};
 }
 
+// fused: one kernel over queries and keys, in place; eager: transformers' `apply_rotary_pos_emb`;
+// complex: Llama's reference code, a product of complex fp32 numbers between two casts, which
+// torch.compile does not fuse.
+enum class RotaryForm : std::uint8_t { fused, eager, complex };
+constexpr auto words_of(RotaryForm) {
+  return std::array{Word{RotaryForm::fused, "fused"}, Word{RotaryForm::eager, "eager"},
+                    Word{RotaryForm::complex, "complex"}};
+}
+
 // megatron: Megatron-LM with Apex and Transformer Engine: all fused. pytorch: what PyTorch runs
 // without a compiler: its own LayerNorm forward and GELU are one kernel each, the rest is eager.
-enum class FrameworkName : std::uint8_t { megatron, pytorch };
+// scaling: Aleph Alpha's Scaling, PyTorch with tensor, pipeline and data parallelism of its own.
+// torchtitan: each layer compiled, under FSDP2 and tensor parallelism by DTensor.
+enum class FrameworkName : std::uint8_t { megatron, pytorch, scaling, torchtitan };
 constexpr auto words_of(FrameworkName) {
-  return std::array{Word{FrameworkName::megatron, "megatron"},
-                    Word{FrameworkName::pytorch, "pytorch"}};
+  return std::array{
+      Word{FrameworkName::megatron, "megatron"}, Word{FrameworkName::pytorch, "pytorch"},
+      Word{FrameworkName::scaling, "scaling"}, Word{FrameworkName::torchtitan, "torchtitan"}};
 }
 
 struct Framework {
@@ -31,15 +47,41 @@ struct Framework {
   KernelForm layer_norm = KernelForm::fused;
   KernelForm rms_norm = KernelForm::fused;
   KernelForm qkv = KernelForm::fused;  // gradients of Q, K and V written into one tensor
-  KernelForm rotary = KernelForm::fused;
-  KernelForm gate = KernelForm::fused;     // SwiGLU, GEGLU
-  KernelForm softmax = KernelForm::fused;  // of unfused attention: scale, mask, softmax, casts
+  RotaryForm rotary = RotaryForm::fused;
+  KernelForm key_heads = KernelForm::fused;  // eager: keys and values repeated for every query head
+  KernelForm gate = KernelForm::fused;       // SwiGLU, GEGLU
+  KernelForm softmax = KernelForm::fused;    // of unfused attention: scale, mask, softmax, casts
   KernelForm loss = KernelForm::fused;
+  KernelForm optimizer = KernelForm::fused;          // of Adam
+  KernelForm token_collectives = KernelForm::fused;  // eager: Software::copies_tokens
+  KernelForm weight_gathers = KernelForm::fused;     // eager: Software::copies_weights
+  EightBit eight_bit = EightBit::transformer_engine;
   // false: a recomputation by operators drops what eager kernels pass between them within a layer
   // and keeps what a fused one would (torchtitan, selective_ac_option "op").
   bool keeps_intermediates = true;
+  // What the host needs to issue one kernel. Absent: what the device file says.
+  std::optional<Duration> host_issue{};
+  bool joint_gate = true;  // gated MLP: gate and up-projection as one product
+  bool accuracy = false;   // the loss also takes the argmax of its logits
+  Execution execution;
+  bool operator==(const Framework&) const = default;
 };
 Framework framework_of(FrameworkName name);
+
+// The switches of an Execution by their keys in a scenario.
+struct ExecutionSwitch {
+  std::string_view key;
+  bool Execution::*member;
+};
+inline constexpr std::array execution_switches{
+    ExecutionSwitch{"gathers_logits", &Execution::gathers_logits},
+    ExecutionSwitch{"adds_gradients", &Execution::adds_gradients},
+    ExecutionSwitch{"keeps_gathered_inputs", &Execution::keeps_gathered_inputs},
+    ExecutionSwitch{"all_reduces_gradients", &Execution::all_reduces_gradients},
+    ExecutionSwitch{"sends_whole", &Execution::sends_whole},
+    ExecutionSwitch{"recomputes_head", &Execution::recomputes_head},
+    ExecutionSwitch{"copies_attention", &Execution::copies_attention},
+    ExecutionSwitch{"caching_allocator", &Execution::caching_allocator}};
 
 // The same model with the traffic, launches and saved tensors of that framework.
 void run_with(const Framework& framework, Model& model);

@@ -12,16 +12,20 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/dtype.hpp"
 #include "sim/base/units.hpp"
 #include "sim/base/words.hpp"
+#include "sim/model/transformer_shape.hpp"
 
 namespace sim {
 
 class Document;
+class ObjectReader;
 
 enum class ModelOpKind : std::uint8_t {
   embedding,      // table lookup, weights [in_features = vocabulary rows, out_features]
@@ -121,6 +125,9 @@ struct ModelOp {
   // Runs on one token of each sequence (pooler, classification head): costs and saved activations
   // below are per sequence, not per token.
   bool once_per_sequence = false;
+  // Linear of column split: products that share the input, each with an equal part of the outputs;
+  // backward, each has an input gradient of its own, and a kernel adds them.
+  int products = 1;
 
   // Device memory traffic besides that of a matrix product (which its shape implies): reads +
   // writes per token in elements of the activation dtype; an fp32 value counts as two and a mask
@@ -161,6 +168,38 @@ struct AttentionShape {
   bool eager_softmax = false;  // unfused attention: mask, casts, softmax in kernels of their own
 };
 
+// How a framework does otherwise what Megatron-LM does in the way that `false` and 1 stand for. Set
+// by run_with (framework.hpp); FRAMEWORKS.md has the sources.
+struct Execution {
+  bool gathers_logits = false;         // every tensor rank has the logits of the whole vocabulary
+  bool adds_gradients = false;         // a micro-batch's gradients lie apart, until a kernel adds
+  bool keeps_gathered_inputs = false;  // sequence parallelism: not gathered again backward
+  bool all_reduces_gradients = false;  // ZeRO-1: reduced whole on every rank, not scattered
+  bool sends_whole = false;            // between stages: every tensor rank sends the whole tensor
+  bool recomputes_head = false;        // full recomputation: the final norm and the head as well
+  bool copies_attention = false;       // output of several sequences: copied into another order
+  bool caching_allocator = false;  // memory in PyTorch's blocks (sim/plan/caching_allocator.hpp)
+  int held_logits = 0;  // micro-batches whose logits are referenced during a backward pass
+  bool operator==(const Execution&) const = default;
+};
+
+// Which software brings the operands of 8-bit products into that format (sim/plan/eight_bit.hpp).
+enum class EightBit : std::uint8_t { transformer_engine, torchao };
+constexpr auto words_of(EightBit) {
+  return std::array{Word{EightBit::transformer_engine, "transformer_engine"},
+                    Word{EightBit::torchao, "torchao"}};
+}
+
+// What a framework does around a model's operators (framework.hpp says for which).
+struct Software {
+  EightBit eight_bit = EightBit::transformer_engine;
+  bool copies_tokens = false;  // gathers and scatters of tokens work on a copy in another order
+  bool eager_context = false;  // parts of attention over context ranks meet in eager fp32 kernels
+  bool separate_products = false;  // of queries, keys, values; of a gate and what it gates
+  bool copies_weights = false;     // gathered weights are copied out of the gather's buffer
+  bool eager_optimizer = false;    // Adam as one pass over memory per arithmetic operation
+};
+
 struct Model {
   std::string name;
   std::string family;  // "gpt2", "llama", "bert", "vit", "layers", ...
@@ -174,12 +213,15 @@ struct Model {
   std::int64_t fixed_sequence =
       0;  // ViT: patches + class token; layer list: 1; 0: the scenario says
   AttentionShape attention;
+  Execution execution;
+  Software software;
   std::int64_t feed_forward = 0;
   bool tied_embedding = false;
-  Block input;                      // embedding; may be empty
-  std::vector<Block> layers;        // one entry per layer
-  Block output;                     // final norm, head, loss; may be empty
-  std::int64_t parameters() const;  // tied weights counted once
+  Block input;                            // embedding; may be empty
+  std::vector<Block> layers;              // one entry per layer
+  Block output;                           // final norm, head, loss; may be empty
+  std::optional<TransformerShape> shape;  // what it was built from; none for a list of layers
+  std::int64_t parameters() const;        // tied weights counted once
 };
 
 // Reads a model: a YAML file of ours (`transformer:` or `layer_list:`), a Hugging Face config.json
@@ -187,6 +229,9 @@ struct Model {
 // an unknown architecture, and mixture-of-experts, are refused by name.
 Model load_model(const std::string& path);
 Model read_model(const Document& document);
+// The mapping {name, source, transformer: {...}} of a model file of ours, or of a scenario that
+// carries its model. Records problems; nothing may be built from the shape before they are thrown.
+TransformerShape read_transformer_shape(const ObjectReader& root, std::string_view default_name);
 
 // Forward floating-point operations of one sequence of `sequence` tokens (one sample of a layer
 // list): 2 * in * out per token of a linear, and for attention 4 * sequence * heads * head_dim per

@@ -117,10 +117,9 @@ std::string name_from_path(const std::string& path) {
   return folder.empty() ? "config" : folder.string();
 }
 
-Model read_transformer(const Document& document) {
-  const ObjectReader root = document.root_object();
+TransformerShape read_transformer_shape(const ObjectReader& root, std::string_view default_name) {
   TransformerShape shape;
-  shape.name = root.text_or("name", name_from_path(document.name()));
+  shape.name = root.text_or("name", default_name);
   shape.source = root.text("source");
   const ObjectReader in = root.object("transformer");
   read_sizes(in, shape);
@@ -130,6 +129,12 @@ Model read_transformer(const Document& document) {
   else
     read_text_input(in, shape);
   read_head(in, shape);
+  return shape;
+}
+
+Model read_transformer(const Document& document) {
+  const TransformerShape shape =
+      read_transformer_shape(document.root_object(), name_from_path(document.name()));
   document.finish();
   return build_transformer(shape);
 }

@@ -48,7 +48,9 @@ Operands operands_of_site(Action action) {
     case Action::bias_gradient:
       return {roles({gradient, weight_gradient})};
     case Action::encode:
-      return {0, roles({input, gradient, weight, encoded_weight})};
+      return {0, roles({input, saved, gradient, weight, encoded_weight})};
+    case Action::gather_input:
+      return {roles({output}), roles({input, saved})};
     case Action::loss_maximum:
       return {roles({input, maximum})};
     case Action::loss_exponentials:
@@ -56,6 +58,8 @@ Operands operands_of_site(Action action) {
     case Action::sum_output:
     case Action::sum_gradient:
       return {roles({output}), roles({input})};
+    case Action::reorder_tokens:
+    case Action::sum_products:
     case Action::reduce_maximum:
     case Action::reduce_sum:
       return {roles({output})};
@@ -71,14 +75,18 @@ Operands operands_of_site(Action action) {
       return {roles({keys_gradient, input_gradient}), roles({input, output})};
     case Action::scatter_keys_gradient:
       return {roles({keys_gradient, output})};
-    default:  // gather_input, gather_gradient, shift_keys, gather_keys
+    case Action::add_product_gradient:
+      return {roles({input, input_gradient})};
+    case Action::add_weight_gradient:
+      return {roles({input, weight_gradient})};
+    default:  // gather_gradient, shift_keys, gather_keys, ..._logits
       return {roles({input, output})};
   }
 }
 
 Operands operands_of(Action action) {
   using enum Role;
-  if (action <= Action::scatter_keys_gradient) {
+  if (action <= Action::add_weight_gradient) {
     Operands operands = operands_of_site(action);
     operands.subject = Subject::site;
     return operands;
@@ -97,6 +105,7 @@ Operands operands_of(Action action) {
     case Action::accumulate:
     case Action::cast_in:
       return {roles({input, output}), 0, Subject::bucket};
+    case Action::copy_weights:
     case Action::replicate:
     case Action::sum_tied_gradient:
       return {roles({output}), 0, Subject::bucket};

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/attention_kernel.hpp"
 #include "sim/base/dtype.hpp"
 #include "sim/base/units.hpp"
 #include "sim/base/words.hpp"
@@ -25,20 +26,12 @@ constexpr auto words_of(Schedule) {
                     Word{Schedule::interleaved, "interleaved"}, Word{Schedule::zb_h1, "zb-h1"}};
 }
 
-enum class Recompute : std::uint8_t { none, selective, full };
+// operators: per operator, as torchtitan's selective_ac_option "op": of each layer the outputs of
+// attention, of reduce-scatters and of every first of two products are kept, the rest runs again.
+enum class Recompute : std::uint8_t { none, selective, operators, full };
 constexpr auto words_of(Recompute) {
   return std::array{Word{Recompute::none, "none"}, Word{Recompute::selective, "selective"},
-                    Word{Recompute::full, "full"}};
-}
-
-// flash: the fastest kernel that the device's library has; flash_2: FlashAttention-2, what
-// PyTorch's scaled_dot_product_attention and flash-attn run on Hopper unless told otherwise;
-// flash_1: the first FlashAttention (2022) and the Triton kernel of that time.
-enum class AttentionKernel : std::uint8_t { flash, flash_1, flash_2, unfused };
-constexpr auto words_of(AttentionKernel) {
-  return std::array{
-      Word{AttentionKernel::flash, "flash"}, Word{AttentionKernel::flash_1, "flash-1"},
-      Word{AttentionKernel::flash_2, "flash-2"}, Word{AttentionKernel::unfused, "unfused"}};
+                    Word{Recompute::operators, "operators"}, Word{Recompute::full, "full"}};
 }
 
 // How context-parallel ranks see each other's keys and values. ring: slices travel from rank to
@@ -85,6 +78,9 @@ struct Layout {
   DType gradient_dtype = DType::bf16;    // gradient storage
   DType reduce_dtype = DType::bf16;      // gradients on the wire
   bool master_weights = true;            // mixed-precision Adam: fp32 master, m, v
+  // Weights of 8-bit products are stored and gathered in 8 bits, with a transposed copy
+  // (Megatron-LM, --fp8-param-gather; NeMo, fp8_params); else in activation_dtype, beside both.
+  bool eight_bit_parameters = false;
 
   Bytes bucket{25LL << 20};          // gradient bucket of the data-parallel reduction
   Bytes first_bucket{1LL << 20};     // the first bucket to fire is smaller (PyTorch DDP)
@@ -93,6 +89,7 @@ struct Layout {
   bool overlap_pipeline = true;      // sends and receives beside compute
   bool overlap_tensor_wgrad = true;  // tensor-parallel reduction beside the weight-gradient GEMM
 
+  bool operator==(const Layout&) const = default;
   int world_size() const {
     return tensor_parallel * context_parallel * pipeline_parallel * data_parallel;
   }

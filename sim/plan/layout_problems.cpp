@@ -216,7 +216,7 @@ class Checker {
     }
     // The parts are merged by log-sum-exps, which only flash kernels give (Transformer Engine
     // refuses the unfused backend too: dot_product_attention/utils.py, get_attention_backend).
-    if (layout_.attention == AttentionKernel::unfused) {
+    if (!is_flash(layout_.attention)) {
       problem("attention",
               "attention is unfused, but context_parallel is {}; allowed: flash, flash-1, flash-2",
               c);
@@ -336,6 +336,10 @@ class Checker {
               "recompute full",
               layout_.recompute_every, word(layout_.recompute));
     }
+    if (layout_.recompute == Recompute::operators && layout_.context_parallel > 1)
+      problem("recompute",
+              "recompute is operators, and context_parallel {}; allowed: none, selective, full",
+              layout_.context_parallel);
     if (layout_.recompute == Recompute::selective && model_.is_layer_list) {
       problem("recompute",
               "recompute is selective, but {} is a list of layers, which has no "
@@ -354,6 +358,13 @@ class Checker {
     stored("activation_dtype", layout_.activation_dtype, false);
     stored("gradient_dtype", layout_.gradient_dtype, false);
     stored("reduce_dtype", layout_.reduce_dtype, true);
+    if (layout_.eight_bit_parameters &&
+        (layout_.compute_dtype != DType::fp8 || layout_.zero_stage == 3)) {
+      problem("eight_bit_parameters",
+              "eight_bit_parameters is true with {} products and zero_stage {}; allowed: fp8 "
+              "products, zero_stage 0 to 2",
+              word(layout_.compute_dtype), layout_.zero_stage);
+    }
     if (!layout_.master_weights && layout_.activation_dtype != DType::fp32) {
       problem("master_weights",
               "master_weights is false, but the weights are {}; Adam without fp32 "

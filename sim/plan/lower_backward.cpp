@@ -52,6 +52,7 @@ StageLowering::Value StageLowering::backward_op(Frame& frame, std::size_t i, Val
   wait_for(gradient);
   wait_for(residual);
   const OpId done = compute(frame, i, work.backward, work.name, Action::backward);
+  const Place& own = parameters_[site(frame, i)].own;
   // A table that was added takes no part in the gradient of the sum.
   const bool adds_table = op.op->kind == ModelOpKind::elementwise && op.op->weights > 0;
   const bool in_place = op.op->in_place && gradient.exists();
@@ -72,7 +73,7 @@ StageLowering::Value StageLowering::backward_op(Frame& frame, std::size_t i, Val
     builder_.writes(out.buffer, Role::input_gradient);
   }
   if (!adds_table) out.ready = done;
-  write_gradient(parameters_[site(frame, i)].own);
+  add_gradient(frame, i, own, write_gradient(frame, own));
   gradient_ready(frame, i);
   return out;
 }
@@ -83,6 +84,11 @@ StageLowering::Value StageLowering::backward_loss(Frame& frame, std::size_t i) {
   Saved& saved = frame.saved[i];
   Value out = fresh(op.input);
   out.ready = compute(frame, i, work.backward, work.name, Action::backward);
+  if (op.backward_scratch.count() > 0) {
+    const BufferId scratch = activation(op.backward_scratch);
+    builder_.writes(scratch, Role::gradient);
+    builder_.frees(scratch, Role::gradient);
+  }
   free_saved(saved);
   let_go(saved.target_logit, Role::target_logit);
   let_go(saved.exponential_sum, Role::exponential_sum);
@@ -92,7 +98,7 @@ StageLowering::Value StageLowering::backward_loss(Frame& frame, std::size_t i) {
 
 bool StageLowering::recomputes_attention(const ShardedOp& op) const {
   return layout_.recompute == Recompute::selective && op.attention_saved.count() > 0 &&
-         layout_.attention == AttentionKernel::unfused;
+         !is_flash(layout_.attention);
 }
 
 // Selective recomputation (Korthikanti et al. 2022, section 5): the attention core of an unfused
@@ -118,6 +124,7 @@ StageLowering::Value StageLowering::gather_gradient(Frame& frame, std::size_t i,
       tensor_collective(frame, i, work.gather_gradient, work.gather_name, Action::gather_gradient);
   drop(gradient, Role::input);
   builder_.writes(whole.buffer, Role::output);
+  reorder(frame, i, work.reorder_output, whole);
   return whole;
 }
 
@@ -125,11 +132,12 @@ StageLowering::Value StageLowering::gather_gradient(Frame& frame, std::size_t i,
 // (Korthikanti et al. 2022, section 4.2.2).
 StageLowering::Value StageLowering::gather_saved_input(Frame& frame, std::size_t i) {
   const OpWork& work = frame.work->ops[i];
-  if (work.gather_input == none) return {};
+  if (work.gather_input == none || model_.model->execution.keeps_gathered_inputs) return {};
   Value whole = fresh(frame.shape->ops[i].whole_input);
   whole.ready =
       tensor_collective(frame, i, work.gather_input, work.gather_name, Action::gather_input);
   let_go(frame.saved[i].input, Role::input);
+  let_go(frame.saved[i].extra, Role::saved);  // kept in 8 bits
   builder_.writes(whole.buffer, Role::output);
   return whole;
 }
@@ -139,6 +147,7 @@ StageLowering::Value StageLowering::backward_linear(Frame& frame, std::size_t i,
   const bool split = splits_backward(layout_.schedule);
   // A row's bias was added to the tokens that the rank holds: the gradient of those is its.
   Value own_tokens;
+  if (work.own_logits != none) gradient = own_logits(frame, i, gradient);
   if (work.gather_gradient != none) {
     if (work.backward != none) {
       own_tokens = gradient;
@@ -187,25 +196,70 @@ StageLowering::Value StageLowering::add_residual_gradient(Frame& frame, std::siz
   return gradient;
 }
 
+// The gradient of all logits is there: a copy of the rank's own.
+StageLowering::Value StageLowering::own_logits(Frame& frame, std::size_t i, Value gradient) {
+  const OpWork& work = frame.work->ops[i];
+  wait_for(gradient);
+  Value own = fresh(frame.shape->ops[i].whole_output);
+  own.ready = compute(frame, i, work.own_logits, work.gradient_name, Action::own_logits);
+  drop(gradient, Role::input);
+  builder_.writes(own.buffer, Role::output);
+  return own;
+}
+
+// Of several products each has its own, which are added: partial sums before they are scattered,
+// else when each has been summed over the tensor group (autograd: every product reads a copy of the
+// input, whose backward pass is the sum).
 StageLowering::Value StageLowering::input_gradient(Frame& frame, std::size_t i,
                                                    const Value& gradient) {
-  const ShardedOp& op = frame.shape->ops[i];
+  const bool scattered = layout_.sequence_parallel;
+  Value out = product_gradient(frame, i, gradient);
+  if (!scattered) out = sum_gradient(frame, i, out);
+  for (int product = 1; product < frame.shape->ops[i].products; ++product) {
+    Value part = product_gradient(frame, i, gradient);
+    if (!scattered) part = sum_gradient(frame, i, part);
+    out = add_product(frame, i, out, part);
+  }
+  return scattered ? sum_gradient(frame, i, out) : out;
+}
+
+StageLowering::Value StageLowering::add_product(Frame& frame, std::size_t i, Value sum,
+                                                Value part) {
   const OpWork& work = frame.work->ops[i];
-  Value out = fresh(op.whole_input);
+  wait_for(sum);
+  wait_for(part);
+  sum.ready =
+      compute(frame, i, work.add_products, work.gradient_name, Action::add_product_gradient);
+  drop(part, Role::input);
+  builder_.writes(sum.buffer, Role::input_gradient);
+  return sum;
+}
+
+StageLowering::Value StageLowering::product_gradient(Frame& frame, std::size_t i,
+                                                     const Value& gradient) {
+  const OpWork& work = frame.work->ops[i];
+  Value out = fresh(frame.shape->ops[i].whole_input);
   out.ready = compute(frame, i, work.input_gradient, work.gradient_name, Action::input_gradient);
   read(gradient, Role::gradient);
   read_weight(frame, i);
   builder_.writes(out.buffer, Role::input_gradient);
-  if (work.sum_gradient == none) return out;
+  return out;
+}
+
+StageLowering::Value StageLowering::sum_gradient(const Frame& frame, std::size_t i, Value partial) {
+  const OpWork& work = frame.work->ops[i];
+  reorder(frame, i, work.sum_products, partial, Action::sum_products);
+  if (work.sum_gradient == none) return partial;
+  reorder(frame, i, work.reorder_input, partial);
   const OpId done =
       tensor_collective(frame, i, work.sum_gradient, work.sum_name, Action::sum_gradient);
   if (!layout_.sequence_parallel) {
-    builder_.writes(out.buffer, Role::output);
-    out.ready = done;
-    return out;
+    builder_.writes(partial.buffer, Role::output);
+    partial.ready = done;
+    return partial;
   }
-  drop(out, Role::input);
-  Value scattered = fresh(op.input);
+  drop(partial, Role::input);
+  Value scattered = fresh(frame.shape->ops[i].input);
   builder_.writes(scattered.buffer, Role::output);
   scattered.ready = done;
   return scattered;
@@ -223,13 +277,27 @@ void StageLowering::weight_gradient(Frame& frame, std::size_t i, const Value& gr
     } else {
       read(gradient, Role::gradient);
     }
-    write_gradient(parameters.own);
+    builder_.writes(buckets_[parameters.own.bucket].gradient, Role::weight_gradient);
+  }
+  BufferId own{none};
+  for (int product = 1; product < frame.shape->ops[i].products; ++product) {
+    compute(frame, i, work.weight_gradient, work.weight_name, Action::weight_gradient);
+    read(gathered, Role::input);
+    if (frame.saved[i].input.value != none) builder_.reads(frame.saved[i].input, Role::input);
+    read(gradient, Role::gradient);
+    own = write_gradient(frame, parameters.matrix(), own);
+  }
+  if (work.encode_saved != none) {
+    compute(frame, i, work.encode_saved, work.encode_name, Action::encode);
+    read(gathered, Role::input);
+    if (!gathered.exists()) builder_.reads(frame.saved[i].extra, Role::saved);
   }
   compute(frame, i, work.weight_gradient, work.weight_name, Action::weight_gradient);
   drop(gathered, Role::input);
   drop(gradient, Role::gradient);
   free_saved(frame.saved[i]);
-  write_gradient(parameters.matrix());
+  own = write_gradient(frame, parameters.matrix(), own);
+  add_gradient(frame, i, parameters.matrix(), own);
   gradient_ready(frame, i);
 }
 

@@ -28,8 +28,13 @@ void StageLowering::make_parameters() {
     for (const ShardedOp& op : model_.blocks[block.shape].ops) {
       Parameters& parameters = parameters_.emplace_back();
       parameters.own.elements = op.parameters;
-      if (op.encode_weight)
-        parameters.encoded_bytes = 2 * op.encode_weight->m * op.encode_weight->n;
+      parameters.own.bytes_each = bytes_of(layout_.activation_dtype);
+      parameters.table.bytes_each = parameters.own.bytes_each;
+      if (op.encode_weight) {
+        const bool stored = layout_.eight_bit_parameters;
+        if (stored) parameters.own.bytes_each = bytes_of(DType::fp8);
+        parameters.encoded_bytes = (stored ? 1 : 2) * op.encode_weight->m * op.encode_weight->n;
+      }
       if (op.op->kind == ModelOpKind::embedding && table == none) {
         table = static_cast<std::uint32_t>(parameters_.size() - 1);
         parameters.shared_over_stages = model_.model->tied_embedding && over_stages;
@@ -86,6 +91,7 @@ void StageLowering::add_to_bucket(Bucket& bucket, std::uint32_t block, Place& pl
   place.bucket = static_cast<std::uint32_t>(buckets_.size());
   place.first = bucket.elements;
   bucket.elements += place.elements;
+  bucket.weight_bytes += place.elements * place.bytes_each;
   ++bucket.writers;
 }
 
@@ -99,6 +105,9 @@ void StageLowering::close_bucket(Bucket& bucket) {
     bucket.keep_gathered = blocks_[bucket.first_block].is_first && model_.model->tied_embedding &&
                            layout_.pipeline_parallel == 1;
     bucket.padded = round_up(bucket.elements, shards_);
+    bucket.weight_bytes = round_up(bucket.weight_bytes + (bucket.padded - bucket.elements) *
+                                                             bytes_of(layout_.activation_dtype),
+                                   shards_);
     intern_bucket(bucket);
     buckets_.push_back(bucket);
   }
@@ -116,31 +125,41 @@ void StageLowering::intern_bucket(Bucket& bucket) {
                                            layout_.reduce_dtype, Bytes{bucket.elements * wire}});
     }
   } else {
-    bucket.reduce = builder_.collective({CollectiveKind::reduce_scatter, shard_role,
-                                         layout_.reduce_dtype, Bytes{bucket.padded * wire}});
-    bucket.gather =
-        builder_.collective({CollectiveKind::all_gather, shard_role, layout_.activation_dtype,
-                             Bytes{bucket.padded * bytes_of(layout_.activation_dtype)}});
-    if (hybrid) {
+    const bool scatters = scatters_gradients();
+    bucket.reduce =
+        builder_.collective({scatters ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
+                             scatters ? shard_role : GroupRole::data, layout_.reduce_dtype,
+                             Bytes{bucket.padded * wire}});
+    bucket.gather = builder_.collective({CollectiveKind::all_gather, shard_role,
+                                         layout_.activation_dtype, Bytes{bucket.weight_bytes}});
+    if (hybrid && scatters) {
       bucket.replicate =
           builder_.collective({CollectiveKind::all_reduce, GroupRole::replicate,
                                layout_.reduce_dtype, Bytes{bucket.padded / shards_ * wire}});
     }
   }
   if (bucket.reduce != none) intern_reduction(bucket);
+  if (model_.model->software.copies_weights && zero_ == 3)
+    bucket.copy =
+        memory_pass(2 * bucket.weight_bytes, OpKind::elementwise, layout_.activation_dtype);
 }
 
 // What runs beside the reduction: changes of format, sums over micro-batches.
 void StageLowering::intern_reduction(Bucket& bucket) {
   const int wire = bytes_of(layout_.reduce_dtype);
   const int stored = bytes_of(layout_.gradient_dtype);
-  const std::int64_t reduced = shard_of(bucket.elements);
+  const bool scatters = scatters_gradients();
+  const std::int64_t reduced =
+      shards_ == 1 || scatters ? shard_of(bucket.elements) : bucket.elements;
   const auto pass = [&](std::int64_t bytes, DType dtype) {
     return memory_pass(bytes, OpKind::elementwise, dtype);
   };
   if (layout_.reduce_dtype != layout_.gradient_dtype) {
-    bucket.cast_out = pass(bucket.elements * (stored + wire), layout_.reduce_dtype);
-    bucket.cast_in = pass(reduced * (stored + wire), layout_.gradient_dtype);
+    // Without a flat buffer to be scattered from, tensors are put together, divided by the ranks,
+    // and taken apart again (allreduce.py, as above).
+    const std::int64_t flat = shards_ == 1 || scatters ? 0 : 2 * stored;
+    bucket.cast_out = pass(bucket.elements * (2 * flat + stored + wire), layout_.reduce_dtype);
+    bucket.cast_in = pass(reduced * (flat + stored + wire), layout_.gradient_dtype);
     bucket.cast_shard = pass(reduced * (stored + wire), layout_.reduce_dtype);
   }
   if (accumulates()) {
@@ -152,7 +171,6 @@ void StageLowering::intern_reduction(Bucket& bucket) {
 // a bucket is reduced and gathered where it lies (Megatron-LM, core/distributed/
 // param_and_grad_buffer.py; PyTorch DDP, gradient_as_bucket_view; FSDP's flat parameter).
 void StageLowering::allocate_parameters() {
-  const int weight = bytes_of(layout_.activation_dtype);
   const int gradient = bytes_of(layout_.gradient_dtype);
   for (Parameters& parameters : parameters_) {
     if (parameters.encoded_bytes == 0 || zero_ == 3) continue;
@@ -162,12 +180,13 @@ void StageLowering::allocate_parameters() {
   for (Bucket& bucket : buckets_) {
     const std::int64_t shard = bucket.padded / shards_;
     bucket.weight = builder_.buffer(
-        Bytes{bucket.padded * weight},
+        Bytes{bucket.weight_bytes},
         zero_ == 3 ? BufferCategory::gathered_parameters : BufferCategory::weights, zero_ < 3);
     bucket.gradient =
         builder_.buffer(Bytes{bucket.padded * gradient}, BufferCategory::gradients, zero_ < 2);
     if (zero_ == 3) {
-      bucket.weight_shard = builder_.buffer(Bytes{shard * weight}, BufferCategory::weights, true);
+      bucket.weight_shard =
+          builder_.buffer(Bytes{bucket.weight_bytes / shards_}, BufferCategory::weights, true);
     }
     if (zero_ >= 2) {
       bucket.gradient_shard =
@@ -235,10 +254,32 @@ void StageLowering::gather_bucket(Bucket& bucket) {
   if (zero_ == 3) builder_.reads(bucket.weight_shard, Role::input);
   builder_.writes(bucket.weight, Role::output);
   bucket.gathered = true;
+  bucket.copied = false;
+}
+
+// FSDP2 shards every parameter by itself: a gathered unit is split into the parameters by a copy on
+// the compute stream (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py,
+// foreach_all_gather_copy_out).
+void StageLowering::copy_weights(const StageBlock& block) {
+  if (zero_ < 3) return;
+  for (const std::uint32_t unit :
+       units_of_block_[static_cast<std::size_t>(&block - blocks_.data())]) {
+    Bucket& bucket = buckets_[unit];
+    if (bucket.copy == none || bucket.copied) continue;
+    builder_.wait(Stream::compute, bucket.weight_ready);
+    OpLabel made = label("parameters.copy");
+    made.layer = block.layer;
+    builder_.add_kernel(bucket.copy, Stream::compute, Pass::parameter_sync, made,
+                        {Action::copy_weights, unit});
+    bucket.weight_ready = OpId{none};
+    builder_.writes(bucket.weight, Role::output);
+    bucket.copied = true;
+  }
 }
 
 void StageLowering::wait_for_weights(const StageBlock& block) {
   if (zero_ == 0) return;
+  copy_weights(block);
   const std::size_t count = model_.blocks[block.shape].ops.size();
   for (std::size_t i = 0; i < count; ++i) {
     const Parameters& parameters = parameters_[block.first_op + i];

@@ -102,11 +102,18 @@ void StageLowering::keep_output(Frame& frame, std::size_t i, const Value& out) {
 
 StageLowering::Value StageLowering::forward_block(Frame& frame, Value x) {
   for (std::size_t i = 0; i < frame.shape->ops.size(); ++i) {
+    const bool loss = frame.shape->ops[i].op->kind == ModelOpKind::cross_entropy;
+    if (loss && frame.pass == Pass::recompute) return x;
     if (frame.work->ops[i].begins_branch && x.exists()) {
       hold(x.buffer);
       past_branch_[i] = x;
     }
     x = forward_op(frame, i, x);
+    // What runs again makes tensors of its own, kept outputs among them.
+    const bool kernel_last = frame.shape->ops[i].op->kind != ModelOpKind::linear;
+    if (frame.kept.value == none || !kernel_last || frame.saved[i].extra.value != none) continue;
+    builder_.frees(frame.kept, Role::saved);
+    frame.kept = BufferId{none};
   }
   return x;
 }
@@ -123,6 +130,7 @@ StageLowering::Value StageLowering::forward_op(Frame& frame, std::size_t i, Valu
       break;
   }
   if (work.forward == none) return x;
+  if (frame.pass == Pass::recompute && op.keeps_whole_output) return kept_output(frame, i, x);
   if (work.context.exists()) return forward_context(frame, i, x);
   Value residual;
   if (op.op->residual_of >= 0) {
@@ -144,37 +152,99 @@ StageLowering::Value StageLowering::forward_op(Frame& frame, std::size_t i, Valu
 StageLowering::Value StageLowering::forward_linear(Frame& frame, std::size_t i, Value x) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
+  const bool again = frame.pass == Pass::recompute && work.forward_again != none;
+  if (again && op.keeps_whole_output) return kept_output(frame, i, x);
+  const bool keeps_gathered = model_.model->execution.keeps_gathered_inputs;
   Value input = x;
   if (op.gathers_input) {
     if (x.ready.value != none) builder_.wait(Stream::tensor_comm, x.ready);
     input = fresh(op.whole_input);
     input.ready =
         tensor_collective(frame, i, work.gather_input, work.gather_name, Action::gather_input);
-    keep_or_free(frame, i, x);
+    if (keeps_gathered) {
+      drop(x, Role::input);
+    } else {
+      keep_or_free(frame, i, x);
+    }
     builder_.writes(input.buffer, Role::output);
+    reorder(frame, i, work.reorder_input, input);
   }
   wait_for(input);
   encode_operands(frame, i, input);
   Value out = fresh(op.whole_output);
-  out.ready = compute(frame, i, work.forward, work.name, Action::forward);
-  if (op.gathers_input) {
+  for (int product = 1; product < op.products; ++product) {
+    compute(frame, i, work.forward, work.name, Action::forward);
+    read(input, Role::input);
+    read_weight(frame, i);
+    builder_.writes(out.buffer, Role::output);
+  }
+  out.ready =
+      compute(frame, i, again ? work.forward_again : work.forward, work.name, Action::forward);
+  if (op.gathers_input && !keeps_gathered) {
     drop(input, Role::input);
   } else {
     keep_or_free(frame, i, input);
   }
   read_weight(frame, i);
   builder_.writes(out.buffer, Role::output);
+  if (work.gather_logits != none) return gather_logits(frame, i, out);
   return op.sums_output ? sum_over_tensor(frame, i, out) : out;
 }
 
-// Eight-bit products: the input every time; the weight once per step, before its first micro-batch
-// (Transformer Engine, is_first_microbatch), or under ZeRO-3 whenever it has been gathered.
+// The logits of all classes on every tensor rank.
+StageLowering::Value StageLowering::gather_logits(Frame& frame, std::size_t i, Value own) {
+  const ShardedOp& op = frame.shape->ops[i];
+  const OpWork& work = frame.work->ops[i];
+  Value parts = fresh(op.all_logits);
+  parts.ready =
+      tensor_collective(frame, i, work.gather_logits, work.gather_name, Action::gather_logits);
+  drop(own, Role::input);
+  builder_.writes(parts.buffer, Role::output);
+  wait_for(parts);
+  Value whole = fresh(op.all_logits);
+  whole.ready = compute(frame, i, work.join_logits, work.name, Action::join_logits);
+  drop(parts, Role::input);
+  builder_.writes(whole.buffer, Role::output);
+  return whole;
+}
+
+// Recompute::operators: an output that was kept whole stands for the operator and what sums it.
+StageLowering::Value StageLowering::kept_output(Frame& frame, std::size_t i, const Value& x) {
+  const OpWork& work = frame.work->ops[i];
+  wait_for(x);
+  Value out = fresh(frame.shape->ops[i].output);
+  out.ready = compute(frame, i, work.forward_again, work.name, Action::forward);
+  keep_or_free(frame, i, x);
+  read_weight(frame, i);
+  builder_.writes(out.buffer, Role::output);
+  keep_output(frame, i, out);
+  return out;
+}
+
+// Behind a gather of tokens, or before their sum is scattered: the same tensor, moved.
+void StageLowering::reorder(const Frame& frame, std::size_t i, std::uint32_t kernel, Value& tokens,
+                            Action action) {
+  if (kernel == none) return;
+  const OpWork& work = frame.work->ops[i];
+  wait_for(tokens);
+  tokens.ready =
+      compute(frame, i, kernel,
+              action == Action::sum_products ? work.gradient_name : work.reorder_name, action);
+  builder_.writes(tokens.buffer, Role::output);
+}
+
+// Eight-bit products: the input every time, unless the norm before has written it so; the weight
+// once per step, before its first micro-batch (Transformer Engine, is_first_microbatch), or each
+// time, as under ZeRO-3, where it has been gathered.
 void StageLowering::encode_operands(Frame& frame, std::size_t i, const Value& x) {
   const OpWork& work = frame.work->ops[i];
-  if (work.encode_input == none) return;
-  compute(frame, i, work.encode_input, work.encode_name, Action::encode);
-  read(x, Role::input);
-  if (zero_ < 3 && (frame.label.microbatch > 0 || frame.pass != Pass::forward)) return;
+  if (work.encode_input != none) {
+    compute(frame, i, work.encode_input, work.encode_name, Action::encode);
+    read(x, Role::input);
+  }
+  if (work.encode_weight == none) return;
+  const bool each_time = zero_ == 3 || frame.shape->ops[i].encodes_weight_each_time;
+  if (!each_time && (frame.label.microbatch > 0 || frame.pass != Pass::forward)) return;
   compute(frame, i, work.encode_weight, work.encode_name, Action::encode);
   read_weight(frame, i);
   const BufferId encoded = parameters_[site(frame, i)].encoded;
@@ -185,6 +255,7 @@ void StageLowering::encode_operands(Frame& frame, std::size_t i, const Value& x)
 StageLowering::Value StageLowering::sum_over_tensor(const Frame& frame, std::size_t i,
                                                     Value partial) {
   const OpWork& work = frame.work->ops[i];
+  reorder(frame, i, work.reorder_output, partial);
   const OpId done = tensor_collective(frame, i, work.sum_output, work.sum_name, Action::sum_output);
   if (!layout_.sequence_parallel) {
     builder_.writes(partial.buffer, Role::output);
@@ -207,7 +278,17 @@ void StageLowering::keep_loss(Frame& frame, std::size_t i, const Value& x) {
   if (in_place) {
     saved.extra = x.buffer;
   } else {
-    drop(x, Role::input);
+    const int held = model_.model->execution.held_logits;
+    if (held > 0) {
+      read(x, Role::input);
+      saved.input = x.buffer;
+    } else {
+      drop(x, Role::input);
+    }
+    if (held > 1) {
+      saved.output = activation(x.bytes * (held - 1));
+      builder_.writes(saved.output, Role::output);
+    }
     if (op.saved.count() > 0) saved.extra = activation(op.saved);
   }
   if (saved.extra.value != none) builder_.writes(saved.extra, Role::saved);

@@ -20,9 +20,36 @@ bool StageLowering::is_last_microbatch() const {
   return slots_[static_cast<std::size_t>(last)].microbatch == slot.microbatch;
 }
 
-// The kernel added last adds to the gradients of these parameters.
-void StageLowering::write_gradient(const Place& place) {
-  if (place.bucket == none) return;
+// PyTorch's AccumulateGrad (torch/csrc/autograd/functions/accumulate_grad.h) keeps the first
+// gradient of a parameter and adds the later ones with a kernel of its own.
+bool StageLowering::adds_gradients(const Frame& frame) const {
+  return model_.model->execution.adds_gradients && frame.label.microbatch > 0 && zero_ < 2;
+}
+
+// The kernel added last adds to the gradients of these parameters, or writes them into a buffer,
+// which is `own` if there is one already.
+BufferId StageLowering::write_gradient(const Frame& frame, const Place& place, BufferId own) {
+  if (place.bucket == none) return own;
+  if (!adds_gradients(frame)) {
+    builder_.writes(buckets_[place.bucket].gradient, Role::weight_gradient);
+    return own;
+  }
+  if (own.value == none) {
+    own = builder_.buffer(Bytes{place.elements * bytes_of(layout_.gradient_dtype)},
+                          BufferCategory::gradients);
+  }
+  builder_.writes(own, Role::weight_gradient);
+  return own;
+}
+
+void StageLowering::add_gradient(const Frame& frame, std::size_t i, const Place& place,
+                                 BufferId own) {
+  if (own.value == none) return;
+  const std::int64_t bytes = 3 * place.elements * bytes_of(layout_.gradient_dtype);
+  const ShardedOp& op = frame.shape->ops[i];
+  compute(frame, i, memory_pass(bytes, OpKind::elementwise, layout_.gradient_dtype, op.products),
+          builder_.name(op.op->name + ".add_gradient"), Action::add_weight_gradient);
+  builder_.frees(own, Role::input);
   builder_.writes(buckets_[place.bucket].gradient, Role::weight_gradient);
 }
 
@@ -56,6 +83,12 @@ void StageLowering::reduce_remaining() {
   }
 }
 
+// ZeRO-1 may reduce all gradients on every rank, which then updates its slice: Scaling
+// (core/optimizer/allreduce.py), DeepSpeed's BF16_Optimizer (runtime/bf16_optimizer.py).
+bool StageLowering::scatters_gradients() const {
+  return shards_ > 1 && !(zero_ == 1 && model_.model->execution.all_reduces_gradients);
+}
+
 BufferId StageLowering::message_buffer(std::int64_t elements) {
   return builder_.buffer(Bytes{elements * bytes_of(layout_.reduce_dtype)},
                          BufferCategory::communication);
@@ -77,7 +110,7 @@ void StageLowering::reduce_bucket(std::uint32_t index) {
   BufferId message = casts ? cast_for_wire(index, made) : bucket.gradient;
   builder_.add_collective(bucket.reduce, Stream::data_comm, Pass::gradient_sync, made,
                           {Action::reduce, index});
-  if (shards_ > 1 && (zero_ >= 2 || casts)) {
+  if (scatters_gradients() && (zero_ >= 2 || casts)) {
     builder_.frees(message, Role::input);
     const bool final = !casts && bucket.accumulate == none;
     message = final ? bucket.gradient_shard : message_buffer(bucket.padded / shards_);

@@ -36,6 +36,7 @@ std::uint32_t StageLowering::memory_pass(std::int64_t bytes, OpKind kind, DType 
 // Gradients are accumulated, so what outlives a step starts at zero (Megatron-LM,
 // zero_grad_buffer).
 void StageLowering::zero_gradients() {
+  if (model_.model->execution.adds_gradients && zero_ < 2) return;  // the first ones are kept
   std::int64_t elements = 0;
   for (const Bucket& bucket : buckets_) {
     if (zero_ >= 2 && bucket.accumulate == none) continue;  // overwritten by its one reduction
@@ -156,7 +157,14 @@ void StageLowering::optimizer_step() {
   if (owned == 0) return;
   // Adam reads gradient, master, m and v, and writes master, m, v and the weights; without masters
   // it reads and writes the weights themselves. Clipping scales the gradient as it is read.
-  const std::int64_t per_element = gradient + weight + (layout_.master_weights ? 24 : 16 + weight);
+  // Operation by operation in fp32 (torch/optim/adamw.py, _multi_tensor_adamw): weight decay 2,
+  // first moment 3, second moment 2 + 3, root 2, bias correction 2, epsilon 2, update 4.
+  constexpr std::int64_t eager_passes = 20;
+  const bool eager = model_.model->software.eager_optimizer;
+  const std::int64_t per_element = gradient + weight +
+                                   (eager                    ? 4 * eager_passes
+                                    : layout_.master_weights ? 24
+                                                             : 16 + weight);
   builder_.add_kernel(memory_pass(owned * per_element, OpKind::optimizer, DType::fp32, launches),
                       Stream::compute, Pass::optimizer, label("adam"), {Action::adam});
   touch_gradients(Access::read);

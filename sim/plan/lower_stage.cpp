@@ -57,12 +57,16 @@ void StageLowering::make_blocks() {
     const auto at = static_cast<std::size_t>(global);
     for (int layer = model_.first_layer[at]; layer < model_.first_layer[at + 1]; ++layer) {
       StageBlock& block = add(model_.of_layer[static_cast<std::size_t>(layer)], layer, local);
-      block.checkpoint = layout_.recompute == Recompute::full &&
-                         (layer - model_.first_layer[at]) % layout_.recompute_every == 0;
+      block.checkpoint = layout_.recompute == Recompute::operators ||
+                         (layout_.recompute == Recompute::full &&
+                          (layer - model_.first_layer[at]) % layout_.recompute_every == 0);
       block.is_first = layer == 0 && !model_.input;
     }
     if (global == layout_.chunks() - 1 && model_.output) {
-      add(*model_.output, -1, local).is_output = true;
+      StageBlock& block = add(*model_.output, -1, local);
+      block.is_output = true;
+      block.checkpoint =
+          layout_.recompute == Recompute::full && model_.model->execution.recomputes_head;
     }
     chunk.blocks = static_cast<std::uint32_t>(blocks_.size()) - chunk.first_block;
   }
@@ -73,7 +77,10 @@ void StageLowering::make_blocks() {
     base += chunk.saved * micro_batches;
   }
   saved_.resize(base);
-  if (layout_.recompute == Recompute::full) checkpoints_.resize(blocks_.size() * micro_batches);
+  if (layout_.recompute == Recompute::full || layout_.recompute == Recompute::operators) {
+    checkpoints_.resize(blocks_.size() * micro_batches);
+    kept_outputs_.resize(checkpoints_.size(), BufferId{none});
+  }
   const SlotKind last =
       splits_backward(layout_.schedule) ? SlotKind::weight_backward : SlotKind::backward;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -129,14 +136,23 @@ void StageLowering::intern_op(const ShardedOp& op, OpWork& work) {
   work.gradient_name = op.input_gradient ? builder_.name(name + ".input_gradient") : work.name;
   if (op.weight_gradient) work.weight_name = builder_.name(name + ".weight_gradient");
   if (op.weight_gradient && op.backward) work.bias_name = builder_.name(name + ".bias_gradient");
-  if (op.encode_input) work.encode_name = builder_.name(name + ".encode");
+  if (op.encode_gradient) work.encode_name = builder_.name(name + ".encode");
   work.forward = intern(op.forward);
   work.backward = intern(op.backward);
   work.input_gradient = intern(op.input_gradient);
   work.weight_gradient = intern(op.weight_gradient);
   work.encode_input = intern(op.encode_input);
+  work.encode_saved = intern(op.encode_saved);
   work.encode_gradient = intern(op.encode_gradient);
   work.encode_weight = intern(op.encode_weight);
+  work.join_logits = intern(op.join_logits);
+  work.own_logits = intern(op.own_logits);
+  work.add_products = intern(op.add_products);
+  work.forward_again = intern(op.forward_again);
+  work.sum_products = intern(op.sum_products);
+  work.reorder_input = intern(op.reorder_input);
+  work.reorder_output = intern(op.reorder_output);
+  if (op.reorder_input || op.reorder_output) work.reorder_name = builder_.name(name + ".reorder");
   intern_collectives(op, work);
   if (op.context) intern_context(op, work.context);
 }
@@ -146,23 +162,32 @@ void StageLowering::intern_collectives(const ShardedOp& op, OpWork& work) {
   const auto make = [&](CollectiveKind kind, Bytes bytes) {
     return builder_.collective({kind, GroupRole::tensor, layout_.activation_dtype, bytes});
   };
+  const auto gather = [&](Bytes bytes) {
+    if (!op.gathers_eight_bits) return make(CollectiveKind::all_gather, bytes);
+    return builder_.collective({CollectiveKind::all_gather, GroupRole::tensor, DType::fp8,
+                                Bytes{bytes.count() / bytes_of(layout_.activation_dtype)}});
+  };
   const CollectiveKind sum =
       scattered ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
   const std::string& name = op.op->name;
   if (op.gathers_input || (op.sums_output && scattered)) {
     work.gather_name = builder_.name(name + ".all_gather");
   }
-  if (op.gathers_input) work.gather_input = make(CollectiveKind::all_gather, op.whole_input);
+  if (op.gathers_input) work.gather_input = gather(op.whole_input);
   if (op.sums_gradient || op.sums_output) {
     work.sum_name = builder_.name(name + (scattered ? ".reduce_scatter" : ".all_reduce"));
   }
   if (op.sums_gradient) work.sum_gradient = make(sum, op.whole_input);
   if (op.sums_output) {
     work.sum_output = make(sum, op.whole_output);
-    if (scattered) work.gather_gradient = make(CollectiveKind::all_gather, op.whole_output);
+    if (scattered) work.gather_gradient = gather(op.whole_output);
+  }
+  if (op.join_logits) {
+    work.gather_name = builder_.name(name + ".all_gather");
+    work.gather_logits = make(CollectiveKind::all_gather, op.all_logits);
   }
   if (op.op->kind == ModelOpKind::cross_entropy && op.op->split == TensorSplit::vocabulary &&
-      layout_.tensor_parallel > 1) {
+      layout_.tensor_parallel > 1 && !model_.model->execution.gathers_logits) {
     // One fp32 number per token, three times (Megatron-LM, core/tensor_parallel/cross_entropy.py):
     // the maximum, the logit of the target, the sum of exponentials.
     const Bytes bytes{op.forward->m * 4};
@@ -242,7 +267,8 @@ StageLowering::Boundary StageLowering::boundary(int chunk) const {
   // Without sequence parallelism all tensor ranks hold the same tensor: each sends 1/t of it, and
   // the receivers gather it over the faster links of their tensor group (Narayanan et al. 2021,
   // section 4.1, scatter/gather optimisation).
-  const bool gathers = layout_.tensor_parallel > 1 && !layout_.sequence_parallel;
+  const bool gathers = layout_.tensor_parallel > 1 && !layout_.sequence_parallel &&
+                       !model_.model->execution.sends_whole;
   return {gathers ? Bytes{(block.output.count() + layout_.tensor_parallel - 1) /
                           layout_.tensor_parallel}
                   : block.output,
@@ -342,6 +368,7 @@ void StageLowering::lower_forward_slot(const Slot& slot) {
       hold(x.buffer);
     }
     x = forward_block(made, x);
+    if (!made.keep) keep_outputs(block, slot.microbatch);
     release_weights(block, true);
   }
   if (chunk.global + 1 == layout_.chunks()) {
@@ -354,14 +381,36 @@ void StageLowering::lower_forward_slot(const Slot& slot) {
   }
 }
 
+// The operator added last, the residual sum at the end of the layer, is taken as their writer.
+void StageLowering::keep_outputs(const StageBlock& block, int microbatch) {
+  const Bytes bytes = model_.blocks[block.shape].kept_outputs;
+  if (bytes.count() == 0) return;
+  BufferId& kept = kept_outputs_[checkpoint_index(block, microbatch)];
+  kept = builder_.buffer(bytes, BufferCategory::activations);
+  builder_.writes(kept, Role::saved);
+}
+
 void StageLowering::recompute_block(const StageBlock& block, int microbatch) {
   Value& checkpoint = checkpoints_[checkpoint_index(block, microbatch)];
   if (!checkpoint.exists()) return;  // the first block of the model has no input to keep
   Frame again = frame(block, microbatch, Pass::recompute);
+  std::swap(again.kept, kept_outputs_[checkpoint_index(block, microbatch)]);
   Value input = checkpoint;
   input.ready = OpId{none};  // its forward pass has read it: no need to wait again
   drop(forward_block(again, input), Role::output);
   checkpoint = Value{};
+}
+
+// The loss is not recomputed: what stands before it is, behind its backward pass.
+StageLowering::Value StageLowering::backward_head(Frame& frame, int microbatch) {
+  std::size_t i = frame.shape->ops.size();
+  Value gradient;
+  if (frame.shape->ops[i - 1].op->kind == ModelOpKind::cross_entropy)
+    gradient = backward_op(frame, --i, gradient);
+  recompute_block(*frame.block, microbatch);
+  while (i-- > 0)
+    gradient = backward_op(frame, i, gradient);
+  return gradient;
 }
 
 void StageLowering::lower_backward_slot(const Slot& slot) {
@@ -375,9 +424,13 @@ void StageLowering::lower_backward_slot(const Slot& slot) {
     const StageBlock& block = blocks_[at];
     prefetch(at, -1);
     wait_for_weights(block);
-    if (block.checkpoint) recompute_block(block, slot.microbatch);
     Frame made = frame(block, slot.microbatch, Pass::backward);
-    gradient = backward_block(made, gradient);
+    if (block.checkpoint && block.is_output) {
+      gradient = backward_head(made, slot.microbatch);
+    } else {
+      if (block.checkpoint) recompute_block(block, slot.microbatch);
+      gradient = backward_block(made, gradient);
+    }
     release_weights(block, false);
   }
   send_waiting_forward();

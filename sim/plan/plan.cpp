@@ -25,6 +25,7 @@ Plan make_plan(const Model& model, const Layout& layout) {
   plan.hardware_flops = hardware_flops(model, layout, AttentionCount::full);
   plan.tokens = layout.global_batch * (model.is_layer_list ? 1 : layout.sequence_length);
   plan.parameters = model.parameters();
+  plan.caching_allocator = model.execution.caching_allocator;
   return plan;
 }
 

@@ -36,10 +36,11 @@ struct Plan {
   std::vector<std::array<std::uint32_t, group_role_count>> group_of;
   std::vector<std::array<RankId, 2>> peer_of;  // [rank][Peer]; the rank itself without pipeline
 
-  Flops model_flops{};          // of one step over all ranks, without recomputation
-  Flops hardware_flops{};       // executed: with recomputation
-  std::int64_t tokens = 0;      // of one step (samples for layer lists)
-  std::int64_t parameters = 0;  // of the model
+  Flops model_flops{};             // of one step over all ranks, without recomputation
+  Flops hardware_flops{};          // executed: with recomputation
+  std::int64_t tokens = 0;         // of one step (samples for layer lists)
+  std::int64_t parameters = 0;     // of the model
+  bool caching_allocator = false;  // memory is taken as caching_allocator.hpp says
 
   static constexpr std::uint32_t no_group = UINT32_MAX;
   int world_size() const { return static_cast<int>(program_of_rank.size()); }

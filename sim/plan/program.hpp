@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/attention_kernel.hpp"
 #include "sim/base/dtype.hpp"
 #include "sim/base/ids.hpp"
 #include "sim/base/units.hpp"
@@ -127,14 +128,13 @@ struct Kernel {
   DType dtype = DType::bf16;
   AttentionPart part = AttentionPart::forward;  // of attention, and of norms
   bool causal = false;
-  bool flash = true;
-  bool flash_1 = false;  // a flash kernel of FlashAttention 1, not the device's fastest
-  bool flash_2 = false;  // one of FlashAttention-2
+  AttentionKernel attention = AttentionKernel::flash;
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t batch = 1;
   std::int64_t heads = 0, kv_heads = 0;
   Flops flops{};     // executed floating-point operations
   Bytes bytes{};     // device memory read + written at least
+  Bytes beside{};    // those of them that element-wise kernels around an unfused softmax move
   int launches = 1;  // kernels the host issues for it (an unfused attention is several)
   bool operator==(const Kernel&) const = default;
 };
@@ -228,18 +228,20 @@ enum class Action : std::uint8_t {
   backward,           // [input], [saved], [saved_output], [gradient], [residual_gradient],
                       // [input_gradient], [weight_gradient]
   input_gradient,     // linear: gradient, input_gradient
-  weight_gradient,    // linear: input (or saved, of one token per sequence), gradient,
-                      // weight_gradient
+  weight_gradient,    // linear: input (or saved: of one token per sequence, or kept in 8 bits),
+                      // gradient, weight_gradient
   bias_gradient,      // linear: gradient, weight_gradient
-  encode,             // operand of an 8-bit product: input, gradient or weight
+  encode,             // operand of an 8-bit product: input (or saved), gradient or weight
   loss_maximum,       // vocabulary-parallel loss: input (logits), maximum
   loss_exponentials,  // [input], maximum, saved (exponentials), target_logit, exponential_sum
-  gather_input,       // all-gather over tokens: input, output
+  gather_input,       // all-gather over tokens: input (or saved, in 8 bits), output
   sum_output,         // all-reduce in place, or reduce-scatter: input, output
   sum_gradient,       // the same of an input gradient: input, output
   gather_gradient,    // all-gather over tokens: input, output
-  reduce_maximum,     // all-reduce in place (maximum): output
-  reduce_sum,         // all-reduce in place (sum): output
+  reorder_tokens,  // by rank or by sequence, before or behind such a collective, in place: output
+  sum_products,    // input gradients of products that are one linear here, in place: output
+  reduce_maximum,  // all-reduce in place (maximum): output
+  reduce_sum,      // all-reduce in place (sum): output
   // Of attention over the context-parallel ranks. A slice is the keys and values of one rank, its
   // gradient that of both. Ring: step 0 is `forward`, on the rank's own slice; backward, steps go
   // against the ring from the slice received last to the rank's own, without a `backward`.
@@ -257,12 +259,19 @@ enum class Action : std::uint8_t {
                     // `forward` and `backward` then have as keys
   scatter_keys_gradient,  // reduce-scatter: keys_gradient: of all ranks, as `backward` has written
                           // it; output: [dq|dk|dv], its dk and dv
+  // Of frameworks other than Megatron-LM (sim/model/model.hpp, Execution):
+  gather_logits,         // all-gather: input: the classes of a rank, output: rank after rank
+  join_logits,           // input: what was gathered, output: token after token
+  own_logits,            // input: gradient of all classes, output: of those of the rank
+  add_product_gradient,  // input: of a further product, input_gradient: added to
+  add_weight_gradient,   // input: of a micro-batch, weight_gradient: added to
   // Between stages:
   send,             // input; without sequence parallelism the tensor rank's part of it
   receive,          // output
   gather_received,  // all-gather of the parts: input, output
   // Of a parameter bucket:
   gather_weights,  // [input: the shard], output: the whole; in place: from the own slice of it
+  copy_weights,    // gathered ones out of the gather's buffer, in place: output
   cast_out,        // input: gradients, output: message in the format of the wire
   reduce,          // average: input, output; in place: all of it, or into the own slice
   replicate,       // hybrid sharding, average over copies, in place: output (the own slice of it)

@@ -4,19 +4,10 @@
 #include <tuple>
 
 #include "sim/base/check.hpp"
+#include "sim/plan/eight_bit.hpp"
+#include "sim/plan/sharding_parts.hpp"
 
 namespace sim {
-namespace {
-
-// Tokens and divisors of one micro-batch.
-struct Region {
-  const Model* model;
-  const Layout* layout;
-  std::int64_t tokens = 0;  // of the micro-batch that the rank holds (samples for layer lists)
-  std::int64_t sequence_tokens = 0;  // held outside the split blocks
-  int tensor = 1;
-  int element = 2;  // bytes of an activation
-};
 
 Bytes bytes_from(double value) {
   return Bytes{static_cast<std::int64_t>(std::llround(value))};
@@ -26,16 +17,8 @@ std::int64_t tokens_of(const Region& region, const ModelOp& op) {
   return op.once_per_sequence ? region.layout->micro_batch : region.tokens;
 }
 
-// Elements held per feature in the region of a sequence-split tensor. The one token per sequence
-// that a pooler reads is not split: every rank computes it.
 std::int64_t sequence_tokens_of(const Region& region, const ModelOp& op) {
   return op.once_per_sequence ? region.layout->micro_batch : region.sequence_tokens;
-}
-
-// Whatever else is as wide as the vocabulary by chance is not padded.
-std::int64_t padded(const Region& region, const ModelOp& op, std::int64_t features) {
-  return op.split == TensorSplit::vocabulary ? padded_vocabulary(features, region.tensor)
-                                             : features;
 }
 
 Kernel memory_kernel(OpKind kind, const Region& region, const ModelOp& op, double bytes) {
@@ -48,12 +31,11 @@ Kernel memory_kernel(OpKind kind, const Region& region, const ModelOp& op, doubl
   return kernel;
 }
 
-// Convention: forward C[tokens, out] = X[tokens, in] W; input gradient [tokens, in] over k = out;
-// weight gradient [out, in] over k = tokens, added to what earlier micro-batches left there.
-Kernel gemm(const Region& region, std::int64_t m, std::int64_t n, std::int64_t k, Bytes result) {
+Kernel gemm(DType dtype, const Product& product, Bytes result) {
+  const auto [m, n, k] = product;
   Kernel kernel;
   kernel.kind = OpKind::gemm;
-  kernel.dtype = region.layout->compute_dtype;
+  kernel.dtype = dtype;
   kernel.m = m;
   kernel.n = n;
   kernel.k = k;
@@ -63,20 +45,34 @@ Kernel gemm(const Region& region, std::int64_t m, std::int64_t n, std::int64_t k
   return kernel;
 }
 
-// Eight-bit operands are made from 16-bit ones by a pass of their own: it reads the tensor and
-// writes it and its transpose, which the weight gradient needs, in one byte each (NVIDIA
-// Transformer Engine, cast_transpose).
-std::optional<Kernel> encode_kernel(const Region& region, const ModelOp& op, std::int64_t rows,
-                                    std::int64_t columns) {
-  if (region.layout->compute_dtype != DType::fp8) return std::nullopt;
-  Kernel kernel = memory_kernel(OpKind::elementwise, region, op, 0);
-  kernel.m = rows;
-  kernel.n = columns;
-  kernel.bytes = Bytes{rows * columns * (region.element + 2)};
-  return kernel;
+namespace {
+
+// Whatever else is as wide as the vocabulary by chance is not padded.
+std::int64_t padded(const Region& region, const ModelOp& op, std::int64_t features) {
+  return op.split == TensorSplit::vocabulary ? padded_vocabulary(features, region.tensor)
+                                             : features;
 }
 
-void shard_linear(const Region& region, const ModelOp& op, ShardedOp& to) {
+bool gathers_logits(const Region& region, const ModelOp& op) {
+  return region.model->execution.gathers_logits && region.tensor > 1 &&
+         op.split == TensorSplit::vocabulary && op.kind != ModelOpKind::embedding;
+}
+
+// All-gathered, the classes of a rank lie together: a copy puts those of a token together.
+// Backward, a copy takes those of the rank.
+void shard_logits(const Region& region, const ModelOp& op, ShardedOp& to) {
+  to.all_logits = to.whole_output * region.tensor;
+  const auto copy = [&](Bytes bytes) {
+    return memory_kernel(OpKind::elementwise, region, op, 2.0 * static_cast<double>(bytes.count()));
+  };
+  // all_gather into a list gathers into one buffer and copies its parts (ProcessGroupNCCL.cpp,
+  // allgather); they are then concatenated.
+  to.join_logits = copy(to.all_logits * 2);
+  to.join_logits->launches = region.tensor + 1;
+  to.own_logits = copy(to.whole_output);
+}
+
+void shard_linear(const Region& region, const ModelOp& op, const ModelOp* before, ShardedOp& to) {
   const std::int64_t t = region.tensor;
   const bool column = op.split == TensorSplit::column || op.split == TensorSplit::vocabulary;
   const bool row = op.split == TensorSplit::row;
@@ -92,13 +88,20 @@ void shard_linear(const Region& region, const ModelOp& op, ShardedOp& to) {
   to.input = column ? Bytes{outside * in * region.element} : to.whole_input;
   to.whole_output = Bytes{tokens * out * region.element};
   to.output = row ? Bytes{outside * out * region.element} : to.whole_output;
-  const Bytes weight_gradient{out * in * bytes_of(region.layout->gradient_dtype)};
-  to.forward = gemm(region, tokens, out, in, to.whole_output);
-  to.input_gradient = gemm(region, tokens, in, out, to.whole_input);
-  to.weight_gradient = gemm(region, out, in, tokens, weight_gradient * 2);
-  to.encode_input = encode_kernel(region, op, tokens, in);
-  to.encode_gradient = encode_kernel(region, op, tokens, out);
-  to.encode_weight = encode_kernel(region, op, in, out);
+  to.products = op.products;
+  const std::int64_t each = out / op.products;
+  const Bytes weight_gradient{each * in * bytes_of(region.layout->gradient_dtype)};
+  const DType dtype = product_dtype(region, op);
+  to.forward = gemm(dtype, {tokens, each, in}, Bytes{to.whole_output.count() / op.products});
+  to.input_gradient = gemm(dtype, {tokens, in, each}, to.whole_input);
+  to.weight_gradient = gemm(dtype, {each, in, tokens},
+                            weight_gradient * (region.model->execution.adds_gradients ? 1 : 2));
+  if (op.products > 1) {
+    const double elements = 3.0 * static_cast<double>(tokens) * static_cast<double>(in);
+    to.add_products = memory_kernel(OpKind::elementwise, region, op, elements * region.element);
+  }
+  if (gathers_logits(region, op)) shard_logits(region, op, to);
+  shard_casts(region, op, before, {tokens, out, in}, to);
   if (op.backward_elements > 0) {
     // A row's bias is added behind the reduction, to the tokens that the rank holds (Megatron-LM,
     // RowParallelLinear with skip_bias_add), so its gradient is a sum over those.
@@ -114,103 +117,6 @@ void shard_linear(const Region& region, const ModelOp& op, ShardedOp& to) {
   if (t > 1 && region.layout->sequence_parallel) {
     to.tensor_summed = row ? biases : (column ? 0 : to.parameters);
   }
-}
-
-// Matrices of s^2 elements that an unfused attention moves, in reads + writes. Forward: scores
-// written, softmax read and written, read by the second product; dropout reads, writes and stores
-// a mask byte. Backward: dP written, softmax gradient reads two and writes one, dS read for dQ and
-// dK, P read for dV; dropout as forward.
-// Eager, in fp32 (Megatron-LM, attention_softmax_in_fp32; PyTorch's math path under autocast):
-// forward besides: mask 1 + 1, casts (1 + 2) + (2 + 1), the softmax on fp32 values; backward: of
-// the casts and the mask the same, of the softmax on fp32 values.
-double score_passes(bool forward, const AttentionShape& shape) {
-  const double eager = !shape.eager_softmax ? 0.0 : forward ? 10.0 : 11.0;
-  return (forward ? 4.0 : 7.0) + eager + (shape.dropout ? 2.5 : 0.0);
-}
-
-// Queries of m tokens with keys of n of each sequence.
-struct ScoreBlock {
-  std::int64_t m = 0, n = 0;
-  bool causal = false;
-};
-
-Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart part,
-                        const ScoreBlock& block) {
-  const AttentionShape& shape = region.model->attention;
-  const bool forward = part == AttentionPart::forward;
-  const bool flash = region.layout->attention != AttentionKernel::unfused;
-  Kernel kernel;
-  kernel.kind = OpKind::attention;
-  kernel.dtype = region.layout->activation_dtype;
-  kernel.part = part;
-  kernel.causal = block.causal;
-  kernel.flash = flash;
-  kernel.flash_1 = region.layout->attention == AttentionKernel::flash_1;
-  kernel.flash_2 = region.layout->attention == AttentionKernel::flash_2;
-  kernel.m = block.m;
-  kernel.n = block.n;
-  kernel.k = shape.head_dim;
-  kernel.batch = region.layout->micro_batch;
-  kernel.heads = shape.heads / region.tensor;
-  kernel.kv_heads = shape.kv_heads / region.tensor;
-  const double scores = static_cast<double>(kernel.batch * kernel.heads) *
-                        static_cast<double>(kernel.m) * static_cast<double>(kernel.n);
-  // Two products forward; backward four, and five in a flash kernel, which computes the scores
-  // again (Dao et al. 2022, algorithm 4). A flash kernel skips the masked half.
-  const double products = forward ? 2.0 : (flash ? 5.0 : 4.0);
-  kernel.flops = Flops{products * 2.0 * scores * static_cast<double>(shape.head_dim) *
-                       (flash && block.causal ? 0.5 : 1.0)};
-  const double elements = forward ? op.forward_elements : op.backward_elements;
-  // Those of K and V belong to the n tokens; `elements` counts them per token of m.
-  const double of_keys =
-      (forward ? 2.0 : 4.0) * static_cast<double>(shape.kv_heads * shape.head_dim);
-  double bytes =
-      (elements * static_cast<double>(block.m) + of_keys * static_cast<double>(block.n - block.m)) *
-      static_cast<double>(kernel.batch) / region.tensor;
-  if (!flash) bytes += score_passes(forward, shape) * scores;
-  kernel.bytes = bytes_from(bytes * region.element);
-  // Flash backward: dO.O, the main kernel, conversion of dQ. Unfused: the products, the softmax and
-  // the dropout.
-  kernel.launches =
-      flash ? (forward ? 1 : 3)
-            : (forward ? 3 : 5) + (shape.dropout ? 1 : 0) + (shape.eager_softmax ? 3 : 0);
-  return kernel;
-}
-
-// Transformer Engine, context_parallel.py, AttnFuncWithCPAndKVP2P: forward, each part is scaled by
-// its log-sum-exp and added to the output, in fp32 registers, after the running log-sum-exp has
-// been updated; backward, dQ and the slice's dK and dV are copied for the first slice and added for
-// the others. Of a causal mask, the ranks before a slice's owner have half of the queries to do and
-// the ranks behind it all queries with half of the keys; the FLOPs are the same, and as the ring
-// goes with the slowest, passes over queries count whole.
-ContextAttention context_attention(const Region& region, const ModelOp& op) {
-  const AttentionShape& shape = region.model->attention;
-  const std::int64_t held = region.layout->tokens_held();
-  const ScoreBlock block{held, shape.causal ? held / 2 : held, false};
-  ModelOp plain = op;  // what a framework adds around the attention, it adds once
-  const double heads = static_cast<double>(shape.heads);
-  const double queries = static_cast<double>(shape.heads * shape.head_dim);
-  const double keys = 2.0 * static_cast<double>(shape.kv_heads * shape.head_dim);
-  plain.forward_elements = 2 * queries + keys;
-  plain.backward_elements = 4 * queries + 2 * keys;
-  const double tokens = static_cast<double>(region.tokens) / region.tensor;
-  ContextAttention made;
-  made.slice = bytes_from(keys * tokens * region.element);
-  made.attend = attention_kernel(region, plain, AttentionPart::forward, block);
-  made.attend_backward = attention_kernel(region, plain, AttentionPart::backward, block);
-  const auto pass = [&](double bytes, int launches) {
-    Kernel kernel = memory_kernel(OpKind::elementwise, region, op, bytes * tokens);
-    kernel.launches = launches;
-    return kernel;
-  };
-  // Log-sum-exp: running and part read, running written; both read again with the outputs.
-  constexpr double log_sum_exp_bytes = 5 * 4;
-  made.merge = pass(3 * queries * region.element + log_sum_exp_bytes * heads, 2);
-  const double share = static_cast<double>(block.n) / static_cast<double>(held);
-  const double gradients = (queries + share * keys) * region.element;
-  made.begin_gradients = pass(2 * gradients, 2);
-  made.add_gradients = pass(3 * gradients, 2);
-  return made;
 }
 
 OpKind kernel_kind(ModelOpKind kind) {
@@ -241,10 +147,28 @@ DType arithmetic_dtype(const Region& region, const ModelOp& op) {
   return multiplies ? compute : region.layout->activation_dtype;
 }
 
+void shard_attention(const Region& region, const ModelOp& op, ShardedOp& to) {
+  const Layout& layout = *region.layout;
+  const bool gathers = layout.context_exchange == ContextExchange::all_gather;
+  const ScoreBlock scores{layout.tokens_held(),
+                          gathers ? layout.sequence_length : layout.tokens_held(),
+                          region.model->attention.causal};
+  to.forward = attention_kernel(region, op, AttentionPart::forward, scores);
+  to.backward = attention_kernel(region, op, AttentionPart::backward, scores);
+  if (layout.context_parallel > 1) to.context = context_attention(region, op);
+  if (copies_attention(region)) {
+    const Bytes copies = to.output * 4;  // to heads first and back to tokens first
+    to.forward->bytes += copies;
+    to.backward->bytes += copies;
+    to.forward->launches += 2;
+    to.backward->launches += 2;
+  }
+}
+
 void shard_other(const Region& region, const ModelOp& op, const Block& block, ShardedOp& to) {
   const bool split = op.split == TensorSplit::inner || op.split == TensorSplit::vocabulary;
   const bool embedding = op.kind == ModelOpKind::embedding;
-  const double divisor = split ? region.tensor : 1;
+  const double divisor = split && !gathers_logits(region, op) ? region.tensor : 1;
   const std::int64_t tokens = split ? tokens_of(region, op) : sequence_tokens_of(region, op);
   const double padding = op.in_features > 0
                              ? static_cast<double>(padded(region, op, op.in_features)) /
@@ -267,14 +191,7 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
   const double traffic = embedding ? static_cast<double>(tokens) * region.element : unit;
   const OpKind kind = kernel_kind(op.kind);
   if (op.kind == ModelOpKind::attention) {
-    const Layout& layout = *region.layout;
-    const bool gathers = layout.context_exchange == ContextExchange::all_gather;
-    const ScoreBlock scores{layout.tokens_held(),
-                            gathers ? layout.sequence_length : layout.tokens_held(),
-                            region.model->attention.causal};
-    to.forward = attention_kernel(region, op, AttentionPart::forward, scores);
-    to.backward = attention_kernel(region, op, AttentionPart::backward, scores);
-    if (layout.context_parallel > 1) to.context = context_attention(region, op);
+    shard_attention(region, op, to);
   } else {
     if (op.forward_elements > 0 || op.forward_flops.count() > 0) {
       to.forward = memory_kernel(kind, region, op, op.forward_elements * traffic);
@@ -295,6 +212,12 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
     to.parameters =
         padded(region, op, op.in_features) / (split ? region.tensor : 1) * op.out_features +
         op.biases;
+    // The gradient of the table in a tensor of its own: zeroed, then rows are added to it.
+    if (region.model->execution.adds_gradients && to.backward) {
+      to.backward->bytes =
+          to.backward->bytes + Bytes{to.parameters * bytes_of(region.layout->gradient_dtype)};
+      ++to.backward->launches;
+    }
   }
   if (region.tensor > 1 && !embedding &&
       (op.split == TensorSplit::inner || region.layout->sequence_parallel)) {
@@ -302,21 +225,31 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
   }
 }
 
-void shard_saved(const Region& region, const ModelOp& op, ShardedOp& to) {
+void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before, ShardedOp& to) {
   const bool outside = op.split == TensorSplit::sequence;
   const double tokens =
       static_cast<double>(outside ? sequence_tokens_of(region, op) : tokens_of(region, op));
-  const double divisor = outside ? 1 : region.tensor;
+  const double divisor = outside || gathers_logits(region, op) ? 1 : region.tensor;
   const double padding = op.kind == ModelOpKind::cross_entropy
                              ? static_cast<double>(padded(region, op, op.in_features)) /
                                    static_cast<double>(op.in_features)
                              : 1.0;
-  const double own = op.saved_elements * region.element + op.saved_fixed_bytes;
-  const double input = op.saved_input_elements * region.element *
-                       static_cast<double>(sequence_tokens_of(region, op));
+  const bool loss = op.kind == ModelOpKind::cross_entropy;
+  const double elements = op.saved_elements * region.element;
+  if (loss) to.backward_scratch = bytes_from(elements * tokens / divisor * padding);
+  const double own = (loss ? 0.0 : elements) + op.saved_fixed_bytes;
+  const std::int64_t inputs = region.model->execution.keeps_gathered_inputs && to.gathers_input
+                                  ? tokens_of(region, op)
+                                  : sequence_tokens_of(region, op);
+  const double input = op.saved_input_elements * region.element * static_cast<double>(inputs);
   to.saved = bytes_from(own * tokens / divisor * padding + input);
+  if (multiplies_in_eight_bits(op, *region.layout) &&
+      eight_bit_casts(region.model->software.eight_bit, op, before, *region.layout)
+          .saves_eight_bits)
+    to.saved = Bytes{to.saved.count() / region.element};
   if (op.kind == ModelOpKind::attention) {
-    const bool flash = region.layout->attention != AttentionKernel::unfused;
+    const bool flash = is_flash(region.layout->attention);
+    if (copies_attention(region)) to.saved += to.output;
     to.attention_saved =
         bytes_from(attention_kernel_saved_bytes(region.model->attention, flash,
                                                 region.layout->sequence_length, region.element) *
@@ -340,17 +273,21 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
   for (const ModelOp& op : block.ops) {
     ShardedOp& to = sharded.ops.emplace_back();
     to.op = &op;
+    const ModelOp* before = &op == block.ops.data() ? nullptr : &op - 1;
     if (op.kind == ModelOpKind::linear) {
-      shard_linear(region, op, to);
+      shard_linear(region, op, before, to);
     } else {
       shard_other(region, op, block, to);
     }
-    shard_saved(region, op, to);
+    shard_saved(region, op, before, to);
     const bool before_linear =
         op.residual_of >= 0 &&
         block.ops[static_cast<std::size_t>(op.residual_of)].kind == ModelOpKind::linear;
     if (before_linear) to.add_gradient = gradient_add_kernel(region, op);
+    shard_reorders(region, to);
+    separate_products(region, block, sharded.ops.size() - 1, to);
   }
+  keep_outputs(region, block, sharded);
   sharded.output = Bytes{region.sequence_tokens * block.output_elements * region.element};
   sharded.whole_output = Bytes{region.tokens * block.output_elements * region.element};
   return sharded;
@@ -359,9 +296,9 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
 auto shape_of(const ModelOp& op) {
   return std::make_tuple(op.kind, op.split, op.function, op.residual_of, op.in_place,
                          op.backward_reads_output, op.in_features, op.out_features, op.weights,
-                         op.biases, op.tied_to_embedding, op.once_per_sequence, op.forward_elements,
-                         op.backward_elements, op.saved_elements, op.saved_fixed_bytes,
-                         op.saved_input_elements, op.forward_flops.count(),
+                         op.biases, op.tied_to_embedding, op.once_per_sequence, op.products,
+                         op.forward_elements, op.backward_elements, op.saved_elements,
+                         op.saved_fixed_bytes, op.saved_input_elements, op.forward_flops.count(),
                          op.backward_flops.count());
 }
 

@@ -39,9 +39,20 @@ struct ShardedOp {
   std::optional<Kernel> add_gradient;
   // Matrix products in 8 bits: what brings the operands into that format.
   std::optional<Kernel> encode_input;
+  std::optional<Kernel> encode_saved;  // the kept input, for the weight gradient
   std::optional<Kernel> encode_gradient;
   std::optional<Kernel> encode_weight;
+  bool encodes_weight_each_time = false;  // else once per step
+  bool gathers_eight_bits = false;        // input and gradient are gathered over tensor ranks so
   std::optional<ContextAttention> context;
+  std::optional<Kernel> join_logits, own_logits;  // where each tensor rank has all logits
+  std::optional<Kernel> add_products;             // the input gradients of two products
+  int products = 1;                               // linear: that its kernels run each
+  // Recompute::operators: what of `forward` runs again. The rest of the output was kept.
+  std::optional<Kernel> forward_again;
+  bool keeps_whole_output = false;     // nothing of it runs again, nor what sums it over the group
+  std::optional<Kernel> sum_products;  // Software::separate_products: their input gradients
+  std::optional<Kernel> reorder_input, reorder_output;  // Software::copies_tokens
   bool gathers_input = false;  // column, with sequence parallelism: all-gather before the product
   bool sums_gradient = false;  // column, t > 1: its input gradient is a partial sum
   bool sums_output = false;    // row, vocabulary-parallel embedding, t > 1: its output is one
@@ -49,7 +60,9 @@ struct ShardedOp {
   Bytes output{};              // after the sum, if any
   Bytes whole_input{};         // gathered over the tensor group: all tokens
   Bytes whole_output{};
+  Bytes all_logits{};                // of every tensor rank
   Bytes saved{};                     // kept for the backward pass, without attention_saved
+  Bytes backward_scratch{};          // of the loss: gradients that an eager backward pass makes
   Bytes attention_saved{};           // what selective recomputation drops
   std::int64_t parameters = 0;       // elements held by a tensor rank
   std::int64_t tied_parameters = 0;  // table shared with the embedding: held if that is elsewhere
@@ -62,6 +75,7 @@ struct ShardedBlock {
   std::vector<ShardedOp> ops;
   Bytes output{};        // what the next block receives, in the sequence region
   Bytes whole_output{};  // of all tokens
+  Bytes kept_outputs{};  // Recompute::operators
 };
 
 struct ShardedModel {

@@ -65,12 +65,17 @@ class StageLowering {
     std::uint32_t name = 0, gradient_name = 0, weight_name = 0, bias_name = 0, encode_name = 0;
     std::uint32_t gather_name = 0, sum_name = 0;
     std::uint32_t forward = none, backward = none, input_gradient = none, weight_gradient = none;
-    std::uint32_t encode_input = none, encode_gradient = none, encode_weight = none;
+    std::uint32_t encode_input = none, encode_saved = none, encode_gradient = none;
+    std::uint32_t encode_weight = none;
+    std::uint32_t forward_again = none, sum_products = none;
+    std::uint32_t reorder_name = 0, reorder_input = none, reorder_output = none;
     std::uint32_t gather_input = none;     // all-gather of the input (column)
     std::uint32_t sum_gradient = none;     // reduction of the input gradient (column)
     std::uint32_t sum_output = none;       // reduction of the output (row, embedding)
     std::uint32_t gather_gradient = none;  // all-gather of the output gradient (row, embedding)
     std::uint32_t loss_maximum = none, loss_sum = none;  // vocabulary-parallel loss
+    std::uint32_t gather_logits = none, join_logits = none, own_logits = none;
+    std::uint32_t add_products = none;
     ContextWork context;
     // A residual sum of the block reads the input of this operator; whose add_gradient, if any,
     // stands behind its backward pass.
@@ -106,6 +111,7 @@ class StageLowering {
     std::int64_t elements = 0;
     std::uint32_t bucket = none;
     std::int64_t first = 0;
+    int bytes_each = 0;  // as stored
   };
 
   // Parameters of an operator of the stage: its own, and the table that a tied head shares.
@@ -113,7 +119,7 @@ class StageLowering {
     Place own, table;
     std::uint32_t same_as = none;  // the operator of the stage that holds the table; none: a copy
     bool shared_over_stages = false;  // a table that the first and the last stage hold
-    BufferId encoded{none};           // 8-bit copy and its transpose, made once per step
+    BufferId encoded{none};  // 8-bit copy, unless stored so, and its transpose, made once per step
     std::int64_t encoded_bytes = 0;
     const Place& matrix() const { return table.elements > 0 ? table : own; }
   };
@@ -124,6 +130,7 @@ class StageLowering {
     std::uint32_t writers = 0;  // operators that write gradients into it, once per micro-batch each
     std::uint32_t pending = 0;  // of them, not yet ready in this backward pass
     std::int64_t elements = 0, padded = 0;
+    std::int64_t weight_bytes = 0;    // of all elements, padded
     BufferId gradient{none};          // whole; ZeRO-2/3: alive until reduced
     BufferId gradient_shard{none};    // ZeRO-2/3
     BufferId weight{none};            // whole; ZeRO-3: while gathered
@@ -131,10 +138,12 @@ class StageLowering {
     BufferId optimizer{none};         // master weights and moments, or their shard
     bool holds_shared_table = false;  // and nothing else
     bool gathered = false;
+    bool copied = false;  // out of the buffer of the gather
     bool keep_gathered = false;
     bool ready = false;  // ZeRO-0/1: all its gradients are there
     OpId weight_ready{none};
     std::uint32_t gather = none, reduce = none, replicate = none;      // collectives
+    std::uint32_t copy = none;                                         // Software::copies_weights
     std::uint32_t cast_out = none, cast_in = none, accumulate = none;  // kernels
     std::uint32_t cast_shard = none;                // to the wire, of the accumulated shard
     std::uint32_t first_block = 0, last_block = 0;  // of the stage, inclusive
@@ -148,6 +157,7 @@ class StageLowering {
     OpLabel label{};
     Pass pass = Pass::forward;
     bool keep = true;
+    BufferId kept{none};  // outputs that need not be computed again
   };
 
   struct Boundary {        // the tensor between two chunks
@@ -183,11 +193,16 @@ class StageLowering {
 
   // lower_forward.cpp
   Value forward_block(Frame& frame, Value x);
+  Value kept_output(Frame& frame, std::size_t i, const Value& x);
+  void reorder(const Frame& frame, std::size_t i, std::uint32_t kernel, Value& tokens,
+               Action action = Action::reorder_tokens);
+  void keep_outputs(const StageBlock& block, int microbatch);
   Value forward_op(Frame& frame, std::size_t i, Value x);
   Value forward_linear(Frame& frame, std::size_t i, Value x);
   Value forward_loss(Frame& frame, std::size_t i, Value x);
   void encode_operands(Frame& frame, std::size_t i, const Value& x);
   Value sum_over_tensor(const Frame& frame, std::size_t i, Value partial);
+  Value gather_logits(Frame& frame, std::size_t i, Value own);
   void keep_or_free(Frame& frame, std::size_t i, const Value& x);
   void keep_beside(Frame& frame, std::size_t i, Bytes bytes);
   void keep_output(Frame& frame, std::size_t i, const Value& out);
@@ -221,6 +236,11 @@ class StageLowering {
   void deferred_weight_gradients(Frame& frame);
   Value gather_saved_input(Frame& frame, std::size_t i);
   Value gather_gradient(Frame& frame, std::size_t i, Value gradient);
+  Value own_logits(Frame& frame, std::size_t i, Value gradient);
+  Value product_gradient(Frame& frame, std::size_t i, const Value& gradient);
+  Value sum_gradient(const Frame& frame, std::size_t i, Value partial);
+  Value add_product(Frame& frame, std::size_t i, Value sum, Value part);
+  Value backward_head(Frame& frame, int microbatch);
   void recompute_attention(Frame& frame, std::size_t i);
   bool recomputes_attention(const ShardedOp& op) const;
   void free_saved(Saved& saved);
@@ -254,6 +274,7 @@ class StageLowering {
   bool accumulates() const { return zero_ >= 2 && layout_.micro_batches() > 1; }
   void gather_at_start();
   void gather_bucket(Bucket& bucket);
+  void copy_weights(const StageBlock& block);
   void wait_for_weights(const StageBlock& block);
   void prefetch(std::uint32_t block, int direction);
   void gather_tied_table(const StageBlock& block);
@@ -262,7 +283,9 @@ class StageLowering {
   void release_unit(const StageBlock& block, Bucket& bucket, bool after_forward);
 
   // lower_gradients.cpp
-  void write_gradient(const Place& place);
+  bool adds_gradients(const Frame& frame) const;
+  BufferId write_gradient(const Frame& frame, const Place& place, BufferId own = BufferId{none});
+  void add_gradient(const Frame& frame, std::size_t i, const Place& place, BufferId own);
   void gradient_ready(const Frame& frame, std::size_t i);
   void gradient_written(std::uint32_t index);
   void reduce_bucket(std::uint32_t index);
@@ -272,6 +295,7 @@ class StageLowering {
   void average_over_replicas(std::uint32_t index, BufferId message, const OpLabel& made);
   BufferId message_buffer(std::int64_t elements);
   bool synchronises() const;
+  bool scatters_gradients() const;
   bool is_last_microbatch() const;
 
   // lower_optimizer.cpp
@@ -301,6 +325,7 @@ class StageLowering {
   std::vector<BlockWork> work_;
   std::vector<Saved> saved_;
   std::vector<Value> checkpoints_;
+  std::vector<BufferId> kept_outputs_;
   std::vector<std::uint16_t> holders_;  // of each buffer that is not persistent
   // Of the block under way, by the operator that begins the branch: the tensor and the gradient
   // that go past it.

@@ -14,6 +14,7 @@ struct Training {
   double learning_rate = 1e-3;
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
   double clip = 1.0;  // gradient norm; 0: off
+  bool operator==(const Training&) const = default;
 };
 
 }  // namespace sim

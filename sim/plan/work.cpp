@@ -1,5 +1,6 @@
 #include "sim/plan/work.hpp"
 
+#include "sim/plan/selective_operators.hpp"
 #include "sim/plan/sharding.hpp"
 
 namespace sim {
@@ -37,12 +38,23 @@ BlockFlops flops_of(const Model& model, const Block& block, const Layout& layout
   return sum;
 }
 
+double run_again(const Model& model, const Block& layer, const Layout& layout) {
+  const std::vector<double> shares = shares_run_again(layer, model.attention, layout);
+  double sum = 0;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const ModelOp& op = layer.ops[i];
+    if (op.kind == ModelOpKind::linear)
+      sum += shares[i] * 2 * static_cast<double>(op.in_features) *
+             static_cast<double>(op.out_features);
+  }
+  return sum * static_cast<double>(layout.sequence_length);
+}
+
 double recomputed(const BlockFlops& flops, const Layout& layout, int index_in_chunk) {
   if (layout.recompute == Recompute::full) {
     return index_in_chunk % layout.recompute_every == 0 ? flops.forward : 0.0;
   }
-  const bool core =
-      layout.recompute == Recompute::selective && layout.attention == AttentionKernel::unfused;
+  const bool core = layout.recompute == Recompute::selective && !is_flash(layout.attention);
   return core ? flops.attention : 0.0;
 }
 
@@ -60,7 +72,10 @@ Flops step_flops(const Model& model, const Layout& layout, AttentionCount count,
       sum += flops.forward + flops.backward;
       // The first layer of a model without an input block has nothing to start again from.
       const bool restarts = layer > 0 || !model.input.ops.empty();
-      if (with_recomputation && restarts) sum += recomputed(flops, layout, i);
+      if (!with_recomputation || !restarts) continue;
+      sum += layout.recompute == Recompute::operators
+                 ? run_again(model, model.layers[layer], layout)
+                 : recomputed(flops, layout, i);
     }
   }
   return Flops{sum * static_cast<double>(layout.global_batch)};

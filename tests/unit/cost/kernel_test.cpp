@@ -1,4 +1,5 @@
 // Kernels other than products: closed forms on a round device.
+#include <algorithm>
 #include <cmath>
 
 #include "tests/catch.hpp"
@@ -113,10 +114,41 @@ TEST_CASE("flash attention ramps with the keys per query and the head dimension"
   CHECK_THAT(microseconds(kernel_cost(narrow, device)), WithinRel(167.77216 / 2 / 0.75, 1e-6));
 }
 
+TEST_CASE("each generation of flash attention has its rates, its shape and its measured time",
+          "[cost]") {
+  Device device = round_device();
+  AttentionModel older = device.attention;
+  older.forward_attained /= 2;
+  device.flash_attention_2 = older;
+  older.forward_attained /= 2;
+  device.flash_attention_1 = older;
+  Kernel kernel = attention(1280, false, AttentionPart::forward);
+  double slower = 1;
+  std::vector<KernelTime> rows;
+  for (const AttentionKernel implementation :
+       {AttentionKernel::flash, AttentionKernel::flash_2, AttentionKernel::flash_1}) {
+    kernel.attention = implementation;
+    CHECK_THAT(microseconds(kernel_cost(kernel, device)), WithinRel(167.77216 * slower, 1e-6));
+    for (const KernelTime& row : rows)
+      CHECK(row.shape != shape_of(kernel));
+    rows.push_back({shape_of(kernel), std::chrono::microseconds{rows.size() + 1}});
+    slower *= 2;
+  }
+  std::sort(rows.begin(), rows.end(),
+            [](const KernelTime& a, const KernelTime& b) { return a.shape < b.shape; });
+  device.measured_kernels = rows;
+  kernel.attention = AttentionKernel::flash_1;
+  REQUIRE(measured_time(kernel, device) != nullptr);
+  CHECK(measured_time(kernel, device)->time == std::chrono::microseconds{3});
+  device.flash_attention_1.reset();
+  device.measured_kernels.clear();
+  CHECK_THROWS_AS(kernel_cost(kernel, device), std::logic_error);
+}
+
 TEST_CASE("unfused attention is its products and its memory-bound kernels", "[cost]") {
   const Device device = round_device();
   Kernel kernel = attention(1280, true, AttentionPart::forward);
-  kernel.flash = false;
+  kernel.attention = AttentionKernel::unfused;
   kernel.launches = 3;  // two products and the softmax
   Kernel scores = product(1280, 1280, 128);
   scores.batch = 10;
@@ -130,6 +162,13 @@ TEST_CASE("unfused attention is its products and its memory-bound kernels", "[co
       microseconds(kernel_cost(scores, device)) + microseconds(kernel_cost(context, device));
   const double softmax = 2 + static_cast<double>(2 * matrix) / 0.2e12 * 1e6;
   CHECK_THAT(microseconds(kernel_cost(kernel, device)), WithinRel(products + softmax, 1e-6));
+  // Dropout beside it at 0.5 TB/s, the rate of element-wise kernels.
+  Kernel dropped = kernel;
+  dropped.beside = Bytes{5 * matrix / 2};
+  dropped.bytes = kernel.bytes + dropped.beside;
+  const double dropout = static_cast<double>(dropped.beside.count()) / 0.5e12 * 1e6;
+  CHECK_THAT(microseconds(kernel_cost(dropped, device)),
+             WithinRel(products + softmax + dropout, 1e-6));
   kernel.part = AttentionPart::backward;  // four products
   CHECK(microseconds(kernel_cost(kernel, device)) >= 2 * products);
 }

@@ -40,11 +40,13 @@ TEST_CASE("an eager RMSNorm is six kernels over the features and two over tokens
 TEST_CASE("an eager rotary embedding moves queries and keys ten times", "[model]") {
   const Model fused = build_transformer(llama(1, h, heads, kv_heads, ffn));
   const Model model = eager(fused);
-  const double turned = (heads + kv_heads) * (h / heads);
+  const double turned = static_cast<double>((heads + kv_heads) * (h / heads));
   const double products = 2 * (half + half), negation = 0.5 + 0.5, join = half + half,
                sum = 2 * half + half;
+  const double repeated =
+      2 * turned;  // repeat_kv: keys and values read, written as wide as queries
   CHECK_THAT(first_of(model.layers[0], Function::rotary).forward_elements,
-             WithinRel((products + negation + join + sum) * turned, 1e-12));
+             WithinRel((products + negation + join + sum) * turned + repeated, 1e-12));
   // The turned tensors are new, beside the projection's output that V keeps alive.
   CHECK(first_of(fused.layers[0], Function::rotary).saved_elements == 0);
   CHECK(first_of(model.layers[0], Function::rotary).saved_elements == turned);
@@ -63,8 +65,9 @@ TEST_CASE("an eager loss casts the logits to fp32 and takes their log-softmax", 
   const Model model = eager(build_transformer(llama(1, h, heads, kv_heads, ffn)));
   const ModelOp& loss = first_of(model.output, Function::cross_entropy);
   const auto classes = static_cast<double>(loss.in_features);
-  CHECK(loss.forward_elements == ((half + full) + (full + full)) * classes);
-  CHECK(loss.backward_elements == (full + 3 * full + (full + half)) * classes);
+  // A long row is read for its maximum, its sum and its result; backward for a sum and the result.
+  CHECK(loss.forward_elements == ((half + full) + (3 * full + full)) * classes);
+  CHECK(loss.backward_elements == (full + (2 * 2 * full + full) + (full + half)) * classes);
 }
 
 // Per score: the softmax's fp32 output, 4 bytes, and the copy cast to 16 bit, 2, which with dropout
@@ -131,4 +134,33 @@ TEST_CASE("a single part of a framework may be of the other kind", "[model]") {
   };
   CHECK(norm(model) == norm(fused));
   CHECK(model.attention.eager_softmax);
+}
+
+TEST_CASE("torchtitan turns complex numbers and repeats keys and values", "[model]") {
+  Model model = build_transformer(llama(1, h, heads, kv_heads, ffn));
+  const double kept = first_of(model.layers[0], Function::attention).saved_elements;
+  run_with(framework_of(FrameworkName::torchtitan), model);
+  const ModelOp& rotary = first_of(model.layers[0], Function::rotary);
+  const double head = static_cast<double>(h / heads);
+  const double turned = (heads + kv_heads) * head;
+  const double cast = half + full, product = full + full, back = full + half;
+  const double copies = 2 * kv_heads * head * half + 2 * heads * head * half;
+  CHECK_THAT(rotary.forward_elements, WithinRel((cast + product + back) * turned + copies, 1e-12));
+  CHECK(rotary.backward_elements == rotary.forward_elements);
+  CHECK(first_of(model.layers[0], Function::attention).saved_elements - kept ==
+        2 * (heads - kv_heads) * head);
+  CHECK(model.software.copies_tokens);
+  CHECK(model.software.copies_weights);
+  CHECK(model.execution.keeps_gathered_inputs);
+  CHECK(model.software.eight_bit == EightBit::torchao);
+}
+
+TEST_CASE("as many key heads as query heads are not repeated", "[model]") {
+  Model model = build_transformer(llama(1, h, heads, heads, ffn));
+  Model fused = model;
+  Framework framework = framework_of(FrameworkName::megatron);
+  framework.key_heads = KernelForm::eager;
+  run_with(framework, model);
+  CHECK(first_of(model.layers[0], Function::rotary).forward_elements ==
+        first_of(fused.layers[0], Function::rotary).forward_elements);
 }

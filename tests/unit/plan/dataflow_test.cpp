@@ -164,7 +164,11 @@ class Interpreter {
     if (model_op.in_place) {
       expect(Role::output, output(at - 1, true));
     } else if (find(Role::input) != nullptr) {
-      expect(Role::input, output(at - 1, whole_for(at)));
+      // Where the output was kept, the input need not be gathered.
+      const bool may_be_kept = layout_.recompute == Recompute::operators &&
+                               program_.pass[now_.value] == Pass::recompute &&
+                               model_op.kind == ModelOpKind::linear;
+      expect(Role::input, output(at - 1, may_be_kept ? held(Role::input).whole : whole_for(at)));
     }
     if (model_op.residual_of >= 0) {
       const int first = chain_.branch_of(at);
@@ -175,8 +179,12 @@ class Interpreter {
       held(Role::target_logit) = {Kind::target, at, microbatch()};
       held(Role::exponential_sum) = {Kind::sum, at, microbatch()};
     } else if (!again) {
-      const bool partial = sums_output(at);
-      held(Role::output) = {Kind::output, at, microbatch(), partial, partial || whole_for(at)};
+      // What a recomputation by operators has kept is the sum already.
+      const bool kept = layout_.recompute == Recompute::operators && sums_output(at) &&
+                        program_.pass[now_.value] == Pass::recompute;
+      const bool partial = sums_output(at) && !kept;
+      const bool whole = kept ? whole_after(at) : partial || whole_for(at);
+      held(Role::output) = {Kind::output, at, microbatch(), partial, whole};
     }
   }
 
@@ -235,12 +243,24 @@ class Interpreter {
       held(Role::input_gradient) = made;
       return;
     }
-    if (action == Action::weight_gradient) expect(Role::input, output(at - 1, whole_for(at)));
+    if (action == Action::weight_gradient && !expect_kept_in_8_bits(at))
+      expect(Role::input, output(at - 1, whole_for(at)));
     ++counted(Role::weight_gradient).written;
   }
 
+  bool expect_kept_in_8_bits(int at) {
+    if (find(Role::saved) == nullptr || layout_.compute_dtype != DType::fp8) return false;
+    expect(Role::saved, {Kind::saved, at, microbatch()});
+    return true;
+  }
+
   void gather(const Content& sliced) {
-    expect(Role::input, sliced);
+    if (find(Role::input) == nullptr) {
+      REQUIRE(expect_kept_in_8_bits(op()));
+    } else {
+      expect(Role::input, sliced);
+      if (find(Role::saved) != nullptr) held(Role::saved) = {Kind::saved, op(), microbatch()};
+    }
     Content whole = sliced;
     whole.whole = true;
     held(Role::output) = whole;
@@ -404,7 +424,10 @@ TEST_CASE("Every operand holds what the chain rule asks for", "[plan][property]"
   for (std::uint64_t seed = 20000; seed < 23000; ++seed) {
     Layout layout = test::random_layout(seed);
     layout.context_parallel = 1;  // refused by the real engine
-    if (seed % 3 == 0) layout.activation_dtype = layout.compute_dtype = DType::fp32;
+    if (seed % 3 == 0) {
+      layout.activation_dtype = layout.compute_dtype = DType::fp32;
+      layout.eight_bit_parameters = false;
+    }
     const auto kind = static_cast<std::size_t>(seed % models.size());
     if (!layout_problems(layout, models[kind]).empty()) continue;
     ++legal;

@@ -368,9 +368,10 @@ TEST_CASE("Eight-bit products encode inputs every time and weights once per step
     }
     return count;
   };
-  CHECK(encodings(Pass::forward, 0) == 8);  // four linears: input and weight
-  CHECK(encodings(Pass::forward, 1) == 4);
-  CHECK(encodings(Pass::backward, 1) == 4);  // output gradients
+  // Four linears, two of them behind norms, which write 8 bits themselves.
+  CHECK(encodings(Pass::forward, 0) == 2 + 4);  // inputs and weights
+  CHECK(encodings(Pass::forward, 1) == 2);
+  CHECK(encodings(Pass::backward, 1) == 4 + 2);  // output gradients, transposes of what norms wrote
 }
 
 TEST_CASE("ZB-H1 runs weight gradients apart, and input gradients leave first", "[plan]") {
@@ -397,4 +398,58 @@ TEST_CASE("Without overlap compute waits for every send", "[plan]") {
     waited = waited || (first.stream[i] == Stream::compute && depends(first, i, send));
   }
   CHECK(waited == !layout.overlap_pipeline);
+}
+
+TEST_CASE("DTensor copies tokens around collectives and keeps what it has gathered", "[plan]") {
+  Layout layout = test::layout_for(2, 1, 1, 1);
+  layout.sequence_parallel = true;
+  Model model = test::transformer(1);
+  const auto count = [&](Action action, Pass pass) {
+    const Plan plan = make_plan(model, layout);
+    const Program& program = plan.programs[0];
+    int found = 0;
+    for (std::uint32_t i = 0; i < program.size(); ++i)
+      found += program.action[i] == action && program.pass[i] == pass && program.label[i].layer == 1
+                   ? 1
+                   : 0;
+    return found;
+  };
+  CHECK(count(Action::reorder_tokens, Pass::forward) == 0);
+  CHECK(count(Action::gather_input, Pass::backward) == 2);
+  model.software.copies_tokens = model.execution.keeps_gathered_inputs = true;
+  CHECK(count(Action::reorder_tokens, Pass::forward) == 4);   // two gathers, two sums
+  CHECK(count(Action::reorder_tokens, Pass::backward) == 4);  // of gradients
+  CHECK(count(Action::gather_input, Pass::backward) == 0);
+}
+
+TEST_CASE("FSDP2 copies every gathered unit before its first use", "[plan]") {
+  Layout layout = test::layout_for(1, 2, 1, 1);
+  layout.zero_stage = 3;
+  Model model = test::transformer(1);
+  model.software.copies_weights = true;
+  const Plan plan = make_plan(model, layout);
+  const Program& program = plan.programs[0];
+  int gathers = 0, copies = 0;
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    gathers += program.action[i] == Action::gather_weights ? 1 : 0;
+    if (program.action[i] != Action::copy_weights) continue;
+    ++copies;
+    CHECK(program.stream[i] == Stream::compute);
+  }
+  CHECK(copies == gathers);
+  CHECK(copies > 8);
+}
+
+TEST_CASE("An eager optimizer passes over memory once per operation", "[plan]") {
+  Model model = test::transformer(1);
+  const auto adam_bytes = [&] {
+    const Plan plan = make_plan(model, test::layout_for(1, 1, 1, 1));
+    const Program& program = plan.programs[0];
+    for (std::uint32_t i = 0; i < program.size(); ++i)
+      if (program.action[i] == Action::adam) return program.kernels[program.work[i]].bytes.count();
+    return std::int64_t{0};
+  };
+  const std::int64_t fused = adam_bytes();  // 2 + 2 + 24 per element
+  model.software.eager_optimizer = true;
+  CHECK(adam_bytes() * 28 == fused * (2 + 2 + 80));
 }

@@ -60,3 +60,41 @@ TEST_CASE("Only the table, the head and the loss are padded", "[plan][sharding]"
   CHECK(loss.input == Bytes{tokens * (512 / 4) * 2});
   CHECK(loss.saved == Bytes{tokens * (512 / 4) * 4});
 }
+
+// Traffic of an unfused attention by passes over its scores: what a dropout and an eager softmax
+// add runs beside the softmax itself, and the fused softmax of a causal mask reads half.
+TEST_CASE("An unfused attention moves its scores as its kernels do", "[plan][sharding]") {
+  Model model = test::gpt({.layers = 1});
+  Layout layout = test::layout_for(1, 1, 1, 1);
+  layout.attention = AttentionKernel::unfused;
+  const double scores = 4.0 * 128 * 128 * 2;  // heads, queries, keys, bytes
+  struct Passes {
+    double all, beside;
+  };
+  // Passes beyond those of Q, K, V and the output.
+  const auto passes = [&](bool backward) {
+    const ShardedModel sharded = shard(model, layout);
+    const ShardedOp& op = op_of(sharded, sharded.of_layer[0], "attention");
+    const Kernel& kernel = backward ? *op.backward : *op.forward;
+    const double elements = backward ? op.op->backward_elements : op.op->forward_elements;
+    const double operands = elements * 128 * 2;
+    return Passes{(static_cast<double>(kernel.bytes.count()) - operands) / scores,
+                  static_cast<double>(kernel.beside.count()) / scores};
+  };
+  AttentionShape& shape = model.attention;
+  shape.causal = shape.dropout = shape.eager_softmax = false;
+  CHECK(passes(false).all == 2 + 2);
+  CHECK(passes(false).beside == 0);
+  CHECK(passes(true).all == 4 + 3);
+  shape.causal = true;
+  CHECK(passes(false).all == 2 + 1.5);
+  CHECK(passes(true).all == 4 + 2);
+  shape.dropout = true;
+  CHECK(passes(false).all == 2 + 1.5 + 2.5);
+  CHECK(passes(false).beside == 2.5);
+  CHECK(passes(true).beside == 2.5);
+  shape.eager_softmax = true;  // masked by a kernel of its own, so nothing is skipped
+  CHECK(passes(false).all == 2 + 4 + 8 + 2.5);
+  CHECK(passes(false).beside == 8 + 2.5);
+  CHECK(passes(true).all == 4 + 6 + 8 + 2.5);
+}

@@ -1,0 +1,111 @@
+// A transformer by its shape: what the YAML description, every Hugging Face family and the files of
+// training frameworks come down to.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "sim/base/words.hpp"
+
+namespace sim {
+
+enum class NormKind : std::uint8_t { layer, layer_no_bias, rms };
+constexpr auto words_of(NormKind) {
+  return std::array{Word{NormKind::layer, "layer"}, Word{NormKind::layer_no_bias, "layer_no_bias"},
+                    Word{NormKind::rms, "rms"}};
+}
+
+enum class NormPlacement : std::uint8_t { pre, post };
+constexpr auto words_of(NormPlacement) {
+  return std::array{Word{NormPlacement::pre, "pre"}, Word{NormPlacement::post, "post"}};
+}
+
+enum class Activation : std::uint8_t { gelu, relu, squared_relu, swiglu, geglu };
+constexpr auto words_of(Activation) {
+  return std::array{Word{Activation::gelu, "gelu"}, Word{Activation::relu, "relu"},
+                    Word{Activation::squared_relu, "squared_relu"},
+                    Word{Activation::swiglu, "swiglu"}, Word{Activation::geglu, "geglu"}};
+}
+constexpr bool is_gated(Activation activation) {
+  return activation == Activation::swiglu || activation == Activation::geglu;
+}
+
+enum class Positions : std::uint8_t { rotary, learned, alibi };
+constexpr auto words_of(Positions) {
+  return std::array{Word{Positions::rotary, "rotary"}, Word{Positions::learned, "learned"},
+                    Word{Positions::alibi, "alibi"}};
+}
+
+enum class AttentionMask : std::uint8_t { causal, bidirectional };
+constexpr auto words_of(AttentionMask) {
+  return std::array{Word{AttentionMask::causal, "causal"},
+                    Word{AttentionMask::bidirectional, "bidirectional"}};
+}
+
+// What follows the last layer.
+enum class Head : std::uint8_t {
+  language_model,  // head over the vocabulary, loss at every token
+  masked_lm,       // BERT: transform, norm, head with bias, loss at every token
+  pretraining,     // BERT: masked_lm, pooler and next-sentence classifier
+  pooler,          // BERT: dense layer on the first token
+  classifier,      // ViT: classes from the first token, loss once per image
+  none,            // nothing
+};
+constexpr auto words_of(Head) {
+  return std::array{
+      Word{Head::language_model, "language_model"}, Word{Head::masked_lm, "masked_lm"},
+      Word{Head::pretraining, "pretraining"},       Word{Head::pooler, "pooler"},
+      Word{Head::classifier, "classifier"},         Word{Head::none, "none"}};
+}
+
+struct ImageInput {  // ViT: the input is cut into patches instead of being looked up
+  std::int64_t size = 0;
+  std::int64_t patch = 0;
+  std::int64_t channels = 3;
+  bool operator==(const ImageInput&) const = default;
+  std::int64_t tokens() const { return (size / patch) * (size / patch) + 1; }  // + class token
+};
+
+struct TransformerShape {
+  std::string name;
+  std::string family;
+  std::string source;
+
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t feed_forward = 0;
+  std::int64_t vocabulary = 0;    // 0 with an image input
+  std::int64_t max_sequence = 0;  // learned positions: rows of their table; else a limit or 0
+  std::int64_t token_types = 0;   // BERT: rows of the segment table
+  std::int64_t classes = 0;       // Head::classifier
+
+  NormKind norm = NormKind::layer;
+  NormPlacement norm_placement = NormPlacement::pre;
+  Activation activation = Activation::gelu;
+  Positions positions = Positions::learned;
+  AttentionMask mask = AttentionMask::causal;
+  Head head = Head::language_model;
+
+  bool qkv_bias = false;
+  bool projection_bias = false;
+  bool mlp_bias = false;
+  bool head_bias = false;
+  bool qk_norm = false;         // Qwen3: norm over head_dim of every query and key
+  bool embedding_norm = false;  // BERT
+  bool tied_head = false;
+
+  double projection_dropout = 0;  // after the attention projection
+  double mlp_dropout = 0;         // after the MLP
+  double attention_dropout = 0;   // on the attention probabilities
+  double embedding_dropout = 0;
+
+  ImageInput image;  // size 0: none
+  bool has_image() const { return image.size > 0; }
+  bool operator==(const TransformerShape&) const = default;
+};
+
+}  // namespace sim

@@ -1,0 +1,38 @@
+// What brings the operands of an 8-bit matrix product into that format: passes over 16-bit tensors
+// that cost memory traffic and launches. Which of them a framework runs, and which it has fused
+// into the kernel before.
+//
+// Hopper multiplies 8-bit matrices in one orientation only (both operands with k innermost), so the
+// input- and weight-gradient products read transposed copies.
+#pragma once
+
+#include "sim/model/model.hpp"
+#include "sim/plan/layout.hpp"
+
+namespace sim {
+
+struct CastPass {
+  double bytes = 0;  // read + written, per element of the operand; 0: no kernel
+  int launches = 0;
+};
+
+struct EightBitCasts {
+  CastPass input;        // before the forward product
+  CastPass saved_input;  // before the weight gradient
+  CastPass gradient;     // of the output, before its two products
+  CastPass weight;
+  bool weight_each_time = false;    // else once per step, for the first micro-batch
+  bool saves_eight_bits = false;    // the input is kept as it was multiplied
+  bool gathers_eight_bits = false;  // what sequence parallelism gathers is cast before
+};
+
+// What multiplies in 8 bits: the linears of layers. Embedding, head and classifiers stay in 16 bits
+// (Megatron-LM's output layer is no Transformer Engine module; torchtitan filters "output").
+bool multiplies_in_eight_bits(const ModelOp& op, const Layout& layout);
+
+// `before`: the operator whose output is the linear's input, or null.
+// REQUIRES: multiplies_in_eight_bits(op, layout).
+EightBitCasts eight_bit_casts(EightBit framework, const ModelOp& op, const ModelOp* before,
+                              const Layout& layout);
+
+}  // namespace sim

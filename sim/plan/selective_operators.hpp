@@ -1,0 +1,30 @@
+// Recompute::operators: which operators of a layer run again for its backward pass, as torchtitan's
+// selective activation checkpointing has it with selective_ac_option "op" (torchtitan,
+// parallelisms/parallelize_llama.py, _save_list and _get_custom_policy): kept are the outputs of
+// attention, of reduce-scatters, and of every matrix product but each second one of the layer.
+//
+// Products count as torchtitan runs them: queries, keys and values are three, a gate and what it
+// gates two. The last one of a layer is neither kept nor run again: nothing reads its output but
+// the next layer, whose input is kept.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/model/model.hpp"
+#include "sim/plan/layout.hpp"
+
+namespace sim {
+
+// Output features of the products that torchtitan runs for a linear: one, or several.
+std::vector<std::int64_t> products_of(const Block& layer, std::size_t linear,
+                                      const AttentionShape& attention);
+
+// Of each operator of `layer`: the share of its forward pass that runs again.
+std::vector<double> shares_run_again(const Block& layer, const AttentionShape& attention,
+                                     const Layout& layout);
+
+// True for the last matrix product of a layer.
+bool ends_products(const Block& layer, std::size_t op);
+
+}  // namespace sim

@@ -1,0 +1,77 @@
+// The parts of sharding.cpp: what its files share.
+//   sharding.cpp            operators and blocks
+//   sharding_attention.cpp  kernels of attention, also over context-parallel ranks
+//   sharding_software.cpp   what a framework does around operators (Software), casts for 8-bit
+//                           products, what a recomputation by operators keeps
+#pragma once
+
+#include "sim/plan/sharding.hpp"
+
+namespace sim {
+
+// Tokens and divisors of one micro-batch.
+struct Region {
+  const Model* model;
+  const Layout* layout;
+  std::int64_t tokens = 0;  // of the micro-batch that the rank holds (samples for layer lists)
+  std::int64_t sequence_tokens = 0;  // held outside the split blocks
+  int tensor = 1;
+  int element = 2;  // bytes of an activation
+};
+
+Bytes bytes_from(double value);
+std::int64_t tokens_of(const Region& region, const ModelOp& op);
+// Elements held per feature in the region of a sequence-split tensor. The one token per sequence
+// that a pooler reads is not split: every rank computes it.
+std::int64_t sequence_tokens_of(const Region& region, const ModelOp& op);
+
+Kernel memory_kernel(OpKind kind, const Region& region, const ModelOp& op, double bytes);
+
+// Convention: forward C[tokens, out] = X[tokens, in] W; input gradient [tokens, in] over k = out;
+// weight gradient [out, in] over k = tokens, added to what earlier micro-batches left there.
+struct Product {
+  std::int64_t m = 0, n = 0, k = 0;
+};
+Kernel gemm(DType dtype, const Product& product, Bytes result);
+
+// sharding_attention.cpp
+// Queries of m tokens with keys of n of each sequence.
+struct ScoreBlock {
+  std::int64_t m = 0, n = 0;
+  bool causal = false;
+};
+Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart part,
+                        const ScoreBlock& block);
+// Transformer Engine, context_parallel.py, AttnFuncWithCPAndKVP2P: forward, each part is scaled by
+// its log-sum-exp and added to the output, in fp32 registers, after the running log-sum-exp has
+// been updated; backward, dQ and the slice's dK and dV are copied for the first slice and added for
+// the others. Of a causal mask, the ranks before a slice's owner have half of the queries to do and
+// the ranks behind it all queries with half of the keys; the FLOPs are the same, and as the ring
+// goes with the slowest, passes over queries count whole.
+ContextAttention context_attention(const Region& region, const ModelOp& op);
+
+// Heads and sequences become one dimension and part again (Scaling, core/nn/attention/attention.py,
+// flash_attention and multi_head_attention): with one sequence the same memory, else two copies, of
+// which the linear behind keeps the second.
+bool copies_attention(const Region& region);
+
+// sharding_software.cpp
+// What is not multiplied in 8 bits beside products that are.
+DType product_dtype(const Region& region, const ModelOp& op);
+// What casts the operands of a linear whose forward product is `forward`.
+void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
+                 const Product& forward, ShardedOp& to);
+// What of an operator runs again, and how much of its output was kept (Recompute::operators). A
+// kernel without work stands for what was kept whole.
+void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharded);
+// Products that share their input each read it, and each write an input gradient. These are added
+// up by the kernel behind, be it a norm or the copy of shard_reorders, which reads them all; by one
+// of their own before a collective that needs no copy.
+void separate_products(const Region& region, const Block& block, std::size_t i, ShardedOp& op);
+// DTensor gathers and scatters along the first dimension, and tokens are the second: what is
+// gathered is copied into the order of the sequence, what is to be scattered into that of the ranks
+// (torch/distributed/_functional_collectives.py, all_gather_tensor and reduce_scatter_tensor, where
+// the dimension is not 0).
+void shard_reorders(const Region& region, ShardedOp& op);
+
+}  // namespace sim

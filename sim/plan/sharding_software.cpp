@@ -1,0 +1,93 @@
+#include <cmath>
+
+#include "sim/plan/eight_bit.hpp"
+#include "sim/plan/selective_operators.hpp"
+#include "sim/plan/sharding_parts.hpp"
+
+namespace sim {
+namespace {
+
+std::optional<Kernel> encode_kernel(const Region& region, const ModelOp& op, const CastPass& pass,
+                                    std::int64_t rows, std::int64_t columns) {
+  if (pass.bytes == 0) return std::nullopt;
+  const double elements = static_cast<double>(rows) * static_cast<double>(columns);
+  Kernel kernel = memory_kernel(OpKind::elementwise, region, op, elements * pass.bytes);
+  kernel.m = rows;
+  kernel.n = columns;
+  kernel.launches = pass.launches;
+  return kernel;
+}
+
+}  // namespace
+
+DType product_dtype(const Region& region, const ModelOp& op) {
+  const DType compute = region.layout->compute_dtype;
+  const bool sixteen = compute == DType::fp8 && !multiplies_in_eight_bits(op, *region.layout);
+  return sixteen ? region.layout->activation_dtype : compute;
+}
+
+void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
+                 const Product& forward, ShardedOp& to) {
+  if (!multiplies_in_eight_bits(op, *region.layout)) return;
+  const EightBitCasts casts =
+      eight_bit_casts(region.model->software.eight_bit, op, before, *region.layout);
+  const auto& [tokens, out, in] = forward;
+  to.encode_input = encode_kernel(region, op, casts.input, tokens, in);
+  to.encode_saved = encode_kernel(region, op, casts.saved_input, tokens, in);
+  to.encode_gradient = encode_kernel(region, op, casts.gradient, tokens, out);
+  to.encode_weight = encode_kernel(region, op, casts.weight, in, out);
+  to.encodes_weight_each_time = casts.weight_each_time;
+  to.gathers_eight_bits = casts.gathers_eight_bits;
+}
+
+void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharded) {
+  if (region.layout->recompute != Recompute::operators) return;
+  const std::vector<double> shares =
+      shares_run_again(block, region.model->attention, *region.layout);
+  double kept = 0;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    ShardedOp& op = sharded.ops[i];
+    const bool linear = op.op->kind == ModelOpKind::linear;
+    if (shares[i] >= 1 || !op.forward) continue;
+    op.keeps_whole_output = shares[i] == 0;
+    op.forward_again = memory_kernel(OpKind::elementwise, region, *op.op, 0);
+    if (linear && shares[i] > 0) {
+      const auto columns =
+          static_cast<std::int64_t>(std::llround(static_cast<double>(op.forward->n) * shares[i]));
+      op.forward_again = gemm(op.forward->dtype, {op.forward->m, columns, op.forward->k},
+                              bytes_from(static_cast<double>(op.whole_output.count()) * shares[i]));
+    }
+    if (linear && ends_products(block, i)) continue;
+    const Bytes output = linear && op.op->split != TensorSplit::row ? op.whole_output : op.output;
+    kept += static_cast<double>((output + op.attention_saved).count()) * (1 - shares[i]);
+  }
+  sharded.kept_outputs = bytes_from(kept);
+}
+
+void separate_products(const Region& region, const Block& block, std::size_t i, ShardedOp& op) {
+  if (!region.model->software.separate_products || op.op->kind != ModelOpKind::linear) return;
+  const auto count =
+      static_cast<std::int64_t>(products_of(block, i, region.model->attention).size());
+  if (count == 1) return;
+  const Kernel& product = *op.forward;
+  const Bytes again{(count - 1) * product.m * product.k * bytes_of(product.dtype)};
+  op.forward->bytes += again;
+  op.weight_gradient->bytes += again;
+  op.input_gradient->bytes += op.whole_input * (count - 1);
+  const bool alone = op.sums_gradient && !region.model->software.copies_tokens;
+  op.sum_products = memory_kernel(OpKind::elementwise, region, *op.op,
+                                  static_cast<double>(op.whole_input.count()) *
+                                      static_cast<double>(alone ? count + 1 : count - 1));
+}
+
+void shard_reorders(const Region& region, ShardedOp& op) {
+  if (!region.model->software.copies_tokens || !region.layout->sequence_parallel) return;
+  const auto copy = [&](Bytes bytes) {
+    return memory_kernel(OpKind::elementwise, region, *op.op,
+                         2 * static_cast<double>(bytes.count()));
+  };
+  if (op.gathers_input) op.reorder_input = copy(op.whole_input);
+  if (op.sums_output) op.reorder_output = copy(op.whole_output);
+}
+
+}  // namespace sim

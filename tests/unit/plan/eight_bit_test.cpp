@@ -1,0 +1,128 @@
+// What is cast around 8-bit products, and what stays in 16 bits.
+#include "sim/plan/eight_bit.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models.hpp"
+#include "sim/plan/plan.hpp"
+#include "sim/plan/sharding.hpp"
+#include "tests/catch.hpp"
+
+using namespace sim;
+
+namespace {
+
+Layout eight_bits(int tensor, int data = 1) {
+  Layout layout = test::layout_for(tensor, data, 1, 2);
+  layout.compute_dtype = DType::fp8;
+  layout.sequence_parallel = tensor > 1;
+  return layout;
+}
+
+const ShardedOp& named(const ShardedModel& sharded, const std::string& name) {
+  for (const ShardedBlock& block : sharded.blocks)
+    for (const ShardedOp& op : block.ops)
+      if (op.op->name == name) return op;
+  throw std::out_of_range(name);
+}
+
+// Bytes per element of the operand.
+double bytes_each(const std::optional<Kernel>& cast) {
+  if (!cast) return 0;
+  return static_cast<double>(cast->bytes.count()) /
+         (static_cast<double>(cast->m) * static_cast<double>(cast->n));
+}
+
+Bytes weight_bytes(const Plan& plan) {
+  Bytes sum{};
+  for (const Buffer& buffer : plan.programs[0].buffers)
+    if (buffer.category == BufferCategory::weights) sum += buffer.size;
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("The head multiplies in 16 bits, the linears of layers in 8", "[plan]") {
+  const Model model = test::transformer(1);
+  const ShardedModel sharded = shard(model, eight_bits(1));
+  CHECK(named(sharded, "mlp_up").forward->dtype == DType::fp8);
+  CHECK(named(sharded, "attention_projection").weight_gradient->dtype == DType::fp8);
+  CHECK(named(sharded, "head").forward->dtype == DType::bf16);
+  CHECK_FALSE(named(sharded, "head").encode_gradient);
+}
+
+TEST_CASE("Transformer Engine transposes behind gathers, and norms write 8 bits", "[plan]") {
+  const Model model = test::transformer(1);
+  const ShardedModel alone = shard(model, eight_bits(1));
+  CHECK(bytes_each(named(alone, "qkv").encode_input) == 0);
+  CHECK(bytes_each(named(alone, "qkv").encode_saved) == 2);
+  CHECK(bytes_each(named(alone, "mlp_down").encode_input) == 4);
+  CHECK(bytes_each(named(alone, "mlp_down").encode_saved) == 0);
+  CHECK(bytes_each(named(alone, "mlp_down").encode_gradient) == 4);
+  const ShardedModel split = shard(model, eight_bits(2));
+  CHECK(bytes_each(named(split, "mlp_down").encode_input) == 3);
+  CHECK(bytes_each(named(split, "mlp_down").encode_saved) == 2);
+  CHECK(bytes_each(named(split, "mlp_down").encode_gradient) == 3.0 / 2 + 2);
+  CHECK(bytes_each(named(split, "mlp_up").encode_gradient) == 4);
+}
+
+TEST_CASE("torchao takes a maximum first, fused with the kernel before where it can be", "[plan]") {
+  Model model = test::transformer(1);
+  model.software.eight_bit = EightBit::torchao;
+  const ShardedModel sharded = shard(model, eight_bits(1));
+  CHECK(bytes_each(named(sharded, "qkv").encode_input) == 4);
+  CHECK(bytes_each(named(sharded, "attention_projection").encode_input) == 6);
+  CHECK(bytes_each(named(sharded, "mlp_down").encode_input) == 4);
+  CHECK(bytes_each(named(sharded, "qkv").encode_weight) == 6);
+  CHECK(named(sharded, "qkv").encodes_weight_each_time);
+  CHECK_FALSE(named(sharded, "qkv").encode_saved);
+}
+
+TEST_CASE("Transformer Engine keeps inputs in a byte, torchao in two", "[plan]") {
+  Model model = test::transformer(1);
+  const Layout layout = eight_bits(1);
+  const Bytes kept = named(shard(model, layout), "mlp_down").saved;
+  model.software.eight_bit = EightBit::torchao;
+  CHECK(named(shard(model, layout), "mlp_down").saved == kept * 2);
+}
+
+TEST_CASE("8-bit parameters weigh two bytes with their transpose, and are gathered in one",
+          "[plan]") {
+  const Model model = test::transformer(1);
+  Layout layout = eight_bits(1, 2);
+  layout.zero_stage = 1;
+  std::int64_t in_layers = 0;  // elements of the 8-bit products
+  for (const Block& layer : model.layers)
+    for (const ModelOp& op : layer.ops)
+      if (multiplies_in_eight_bits(op, layout)) in_layers += op.weights;
+  const Plan beside = make_plan(model, layout);
+  layout.eight_bit_parameters = true;
+  const Plan stored = make_plan(model, layout);
+  CHECK(weight_bytes(beside) - weight_bytes(stored) == Bytes{2 * in_layers});
+  const auto gathered = [](const Plan& plan) {
+    Bytes sum{};
+    const Program& program = plan.programs[0];
+    for (std::uint32_t i = 0; i < program.size(); ++i)
+      if (program.action[i] == Action::gather_weights)
+        sum += program.collectives[program.work[i]].bytes;
+    return sum;
+  };
+  CHECK(gathered(beside) - gathered(stored) == Bytes{in_layers});
+}
+
+TEST_CASE("What sequence parallelism gathers for 8-bit products is gathered in 8 bits", "[plan]") {
+  const Model model = test::transformer(1);
+  const Plan plan = make_plan(model, eight_bits(2));
+  const Program& program = plan.programs[0];
+  int gathers = 0;
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    const bool of_tokens =
+        program.action[i] == Action::gather_input || program.action[i] == Action::gather_gradient;
+    if (!of_tokens || program.label[i].layer < 0) continue;
+    CHECK(program.collectives[program.work[i]].dtype == DType::fp8);
+    ++gathers;
+  }
+  CHECK(gathers > 0);
+}

@@ -1,0 +1,161 @@
+// What frameworks do otherwise than Megatron-LM (sim/model/FRAMEWORKS.md).
+#include <algorithm>
+
+#include "sim/model/framework.hpp"
+#include "sim/plan/memory.hpp"
+#include "sim/plan/plan.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/plan/models.hpp"
+
+using namespace sim;
+
+namespace {
+
+// A small Llama: 8 layers, hidden 32, vocabulary 300 padded to 512 over two tensor ranks.
+Model llama_of(const Framework& framework) {
+  Model model = test::transformer(1);
+  run_with(framework, model);
+  return model;
+}
+
+Framework with(bool Execution::*key) {
+  Framework framework;
+  framework.execution.*key = true;
+  return framework;
+}
+
+Program program_of(const Framework& framework, const Layout& layout, std::size_t stage = 0) {
+  const Plan plan = make_plan(llama_of(framework), layout);
+  check_plan(plan);
+  return plan.programs[stage];
+}
+
+int count(const Program& program, Action action, int microbatch = -1) {
+  int found = 0;
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    if (program.action[i] != action) continue;
+    if (microbatch < 0 || program.label[i].microbatch == microbatch) ++found;
+  }
+  return found;
+}
+
+const Kernel& first_kernel(const Program& program, const std::string& name) {
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    if (program.name({i}) == name) return program.kernels[program.work[i]];
+  }
+  FAIL("no operator " << name);
+  return program.kernels.front();
+}
+
+std::int64_t forward_bytes(const Program& program, const std::string& name) {
+  std::int64_t bytes = 0;
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    if (program.name({i}) == name && program.stream[i] == Stream::compute &&
+        program.pass[i] == Pass::forward)
+      bytes += program.kernels[program.work[i]].bytes.count();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("gathered logits: every tensor rank computes the loss of the whole vocabulary",
+          "[plan]") {
+  const Layout layout = test::layout_for(2, 1, 1, 1);
+  const Program split = program_of({}, layout);
+  const Program gathered = program_of(with(&Execution::gathers_logits), layout);
+  CHECK(forward_bytes(gathered, "cross_entropy") == 2 * forward_bytes(split, "cross_entropy"));
+  CHECK(count(gathered, Action::gather_logits) == 1);
+  CHECK(count(gathered, Action::join_logits) == 1);
+  CHECK(count(gathered, Action::own_logits) == 1);
+  CHECK(count(gathered, Action::reduce_maximum) == 0);
+  CHECK(count(split, Action::reduce_maximum) == 1);
+  CHECK(memory_use(gathered).peak > memory_use(split).peak);
+  // One rank has them all.
+  CHECK(count(program_of(with(&Execution::gathers_logits), test::layout_for(1, 2, 1, 1)),
+              Action::gather_logits) == 0);
+}
+
+TEST_CASE("gradients of later micro-batches lie apart until a kernel adds them", "[plan]") {
+  const Program program =
+      program_of(with(&Execution::adds_gradients), test::layout_for(1, 1, 1, 3));
+  CHECK(count(program, Action::add_weight_gradient, 0) == 0);
+  const int each = count(program, Action::add_weight_gradient, 1);
+  // Embedding, head and final norm; per layer two norms and four linears.
+  CHECK(each == 3 + 8 * (2 + 4));
+  CHECK(count(program, Action::add_weight_gradient, 2) == each);
+  CHECK(count(program, Action::zero_gradients) == 0);
+  // Two reads and a write of 16 bits each.
+  const Kernel& product = first_kernel(program, "mlp_down.weight_gradient");
+  CHECK(first_kernel(program, "mlp_down.add_gradient").bytes.count() ==
+        3 * 2 * product.m * product.n);
+}
+
+TEST_CASE("gate and up-projection apart: two products, and two reductions of input gradients",
+          "[plan]") {
+  Framework framework;
+  framework.joint_gate = false;
+  const auto reductions = [&](const Framework& of, bool sequence_parallel) {
+    Layout layout = test::layout_for(2, 1, 1, 1);
+    layout.sequence_parallel = sequence_parallel;
+    return count(program_of(of, layout), Action::sum_gradient);
+  };
+  CHECK(reductions(framework, false) == reductions({}, false) + 8);
+  CHECK(reductions(framework, true) == reductions({}, true));
+  const Program joint = program_of({}, test::layout_for(1, 1, 1, 1));
+  const Program apart = program_of(framework, test::layout_for(1, 1, 1, 1));
+  CHECK(first_kernel(apart, "mlp_up").n * 2 == first_kernel(joint, "mlp_up").n);
+  CHECK(count(apart, Action::forward) == count(joint, Action::forward) + 8);
+  CHECK(count(apart, Action::weight_gradient) == count(joint, Action::weight_gradient) + 8);
+  CHECK(count(apart, Action::add_product_gradient) == 8);
+}
+
+TEST_CASE("an input that stays gathered costs memory and no second gather", "[plan]") {
+  Layout layout = test::layout_for(2, 1, 1, 1);
+  layout.sequence_parallel = true;
+  const Program slice = program_of({}, layout);
+  const Program whole = program_of(with(&Execution::keeps_gathered_inputs), layout);
+  // QKV, up-projection and head gather once more backward where only a slice is kept.
+  CHECK(count(slice, Action::gather_input) == 2 * (8 * 2 + 1));
+  CHECK(count(whole, Action::gather_input) == 8 * 2 + 1);
+  CHECK(memory_use(whole).peak > memory_use(slice).peak);
+}
+
+TEST_CASE("ZeRO-1 by all-reduce reduces everything on every rank", "[plan]") {
+  Layout layout = test::layout_for(1, 4, 1, 1);
+  layout.zero_stage = 1;
+  layout.reduce_dtype = DType::fp32;
+  const auto kind = [&](const Framework& framework) {
+    const Program program = program_of(framework, layout);
+    for (std::uint32_t i = 0; i < program.size(); ++i)
+      if (program.action[i] == Action::reduce) return program.collectives[program.work[i]].kind;
+    return CollectiveKind::barrier;
+  };
+  CHECK(kind({}) == CollectiveKind::reduce_scatter);
+  CHECK(kind(with(&Execution::all_reduces_gradients)) == CollectiveKind::all_reduce);
+}
+
+TEST_CASE("stages that send whole tensors gather nothing", "[plan]") {
+  const Layout layout = test::layout_for(2, 1, 2, 2);
+  const Program parts = program_of({}, layout, 1);
+  const Program whole = program_of(with(&Execution::sends_whole), layout, 1);
+  CHECK(whole.transfers.front().bytes == parts.transfers.front().bytes * 2);
+  CHECK(count(parts, Action::gather_received) == 2);
+  CHECK(count(whole, Action::gather_received) == 0);
+}
+
+TEST_CASE("a head that is recomputed runs again between the backward passes of loss and head",
+          "[plan]") {
+  Layout layout = test::layout_for(1, 1, 1, 1);
+  layout.recompute = Recompute::full;
+  const Program program = program_of(with(&Execution::recomputes_head), layout);
+  std::vector<std::string> road;
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    const bool end = program.label[i].layer < 0 && program.stream[i] == Stream::compute;
+    const bool pass = program.pass[i] == Pass::recompute || program.pass[i] == Pass::backward;
+    if (end && pass) road.push_back(program.name({i}));
+  }
+  road.resize(4);
+  CHECK(road ==
+        std::vector<std::string>{"cross_entropy", "final_norm", "head", "head.input_gradient"});
+}

@@ -1,0 +1,75 @@
+// Recomputation by operators, as torchtitan's save list has it.
+#include "sim/plan/selective_operators.hpp"
+
+#include "models.hpp"
+#include "sim/plan/plan.hpp"
+#include "sim/plan/sharding.hpp"
+#include "sim/plan/work.hpp"
+#include "tests/catch.hpp"
+
+using namespace sim;
+
+namespace {
+
+double share_of(const Block& layer, const std::vector<double>& shares, const std::string& name) {
+  for (std::size_t i = 0; i < shares.size(); ++i)
+    if (layer.ops[i].name == name) return shares[i];
+  throw std::out_of_range(name);
+}
+
+}  // namespace
+
+TEST_CASE("Every second product of a layer runs again, attention does not", "[plan]") {
+  const Model model = test::transformer(1);  // q, k, v, output, gate, up, down: k, output, up
+  const Block& layer = model.layers[0];
+  const Layout layout = test::layout_for(1, 1, 1, 1);
+  const std::vector<double> shares = shares_run_again(layer, model.attention, layout);
+  const auto keys = static_cast<double>(model.attention.kv_heads);
+  const auto heads = static_cast<double>(model.attention.heads);
+  CHECK(share_of(layer, shares, "qkv") == keys / (heads + 2 * keys));
+  CHECK(share_of(layer, shares, "attention") == 0);
+  CHECK(share_of(layer, shares, "attention_projection") == 1);
+  CHECK(share_of(layer, shares, "mlp_up") == 0.5);
+  CHECK(share_of(layer, shares, "mlp_down") == 0);
+  CHECK(share_of(layer, shares, "activation") == 1);
+  const Layout split = test::layout_for(2, 1, 1, 1);  // sums over the group are kept
+  CHECK(share_of(layer, shares_run_again(layer, model.attention, split), "attention_projection") ==
+        0);
+}
+
+TEST_CASE("What runs again and what is kept lie between none and full", "[plan]") {
+  const Model model = test::transformer(1);
+  Layout layout = test::layout_for(1, 1, 1, 1);
+  const auto flops = [&](Recompute recompute) {
+    layout.recompute = recompute;
+    return hardware_flops(model, layout, AttentionCount::full).count();
+  };
+  const auto peak = [&](Recompute recompute) {
+    layout.recompute = recompute;
+    const Plan plan = make_plan(model, layout);
+    Bytes kept{};
+    for (const Buffer& buffer : plan.programs[0].buffers)
+      if (buffer.category == BufferCategory::activations) kept += buffer.size;
+    return kept;
+  };
+  CHECK(flops(Recompute::none) < flops(Recompute::operators));
+  CHECK(flops(Recompute::operators) < flops(Recompute::full));
+  CHECK(peak(Recompute::operators).count() > 0);
+}
+
+TEST_CASE("A kept output costs a launch and no work", "[plan]") {
+  const Model model = test::transformer(1);
+  Layout layout = test::layout_for(1, 1, 1, 1);
+  layout.recompute = Recompute::operators;
+  const ShardedModel sharded = shard(model, layout);
+  for (const ShardedOp& op : sharded.blocks[sharded.of_layer[0]].ops) {
+    if (op.op->kind == ModelOpKind::attention) {
+      REQUIRE(op.keeps_whole_output);
+      CHECK(op.forward_again->bytes == Bytes{});
+    }
+    if (op.op->name == "mlp_up") {
+      CHECK_FALSE(op.keeps_whole_output);
+      CHECK(op.forward_again->n * 2 == op.forward->n);
+    }
+  }
+}
