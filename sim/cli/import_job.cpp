@@ -1,0 +1,172 @@
+// stepcast import megatron|torchtitan|deepspeed|nemo: the file of a training job as a scenario.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+
+#include "sim/cli/command.hpp"
+#include "sim/config/reader.hpp"
+#include "sim/engine/device_spread.hpp"
+#include "sim/interop/handover.hpp"
+#include "sim/model/transformer.hpp"
+#include "sim/scenario/write_scenario.hpp"
+
+namespace sim {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct JobRequest {
+  std::string file, flags, cluster, model, output;
+  int gpus = 0;
+  std::int64_t sequence_length = 0;
+};
+
+using Importer = Imported (*)(const JobRequest& request, const ImportRequest& known);
+
+Imported from_megatron(const JobRequest& request, const ImportRequest& known) {
+  return import_megatron(Document::load(request.file, Syntax::flags), known);
+}
+Imported from_torchtitan(const JobRequest& request, const ImportRequest& known) {
+  return import_torchtitan(Document::load(request.file, Syntax::toml), known);
+}
+Imported from_nemo(const JobRequest& request, const ImportRequest& known) {
+  return import_nemo(Document::load(request.file, Syntax::yaml), known);
+}
+Imported from_deepspeed(const JobRequest& request, const ImportRequest& known) {
+  const Document json = Document::load(request.file, Syntax::json);
+  if (request.flags.empty()) return import_deepspeed(json, nullptr, known);
+  const Document flags = Document::load(request.flags, Syntax::flags);
+  return import_deepspeed(json, &flags, known);
+}
+
+// The shipped model of that shape: its file, or "".
+std::string shipped_model(const TransformerShape& shape) {
+  for (const std::string& name : data_files("models")) {
+    std::string path = find_data_file("models", name);
+    const Model model = load_model(path);
+    if (model.shape && same_shape(*model.shape, shape)) return path;
+  }
+  return {};
+}
+
+// As many nodes as the job fills; a cluster of a fixed size stays as it is.
+Cluster cluster_for(const std::string& path, int gpus) {
+  Cluster whole = Cluster::load(path);
+  const int nodes = (gpus + whole.gpus_per_node() - 1) / whole.gpus_per_node();
+  if (nodes == whole.nodes()) return whole;
+  try {
+    return Cluster::load(path, nodes);
+  } catch (const InputError&) {
+    if (gpus > whole.gpus()) throw;
+    return whole;
+  }
+}
+
+Scenario scenario_of(const JobRequest& request, const Imported& imported,
+                     const std::string& cluster_path) {
+  std::string model_path = request.model.empty() ? shipped_model(imported.shape)
+                                                 : find_data_file("models", request.model);
+  Scenario scenario{.path = {},
+                    .name = fs::path{request.file}.stem().string(),
+                    .model = build_transformer(imported.shape),
+                    .model_path = std::move(model_path),
+                    .layout = imported.layout,
+                    .cluster = cluster_for(cluster_path, imported.layout.world_size()),
+                    .cluster_path = cluster_path,
+                    .changes = {},
+                    .framework = imported.framework,
+                    .options = {},
+                    .faults = {},
+                    .flops = {},
+                    .training = {}};
+  scenario.options.graphs = imported.graphs;
+  scenario.options.device_spread = published_device_spread;
+  return scenario;
+}
+
+void tell(const Imported& imported) {
+  for (const Note& note : imported.notes)
+    print_note(fmt::format("note: {}: {}", note.key, note.what));
+  if (!imported.ignored.empty())
+    print_note(fmt::format("without an effect on a step: {} keys: {}", imported.ignored.size(),
+                           fmt::join(imported.ignored, ", ")));
+}
+
+ExitCode import_job(const JobRequest& request, Importer importer) {
+  const std::string cluster_path = find_data_file("topologies", request.cluster);
+  ImportRequest known{
+      .gpus = request.gpus,
+      .model = {},
+      .sequence_length = request.sequence_length,
+      .has_flash_2 = Cluster::load(cluster_path).device().flash_attention_2.has_value()};
+  if (!request.model.empty()) {
+    const std::string path = find_data_file("models", request.model);
+    known.model = load_model(path).shape;
+    if (!known.model)
+      throw InputError{SourcePosition{path, 0, 0}, "a list of layers is no transformer"};
+  }
+  const Imported imported = importer(request, known);
+  std::string comment = "Imported from " + fs::path{request.file}.filename().string() + ".";
+  for (const Note& note : imported.notes)
+    comment += fmt::format("\n{}: {}", note.key, note.what);
+  const std::string folder =
+      request.output.empty() ? "" : fs::absolute(request.output).parent_path().string();
+  const std::string text =
+      scenario_yaml(scenario_of(request, imported, cluster_path), folder, comment);
+  tell(imported);
+  if (request.output.empty())
+    print_result(text);
+  else
+    write_text_file(request.output, text);
+  return ExitCode::done;
+}
+
+void add_job_import(CLI::App& import, ChosenCommand& action, const char* name, const char* what,
+                    Importer importer) {
+  const auto request = std::make_shared<JobRequest>();
+  CLI::App* command = import.add_subcommand(name, what);
+  command->add_option("FILE", request->file, "the file")->required();
+  command->add_option("--cluster", request->cluster, "cluster file, or name as 'topo list' has it")
+      ->option_text("NAME")
+      ->required();
+  command->add_option("--gpus", request->gpus, "of the job, where the file does not say")
+      ->option_text("N")
+      ->check(CLI::Range(1, 1 << 20));
+  command
+      ->add_option("--model", request->model,
+                   "model file, or name as 'models list' has it, where the file has none")
+      ->option_text("NAME");
+  command
+      ->add_option("--seq-length", request->sequence_length, "tokens, where the file does not say")
+      ->option_text("N")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
+  if (importer == from_deepspeed)
+    command->add_option("--flags", request->flags, "arguments of Megatron-DeepSpeed beside it")
+        ->option_text("FILE");
+  command->add_option("-o,--output", request->output, "where to; default: the standard output")
+      ->option_text("FILE");
+  command->footer(
+      fmt::format("Example: stepcast import {} FILE --cluster dgx-h100 --gpus 64", name));
+  command->callback([request, importer, &action] {
+    action = [request, importer] { return import_job(*request, importer); };
+  });
+}
+
+}  // namespace
+
+void add_job_imports(CLI::App& import, ChosenCommand& action) {
+  add_job_import(import, action, "megatron",
+                 "a scenario from Megatron-LM's arguments, as a file or a pasted bash array",
+                 from_megatron);
+  add_job_import(import, action, "torchtitan", "a scenario from torchtitan's TOML",
+                 from_torchtitan);
+  add_job_import(import, action, "deepspeed",
+                 "a scenario from DeepSpeed's JSON; the model comes with --model", from_deepspeed);
+  add_job_import(import, action, "nemo", "a scenario from the YAML of Megatron-Bridge or NeMo 1.x",
+                 from_nemo);
+}
+
+}  // namespace sim

@@ -1,0 +1,101 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "sim/interop/formats.hpp"
+#include "sim/scenario/write_scenario.hpp"
+
+namespace sim {
+namespace {
+
+Imported read_back(const Exported& exported, const Scenario& scenario, Target target) {
+  const ImportRequest request{.gpus = scenario.layout.world_size(),
+                              .model = scenario.model.shape,
+                              .has_flash_2 = scenario.layout.attention == AttentionKernel::flash_2};
+  ImportRequest without_model = request;
+  without_model.model.reset();
+  switch (target) {
+    case Target::megatron:
+      return import_megatron(Document::parse(exported.text, "exported", Syntax::flags),
+                             without_model);
+    case Target::torchtitan:
+      return import_torchtitan(Document::parse(exported.text, "exported", Syntax::toml),
+                               without_model);
+    case Target::nemo:
+      return import_nemo(Document::parse(exported.text, "exported", Syntax::yaml), without_model);
+    default:
+      break;
+  }
+  const Document json = Document::parse(exported.text, "exported", Syntax::json);
+  const Document flags = Document::parse(exported.flags, "exported flags", Syntax::flags);
+  return import_deepspeed(json, &flags, request);
+}
+
+// Our own promise, kept at every export: what the file says is the scenario, but for the notes.
+void check(const Exported& exported, const Scenario& scenario, Target target) {
+  const std::vector<std::string> keys =
+      differences(scenario, read_back(exported, scenario, target));
+  for (const std::string& key : keys) {
+    const bool noted =
+        std::ranges::any_of(exported.notes, [&](const Note& note) { return key == note.key; });
+    if (!noted)
+      throw std::logic_error(
+          fmt::format("the {} file would not say {} of the scenario as it is", word(target), key));
+  }
+}
+
+}  // namespace
+
+void throw_refusals(const Scenario& scenario, Target target, const Refusals& refusals) {
+  if (refusals.empty()) return;
+  std::vector<Problem> problems;
+  problems.reserve(refusals.size());
+  for (const std::string& sentence : refusals)
+    problems.push_back({SourcePosition{scenario.path, 0, 0},
+                        fmt::format("not for {}: {}", word(target), sentence), ""});
+  throw InputError{std::move(problems)};
+}
+
+std::string header_text(const Scenario& scenario, const std::vector<Note>& notes,
+                        std::string_view mark, std::string_view usage) {
+  const Layout& layout = scenario.layout;
+  std::string text =
+      fmt::format("{} on {} GPUs: tp {} x cp {} x pp {} x dp {}. Written by Stepcast.\n{}\n",
+                  scenario.name, layout.world_size(), layout.tensor_parallel,
+                  layout.context_parallel, layout.pipeline_parallel, layout.data_parallel, usage);
+  for (const Note& note : notes)
+    text += fmt::format("Not as in the scenario: {}: {}\n", note.key, note.what);
+  std::string marked;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    marked += fmt::format("{}{}\n", mark, text.substr(at, end - at));
+    at = end + 1;
+  }
+  return marked;
+}
+
+Exported export_scenario(const Scenario& scenario, Target target, const std::string& folder) {
+  Exported exported;
+  switch (target) {
+    case Target::scenario:
+      exported.text = scenario_yaml(scenario, folder);
+      return exported;
+    case Target::megatron:
+      exported = export_megatron(scenario);
+      break;
+    case Target::torchtitan:
+      exported = export_torchtitan(scenario);
+      break;
+    case Target::nemo:
+      exported = export_nemo(scenario);
+      break;
+    case Target::deepspeed:
+      exported = export_deepspeed(scenario);
+      break;
+  }
+  check(exported, scenario, target);
+  return exported;
+}
+
+}  // namespace sim

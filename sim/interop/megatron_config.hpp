@@ -1,0 +1,229 @@
+// A job in Megatron's own words: the fields of Megatron-LM's TransformerConfig,
+// ModelParallelConfig, DistributedDataParallelConfig and training arguments that time and memory of
+// a step depend on. Megatron-LM spells them as flags, Megatron-Bridge and NeMo as YAML; what they
+// mean is the same and is said once: megatron_from_scenario() and scenario_of_megatron().
+//
+// Names and rules: NVIDIA/Megatron-LM megatron/training/arguments.py (commit 000c4ac2, 2025-11) and
+// the generated flags of 2026; NVIDIA-NeMo/Megatron-Bridge, dry-run configurations of commit
+// a9497c6b.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/config/reader.hpp"
+#include "sim/interop/handover.hpp"
+
+namespace sim {
+
+// A value, and where a file says it.
+template <class T>
+struct Setting {
+  std::optional<T> value{};
+  std::optional<ValueReader> place{};
+
+  Setting& operator=(const T& v) {
+    value = v;
+    return *this;
+  }
+  explicit operator bool() const { return value.has_value(); }
+  const T& operator*() const { return *value; }
+  T value_or(const T& fallback) const { return value.value_or(fallback); }
+};
+using Whole = Setting<std::int64_t>;
+using Real = Setting<double>;
+using Flag = Setting<bool>;
+using Text = Setting<std::string>;
+
+struct MegatronConfig {
+  // The model.
+  Whole num_layers, hidden_size, ffn_hidden_size, num_attention_heads, num_query_groups,
+      kv_channels, seq_length, max_position_embeddings, vocab_size;
+  Text normalization, position_embedding_type;
+  Flag swiglu, squared_relu, quick_geglu;  // neither: GELU
+  Text activation;  // in place of these: gelu, geglu, quick_geglu, swiglu, squared_relu
+  Flag group_query_attention, add_bias_linear, add_qkv_bias, qk_layernorm, share_embeddings;
+  Real attention_dropout, hidden_dropout;
+  Text attention_backend;
+
+  // Parallelism.
+  Whole tensor_parallel, pipeline_parallel, context_parallel, layers_per_virtual_stage,
+      virtual_stages, first_stage_layers, last_stage_layers;
+  Flag account_for_embedding, account_for_loss, sequence_parallel, overlap_p2p, tp_pp_dp_mapping;
+  Text pipeline_layout, cp_comm_type;
+
+  // Data parallelism.
+  Flag distributed_optimizer, overlap_grad_reduce, overlap_param_gather, megatron_fsdp, torch_fsdp2,
+      torch_fsdp2_reshard;
+  Text sharding_strategy;
+  Whole optimizer_instances, bucket_size;
+
+  // Batch, recomputation, precision.
+  Whole micro_batch_size, global_batch_size;
+  Flag recompute_activations;
+  Text recompute_granularity, recompute_method, recompute_modules;
+  Whole recompute_num_layers;
+  Flag bf16, fp16, grad_reduce_in_bf16, grads_in_fp32;
+  Text fp8;
+};
+
+// How the two formats spell a field; empty: not at all. A flag without a value means
+// `flag_means`. Sections of Megatron-Bridge: the later names say the same and are read where the
+// first is absent; all of them are written.
+struct Spelling {
+  const char* flag = "";
+  std::array<const char*, 3> bridge{};
+  bool flag_means = true;
+};
+
+template <class Config, class Visit>
+void for_each_model_setting(Config& c, Visit& visit) {
+  visit(Spelling{"--num-layers", {"model.num_layers"}}, c.num_layers);
+  visit(Spelling{"--hidden-size", {"model.hidden_size"}}, c.hidden_size);
+  visit(Spelling{"--ffn-hidden-size", {"model.ffn_hidden_size"}}, c.ffn_hidden_size);
+  visit(Spelling{"--num-attention-heads", {"model.num_attention_heads"}}, c.num_attention_heads);
+  visit(Spelling{"--group-query-attention", {}}, c.group_query_attention);
+  visit(Spelling{"--num-query-groups", {"model.num_query_groups"}}, c.num_query_groups);
+  visit(Spelling{"--kv-channels", {"model.kv_channels"}}, c.kv_channels);
+  visit(Spelling{"--vocab-size", {"model.vocab_size"}}, c.vocab_size);
+  visit(Spelling{"--normalization", {"model.normalization"}}, c.normalization);
+  visit(Spelling{"--swiglu", {}}, c.swiglu);
+  visit(Spelling{"--squared-relu", {}}, c.squared_relu);
+  visit(Spelling{"--quick-geglu", {}}, c.quick_geglu);
+  visit(Spelling{"--disable-bias-linear", {"model.add_bias_linear"}, false}, c.add_bias_linear);
+  visit(Spelling{"--add-qkv-bias", {"model.add_qkv_bias"}}, c.add_qkv_bias);
+  visit(Spelling{"--qk-layernorm", {"model.qk_layernorm"}}, c.qk_layernorm);
+  visit(Spelling{"--position-embedding-type", {"model.position_embedding_type"}},
+        c.position_embedding_type);
+  visit(Spelling{"--max-position-embeddings", {}}, c.max_position_embeddings);
+  visit(Spelling{"--untie-embeddings-and-output-weights",
+                 {"model.share_embeddings_and_output_weights"},
+                 false},
+        c.share_embeddings);
+  visit(Spelling{"--attention-dropout", {"model.attention_dropout"}}, c.attention_dropout);
+  visit(Spelling{"--hidden-dropout", {"model.hidden_dropout"}}, c.hidden_dropout);
+  visit(Spelling{"--attention-backend", {"model.attention_backend"}}, c.attention_backend);
+  visit(Spelling{"--seq-length",
+                 {"model.seq_length", "dataset.sequence_length", "dataset.seq_length"}},
+        c.seq_length);
+}
+
+template <class Config, class Visit>
+void for_each_layout_setting(Config& c, Visit& visit) {
+  visit(Spelling{"--micro-batch-size", {"train.micro_batch_size"}}, c.micro_batch_size);
+  visit(Spelling{"--global-batch-size", {"train.global_batch_size"}}, c.global_batch_size);
+  visit(Spelling{"--tensor-model-parallel-size", {"model.tensor_model_parallel_size"}},
+        c.tensor_parallel);
+  visit(Spelling{"--pipeline-model-parallel-size", {"model.pipeline_model_parallel_size"}},
+        c.pipeline_parallel);
+  visit(Spelling{"--context-parallel-size", {"model.context_parallel_size"}}, c.context_parallel);
+  visit(Spelling{"--cp-comm-type", {"model.cp_comm_type"}}, c.cp_comm_type);
+  visit(Spelling{"--sequence-parallel", {"model.sequence_parallel"}}, c.sequence_parallel);
+  visit(Spelling{"--num-layers-per-virtual-pipeline-stage", {}}, c.layers_per_virtual_stage);
+  visit(Spelling{"--num-virtual-stages-per-pipeline-rank",
+                 {"model.virtual_pipeline_model_parallel_size"}},
+        c.virtual_stages);
+  visit(Spelling{"--pipeline-model-parallel-layout", {"model.pipeline_model_parallel_layout"}},
+        c.pipeline_layout);
+  visit(
+      Spelling{"--decoder-first-pipeline-num-layers", {"model.num_layers_in_first_pipeline_stage"}},
+      c.first_stage_layers);
+  visit(Spelling{"--decoder-last-pipeline-num-layers", {"model.num_layers_in_last_pipeline_stage"}},
+        c.last_stage_layers);
+  visit(Spelling{"--account-for-embedding-in-pipeline-split",
+                 {"model.account_for_embedding_in_pipeline_split"}},
+        c.account_for_embedding);
+  visit(Spelling{"--account-for-loss-in-pipeline-split",
+                 {"model.account_for_loss_in_pipeline_split"}},
+        c.account_for_loss);
+  visit(Spelling{"--no-overlap-p2p-communication",
+                 {"comm_overlap.overlap_p2p_comm", "model.overlap_p2p_comm"},
+                 false},
+        c.overlap_p2p);
+  visit(Spelling{"--use-tp-pp-dp-mapping", {"dist.use_tp_pp_dp_mapping"}}, c.tp_pp_dp_mapping);
+}
+
+template <class Config, class Visit>
+void for_each_data_parallel_setting(Config& c, Visit& visit) {
+  visit(Spelling{"--use-distributed-optimizer",
+                 {"ddp.use_distributed_optimizer", "optimizer.use_distributed_optimizer"}},
+        c.distributed_optimizer);
+  visit(Spelling{"--num-distributed-optimizer-instances",
+                 {"ddp.num_distributed_optimizer_instances"}},
+        c.optimizer_instances);
+  visit(Spelling{"--overlap-grad-reduce",
+                 {"comm_overlap.overlap_grad_reduce", "ddp.overlap_grad_reduce"}},
+        c.overlap_grad_reduce);
+  visit(Spelling{"--overlap-param-gather",
+                 {"comm_overlap.overlap_param_gather", "ddp.overlap_param_gather",
+                  "optimizer.overlap_param_gather"}},
+        c.overlap_param_gather);
+  visit(Spelling{"--ddp-bucket-size", {"comm_overlap.bucket_size", "ddp.bucket_size"}},
+        c.bucket_size);
+  visit(Spelling{"--use-megatron-fsdp", {"dist.use_megatron_fsdp", "ddp.use_megatron_fsdp"}},
+        c.megatron_fsdp);
+  visit(Spelling{"--data-parallel-sharding-strategy", {"ddp.data_parallel_sharding_strategy"}},
+        c.sharding_strategy);
+  visit(Spelling{"--use-torch-fsdp2", {"dist.use_torch_fsdp2"}}, c.torch_fsdp2);
+  visit(Spelling{"--torch-fsdp2-no-reshard-after-forward", {}, false}, c.torch_fsdp2_reshard);
+}
+
+template <class Config, class Visit>
+void for_each_storage_setting(Config& c, Visit& visit) {
+  visit(Spelling{"--recompute-activations", {}}, c.recompute_activations);
+  visit(Spelling{"--recompute-granularity", {"model.recompute_granularity"}},
+        c.recompute_granularity);
+  visit(Spelling{"--recompute-method", {"model.recompute_method"}}, c.recompute_method);
+  visit(Spelling{"--recompute-num-layers", {"model.recompute_num_layers"}}, c.recompute_num_layers);
+  visit(Spelling{"--recompute-modules", {"model.recompute_modules"}}, c.recompute_modules);
+  visit(Spelling{"--bf16", {"mixed_precision.bf16", "model.bf16"}}, c.bf16);
+  visit(Spelling{"--fp16", {"mixed_precision.fp16", "model.fp16"}}, c.fp16);
+  visit(Spelling{"--fp8-format", {"mixed_precision.fp8", "model.fp8"}}, c.fp8);
+  visit(Spelling{"--grad-reduce-in-bf16", {}}, c.grad_reduce_in_bf16);
+  visit(Spelling{"--accumulate-allreduce-grads-in-fp32",
+                 {"mixed_precision.grad_reduce_in_fp32", "ddp.grad_reduce_in_fp32"}},
+        c.grads_in_fp32);
+}
+
+// Calls visit(Spelling, field) for every field that both sides spell one to one.
+template <class Config, class Visit>
+void for_each_setting(Config& c, Visit visit) {
+  for_each_model_setting(c, visit);
+  for_each_layout_setting(c, visit);
+  for_each_data_parallel_setting(c, visit);
+  for_each_storage_setting(c, visit);
+}
+
+// What a target cannot say: collected, then thrown together.
+using Refusals = std::vector<std::string>;
+
+MegatronConfig megatron_from_scenario(const Scenario& scenario, Refusals& refusals,
+                                      std::vector<Note>& notes);
+
+// The defaults and checks of Megatron-LM's validate_args, then ours (layout_problems). Problems go
+// to the places that the settings carry, or to `root`; the caller throws them.
+struct MegatronRules {
+  // Megatron-Bridge says neither --grad-reduce-in-bf16 nor --accumulate-...-in-fp32: its
+  // grad_reduce_in_fp32 decides alone.
+  bool fp32_gradients_by_default = true;
+  bool groups_without_switch = false;  // no --group-query-attention is needed
+};
+Imported scenario_of_megatron(const MegatronConfig& config, const MegatronRules& rules,
+                              const ImportRequest& request, const ObjectReader& root);
+
+// "All gradients in one": what Megatron-LM does without --overlap-grad-reduce.
+inline constexpr Bytes one_bucket{std::int64_t{1} << 40};
+
+// ---- "Et|(tt|)*29,m|L" (megatron/core/transformer/pipeline_parallel_layer_layout.py).
+
+std::string pipeline_layout_text(const std::vector<int>& layers_per_chunk);
+// Layers of each chunk in execution order, or what is wrong with the text.
+struct PipelineLayout {
+  std::vector<int> layers_per_chunk;
+  std::string problem;
+};
+PipelineLayout parse_pipeline_layout(std::string_view text);
+
+}  // namespace sim

@@ -1,0 +1,284 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/interop/megatron_config.hpp"
+
+namespace sim {
+namespace {
+
+class Writer {
+ public:
+  Writer(const Scenario& scenario, Refusals& refusals, std::vector<Note>& notes)
+      : scenario_{scenario},
+        shape_{*scenario.model.shape},
+        layout_{scenario.layout},
+        refusals_{refusals},
+        notes_{notes} {}
+
+  MegatronConfig write() {
+    model_sizes();
+    model_kind();
+    parallelism();
+    pipeline();
+    data_parallelism();
+    overlap();
+    recomputation();
+    precision();
+    if (scenario_.framework != framework_of(FrameworkName::megatron))
+      note("framework", "Megatron-LM runs its own fused kernels");
+    if (scenario_.options.graphs)
+      note("simulation.graphs", "CUDA graphs are not switched on: see --cuda-graph-impl");
+    return config_;
+  }
+
+ private:
+  template <class... Parts>
+  void refuse(fmt::format_string<Parts...> text, Parts&&... parts) {
+    refusals_.push_back(fmt::format(text, std::forward<Parts>(parts)...));
+  }
+  template <class... Parts>
+  void note(const char* key, fmt::format_string<Parts...> text, Parts&&... parts) {
+    notes_.push_back({key, fmt::format(text, std::forward<Parts>(parts)...)});
+  }
+
+  void model_sizes() {
+    config_.num_layers = shape_.layers;
+    config_.hidden_size = shape_.hidden;
+    config_.ffn_hidden_size = shape_.feed_forward;
+    config_.num_attention_heads = shape_.heads;
+    config_.kv_channels = shape_.head_dim;
+    if (shape_.kv_heads != shape_.heads) {
+      config_.group_query_attention = true;
+      config_.num_query_groups = shape_.kv_heads;
+    }
+    config_.vocab_size = shape_.vocabulary;
+    config_.seq_length = layout_.sequence_length;
+    config_.max_position_embeddings = std::max(shape_.max_sequence, layout_.sequence_length);
+    config_.qk_layernorm = shape_.qk_norm;
+    config_.share_embeddings = shape_.tied_head;
+  }
+
+  void model_kind() {
+    if (shape_.norm == NormKind::layer_no_bias)
+      refuse("norm layer_no_bias: Megatron-LM has LayerNorm and RMSNorm");
+    config_.normalization = shape_.norm == NormKind::rms ? "RMSNorm" : "LayerNorm";
+    if (shape_.positions == Positions::alibi) refuse("positions alibi: Megatron-LM has none");
+    config_.position_embedding_type =
+        shape_.positions == Positions::rotary ? "rope" : "learned_absolute";
+    if (shape_.activation == Activation::relu) refuse("activation relu: Megatron-LM has none");
+    config_.activation = std::string{word(shape_.activation)};
+    if (shape_.has_image() || shape_.mask != AttentionMask::causal ||
+        shape_.norm_placement != NormPlacement::pre || shape_.embedding_norm ||
+        shape_.token_types > 0 || shape_.head != Head::language_model || shape_.head_bias)
+      refuse(
+          "the model {}: pretrain_gpt.py trains causal decoders with norms before each branch "
+          "and a language-model head only",
+          scenario_.model.name);
+    biases_and_dropout();
+  }
+
+  void biases_and_dropout() {
+    const bool all = shape_.qkv_bias && shape_.projection_bias && shape_.mlp_bias;
+    const bool only_qkv = !shape_.projection_bias && !shape_.mlp_bias;
+    if (!all && !only_qkv)
+      refuse("biases of some linear layers: Megatron-LM has all, none, or those of Q, K and V");
+    config_.add_bias_linear = all;
+    config_.add_qkv_bias = shape_.qkv_bias && !all;
+    if (shape_.projection_dropout != shape_.mlp_dropout ||
+        shape_.embedding_dropout != shape_.mlp_dropout)
+      refuse("different dropouts behind embedding, attention and MLP: --hidden-dropout sets all");
+    config_.hidden_dropout = shape_.mlp_dropout;
+    config_.attention_dropout = shape_.attention_dropout;
+  }
+
+  void parallelism() {
+    config_.tensor_parallel = layout_.tensor_parallel;
+    config_.pipeline_parallel = layout_.pipeline_parallel;
+    config_.context_parallel = layout_.context_parallel;
+    if (layout_.context_parallel > 1)
+      config_.cp_comm_type =
+          layout_.context_exchange == ContextExchange::ring ? "p2p" : "allgather";
+    config_.sequence_parallel = layout_.sequence_parallel;
+    config_.micro_batch_size = layout_.micro_batch;
+    config_.global_batch_size = layout_.global_batch;
+    placement();
+    switch (layout_.attention) {
+      case AttentionKernel::flash:
+        break;  // what Transformer Engine chooses by itself
+      case AttentionKernel::flash_2:
+        config_.attention_backend = "flash";
+        break;
+      case AttentionKernel::unfused:
+        config_.attention_backend = "unfused";
+        break;
+      case AttentionKernel::flash_1:
+        refuse("attention flash-1: Transformer Engine has FlashAttention 2 and later");
+        break;
+    }
+  }
+
+  // Megatron-LM's RankGenerator: tp-cp-ep-dp-pp, or tp-cp-ep-pp-dp with --use-tp-pp-dp-mapping.
+  void placement() {
+    Layout plain;
+    Layout swapped;
+    for (Layout* other : {&plain, &swapped}) {
+      other->tensor_parallel = layout_.tensor_parallel;
+      other->context_parallel = layout_.context_parallel;
+      other->data_parallel = layout_.data_parallel;
+      other->pipeline_parallel = layout_.pipeline_parallel;
+    }
+    std::swap(swapped.placement[2], swapped.placement[3]);
+    if (same_order(layout_, plain)) return;
+    if (same_order(layout_, swapped))
+      config_.tp_pp_dp_mapping = true;
+    else
+      refuse(
+          "placement: Megatron-LM orders ranks tp, cp, dp, pp or (--use-tp-pp-dp-mapping) "
+          "tp, cp, pp, dp");
+  }
+
+  void pipeline() {
+    if (layout_.schedule == Schedule::gpipe || layout_.schedule == Schedule::zb_h1)
+      refuse("schedule {}: Megatron-LM runs 1F1B and interleaved 1F1B", word(layout_.schedule));
+    if (layout_.schedule == Schedule::interleaved && layout_.virtual_stages == 1)
+      note("layout.schedule", "interleaved with one chunk per stage is 1F1B in Megatron-LM");
+    const auto& chunks = layout_.layers_per_chunk;
+    const bool even =
+        chunks.empty() || std::ranges::adjacent_find(chunks, std::not_equal_to{}) == chunks.end();
+    if (!even)
+      config_.pipeline_layout = pipeline_layout_text(chunks);
+    else if (layout_.virtual_stages > 1)
+      config_.virtual_stages = layout_.virtual_stages;
+  }
+
+  // ZeRO-1 is the distributed optimizer; ZeRO-2 and 3 are Megatron-FSDP's strategies optim_grads
+  // and optim_grads_params.
+  void data_parallelism() {
+    const int stage = layout_.zero_stage;
+    if (stage > 0) config_.distributed_optimizer = true;
+    if (stage > 1) {
+      config_.megatron_fsdp = true;
+      config_.sharding_strategy = stage == 2 ? "optim_grads" : "optim_grads_params";
+    }
+    if (stage > 0 && layout_.shard_ranks() < layout_.replicas())
+      config_.optimizer_instances = layout_.replicas() / layout_.shard_ranks();
+    if (stage == 3) {
+      if (!layout_.reshard_after_forward)
+        note("layout.reshard_after_forward", "Megatron-FSDP always frees gathered weights");
+      if (layout_.prefetch_layers != 1)
+        note("layout.prefetch_layers",
+             "Megatron-FSDP's prefetch is --suggested-communication-unit-size elements");
+      return;
+    }
+    buckets();
+  }
+
+  // Buckets of parameters, all of one size (DistributedDataParallelConfig.bucket_size).
+  void buckets() {
+    if (!layout_.overlap_gradients) {
+      if (layout_.bucket != one_bucket || layout_.first_bucket != one_bucket) {
+        note("layout.bucket", "without --overlap-grad-reduce all gradients are one bucket");
+        note("layout.first_bucket", "as bucket");
+      }
+      return;
+    }
+    const int bytes = bytes_of(layout_.gradient_dtype);
+    config_.bucket_size = std::max<std::int64_t>(1, layout_.bucket.count() / bytes);
+    if (layout_.bucket.count() % bytes != 0) note("layout.bucket", "rounded to whole gradients");
+    if (layout_.first_bucket != layout_.bucket)
+      note("layout.first_bucket", "Megatron-LM's buckets are all of one size");
+  }
+
+  void overlap() {
+    const bool sharded = layout_.zero_stage > 0;
+    config_.overlap_grad_reduce = layout_.overlap_gradients;
+    if (sharded) config_.overlap_param_gather = layout_.overlap_parameters;
+    if (sharded && layout_.overlap_parameters && !layout_.overlap_gradients) {
+      config_.overlap_param_gather = false;
+      note("layout.overlap.parameters", "--overlap-param-gather needs --overlap-grad-reduce");
+    }
+    const bool interleaved = layout_.virtual_stages > 1;
+    if (interleaved && !layout_.overlap_pipeline) {
+      config_.overlap_p2p = false;
+      if (layout_.pipeline_parallel == 2)
+        refuse(
+            "overlap pipeline false: Megatron-LM's interleaved schedule needs "
+            "--pipeline-model-parallel-size 3 or more without overlap of messages");
+    }
+    if (!interleaved && layout_.pipeline_parallel > 1 && layout_.overlap_pipeline)
+      note("layout.overlap.pipeline", "1F1B waits for its messages in Megatron-LM");
+    if (layout_.tensor_parallel > 1 && !layout_.overlap_tensor_wgrad)
+      note("layout.overlap.tensor_wgrad",
+           "Megatron-LM always reduces beside the weight gradient's product");
+  }
+
+  void recomputation() {
+    if (layout_.recompute == Recompute::none) return;
+    config_.recompute_granularity = std::string{word(layout_.recompute)};
+    if (layout_.recompute != Recompute::full) return;
+    config_.recompute_method = "uniform";
+    config_.recompute_num_layers = 1;
+    if (layout_.recompute_every > 1)
+      refuse(
+          "recompute_every {}: Megatron-LM recomputes all layers or the first N of a stage "
+          "(--recompute-method block)",
+          layout_.recompute_every);
+  }
+
+  void precision() {
+    const DType compute = layout_.compute_dtype;
+    const DType activation = layout_.activation_dtype;
+    const bool fp8 = compute == DType::fp8;
+    if (activation != compute && !(fp8 && activation == DType::bf16))
+      refuse(
+          "compute_dtype {} with activation_dtype {}: Megatron-LM trains in fp32, bf16, fp16, "
+          "or fp8 products beside bf16",
+          word(compute), word(activation));
+    config_.bf16 = activation == DType::bf16;
+    config_.fp16 = activation == DType::fp16;
+    if (fp8) config_.fp8 = "hybrid";
+    if (activation == DType::fp32 && layout_.master_weights)
+      note("layout.master_weights", "fp32 weights have no further copy in Megatron-LM");
+    gradients(activation);
+  }
+
+  // One format for the gradients' buffer, in which they are summed and reduced: fp32
+  // (--accumulate-allreduce-grads-in-fp32, the default beside bf16), or the weights'.
+  void gradients(DType weights) {
+    const DType stored = layout_.gradient_dtype;
+    if (stored != DType::fp32 && stored != weights) {
+      refuse(
+          "gradient_dtype {} beside weights in {}: Megatron-LM keeps gradients in fp32 or in "
+          "the weights' format",
+          word(stored), word(weights));
+      return;
+    }
+    if (stored != layout_.reduce_dtype)
+      note("layout.reduce_dtype", "Megatron-LM reduces gradients in the format it keeps them: {}",
+           word(stored));
+    if (weights == DType::bf16 && stored == DType::bf16) config_.grad_reduce_in_bf16 = true;
+    if (weights != DType::fp32) config_.grads_in_fp32 = stored == DType::fp32;
+  }
+
+  const Scenario& scenario_;
+  const TransformerShape& shape_;
+  const Layout& layout_;
+  Refusals& refusals_;
+  std::vector<Note>& notes_;
+  MegatronConfig config_;
+};
+
+}  // namespace
+
+MegatronConfig megatron_from_scenario(const Scenario& scenario, Refusals& refusals,
+                                      std::vector<Note>& notes) {
+  if (!scenario.model.shape) {
+    refusals.push_back(
+        fmt::format("the model {}: a list of layers is no transformer", scenario.model.name));
+    return {};
+  }
+  return Writer{scenario, refusals, notes}.write();
+}
+
+}  // namespace sim

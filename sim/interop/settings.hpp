@@ -1,0 +1,41 @@
+// Single values of the files of other programs, which write them more freely than ours: True for
+// true, 5e8 for 500000000. A value that is absent or null leaves the setting as it is.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "sim/interop/megatron_config.hpp"
+
+namespace sim {
+
+void read_setting(const ObjectReader& from, std::string_view key, Whole& into);
+void read_setting(const ObjectReader& from, std::string_view key, Real& into);
+void read_setting(const ObjectReader& from, std::string_view key, Flag& into);
+void read_setting(const ObjectReader& from, std::string_view key, Text& into);  // lists: joined
+
+// A key that no setting has: what it means for a forecast.
+enum class Verdict : std::uint8_t {
+  refused,  // it changes time or memory beyond what is modelled
+  noted,    // it changes a little, or where the forecast cannot follow: told
+  ignored,  // it changes nothing
+};
+struct KnownKey {
+  std::string_view name;  // a '*' at the end stands for any rest
+  Verdict verdict = Verdict::ignored;
+  std::string_view neutral{};  // the value that says "off"
+  std::string_view reason{};
+};
+
+// Looks at the keys of `from` that nobody has asked for: the first row of `known` that fits decides
+// whether it is a note, a problem or ignored. `prefix` stands in front of the names in notes. Keys
+// that are not in `known` stay unknown.
+void judge_keys(const ObjectReader& from, std::span<const KnownKey> known, std::string_view prefix,
+                Imported& result);
+// Whether a value switches nothing on: absent, null, false, 0, [], "", none, or `neutral`.
+bool is_neutral(const ValueReader& value, std::string_view neutral);
+
+// The end of every import: layout_problems(), then everything that was recorded is thrown.
+void finish_import(const Document& document, const ObjectReader& root, const Imported& result);
+
+}  // namespace sim

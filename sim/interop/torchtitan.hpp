@@ -1,0 +1,33 @@
+// What reading and writing torchtitan's TOML share.
+//
+// Source: pytorch/torchtitan, torchtitan/config/job_config.py (commits 000204a4 and 6404b932, v0.1
+// to v0.2), distributed/pipeline_parallel.py (commit 02ef790c). TOML ended with commit 9810191b
+// (2026): the dataclasses that took its place have renamed some fields, which are read, too.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/interop/handover.hpp"
+
+namespace sim {
+
+struct TorchtitanFlavor {
+  std::string model, name;
+};
+// Sizes live in torchtitan's Python: this is our copy of them, for the dense models.
+std::optional<TransformerShape> torchtitan_shape(std::string_view model, std::string_view flavor);
+std::optional<TorchtitanFlavor> torchtitan_flavor(const TransformerShape& shape);
+std::string torchtitan_flavors();  // for messages
+
+// generate_llm_fqn_per_model_part(): layers of each stage where embedding and head weigh as much as
+// `before` and `behind` layers. Empty: torchtitan refuses that.
+std::vector<int> torchtitan_split(std::int64_t layers, std::int64_t stages, std::int64_t before,
+                                  std::int64_t behind);
+
+// What torch.compile makes of the model: its blocks, and the loss, each if it is compiled.
+Framework torchtitan_framework(bool compiled_model, bool compiled_loss);
+
+}  // namespace sim

@@ -1,0 +1,470 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <span>
+
+#include "sim/config/scalars.hpp"
+#include "sim/interop/settings.hpp"
+#include "sim/interop/torchtitan.hpp"
+
+namespace sim {
+namespace {
+
+constexpr std::int64_t most = 1LL << 32;
+constexpr std::int64_t most_ranks = 1 << 20;
+
+constexpr std::array model_keys{
+    KnownKey{"hf_assets_path"},
+    KnownKey{"tokenizer_path"},
+    KnownKey{"print_after_conversion"},
+};
+constexpr std::array training_keys{
+    KnownKey{"enable_cpu_offload", Verdict::refused, "", "offloading to the host is not modelled"},
+    KnownKey{"dataset"},
+    KnownKey{"dataset_path"},
+    KnownKey{"max_norm"},
+    KnownKey{"steps"},
+    KnownKey{"gc_*"},
+    KnownKey{"seed"},
+    KnownKey{"deterministic", Verdict::noted, "", "kernels are modelled at full speed"},
+    KnownKey{"debug_moe_force_load_balance"},
+    KnownKey{"compile", Verdict::refused, "", "write [compile] enable"},
+};
+constexpr std::array parallelism_keys{
+    KnownKey{"expert_parallel_degree", Verdict::refused, "1", "mixture of experts is not modelled"},
+    KnownKey{"expert_tensor_parallel_degree"},
+    KnownKey{"expert_parallel_*"},
+    KnownKey{"pipeline_parallel_schedule_csv", Verdict::refused, "",
+             "schedules of one's own are not modelled"},
+    KnownKey{"pipeline_parallel_split_points", Verdict::refused, "",
+             "deprecated: write module_fqns_per_model_part"},
+    KnownKey{"pipeline_parallel_expert_parallel_overlap"},
+    KnownKey{"disable_loss_parallel", Verdict::noted, "",
+             "the loss is modelled as split over the vocabulary"},
+    KnownKey{"enable_compiled_autograd"},
+    KnownKey{"spmd_backend"},
+};
+constexpr std::array checkpoint_keys{
+    KnownKey{"memory_budget"}, KnownKey{"per_op_*"},           KnownKey{"early_stop"},
+    KnownKey{"visualize_*"},   KnownKey{"preserve_rng_state"}, KnownKey{"determinism_check"},
+    KnownKey{"debug"},
+};
+constexpr std::array compile_keys{KnownKey{"backend"}};
+constexpr std::array optimizer_keys{
+    KnownKey{"name", Verdict::noted, "AdamW", "the step is forecast with Adam"},
+    KnownKey{"early_step_in_backward", Verdict::noted, "",
+             "the optimizer is modelled behind the backward pass"},
+    KnownKey{"*"},
+};
+constexpr std::array float8_keys{
+    KnownKey{"enable_fsdp_float8_all_gather", Verdict::noted, "",
+             "weights are modelled as gathered in 16 bits"},
+    KnownKey{"*"},
+};
+constexpr std::array anything{KnownKey{"*"}};
+
+class TitanReader {
+ public:
+  TitanReader(const ObjectReader& root, const ImportRequest& request)
+      : root_{root}, request_{request} {}
+
+  Imported read() {
+    model();
+    parallelism();
+    training();
+    pipeline();
+    checkpointing();
+    compilation();
+    layout().attention = request_.has_flash_2 ? AttentionKernel::flash_2 : AttentionKernel::flash;
+    rest();
+    return result_;
+  }
+
+ private:
+  Layout& layout() { return result_.layout; }
+
+  std::optional<ObjectReader> section(std::string_view name) {
+    const std::optional<ValueReader> found = root_.find(name);
+    return found ? std::optional{found->object()} : std::nullopt;
+  }
+  template <class T>
+  Setting<T> setting(std::string_view section_name, std::string_view key) {
+    Setting<T> read;
+    if (const auto found = section(section_name)) read_setting(*found, key, read);
+    return read;
+  }
+  std::int64_t size(std::string_view section_name, std::string_view key, std::int64_t fallback,
+                    std::int64_t largest) {
+    const Whole read = setting<std::int64_t>(section_name, key);
+    const std::int64_t value = read.value_or(fallback);
+    if (value >= 1 && value <= largest) return value;
+    if (read.place)
+      read.place->problem(fmt::format("{} is {}; allowed: 1 to {}", key, value, largest));
+    return 1;
+  }
+  int degree(std::string_view key) {
+    return static_cast<int>(size("parallelism", key, 1, most_ranks));
+  }
+  template <class T>
+  void problem(const Setting<T>& at, const std::string& what) {
+    if (at.place)
+      at.place->problem(what);
+    else
+      root_.problem(what);
+  }
+
+  void model() {
+    const Text name = setting<std::string>("model", "name");
+    const Text flavor = setting<std::string>("model", "flavor");
+    const auto known = torchtitan_shape(name.value_or("llama3"), flavor.value_or("debugmodel"));
+    if (known)
+      result_.shape = *known;
+    else if (request_.model)
+      result_.shape = *request_.model;
+    else
+      problem(flavor, fmt::format("the sizes of {} {} are not known here; known: {}. Name the "
+                                  "model with --model",
+                                  name.value_or("llama3"), flavor.value_or("debugmodel"),
+                                  torchtitan_flavors()));
+    if (known && request_.model && !same_shape(*known, *request_.model))
+      problem(flavor, "is another model than --model: leave one away");
+    const bool fp8 = converts_to_fp8();
+    layout().compute_dtype = fp8 ? DType::fp8 : DType::bf16;
+  }
+
+  bool converts_to_fp8() {
+    const auto found = section("model");
+    const std::optional<ValueReader> list = found ? found->find("converters") : std::nullopt;
+    if (!list) return false;
+    bool fp8 = false;
+    for (const ValueReader& item : list->list()) {
+      const std::string name = item.text();
+      if (name.find("float8") != std::string::npos || name == "quantize.linear.float8")
+        fp8 = true;
+      else
+        item.problem(fmt::format("the converter '{}' is not modelled; known: float8", name));
+    }
+    return fp8;
+  }
+
+  void parallelism() {
+    layout().tensor_parallel = degree("tensor_parallel_degree");
+    layout().pipeline_parallel =
+        static_cast<int>(size("parallelism", "pipeline_parallel_degree", 1, 10'000));
+    layout().context_parallel = degree("context_parallel_degree");
+    data_parallelism();
+    // HEAD has a switch; before, tensor parallelism always splits the sequence.
+    const Flag sequence = setting<bool>("parallelism", "enable_sequence_parallel");
+    layout().sequence_parallel = layout().tensor_parallel > 1 && sequence.value_or(true);
+    const Flag async = setting<bool>("parallelism", "enable_async_tensor_parallel");
+    layout().overlap_tensor_wgrad = async.value_or(false);
+    const Text rotate = setting<std::string>("parallelism", "context_parallel_rotate_method");
+    const std::string method = rotate.value_or("allgather");
+    if (method != "allgather" && method != "alltoall")
+      problem(rotate, fmt::format("is '{}'; allowed: allgather, alltoall", method));
+    layout().context_exchange =
+        method == "alltoall" ? ContextExchange::ring : ContextExchange::all_gather;
+  }
+
+  void data_parallelism() {
+    const int replicate = degree("data_parallel_replicate_degree");
+    const Whole asked = setting<std::int64_t>("parallelism", "data_parallel_shard_degree");
+    std::int64_t shard = asked.value_or(-1);
+    const std::int64_t inner = std::int64_t{layout().tensor_parallel} * layout().pipeline_parallel *
+                               layout().context_parallel * replicate;
+    if (shard == -1) {
+      if (request_.gpus < 1)
+        root_.problem("data_parallel_shard_degree takes what is left of the GPUs: give --gpus N");
+      else if (request_.gpus % inner != 0)
+        problem(asked, fmt::format("{} GPUs are no multiple of replicate x tp x cp x pp = {}",
+                                   request_.gpus, inner));
+      shard = std::max<std::int64_t>(1, request_.gpus / inner);
+    } else if (shard < 1 || shard > most_ranks) {
+      problem(asked, fmt::format("is {}; allowed: -1, or 1 to {}", shard, most_ranks));
+      shard = 1;
+    }
+    if (inner * shard > most_ranks) {
+      problem(asked, fmt::format("makes {} GPUs; allowed: up to {}", inner * shard, most_ranks));
+      return;
+    }
+    if (request_.gpus > 0 && request_.gpus != inner * shard)
+      problem(asked, fmt::format("the degrees make {} GPUs, not {}", inner * shard, request_.gpus));
+    layout().data_parallel = static_cast<int>(replicate * shard);
+    sharding(replicate, static_cast<int>(shard));
+  }
+
+  // FSDP shards over dp_shard x cp (the mesh dp_shard_cp); with neither, DDP replicates.
+  void sharding(int replicate, int shard) {
+    const int group = shard * layout().context_parallel;
+    const Text policy = setting<std::string>("parallelism", "fsdp_reshard_after_forward");
+    const std::string word = policy.value_or("default");
+    if (word != "default" && word != "always" && word != "never")
+      problem(policy, fmt::format("is '{}'; allowed: default, always, never", word));
+    if (group == 1) {
+      layout().bucket = Bytes{100LL << 20};
+      layout().first_bucket = Bytes{1LL << 20};
+      if (replicate > 1 && (layout().tensor_parallel > 1 || layout().pipeline_parallel > 1))
+        root_.problem(
+            "DDP (data_parallel_shard_degree 1) beside tensor or pipeline parallelism is "
+            "not supported by torchtitan");
+      return;
+    }
+    layout().zero_stage = 3;
+    if (replicate > 1) layout().shard_group = group;
+    // With a pipeline every micro-batch would gather anew.
+    layout().reshard_after_forward =
+        word == "always" || (word == "default" && layout().pipeline_parallel == 1);
+  }
+
+  void training() {
+    const Text param = setting<std::string>("training", "mixed_precision_param");
+    const Text reduce = setting<std::string>("training", "mixed_precision_reduce");
+    const Text whole = setting<std::string>("training", "dtype");
+    const std::string type = param.value_or("bfloat16");
+    if (type != "bfloat16" && type != "float32")
+      problem(param, fmt::format("is '{}'; allowed: bfloat16, float32", type));
+    if (reduce.value_or("float32") != "float32" && reduce.value_or("") != "bfloat16")
+      problem(reduce, fmt::format("is '{}'; allowed: float32, bfloat16", *reduce));
+    if (whole.value_or("float32") != "float32")
+      problem(whole, "optimizer states in other types than float32 are not modelled");
+    layout().activation_dtype = type == "float32" ? DType::fp32 : DType::bf16;
+    if (type == "float32" && layout().compute_dtype == DType::bf16)
+      layout().compute_dtype = DType::fp32;
+    layout().gradient_dtype = layout().activation_dtype;
+    layout().reduce_dtype = reduce.value_or("float32") == "bfloat16" ? DType::bf16 : DType::fp32;
+    layout().master_weights = layout().activation_dtype != DType::fp32;
+    batch();
+  }
+
+  // v0.1 and v0.2: sequences. HEAD counts tokens: num_tokens_per_microbatch_per_dp_rank,
+  // num_tokens_per_train_step, max_context_length.
+  void batch() {
+    const Whole context = setting<std::int64_t>("training", "max_context_length");
+    layout().sequence_length = context ? size("training", "max_context_length", 2048, most)
+                                       : size("training", "seq_len", 2048, most);
+    const std::int64_t length = layout().sequence_length;
+    const Whole tokens = setting<std::int64_t>("training", "num_tokens_per_microbatch_per_dp_rank");
+    const bool pipeline = layout().pipeline_parallel > 1;
+    std::int64_t local = size("training", "local_batch_size", 8, most);
+    if (tokens) {
+      local = sequences(tokens, length);
+      layout().micro_batch = local;
+    } else {
+      layout().micro_batch =
+          pipeline ? size("parallelism", "pipeline_parallel_microbatch_size", 1, most) : local;
+      if (pipeline && local % layout().micro_batch != 0)
+        problem(setting<std::int64_t>("training", "local_batch_size"),
+                fmt::format("is {}, no multiple of pipeline_parallel_microbatch_size = {}", local,
+                            layout().micro_batch));
+    }
+    global_batch(tokens ? local * size("parallelism", "num_pp_microbatches", 1, 1'000'000) : local,
+                 length);
+  }
+
+  std::int64_t sequences(const Whole& tokens, std::int64_t length) {
+    if (*tokens >= 1 && *tokens <= most && *tokens % length == 0) return *tokens / length;
+    problem(tokens, fmt::format("is {}, no multiple of the context length {}", *tokens, length));
+    return 1;
+  }
+
+  void global_batch(std::int64_t local, std::int64_t length) {
+    const Whole tokens = setting<std::int64_t>("training", "num_tokens_per_train_step");
+    const Whole asked = setting<std::int64_t>("training", "global_batch_size");
+    const std::int64_t unit = std::min(local, most) * layout().data_parallel;
+    layout().global_batch = unit;
+    if (tokens && *tokens > 0) layout().global_batch = sequences(tokens, length);
+    if (!tokens && asked.value_or(-1) > 0) layout().global_batch = *asked;
+    if (layout().global_batch < 1 || layout().global_batch % unit != 0)
+      problem(tokens ? tokens : asked,
+              fmt::format("is {} sequences, no multiple of local batch {} x data parallel {}",
+                          layout().global_batch, local, layout().data_parallel));
+    else if (layout().pipeline_parallel > 1 && layout().global_batch != unit)
+      result_.notes.push_back({"training.global_batch_size",
+                               "gradients are accumulated over several runs of the pipeline; "
+                               "forecast as one run of all micro-batches"});
+  }
+
+  void pipeline() {
+    const Text schedule = setting<std::string>("parallelism", "pipeline_parallel_schedule");
+    const Whole each = setting<std::int64_t>("parallelism", "pipeline_parallel_layers_per_stage");
+    const Whole first =
+        setting<std::int64_t>("parallelism", "pipeline_parallel_first_stage_less_layers");
+    const Whole last =
+        setting<std::int64_t>("parallelism", "pipeline_parallel_last_stage_less_layers");
+    std::vector<int> parts = listed_parts();
+    if (layout().pipeline_parallel == 1) return;
+    std::string name = schedule.value_or("1F1B");
+    for (char& c : name)
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+    if (name == "interleaved1f1b")
+      layout().schedule = Schedule::interleaved;
+    else if (name == "gpipe")
+      layout().schedule = Schedule::gpipe;
+    else if (name != "1f1b")
+      problem(schedule, fmt::format("the schedule {} is not modelled; known: 1F1B, GPipe, "
+                                    "Interleaved1F1B",
+                                    schedule.value_or("")));
+    const bool single = layout().schedule != Schedule::interleaved;
+    if (parts.empty()) parts = counted_parts(each, first, last, single);
+    if (parts.empty()) return;
+    const auto stages = static_cast<int>(parts.size());
+    const int per_rank = stages / layout().pipeline_parallel;
+    if (stages % layout().pipeline_parallel != 0 || (per_rank == 1) != single) {
+      problem(each, fmt::format("{} stages on {} ranks do not go with the schedule {}", stages,
+                                layout().pipeline_parallel, schedule.value_or("1F1B")));
+      return;
+    }
+    layout().virtual_stages = per_rank;
+    layout().layers_per_chunk = parts;
+    layout().overlap_pipeline = false;  // torch's schedules wait for their messages
+  }
+
+  std::vector<int> counted_parts(const Whole& each, const Whole& first, const Whole& last,
+                                 bool single) {
+    const std::int64_t before = first.value_or(1);
+    const std::int64_t behind = last.value_or(1);
+    if (before < 0 || behind < 0 || before > 10'000 || behind > 10'000) {
+      problem(before < 0 || before > 10'000 ? first : last, "allowed: 0 to 10000");
+      return {};
+    }
+    std::int64_t stages = std::int64_t{layout().pipeline_parallel} * (single ? 1 : 2);
+    if (each) {
+      const std::int64_t most_each =
+          size("parallelism", "pipeline_parallel_layers_per_stage", 1, 10'000);
+      stages = (result_.shape.layers + before + behind + most_each - 1) / most_each;
+    }
+    if (stages > 32'767) {
+      problem(each, fmt::format("makes {} stages; allowed: up to 32767", stages));
+      return {};
+    }
+    std::vector<int> split = torchtitan_split(result_.shape.layers, stages, before, behind);
+    if (split.empty())
+      problem(each, fmt::format("{} layers do not make {} stages", result_.shape.layers, stages));
+    return split;
+  }
+
+  // module_fqns_per_model_part: [["tok_embeddings", "layers.0"], ...]
+  std::vector<int> listed_parts() {
+    const auto found = section("parallelism");
+    const std::optional<ValueReader> list =
+        found ? found->find("module_fqns_per_model_part") : std::nullopt;
+    std::vector<int> parts;
+    if (!list) return parts;
+    int next = 0;
+    for (const ValueReader& part : list->list()) {
+      parts.push_back(0);
+      for (const ValueReader& item : part.list()) {
+        const std::string name = item.text();
+        if (!name.starts_with("layers.")) continue;
+        if (name != fmt::format("layers.{}", next))
+          item.problem(fmt::format("'{}' stands where layers.{} is next", name, next));
+        ++next;
+        ++parts.back();
+      }
+    }
+    return parts;
+  }
+
+  void checkpointing() {
+    const Text mode = setting<std::string>("activation_checkpoint", "mode");
+    const Text option = setting<std::string>("activation_checkpoint", "selective_ac_option");
+    const std::string word = mode.value_or("selective");
+    if (word == "none") return;
+    if (word != "full" && word != "selective") {
+      problem(mode, fmt::format("the mode {} is not modelled; known: none, selective, full", word));
+      return;
+    }
+    layout().recompute = Recompute::full;
+    if (word == "full") return;
+    const std::string every = option.value_or("2");
+    if (every == "op") {
+      // Every second product runs again with all that is none: the work of every second layer.
+      layout().recompute_every = 2;
+      result_.framework.keeps_intermediates = false;
+      by_operator_ = true;
+      return;
+    }
+    const ParsedNumber<std::int64_t> parsed = parse_integer(every, false);
+    const auto* number = std::get_if<std::int64_t>(&parsed);
+    if (number && *number >= 1 && *number <= 10'000)
+      layout().recompute_every = static_cast<int>(*number);
+    else
+      problem(option, fmt::format("is '{}'; allowed: op, or 1 and more", every));
+  }
+
+  void compilation() {
+    const Flag enabled = setting<bool>("compile", "enable");
+    bool model = enabled.value_or(false);
+    bool loss = model;
+    const auto found = section("compile");
+    if (const auto list = found ? found->find("components") : std::nullopt; list && model) {
+      model = loss = false;
+      for (const ValueReader& item : list->list()) {
+        const std::string name = item.text();
+        if (name == "model")
+          model = true;
+        else if (name == "loss")
+          loss = true;
+        else
+          item.problem(fmt::format("'{}' is neither model nor loss", name));
+      }
+    }
+    result_.framework = torchtitan_framework(model, loss);
+    result_.framework.keeps_intermediates = !by_operator_;
+    if (by_operator_)
+      result_.notes.push_back({"activation_checkpoint.selective_ac_option",
+                               "recomputation by operator is forecast as that of every second "
+                               "layer"});
+  }
+
+  void rest() {
+    const auto judge = [&](const char* name, std::span<const KnownKey> known) {
+      if (const auto found = section(name))
+        judge_keys(*found, known, fmt::format("{}.", name), result_);
+    };
+    judge("model", model_keys);
+    judge("training", training_keys);
+    judge("parallelism", parallelism_keys);
+    judge("activation_checkpoint", checkpoint_keys);
+    judge("compile", compile_keys);
+    judge("optimizer", optimizer_keys);
+    judge("float8", float8_keys);
+    quantization();
+    for (const char* name :
+         {"job", "profiling", "metrics", "lr_scheduler", "checkpoint", "comm", "memory_estimation",
+          "fault_tolerance", "experimental", "validation", "mx", "quantize", "debug"})
+      ignore(name);
+  }
+
+  // [quantize.linear.float8], in v0.2.2 in place of [float8].
+  void quantization() {
+    const auto found = section("quantize");
+    const auto linear = found ? found->find("linear") : std::nullopt;
+    if (!linear || !linear->is_object()) return;
+    const auto float8 = linear->object().find("float8");
+    linear->object().ignore_unknown();
+    if (float8 && float8->is_object())
+      judge_keys(float8->object(), float8_keys, "quantize.linear.float8.", result_);
+  }
+
+  void ignore(const char* name) {
+    if (const auto found = section(name))
+      judge_keys(*found, anything, std::string{name} + ".", result_);
+  }
+
+  const ObjectReader& root_;
+  const ImportRequest& request_;
+  Imported result_;
+  bool by_operator_ = false;
+};
+
+}  // namespace
+
+Imported import_torchtitan(const Document& toml, const ImportRequest& request) {
+  const ObjectReader root = toml.root_object();
+  Imported result = TitanReader{root, request}.read();
+  finish_import(toml, root, result);
+  return result;
+}
+
+}  // namespace sim

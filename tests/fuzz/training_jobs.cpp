@@ -1,0 +1,53 @@
+// Files of training frameworks: the first byte says which importer reads the rest. Any text is an
+// InputError, or a job whose layout is sound for its model.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "sim/base/input_error.hpp"
+#include "sim/config/reader.hpp"
+#include "sim/interop/handover.hpp"
+#include "sim/model/transformer.hpp"
+#include "tests/fuzz/require.hpp"
+
+namespace {
+
+using fuzz::require;
+
+sim::Imported import(char kind, std::string_view text, const sim::ImportRequest& request) {
+  using sim::Document;
+  using sim::Syntax;
+  switch (kind) {
+    case 'm':
+      return sim::import_megatron(Document::parse(text, "a.sh", Syntax::flags), request);
+    case 't':
+      return sim::import_torchtitan(Document::parse(text, "a.toml", Syntax::toml), request);
+    case 'n':
+      return sim::import_nemo(Document::parse(text, "a.yaml", Syntax::yaml), request);
+    default:
+      return sim::import_deepspeed(Document::parse(text, "a.json", Syntax::json), nullptr, request);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  static const sim::TransformerShape shape =
+      *sim::load_model(STEPCAST_SOURCE_DIR "/models/gpt2.yaml").shape;
+  const std::string_view text{reinterpret_cast<const char*>(data), size};
+  sim::ImportRequest request{.gpus = 64};
+  // DeepSpeed's JSON has no model.
+  if (text.front() != 'm' && text.front() != 't' && text.front() != 'n') {
+    request.model = shape;
+    request.sequence_length = 1024;
+  }
+  try {
+    const sim::Imported job = import(text.front(), text.substr(1), request);
+    require(sim::layout_problems(job.layout, sim::build_transformer(job.shape)).empty());
+    require(job.layout.world_size() >= 1);
+  } catch (const sim::InputError& error) {
+    require(!std::string_view{error.what()}.empty());
+  }
+  return 0;
+}

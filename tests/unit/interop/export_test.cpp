@@ -1,0 +1,153 @@
+// What is written for each framework, and what is refused.
+#include "sim/base/input_error.hpp"
+#include "sim/config/reader.hpp"
+#include "sim/interop/handover.hpp"
+#include "sim/interop/megatron_config.hpp"
+#include "tests/catch.hpp"
+
+using namespace sim;
+
+namespace {
+
+const std::string root = STEPCAST_SOURCE_DIR;
+
+Scenario shipped(const std::string& name, const std::vector<std::string>& set = {}) {
+  return load_scenario(root + "/scenarios/" + name + ".yaml", set);
+}
+
+std::vector<std::string> refusals(const Scenario& scenario, Target target) {
+  try {
+    static_cast<void>(export_scenario(scenario, target, ""));
+  } catch (const InputError& error) {
+    std::vector<std::string> lines;
+    for (const Problem& problem : error.problems())
+      lines.push_back(problem.what);
+    return lines;
+  }
+  return {};
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+bool notes(const Exported& out, const std::string& key) {
+  for (const Note& note : out.notes)
+    if (note.key == key) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("Megatron-LM's flags have their exact names", "[interop]") {
+  const Exported out = export_scenario(shipped("llama-3.1-70b-512-h100"), Target::megatron, "");
+  for (const char* line : {"STEPCAST_ARGS=(\n",
+                           "  --num-layers 80\n",
+                           "  --hidden-size 8192\n",
+                           "  --ffn-hidden-size 28672\n",
+                           "  --num-attention-heads 64\n",
+                           "  --group-query-attention\n",
+                           "  --num-query-groups 8\n",
+                           "  --vocab-size 128256\n",
+                           "  --normalization RMSNorm\n",
+                           "  --swiglu\n",
+                           "  --disable-bias-linear\n",
+                           "  --position-embedding-type rope\n",
+                           "  --untie-embeddings-and-output-weights\n",
+                           "  --hidden-dropout 0\n",
+                           "  --seq-length 8192\n",
+                           "  --global-batch-size 256\n",
+                           "  --tensor-model-parallel-size 8\n",
+                           "  --pipeline-model-parallel-size 4\n",
+                           "  --sequence-parallel\n",
+                           "  --num-virtual-stages-per-pipeline-rank 5\n",
+                           "  --use-distributed-optimizer\n",
+                           "  --overlap-grad-reduce\n",
+                           "  --overlap-param-gather\n",
+                           "  --ddp-bucket-size 6553600\n",
+                           "  --bf16\n",
+                           "  --accumulate-allreduce-grads-in-fp32\n"})
+    CHECK(has(out.text, line));
+  CHECK_FALSE(has(out.text, "--pipeline-model-parallel-layout"));
+  CHECK(out.notes.size() == 1);
+  CHECK(has(out.text, "# Not as in the scenario: layout.first_bucket: "));
+}
+
+TEST_CASE("an uneven pipeline becomes Megatron-LM's layout", "[interop]") {
+  const Exported out = export_scenario(shipped("llama-3.1-405b-16384-h100"), Target::megatron, "");
+  CHECK(has(out.text, "  --pipeline-model-parallel-layout 'E|t|t|"));
+  CHECK(has(out.text, "|t|L'\n"));
+  CHECK(has(out.text, "  --grad-reduce-in-bf16\n"));
+  CHECK(notes(out, "layout.reduce_dtype"));
+}
+
+TEST_CASE("layouts of a pipeline as text", "[interop]") {
+  CHECK(pipeline_layout_text({2, 1, 0}) == "Et*2|t|L");
+  const auto layers = [](const char* text) { return parse_pipeline_layout(text).layers_per_chunk; };
+  CHECK(layers("Et*3|(tt|)*2,t|L") == std::vector<int>{3, 2, 2, 1, 0});
+  CHECK(layers("Ettt|(tt|)*29L").size() == 31);
+  CHECK(layers("E|t|L") == std::vector<int>{0, 1, 0});
+  CHECK(parse_pipeline_layout("Et|mL").problem ==
+        "has a multi-token prediction layer (m), which is not modelled");
+  CHECK(parse_pipeline_layout("tt|L").problem ==
+        "begins with one E (embedding) and ends with one L (loss)");
+  CHECK(parse_pipeline_layout("Et*99999999|L").problem ==
+        "describes more than 100000 layers and stages");
+  CHECK(parse_pipeline_layout("Ex|L").problem == "has 'x'; known: E, t, m, L, |, x*n, (...)*n");
+}
+
+TEST_CASE("what Megatron-LM cannot say is refused by name", "[interop]") {
+  CHECK(refusals(shipped("gpt3-175b-1024-a100", {"layout.schedule=zb-h1"}), Target::megatron) ==
+        std::vector<std::string>{
+            "not for megatron: schedule zb-h1: Megatron-LM runs 1F1B and interleaved 1F1B"});
+  CHECK(refusals(shipped("gpt3-175b-1024-a100", {"layout.placement=[dp, tp, pp]"}),
+                 Target::megatron) ==
+        std::vector<std::string>{"not for megatron: placement: Megatron-LM orders ranks tp, cp, "
+                                 "dp, pp or (--use-tp-pp-dp-mapping) tp, cp, pp, dp"});
+  CHECK(refusals(shipped("resnet50-16-v100"), Target::megatron) ==
+        std::vector<std::string>{
+            "not for megatron: the model resnet50: a list of layers is no transformer"});
+}
+
+TEST_CASE("the other order of ranks has its flag", "[interop]") {
+  const Exported out = export_scenario(
+      shipped("gpt3-175b-1024-a100", {"layout.placement=[tp, pp, dp]"}), Target::megatron, "");
+  CHECK(has(out.text, "  --use-tp-pp-dp-mapping\n"));
+}
+
+TEST_CASE("torchtitan's TOML has its exact names", "[interop]") {
+  const Exported out = export_scenario(shipped("llama-3.1-8b-fsdp-8-h100"), Target::torchtitan, "");
+  for (const char* part :
+       {"[model]\nname = \"llama3\"\nflavor = \"8B\"\n", "local_batch_size = 1\n",
+        "global_batch_size = 16\n", "seq_len = 8192\n", "data_parallel_replicate_degree = 1\n",
+        "data_parallel_shard_degree = 8\n", "fsdp_reshard_after_forward = \"always\"\n",
+        "tensor_parallel_degree = 1\n", "[activation_checkpoint]\nmode = \"full\"\n",
+        "[compile]\nenable = true\ncomponents = [\"model\", \"loss\"]\n"})
+    CHECK(has(out.text, part));
+  CHECK(out.notes.empty());
+}
+
+TEST_CASE("DeepSpeed gets JSON, and flags for what JSON has no word for", "[interop]") {
+  const Exported out = export_scenario(shipped("gpt3-175b-1024-a100", {"layout.schedule=zb-h1"}),
+                                       Target::deepspeed, "");
+  CHECK(has(out.text, "\"train_batch_size\": 1536"));
+  CHECK(has(out.text, "\"gradient_accumulation_steps\": 192"));
+  CHECK(has(out.text, "\"fp16\": {\"enabled\": true}"));
+  CHECK(has(out.flags, "  --tensor-model-parallel-size 8\n"));
+  CHECK(has(out.flags, "  --enable-zbh1-pipeline\n"));
+  CHECK(has(out.flags, "  --checkpoint-activations\n"));
+  CHECK(refusals(shipped("llama-3.1-70b-512-h100"), Target::deepspeed) ==
+        std::vector<std::string>{"not for deepspeed: schedule interleaved: DeepSpeed runs 1F1B, "
+                                 "Megatron-DeepSpeed zb-h1, too"});
+}
+
+TEST_CASE("Megatron-Bridge's sections", "[interop]") {
+  const Exported out = export_scenario(shipped("llama-3.1-70b-512-h100"), Target::nemo, "");
+  for (const char* line :
+       {"model:\n", "  tensor_model_parallel_size: 8\n",
+        "  virtual_pipeline_model_parallel_size: 5\n", "train:\n  micro_batch_size: 1\n",
+        "  activation_func: {_target_: torch.nn.functional.silu, _call_: false}\n",
+        "  gated_linear_unit: true\n", "  share_embeddings_and_output_weights: false\n",
+        "  grad_reduce_in_fp32: true\n", "  use_distributed_optimizer: true\n"})
+    CHECK(has(out.text, line));
+}
