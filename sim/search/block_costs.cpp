@@ -1,0 +1,214 @@
+#include "sim/search/block_costs.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/base/check.hpp"
+#include "sim/plan/sharding.hpp"
+#include "sim/search/walk.hpp"
+
+namespace sim {
+namespace {
+
+// The model with every run of equal layers cut to three, and which of those stands for each layer.
+// Not the first one of a model without input block: it has no gradient to hand on.
+struct ShortModel {
+  Model model;
+  std::vector<std::uint32_t> stands_for;  // by layer of the whole model
+};
+
+ShortModel shorten(const Model& whole, const Layout& layout) {
+  constexpr std::size_t kept = 3;
+  const std::vector<std::uint32_t> alike = shard(whole, layout).of_layer;
+  ShortModel made{whole, {}};
+  made.model.layers.clear();
+  for (std::size_t i = 0; i < alike.size();) {
+    std::size_t end = i + 1;
+    const bool stands_alone = i == 0 && whole.input.ops.empty();
+    while (!stands_alone && end < alike.size() && alike[end] == alike[i])
+      ++end;
+    const std::size_t length = std::min(end - i, kept);
+    const auto first = static_cast<std::uint32_t>(made.model.layers.size());
+    made.stands_for.insert(made.stands_for.end(), end - i, first + (length > 1 ? 1 : 0));
+    for (std::size_t k = 0; k < length; ++k)
+      made.model.layers.push_back(whole.layers[i + k]);
+    i = end;
+  }
+  return made;
+}
+
+// Bytes of activations that are alive, operator by operator.
+class ActivationHeap {
+ public:
+  explicit ActivationHeap(const Program& program)
+      : program_{program}, alive_(program.buffers.size()) {}
+
+  void issue(std::uint32_t op) {
+    for (const BufferUse& use : program_.buffer_uses({op}))
+      if (use.access == Access::write) change(use.buffer, true);
+    most = std::max(most, now);
+    for (const BufferUse& use : program_.buffer_uses({op}))
+      if (use.access == Access::free) change(use.buffer, false);
+  }
+
+  std::int64_t now = 0, most = 0;
+
+ private:
+  void change(BufferId id, bool alive) {
+    const Buffer& buffer = program_.buffers[id.value];
+    if (buffer.category != BufferCategory::activations || alive_[id.value] == alive) return;
+    alive_[id.value] = alive;
+    now += alive ? buffer.size.count() : -buffer.size.count();
+  }
+
+  const Program& program_;
+  std::vector<bool> alive_;
+};
+
+// A pass of a block: a run of operators.
+struct PassRun {
+  BlockPlace place = BlockPlace::input;
+  int layer = -1;
+  Pass pass = Pass::forward;
+  std::uint32_t first = 0, last = 0;
+  std::int64_t left = 0, most = 0;  // activations
+};
+
+bool of_a_block(const Program& program, std::uint32_t op) {
+  return program.action[op] < Action::send && program.subject[op] != Program::no_subject;
+}
+
+// Those of the second micro-batch: the first one encodes weights, too.
+std::vector<PassRun> second_micro_batch(const Program& program) {
+  std::vector<PassRun> runs;
+  ActivationHeap heap{program};
+  std::int64_t before = 0;
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    if (of_a_block(program, op)) {
+      const Site& site = program.sites[program.subject[op]];
+      const bool goes_on = !runs.empty() && runs.back().place == site.place &&
+                           runs.back().layer == site.layer && runs.back().pass == program.pass[op];
+      if (!goes_on) {
+        before = heap.most = heap.now;
+        if (program.label[op].microbatch == 1)
+          runs.push_back({site.place, site.layer, program.pass[op], op, op, 0, 0});
+      }
+    }
+    heap.issue(op);
+    if (runs.empty() || program.label[op].microbatch != 1 || !of_a_block(program, op)) continue;
+    runs.back().last = op + 1;
+    runs.back().left = heap.now - before;
+    runs.back().most = heap.most - before;
+  }
+  return runs;
+}
+
+class Reader {
+ public:
+  Reader(const Program& program, const KernelPricing& pricing, double slowness,
+         const std::function<std::int64_t(const Collective&)>& time_of_collective)
+      : program_{program} {
+    for (const KernelCost& cost : pricing.costs_of(program))
+      kernels_.push_back(slowness == 1
+                             ? cost.time.count()
+                             : duration_from_seconds(to_seconds(cost.time) * slowness).count());
+    for (const Collective& collective : program.collectives)
+      collectives_.push_back(is_within_layers(collective.group) ? time_of_collective(collective)
+                                                                : 0);
+  }
+
+  void read(const PassRun& run, BlockCosts& costs) const {
+    constexpr auto data = 1U << static_cast<unsigned>(Stream::data_comm);
+    const Walk path =
+        walk(program_, run.first, run.last, data, [&](std::uint32_t op) { return time_of(op); });
+    costs.launches += launches(run);
+    // Selective recomputation stands in the middle of a backward pass, and is part of it.
+    const bool within_backward = run.pass == Pass::recompute && costs.backward > 0;
+    if (run.pass == Pass::forward) {
+      costs.forward = path.last_kernel;
+      costs.forward_left = run.left;
+      costs.forward_most = run.most;
+      return;
+    }
+    if (run.pass == Pass::recompute && !within_backward) {
+      costs.recompute = path.last_kernel;
+      costs.recompute_left = run.left;
+      costs.recompute_most = run.most;
+      return;
+    }
+    if (run.pass == Pass::weight_backward) {
+      costs.weight = path.last_kernel;
+      return;
+    }
+    if (costs.backward == 0) costs.backward_head = path.first_kernel;
+    costs.backward += path.last_kernel;
+    costs.backward_most = std::max(costs.backward_most, costs.backward_left + run.most);
+    costs.backward_left += run.left;
+    costs.backward_tail = path.last_kernel - end_of_input_gradient(run, path);
+  }
+
+ private:
+  std::int64_t time_of(std::uint32_t op) const {
+    const std::uint32_t work = program_.work[op];
+    return program_.kind[op] == OpKind::collective ? collectives_[work] : kernels_[work];
+  }
+
+  std::int64_t launches(const PassRun& run) const {
+    std::int64_t count = 0;
+    for (std::uint32_t op = run.first; op < run.last; ++op)
+      count += runs_kernel(program_.kind[op]) ? program_.kernels[program_.work[op]].launches : 1;
+    return count;
+  }
+
+  std::int64_t end_of_input_gradient(const PassRun& run, const Walk& path) const {
+    std::int64_t end = 0;
+    for (std::uint32_t op = run.first; op < run.last; ++op) {
+      const Action action = program_.action[op];
+      if (program_.stream[op] == Stream::compute &&
+          (action == Action::backward || action == Action::input_gradient))
+        end = path.ends[op - run.first];
+    }
+    return end;
+  }
+
+  const Program& program_;
+  std::vector<std::int64_t> kernels_, collectives_;
+};
+
+}  // namespace
+
+ModelCosts model_costs(const Model& model, const Layout& layout, const KernelPricing& pricing,
+                       double slowness,
+                       const std::function<std::int64_t(const Collective&)>& time_of_collective) {
+  SIM_CHECK(layout.chunks() == 1 && layout.micro_batches() == 2, layout.chunks());
+  Layout whole = layout;
+  whole.layers_per_chunk = {static_cast<int>(model.layers.size())};
+  const ShortModel shorter = shorten(model, whole);
+  whole.layers_per_chunk = {static_cast<int>(shorter.model.layers.size())};
+  const Plan plan = make_plan(shorter.model, whole);
+  const Program& program = plan.programs.front();
+  ModelCosts costs;
+  costs.of_layer = shorter.stands_for;
+  costs.layers.resize(shorter.model.layers.size());
+  const auto costs_of = [&](BlockPlace place, int layer) -> BlockCosts& {
+    if (place == BlockPlace::layer) return costs.layers[static_cast<std::size_t>(layer)];
+    return place == BlockPlace::input ? costs.input : costs.output;
+  };
+  const Reader reader{program, pricing, slowness, time_of_collective};
+  for (const PassRun& run : second_micro_batch(program))
+    reader.read(run, costs_of(run.place, run.layer));
+  for (const Site& site : program.sites)
+    (site.tied ? costs_of(site.place, site.layer).shared
+               : costs_of(site.place, site.layer).parameters) += site.elements;
+  const ShardedModel sharded = shard(shorter.model, whole);
+  costs.boundary = INT64_MAX;
+  for (std::uint32_t i = 0; i < sharded.blocks.size(); ++i) {
+    if (sharded.output && i == *sharded.output) continue;
+    const std::int64_t bytes = sharded.blocks[i].output.count();
+    costs.boundary = std::min(costs.boundary, bytes);
+    costs.largest_boundary = std::max(costs.largest_boundary, bytes);
+  }
+  return costs;
+}
+
+}  // namespace sim

@@ -1,0 +1,50 @@
+// What one block of the model costs one rank on one micro-batch: times at least, memory at least.
+// Read off a program that the planner lowers for a model of a few layers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "sim/engine/cost_table.hpp"
+#include "sim/plan/plan.hpp"
+
+namespace sim {
+
+// Times in ps. A pass of a block lasts from the end of the kernel before it to the end of its last.
+struct BlockCosts {
+  std::int64_t forward = 0;
+  std::int64_t recompute = 0;      // the forward pass again
+  std::int64_t backward = 0;       // without the weight gradients where the schedule splits them
+  std::int64_t weight = 0;         // those
+  std::int64_t backward_head = 0;  // of `backward`: before its first kernel begins
+  std::int64_t backward_tail = 0;  // of `backward`: after its last kernel of the input gradient
+  std::int64_t launches = 0;       // kernels and collectives that the host issues in all passes
+  // Bytes of activations: what a pass leaves behind, and the most it has beside what was there.
+  std::int64_t forward_left = 0, forward_most = 0;
+  std::int64_t recompute_left = 0, recompute_most = 0;
+  std::int64_t backward_left = 0, backward_most = 0;
+  std::int64_t parameters = 0;  // elements that the rank holds
+  std::int64_t shared = 0;      // of a table that the embedding holds too
+};
+
+struct ModelCosts {
+  BlockCosts input, output;             // empty where the model has none
+  std::vector<BlockCosts> layers;       // distinct ones
+  std::vector<std::uint32_t> of_layer;  // index into `layers`
+  // Bytes of the tensor between two chunks, the least and the most over all places to cut.
+  std::int64_t boundary = 0, largest_boundary = 0;
+  const BlockCosts& layer(int index) const {
+    return layers[of_layer[static_cast<std::size_t>(index)]];
+  }
+};
+
+// `layout` gives the split, the micro-batch, the kernels, the schedule (split backward pass or not)
+// and what is recomputed; it has one stage, one chunk, and two micro-batches.
+// `time_of_collective` is the least time of a collective within layers; kernels take `slowness`
+// times as long as `pricing` says.
+ModelCosts model_costs(const Model& model, const Layout& layout, const KernelPricing& pricing,
+                       double slowness,
+                       const std::function<std::int64_t(const Collective&)>& time_of_collective);
+
+}  // namespace sim

@@ -1,0 +1,348 @@
+#include "sim/search/bounds.hpp"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <set>
+#include <tuple>
+
+#include "sim/plan/schedule.hpp"
+#include "sim/plan/sharding.hpp"
+#include "sim/search/lane_groups.hpp"
+#include "sim/search/stage_costs.hpp"
+#include "sim/search/tail_costs.hpp"
+
+namespace sim {
+namespace {
+
+// Values worked out once by whoever asks first, by key. Thread-safe; a value lives as long as this.
+template <class Key, class Value>
+class Memo {
+ public:
+  template <class Make>
+  const Value& get(const Key& key, Make make) {
+    Entry* entry = nullptr;
+    {
+      const std::lock_guard lock{mutex_};
+      entry = &entries_[key];
+    }
+    std::call_once(entry->once, [&] { entry->value = make(); });
+    return entry->value;
+  }
+
+ private:
+  struct Entry {
+    std::once_flag once;
+    Value value;
+  };
+  std::mutex mutex_;
+  std::map<Key, Entry> entries_;
+};
+
+std::int64_t time_of(const CommCost& cost) {
+  return (cost.latency + cost.transfer).count();
+}
+
+// A rank that is no straggler may be on the lane, so only one that is faster counts.
+double least_slowness(const SimulationOptions& options) {
+  double least = 1;
+  for (const Straggler& straggler : options.stragglers)
+    least = std::min(least, straggler.factor);
+  return least;
+}
+
+// The stages whose programs are looked at: both ends, and the one between with most layers.
+std::vector<int> looked_at(const Layout& layout, std::size_t layers) {
+  const int stages = layout.pipeline_parallel;
+  std::set<int> chosen{0, stages - 1};
+  const std::vector<int> split = layers_of_chunks(layout, layers);
+  std::vector<int> of_stage(static_cast<std::size_t>(stages), 0);
+  for (std::size_t c = 0; c < split.size(); ++c)
+    of_stage[c % of_stage.size()] += split[c];
+  if (stages > 2)
+    chosen.insert(static_cast<int>(std::max_element(of_stage.begin() + 1, of_stage.end() - 1) -
+                                   of_stage.begin()));
+  return {chosen.begin(), chosen.end()};
+}
+
+struct StageTail {
+  int stage = 0;
+  TailCosts costs;
+};
+
+}  // namespace
+
+struct Bounds::Parts {
+  Parts(const SearchSpecification& asked, const Candidates& listed)
+      : specification{asked},
+        candidates{listed},
+        model{asked.workload.model},
+        cluster{asked.workload.cluster},
+        options{asked.workload.options},
+        slowness{least_slowness(options)},
+        // What a collective takes message by message is no more than close to its closed form.
+        exact_collectives{options.collectives == CollectiveModel::fluid},
+        shapes{cluster} {
+    for (const int gpus : asked.space.gpus)
+      pricing.try_emplace(gpus, cluster, options, gpus);
+  }
+
+  std::int64_t time_of_collective(const GroupShape& shape, const Collective& request) const {
+    return exact_collectives ? time_of(priced_collective(cluster, shape, request, options)) : 0;
+  }
+
+  // The shapes that groups of this role have on the lane, over all stages and placements.
+  std::vector<GroupShape> lane_shapes(const Pipeline& pipeline, GroupRole role) const {
+    std::vector<GroupShape> found;
+    Layout layout = layout_of(specification, pipeline);
+    const int per_node = cluster.gpus_per_node();
+    for (const std::vector<Dimension>& placement : candidates.placements) {
+      layout.placement = placement;
+      // Groups within nodes are alike, as long as nodes are.
+      const bool alike = role == GroupRole::tensor && placement.front() == Dimension::tensor &&
+                         per_node % pipeline.tensor == 0 && specification.workload.faults.empty();
+      for (int stage = 0; stage < (alike ? 1 : pipeline.stages); ++stage) {
+        const GroupShape shape = shapes.shape_of(lane_group(layout, role, stage));
+        if (std::find(found.begin(), found.end(), shape) == found.end()) found.push_back(shape);
+      }
+    }
+    return found;
+  }
+
+  // By role: tensor, context.
+  using LaneShapes = std::array<std::vector<GroupShape>, 2>;
+  const LaneShapes& shapes_of(const Pipeline& pipeline) {
+    const std::tuple key{pipeline.gpus, pipeline.tensor, pipeline.context, pipeline.stages};
+    return lane_memo.get(key, [&] {
+      LaneShapes made;
+      if (pipeline.tensor > 1) made[0] = lane_shapes(pipeline, GroupRole::tensor);
+      if (pipeline.context > 1) made[1] = lane_shapes(pipeline, GroupRole::context);
+      return made;
+    });
+  }
+
+  std::int64_t within_layers(const LaneShapes& lane, const Collective& request) const {
+    std::int64_t least = INT64_MAX;
+    for (const GroupShape& shape : lane[request.group == GroupRole::tensor ? 0 : 1])
+      least = std::min(least, time_of_collective(shape, request));
+    return least == INT64_MAX ? 0 : least;
+  }
+
+  const ModelCosts& costs_of(const Pipeline& pipeline, Recompute recompute) {
+    const LaneShapes& lane = shapes_of(pipeline);
+    const bool split = splits_backward(pipeline.schedule);
+    const std::size_t lane_number = lane_index(lane);
+    const std::tuple key{pipeline.gpus,
+                         pipeline.tensor,
+                         pipeline.context,
+                         pipeline.micro_batch,
+                         pipeline.sequence_parallel,
+                         split,
+                         recompute,
+                         lane_number};
+    return cost_memo.get(key, [&] {
+      Layout layout = layout_of(specification, pipeline);
+      layout.pipeline_parallel = layout.data_parallel = layout.virtual_stages = 1;
+      layout.schedule = split ? pipeline.schedule : Schedule::one_f_one_b;
+      layout.global_batch = 2 * layout.micro_batch;
+      layout.recompute = recompute;
+      layout.recompute_every = 1;
+      return model_costs(model, layout, pricing.at(pipeline.gpus), slowness,
+                         [&](const Collective& one) { return within_layers(lane, one); });
+    });
+  }
+
+  // Equal lanes have equal numbers, so that costs are shared.
+  std::size_t lane_index(const LaneShapes& lane) {
+    const std::lock_guard lock{lane_mutex};
+    const auto found = std::find(lanes.begin(), lanes.end(), lane);
+    if (found != lanes.end()) return static_cast<std::size_t>(found - lanes.begin());
+    lanes.push_back(lane);
+    return lanes.size() - 1;
+  }
+
+  std::vector<ChunkCosts> chunks_of(const Pipeline& pipeline, const Layout& layout) {
+    const bool full = pipeline.recompute == Recompute::full;
+    const ModelCosts& plain = costs_of(pipeline, full ? Recompute::none : pipeline.recompute);
+    const ModelCosts& again = full ? costs_of(pipeline, Recompute::full) : plain;
+    return chunk_costs(layout, plain, again, model.tied_embedding);
+  }
+
+  std::int64_t host_time(const Layout& layout, const std::vector<ChunkCosts>& chunks) const {
+    if (options.graphs || options.free_host) return 0;
+    const auto stages = static_cast<std::size_t>(layout.pipeline_parallel);
+    std::int64_t most = 0;
+    for (std::size_t s = 0; s < stages; ++s) {
+      std::int64_t launches = 0;
+      for (std::size_t c = s; c < chunks.size(); c += stages)
+        launches += chunks[c].launches;
+      most = std::max(most, launches);
+    }
+    const Duration issue = options.host_issue.value_or(cluster.device().host_issue);
+    return most * layout.micro_batches() * issue.count();
+  }
+
+  std::vector<std::int64_t> messages(const Pipeline& pipeline, const Layout& layout) {
+    const int stages = layout.pipeline_parallel;
+    std::vector<std::int64_t> times(static_cast<std::size_t>(stages), 0);
+    if (stages == 1) return times;
+    const std::int64_t whole = costs_of(pipeline, Recompute::none).boundary;
+    const bool gathers = layout.tensor_parallel > 1 && !layout.sequence_parallel;
+    const std::int64_t part =
+        gathers ? (whole + layout.tensor_parallel - 1) / layout.tensor_parallel : whole;
+    const std::int64_t gather =
+        gathers ? within_layers(shapes_of(pipeline), {CollectiveKind::all_gather, GroupRole::tensor,
+                                                      layout.activation_dtype, Bytes{whole}})
+                : 0;
+    const auto gpu = [&](int stage) {
+      return GpuId{rank_of(layout, {0, 0, stage % stages, 0}).value};
+    };
+    for (int s = 0; s < stages; ++s) {
+      const auto one_way = [&](GpuId from, GpuId to) {
+        return time_of(priced_transfer(cluster, cluster.route(from, to), Bytes{part}, options));
+      };
+      times[static_cast<std::size_t>(s)] =
+          gather + std::min(one_way(gpu(s), gpu(s + 1)), one_way(gpu(s + 1), gpu(s)));
+    }
+    return times;
+  }
+
+  // How many micro-batches stand for all: few, and some more to see what each further one adds.
+  struct FewBatches {
+    std::int64_t some = 1, more = 1;
+  };
+  static FewBatches few_batches(const Layout& layout) {
+    const std::int64_t all = layout.micro_batches();
+    const bool interleaved = layout.schedule == Schedule::interleaved;
+    const std::int64_t unit = interleaved ? layout.pipeline_parallel : 1;
+    if (layout.zero_stage < 2) return {unit, unit};
+    const std::int64_t some = interleaved ? unit : std::min<std::int64_t>(all, 2);
+    return {some, std::min(all, some + unit)};
+  }
+
+  std::vector<StageTail> make_tails(const Pipeline& pipeline, Layout layout) {
+    const FewBatches few = few_batches(layout);
+    layout.micro_batch = 1;
+    layout.recompute = Recompute::none;
+    layout.recompute_every = 1;
+    if (layout.schedule == Schedule::gpipe) layout.schedule = Schedule::one_f_one_b;
+    layout.global_batch = few.more * layout.data_parallel;
+    const ShardedModel more = shard(model, layout);
+    layout.global_batch = few.some * layout.data_parallel;
+    const ShardedModel some = shard(model, layout);
+    std::vector<StageTail> tails;
+    for (const int stage : looked_at(layout, model.layers.size())) {
+      const TailPricing prices{.kernels = pricing.at(pipeline.gpus),
+                               .slowness = slowness,
+                               .time_of_collective = [&](const Collective& one) {
+                                 return time_of_collective(
+                                     shapes.shape_of(lane_group(layout, one.group, stage)), one);
+                               }};
+      tails.push_back({stage, tail_costs(some, more, stage, prices)});
+    }
+    return tails;
+  }
+
+  const std::vector<StageTail>& tails_of(const Pipeline& pipeline, const Candidate& candidate,
+                                         const Layout& layout) {
+    const FewBatches few = few_batches(layout);
+    const bool split = splits_backward(layout.schedule);
+    const std::tuple key{
+        std::tuple{pipeline.gpus, pipeline.tensor, pipeline.context, pipeline.stages,
+                   pipeline.virtual_stages, split},
+        std::tuple{pipeline.sequence_parallel, candidate.zero_stage, candidate.shard_group,
+                   candidate.placement, candidate.reshard_after_forward, candidate.prefetch_layers},
+        few.some, few.more};
+    return tail_memo.get(key, [&] { return make_tails(pipeline, layout); });
+  }
+
+  struct Timed {
+    std::vector<StageTimes> stages;
+    std::int64_t first_forward = 0;
+    std::int64_t host = 0;
+  };
+  const Timed& times_of(std::uint32_t number, std::uint8_t placement, const Layout& layout) {
+    return time_memo.get(std::tuple{number, placement}, [&] {
+      const Pipeline& pipeline = candidates.pipelines[number];
+      const std::vector<ChunkCosts> chunks = chunks_of(pipeline, layout);
+      return Timed{schedule_times(layout, chunks, messages(pipeline, layout)),
+                   chunks.front().forward, host_time(layout, chunks)};
+    });
+  }
+
+  const SearchSpecification& specification;
+  const Candidates& candidates;
+  const Model& model;
+  const Cluster& cluster;
+  const SimulationOptions& options;
+  double slowness;
+  bool exact_collectives;
+  ShapeCache shapes;
+  std::map<int, KernelPricing> pricing;
+  std::mutex lane_mutex;
+  std::vector<LaneShapes> lanes;
+  Memo<std::tuple<int, int, int, int>, LaneShapes> lane_memo;
+  Memo<std::tuple<int, int, int, int, bool, bool, Recompute, std::size_t>, ModelCosts> cost_memo;
+  using TailKey = std::tuple<std::tuple<int, int, int, int, int, bool>,
+                             std::tuple<bool, std::uint8_t, int, std::uint8_t, bool, std::int16_t>,
+                             std::int64_t, std::int64_t>;
+  Memo<TailKey, std::vector<StageTail>> tail_memo;
+  Memo<std::tuple<std::uint32_t, std::uint8_t>, Timed> time_memo;
+};
+
+Bounds::Bounds(const SearchSpecification& specification, const Candidates& candidates)
+    : parts_{std::make_unique<Parts>(specification, candidates)} {}
+Bounds::~Bounds() = default;
+
+void Bounds::coarse(std::uint32_t number, std::vector<Bound>& bounds) const {
+  Parts& parts = *parts_;
+  const Pipeline& pipeline = parts.candidates.pipelines[number];
+  Layout layout = layout_of(parts.specification, pipeline);
+  const std::vector<ChunkCosts> chunks = parts.chunks_of(pipeline, layout);
+  const Duration least{std::max(least_step(layout, chunks), parts.host_time(layout, chunks))};
+  struct StageNeeds {
+    std::int64_t activations = 0, parameters = 0;
+  };
+  std::vector<StageNeeds> needs(static_cast<std::size_t>(pipeline.stages));
+  for (std::size_t s = 0; s < needs.size(); ++s) {
+    needs[s].activations = activation_bytes(layout, chunks, static_cast<int>(s));
+    for (std::size_t c = s; c < chunks.size(); c += needs.size())
+      needs[s].parameters += chunks[c].parameters;
+  }
+  const Bytes reserved = parts.cluster.device().reserved;
+  for (std::uint32_t i = pipeline.first; i < pipeline.first + pipeline.count; ++i) {
+    const Candidate& candidate = parts.candidates.all[i];
+    layout.zero_stage = candidate.zero_stage;
+    layout.shard_group = candidate.shard_group;
+    std::int64_t most = 0;
+    for (const StageNeeds& stage : needs)
+      most = std::max(most, stage.activations + parameter_bytes(layout, stage.parameters));
+    bounds[i] = {least, reserved + Bytes{most}};
+  }
+}
+
+Bound Bounds::fine(std::uint32_t index) const {
+  Parts& parts = *parts_;
+  const Candidate& candidate = parts.candidates.all[index];
+  const Pipeline& pipeline = parts.candidates.pipelines[candidate.pipeline];
+  const Layout layout = layout_of(parts.specification, parts.candidates, index);
+  const Parts::Timed& timed = parts.times_of(candidate.pipeline, candidate.placement, layout);
+  const std::vector<StageTail>& tails = parts.tails_of(pipeline, candidate, layout);
+  // Everything follows the first pass of the first stage, which waits for its weights.
+  const std::int64_t late =
+      std::max<std::int64_t>(0, tails.front().costs.gathers - timed.first_forward);
+  std::int64_t synced = 0, after = 0, least = timed.host;
+  for (const StageTimes& stage : timed.stages)
+    synced = std::max(synced, late + stage.end);
+  for (const StageTail& tail : tails) {
+    const StageTimes& stage = timed.stages[static_cast<std::size_t>(tail.stage)];
+    const TailCosts& costs = tail.costs;
+    synced = std::max(
+        {synced, late + stage.end + costs.before_sync, late + stage.last_start + costs.reductions});
+    after = std::max(after, costs.after_sync);
+    least = std::max(least, costs.data_fixed + costs.data_each * layout.micro_batches());
+  }
+  return {Duration{std::max(least, synced + after)}, {}};
+}
+
+}  // namespace sim

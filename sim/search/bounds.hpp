@@ -1,0 +1,32 @@
+// Lower bounds on what a candidate takes and needs. README.md proves that they are.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "sim/search/candidates.hpp"
+
+namespace sim {
+
+struct Bound {
+  Duration step_time{};
+  Bytes memory{};  // of the fullest GPU, with what the device keeps for itself
+};
+
+class Bounds {
+ public:
+  Bounds(const SearchSpecification& specification, const Candidates& candidates);
+  ~Bounds();
+
+  // Of every candidate of a pipeline, cheap: nothing of how parameters travel. Appends nothing;
+  // fills `bounds` from Pipeline::first on. Thread-safe for different pipelines.
+  void coarse(std::uint32_t pipeline, std::vector<Bound>& bounds) const;
+  // Of one candidate: its schedule slot by slot, its messages, its reductions. Thread-safe.
+  Bound fine(std::uint32_t index) const;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace sim

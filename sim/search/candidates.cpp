@@ -1,0 +1,353 @@
+#include "sim/search/candidates.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "sim/base/input_error.hpp"
+#include "sim/plan/plan.hpp"
+#include "sim/plan/schedule.hpp"
+
+namespace sim {
+namespace {
+
+constexpr std::size_t most_candidates = 50'000'000;
+// Shorter sequences are not split over context ranks unless asked: their attention is a small part.
+constexpr std::int64_t long_sequence = 16'384;
+
+std::vector<int> divisors(std::int64_t value, std::int64_t most) {
+  std::vector<int> found;
+  for (std::int64_t d = 1; d * d <= value; ++d) {
+    if (value % d != 0) continue;
+    if (d <= most) found.push_back(static_cast<int>(d));
+    if (d != value / d && value / d <= most) found.push_back(static_cast<int>(value / d));
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+template <class Value>
+std::vector<Value> or_all(const std::vector<Value>& named, std::vector<Value> all) {
+  return named.empty() ? std::move(all) : named;
+}
+
+// The values of k up to `longest`, the most layers of a chunk, that differ in the number of layers
+// that are run again.
+std::vector<int> distinct_intervals(int longest) {
+  std::vector<int> found;
+  int before = 0;
+  for (int k = 1; k <= longest; ++k) {
+    const int again = (longest + k - 1) / k;
+    if (again != before) found.push_back(k);
+    before = again;
+  }
+  return found;
+}
+
+// The numbers of virtual stages that make the longest chunk shorter than any smaller number does.
+std::vector<int> distinct_virtual_stages(int layers, int stages, int most) {
+  std::vector<int> found;
+  int before = 0;
+  for (int v = 1; v <= most; ++v) {
+    const int longest = (layers + stages * v - 1) / (stages * v);
+    if (longest != before) found.push_back(v);
+    before = longest;
+  }
+  return found;
+}
+
+class Lister {
+ public:
+  explicit Lister(const SearchSpecification& specification)
+      : specification_{specification},
+        space_{specification.space},
+        workload_{specification.workload.layout},
+        model_{specification.workload.model} {
+    made_.placements = space_.placement;
+    if (made_.placements.empty())
+      made_.placements = {
+          {Dimension::tensor, Dimension::context, Dimension::data, Dimension::pipeline},
+          {Dimension::tensor, Dimension::context, Dimension::pipeline, Dimension::data}};
+  }
+
+  Candidates run() {
+    for (const int gpus : space_.gpus) {
+      one_.gpus = gpus;
+      for (const int tensor : or_all(space_.tensor_parallel, divisors(gpus, gpus)))
+        with_tensor(tensor);
+    }
+    return std::move(made_);
+  }
+
+ private:
+  void refuse(Refusal why) { ++made_.refused[static_cast<std::size_t>(why)]; }
+
+  // Whether layout_problems() has anything against splitting the model so.
+  bool splits(int tensor, int context, bool sequence_parallel) {
+    const auto [place, fresh] =
+        known_splits_.try_emplace(std::make_tuple(tensor, context, sequence_parallel), false);
+    if (!fresh) return place->second;
+    Layout layout = workload_;
+    layout.tensor_parallel = tensor;
+    layout.context_parallel = context;
+    layout.data_parallel = 1;
+    layout.global_batch = layout.micro_batch = 1;
+    layout.sequence_parallel = sequence_parallel;
+    layout.zero_stage = layout.shard_group = 0;
+    layout.recompute = Recompute::none;
+    layout.recompute_every = 1;
+    layout.layers_per_chunk = split_layers(model_, 1).layers;
+    place->second = layout_problems(layout, model_).empty();
+    return place->second;
+  }
+
+  void with_tensor(int tensor) {
+    one_.tensor = tensor;
+    if (one_.gpus % tensor != 0) return refuse(Refusal::ranks);
+    if (!splits(tensor, 1, false)) return refuse(Refusal::tensor);
+    const int rest = one_.gpus / tensor;
+    const bool splits_context = workload_.sequence_length >= long_sequence;
+    for (const int context :
+         or_all(space_.context_parallel, splits_context ? divisors(rest, rest) : std::vector{1})) {
+      one_.context = context;
+      if (rest % context != 0) {
+        refuse(Refusal::ranks);
+      } else if (!splits(tensor, context, false)) {
+        refuse(Refusal::context);
+      } else {
+        const int left = rest / context;
+        for (const int stages : or_all(space_.pipeline_parallel, divisors(left, left)))
+          with_stages(stages, left);
+      }
+    }
+  }
+
+  void with_stages(int stages, int left) {
+    one_.stages = stages;
+    if (left % stages != 0) return refuse(Refusal::ranks);
+    one_.data = left / stages;
+    const auto& named = space_.data_parallel;
+    if (!named.empty() && std::find(named.begin(), named.end(), one_.data) == named.end())
+      return refuse(Refusal::ranks);
+    if (!split_layers(model_, stages).possible) return refuse(Refusal::layers);
+    if (workload_.global_batch % one_.data != 0) return refuse(Refusal::batch);
+    const std::int64_t own = workload_.global_batch / one_.data;
+    for (const int micro_batch : or_all(space_.micro_batch, divisors(own, own))) {
+      one_.micro_batch = micro_batch;
+      if (own % micro_batch != 0)
+        refuse(Refusal::batch);
+      else
+        with_micro_batch(own / micro_batch);
+    }
+  }
+
+  void with_micro_batch(std::int64_t micro_batches) {
+    const int stages = one_.stages;
+    std::vector<Schedule> all{Schedule::one_f_one_b};
+    if (stages > 1)
+      all = {Schedule::one_f_one_b, Schedule::gpipe, Schedule::zb_h1, Schedule::interleaved};
+    const int ends = (model_.input.ops.empty() ? 0 : 1) + (model_.output.ops.empty() ? 0 : 1);
+    const int most = (static_cast<int>(model_.layers.size()) + ends) / stages;
+    const std::vector<int> all_virtual =
+        or_all(space_.virtual_stages,
+               distinct_virtual_stages(static_cast<int>(model_.layers.size()), stages, most));
+    for (const Schedule schedule : or_all(space_.schedule, all)) {
+      one_.schedule = schedule;
+      const bool interleaved = schedule == Schedule::interleaved;
+      if (interleaved && (stages == 1 || micro_batches % stages != 0)) {
+        refuse(Refusal::schedule);
+        continue;
+      }
+      for (const int virtual_stages : all_virtual) {
+        // One chunk per stage is what the other schedules are for.
+        if (interleaved != (virtual_stages > 1)) continue;
+        with_chunks(virtual_stages);
+      }
+    }
+  }
+
+  void with_chunks(int virtual_stages) {
+    one_.virtual_stages = virtual_stages;
+    const int chunks = one_.stages * virtual_stages;
+    if (!split_layers(model_, chunks).possible) return refuse(Refusal::layers);
+    const int longest = (static_cast<int>(model_.layers.size()) + chunks - 1) / chunks;
+    const bool unfused = workload_.attention == AttentionKernel::unfused && !model_.is_layer_list;
+    std::vector<Recompute> all{Recompute::none};
+    if (unfused) all.push_back(Recompute::selective);
+    all.push_back(Recompute::full);
+    std::vector<int> split{0};
+    if (one_.tensor > 1 && splits(one_.tensor, one_.context, true)) split.push_back(1);
+    for (const int sequence_parallel : or_all(space_.sequence_parallel, split)) {
+      one_.sequence_parallel = sequence_parallel == 1;
+      if (!splits(one_.tensor, one_.context, one_.sequence_parallel)) {
+        refuse(Refusal::tensor);
+        continue;
+      }
+      for (const Recompute recompute : or_all(space_.recompute, all)) {
+        one_.recompute = recompute;
+        one_.recompute_every = 1;
+        if (recompute != Recompute::full) {
+          add();
+          continue;
+        }
+        for (const int every : or_all(space_.recompute_every, distinct_intervals(longest))) {
+          one_.recompute_every = every;
+          add();
+        }
+      }
+    }
+  }
+
+  void add() {
+    // Whatever the loops above do not know of: sizes beyond all measure, above all.
+    if (!layout_problems(layout_of(specification_, one_), model_).empty())
+      return refuse(Refusal::schedule);
+    one_.first = static_cast<std::uint32_t>(made_.all.size());
+    const int replicas = one_.data * one_.context;
+    std::vector<int> stages{0};
+    if (replicas > 1) stages = {0, 1, 2, 3};
+    for (const int stage : or_all(space_.zero_stage, stages))
+      with_zero(stage, replicas);
+    one_.count = static_cast<std::uint32_t>(made_.all.size()) - one_.first;
+    if (one_.count > 0) made_.pipelines.push_back(one_);
+    if (made_.all.size() > most_candidates)
+      throw InputError{{specification_.workload.path, 0, 0},
+                       fmt::format("more than {} million layouts: name the values of some "
+                                   "dimensions in the section search",
+                                   most_candidates / 1'000'000)};
+  }
+
+  void with_zero(int stage, int replicas) {
+    if (stage >= 2 && splits_backward(one_.schedule)) return refuse(Refusal::sharding);
+    // One rank shards nothing, and all replicas are what 0 says.
+    std::vector<int> groups{0};
+    if (stage > 0)
+      for (const int group : divisors(replicas, replicas))
+        if (group > 1 && group < replicas) groups.push_back(group);
+    for (const int group : or_all(space_.shard_group, groups)) {
+      const bool useless = stage == 0 && group > 0 && group < replicas;
+      if (useless || (group > 0 && replicas % group != 0)) {
+        refuse(Refusal::sharding);
+        continue;
+      }
+      with_parameters(stage, group);
+    }
+  }
+
+  // Reshard and prefetch mean something under ZeRO-3 alone.
+  void with_parameters(int stage, int group) {
+    const std::vector<int> fixed_reshard{workload_.reshard_after_forward ? 1 : 0};
+    const std::vector<int> fixed_prefetch{workload_.prefetch_layers};
+    const bool third = stage == 3;
+    const std::vector<int> reshards =
+        third ? or_all(space_.reshard_after_forward, fixed_reshard) : fixed_reshard;
+    const std::vector<int> prefetches =
+        third ? or_all(space_.prefetch_layers, fixed_prefetch) : fixed_prefetch;
+    const bool one_order = one_.stages == 1 || one_.data == 1;
+    for (std::size_t placement = 0; placement < made_.placements.size(); ++placement) {
+      // The two default orders are the same where a dimension has one rank.
+      if (placement > 0 && one_order && space_.placement.empty()) break;
+      for (const int reshard : reshards)
+        for (const int prefetch : prefetches)
+          made_.all.push_back({.pipeline = static_cast<std::uint32_t>(made_.pipelines.size()),
+                               .shard_group = group,
+                               .prefetch_layers = static_cast<std::int16_t>(prefetch),
+                               .zero_stage = static_cast<std::uint8_t>(stage),
+                               .placement = static_cast<std::uint8_t>(placement),
+                               .reshard_after_forward = reshard == 1});
+    }
+  }
+
+  const SearchSpecification& specification_;
+  const SearchSpace& space_;
+  const Layout& workload_;
+  const Model& model_;
+  Candidates made_;
+  Pipeline one_;
+  std::map<std::tuple<int, int, bool>, bool> known_splits_;
+};
+
+}  // namespace
+
+Candidates list_candidates(const SearchSpecification& specification) {
+  return Lister{specification}.run();
+}
+
+LayerSplit split_layers(const Model& model, int chunks) {
+  const int layers = static_cast<int>(model.layers.size());
+  if (layers % chunks == 0 && layers > 0) return {};
+  const int shorter = chunks - layers % chunks;
+  LayerSplit split{.layers = std::vector<int>(static_cast<std::size_t>(chunks),
+                                              layers / chunks + (shorter < chunks ? 1 : 0))};
+  // The last chunk, then the first ones.
+  for (int i = 0; i < shorter % chunks; ++i)
+    --split.layers[static_cast<std::size_t>(i == 0 ? chunks - 1 : i - 1)];
+  const auto may_be_empty = [&](int chunk) {
+    return (chunk == 0 && !model.input.ops.empty()) ||
+           (chunk == chunks - 1 && !model.output.ops.empty());
+  };
+  for (int chunk = 0; chunk < chunks; ++chunk)
+    if (split.layers[static_cast<std::size_t>(chunk)] == 0 && !may_be_empty(chunk))
+      split.possible = false;
+  return split;
+}
+
+Layout layout_of(const SearchSpecification& specification, const Pipeline& pipeline) {
+  const Scenario& workload = specification.workload;
+  Layout layout = workload.layout;
+  layout.tensor_parallel = pipeline.tensor;
+  layout.context_parallel = pipeline.context;
+  layout.pipeline_parallel = pipeline.stages;
+  layout.data_parallel = pipeline.data;
+  layout.virtual_stages = pipeline.virtual_stages;
+  layout.micro_batch = pipeline.micro_batch;
+  layout.schedule = pipeline.schedule;
+  layout.recompute = pipeline.recompute;
+  layout.recompute_every = pipeline.recompute_every;
+  layout.sequence_parallel = pipeline.sequence_parallel;
+  layout.layers_per_chunk = split_layers(workload.model, layout.chunks()).layers;
+  layout.zero_stage = layout.shard_group = 0;
+  return layout;
+}
+
+Layout layout_of(const SearchSpecification& specification, const Candidates& candidates,
+                 std::uint32_t index) {
+  const Candidate& candidate = candidates.all[index];
+  Layout layout = layout_of(specification, candidates.pipelines[candidate.pipeline]);
+  layout.zero_stage = candidate.zero_stage;
+  layout.shard_group = candidate.shard_group;
+  layout.prefetch_layers = candidate.prefetch_layers;
+  layout.reshard_after_forward = candidate.reshard_after_forward;
+  layout.placement = candidates.placements[candidate.placement];
+  return layout;
+}
+
+std::string describe(const Layout& layout) {
+  std::string text = fmt::format("tp {}", layout.tensor_parallel);
+  if (layout.context_parallel > 1) text += fmt::format(" cp {}", layout.context_parallel);
+  text += fmt::format(" pp {}", layout.pipeline_parallel);
+  if (layout.virtual_stages > 1) text += fmt::format(" v {}", layout.virtual_stages);
+  text += fmt::format(" dp {} mb {}", layout.data_parallel, layout.micro_batch);
+  if (layout.pipeline_parallel > 1) text += fmt::format(" {}", word(layout.schedule));
+  if (layout.sequence_parallel) text += " sp";
+  if (layout.zero_stage > 0) text += fmt::format(" zero-{}", layout.zero_stage);
+  if (layout.shard_group > 0 && layout.shard_group < layout.replicas())
+    text += fmt::format("/{}", layout.shard_group);
+  if (layout.zero_stage == 3 && !layout.reshard_after_forward) text += " no-reshard";
+  if (layout.recompute == Recompute::selective) text += " recompute selective";
+  if (layout.recompute == Recompute::full)
+    text += layout.recompute_every > 1 ? fmt::format(" recompute 1/{}", layout.recompute_every)
+                                       : " recompute full";
+  if (layout.pipeline_parallel > 1 && layout.data_parallel > 1) {
+    const auto place = [&](Dimension one) {
+      return std::find(layout.placement.begin(), layout.placement.end(), one);
+    };
+    if (place(Dimension::pipeline) < place(Dimension::data)) text += " pp-inner";
+  }
+  return text;
+}
+
+}  // namespace sim

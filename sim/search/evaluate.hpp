@@ -1,0 +1,34 @@
+// The seam between a search and who does the work: threads, ranks of MPI, shards.
+//
+// An Evaluation is a pure function of the specification and the number of a candidate. Whoever
+// computes it, in whatever order, the result of the search is computed from the set of evaluations
+// alone (ranking.hpp), and which candidates are evaluated follows from evaluations alone, wave by
+// wave (search.hpp).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "sim/search/candidates.hpp"
+
+namespace sim {
+
+struct Evaluation {
+  std::uint32_t index = 0;  // of the candidate
+  bool fits = false;
+  Bytes memory{};        // of the fullest GPU, with what the device keeps for itself
+  Duration step_time{};  // zero where it does not fit: not simulated
+  bool operator==(const Evaluation&) const = default;
+};
+
+// Exact: the memory planner on the whole plan, then the folded simulation if it fits.
+// REQUIRES: the candidates are those of the specification. Thread-safe.
+Evaluation evaluate(const SearchSpecification& specification, const Candidates& candidates,
+                    std::uint32_t index);
+
+// One line of JSON without a line break, and back. Throws InputError naming `where`.
+std::string to_json_line(const Evaluation& evaluation);
+Evaluation evaluation_of_json(std::string_view line, const std::string& where);
+
+}  // namespace sim

@@ -1,0 +1,112 @@
+// The result of a search as JSON; README.md has its keys.
+#include <fmt/format.h>
+
+#include "sim/report/numbers.hpp"
+#include "sim/search/result.hpp"
+
+namespace sim {
+namespace {
+
+// Keys in order, values as JSON text. Words and names here need no escaping but paths do.
+std::string quoted(std::string_view text) {
+  std::string made = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      made += fmt::format("\\{}", c);
+    else if (static_cast<unsigned char>(c) < 0x20)
+      made += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    else
+      made += c;
+  }
+  return made + '"';
+}
+
+std::string list(const std::vector<std::string>& items, std::string_view indent) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < items.size(); ++i)
+    text += fmt::format("{}\n{}  {}", i > 0 ? "," : "", indent, items[i]);
+  return text + (items.empty() ? "]" : fmt::format("\n{}]", indent));
+}
+
+std::string layout_text(const Layout& layout) {
+  std::string placement, chunks;
+  for (const Dimension one : layout.placement)
+    placement += fmt::format("{}\"{}\"", placement.empty() ? "" : ", ", word(one));
+  for (const int layers : layout.layers_per_chunk)
+    chunks += fmt::format("{}{}", chunks.empty() ? "" : ", ", layers);
+  return fmt::format(
+      "{{\"tensor_parallel\": {}, \"context_parallel\": {}, \"pipeline_parallel\": {}, "
+      "\"data_parallel\": {}, \"virtual_stages\": {}, \"schedule\": \"{}\", \"micro_batch\": {}, "
+      "\"sequence_parallel\": {}, \"zero_stage\": {}, \"shard_group\": {}, \"prefetch_layers\": "
+      "{}, \"reshard_after_forward\": {}, \"recompute\": \"{}\", \"recompute_every\": {}, "
+      "\"placement\": [{}], \"layers_per_chunk\": [{}]}}",
+      layout.tensor_parallel, layout.context_parallel, layout.pipeline_parallel,
+      layout.data_parallel, layout.virtual_stages, word(layout.schedule), layout.micro_batch,
+      layout.sequence_parallel, layout.zero_stage, layout.shard_group, layout.prefetch_layers,
+      layout.reshard_after_forward, word(layout.recompute), layout.recompute_every, placement,
+      chunks);
+}
+
+std::string ranked_text(const RankedLayout& one, Bytes capacity) {
+  std::string parts;
+  for (const BreakdownField& field : breakdown_fields)
+    parts += fmt::format("{}\"{}\": {}", parts.empty() ? "" : ", ", field.key,
+                         in_seconds(one.breakdown.*field.member));
+  return fmt::format(
+      "{{\"gpus\": {}, \"step_time_s\": {}, \"step_time_ps\": {}, \"tokens_per_s_per_gpu\": {}, "
+      "\"mfu\": {}, \"peak_mem_bytes\": {}, \"headroom_bytes\": {}, \"breakdown_s\": {{{}}}, "
+      "\"layout\": {}}}",
+      one.layout.world_size(), in_seconds(one.evaluation.step_time),
+      one.evaluation.step_time.count(), one.tokens_per_second_per_gpu, one.mfu,
+      one.evaluation.memory.count(), (capacity - one.evaluation.memory).count(), parts,
+      layout_text(one.layout));
+}
+
+std::string front_text(const SearchResult& result, const std::vector<FrontLayout>& front) {
+  std::vector<std::string> items;
+  items.reserve(front.size());
+  for (const FrontLayout& one : front)
+    items.push_back(fmt::format(
+        "{{\"gpus\": {}, \"step_time_s\": {}, \"peak_mem_bytes\": {}, \"gpu_hours_per_step\": "
+        "{}{}, \"layout\": {}}}",
+        one.layout.world_size(), in_seconds(one.evaluation.step_time),
+        one.evaluation.memory.count(), one.gpu_hours_per_step,
+        result.price_per_gpu_hour ? fmt::format(", \"cost_per_step\": {}",
+                                                one.gpu_hours_per_step * *result.price_per_gpu_hour)
+                                  : std::string{},
+        layout_text(one.layout)));
+  return list(items, "  ");
+}
+
+}  // namespace
+
+std::string search_json(const SearchResult& result) {
+  const SearchCounts& counts = result.counts;
+  std::vector<std::string> best;
+  for (const RankedLayout& one : result.best)
+    best.push_back(ranked_text(one, result.capacity));
+  std::string text = "{\n  \"schema_version\": 1,\n";
+  const auto add = [&](std::string_view key, const std::string& value) {
+    text += fmt::format("  \"{}\": {},\n", key, value);
+  };
+  add("stepcast_version", quoted(STEPCAST_VERSION));
+  add("scenario", quoted(result.path));
+  add("model", quoted(result.model));
+  add("cluster", quoted(result.cluster));
+  add("device", quoted(result.device));
+  add("device_mem_bytes", std::to_string(result.capacity.count()));
+  add("seed", std::to_string(result.seed));
+  add("complete", result.complete ? "true" : "false");
+  add("space", fmt::format("{{\"legal\": {}, \"too_large_by_bound\": {}, \"too_large\": {}, "
+                           "\"too_slow\": {}, \"simulated\": {}, \"open\": {}}}",
+                           counts.legal, counts.too_large_by_bound, counts.too_large,
+                           counts.too_slow, counts.simulated, counts.open));
+  add("best", list(best, "  "));
+  add("comparison", quoted(result.comparison));
+  add("memory_front", front_text(result, result.memory_front));
+  add("gpus_front", front_text(result, result.gpus_front));
+  text += fmt::format("  \"cost_front\": {}\n}}\n", front_text(result, result.cost_front));
+  return text;
+}
+
+}  // namespace sim

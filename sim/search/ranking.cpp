@@ -1,0 +1,103 @@
+#include "sim/search/ranking.hpp"
+
+#include <algorithm>
+
+namespace sim {
+namespace {
+
+bool faster(const Evaluation& a, const Evaluation& b) {
+  return a.step_time != b.step_time ? a.step_time < b.step_time : a.index < b.index;
+}
+
+void keep_faster(std::optional<Evaluation>& best, const Evaluation& other) {
+  if (!best || faster(other, *best)) best = other;
+}
+
+}  // namespace
+
+Ranking::Ranking(const SearchSpecification& specification, const Candidates& candidates)
+    : specification_{specification},
+      candidates_{candidates},
+      of_gpus_(specification.space.gpus.size()),
+      up_to_class_(memory_classes + 1) {}
+
+int Ranking::class_of(Bytes memory) const {
+  const std::int64_t capacity = specification_.workload.cluster.device().memory.count();
+  const std::int64_t part = (capacity + memory_classes - 1) / memory_classes;
+  return static_cast<int>(
+      std::clamp<std::int64_t>((memory.count() + part - 1) / part, 1, memory_classes));
+}
+
+std::size_t Ranking::gpus_index(std::uint32_t index) const {
+  const std::vector<int>& gpus = specification_.space.gpus;
+  const int own = candidates_.pipelines[candidates_.all[index].pipeline].gpus;
+  return static_cast<std::size_t>(std::find(gpus.begin(), gpus.end(), own) - gpus.begin());
+}
+
+void Ranking::add(const Evaluation& evaluation) {
+  if (!evaluation.fits) {
+    const auto nearer = [](const Evaluation& a, const Evaluation& b) {
+      return a.memory != b.memory ? a.memory < b.memory : a.index < b.index;
+    };
+    if (!closest_ || nearer(evaluation, *closest_)) closest_ = evaluation;
+    return;
+  }
+  const auto place = std::lower_bound(best_.begin(), best_.end(), evaluation, faster);
+  best_.insert(place, evaluation);
+  if (static_cast<int>(best_.size()) > specification_.top) best_.pop_back();
+  keep_faster(of_gpus_[gpus_index(evaluation.index)], evaluation);
+  for (int c = class_of(evaluation.memory); c <= memory_classes; ++c)
+    keep_faster(up_to_class_[static_cast<std::size_t>(c)], evaluation);
+}
+
+bool Ranking::near_best(Duration step_time) const {
+  if (best_.empty()) return true;
+  const double limit = to_seconds(best_.front().step_time) * (1 + specification_.front_slowdown);
+  return to_seconds(step_time) <= limit;
+}
+
+bool Ranking::matters(std::uint32_t index, Duration bound, Bytes memory) const {
+  if (static_cast<int>(best_.size()) < specification_.top || bound <= best_.back().step_time)
+    return true;
+  const std::optional<Evaluation>& of_gpus = of_gpus_[gpus_index(index)];
+  if (!of_gpus || bound <= of_gpus->step_time) return true;
+  if (!near_best(bound)) return false;
+  const std::optional<Evaluation>& lean = up_to_class_[static_cast<std::size_t>(class_of(memory))];
+  return !lean || bound <= lean->step_time;
+}
+
+std::vector<Evaluation> Ranking::memory_front() const {
+  std::vector<Evaluation> front;
+  for (int c = memory_classes; c >= 1; --c) {
+    const std::optional<Evaluation>& one = up_to_class_[static_cast<std::size_t>(c)];
+    const bool fresh = one && (front.empty() || front.back().index != one->index);
+    if (fresh && near_best(one->step_time)) front.push_back(*one);
+  }
+  return front;
+}
+
+std::vector<Evaluation> Ranking::by_gpus() const {
+  std::vector<Evaluation> each;
+  for (const std::optional<Evaluation>& one : of_gpus_)
+    if (one) each.push_back(*one);
+  return each;
+}
+
+std::vector<Evaluation> Ranking::cost_front() const {
+  const auto gpu_time = [&](const Evaluation& one) {
+    const int gpus = candidates_.pipelines[candidates_.all[one.index].pipeline].gpus;
+    return static_cast<double>(gpus) * to_seconds(one.step_time);
+  };
+  const std::vector<Evaluation> each = by_gpus();
+  std::vector<Evaluation> front;
+  for (const Evaluation& one : each)
+    if (std::none_of(each.begin(), each.end(), [&](const Evaluation& other) {
+          return other.index != one.index && !faster(one, other) &&
+                 gpu_time(other) <= gpu_time(one);
+        }))
+      front.push_back(one);
+  std::sort(front.begin(), front.end(), faster);
+  return front;
+}
+
+}  // namespace sim

@@ -1,0 +1,174 @@
+#include "sim/search/result.hpp"
+
+#include <fmt/format.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+
+#include "sim/plan/work.hpp"
+#include "sim/report/numbers.hpp"
+#include "sim/report/report.hpp"
+#include "sim/timeline/breakdown.hpp"
+
+namespace sim {
+namespace {
+
+// Mean over all ranks of where the time goes.
+Breakdown mean_breakdown(const Plan& plan, const Timeline& timeline) {
+  std::vector<std::pair<Breakdown, std::uint64_t>> parts;
+  for (const RankTrack& track : timeline.tracks)
+    parts.emplace_back(break_down(track, plan.program(track.rank), timeline.end,
+                                  plan.layout.pipeline_parallel > 1),
+                       track.represents);
+  return weighted_mean(parts);
+}
+
+RankedLayout ranked(const Search& search, const Evaluation& evaluation) {
+  const Scenario& workload = search.specification().workload;
+  const Plan plan = make_plan(
+      workload.model, layout_of(search.specification(), search.candidates(), evaluation.index));
+  const Simulation simulation = simulate(plan, workload.cluster, workload.options);
+  const AttentionCount count =
+      workload.flops.causal_half() ? AttentionCount::causal_half : AttentionCount::full;
+  const double gpu_seconds = to_seconds(evaluation.step_time) * plan.world_size();
+  const FlopRate peak = workload.cluster.device().peak(plan.layout.compute_dtype);
+  return {.evaluation = evaluation,
+          .layout = plan.layout,
+          .tokens_per_second_per_gpu = static_cast<double>(plan.tokens) / gpu_seconds,
+          .mfu = model_flops(workload.model, plan.layout, count).count() / gpu_seconds /
+                 peak.in_flops_per_second(),
+          .breakdown = mean_breakdown(plan, simulation.timeline)};
+}
+
+std::vector<FrontLayout> front(const Search& search, const std::vector<Evaluation>& evaluations) {
+  std::vector<FrontLayout> points;
+  for (const Evaluation& one : evaluations) {
+    const Layout layout = layout_of(search.specification(), search.candidates(), one.index);
+    points.push_back({one, layout, layout.world_size() * to_seconds(one.step_time) / 3600});
+  }
+  return points;
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts)
+    text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
+// "bubble +120.0 ms, exposed data -10.00 ms": largest change first, none below a thousandth.
+std::string changes_of(const Breakdown& from, const Breakdown& to, Duration step) {
+  std::vector<std::pair<Duration, std::string_view>> changes;
+  changes.reserve(breakdown_fields.size());
+  for (const BreakdownField& field : breakdown_fields)
+    changes.emplace_back(to.*field.member - from.*field.member, field.title);
+  std::stable_sort(changes.begin(), changes.end(), [](const auto& a, const auto& b) {
+    return std::abs(a.first.count()) > std::abs(b.first.count());
+  });
+  std::vector<std::string> parts;
+  for (const auto& [change, title] : changes) {
+    const Duration size{std::abs(change.count())};
+    if (size.count() * 10'000 < step.count() || size == Duration{}) continue;
+    parts.push_back(fmt::format("{} {}{}", title, change < Duration{} ? "-" : "+", precise(size)));
+  }
+  return joined(parts);
+}
+
+std::string compare(const RankedLayout& first, const RankedLayout& second) {
+  const Duration gap = second.evaluation.step_time - first.evaluation.step_time;
+  std::string text = fmt::format("The second ({}) takes {} more, {:.2f} %.",
+                                 joined(differences(first.layout, second.layout)), precise(gap),
+                                 100 * to_seconds(gap) / to_seconds(first.evaluation.step_time));
+  const std::string changes =
+      changes_of(first.breakdown, second.breakdown, first.evaluation.step_time);
+  if (!changes.empty()) text += fmt::format(" Where: {} per GPU on average.", changes);
+  const Bytes memory = second.evaluation.memory - first.evaluation.memory;
+  if (std::abs(memory.gib()) >= 0.05) text += fmt::format(" Memory: {:+.1f} GiB.", memory.gib());
+  return text;
+}
+
+// The candidate whose least memory is least, with what would change it.
+std::string nothing_fits_text(const Search& search) {
+  const SearchSpecification& specification = search.specification();
+  const std::optional<std::uint32_t> leanest = search.leanest();
+  if (!leanest) return "no layout is legal: see what was refused, and why";
+  const Device& device = specification.workload.cluster.device();
+  Report report;
+  report.layout = layout_of(specification, search.candidates(), *leanest);
+  report.device = device.name;
+  report.memory = stage_memory(make_plan(specification.workload.model, report.layout), device);
+  const auto worst = std::max_element(
+      report.memory.begin(), report.memory.end(),
+      [](const StageMemory& a, const StageMemory& b) { return a.total < b.total; });
+  report.worst_stage = static_cast<int>(worst - report.memory.begin());
+  return fmt::format("nothing fits; closest is {}\n{}", describe(report.layout),
+                     does_not_fit_text(report, specification.workload.model, device));
+}
+
+template <class Value>
+void add_difference(std::vector<std::string>& found, const char* key, const Value& from,
+                    const Value& to) {
+  if (from != to) found.push_back(fmt::format("{} {} -> {}", key, from, to));
+}
+
+std::string order_text(const std::vector<Dimension>& order) {
+  std::string text;
+  for (const Dimension one : order)
+    text += fmt::format("{}{}", text.empty() ? "" : "-", word(one));
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> differences(const Layout& from, const Layout& to) {
+  std::vector<std::string> found;
+  add_difference(found, "tensor_parallel", from.tensor_parallel, to.tensor_parallel);
+  add_difference(found, "context_parallel", from.context_parallel, to.context_parallel);
+  add_difference(found, "pipeline_parallel", from.pipeline_parallel, to.pipeline_parallel);
+  add_difference(found, "data_parallel", from.data_parallel, to.data_parallel);
+  add_difference(found, "virtual_stages", from.virtual_stages, to.virtual_stages);
+  add_difference(found, "schedule", word(from.schedule), word(to.schedule));
+  add_difference(found, "micro_batch", from.micro_batch, to.micro_batch);
+  add_difference(found, "zero_stage", from.zero_stage, to.zero_stage);
+  add_difference(found, "shard_group", from.shard_group, to.shard_group);
+  add_difference(found, "prefetch_layers", from.prefetch_layers, to.prefetch_layers);
+  add_difference(found, "reshard_after_forward", from.reshard_after_forward,
+                 to.reshard_after_forward);
+  add_difference(found, "sequence_parallel", from.sequence_parallel, to.sequence_parallel);
+  add_difference(found, "recompute", word(from.recompute), word(to.recompute));
+  add_difference(found, "recompute_every", from.recompute_every, to.recompute_every);
+  add_difference(found, "placement", order_text(from.placement), order_text(to.placement));
+  return found;
+}
+
+SearchResult make_result(const Search& search, bool complete) {
+  const SearchSpecification& specification = search.specification();
+  const Scenario& workload = specification.workload;
+  const Ranking& ranking = search.ranking();
+  SearchResult result{
+      .title = fmt::format("{} on {}", workload.model.name, workload.cluster.name()),
+      .path = workload.path,
+      .model = workload.model.name,
+      .cluster = workload.cluster.name(),
+      .device = workload.cluster.device().name,
+      .complete = complete,
+      .counts = search.counts(),
+      .capacity = workload.cluster.device().memory,
+      .seed = workload.options.seed,
+      .price_per_gpu_hour = specification.price_per_gpu_hour,
+      .best = std::vector<RankedLayout>(ranking.best().size()),
+      .comparison = {},
+      .memory_front = front(search, ranking.memory_front()),
+      .gpus_front = {},
+      .cost_front = {},
+      .nothing_fits = {}};
+  tbb::parallel_for(std::size_t{0}, result.best.size(),
+                    [&](std::size_t i) { result.best[i] = ranked(search, ranking.best()[i]); });
+  if (result.best.size() > 1) result.comparison = compare(result.best[0], result.best[1]);
+  if (specification.space.gpus.size() > 1) result.gpus_front = front(search, ranking.by_gpus());
+  if (specification.price_per_gpu_hour) result.cost_front = front(search, ranking.cost_front());
+  if (result.best.empty() && complete) result.nothing_fits = nothing_fits_text(search);
+  return result;
+}
+
+}  // namespace sim

@@ -1,0 +1,53 @@
+// What a search found, ready to be shown. A function of the specification and of the evaluations.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/search/search.hpp"
+#include "sim/timeline/breakdown.hpp"
+
+namespace sim {
+
+struct RankedLayout {
+  Evaluation evaluation;
+  Layout layout;
+  double tokens_per_second_per_gpu = 0;
+  double mfu = 0;
+  Breakdown breakdown;  // mean over the ranks
+  Duration exposed() const {
+    return breakdown.exposed_tensor + breakdown.exposed_data + breakdown.exposed_pipeline;
+  }
+};
+
+struct FrontLayout {
+  Evaluation evaluation;
+  Layout layout;
+  double gpu_hours_per_step = 0;
+};
+
+struct SearchResult {
+  std::string title, path, model, cluster, device;
+  bool complete = true;  // false: stopped early
+  SearchCounts counts;
+  Bytes capacity{};
+  std::uint64_t seed = 0;
+  std::optional<double> price_per_gpu_hour;
+  std::vector<RankedLayout> best;
+  std::string comparison;  // of the first with the second; empty without
+  std::vector<FrontLayout> memory_front, gpus_front, cost_front;
+  std::string nothing_fits;  // what is closest, what would help; empty: something fits
+};
+
+// Simulates the layouts that are shown once more, for their parts.
+SearchResult make_result(const Search& search, bool complete);
+
+std::string search_table(const SearchResult& result);
+std::string search_json(const SearchResult& result);
+std::string search_csv(const SearchResult& result);
+std::string search_markdown(const SearchResult& result);
+
+// Which keys of the scenario differ, as "pipeline_parallel 8 -> 16".
+std::vector<std::string> differences(const Layout& from, const Layout& to);
+
+}  // namespace sim

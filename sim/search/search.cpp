@@ -1,0 +1,171 @@
+#include "sim/search/search.hpp"
+
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace sim {
+namespace {
+
+constexpr std::size_t refined_at_once = 64;
+
+std::vector<Evaluation> evaluate_all(const Search& search, const std::vector<std::uint32_t>& wave,
+                                     const std::atomic<bool>& stop) {
+  std::vector<Evaluation> made(wave.size());
+  std::vector<char> done(wave.size(), 0);
+  tbb::parallel_for(
+      tbb::blocked_range<std::size_t>{0, wave.size(), 1},
+      [&](const tbb::blocked_range<std::size_t>& range) {
+        for (std::size_t i = range.begin(); i < range.end() && !stop; ++i) {
+          made[i] = evaluate(search.specification(), search.candidates(), wave[i]);
+          done[i] = 1;
+        }
+      },
+      tbb::simple_partitioner{});
+  std::vector<Evaluation> finished;
+  for (std::size_t i = 0; i < wave.size(); ++i)
+    if (done[i]) finished.push_back(made[i]);
+  return finished;
+}
+
+}  // namespace
+
+Search::Search(SearchSpecification specification)
+    : specification_{std::move(specification)},
+      candidates_{list_candidates(specification_)},
+      bounds_{specification_, candidates_},
+      ranking_{specification_, candidates_} {
+  counts_.legal = candidates_.all.size();
+  counts_.refused = candidates_.refused;
+  std::vector<Bound> bounds(candidates_.all.size());
+  if (specification_.prune)
+    tbb::parallel_for(std::size_t{0}, candidates_.pipelines.size(), [&](std::size_t i) {
+      bounds_.coarse(static_cast<std::uint32_t>(i), bounds);
+    });
+  const Bytes capacity = specification_.workload.cluster.device().memory;
+  for (std::uint32_t i = 0; i < bounds.size(); ++i) {
+    if (!leanest_by_bound_ || bounds[i].memory < bounds[*leanest_by_bound_].memory)
+      leanest_by_bound_ = i;
+    if (bounds[i].memory > capacity)
+      ++counts_.too_large_by_bound;
+    else
+      open_.push_back({bounds[i], i, !specification_.prune});
+  }
+  std::make_heap(open_.begin(), open_.end());
+}
+
+// Bounds the entries on top of the heap more closely, a fixed number at once.
+void Search::refine() {
+  std::vector<Entry> batch;
+  while (!open_.empty() && !open_.front().is_fine && batch.size() < refined_at_once) {
+    std::pop_heap(open_.begin(), open_.end());
+    const Entry entry = open_.back();
+    open_.pop_back();
+    if (ranking_.matters(entry.index, entry.bound.step_time, entry.bound.memory))
+      batch.push_back(entry);
+    else
+      ++counts_.too_slow;
+  }
+  tbb::parallel_for(std::size_t{0}, batch.size(), [&](std::size_t i) {
+    const Bound fine = bounds_.fine(batch[i].index);
+    batch[i].bound.step_time = std::max(batch[i].bound.step_time, fine.step_time);
+    batch[i].bound.memory = std::max(batch[i].bound.memory, fine.memory);
+    batch[i].is_fine = true;
+  });
+  const Bytes capacity = specification_.workload.cluster.device().memory;
+  for (const Entry& entry : batch) {
+    if (entry.bound.memory > capacity) {
+      ++counts_.too_large_by_bound;
+      continue;
+    }
+    open_.push_back(entry);
+    std::push_heap(open_.begin(), open_.end());
+  }
+}
+
+std::vector<std::uint32_t> Search::next_wave() {
+  std::vector<std::uint32_t> wave;
+  const auto size = static_cast<std::size_t>(specification_.wave);
+  while (!open_.empty() && wave.size() < size) {
+    if (!open_.front().is_fine) {
+      refine();
+      continue;
+    }
+    std::pop_heap(open_.begin(), open_.end());
+    const Entry entry = open_.back();
+    open_.pop_back();
+    if (ranking_.matters(entry.index, entry.bound.step_time, entry.bound.memory))
+      wave.push_back(entry.index);
+    else
+      ++counts_.too_slow;
+  }
+  return wave;
+}
+
+void Search::accept(const std::vector<Evaluation>& evaluations) {
+  for (const Evaluation& one : evaluations) {
+    ranking_.add(one);
+    ++(one.fits ? counts_.simulated : counts_.too_large);
+  }
+}
+
+// Of those that were planned, if any was: they came closest, and their memory is exact.
+std::optional<std::uint32_t> Search::leanest() const {
+  if (ranking_.closest()) return ranking_.closest()->index;
+  return leanest_by_bound_;
+}
+
+SearchCounts Search::counts() const {
+  SearchCounts now = counts_;
+  now.open = open_.size();
+  return now;
+}
+
+bool run_search(Search& search, const std::atomic<bool>& stop,
+                const std::function<void(const SearchProgress&)>& progress) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (!stop) {
+    const std::vector<std::uint32_t> wave = search.next_wave();
+    if (wave.empty()) return true;
+    search.accept(evaluate_all(search, wave, stop));
+    if (!progress) continue;
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+    const std::vector<Evaluation>& best = search.ranking().best();
+    progress({search.counts(), passed.count(),
+              best.empty() ? std::nullopt : std::optional{best.front()}});
+  }
+  return false;
+}
+
+struct SearchThreads::Limit {
+  tbb::global_control control;
+};
+
+SearchThreads::SearchThreads(int threads) {
+  if (threads > 0)
+    limit_ = std::make_unique<Limit>(Limit{tbb::global_control{
+        tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads)}});
+}
+SearchThreads::~SearchThreads() = default;
+
+std::optional<Scenario> best_scenario(const ScenarioSources& sources) {
+  SearchSpecification specification = load_search(sources);
+  specification.top = 1;
+  Search search{std::move(specification)};
+  const std::atomic<bool> never{false};
+  run_search(search, never);
+  if (search.ranking().best().empty()) return std::nullopt;
+  const std::uint32_t best = search.ranking().best().front().index;
+  return take_scenario(std::move(search), best);
+}
+
+Scenario take_scenario(Search&& search, std::uint32_t index) {
+  Layout layout = layout_of(search.specification_, search.candidates_, index);
+  Scenario scenario = std::move(search.specification_.workload);
+  scenario.layout = std::move(layout);
+  return scenario;
+}
+
+}  // namespace sim

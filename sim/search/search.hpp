@@ -1,0 +1,103 @@
+// A search: which layouts are looked at, in which order, and when it is done.
+//
+//   Search search{load_search(sources)};
+//   while (true) {
+//     const std::vector<std::uint32_t> wave = search.next_wave();   // empty: done
+//     if (wave.empty()) break;
+//     search.accept(evaluate each, on threads, ranks or shards);    // in the order of the wave
+//   }
+//   search.ranking();
+//
+// Waves depend on the specification and on the evaluations accepted so far, nothing else. So the
+// result and every count are the same on any number of threads or machines.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "sim/search/bounds.hpp"
+#include "sim/search/ranking.hpp"
+
+namespace sim {
+
+struct SearchCounts {
+  std::uint64_t legal = 0;
+  std::array<std::uint64_t, refusal_count> refused{};
+  std::uint64_t too_large_by_bound = 0;  // even the least memory that they can need is too much
+  std::uint64_t too_large = 0;           // planned, and too large
+  std::uint64_t too_slow = 0;            // cannot be in the result: never simulated
+  std::uint64_t simulated = 0;
+  std::uint64_t open = 0;  // not yet decided
+};
+
+class Search {
+ public:
+  // Lists the candidates and bounds them, on the threads of the surrounding TBB arena.
+  explicit Search(SearchSpecification specification);
+  Search(const Search&) = delete;
+  Search& operator=(const Search&) = delete;
+
+  std::vector<std::uint32_t> next_wave();
+  void accept(const std::vector<Evaluation>& evaluations);
+
+  const SearchSpecification& specification() const { return specification_; }
+  const Candidates& candidates() const { return candidates_; }
+  const Ranking& ranking() const { return ranking_; }
+  SearchCounts counts() const;
+  // The candidate that needs least memory, whether it fits or not; empty: none is legal.
+  std::optional<std::uint32_t> leanest() const;
+
+ private:
+  friend Scenario take_scenario(Search&& search, std::uint32_t index);
+  struct Entry {
+    Bound bound;
+    std::uint32_t index = 0;
+    bool is_fine = false;
+    bool operator<(const Entry& other) const {  // the top of a heap is the largest
+      if (bound.step_time != other.bound.step_time) return bound.step_time > other.bound.step_time;
+      return index > other.index;
+    }
+  };
+  void refine();
+
+  SearchSpecification specification_;
+  Candidates candidates_;
+  Bounds bounds_;
+  Ranking ranking_;
+  SearchCounts counts_;
+  std::optional<std::uint32_t> leanest_by_bound_;
+  std::vector<Entry> open_;  // a heap, the least bound on top
+};
+
+struct SearchProgress {
+  SearchCounts counts;
+  double seconds = 0;
+  std::optional<Evaluation> best;
+};
+
+// Runs a search to its end, or until `stop` is set: then it keeps what it has and returns false.
+// `threads` 0: all cores. `progress` is called after every wave.
+bool run_search(Search& search, const std::atomic<bool>& stop,
+                const std::function<void(const SearchProgress&)>& progress = {});
+
+// The threads that searches of this scope use; 0: all cores.
+class SearchThreads {
+ public:
+  explicit SearchThreads(int threads);
+  ~SearchThreads();
+
+ private:
+  struct Limit;
+  std::unique_ptr<Limit> limit_;
+};
+
+// The scenario that was searched, with the layout of a candidate. The search is over then.
+Scenario take_scenario(Search&& search, std::uint32_t index);
+
+// The fastest layout for a model on a cluster, for other rooms; empty: none fits.
+std::optional<Scenario> best_scenario(const ScenarioSources& sources);
+
+}  // namespace sim

@@ -1,0 +1,111 @@
+#include "sim/search/space.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sim {
+namespace {
+
+constexpr std::int64_t most_ranks = 1 << 20;
+constexpr std::int64_t most_layers = 10'000;
+
+// The values at `key`: one, or a list of them. No value twice.
+template <class Value, class Read>
+void read_values(const Layered& section, std::string_view key, std::vector<Value>& values,
+                 Read read) {
+  const ObjectReader* holder = section.holder(key);
+  if (!holder) return;
+  const ValueReader value = holder->at(key);
+  std::vector<ValueReader> entries{value};
+  if (value.is_list()) entries = value.list();
+  if (entries.empty()) holder->problem(key, "is an empty list: leave the key out for all values");
+  for (const ValueReader& entry : entries) {
+    const Value one = read(entry);
+    if (std::find(values.begin(), values.end(), one) == values.end()) values.push_back(one);
+  }
+}
+
+void read_integers(const Layered& section, std::string_view key, IntegerRange range,
+                   std::vector<int>& values) {
+  read_values(section, key, values,
+              [&](const ValueReader& entry) { return static_cast<int>(entry.integer(range)); });
+}
+
+void read_booleans(const Layered& section, std::string_view key, std::vector<int>& values) {
+  read_values(section, key, values,
+              [](const ValueReader& entry) { return entry.boolean() ? 1 : 0; });
+}
+
+template <class Enum>
+void read_words(const Layered& section, std::string_view key, std::vector<Enum>& values) {
+  read_values(section, key, values, [](const ValueReader& entry) {
+    const std::string text = entry.text();
+    if (const std::optional<Enum> found = from_word<Enum>(text)) return *found;
+    std::string allowed;
+    for (const auto& known : words_of(Enum{}))
+      allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", known.text);
+    entry.problem(fmt::format("'{}' is none of {}", text, allowed));
+    return words_of(Enum{})[0].value;
+  });
+}
+
+// "tp-cp-dp-pp": an order of ranks in one word, so that a list of them reads well.
+std::vector<Dimension> read_order(const ValueReader& entry) {
+  const std::string text = entry.text();
+  std::vector<Dimension> order;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t dash = std::min(text.find('-', at), text.size());
+    const std::optional<Dimension> one = from_word<Dimension>(text.substr(at, dash - at));
+    if (!one || std::find(order.begin(), order.end(), *one) != order.end()) order.resize(9);
+    if (order.size() < 9) order.push_back(*one);
+    at = dash + 1;
+  }
+  if (order.size() == 4) return order;
+  entry.problem(fmt::format(
+      "'{}' is no order of ranks; write tp, cp, dp and pp once each, fastest first: tp-cp-dp-pp",
+      text));
+  return {Dimension::tensor, Dimension::context, Dimension::data, Dimension::pipeline};
+}
+
+}  // namespace
+
+void read_search(const Layered& section, int job, SearchSpecification& specification) {
+  SearchSpace& space = specification.space;
+  read_integers(section, "gpus", {1, job}, space.gpus);
+  if (space.gpus.empty()) space.gpus = {job};
+  read_integers(section, "tensor_parallel", {1, most_ranks}, space.tensor_parallel);
+  read_integers(section, "context_parallel", {1, most_ranks}, space.context_parallel);
+  read_integers(section, "pipeline_parallel", {1, most_layers}, space.pipeline_parallel);
+  read_integers(section, "data_parallel", {1, most_ranks}, space.data_parallel);
+  read_integers(section, "virtual_stages", {1, most_layers}, space.virtual_stages);
+  read_integers(section, "micro_batch", {1, 1 << 30}, space.micro_batch);
+  read_integers(section, "zero_stage", {0, 3}, space.zero_stage);
+  read_integers(section, "shard_group", {0, most_ranks}, space.shard_group);
+  read_integers(section, "prefetch_layers", {0, most_layers}, space.prefetch_layers);
+  read_integers(section, "recompute_every", {1, most_layers}, space.recompute_every);
+  read_booleans(section, "sequence_parallel", space.sequence_parallel);
+  read_booleans(section, "reshard_after_forward", space.reshard_after_forward);
+  read_words(section, "recompute", space.recompute);
+  read_words(section, "schedule", space.schedule);
+  read_values(section, "placement", space.placement, read_order);
+  specification.top = section.int_or("top", specification.top, {1, 1000});
+  specification.wave = section.int_or("wave", specification.wave, {1, 4096});
+  specification.front_slowdown =
+      section.real_or("front_slowdown", specification.front_slowdown, {0, 100});
+  if (section.has("price_per_gpu_hour"))
+    specification.price_per_gpu_hour = section.real_or("price_per_gpu_hour", 0, {0, 1e6});
+}
+
+SearchSpecification load_search(const ScenarioSources& sources) {
+  SearchSpecification specification{load_workload(sources)};
+  const Layered options = sources.only_section("simulation");
+  if (specification.workload.options.jitter > 0)
+    options.problem("jitter", "a search compares layouts without jitter; leave it out, or set 0");
+  read_search(sources.only_section("search"), specification.workload.layout.world_size(),
+              specification);
+  sources.finish();
+  return specification;
+}
+
+}  // namespace sim

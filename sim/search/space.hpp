@@ -1,0 +1,47 @@
+// What a search is asked: the workload, and which values each dimension of the layout may take.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sim/plan/layout.hpp"
+#include "sim/scenario/layered.hpp"
+#include "sim/scenario/scenario.hpp"
+#include "sim/scenario/sources.hpp"
+
+namespace sim {
+
+// The values of each dimension; an empty list: all that are legal (README.md has what that means).
+struct SearchSpace {
+  std::vector<int> gpus;  // never empty once read
+  std::vector<int> tensor_parallel, context_parallel, pipeline_parallel, data_parallel;
+  std::vector<int> virtual_stages;
+  std::vector<int> micro_batch;
+  std::vector<int> zero_stage, shard_group;
+  std::vector<int> sequence_parallel, reshard_after_forward;  // 0 or 1
+  std::vector<int> prefetch_layers;
+  std::vector<Recompute> recompute;
+  std::vector<int> recompute_every;
+  std::vector<Schedule> schedule;
+  std::vector<std::vector<Dimension>> placement;
+};
+
+struct SearchSpecification {
+  Scenario workload;  // load_workload(): its layout has batch, formats, overlap, kernels
+  SearchSpace space{};
+  int top = 10;                  // layouts to rank
+  int wave = 16;                 // layouts simulated between two looks at the best so far
+  double front_slowdown = 0.02;  // how much slower than the best the memory front goes
+  std::optional<double> price_per_gpu_hour{};
+  bool prune = true;  // false: every layout is simulated, as a check
+};
+
+// The `search` section. Records its problems there; `job` is the number of GPUs of the scenario.
+void read_search(const Layered& section, int job, SearchSpecification& specification);
+
+// A scenario file, or a scenario that is given by options alone (ScenarioSources::of_options).
+// Throws InputError. Jitter is refused: chance is no property of a layout.
+SearchSpecification load_search(const ScenarioSources& sources);
+
+}  // namespace sim

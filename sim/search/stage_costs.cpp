@@ -1,0 +1,249 @@
+#include "sim/search/stage_costs.hpp"
+
+#include <algorithm>
+
+#include "sim/base/check.hpp"
+#include "sim/plan/schedule.hpp"
+#include "sim/plan/sharding.hpp"
+
+namespace sim {
+namespace {
+
+// The blocks of a chunk in forward order, with how each is recomputed.
+struct ChunkBlock {
+  const BlockCosts* costs = nullptr;
+  bool again = false;
+};
+
+void add_block(const ChunkBlock& block, ChunkCosts& chunk) {
+  const BlockCosts& costs = *block.costs;
+  chunk.forward += costs.forward;
+  chunk.backward += costs.recompute + costs.backward;
+  chunk.weight += costs.weight;
+  chunk.launches += costs.launches;
+  chunk.held += costs.forward_left;
+  chunk.parameters += costs.parameters;
+}
+
+// Backward from the last block on: what is alive beside what the forward passes left behind.
+std::int64_t most_in_backward(const std::vector<ChunkBlock>& blocks, std::int64_t gradient) {
+  std::int64_t now = gradient, most = gradient;
+  for (std::size_t i = blocks.size(); i-- > 0;) {
+    const BlockCosts& costs = *blocks[i].costs;
+    most = std::max(
+        {most, now + costs.recompute_most, now + costs.recompute_left + costs.backward_most});
+    now += costs.recompute_left + costs.backward_left;
+  }
+  return most;
+}
+
+std::int64_t passes_of(const ChunkCosts& chunk) {
+  return chunk.forward + chunk.backward + chunk.weight;
+}
+
+}  // namespace
+
+std::vector<ChunkCosts> chunk_costs(const Layout& layout, const ModelCosts& plain,
+                                    const ModelCosts& checkpointed, bool tied) {
+  const std::vector<int> split = layers_of_chunks(layout, plain.of_layer.size());
+  const bool full = layout.recompute == Recompute::full;
+  std::vector<ChunkCosts> chunks(split.size());
+  std::vector<ChunkBlock> blocks;
+  int layer = 0;
+  for (std::size_t c = 0; c < split.size(); ++c) {
+    const bool first = c == 0, last = c + 1 == split.size();
+    blocks.clear();
+    if (first) blocks.push_back({&plain.input});
+    for (int i = 0; i < split[c]; ++i, ++layer) {
+      const bool again = full && i % layout.recompute_every == 0;
+      blocks.push_back({&(again ? checkpointed : plain).layer(layer), again});
+    }
+    if (last) blocks.push_back({&plain.output});
+    ChunkCosts& chunk = chunks[c];
+    for (const ChunkBlock& block : blocks)
+      add_block(block, chunk);
+    if (!first) chunk.held += plain.boundary;
+    if (!last) chunk.held -= plain.largest_boundary;
+    chunk.held = std::max<std::int64_t>(0, chunk.held);
+    chunk.most_in_backward = most_in_backward(blocks, last ? 0 : plain.boundary);
+    if (blocks.empty()) continue;
+    const BlockCosts& begins = *blocks.back().costs;
+    chunk.after_gradient = chunk.backward - begins.recompute - begins.backward_head;
+    chunk.tail = blocks.front().costs->backward_tail;
+    if (last && !first && tied) chunk.parameters += plain.output.shared;
+  }
+  return chunks;
+}
+
+std::int64_t activation_bytes(const Layout& layout, std::span<const ChunkCosts> chunks, int stage) {
+  const auto stages = static_cast<std::int64_t>(layout.pipeline_parallel);
+  const auto at = [&](std::int64_t local) -> const ChunkCosts& {
+    return chunks[static_cast<std::size_t>(local * stages + stage)];
+  };
+  const std::int64_t micro_batches = layout.micro_batches();
+  if (layout.schedule != Schedule::interleaved) {
+    const std::int64_t alive = layout.schedule == Schedule::gpipe
+                                   ? micro_batches
+                                   : std::min<std::int64_t>(stages - stage, micro_batches);
+    return alive * at(0).held + at(0).most_in_backward;
+  }
+  // Warm-up and one more: groups of `stages` micro-batches go through the chunks in turn.
+  const std::int64_t repeats = layout.virtual_stages;
+  const std::int64_t passes =
+      std::min<std::int64_t>(interleaved_warmup(layout, stage) + 1, micro_batches * repeats);
+  const std::int64_t round = stages * repeats;
+  std::int64_t bytes = 0;
+  for (std::int64_t local = 0; local < repeats; ++local) {
+    const std::int64_t in_last_round =
+        std::clamp<std::int64_t>(passes % round - local * stages, 0, stages);
+    bytes += (passes / round * stages + in_last_round) * at(local).held;
+  }
+  return bytes + at(repeats - 1).most_in_backward;
+}
+
+std::int64_t parameter_bytes(const Layout& layout, std::int64_t parameters) {
+  const std::int64_t weight = bytes_of(layout.activation_dtype);
+  const std::int64_t gradient = bytes_of(layout.gradient_dtype);
+  const std::int64_t optimizer = layout.master_weights ? 12 : 8;
+  const std::int64_t shards = layout.zero_stage > 0 ? layout.shard_ranks() : 1;
+  const int zero = shards > 1 ? layout.zero_stage : 0;
+  std::int64_t whole = 0;  // bytes per element that every rank holds
+  if (zero < 3) whole += weight;
+  if (zero < 2) whole += gradient;
+  if (zero < 1) whole += optimizer;
+  const std::int64_t shared = weight + gradient + optimizer - whole;
+  return parameters * whole + parameters / shards * shared;
+}
+
+std::int64_t least_step(const Layout& layout, std::span<const ChunkCosts> chunks) {
+  const auto stages = static_cast<std::size_t>(layout.pipeline_parallel);
+  const bool split = splits_backward(layout.schedule);
+  const std::int64_t micro_batches = layout.micro_batches();
+  std::int64_t arrival = 0, departure = 0, least = 0;
+  for (std::size_t s = 0; s < stages; ++s) {
+    std::int64_t busy = 0;
+    for (std::size_t c = s; c < chunks.size(); c += stages)
+      busy += passes_of(chunks[c]) * micro_batches;
+    // A stage's last pass is the backward pass of its first chunk; the stages before it follow.
+    const std::int64_t after = split ? 0 : departure - (s > 0 ? chunks[s].tail : 0);
+    least = std::max(least, arrival + busy + std::max<std::int64_t>(0, after));
+    arrival += chunks[s].forward;
+    departure += chunks[s].after_gradient - (s > 0 ? chunks[s].tail : 0);
+  }
+  return least;
+}
+
+namespace {
+
+// The schedule at the grain of passes: each begins when its stage is free and its input is there.
+class PassReplay {
+ public:
+  PassReplay(const Layout& layout, std::span<const ChunkCosts> chunks,
+             std::span<const std::int64_t> messages)
+      : layout_{layout},
+        chunks_{chunks},
+        messages_{messages},
+        stages_{static_cast<std::size_t>(layout.pipeline_parallel)},
+        micro_batches_{static_cast<std::size_t>(layout.micro_batches())},
+        waits_for_send_{!layout.overlap_pipeline && layout.schedule != Schedule::interleaved &&
+                        layout.pipeline_parallel > 1},
+        forward_(chunks.size() * micro_batches_, not_yet),
+        backward_(chunks.size() * micro_batches_, not_yet),
+        done_(stages_, 0),
+        times_(stages_) {
+    order_.reserve(stages_);
+    for (int s = 0; s < layout.pipeline_parallel; ++s)
+      order_.push_back(schedule_of(layout, s));
+  }
+
+  std::vector<StageTimes> run() {
+    for (bool any = true; any;) {
+      any = false;
+      for (std::size_t s = 0; s < stages_; ++s)
+        while (done_[s] < order_[s].size() && pass(s))
+          any = true;
+    }
+    for (std::size_t s = 0; s < stages_; ++s)
+      SIM_CHECK(done_[s] == order_[s].size(), s, done_[s]);
+    return std::move(times_);
+  }
+
+ private:
+  static constexpr std::int64_t not_yet = -1;
+
+  // The next pass of a stage; false: it waits for another stage.
+  bool pass(std::size_t s) {
+    const Slot& slot = order_[s][done_[s]];
+    const std::size_t c = static_cast<std::size_t>(slot.chunk) * stages_ + s;
+    const auto batch = static_cast<std::size_t>(slot.microbatch);
+    const std::int64_t start = times_[s].end;
+    if (slot.kind == SlotKind::forward) {
+      if (!forward(s, c, batch)) return false;
+    } else if (slot.kind == SlotKind::backward) {
+      if (!backward(s, c, batch)) return false;
+    } else {
+      times_[s].end = start + chunks_[c].weight;
+    }
+    if (completes(slot)) times_[s].last_start = start;
+    ++done_[s];
+    return true;
+  }
+
+  bool forward(std::size_t s, std::size_t c, std::size_t batch) {
+    std::int64_t arrived = 0;
+    if (c > 0) {
+      arrived = forward_[(c - 1) * micro_batches_ + batch];
+      if (arrived == not_yet) return false;
+      arrived += messages_[(s + stages_ - 1) % stages_];
+    }
+    std::int64_t& end = times_[s].end;
+    end = std::max(end, arrived) + chunks_[c].forward;
+    forward_[c * micro_batches_ + batch] = end;
+    if (waits_for_send_ && c + 1 < chunks_.size()) end += messages_[s];
+    return true;
+  }
+
+  bool backward(std::size_t s, std::size_t c, std::size_t batch) {
+    std::int64_t arrived = 0;
+    if (c + 1 < chunks_.size()) {
+      arrived = backward_[(c + 1) * micro_batches_ + batch];
+      if (arrived == not_yet) return false;
+      arrived += messages_[s];
+    }
+    const ChunkCosts& chunk = chunks_[c];
+    std::int64_t& end = times_[s].end;
+    end = std::max(end + chunk.backward, arrived + chunk.after_gradient);
+    backward_[c * micro_batches_ + batch] = end - chunk.tail;
+    if (waits_for_send_ && c > 0) end = std::max(end, end - chunk.tail + messages_[s - 1]);
+    return true;
+  }
+
+  // The pass after which the weights of its chunk have all their gradients. GPipe goes back from
+  // the last micro-batch to the first.
+  bool completes(const Slot& slot) const {
+    const std::size_t last = layout_.schedule == Schedule::gpipe ? 0 : micro_batches_ - 1;
+    return slot.kind == (splits_backward(layout_.schedule) ? SlotKind::weight_backward
+                                                           : SlotKind::backward) &&
+           static_cast<std::size_t>(slot.microbatch) == last &&
+           slot.chunk + 1 == layout_.virtual_stages;
+  }
+
+  const Layout& layout_;
+  std::span<const ChunkCosts> chunks_;
+  std::span<const std::int64_t> messages_;  // from each stage to the next
+  std::size_t stages_, micro_batches_;
+  bool waits_for_send_;
+  std::vector<std::int64_t> forward_, backward_;  // when a chunk's output, its gradient, are there
+  std::vector<std::vector<Slot>> order_;
+  std::vector<std::size_t> done_;
+  std::vector<StageTimes> times_;
+};
+
+}  // namespace
+
+std::vector<StageTimes> schedule_times(const Layout& layout, std::span<const ChunkCosts> chunks,
+                                       std::span<const std::int64_t> messages) {
+  return PassReplay{layout, chunks, messages}.run();
+}
+
+}  // namespace sim

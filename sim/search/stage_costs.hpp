@@ -1,0 +1,48 @@
+// Blocks put together to chunks and stages, and the schedule on them: how early a step can be over
+// and how little memory it can take.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/search/block_costs.hpp"
+
+namespace sim {
+
+// A model chunk on one micro-batch, in ps and bytes.
+struct ChunkCosts {
+  std::int64_t forward = 0;
+  std::int64_t backward = 0;        // with what is run again before it
+  std::int64_t after_gradient = 0;  // the part of `backward` that needs the next chunk's gradient
+  std::int64_t tail = 0;            // the part of it after its own gradient is done
+  std::int64_t weight = 0;          // where the backward pass is split
+  std::int64_t launches = 0;
+  std::int64_t held = 0;              // bytes kept from forward to backward pass
+  std::int64_t most_in_backward = 0;  // beside what is held
+  std::int64_t parameters = 0;
+};
+
+// In execution order. `checkpointed` has the costs under full recomputation; unused without.
+std::vector<ChunkCosts> chunk_costs(const Layout& layout, const ModelCosts& plain,
+                                    const ModelCosts& checkpointed, bool tied);
+
+// At the first backward pass of a stage, when most micro-batches are under way.
+std::int64_t activation_bytes(const Layout& layout, std::span<const ChunkCosts> chunks, int stage);
+
+// Persistent bytes of `parameters` elements under a sharding.
+std::int64_t parameter_bytes(const Layout& layout, std::int64_t parameters);
+
+// Of a step, from the first forward pass on: what any schedule of these passes takes that keeps a
+// stage's order, without messages.
+std::int64_t least_step(const Layout& layout, std::span<const ChunkCosts> chunks);
+
+struct StageTimes {
+  std::int64_t end = 0;         // of its last pass
+  std::int64_t last_start = 0;  // of the pass that completes its first gradients
+};
+
+// The schedule, pass by pass. `messages[s]`: from stage s to s + 1, ps; the last one to stage 0.
+std::vector<StageTimes> schedule_times(const Layout& layout, std::span<const ChunkCosts> chunks,
+                                       std::span<const std::int64_t> messages);
+
+}  // namespace sim

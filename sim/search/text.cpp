@@ -1,0 +1,178 @@
+// The result of a search as a table, CSV and Markdown.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/report/numbers.hpp"
+#include "sim/search/result.hpp"
+
+namespace sim {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+std::string share(Duration part, Duration whole) {
+  return fmt::format("{:.1f} %", 100 * to_seconds(part) / to_seconds(whole));
+}
+
+Rows ranking_rows(const SearchResult& result) {
+  Rows rows{{"rank", "step time", "tokens/s/GPU", "MFU", "memory", "headroom", "bubble", "exposed",
+             "GPUs", "layout"},
+            {"", "", "", "", "GiB", "GiB", "of step", "of step", "", ""}};
+  for (std::size_t i = 0; i < result.best.size(); ++i) {
+    const RankedLayout& one = result.best[i];
+    const Duration step = one.evaluation.step_time;
+    rows.push_back(
+        {std::to_string(i + 1), precise(step), significant(one.tokens_per_second_per_gpu),
+         fmt::format("{:.1f} %", 100 * one.mfu), fmt::format("{:.1f}", one.evaluation.memory.gib()),
+         fmt::format("{:.1f}", (result.capacity - one.evaluation.memory).gib()),
+         share(one.breakdown.bubble, step), share(one.exposed(), step),
+         grouped(one.layout.world_size()), describe(one.layout)});
+  }
+  return rows;
+}
+
+Rows front_rows(const SearchResult& result, const std::vector<FrontLayout>& front) {
+  Rows rows{{"step time", "memory", "GPUs", "GPU-hours", "layout"},
+            {"", "GiB", "", "per step", ""}};
+  if (result.price_per_gpu_hour) {
+    rows[0].insert(rows[0].end() - 1, "cost");
+    rows[1].insert(rows[1].end() - 1, "per step");
+  }
+  for (const FrontLayout& one : front) {
+    rows.push_back({precise(one.evaluation.step_time),
+                    fmt::format("{:.1f}", one.evaluation.memory.gib()),
+                    grouped(one.layout.world_size()), fmt::format("{:.4g}", one.gpu_hours_per_step),
+                    describe(one.layout)});
+    if (result.price_per_gpu_hour)
+      rows.back().insert(
+          rows.back().end() - 1,
+          fmt::format("{:.4g}", one.gpu_hours_per_step * *result.price_per_gpu_hour));
+  }
+  return rows;
+}
+
+// Columns to the right of each other, the last one to the left.
+std::string aligned(const Rows& rows) {
+  std::vector<std::size_t> widths(rows.front().size(), 0);
+  for (const auto& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c)
+      widths[c] = std::max(widths[c], row[c].size());
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line(1, ' ');
+    for (std::size_t c = 0; c + 1 < row.size(); ++c)
+      line += fmt::format(" {:>{}}", row[c], widths[c]);
+    line += fmt::format("  {}", row.back());
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + '\n';
+  }
+  return text;
+}
+
+std::string counts_text(const SearchCounts& counts) {
+  std::string text = fmt::format("{} legal layouts\n", grouped(counts.legal));
+  const auto line = [&](std::uint64_t count, std::string_view what) {
+    if (count > 0) text += fmt::format("  {:>12}  {}\n", grouped(count), what);
+  };
+  line(counts.too_large_by_bound, "too large: the least they can need is more than the device has");
+  line(counts.too_large, "too large: planned in full");
+  line(counts.too_slow, "too slow: the least they can take is more than what was found");
+  line(counts.simulated, "simulated in full");
+  line(counts.open, "not looked at: stopped early");
+  const auto refused = [](const auto& all) {
+    std::uint64_t sum = 0;
+    for (const std::uint64_t one : all)
+      sum += one;
+    return sum;
+  };
+  if (refused(counts.refused) == 0) return text;
+  text += "Combinations refused, each with all that would follow from it\n";
+  for (const auto& [why, what] : words_of(Refusal{}))
+    line(counts.refused[static_cast<std::size_t>(why)], what);
+  return text;
+}
+
+std::string wrapped_text(const std::string& text) {
+  std::string made;
+  for (const std::string& line : wrapped(text, 98))
+    made += fmt::format("  {}\n", line);
+  return made;
+}
+
+// The second row has the units, which Markdown has in the head.
+std::string markdown(const Rows& rows) {
+  std::string head, rule, body;
+  for (std::size_t c = 0; c < rows[0].size(); ++c) {
+    const bool last = c + 1 == rows[0].size();
+    head += rows[1][c].empty() ? fmt::format(" {} |", rows[0][c])
+                               : fmt::format(" {} ({}) |", rows[0][c], rows[1][c]);
+    rule += last ? "---|" : "---:|";
+  }
+  for (std::size_t r = 2; r < rows.size(); ++r) {
+    body += '|';
+    for (const std::string& cell : rows[r])
+      body += fmt::format(" {} |", cell);
+    body += '\n';
+  }
+  return fmt::format("|{}\n|{}\n{}", head, rule, body);
+}
+
+// The parts after the ranking, each with its title.
+std::vector<std::pair<std::string, Rows>> fronts(const SearchResult& result) {
+  std::vector<std::pair<std::string, Rows>> parts;
+  if (result.memory_front.size() > 1)
+    parts.emplace_back("Step time against memory, in eighths of the device",
+                       front_rows(result, result.memory_front));
+  if (!result.gpus_front.empty())
+    parts.emplace_back("Step time against GPUs", front_rows(result, result.gpus_front));
+  if (!result.cost_front.empty())
+    parts.emplace_back(
+        fmt::format("Step time against cost, at {} per GPU-hour", *result.price_per_gpu_hour),
+        front_rows(result, result.cost_front));
+  return parts;
+}
+
+}  // namespace
+
+std::string search_table(const SearchResult& result) {
+  std::string text = fmt::format("{}: {}\n", result.title, result.device);
+  text += counts_text(result.counts);
+  if (!result.complete) text += "Stopped early: the best of what was simulated\n";
+  if (result.best.empty()) return text;
+  text += fmt::format("\nBest {}\n", result.best.size()) + aligned(ranking_rows(result));
+  if (!result.comparison.empty()) text += "\nFirst and second\n" + wrapped_text(result.comparison);
+  for (const auto& [title, rows] : fronts(result))
+    text += fmt::format("\n{}\n", title) + aligned(rows);
+  text +=
+      fmt::format("\nFrom {}, seed {}; stepcast {}\n", result.path, result.seed, STEPCAST_VERSION);
+  return text;
+}
+
+std::string search_markdown(const SearchResult& result) {
+  std::string text = fmt::format("# {}\n\n{}\n", result.title, counts_text(result.counts));
+  if (result.best.empty()) return text;
+  text += markdown(ranking_rows(result));
+  if (!result.comparison.empty()) text += fmt::format("\n{}\n", result.comparison);
+  for (const auto& [title, rows] : fronts(result))
+    text += fmt::format("\n## {}\n\n", title) + markdown(rows);
+  return text;
+}
+
+std::string search_csv(const SearchResult& result) {
+  std::string text =
+      "rank,gpus,step_time_s,tokens_per_s_per_gpu,mfu,peak_mem_bytes,headroom_bytes,bubble_s,"
+      "exposed_s,layout\n";
+  for (std::size_t i = 0; i < result.best.size(); ++i) {
+    const RankedLayout& one = result.best[i];
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", i + 1, one.layout.world_size(),
+                        in_seconds(one.evaluation.step_time), one.tokens_per_second_per_gpu,
+                        one.mfu, one.evaluation.memory.count(),
+                        (result.capacity - one.evaluation.memory).count(),
+                        in_seconds(one.breakdown.bubble), in_seconds(one.exposed()),
+                        csv_field(describe(one.layout)));
+  }
+  return text;
+}
+
+}  // namespace sim

@@ -1,0 +1,98 @@
+// Which layouts a search lists: the legal ones, all of them, each once.
+#include "sim/search/candidates.hpp"
+
+#include <set>
+
+#include "sim/base/input_error.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/search/small_search.hpp"
+
+using namespace sim;
+using test::small_search;
+
+namespace {
+
+std::string first_problem(const std::string& search) {
+  try {
+    small_search(search);
+  } catch (const InputError& error) {
+    return error.problems().front().what;
+  }
+  return "none";
+}
+
+}  // namespace
+
+TEST_CASE("every candidate is legal, and no two are the same layout", "[search]") {
+  const SearchSpecification asked = small_search("top: 3");
+  const Candidates listed = list_candidates(asked);
+  REQUIRE(listed.all.size() > 1000);
+  std::set<std::string> seen;
+  for (std::uint32_t i = 0; i < listed.all.size(); ++i) {
+    const Layout layout = layout_of(asked, listed, i);
+    REQUIRE(layout_problems(layout, asked.workload.model).empty());
+    REQUIRE(layout.world_size() == 8);
+    REQUIRE(seen.insert(describe(layout)).second);
+  }
+}
+
+// Every product of 8 ranks by brute force, dimension by dimension.
+TEST_CASE("the list has every legal split of the ranks, batch and stages", "[search]") {
+  const SearchSpecification asked = small_search(
+      "zero_stage: 0, sequence_parallel: false, recompute: none, schedule: 1f1b, placement: "
+      "tp-cp-dp-pp");
+  const Candidates listed = list_candidates(asked);
+  std::size_t legal = 0;
+  for (int tensor = 1; tensor <= 8; ++tensor)
+    for (int stages = 1; stages <= 8; ++stages)
+      for (int data = 1; data <= 8; ++data)
+        for (int micro_batch = 1; micro_batch <= 16; ++micro_batch) {
+          if (tensor * stages * data != 8) continue;
+          Layout layout = asked.workload.layout;
+          layout.tensor_parallel = tensor;
+          layout.pipeline_parallel = stages;
+          layout.data_parallel = data;
+          layout.micro_batch = micro_batch;
+          layout.layers_per_chunk = split_layers(asked.workload.model, stages).layers;
+          if (layout_problems(layout, asked.workload.model).empty()) ++legal;
+        }
+  CHECK(listed.all.size() == legal);
+}
+
+TEST_CASE("a dimension that is named takes these values alone", "[search]") {
+  const SearchSpecification asked = small_search(
+      "tensor_parallel: [2, 4], pipeline_parallel: 1, micro_batch: 1, zero_stage: 3, "
+      "shard_group: [0, 2], recompute: full, recompute_every: 2");
+  const Candidates listed = list_candidates(asked);
+  REQUIRE(!listed.all.empty());
+  for (std::uint32_t i = 0; i < listed.all.size(); ++i) {
+    const Layout layout = layout_of(asked, listed, i);
+    CHECK((layout.tensor_parallel == 2 || layout.tensor_parallel == 4));
+    CHECK(layout.pipeline_parallel == 1);
+    CHECK(layout.zero_stage == 3);
+    CHECK(layout.recompute_every == 2);
+  }
+}
+
+TEST_CASE("layers that do not divide leave the last and the first chunks one short", "[search]") {
+  const SearchSpecification asked = small_search("top: 1");  // 12 layers
+  CHECK(split_layers(asked.workload.model, 4).layers.empty());
+  CHECK(split_layers(asked.workload.model, 8).layers == std::vector{1, 1, 1, 2, 2, 2, 2, 1});
+  CHECK(split_layers(asked.workload.model, 14).layers ==
+        std::vector{0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0});
+  CHECK(!split_layers(asked.workload.model, 15).possible);
+}
+
+TEST_CASE("what the section search gets wrong is said where it stands", "[search]") {
+  CHECK(first_problem("top: 3") == "none");
+  CHECK(first_problem("tops: 3") == "unknown key 'tops'; did you mean 'top'?");
+  CHECK(first_problem("schedule: 1f2b") == "'1f2b' is none of 1f1b, gpipe, interleaved, zb-h1");
+  CHECK(first_problem("zero_stage: [0, 4]") == "zero_stage[1] is 4; allowed: 0 to 3");
+  CHECK(first_problem("micro_batch: []") == "is an empty list: leave the key out for all values");
+  CHECK(first_problem("placement: tp-dp-pp") ==
+        "'tp-dp-pp' is no order of ranks; write tp, cp, dp and pp once each, fastest first: "
+        "tp-cp-dp-pp");
+  CHECK(first_problem("gpus: 16") == "gpus is 16; allowed: 1 to 8");
+  CHECK_THROWS_AS(small_search("top: 1", "global_batch: 16", "simulation: {jitter: 0.1}\n"),
+                  InputError);
+}

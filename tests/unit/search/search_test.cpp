@@ -1,0 +1,142 @@
+// A search drops nothing that belongs to its result, and depends on nothing but its input.
+#include "sim/search/search.hpp"
+
+#include <algorithm>
+
+#include "sim/search/result.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/search/small_search.hpp"
+
+using namespace sim;
+using test::small_search;
+
+namespace {
+
+const std::atomic<bool> never{false};
+
+struct Outcome {
+  std::vector<Evaluation> best, memory, gpus;
+  SearchCounts counts;
+};
+
+Outcome outcome_of(SearchSpecification specification, bool prune) {
+  specification.prune = prune;
+  Search search{std::move(specification)};
+  REQUIRE(run_search(search, never));
+  const Ranking& ranking = search.ranking();
+  return {ranking.best(), ranking.memory_front(), ranking.by_gpus(), search.counts()};
+}
+
+// Spaces of a few hundred layouts that differ in what they exercise.
+const std::vector<std::pair<std::string, std::string>> spaces{
+    {"top: 5, micro_batch: [1, 2], zero_stage: [0, 1], shard_group: 0, recompute_every: 1, "
+     "virtual_stages: [1, 2, 3]",
+     "global_batch: 16"},
+    {"top: 3, tensor_parallel: [1, 2], micro_batch: 1, virtual_stages: 1, recompute: none",
+     "global_batch: 32, gradient_dtype: fp32"},
+    {"top: 4, gpus: [2, 4, 8], micro_batch: [1, 4], zero_stage: [0, 3], shard_group: 0, "
+     "virtual_stages: [1, 2], recompute: [none, full], recompute_every: [1, 3]",
+     "global_batch: 16, overlap: false"},
+    {"top: 4, context_parallel: [1, 2], tensor_parallel: [1, 2, 4], zero_stage: 1, shard_group: 0, "
+     "micro_batch: 1, virtual_stages: 1, recompute: none, placement: [tp-cp-dp-pp, dp-pp-tp-cp]",
+     "global_batch: 8, reduce_dtype: fp32"},
+    {"top: 2, recompute: [none, selective], micro_batch: [1, 2], zero_stage: [0, 2], shard_group: "
+     "0, schedule: [gpipe, zb-h1, 1f1b], virtual_stages: 1",
+     "global_batch: 16, attention: unfused"}};
+
+}  // namespace
+
+TEST_CASE("pruning changes no result", "[search]") {
+  std::uint64_t spared = 0;
+  for (const auto& [space, layout] : spaces) {
+    CAPTURE(space);
+    const Outcome all = outcome_of(small_search(space, layout), false);
+    const Outcome pruned = outcome_of(small_search(space, layout), true);
+    CHECK(all.counts.simulated + all.counts.too_large == all.counts.legal);
+    CHECK(pruned.best == all.best);
+    CHECK(pruned.memory == all.memory);
+    CHECK(pruned.gpus == all.gpus);
+    spared += all.counts.simulated - pruned.counts.simulated;
+  }
+  CHECK(spared > 0);
+}
+
+TEST_CASE("no layout takes less time or memory than its bounds", "[search]") {
+  for (const auto& [space, layout] : spaces) {
+    CAPTURE(space);
+    const SearchSpecification asked = small_search(space, layout);
+    const Candidates listed = list_candidates(asked);
+    const Bounds bounds{asked, listed};
+    std::vector<Bound> coarse(listed.all.size());
+    for (std::uint32_t i = 0; i < listed.pipelines.size(); ++i)
+      bounds.coarse(i, coarse);
+    for (std::uint32_t i = 0; i < listed.all.size(); ++i) {
+      const Evaluation exact = evaluate(asked, listed, i);
+      CAPTURE(describe(layout_of(asked, listed, i)));
+      CHECK(coarse[i].memory <= exact.memory);
+      if (!exact.fits) continue;
+      CHECK(coarse[i].step_time <= exact.step_time);
+      CHECK(bounds.fine(i).step_time <= exact.step_time);
+    }
+  }
+}
+
+TEST_CASE("result and counts do not depend on the number of threads", "[search]") {
+  const auto json_with = [](int threads) {
+    const SearchThreads limit{threads};
+    Search search{small_search(spaces[0].first)};
+    REQUIRE(run_search(search, never));
+    return search_json(make_result(search, true));
+  };
+  const std::string one = json_with(1);
+  CHECK(json_with(4) == one);
+  CHECK(json_with(0) == one);
+}
+
+TEST_CASE("a result is computed from evaluations in any order, through their text", "[search]") {
+  const SearchSpecification asked = small_search("top: 3, micro_batch: 2, zero_stage: 0");
+  const Candidates listed = list_candidates(asked);
+  std::vector<Evaluation> made;
+  for (std::uint32_t i = 0; i < listed.all.size(); i += 3)
+    made.push_back(evaluate(asked, listed, i));
+  Ranking forward{asked, listed}, backward{asked, listed};
+  for (const Evaluation& one : made)
+    forward.add(one);
+  std::reverse(made.begin(), made.end());
+  for (const Evaluation& one : made)
+    backward.add(evaluation_of_json(to_json_line(one), "line"));
+  CHECK(forward.best() == backward.best());
+  CHECK(forward.memory_front() == backward.memory_front());
+}
+
+TEST_CASE("a search that is stopped keeps what it has", "[search]") {
+  Search search{small_search(spaces[0].first)};
+  std::atomic<bool> stop{false};
+  const bool complete = run_search(search, stop, [&](const SearchProgress&) { stop = true; });
+  CHECK_FALSE(complete);
+  CHECK(!search.ranking().best().empty());
+  const SearchResult result = make_result(search, false);
+  CHECK(result.counts.open > 0);
+  CHECK(search_table(result).find("Stopped early") != std::string::npos);
+}
+
+TEST_CASE("where nothing fits, the answer says what is closest and what would help", "[search]") {
+  // 1,024 sequences in one micro-batch on one GPU.
+  Search search{small_search("gpus: 1, micro_batch: 1024, recompute: none", "global_batch: 1024")};
+  REQUIRE(run_search(search, never));
+  const SearchResult result = make_result(search, true);
+  CHECK(result.best.empty());
+  CHECK(result.nothing_fits.find("nothing fits; closest is tp 1 pp 1 dp 1 mb 1024") !=
+        std::string::npos);
+  CHECK(result.nothing_fits.find("try: micro_batch: 1") != std::string::npos);
+}
+
+TEST_CASE("the best layout comes as a scenario that can be simulated", "[search]") {
+  Search search{small_search("top: 1, micro_batch: [1, 2]")};
+  REQUIRE(run_search(search, never));
+  const Evaluation best = search.ranking().best().front();
+  const Scenario scenario = take_scenario(std::move(search), best.index);
+  const Plan plan = make_plan(scenario.model, scenario.layout);
+  CHECK(simulate(plan, scenario.cluster, scenario.options).timeline.end.time_since_epoch() ==
+        best.step_time);
+}
