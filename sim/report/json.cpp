@@ -26,6 +26,7 @@ Json categories_json(const StageMemory& stage) {
   for (const auto& category : words_of(BufferCategory{}))
     json[std::string{category.text}] =
         stage.use.at_peak[static_cast<std::size_t>(category.value)].count();
+  if (stage.fragments.count() > 0) json["fragments"] = stage.fragments.count();
   json["reserved"] = stage.reserved.count();
   return json;
 }

@@ -5,24 +5,26 @@
 #include <algorithm>
 #include <functional>
 
+#include "sim/report/report.hpp"
+
 namespace sim {
 namespace {
 
-struct Change {
+struct LayoutChange {
   std::string text;  // as the key of the scenario
   Layout layout;
 };
 
 // The same GPUs, one choice different.
-std::vector<Change> changes_of(const Layout& base) {
-  std::vector<Change> changes;
+std::vector<LayoutChange> changes_of(const Layout& base) {
+  std::vector<LayoutChange> changes;
   const auto add = [&](std::string text, const std::function<void(Layout&)>& edit) {
-    Change change{std::move(text), base};
+    LayoutChange change{std::move(text), base};
     edit(change.layout);
     changes.push_back(std::move(change));
   };
   if (base.micro_batch > 1) add("micro_batch: 1", [](Layout& l) { l.micro_batch = 1; });
-  if (base.recompute == Recompute::none && base.attention == AttentionKernel::unfused)
+  if (base.recompute == Recompute::none && !is_flash(base.attention))
     add("recompute: selective", [](Layout& l) { l.recompute = Recompute::selective; });
   if (base.recompute != Recompute::full || base.recompute_every > 1)
     add("recompute: full", [](Layout& l) {
@@ -31,7 +33,7 @@ std::vector<Change> changes_of(const Layout& base) {
     });
   if (base.tensor_parallel > 1 && !base.sequence_parallel)
     add("sequence_parallel: true", [](Layout& l) { l.sequence_parallel = true; });
-  if (base.attention == AttentionKernel::unfused)
+  if (!is_flash(base.attention))
     add("attention: flash", [](Layout& l) { l.attention = AttentionKernel::flash; });
   if (base.data_parallel > 1)
     for (int stage = base.zero_stage + 1; stage <= 3; ++stage)
@@ -56,7 +58,8 @@ std::vector<Change> changes_of(const Layout& base) {
 
 }  // namespace
 
-std::vector<std::string> memory_hints(const Scenario& scenario) {
+std::vector<std::string> memory_hints(const Model& model, const Layout& given,
+                                      const Device& device) {
   constexpr std::size_t most = 4;
   struct Outcome {
     std::string text;
@@ -64,16 +67,15 @@ std::vector<std::string> memory_hints(const Scenario& scenario) {
     Bytes capacity;
   };
   std::vector<Outcome> outcomes;
-  const Device& device = scenario.cluster.device();
   const auto worst = [&](const Layout& layout) {
     Bytes total{};
-    for (const StageMemory& stage : stage_memory(make_plan(scenario.model, layout), device))
+    for (const StageMemory& stage : stage_memory(make_plan(model, layout), device))
       total = std::max(total, stage.total);
     return total;
   };
-  const Bytes now = worst(scenario.layout);
-  for (const Change& change : changes_of(scenario.layout)) {
-    if (!layout_problems(change.layout, scenario.model).empty()) continue;
+  const Bytes now = worst(given);
+  for (const LayoutChange& change : changes_of(given)) {
+    if (!layout_problems(change.layout, model).empty()) continue;
     const Bytes total = worst(change.layout);
     if (total < now) outcomes.push_back({change.text, total, device.memory});
   }

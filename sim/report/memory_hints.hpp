@@ -5,12 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "sim/model/model.hpp"
+#include "sim/plan/layout.hpp"
 #include "sim/report/report.hpp"
-#include "sim/scenario/scenario.hpp"
+#include "sim/topology/device.hpp"
 
 namespace sim {
 
 // "recompute: full -> 61.2 GiB, fits", best first; at most four.
-std::vector<std::string> memory_hints(const Scenario& scenario);
+std::vector<std::string> memory_hints(const Model& model, const Layout& layout,
+                                      const Device& device);
 
 }  // namespace sim

@@ -82,4 +82,19 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
   return lines;
 }
 
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text)
+    quoted += c == '"' ? std::string{"\"\""} : std::string{c};
+  return quoted + '"';
+}
+
+std::string markdown_field(const std::string& text) {
+  std::string safe;
+  for (const char c : text)
+    safe += c == '|' ? std::string{"\\|"} : std::string{c};
+  return safe;
+}
+
 }  // namespace sim

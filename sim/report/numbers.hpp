@@ -45,5 +45,7 @@ std::string significant(double value);         // 4 digits: 226.4, 3.708 million
 std::string scaled_count(std::int64_t value);  // 405.9 billion
 std::string title_of(std::string_view word);   // gathered_parameters -> gathered parameters
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
+std::string csv_field(const std::string& text);  // RFC 4180: quoted where needed, quotes doubled
+std::string markdown_field(const std::string& text);
 
 }  // namespace sim

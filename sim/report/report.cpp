@@ -10,11 +10,20 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/quantity.hpp"
+#include "sim/plan/caching_allocator.hpp"
 #include "sim/plan/work.hpp"
 #include "sim/report/memory_hints.hpp"
 
 namespace sim {
 namespace {
+
+// Free pieces that PyTorch's allocator holds besides the peak; where the device is too small, those
+// of a larger one.
+Bytes fragments(const Program& program, Bytes peak, const Device& device) {
+  CachedMemory memory = cached_memory(program, device.memory - device.reserved);
+  if (!memory.fits) memory = cached_memory(program, Bytes{INT64_MAX / 2});
+  return std::max(Bytes{}, memory.reserved - peak);
+}
 
 constexpr std::size_t shown_links = 10;
 
@@ -160,10 +169,12 @@ std::vector<StageMemory> stage_memory(const Plan& plan, const Device& device) {
     StageMemory here{.stage = program.stage,
                      .use = memory_use(program),
                      .reserved = device.reserved,
+                     .fragments = {},
                      .total = {},
                      .capacity = device.memory,
                      .peak_operator = {}};
-    here.total = here.use.peak + device.reserved;
+    if (plan.caching_allocator) here.fragments = fragments(program, here.use.peak, device);
+    here.total = here.use.peak + here.fragments + device.reserved;
     if (here.use.peak_op.value < program.size())
       here.peak_operator = program.name(here.use.peak_op);
     StageMemory& worst = stages.at(static_cast<std::size_t>(program.stage));
@@ -235,6 +246,10 @@ void add_what_if(Report& report, const Scenario& scenario, const Plan& plan) {
 }
 
 std::string does_not_fit_text(const Report& report, const Scenario& scenario) {
+  return does_not_fit_text(report, scenario.model, scenario.cluster.device());
+}
+
+std::string does_not_fit_text(const Report& report, const Model& model, const Device& device) {
   const StageMemory& worst = report.worst_memory();
   std::string text = fmt::format(
       "does not fit: stage {} needs {:.1f} GiB of {:.1f} GiB on {} ({:.1f} GiB too much)\n",
@@ -256,7 +271,7 @@ std::string does_not_fit_text(const Report& report, const Scenario& scenario) {
                     [](const StageMemory& stage) { return !stage.fits(); }));
   text += fmt::format("  {} of {} stage{} too large\n", over, report.memory.size(),
                       plural(report.memory.size()));
-  for (const std::string& hint : memory_hints(scenario))
+  for (const std::string& hint : memory_hints(model, report.layout, device))
     text += "  try: " + hint + '\n';
   return text;
 }

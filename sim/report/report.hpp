@@ -18,8 +18,9 @@ namespace sim {
 struct StageMemory {
   int stage = 0;
   MemoryUse use;
-  Bytes reserved{};  // the device's own: context, communication library, workspaces
-  Bytes total{};     // peak and reserved
+  Bytes reserved{};   // the device's own: context, communication library, workspaces
+  Bytes fragments{};  // what the allocator holds besides the peak, where it is replayed
+  Bytes total{};      // peak, fragments and reserved
   Bytes capacity{};
   std::string peak_operator;  // the operator being issued at the peak
   bool fits() const { return total <= capacity; }
@@ -99,6 +100,8 @@ std::string memory_json(const Report& report);
 std::string memory_csv(const Report& report);
 std::string memory_markdown(const Report& report);
 // The answer when memory does not fit: which stage, which category, by how much, what would help.
+// Of the report it reads the layout, the device's name and the memory.
+std::string does_not_fit_text(const Report& report, const Model& model, const Device& device);
 std::string does_not_fit_text(const Report& report, const Scenario& scenario);
 
 }  // namespace sim

@@ -60,22 +60,6 @@ std::vector<Row> rows_of(const Report& report) {
   return rows;
 }
 
-// RFC 4180: quoted where needed, quotes doubled.
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text)
-    quoted += c == '"' ? std::string{"\"\""} : std::string{c};
-  return quoted + '"';
-}
-
-std::string markdown_field(const std::string& text) {
-  std::string safe;
-  for (const char c : text)
-    safe += c == '|' ? std::string{"\\|"} : std::string{c};
-  return safe;
-}
-
 }  // namespace
 
 std::string to_csv(const Report& report) {

@@ -8,30 +8,11 @@
 #include "sim/base/quantity.hpp"
 #include "sim/collective/collective_cost.hpp"
 #include "sim/report/numbers.hpp"
+#include "sim/report/page.hpp"
 #include "sim/report/report.hpp"
 
 namespace sim {
 namespace {
-
-constexpr int width = 100;
-
-class Page {
- public:
-  explicit Page(TextStyle style) : style_{style} {}
-  void line(const std::string& text = {}) { text_ += text + '\n'; }
-  void heading(const std::string& title, const std::string& note = {}) {
-    line();
-    line(paint("1", title) + (note.empty() ? "" : "  " + paint("2", note)));
-  }
-  std::string paint(const char* code, const std::string& text) const {
-    return style_.color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
-  }
-  std::string take() { return std::move(text_); }
-
- private:
-  TextStyle style_;
-  std::string text_;
-};
 
 // A bar of `cells` columns at most, in eighths of a column.
 std::string bar(double share, int cells) {
@@ -104,7 +85,7 @@ void add_headline(Page& page, const Report& report) {
                   report.model_rate_per_gpu.in_flops_per_second() / 1e12,
                   report.hardware_rate_per_gpu.in_flops_per_second() / 1e12, 100 * report.hfu,
                   report.peak_rate.in_flops_per_second() / 1e12));
-  for (const std::string& line : wrapped("FLOPs: " + report.flop_formula, width - 2))
+  for (const std::string& line : wrapped("FLOPs: " + report.flop_formula, page_width - 2))
     page.line("  " + page.paint("2", line));
 }
 
@@ -160,6 +141,7 @@ void add_memory(Page& page, const Report& report) {
     const Bytes bytes = worst.use.at_peak[static_cast<std::size_t>(category.value)];
     if (bytes.count() > 0) row(title_of(category.text), bytes);
   }
+  if (worst.fragments.count() > 0) row("allocator's fragments", worst.fragments);
   row("reserved by device", worst.reserved);
   row("total", worst.total);
   page.line(fmt::format("  {:<20}{:>8.2f} GiB", "capacity", worst.capacity.gib()));
@@ -220,7 +202,7 @@ void add_provenance(Page& page, const Report& report) {
   page.heading("Where the numbers come from");
   for (const std::string& entry : report.provenance) {
     bool first = true;
-    for (const std::string& line : wrapped(entry, width - 12)) {
+    for (const std::string& line : wrapped(entry, page_width - 12)) {
       page.line((first ? "  " : "            ") + page.paint("2", line));
       first = false;
     }

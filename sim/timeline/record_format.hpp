@@ -9,11 +9,12 @@
 
 namespace sim {
 
-// A reader of this version refuses any other. It grows with every change that an older reader would
-// misread.
-inline constexpr std::int64_t record_version = 1;
+// What is written. It grows with every change that an older reader would misread; this reader knows
+// all versions up to here.
+inline constexpr std::int64_t record_version = 2;
 
-inline constexpr std::size_t kernel_columns = 14;
+inline constexpr std::size_t kernel_columns = 13;
+inline constexpr std::size_t kernel_columns_of_1 = 14;
 inline constexpr std::size_t operator_columns = 8;
 
 // Gives what a record does not hold the length that the rest has.

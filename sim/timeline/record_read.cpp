@@ -1,46 +1,20 @@
 // The reader of records: strict, since what it returns is compared without looking again.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <initializer_list>
-#include <limits>
+#include <utility>
 
-#include "sim/config/json_scan.hpp"
 #include "sim/config/text_check.hpp"
 #include "sim/timeline/record_format.hpp"
+#include "sim/timeline/record_scan.hpp"
 
 namespace sim {
 namespace {
 
 constexpr std::size_t largest_file = std::size_t{1} << 30;
-constexpr std::int64_t most_ranks = 1 << 24;
-constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-// Times in a record: 11 days of picoseconds, so that sums of a few stay within 64 bits.
-constexpr std::int64_t longest = std::int64_t{1'000'000} * 1'000'000'000'000;
-constexpr std::int64_t largest_size = std::int64_t{1} << 50;
 
-// Every entry of an object once.
-class Keys {
+class RecordReader : RecordScan {
  public:
-  Keys(JsonScan& scan, std::initializer_list<std::string_view> all) : scan_{scan}, missing_{all} {}
-  void take(std::string_view key) {
-    const auto found = std::find(missing_.begin(), missing_.end(), key);
-    if (found == missing_.end()) scan_.unknown_key();
-    missing_.erase(found);
-  }
-  void done() const {
-    if (!missing_.empty()) scan_.fail(fmt::format("\"{}\" is missing", missing_.front()));
-  }
-
- private:
-  JsonScan& scan_;
-  std::vector<std::string_view> missing_;
-};
-
-class RecordReader {
- public:
-  RecordReader(std::string_view text, const std::string& name) : scan_{text, name} {}
+  using RecordScan::RecordScan;
 
   Record read() {
     object({"format", "version", "scenario", "engine", "date", "machine", "provenance",
@@ -54,25 +28,14 @@ class RecordReader {
   }
 
  private:
-  template <class Entry>
-  void object(std::initializer_list<std::string_view> all, Entry entry) {
-    Keys keys{scan_, all};
-    scan_.object([&](std::string_view key) {
-      const std::string kept{key};
-      keys.take(kept);
-      entry(kept);
-    });
-    keys.done();
-  }
-
   void read_entry(std::string_view key) {
     RecordOrigin& origin = record_.origin;
     if (key == "format") {
       if (scan_.text() != "stepcast record") scan_.fail("this is no record of stepcast");
     } else if (key == "version") {
-      const std::int64_t version = scan_.integer();
-      if (version != record_version)
-        scan_.fail(fmt::format("version {} of the format; this program reads {}", version,
+      version_ = scan_.integer();
+      if (version_ < 1 || version_ > record_version)
+        scan_.fail(fmt::format("version {} of the format; this program reads 1 to {}", version_,
                                record_version));
     } else if (key == "scenario") {
       origin.scenario = scan_.text();
@@ -110,63 +73,15 @@ class RecordReader {
       scan_.list([&] { read_summary(); });
   }
 
-  // ---- Numbers.
-  template <class Number>
-  Number number(std::int64_t least, std::int64_t greatest) {
-    return static_cast<Number>(scan_.integer({.min = least, .max = greatest}));
-  }
-  Duration duration() { return Duration{scan_.integer({.min = 0, .max = longest})}; }
-  Bytes bytes() { return Bytes{scan_.integer({.min = 0, .max = largest_size})}; }
-  bool flag() { return scan_.integer({.min = 0, .max = 1}) == 1; }
-
-  // Calls column(i) for each entry of a list of exactly `count`.
-  template <class Column>
-  void row(std::size_t count, Column column) {
-    std::size_t at = 0;
-    scan_.list([&] {
-      if (at >= count) scan_.fail(fmt::format("expected {} numbers", count));
-      column(at++);
-    });
-    if (at != count) scan_.fail(fmt::format("expected {} numbers", count));
-  }
-
-  // ---- Enumerations: their words as the writer knew them, by number.
-  template <class Enum>
-  void read_list(std::vector<Enum>& into) {
-    scan_.list([&] {
-      const std::string text = scan_.text();
-      const std::optional<Enum> value = from_word<Enum>(text);
-      if (!value) scan_.fail(fmt::format("unknown word \"{}\"", text));
-      into.push_back(*value);
-    });
-  }
-  void read_words() {
-    object({"kind", "stream", "pass", "dtype", "operation", "group"}, [&](std::string_view key) {
-      if (key == "kind")
-        read_list(kinds_);
-      else if (key == "stream")
-        read_list(streams_);
-      else if (key == "pass")
-        read_list(passes_);
-      else if (key == "dtype")
-        read_list(dtypes_);
-      else if (key == "operation")
-        read_list(operations_);
-      else
-        read_list(groups_);
-    });
-  }
-  template <class Enum>
-  Enum word(const std::vector<Enum>& list) {
-    if (list.empty()) scan_.fail("\"words\" must come before what uses them");
-    return list[number<std::size_t>(0, static_cast<std::int64_t>(list.size()) - 1)];
-  }
-
   // ---- Programs.
   Kernel kernel() {
     Kernel k;
-    row(kernel_columns, [&](std::size_t column) {
-      switch (column) {
+    row(version_ == 1 ? kernel_columns_of_1 : kernel_columns, [&](std::size_t column) {
+      if (version_ == 1 && column == 5) {
+        if (flag()) k.attention = AttentionKernel::flash_2;
+        return;
+      }
+      switch (version_ == 1 && column > 5 ? column - 1 : column) {
         case 0:
           k.kind = word(kinds_);
           break;
@@ -180,30 +95,27 @@ class RecordReader {
           k.causal = flag();
           break;
         case 4:
-          k.flash = flag();
+          k.attention = word(attentions_);
           break;
         case 5:
-          k.flash_2 = flag();
-          break;
-        case 6:
           k.m = number<std::int64_t>(0, largest_size);
           break;
-        case 7:
+        case 6:
           k.n = number<std::int64_t>(0, largest_size);
           break;
-        case 8:
+        case 7:
           k.k = number<std::int64_t>(0, largest_size);
           break;
-        case 9:
+        case 8:
           k.batch = number<std::int64_t>(0, largest_size);
           break;
-        case 10:
+        case 9:
           k.heads = number<std::int64_t>(0, largest_size);
           break;
-        case 11:
+        case 10:
           k.kv_heads = number<std::int64_t>(0, largest_size);
           break;
-        case 12:
+        case 11:
           k.bytes = bytes();
           break;
         default:
@@ -381,66 +293,10 @@ class RecordReader {
     record_.collectives.push_back(std::move(summary));
   }
 
-  JsonScan scan_;
   Record record_;
-  std::vector<OpKind> kinds_;
-  std::vector<Stream> streams_;
-  std::vector<Pass> passes_;
-  std::vector<DType> dtypes_;
-  std::vector<CollectiveKind> operations_;
-  std::vector<GroupRole> groups_;
 };
 
-std::string operator_problem(const Program& program, std::uint32_t op) {
-  if (program.label[op].name >= program.names.size()) return "has no name";
-  const OpKind kind = program.kind[op];
-  const std::uint32_t work = program.work[op];
-  if (runs_kernel(kind) && work >= program.kernels.size()) return "has no kernel";
-  if (kind == OpKind::collective && work >= program.collectives.size()) return "has no collective";
-  if ((kind == OpKind::send || kind == OpKind::recv) && work >= program.transfers.size())
-    return "has no transfer";
-  return {};
-}
-
-std::string track_problem(const Record& record, const RecordedTrack& track) {
-  if (track.rank.value >= static_cast<std::uint32_t>(record.world_size))
-    return "is beyond the world size";
-  if (track.program >= record.programs.size()) return "has no program";
-  const Program& program = record.programs[track.program];
-  if (track.spans.size() != program.size())
-    return fmt::format("has {} spans for {} operators", track.spans.size(), program.size());
-  std::array<TimePoint, stream_count> free{};
-  for (std::uint32_t op = 0; op < program.size(); ++op) {
-    const Span& span = track.spans[op];
-    TimePoint& last = free[static_cast<std::size_t>(program.stream[op])];
-    if (span.begin < last || span.active < span.begin || span.end < span.active ||
-        span.end > record.end)
-      return fmt::format(
-          "operator {} ({}) ends before it begins, overlaps the one before it on "
-          "its stream, or ends after the step",
-          op, program.name(OpId{op}));
-    last = span.end;
-  }
-  return {};
-}
-
 }  // namespace
-
-std::string record_problem(const Record& record) {
-  for (std::size_t p = 0; p < record.programs.size(); ++p)
-    for (std::uint32_t op = 0; op < record.programs[p].size(); ++op)
-      if (const std::string problem = operator_problem(record.programs[p], op); !problem.empty())
-        return fmt::format("program {}, operator {}: {}", p, op, problem);
-  if (record.tracks.empty()) return "no rank was recorded";
-  for (std::size_t t = 0; t < record.tracks.size(); ++t) {
-    const RecordedTrack& track = record.tracks[t];
-    if (t > 0 && track.rank <= record.tracks[t - 1].rank)
-      return fmt::format("rank {}: ranks must ascend", track.rank.value);
-    if (const std::string problem = track_problem(record, track); !problem.empty())
-      return fmt::format("rank {}: {}", track.rank.value, problem);
-  }
-  return {};
-}
 
 Record parse_record(std::string_view text, const std::string& name) {
   if (const auto bad = find_bad_byte(text))

@@ -103,6 +103,7 @@ class RecordWriter {
     write_list<DType>("dtype");
     write_list<CollectiveKind>("operation");
     write_list<GroupRole>("group");
+    write_list<AttentionKernel>("attention");
     json_.text("}");
   }
 
@@ -114,7 +115,7 @@ class RecordWriter {
     key("kernels");
     items(program.kernels, [&](const Kernel& k) {
       row<kernel_columns>({number_of(k.kind), number_of(k.dtype), k.part == AttentionPart::backward,
-                           k.causal, k.flash, k.flash_2, k.m, k.n, k.k, k.batch, k.heads,
+                           k.causal, number_of(k.attention), k.m, k.n, k.k, k.batch, k.heads,
                            k.kv_heads, k.bytes.count(), k.launches});
     });
     key("flops");

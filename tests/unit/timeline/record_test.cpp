@@ -53,10 +53,56 @@ TEST_CASE("a record reads back to the same text", "[record]") {
   CHECK(read.tracks[1].spans[1].begin == at(10us));
 }
 
+TEST_CASE("a record tells the implementations of attention apart", "[record]") {
+  Record record = two_products(10us, 30us);
+  std::vector<Kernel>& kernels = record.programs[0].kernels;
+  for (const AttentionKernel implementation :
+       {AttentionKernel::flash, AttentionKernel::flash_1, AttentionKernel::flash_2,
+        AttentionKernel::unfused}) {
+    kernels[0].attention = implementation;
+    CHECK(parse_record(to_text(record), "r.json").programs[0].kernels == kernels);
+  }
+}
+
+TEST_CASE("a record of version 1 is read", "[record]") {
+  // Columns 5 and 6 of a kernel: flash, flash_2.
+  const auto attention_of = [](const std::string& flags) {
+    const std::string text = R"({"format":"stepcast record","version":1,"scenario":"s",
+      "engine":"host","date":"","machine":"","provenance":[],"gpus_per_node":1,"steps_ps":[],
+      "world_size":1,"pipeline":0,"end_ps":9,"words":{"kind":["attention"],"stream":["compute"],
+      "pass":["forward"],"dtype":["bf16"],"operation":["all_reduce"],"group":["data"]},
+      "programs":[{"stage":0,"names":["core"],"kernels":[[0,0,1,1,)" +
+                             flags +
+                             R"(,64,32,16,2,4,1,192,3]],"flops":[8],"collectives":[],
+      "transfers":[],"operators":[[0,0,0,0,0,0,0,0]]}],"tracks":[{"rank":0,"represents":1,
+      "program":0,"at":[0,0,0],"peak_memory":0,"spans_ps":[0,0,9]}],"collectives":[]})";
+    const Kernel kernel = parse_record(text, "r.json").programs.at(0).kernels.at(0);
+    CHECK(kernel == Kernel{.kind = OpKind::attention,
+                           .part = AttentionPart::backward,
+                           .causal = true,
+                           .attention = kernel.attention,
+                           .m = 64,
+                           .n = 32,
+                           .k = 16,
+                           .batch = 2,
+                           .heads = 4,
+                           .kv_heads = 1,
+                           .flops = Flops{8},
+                           .bytes = Bytes{192},
+                           .launches = 3});
+    return kernel.attention;
+  };
+  CHECK(attention_of("0,0") == AttentionKernel::unfused);
+  CHECK(attention_of("1,0") == AttentionKernel::flash);
+  CHECK(attention_of("1,1") == AttentionKernel::flash_2);
+}
+
 TEST_CASE("a record that contradicts itself is refused", "[record]") {
   const std::string text = to_text(two_products(10us, 30us));
-  CHECK_THROWS_WITH(parse_record(replaced(text, "\"version\":1", "\"version\":2"), "r.json"),
-                    "r.json:1:39: error: version 2 of the format; this program reads 1");
+  CHECK_THROWS_WITH(parse_record(replaced(text, "\"version\":2", "\"version\":3"), "r.json"),
+                    "r.json:1:39: error: version 3 of the format; this program reads 1 to 2");
+  CHECK_THROWS_WITH(parse_record(replaced(text, "\"version\":2,", ""), "r.json"),
+                    "r.json:12:9: error: \"version\" must come before \"words\"");
   CHECK_THROWS_WITH(parse_record(replaced(text, "\"world_size\":2", "\"world_size\":1"), "r.json"),
                     "r.json: error: rank 1: is beyond the world size");
   CHECK_THROWS_AS(parse_record(replaced(text, "\"date\"", "\"dtae\""), "r.json"), InputError);

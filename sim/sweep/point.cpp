@@ -1,0 +1,79 @@
+#include "sim/sweep/point.hpp"
+
+#include <fmt/format.h>
+#include <tbb/parallel_for.h>
+
+#include "sim/base/input_error.hpp"
+#include "sim/scenario/sources.hpp"
+#include "sim/search/search.hpp"
+
+namespace sim {
+namespace {
+
+std::string first_problem(const InputError& error) {
+  const Problem& first = error.problems().front();
+  return error.problems().size() == 1
+             ? first.what
+             : fmt::format("{} (and {} more)", first.what, error.problems().size() - 1);
+}
+
+PointResult result_of(const Scenario& scenario) {
+  const Plan plan = make_plan(scenario.model, scenario.layout);
+  const Report report =
+      make_report(scenario, plan, simulate(plan, scenario.cluster, scenario.options));
+  return {.problem = {},
+          .layout = layout_text(scenario.layout),
+          .gpus = report.ranks,
+          .step_time = report.step_time,
+          .tokens_per_second = report.tokens_per_second,
+          .tokens_per_second_per_gpu = report.tokens_per_second_per_gpu,
+          .mfu = report.mfu,
+          .breakdown = report.breakdown,
+          .memory = report.worst_memory().total,
+          .capacity = report.worst_memory().capacity};
+}
+
+}  // namespace
+
+PointResult no_result(std::string why) {
+  PointResult result;
+  result.problem = std::move(why);
+  return result;
+}
+
+std::string layout_text(const Layout& layout) {
+  std::string text = fmt::format("tp {} x pp {} x dp {}", layout.tensor_parallel,
+                                 layout.pipeline_parallel, layout.data_parallel);
+  if (layout.context_parallel > 1) text += fmt::format(" x cp {}", layout.context_parallel);
+  if (layout.virtual_stages > 1) text += fmt::format(", v {}", layout.virtual_stages);
+  text += fmt::format(", mb {}", layout.micro_batch);
+  if (layout.zero_stage > 0) text += fmt::format(", ZeRO-{}", layout.zero_stage);
+  if (layout.sequence_parallel) text += ", sp";
+  if (layout.recompute != Recompute::none)
+    text += fmt::format(", recompute {}", word(layout.recompute));
+  return text;
+}
+
+PointResult forecast_point(const std::string& path, const std::vector<std::string>& overrides,
+                           LayoutMode mode) {
+  try {
+    if (mode == LayoutMode::fixed) return result_of(load_scenario(path, overrides));
+    const std::optional<Scenario> best = best_scenario(ScenarioSources{path, overrides});
+    return best ? result_of(*best) : no_result("no layout fits");
+  } catch (const InputError& error) {
+    return no_result(first_problem(error));
+  }
+}
+
+std::vector<PointResult> forecast_points(const std::string& path,
+                                         const std::vector<std::vector<std::string>>& overrides,
+                                         LayoutMode mode, const std::function<void()>& done) {
+  std::vector<PointResult> results(overrides.size());
+  tbb::parallel_for(std::size_t{0}, overrides.size(), [&](std::size_t i) {
+    results[i] = forecast_point(path, overrides[i], mode);
+    if (done) done();
+  });
+  return results;
+}
+
+}  // namespace sim

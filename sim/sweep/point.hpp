@@ -1,0 +1,51 @@
+// One forecast among many: the figures of a step that sweeps, sensitivities and curves compare.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/report/report.hpp"
+
+namespace sim {
+
+enum class LayoutMode : std::uint8_t { fixed, best };
+constexpr auto words_of(LayoutMode) {
+  return std::array{Word{LayoutMode::fixed, "fixed"}, Word{LayoutMode::best, "best"}};
+}
+
+struct PointResult {
+  std::string problem;  // why there is no forecast; then the rest is empty
+  std::string layout;   // "tp 8 x pp 4 x dp 16, 1f1b, ..."
+  int gpus = 0;
+  Duration step_time{};
+  double tokens_per_second = 0;
+  double tokens_per_second_per_gpu = 0;
+  double mfu = 0;
+  Breakdown breakdown;  // mean over the ranks
+  Bytes memory{}, capacity{};
+  bool told() const { return problem.empty(); }
+  bool fits() const { return memory <= capacity; }
+  Duration communication() const {  // that nothing hides
+    return breakdown.exposed_tensor + breakdown.exposed_data + breakdown.exposed_pipeline;
+  }
+  bool operator==(const PointResult&) const = default;
+};
+
+PointResult no_result(std::string why);
+
+// The scenario of `path` under "section.key=value" overrides, simulated; with the fastest layout
+// that fits in place of its own for LayoutMode::best. What is wrong with it becomes the problem of
+// the result. Thread-safe.
+PointResult forecast_point(const std::string& path, const std::vector<std::string>& overrides,
+                           LayoutMode mode);
+
+// Several of them, on the threads of the surrounding TBB arena; `done` hears of each. The result
+// does not depend on the threads.
+std::vector<PointResult> forecast_points(const std::string& path,
+                                         const std::vector<std::vector<std::string>>& overrides,
+                                         LayoutMode mode, const std::function<void()>& done = {});
+
+std::string layout_text(const Layout& layout);
+
+}  // namespace sim
