@@ -1,0 +1,90 @@
+// stepcast budget: time and money of a whole training run.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <stdexcept>
+
+#include "sim/cli/command.hpp"
+#include "sim/economics/answer.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace sim {
+namespace {
+
+struct Request {
+  std::string scenario;
+  OutputFormat output = OutputFormat::table;
+  std::string save;
+  std::vector<std::string> overrides;
+};
+
+void save(const Request& request, const Scenario& scenario, const Budget& budget) {
+  const std::filesystem::path file = std::filesystem::absolute(request.save);
+  const std::string text =
+      resolved_scenario(scenario, request.overrides, budget, file.parent_path().string());
+  std::ofstream out{file, std::ios::binary};
+  if (!out.write(text.data(), static_cast<std::streamsize>(text.size())).flush())
+    throw std::runtime_error(fmt::format("cannot write {}", request.save));
+  print_note(fmt::format("saved: {}: the same answer with `stepcast budget`", request.save));
+}
+
+ExitCode answer_request(const Request& request) {
+  const Scenario scenario = load_scenario(request.scenario, request.overrides);
+  const BudgetAnswer answer = answer_budget(scenario, request.overrides);
+  if (!request.save.empty()) save(request, scenario, answer.budget);
+  const auto table = [](const BudgetAnswer& one) {
+    return budget_table(one, {.color = color_wanted()});
+  };
+  print_result(in_format(request.output, answer, table, budget_json, budget_csv, budget_markdown));
+  if (answer.is_yes()) return ExitCode::done;
+  print_note(answer.why_not());
+  return ExitCode::does_not_fit;
+}
+
+// An option that sets a key of the section.
+void add_key_option(CLI::App& command, const std::shared_ptr<Request>& request, const char* option,
+                    const char* key, const char* form, const char* what) {
+  command
+      .add_option_function<std::string>(
+          option,
+          [request, key](const std::string& value) {
+            request->overrides.push_back(fmt::format("budget.{}={}", key, value));
+          },
+          what)
+      ->option_text(form);
+}
+
+}  // namespace
+
+void add_budget(CLI::App& app, ChosenCommand& action) {
+  const auto request = std::make_shared<Request>();
+  CLI::App* command =
+      app.add_subcommand("budget", "days, cost, energy and goodput of a whole training run");
+  command->add_option("SCENARIO", request->scenario, "scenario file (YAML)")->required();
+  add_output_option(*command, request->output);
+  command
+      ->add_option("--set", request->overrides,
+                   "set a key of the scenario, e.g. --set budget.tokens=15e12")
+      ->option_text("KEY=VALUE")
+      ->allow_extra_args(false);
+  add_key_option(*command, request, "--tokens", "tokens", "N", "tokens to train on");
+  add_key_option(*command, request, "--finish-in", "finish_in", "TIME",
+                 "find the fewest GPUs that finish within this time, such as 60d");
+  add_key_option(*command, request, "--confidence", "confidence", "P",
+                 "with this probability (0.95)");
+  add_key_option(*command, request, "--seed", "seed", "N", "seed of the runs that are played");
+  command
+      ->add_option("--save", request->save,
+                   "write the scenario with every assumption in it, to run again")
+      ->option_text("FILE");
+  command->footer(
+      "Example: stepcast budget scenarios/llama-3.1-405b-16384-h100.yaml --tokens 15.6e12 "
+      "--set 'budget.price.gpu_hour=2.50 USD'");
+  command->callback(
+      [request, &action] { action = [request] { return answer_request(*request); }; });
+}
+
+}  // namespace sim

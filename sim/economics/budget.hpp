@@ -1,0 +1,96 @@
+// The `budget` section of a scenario: what a run shall do, what its GPUs cost and draw, how they
+// fail. Every key but the work has a default; each default names its source.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/base/words.hpp"
+#include "sim/economics/published.hpp"
+#include "sim/economics/quantities.hpp"
+#include "sim/economics/run_model.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace sim {
+
+// A value that an answer rests on: "failures.gpu", "79231.9 h", and who says so.
+struct Assumption {
+  std::string key;    // of the section
+  std::string value;  // as it is written in a file: reads back as exactly the same
+  std::string source;
+};
+
+// What the run shall do: one of three. Tokens are samples for models of layer lists.
+struct RunWork {
+  std::optional<double> tokens{};
+  std::optional<std::int64_t> steps{};
+  // To a target loss with batch B: minimum_steps x (1 + critical_batch / B), in tokens (McCandlish
+  // et al. 2018, arXiv:1812.06162, equation 2.11).
+  std::optional<double> minimum_steps{}, critical_batch{};
+};
+
+enum class IntervalRule : std::uint8_t { daly, young, given };
+
+struct CheckpointRules {
+  bool asynchronous = true;
+  IntervalRule rule = IntervalRule::daly;
+  Seconds interval{};          // of work, where the rule is `given`
+  std::optional<Bytes> bytes;  // of a checkpoint; absent: of the plan's own memory
+  Bandwidth node{};            // what one node writes and reads
+  Bandwidth storage{};         // what the storage takes from all nodes, and gives
+  Bandwidth copy{};            // from one GPU to its host
+  Seconds overhead{};          // that training halts for beside the copy or the write
+};
+
+struct RestartTimes {
+  Seconds detect{}, reschedule{};
+  std::optional<Seconds> load;  // absent: what the ranks hold at what the storage gives
+};
+
+struct Prices {
+  std::string currency;                       // of all of them; empty: none is given
+  std::optional<double> gpu_hour, spot, kwh;  // spot: of a GPU-hour
+};
+
+// How the batch follows the number of replicas when --finish-in changes it.
+enum class Scaling : std::uint8_t { fixed_batch, fixed_batch_per_replica };
+constexpr auto words_of(Scaling) {
+  return std::array{Word{Scaling::fixed_batch, "fixed_batch"},
+                    Word{Scaling::fixed_batch_per_replica, "fixed_batch_per_replica"}};
+}
+
+struct Budget {
+  RunWork work;
+  Prices prices;
+  double gpu_watts = 0, node_watts = 0;  // node: all but its GPUs
+  double pue = 1;
+  PartFailures failures;
+  double weibull_shape = 1;
+  Seconds preemption_every = never;  // of one node of spot capacity
+  Seconds preemption_wait{};         // until there is another
+  SlowSpells slow_node;              // `every`: of one node
+  CheckpointRules checkpoint;
+  RestartTimes restart;
+  std::optional<Seconds> finish_in;
+  double confidence = 0.95;
+  Scaling scaling = Scaling::fixed_batch;
+  int max_gpus = 0;
+  int runs = 0;
+  std::uint64_t seed = 1;
+  std::vector<Assumption> assumptions;  // in the order of the section
+};
+
+// Reads the section from the scenario's file with `overrides` on top. Throws InputError with every
+// problem of the section.
+Budget load_budget(const Scenario& scenario, const std::vector<std::string>& overrides = {});
+
+// The scenario's file with `overrides` and every assumption of the budget in it, for a file in
+// `folder`: `stepcast budget` of it gives the same answer. Throws InputError.
+std::string resolved_scenario(const Scenario& scenario, const std::vector<std::string>& overrides,
+                              const Budget& budget, const std::string& folder);
+
+}  // namespace sim

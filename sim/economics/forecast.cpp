@@ -1,0 +1,150 @@
+#include "sim/economics/forecast.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/input_error.hpp"
+#include "sim/engine/simulate.hpp"
+#include "sim/plan/plan.hpp"
+
+namespace sim {
+namespace {
+
+Seconds rate_sum(std::initializer_list<std::pair<Seconds, double>> parts) {
+  double rate = 0;
+  for (const auto& [every, count] : parts)
+    rate += count / every.count();
+  return Seconds{1 / rate};
+}
+
+// The work between two checkpoints. Not shorter than a step, nor than a write takes.
+Seconds interval_of(const CheckpointRules& rules, const RunModel& run, Seconds step) {
+  const Seconds mtbf = time_between_stops(run);
+  const Seconds chosen = rules.rule == IntervalRule::given   ? rules.interval
+                         : rules.rule == IntervalRule::young ? young_interval(run.stall, mtbf)
+                                                             : daly_interval(run.stall, mtbf);
+  return std::max({chosen, step, run.lag});
+}
+
+void set_segments(const CheckpointRules& rules, Seconds step, std::int64_t steps, RunModel& run) {
+  const double wanted = std::ceil(run.work / interval_of(rules, run, step) * (1 - 1e-12));
+  // A write must fit into a segment; where it is longer than all the work, there is one.
+  const double most = run.lag > Seconds{0} ? std::max(1.0, std::floor(run.work / run.lag)) : wanted;
+  run.segments = static_cast<std::int64_t>(
+      std::clamp(std::min(wanted, most), 1.0, static_cast<double>(steps)));
+}
+
+RunForecast play_runs(const RunModel& model, const Budget& budget) {
+  RunForecast result;
+  result.model = model;
+  result.mtbf = time_between_stops(model);
+  result.expected = expected_wall_time(model);
+  if (!result.ends()) return result;
+  constexpr double most_events = 3e8;  // a minute on one core
+  const double events = expected_events(model, budget.runs);
+  if (events > most_events)
+    throw InputError{
+        SourcePosition{"budget", 0, 0},
+        fmt::format("runs: {} runs with {:.2g} stops each would take too long to play; at most {}",
+                    budget.runs, events / budget.runs,
+                    std::floor(most_events / (events / budget.runs)))};
+  const std::vector<Played> played = play(model, budget.runs, budget.seed);
+  result.wall = wall_times(played);
+  const auto runs = static_cast<double>(played.size());
+  for (const Played& one : played) {
+    result.lost += one.lost / runs;
+    result.down += one.down / runs;
+    result.slow += one.slow / runs;
+    result.failures += static_cast<double>(one.failures) / runs;
+    result.preemptions += static_cast<double>(one.preemptions) / runs;
+  }
+  return result;
+}
+
+void add_runs(BudgetForecast& forecast, const Budget& budget) {
+  const Seconds step{to_seconds(forecast.step)};
+  const double gpus = forecast.gpus;
+  const double nodes = forecast.nodes;
+  const PartFailures& parts = budget.failures;
+  RunModel run;
+  run.work = step * static_cast<double>(forecast.steps);
+  run.stall = forecast.times.stall;
+  run.lag = forecast.times.lag;
+  run.failures.every = rate_sum(
+      {{parts.gpu, gpus}, {parts.node, nodes}, {parts.network, nodes}, {parts.software, nodes}});
+  run.failures.restart = budget.restart.detect + budget.restart.reschedule +
+                         budget.restart.load.value_or(forecast.times.load);
+  run.weibull_shape = budget.weibull_shape;
+  run.slow = budget.slow_node;
+  run.slow.every = budget.slow_node.every / nodes;
+  RunModel spot = run;
+  set_segments(budget.checkpoint, step, forecast.steps, run);
+  forecast.rented = play_runs(run, budget);
+  if (budget.preemption_every == never) return;
+  // Nobody has to find out that a node was taken away.
+  spot.preemptions = {.every = budget.preemption_every / nodes,
+                      .restart = budget.preemption_wait + budget.restart.reschedule +
+                                 budget.restart.load.value_or(forecast.times.load)};
+  set_segments(budget.checkpoint, step, forecast.steps, spot);
+  forecast.spot = play_runs(spot, budget);
+}
+
+}  // namespace
+
+std::int64_t steps_of(const RunWork& work, std::int64_t tokens_per_step) {
+  if (work.steps) return *work.steps;
+  const auto batch = static_cast<double>(tokens_per_step);
+  const double steps =
+      work.tokens ? *work.tokens / batch : *work.minimum_steps * (1 + *work.critical_batch / batch);
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(steps)));
+}
+
+BudgetForecast forecast_budget(const Scenario& scenario, const Budget& budget) {
+  const Plan plan = make_plan(scenario.model, scenario.layout);
+  Report report = make_memory_report(scenario, plan);
+  BudgetForecast forecast;
+  forecast.scenario = report.scenario;
+  forecast.model = report.model;
+  forecast.cluster = report.cluster;
+  forecast.device = report.device;
+  forecast.gpus = report.ranks;
+  forecast.nodes = report.nodes;
+  forecast.layout = report.layout;
+  forecast.counts_samples = report.counts_samples;
+  forecast.fits = report.fits();
+  if (!forecast.fits) {
+    forecast.why_not = does_not_fit_text(report, scenario);
+    return forecast;
+  }
+  report = make_report(scenario, plan, simulate(plan, scenario.cluster, scenario.options));
+  forecast.step = report.step_time;
+  forecast.mfu = report.mfu;
+  forecast.tokens_per_step = plan.tokens;
+  forecast.steps = steps_of(budget.work, plan.tokens);
+  forecast.tokens = static_cast<double>(forecast.steps) * static_cast<double>(plan.tokens);
+  forecast.checkpoint = checkpoint_size(plan, scenario.cluster.gpus_per_node());
+  forecast.times = checkpoint_times(forecast.checkpoint, budget.checkpoint);
+  add_runs(forecast, budget);
+  return forecast;
+}
+
+double gpu_hours(const BudgetForecast& forecast, Seconds wall) {
+  return forecast.gpus * wall.count() / 3600;
+}
+
+double energy_kwh(const BudgetForecast& forecast, const Budget& budget, Seconds wall) {
+  const double watts = forecast.gpus * budget.gpu_watts + forecast.nodes * budget.node_watts;
+  return budget.pue * watts / 1000 * wall.count() / 3600;
+}
+
+Costs costs(const BudgetForecast& forecast, const RunForecast& run,
+            const std::optional<double>& price) {
+  if (!price || run.wall.sorted.empty()) return {};
+  return {.rent = *price * gpu_hours(forecast, run.wall.mean),
+          .low = *price * gpu_hours(forecast, run.wall.quantile(0.025)),
+          .high = *price * gpu_hours(forecast, run.wall.quantile(0.975))};
+}
+
+}  // namespace sim

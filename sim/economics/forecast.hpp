@@ -1,0 +1,66 @@
+// The answer of `stepcast budget`: a run of the scenario's steps in time, money and energy.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/economics/budget.hpp"
+#include "sim/economics/checkpoint.hpp"
+#include "sim/economics/monte_carlo.hpp"
+#include "sim/report/report.hpp"
+
+namespace sim {
+
+// The run on one kind of capacity: rented for good, or spot.
+struct RunForecast {
+  RunModel model;
+  Seconds mtbf{};      // between stops of any kind
+  Seconds expected{};  // wall time in closed form; infinite: it never ends
+  Distribution wall;   // of the played runs; empty where `expected` is beyond `hopeless`
+  Seconds lost{}, down{}, slow{};  // means
+  double failures = 0, preemptions = 0;
+
+  // Less than this share of the time is work: no run is played.
+  static constexpr double hopeless = 0.01;
+  double expected_goodput() const { return model.work / expected; }
+  double goodput() const { return model.work / wall.mean; }
+  bool ends() const { return expected_goodput() >= hopeless; }
+};
+
+struct Costs {
+  std::optional<double> rent;  // mean
+  double low = 0, high = 0;    // of the rent: its 95% interval
+};
+
+struct BudgetForecast {
+  std::string scenario, model, cluster, device;
+  int gpus = 0, nodes = 0;
+  Layout layout;
+  bool counts_samples = false;
+  bool fits = true;
+  std::string why_not;  // where memory does not suffice
+  Duration step{};
+  double mfu = 0;
+  std::int64_t steps = 0;
+  std::int64_t tokens_per_step = 0;
+  double tokens = 0;  // of the whole run
+  CheckpointSize checkpoint;
+  CheckpointTimes times;
+  RunForecast rented;
+  std::optional<RunForecast> spot;
+};
+
+// REQUIRES: `budget` is the scenario's. Simulates the step, unless memory does not suffice.
+// Throws InputError where playing the runs would take too long.
+BudgetForecast forecast_budget(const Scenario& scenario, const Budget& budget);
+
+double gpu_hours(const BudgetForecast& forecast, Seconds wall);
+double energy_kwh(const BudgetForecast& forecast, const Budget& budget, Seconds wall);
+Costs costs(const BudgetForecast& forecast, const RunForecast& run,
+            const std::optional<double>& price);
+
+// Steps of the work with this many tokens each.
+std::int64_t steps_of(const RunWork& work, std::int64_t tokens_per_step);
+
+}  // namespace sim
