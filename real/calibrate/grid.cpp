@@ -31,7 +31,7 @@ GridProgram grid_program(const GridPoint& point, sim::DType dtype) {
   shape.head_dim = small ? 32 : 64;
   shape.heads = point.hidden / shape.head_dim;
   shape.kv_heads = shape.heads;
-  shape.feed_forward = 4 * point.hidden;
+  shape.feed_forward = 4 * shape.hidden;
   shape.vocabulary = small ? 256 : 32'768;
   shape.positions = sim::Positions::rotary;
   shape.norm = sim::NormKind::rms;

@@ -45,7 +45,7 @@ class HostKernels : public KernelBench {
     for (std::size_t i = 0; i < tokens_.size(); ++i)
       tokens_[i] = static_cast<std::int32_t>(sim::uniform(seed, 1, i) * classes);
     state_.begin({.step = 0, .tokens = tokens_}, layout);
-    refill(seed);
+    HostKernels::refill(seed);
   }
 
   void refill(std::uint64_t seed) override {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "real/calibrate/agree.hpp"
 #include "real/calibrate/measure.hpp"
@@ -20,7 +21,7 @@ constexpr std::size_t most_own_sizes = 16;
 constexpr double own_step = 1.5;
 
 std::int64_t rounded(std::int64_t bytes, int ranks, sim::DType dtype) {
-  const std::int64_t unit = ranks * sim::bytes_of(dtype);
+  const std::int64_t unit = std::int64_t{ranks} * sim::bytes_of(dtype);
   return std::max(unit, bytes / unit * unit);
 }
 
@@ -73,9 +74,8 @@ void complete(CollectiveSizes& wanted) {
 std::vector<int> group_of(int rank, int ranks, int size) {
   const int first = rank / size * size;
   if (first + size > ranks) return {};
-  std::vector<int> members;
-  for (int i = 0; i < size; ++i)
-    members.push_back(first + i);
+  std::vector<int> members(static_cast<std::size_t>(size));
+  std::iota(members.begin(), members.end(), first);
   return members;
 }
 
@@ -116,6 +116,7 @@ class CollectiveTimer {
     samples =
         static_cast<int>(agree(transport_, std::clamp<double>(fitting, fewest, most_samples)));
     std::vector<double> times;
+    times.reserve(static_cast<std::size_t>(samples));
     for (int i = 0; i < samples; ++i)
       times.push_back(sample(call, wanted.shape.ranks));
     return typical(times, request_.typical);

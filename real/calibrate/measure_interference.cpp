@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "real/calibrate/agree.hpp"
 #include "real/calibrate/measure.hpp"
@@ -47,16 +48,15 @@ std::vector<sim::MeasuredInterference> measure_interference(Bench& bench, Transp
   const std::optional<std::uint32_t> product = largest_product(program);
   if (!product) return measured;
   const std::unique_ptr<KernelBench> kernels = bench.load(program, request.seed);
-  std::vector<int> all;
-  for (int rank = 0; rank < transport.size(); ++rank)
-    all.push_back(rank);
+  std::vector<int> all(static_cast<std::size_t>(transport.size()));
+  std::iota(all.begin(), all.end(), 0);
   const std::vector<std::uint32_t> one{*product};
   kernels->run(one);
   barrier(transport);
   const double kernel_alone = agree(transport, median(kernels->run(one)));
   for (const std::int64_t part : beside_parts) {
     const std::int64_t size = std::max(least_beside, largest_collective(plan) / part);
-    const std::int64_t unit = transport.size() * sim::bytes_of(sim::DType::fp32);
+    const std::int64_t unit = std::int64_t{transport.size()} * sim::bytes_of(sim::DType::fp32);
     const CollectiveCase with{.bytes = size / unit * unit, .members = all};
     barrier(transport);
     const Interval pilot = bench.run(with, 1);

@@ -12,6 +12,7 @@
 #include "real/calibrate/grid.hpp"
 #include "real/calibrate/machine_facts.hpp"
 #include "real/calibrate/measure.hpp"
+#include "sim/base/input_error.hpp"
 
 namespace real {
 namespace {
@@ -159,11 +160,14 @@ void check(const MeasureRequest& request) {
   if (request.seconds <= 0) throw std::invalid_argument("a measurement takes some time");
   for (const MeasuredPlan& wanted : request.plans) {
     if (wanted.plan->world_size() > request.ranks)
-      throw std::invalid_argument(
-          fmt::format("a plan has {} ranks, the measurement {}: each rank measures its own program",
+      throw sim::InputError(
+          sim::SourcePosition{.file = wanted.source},
+          fmt::format("its plan has {} ranks, the measurement {}: each rank measures its own "
+                      "program",
                       wanted.plan->world_size(), request.ranks));
     const std::vector<std::string> problems = engine_problems(*wanted.plan, *wanted.model);
-    if (!problems.empty()) throw std::invalid_argument(problems.front());
+    if (!problems.empty())
+      throw sim::InputError(sim::SourcePosition{.file = wanted.source}, problems.front());
   }
 }
 

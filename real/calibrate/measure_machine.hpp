@@ -33,6 +33,7 @@ constexpr auto words_of(MeasuredBackend) {
 struct MeasuredPlan {
   const sim::Plan* plan = nullptr;
   const sim::Model* model = nullptr;
+  std::string source{};  // the file it comes from, which errors name
 };
 
 struct MeasureRequest {
@@ -52,7 +53,8 @@ sim::MeasuredMachine measure_rank(
     const MeasureRequest& request, Bench& bench, Transport& transport,
     const std::function<bool()>& stop_wanted = [] { return false; });
 
-// Throws std::invalid_argument for a request that cannot be met.
+// Throws InputError for a plan that cannot be measured, std::invalid_argument for what else cannot
+// be met, as run_ranks() does.
 RunResult measure_machine(const MeasureRequest& request,
                           const std::function<void(const sim::MeasuredMachine&)>& done);
 

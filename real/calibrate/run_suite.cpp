@@ -110,15 +110,17 @@ void run_one(const SuiteRequest& request, const SuiteRun& run, Seat& seat) {
 void check(const SuiteRequest& request) {
   for (const SuiteRun& run : request.runs) {
     if (run.what.plan->world_size() != request.ranks)
-      throw std::invalid_argument(fmt::format("{} has {} ranks, the suite {}", run.name,
-                                              run.what.plan->world_size(), request.ranks));
+      throw sim::InputError(sim::SourcePosition{.file = run.what.source},
+                            fmt::format("{} has {} ranks, the suite {}", run.name,
+                                        run.what.plan->world_size(), request.ranks));
     std::vector<std::string> problems = engine_problems(*run.what.plan, *run.what.model);
     if (problems.empty())
       problems = request.backend == MeasuredBackend::host
                      ? host_problems(*run.what.plan, *run.what.model)
                      : cuda_problems(*run.what.plan, *run.what.model, run.algorithms);
     if (!problems.empty())
-      throw std::invalid_argument(fmt::format("{}: {}", run.name, problems.front()));
+      throw sim::InputError(sim::SourcePosition{.file = run.what.source},
+                            fmt::format("{}: {}", run.name, problems.front()));
   }
 }
 

@@ -50,7 +50,8 @@ std::vector<std::string> to_provenance(const RunFacts& facts);
 // Throws InputError naming the record for one that was not written by run_suite().
 RunFacts facts_of(const sim::Record& record, const std::string& path);
 
-// Throws std::invalid_argument for what the engine or the backend cannot run.
+// Throws InputError for what the engine or the backend cannot run, std::invalid_argument as
+// run_ranks() does.
 RunResult run_suite(const SuiteRequest& request);
 
 }  // namespace real

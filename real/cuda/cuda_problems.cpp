@@ -57,7 +57,7 @@ void check_op(const sim::ModelOp& op, const sim::Model& model, const sim::Layout
   const std::int64_t head = model.attention.head_dim;
   switch (op.function) {
     case Function::attention:
-      if (layout.attention == sim::AttentionKernel::unfused) {
+      if (!sim::is_flash(layout.attention)) {
         problems.add(fmt::format(
             "{}: the CUDA backend has fused attention only (layout.attention: flash or flash-2)",
             op.name));

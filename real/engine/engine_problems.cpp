@@ -36,6 +36,16 @@ bool computes_loss(const sim::Model& model) {
                      [](const sim::ModelOp& op) { return op.function == Function::cross_entropy; });
 }
 
+bool runs_otherwise(const sim::Model& model) {
+  for (const sim::Block& layer : model.layers)
+    for (const sim::ModelOp& op : layer.ops)
+      if (op.products > 1) return true;
+  const sim::Execution& runs = model.execution;
+  return runs.gathers_logits || runs.adds_gradients || runs.keeps_gathered_inputs ||
+         runs.all_reduces_gradients || runs.sends_whole || runs.recomputes_head ||
+         runs.held_logits > 0;
+}
+
 }  // namespace
 
 std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model& model) {
@@ -58,8 +68,18 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
   if (plan.layout.context_parallel > 1)
     problems.emplace_back(
         "layout.context_parallel: the engine does not split the tokens of a sequence");
+  if (runs_otherwise(model))
+    problems.emplace_back(
+        "framework: the engine runs logits, gradients and messages as Megatron-LM does; "
+        "sim/model/FRAMEWORKS.md has the keys");
   if (plan.layout.compute_dtype == sim::DType::fp8)
     problems.emplace_back("layout.compute_dtype: the engine does not execute 8-bit products");
+  if (plan.layout.recompute == sim::Recompute::operators)
+    problems.emplace_back("layout.recompute: the engine does not recompute by operators");
+  if (model.software.copies_tokens || model.software.copies_weights)
+    problems.emplace_back(
+        "framework: the engine does not copy what it has gathered (token_collectives and "
+        "weight_gathers: fused)");
   return problems;
 }
 

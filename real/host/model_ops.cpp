@@ -249,7 +249,7 @@ void ModelOps::attention_forward_of(const BoundOp& op) {
   const std::span<const float> qkv = arena_.of(op, Role::input);
   const std::span<float> out = arena_.maybe(op, Role::output);
   const std::span<float> saved = arena_.maybe(op, Role::saved);
-  if (op.kernel->flash) {
+  if (is_flash(op.kernel->attention)) {
     SIM_CHECK(saved.empty() || static_cast<std::int64_t>(saved.size()) == size.log_sums(),
               saved.size(), size.log_sums());
     return flash_forward(size, qkv, out, saved);
@@ -265,7 +265,7 @@ void ModelOps::attention_backward_of(const BoundOp& op) {
   const std::span<const float> saved = arena_.of(op, Role::saved);
   const std::span<const float> gradient = arena_.of(op, Role::gradient);
   const std::span<float> to = arena_.of(op, Role::input_gradient);
-  if (op.kernel->flash) {
+  if (is_flash(op.kernel->attention)) {
     return flash_backward(size, qkv, arena_.of(op, Role::saved_output), saved, gradient, to);
   }
   unfused_backward(size, qkv, saved, gradient, to);

@@ -1,14 +1,4 @@
-// Frames over one connection per pair of ranks.
-//
-// A message of up to `most_early_bytes` is sent at once; one that comes before its receive is kept.
-// A larger one waits at its sender until the receiver has posted a receive for it, which it says
-// with a `ready` frame: memory for what comes early stays bounded, and large messages are read to
-// where they belong, without a copy. A receive that is posted first costs its send no wait.
-//
-// Invariants, of a lane (one sender, one channel):
-//  1. Receives wait only if no frame does.
-//  2. Messages leave in the order of their starts: one that waits for `ready` holds back those
-//     behind it. It is announced, so that a receive of a wrong size is told so and does not wait.
+// Moves the frames of all connections (tcp_peer.hpp), and ends them all when a rank fails.
 #include "real/net/tcp_transport.hpp"
 
 #include <fmt/format.h>
@@ -19,93 +9,17 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <deque>
 #include <exception>
-#include <map>
 #include <new>
-#include <optional>
 #include <system_error>
 
 #include "real/net/out_of_memory.hpp"
+#include "real/net/tcp_peer.hpp"
 #include "sim/base/check.hpp"
 
-namespace real {
+namespace real::tcp {
 namespace {
-
-// abort: the rank to blame says so; lost: another one has noticed.
-enum class FrameKind : std::uint32_t {
-  data = 1,
-  bye = 2,
-  abort = 3,
-  lost = 4,
-  ready = 5,     // a receive of a large message is posted
-  announce = 6,  // a large message waits for its `ready`
-};
-
-struct Frame {
-  std::uint64_t bytes = 0;    // that follow; ready, announce: of the message, and none follow
-  std::uint32_t channel = 0;  // abort, lost: the rank to blame
-  FrameKind kind = FrameKind::data;
-};
-static_assert(sizeof(Frame) == 16);
-// The text of an abort.
-constexpr std::uint64_t most_text_bytes = 4096;
-// Open MPI's limit for TCP, btl_tcp_eager_limit.
-constexpr std::size_t most_early_bytes = 65'536;
-// Of one sender. Nobody runs a thousand messages ahead in order.
-constexpr std::size_t most_kept_bytes = std::size_t{64} << 20U;
-
-enum class PostState : std::uint8_t { free, waiting, moving, done, wrong_size };
-
-struct Post {
-  PostState state = PostState::free;
-  bool is_send = false;
-  int partner = 0;
-  std::uint32_t channel = 0;
-  std::span<std::byte> target;
-};
-
-struct Outgoing {
-  Frame frame{};
-  std::span<const std::byte> data{};
-  std::size_t sent = 0;  // of frame and data
-  Post* post = nullptr;
-  bool announced = false;  // that it waits
-  std::size_t size() const { return sizeof frame + data.size(); }
-};
-
-// A frame that came before its receive.
-struct Kept {
-  std::unique_ptr<std::byte[]> data{};
-  std::size_t bytes = 0;
-  bool complete = false;
-};
-
-struct Lane {
-  std::deque<Post*> receives;
-  std::deque<Kept> kept;
-  std::optional<std::size_t> announced;  // a large message whose receive is not posted; behind kept
-  // The other direction: what this rank sends.
-  std::deque<Outgoing> held;  // the first waits for `ready`
-  int ready = 0;
-};
-
-struct Peer {
-  Socket socket;
-  bool ended = false;  // in order, with a bye
-  std::deque<Outgoing> out;
-  std::map<std::uint32_t, Lane> lanes;
-  std::size_t kept_bytes = 0;
-  // The frame that is being read.
-  Frame frame;
-  std::size_t frame_read = 0;  // bytes of its header
-  std::size_t data_read = 0;
-  std::byte* into = nullptr;  // null: thrown away
-  Post* post = nullptr;
-  Kept* kept = nullptr;
-  std::vector<std::byte> text;  // of an abort
-};
 
 class TcpTransport final : public Transport {
  public:
@@ -255,34 +169,6 @@ class TcpTransport final : public Transport {
     posts_[ticket].state = PostState::free;
     free_.push_back(ticket);
   }
-  static bool is_farewell(FrameKind kind) {
-    return kind == FrameKind::abort || kind == FrameKind::lost;
-  }
-  static bool is_pending(const Post& post) {
-    return post.state == PostState::waiting || post.state == PostState::moving;
-  }
-
-  static bool is_large(std::size_t bytes) { return bytes > most_early_bytes; }
-  static std::size_t bytes_behind(const Frame& frame) {
-    const bool none = frame.kind == FrameKind::ready || frame.kind == FrameKind::announce;
-    return none ? 0 : static_cast<std::size_t>(frame.bytes);
-  }
-  // Moves what may be sent to the connection, and announces what may not be.
-  static void release_held(Peer& peer, Lane& lane) {
-    while (!lane.held.empty()) {
-      Outgoing& next = lane.held.front();
-      if (is_large(next.data.size()) && lane.ready == 0) {
-        Frame announcement = next.frame;
-        announcement.kind = FrameKind::announce;
-        if (!next.announced) peer.out.push_back({.frame = announcement});
-        next.announced = true;
-        return;
-      }
-      if (is_large(next.data.size())) --lane.ready;
-      peer.out.push_back(next);
-      lane.held.pop_front();
-    }
-  }
   // Before all that waits in the connection but what is half sent: the partner may be waiting.
   void say_ready(int to, std::uint32_t channel, std::size_t bytes) {
     Peer& peer = peer_at(to);
@@ -290,28 +176,6 @@ class TcpTransport final : public Transport {
     peer.out.insert(peer.out.begin() + (half_sent ? 1 : 0),
                     {.frame = {.bytes = bytes, .channel = channel, .kind = FrameKind::ready}});
     if (!half_sent) write(to);
-  }
-
-  // Hands frames that came early to their receives.
-  static void match(Peer& peer, Lane& lane) {
-    while (!lane.receives.empty() && !lane.kept.empty() && lane.kept.front().complete) {
-      Post& post = *lane.receives.front();
-      const Kept& frame = lane.kept.front();
-      const bool fits = frame.bytes == post.target.size();
-      if (fits && frame.bytes > 0) std::memcpy(post.target.data(), frame.data.get(), frame.bytes);
-      post.state = fits ? PostState::done : PostState::wrong_size;
-      peer.kept_bytes -= frame.bytes;
-      lane.receives.pop_front();
-      lane.kept.pop_front();
-    }
-    if (!lane.announced || lane.receives.empty() || !lane.kept.empty()) return;
-    // A receive of the same size is large, so its `ready` is on its way.
-    Post& post = *lane.receives.front();
-    if (post.target.size() != *lane.announced) {
-      post.state = PostState::wrong_size;
-      lane.receives.pop_front();
-    }
-    lane.announced.reset();
   }
 
   void progress(int timeout_ms) {
@@ -462,21 +326,6 @@ class TcpTransport final : public Transport {
     peer.post = nullptr;
   }
 
-  // Without waiting for long: the other end may never read again.
-  static void send_last(const Peer& peer, const Frame& frame, const std::string& text) {
-    const Deadline deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds{100};
-    if (send_all(peer.socket, bytes_of_value(frame), deadline) == Moved::all)
-      send_all(peer.socket, std::as_bytes(std::span{text}), deadline);
-  }
-  // Closing a socket with unread data resets the connection, and our last words with it.
-  static void drain(Peer& peer) {
-    ::shutdown(peer.socket.handle(), SHUT_WR);
-    std::array<std::byte, 65536> thrown_away;
-    for (int reads = 0; reads < 1024; ++reads)
-      if (::recv(peer.socket.handle(), thrown_away.data(), thrown_away.size(), MSG_DONTWAIT) <= 0)
-        return;
-  }
-
   int rank_;
   std::vector<Peer> peers_;  // by rank; the own is unused
   int exceptions_;
@@ -490,9 +339,12 @@ class TcpTransport final : public Transport {
 };
 
 }  // namespace
+}  // namespace real::tcp
+
+namespace real {
 
 std::unique_ptr<Transport> make_tcp_transport(int rank, std::vector<Socket> sockets) {
-  return std::make_unique<TcpTransport>(rank, std::move(sockets));
+  return std::make_unique<tcp::TcpTransport>(rank, std::move(sockets));
 }
 
 }  // namespace real

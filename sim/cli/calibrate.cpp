@@ -11,7 +11,6 @@
 #include "sim/calibration/kineto.hpp"
 #include "sim/calibration/nccl_tests.hpp"
 #include "sim/cli/command.hpp"
-#include "sim/timeline/complete_file.hpp"
 
 namespace sim {
 namespace {
@@ -24,10 +23,6 @@ struct Request {
   std::string collective;
   int ranks = 0, nodes = 0, gpus_per_node = 0;
 };
-
-void write_text(const std::string& path, const std::string& text) {
-  write_complete_file(path, [&](std::ostream& out) { out << text; });
-}
 
 MeasuredMachine machine_from_files(const Request& request) {
   MeasuredMachine machine;
@@ -71,7 +66,7 @@ void write_device(const CalibrationTargets& targets, const MeasuredMachine& mach
   const DeviceCalibration fit = calibrate_device(base, machine);
   const std::string text = device_yaml(fit, machine);
   static_cast<void>(parse_device(text, targets.device_file));  // it must be readable
-  write_text(targets.device_file, text);
+  write_text_file(targets.device_file, text);
   for (const std::string& note : fit.notes)
     print_note("note: " + note);
   print_result(residual_table(fit));
@@ -97,7 +92,7 @@ void write_cluster(const CalibrationTargets& targets, const MeasuredMachine& mac
                       .lexically_relative(fs::absolute(folder.empty() ? "." : folder))
                       .lexically_normal()
                       .generic_string();
-  write_text(targets.cluster_file, cluster_yaml(base, file, folder.string()));
+  write_text_file(targets.cluster_file, cluster_yaml(base, file, folder.string()));
   static_cast<void>(Cluster::load(targets.cluster_file));
   std::string text;
   for (const MeasuredCurve& curve : file.curves)

@@ -29,13 +29,20 @@ using ChosenCommand = std::function<ExitCode()>;
 
 void add_simulate(CLI::App& app, ChosenCommand& action);
 void add_memory(CLI::App& app, ChosenCommand& action);
+void add_search(CLI::App& app, ChosenCommand& action);
+void add_budget(CLI::App& app, ChosenCommand& action);
 void add_topo(CLI::App& app, ChosenCommand& action);
 void add_models(CLI::App& app, ChosenCommand& action);
 void add_run(CLI::App& app, ChosenCommand& action);
 void add_validate(CLI::App& app, ChosenCommand& action);
 void add_validate_real(CLI::App& validate, ChosenCommand& action);  // its command `real`
 void add_import(CLI::App& app, ChosenCommand& action);
+void add_job_imports(CLI::App& import, ChosenCommand& action);  // its commands for training jobs
+void add_export(CLI::App& app, ChosenCommand& action);
 void add_compare(CLI::App& app, ChosenCommand& action);
+void add_sweep(CLI::App& app, ChosenCommand& action);
+void add_sensitivity(CLI::App& app, ChosenCommand& action);
+void add_scaling(CLI::App& app, ChosenCommand& action);
 // What `stepcast calibrate` was asked for, besides its sources. Names may be empty.
 struct CalibrationTargets {
   std::vector<std::string> scenarios;
@@ -59,10 +66,28 @@ void add_completion(CLI::App& app, ChosenCommand& action);
 // Adds -o/--output.
 void add_output_option(CLI::App& command, OutputFormat& format);
 
+// The text of `result` in one format, of four functions of it.
+template <class Result, class Table, class Json, class Csv, class Markdown>
+std::string in_format(OutputFormat format, const Result& result, Table table, Json json, Csv csv,
+                      Markdown markdown) {
+  switch (format) {
+    case OutputFormat::table:
+      break;
+    case OutputFormat::json:
+      return json(result);
+    case OutputFormat::csv:
+      return csv(result);
+    case OutputFormat::md:
+      return markdown(result);
+  }
+  return table(result);
+}
+
 // Results go to stdout, notes to stderr. Colour only on a terminal, and not with NO_COLOR.
 void print_result(const std::string& text);
 void print_note(const std::string& text);
 bool color_wanted();
+void write_text_file(const std::string& path, const std::string& text);  // complete, or not at all
 
 // The folder with models/ and topologies/: $STEPCAST_DATA, else the working folder if it has them,
 // else the source tree that the program was built from.

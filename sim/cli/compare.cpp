@@ -26,25 +26,15 @@ Record load_side(const std::string& path) {
   return simulated_record(load_scenario(path), true);
 }
 
-std::string in_format(const Comparison& comparison, OutputFormat format) {
-  switch (format) {
-    case OutputFormat::json:
-      return comparison_json(comparison);
-    case OutputFormat::csv:
-      return comparison_csv(comparison);
-    case OutputFormat::md:
-      return comparison_markdown(comparison);
-    case OutputFormat::table:
-      break;
-  }
-  return comparison_table(comparison, color_wanted());
-}
-
 ExitCode compare_records(const Request& request) {
   const Record a = load_side(request.a);
   const Record b = load_side(request.b);
   const Comparison comparison = compare(a, b);
-  print_result(in_format(comparison, request.output));
+  const auto table = [](const Comparison& shown) {
+    return comparison_table(shown, color_wanted());
+  };
+  print_result(in_format(request.output, comparison, table, comparison_json, comparison_csv,
+                         comparison_markdown));
   if (!request.trace.empty()) {
     const TraceStats stats = write_comparison_trace(request.trace, a, b);
     print_note(fmt::format("trace: {} ({} events, {:.1f} MB): open it at ui.perfetto.dev",

@@ -98,6 +98,7 @@ void add_import(CLI::App& app, ChosenCommand& action) {
   add_node_import(*command, action, "nccl-xml", "show the node in an NCCL topology XML");
   add_node_import(*command, action, "nvidia-smi",
                   "show the node in the text of nvidia-smi topo -m");
+  add_job_imports(*command, action);
   command->footer("Example: stepcast import hf config.json");
 }
 

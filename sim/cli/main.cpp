@@ -21,11 +21,17 @@ extern "C" void end_at_once(int) {
 void add_commands(CLI::App& app, sim::ChosenCommand& action) {
   sim::add_simulate(app, action);
   sim::add_memory(app, action);
+  sim::add_search(app, action);
+  sim::add_budget(app, action);
   sim::add_topo(app, action);
   sim::add_models(app, action);
+  sim::add_sweep(app, action);
+  sim::add_sensitivity(app, action);
+  sim::add_scaling(app, action);
   sim::add_run(app, action);
   sim::add_validate(app, action);
   sim::add_import(app, action);
+  sim::add_export(app, action);
   sim::add_compare(app, action);
   sim::add_calibrate(app, action, sim::measure_here);
   sim::add_doctor(app, action);

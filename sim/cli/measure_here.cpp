@@ -11,8 +11,8 @@
 #include "sim/calibration/cluster_file.hpp"
 #include "sim/calibration/fit.hpp"
 #include "sim/cli/command.hpp"
+#include "sim/cli/run_end.hpp"
 #include "sim/scenario/scenario.hpp"
-#include "sim/timeline/complete_file.hpp"
 #include "sim/validation/real_suite.hpp"
 
 namespace sim {
@@ -62,7 +62,8 @@ Job job_of(const CalibrationTargets& targets) {
       job.request.ranks = std::max(job.request.ranks, one.plan.world_size());
   }
   for (const Wanted& one : job.wanted)
-    job.request.plans.push_back({.plan = &one.plan, .model = &one.scenario.model});
+    job.request.plans.push_back(
+        {.plan = &one.plan, .model = &one.scenario.model, .source = one.scenario.path});
   return job;
 }
 
@@ -101,10 +102,6 @@ std::string cpu_vendor() {
   return name.find("AMD") != std::string::npos ? "amd" : "intel";
 }
 
-void write_text(const std::string& path, const std::string& text) {
-  write_complete_file(path, [&](std::ostream& out) { out << text; });
-}
-
 std::string write_files(const Job& job, const MeasuredMachine& machine) {
   const bool host = job.request.backend == real::MeasuredBackend::host;
   const Device base =
@@ -115,7 +112,7 @@ std::string write_files(const Job& job, const MeasuredMachine& machine) {
   const DeviceCalibration fit = calibrate_device(base, machine);
   const std::string device_file = job.targets.folder + "/device.yaml";
   const std::string cluster_file = job.targets.folder + "/cluster.yaml";
-  write_text(device_file, device_yaml(fit, machine));
+  write_text_file(device_file, device_yaml(fit, machine));
   ClusterFile file{.name = fmt::format("{}-{}", machine.host, job.request.ranks),
                    .device = "device.yaml",
                    .curves = measured_curves(machine.collectives),
@@ -127,7 +124,7 @@ std::string write_files(const Job& job, const MeasuredMachine& machine) {
         fmt::format("{} ranks shared {} cores: kernels take as long as a rank's turns let them, on "
                     "average",
                     job.request.ranks, cores));
-  write_text(
+  write_text_file(
       cluster_file,
       host && job.targets.base_cluster.empty()
           ? host_cluster_yaml(file, job.request.ranks, fit_links(machine.collectives), cpu_vendor())
@@ -141,9 +138,7 @@ std::string write_files(const Job& job, const MeasuredMachine& machine) {
                             machine.collectives.size(), device_file, cluster_file);
 }
 
-}  // namespace
-
-ExitCode measure_here(const CalibrationTargets& targets) {
+ExitCode measure(const CalibrationTargets& targets) {
   if (targets.folder.empty())
     throw InputError(SourcePosition{.file = "calibrate"},
                      "nothing to write: give a folder for what is measured here (-o), or "
@@ -158,9 +153,13 @@ ExitCode measure_here(const CalibrationTargets& targets) {
   const real::RunResult result = real::measure_machine(
       job.request,
       [&](const MeasuredMachine& machine) { print_result(write_files(job, machine)); });
-  if (!result.message.empty()) print_note("stepcast: " + result.message);
-  if (result.end == real::RunEnd::interrupted) return ExitCode::interrupted;
-  return result.end == real::RunEnd::done ? ExitCode::done : ExitCode::failed;
+  return report_end(result);
+}
+
+}  // namespace
+
+ExitCode measure_here(const CalibrationTargets& targets) {
+  return run_among_ranks("calibrate", {}, [&] { return measure(targets); });
 }
 
 }  // namespace sim

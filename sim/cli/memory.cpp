@@ -22,20 +22,10 @@ ExitCode show_memory(const Request& request) {
   const Scenario scenario = load_scenario(request.scenario, request.overrides);
   const Plan plan = make_plan(scenario.model, scenario.layout);
   const Report report = make_memory_report(scenario, plan);
-  switch (request.output) {
-    case OutputFormat::table:
-      print_result(memory_table(report, {.color = color_wanted()}));
-      break;
-    case OutputFormat::json:
-      print_result(memory_json(report));
-      break;
-    case OutputFormat::csv:
-      print_result(memory_csv(report));
-      break;
-    case OutputFormat::md:
-      print_result(memory_markdown(report));
-      break;
-  }
+  const auto table = [](const Report& shown) {
+    return memory_table(shown, {.color = color_wanted()});
+  };
+  print_result(in_format(request.output, report, table, memory_json, memory_csv, memory_markdown));
   if (report.fits()) return ExitCode::done;
   print_note(does_not_fit_text(report, scenario));
   return ExitCode::does_not_fit;

@@ -8,10 +8,10 @@
 #include <ctime>
 #include <filesystem>
 #include <memory>
-#include <stdexcept>
 
 #include "sim/base/input_error.hpp"
 #include "sim/cli/command.hpp"
+#include "sim/cli/run_end.hpp"
 #include "sim/cli/run_report.hpp"
 #include "sim/cli/training_run.hpp"
 #include "sim/timeline/perfetto.hpp"
@@ -61,20 +61,6 @@ void write_files(const Request& request, const Scenario& scenario, const Plan& p
   print_note(fmt::format("record: {}", request.record));
 }
 
-std::string in_format(const RunReport& report, OutputFormat format) {
-  switch (format) {
-    case OutputFormat::json:
-      return run_json(report);
-    case OutputFormat::csv:
-      return run_csv(report);
-    case OutputFormat::md:
-      return run_markdown(report);
-    case OutputFormat::table:
-      break;
-  }
-  return run_table(report);
-}
-
 std::string untrained_text(const Scenario& scenario, const TrainingRun& run) {
   if (run.interrupted) return "interrupted before a step was trained";
   return fmt::format("nothing to train: the checkpoint has {} steps and training.steps is {}",
@@ -107,44 +93,11 @@ ExitCode run_scenario(const Request& request) {
   const real::RunResult result =
       train_scenario(scenario, plan, options, [&](const TrainingRun& run) {
         if (run.steps.empty()) return print_note(untrained_text(scenario, run));
-        print_result(in_format(make_run_report(scenario, plan, run), request.output));
+        print_result(in_format(request.output, make_run_report(scenario, plan, run), run_table,
+                               run_json, run_csv, run_markdown));
         write_files(request, scenario, plan, run);
       });
-  if (!result.message.empty())
-    print_note((result.end == real::RunEnd::refused ? "" : "stepcast: ") + result.message);
-  switch (result.end) {
-    case real::RunEnd::done:
-      return ExitCode::done;
-    case real::RunEnd::failed:
-      return ExitCode::failed;
-    case real::RunEnd::refused:
-      return ExitCode::invalid_input;
-    case real::RunEnd::interrupted:
-      break;
-  }
-  return ExitCode::interrupted;
-}
-
-// Of the processes that a launcher has started on a machine, one says what is wrong for all.
-bool speaks(const real::WorldOptions& options) {
-  try {
-    const std::optional<real::World> world = real::join_world(options, real::process_environment());
-    return !world || world->local_rank == 0;
-  } catch (const std::invalid_argument&) {
-    return true;
-  }
-}
-
-ExitCode run_or_refuse(const Request& request) {
-  try {
-    return run_scenario(request);
-  } catch (const InputError&) {
-    if (speaks(request.options.world)) throw;
-    return ExitCode::invalid_input;
-  } catch (const std::invalid_argument& error) {  // options and launcher do not fit together
-    if (speaks(request.options.world)) print_note(std::string{"stepcast run: "} + error.what());
-    return ExitCode::usage;
-  }
+  return report_end(result);
 }
 
 void add_seconds(CLI::App& command, const char* name, double& seconds, const char* what) {
@@ -225,7 +178,11 @@ void add_run(CLI::App& app, ChosenCommand& action) {
   add_checkpoint_options(*command, request->options);
   add_launch_options(*command, request->options);
   command->footer("Example: stepcast run scenarios/real/llama-byte-tp2-dp2.yaml --steps 50");
-  command->callback([request, &action] { action = [request] { return run_or_refuse(*request); }; });
+  command->callback([request, &action] {
+    action = [request] {
+      return run_among_ranks("run", request->options.world, [&] { return run_scenario(*request); });
+    };
+  });
 }
 
 }  // namespace sim

@@ -101,20 +101,6 @@ void write_picture(const Request& request, const Scenario& scenario, const Plan&
   print_note(fmt::format("picture: {}", request.picture));
 }
 
-std::string in_format(const Report& report, OutputFormat format) {
-  switch (format) {
-    case OutputFormat::json:
-      return to_json(report);
-    case OutputFormat::csv:
-      return to_csv(report);
-    case OutputFormat::md:
-      return to_markdown(report);
-    case OutputFormat::table:
-      break;
-  }
-  return to_table(report, {.color = color_wanted()});
-}
-
 ExitCode simulate_scenario(const Request& request) {
   Scenario scenario = load_scenario(request.scenario, request.overrides);
   if (request.no_fold) scenario.options.fold = false;
@@ -137,7 +123,8 @@ ExitCode simulate_scenario(const Request& request) {
     print_note(fmt::format("record: {}: compare it with `stepcast compare`", request.record));
   }
   if (!request.no_what_if) add_what_if(report, scenario, plan);
-  print_result(in_format(report, request.output));
+  const auto table = [](const Report& shown) { return to_table(shown, {.color = color_wanted()}); };
+  print_result(in_format(request.output, report, table, to_json, to_csv, to_markdown));
   if (report.fits()) return ExitCode::done;
   print_note(does_not_fit_text(report, scenario));
   return ExitCode::does_not_fit;

@@ -50,18 +50,9 @@ std::vector<std::string> chosen_sets(const Request& request, const std::string& 
   return chosen;
 }
 
-std::string in_format(const std::vector<SetResult>& results, OutputFormat format) {
-  switch (format) {
-    case OutputFormat::json:
-      return validation_json(results);
-    case OutputFormat::csv:
-      return validation_csv(results);
-    case OutputFormat::md:
-      return validation_markdown(results);
-    case OutputFormat::table:
-      break;
-  }
-  return validation_table(results);
+void print_sets(const std::vector<SetResult>& results, OutputFormat format) {
+  print_result(in_format(format, results, validation_table, validation_json, validation_csv,
+                         validation_markdown));
 }
 
 // Whether all sets keep within their bounds; says on stderr what does not. A set that is scored
@@ -98,30 +89,17 @@ void write_picture(const Request& request, const std::vector<SetResult>& results
 
 ExitCode validate_rows(const Request& request) {
   const std::vector<SetResult> results{validate(load_table_set(request.rows, data_folder()))};
-  print_result(in_format(results, request.output));
+  print_sets(results, request.output);
   write_picture(request, results);
   return ExitCode::done;
-}
-
-std::string in_format(const std::vector<CurveResult>& results, OutputFormat format) {
-  switch (format) {
-    case OutputFormat::json:
-      return curve_json(results);
-    case OutputFormat::csv:
-      return curve_csv(results);
-    case OutputFormat::md:
-      return curve_markdown(results);
-    case OutputFormat::table:
-      break;
-  }
-  return curve_table(results);
 }
 
 ExitCode validate_curves(const Request& request) {
   std::vector<CurveResult> results;
   for (Curve& curve : read_curves(CsvTable::load(request.curves), CsvTable::load(request.index)))
     results.push_back(predict_curve(std::move(curve), data_folder()));
-  print_result(in_format(results, request.output));
+  print_result(
+      in_format(request.output, results, curve_table, curve_json, curve_csv, curve_markdown));
   return ExitCode::done;
 }
 
@@ -134,7 +112,7 @@ ExitCode validate_sets(const Request& request) {
     const std::string path = fmt::format("{}/published/{}/measured.yaml", folder, name);
     results.push_back(validate(load_measured_set(path)));
   }
-  print_result(in_format(results, request.output));
+  print_sets(results, request.output);
   write_picture(request, results);
   return within_bounds(results, folder + "/bounds.yaml") ? ExitCode::done
                                                          : ExitCode::bound_exceeded;
@@ -146,20 +124,8 @@ ExitCode validate_ablated(const Request& request) {
   for (const std::string& name : chosen_sets(request, folder))
     sets.push_back(load_measured_set(fmt::format("{}/{}/measured.yaml", folder, name)));
   const Ablation ablation = ablate(sets);
-  switch (request.output) {
-    case OutputFormat::json:
-      print_result(ablation_json(ablation));
-      break;
-    case OutputFormat::csv:
-      print_result(ablation_csv(ablation));
-      break;
-    case OutputFormat::md:
-      print_result(ablation_markdown(ablation));
-      break;
-    case OutputFormat::table:
-      print_result(ablation_table(ablation));
-      break;
-  }
+  print_result(in_format(request.output, ablation, ablation_table, ablation_json, ablation_csv,
+                         ablation_markdown));
   return ExitCode::done;
 }
 
@@ -176,20 +142,7 @@ ExitCode validate_beside_peers(const Request& request) {
     OwnScore own = score_beside(peer, results);
     beside.push_back({.peer = std::move(peer), .own = own});
   }
-  switch (request.output) {
-    case OutputFormat::json:
-      print_result(peer_json(beside));
-      break;
-    case OutputFormat::csv:
-      print_result(peer_csv(beside));
-      break;
-    case OutputFormat::md:
-      print_result(peer_markdown(beside));
-      break;
-    case OutputFormat::table:
-      print_result(peer_table(beside));
-      break;
-  }
+  print_result(in_format(request.output, beside, peer_table, peer_json, peer_csv, peer_markdown));
   return ExitCode::done;
 }
 

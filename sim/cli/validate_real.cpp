@@ -13,6 +13,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/cli/command.hpp"
 #include "sim/cli/real_forecast.hpp"
+#include "sim/cli/run_end.hpp"
 #include "sim/cli/training_run.hpp"
 #include "sim/timeline/complete_file.hpp"
 #include "sim/validation/real_tables.hpp"
@@ -103,7 +104,9 @@ real::SuiteRequest to_run(const Request& request, const RealSuite& suite,
   run.announce = isatty(STDERR_FILENO) == 1;
   for (std::size_t i = first; i < forecasts.size(); ++i)
     run.runs.push_back({.name = forecasts[i].row.name,
-                        .what = {.plan = &forecasts[i].plan, .model = &forecasts[i].scenario.model},
+                        .what = {.plan = &forecasts[i].plan,
+                                 .model = &forecasts[i].scenario.model,
+                                 .source = forecasts[i].scenario.path},
                         .training = with_corpus(forecasts[i].scenario.training),
                         .algorithms = algorithms_of(forecasts[i].scenario)});
   run.arguments = {"validate",  "real", request.suite,   "--cluster",          suite.cluster,
@@ -146,22 +149,7 @@ ExitCode run_as_member(const Request& request, const RealSuite& suite,
                        const std::vector<RealForecast>& forecasts) {
   const real::RunResult result = real::run_suite(to_run(
       request, suite, forecasts, static_cast<std::size_t>(request.member_from), request.records));
-  if (!result.message.empty()) print_note("stepcast: " + result.message);
-  return result.end == real::RunEnd::done ? ExitCode::done : ExitCode::failed;
-}
-
-std::string in_format(const RealResult& result, OutputFormat format) {
-  switch (format) {
-    case OutputFormat::json:
-      return real_json(result);
-    case OutputFormat::csv:
-      return real_csv(result);
-    case OutputFormat::md:
-      return real_markdown(result);
-    case OutputFormat::table:
-      break;
-  }
-  return real_table(result);
+  return report_end(result);
 }
 
 ExitCode validate_suite(const Request& request) {
@@ -181,7 +169,7 @@ ExitCode validate_suite(const Request& request) {
   result.score = score_real(result.rows);
   if (!request.results.empty())
     write_complete_file(request.results, [&](std::ostream& out) { out << real_csv(result); });
-  print_result(in_format(result, request.output));
+  print_result(in_format(request.output, result, real_table, real_json, real_csv, real_markdown));
   if (ended != ExitCode::done) return ended;
   return exceeded(result.score, suite.bounds).empty() ? ExitCode::done : ExitCode::bound_exceeded;
 }
@@ -214,8 +202,11 @@ void add_validate_real(CLI::App& validate, ChosenCommand& action) {
   command->footer(
       "Exit code 5: a bound of the suite is exceeded.\n"
       "Example: stepcast validate real host-2 --cluster here/cluster.yaml --results results.csv");
-  command->callback(
-      [request, &action] { action = [request] { return validate_suite(*request); }; });
+  command->callback([request, &action] {
+    action = [request] {
+      return run_among_ranks("validate real", {}, [&] { return validate_suite(*request); });
+    };
+  });
 }
 
 }  // namespace sim

@@ -98,9 +98,10 @@ TEST_CASE("a machine is measured with all of its parts, and says what it is") {
 TEST_CASE("a measurement of more ranks than there are is refused") {
   const GridProgram data = two_ranks(1, 1);
   MeasureRequest request;
-  request.plans = {{.plan = &data.plan, .model = &data.model}};
+  request.plans = {{.plan = &data.plan, .model = &data.model, .source = "two.yaml"}};
   CHECK_THROWS_WITH(measure_machine(request, {}),
-                    "a plan has 2 ranks, the measurement 1: each rank measures its own program");
+                    "two.yaml: error: its plan has 2 ranks, the measurement 1: each rank measures "
+                    "its own program");
 }
 
 }  // namespace

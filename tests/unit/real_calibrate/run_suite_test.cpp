@@ -57,8 +57,9 @@ TEST_CASE("a run of another number of ranks is refused by name") {
       grid_program({.hidden = 64, .sequence = 32, .micro_batch = 2}, sim::DType::fp32);
   SuiteRequest request;
   request.ranks = 2;
-  request.runs = {{.name = "small", .what = {.plan = &grid.plan, .model = &grid.model}}};
-  CHECK_THROWS_WITH(run_suite(request), "small has 1 ranks, the suite 2");
+  request.runs = {{.name = "small",
+                   .what = {.plan = &grid.plan, .model = &grid.model, .source = "small.yaml"}}};
+  CHECK_THROWS_WITH(run_suite(request), "small.yaml: error: small has 1 ranks, the suite 2");
 }
 
 }  // namespace
