@@ -28,6 +28,7 @@ struct Curve {
   std::string id;
   std::string op;  // of nccl-tests: all_reduce, all_gather, reduce_scatter, alltoall, sendrecv
   std::string gpu, fabric, version, notes;
+  std::string use;  // fit, score or empty: whether a parameter was read off it
   int nodes = 0;
   int gpus = 0;
   int nics = 0;  // per node; 0: not stated

@@ -79,7 +79,8 @@ void leave_out(Mechanism mechanism, SimulationOptions& options) {
 // The overrides that make every kernel of a scenario fused.
 std::vector<std::string> all_fused() {
   std::vector<std::string> overrides;
-  for (const char* part : {"layer_norm", "rms_norm", "qkv", "rotary", "gate", "softmax", "loss"})
+  for (const char* part : {"layer_norm", "rms_norm", "qkv", "rotary", "key_heads", "gate",
+                           "softmax", "loss", "optimizer", "token_collectives", "weight_gathers"})
     overrides.push_back(fmt::format("framework.{}=fused", part));
   return overrides;
 }
@@ -91,7 +92,7 @@ Case case_of(const MeasuredSet& set, const MeasuredRow& row, bool fused) {
     return {.model = std::move(run.model),
             .layout = std::move(run.layout),
             .cluster = std::move(run.cluster),
-            .options = {.device_spread = published_device_spread}};
+            .options = {.host_issue = run.host_issue, .device_spread = published_device_spread}};
   }
   Scenario scenario = load_scenario(row.scenario, fused ? all_fused() : std::vector<std::string>{});
   return {.model = std::move(scenario.model),
@@ -141,7 +142,7 @@ Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row, Mechanis
   prediction.fits = true;
   for (const StageMemory& stage : stage_memory(plan, it.cluster.device())) {
     prediction.peak_memory = std::max(prediction.peak_memory, stage.total);
-    prediction.plan_memory = std::max(prediction.plan_memory, stage.use.peak);
+    prediction.plan_memory = std::max(prediction.plan_memory, stage.use.peak + stage.fragments);
     prediction.fits = prediction.fits && stage.fits();
   }
   if (row.activation_share) prediction.activation_share = activation_share(it, plan);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 
 #include "sim/collective/collective_cost.hpp"
@@ -27,12 +28,21 @@ struct Machine {
 // "gb200" before "b200", which it holds; the fabrics with a word before those without.
 constexpr std::array machines{
     Machine{"gb200", 3200, "nvl72", "topologies/gb200-nvl72.yaml"},
+    Machine{"gb300", 3200, "nvl72", "topologies/gb200-nvl72.yaml"},  // the same NVLink
     Machine{"a100", 400, "efa", "topologies/aws-p4d.yaml"},
+    Machine{"a100", 1600, "roce", "topologies/oci-a100.yaml"},
     Machine{"a100", 1600, "", "topologies/dgx-a100-80.yaml"},
     Machine{"h100", 3200, "efa", "topologies/aws-p5.yaml"},
     Machine{"h100", 1600, "tcpxo", "topologies/gcp-a3-mega.yaml"},
+    Machine{"h100", 800, "tcpx", "topologies/gcp-a3-high.yaml"},
+    Machine{"h100", 3200, "roce", "topologies/h100-roce.yaml"},
     Machine{"h100", 3200, "", "topologies/dgx-h100.yaml"},
+    Machine{"h200", 3200, "efa", "topologies/aws-p5en.yaml"},
+    Machine{"h200", 3200, "roce", "topologies/h200-roce.yaml"},
     Machine{"h200", 3200, "", "topologies/dgx-h200.yaml"},
+    Machine{"b200", 3200, "efa", "topologies/aws-p6-b200.yaml"},
+    Machine{"b200", 3200, "(a4)", "topologies/gcp-a4.yaml"},
+    Machine{"b200", 3200, "roce", "topologies/b200-roce.yaml"},
     Machine{"b200", 3200, "", "topologies/dgx-b200.yaml"},
     Machine{"v100", 100, "efa", "topologies/cloud-v100-100g.yaml"},
 };
@@ -63,20 +73,48 @@ std::string cluster_of(const Curve& curve) {
                                        curve.gpu, curve.nics, curve.nic_gbps, curve.fabric));
 }
 
+// "2.26.2" -> 226; the latest where the text says nothing.
+int nccl_version(const std::string& text) {
+  int major = 0;
+  int minor = 0;
+  const char* const end = text.data() + text.size();
+  const auto [dot, error] = std::from_chars(text.data(), end, major);
+  if (error != std::errc{} || dot == end || *dot != '.') return latest_nccl;
+  if (std::from_chars(dot + 1, end, minor).ec != std::errc{}) return latest_nccl;
+  return 100 * major + minor;
+}
+
+// What a loop adds to each call that does not keep the stream filled: PyTorch's launches between
+// two events, or one process that launches on eight GPUs in turn (-g 8). One value, read off eight
+// A100 with -g 8, 32 KiB; eight B200 in PyTorch follow.
+Duration loop_overhead(const Curve& curve) {
+  const std::string text = lower_case(curve.notes) + " ";
+  const bool waits = contains(text, "pytorch") || contains(text, "-g 8");
+  return waits ? std::chrono::microseconds{28} : Duration{};
+}
+
 // The algorithm that the run was forced to, if its remarks say so.
 CollectiveChoice choice_of(const Curve& curve) {
   const std::string text =
       lower_case(curve.fabric + " | " + curve.version + " | " + curve.notes) + " ";
   CollectiveChoice choice;
   choice.use_measured = false;
+  choice.nccl = nccl_version(curve.version);
   if (contains(text, "nccl_nvls_enable=0") || contains(text, "nccl_algo=ring") ||
-      contains(text, "tree_threshold=0") || contains(text, "nvswitch ring"))
+      contains(text, "tree_threshold=0") || contains(text, "nvswitch ring") ||
+      contains(text, "ring latency"))
     choice.algorithm = Algorithm::ring;
+  const std::string ctas = "nccl_min_ctas=";
+  const std::size_t at = text.find(ctas);
+  if (at != std::string::npos)
+    std::from_chars(text.data() + at + ctas.size(), text.data() + text.size(), choice.least_blocks);
   return choice;
 }
 
 std::optional<CollectiveKind> kind_of(const std::string& op) {
   if (op == "alltoall") return CollectiveKind::all_to_all;
+  // sendrecv_perf: every rank sends to the next and receives from the last.
+  if (op == "sendrecv") return CollectiveKind::ring_shift;
   return from_word<CollectiveKind>(op);
 }
 
@@ -90,32 +128,17 @@ std::vector<GpuId> members_of(const Curve& curve, const Cluster& cluster) {
   return members;
 }
 
-// sendrecv_perf: every rank sends to the next and receives from the last; the slowest pair counts.
-Duration shift_time(const Cluster& cluster, const std::vector<GpuId>& members, Bytes size) {
-  Duration longest{};
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    const Route route = cluster.route(members[i], members[(i + 1) % members.size()]);
-    const CollectiveCost cost = transfer_cost(cluster, route, size);
-    longest = std::max(longest, cost.latency + cost.transfer);
-  }
-  return longest;
-}
-
 void predict_points(Curve& curve, const Cluster& cluster) {
   const std::vector<GpuId> members = members_of(curve, cluster);
   const std::optional<CollectiveKind> kind = kind_of(curve.op);
-  if (!kind && curve.op != "sendrecv")
-    throw NotSimulated(fmt::format("op is '{}', which is not known", curve.op));
+  if (!kind) throw NotSimulated(fmt::format("op is '{}', which is not known", curve.op));
   const CollectiveChoice choice = choice_of(curve);
   const GroupShape shape = group_shape(cluster, members);
+  const Duration loop = loop_overhead(curve);
   for (CurvePoint& point : curve.points) {
-    if (!kind) {
-      point.predicted = shift_time(cluster, members, point.size);
-      continue;
-    }
     const Collective request{.kind = *kind, .dtype = DType::fp32, .bytes = point.size};
     const CollectiveCost cost = collective_cost(cluster, shape, request, choice);
-    point.predicted = cost.latency + cost.transfer;
+    point.predicted = cost.latency + cost.transfer + loop;
   }
 }
 

@@ -107,6 +107,10 @@ std::vector<Curve> read_index(const CsvTable& index) {
     curve.fabric = index.field(i, "fabric").text;
     curve.version = index.field(i, "nccl_version").text;
     curve.notes = index.field(i, "notes").text;
+    curve.use = index.field(i, "use").text;
+    if (!curve.use.empty() && curve.use != "fit" && curve.use != "score")
+      problems.report(index.field(i, "use"),
+                      fmt::format("use is '{}'; allowed: fit, score", curve.use));
     curve.nodes = static_cast<int>(problems.whole(i, "nodes", 1, 1 << 17));
     curve.gpus = static_cast<int>(problems.whole(i, "gpus", 1, 1 << 20));
     curve.nics = nics_of(index.field(i, "nics_per_node").text);

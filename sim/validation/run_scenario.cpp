@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "sim/plan/plan.hpp"
 #include "sim/validation/run_words.hpp"
@@ -83,10 +82,6 @@ void set_parallelism(const RunCells& cells, Layout& layout) {
   if (layout.world_size() != gpus)
     throw NotSimulated(fmt::format("tp {} x cp {} x pp {} x dp {} is {} GPUs, num_gpus is {}",
                                    tensor, context, pipeline, data, layout.world_size(), gpus));
-  // torchtitan gathers keys and values (context_parallel_rotate_method); Megatron-LM sends them
-  // round a ring (cp_comm_type p2p).
-  if (contains(lower_case(cells["shard_strategy"]), "fsdp"))
-    layout.context_exchange = ContextExchange::all_gather;
   const std::string schedule = lower_case(cells["pp_schedule"]);
   if (!schedule.empty() && !contains(schedule, "1f1b"))
     throw NotSimulated(
@@ -107,19 +102,9 @@ void set_split(const RunCells& cells, Layout& layout) {
   --layout.layers_per_chunk.back();
 }
 
-bool recomputes_operators(const RunCells& cells) {
-  const std::string text = lower_case(cells["recompute"]);
-  return contains(text, "per-op") || contains(text, "torchtitan default");
-}
-
-// torchtitan's selective recomputation is per operator: every second product runs again, with all
-// that is not a product (torchtitan, activation_checkpoint, selective_ac_option "op"). That is the
-// work of every second layer.
 void set_recomputation(const RunCells& cells, Layout& layout) {
-  layout.recompute = needed_word<Recompute>(cells, "recompute");
-  if (!recomputes_operators(cells)) return;
-  layout.recompute = Recompute::full;
-  layout.recompute_every = 2;
+  layout.recompute = recomputes_operators(cells) ? Recompute::operators
+                                                 : needed_word<Recompute>(cells, "recompute");
 }
 
 AttentionKernel attention_of(const RunCells& cells) {
@@ -149,6 +134,9 @@ void set_formats(const RunCells& cells, Layout& layout) {
   if (layout.compute_dtype == DType::fp32 || layout.compute_dtype == DType::tf32)
     layout.activation_dtype = DType::fp32;
   layout.master_weights = layout.activation_dtype != DType::fp32;
+  // NVIDIA's recipes with Transformer Engine (NeMo, fp8_params).
+  layout.eight_bit_parameters =
+      layout.compute_dtype == DType::fp8 && contains(lower_case(cells["precision"]), "te hybrid");
   layout.gradient_dtype = layout.reduce_dtype = layout.activation_dtype;
   const std::string strategy = lower_case(cells["shard_strategy"]);
   if (contains(strategy, "fsdp") && !contains(strategy, "pure")) layout.reduce_dtype = DType::fp32;
@@ -190,32 +178,6 @@ void set_overlap(const RunCells& cells, Layout& layout) {
 
 }  // namespace
 
-// FSDP is PyTorch's; runs that name the kernel of their norm ("RMS kernel") or of their softmax
-// ("fused") had no other fused ones.
-Framework run_framework(const RunCells& cells) {
-  const std::string attention = lower_case(cells["attn_kernel"]);
-  const bool compiled = contains(lower_case(cells["notes"]), "compile");
-  if (contains(lower_case(cells["shard_strategy"]), "fsdp")) {
-    // torchtitan compiles each TransformerBlock and nothing around them (apply_compile in
-    // models/llama/parallelize_llama.py): the loss stays eager.
-    Framework fsdp = framework_of(compiled ? FrameworkName::megatron : FrameworkName::pytorch);
-    fsdp.loss = KernelForm::eager;
-    fsdp.keeps_intermediates = !recomputes_operators(cells);
-    // llm-foundry, the code of the MPT models: loss_fn is fused_crossentropy by default, the kernel
-    // of flash-attn (mpt/modeling_mpt.py).
-    if (contains(lower_case(cells["model"]), "mpt")) fsdp.loss = KernelForm::fused;
-    return fsdp;
-  }
-  const bool softmax = attention == "fused";
-  const bool norm = contains(attention, "rms kernel");
-  if (!softmax && !norm && attention != "torch" && !attention.starts_with("flash_attention"))
-    return framework_of(FrameworkName::megatron);
-  Framework framework = framework_of(FrameworkName::pytorch);
-  if (norm) framework.rms_norm = KernelForm::fused;
-  if (softmax) framework.softmax = KernelForm::fused;
-  return framework;
-}
-
 Layout run_layout(const RunCells& cells) {
   Layout layout;
   set_parallelism(cells, layout);
@@ -228,12 +190,15 @@ Layout run_layout(const RunCells& cells) {
   set_formats(cells, layout);
   set_sharding(cells, layout);
   set_overlap(cells, layout);
+  if (run_framework(cells).name == FrameworkName::scaling)
+    lay_out_scaling(run_model(cells), layout);
   return layout;
 }
 
 RunScenario run_scenario(const RunCells& cells, const std::string& data_folder, KernelForms forms) {
   Model model = run_model(cells);
-  if (forms == KernelForms::of_framework) run_with(run_framework(cells), model);
+  const Framework framework = run_framework(cells);
+  if (forms == KernelForms::of_framework) run_with(framework, model);
   Layout layout = run_layout(cells);
   const std::vector<LayoutProblem> problems = layout_problems(layout, model);
   if (!problems.empty()) throw NotSimulated(problems.front().what);
@@ -251,7 +216,10 @@ RunScenario run_scenario(const RunCells& cells, const std::string& data_folder, 
   if (!cluster.device().gemm_model(layout.compute_dtype))
     throw NotSimulated(fmt::format("the {} does not compute in {}", cluster.device().name,
                                    word(layout.compute_dtype)));
-  return {.model = std::move(model), .layout = std::move(layout), .cluster = std::move(cluster)};
+  return {.model = std::move(model),
+          .layout = std::move(layout),
+          .cluster = std::move(cluster),
+          .host_issue = framework.host_issue};
 }
 
 }  // namespace sim

@@ -2,6 +2,7 @@
 // a machine and a layout are the same for every row; validation/README.md lists them.
 #pragma once
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ struct RunScenario {
   Model model;
   Layout layout;
   Cluster cluster;
+  std::optional<Duration> host_issue{};  // of one kernel, where the row says it
 };
 
 // all_fused: as if the framework had a fused kernel for everything.
@@ -36,6 +38,8 @@ RunScenario run_scenario(const RunCells& cells, const std::string& data_folder,
 
 // The framework of a row, by what it says of its kernels.
 Framework run_framework(const RunCells& cells);
+// What Aleph Alpha's Scaling decides of a layout: overlap, buckets, layers of stages.
+void lay_out_scaling(const Model& model, Layout& layout);
 
 // The steps of it.
 Model run_model(const RunCells& cells);

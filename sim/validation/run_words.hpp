@@ -19,5 +19,7 @@ std::int64_t needed(const RunCells& cells, std::string_view column);
 std::int64_t needed(const RunCells& cells, std::string_view column, std::int64_t if_empty);
 // True, False (any case) or empty. Throws NotSimulated otherwise.
 std::optional<bool> truth(const RunCells& cells, std::string_view column);
+// Whether the recomputation is torchtitan's, operator by operator.
+bool recomputes_operators(const RunCells& cells);
 
 }  // namespace sim

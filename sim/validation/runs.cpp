@@ -60,6 +60,7 @@ constexpr std::array columns{
     RunColumn{"optimizer"},
     RunColumn{"recompute", CellKind::text, true},
     RunColumn{"overlap"},
+    RunColumn{"host_issue_us", CellKind::real},
     RunColumn{"step_time_s", CellKind::real, true},
     RunColumn{"step_time_std_s", CellKind::real},
     RunColumn{"tflops_per_gpu", CellKind::real},

@@ -10,21 +10,27 @@ namespace sim::test {
 namespace {
 
 struct Shape {
-  int tensor = 1, data = 1, pipeline = 1, chunks = 1;
-  int ranks() const { return tensor * data * pipeline; }
+  int tensor = 1, context = 1, data = 1, pipeline = 1, chunks = 1;
+  int replicas() const { return context * data; }  // of the weights
+  int ranks() const { return tensor * context * data * pipeline; }
 };
 
 Shape draw_shape(Dice& dice, const ScenarioLimits& limits) {
   constexpr std::array sizes{1, 1, 2, 4, 8};
+  constexpr std::array contexts{1, 1, 1, 2, 4};
   constexpr std::array stages{1, 2, 3, 4};
   Shape shape;
   do {
-    shape = {.tensor = dice.pick(sizes), .data = dice.pick(sizes), .pipeline = dice.pick(stages)};
+    shape = {.tensor = dice.pick(sizes),
+             .context = dice.pick(contexts),
+             .data = dice.pick(sizes),
+             .pipeline = dice.pick(stages)};
     if (limits.one_dimension) {
-      const int kept = dice.below(3);
+      const int kept = dice.below(4);
       if (kept != 0) shape.tensor = 1;
       if (kept != 1) shape.data = 1;
       if (kept != 2) shape.pipeline = 1;
+      if (kept != 3) shape.context = 1;
     }
   } while (shape.ranks() > limits.most_ranks || shape.ranks() == 1);
   return shape;
@@ -49,13 +55,17 @@ std::string model_yaml(Dice& dice, const Shape& shape) {
 void write_parallelism(Dice& dice, const Shape& shape, const std::string& schedule,
                        std::ostream& out) {
   constexpr std::array placements{"[tp, dp, pp]", "[tp, pp, dp]", "[dp, tp, pp]", "[pp, dp, tp]"};
+  constexpr std::array with_context{"[tp, cp, dp, pp]", "[cp, tp, pp, dp]", "[dp, cp, tp, pp]",
+                                    "[pp, dp, cp, tp]"};
   const int micro_batch = 1 + dice.below(2);
   const int rounds = 1 + dice.below(3);
   const int micro_batches =
       shape.chunks > 1 ? rounds * shape.pipeline : rounds * shape.pipeline + dice.below(2);
-  out << "  tensor_parallel: " << shape.tensor << "\n  pipeline_parallel: " << shape.pipeline
-      << "\n  data_parallel: " << shape.data << "\n  virtual_stages: " << shape.chunks
-      << "\n  schedule: " << schedule << "\n  placement: " << dice.pick(placements)
+  out << "  tensor_parallel: " << shape.tensor << "\n  context_parallel: " << shape.context
+      << "\n  context_exchange: " << (dice.coin() ? "ring" : "all_gather")
+      << "\n  pipeline_parallel: " << shape.pipeline << "\n  data_parallel: " << shape.data
+      << "\n  virtual_stages: " << shape.chunks << "\n  schedule: " << schedule
+      << "\n  placement: " << dice.pick(shape.context > 1 ? with_context : placements)
       << "\n  sequence_length: " << dice.pick(std::array{128, 256, 512})
       << "\n  micro_batch: " << micro_batch
       << "\n  global_batch: " << micro_batch * micro_batches * shape.data << "\n";
@@ -70,14 +80,15 @@ void write_layout(Dice& dice, const Shape& shape, const ScenarioLimits& limits, 
   write_parallelism(dice, shape, shape.chunks > 1 ? "interleaved" : schedule, out);
   // ZB-H1 keeps full gradients: it has no ZeRO 2 and 3.
   const int stages_of_zero = shape.chunks == 1 && schedule == "zb-h1" ? 2 : 4;
-  const int zero = shape.data > 1 ? dice.below(stages_of_zero) : 0;
+  const int zero = shape.replicas() > 1 ? dice.below(stages_of_zero) : 0;
   out << "  zero_stage: " << zero << "\n";
   if (zero > 0 && shape.data > 2 && !limits.one_dimension && dice.coin())
     out << "  shard_group: " << shape.data / 2 << "\n";
   if (zero == 3) out << "  prefetch_layers: " << dice.below(3) << "\n";
   if (shape.tensor > 1) out << "  sequence_parallel: " << (dice.coin() ? "true" : "false") << "\n";
+  const bool flash = dice.coin() || shape.context > 1;  // merging parts needs a flash kernel
   out << "  recompute: " << dice.pick(recomputes)
-      << "\n  attention: " << (dice.coin() ? "flash" : "unfused")
+      << "\n  attention: " << (flash ? "flash" : "unfused")
       << "\n  compute_dtype: fp16\n  gradient_dtype: " << (dice.coin() ? "fp16" : "fp32")
       << "\n  bucket: " << dice.pick(buckets) << "\n  first_bucket: 64 KiB\n";
   if (!limits.overlap) {

@@ -29,7 +29,7 @@ class Dice {
 struct ScenarioLimits {
   int most_ranks = 64;
   bool trouble = true;         // stragglers and degraded links, sometimes
-  bool one_dimension = false;  // one of tp, dp, pp at a time
+  bool one_dimension = false;  // one of tp, cp, dp, pp at a time
   bool nvswitch = false;       // shipped clusters with NVSwitches only
   bool overlap = true;         // else communication never runs beside compute
   std::string cluster_yaml;    // all ranks on this cluster; empty: a shipped one, at random

@@ -100,14 +100,15 @@ TEST_CASE("what cannot be simulated is told with its reason", "[validation]") {
   REQUIRE(reason({{"precision", "fp8"}}) == "the A100 SXM4 80 GB does not compute in fp8");
 }
 
-TEST_CASE("context parallelism goes round a ring, or gathers where FSDP shards", "[validation]") {
+TEST_CASE("context parallelism goes round a ring", "[validation]") {
   const Layout ring = run_layout(cells_with({{"cp", "2"}, {"num_gpus", "32"}}));
   REQUIRE(ring.context_parallel == 2);
   REQUIRE(ring.world_size() == 32);
   REQUIRE(ring.context_exchange == ContextExchange::ring);
+  // torchtitan gathers the slices at once, and goes on as a ring does.
   const Layout gathered =
       run_layout(cells_with({{"cp", "2"}, {"num_gpus", "32"}, {"shard_strategy", "FSDP2"}}));
-  REQUIRE(gathered.context_exchange == ContextExchange::all_gather);
+  REQUIRE(gathered.context_exchange == ContextExchange::ring);
 }
 
 TEST_CASE("embedding and loss take the places of layers that are missing", "[validation]") {
@@ -183,22 +184,69 @@ TEST_CASE("the framework follows from what a row says of its kernels", "[validat
   REQUIRE(fsdp.loss == KernelForm::eager);
   // llm-foundry computes its loss with flash-attn's kernel.
   REQUIRE(framework({{"shard_strategy", "FSDP"}, {"model", "MPT-7B"}}).loss == KernelForm::fused);
-  REQUIRE(framework({{"shard_strategy", "FSDP2"}, {"notes", "torch.compile"}}).name ==
+  REQUIRE(framework({{"shard_strategy", "FSDP"}, {"model", "MPT-7B"}}).optimizer ==
+          KernelForm::eager);
+  REQUIRE(framework({{"shard_strategy", "FSDP"}, {"notes", "torch.compile"}}).name ==
           FrameworkName::megatron);
+  const Framework titan = framework({{"shard_strategy", "FSDP2"}, {"notes", "torch.compile"}});
+  REQUIRE(titan.name == FrameworkName::torchtitan);
+  REQUIRE(titan.rms_norm == KernelForm::fused);
+  REQUIRE(framework({{"shard_strategy", "FSDP2"}}).rms_norm == KernelForm::eager);
+  REQUIRE(framework({{"shard_strategy", "FSDP2"}, {"overlap", "AsyncTP"}}).token_collectives ==
+          KernelForm::fused);
   const Framework norm = framework({{"attn_kernel", "flash_attention2 + RMS kernel"}});
   REQUIRE(norm.rms_norm == KernelForm::fused);
   REQUIRE(norm.gate == KernelForm::eager);
   REQUIRE(framework({{"attn_kernel", "fused"}}).softmax == KernelForm::fused);
   REQUIRE(framework({{"attn_kernel", "torch"}}).softmax == KernelForm::eager);
+  REQUIRE(norm.name == FrameworkName::scaling);
+  REQUIRE(norm.execution.gathers_logits);
 }
 
-TEST_CASE("torchtitan's selective recomputation is that of every second layer", "[validation]") {
+TEST_CASE("Scaling waits for every message, and splits a pipeline by parameters", "[validation]") {
+  // 13 billion parameters: a layer has 317 million, embedding and head 655 million each.
+  const auto layout = [](const char* stages) {
+    return run_layout(cells_with({{"attn_kernel", "flash_attention2 + RMS kernel"},
+                                  {"model", "LLaMA-13B"},
+                                  {"layers", "40"},
+                                  {"hidden", "5120"},
+                                  {"heads", "40"},
+                                  {"kv_heads", "40"},
+                                  {"ffn", "13824"},
+                                  {"vocab", "128000"},
+                                  {"tp", "1"},
+                                  {"dp", "1"},
+                                  {"pp", stages},
+                                  {"num_gpus", stages}}));
+  };
+  REQUIRE(layout("1").layers_per_chunk.empty());
+  REQUIRE(layout("2").layers_per_chunk == std::vector<int>{20, 20});
+  REQUIRE(layout("4").layers_per_chunk == std::vector<int>{9, 11, 11, 9});
+  REQUIRE_FALSE(layout("2").overlap_gradients);
+  REQUIRE_FALSE(layout("2").overlap_tensor_wgrad);
+  REQUIRE(layout("2").reduce_dtype == DType::fp32);
+}
+
+TEST_CASE("a row may say what its host needs to issue a kernel", "[validation]") {
+  REQUIRE_FALSE(run_framework(cells_with({})).host_issue);
+  REQUIRE(run_framework(cells_with({{"host_issue_us", "12.5"}})).host_issue ==
+          Duration{std::chrono::nanoseconds{12'500}});
+  REQUIRE_THROWS_WITH(run_framework(cells_with({{"host_issue_us", "1001"}})),
+                      "host_issue_us is 1001; allowed: 0 to 1000");
+}
+
+TEST_CASE("torchtitan's selective recomputation is by operators", "[validation]") {
   for (const char* text : {"selective (per-op)", "selective, torchtitan default"}) {
     const Layout layout = run_layout(cells_with({{"recompute", text}}));
-    REQUIRE(layout.recompute == Recompute::full);
-    REQUIRE(layout.recompute_every == 2);
+    REQUIRE(layout.recompute == Recompute::operators);
   }
   REQUIRE(run_layout(cells_with({{"recompute", "selective"}})).recompute == Recompute::selective);
+}
+
+TEST_CASE("recipes with Transformer Engine keep their parameters in 8 bits", "[validation]") {
+  REQUIRE(run_layout(cells_with({{"precision", "fp8 (TE hybrid delayed scaling)"}}))
+              .eight_bit_parameters);
+  REQUIRE_FALSE(run_layout(cells_with({{"precision", "fp8 tensorwise"}})).eight_bit_parameters);
 }
 
 TEST_CASE("FlashAttention 1 and the Triton kernel of its time have rates of their own",

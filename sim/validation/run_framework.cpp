@@ -1,0 +1,115 @@
+// The framework of a row, and what it decides of the layout.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "sim/validation/run_scenario.hpp"
+#include "sim/validation/run_words.hpp"
+
+namespace sim {
+
+bool recomputes_operators(const RunCells& cells) {
+  const std::string text = lower_case(cells["recompute"]);
+  return contains(text, "per-op") || contains(text, "torchtitan default");
+}
+
+namespace {
+
+// PyTorch. llm-foundry, the code of the MPT models: loss_fn is fused_crossentropy by default, the
+// kernel of flash-attn (mpt/modeling_mpt.py), and Composer's DecoupledAdamW is a loop of PyTorch
+// operators.
+Framework fsdp_framework(const RunCells& cells) {
+  const bool compiled = contains(lower_case(cells["notes"]), "compile");
+  if (contains(lower_case(cells["shard_strategy"]), "fsdp2")) {
+    Framework titan = framework_of(FrameworkName::torchtitan);
+    if (!compiled) titan.layer_norm = titan.rms_norm = titan.gate = KernelForm::eager;
+    // Collectives that are cut into the products beside them need no copies.
+    if (contains(lower_case(cells["overlap"]), "asynctp"))
+      titan.token_collectives = KernelForm::fused;
+    return titan;
+  }
+  Framework fsdp = framework_of(compiled ? FrameworkName::megatron : FrameworkName::pytorch);
+  const bool foundry = contains(lower_case(cells["model"]), "mpt");
+  fsdp.loss = foundry ? KernelForm::fused : KernelForm::eager;
+  fsdp.eight_bit = EightBit::torchao;
+  if (foundry) fsdp.optimizer = KernelForm::eager;
+  return fsdp;
+}
+
+// FSDP is PyTorch's, FSDP2 torchtitan's; Hagemann et al. ran Aleph Alpha's Scaling, and name what
+// was fused in it: the norm ("RMS kernel"), the softmax ("fused").
+Framework kernel_forms(const RunCells& cells) {
+  const std::string attention = lower_case(cells["attn_kernel"]);
+  if (contains(lower_case(cells["shard_strategy"]), "fsdp")) return fsdp_framework(cells);
+  const bool softmax = attention == "fused";
+  const bool norm = contains(attention, "rms kernel");
+  if (!softmax && !norm && attention != "torch" && !attention.starts_with("flash_attention"))
+    return framework_of(FrameworkName::megatron);
+  Framework framework = framework_of(FrameworkName::scaling);
+  if (norm) framework.rms_norm = KernelForm::fused;
+  if (softmax) framework.softmax = KernelForm::fused;
+  return framework;
+}
+
+}  // namespace
+
+Framework run_framework(const RunCells& cells) {
+  Framework framework = kernel_forms(cells);
+  if (const std::optional<double> issue = cells.real("host_issue_us")) {
+    framework.host_issue = duration_from_seconds(*issue * 1e-6);
+    if (*framework.host_issue > most_host_issue)
+      throw NotSimulated(fmt::format("host_issue_us is {:g}; allowed: 0 to 1000", *issue));
+  }
+  return framework;
+}
+
+namespace {
+
+// pipe_partition_balanced (core/nn/parallel_module/pipeline_partitioning.py): of embedding, layers,
+// final norm and head, each stage takes from the front what keeps its parameters within the
+// smallest possible maximum. Norms are nothing beside them.
+std::vector<int> balanced_layers(const Model& model, int stages) {
+  const auto first = static_cast<double>(model.input.parameters());
+  const auto last = static_cast<double>(model.output.parameters());
+  const auto layer = static_cast<double>(model.layers.front().parameters());
+  const auto layers = static_cast<int>(model.layers.size());
+  std::vector<int> best;
+  if (stages > layers) return best;  // refused as any layout is
+  double least = std::numeric_limits<double>::infinity();
+  // The bottleneck is a stage of some number of layers, with or without an end.
+  for (int most = 1; most <= layers; ++most) {
+    for (const double end : {0.0, first, last}) {
+      const double bound = layer * most + end;
+      std::vector<int> split;
+      int left = layers;
+      for (int stage = 0; stage + 1 < stages; ++stage) {
+        const double taken = stage == 0 ? first : 0.0;
+        split.push_back(std::clamp(static_cast<int>((bound - taken) / layer + 1e-9), 0, left));
+        left -= split.back();
+      }
+      split.push_back(left);
+      if (bound < least && layer * left + last <= bound) {
+        least = bound;
+        best = std::move(split);
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+// Aleph Alpha's Scaling (core/optimizer/optimizer.py and allreduce.py, core/nn/linear/utils.py,
+// core/nn/parallel_module): blocking collectives of PyTorch; gradients reduced in fp32 at the end
+// of the step in buckets of 500 million, updated weights gathered behind Adam.
+void lay_out_scaling(const Model& model, Layout& layout) {
+  layout.overlap_tensor_wgrad = layout.overlap_pipeline = false;
+  layout.overlap_gradients = layout.overlap_parameters = false;
+  layout.reduce_dtype = DType::fp32;
+  layout.bucket = layout.first_bucket = Bytes{500'000'000LL * bytes_of(layout.gradient_dtype)};
+  if (layout.pipeline_parallel > 1 && layout.virtual_stages == 1)
+    layout.layers_per_chunk = balanced_layers(model, layout.pipeline_parallel);
+}
+
+}  // namespace sim
