@@ -76,7 +76,7 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
     problems.emplace_back("layout.compute_dtype: the engine does not execute 8-bit products");
   if (plan.layout.recompute == sim::Recompute::operators)
     problems.emplace_back("layout.recompute: the engine does not recompute by operators");
-  if (model.software.copies_tokens || model.software.copies_weights)
+  if (model.execution.copies_tokens || model.execution.copies_weights)
     problems.emplace_back(
         "framework: the engine does not copy what it has gathered (token_collectives and "
         "weight_gathers: fused)");

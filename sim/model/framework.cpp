@@ -145,23 +145,27 @@ Framework framework_of(FrameworkName name) {
   Framework framework;
   framework.name = name;
   if (name == FrameworkName::pytorch || name == FrameworkName::scaling) {
+    framework.execution.eight_bit = EightBit::torchao;
     framework.layer_norm = framework.qkv = KernelForm::eager;
     framework.rms_norm = framework.gate = KernelForm::eager;
     framework.rotary = RotaryForm::eager;
     framework.softmax = framework.loss = framework.key_heads = KernelForm::eager;
-    framework.eight_bit = EightBit::torchao;
   }
   if (name == FrameworkName::torchtitan) {
     framework.rotary = RotaryForm::complex;
     framework.key_heads = framework.loss = framework.optimizer = KernelForm::eager;
     framework.token_collectives = framework.weight_gathers = KernelForm::eager;
-    framework.execution.keeps_gathered_inputs = framework.execution.caching_allocator = true;
-    framework.eight_bit = EightBit::torchao;
+    framework.execution = {.eight_bit = EightBit::torchao,
+                           .keeps_gathered_inputs = true,
+                           .eager_context = true,
+                           .separate_products = true,
+                           .caching_allocator = true};
   }
   if (name == FrameworkName::scaling) {
     framework.joint_gate = false;
     framework.accuracy = true;
-    framework.execution = {.gathers_logits = true,
+    framework.execution = {.eight_bit = EightBit::torchao,
+                           .gathers_logits = true,
                            .adds_gradients = true,
                            .keeps_gathered_inputs = true,
                            .all_reduces_gradients = true,
@@ -175,15 +179,11 @@ Framework framework_of(FrameworkName name) {
 }
 
 void run_with(const Framework& framework, Model& model) {
-  const bool titan = framework.name == FrameworkName::torchtitan;
-  model.software = {.eight_bit = framework.eight_bit,
-                    .copies_tokens = framework.token_collectives == KernelForm::eager,
-                    .eager_context = titan,
-                    .separate_products = titan,
-                    .copies_weights = framework.weight_gathers == KernelForm::eager,
-                    .eager_optimizer = framework.optimizer == KernelForm::eager};
   model.attention.eager_softmax = framework.softmax == KernelForm::eager;
   model.execution = framework.execution;
+  model.execution.copies_tokens = framework.token_collectives == KernelForm::eager;
+  model.execution.copies_weights = framework.weight_gathers == KernelForm::eager;
+  model.execution.eager_optimizer = framework.optimizer == KernelForm::eager;
   set_block(framework, model.attention, model.input);
   for (Block& layer : model.layers)
     set_block(framework, model.attention, layer);

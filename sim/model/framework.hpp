@@ -53,9 +53,8 @@ struct Framework {
   KernelForm softmax = KernelForm::fused;    // of unfused attention: scale, mask, softmax, casts
   KernelForm loss = KernelForm::fused;
   KernelForm optimizer = KernelForm::fused;          // of Adam
-  KernelForm token_collectives = KernelForm::fused;  // eager: Software::copies_tokens
-  KernelForm weight_gathers = KernelForm::fused;     // eager: Software::copies_weights
-  EightBit eight_bit = EightBit::transformer_engine;
+  KernelForm token_collectives = KernelForm::fused;  // eager: Execution::copies_tokens
+  KernelForm weight_gathers = KernelForm::fused;     // eager: Execution::copies_weights
   // false: a recomputation by operators drops what eager kernels pass between them within a layer
   // and keeps what a fused one would (torchtitan, selective_ac_option "op").
   bool keeps_intermediates = true;

@@ -168,21 +168,6 @@ struct AttentionShape {
   bool eager_softmax = false;  // unfused attention: mask, casts, softmax in kernels of their own
 };
 
-// How a framework does otherwise what Megatron-LM does in the way that `false` and 1 stand for. Set
-// by run_with (framework.hpp); FRAMEWORKS.md has the sources.
-struct Execution {
-  bool gathers_logits = false;         // every tensor rank has the logits of the whole vocabulary
-  bool adds_gradients = false;         // a micro-batch's gradients lie apart, until a kernel adds
-  bool keeps_gathered_inputs = false;  // sequence parallelism: not gathered again backward
-  bool all_reduces_gradients = false;  // ZeRO-1: reduced whole on every rank, not scattered
-  bool sends_whole = false;            // between stages: every tensor rank sends the whole tensor
-  bool recomputes_head = false;        // full recomputation: the final norm and the head as well
-  bool copies_attention = false;       // output of several sequences: copied into another order
-  bool caching_allocator = false;  // memory in PyTorch's blocks (sim/plan/caching_allocator.hpp)
-  int held_logits = 0;  // micro-batches whose logits are referenced during a backward pass
-  bool operator==(const Execution&) const = default;
-};
-
 // Which software brings the operands of 8-bit products into that format (sim/plan/eight_bit.hpp).
 enum class EightBit : std::uint8_t { transformer_engine, torchao };
 constexpr auto words_of(EightBit) {
@@ -190,14 +175,25 @@ constexpr auto words_of(EightBit) {
                     Word{EightBit::torchao, "torchao"}};
 }
 
-// What a framework does around a model's operators (framework.hpp says for which).
-struct Software {
+// How a framework does otherwise what Megatron-LM does in the way that the first words stand for.
+// Set by run_with (framework.hpp); FRAMEWORKS.md has the sources.
+struct Execution {
   EightBit eight_bit = EightBit::transformer_engine;
+  bool gathers_logits = false;         // every tensor rank has the logits of the whole vocabulary
+  bool adds_gradients = false;         // a micro-batch's gradients lie apart, until a kernel adds
+  bool keeps_gathered_inputs = false;  // sequence parallelism: not gathered again backward
+  bool all_reduces_gradients = false;  // ZeRO-1: reduced whole on every rank, not scattered
+  bool sends_whole = false;            // between stages: every tensor rank sends the whole tensor
+  bool recomputes_head = false;        // full recomputation: the final norm and the head as well
+  bool copies_attention = false;       // output of several sequences: copied into another order
   bool copies_tokens = false;  // gathers and scatters of tokens work on a copy in another order
   bool eager_context = false;  // parts of attention over context ranks meet in eager fp32 kernels
   bool separate_products = false;  // of queries, keys, values; of a gate and what it gates
   bool copies_weights = false;     // gathered weights are copied out of the gather's buffer
   bool eager_optimizer = false;    // Adam as one pass over memory per arithmetic operation
+  bool caching_allocator = false;  // memory in PyTorch's blocks (sim/plan/caching_allocator.hpp)
+  int held_logits = 0;  // micro-batches whose logits are referenced during a backward pass
+  bool operator==(const Execution&) const = default;
 };
 
 struct Model {
@@ -214,7 +210,6 @@ struct Model {
       0;  // ViT: patches + class token; layer list: 1; 0: the scenario says
   AttentionShape attention;
   Execution execution;
-  Software software;
   std::int64_t feed_forward = 0;
   bool tied_embedding = false;
   Block input;                            // embedding; may be empty

@@ -139,7 +139,7 @@ void StageLowering::intern_bucket(Bucket& bucket) {
     }
   }
   if (bucket.reduce != none) intern_reduction(bucket);
-  if (model_.model->software.copies_weights && zero_ == 3)
+  if (model_.model->execution.copies_weights && zero_ == 3)
     bucket.copy =
         memory_pass(2 * bucket.weight_bytes, OpKind::elementwise, layout_.activation_dtype);
 }

@@ -160,7 +160,7 @@ void StageLowering::optimizer_step() {
   // Operation by operation in fp32 (torch/optim/adamw.py, _multi_tensor_adamw): weight decay 2,
   // first moment 3, second moment 2 + 3, root 2, bias correction 2, epsilon 2, update 4.
   constexpr std::int64_t eager_passes = 20;
-  const bool eager = model_.model->software.eager_optimizer;
+  const bool eager = model_.model->execution.eager_optimizer;
   const std::int64_t per_element = gradient + weight +
                                    (eager                    ? 4 * eager_passes
                                     : layout_.master_weights ? 24

@@ -244,7 +244,7 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
   const double input = op.saved_input_elements * region.element * static_cast<double>(inputs);
   to.saved = bytes_from(own * tokens / divisor * padding + input);
   if (multiplies_in_eight_bits(op, *region.layout) &&
-      eight_bit_casts(region.model->software.eight_bit, op, before, *region.layout)
+      eight_bit_casts(region.model->execution.eight_bit, op, before, *region.layout)
           .saves_eight_bits)
     to.saved = Bytes{to.saved.count() / region.element};
   if (op.kind == ModelOpKind::attention) {

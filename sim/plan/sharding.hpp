@@ -51,8 +51,8 @@ struct ShardedOp {
   // Recompute::operators: what of `forward` runs again. The rest of the output was kept.
   std::optional<Kernel> forward_again;
   bool keeps_whole_output = false;     // nothing of it runs again, nor what sums it over the group
-  std::optional<Kernel> sum_products;  // Software::separate_products: their input gradients
-  std::optional<Kernel> reorder_input, reorder_output;  // Software::copies_tokens
+  std::optional<Kernel> sum_products;  // Execution::separate_products: their input gradients
+  std::optional<Kernel> reorder_input, reorder_output;  // Execution::copies_tokens
   bool gathers_input = false;  // column, with sequence parallelism: all-gather before the product
   bool sums_gradient = false;  // column, t > 1: its input gradient is a partial sum
   bool sums_output = false;    // row, vocabulary-parallel embedding, t > 1: its output is one

@@ -87,7 +87,7 @@ ContextAttention context_attention(const Region& region, const ModelOp& op) {
   const ScoreBlock block{held, shape.causal ? held / 2 : held, false};
   ModelOp plain = op;  // what a framework adds around the attention, it adds once
   const double heads = static_cast<double>(shape.heads);
-  const bool eager = region.model->software.eager_context;
+  const bool eager = region.model->execution.eager_context;
   const double queries = static_cast<double>(shape.heads * shape.head_dim);
   const double keys =
       2.0 * static_cast<double>((eager ? shape.heads : shape.kv_heads) * shape.head_dim);

@@ -1,7 +1,7 @@
 // The parts of sharding.cpp: what its files share.
 //   sharding.cpp            operators and blocks
 //   sharding_attention.cpp  kernels of attention, also over context-parallel ranks
-//   sharding_software.cpp   what a framework does around operators (Software), casts for 8-bit
+//   sharding_execution.cpp   what a framework does around operators (Execution), casts for 8-bit
 //                           products, what a recomputation by operators keeps
 #pragma once
 
@@ -55,7 +55,7 @@ ContextAttention context_attention(const Region& region, const ModelOp& op);
 // which the linear behind keeps the second.
 bool copies_attention(const Region& region);
 
-// sharding_software.cpp
+// sharding_execution.cpp
 // What is not multiplied in 8 bits beside products that are.
 DType product_dtype(const Region& region, const ModelOp& op);
 // What casts the operands of a linear whose forward product is `forward`.

@@ -143,7 +143,7 @@ class StageLowering {
     bool ready = false;  // ZeRO-0/1: all its gradients are there
     OpId weight_ready{none};
     std::uint32_t gather = none, reduce = none, replicate = none;      // collectives
-    std::uint32_t copy = none;                                         // Software::copies_weights
+    std::uint32_t copy = none;                                         // Execution::copies_weights
     std::uint32_t cast_out = none, cast_in = none, accumulate = none;  // kernels
     std::uint32_t cast_shard = none;                // to the wire, of the accumulated shard
     std::uint32_t first_block = 0, last_block = 0;  // of the stage, inclusive

@@ -130,7 +130,7 @@ void write_framework(const Framework& framework, Lines& out) {
   out.add("optimizer", word(framework.optimizer));
   out.add("token_collectives", word(framework.token_collectives));
   out.add("weight_gathers", word(framework.weight_gathers));
-  out.add("eight_bit", word(framework.eight_bit));
+  out.add("eight_bit", word(framework.execution.eight_bit));
   out.add("keeps_intermediates", framework.keeps_intermediates);
   if (framework.host_issue)
     out.add("host_issue", fmt::format("{} ps", framework.host_issue->count()));

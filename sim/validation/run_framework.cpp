@@ -32,7 +32,7 @@ Framework fsdp_framework(const RunCells& cells) {
   Framework fsdp = framework_of(compiled ? FrameworkName::megatron : FrameworkName::pytorch);
   const bool foundry = contains(lower_case(cells["model"]), "mpt");
   fsdp.loss = foundry ? KernelForm::fused : KernelForm::eager;
-  fsdp.eight_bit = EightBit::torchao;
+  fsdp.execution.eight_bit = EightBit::torchao;
   if (foundry) fsdp.optimizer = KernelForm::eager;
   return fsdp;
 }

@@ -149,10 +149,10 @@ TEST_CASE("torchtitan turns complex numbers and repeats keys and values", "[mode
   CHECK(rotary.backward_elements == rotary.forward_elements);
   CHECK(first_of(model.layers[0], Function::attention).saved_elements - kept ==
         2 * (heads - kv_heads) * head);
-  CHECK(model.software.copies_tokens);
-  CHECK(model.software.copies_weights);
+  CHECK(model.execution.copies_tokens);
+  CHECK(model.execution.copies_weights);
   CHECK(model.execution.keeps_gathered_inputs);
-  CHECK(model.software.eight_bit == EightBit::torchao);
+  CHECK(model.execution.eight_bit == EightBit::torchao);
 }
 
 TEST_CASE("as many key heads as query heads are not repeated", "[model]") {

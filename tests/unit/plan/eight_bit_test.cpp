@@ -70,7 +70,7 @@ TEST_CASE("Transformer Engine transposes behind gathers, and norms write 8 bits"
 
 TEST_CASE("torchao takes a maximum first, fused with the kernel before where it can be", "[plan]") {
   Model model = test::transformer(1);
-  model.software.eight_bit = EightBit::torchao;
+  model.execution.eight_bit = EightBit::torchao;
   const ShardedModel sharded = shard(model, eight_bits(1));
   CHECK(bytes_each(named(sharded, "qkv").encode_input) == 4);
   CHECK(bytes_each(named(sharded, "attention_projection").encode_input) == 6);
@@ -84,7 +84,7 @@ TEST_CASE("Transformer Engine keeps inputs in a byte, torchao in two", "[plan]")
   Model model = test::transformer(1);
   const Layout layout = eight_bits(1);
   const Bytes kept = named(shard(model, layout), "mlp_down").saved;
-  model.software.eight_bit = EightBit::torchao;
+  model.execution.eight_bit = EightBit::torchao;
   CHECK(named(shard(model, layout), "mlp_down").saved == kept * 2);
 }
 

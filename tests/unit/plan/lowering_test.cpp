@@ -416,7 +416,7 @@ TEST_CASE("DTensor copies tokens around collectives and keeps what it has gather
   };
   CHECK(count(Action::reorder_tokens, Pass::forward) == 0);
   CHECK(count(Action::gather_input, Pass::backward) == 2);
-  model.software.copies_tokens = model.execution.keeps_gathered_inputs = true;
+  model.execution.copies_tokens = model.execution.keeps_gathered_inputs = true;
   CHECK(count(Action::reorder_tokens, Pass::forward) == 4);   // two gathers, two sums
   CHECK(count(Action::reorder_tokens, Pass::backward) == 4);  // of gradients
   CHECK(count(Action::gather_input, Pass::backward) == 0);
@@ -426,7 +426,7 @@ TEST_CASE("FSDP2 copies every gathered unit before its first use", "[plan]") {
   Layout layout = test::layout_for(1, 2, 1, 1);
   layout.zero_stage = 3;
   Model model = test::transformer(1);
-  model.software.copies_weights = true;
+  model.execution.copies_weights = true;
   const Plan plan = make_plan(model, layout);
   const Program& program = plan.programs[0];
   int gathers = 0, copies = 0;
@@ -450,6 +450,6 @@ TEST_CASE("An eager optimizer passes over memory once per operation", "[plan]") 
     return std::int64_t{0};
   };
   const std::int64_t fused = adam_bytes();  // 2 + 2 + 24 per element
-  model.software.eager_optimizer = true;
+  model.execution.eager_optimizer = true;
   CHECK(adam_bytes() * 28 == fused * (2 + 2 + 80));
 }

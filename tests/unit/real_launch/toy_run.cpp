@@ -2,14 +2,14 @@
 // numbers.
 //   toy_run [threads|processes] RANKS STEPS [--inject FAULT] [--timeout MS] [--pause MS]
 //           [--ranks-per-gpu N] [--all-output] [--master A:P --rank R --world-size N]
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
-
-#include <fmt/format.h>
 
 #include "real/launch/launch.hpp"
 #include "real/net/collectives.hpp"

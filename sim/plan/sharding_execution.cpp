@@ -30,7 +30,7 @@ void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
                  const Product& forward, ShardedOp& to) {
   if (!multiplies_in_eight_bits(op, *region.layout)) return;
   const EightBitCasts casts =
-      eight_bit_casts(region.model->software.eight_bit, op, before, *region.layout);
+      eight_bit_casts(region.model->execution.eight_bit, op, before, *region.layout);
   const auto& [tokens, out, in] = forward;
   to.encode_input = encode_kernel(region, op, casts.input, tokens, in);
   to.encode_saved = encode_kernel(region, op, casts.saved_input, tokens, in);
@@ -65,7 +65,7 @@ void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharde
 }
 
 void separate_products(const Region& region, const Block& block, std::size_t i, ShardedOp& op) {
-  if (!region.model->software.separate_products || op.op->kind != ModelOpKind::linear) return;
+  if (!region.model->execution.separate_products || op.op->kind != ModelOpKind::linear) return;
   const auto count =
       static_cast<std::int64_t>(products_of(block, i, region.model->attention).size());
   if (count == 1) return;
@@ -74,14 +74,14 @@ void separate_products(const Region& region, const Block& block, std::size_t i, 
   op.forward->bytes += again;
   op.weight_gradient->bytes += again;
   op.input_gradient->bytes += op.whole_input * (count - 1);
-  const bool alone = op.sums_gradient && !region.model->software.copies_tokens;
+  const bool alone = op.sums_gradient && !region.model->execution.copies_tokens;
   op.sum_products = memory_kernel(OpKind::elementwise, region, *op.op,
                                   static_cast<double>(op.whole_input.count()) *
                                       static_cast<double>(alone ? count + 1 : count - 1));
 }
 
 void shard_reorders(const Region& region, ShardedOp& op) {
-  if (!region.model->software.copies_tokens || !region.layout->sequence_parallel) return;
+  if (!region.model->execution.copies_tokens || !region.layout->sequence_parallel) return;
   const auto copy = [&](Bytes bytes) {
     return memory_kernel(OpKind::elementwise, region, *op.op,
                          2 * static_cast<double>(bytes.count()));
