@@ -23,8 +23,7 @@ struct Request {
 
 void save(const Request& request, const Scenario& scenario, const Budget& budget) {
   const std::filesystem::path file = std::filesystem::absolute(request.save);
-  const std::string text =
-      resolved_scenario(scenario, request.overrides, budget, file.parent_path().string());
+  const std::string text = resolved_scenario(scenario, budget, file.parent_path().string());
   std::ofstream out{file, std::ios::binary};
   if (!out.write(text.data(), static_cast<std::streamsize>(text.size())).flush())
     throw std::runtime_error(fmt::format("cannot write {}", request.save));

@@ -88,9 +88,9 @@ struct Budget {
 // problem of the section.
 Budget load_budget(const Scenario& scenario, const std::vector<std::string>& overrides = {});
 
-// The scenario's file with `overrides` and every assumption of the budget in it, for a file in
-// `folder`: `stepcast budget` of it gives the same answer. Throws InputError.
-std::string resolved_scenario(const Scenario& scenario, const std::vector<std::string>& overrides,
-                              const Budget& budget, const std::string& folder);
+// The scenario, every key written out, with every assumption of the budget, for a file in `folder`:
+// `stepcast budget` of it gives the same answer.
+std::string resolved_scenario(const Scenario& scenario, const Budget& budget,
+                              const std::string& folder);
 
 }  // namespace sim

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -14,10 +13,6 @@ namespace sim {
 namespace {
 
 constexpr int left = 90, top = 40, width = 620, height = 380, bottom = 60, legend = 210;
-
-// Okabe and Ito (2008), told apart by colour-blind readers too; as in sim/timeline/picture.cpp.
-constexpr std::array<const char*, 7> colours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                             "#e69f00", "#56b4e9", "#000000"};
 
 // One axis in its own units, onto pixels.
 struct Scale {
@@ -164,7 +159,7 @@ std::string line_plot_svg(const LinePlot& plot) {
   std::size_t next = 0;
   int y = top + 12;
   for (const PlotLine& line : plot.lines) {
-    const char* colour = line.guide ? "#999" : colours[next++ % colours.size()];
+    const char* colour = line.guide ? "#999" : svg_colour(next++);
     svg += drawn(line, axes, colour);
     svg += fmt::format(
         "<path d=\"M{} {}h18\" stroke=\"{}\" stroke-width=\"2\"/><text x=\"{}\" y=\"{}\">{}</text>"

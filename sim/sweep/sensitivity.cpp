@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <optional>
 
 #include "sim/base/input_error.hpp"
 #include "sim/base/quantity.hpp"
@@ -13,8 +13,14 @@
 namespace sim {
 namespace {
 
-// Up, unchanged, down. Unchanged, too, so that all three leave out the same measured curves.
-using Triple = std::array<const PointResult*, 3>;
+// By one parameter: with more of it, with less, and where a side is missing, unchanged but read as
+// a change, so that it leaves out the same measured curves.
+struct Sides {
+  PointResult more, less;
+  std::optional<PointResult> same;
+  bool complete() const { return more.told() && less.told(); }
+  bool told() const { return complete() || (same->told() && (more.told() || less.told())); }
+};
 
 std::vector<std::string> scaled(const std::vector<std::string>& overrides,
                                 const MachineParameter& parameter, double factor) {
@@ -31,20 +37,19 @@ std::vector<std::string> scaled(const std::vector<std::string>& overrides,
 }
 
 // A side that the files refuse, such as an efficiency above 1, is left out.
-Elasticity elasticity_of(const MachineParameter& parameter, const Triple& at, double by) {
-  const auto& [more, same, less] = at;
-  const PointResult& high = more->told() ? *more : *same;
-  const PointResult& low = less->told() ? *less : *same;
-  const double up = more->told() ? std::log(1 + by) : 0;
-  const double down = less->told() ? std::log(1 - by) : 0;
+Elasticity elasticity_of(const MachineParameter& parameter, const Sides& at, double by) {
+  const PointResult& high = at.more.told() ? at.more : *at.same;
+  const PointResult& low = at.less.told() ? at.less : *at.same;
+  const double up = at.more.told() ? std::log(1 + by) : 0;
+  const double down = at.less.told() ? std::log(1 - by) : 0;
   return {.parameter = parameter.name,
           .value = parameter.values.front(),
           .keys = parameter.keys,
           .value_of_one =
               std::log(to_seconds(high.step_time) / to_seconds(low.step_time)) / (up - down),
-          .with_more = more->step_time,
-          .with_less = less->step_time,
-          .one_sided = !more->told() || !less->told()};
+          .with_more = at.more.step_time,
+          .with_less = at.less.step_time,
+          .one_sided = !at.complete()};
 }
 
 }  // namespace
@@ -56,18 +61,32 @@ Sensitivity sensitivity_of(const std::string& path, const std::vector<std::strin
       .path = path, .overrides = overrides, .by = by, .base = {}, .parameters = {}, .left_out = {}};
   const std::vector<MachineParameter> parameters =
       machine_parameters(scenario.cluster_path, scenario.changes);
+  const auto forecast = [&](std::vector<std::vector<std::string>> points) {
+    return forecast_points(path, points, LayoutMode::fixed, done);
+  };
   std::vector<std::vector<std::string>> points{overrides};
   for (const MachineParameter& parameter : parameters)
-    for (const double factor : {1 + by, 1.0, 1 - by})
+    for (const double factor : {1 + by, 1 - by})
       points.push_back(scaled(overrides, parameter, factor));
-  const std::vector<PointResult> results = forecast_points(path, points, LayoutMode::fixed, done);
+  std::vector<PointResult> results = forecast(std::move(points));
   result.base = results.front();
+  std::vector<Sides> sides;
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    sides.push_back({std::move(results[2 * i + 1]), std::move(results[2 * i + 2]), {}});
+
+  std::vector<std::vector<std::string>> unchanged;
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (!sides[i].complete()) unchanged.push_back(scaled(overrides, parameters[i], 1.0));
+  std::vector<PointResult> same = forecast(std::move(unchanged));
+  auto next = same.begin();
+  for (Sides& at : sides)
+    if (!at.complete()) at.same = std::move(*next++);
+
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const Triple at{&results[3 * i + 1], &results[3 * i + 2], &results[3 * i + 3]};
-    if (at[1]->told() && (at[0]->told() || at[2]->told()))
-      result.parameters.push_back(elasticity_of(parameters[i], at, by));
+    if (sides[i].told())
+      result.parameters.push_back(elasticity_of(parameters[i], sides[i], by));
     else
-      result.left_out.push_back(fmt::format("{}: {}", parameters[i].name, at[0]->problem));
+      result.left_out.push_back(fmt::format("{}: {}", parameters[i].name, sides[i].more.problem));
   }
   std::stable_sort(result.parameters.begin(), result.parameters.end(),
                    [](const Elasticity& a, const Elasticity& b) {

@@ -1,10 +1,20 @@
 // What the SVG writers share.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace sim {
+
+// Of lines and points: told apart by colour-blind readers too. Okabe and Ito, Color Universal
+// Design (2008), and a dark green for an eighth.
+constexpr const char* svg_colour(std::size_t number) {
+  constexpr std::array<const char*, 8> colours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                               "#e69f00", "#56b4e9", "#000000", "#004d38"};
+  return colours[number % colours.size()];
+}
 
 // `text` as the content of an SVG element.
 inline std::string svg_escaped(std::string_view text) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
@@ -16,13 +15,6 @@ constexpr int left = 70;
 constexpr int top = 30;
 constexpr int side = 560;  // of the square
 constexpr int legend_left = left + side + 24;
-
-// Okabe and Ito (2008), told apart by colour-blind readers too; as in sim/timeline/picture.cpp.
-constexpr std::array<const char*, 8> colours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                             "#e69f00", "#56b4e9", "#000000", "#004d38"};
-constexpr const char* colour_of(std::size_t set) {
-  return colours[set % colours.size()];
-}
 
 bool drawn(const RowResult& row) {
   return row.prediction && row.row.has_time() && row.prediction->time > Duration{};
@@ -118,9 +110,9 @@ std::string scatter_svg(std::span<const SetResult> results) {
   for (std::size_t set = 0; set < results.size(); ++set) {
     const SetResult& result = results[set];
     if (std::none_of(result.rows.begin(), result.rows.end(), drawn)) continue;
-    svg += points(result, scale, colour_of(set));
+    svg += points(result, scale, svg_colour(set));
     svg += fmt::format(R"(<circle cx="{}" cy="{}" r="4" fill="{}"/>)", legend_left, y - 4,
-                       colour_of(set));
+                       svg_colour(set));
     svg += fmt::format("<text x=\"{}\" y=\"{}\">{}{}</text>\n", legend_left + 10, y,
                        svg_escaped(result.set.name),
                        result.score.median_abs_error

@@ -2,17 +2,13 @@
 // finite and is written so that it reads back exactly.
 #include "sim/economics/budget.hpp"
 
-#include <unistd.h>
-
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
-#include <fstream>
 #include <string>
 #include <string_view>
 
 #include "sim/base/input_error.hpp"
-#include "tests/fuzz/require.hpp"
+#include "tests/fuzz/scratch_file.hpp"
 
 namespace {
 
@@ -31,43 +27,28 @@ void check_quantities(std::string_view text) {
             value->amount);
 }
 
-// A scenario whose file is of this process, gone when it ends.
-class Scratch {
- public:
-  Scratch() {
-    const int handle = mkstemp(path_.data());
-    require(handle >= 0);
-    close(handle);
-    scenario_.path = path_;
-  }
-  ~Scratch() { unlink(path_.c_str()); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  const sim::Scenario& write(std::string_view text) const {
-    std::ofstream{path_, std::ios::binary | std::ios::trunc} << text;
-    return scenario_;
-  }
-
- private:
-  std::string path_ = "/tmp/stepcast-fuzz-XXXXXX";
-  sim::Scenario scenario_ =
+// A scenario that is read from the file with the section.
+sim::Scenario scenario_of(const fuzz::ScratchFile& file) {
+  sim::Scenario scenario =
       sim::load_scenario(STEPCAST_SOURCE_DIR "/scenarios/gpt2-124m-8-h100.yaml");
-};
+  scenario.path = file.path();
+  return scenario;
+}
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const Scratch scratch;
+  static const fuzz::ScratchFile file;
+  static const sim::Scenario scenario = scenario_of(file);
   const std::string_view text{reinterpret_cast<const char*>(data), size};
   check_quantities(text.substr(0, text.find('\n')));
   try {
-    const sim::Scenario& scenario = scratch.write(text);
+    file.write(text);
     const sim::Budget budget = sim::load_budget(scenario);
     for (const double value : {budget.gpu_watts, budget.node_watts, budget.pue, budget.confidence})
       require(std::isfinite(value));
     require(budget.runs > 0 && !budget.assumptions.empty());
-    require(!sim::resolved_scenario(scenario, {}, budget, "/").empty());
+    require(!sim::resolved_scenario(scenario, budget, "/").empty());
   } catch (const sim::InputError& error) {
     require(!std::string_view{error.what()}.empty());
   }

@@ -3,17 +3,13 @@
 // and the plan would not hang a cluster.
 #include "sim/scenario/scenario.hpp"
 
-#include <unistd.h>
-
 #include <cstdint>
-#include <cstdlib>
-#include <fstream>
 #include <string>
 #include <string_view>
 
 #include "sim/base/input_error.hpp"
 #include "sim/plan/plan.hpp"
-#include "tests/fuzz/require.hpp"
+#include "tests/fuzz/scratch_file.hpp"
 
 namespace {
 
@@ -24,37 +20,16 @@ bool is_small(const sim::Layout& layout) {
   return layout.world_size() <= 64 && layout.micro_batches() <= 64;
 }
 
-// A file of this process, gone when it ends.
-class ScratchFile {
- public:
-  ScratchFile() {
-    const int handle = mkstemp(path_.data());
-    require(handle >= 0);
-    close(handle);
-  }
-  ~ScratchFile() { unlink(path_.c_str()); }
-  ScratchFile(const ScratchFile&) = delete;
-  ScratchFile& operator=(const ScratchFile&) = delete;
-
-  const std::string& write(const std::uint8_t* data, std::size_t size) const {
-    std::ofstream{path_, std::ios::binary | std::ios::trunc}.write(
-        reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
-    return path_;
-  }
-
- private:
-  std::string path_ = "/tmp/stepcast-fuzz-XXXXXX";
-};
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const ScratchFile file;
+  static const fuzz::ScratchFile file;
+  const std::string_view text{reinterpret_cast<const char*>(data), size};
   const std::string root = STEPCAST_SOURCE_DIR;
   try {
     const sim::Scenario scenario = sim::load_scenario(
-        file.write(data, size), {"model=" + root + "/models/gpt2.yaml",
-                                 "cluster.path=" + root + "/topologies/dgx-h100.yaml"});
+        file.write(text), {"model=" + root + "/models/gpt2.yaml",
+                           "cluster.path=" + root + "/topologies/dgx-h100.yaml"});
     require(sim::layout_problems(scenario.layout, scenario.model).empty());
     if (!is_small(scenario.layout)) return 0;
     const sim::Plan plan = sim::make_plan(scenario.model, scenario.layout);

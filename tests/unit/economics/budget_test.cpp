@@ -243,7 +243,7 @@ TEST_CASE("a saved budget gives the same answer", "[economics]") {
   const Scenario scenario = load_scenario(file.path.string(), set);
   const BudgetAnswer first = answer_budget(scenario, set);
   const std::string folder = fs::temp_directory_path().string();
-  const File saved{resolved_scenario(scenario, set, first.budget, folder), "saved.yaml"};
+  const File saved{resolved_scenario(scenario, first.budget, folder), "saved.yaml"};
   const BudgetAnswer again = answer_budget(load_scenario(saved.path.string()), {});
   CHECK(budget_json(again) == budget_json(first));
   CHECK(budget_table(again) == budget_table(first));
