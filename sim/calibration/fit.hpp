@@ -48,6 +48,9 @@ DeviceCalibration calibrate_device(const Device& base, const MeasuredMachine& ma
 // residuals (median, p90, worst) in comments and in `origin`.
 std::string device_yaml(const DeviceCalibration& calibration, const MeasuredMachine& machine);
 
+// The residuals for people, a line each.
+std::string residual_table(const DeviceCalibration& calibration);
+
 // One core per rank of a host, as a base to calibrate: what no measurement covers is a round figure
 // that is printed as such. `gemm` has fp32 only.
 Device host_base_device();

@@ -48,16 +48,6 @@ MeasuredMachine machine_from_files(const Request& request) {
   return machine;
 }
 
-std::string residual_table(const DeviceCalibration& fit) {
-  std::string text = fmt::format("{:<28} {:>6} {:>8} {:>8} {:>8} {:>8}\n", "error in %", "points",
-                                 "median", "p90", "worst", "bias");
-  for (const FitResidual& row : fit.residuals)
-    text += fmt::format("{:<28} {:>6} {:>8.1f} {:>8.1f} {:>8.1f} {:>+8.1f}\n", row.what,
-                        row.error.rows, row.error.median * 100, row.error.p90 * 100,
-                        row.error.worst * 100, row.error.bias * 100);
-  return text;
-}
-
 void write_device(const CalibrationTargets& targets, const MeasuredMachine& machine) {
   if (targets.base_device.empty())
     throw InputError(SourcePosition{.file = "--base"},

@@ -87,16 +87,6 @@ std::vector<std::string> arguments_of(const CalibrationTargets& targets) {
   return words;
 }
 
-std::string residual_table(const DeviceCalibration& fit) {
-  std::string text = fmt::format("{:<28} {:>6} {:>8} {:>8} {:>8} {:>8}\n", "error of formula, %",
-                                 "points", "median", "p90", "worst", "bias");
-  for (const FitResidual& row : fit.residuals)
-    text += fmt::format("{:<28} {:>6} {:>8.1f} {:>8.1f} {:>8.1f} {:>+8.1f}\n", row.what,
-                        row.error.rows, row.error.median * 100, row.error.p90 * 100,
-                        row.error.worst * 100, row.error.bias * 100);
-  return text;
-}
-
 std::string cpu_vendor() {
   const std::string name = real::processor_name();
   return name.find("AMD") != std::string::npos ? "amd" : "intel";
