@@ -1,13 +1,12 @@
-// DeepSpeed: the JSON, and the flags of Megatron-DeepSpeed for what the JSON has no word for:
-// tensor and pipeline parallelism, sequence length, recomputation, attention.
+// DeepSpeed's JSON, with the flags of Megatron-DeepSpeed beside it, as a scenario.
 //
 // Sources: deepspeedai/DeepSpeed deepspeed/runtime/zero/config.py (commit 1b88ac36) and
 // runtime/constants.py; deepspeedai/Megatron-DeepSpeed megatron/arguments.py (commit 207b2d5a).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <cmath>
-#include <numeric>
+#include <utility>
 
 #include "sim/interop/formats.hpp"
 #include "sim/interop/settings.hpp"
@@ -73,153 +72,6 @@ constexpr std::array top_keys{
     KnownKey{"expert_parallel", Verdict::refused, "", "mixture of experts is not modelled"},
     KnownKey{"pipeline", Verdict::noted, "", "see layout.layers_per_chunk"},
 };
-
-std::string_view dtype_name(DType dtype) {
-  return dtype == DType::fp8 || dtype == DType::tf32 ? "fp32" : word(dtype);
-}
-
-// ---- Out.
-
-class DeepSpeedWriter {
- public:
-  DeepSpeedWriter(const Scenario& scenario, Refusals& refusals, std::vector<Note>& notes)
-      : scenario_{scenario}, layout_{scenario.layout}, refusals_{refusals}, notes_{notes} {}
-
-  void check() {
-    if (!scenario_.model.shape)
-      refuse("the model {}: a list of layers is no transformer", scenario_.model.name);
-    if (layout_.context_parallel > 1)
-      refuse(
-          "context_parallel: DeepSpeed splits sequences by heads (Ulysses), which is another way");
-    if (layout_.schedule == Schedule::gpipe || layout_.schedule == Schedule::interleaved)
-      refuse("schedule {}: DeepSpeed runs 1F1B, Megatron-DeepSpeed zb-h1, too",
-             word(layout_.schedule));
-    if (!layout_.layers_per_chunk.empty())
-      note("layout.layers_per_chunk", "DeepSpeed splits the layers itself (partition_method)");
-    Layout plain = layout_;
-    plain.placement = Layout{}.placement;
-    if (!same_order(layout_, plain))
-      refuse("placement: DeepSpeed orders ranks tp, dp, pp (PipeModelDataParallelTopology)");
-    if (layout_.zero_stage > 1 && layout_.pipeline_parallel > 1)
-      refuse("zero_stage {} with a pipeline: DeepSpeed's pipeline goes with 0 and 1",
-             layout_.zero_stage);
-    if (layout_.shard_ranks() < layout_.replicas() && layout_.zero_stage != 3)
-      refuse("shard_group {}: DeepSpeed's MiCS shards in groups with zero_stage 3 only",
-             layout_.shard_group);
-    if (layout_.recompute == Recompute::full && layout_.recompute_every > 1)
-      refuse("recompute_every {}: --checkpoint-activations recomputes every layer",
-             layout_.recompute_every);
-    precision();
-    overlap();
-    if (scenario_.framework != framework_of(FrameworkName::megatron))
-      note("framework", "Megatron-DeepSpeed runs Megatron's fused kernels");
-    if (scenario_.options.graphs) note("simulation.graphs", "CUDA graphs are not switched on");
-  }
-
-  std::string json() const {
-    std::string text = "{\n";
-    text += fmt::format("  \"train_batch_size\": {},\n", layout_.global_batch);
-    text += fmt::format("  \"train_micro_batch_size_per_gpu\": {},\n", layout_.micro_batch);
-    text += fmt::format("  \"gradient_accumulation_steps\": {},\n", layout_.micro_batches());
-    text += zero();
-    if (layout_.activation_dtype != DType::fp32)
-      text += fmt::format("  \"{}\": {{\"enabled\": true}},\n", word(layout_.activation_dtype));
-    text += fmt::format("  \"data_types\": {{\"grad_accum_dtype\": \"{}\"}},\n",
-                        dtype_name(layout_.gradient_dtype));
-    text += fmt::format("  \"communication_data_type\": \"{}\"\n}}\n",
-                        dtype_name(layout_.reduce_dtype));
-    return text;
-  }
-
-  std::string flags() const {
-    std::string text = "DEEPSPEED_ARGS=(\n  --deepspeed\n";
-    const auto line = [&](std::string_view flag, std::int64_t value) {
-      text += fmt::format("  {} {}\n", flag, value);
-    };
-    line("--zero-stage", layout_.zero_stage);
-    line("--tensor-model-parallel-size", layout_.tensor_parallel);
-    line("--pipeline-model-parallel-size", layout_.pipeline_parallel);
-    if (layout_.pipeline_parallel == 1) text += "  --no-pipeline-parallel\n";
-    if (layout_.schedule == Schedule::zb_h1) text += "  --enable-zbh1-pipeline\n";
-    if (layout_.sequence_parallel) text += "  --sequence-parallel\n";
-    line("--micro-batch-size", layout_.micro_batch);
-    line("--global-batch-size", layout_.global_batch);
-    line("--seq-length", layout_.sequence_length);
-    if (layout_.recompute == Recompute::full)
-      text += "  --checkpoint-activations\n  --deepspeed-activation-checkpointing\n";
-    if (layout_.recompute == Recompute::selective) text += "  --recompute-granularity selective\n";
-    if (layout_.attention == AttentionKernel::flash_1) text += "  --use-flash-attn-v1\n";
-    if (layout_.attention == AttentionKernel::flash ||
-        layout_.attention == AttentionKernel::flash_2)
-      text += "  --use-flash-attn-v2\n";
-    return text + ")\n";
-  }
-
- private:
-  template <class... Parts>
-  void refuse(fmt::format_string<Parts...> text, Parts&&... parts) {
-    refusals_.push_back(fmt::format(text, std::forward<Parts>(parts)...));
-  }
-  void note(const char* key, std::string what) { notes_.push_back({key, std::move(what)}); }
-
-  void precision() {
-    if (layout_.compute_dtype != layout_.activation_dtype)
-      refuse("compute_dtype {} with activation_dtype {}: DeepSpeed trains in fp32, bf16 or fp16",
-             word(layout_.compute_dtype), word(layout_.activation_dtype));
-    if (layout_.activation_dtype == DType::fp32 && layout_.master_weights)
-      note("layout.master_weights", "fp32 weights have no further copy");
-    if (layout_.attention == AttentionKernel::flash)
-      note("layout.attention", "the newest kernel that Megatron-DeepSpeed has is flash-2");
-  }
-
-  void overlap() {
-    const int bytes = bytes_of(layout_.gradient_dtype);
-    if (layout_.zero_stage < 3 && layout_.bucket.count() % bytes != 0)
-      note("layout.bucket", "rounded to whole gradients");
-    if (layout_.zero_stage < 3 && layout_.first_bucket != layout_.bucket)
-      note("layout.first_bucket", "DeepSpeed's buckets are all of one size");
-    if ((layout_.zero_stage == 1 || layout_.zero_stage == 2) && layout_.overlap_parameters)
-      note("layout.overlap.parameters",
-           "ZeRO-1 and 2 gather the new parameters at the end of the step");
-    if (layout_.zero_stage == 3 && !layout_.overlap_parameters)
-      note("layout.overlap.parameters", "ZeRO-3 prefetches");
-    if (layout_.zero_stage == 3 && !layout_.reshard_after_forward)
-      note("layout.reshard_after_forward",
-           "ZeRO-3 frees gathered weights (see "
-           "stage3_max_reuse_distance)");
-    if (layout_.pipeline_parallel > 1 && layout_.overlap_pipeline)
-      note("layout.overlap.pipeline", "DeepSpeed's pipeline waits for its messages");
-    if (layout_.tensor_parallel > 1 && !layout_.overlap_tensor_wgrad)
-      note("layout.overlap.tensor_wgrad",
-           "Megatron always reduces beside the weight gradient's product");
-  }
-
-  std::string zero() const {
-    const std::int64_t elements =
-        std::max<std::int64_t>(1, layout_.bucket.count() / bytes_of(layout_.gradient_dtype));
-    std::string text = fmt::format(
-        "  \"zero_optimization\": {{\n    \"stage\": {},\n    \"overlap_comm\": {},\n"
-        "    \"reduce_bucket_size\": {},\n    \"allgather_bucket_size\": {}",
-        layout_.zero_stage, layout_.overlap_gradients, elements, elements);
-    if (layout_.zero_stage == 3)
-      text += fmt::format(",\n    \"stage3_prefetch_bucket_size\": {}",
-                          layout_.prefetch_layers * layer_parameters());
-    if (layout_.shard_ranks() < layout_.replicas())
-      text += fmt::format(",\n    \"mics_shard_size\": {}", layout_.shard_group);
-    return text + "\n  },\n";
-  }
-
-  std::int64_t layer_parameters() const {
-    return scenario_.model.layers.empty() ? 1 : scenario_.model.layers.front().parameters();
-  }
-
-  const Scenario& scenario_;
-  const Layout& layout_;
-  Refusals& refusals_;
-  std::vector<Note>& notes_;
-};
-
-// ---- In.
 
 class DeepSpeedReader {
  public:
@@ -453,20 +305,6 @@ class DeepSpeedReader {
 };
 
 }  // namespace
-
-Exported export_deepspeed(const Scenario& scenario) {
-  Exported out;
-  Refusals refusals;
-  DeepSpeedWriter writer{scenario, refusals, out.notes};
-  writer.check();
-  throw_refusals(scenario, Target::deepspeed, refusals);
-  out.text = writer.json();
-  out.flags = header_text(scenario, out.notes, "# ",
-                          "Arguments of Megatron-DeepSpeed beside the JSON "
-                          "(--deepspeed_config). Add model, data and optimizer.") +
-              writer.flags();
-  return out;
-}
 
 Imported import_deepspeed(const Document& json, const Document* flags,
                           const ImportRequest& request) {
