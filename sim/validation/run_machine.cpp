@@ -1,6 +1,7 @@
-// Which cluster file a row runs on.
+// Which machine a row runs on: a cluster file, and what is changed of it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -10,18 +11,22 @@
 namespace sim {
 namespace {
 
+enum class Form : std::uint8_t { module, pcie };
+
 struct Part {
   std::string_view gpu;           // lower case, as it stands in the column
   double memory_gb;               // as sold
   std::string_view other_memory;  // a remark in the column that makes it another part
+  Form form = Form::module;
 };
 
 // Longer names first: "gb200" holds "b200".
 constexpr std::array parts{
     Part{"gb200", 192, ""},    Part{"gb200", 186, ""}, Part{"gb200", 184, ""},
     Part{"b200", 192, ""},     Part{"b200", 180, ""},  Part{"h200", 141, ""},
-    Part{"h100", 80, "hbm2e"}, Part{"h100", 96, ""},   Part{"a100", 80, ""},
-    Part{"a100", 40, ""},      Part{"v100", 32, ""},
+    Part{"h100", 80, "hbm2e"}, Part{"h100", 96, ""},   Part{"h100", 80, "", Form::pcie},
+    Part{"a100", 80, ""},      Part{"a100", 40, ""},   Part{"a100", 80, "", Form::pcie},
+    Part{"v100", 32, ""},
 };
 
 struct Machine {
@@ -30,18 +35,29 @@ struct Machine {
   double gbps_per_gpu;      // of the NICs of a node, over its GPUs
   std::string_view fabric;  // a word of inter_node_net that asks for this one; empty: any other
   std::string_view file;
+  Form form = Form::module;
 };
 
+// Fabrics with a word before those without.
 constexpr std::array machines{
     Machine{"a100", 80, 200, "", "topologies/dgx-a100-80.yaml"},
     Machine{"a100", 80, 100, "", "validation/machines/a100-80-4x200g.yaml"},
+    Machine{"a100", 40, 200, "roce", "topologies/oci-a100.yaml"},
     Machine{"a100", 40, 200, "", "topologies/dgx-a100-40.yaml"},
     Machine{"a100", 40, 50, "efa", "topologies/aws-p4d.yaml"},
+    Machine{"a100", 80, 25, "", "topologies/a100-pcie.yaml", Form::pcie},
     Machine{"h100", 80, 400, "efa", "topologies/aws-p5.yaml"},
-    Machine{"h100", 80, 400, "", "topologies/dgx-h100.yaml"},
+    Machine{"h100", 80, 400, "roce", "topologies/h100-roce.yaml"},
     Machine{"h100", 80, 200, "tcpx", "topologies/gcp-a3-mega.yaml"},
+    Machine{"h100", 80, 100, "tcpx", "topologies/gcp-a3-high.yaml"},
+    Machine{"h100", 80, 400, "", "topologies/dgx-h100.yaml"},
     Machine{"h100", 96, 400, "", "validation/machines/h100-hbm2e-400g.yaml"},
+    Machine{"h100", 80, 100, "", "topologies/h100-pcie.yaml", Form::pcie},
+    Machine{"h200", 141, 400, "efa", "topologies/aws-p5en.yaml"},
+    Machine{"h200", 141, 400, "roce", "topologies/h200-roce.yaml"},
     Machine{"h200", 141, 400, "", "topologies/dgx-h200.yaml"},
+    Machine{"b200", 192, 400, "efa", "topologies/aws-p6-b200.yaml"},
+    Machine{"b200", 192, 400, "roce", "topologies/b200-roce.yaml"},
     Machine{"b200", 192, 400, "", "topologies/dgx-b200.yaml"},
     Machine{"gb200", 192, 400, "", "topologies/gb200-nvl72.yaml"},
     Machine{"v100", 32, 50, "", "topologies/dgx1-v100.yaml"},
@@ -62,9 +78,10 @@ const Part& part_of(const RunCells& cells) {
   if (gpu.empty()) throw NotSimulated("gpu is empty");
   std::optional<double> memory = cells.real("gpu_mem_gb");
   if (!memory) memory = memory_in(gpu);
+  const Form form = contains(gpu, "pcie") ? Form::pcie : Form::module;
   for (const Part& part : parts) {
-    if (!contains(gpu, part.gpu)) continue;
-    if (contains(gpu, "pcie") || contains(gpu, "nvl-") || contains(gpu, " nvl")) break;
+    if (!contains(gpu, part.gpu) || part.form != form) continue;
+    if (contains(gpu, "nvl-") || contains(gpu, " nvl")) break;
     if (!part.other_memory.empty() && contains(gpu, part.other_memory)) continue;
     if (!memory || *memory == part.memory_gb) return part;
   }
@@ -72,28 +89,65 @@ const Part& part_of(const RunCells& cells) {
                                  memory ? fmt::format(" with {:g} GB", *memory) : ""));
 }
 
+// One that has the GPU, and the fabric where the row names one that has files of its own.
+std::vector<Machine> machines_with(const Part& part, const std::string& fabric) {
+  std::vector<Machine> found;
+  bool named = false;
+  for (const Machine& machine : machines) {
+    if (machine.gpu != part.gpu || machine.form != part.form) continue;
+    if (part.memory_gb != machine.memory_gb && part.gpu != "b200" && part.gpu != "gb200") continue;
+    const bool asks = !machine.fabric.empty();
+    if (asks ? !contains(fabric, machine.fabric) : named) continue;
+    named = named || asks;
+    found.push_back(machine);
+  }
+  return found;
+}
+
+// How far apart two rates are, in either direction.
+double distance(double gbps, const Machine& machine) {
+  return std::abs(std::log(gbps / machine.gbps_per_gpu));
+}
+
+// Racks of 18 trays, whose trays a table counts as nodes: a job has the same share of each rack.
+void spread_over_racks(std::int64_t gpus, RunMachine& machine) {
+  constexpr std::int64_t tray = 4, rack = 72;
+  const std::int64_t racks = (gpus + rack - 1) / rack;
+  if (gpus % (racks * tray) != 0)
+    throw NotSimulated(fmt::format("{} GPUs are no whole trays on {} racks", gpus, racks));
+  machine.nodes = racks;
+  machine.gpus_per_node = gpus / racks;
+  machine.changes.cluster.push_back({"node.trays", fmt::format("{}", gpus / racks / tray)});
+}
+
 }  // namespace
 
-std::string run_cluster_file(const RunCells& cells) {
+RunMachine run_machine(const RunCells& cells) {
   const Part& part = part_of(cells);
-  const std::string fabric = lower_case(cells["inter_node_net"]);
+  const std::int64_t gpus = needed(cells, "num_gpus");
+  const std::int64_t per_node = needed(cells, "gpus_per_node");
   const std::optional<double> gbps = cells.real("inter_node_gbps_per_gpu");
   // What was computed and not run sends no messages either.
-  const bool one_node = needed(cells, "num_gpus") <= needed(cells, "gpus_per_node") ||
-                        cells["status"].starts_with("analytic");
-  const Machine* found = nullptr;
-  for (const Machine& machine : machines) {
-    if (machine.gpu != part.gpu) continue;
-    if (part.memory_gb != machine.memory_gb && part.gpu != "b200" && part.gpu != "gb200") continue;
-    if (!machine.fabric.empty() && !contains(fabric, machine.fabric)) continue;
-    if (gbps && std::abs(*gbps - machine.gbps_per_gpu) < 0.02 * machine.gbps_per_gpu)
-      return std::string{machine.file};
-    if (!found) found = &machine;
-  }
-  if (found && one_node) return std::string{found->file};  // no message leaves the node
-  if (!gbps) throw NotSimulated("inter_node_gbps_per_gpu is empty, and the run left its node");
-  throw NotSimulated(
-      fmt::format("no cluster file for {} GPUs with {:g} Gb/s each", cells["gpu"], *gbps));
+  const bool one_node = gpus <= per_node || cells["status"].starts_with("analytic");
+  const std::vector<Machine> found = machines_with(part, lower_case(cells["inter_node_net"]));
+  if (found.empty()) throw NotSimulated(fmt::format("no cluster file for {} GPUs", cells["gpu"]));
+  if (!one_node && !gbps)
+    throw NotSimulated("inter_node_gbps_per_gpu is empty, and the run left its node");
+  if (gbps && !(*gbps > 0 && *gbps <= 1e5))
+    throw NotSimulated(
+        fmt::format("inter_node_gbps_per_gpu is {:g}; allowed: up to 100000", *gbps));
+  const double rate = gbps.value_or(found.front().gbps_per_gpu);
+  const Machine& nearest = *std::ranges::min_element(
+      found, {}, [&](const Machine& machine) { return distance(rate, machine); });
+  RunMachine machine{.file = std::string{nearest.file},
+                     .nodes = (gpus + per_node - 1) / per_node,
+                     .gpus_per_node = per_node,
+                     .changes = {}};
+  if (!one_node && distance(rate, nearest) > 0.02)
+    machine.changes.cluster.push_back(
+        {"node.nics.bandwidth", fmt::format("x{:g}", rate / nearest.gbps_per_gpu)});
+  if (part.gpu == "gb200" && per_node == 4) spread_over_racks(gpus, machine);
+  return machine;
 }
 
 }  // namespace sim

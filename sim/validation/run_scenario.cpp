@@ -67,11 +67,14 @@ void set_parallelism(const RunCells& cells, Layout& layout) {
   const std::int64_t tensor = needed(cells, "tp");
   const std::int64_t context = needed(cells, "cp", 1);
   const std::int64_t pipeline = needed(cells, "pp");
-  const std::int64_t data = needed(cells, "dp");
   const std::int64_t gpus = needed(cells, "num_gpus");
-  if (tensor > most || context > most || pipeline > most || data > most || gpus > most ||
-      tensor * context > most || pipeline * data > most ||
-      tensor * context * pipeline * data > most)
+  if (tensor > most || context > most || pipeline > most || gpus > most ||
+      tensor * context > most || tensor * context * pipeline > most)
+    throw NotSimulated(fmt::format("more than {} GPUs", most));
+  // Where dp is empty, it is what the GPUs leave.
+  const std::int64_t data =
+      needed(cells, "dp", std::max<std::int64_t>(1, gpus / (tensor * context * pipeline)));
+  if (data > most || tensor * context * pipeline * data > most)
     throw NotSimulated(fmt::format("more than {} GPUs", most));
   layout.tensor_parallel = static_cast<int>(tensor);
   layout.context_parallel = static_cast<int>(context);
@@ -103,6 +106,11 @@ void set_split(const RunCells& cells, Layout& layout) {
 }
 
 void set_recomputation(const RunCells& cells, Layout& layout) {
+  // Megatron-LM, --recompute-method block: only some of a stage's layers.
+  if (contains(lower_case(cells["recompute"]), "block"))
+    throw NotSimulated(
+        fmt::format("recompute is '{}': recomputing a part of a stage's layers is not modelled",
+                    cells["recompute"]));
   layout.recompute = recomputes_operators(cells) ? Recompute::operators
                                                  : needed_word<Recompute>(cells, "recompute");
 }
@@ -202,13 +210,12 @@ RunScenario run_scenario(const RunCells& cells, const std::string& data_folder, 
   Layout layout = run_layout(cells);
   const std::vector<LayoutProblem> problems = layout_problems(layout, model);
   if (!problems.empty()) throw NotSimulated(problems.front().what);
-  const std::int64_t per_node = needed(cells, "gpus_per_node");
-  const std::int64_t nodes = (layout.world_size() + per_node - 1) / per_node;
-  const std::string file = run_cluster_file(cells);
-  Cluster cluster = Cluster::load(data_folder + "/" + file, static_cast<int>(nodes));
-  if (cluster.gpus_per_node() != per_node)
-    throw NotSimulated(fmt::format("gpus_per_node is {}, the nodes of {} have {}", per_node, file,
-                                   cluster.gpus_per_node()));
+  const RunMachine machine = run_machine(cells);
+  Cluster cluster = Cluster::load(data_folder + "/" + machine.file, static_cast<int>(machine.nodes),
+                                  machine.changes);
+  if (cluster.gpus_per_node() != machine.gpus_per_node)
+    throw NotSimulated(fmt::format("gpus_per_node is {}, the nodes of {} have {}",
+                                   machine.gpus_per_node, machine.file, cluster.gpus_per_node()));
   if (layout.attention == AttentionKernel::flash_1 && !cluster.device().flash_attention_1)
     layout.attention = AttentionKernel::flash_2;
   if (layout.attention == AttentionKernel::flash_2 && !cluster.device().flash_attention_2)

@@ -44,6 +44,13 @@ void lay_out_scaling(const Model& model, Layout& layout);
 // The steps of it.
 Model run_model(const RunCells& cells);
 Layout run_layout(const RunCells& cells);
-std::string run_cluster_file(const RunCells& cells);  // relative to the data folder
+
+struct RunMachine {
+  std::string file;  // the cluster, relative to the data folder
+  std::int64_t nodes = 1;
+  std::int64_t gpus_per_node = 8;
+  ClusterChanges changes;  // of the file: the rate of its NICs, the trays of a rack
+};
+RunMachine run_machine(const RunCells& cells);
 
 }  // namespace sim

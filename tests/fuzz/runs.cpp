@@ -18,7 +18,8 @@ void check_row(const sim::MeasuredRow& row) {
   try {
     sim::run_model(*row.cells);
     sim::run_layout(*row.cells);
-    require(!sim::run_cluster_file(*row.cells).empty());
+    const sim::RunMachine machine = sim::run_machine(*row.cells);
+    require(!machine.file.empty() && machine.nodes >= 1 && machine.gpus_per_node >= 1);
   } catch (const sim::NotSimulated& reason) {
     require(!std::string_view{reason.what()}.empty());
   }

@@ -83,13 +83,13 @@ TEST_CASE("what cannot be simulated is told with its reason", "[validation]") {
   REQUIRE(reason({{"ep", "2"}}) == "ep is 2: expert parallelism is not modelled");
   REQUIRE(reason({{"moe_experts", "8"}}) == "mixture of experts (moe_experts) is not modelled");
   REQUIRE(reason({{"gpu", "MI300X"}}) == "no device file for the GPU 'MI300X'");
-  REQUIRE(reason({{"gpu", "H100 HBM2e"}}) ==
-          "no cluster file for H100 HBM2e GPUs with 200 Gb/s each");
+  REQUIRE(reason({{"gpu", "H100 NVL 94GB"}}) == "no device file for the GPU 'H100 NVL 94GB'");
   REQUIRE(reason({{"gpu_mem_gb", "64"}}) == "no device file for the GPU 'A100-80GB' with 64 GB");
   REQUIRE(reason({{"inter_node_gbps_per_gpu", ""}}) ==
           "inter_node_gbps_per_gpu is empty, and the run left its node");
-  REQUIRE(reason({{"inter_node_gbps_per_gpu", "33"}}) ==
-          "no cluster file for A100-80GB GPUs with 33 Gb/s each");
+  REQUIRE(reason({{"recompute", "full, block, 4 layers"}}) ==
+          "recompute is 'full, block, 4 layers': recomputing a part of a stage's layers is not "
+          "modelled");
   REQUIRE(reason({{"layers", ""}}) == "layers is empty");
   REQUIRE(reason({{"recompute", ""}}) == "recompute is empty");
   REQUIRE(reason({{"precision", "int4"}}) == "precision is 'int4', which is not known");
@@ -133,12 +133,57 @@ TEST_CASE("the family comes from the name, else from the width of the MLP", "[va
 }
 
 TEST_CASE("the fabric is the one with the row's bandwidth per GPU", "[validation]") {
-  REQUIRE(run_cluster_file(cells_with({})) == "topologies/dgx-a100-80.yaml");
-  REQUIRE(run_cluster_file(cells_with({{"inter_node_gbps_per_gpu", "100"}})) ==
+  REQUIRE(run_machine(cells_with({})).file == "topologies/dgx-a100-80.yaml");
+  REQUIRE(run_machine(cells_with({})).changes.cluster.empty());
+  REQUIRE(run_machine(cells_with({{"inter_node_gbps_per_gpu", "100"}})).file ==
           "validation/machines/a100-80-4x200g.yaml");
-  REQUIRE(run_cluster_file(cells_with(
-              {{"gpu", "H100-80GB"}, {"num_gpus", "8"}, {"inter_node_gbps_per_gpu", ""}})) ==
-          "topologies/dgx-h100.yaml");
+  REQUIRE(
+      run_machine(
+          cells_with({{"gpu", "H100-80GB"}, {"num_gpus", "8"}, {"inter_node_gbps_per_gpu", ""}}))
+          .file == "topologies/dgx-h100.yaml");
+}
+
+TEST_CASE("NICs of another rate are those of the nearest fabric, changed", "[validation]") {
+  const auto machine = [](const char* gpu, const char* net, const char* gbps) {
+    return run_machine(
+        cells_with({{"gpu", gpu}, {"inter_node_net", net}, {"inter_node_gbps_per_gpu", gbps}}));
+  };
+  const RunMachine slow = machine("H100-80GB", "", "100");
+  REQUIRE(slow.file == "topologies/dgx-h100.yaml");
+  REQUIRE(slow.changes.cluster.size() == 1);
+  REQUIRE(slow.changes.cluster[0].key == "node.nics.bandwidth");
+  REQUIRE(slow.changes.cluster[0].value == "x0.25");
+  REQUIRE(machine("H100-80GB", "RoCE", "400").file == "topologies/h100-roce.yaml");
+  REQUIRE(machine("H100-80GB", "TCPX", "100").file == "topologies/gcp-a3-high.yaml");
+  REQUIRE(machine("H100-80GB", "GPUDirect-TCPXO", "200").file == "topologies/gcp-a3-mega.yaml");
+  REQUIRE(machine("H100 PCIe 80GB", "", "100").file == "topologies/h100-pcie.yaml");
+  REQUIRE(reason({{"inter_node_gbps_per_gpu", "0"}}) ==
+          "inter_node_gbps_per_gpu is 0; allowed: up to 100000");
+  // What is changed is what is simulated.
+  const RunScenario changed =
+      run_scenario(cells_with({{"inter_node_gbps_per_gpu", "50"}}), STEPCAST_SOURCE_DIR);
+  const RunScenario plain =
+      run_scenario(cells_with({{"inter_node_gbps_per_gpu", "100"}}), STEPCAST_SOURCE_DIR);
+  const auto rate = [](const RunScenario& run) {
+    return run.cluster.route(GpuId{0}, GpuId{8}).bandwidth.in_bytes_per_second();
+  };
+  REQUIRE(rate(changed) == Approx(12.5e9));  // a NIC of 100 Gb/s between two GPUs
+  REQUIRE(rate(plain) > 1.5 * rate(changed));
+}
+
+TEST_CASE("trays of an NVL72 make racks with the same share of a job", "[validation]") {
+  const auto cells = [](const char* gpus, const char* dp) {
+    return cells_with({{"gpu", "GB200"},
+                       {"gpus_per_node", "4"},
+                       {"inter_node_gbps_per_gpu", "400"},
+                       {"num_gpus", gpus},
+                       {"dp", dp}});
+  };
+  const RunMachine two = run_machine(cells("128", "32"));
+  REQUIRE(two.nodes == 2);
+  REQUIRE(two.gpus_per_node == 64);
+  REQUIRE(run_scenario(cells("16", ""), STEPCAST_SOURCE_DIR).cluster.gpus() == 16);
+  REQUIRE_THROWS_AS(run_machine(cells("74", "")), NotSimulated);
 }
 
 TEST_CASE("what runs beside what follows the overlap column, else the generation", "[validation]") {
@@ -168,9 +213,9 @@ TEST_CASE("an H100 with HBM2e is a part of its own, found by its name or its mem
           "[validation]") {
   const std::string file = "validation/machines/h100-hbm2e-400g.yaml";
   const std::pair<std::string, std::string> net{"inter_node_gbps_per_gpu", "400"};
-  REQUIRE(run_cluster_file(cells_with({net, {"gpu", "H100 HBM2e 96GB"}})) == file);
-  REQUIRE(run_cluster_file(cells_with({net, {"gpu", "H100"}, {"gpu_mem_gb", "96"}})) == file);
-  REQUIRE(run_cluster_file(cells_with({net, {"gpu", "H100-80GB"}})) == "topologies/dgx-h100.yaml");
+  REQUIRE(run_machine(cells_with({net, {"gpu", "H100 HBM2e 96GB"}})).file == file);
+  REQUIRE(run_machine(cells_with({net, {"gpu", "H100"}, {"gpu_mem_gb", "96"}})).file == file);
+  REQUIRE(run_machine(cells_with({net, {"gpu", "H100-80GB"}})).file == "topologies/dgx-h100.yaml");
 }
 
 TEST_CASE("the framework follows from what a row says of its kernels", "[validation]") {
