@@ -38,11 +38,12 @@ class Lines {
 // Relative where the two share a folder, absolute where they have nothing but the root in common.
 std::string reference(const std::string& path, const std::string& folder) {
   const fs::path target = fs::absolute(path).lexically_normal();
-  const fs::path base = (folder.empty() ? fs::current_path() : fs::absolute(folder));
-  const fs::path relative = target.lexically_relative(base.lexically_normal());
-  const auto begin = target.relative_path().begin();
-  const bool apart = begin == target.relative_path().end() ||
-                     *begin != *base.lexically_normal().relative_path().begin();
+  const fs::path base =
+      (folder.empty() ? fs::current_path() : fs::absolute(folder)).lexically_normal();
+  const fs::path relative = target.lexically_relative(base);
+  const fs::path from_root = target.relative_path(), base_from_root = base.relative_path();
+  const bool apart =
+      from_root.empty() || base_from_root.empty() || *from_root.begin() != *base_from_root.begin();
   return yaml_quoted(apart || relative.empty() ? target.string() : relative.string());
 }
 

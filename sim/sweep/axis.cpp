@@ -46,6 +46,8 @@ std::vector<std::string> list_values(std::string_view text) {
 
 // "FIRST..LAST*FACTOR", "FIRST..LAST+STEP" or "FIRST..LAST".
 std::vector<std::string> range_values(std::string_view text, std::size_t dots) {
+  if (text.find(',') != std::string_view::npos)
+    throw std::invalid_argument("a list with commas or a range with .., not both");
   const std::size_t sign = text.find_first_of("*+", dots + 2);
   const std::optional<Number> first = number_of(trimmed(text.substr(0, dots)));
   const std::optional<Number> last = number_of(

@@ -45,6 +45,7 @@ TEST_CASE("broken values are refused", "[sweep]") {
   CHECK(refusal("1 GB/s..8 Gbps+1") == "both ends of a range have the same unit");
   CHECK(refusal("1..1e9") == "a range has at most 10000 values");
   CHECK(refusal("1..nan") == "a range is 8..64*2 or 100 Gbps..400 Gbps+50");
+  CHECK(refusal("1,2..8*2") == "a list with commas or a range with .., not both");
   CHECK_THROWS_AS(parse_axis("cluster.nodes"), InputError);
   CHECK_THROWS_AS(parse_axis("=1,2"), InputError);
 }
