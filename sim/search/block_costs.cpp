@@ -1,6 +1,7 @@
 #include "sim/search/block_costs.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -105,22 +106,32 @@ std::vector<PassRun> second_micro_batch(const Program& program) {
 
 class Reader {
  public:
-  Reader(const Program& program, const KernelPricing& pricing, double slowness,
-         const std::function<std::int64_t(const Collective&)>& time_of_collective)
-      : program_{program} {
-    for (const KernelCost& cost : pricing.costs_of(program))
-      kernels_.push_back(slowness == 1
-                             ? cost.time.count()
-                             : duration_from_seconds(to_seconds(cost.time) * slowness).count());
+  Reader(const Program& program, const BlockPricing& pricing)
+      : program_{program},
+        overlap_costs_{[this](std::uint32_t op) { return kernels_[program_.work[op]]; },
+                       [this](std::uint32_t op) { return collectives_[program_.work[op]]; },
+                       pricing.shares} {
+    const auto device_sm = static_cast<double>(pricing.shares.device_sm);
+    for (const KernelCost& cost : pricing.kernels.costs_of(program))
+      kernels_.push_back(
+          {pricing.slowness == 1
+               ? cost.time.count()
+               : duration_from_seconds(to_seconds(cost.time) * pricing.slowness).count(),
+           std::lround(cost.sm_share * device_sm)});
     for (const Collective& collective : program.collectives)
-      collectives_.push_back(is_within_layers(collective.group) ? time_of_collective(collective)
-                                                                : 0);
+      collectives_.push_back(is_within_layers(collective.group) ? pricing.collective(collective)
+                                                                : LeastCollective{});
   }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
 
   void read(const PassRun& run, BlockCosts& costs) const {
     constexpr auto data = 1U << static_cast<unsigned>(Stream::data_comm);
-    const Walk path =
-        walk(program_, run.first, run.last, data, [&](std::uint32_t op) { return time_of(op); });
+    const std::vector<ForcedOverlap> overlaps =
+        forced_overlaps(program_, run.first, run.last, overlap_costs_);
+    const Walk path = walk(
+        program_, run.first, run.last, data, [&](std::uint32_t op) { return time_of(op); },
+        overlaps);
     costs.launches += launches(run);
     // Selective recomputation stands in the middle of a backward pass, and is part of it.
     const bool within_backward = run.pass == Pass::recompute && costs.backward > 0;
@@ -150,7 +161,7 @@ class Reader {
  private:
   std::int64_t time_of(std::uint32_t op) const {
     const std::uint32_t work = program_.work[op];
-    return program_.kind[op] == OpKind::collective ? collectives_[work] : kernels_[work];
+    return program_.kind[op] == OpKind::collective ? collectives_[work].time : kernels_[work].time;
   }
 
   std::int64_t launches(const PassRun& run) const {
@@ -172,14 +183,14 @@ class Reader {
   }
 
   const Program& program_;
-  std::vector<std::int64_t> kernels_, collectives_;
+  std::vector<LeastKernel> kernels_;
+  std::vector<LeastCollective> collectives_;
+  OverlapCosts overlap_costs_;
 };
 
 }  // namespace
 
-ModelCosts model_costs(const Model& model, const Layout& layout, const KernelPricing& pricing,
-                       double slowness,
-                       const std::function<std::int64_t(const Collective&)>& time_of_collective) {
+ModelCosts model_costs(const Model& model, const Layout& layout, const BlockPricing& pricing) {
   SIM_CHECK(layout.chunks() == 1 && layout.micro_batches() == 2, layout.chunks());
   Layout whole = layout;
   whole.layers_per_chunk = {static_cast<int>(model.layers.size())};
@@ -194,7 +205,7 @@ ModelCosts model_costs(const Model& model, const Layout& layout, const KernelPri
     if (place == BlockPlace::layer) return costs.layers[static_cast<std::size_t>(layer)];
     return place == BlockPlace::input ? costs.input : costs.output;
   };
-  const Reader reader{program, pricing, slowness, time_of_collective};
+  const Reader reader{program, pricing};
   for (const PassRun& run : second_micro_batch(program))
     reader.read(run, costs_of(run.place, run.layer));
   for (const Site& site : program.sites)

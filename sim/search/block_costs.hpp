@@ -8,6 +8,7 @@
 
 #include "sim/engine/cost_table.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/search/overlaps.hpp"
 
 namespace sim {
 
@@ -39,12 +40,15 @@ struct ModelCosts {
   }
 };
 
+struct BlockPricing {
+  const KernelPricing& kernels;
+  double slowness = 1;  // kernels take so many times as long
+  DeviceShares shares;
+  std::function<LeastCollective(const Collective&)> collective;  // within layers
+};
+
 // `layout` gives the split, the micro-batch, the kernels, the schedule (split backward pass or not)
 // and what is recomputed; it has one stage, one chunk, and two micro-batches.
-// `time_of_collective` is the least time of a collective within layers; kernels take `slowness`
-// times as long as `pricing` says.
-ModelCosts model_costs(const Model& model, const Layout& layout, const KernelPricing& pricing,
-                       double slowness,
-                       const std::function<std::int64_t(const Collective&)>& time_of_collective);
+ModelCosts model_costs(const Model& model, const Layout& layout, const BlockPricing& pricing);
 
 }  // namespace sim

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -49,6 +50,12 @@ double least_slowness(const SimulationOptions& options) {
   for (const Straggler& straggler : options.stragglers)
     least = std::min(least, straggler.factor);
   return least;
+}
+
+// What the executor leaves to kernels beside communication.
+DeviceShares shares_of(const Device& device) {
+  return {.device_sm = std::int64_t{device.sms} * 1024,
+          .least_left = device.communication_share ? 0 : 1024};
 }
 
 // The stages whose programs are looked at: both ends, and the one between with most layers.
@@ -121,11 +128,18 @@ struct Bounds::Parts {
     });
   }
 
-  std::int64_t within_layers(const LaneShapes& lane, const Collective& request) const {
-    std::int64_t least = INT64_MAX;
-    for (const GroupShape& shape : lane[request.group == GroupRole::tensor ? 0 : 1])
-      least = std::min(least, time_of_collective(shape, request));
-    return least == INT64_MAX ? 0 : least;
+  // Over the shapes that the group may have: the least of each.
+  LeastCollective within_layers(const LaneShapes& lane, const Collective& request) const {
+    std::optional<LeastCollective> least;
+    for (const GroupShape& shape : lane[request.group == GroupRole::tensor ? 0 : 1]) {
+      if (!exact_collectives) break;
+      const CommCost cost = priced_collective(cluster, shape, request, options);
+      const LeastCollective one{time_of(cost), cost.transfer.count(), cost.sm};
+      const LeastCollective other = least.value_or(one);
+      least = {std::min(one.time, other.time), std::min(one.transfer, other.transfer),
+               std::min(one.sm, other.sm)};
+    }
+    return least.value_or(LeastCollective{});
   }
 
   const ModelCosts& costs_of(const Pipeline& pipeline, Recompute recompute) {
@@ -147,8 +161,12 @@ struct Bounds::Parts {
       layout.global_batch = 2 * layout.micro_batch;
       layout.recompute = recompute;
       layout.recompute_every = 1;
-      return model_costs(model, layout, pricing.at(pipeline.gpus), slowness,
-                         [&](const Collective& one) { return within_layers(lane, one); });
+      return model_costs(
+          model, layout,
+          {.kernels = pricing.at(pipeline.gpus),
+           .slowness = slowness,
+           .shares = shares_of(cluster.device()),
+           .collective = [&](const Collective& one) { return within_layers(lane, one); }});
     });
   }
 
@@ -193,6 +211,7 @@ struct Bounds::Parts {
     const std::int64_t gather =
         gathers ? within_layers(shapes_of(pipeline), {CollectiveKind::all_gather, GroupRole::tensor,
                                                       layout.activation_dtype, Bytes{whole}})
+                      .time
                 : 0;
     const auto gpu = [&](int stage) {
       return GpuId{rank_of(layout, {0, 0, stage % stages, 0}).value};

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "sim/plan/program.hpp"
+#include "sim/search/overlaps.hpp"
 
 namespace sim {
 
@@ -22,10 +24,11 @@ struct Walk {
 
 // Operators first .. last - 1 in issue order, those of `skipped` streams (a bit mask) left out.
 // Streams run in order, an operator waits for its dependencies; one outside the run says nothing,
-// but for the last kernel before it, which ends at 0. `time_of` gives an operator's least time.
+// but for the last kernel before it, which ends at 0. `time_of` gives an operator's least time,
+// `overlaps` what kernels lose in it to communication beside them.
 template <class TimeOf>
 Walk walk(const Program& program, std::uint32_t first, std::uint32_t last, std::uint32_t skipped,
-          TimeOf time_of) {
+          TimeOf time_of, std::span<const ForcedOverlap> overlaps = {}) {
   constexpr auto compute = static_cast<std::size_t>(Stream::compute);
   std::uint32_t before = UINT32_MAX;  // the last kernel before the run
   for (std::uint32_t op = first; op-- > 0 && before == UINT32_MAX;)
@@ -45,6 +48,10 @@ Walk walk(const Program& program, std::uint32_t first, std::uint32_t last, std::
         start = std::max(start, made.ends[dependency.value - first]);
       else if (dependency.value == before)
         start = std::max(start, std::int64_t{0});
+    }
+    for (; !overlaps.empty() && overlaps.front().before <= op; overlaps = overlaps.subspan(1)) {
+      const ForcedOverlap& overlap = overlaps.front();
+      start = std::max(start, made.ends[overlap.after - first] + overlap.kernels + overlap.loss);
     }
     if (stream == compute && !std::exchange(any_kernel, true)) made.first_kernel = start;
     const std::int64_t end = start == Walk::unknown ? Walk::unknown : start + time_of(op);
