@@ -140,6 +140,10 @@ void Executor::try_start(std::uint32_t slot, std::uint32_t stream) {
   const TimePoint issued{Duration{index.issued[op.value]}};
   if (issued > now()) {
     state.host_waiting |= 1U << stream;
+    // A wakeup that is due until then asks all streams again. A second one would only do so too,
+    // and each of the two for the operators behind: without end, their number doubles.
+    if (state.wakeup > now() && state.wakeup <= issued) return;
+    state.wakeup = issued;
     queue_.schedule({issued, EventKind::host_wakeup, slot});
     return;
   }

@@ -86,7 +86,8 @@ class Executor {
     std::uint32_t segment_end = 0;
     std::uint32_t epoch = 0;
     std::uint32_t record = no_record;
-    TimePoint begun{};  // of the segment, or of the running kernel
+    TimePoint wakeup{};  // the next one by the host, once it is in the future
+    TimePoint begun{};   // of the segment, or of the running kernel
     TimePoint updated{};
     std::int64_t remaining = 0;  // of the running kernel, ps at full speed
     std::uint64_t speed = 0;     // in 1/2^32 of full speed; 0: it stands still

@@ -283,4 +283,19 @@ TEST_CASE("stepwise collectives take within 2% of the time of fluid ones", "[law
   }
 }
 
+// Where the host lags behind, streams wait for it again and again: that may not multiply events.
+TEST_CASE("a slow host costs a few events per operator", "[laws]") {
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    const RandomScenario random = random_scenario(seed_of(31, i));
+    INFO("seed " << seed_of(31, i) << "\n" << random.yaml);
+    const Simulation slow =
+        run(random.scenario, make_plan(random.scenario.model, random.scenario.layout),
+            [](SimulationOptions& options) {
+              options.graphs = false;
+              options.host_issue = std::chrono::microseconds{20};
+            });
+    REQUIRE(slow.stats.events <= 5 * slow.stats.activities);
+  }
+}
+
 }  // namespace
