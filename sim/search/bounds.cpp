@@ -105,11 +105,15 @@ struct Bounds::Parts {
     const int per_node = cluster.gpus_per_node();
     for (const std::vector<Dimension>& placement : candidates.placements) {
       layout.placement = placement;
-      // Groups within nodes are alike, as long as nodes are.
-      const bool alike = role == GroupRole::tensor && placement.front() == Dimension::tensor &&
-                         per_node % pipeline.tensor == 0 && specification.workload.faults.empty();
-      for (int stage = 0; stage < (alike ? 1 : pipeline.stages); ++stage) {
-        const GroupShape shape = shapes.shape_of(lane_group(layout, role, stage));
+      // Groups within nodes are alike where they take the same places, as long as nodes are.
+      const bool within = role == GroupRole::tensor && placement.front() == Dimension::tensor &&
+                          per_node % pipeline.tensor == 0 && specification.workload.faults.empty();
+      std::set<std::uint32_t> places;
+      for (int stage = 0; stage < pipeline.stages; ++stage) {
+        const std::vector<GpuId> members = lane_group(layout, role, stage);
+        const std::uint32_t place = members.front().value % static_cast<std::uint32_t>(per_node);
+        if (within && !places.insert(place).second) continue;
+        const GroupShape shape = shapes.shape_of(members);
         if (std::find(found.begin(), found.end(), shape) == found.end()) found.push_back(shape);
       }
     }
@@ -200,9 +204,9 @@ struct Bounds::Parts {
     return most * layout.micro_batches() * issue.count();
   }
 
-  std::vector<std::int64_t> messages(const Pipeline& pipeline, const Layout& layout) {
+  std::vector<MessageTimes> messages(const Pipeline& pipeline, const Layout& layout) {
     const int stages = layout.pipeline_parallel;
-    std::vector<std::int64_t> times(static_cast<std::size_t>(stages), 0);
+    std::vector<MessageTimes> times(static_cast<std::size_t>(stages));
     if (stages == 1) return times;
     const std::int64_t whole = costs_of(pipeline, Recompute::none).boundary;
     const bool gathers = layout.tensor_parallel > 1 && !layout.sequence_parallel;
@@ -220,8 +224,8 @@ struct Bounds::Parts {
       const auto one_way = [&](GpuId from, GpuId to) {
         return time_of(priced_transfer(cluster, cluster.route(from, to), Bytes{part}, options));
       };
-      times[static_cast<std::size_t>(s)] =
-          gather + std::min(one_way(gpu(s), gpu(s + 1)), one_way(gpu(s + 1), gpu(s)));
+      times[static_cast<std::size_t>(s)] = {
+          std::min(one_way(gpu(s), gpu(s + 1)), one_way(gpu(s + 1), gpu(s))), gather};
     }
     return times;
   }

@@ -89,7 +89,7 @@ std::int64_t least_loss(std::vector<LeastKernel> kernels, std::int64_t transfer,
     beside -= together;
   }
   // The engine's times are whole picoseconds: one less is surely not too much.
-  return std::max<std::int64_t>(0, static_cast<std::int64_t>(std::floor(loss)) - 1);
+  return std::max<std::int64_t>(0, static_cast<std::int64_t>(std::floor(loss + 1e-3)) - 1);
 }
 
 std::vector<ForcedOverlap> forced_overlaps(const Program& program, std::uint32_t first,

@@ -139,14 +139,15 @@ bool run_search(Search& search, const std::atomic<bool>& stop,
   return false;
 }
 
+// Made in place: a copy of a control ends the limit when the original goes.
 struct SearchThreads::Limit {
+  explicit Limit(std::size_t threads)
+      : control{tbb::global_control::max_allowed_parallelism, threads} {}
   tbb::global_control control;
 };
 
 SearchThreads::SearchThreads(int threads) {
-  if (threads > 0)
-    limit_ = std::make_unique<Limit>(Limit{tbb::global_control{
-        tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads)}});
+  if (threads > 0) limit_ = std::make_unique<Limit>(static_cast<std::size_t>(threads));
 }
 SearchThreads::~SearchThreads() = default;
 

@@ -139,7 +139,7 @@ namespace {
 class PassReplay {
  public:
   PassReplay(const Layout& layout, std::span<const ChunkCosts> chunks,
-             std::span<const std::int64_t> messages)
+             std::span<const MessageTimes> messages)
       : layout_{layout},
         chunks_{chunks},
         messages_{messages},
@@ -171,6 +171,10 @@ class PassReplay {
  private:
   static constexpr std::int64_t not_yet = -1;
 
+  static std::int64_t arrives_after(const MessageTimes& message) {
+    return message.transfer + message.gather;
+  }
+
   // The next pass of a stage; false: it waits for another stage.
   bool pass(std::size_t s) {
     const Slot& slot = order_[s][done_[s]];
@@ -194,12 +198,12 @@ class PassReplay {
     if (c > 0) {
       arrived = forward_[(c - 1) * micro_batches_ + batch];
       if (arrived == not_yet) return false;
-      arrived += messages_[(s + stages_ - 1) % stages_];
+      arrived += arrives_after(messages_[(s + stages_ - 1) % stages_]);
     }
     std::int64_t& end = times_[s].end;
     end = std::max(end, arrived) + chunks_[c].forward;
     forward_[c * micro_batches_ + batch] = end;
-    if (waits_for_send_ && c + 1 < chunks_.size()) end += messages_[s];
+    if (waits_for_send_ && c + 1 < chunks_.size()) end += messages_[s].transfer;
     return true;
   }
 
@@ -208,13 +212,13 @@ class PassReplay {
     if (c + 1 < chunks_.size()) {
       arrived = backward_[(c + 1) * micro_batches_ + batch];
       if (arrived == not_yet) return false;
-      arrived += messages_[s];
+      arrived += arrives_after(messages_[s]);
     }
     const ChunkCosts& chunk = chunks_[c];
     std::int64_t& end = times_[s].end;
     end = std::max(end + chunk.backward, arrived + chunk.after_gradient);
     backward_[c * micro_batches_ + batch] = end - chunk.tail;
-    if (waits_for_send_ && c > 0) end = std::max(end, end - chunk.tail + messages_[s - 1]);
+    if (waits_for_send_ && c > 0) end = std::max(end, end - chunk.tail + messages_[s - 1].transfer);
     return true;
   }
 
@@ -230,7 +234,7 @@ class PassReplay {
 
   const Layout& layout_;
   std::span<const ChunkCosts> chunks_;
-  std::span<const std::int64_t> messages_;  // from each stage to the next
+  std::span<const MessageTimes> messages_;  // from each stage to the next
   std::size_t stages_, micro_batches_;
   bool waits_for_send_;
   std::vector<std::int64_t> forward_, backward_;  // when a chunk's output, its gradient, are there
@@ -242,7 +246,7 @@ class PassReplay {
 }  // namespace
 
 std::vector<StageTimes> schedule_times(const Layout& layout, std::span<const ChunkCosts> chunks,
-                                       std::span<const std::int64_t> messages) {
+                                       std::span<const MessageTimes> messages) {
   return PassReplay{layout, chunks, messages}.run();
 }
 

@@ -41,8 +41,14 @@ struct StageTimes {
   std::int64_t last_start = 0;  // of the pass that completes its first gradients
 };
 
-// The schedule, pass by pass. `messages[s]`: from stage s to s + 1, ps; the last one to stage 0.
+// A message between two stages, ps.
+struct MessageTimes {
+  std::int64_t transfer = 0;
+  std::int64_t gather = 0;  // of its parts, at the receiver, before the tensor is there
+};
+
+// The schedule, pass by pass. `messages[s]`: from stage s to s + 1; the last one to stage 0.
 std::vector<StageTimes> schedule_times(const Layout& layout, std::span<const ChunkCosts> chunks,
-                                       std::span<const std::int64_t> messages);
+                                       std::span<const MessageTimes> messages);
 
 }  // namespace sim

@@ -1,7 +1,13 @@
 // A search drops nothing that belongs to its result, and depends on nothing but its input.
 #include "sim/search/search.hpp"
 
+#include <tbb/parallel_for.h>
+
 #include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <thread>
 
 #include "sim/search/result.hpp"
 #include "tests/catch.hpp"
@@ -91,6 +97,18 @@ TEST_CASE("result and counts do not depend on the number of threads", "[search]"
   const std::string one = json_with(1);
   CHECK(json_with(4) == one);
   CHECK(json_with(0) == one);
+}
+
+TEST_CASE("a search uses no more threads than it is given", "[search]") {
+  const SearchThreads limit{1};
+  std::mutex mutex;
+  std::set<std::thread::id> seen;
+  tbb::parallel_for(0, 200, [&](int) {
+    std::this_thread::sleep_for(std::chrono::microseconds{100});
+    const std::lock_guard lock{mutex};
+    seen.insert(std::this_thread::get_id());
+  });
+  CHECK(seen.size() == 1);
 }
 
 TEST_CASE("a result is computed from evaluations in any order, through their text", "[search]") {

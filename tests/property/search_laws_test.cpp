@@ -1,0 +1,142 @@
+// Laws that every search keeps, on random small scenarios with random spaces. A failure prints the
+// seed and the scenario.
+#include <algorithm>
+#include <array>
+
+#include "sim/search/result.hpp"
+#include "tests/catch.hpp"
+#include "tests/property/random_scenario.hpp"
+
+namespace {
+
+using namespace sim;
+using namespace sim::test;
+
+constexpr std::uint64_t scenarios = 60;
+constexpr std::size_t most_layouts = 250;
+const std::atomic<bool> never{false};
+
+// One to all of the options, in their order.
+template <class T, std::size_t N>
+std::vector<T> some(Dice& dice, const std::array<T, N>& options) {
+  std::vector<T> chosen;
+  for (const T& option : options)
+    if (dice.coin()) chosen.push_back(option);
+  if (chosen.empty()) chosen.push_back(dice.pick(options));
+  return chosen;
+}
+
+SearchSpecification random_search(Dice& dice, Scenario scenario) {
+  SearchSpecification asked{std::move(scenario)};
+  asked.workload.path = "random.yaml";
+  const int job = asked.workload.layout.world_size();
+  SearchSpace& space = asked.space;
+  space.gpus = {job};
+  if (job % 2 == 0 && dice.coin()) space.gpus.push_back(job / 2);
+  space.zero_stage = some(dice, std::array{0, 1, 2, 3});
+  if (dice.coin()) space.shard_group = {0};
+  space.micro_batch = some(dice, std::array{1, 2});
+  space.virtual_stages = some(dice, std::array{1, 2});
+  space.recompute = some(dice, std::array{Recompute::none, Recompute::full});
+  space.recompute_every = some(dice, std::array{1, 2});
+  space.schedule = some(dice, std::array{Schedule::one_f_one_b, Schedule::gpipe, Schedule::zb_h1,
+                                         Schedule::interleaved});
+  if (dice.coin()) space.sequence_parallel = {dice.coin() ? 1 : 0};
+  asked.top = 1 + dice.below(4);
+  asked.wave = 1 + dice.below(20);
+  asked.front_slowdown = dice.coin() ? 0.02 : 0.5;
+  return asked;
+}
+
+// A pure function of the seed: a specification belongs to one search.
+SearchSpecification specification_of(std::uint64_t seed, std::string& text) {
+  ScenarioLimits limits;
+  limits.most_ranks = 16;
+  RandomScenario random = random_scenario(seed, limits);
+  text = random.yaml;
+  Dice dice{seed + 1};
+  return random_search(dice, std::move(random.scenario));
+}
+
+// The seeds whose spaces hold some layouts, and not too many to look at all of them. `check` takes
+// what makes the specification.
+template <class Law>
+void for_random_searches(std::uint64_t law, Law check) {
+  std::uint64_t checked = 0;
+  for (std::uint64_t i = 0; checked < scenarios; ++i) {
+    REQUIRE(i < 100 * scenarios);
+    const std::uint64_t seed = law * 1'000'000 + i;
+    std::string text;
+    const std::size_t layouts = list_candidates(specification_of(seed, text)).all.size();
+    if (layouts < 4 || layouts > most_layouts) continue;
+    INFO("seed " << seed << "\n" << text);
+    check([&] { return specification_of(seed, text); });
+    ++checked;
+  }
+}
+
+struct Outcome {
+  std::vector<Evaluation> best, memory, gpus, cost;
+  SearchCounts counts;
+  bool operator==(const Outcome& other) const {
+    return best == other.best && memory == other.memory && gpus == other.gpus && cost == other.cost;
+  }
+};
+
+Outcome outcome_of(SearchSpecification asked, bool prune) {
+  asked.prune = prune;
+  Search search{std::move(asked)};
+  REQUIRE(run_search(search, never));
+  const Ranking& ranking = search.ranking();
+  return {ranking.best(), ranking.memory_front(), ranking.by_gpus(), ranking.cost_front(),
+          search.counts()};
+}
+
+TEST_CASE("pruned and exhaustive searches of random spaces agree", "[laws]") {
+  std::uint64_t spared = 0;
+  for_random_searches(21, [&](const auto& asked) {
+    const Outcome all = outcome_of(asked(), false);
+    const Outcome pruned = outcome_of(asked(), true);
+    REQUIRE(all.counts.simulated + all.counts.too_large == all.counts.legal);
+    REQUIRE(pruned == all);
+    spared += all.counts.simulated - pruned.counts.simulated;
+  });
+  CHECK(spared > 0);
+}
+
+TEST_CASE("no layout of a random space takes less than its bounds, nor less than the best",
+          "[laws]") {
+  for_random_searches(22, [&](const auto& make) {
+    const SearchSpecification asked = make();
+    const Candidates listed = list_candidates(asked);
+    const Bounds bounds{asked, listed};
+    std::vector<Bound> coarse(listed.all.size());
+    for (std::uint32_t i = 0; i < listed.pipelines.size(); ++i)
+      bounds.coarse(i, coarse);
+    const Outcome found = outcome_of(make(), true);
+    for (std::uint32_t i = 0; i < listed.all.size(); ++i) {
+      const Evaluation exact = evaluate(asked, listed, i);
+      INFO(describe(layout_of(asked, listed, i)));
+      REQUIRE(coarse[i].memory <= exact.memory);
+      if (!exact.fits) continue;
+      REQUIRE(coarse[i].step_time <= exact.step_time);
+      REQUIRE(bounds.fine(i).step_time <= exact.step_time);
+      REQUIRE(!found.best.empty());
+      REQUIRE(found.best.front().step_time <= exact.step_time);
+    }
+  });
+}
+
+TEST_CASE("one thread and two find the same in a random space, with the same counts", "[laws]") {
+  for_random_searches(23, [&](const auto& asked) {
+    const auto json_with = [&](int threads) {
+      const SearchThreads limit{threads};
+      Search search{asked()};
+      REQUIRE(run_search(search, never));
+      return search_json(make_result(search, true));
+    };
+    REQUIRE(json_with(1) == json_with(2));
+  });
+}
+
+}  // namespace

@@ -1,0 +1,70 @@
+// What kernels lose at least to a collective that must run beside them.
+#include "sim/search/overlaps.hpp"
+
+#include "sim/search/search.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/search/small_search.hpp"
+
+using namespace sim;
+using test::small_search;
+
+namespace {
+
+const DeviceShares hundred{.device_sm = 100 * 1024};
+constexpr std::int64_t tenth = 10 * 1024;  // of its SMs
+constexpr std::int64_t whole = 100 * 1024;
+
+}  // namespace
+
+// A kernel on all SMs runs at 90 of 100 of its speed beside a collective that holds 10: in the 500
+// ps of the collective it gets 450 ps of work done and loses 50. (One less: the engine rounds.)
+TEST_CASE("a kernel loses the share that the collective holds, as long as it lasts", "[search]") {
+  CHECK(least_loss({{1000, whole}}, 500, tenth, hundred) == 49);
+}
+
+// The 90 ps of work last 100 ps beside it, then the kernel is over.
+TEST_CASE("a kernel loses nothing after its end", "[search]") {
+  CHECK(least_loss({{90, whole}}, 500, tenth, hundred) == 9);
+}
+
+// The first kernel needs what is left and loses nothing; 200 ps of the collective are beside it,
+// 300 beside the second.
+TEST_CASE("the collective runs beside those first that lose least", "[search]") {
+  CHECK(least_loss({{1000, whole}, {200, 90 * 1024}}, 500, tenth, hundred) == 29);
+  CHECK(least_loss({{1000, whole}, {500, 90 * 1024}}, 500, tenth, hundred) == 0);
+}
+
+TEST_CASE("a device that communication takes as a whole stands still", "[search]") {
+  CHECK(least_loss({{1000, whole}}, 500, whole, {.device_sm = whole, .least_left = 0}) == 499);
+  // One SM of a hundred is left: 10 ps of work in 1,000 ps.
+  CHECK(least_loss({{1000, whole}}, 1000, whole, hundred) == 989);
+}
+
+// With sequence parallelism the backward pass gathers inputs beside one product and reduces the
+// gradient beside another.
+TEST_CASE("blocks that overlap collectives with products have windows", "[search]") {
+  const SearchSpecification asked = small_search(
+      "tensor_parallel: 4, pipeline_parallel: 1, micro_batch: 4, zero_stage: 0, "
+      "sequence_parallel: true, recompute: none");
+  const Candidates listed = list_candidates(asked);
+  const Plan plan = make_plan(asked.workload.model, layout_of(asked, listed, 0));
+  const Program& program = plan.programs.front();
+  OverlapCosts costs{[](std::uint32_t) {
+                       return LeastKernel{1000, whole};
+                     },
+                     [](std::uint32_t) {
+                       return LeastCollective{600, 500, tenth};
+                     },
+                     hundred};
+  const auto size = static_cast<std::uint32_t>(program.size());
+  const std::vector<ForcedOverlap> found = forced_overlaps(program, 0, size, costs);
+  REQUIRE(!found.empty());
+  std::uint32_t end = 0;
+  for (const ForcedOverlap& one : found) {
+    CHECK(one.after >= end);  // windows do not overlap
+    CHECK(one.before > one.after + 1);
+    CHECK(one.loss > 0);
+    CHECK(one.kernels > 0);
+    end = one.before;
+  }
+}
