@@ -13,6 +13,7 @@
 #include "sim/cli/command.hpp"
 #include "sim/validation/ablation.hpp"
 #include "sim/validation/curves.hpp"
+#include "sim/validation/favourites.hpp"
 #include "sim/validation/peers.hpp"
 #include "sim/validation/scatter.hpp"
 #include "sim/validation/score.hpp"
@@ -26,7 +27,7 @@ struct Request {
   std::string rows;               // a table of anybody's
   std::string curves, index;      // of collectives
   std::string picture;            // SVG to write; empty: none
-  bool ablate = false, peers = false;
+  bool ablate = false, peers = false, favourites = false;
   OutputFormat output = OutputFormat::table;
 };
 
@@ -146,6 +147,29 @@ ExitCode validate_beside_peers(const Request& request) {
   return ExitCode::done;
 }
 
+// The layout studies as a test of search.
+ExitCode validate_favourites(const Request& request) {
+  const std::string folder = data_folder() + "/validation";
+  std::vector<GroupRank> ranks;
+  for (const std::string& name : chosen_sets(request, folder + "/published")) {
+    const std::string path = fmt::format("{}/published/{}/measured.yaml", folder, name);
+    const std::vector<GroupRank> found = rank_groups(load_measured_set(path));
+    ranks.insert(ranks.end(), found.begin(), found.end());
+  }
+  print_result(in_format(request.output, ranks, favourites_table, favourites_json, favourites_csv,
+                         favourites_markdown));
+  bool within = true;
+  for (const Bound& bound : load_bounds(folder + "/bounds.yaml")) {
+    const auto of_set = [&](const GroupRank& rank) { return rank.set == bound.set; };
+    if (std::none_of(ranks.begin(), ranks.end(), of_set) && !request.sets.empty()) continue;
+    for (const std::string& problem : short_of(ranks, bound)) {
+      print_note("stepcast validate: bound exceeded: " + problem);
+      within = false;
+    }
+  }
+  return within ? ExitCode::done : ExitCode::bound_exceeded;
+}
+
 }  // namespace
 
 void add_validate(CLI::App& app, ChosenCommand& action) {
@@ -179,6 +203,13 @@ void add_validate(CLI::App& app, ChosenCommand& action) {
       ->excludes(curves)
       ->excludes(ablate);
   command
+      ->add_flag("--favourites", request->favourites,
+                 "studies of many layouts: how high the forecast ranks the truly fastest")
+      ->excludes(rows)
+      ->excludes(curves)
+      ->excludes(ablate)
+      ->excludes("--peers");
+  command
       ->add_option("--picture", request->picture,
                    "write predicted against measured as a picture (SVG)")
       ->option_text("FILE.svg")
@@ -194,6 +225,7 @@ void add_validate(CLI::App& app, ChosenCommand& action) {
     if (!command->get_subcommands().empty()) return;
     action = [request] {
       if (request->ablate) return validate_ablated(*request);
+      if (request->favourites) return validate_favourites(*request);
       if (request->peers) return validate_beside_peers(*request);
       if (!request->curves.empty()) return validate_curves(*request);
       return request->rows.empty() ? validate_sets(*request) : validate_rows(*request);

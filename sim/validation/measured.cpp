@@ -68,6 +68,9 @@ Bound read_bound(const ObjectReader& in, const std::string& set) {
     bound.worst_memory_error = in.real("worst_memory_error", error);
   }
   bound.fits_right = static_cast<int>(in.integer_or("fits_right", 0, rows));
+  bound.layout_groups = static_cast<int>(in.integer_or("layout_groups", 0, rows));
+  bound.best_in_favourites = static_cast<int>(
+      in.integer_or("best_in_favourites", 0, {.min = 0, .max = bound.layout_groups}));
   return bound;
 }
 

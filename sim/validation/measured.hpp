@@ -92,6 +92,9 @@ struct Bound {
   double median_memory_error = 0;
   double worst_memory_error = 0;
   int fits_right = 0;  // rows of which the forecast must say rightly whether they fit, at least
+  // Of its groups of layouts (favourites.hpp), and for how many our first hold the fastest, at
+  // least.
+  int layout_groups = 0, best_in_favourites = 0;
 };
 std::vector<Bound> load_bounds(const std::string& path);
 

@@ -1,0 +1,105 @@
+#include "sim/validation/favourites.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace sim {
+namespace {
+
+// What is given to a search. All other columns are its answer, or what was measured.
+std::string job_of(const RunCells& cells) {
+  const std::string_view gpu = cells["gpu"];
+  std::string job = fmt::format("{}, {} x {}, batch {} x {}, {}", cells["model"], cells["num_gpus"],
+                                gpu.substr(0, gpu.find(' ')), cells["gbs"], cells["seq_len"],
+                                cells["precision"].substr(0, cells["precision"].find(' ')));
+  const std::string_view attention = cells["attn_kernel"];
+  if (!attention.empty()) job += fmt::format(", {}", attention);
+  return job;
+}
+
+}  // namespace
+
+std::vector<LayoutGroup> layout_groups(const MeasuredSet& set) {
+  std::vector<LayoutGroup> groups;
+  std::map<std::string, std::size_t> known;
+  for (std::size_t i = 0; i < set.rows.size(); ++i) {
+    const MeasuredRow& row = set.rows[i];
+    if (!row.cells || (!row.has_time() && row.outcome != Outcome::out_of_memory)) continue;
+    const std::string job = job_of(*row.cells);
+    const auto [place, fresh] = known.try_emplace(job, groups.size());
+    if (fresh) groups.push_back({set.name, job, {}});
+    groups[place->second].rows.push_back(i);
+  }
+  std::erase_if(groups, [&](const LayoutGroup& group) {
+    return std::count_if(group.rows.begin(), group.rows.end(),
+                         [&](std::size_t row) { return set.rows[row].has_time(); }) < least_layouts;
+  });
+  return groups;
+}
+
+GroupRank rank_of_best(const LayoutGroup& group, std::span<const RowResult> rows) {
+  GroupRank made{.set = group.set,
+                 .job = group.job,
+                 .layouts = static_cast<int>(rows.size()),
+                 .ran = 0,
+                 .rank = {},
+                 .first_behind = {},
+                 .favourites_behind = {}};
+  const RowResult* best = nullptr;
+  std::vector<const RowResult*> order;
+  for (const RowResult& row : rows) {
+    if (row.row.has_time()) {
+      ++made.ran;
+      if (!best || row.row.measured < best->row.measured) best = &row;
+    }
+    if (row.prediction && row.prediction->fits) order.push_back(&row);
+  }
+  if (!best) return made;
+  std::stable_sort(order.begin(), order.end(), [](const RowResult* a, const RowResult* b) {
+    return a->prediction->time < b->prediction->time;
+  });
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const RowResult& row = *order[i];
+    if (&row == best) made.rank = static_cast<int>(i) + 1;
+    if (!row.row.has_time()) continue;
+    const double behind = to_seconds(row.row.measured) / to_seconds(best->row.measured) - 1;
+    if (!made.first_behind) made.first_behind = behind;
+    if (i < favourites)
+      made.favourites_behind = std::min(behind, made.favourites_behind.value_or(behind));
+  }
+  return made;
+}
+
+std::vector<GroupRank> rank_groups(const MeasuredSet& set) {
+  std::vector<GroupRank> ranks;
+  for (const LayoutGroup& group : layout_groups(set)) {
+    MeasuredSet part = set;
+    part.rows.clear();
+    for (const std::size_t row : group.rows)
+      part.rows.push_back(set.rows[row]);
+    ranks.push_back(rank_of_best(group, validate(part).rows));
+  }
+  return ranks;
+}
+
+std::vector<std::string> short_of(std::span<const GroupRank> ranks, const Bound& bound) {
+  int groups = 0, found = 0;
+  for (const GroupRank& rank : ranks) {
+    if (rank.set != bound.set) continue;
+    ++groups;
+    if (rank.in_favourites()) ++found;
+  }
+  std::vector<std::string> problems;
+  if (groups < bound.layout_groups)
+    problems.push_back(fmt::format("{}: {} groups of layouts, at least {} expected", bound.set,
+                                   groups, bound.layout_groups));
+  if (found < bound.best_in_favourites)
+    problems.push_back(
+        fmt::format("{}: the fastest is in our first {} for {} groups, at least {} expected",
+                    bound.set, favourites, found, bound.best_in_favourites));
+  return problems;
+}
+
+}  // namespace sim
