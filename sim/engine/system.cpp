@@ -211,9 +211,10 @@ class Wiring {
     std::uint32_t& resource = resource_of_link_[link.value];
     if (resource == UINT32_MAX) {
       resource = static_cast<std::uint32_t>(system_.resources.size());
-      // A million times what it has is more than all transfers together ask for.
-      const double capacity = cluster_.link(link).capacity.in_bytes_per_second() *
-                              (options_.link_contention ? 1.0 : 1e6);
+      // A million times what it has is more than all transfers together ask for; and so is what
+      // 64 bits hold, which a link to a core comes near to.
+      const double own = cluster_.link(link).capacity.in_bytes_per_second();
+      const double capacity = options_.link_contention ? own : std::min(1e6 * own, 4e18);
       system_.resources.push_back({.link = link, .capacity = std::llround(capacity)});
     }
     return resource;

@@ -283,6 +283,17 @@ TEST_CASE("stepwise collectives take within 2% of the time of fluid ones", "[law
   }
 }
 
+// The links to the cores of a large fabric carry tens of terabytes a second.
+TEST_CASE("transfers can be taken alone on the largest machine, too", "[laws]") {
+  const Scenario demo =
+      load_scenario(STEPCAST_SOURCE_DIR "/scenarios/llama-3.1-405b-16384-h100.yaml");
+  const Plan plan = make_plan(demo.model, demo.layout);
+  const auto alone = [](SimulationOptions& options) { options.link_contention = false; };
+  // Transfers that end sooner meet other kernels: not faster throughout, but close.
+  CHECK_THAT(to_seconds(run(demo, plan, alone).timeline.end),
+             WithinRel(to_seconds(run(demo, plan).timeline.end), 0.01));
+}
+
 // Where the host lags behind, streams wait for it again and again: that may not multiply events.
 TEST_CASE("a slow host costs a few events per operator", "[laws]") {
   for (std::uint64_t i = 0; i < 100; ++i) {
