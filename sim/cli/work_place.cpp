@@ -11,6 +11,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/cli/failure.hpp"
+#include "sim/distribute/launcher.hpp"
 #include "sim/search/search.hpp"
 
 namespace sim {
@@ -46,23 +47,37 @@ int threads_for(const WorkOptions& options, const Team* team) {
 
 void refuse_copies(const Launch& launch, const std::string& why) {
   throw WrongUse{fmt::format(
-      "{} has started {} copies of this program, and {}; give each its own part: --shard i/{}, "
-      "then stepcast merge",
+      "{} has started {} copies of this program, {} give each its own part: --shard i/{}, then "
+      "stepcast merge",
       launch.launcher, launch.size, why, launch.size)};
 }
 
 // The ranks that work together; null: this process works alone.
 std::unique_ptr<Team> find_team(const WorkOptions& options, const Launch& launch) {
   if (options.is_part || launch.size == 1) return nullptr;
-  if (!launch.speaks_mpi) refuse_copies(launch, "it cannot join them");
-  if (!mpi_library()) refuse_copies(launch, "this build has no MPI to join them");
-  return join_mpi(launch);
+  if (!launch.speaks_mpi) refuse_copies(launch, "and it cannot join them;");
+  if (!mpi_library()) refuse_copies(launch, "but this build has no MPI to join them;");
+  std::unique_ptr<Team> team = join_mpi();
+  if (team->size() != launch.size || team->rank() != launch.rank)
+    refuse_copies(launch, fmt::format("but {} does not see them as one job: start them with its own "
+                                      "mpirun, under Slurm with srun --mpi=pmix; or",
+                                      *mpi_library()));
+  return team;
 }
 
-ExitCode lead_job(const WorkOptions& options, const Job& job, Team* team, const Question& question) {
-  const int threads = threads_for(options, team);
-  // One more than the crew's: TBB counts the thread that only waits for them.
-  const SearchThreads limit{threads + 1};
+// The crew's, and as many for work that is parallel in itself.
+class CrewThreads {
+ public:
+  explicit CrewThreads(int threads) : threads_{threads}, limit_{threads} {}
+  int count() const { return threads_; }
+
+ private:
+  int threads_;
+  SearchThreads limit_;
+};
+
+ExitCode lead_job(const WorkOptions& options, const Job& job, Team* team, const Question& question,
+                  int threads) {
   AnswerBook book;
   std::optional<RecordFile> file;
   if (!options.results.empty()) {
@@ -91,10 +106,11 @@ void tell_others(Team& team, const char* what) {
 ExitCode lead_team(const WorkOptions& options, const Job& job, Team& team) {
   bool going = false;
   try {
+    const CrewThreads threads{threads_for(options, &team)};
     const Question question = job.load(true);
     tell_others(team, "go");
     going = true;
-    return lead_job(options, job, &team, question);
+    return lead_job(options, job, &team, question, threads.count());
   } catch (const std::exception&) {
     const Failure failure = current_failure();
     print_note(failure.text);
@@ -106,11 +122,10 @@ ExitCode lead_team(const WorkOptions& options, const Job& job, Team& team) {
 
 ExitCode help_team(const WorkOptions& options, const Job& job, Team& team) {
   stop_on_signals(true);  // rank 0 decides what they mean
-  const int threads = threads_for(options, &team);
-  const SearchThreads limit{threads + 1};
+  const CrewThreads threads{threads_for(options, &team)};
   serve({.load = [&] { return digest_of(job.load(false)); },
          .work = job.work,
-         .threads = threads,
+         .threads = threads.count(),
          .failure =
              [] {
                const Failure failure = current_failure();
@@ -167,19 +182,26 @@ ExitCode run_job(const WorkOptions& options, const Job& job) {
     if (launch->rank == 0) print_note(failure.text);  // one message, not one of each copy
     return failure.code;
   }
-  if (!team) return lead_job(options, job, nullptr, job.load(true));
+  if (!team) {
+    const CrewThreads threads{threads_for(options, nullptr)};
+    return lead_job(options, job, nullptr, job.load(true), threads.count());
+  }
   return team->rank() == 0 ? lead_team(options, job, *team) : help_team(options, job, *team);
 }
 
 ExitCode run_job_from(AnswerBook& book, const Question& recorded, int threads, const Job& job) {
+  const CrewThreads used{threads > 0 ? threads : allowed_cores()};
+  const std::optional<Launch> launch = find_launch(process_variables());
+  if (launch && launch->size > 1 && launch->rank > 0) return ExitCode::usage;
+  if (launch && launch->size > 1)
+    throw WrongUse{fmt::format("{} has started {} copies of this program; one is enough to merge",
+                               launch->launcher, launch->size)};
   const Question now = job.load(true);
   const std::string other = difference(recorded, now);
   if (!other.empty())
     throw InputError{SourcePosition{now.scenario.empty() ? "the records" : now.scenario, 0, 0},
                      fmt::format("the records answer another question: {}", other)};
-  const int used = threads > 0 ? threads : allowed_cores();
-  const SearchThreads limit{used + 1};
-  Crew crew{job.work, used, {}, nullptr};
+  Crew crew{job.work, used.count(), {}, nullptr};
   return job.lead({crew, book, nullptr, stop_on_signals(false)});
 }
 

@@ -11,11 +11,12 @@
 #include <deque>
 #include <exception>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "sim/distribute/team.hpp"
@@ -40,7 +41,7 @@ class RankFailed : public std::runtime_error {
   int code_;
 };
 
-// The threads of this process.
+// The threads of this process. submit() and take() are of the thread that made it.
 class Pool {
  public:
   Pool(Work work, int threads);
@@ -48,28 +49,27 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
   ~Pool();  // waits for what has begun
 
-  int threads() const { return threads_; }
-  int running() const { return running_; }
+  int threads() const { return static_cast<int>(threads_.size()); }
+  int running() const { return running_; }  // submitted and not yet taken
   void submit(std::uint64_t unit);
   // One that is done; waits for it. Throws what the work has thrown.
   std::optional<Answered> take(std::chrono::microseconds wait);
 
  private:
-  struct Arena;
   struct Done {
     Answered answered;
     std::exception_ptr failure;
   };
-  void compute(std::uint64_t unit);
+  void compute_until_closed();
 
   Work work_;
-  int threads_;
-  int running_ = 0;  // submitted and not yet taken
+  int running_ = 0;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable has_work_, has_done_;
+  std::deque<std::uint64_t> waiting_;
   std::deque<Done> done_;
-  int unfinished_ = 0;  // submitted and not yet in done_
-  std::unique_ptr<Arena> arena_;
+  bool closed_ = false;
+  std::vector<std::jthread> threads_;  // the last: they are gone before what they use
 };
 
 class Crew {

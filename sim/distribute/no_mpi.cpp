@@ -9,7 +9,7 @@ std::optional<std::string> mpi_library() {
   return std::nullopt;
 }
 
-std::unique_ptr<Team> join_mpi(const Launch& /*launch*/) {
+std::unique_ptr<Team> join_mpi() {
   throw std::logic_error("this build has no MPI");
 }
 

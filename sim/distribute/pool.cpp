@@ -1,49 +1,52 @@
-#include <tbb/task_arena.h>
-
 #include "sim/distribute/crew.hpp"
 
 namespace sim {
 
-// An arena, so that work which is parallel in itself shares these threads. None is kept for the
-// thread that hands out: it only waits.
-struct Pool::Arena {
-  explicit Arena(int threads) : tasks{threads, 0} {}
-  tbb::task_arena tasks;
-};
-
-Pool::Pool(Work work, int threads)
-    : work_{std::move(work)}, threads_{threads}, arena_{std::make_unique<Arena>(threads)} {}
-
-Pool::~Pool() {
-  std::unique_lock lock{mutex_};
-  changed_.wait(lock, [&] { return unfinished_ == 0; });
+Pool::Pool(Work work, int threads) : work_{std::move(work)} {
+  for (int i = 0; i < threads; ++i)
+    threads_.emplace_back([this] { compute_until_closed(); });
 }
 
-void Pool::compute(std::uint64_t unit) {
-  Done done{{unit, {}}, nullptr};
-  try {
-    done.answered.answer = work_(unit);
-  } catch (...) {
-    done.failure = std::current_exception();
+Pool::~Pool() {
+  {
+    const std::scoped_lock lock{mutex_};
+    closed_ = true;
+    waiting_.clear();
   }
-  const std::scoped_lock lock{mutex_};
-  done_.push_back(std::move(done));
-  --unfinished_;
-  changed_.notify_all();  // within the lock: behind it, this pool may be gone
+  has_work_.notify_all();
+}
+
+void Pool::compute_until_closed() {
+  std::unique_lock lock{mutex_};
+  while (true) {
+    has_work_.wait(lock, [&] { return closed_ || !waiting_.empty(); });
+    if (closed_) return;
+    Done done{{waiting_.front(), {}}, nullptr};
+    waiting_.pop_front();
+    lock.unlock();
+    try {
+      done.answered.answer = work_(done.answered.unit);
+    } catch (...) {
+      done.failure = std::current_exception();
+    }
+    lock.lock();
+    done_.push_back(std::move(done));
+    has_done_.notify_one();
+  }
 }
 
 void Pool::submit(std::uint64_t unit) {
   ++running_;
   {
     const std::scoped_lock lock{mutex_};
-    ++unfinished_;
+    waiting_.push_back(unit);
   }
-  arena_->tasks.enqueue([this, unit] { compute(unit); });
+  has_work_.notify_one();
 }
 
 std::optional<Answered> Pool::take(std::chrono::microseconds wait) {
   std::unique_lock lock{mutex_};
-  if (!changed_.wait_for(lock, wait, [&] { return !done_.empty(); })) return std::nullopt;
+  if (!has_done_.wait_for(lock, wait, [&] { return !done_.empty(); })) return std::nullopt;
   Done done = std::move(done_.front());
   done_.pop_front();
   --running_;

@@ -5,8 +5,6 @@
 #include <optional>
 #include <string>
 
-#include "sim/distribute/launcher.hpp"
-
 namespace sim {
 
 struct Message {
@@ -34,8 +32,8 @@ class Team {
 // What joins ranks in this build: "Open MPI v4.1.4", or nullopt for a build without MPI.
 std::optional<std::string> mpi_library();
 
-// Throws std::runtime_error if MPI sees other ranks than the launcher has started.
-// REQUIRES: mpi_library().
-std::unique_ptr<Team> join_mpi(const Launch& launch);
+// All ranks that MPI sees: perhaps not those that the launcher has started, if that is of another
+// MPI. REQUIRES: mpi_library().
+std::unique_ptr<Team> join_mpi();
 
 }  // namespace sim
