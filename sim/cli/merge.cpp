@@ -82,9 +82,9 @@ ExitCode merge_files(const Request& request) {
     return run_search_request(*asked, book, question);
   }
   if (question.command != "sweep")
-    refuse(request.files.front(),
-           fmt::format("its records are of '{}', which is none of search, sweep",
-                       question.command));
+    refuse(
+        request.files.front(),
+        fmt::format("its records are of '{}', which is none of search, sweep", question.command));
   if (request.emit) refuse_option("--emit", question);
   AnswerBook book = merge_records(request.files, header, read_sweep_answer);
   const auto asked = asked_again<SweepRequest>(request, question, add_sweep_command);
@@ -108,9 +108,7 @@ void add_merge(CLI::App& app, ChosenCommand& action) {
       ->option_text("FILE");
   command->add_flag("--no-progress", request->no_progress, "no line of progress on a terminal");
   command->footer("Example: stepcast merge layouts.jsonl.*-of-8");
-  command->callback([request, &action] {
-    action = [request] { return merge_files(*request); };
-  });
+  command->callback([request, &action] { action = [request] { return merge_files(*request); }; });
 }
 
 }  // namespace sim

@@ -1,5 +1,7 @@
 // stepcast sensitivity and scaling: the forecast at many points.
 
+#include "sim/sweep/scaling.hpp"
+
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -12,7 +14,6 @@
 #include "sim/cli/point_request.hpp"
 #include "sim/search/search.hpp"
 #include "sim/sweep/axis.hpp"
-#include "sim/sweep/scaling.hpp"
 #include "sim/sweep/sensitivity.hpp"
 
 namespace sim {

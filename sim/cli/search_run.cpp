@@ -43,9 +43,9 @@ bool run_shown(const SearchRequest& request, Search& search, const RunSearch& ru
 void note_best_so_far(const Search& search) {
   if (search.ranking().best().empty()) return print_note("stopped before a layout was found");
   const Evaluation& best = search.ranking().best().front();
-  print_note(fmt::format(
-      "stopped; best so far: {}, {}", precise(best.step_time),
-      describe(layout_of(search.specification(), search.candidates(), best.index))));
+  print_note(
+      fmt::format("stopped; best so far: {}, {}", precise(best.step_time),
+                  describe(layout_of(search.specification(), search.candidates(), best.index))));
 }
 
 void note_rate(const SearchCounts& counts, double seconds) {
@@ -90,10 +90,9 @@ ExitCode search_here(const SearchRequest& request) {
   const std::atomic<bool>& stop = stop_on_signals(false);
   const Stopwatch watch;
   Search search{std::move(specification)};
-  const bool complete =
-      run_shown(request, search, [&](Search& one, const auto& progress) {
-        return run_search(one, stop, progress);
-      });
+  const bool complete = run_shown(request, search, [&](Search& one, const auto& progress) {
+    return run_search(one, stop, progress);
+  });
   return show_result(request, search, complete, watch.seconds());
 }
 
@@ -148,7 +147,7 @@ class SearchJob {
   }
 
   const SearchRequest& request_;
-  std::unique_ptr<Search> search_;  // of who leads
+  std::unique_ptr<Search> search_;                      // of who leads
   std::unique_ptr<SearchSpecification> specification_;  // of who helps
   Candidates candidates_;
   Work evaluate_;

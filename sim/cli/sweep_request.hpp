@@ -22,7 +22,6 @@ CLI::App* add_sweep_command(CLI::App& app, const std::shared_ptr<SweepRequest>& 
 
 ExitCode run_sweep_request(const SweepRequest& request);
 // From records that were merged.
-ExitCode run_sweep_request(const SweepRequest& request, AnswerBook& book,
-                           const Question& recorded);
+ExitCode run_sweep_request(const SweepRequest& request, AnswerBook& book, const Question& recorded);
 
 }  // namespace sim

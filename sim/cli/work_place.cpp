@@ -39,9 +39,10 @@ int threads_for(const WorkOptions& options, const Team* team) {
   const int share = std::max(1, cores / team->local_size());
   const int threads = std::min(share, allowed_cores());
   if (threads < share && team->rank() == 0)
-    print_note(fmt::format("the launcher has bound each rank to {} of the {} cores that it could "
-                           "have; mpirun --bind-to none frees them",
-                           threads, share));
+    print_note(
+        fmt::format("the launcher has bound each rank to {} of the {} cores that it could "
+                    "have; mpirun --bind-to none frees them",
+                    threads, share));
   return threads;
 }
 
@@ -59,9 +60,10 @@ std::unique_ptr<Team> find_team(const WorkOptions& options, const Launch& launch
   if (!mpi_library()) refuse_copies(launch, "but this build has no MPI to join them;");
   std::unique_ptr<Team> team = join_mpi();
   if (team->size() != launch.size || team->rank() != launch.rank)
-    refuse_copies(launch, fmt::format("but {} does not see them as one job: start them with its own "
-                                      "mpirun, under Slurm with srun --mpi=pmix; or",
-                                      *mpi_library()));
+    refuse_copies(launch,
+                  fmt::format("but {} does not see them as one job: start them with its own "
+                              "mpirun, under Slurm with srun --mpi=pmix; or",
+                              *mpi_library()));
   return team;
 }
 
@@ -86,8 +88,7 @@ ExitCode lead_job(const WorkOptions& options, const Job& job, Team* team, const 
                               std::filesystem::current_path(ignored).string()};
     file.emplace(shard_path(options.results, options.shard), header, options.resume,
                  job.read_answer, book);
-    if (book.size() > 0)
-      print_note(fmt::format("{}: {} answers known", file->path(), book.size()));
+    if (book.size() > 0) print_note(fmt::format("{}: {} answers known", file->path(), book.size()));
   }
   Crew crew{job.work, threads, digest_of(question), team};
   if (team) print_note(fmt::format("{} ranks, {} threads", crew.ranks(), crew.threads()));
@@ -208,8 +209,8 @@ ExitCode run_job_from(AnswerBook& book, const Question& recorded, int threads, c
 void note_part(const WorkOptions& options, const RecordFile& file, std::size_t evaluated,
                bool complete) {
   if (!complete) {
-    print_note(fmt::format("stopped; what was computed is in {}: go on with --resume",
-                           file.path()));
+    print_note(
+        fmt::format("stopped; what was computed is in {}: go on with --resume", file.path()));
     return;
   }
   print_note(fmt::format("part {} is done: {} computed, in {}; when all are: stepcast merge {}",

@@ -41,8 +41,8 @@ Message wait_for_message(Team& team) {
 
 [[noreturn]] void throw_failure(int rank, const std::string& host, std::string_view text) {
   const auto code = static_cast<int>(take_number(text));
-  throw RankFailed{code, fmt::format("rank {}{}{}: {}", rank, host.empty() ? "" : " on ", host,
-                                     text)};
+  throw RankFailed{code,
+                   fmt::format("rank {}{}{}: {}", rank, host.empty() ? "" : " on ", host, text)};
 }
 
 }  // namespace
@@ -65,9 +65,9 @@ void Crew::wait_until_ready(const std::string& digest) {
     const std::string_view theirs = take_word(text);
     rank.host = text;
     if (theirs != digest)
-      throw InputError{SourcePosition{fmt::format("rank {} on {}", message.from, rank.host), 0, 0},
-                       fmt::format("reads other files or is another version than rank 0 on {}",
-                                   team_->host())};
+      throw InputError{
+          SourcePosition{fmt::format("rank {} on {}", message.from, rank.host), 0, 0},
+          fmt::format("reads other files or is another version than rank 0 on {}", team_->host())};
     threads_ += rank.threads;
   }
 }

@@ -25,10 +25,8 @@ std::optional<Launch> launch_by(const ReadVariable& variable, const Names& names
   const std::optional<int> rank = number(variable, names.rank);
   const std::optional<int> size = number(variable, names.size);
   if (!rank || !size || *rank >= *size) return std::nullopt;
-  return Launch{.rank = *rank,
-                .size = *size,
-                .launcher = names.launcher,
-                .speaks_mpi = names.speaks_mpi};
+  return Launch{
+      .rank = *rank, .size = *size, .launcher = names.launcher, .speaks_mpi = names.speaks_mpi};
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ constexpr std::size_t named_parts = 20;
 RecordHeader header_of_file(const std::string& path) {
   const std::optional<RecordHeader> header = parse_header(read_record_text(path), path);
   if (!header)
-    throw InputError{SourcePosition{path, 0, 0}, "has no records: not even its first line is whole"};
+    throw InputError{SourcePosition{path, 0, 0},
+                     "has no records: not even its first line is whole"};
   return *header;
 }
 
@@ -66,7 +67,8 @@ void check_complete(const std::vector<Part>& parts, const RecordHeader& header,
       add(shard_path(results, shard),
           fmt::format("part {} is missing; it comes from: {}", to_text(shard), command));
     else
-      add(part.path, fmt::format("part {} is not finished; go on with: {}", to_text(shard), command));
+      add(part.path,
+          fmt::format("part {} is not finished; go on with: {}", to_text(shard), command));
   }
   if (more > 0) add(results, fmt::format("{} more parts are missing or not finished", more));
   if (!problems.empty()) throw InputError{std::move(problems)};

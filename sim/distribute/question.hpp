@@ -12,12 +12,12 @@
 namespace sim {
 
 struct Question {
-  std::string command;                    // of stepcast: "search", "sweep"
-  std::string version;                    // of stepcast
-  std::string scenario;                   // its path; empty: given by arguments alone
-  std::vector<std::string> arguments{};   // the others that matter to the answers
-  std::vector<InputFile> files{};         // all that were read
-  std::uint64_t units = 0;                // layouts, points; numbered from 0
+  std::string command;                   // of stepcast: "search", "sweep"
+  std::string version;                   // of stepcast
+  std::string scenario;                  // its path; empty: given by arguments alone
+  std::vector<std::string> arguments{};  // the others that matter to the answers
+  std::vector<InputFile> files{};        // all that were read
+  std::uint64_t units = 0;               // layouts, points; numbered from 0
   bool operator==(const Question&) const = default;
 };
 

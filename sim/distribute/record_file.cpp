@@ -47,8 +47,7 @@ RecordFile::~RecordFile() {
 
 void RecordFile::open(bool resume) {
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0)
-    refuse(path_, fmt::format("cannot be written: {}", std::strerror(errno)));
+  if (descriptor_ < 0) refuse(path_, fmt::format("cannot be written: {}", std::strerror(errno)));
   struct stat status {};
   if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode))
     refuse(path_, "is no ordinary file: records must be readable again");
@@ -68,14 +67,14 @@ void RecordFile::go_on(const RecordHeader& header, const ReadAnswer& read, Answe
                                 "remove this one",
                                 other));
     if (found->shard != header.shard)
-      refuse(path_, fmt::format("its records are of part {}, not of part {}",
-                                to_text(found->shard), to_text(header.shard)));
+      refuse(path_, fmt::format("its records are of part {}, not of part {}", to_text(found->shard),
+                                to_text(header.shard)));
   }
   const RecordsRead got = parse_records(text, path_, read, book);
   finished_ = got.finished;
   if (got.intact < text.size() && ftruncate(descriptor_, static_cast<off_t>(got.intact)) != 0)
-    throw std::runtime_error(fmt::format("cannot remove the line of {} that was cut: {}", path_,
-                                         std::strerror(errno)));
+    throw std::runtime_error(
+        fmt::format("cannot remove the line of {} that was cut: {}", path_, std::strerror(errno)));
   if (!got.header) write(header_line(header));
 }
 
@@ -89,9 +88,10 @@ void RecordFile::write(std::string_view line) {
   if (written == static_cast<ssize_t>(line.size())) return;
   broken_ = true;
   const int reason = written < 0 ? errno : ENOSPC;  // a part of the line: the disk is full
-  throw std::runtime_error(fmt::format("cannot write to {}: {}; what it holds stays, go on with "
-                                       "--resume",
-                                       path_, std::strerror(reason)));
+  throw std::runtime_error(
+      fmt::format("cannot write to {}: {}; what it holds stays, go on with "
+                  "--resume",
+                  path_, std::strerror(reason)));
 }
 
 void RecordFile::append(std::uint64_t unit, std::string_view answer) {

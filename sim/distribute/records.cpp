@@ -28,9 +28,8 @@ RecordHeader read_header(const ObjectReader& top) {
   RecordHeader header;
   const std::int64_t version = top.integer("stepcast_records");
   if (version != schema_version)
-    top.problem("stepcast_records",
-                fmt::format("is {}; this program reads records of form {}", version,
-                            schema_version));
+    top.problem("stepcast_records", fmt::format("is {}; this program reads records of form {}",
+                                                version, schema_version));
   Question& question = header.question;
   question.command = top.text("command");
   question.version = top.text("stepcast_version");

@@ -22,10 +22,10 @@ class Team {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual int local_size() const = 0;         // of them on this machine
+  virtual int local_size() const = 0;    // of them on this machine
   virtual std::string host() const = 0;  // the name of this machine
   virtual void send(int to, const std::string& text) = 0;
-  virtual std::optional<Message> poll() = 0;  // one that has arrived; does not wait
+  virtual std::optional<Message> poll() = 0;      // one that has arrived; does not wait
   [[noreturn]] virtual void abort(int code) = 0;  // ends all ranks at once
 };
 

@@ -16,8 +16,7 @@ std::vector<std::uint32_t> Search::likely_next(std::size_t count) const {
     const std::size_t at = seen.top();
     seen.pop();
     const Entry& entry = open_[at];
-    if (entry.is_fine &&
-        ranking_.matters(entry.index, entry.bound.step_time, entry.bound.memory))
+    if (entry.is_fine && ranking_.matters(entry.index, entry.bound.step_time, entry.bound.memory))
       likely.push_back(entry.index);
     for (std::size_t child = 2 * at + 1; child <= 2 * at + 2; ++child)
       if (child < open_.size()) seen.push(child);

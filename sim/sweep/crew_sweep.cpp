@@ -1,5 +1,7 @@
 #include "sim/sweep/crew_sweep.hpp"
 
+#include <algorithm>
+
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -22,6 +24,12 @@ void read_inputs(const SweepSpecification& specification, std::uint64_t point) {
   }
 }
 
+// "64", "200 Gbps", "x0.5": what can hardly name a file.
+bool is_number(const std::string& value) {
+  const std::size_t at = value.starts_with('x') ? 1 : 0;
+  return at < value.size() && value[at] >= '0' && value[at] <= '9';
+}
+
 }  // namespace
 
 Work forecast_units(const SweepSpecification& specification) {
@@ -40,10 +48,14 @@ std::vector<InputFile> files_of(const SweepSpecification& specification) {
   read_inputs(specification, 0);
   std::uint64_t stride = 1;  // of the last axis, which varies fastest
   for (std::size_t axis = specification.axes.size(); axis-- > 0;) {
-    const std::size_t values = specification.axes[axis].values.size();
-    for (std::size_t i = 1; i < values; ++i)
+    const std::vector<std::string>& values = specification.axes[axis].values;
+    const bool numbers = std::all_of(values.begin(), values.end(), is_number);
+    const std::size_t before = log.files().size();
+    for (std::size_t i = 1; i < values.size(); ++i) {
       read_inputs(specification, i * stride);
-    stride *= values;
+      if (numbers && log.files().size() == before) break;
+    }
+    stride *= values.size();
   }
   return log.files();
 }

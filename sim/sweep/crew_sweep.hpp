@@ -22,7 +22,8 @@ Work forecast_units(const SweepSpecification& specification);
 std::string read_sweep_answer(const ObjectReader& answer);
 
 // The files that the points read: those of the first one, and of each that differs from it in one
-// key. Values that no forecast can be made for count as far as they are read.
+// key; of an axis of numbers one is enough, unless it names a file. Values that no forecast can be
+// made for count as far as they are read.
 std::vector<InputFile> files_of(const SweepSpecification& specification);
 
 struct CrewSweep {

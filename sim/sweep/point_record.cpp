@@ -41,7 +41,8 @@ std::string answer_text(const PointResult& point) {
 PointResult read_point(const ObjectReader& answer) {
   if (answer.has("problem")) {
     const std::string why = answer.text("problem");
-    if (why.empty()) answer.problem("problem", "is empty: a point that cannot be forecast says why");
+    if (why.empty())
+      answer.problem("problem", "is empty: a point that cannot be forecast says why");
     return no_result(why);
   }
   PointResult point;

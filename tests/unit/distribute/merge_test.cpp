@@ -46,11 +46,13 @@ TEST_CASE("each part that is missing or unfinished is named with its command", "
     CHECK(error.problems()[0].where.file == b.path);
     CHECK(error.problems()[0].what ==
           "part 1/3 is not finished; go on with: stepcast search a.yaml --set search.top=3 "
-          "--results " + base + " --shard 1/3 --resume");
+          "--results " +
+              base + " --shard 1/3 --resume");
     CHECK(error.problems()[1].where.file == base + ".2-of-3");
     CHECK(error.problems()[1].what ==
           "part 2/3 is missing; it comes from: stepcast search a.yaml --set search.top=3 "
-          "--results " + base + " --shard 2/3");
+          "--results " +
+              base + " --shard 2/3");
   }
 }
 
@@ -62,11 +64,13 @@ TEST_CASE("parts of different questions or numbers are not mixed", "[distribute]
   b.write(header_line(other) + finished_line());
   c.write(part_text({1, 3}));
   empty.write("");
-  CHECK(problem_of([&] { merged({a.path, b.path}); }) ==
-        "its records answer another question than those of " + a.path +
-            ": they are of version 1.2.4, this is version 1.2.3");
-  CHECK(problem_of([&] { merged({a.path, c.path}); }) ==
-        "is part 1/3, but " + a.path + " is part 0/2");
+  CHECK(problem_of([&] {
+          merged({a.path, b.path});
+        }) == "its records answer another question than those of " + a.path +
+                  ": they are of version 1.2.4, this is version 1.2.3");
+  CHECK(problem_of([&] {
+          merged({a.path, c.path});
+        }) == "is part 1/3, but " + a.path + " is part 0/2");
   CHECK(problem_of([&] { merged({empty.path}); }) ==
         "has no records: not even its first line is whole");
   CHECK(problem_of([&] { merged({"/no/such/file"}); }) ==
@@ -77,6 +81,7 @@ TEST_CASE("files that contradict each other are refused, naming both", "[distrib
   const TemporaryFile a{"c.0"}, b{"c.1"};
   a.write(part_text({}));
   b.write(header_line(sample_header()) + record_line(2, value(21)) + finished_line());
-  CHECK(problem_of([&] { merged({a.path, b.path}); }).find("unit 2 has another answer in " +
-                                                           a.path + ":4") == 0);
+  CHECK(problem_of([&] {
+          merged({a.path, b.path});
+        }).find("unit 2 has another answer in " + a.path + ":4") == 0);
 }

@@ -71,8 +71,7 @@ TEST_CASE("a file that exists is not gone on with unless that was asked", "[dist
   CHECK(refusal("/dev/null", false) == "is no ordinary file: records must be readable again");
 }
 
-TEST_CASE("records of another question or part are refused and stay as they are",
-          "[distribute]") {
+TEST_CASE("records of another question or part are refused and stay as they are", "[distribute]") {
   const TemporaryFile file{"other"};
   {
     Opened first{file.path};

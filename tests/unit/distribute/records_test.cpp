@@ -67,8 +67,7 @@ TEST_CASE("a line that is damaged is an error with its number", "[distribute]") 
   CHECK(place(head + "{\"unit\":4}\n") == "r:2");
   CHECK(problem(head + "{\"unit\":4,\"answer\":{}}\n").find("value") != std::string::npos);
   CHECK(place(head + "{\"unit\":4,\"answer\":{\"value\":1,\"more\":2}}\n") == "r:2");
-  CHECK(problem(head + record_line(10, value(1))) ==
-        "10 is none of the 10 units of this question");
+  CHECK(problem(head + record_line(10, value(1))) == "10 is none of the 10 units of this question");
   CHECK(place(head + "{\"unit\":-1,\"answer\":{\"value\":1}}\n") == "r:2");
   CHECK(place(head + std::string("\0\0\0\n", 4)) == "r:2");
   CHECK(place(head + "{\"finished\":1}\n") == "r:2");
@@ -86,8 +85,7 @@ TEST_CASE("a file that is not of records says so", "[distribute]") {
   CHECK(problem(shard).find("the parts of 2 are 0/2 to 1/2") != std::string::npos);
 }
 
-TEST_CASE("records that are equal are one, records that contradict are an error",
-          "[distribute]") {
+TEST_CASE("records that are equal are one, records that contradict are an error", "[distribute]") {
   AnswerBook book;
   parse(head + record_line(3, value(30)) + record_line(3, value(30)), book);
   CHECK(book.size() == 1);

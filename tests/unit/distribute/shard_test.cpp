@@ -40,8 +40,8 @@ TEST_CASE("a part is written i/n, counted from 0", "[distribute]") {
   CHECK(to_text(parse_shard("7/8")) == "7/8");
   REQUIRE_THROWS_WITH(parse_shard("8/8"),
                       "'8/8': the parts of 8 are 0/8 to 7/8 (for Slurm: --array=0-7)");
-  for (const char* wrong : {"", "/", "1", "1/", "/2", "-1/2", "1/0", "a/b", "1/2/3", "1 /2", "+1/2",
-                            "0/99999999999"})
+  for (const char* wrong :
+       {"", "/", "1", "1/", "/2", "-1/2", "1/0", "a/b", "1/2/3", "1 /2", "+1/2", "0/99999999999"})
     CHECK_THROWS_AS(parse_shard(wrong), std::invalid_argument);
   CHECK(shard_path("r.jsonl", {}) == "r.jsonl");
   CHECK(shard_path("r.jsonl", {2, 8}) == "r.jsonl.2-of-8");

@@ -38,10 +38,8 @@ void forecast_part(const SweepSpecification& specification, Shard shard, AnswerB
 std::string json_from(const SweepSpecification& specification, AnswerBook& book) {
   Crew crew{forecast_units(specification), 2, {}, nullptr};
   std::size_t forecast = 0;
-  CrewSweep sweep{.specification = specification,
-                  .crew = crew,
-                  .book = book,
-                  .done = [&] { ++forecast; }};
+  CrewSweep sweep{
+      .specification = specification, .crew = crew, .book = book, .done = [&] { ++forecast; }};
   REQUIRE(sweep.run(never));
   CHECK(forecast == 0);
   return sweep_json(sweep.result()) + sweep_svg(sweep.result());
@@ -52,9 +50,9 @@ std::string json_from(const SweepSpecification& specification, AnswerBook& book)
 TEST_CASE("parts of a sweep that are merged give the sweep, byte for byte", "[sweep]") {
   const ScenarioFile file;
   // Some points cannot be forecast: 3 does not divide the batch.
-  const SweepSpecification fixed = load_sweep(
-      file.path, {}, {"layout.micro_batch=1,2,3", "cluster.change.node.nics.bandwidth=x0.5,x1"},
-      false);
+  const SweepSpecification fixed =
+      load_sweep(file.path, {},
+                 {"layout.micro_batch=1,2,3", "cluster.change.node.nics.bandwidth=x0.5,x1"}, false);
   const SweepSpecification best = load_sweep(file.path, {}, {"layout.global_batch=8,16"}, true);
   for (const SweepSpecification* specification : {&fixed, &best}) {
     const Sweep alone = run_sweep(*specification);
@@ -74,10 +72,8 @@ TEST_CASE("a sweep that is stopped has what it has", "[sweep]") {
   Crew crew{forecast_units(specification), 1, {}, nullptr};
   AnswerBook book;
   std::atomic<bool> stop{false};
-  CrewSweep sweep{.specification = specification,
-                  .crew = crew,
-                  .book = book,
-                  .done = [&] { stop = true; }};
+  CrewSweep sweep{
+      .specification = specification, .crew = crew, .book = book, .done = [&] { stop = true; }};
   CHECK_FALSE(sweep.run(stop));
   CHECK(book.size() >= 1);
   CHECK(book.size() < 4);
