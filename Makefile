@@ -1,7 +1,7 @@
 # Thin fronts over CMake. `make demo` and `make test` start from a bare Debian 12 or Ubuntu 24.04.
 PACKAGES := cmake ninja-build g++ libboost-graph-dev libeigen3-dev libyaml-cpp-dev libfmt-dev \
             libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libpugixml-dev libtbb-dev catch2 \
-            libbenchmark-dev
+            libbenchmark-dev libopenmpi-dev openmpi-bin
 LINT_PACKAGES := clang-format-14 clang-tidy-14
 FUZZ_PACKAGES := clang-14 libclang-rt-14-dev
 FUZZ_SECONDS ?= 60

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,12 @@ enum class ExitCode : int {
 
 enum class OutputFormat { table, json, csv, md };
 
+// The command line, or the way the program was started, makes no sense.
+class WrongUse : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 // What the chosen command shall do, once the command line has been read.
 using ChosenCommand = std::function<ExitCode()>;
 
@@ -33,6 +40,7 @@ void add_search(CLI::App& app, ChosenCommand& action);
 void add_budget(CLI::App& app, ChosenCommand& action);
 void add_topo(CLI::App& app, ChosenCommand& action);
 void add_models(CLI::App& app, ChosenCommand& action);
+void add_merge(CLI::App& app, ChosenCommand& action);
 void add_run(CLI::App& app, ChosenCommand& action);
 void add_validate(CLI::App& app, ChosenCommand& action);
 void add_validate_real(CLI::App& validate, ChosenCommand& action);  // its command `real`

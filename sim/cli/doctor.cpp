@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "sim/cli/command.hpp"
+#include "sim/distribute/team.hpp"
 
 namespace sim {
 namespace {
@@ -19,6 +20,9 @@ ExitCode examine() {
   text += fmt::format("build        {}\n", STEPCAST_BUILD_TYPE);
   text += fmt::format("threads      {}\n", std::thread::hardware_concurrency());
   text += fmt::format("data         {}: {} models, {} clusters\n", folder, models, clusters);
+  text +=
+      fmt::format("MPI          {}\n",
+                  mpi_library().value_or("not part of this build: search and sweep by --shard"));
   text += "real engine  not part of this build: forecasts only\n";
   print_result(text);
   if (models > 0 && clusters > 0) return ExitCode::done;

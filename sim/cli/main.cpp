@@ -8,8 +8,8 @@
 #include <exception>
 #include <iostream>
 
-#include "sim/base/input_error.hpp"
 #include "sim/cli/command.hpp"
+#include "sim/cli/failure.hpp"
 #include "sim/cli/usage.hpp"
 
 namespace {
@@ -28,6 +28,7 @@ void add_commands(CLI::App& app, sim::ChosenCommand& action) {
   sim::add_sweep(app, action);
   sim::add_sensitivity(app, action);
   sim::add_scaling(app, action);
+  sim::add_merge(app, action);
   sim::add_run(app, action);
   sim::add_validate(app, action);
   sim::add_import(app, action);
@@ -41,13 +42,10 @@ void add_commands(CLI::App& app, sim::ChosenCommand& action) {
 int run(const sim::ChosenCommand& action) {
   try {
     return static_cast<int>(action());
-  } catch (const sim::InputError& error) {
-    for (const sim::Problem& problem : error.problems())
-      sim::print_note(to_text(problem));
-    return static_cast<int>(sim::ExitCode::invalid_input);
-  } catch (const std::exception& error) {
-    sim::print_note(std::string{"stepcast: "} + error.what());
-    return static_cast<int>(sim::ExitCode::failed);
+  } catch (const std::exception&) {
+    const sim::Failure failure = sim::current_failure();
+    sim::print_note(failure.text);
+    return static_cast<int>(failure.code);
   }
 }
 

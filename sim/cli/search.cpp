@@ -1,45 +1,38 @@
-// stepcast search: the best layouts for a model on a cluster.
-#include "sim/search/search.hpp"
-
+// stepcast search: the best layouts for a model on a cluster. Its command line.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <atomic>
-#include <csignal>
 #include <memory>
 
 #include "sim/base/input_error.hpp"
-#include "sim/cli/command.hpp"
 #include "sim/cli/hand_over.hpp"
-#include "sim/report/numbers.hpp"
-#include "sim/search/result.hpp"
+#include "sim/cli/search_request.hpp"
+#include "sim/topology/cluster.hpp"
 
 namespace sim {
 namespace {
 
-struct Request {
-  std::string scenario;
-  OutputFormat output = OutputFormat::table;
-  std::vector<std::string> overrides;
-  std::string model, cluster;
-  int gpus = 0;
-  std::int64_t batch = 0, sequence = 0;
-  int threads = 0;
-  bool no_progress = false;
-  std::optional<Target> emit;
-  std::string emit_to;
-};
-
-std::atomic<bool> stop_asked{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "it is set in a signal handler");
-
-// The second Ctrl-C ends the program at once.
-extern "C" void ask_to_stop(int) {
-  if (stop_asked.exchange(true)) _exit(static_cast<int>(ExitCode::interrupted));
+void add_workload_options(CLI::App& command, CLI::Option* scenario, SearchRequest& request) {
+  const auto instead = [&](CLI::Option* option, const char* text) {
+    option->option_text(text)->excludes(scenario);
+  };
+  instead(command.add_option("--model", request.model, "a model, by name or file"), "MODEL");
+  instead(command.add_option("--cluster", request.cluster, "a cluster, by name or file"),
+          "CLUSTER");
+  instead(command.add_option("--gpus", request.gpus, "how many of its GPUs")
+              ->check(CLI::Range(1, 1 << 20)),
+          "N");
+  instead(command.add_option("--batch", request.batch, "sequences per step")
+              ->check(CLI::PositiveNumber),
+          "N");
+  instead(command.add_option("--sequence", request.sequence, "tokens per sequence")
+              ->check(CLI::PositiveNumber),
+          "N");
 }
 
-ScenarioSources sources_of(const Request& request) {
+}  // namespace
+
+ScenarioSources sources_of(const SearchRequest& request) {
   if (!request.scenario.empty()) return ScenarioSources{request.scenario, request.overrides};
   const auto missing = [](const char* option) {
     return InputError{SourcePosition{option, 0, 0},
@@ -63,77 +56,38 @@ ScenarioSources sources_of(const Request& request) {
   return ScenarioSources::of_options(assignments);
 }
 
-// One line, written over again: "12,345 of 67,890 left, 210 simulated, 1,234/s, best 5.634 s".
-void show_progress(const SearchProgress& progress) {
-  const SearchCounts& counts = progress.counts;
-  const std::uint64_t decided = counts.legal - counts.open;
-  const double rate = progress.seconds > 0 ? static_cast<double>(decided) / progress.seconds : 0;
-  const double left = rate > 0 ? static_cast<double>(counts.open) / rate : 0;
-  const std::string line = fmt::format(
-      "\r{} of {} layouts decided, {} simulated, {}/s, at most {:.0f} s left, best {}",
-      grouped(decided), grouped(counts.legal), grouped(counts.simulated), significant(rate), left,
-      progress.best ? precise(progress.best->step_time) : "none yet");
-  std::fwrite(line.data(), 1, line.size(), stderr);
-  std::fwrite("\033[K", 1, 3, stderr);
+std::vector<std::string> arguments_of(const SearchRequest& request) {
+  std::vector<std::string> arguments;
+  const auto add = [&](const char* option, const std::string& value) {
+    arguments.insert(arguments.end(), {option, value});
+  };
+  if (!request.model.empty()) add("--model", request.model);
+  if (!request.cluster.empty()) add("--cluster", request.cluster);
+  if (request.gpus > 0) add("--gpus", std::to_string(request.gpus));
+  if (request.batch > 0) add("--batch", std::to_string(request.batch));
+  if (request.sequence > 0) add("--sequence", std::to_string(request.sequence));
+  for (const std::string& text : request.overrides)
+    add("--set", text);
+  return arguments;
 }
 
-ExitCode search_layouts(const Request& request) {
-  const SearchThreads threads{request.threads};
-  SearchSpecification specification = load_search(sources_of(request));
-  std::signal(SIGINT, ask_to_stop);
-  const auto begin = std::chrono::steady_clock::now();
-  Search search{std::move(specification)};
-  const bool shows = !request.no_progress && isatty(STDERR_FILENO) == 1;
-  const bool complete =
-      run_search(search, stop_asked, shows ? show_progress : decltype(&show_progress){});
-  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-  if (shows) print_note("");
-  const SearchResult result = make_result(search, complete);
-  // The standard output has one thing: the winner's file, if it goes there.
-  const bool emits = request.emit && !result.best.empty();
-  const std::string ranking =
-      in_format(request.output, result, search_table, search_json, search_csv, search_markdown);
-  if (emits && request.emit_to.empty())
-    print_note(ranking);
-  else
-    print_result(ranking);
-  print_note(fmt::format(
-      "{} layouts in {:.1f} s: {} layouts/s", grouped(result.counts.legal - result.counts.open),
-      passed.count(),
-      significant(static_cast<double>(result.counts.legal - result.counts.open) / passed.count())));
-  if (emits)
-    hand_over(take_scenario(std::move(search), result.best.front().evaluation.index), *request.emit,
-              request.emit_to);
-  if (!complete) return ExitCode::interrupted;
-  if (!result.best.empty()) return ExitCode::done;
-  print_note(result.nothing_fits);
-  return ExitCode::does_not_fit;
+CLI::Option* add_emit_options(CLI::App& command, std::optional<Target>& emit,
+                              std::string& emit_to) {
+  add_target_option(command, "--emit", emit,
+                    "write the best layout as the file that starts the job");
+  command.add_option("--emit-to", emit_to, "where to; default: the standard output")
+      ->option_text("FILE")
+      ->needs("--emit");
+  return command.get_option("--emit");
 }
 
-}  // namespace
-
-void add_search(CLI::App& app, ChosenCommand& action) {
-  const auto request = std::make_shared<Request>();
+CLI::App* add_search_command(CLI::App& app, const std::shared_ptr<SearchRequest>& request) {
   CLI::App* command = app.add_subcommand("search", "the best layouts for a model on a cluster");
   CLI::Option* scenario =
       command->add_option("SCENARIO", request->scenario,
                           "scenario file (YAML); its section `search` says what may vary");
   add_output_option(*command, request->output);
-  const auto instead = [&](CLI::Option* option, const char* text) {
-    option->option_text(text)->excludes(scenario);
-  };
-  instead(command->add_option("--model", request->model, "a model, by name or file"), "MODEL");
-  instead(command->add_option("--cluster", request->cluster, "a cluster, by name or file"),
-          "CLUSTER");
-  instead(command->add_option("--gpus", request->gpus, "how many of its GPUs")
-              ->check(CLI::Range(1, 1 << 20)),
-          "N");
-  instead(command->add_option("--batch", request->batch, "sequences per step")
-              ->check(CLI::PositiveNumber),
-          "N");
-  instead(command->add_option("--sequence", request->sequence, "tokens per sequence")
-              ->check(CLI::PositiveNumber),
-          "N");
+  add_workload_options(*command, scenario, *request);
   command
       ->add_option("--set", request->overrides,
                    "set a key of the scenario, e.g. --set search.tensor_parallel=8")
@@ -148,20 +102,21 @@ void add_search(CLI::App& app, ChosenCommand& action) {
           },
           "how many layouts to show (10)")
       ->option_text("N");
-  command->add_option("--threads", request->threads, "threads to use (all cores)")
-      ->option_text("N")
-      ->check(CLI::Range(1, 4096));
-  add_target_option(*command, "--emit", request->emit,
-                    "write the best layout as the file that starts the job");
-  command->add_option("--emit-to", request->emit_to, "where to; default: the standard output")
-      ->option_text("FILE")
-      ->needs("--emit");
+  add_work_options(*command, request->work);
+  command->get_option("--shard")->excludes(
+      add_emit_options(*command, request->emit, request->emit_to));
   command->add_flag("--no-progress", request->no_progress, "no line of progress on a terminal");
   command->footer(
       "Example: stepcast search --model llama-3.1-70b --cluster dgx-h100 --gpus 512 --batch 512 "
       "--sequence 8192");
-  command->callback(
-      [request, &action] { action = [request] { return search_layouts(*request); }; });
+  return command;
+}
+
+void add_search(CLI::App& app, ChosenCommand& action) {
+  const auto request = std::make_shared<SearchRequest>();
+  add_search_command(app, request)->callback([request, &action] {
+    action = [request] { return run_search_request(*request); };
+  });
 }
 
 }  // namespace sim

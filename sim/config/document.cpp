@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "sim/config/input_log.hpp"
 #include "sim/config/parsers.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/config/tree.hpp"
@@ -60,11 +61,14 @@ Document::~Document() = default;
 
 Document Document::load(const std::string& path) {
   const std::string text = read_file(path);
+  InputLog::note(path, text);
   return has_json_name(path) ? parse_json(text, path) : parse_yaml(text, path);
 }
 
 Document Document::load(const std::string& path, Syntax syntax) {
-  return parse(read_file(path), path, syntax);
+  const std::string text = read_file(path);
+  InputLog::note(path, text);
+  return parse(text, path, syntax);
 }
 
 Document Document::parse(std::string_view text, std::string name, Syntax syntax) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "sim/config/reader.hpp"
 #include "sim/plan/memory.hpp"
 
 namespace sim {
@@ -25,20 +24,21 @@ Evaluation evaluate(const SearchSpecification& specification, const Candidates& 
   return made;
 }
 
-std::string to_json_line(const Evaluation& evaluation) {
-  return fmt::format(R"({{"index":{},"fits":{},"memory_bytes":{},"step_time_ps":{}}})",
-                     evaluation.index, evaluation.fits, evaluation.memory.count(),
-                     evaluation.step_time.count());
+std::string answer_text(const Evaluation& evaluation) {
+  return fmt::format(R"({{"fits":{},"memory_bytes":{},"step_time_ps":{}}})", evaluation.fits,
+                     evaluation.memory.count(), evaluation.step_time.count());
 }
 
-Evaluation evaluation_of_json(std::string_view line, const std::string& where) {
-  const Document document = Document::parse_json(line, where);
-  const ObjectReader top = document.root_object();
-  Evaluation read;
-  read.index = static_cast<std::uint32_t>(top.integer("index", {0, UINT32_MAX}));
-  read.fits = top.boolean("fits");
-  read.memory = Bytes{top.integer("memory_bytes")};
-  read.step_time = Duration{top.integer("step_time_ps")};
+Evaluation read_evaluation(std::uint32_t index, const ObjectReader& answer) {
+  return {.index = index,
+          .fits = answer.boolean("fits"),
+          .memory = Bytes{answer.integer("memory_bytes")},
+          .step_time = Duration{answer.integer("step_time_ps")}};
+}
+
+Evaluation evaluation_of_text(std::uint32_t index, std::string_view answer) {
+  const Document document = Document::parse_json(answer, "answer");
+  const Evaluation read = read_evaluation(index, document.root_object());
   document.finish();
   return read;
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "sim/config/reader.hpp"
 #include "sim/search/candidates.hpp"
 
 namespace sim {
@@ -27,8 +28,10 @@ struct Evaluation {
 Evaluation evaluate(const SearchSpecification& specification, const Candidates& candidates,
                     std::uint32_t index);
 
-// One line of JSON without a line break, and back. Throws InputError naming `where`.
-std::string to_json_line(const Evaluation& evaluation);
-Evaluation evaluation_of_json(std::string_view line, const std::string& where);
+// What it says of its candidate as a JSON object in one line, and back. Problems are recorded at
+// `answer`; the text throws InputError.
+std::string answer_text(const Evaluation& evaluation);
+Evaluation read_evaluation(std::uint32_t index, const ObjectReader& answer);
+Evaluation evaluation_of_text(std::uint32_t index, std::string_view answer);
 
 }  // namespace sim

@@ -32,12 +32,13 @@ std::vector<Evaluation> evaluate_all(const Search& search, const std::vector<std
 
 }  // namespace
 
-Search::Search(SearchSpecification specification)
+Search::Search(SearchSpecification specification, Shard shard)
     : specification_{std::move(specification)},
       candidates_{list_candidates(specification_)},
       bounds_{specification_, candidates_},
       ranking_{specification_, candidates_} {
-  counts_.legal = candidates_.all.size();
+  for (std::uint32_t i = 0; i < candidates_.all.size(); ++i)
+    counts_.legal += shard.owns(i) ? 1 : 0;
   counts_.refused = candidates_.refused;
   std::vector<Bound> bounds(candidates_.all.size());
   if (specification_.prune)
@@ -46,6 +47,7 @@ Search::Search(SearchSpecification specification)
     });
   const Bytes capacity = specification_.workload.cluster.device().memory;
   for (std::uint32_t i = 0; i < bounds.size(); ++i) {
+    if (!shard.owns(i)) continue;
     if (!leanest_by_bound_ || bounds[i].memory < bounds[*leanest_by_bound_].memory)
       leanest_by_bound_ = i;
     if (bounds[i].memory > capacity)

@@ -18,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "sim/distribute/shard.hpp"
 #include "sim/search/bounds.hpp"
 #include "sim/search/ranking.hpp"
 
@@ -35,12 +36,16 @@ struct SearchCounts {
 
 class Search {
  public:
-  // Lists the candidates and bounds them, on the threads of the surrounding TBB arena.
-  explicit Search(SearchSpecification specification);
+  // Lists the candidates and bounds them, on the threads of the surrounding TBB arena. Of a shard
+  // only the candidates that it owns are looked at.
+  explicit Search(SearchSpecification specification, Shard shard = {});
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
 
   std::vector<std::uint32_t> next_wave();
+  // What the wave after that would have, as far as is known now: at most `count`. A guess for who
+  // has nothing to do meanwhile.
+  std::vector<std::uint32_t> likely_next(std::size_t count) const;
   void accept(const std::vector<Evaluation>& evaluations);
 
   const SearchSpecification& specification() const { return specification_; }

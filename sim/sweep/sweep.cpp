@@ -49,20 +49,28 @@ SweepSpecification load_sweep(const std::string& path, const std::vector<std::st
   return sweep;
 }
 
-Sweep run_sweep(const SweepSpecification& specification, const std::function<void()>& done) {
-  std::vector<std::vector<std::string>> points(point_count(specification.axes));
-  for (std::uint64_t i = 0; i < points.size(); ++i) {
-    points[i] = specification.overrides;
-    for (std::string& text : assignments(specification.axes, i))
-      points[i].push_back(std::move(text));
-  }
-  Sweep sweep{specification,
-              forecast_points(specification.path, points, specification.layout, done)};
-  if (std::none_of(sweep.points.begin(), sweep.points.end(),
+std::vector<std::string> overrides_at(const SweepSpecification& specification,
+                                      std::uint64_t point) {
+  std::vector<std::string> overrides = specification.overrides;
+  for (std::string& text : assignments(specification.axes, point))
+    overrides.push_back(std::move(text));
+  return overrides;
+}
+
+Sweep sweep_of(const SweepSpecification& specification, std::vector<PointResult> points) {
+  if (std::none_of(points.begin(), points.end(),
                    [](const PointResult& point) { return point.told(); }))
     refuse(specification.path,
-           fmt::format("no point can be forecast; the first: {}", sweep.points.front().problem));
-  return sweep;
+           fmt::format("no point can be forecast; the first: {}", points.front().problem));
+  return {specification, std::move(points)};
+}
+
+Sweep run_sweep(const SweepSpecification& specification, const std::function<void()>& done) {
+  std::vector<std::vector<std::string>> points;
+  for (std::uint64_t i = 0; i < point_count(specification.axes); ++i)
+    points.push_back(overrides_at(specification, i));
+  return sweep_of(specification,
+                  forecast_points(specification.path, points, specification.layout, done));
 }
 
 }  // namespace sim

@@ -27,6 +27,11 @@ struct Sweep {
 SweepSpecification load_sweep(const std::string& path, const std::vector<std::string>& overrides,
                               const std::vector<std::string>& over, bool best);
 
+// "key=value" of --set and of the axes at a point.
+std::vector<std::string> overrides_at(const SweepSpecification& specification, std::uint64_t point);
+// Throws InputError if no point can be forecast.
+Sweep sweep_of(const SweepSpecification& specification, std::vector<PointResult> points);
+
 // On the threads of the surrounding TBB arena. Throws InputError if no point can be forecast.
 Sweep run_sweep(const SweepSpecification& specification, const std::function<void()>& done = {});
 

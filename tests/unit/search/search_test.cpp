@@ -122,7 +122,7 @@ TEST_CASE("a result is computed from evaluations in any order, through their tex
     forward.add(one);
   std::reverse(made.begin(), made.end());
   for (const Evaluation& one : made)
-    backward.add(evaluation_of_json(to_json_line(one), "line"));
+    backward.add(evaluation_of_text(one.index, answer_text(one)));
   CHECK(forward.best() == backward.best());
   CHECK(forward.memory_front() == backward.memory_front());
 }

@@ -1,0 +1,29 @@
+#include "sim/cli/failure.hpp"
+
+#include <exception>
+
+#include "sim/base/input_error.hpp"
+#include "sim/distribute/crew.hpp"
+
+namespace sim {
+
+Failure current_failure() {
+  try {
+    throw;
+  } catch (const InputError& error) {
+    std::string text;
+    for (const Problem& problem : error.problems()) {
+      if (!text.empty() && !text.ends_with('\n')) text += '\n';
+      text += to_text(problem);
+    }
+    return {text, ExitCode::invalid_input};
+  } catch (const WrongUse& error) {
+    return {std::string{"stepcast: "} + error.what(), ExitCode::usage};
+  } catch (const RankFailed& error) {
+    return {std::string{"stepcast: "} + error.what(), static_cast<ExitCode>(error.code())};
+  } catch (const std::exception& error) {
+    return {std::string{"stepcast: "} + error.what(), ExitCode::failed};
+  }
+}
+
+}  // namespace sim

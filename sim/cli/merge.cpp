@@ -1,0 +1,114 @@
+// stepcast merge: the records of all parts of a search or a sweep as its result.
+#include "sim/distribute/merge.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "sim/cli/search_request.hpp"
+#include "sim/cli/sweep_request.hpp"
+#include "sim/search/crew_search.hpp"
+#include "sim/sweep/crew_sweep.hpp"
+
+namespace sim {
+namespace {
+
+struct Request {
+  std::vector<std::string> files;
+  OutputFormat output = OutputFormat::table;
+  int threads = 0;
+  bool no_progress = false;
+  std::string plot;
+  std::optional<Target> emit;
+  std::string emit_to;
+};
+
+void refuse(const std::string& file, const std::string& why) {
+  throw InputError{SourcePosition{file, 0, 0}, why};
+}
+
+// The recorded command line, read by the very options of the command.
+template <class Asked, class AddCommand>
+std::shared_ptr<Asked> asked_again(const Request& request, const Question& question,
+                                   AddCommand add_command) {
+  const auto asked = std::make_shared<Asked>();
+  CLI::App app;
+  add_command(app, asked);
+  std::vector<std::string> words{question.command};
+  if (!question.scenario.empty()) words.push_back(question.scenario);
+  words.insert(words.end(), question.arguments.begin(), question.arguments.end());
+  std::reverse(words.begin(), words.end());  // as CLI11 takes them
+  try {
+    app.parse(words);
+  } catch (const CLI::ParseError& error) {
+    refuse(request.files.front(),
+           fmt::format("the command that it records cannot be read: {}", error.what()));
+  }
+  asked->output = request.output;
+  asked->work = WorkOptions{};
+  asked->work.threads = request.threads;
+  asked->no_progress = request.no_progress;
+  return asked;
+}
+
+void check_reachable(const RecordHeader& header) {
+  const std::string& scenario = header.question.scenario;
+  std::error_code ignored;
+  if (scenario.empty() || std::filesystem::exists(scenario, ignored) ||
+      header.folder == std::filesystem::current_path(ignored).string())
+    return;
+  refuse(scenario, fmt::format("there is no such file here; the records were made in {}: merge "
+                               "them there",
+                               header.folder));
+}
+
+void refuse_option(const char* option, const Question& question) {
+  throw WrongUse{fmt::format("{} does not go with the records of a {}", option, question.command)};
+}
+
+ExitCode merge_files(const Request& request) {
+  const RecordHeader header = common_header(request.files);
+  const Question& question = header.question;
+  check_reachable(header);
+  if (question.command == "search") {
+    if (!request.plot.empty()) refuse_option("--plot", question);
+    AnswerBook book = merge_records(request.files, header, read_search_answer);
+    const auto asked = asked_again<SearchRequest>(request, question, add_search_command);
+    asked->emit = request.emit;
+    asked->emit_to = request.emit_to;
+    return run_search_request(*asked, book, question);
+  }
+  if (question.command != "sweep")
+    refuse(
+        request.files.front(),
+        fmt::format("its records are of '{}', which is none of search, sweep", question.command));
+  if (request.emit) refuse_option("--emit", question);
+  AnswerBook book = merge_records(request.files, header, read_sweep_answer);
+  const auto asked = asked_again<SweepRequest>(request, question, add_sweep_command);
+  asked->plot = request.plot;
+  return run_sweep_request(*asked, book, question);
+}
+
+}  // namespace
+
+void add_merge(CLI::App& app, ChosenCommand& action) {
+  const auto request = std::make_shared<Request>();
+  CLI::App* command =
+      app.add_subcommand("merge", "the result of a search or sweep from its records");
+  command->add_option("FILES", request->files, "files of --results, of all parts")->required();
+  add_output_option(*command, request->output);
+  command->add_option("--threads", request->threads, "threads (all cores)")
+      ->check(CLI::Range(1, 4096))
+      ->option_text("N");
+  add_emit_options(*command, request->emit, request->emit_to);
+  command->add_option("--plot", request->plot, "write a plot of step times (SVG), of a sweep")
+      ->option_text("FILE");
+  command->add_flag("--no-progress", request->no_progress, "no line of progress on a terminal");
+  command->footer("Example: stepcast merge layouts.jsonl.*-of-8");
+  command->callback([request, &action] { action = [request] { return merge_files(*request); }; });
+}
+
+}  // namespace sim

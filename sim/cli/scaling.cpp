@@ -1,0 +1,125 @@
+// stepcast sensitivity and scaling: the forecast at many points.
+
+#include "sim/sweep/scaling.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <stdexcept>
+
+#include "sim/base/input_error.hpp"
+#include "sim/cli/point_request.hpp"
+#include "sim/search/search.hpp"
+#include "sim/sweep/axis.hpp"
+#include "sim/sweep/sensitivity.hpp"
+
+namespace sim {
+namespace {
+
+struct Request : PointRequest {
+  int threads = 0;
+};
+
+CLI::App* add_common(CLI::App& app, Request& request, const char* name, const char* what) {
+  CLI::App* command = app.add_subcommand(name, what);
+  add_point_options(*command, request);
+  command->add_option("--threads", request.threads, "threads (all cores)")
+      ->check(CLI::Range(1, 4096))
+      ->option_text("N");
+  return command;
+}
+
+struct SensitivityRequest : Request {
+  double percent = 5;
+};
+
+ExitCode show_sensitivity(const SensitivityRequest& request) {
+  const SearchThreads threads{request.threads};
+  PointCounter counter{request.no_progress};
+  const Sensitivity sensitivity = sensitivity_of(request.scenario, request.overrides,
+                                                 request.percent / 100, counter.callback());
+  print_result(in_format(request.output, sensitivity, sensitivity_table, sensitivity_json,
+                         sensitivity_csv, sensitivity_markdown));
+  return ExitCode::done;
+}
+
+struct ScalingRequest : Request {
+  std::string plot;
+  std::string gpus;
+  std::string kind = "both";
+  bool best = false;
+};
+
+std::vector<int> read_gpus(const std::string& text) {
+  std::vector<int> gpus;
+  const auto refuse = [&](const std::string& why) {
+    throw InputError{SourcePosition{"--gpus", 0, 0}, why};
+  };
+  try {
+    for (const std::string& value : axis_values(text)) {
+      int number = 0;
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+      if (error != std::errc{} || end != value.data() + value.size() || number < 1 ||
+          number > 1 << 21)
+        refuse(fmt::format("'{}' is no number of GPUs from 1 to {}", value, 1 << 21));
+      gpus.push_back(number);
+    }
+  } catch (const std::invalid_argument& error) {
+    refuse(error.what());
+  }
+  std::sort(gpus.begin(), gpus.end());
+  return gpus;
+}
+
+ExitCode show_scaling(const ScalingRequest& request) {
+  const ScalingSpecification specification{
+      .path = request.scenario,
+      .overrides = request.overrides,
+      .gpus = read_gpus(request.gpus),
+      .layout = request.best ? LayoutMode::best : LayoutMode::fixed};
+  std::vector<ScalingKind> kinds{ScalingKind::strong, ScalingKind::weak};
+  if (const std::optional<ScalingKind> one = from_word<ScalingKind>(request.kind)) kinds = {*one};
+  const SearchThreads threads{request.threads};
+  PointCounter counter{request.no_progress};
+  const std::vector<ScalingCurve> curves = scaling_curves(specification, kinds, counter.callback());
+  if (!request.plot.empty()) write_plot(request.plot, scaling_svg(curves));
+  print_result(in_format(request.output, curves, scaling_table, scaling_json, scaling_csv,
+                         scaling_markdown));
+  return ExitCode::done;
+}
+
+}  // namespace
+
+void add_sensitivity(CLI::App& app, ChosenCommand& action) {
+  const auto request = std::make_shared<SensitivityRequest>();
+  CLI::App* command = add_common(app, *request, "sensitivity",
+                                 "what the step gains from each parameter of the machine");
+  command->add_option("--by", request->percent, "percent by which each is changed up and down (5)")
+      ->check(CLI::Range(0.1, 50.0))
+      ->option_text("PERCENT");
+  command->footer("Example: stepcast sensitivity scenarios/llama-3.1-70b-512-h100.yaml");
+  command->callback(
+      [request, &action] { action = [request] { return show_sensitivity(*request); }; });
+}
+
+void add_scaling(CLI::App& app, ChosenCommand& action) {
+  const auto request = std::make_shared<ScalingRequest>();
+  CLI::App* command =
+      add_common(app, *request, "scaling", "strong and weak scaling over numbers of GPUs");
+  command->add_option("--gpus", request->gpus, "numbers of GPUs: 64,128 or 64..4096*2")
+      ->required()
+      ->option_text("NUMBERS");
+  command->add_option("--kind", request->kind, "strong, weak or both (the default)")
+      ->check(CLI::IsMember({"strong", "weak", "both"}));
+  command->add_flag("--best", request->best, "search the best layout anew at every point");
+  command->add_option("--plot", request->plot, "write a plot of tokens per second (SVG)")
+      ->option_text("FILE");
+  command->footer(
+      "Example: stepcast scaling scenarios/llama-3.1-70b-512-h100.yaml --gpus 64..1024*2");
+  command->callback([request, &action] { action = [request] { return show_scaling(*request); }; });
+}
+
+}  // namespace sim

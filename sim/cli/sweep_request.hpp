@@ -1,0 +1,27 @@
+// What `stepcast sweep` was asked.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/cli/point_request.hpp"
+#include "sim/cli/work_place.hpp"
+
+namespace sim {
+
+struct SweepRequest : PointRequest {
+  std::vector<std::string> over;
+  bool best = false;
+  std::string plot;
+  WorkOptions work;
+};
+
+// The options of the command, with which a recorded question is read again too.
+CLI::App* add_sweep_command(CLI::App& app, const std::shared_ptr<SweepRequest>& request);
+
+ExitCode run_sweep_request(const SweepRequest& request);
+// From records that were merged.
+ExitCode run_sweep_request(const SweepRequest& request, AnswerBook& book, const Question& recorded);
+
+}  // namespace sim

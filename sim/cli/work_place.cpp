@@ -1,0 +1,223 @@
+#include "sim/cli/work_place.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+
+#include "sim/base/input_error.hpp"
+#include "sim/cli/failure.hpp"
+#include "sim/distribute/launcher.hpp"
+#include "sim/search/search.hpp"
+
+namespace sim {
+namespace {
+
+std::atomic<bool> stop_asked{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "it is set in a signal handler");
+
+extern "C" void ask_to_stop(int) {
+  if (stop_asked.exchange(true)) _exit(static_cast<int>(ExitCode::interrupted));
+}
+
+// Cores that this process may use: a launcher may have bound it to some.
+int allowed_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+int threads_for(const WorkOptions& options, const Team* team) {
+  if (options.threads > 0) return options.threads;
+  if (!team) return allowed_cores();
+  const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  const int share = std::max(1, cores / team->local_size());
+  const int threads = std::min(share, allowed_cores());
+  if (threads < share && team->rank() == 0)
+    print_note(
+        fmt::format("the launcher has bound each rank to {} of the {} cores that it could "
+                    "have; mpirun --bind-to none frees them",
+                    threads, share));
+  return threads;
+}
+
+void refuse_copies(const Launch& launch, const std::string& why) {
+  throw WrongUse{fmt::format(
+      "{} has started {} copies of this program, {} give each its own part: --shard i/{}, then "
+      "stepcast merge",
+      launch.launcher, launch.size, why, launch.size)};
+}
+
+// The ranks that work together; null: this process works alone.
+std::unique_ptr<Team> find_team(const WorkOptions& options, const Launch& launch) {
+  if (options.is_part || launch.size == 1) return nullptr;
+  if (!launch.speaks_mpi) refuse_copies(launch, "and it cannot join them;");
+  if (!mpi_library()) refuse_copies(launch, "but this build has no MPI to join them;");
+  std::unique_ptr<Team> team = join_mpi();
+  if (team->size() != launch.size || team->rank() != launch.rank)
+    refuse_copies(launch,
+                  fmt::format("but {} does not see them as one job: start them with its own "
+                              "mpirun, under Slurm with srun --mpi=pmix; or",
+                              *mpi_library()));
+  return team;
+}
+
+// The crew's, and as many for work that is parallel in itself.
+class CrewThreads {
+ public:
+  explicit CrewThreads(int threads) : threads_{threads}, limit_{threads} {}
+  int count() const { return threads_; }
+
+ private:
+  int threads_;
+  SearchThreads limit_;
+};
+
+ExitCode lead_job(const WorkOptions& options, const Job& job, Team* team, const Question& question,
+                  int threads) {
+  AnswerBook book;
+  std::optional<RecordFile> file;
+  if (!options.results.empty()) {
+    std::error_code ignored;
+    const RecordHeader header{question, options.shard,
+                              std::filesystem::current_path(ignored).string()};
+    file.emplace(shard_path(options.results, options.shard), header, options.resume,
+                 job.read_answer, book);
+    if (book.size() > 0) print_note(fmt::format("{}: {} answers known", file->path(), book.size()));
+  }
+  Crew crew{job.work, threads, digest_of(question), team};
+  if (team) print_note(fmt::format("{} ranks, {} threads", crew.ranks(), crew.threads()));
+  const ExitCode code =
+      job.lead({crew, book, file ? &*file : nullptr, stop_on_signals(team != nullptr)});
+  crew.close();
+  return code;
+}
+
+void tell_others(Team& team, const char* what) {
+  for (int rank = 1; rank < team.size(); ++rank)
+    team.send(rank, what);
+}
+
+// Rank 0. What goes wrong before the others were told to go ends them in peace; later, at once.
+ExitCode lead_team(const WorkOptions& options, const Job& job, Team& team) {
+  bool going = false;
+  try {
+    const CrewThreads threads{threads_for(options, &team)};
+    const Question question = job.load(true);
+    tell_others(team, "go");
+    going = true;
+    return lead_job(options, job, &team, question, threads.count());
+  } catch (const std::exception&) {
+    const Failure failure = current_failure();
+    print_note(failure.text);
+    if (going) team.abort(static_cast<int>(failure.code));
+    tell_others(team, "end");
+    return failure.code;
+  }
+}
+
+ExitCode help_team(const WorkOptions& options, const Job& job, Team& team) {
+  stop_on_signals(true);  // rank 0 decides what they mean
+  const CrewThreads threads{threads_for(options, &team)};
+  serve({.load = [&] { return digest_of(job.load(false)); },
+         .work = job.work,
+         .threads = threads.count(),
+         .failure =
+             [] {
+               const Failure failure = current_failure();
+               return std::pair{static_cast<int>(failure.code), failure.text};
+             }},
+        team);
+  return ExitCode::done;
+}
+
+}  // namespace
+
+void add_work_options(CLI::App& command, WorkOptions& options) {
+  command.add_option("--threads", options.threads, "threads to use (all cores)")
+      ->option_text("N")
+      ->check(CLI::Range(1, 4096));
+  CLI::Option* results =
+      command.add_option("--results", options.results, "keep what was computed, line by line")
+          ->option_text("FILE");
+  command.add_flag("--resume", options.resume, "go on with what --results has")->needs(results);
+  command
+      .add_option_function<std::string>(
+          "--shard",
+          [&options](const std::string& text) {
+            try {
+              options.shard = parse_shard(text);
+              options.is_part = true;
+            } catch (const std::invalid_argument& error) {
+              throw CLI::ValidationError{"--shard", error.what()};
+            }
+          },
+          "do part i of n, counted from 0, without talking to the others; then stepcast merge")
+      ->option_text("i/n")
+      ->needs(results);
+}
+
+bool needs_crew(const WorkOptions& options) {
+  const std::optional<Launch> launch = find_launch(process_variables());
+  return !options.results.empty() || (launch && launch->size > 1);
+}
+
+const std::atomic<bool>& stop_on_signals(bool also_terminate) {
+  std::signal(SIGINT, ask_to_stop);
+  if (also_terminate) std::signal(SIGTERM, ask_to_stop);
+  return stop_asked;
+}
+
+ExitCode run_job(const WorkOptions& options, const Job& job) {
+  const std::optional<Launch> launch = find_launch(process_variables());
+  std::unique_ptr<Team> team;
+  try {
+    if (launch) team = find_team(options, *launch);
+  } catch (const std::exception&) {
+    const Failure failure = current_failure();
+    if (launch->rank == 0) print_note(failure.text);  // one message, not one of each copy
+    return failure.code;
+  }
+  if (!team) {
+    const CrewThreads threads{threads_for(options, nullptr)};
+    return lead_job(options, job, nullptr, job.load(true), threads.count());
+  }
+  return team->rank() == 0 ? lead_team(options, job, *team) : help_team(options, job, *team);
+}
+
+ExitCode run_job_from(AnswerBook& book, const Question& recorded, int threads, const Job& job) {
+  const CrewThreads used{threads > 0 ? threads : allowed_cores()};
+  const std::optional<Launch> launch = find_launch(process_variables());
+  if (launch && launch->size > 1 && launch->rank > 0) return ExitCode::usage;
+  if (launch && launch->size > 1)
+    throw WrongUse{fmt::format("{} has started {} copies of this program; one is enough to merge",
+                               launch->launcher, launch->size)};
+  const Question now = job.load(true);
+  const std::string other = difference(recorded, now);
+  if (!other.empty())
+    throw InputError{SourcePosition{now.scenario.empty() ? "the records" : now.scenario, 0, 0},
+                     fmt::format("the records answer another question: {}", other)};
+  Crew crew{job.work, used.count(), {}, nullptr};
+  return job.lead({crew, book, nullptr, stop_on_signals(false)});
+}
+
+void note_part(const WorkOptions& options, const RecordFile& file, std::size_t evaluated,
+               bool complete) {
+  if (!complete) {
+    print_note(
+        fmt::format("stopped; what was computed is in {}: go on with --resume", file.path()));
+    return;
+  }
+  print_note(fmt::format("part {} is done: {} computed, in {}; when all are: stepcast merge {}",
+                         to_text(options.shard), evaluated, file.path(),
+                         options.shard.whole()
+                             ? file.path()
+                             : fmt::format("{}.*-of-{}", options.results, options.shard.count)));
+}
+
+}  // namespace sim

@@ -1,0 +1,60 @@
+// Where the work of a search or a sweep is done: this process, the ranks of mpirun, one task of an
+// array; and what is kept of it.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+
+#include "sim/cli/command.hpp"
+#include "sim/distribute/crew.hpp"
+#include "sim/distribute/record_file.hpp"
+
+namespace sim {
+
+struct WorkOptions {
+  std::string results;  // empty: nothing is kept
+  bool resume = false;
+  bool is_part = false;  // --shard was given
+  Shard shard{};
+  int threads = 0;  // 0: all cores, or this rank's part of them
+};
+
+// --results, --resume, --shard and --threads.
+void add_work_options(CLI::App& command, WorkOptions& options);
+
+// Whether it takes more than the threads of this process and its memory.
+bool needs_crew(const WorkOptions& options);
+
+// Who leads the work, with all that it takes.
+struct Lead {
+  Crew& crew;
+  AnswerBook& book;
+  RecordFile* file;               // may be null
+  const std::atomic<bool>& stop;  // somebody wants an end
+};
+
+struct Job {
+  // Reads the input, in each process once. The one that leads also prepares what `lead` needs.
+  std::function<Question(bool leads)> load;
+  Work work;
+  ReadAnswer read_answer;
+  std::function<ExitCode(const Lead& lead)> lead;
+};
+
+// Runs a job with this process as the leader, or as a helper of another rank that leads. Refuses to
+// run as one of several copies that would all do the same.
+ExitCode run_job(const WorkOptions& options, const Job& job);
+
+// The same from records alone, alone. REQUIRES: question_is() holds for them.
+ExitCode run_job_from(AnswerBook& book, const Question& recorded, int threads, const Job& job);
+
+// Set by Ctrl-C; by SIGTERM too where that is all that mpirun lets ranks hear of Ctrl-C. The second
+// one ends the program.
+const std::atomic<bool>& stop_on_signals(bool also_terminate);
+
+// What a part that is done, or stopped, has to say.
+void note_part(const WorkOptions& options, const RecordFile& file, std::size_t evaluated,
+               bool complete);
+
+}  // namespace sim

@@ -1,0 +1,39 @@
+#include "sim/config/input_log.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sim {
+namespace {
+
+// Of this thread only: two computations side by side do not hear of each other's files.
+thread_local InputLog* innermost = nullptr;
+
+}  // namespace
+
+// Fowler, Noll, Vo, Eastlake: The FNV Non-Cryptographic Hash Algorithm, section 5.
+std::string digest_of(std::string_view bytes) {
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const char c : bytes)
+    hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return fmt::format("{:016x}", hash);
+}
+
+InputLog::InputLog() : outer_{innermost} {
+  innermost = this;
+}
+
+InputLog::~InputLog() {
+  innermost = outer_;
+}
+
+void InputLog::note(const std::string& path, std::string_view bytes) {
+  if (!innermost) return;
+  const InputFile file{path, digest_of(bytes)};
+  for (InputLog* log = innermost; log; log = log->outer_)
+    if (std::find(log->files_.begin(), log->files_.end(), file) == log->files_.end())
+      log->files_.push_back(file);
+}
+
+}  // namespace sim

@@ -1,0 +1,120 @@
+// Who works: the threads of this process, and those of other ranks where there are any. Units are
+// handed out one by one, to whoever is free.
+//
+// Rank 0 leads: it has a Crew. The others serve(). Between them:
+//   others   "ready THREADS DIGEST HOST", then "did UNIT ANSWER" or "failed CODE TEXT"; last "bye"
+//   rank 0   "go" or "end", then "do UNIT", last "stop"
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "sim/distribute/team.hpp"
+
+namespace sim {
+
+// The answer to a unit: a JSON object in one line. A pure function; thread-safe.
+using Work = std::function<std::string(std::uint64_t unit)>;
+
+struct Answered {
+  std::uint64_t unit = 0;
+  std::string answer;
+};
+
+// Another rank has failed: what it says, and the exit code that is due.
+class RankFailed : public std::runtime_error {
+ public:
+  RankFailed(int code, const std::string& what) : std::runtime_error{what}, code_{code} {}
+  int code() const { return code_; }
+
+ private:
+  int code_;
+};
+
+// The threads of this process. submit() and take() are of the thread that made it.
+class Pool {
+ public:
+  Pool(Work work, int threads);
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  ~Pool();  // waits for what has begun
+
+  int threads() const { return static_cast<int>(threads_.size()); }
+  int running() const { return running_; }  // submitted and not yet taken
+  void submit(std::uint64_t unit);
+  // One that is done; waits for it. Throws what the work has thrown.
+  std::optional<Answered> take(std::chrono::microseconds wait);
+
+ private:
+  struct Done {
+    Answered answered;
+    std::exception_ptr failure;
+  };
+  void compute_until_closed();
+
+  Work work_;
+  int running_ = 0;
+  std::mutex mutex_;
+  std::condition_variable has_work_, has_done_;
+  std::deque<std::uint64_t> waiting_;
+  std::deque<Done> done_;
+  bool closed_ = false;
+  std::vector<std::jthread> threads_;  // the last: they are gone before what they use
+};
+
+class Crew {
+ public:
+  // `team` may be null: this process alone. Waits until the others are ready; throws InputError if
+  // one of them reads other input, which `digest` tells.
+  Crew(Work work, int threads, const std::string& digest, Team* team);
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+  ~Crew() = default;
+
+  int ranks() const { return team_ ? team_->size() : 1; }
+  int threads() const { return threads_; }  // of all ranks
+  bool is_free() const { return in_flight() < threads_; }
+  int in_flight() const;
+  void submit(std::uint64_t unit);  // REQUIRES: is_free()
+  // One that is answered; empty if none is within `wait`. Throws what the work has thrown, and
+  // RankFailed.
+  std::optional<Answered> next(std::chrono::milliseconds wait);
+  // Sends the others home; waits for what they are at. Nothing may be submitted then.
+  void close();
+
+ private:
+  struct Rank {
+    int threads = 0;  // 0: this one
+    int running = 0;
+    std::string host;
+  };
+  void wait_until_ready(const std::string& digest);
+  std::optional<Answered> from_others();
+
+  Pool pool_;
+  Team* team_;
+  int threads_;
+  std::vector<Rank> others_;  // by rank; the first is this process
+};
+
+// What ranks other than 0 do until they are sent home. `load` reads the input and gives its digest;
+// what it throws reaches rank 0.
+struct Service {
+  std::function<std::string()> load;
+  Work work;
+  int threads = 1;
+  std::function<std::pair<int, std::string>()> failure;  // code and text of what is being handled
+};
+void serve(const Service& service, Team& team);
+
+}  // namespace sim

@@ -1,0 +1,34 @@
+// What was asked: all that an answer depends on, so that records of one question are never taken
+// for answers to another.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/config/input_log.hpp"
+
+namespace sim {
+
+struct Question {
+  std::string command;                   // of stepcast: "search", "sweep"
+  std::string version;                   // of stepcast
+  std::string scenario;                  // its path; empty: given by arguments alone
+  std::vector<std::string> arguments{};  // the others that matter to the answers
+  std::vector<InputFile> files{};        // all that were read
+  std::uint64_t units = 0;               // layouts, points; numbered from 0
+  bool operator==(const Question&) const = default;
+};
+
+// What tells two questions apart, naming both; empty if nothing does. Where a file lies does not
+// matter, only what it says.
+std::string difference(const Question& recorded, const Question& asked);
+
+// The command that asks it, quoted for a shell, with `more` behind it.
+std::string command_line(const Question& question, const std::vector<std::string>& more = {});
+
+// Of all that difference() looks at.
+std::string digest_of(const Question& question);
+
+}  // namespace sim

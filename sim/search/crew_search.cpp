@@ -1,0 +1,90 @@
+#include "sim/search/crew_search.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace sim {
+namespace {
+
+constexpr std::chrono::milliseconds between_looks{50};  // at whether to stop
+
+}  // namespace
+
+Work evaluate_units(const SearchSpecification& specification, const Candidates& candidates) {
+  return [&](std::uint64_t unit) {
+    return answer_text(evaluate(specification, candidates, static_cast<std::uint32_t>(unit)));
+  };
+}
+
+std::string read_search_answer(const ObjectReader& answer) {
+  return answer_text(read_evaluation(0, answer));
+}
+
+bool CrewSearch::is_open(std::uint32_t unit) const {
+  return !book_.find(unit) && !under_way_.contains(unit);
+}
+
+void CrewSearch::submit(std::uint32_t unit) {
+  crew_.submit(unit);
+  under_way_.insert(unit);
+}
+
+// The wave first; then what will probably follow, the last of `likely` first.
+void CrewSearch::hand_out(const std::vector<std::uint32_t>& wave, std::size_t& next,
+                          std::vector<std::uint32_t>& likely) {
+  for (; next < wave.size() && crew_.is_free(); ++next)
+    if (is_open(wave[next])) submit(wave[next]);
+  for (; !likely.empty() && crew_.is_free(); likely.pop_back())
+    if (is_open(likely.back())) submit(likely.back());
+}
+
+void CrewSearch::take_answer() {
+  std::optional<Answered> answered = crew_.next(between_looks);
+  if (!answered) return;
+  under_way_.erase(answered->unit);
+  ++evaluated_;
+  if (file_) file_->append(answered->unit, answered->answer);
+  book_.add(answered->unit, std::move(answered->answer), {"this run", 0, 0});
+}
+
+// Until all of the wave is known, or `stop` is set.
+void CrewSearch::complete(const std::vector<std::uint32_t>& wave, const std::atomic<bool>& stop) {
+  const auto is_known = [&](std::uint32_t unit) { return book_.find(unit) != nullptr; };
+  std::size_t next = 0;
+  std::vector<std::uint32_t> likely;
+  if (!std::all_of(wave.begin(), wave.end(), is_known)) {
+    likely = search_.likely_next(static_cast<std::size_t>(crew_.threads()) + wave.size());
+    std::reverse(likely.begin(), likely.end());
+  }
+  while (!stop && !std::all_of(wave.begin(), wave.end(), is_known)) {
+    hand_out(wave, next, likely);
+    take_answer();
+  }
+}
+
+std::vector<Evaluation> CrewSearch::known_of(const std::vector<std::uint32_t>& wave) const {
+  std::vector<Evaluation> known;
+  for (const std::uint32_t unit : wave)
+    if (const std::string* answer = book_.find(unit))
+      known.push_back(evaluation_of_text(unit, *answer));
+  return known;
+}
+
+bool CrewSearch::run(const std::atomic<bool>& stop,
+                     const std::function<void(const SearchProgress&)>& progress) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (!stop) {
+    const std::vector<std::uint32_t> wave = search_.next_wave();
+    if (wave.empty()) return true;
+    complete(wave, stop);
+    search_.accept(known_of(wave));
+    if (!progress) continue;
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+    const std::vector<Evaluation>& best = search_.ranking().best();
+    progress({search_.counts(), passed.count(),
+              best.empty() ? std::nullopt : std::optional{best.front()}});
+  }
+  return false;
+}
+
+}  // namespace sim

@@ -1,0 +1,49 @@
+// A search whose candidates are evaluated by a crew: threads, ranks of MPI, or nobody, where
+// records of shards or of an earlier run have the answers already.
+//
+// The search is the one of search.hpp, wave by wave; where an evaluation comes from makes no
+// difference to it. So its result and all its counts are the same, byte for byte, whoever works.
+// Who would be idle evaluates what the next wave will probably have.
+#pragma once
+
+#include <set>
+
+#include "sim/distribute/crew.hpp"
+#include "sim/distribute/record_file.hpp"
+#include "sim/search/search.hpp"
+
+namespace sim {
+
+// For Crew and Service; for parse_records().
+Work evaluate_units(const SearchSpecification& specification, const Candidates& candidates);
+std::string read_search_answer(const ObjectReader& answer);
+
+class CrewSearch {
+ public:
+  // `file` may be null: then answers are not kept.
+  CrewSearch(Search& search, Crew& crew, AnswerBook& book, RecordFile* file)
+      : search_{search}, crew_{crew}, book_{book}, file_{file} {}
+
+  // As run_search().
+  bool run(const std::atomic<bool>& stop,
+           const std::function<void(const SearchProgress&)>& progress = {});
+  std::size_t evaluated() const { return evaluated_; }  // of which there was no record
+
+ private:
+  void complete(const std::vector<std::uint32_t>& wave, const std::atomic<bool>& stop);
+  void hand_out(const std::vector<std::uint32_t>& wave, std::size_t& next,
+                std::vector<std::uint32_t>& likely);
+  bool is_open(std::uint32_t unit) const;
+  void submit(std::uint32_t unit);
+  void take_answer();
+  std::vector<Evaluation> known_of(const std::vector<std::uint32_t>& wave) const;
+
+  Search& search_;
+  Crew& crew_;
+  AnswerBook& book_;
+  RecordFile* file_;
+  std::set<std::uint64_t> under_way_;
+  std::size_t evaluated_ = 0;
+};
+
+}  // namespace sim

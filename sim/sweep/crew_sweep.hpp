@@ -1,0 +1,43 @@
+// A sweep whose points are forecast by a crew: threads, ranks of MPI, or nobody, where records have
+// the answers already. Points do not depend on each other, so the sweep is the same whoever works.
+#pragma once
+
+#include <atomic>
+#include <functional>
+
+#include "sim/distribute/crew.hpp"
+#include "sim/distribute/record_file.hpp"
+#include "sim/sweep/sweep.hpp"
+
+namespace sim {
+
+// A point as a JSON object in one line, and back, exactly. Problems are recorded at `answer`; the
+// text throws InputError.
+std::string answer_text(const PointResult& point);
+PointResult read_point(const ObjectReader& answer);
+PointResult point_of_text(std::string_view answer);
+
+// For Crew and Service; for parse_records().
+Work forecast_units(const SweepSpecification& specification);
+std::string read_sweep_answer(const ObjectReader& answer);
+
+// The files that the points read: those of the first one, and of each that differs from it in one
+// key; of an axis of numbers one is enough, unless it names a file. Values that no forecast can be
+// made for count as far as they are read.
+std::vector<InputFile> files_of(const SweepSpecification& specification);
+
+struct CrewSweep {
+  const SweepSpecification& specification;
+  Crew& crew;
+  AnswerBook& book;
+  RecordFile* file = nullptr;  // null: answers are not kept
+  Shard shard{};               // whose points are forecast
+  std::function<void()> done{};
+
+  // Forecasts what the book does not know. False: `stop` was set before all was known.
+  bool run(const std::atomic<bool>& stop);
+  // REQUIRES: run() has returned true for all shards.
+  Sweep result() const;
+};
+
+}  // namespace sim
