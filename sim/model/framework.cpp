@@ -150,6 +150,7 @@ Framework framework_of(FrameworkName name) {
     framework.rms_norm = framework.gate = KernelForm::eager;
     framework.rotary = RotaryForm::eager;
     framework.softmax = framework.loss = framework.key_heads = KernelForm::eager;
+    framework.execution.context = ContextForm::eager;
   }
   if (name == FrameworkName::torchtitan) {
     framework.rotary = RotaryForm::complex;

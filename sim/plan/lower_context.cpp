@@ -23,8 +23,7 @@ void StageLowering::intern_context(const ShardedOp& op, ContextWork& work) {
   const auto make = [&](CollectiveKind kind, Bytes bytes) {
     return builder_.collective({kind, GroupRole::context, layout_.activation_dtype, bytes});
   };
-  if (context_form() != ContextForm::transformer_engine)
-    return intern_pytorch_context(op, work);
+  if (context_form() != ContextForm::transformer_engine) return intern_pytorch_context(op, work);
   if (layout_.context_exchange == ContextExchange::all_gather) {
     const Bytes whole = context.slice * layout_.context_parallel;
     work.exchange_name = builder_.name(name + ".all_gather");

@@ -89,7 +89,7 @@ struct ContextPass {
   int launches = 1;
 };
 struct ContextPasses {
-  ContextPass merge, once_forward;           // of a part; once, for all parts
+  ContextPass merge, once_forward;             // of a part; once, for all parts
   ContextPass begin_gradients, add_gradients;  // of the first slice, with what is done once
 };
 
@@ -112,8 +112,8 @@ ContextPasses transformer_engine_passes(double queries, double keys, double head
 // contiguous copies of keys and values 2 (1 + 1), the first part to fp32 1 + 2, the result back 2 +
 // 1. Backward, of a slice: keys and values joined 2 (1 + 1), dQ added 2 + 1 + 2, half of dK and dV
 // likewise and joined to the other 2 (2.5 + 2 + 2), both joined 2 (2 + 2). Of the first all of
-// them added 3 (2 + 1 + 2) and joined 2 (2 + 2); once: zeros 3 x 2, copies of keys and values 2 (1 +
-// 1), dK and dV back 2 (2 + 1), dQ back 2 + 1.
+// them added 3 (2 + 1 + 2) and joined 2 (2 + 2); once: zeros 3 x 2, copies of keys and values 2 (1
+// + 1), dK and dV back 2 (2 + 1), dQ back 2 + 1.
 ContextPasses eager_passes(double width) {
   return {.merge = {23 * width, 9},
           .once_forward = {10 * width, 4},
@@ -122,10 +122,11 @@ ContextPasses eager_passes(double width) {
 }
 
 // The same where a compiler has fused what is element-wise, and left out what nobody reads: merge,
-// part and output read and written 1 + 2 + 2. Once: keys and values copied and joined 2 (1 + 1 + 1),
-// less the first part, read as it is, and the result, written as it is wanted: 6 - 2. Backward, of a
-// slice: dQ 2 + 1 + 2, dK and dV, half of them with a part, written joined 2 (2 + 0.5 + 2). First:
-// dQ, dK, dV 3 (1 + 2); once: keys and values 2 (1 + 1 + 1), dK and dV back 2 (2 + 1), less dQ.
+// part and output read and written 1 + 2 + 2. Once: keys and values copied and joined 2 (1 + 1 +
+// 1), less the first part, read as it is, and the result, written as it is wanted: 6 - 2. Backward,
+// of a slice: dQ 2 + 1 + 2, dK and dV, half of them with a part, written joined 2 (2 + 0.5 + 2).
+// First: dQ, dK, dV 3 (1 + 2); once: keys and values 2 (1 + 1 + 1), dK and dV back 2 (2 + 1), less
+// dQ.
 ContextPasses compiled_passes(double width) {
   return {.merge = {5 * width, 2},
           .once_forward = {4 * width, 2},
@@ -157,11 +158,11 @@ ContextAttention context_attention(const Region& region, const ModelOp& op) {
   const double share = static_cast<double>(block.n) / static_cast<double>(held);
   const double width = queries * region.element;
   const ContextPasses passes =
-      form == ContextForm::eager      ? eager_passes(width)
-      : form == ContextForm::compiled ? compiled_passes(width)
-                                      : transformer_engine_passes(
-                                            queries, keys, static_cast<double>(shape.heads), share,
-                                            region.element);
+      form == ContextForm::eager ? eager_passes(width)
+      : form == ContextForm::compiled
+          ? compiled_passes(width)
+          : transformer_engine_passes(queries, keys, static_cast<double>(shape.heads), share,
+                                      region.element);
   const auto kernel = [&](const ContextPass& pass) {
     Kernel of = memory_kernel(OpKind::elementwise, region, op, pass.bytes * tokens);
     of.launches = pass.launches;
