@@ -225,10 +225,12 @@ class TitanWriter {
 
   void framework() {
     section("compile");
-    const Framework& used = scenario_.framework;
+    Framework used = scenario_.framework;
     for (const bool model : {true, false})
       for (const bool loss : {true, false}) {
-        if (used != torchtitan_framework(model, loss)) continue;
+        const Framework known = torchtitan_framework(model, loss);
+        if (layout_.context_parallel == 1) used.execution.context = known.execution.context;
+        if (used != known) continue;
         compile(model, loss);
         return;
       }
@@ -278,6 +280,7 @@ Framework torchtitan_framework(bool compiled_model, bool compiled_loss) {
   Framework framework =
       framework_of(compiled_model ? FrameworkName::megatron : FrameworkName::pytorch);
   framework.loss = compiled_loss ? KernelForm::fused : KernelForm::eager;
+  framework.execution.context = compiled_model ? ContextForm::compiled : ContextForm::eager;
   return framework;
 }
 

@@ -150,6 +150,7 @@ Framework framework_of(FrameworkName name) {
     framework.rms_norm = framework.gate = KernelForm::eager;
     framework.rotary = RotaryForm::eager;
     framework.softmax = framework.loss = framework.key_heads = KernelForm::eager;
+    framework.execution.context = ContextForm::eager;
   }
   if (name == FrameworkName::torchtitan) {
     framework.rotary = RotaryForm::complex;
@@ -157,7 +158,7 @@ Framework framework_of(FrameworkName name) {
     framework.token_collectives = framework.weight_gathers = KernelForm::eager;
     framework.execution = {.eight_bit = EightBit::torchao,
                            .keeps_gathered_inputs = true,
-                           .eager_context = true,
+                           .context = ContextForm::compiled,
                            .separate_products = true,
                            .caching_allocator = true};
   }

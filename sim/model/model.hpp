@@ -175,6 +175,16 @@ constexpr auto words_of(EightBit) {
                     Word{EightBit::torchao, "torchao"}};
 }
 
+// Attention over context-parallel ranks. transformer_engine: kernels of its own. The others are
+// PyTorch's context_parallel (sim/plan/lower_context_pytorch.cpp). eager: operator by operator;
+// compiled: within a compiled layer, which fuses what stands between the kernels of attention and
+// waits for every exchange where it is issued.
+enum class ContextForm : std::uint8_t { transformer_engine, eager, compiled };
+constexpr auto words_of(ContextForm) {
+  return std::array{Word{ContextForm::transformer_engine, "transformer_engine"},
+                    Word{ContextForm::eager, "eager"}, Word{ContextForm::compiled, "compiled"}};
+}
+
 // How a framework does otherwise what Megatron-LM does in the way that the first words stand for.
 // Set by run_with (framework.hpp); FRAMEWORKS.md has the sources.
 struct Execution {
@@ -187,7 +197,7 @@ struct Execution {
   bool recomputes_head = false;        // full recomputation: the final norm and the head as well
   bool copies_attention = false;       // output of several sequences: copied into another order
   bool copies_tokens = false;  // gathers and scatters of tokens work on a copy in another order
-  bool eager_context = false;  // parts of attention over context ranks meet in eager fp32 kernels
+  ContextForm context = ContextForm::transformer_engine;
   bool separate_products = false;  // of queries, keys, values; of a gate and what it gates
   bool copies_weights = false;     // gathered weights are copied out of the gather's buffer
   bool eager_optimizer = false;    // Adam as one pass over memory per arithmetic operation

@@ -36,7 +36,8 @@ constexpr auto words_of(Recompute) {
 
 // How context-parallel ranks see each other's keys and values. ring: slices travel from rank to
 // rank beside the attention of the slice before (Liu et al. 2023; Transformer Engine, cp_comm_type
-// p2p). all_gather: all of them before the attention (Llama 3, section 3.3.2).
+// p2p). all_gather: all of them before the attention (Llama 3, section 3.3.2); under PyTorch's
+// context_parallel (Execution::context) all of them at once, and the attention goes slice by slice.
 enum class ContextExchange : std::uint8_t { ring, all_gather };
 constexpr auto words_of(ContextExchange) {
   return std::array{Word{ContextExchange::ring, "ring"},

@@ -10,6 +10,8 @@
 // All-gather (Llama 3, section 3.3.2; the same file, AttnFuncWithCPAndKVAllGather): keys and values
 // are gathered before the attention, again before its backward pass, and their gradients
 // reduce-scattered behind it. Nothing runs beside.
+//
+// PyTorch's context_parallel goes slice by slice in either: lower_context_pytorch.cpp.
 #include "sim/base/check.hpp"
 #include "sim/plan/stage_lowering.hpp"
 
@@ -21,6 +23,7 @@ void StageLowering::intern_context(const ShardedOp& op, ContextWork& work) {
   const auto make = [&](CollectiveKind kind, Bytes bytes) {
     return builder_.collective({kind, GroupRole::context, layout_.activation_dtype, bytes});
   };
+  if (context_form() != ContextForm::transformer_engine) return intern_pytorch_context(op, work);
   if (layout_.context_exchange == ContextExchange::all_gather) {
     const Bytes whole = context.slice * layout_.context_parallel;
     work.exchange_name = builder_.name(name + ".all_gather");
@@ -35,9 +38,14 @@ void StageLowering::intern_context(const ShardedOp& op, ContextWork& work) {
   work.shift = make(CollectiveKind::ring_shift, context.slice);
   if (layout_.context_parallel > 2)
     work.shift_both = make(CollectiveKind::ring_shift, context.slice * 2);
+  intern_slices(context, work);
+}
+
+void StageLowering::intern_slices(const ContextAttention& context, ContextWork& work) {
   work.attend = builder_.kernel(context.attend);
   work.attend_backward = builder_.kernel(context.attend_backward);
   work.merge = builder_.kernel(context.merge);
+  work.first_merge = builder_.kernel(context.first_merge);
   work.begin_gradients = builder_.kernel(context.begin_gradients);
   work.add_gradients = builder_.kernel(context.add_gradients);
 }
@@ -45,8 +53,9 @@ void StageLowering::intern_context(const ShardedOp& op, ContextWork& work) {
 OpId StageLowering::exchange(const Frame& frame, std::size_t i, std::uint32_t work, Action action) {
   const ContextWork& context = frame.work->ops[i].context;
   OpLabel label = frame.label;
-  label.name =
-      action == Action::scatter_keys_gradient ? context.scatter_name : context.exchange_name;
+  const bool gradients = action == Action::scatter_keys_gradient ||
+                         (action == Action::shift_gradients && context.scatter_name != 0);
+  label.name = gradients ? context.scatter_name : context.exchange_name;
   return builder_.add_collective(work, Stream::context_comm, frame.pass, label,
                                  {action, site(frame, i)});
 }
@@ -65,6 +74,7 @@ StageLowering::Value StageLowering::forward_context(Frame& frame, std::size_t i,
   wait_for(x);
   if (x.ready.value != none) builder_.wait(Stream::context_comm, x.ready);
   if (layout_.context_exchange == ContextExchange::ring) return forward_ring(frame, i, x);
+  if (gathers_slices()) return forward_gathered(frame, i, x);
   const OpWork& work = frame.work->ops[i];
   const Value keys = gather_keys(frame, i, x.buffer);
   wait_for(keys);
@@ -94,11 +104,12 @@ StageLowering::Value StageLowering::forward_ring(Frame& frame, std::size_t i, Va
       next.ready = exchange(frame, i, ring.shift, Action::shift_keys);
       read(step == 0 ? x : slice, Role::input);
       builder_.writes(next.buffer, Role::output);
+      wait_in_graph(next.ready);
     }
     if (step == 0) {
       out = attend_own(frame, i, x, log_sum_exp);
     } else {
-      attend_slice(frame, i, x, slice, out, log_sum_exp, step + 1 == steps);
+      attend_slice(frame, i, x, slice, out, log_sum_exp, step);
     }
     slice = next;
     two_before = one_before;
@@ -120,18 +131,21 @@ StageLowering::Value StageLowering::attend_own(const Frame& frame, std::size_t i
   return out;
 }
 
-// The backward pass begins with the slice that comes last.
+// The backward pass begins with the slice that comes last; PyTorch's with the rank's own.
 void StageLowering::attend_slice(Frame& frame, std::size_t i, const Value& x, const Value& slice,
-                                 const Value& out, const Value& log_sum_exp, bool last) {
+                                 const Value& out, const Value& log_sum_exp, int step) {
   const ShardedOp& op = frame.shape->ops[i];
   const ContextWork& ring = frame.work->ops[i].context;
+  const bool last = step + 1 == layout_.context_parallel;
   if (last && frame.keep) {
     frame.saved[i].input = x.buffer;
-    frame.saved[i].keys = slice.buffer;
     frame.saved[i].extra = log_sum_exp.buffer;
     hold(x.buffer);
-    hold(slice.buffer);
     hold(log_sum_exp.buffer);
+    if (context_form() == ContextForm::transformer_engine) {
+      frame.saved[i].keys = slice.buffer;
+      hold(slice.buffer);
+    }
   }
   wait_for(slice);
   const Value part = fresh(op.output + op.attention_saved);
@@ -143,7 +157,8 @@ void StageLowering::attend_slice(Frame& frame, std::size_t i, const Value& x, co
   }
   drop(slice, Role::keys);
   builder_.writes(part.buffer, Role::output);
-  compute(frame, i, ring.merge, ring.merge_name, Action::merge_outputs);
+  compute(frame, i, step == 1 ? ring.first_merge : ring.merge, ring.merge_name,
+          Action::merge_outputs);
   drop(part, Role::input);
   builder_.writes(out.buffer, Role::output);
   builder_.writes(log_sum_exp.buffer, Role::saved);
@@ -152,6 +167,8 @@ void StageLowering::attend_slice(Frame& frame, std::size_t i, const Value& x, co
 
 StageLowering::Value StageLowering::backward_context(Frame& frame, std::size_t i, Value gradient) {
   wait_for(gradient);
+  if (context_form() != ContextForm::transformer_engine)
+    return backward_pytorch(frame, i, gradient);
   if (layout_.context_exchange == ContextExchange::ring) return backward_ring(frame, i, gradient);
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
@@ -215,8 +232,9 @@ StageLowering::Value StageLowering::attend_backward(Frame& frame, std::size_t i,
   Saved& saved = frame.saved[i];
   wait_for(slice);
   const Value part = fresh(frame.shape->ops[i].input);
-  compute(frame, i, last ? work.backward : work.context.attend_backward,
-          last ? work.name : work.context.slice_name, Action::attend_backward);
+  const bool own = last && context_form() == ContextForm::transformer_engine;
+  compute(frame, i, own ? work.backward : work.context.attend_backward,
+          own ? work.name : work.context.slice_name, Action::attend_backward);
   drop(slice, Role::keys);
   if (last) {
     drop(gradient, Role::gradient);
@@ -235,7 +253,7 @@ void StageLowering::merge_gradients(const Frame& frame, std::size_t i, const Val
                                     const Value& out, Value& keys_gradient, bool last) {
   const ContextWork& ring = frame.work->ops[i].context;
   const bool first = !keys_gradient.exists();
-  if (first) keys_gradient = fresh(frame.shape->ops[i].context->slice);
+  if (first) keys_gradient = fresh(frame.shape->ops[i].context->gradient_slice);
   wait_for(keys_gradient);
   compute(frame, i, first ? ring.begin_gradients : ring.add_gradients, ring.merge_name,
           Action::merge_gradients);

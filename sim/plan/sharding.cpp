@@ -149,7 +149,7 @@ DType arithmetic_dtype(const Region& region, const ModelOp& op) {
 
 void shard_attention(const Region& region, const ModelOp& op, ShardedOp& to) {
   const Layout& layout = *region.layout;
-  const bool gathers = layout.context_exchange == ContextExchange::all_gather;
+  const bool gathers = attends_at_once(*region.model, layout);
   const ScoreBlock scores{layout.tokens_held(),
                           gathers ? layout.sequence_length : layout.tokens_held(),
                           region.model->attention.causal};

@@ -17,12 +17,14 @@ namespace sim {
 // Attention over context-parallel ranks: beside the rank's own block of scores (`forward`,
 // `backward`), those of its queries with the slices of keys and values of the others.
 struct ContextAttention {
-  Bytes slice{};  // keys and values that a rank holds
+  Bytes slice{};           // keys and values that a rank holds
+  Bytes gradient_slice{};  // their gradients, as they travel
   // Ring. Under a causal mask a rank works on half a block for each foreign slice, since it holds
   // chunks i and 2c - 1 - i of the sequence.
   Kernel attend;
   Kernel attend_backward;
   Kernel merge;            // a part and its log-sum-exp into the output
+  Kernel first_merge;      // the same, with what is done once
   Kernel begin_gradients;  // of the first slice: copied where they are added up
   Kernel add_gradients;
 };
@@ -87,6 +89,12 @@ struct ShardedModel {
   std::optional<std::uint32_t> output;
   std::vector<int> first_layer;  // of each chunk; chunks + 1 entries
 };
+
+// Whether the keys and values of all context-parallel ranks meet one kernel of attention.
+inline bool attends_at_once(const Model& model, const Layout& layout) {
+  return layout.context_exchange == ContextExchange::all_gather &&
+         model.execution.context == ContextForm::transformer_engine;
+}
 
 ShardedModel shard(const Model& model, const Layout& layout);
 

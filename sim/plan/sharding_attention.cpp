@@ -81,44 +81,100 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
   return kernel;
 }
 
+namespace {
+
+// Passes over memory beside the kernels of attention, in bytes per token, and their launches.
+struct ContextPass {
+  double bytes = 0;
+  int launches = 1;
+};
+struct ContextPasses {
+  ContextPass merge, once_forward;             // of a part; once, for all parts
+  ContextPass begin_gradients, add_gradients;  // of the first slice, with what is done once
+};
+
+// Transformer Engine; `share`: of a slice's keys and values that a rank has to do with.
+ContextPasses transformer_engine_passes(double queries, double keys, double heads, double share,
+                                        int element) {
+  // Log-sum-exp: running and part read, running written; both read again with the outputs.
+  constexpr double log_sum_exp_bytes = 5 * 4;
+  const double gradients = (queries + share * keys) * element;
+  return {.merge = {3 * queries * element + log_sum_exp_bytes * heads, 2},
+          .once_forward = {},
+          .begin_gradients = {2 * gradients, 2},
+          .add_gradients = {3 * gradients, 2}};
+}
+
+// PyTorch, distributed/tensor/experimental/_attention.py, operator by operator, reads + writes per
+// feature, fp32 counted twice, keys and values as wide as queries.
+// _SDPAMerger: part to fp32 1 + 2, difference 2 + 2 + 2, times the weight 2 + 2, subtracted 2 + 2 +
+// 2; and keys and values joined for the next exchange, also where none follows: 2 (1 + 1). Once:
+// contiguous copies of keys and values 2 (1 + 1), the first part to fp32 1 + 2, the result back 2 +
+// 1. Backward, of a slice: keys and values joined 2 (1 + 1), dQ added 2 + 1 + 2, half of dK and dV
+// likewise and joined to the other 2 (2.5 + 2 + 2), both joined 2 (2 + 2). Of the first all of
+// them added 3 (2 + 1 + 2) and joined 2 (2 + 2); once: zeros 3 x 2, copies of keys and values 2 (1
+// + 1), dK and dV back 2 (2 + 1), dQ back 2 + 1.
+ContextPasses eager_passes(double width) {
+  return {.merge = {23 * width, 9},
+          .once_forward = {10 * width, 4},
+          .begin_gradients = {42 * width, 15},
+          .add_gradients = {30 * width, 10}};
+}
+
+// The same where a compiler has fused what is element-wise, and left out what nobody reads: merge,
+// part and output read and written 1 + 2 + 2. Once: keys and values copied and joined 2 (1 + 1 +
+// 1), less the first part, read as it is, and the result, written as it is wanted: 6 - 2. Backward,
+// of a slice: dQ 2 + 1 + 2, dK and dV, half of them with a part, written joined 2 (2 + 0.5 + 2).
+// First: dQ, dK, dV 3 (1 + 2); once: keys and values 2 (1 + 1 + 1), dK and dV back 2 (2 + 1), less
+// dQ.
+ContextPasses compiled_passes(double width) {
+  return {.merge = {5 * width, 2},
+          .once_forward = {4 * width, 2},
+          .begin_gradients = {20 * width, 4},
+          .add_gradients = {14 * width, 2}};
+}
+
+}  // namespace
+
 ContextAttention context_attention(const Region& region, const ModelOp& op) {
   const AttentionShape& shape = region.model->attention;
   const std::int64_t held = region.layout->tokens_held();
   const ScoreBlock block{held, shape.causal ? held / 2 : held, false};
   ModelOp plain = op;  // what a framework adds around the attention, it adds once
-  const double heads = static_cast<double>(shape.heads);
-  const bool eager = region.model->execution.eager_context;
+  const ContextForm form = region.model->execution.context;
+  const bool pytorch = form != ContextForm::transformer_engine;
   const double queries = static_cast<double>(shape.heads * shape.head_dim);
   const double keys =
-      2.0 * static_cast<double>((eager ? shape.heads : shape.kv_heads) * shape.head_dim);
+      2.0 * static_cast<double>((pytorch ? shape.heads : shape.kv_heads) * shape.head_dim);
   plain.forward_elements = 2 * queries + keys;
   plain.backward_elements = 4 * queries + 2 * keys;
   const double tokens = static_cast<double>(region.tokens) / region.tensor;
   ContextAttention made;
   made.slice = bytes_from(keys * tokens * region.element);
+  // convert_to_f32: gradients of keys and values are added up, and travel, in fp32.
+  made.gradient_slice = pytorch ? bytes_from(keys * tokens * bytes_of(DType::fp32)) : made.slice;
   made.attend = attention_kernel(region, plain, AttentionPart::forward, block);
   made.attend_backward = attention_kernel(region, plain, AttentionPart::backward, block);
-  const auto pass = [&](double bytes, int launches) {
-    Kernel kernel = memory_kernel(OpKind::elementwise, region, op, bytes * tokens);
-    kernel.launches = launches;
-    return kernel;
-  };
-  // Log-sum-exp: running and part read, running written; both read again with the outputs.
-  constexpr double log_sum_exp_bytes = 5 * 4;
-  made.merge = pass(3 * queries * region.element + log_sum_exp_bytes * heads, 2);
   const double share = static_cast<double>(block.n) / static_cast<double>(held);
-  const double gradients = (queries + share * keys) * region.element;
-  made.begin_gradients = pass(2 * gradients, 2);
-  made.add_gradients = pass(3 * gradients, 2);
-  if (!eager) return made;
-  // PyTorch, distributed/tensor/experimental/_attention.py, operator by operator, fp32 counted
-  // twice, keys and values as wide as queries. _SDPAMerger: part to fp32 1 + 2, difference 2 + 2 +
-  // 2, times the weight 2 + 2, subtracted 2 + 2 + 2. Backward: keys and values joined 2 (1 + 1), dQ
-  // added 2 + 1 + 2, half of dK and dV likewise and joined to the other 2 (2.5 + 2 + 2), both
-  // joined 2 (2 + 2); of the first slice all of them, and none joined.
-  made.merge = pass(19 * queries * region.element, 8);
-  made.begin_gradients = pass(27 * queries * region.element, 8);
-  made.add_gradients = pass(30 * queries * region.element, 10);
+  const double width = queries * region.element;
+  const ContextPasses passes =
+      form == ContextForm::eager ? eager_passes(width)
+      : form == ContextForm::compiled
+          ? compiled_passes(width)
+          : transformer_engine_passes(queries, keys, static_cast<double>(shape.heads), share,
+                                      region.element);
+  const auto kernel = [&](const ContextPass& pass) {
+    Kernel of = memory_kernel(OpKind::elementwise, region, op, pass.bytes * tokens);
+    of.launches = pass.launches;
+    return of;
+  };
+  made.merge = kernel(passes.merge);
+  made.first_merge = made.merge;
+  if (passes.once_forward.bytes > 0)
+    made.first_merge = kernel({passes.merge.bytes + passes.once_forward.bytes,
+                               passes.merge.launches + passes.once_forward.launches});
+  made.begin_gradients = kernel(passes.begin_gradients);
+  made.add_gradients = kernel(passes.add_gradients);
   return made;
 }
 

@@ -4,6 +4,7 @@
 //   lower_forward.cpp        forward pass of a block, also when recomputed
 //   lower_backward.cpp       gradients of inputs and weights
 //   lower_context.cpp        attention over context-parallel ranks
+//   lower_context_pytorch.cpp  the same as PyTorch's context_parallel has it
 //   lower_data_parallel.cpp  parameters, buckets, gathering of weights
 //   lower_gradients.cpp      reduction of gradients
 //   lower_optimizer.cpp      gradient norm, Adam, what is summed once per step
@@ -54,8 +55,9 @@ class StageLowering {
   struct ContextWork {
     std::uint32_t exchange_name = none, scatter_name = 0, slice_name = 0, merge_name = 0;
     std::uint32_t shift = none, shift_both = none;  // a slice or its gradient; both
+    std::uint32_t shift_gradient = none;            // PyTorch: in fp32
     std::uint32_t attend = none, attend_backward = none;
-    std::uint32_t merge = none, begin_gradients = none, add_gradients = none;
+    std::uint32_t merge = none, first_merge = none, begin_gradients = none, add_gradients = none;
     std::uint32_t gather = none, scatter = none;
     bool exists() const { return exchange_name != none; }
   };
@@ -248,11 +250,12 @@ class StageLowering {
 
   // lower_context.cpp
   void intern_context(const ShardedOp& op, ContextWork& work);
+  void intern_slices(const ContextAttention& context, ContextWork& work);
   Value forward_context(Frame& frame, std::size_t i, Value x);
   Value forward_ring(Frame& frame, std::size_t i, Value x);
   Value attend_own(const Frame& frame, std::size_t i, const Value& x, const Value& log_sum_exp);
   void attend_slice(Frame& frame, std::size_t i, const Value& x, const Value& slice,
-                    const Value& out, const Value& log_sum_exp, bool last);
+                    const Value& out, const Value& log_sum_exp, int step);
   Value backward_context(Frame& frame, std::size_t i, Value gradient);
   Value backward_ring(Frame& frame, std::size_t i, Value gradient);
   Value attend_backward(Frame& frame, std::size_t i, const Value& gradient, Value& slice,
@@ -260,7 +263,20 @@ class StageLowering {
   void merge_gradients(const Frame& frame, std::size_t i, const Value& part, const Value& out,
                        Value& keys_gradient, bool last);
   Value gather_keys(const Frame& frame, std::size_t i, BufferId qkv);
+  ContextForm context_form() const { return model_.model->execution.context; }
+  bool gathers_slices() const {
+    return layout_.context_exchange == ContextExchange::all_gather &&
+           context_form() != ContextForm::transformer_engine;
+  }
   OpId exchange(const Frame& frame, std::size_t i, std::uint32_t work, Action action);
+  // lower_context_pytorch.cpp
+  void intern_pytorch_context(const ShardedOp& op, ContextWork& work);
+  void wait_in_graph(OpId exchanged);
+  Value forward_gathered(Frame& frame, std::size_t i, Value x);
+  Value backward_pytorch(Frame& frame, std::size_t i, Value gradient);
+  Value own_gradients(const Frame& frame, std::size_t i, const Value& gradient);
+  Value next_slice(const Frame& frame, std::size_t i, const Value& slice);
+  Value send_gradients(const Frame& frame, std::size_t i, const Value& sum, Value& out, bool home);
 
   // lower_data_parallel.cpp
   void make_parameters();

@@ -159,6 +159,7 @@ Framework read_framework(const Layered& section) {
   framework.token_collectives = section.word_or("token_collectives", framework.token_collectives);
   framework.weight_gathers = section.word_or("weight_gathers", framework.weight_gathers);
   framework.execution.eight_bit = section.word_or("eight_bit", framework.execution.eight_bit);
+  framework.execution.context = section.word_or("context", framework.execution.context);
   framework.keeps_intermediates = section.boolean_or("keeps_intermediates", true);
   if (section.has("host_issue")) framework.host_issue = read_host_issue(section);
   framework.joint_gate = section.boolean_or("joint_gate", framework.joint_gate);

@@ -23,7 +23,10 @@ Framework fsdp_framework(const RunCells& cells) {
   const bool compiled = contains(lower_case(cells["notes"]), "compile");
   if (contains(lower_case(cells["shard_strategy"]), "fsdp2")) {
     Framework titan = framework_of(FrameworkName::torchtitan);
-    if (!compiled) titan.layer_norm = titan.rms_norm = titan.gate = KernelForm::eager;
+    if (!compiled) {
+      titan.layer_norm = titan.rms_norm = titan.gate = KernelForm::eager;
+      titan.execution.context = ContextForm::eager;
+    }
     // Collectives that are cut into the products beside them need no copies.
     if (contains(lower_case(cells["overlap"]), "asynctp"))
       titan.token_collectives = KernelForm::fused;

@@ -90,6 +90,9 @@ void set_parallelism(const RunCells& cells, Layout& layout) {
     throw NotSimulated(
         fmt::format("pp_schedule is '{}', which is not known", cells["pp_schedule"]));
   if (layout.virtual_stages > 1) layout.schedule = Schedule::interleaved;
+  // torchtitan's context_parallel_rotate_method is allgather unless a job says otherwise.
+  if (context > 1 && contains(lower_case(cells["shard_strategy"]), "fsdp2"))
+    layout.context_exchange = ContextExchange::all_gather;
 }
 
 // Where layers do not divide over the model chunks, embedding and loss count as a layer each

@@ -189,6 +189,22 @@ pipeline_parallel_schedule = "Interleaved1F1B"
   CHECK(pipeline.framework.name == FrameworkName::pytorch);
 }
 
+TEST_CASE("torchtitan: attention over context ranks is PyTorch's", "[interop]") {
+  const auto job = [](const std::string& compile, const std::string& method) {
+    return from_toml(
+        "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[parallelism]\n"
+        "context_parallel_degree = 8\n" +
+            method + "[compile]\nenable = " + compile + "\n",
+        8);
+  };
+  const Imported compiled = job("true", "");
+  CHECK(compiled.layout.context_exchange == ContextExchange::all_gather);
+  CHECK(compiled.framework.execution.context == ContextForm::compiled);
+  const Imported eager = job("false", "context_parallel_rotate_method = \"alltoall\"\n");
+  CHECK(eager.layout.context_exchange == ContextExchange::ring);
+  CHECK(eager.framework.execution.context == ContextForm::eager);
+}
+
 TEST_CASE("torchtitan: the renamed keys of its head", "[interop]") {
   const Imported job = from_toml(R"([model]
 name = "qwen3"

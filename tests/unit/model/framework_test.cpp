@@ -149,6 +149,9 @@ TEST_CASE("torchtitan turns complex numbers and repeats keys and values", "[mode
   CHECK(rotary.backward_elements == rotary.forward_elements);
   CHECK(first_of(model.layers[0], Function::attention).saved_elements - kept ==
         2 * (heads - kv_heads) * head);
+  CHECK(model.execution.context == ContextForm::compiled);
+  CHECK(framework_of(FrameworkName::pytorch).execution.context == ContextForm::eager);
+  CHECK(framework_of(FrameworkName::megatron).execution.context == ContextForm::transformer_engine);
   CHECK(model.execution.copies_tokens);
   CHECK(model.execution.copies_weights);
   CHECK(model.execution.keeps_gathered_inputs);

@@ -233,3 +233,97 @@ TEST_CASE("A slow link shows what of the exchange the attention does not hide", 
   CHECK(ring >= Duration{});
   CHECK(ring * 4 < gathered);
 }
+
+namespace {
+
+Model pytorch_model(ContextForm form, int layers = 2) {
+  Model model = test::gpt({.layers = layers, .hidden = 256, .heads = 4});
+  model.execution.context = form;
+  return model;
+}
+
+std::vector<std::int64_t> kernel_bytes(const Program& program, Action action) {
+  std::vector<std::int64_t> bytes;
+  for (const OpId op : ops_of(program, action))
+    bytes.push_back(kernel_of(program, op).bytes.count());
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("PyTorch goes slice by slice, however slices come", "[plan][context]") {
+  const auto form = GENERATE(ContextForm::eager, ContextForm::compiled);
+  const auto way = GENERATE(ContextExchange::ring, ContextExchange::all_gather);
+  const Plan whole = make_plan(pytorch_model(form), context_layout(1));
+  for (const int c : {2, 3, 4}) {
+    CAPTURE(word(form), word(way), c);
+    Layout layout = context_layout(c, way);
+    layout.sequence_length = 240 * c;
+    const Plan plan = make_plan(pytorch_model(form), layout);
+    check_plan(plan);
+    const Program& program = plan.programs[0];
+    const auto foreign = static_cast<std::size_t>(c - 1);
+    CHECK(ops_of(program, Action::attend).size() == foreign);
+    CHECK(ops_of(program, Action::attend_backward).size() == foreign);
+    CHECK(ops_of(program, Action::merge_gradients).size() == foreign + 1);
+    // K and V of 240 tokens in 2 bytes; their gradients in 4, sent c times.
+    const std::int64_t slice = std::int64_t{2} * 256 * 240 * 2;
+    std::vector<std::int64_t> keys(foreign, slice);
+    std::vector<std::int64_t> both;
+    if (way == ContextExchange::all_gather) keys = {slice * c};
+    for (int step = 0; step < c; ++step) {
+      const bool comes = way == ContextExchange::all_gather ? step == 0 : step + 1 < c;
+      if (comes) both.push_back(keys.front());
+      both.push_back(2 * slice);
+    }
+    CHECK(shifted_bytes(program, Pass::forward) == keys);
+    CHECK(shifted_bytes(program, Pass::backward) == both);
+  }
+  for (const int c : {2, 4, 8}) {
+    const Plan plan = make_plan(pytorch_model(form), context_layout(c, way));
+    for (const Pass pass : {Pass::forward, Pass::backward})
+      CHECK(c * attention_flops(plan.programs[0], pass) ==
+            attention_flops(whole.programs[0], pass));
+  }
+}
+
+TEST_CASE("PyTorch's parts meet in fp32, as many kernels or as one", "[plan][context]") {
+  const auto bytes = [](ContextForm form, Action action) {
+    const Layout layout = context_layout(4, ContextExchange::all_gather);
+    return kernel_bytes(make_plan(pytorch_model(form), layout).programs[0], action);
+  };
+  const std::int64_t pass = std::int64_t{256} * 256 * 2;  // 256 tokens of 256 features
+  using Bytes64 = std::vector<std::int64_t>;
+  // A part to fp32 3, difference 6, times weight 4, subtracted 6, keys and values joined 4; once
+  // copies of keys and values 4, the first part to fp32 3, the result back 3.
+  CHECK(bytes(ContextForm::eager, Action::merge_outputs) ==
+        Bytes64{33 * pass, 23 * pass, 23 * pass});
+  CHECK(bytes(ContextForm::compiled, Action::merge_outputs) ==
+        Bytes64{9 * pass, 5 * pass, 5 * pass});
+  CHECK(bytes(ContextForm::eager, Action::merge_gradients) ==
+        Bytes64{42 * pass, 30 * pass, 30 * pass, 30 * pass});
+  CHECK(bytes(ContextForm::compiled, Action::merge_gradients) ==
+        Bytes64{20 * pass, 14 * pass, 14 * pass, 14 * pass});
+}
+
+TEST_CASE("A compiled layer waits for every exchange over context ranks", "[plan][context]") {
+  // With links so slow that nothing else counts, what stands beside attention is hidden, and what
+  // is waited for is not; compiled, a step costs what it costs without communication and all of it.
+  const auto step = [](ContextForm form, bool free) {
+    Model model = pytorch_model(form, 3);
+    Layout layout = context_layout(4, ContextExchange::all_gather);
+    layout.sequence_length = 65536;
+    SimulationOptions options{.graphs = true};
+    options.free_data = true;
+    options.free_tensor = free;
+    return simulate(make_plan(model, layout), dgx(), options).timeline.end.time_since_epoch();
+  };
+  const Duration hidden = step(ContextForm::eager, false) - step(ContextForm::eager, true);
+  const Duration exposed = step(ContextForm::compiled, false) - step(ContextForm::compiled, true);
+  // Of a layer: 2 gathers of 4 slices of 64 Ki x 256 / 4 x 2 x 2 bytes = 16 MiB, 3/4 of which
+  // arrive, and 4 shifts of 32 MiB, at no more than the 371 GB/s of the links.
+  const double slice = 65536.0 / 4 * 256 * 2 * 2;
+  const double least = 3 * (2 * 3 * slice + 4 * 2 * slice) / 371e9;
+  CHECK(to_seconds(exposed) > least);
+  CHECK(hidden * 2 < exposed);
+}

@@ -91,6 +91,10 @@ TEST_CASE("Plans of every kind of transformer can be executed", "[plan][property
     ++legal;
     CAPTURE(seed, kind, test::to_text(layout));
     REQUIRE_NOTHROW(check_plan(make_plan(models[kind], layout)));
+    if (layout.context_parallel == 1) continue;
+    Model pytorch = models[kind];
+    pytorch.execution.context = seed % 2 == 0 ? ContextForm::eager : ContextForm::compiled;
+    REQUIRE_NOTHROW(check_plan(make_plan(pytorch, layout)));
   }
   CHECK(legal > 400);
 }

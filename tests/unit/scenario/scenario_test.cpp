@@ -165,10 +165,12 @@ TEST_CASE("a framework names its kernels, and any of them alone") {
         Lines{"6:19: name is 'tinygrad'; allowed: megatron, pytorch, scaling, torchtitan"});
   CHECK(problems(small("", "framework: {softmax: lazy}\n")) ==
         Lines{"6:22: softmax is 'lazy'; allowed: fused, eager"});
+  CHECK(problems(small("", "framework: {context: lazy}\n")) ==
+        Lines{"6:22: context is 'lazy'; allowed: transformer_engine, eager, compiled"});
   CHECK(problems(small("", "framework: {norm: eager}\n")) ==
         Lines{"6:13: unknown key 'norm'; allowed: name, layer_norm, qkv, rms_norm, rotary, gate, "
               "softmax, loss, key_heads, optimizer, token_collectives, weight_gathers, eight_bit, "
-              "keeps_intermediates, host_issue, joint_gate, accuracy, "
+              "context, keeps_intermediates, host_issue, joint_gate, accuracy, "
               "gathers_logits, adds_gradients, keeps_gathered_inputs, all_reduces_gradients, "
               "sends_whole, recomputes_head, copies_attention, caching_allocator, held_logits"});
 }

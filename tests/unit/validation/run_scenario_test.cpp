@@ -105,10 +105,10 @@ TEST_CASE("context parallelism goes round a ring", "[validation]") {
   REQUIRE(ring.context_parallel == 2);
   REQUIRE(ring.world_size() == 32);
   REQUIRE(ring.context_exchange == ContextExchange::ring);
-  // torchtitan gathers the slices at once, and goes on as a ring does.
+  // torchtitan's default rotate method is allgather.
   const Layout gathered =
       run_layout(cells_with({{"cp", "2"}, {"num_gpus", "32"}, {"shard_strategy", "FSDP2"}}));
-  REQUIRE(gathered.context_exchange == ContextExchange::ring);
+  REQUIRE(gathered.context_exchange == ContextExchange::all_gather);
 }
 
 TEST_CASE("embedding and loss take the places of layers that are missing", "[validation]") {
@@ -236,6 +236,8 @@ TEST_CASE("the framework follows from what a row says of its kernels", "[validat
   const Framework titan = framework({{"shard_strategy", "FSDP2"}, {"notes", "torch.compile"}});
   REQUIRE(titan.name == FrameworkName::torchtitan);
   REQUIRE(titan.rms_norm == KernelForm::fused);
+  REQUIRE(titan.execution.context == ContextForm::compiled);
+  REQUIRE(framework({{"shard_strategy", "FSDP2"}}).execution.context == ContextForm::eager);
   REQUIRE(framework({{"shard_strategy", "FSDP2"}}).rms_norm == KernelForm::eager);
   REQUIRE(framework({{"shard_strategy", "FSDP2"}, {"overlap", "AsyncTP"}}).token_collectives ==
           KernelForm::fused);
