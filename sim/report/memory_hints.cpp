@@ -59,7 +59,7 @@ std::vector<LayoutChange> changes_of(const Layout& base) {
 }  // namespace
 
 std::vector<std::string> memory_hints(const Model& model, const Layout& given,
-                                      const Device& device) {
+                                      const Cluster& cluster) {
   constexpr std::size_t most = 4;
   struct Outcome {
     std::string text;
@@ -69,7 +69,7 @@ std::vector<std::string> memory_hints(const Model& model, const Layout& given,
   std::vector<Outcome> outcomes;
   const auto worst = [&](const Layout& layout) {
     Bytes total{};
-    for (const StageMemory& stage : stage_memory(make_plan(model, layout), device))
+    for (const StageMemory& stage : stage_memory(make_plan(model, layout), cluster))
       total = std::max(total, stage.total);
     return total;
   };
@@ -77,7 +77,7 @@ std::vector<std::string> memory_hints(const Model& model, const Layout& given,
   for (const LayoutChange& change : changes_of(given)) {
     if (!layout_problems(change.layout, model).empty()) continue;
     const Bytes total = worst(change.layout);
-    if (total < now) outcomes.push_back({change.text, total, device.memory});
+    if (total < now) outcomes.push_back({change.text, total, cluster.device().memory});
   }
   // Changes that suffice come first, the mildest of them (most memory kept in use) before others.
   std::stable_sort(outcomes.begin(), outcomes.end(), [](const Outcome& a, const Outcome& b) {

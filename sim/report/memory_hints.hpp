@@ -8,12 +8,12 @@
 #include "sim/model/model.hpp"
 #include "sim/plan/layout.hpp"
 #include "sim/report/report.hpp"
-#include "sim/topology/device.hpp"
+#include "sim/topology/cluster.hpp"
 
 namespace sim {
 
 // "recompute: full -> 61.2 GiB, fits", best first; at most four.
 std::vector<std::string> memory_hints(const Model& model, const Layout& layout,
-                                      const Device& device);
+                                      const Cluster& cluster);
 
 }  // namespace sim

@@ -10,6 +10,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/quantity.hpp"
+#include "sim/collective/communicator_memory.hpp"
 #include "sim/plan/caching_allocator.hpp"
 #include "sim/plan/work.hpp"
 #include "sim/report/memory_hints.hpp"
@@ -19,8 +20,8 @@ namespace {
 
 // Free pieces that PyTorch's allocator holds besides the peak; where the device is too small, those
 // of a larger one.
-Bytes fragments(const Program& program, Bytes peak, const Device& device) {
-  CachedMemory memory = cached_memory(program, device.memory - device.reserved);
+Bytes fragments(const Program& program, Bytes peak, Bytes room) {
+  CachedMemory memory = cached_memory(program, room);
   if (!memory.fits) memory = cached_memory(program, Bytes{INT64_MAX / 2});
   return std::max(Bytes{}, memory.reserved - peak);
 }
@@ -163,18 +164,21 @@ ClosedForm bubble_closed_form(const Layout& layout) {
   return {};
 }
 
-std::vector<StageMemory> stage_memory(const Plan& plan, const Device& device) {
+std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster) {
+  const Device& device = cluster.device();
   std::vector<StageMemory> stages(static_cast<std::size_t>(plan.layout.pipeline_parallel));
   for (const Program& program : plan.programs) {
-    StageMemory here{.stage = program.stage,
-                     .use = memory_use(program),
-                     .reserved = device.reserved,
-                     .fragments = {},
-                     .total = {},
-                     .capacity = device.memory,
-                     .peak_operator = {}};
-    if (plan.caching_allocator) here.fragments = fragments(program, here.use.peak, device);
-    here.total = here.use.peak + here.fragments + device.reserved;
+    StageMemory here{
+        .stage = program.stage,
+        .use = memory_use(program),
+        .reserved = device.reserved + communicators_memory(plan, cluster, program.stage),
+        .fragments = {},
+        .total = {},
+        .capacity = device.memory,
+        .peak_operator = {}};
+    if (plan.caching_allocator)
+      here.fragments = fragments(program, here.use.peak, device.memory - here.reserved);
+    here.total = here.use.peak + here.fragments + here.reserved;
     if (here.use.peak_op.value < program.size())
       here.peak_operator = program.name(here.use.peak_op);
     StageMemory& worst = stages.at(static_cast<std::size_t>(program.stage));
@@ -190,7 +194,7 @@ bool Report::fits() const {
 Report make_memory_report(const Scenario& scenario, const Plan& plan) {
   Report report;
   add_identity(report, scenario, plan);
-  report.memory = stage_memory(plan, scenario.cluster.device());
+  report.memory = stage_memory(plan, scenario.cluster);
   const auto worst =
       std::max_element(report.memory.begin(), report.memory.end(),
                        [](const auto& a, const auto& b) { return a.total < b.total; });
@@ -246,10 +250,10 @@ void add_what_if(Report& report, const Scenario& scenario, const Plan& plan) {
 }
 
 std::string does_not_fit_text(const Report& report, const Scenario& scenario) {
-  return does_not_fit_text(report, scenario.model, scenario.cluster.device());
+  return does_not_fit_text(report, scenario.model, scenario.cluster);
 }
 
-std::string does_not_fit_text(const Report& report, const Model& model, const Device& device) {
+std::string does_not_fit_text(const Report& report, const Model& model, const Cluster& cluster) {
   const StageMemory& worst = report.worst_memory();
   std::string text = fmt::format(
       "does not fit: stage {} needs {:.1f} GiB of {:.1f} GiB on {} ({:.1f} GiB too much)\n",
@@ -271,7 +275,7 @@ std::string does_not_fit_text(const Report& report, const Model& model, const De
                     [](const StageMemory& stage) { return !stage.fits(); }));
   text += fmt::format("  {} of {} stage{} too large\n", over, report.memory.size(),
                       plural(report.memory.size()));
-  for (const std::string& hint : memory_hints(model, report.layout, device))
+  for (const std::string& hint : memory_hints(model, report.layout, cluster))
     text += "  try: " + hint + '\n';
   return text;
 }

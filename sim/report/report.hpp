@@ -75,7 +75,7 @@ Record simulated_record(Scenario scenario, bool every_rank);
 Report make_memory_report(const Scenario& scenario, const Plan& plan);
 
 // Memory of every pipeline stage: the worst program of each. Needs no simulation.
-std::vector<StageMemory> stage_memory(const Plan& plan, const Device& device);
+std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster);
 
 // Fills Report::what_if by simulating the plan again with one resource at a time infinitely fast.
 void add_what_if(Report& report, const Scenario& scenario, const Plan& plan);
@@ -101,7 +101,7 @@ std::string memory_csv(const Report& report);
 std::string memory_markdown(const Report& report);
 // The answer when memory does not fit: which stage, which category, by how much, what would help.
 // Of the report it reads the layout, the device's name and the memory.
-std::string does_not_fit_text(const Report& report, const Model& model, const Device& device);
+std::string does_not_fit_text(const Report& report, const Model& model, const Cluster& cluster);
 std::string does_not_fit_text(const Report& report, const Scenario& scenario);
 
 }  // namespace sim

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sim/collective/communicator_memory.hpp"
 #include "sim/plan/memory.hpp"
 
 namespace sim {
@@ -15,7 +16,9 @@ Evaluation evaluate(const SearchSpecification& specification, const Candidates& 
   Evaluation made{.index = index, .fits = true};
   const Device& device = workload.cluster.device();
   for (const Program& program : plan.programs)
-    made.memory = std::max(made.memory, memory_use(program).peak + device.reserved);
+    made.memory =
+        std::max(made.memory, memory_use(program).peak + device.reserved +
+                                  communicators_memory(plan, workload.cluster, program.stage));
   made.fits = made.memory <= device.memory;
   if (!made.fits) return made;
   SimulationOptions options = workload.options;

@@ -92,17 +92,17 @@ std::string nothing_fits_text(const Search& search) {
   const SearchSpecification& specification = search.specification();
   const std::optional<std::uint32_t> leanest = search.leanest();
   if (!leanest) return "no layout is legal: see what was refused, and why";
-  const Device& device = specification.workload.cluster.device();
+  const Cluster& cluster = specification.workload.cluster;
   Report report;
   report.layout = layout_of(specification, search.candidates(), *leanest);
-  report.device = device.name;
-  report.memory = stage_memory(make_plan(specification.workload.model, report.layout), device);
+  report.device = cluster.device().name;
+  report.memory = stage_memory(make_plan(specification.workload.model, report.layout), cluster);
   const auto worst = std::max_element(
       report.memory.begin(), report.memory.end(),
       [](const StageMemory& a, const StageMemory& b) { return a.total < b.total; });
   report.worst_stage = static_cast<int>(worst - report.memory.begin());
   return fmt::format("nothing fits; closest is {}\n{}", describe(report.layout),
-                     does_not_fit_text(report, specification.workload.model, device));
+                     does_not_fit_text(report, specification.workload.model, cluster));
 }
 
 template <class Value>

@@ -9,6 +9,7 @@
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/engine/device_spread.hpp"
+#include "sim/plan/caching_allocator.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/validation/run_scenario.hpp"
@@ -101,10 +102,11 @@ Case case_of(const MeasuredSet& set, const MeasuredRow& row, bool fused) {
           .options = std::move(scenario.options)};
 }
 
-Bytes peak_activations(const Plan& plan, const Device& device) {
+Bytes peak_activations(const Plan& plan) {
   Bytes most{};
-  for (const StageMemory& stage : stage_memory(plan, device))
-    most = std::max(most, stage.use.peak_of[static_cast<std::size_t>(BufferCategory::activations)]);
+  for (const Program& program : plan.programs)
+    most = std::max(
+        most, memory_use(program).peak_of[static_cast<std::size_t>(BufferCategory::activations)]);
   return most;
 }
 
@@ -113,8 +115,8 @@ double activation_share(const Case& it, const Plan& plan) {
   Layout baseline = it.layout;
   baseline.sequence_parallel = false;
   baseline.recompute = Recompute::none;
-  const Bytes whole = peak_activations(make_plan(it.model, baseline), it.cluster.device());
-  const Bytes part = peak_activations(plan, it.cluster.device());
+  const Bytes whole = peak_activations(make_plan(it.model, baseline));
+  const Bytes part = peak_activations(plan);
   return static_cast<double>(part.count()) / static_cast<double>(whole.count());
 }
 
@@ -130,6 +132,23 @@ Duration time_of(const MeasuredSet& set, const Plan& plan, const Case& it,
   return time;
 }
 
+// What measured runs print is what PyTorch's allocator has taken: torchtitan the most of any GPU,
+// NeMo that of rank 0 (nemo/collections/nlp/models/language_modeling/megatron_gpt_model.py,
+// "peak_memory_usage": max_memory_reserved(), rank_zero_only).
+Bytes reserved_memory(const MeasuredRow& row, const Plan& plan, const Device& device) {
+  const bool first_alone =
+      row.cells && (*row.cells)["mem_metric"].find("peak_memory_usage") != std::string_view::npos;
+  const Bytes room = device.memory - device.reserved;
+  Bytes most{};
+  for (const Program& program : plan.programs) {
+    if (first_alone && program.stage > 0) continue;
+    CachedMemory memory = cached_memory(program, room);
+    if (!memory.fits) memory = cached_memory(program, Bytes{INT64_MAX / 2});
+    most = std::max(most, memory.reserved);
+  }
+  return most;
+}
+
 Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row, Mechanism without) {
   Case it = case_of(set, row, without == Mechanism::framework);
   leave_out(without, it.options);
@@ -140,11 +159,13 @@ Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row, Mechanis
   Prediction prediction;
   if (row.outcome != Outcome::analytic) prediction.time = time_of(set, plan, it, row.scenario);
   prediction.fits = true;
-  for (const StageMemory& stage : stage_memory(plan, it.cluster.device())) {
+  for (const StageMemory& stage : stage_memory(plan, it.cluster)) {
     prediction.peak_memory = std::max(prediction.peak_memory, stage.total);
     prediction.plan_memory = std::max(prediction.plan_memory, stage.use.peak + stage.fragments);
     prediction.fits = prediction.fits && stage.fits();
   }
+  if (row.memory && row.outcome == Outcome::ran)
+    prediction.plan_memory = reserved_memory(row, plan, it.cluster.device());
   if (row.activation_share) prediction.activation_share = activation_share(it, plan);
   return prediction;
 }

@@ -1,0 +1,99 @@
+#include "sim/collective/communicator_memory.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "sim/collective/nccl_tuning.hpp"
+
+namespace sim {
+namespace {
+
+constexpr std::int64_t mib = std::int64_t{1} << 20;
+// 640 threads, 120 values of 8 bytes each, 8 steps.
+constexpr std::int64_t ll128_buffer = std::int64_t{640} * 120 * 8 * 8;
+constexpr std::int64_t simple_buffer = 4 * mib;
+constexpr std::int64_t ll_buffer = mib / 2;
+constexpr std::int64_t flags = 4096;
+
+std::int64_t in_pages(std::int64_t bytes) {
+  constexpr std::int64_t page = 2 * mib;  // CUDA_IPC_MIN, and what cudaMalloc hands out
+  return (bytes + page - 1) / page * page;
+}
+
+// Both ends of a direction within a node, on one rank: what it sends by and what it receives by.
+std::int64_t pair_within(Generation generation) {
+  const bool reads = generation == Generation::ampere;
+  const std::int64_t sent = flags + (reads ? simple_buffer : 0);
+  const std::int64_t received = flags + ll_buffer + ll128_buffer + (reads ? 0 : simple_buffer);
+  return in_pages(sent) + in_pages(received);
+}
+constexpr std::int64_t network_ends = 2;  // one to send, one to receive
+
+// In eighths of nothing: exact enough as whole bytes over all channels.
+std::int64_t rings_and_trees(const NcclGroup& group) {
+  const std::int64_t channels = group.blocks;
+  const std::int64_t local = group.ranks_per_node;
+  const std::int64_t within = channels * pair_within(group.generation);
+  if (group.nodes == 1) return group.ranks == 2 ? within : 2 * within;
+  // Every channel leaves a node by one of its ranks and comes in by another. There the ring's
+  // neighbour is over the network, and the trees' up to three: a parent and two children.
+  const std::int64_t end = in_pages(ll128_buffer + simple_buffer);
+  const std::int64_t trees = std::min(3, group.nodes - 1);
+  const std::int64_t across = channels * network_ends * end * (1 + trees) / local;
+  return 2 * within * (local - 1) / local + across;
+}
+
+std::int64_t in_switch(const NcclGroup& group) {
+  if (!group.nvls) return 0;
+  constexpr std::int64_t chunk = 128 * 1024, steps = 8;  // NCCL_NVLS_CHUNKSIZE, NCCL_STEPS
+  const std::int64_t heads = group.ranks_per_node;
+  return std::int64_t{group.nvls_channels} * 2 * chunk * steps * heads;
+}
+
+class Communicators {
+ public:
+  explicit Communicators(const Cluster& cluster) : cluster_{cluster} {}
+
+  Bytes of(std::span<const RankId> ranks) {
+    if (ranks.size() < 2) return Bytes{};
+    gpus_.clear();
+    for (const RankId rank : ranks)
+      gpus_.push_back({rank.value});
+    return communicator_memory(nccl_group(cluster_, group_shape(cluster_, gpus_)));
+  }
+
+ private:
+  const Cluster& cluster_;
+  std::vector<GpuId> gpus_;
+};
+
+}  // namespace
+
+Bytes communicator_memory(const NcclGroup& group) {
+  if (!group.nccl || group.ranks < 2) return Bytes{};
+  return Bytes{rings_and_trees(group) + in_switch(group)};
+}
+
+Bytes communicators_memory(const Plan& plan, const Cluster& cluster, int stage) {
+  const RankId rank = rank_of(plan.layout, {.pipeline = stage});
+  Communicators communicators{cluster};
+  Bytes total{};
+  const auto& groups = plan.group_of[rank.value];
+  const std::uint32_t data = groups[static_cast<std::size_t>(GroupRole::data)];
+  for (std::size_t role = 0; role < groups.size(); ++role) {
+    if (groups[role] == Plan::no_group) continue;
+    const std::vector<RankId>& ranks = plan.groups[groups[role]].ranks;
+    // FSDP over all ranks takes the process group that they all share.
+    const bool same = static_cast<GroupRole>(role) == GroupRole::world && data != Plan::no_group &&
+                      plan.groups[data].ranks.size() == ranks.size() && plan.layout.zero_stage == 3;
+    if (!same) total += communicators.of(ranks);
+  }
+  const auto& peers = plan.peer_of[rank.value];
+  for (std::size_t side = 0; side < peers.size(); ++side) {
+    if (peers[side] == rank || (side > 0 && peers[side] == peers[0])) continue;
+    total += communicators.of(std::array{rank, peers[side]});
+  }
+  return total;
+}
+
+}  // namespace sim

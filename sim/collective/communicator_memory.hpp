@@ -1,0 +1,30 @@
+// Device memory that NCCL takes for the buffers of its communicators.
+//
+// Source: NVIDIA/nccl. Each connection between two ranks of a channel has a buffer per protocol
+// (src/init.cc, computeBuffSizes: LL 512 KiB, LL128 4.69 MiB, Simple 4 MiB) and a page of flags,
+// in blocks of 2 MiB. Within a node both ends together take 12 MiB per direction and channel
+// (src/transport/p2p.cc, p2pSendSetup and p2pRecvSetup; on Ampere Simple's lies at the sender);
+// over the network each end keeps those of LL128 and Simple (src/transport/net.cc, *ProxyConnect).
+// Rings connect a rank to a neighbour on either side, trees in both directions
+// (src/graph/connect.cc), before the first collective. NVLS besides has two buffers per channel and
+// head (src/transport/nvls.cc, ncclNvlsBufferSetup).
+#pragma once
+
+#include <span>
+
+#include "sim/collective/collective_cost.hpp"
+#include "sim/plan/plan.hpp"
+
+namespace sim {
+
+struct NcclGroup;
+
+// Of the rank that has the most of it.
+Bytes communicator_memory(const NcclGroup& group);
+
+// Of all communicators that a rank of a stage opens: one per group that it is a member of, and one
+// per neighbour in the pipeline (PyTorch, ProcessGroupNCCL: a message between two ranks has a
+// communicator of these two). Groups of one rank open none that has buffers.
+Bytes communicators_memory(const Plan& plan, const Cluster& cluster, int stage);
+
+}  // namespace sim
