@@ -160,7 +160,9 @@ Framework framework_of(FrameworkName name) {
                            .keeps_gathered_inputs = true,
                            .context = ContextForm::compiled,
                            .separate_products = true,
-                           .caching_allocator = true};
+                           .caching_allocator = true,
+                           .expandable_segments = true,
+                           .eager_ends = true};
   }
   if (name == FrameworkName::scaling) {
     framework.joint_gate = false;

@@ -80,7 +80,9 @@ inline constexpr std::array execution_switches{
     ExecutionSwitch{"sends_whole", &Execution::sends_whole},
     ExecutionSwitch{"recomputes_head", &Execution::recomputes_head},
     ExecutionSwitch{"copies_attention", &Execution::copies_attention},
-    ExecutionSwitch{"caching_allocator", &Execution::caching_allocator}};
+    ExecutionSwitch{"caching_allocator", &Execution::caching_allocator},
+    ExecutionSwitch{"expandable_segments", &Execution::expandable_segments},
+    ExecutionSwitch{"keeps_unread_outputs", &Execution::keeps_unread_outputs}};
 
 // The same model with the traffic, launches and saved tensors of that framework.
 void run_with(const Framework& framework, Model& model);

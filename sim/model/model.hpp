@@ -198,10 +198,13 @@ struct Execution {
   bool copies_attention = false;       // output of several sequences: copied into another order
   bool copies_tokens = false;  // gathers and scatters of tokens work on a copy in another order
   ContextForm context = ContextForm::transformer_engine;
-  bool separate_products = false;  // of queries, keys, values; of a gate and what it gates
-  bool copies_weights = false;     // gathered weights are copied out of the gather's buffer
-  bool eager_optimizer = false;    // Adam as one pass over memory per arithmetic operation
-  bool caching_allocator = false;  // memory in PyTorch's blocks (sim/plan/caching_allocator.hpp)
+  bool separate_products = false;     // of queries, keys, values; of a gate and what it gates
+  bool copies_weights = false;        // gathered weights are copied out of the gather's buffer
+  bool eager_optimizer = false;       // Adam as one pass over memory per arithmetic operation
+  bool caching_allocator = false;     // memory in PyTorch's blocks (sim/plan/caching_allocator.hpp)
+  bool expandable_segments = false;   // of that allocator (PYTORCH_CUDA_ALLOC_CONF)
+  bool eager_ends = false;            // head and last norm lie outside of what is compiled
+  bool keeps_unread_outputs = false;  // recomputation by operators: also what no gradient needs
   int held_logits = 0;  // micro-batches whose logits are referenced during a backward pass
   bool operator==(const Execution&) const = default;
 };

@@ -1,214 +1,233 @@
 #include "sim/plan/caching_allocator.hpp"
 
 #include <algorithm>
-#include <map>
-#include <optional>
-#include <set>
-#include <tuple>
+#include <array>
+#include <deque>
 #include <vector>
+
+#include "sim/plan/gathered_units.hpp"
 
 namespace sim {
 namespace {
 
-constexpr std::int64_t mib = std::int64_t{1} << 20;
-constexpr std::int64_t least_block = 512;
-constexpr std::int64_t small_request = mib;
-constexpr std::int64_t small_segment = 2 * mib;
-constexpr std::int64_t large_segment = 20 * mib;
-constexpr std::int64_t least_own_segment = 10 * mib;
-constexpr std::int64_t own_segment_unit = 2 * mib;
-
-std::int64_t round_up(std::int64_t bytes, std::int64_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
-
-std::int64_t block_size(std::int64_t request) {
-  return std::max(least_block, round_up(request, least_block));
-}
-
-std::int64_t segment_size(std::int64_t block) {
-  if (block <= small_request) return small_segment;
-  return block < least_own_segment ? large_segment : round_up(block, own_segment_unit);
-}
-
-// A piece of a segment. Addresses are those of a device that never gives one out twice.
-struct Block {
-  std::int64_t size = 0;
-  std::int64_t segment = 0;  // its first address
-  bool small = false, used = false;
-};
-
-class Allocator {
- public:
-  explicit Allocator(std::int64_t capacity) : capacity_{capacity} {}
-
-  // The address, or nothing where the device has no room left.
-  std::optional<std::int64_t> take(Bytes bytes) {
-    const std::int64_t size = block_size(bytes.count());
-    const bool small = size <= small_request;
-    auto found = free_.lower_bound({small, size, 0});
-    if (found == free_.end() || std::get<0>(*found) != small) {
-      if (!add_segment(segment_size(size), small)) return std::nullopt;
-      found = free_.lower_bound({small, size, 0});
-    }
-    const std::int64_t address = std::get<2>(*found);
-    free_.erase(found);
-    split(address, size);
-    blocks_.at(address).used = true;
-    allocated_ += blocks_.at(address).size;
-    most_.allocated = Bytes{std::max(most_.allocated.count(), allocated_)};
-    return address;
-  }
-
-  void give(std::int64_t address) {
-    auto at = blocks_.find(address);
-    at->second.used = false;
-    allocated_ -= at->second.size;
-    if (const auto next = std::next(at); joins(at, next)) absorb(at, next);
-    if (at != blocks_.begin() && joins(std::prev(at), at)) {
-      at = std::prev(at);
-      absorb(at, std::next(at));
-    }
-    free_.insert({at->second.small, at->second.size, at->first});
-  }
-
-  const CachedMemory& most() const { return most_; }
-
- private:
-  using Blocks = std::map<std::int64_t, Block>;
-
-  bool joins(Blocks::iterator one, Blocks::iterator next) const {
-    return next != blocks_.end() && one->second.segment == next->second.segment &&
-           !one->second.used && !next->second.used;
-  }
-
-  // Either may be in the list of free blocks.
-  void absorb(Blocks::iterator one, Blocks::iterator next) {
-    free_.erase({one->second.small, one->second.size, one->first});
-    free_.erase({next->second.small, next->second.size, next->first});
-    one->second.size += next->second.size;
-    blocks_.erase(next);
-  }
-
-  void split(std::int64_t address, std::int64_t size) {
-    Block& block = blocks_.at(address);
-    const std::int64_t rest = block.size - size;
-    if (block.small ? rest < least_block : rest <= small_request) return;
-    block.size = size;
-    blocks_[address + size] = {.size = rest, .segment = block.segment, .small = block.small};
-    free_.insert({block.small, rest, address + size});
-  }
-
-  bool add_segment(std::int64_t size, bool small) {
-    if (reserved_ + size > capacity_) return_free_segments();
-    if (reserved_ + size > capacity_) return false;
-    reserved_ += size;
-    most_.reserved = Bytes{std::max(most_.reserved.count(), reserved_)};
-    blocks_[next_address_] = {.size = size, .segment = next_address_, .small = small};
-    free_.insert({small, size, next_address_});
-    segments_[next_address_] = size;
-    next_address_ += size;
-    return true;
-  }
-
-  void return_free_segments() {
-    for (auto segment = segments_.begin(); segment != segments_.end();) {
-      const auto block = blocks_.find(segment->first);
-      if (block->second.used || block->second.size != segment->second) {
-        ++segment;
-        continue;
-      }
-      reserved_ -= segment->second;
-      free_.erase({block->second.small, block->second.size, block->first});
-      blocks_.erase(block);
-      segment = segments_.erase(segment);
-    }
-  }
-
-  std::int64_t capacity_, reserved_ = 0, allocated_ = 0, next_address_ = 0;
-  CachedMemory most_;
-  Blocks blocks_;  // by address
-  std::map<std::int64_t, std::int64_t> segments_;
-  std::set<std::tuple<bool, std::int64_t, std::int64_t>> free_;  // small, size, address
-};
+constexpr int steps = 3;
 
 class Replay {
  public:
   Replay(const Program& program, Bytes capacity)
       : program_{program},
-        allocator_{capacity.count()},
-        address_(program.buffers.size()),
+        pool_{capacity,
+              program.allocation.expandable ? SegmentForm::expandable : SegmentForm::fixed},
+        units_{program, pool_},
+        blocks_(program.buffers.size()),
+        moments_(program.buffers.size()),
         gradient_(program.sites.size()),
-        by_site_(program.buffers.size()) {
-    for (const ParameterBucket& bucket : program.parameter_buckets)
-      if (bucket.gradient.value < by_site_.size()) by_site_[bucket.gradient.value] = true;
+        left_out_(program.buffers.size()),
+        recorded_(program.buffers.size()) {
+    if (program.allocation.separate_gradients) {
+      for (const ParameterBucket& bucket : program.parameter_buckets)
+        leave_out(bucket.gradient);
+    }
+    units_.leave_out(left_out_);
+    for (const auto& [op, scratch] : program.scratch_of_op)
+      leave_out_scratch_of(op);
   }
 
   CachedMemory run() {
-    constexpr int steps = 2;
-    for (int step = 0; step < steps && fits_; ++step) {
-      for (std::uint32_t i = 0; i < program_.buffers.size(); ++i)
-        if (begins_with(i, step)) allocate(address_[i], program_.buffers[i].size);
-      for (std::uint32_t i = 0; i < program_.size() && fits_; ++i)
-        replay(OpId{i});
-      for (Address& gradient : gradient_)
+    for (int step = 0; step < steps && fits(); ++step) {
+      begin(step);
+      auto scratch = program_.scratch_of_op.begin();
+      for (std::uint32_t i = 0; i < program_.size() && fits(); ++i) {
+        const bool has = scratch != program_.scratch_of_op.end() && scratch->first.value == i;
+        replay(OpId{i}, has ? &program_.scratches[scratch->second] : nullptr);
+        if (has) ++scratch;
+      }
+      for (Blocks& gradient : gradient_)
         release(gradient);
+      release(waiting_);
+      units_.end_step();
     }
-    CachedMemory memory = allocator_.most();
-    memory.fits = fits_;
+    CachedMemory memory = pool_.most();
+    memory.fits = fits();
     return memory;
   }
 
  private:
-  using Address = std::optional<std::int64_t>;
+  using Blocks = std::vector<BlockPool::Address>;
 
-  // Weights and what else persists, from the start; Adam's state from the end of the first step.
-  bool begins_with(std::uint32_t index, int step) const {
-    const Buffer& buffer = program_.buffers[index];
-    if (!buffer.persistent || by_site_[index]) return false;
-    return step == (buffer.category == BufferCategory::optimizer ? 1 : 0);
+  bool fits() const { return fits_ && units_.fits(); }
+
+  void leave_out(BufferId buffer) {
+    if (buffer.value < left_out_.size()) left_out_[buffer.value] = true;
   }
 
-  void replay(OpId op) {
+  // Buffers that an operator takes and frees itself stand for what its scratch says in full.
+  void leave_out_scratch_of(OpId op) {
     const auto uses = program_.buffer_uses(op);
-    for (const BufferUse& use : uses) {
+    for (const BufferUse& taken : uses) {
+      if (taken.access != Access::write) continue;
+      const bool freed = std::any_of(uses.begin(), uses.end(), [&](const BufferUse& use) {
+        return use.access == Access::free && use.buffer == taken.buffer;
+      });
+      if (freed) leave_out(taken.buffer);
+    }
+  }
+
+  // Weights and what else persists, from the start; of Adam's state the masters do, the moments
+  // come at the end of the first step.
+  void begin(int step) {
+    for (std::uint32_t i = 0; i < program_.buffers.size(); ++i) {
+      const Buffer& buffer = program_.buffers[i];
+      if (!buffer.persistent || left_out_[i]) continue;
+      const bool state = buffer.category == BufferCategory::optimizer;
+      const Bytes moments = state ? program_.allocation.moments_of(buffer.size) : Bytes{};
+      if (step == 0) allocate(blocks_[i], buffer.size - moments, 1);
+      if (step == 1) allocate(moments_[i], moments, 2);
+    }
+  }
+
+  void replay(OpId op, const Scratch* scratch) {
+    if (records_streams()) note_streams(op);
+    if (scratch == nullptr) {
+      write_results(op);
+      free_operands(op);
+      return;
+    }
+    std::array<Blocks, 8> taken;
+    for (const ScratchStep& step : *scratch) {
+      switch (step.moment) {
+        case ScratchMoment::take:
+          allocate(taken.at(step.tensor), step.bytes, 1);
+          break;
+        case ScratchMoment::give:
+          release(taken.at(step.tensor));
+          break;
+        case ScratchMoment::write_results:
+          write_results(op);
+          break;
+        case ScratchMoment::free_operands:
+          free_operands(op);
+          break;
+      }
+      if (!fits()) return;
+    }
+  }
+
+  void write_results(OpId op) {
+    if (units_.replay(op)) return;
+    for (const BufferUse& use : program_.buffer_uses(op)) {
       if (use.access == Access::write) write(op, use.buffer.value);
     }
-    for (const BufferUse& use : uses) {
-      if (use.access == Access::free) release(address_[use.buffer.value]);
+  }
+
+  void free_operands(OpId op) {
+    for (const BufferUse& use : program_.buffer_uses(op)) {
+      if (use.access != Access::free || units_.release(use.buffer)) continue;
+      if (ends_logits(op, use)) {
+        held_.push_back(std::move(blocks_[use.buffer.value]));
+        blocks_[use.buffer.value].clear();
+      } else if (recorded_[use.buffer.value]) {
+        Blocks& blocks = blocks_[use.buffer.value];
+        waiting_.insert(waiting_.end(), blocks.begin(), blocks.end());
+        blocks.clear();
+      } else {
+        release(blocks_[use.buffer.value]);
+      }
+      recorded_[use.buffer.value] = false;
     }
+    if (program_.kind[op.value] != OpKind::cross_entropy || is_backward(op)) return;
+    while (held_.size() >= static_cast<std::size_t>(program_.allocation.held_logits)) {
+      if (held_.empty()) break;
+      release(held_.front());
+      held_.pop_front();
+    }
+  }
+
+  // Plain torch.distributed under autograd (Scaling). NVIDIA's recipes set
+  // TORCH_NCCL_AVOID_RECORD_STREAMS, and functional collectives hold references instead.
+  bool records_streams() const { return program_.allocation.separate_gradients; }
+
+  // What a collective's stream uses is free when the device has done it (ProcessGroupNCCL.cpp,
+  // recordStream; CUDACachingAllocator.cpp, process_events). The host does not wait for that: it is
+  // layers ahead, until it asks for a number (Scaling, attention.py, get_max_seq_length). Of
+  // collectives within layers alone: the reduction of gradients is followed by the norm, which is
+  // asked for, and messages stay referenced.
+  void note_streams(OpId op) {
+    const bool asks = program_.kind[op.value] == OpKind::attention &&
+                      program_.action[op.value] == Action::forward;
+    if (asks) release(waiting_);
+    if (program_.stream[op.value] != Stream::tensor_comm) return;
+    for (const BufferUse& use : program_.buffer_uses(op)) {
+      if (!program_.buffers[use.buffer.value].persistent) recorded_[use.buffer.value] = true;
+    }
+  }
+
+  bool is_backward(OpId op) const { return program_.pass[op.value] == Pass::backward; }
+
+  // What the loss has read stays referenced (Execution::held_logits).
+  bool ends_logits(OpId op, const BufferUse& use) const {
+    return program_.allocation.held_logits > 1 && use.role == Role::input && is_backward(op) &&
+           program_.kind[op.value] == OpKind::cross_entropy;
   }
 
   // Whole gradients that persist through a step: each parameter's come when they are written first.
   void write(OpId op, std::uint32_t index) {
     const Buffer& buffer = program_.buffers[index];
-    if (!buffer.persistent) return allocate(address_[index], buffer.size);
-    if (!by_site_[index]) return;
+    if (!buffer.persistent) {
+      if (!left_out_[index] && !stands_for_held(op, index))
+        allocate(blocks_[index], buffer.size, buffer.tensors);
+      return;
+    }
+    if (!left_out_[index]) return;
     const Action action = program_.action[op.value];
     if (action != Action::weight_gradient && action != Action::backward) return;
     const std::uint32_t site = program_.subject[op.value];
     const Site& parameters = program_.sites[site];
     const std::int64_t padded = program_.parameter_buckets[parameters.bucket].padded;
-    allocate(gradient_[site], Bytes{buffer.size.count() / padded * parameters.elements});
+    if (padded == 0) return;
+    allocate(gradient_[site], Bytes{buffer.size.count() / padded * parameters.elements}, 1);
   }
 
-  void allocate(Address& address, Bytes size) {
-    if (address || !fits_) return;
-    address = allocator_.take(size);
-    fits_ = address.has_value();
+  // The logits of earlier micro-batches are those held here.
+  bool stands_for_held(OpId op, std::uint32_t index) const {
+    if (program_.allocation.held_logits < 2 || is_backward(op)) return false;
+    if (program_.kind[op.value] != OpKind::cross_entropy) return false;
+    const auto uses = program_.buffer_uses(op);
+    return std::any_of(uses.begin(), uses.end(), [&](const BufferUse& use) {
+      return use.buffer.value == index && use.role == Role::output;
+    });
   }
 
-  void release(Address& address) {
-    if (!address) return;
-    allocator_.give(*address);
-    address.reset();
+  void allocate(Blocks& blocks, Bytes size, int tensors) {
+    if (!blocks.empty() || !fits() || size.count() == 0) return;
+    for (int i = 0; i < tensors; ++i) {
+      auto address = pool_.take(Bytes{size.count() / tensors});
+      if (!address && !waiting_.empty()) {
+        release(waiting_);  // before it fails, the allocator waits for the device
+        address = pool_.take(Bytes{size.count() / tensors});
+      }
+      fits_ = fits_ && address.has_value();
+      if (!address) return;
+      blocks.push_back(*address);
+    }
+  }
+
+  void release(Blocks& blocks) {
+    for (const BlockPool::Address address : blocks)
+      pool_.give(address);
+    blocks.clear();
   }
 
   const Program& program_;
-  Allocator allocator_;
-  std::vector<Address> address_;   // of the buffers that live
-  std::vector<Address> gradient_;  // of the parameters of each site
-  std::vector<bool> by_site_;      // buffers that `gradient_` stands for
+  BlockPool pool_;
+  GatheredUnits units_;
+  std::vector<Blocks> blocks_;    // of the buffers that live
+  std::vector<Blocks> moments_;   // of Adam
+  std::vector<Blocks> gradient_;  // of the parameters of each site
+  std::deque<Blocks> held_;       // logits
+  std::vector<bool> left_out_;    // buffers that something else stands for
+  std::vector<bool> recorded_;    // buffers that a stream of collectives has used
+  Blocks waiting_;                // given back, and still in use by such a stream
   bool fits_ = true;
 };
 

@@ -49,7 +49,13 @@ OpId StageLowering::compute(const Frame& frame, std::size_t i, std::uint32_t ker
                             std::uint32_t name, Action action) {
   OpLabel label = frame.label;
   label.name = name;
-  return builder_.add_kernel(kernel, Stream::compute, frame.pass, label, {action, site(frame, i)});
+  const OpId op =
+      builder_.add_kernel(kernel, Stream::compute, frame.pass, label, {action, site(frame, i)});
+  const ShardedOp& shape = frame.shape->ops[i];
+  if (action == Action::forward || action == Action::loss_exponentials)
+    builder_.takes(shape.scratch_forward);
+  if (action == Action::backward) builder_.takes(shape.scratch_backward);
+  return op;
 }
 
 // The host launches a collective behind the kernels that it has issued (PyTorch,
@@ -59,8 +65,11 @@ OpId StageLowering::tensor_collective(const Frame& frame, std::size_t i, std::ui
   OpLabel label = frame.label;
   label.name = name;
   builder_.wait_for_stream(Stream::tensor_comm, Stream::compute);
-  return builder_.add_collective(work, Stream::tensor_comm, frame.pass, label,
-                                 {action, site(frame, i)});
+  const OpId op = builder_.add_collective(work, Stream::tensor_comm, frame.pass, label,
+                                          {action, site(frame, i)});
+  if (action == Action::gather_logits || action == Action::gather_input)
+    builder_.takes(frame.shape->ops[i].scratch_gather);
+  return op;
 }
 
 void StageLowering::read_weight(const Frame& frame, std::size_t i) {
@@ -172,6 +181,7 @@ StageLowering::Value StageLowering::forward_linear(Frame& frame, std::size_t i, 
   wait_for(input);
   encode_operands(frame, i, input);
   Value out = fresh(op.whole_output);
+  builder_.tensors(out.buffer, op.products);
   for (int product = 1; product < op.products; ++product) {
     compute(frame, i, work.forward, work.name, Action::forward);
     read(input, Role::input);
@@ -230,6 +240,7 @@ void StageLowering::reorder(const Frame& frame, std::size_t i, std::uint32_t ker
   tokens.ready =
       compute(frame, i, kernel,
               action == Action::sum_products ? work.gradient_name : work.reorder_name, action);
+  if (action == Action::reorder_tokens) builder_.takes(copied(tokens.bytes));
   builder_.writes(tokens.buffer, Role::output);
 }
 

@@ -17,6 +17,12 @@ StageLowering::StageLowering(const ShardedModel& sharded, int stage)
 
 Program StageLowering::lower() {
   make_blocks();
+  const Execution& execution = model_.model->execution;
+  builder_.set_allocation({.expandable = execution.expandable_segments,
+                           .copies_gathered = execution.copies_weights && zero_ == 3,
+                           .separate_gradients = execution.adds_gradients,
+                           .held_logits = execution.held_logits,
+                           .master_weights = layout_.master_weights});
   builder_.reserve(estimated_ops());
   make_work();
   make_parameters();

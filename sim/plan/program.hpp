@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/base/attention_kernel.hpp"
@@ -28,6 +29,7 @@
 #include "sim/base/ids.hpp"
 #include "sim/base/units.hpp"
 #include "sim/base/words.hpp"
+#include "sim/plan/scratch.hpp"
 
 namespace sim {
 
@@ -338,6 +340,20 @@ struct Buffer {
   Bytes size{};
   BufferCategory category = BufferCategory::activations;
   bool persistent = false;
+  int tensors = 1;  // equal ones, that a framework has in its place
+};
+
+// How a framework holds memory: for the replay of its allocator (caching_allocator.hpp).
+struct Allocation {
+  bool expandable = false;          // segments that grow (expandable_segments:True)
+  bool copies_gathered = false;     // FSDP2 (gathered_units.hpp)
+  bool separate_gradients = false;  // each parameter's made by its first backward pass
+  int held_logits = 0;              // Execution::held_logits
+  bool master_weights = true;
+  // Of the state of Adam: without the masters, which are there from the start.
+  Bytes moments_of(Bytes state) const {
+    return master_weights ? Bytes{state.count() / 3 * 2} : state;
+  }
 };
 
 enum class Access : std::uint8_t { read, write, free };
@@ -409,6 +425,10 @@ class Program {
   std::vector<std::string> names;
   std::vector<Site> sites;  // every operator of the stage's blocks, in forward order
   std::vector<ParameterBucket> parameter_buckets;
+  // What operators take on their way, in issue order; equal ones stored once.
+  std::vector<Scratch> scratches;
+  std::vector<std::pair<OpId, std::uint32_t>> scratch_of_op;
+  Allocation allocation;
   int shards = 1;  // ranks that share one copy of the parameters
   int stage = 0;   // pipeline rank this program belongs to
 

@@ -68,7 +68,7 @@ std::uint32_t ProgramBuilder::name(std::string_view text) {
 
 BufferId ProgramBuilder::buffer(Bytes size, BufferCategory category, bool persistent) {
   SIM_CHECK(size.count() >= 0, size.count());
-  program_.buffers.push_back({size, category, persistent});
+  program_.buffers.push_back({.size = size, .category = category, .persistent = persistent});
   return BufferId{static_cast<std::uint32_t>(program_.buffers.size() - 1)};
 }
 
@@ -112,6 +112,12 @@ OpId ProgramBuilder::add(OpKind kind, Stream stream, Pass pass, std::uint32_t wo
   program_.first_buffer_use.push_back(static_cast<std::uint32_t>(program_.buffer_use.size()));
   last_[at] = op.value;
   return op;
+}
+
+void ProgramBuilder::takes(const Scratch& scratch) {
+  if (scratch.empty()) return;
+  const OpId op{static_cast<std::uint32_t>(program_.size() - 1)};
+  program_.scratch_of_op.emplace_back(op, intern(program_.scratches, scratch));
 }
 
 void ProgramBuilder::set_parameters(std::vector<Site> sites, std::vector<ParameterBucket> buckets,

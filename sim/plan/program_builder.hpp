@@ -48,6 +48,12 @@ class ProgramBuilder {
   void writes(BufferId buffer, Role role) { use(buffer, Access::write, role); }
   void frees(BufferId buffer, Role role) { use(buffer, Access::free, role); }
 
+  // What the operator added last takes on its way.
+  void takes(const Scratch& scratch);
+  // Of a buffer: that a framework has so many equal tensors in its place.
+  void tensors(BufferId buffer, int count) { program_.buffers[buffer.value].tensors = count; }
+  void set_allocation(const Allocation& allocation) { program_.allocation = allocation; }
+
   void set_parameters(std::vector<Site> sites, std::vector<ParameterBucket> buckets, int shards);
 
   bool has_op(Stream stream) const { return last_[index(stream)] != none; }

@@ -247,6 +247,11 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
       eight_bit_casts(region.model->execution.eight_bit, op, before, *region.layout)
           .saves_eight_bits)
     to.saved = Bytes{to.saved.count() / region.element};
+  if (op.function == Function::rotary && region.model->execution.copies_attention) {
+    // Rows of cosine and sine gathered by position, for queries and for keys: each product keeps
+    // its own (Scaling, core/nn/rotary.py, vector_gather).
+    to.saved += Bytes{4 * region.model->attention.head_dim * region.element} * region.tokens;
+  }
   if (op.kind == ModelOpKind::attention) {
     const bool flash = is_flash(region.layout->attention);
     if (copies_attention(region)) to.saved += to.output;
@@ -280,6 +285,7 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
       shard_other(region, op, block, to);
     }
     shard_saved(region, op, before, to);
+    shard_scratch(region, op, to);
     const bool before_linear =
         op.residual_of >= 0 &&
         block.ops[static_cast<std::size_t>(op.residual_of)].kind == ModelOpKind::linear;

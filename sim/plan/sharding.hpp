@@ -62,10 +62,12 @@ struct ShardedOp {
   Bytes output{};              // after the sum, if any
   Bytes whole_input{};         // gathered over the tensor group: all tokens
   Bytes whole_output{};
-  Bytes all_logits{};                // of every tensor rank
-  Bytes saved{};                     // kept for the backward pass, without attention_saved
-  Bytes backward_scratch{};          // of the loss: gradients that an eager backward pass makes
-  Bytes attention_saved{};           // what selective recomputation drops
+  Bytes all_logits{};        // of every tensor rank
+  Bytes saved{};             // kept for the backward pass, without attention_saved
+  Bytes backward_scratch{};  // of the loss: gradients that an eager backward pass makes
+  Bytes attention_saved{};   // what selective recomputation drops
+  // Of eager kernels, and of the gather of all logits.
+  Scratch scratch_forward, scratch_backward, scratch_gather;
   std::int64_t parameters = 0;       // elements held by a tensor rank
   std::int64_t tied_parameters = 0;  // table shared with the embedding: held if that is elsewhere
   // Of `parameters`, those whose gradient each tensor rank has only in part: it is summed once.

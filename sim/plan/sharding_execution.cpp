@@ -18,6 +18,19 @@ std::optional<Kernel> encode_kernel(const Region& region, const ModelOp& op, con
   return kernel;
 }
 
+// Without a compiler the last product is kept as any other, if it counts as an odd one
+// (torch/utils/checkpoint.py, _CachingTorchDispatchMode), and what sums it over the group.
+Bytes unread_output(const Region& region, const Block& block, const ShardedOp& last) {
+  if (!region.model->execution.keeps_unread_outputs) return Bytes{};
+  std::size_t products = 0;
+  for (std::size_t i = 0; i < block.ops.size(); ++i) {
+    if (block.ops[i].kind == ModelOpKind::linear)
+      products += products_of(block, i, region.model->attention).size();
+  }
+  const Bytes summed = last.sums_output ? last.output : Bytes{};
+  return products % 2 == 1 ? last.whole_output + summed : summed;
+}
+
 }  // namespace
 
 DType product_dtype(const Region& region, const ModelOp& op) {
@@ -57,7 +70,10 @@ void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharde
       op.forward_again = gemm(op.forward->dtype, {op.forward->m, columns, op.forward->k},
                               bytes_from(static_cast<double>(op.whole_output.count()) * shares[i]));
     }
-    if (linear && ends_products(block, i)) continue;
+    if (linear && ends_products(block, i)) {
+      kept += static_cast<double>(unread_output(region, block, op).count());
+      continue;
+    }
     const Bytes output = linear && op.op->split != TensorSplit::row ? op.whole_output : op.output;
     kept += static_cast<double>((output + op.attention_saved).count()) * (1 - shares[i]);
   }

@@ -1,6 +1,7 @@
 // The parts of sharding.cpp: what its files share.
 //   sharding.cpp            operators and blocks
 //   sharding_attention.cpp  kernels of attention, also over context-parallel ranks
+//   sharding_scratch.cpp    tensors within eager kernels
 //   sharding_execution.cpp   what a framework does around operators (Execution), casts for 8-bit
 //                           products, what a recomputation by operators keeps
 #pragma once
@@ -54,6 +55,9 @@ ContextAttention context_attention(const Region& region, const ModelOp& op);
 // flash_attention and multi_head_attention): with one sequence the same memory, else two copies, of
 // which the linear behind keeps the second.
 bool copies_attention(const Region& region);
+
+// sharding_scratch.cpp
+void shard_scratch(const Region& region, const ModelOp& op, ShardedOp& to);
 
 // sharding_execution.cpp
 // What is not multiplied in 8 bits beside products that are.

@@ -26,6 +26,7 @@ Framework fsdp_framework(const RunCells& cells) {
     if (!compiled) {
       titan.layer_norm = titan.rms_norm = titan.gate = KernelForm::eager;
       titan.execution.context = ContextForm::eager;
+      titan.execution.keeps_unread_outputs = true;
     }
     // Collectives that are cut into the products beside them need no copies.
     if (contains(lower_case(cells["overlap"]), "asynctp"))

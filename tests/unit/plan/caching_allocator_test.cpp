@@ -82,10 +82,92 @@ TEST_CASE("free segments are returned to the device before it is out of memory",
   CHECK(memory.reserved.count() == 80 * mib);
 }
 
-TEST_CASE("the state of Adam comes at the end of the first step", "[plan]") {
-  // Step 1: weights 30 and a block of 50, which the state takes over in step 2.
+TEST_CASE("the moments of Adam come at the end of the first step", "[plan]") {
+  // Step 1: weights 30, masters 40 and a block of 40, which the first moment takes over in step 2;
+  // the second moment and the block then have segments of their own.
   const std::vector<Buffer> buffers = {buffer(30 * mib, true, BufferCategory::weights),
-                                       buffer(50 * mib, true, BufferCategory::optimizer),
-                                       buffer(50 * mib)};
-  CHECK(replay(buffers, {{{2}, {2}}}).reserved.count() == (30 + 50 + 50) * mib);
+                                       buffer(120 * mib, true, BufferCategory::optimizer),
+                                       buffer(40 * mib)};
+  const CachedMemory memory = replay(buffers, {{{2}, {2}}});
+  CHECK(memory.reserved.count() == (30 + 120 + 40) * mib);
+  CHECK(memory.allocated.count() == (30 + 120 + 40) * mib);
+}
+
+TEST_CASE("a buffer may stand for several tensors", "[plan]") {
+  // Two tensors of 9 MiB share a segment of 20; one of 18 MiB has its own.
+  Buffer two = buffer(18 * mib);
+  two.tensors = 2;
+  CHECK(replay({two}, {{{0}, {0}}}).reserved.count() == 20 * mib);
+  CHECK(replay({buffer(18 * mib)}, {{{0}, {0}}}).reserved.count() == 18 * mib);
+}
+
+TEST_CASE("scratch is taken between results and operands, in its own order", "[plan]") {
+  // Operator 0 writes 40; operator 1 takes 30, frees the 40, takes another 30 in its place.
+  test::Sketch sketch{{buffer(40 * mib), buffer(20 * mib)}};
+  sketch.add(OpKind::elementwise, Stream::compute, {},
+             {{BufferId{0}, Access::write, Role::output}});
+  sketch.add(OpKind::elementwise, Stream::compute, {},
+             {{BufferId{0}, Access::free, Role::input},
+              {BufferId{1}, Access::write, Role::output},
+              {BufferId{1}, Access::free, Role::output}});
+  sketch.program.scratches = {{{ScratchMoment::take, 0, Bytes{30 * mib}},
+                               {ScratchMoment::free_operands, 0, {}},
+                               {ScratchMoment::take, 1, Bytes{30 * mib}},
+                               {ScratchMoment::give, 0, {}},
+                               {ScratchMoment::give, 1, {}},
+                               {ScratchMoment::write_results, 0, {}}}};
+  sketch.program.scratch_of_op = {{OpId{1}, 0}};
+  // The buffer that operator 1 takes and frees itself is what the scratch says in full.
+  const CachedMemory memory = cached_memory(sketch.program, Bytes{1'000 * mib});
+  CHECK(memory.allocated.count() == 70 * mib);
+  CHECK(memory.reserved.count() == 70 * mib);
+}
+
+TEST_CASE("segments that grow have no pieces that are too small", "[plan]") {
+  // As above: of 100 MiB a block of 40 stays. 70 takes the other 60 and grows by 20.
+  const std::vector<Buffer> buffers = {buffer(100 * mib), buffer(40 * mib), buffer(70 * mib)};
+  test::Sketch sketch{buffers};
+  const auto step = [&](std::uint32_t id, Access access) {
+    sketch.add(OpKind::elementwise, Stream::compute, {}, {{BufferId{id}, access, Role::output}});
+  };
+  step(0, Access::write);
+  step(0, Access::free);
+  step(1, Access::write);
+  step(2, Access::write);
+  step(2, Access::free);
+  step(1, Access::free);
+  sketch.program.allocation.expandable = true;
+  const CachedMemory memory = cached_memory(sketch.program, Bytes{1'000 * mib});
+  CHECK(memory.reserved.count() == 120 * mib);
+  CHECK(memory.allocated.count() == 110 * mib);
+}
+
+TEST_CASE("what grows returns its free pieces, and takes them again", "[plan]") {
+  BlockPool pool{Bytes{100 * mib}, SegmentForm::expandable};
+  const auto first = pool.take(Bytes{60 * mib});
+  const auto second = pool.take(Bytes{20 * mib});
+  REQUIRE(first);
+  REQUIRE(second);
+  pool.give(*first);
+  // Of another stream: 60 MiB of the first are returned for it.
+  const auto other = pool.take(Bytes{60 * mib}, 1);
+  REQUIRE(other);
+  CHECK(pool.most().reserved.count() == 80 * mib);
+  // The device has 20 of 100 left: not for the 60 again, but for 20 of them.
+  CHECK_FALSE(pool.take(Bytes{60 * mib}));
+  BlockPool again{Bytes{100 * mib}, SegmentForm::expandable};
+  const auto one = again.take(Bytes{60 * mib});
+  REQUIRE(again.take(Bytes{20 * mib}));
+  again.give(*one);
+  REQUIRE(again.take(Bytes{60 * mib}, 1));
+  CHECK(again.take(Bytes{20 * mib}));
+}
+
+TEST_CASE("blocks belong to the stream they were made for", "[plan]") {
+  BlockPool pool{Bytes{1'000 * mib}, SegmentForm::fixed};
+  const auto first = pool.take(Bytes{50 * mib});
+  REQUIRE(first);
+  pool.give(*first);
+  REQUIRE(pool.take(Bytes{50 * mib}, 1));
+  CHECK(pool.most().reserved.count() == 100 * mib);
 }
