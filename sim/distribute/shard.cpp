@@ -29,7 +29,7 @@ std::uint64_t mixed(std::uint64_t value) {
 }  // namespace
 
 bool Shard::owns(std::uint64_t unit) const {
-  return (unit % count + mixed(unit / count) % count) % count == index;
+  return count == 1 || (unit % count + mixed(unit / count) % count) % count == index;
 }
 
 Shard parse_shard(const std::string& text) {
