@@ -36,14 +36,6 @@ Executor::Executor(const ExecutorInput& input, std::span<const std::uint32_t> re
   }
 }
 
-const ProgramIndex& Executor::index_of(std::uint32_t slot) const {
-  return input_.indexes[system_.slots[slot].program];
-}
-
-const LaneCosts& Executor::lane_of(std::uint32_t slot) const {
-  return input_.lanes[system_.slots[slot].variant];
-}
-
 void Executor::run() {
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot)
     advance(slot, index_of(slot).used_streams);
@@ -96,8 +88,11 @@ void Executor::settle() {
       queue_.schedule({change.end, EventKind::transfer_end, change.id, activity.epoch});
     if (activity.kind == ActivityKind::message) continue;
     const CommCost& cost = system_.costs[activity.cell];
-    const auto memory = static_cast<std::int64_t>(static_cast<WideInt>(cost.memory) *
-                                                  sharing_.level(change.id) / cost.rate);
+    const std::int64_t level = sharing_.level(change.id);
+    const std::int64_t memory =
+        level == cost.rate
+            ? cost.memory
+            : static_cast<std::int64_t>(static_cast<WideInt>(cost.memory) * level / cost.rate);
     if (memory == activity.memory_held) continue;
     hold_devices(activity, 0, memory - activity.memory_held);
     activity.memory_held = memory;

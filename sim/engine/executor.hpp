@@ -122,8 +122,12 @@ class Executor {
   };
 
   TimePoint now() const { return queue_.now(); }
-  const ProgramIndex& index_of(std::uint32_t slot) const;
-  const LaneCosts& lane_of(std::uint32_t slot) const;
+  const ProgramIndex& index_of(std::uint32_t slot) const {
+    return input_.indexes[system_.slots[slot].program];
+  }
+  const LaneCosts& lane_of(std::uint32_t slot) const {
+    return input_.lanes[system_.slots[slot].variant];
+  }
 
   void handle(const Event& event);
   void settle();

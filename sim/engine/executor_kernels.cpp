@@ -52,9 +52,11 @@ void Executor::run_rest_of_kernel(std::uint32_t slot) {
     ++state.epoch;  // the end that was scheduled is no more
     return;
   }
-  const WideInt left = static_cast<WideInt>(state.remaining) << full_speed_bits;
-  schedule_kernel_end(
-      slot, now() + Duration{static_cast<std::int64_t>((left + state.speed - 1) / state.speed)});
+  std::int64_t left = state.remaining;
+  if (state.speed != full_speed)
+    left = static_cast<std::int64_t>(
+        ((static_cast<WideInt>(left) << full_speed_bits) + state.speed - 1) / state.speed);
+  schedule_kernel_end(slot, now() + Duration{left});
 }
 
 // What the kernel gets of the SMs and of the memory bandwidth beside communication, over what it
@@ -67,7 +69,8 @@ std::uint64_t Executor::speed_of(const SlotState& state, const LaneCosts& lane,
   const std::int64_t least = input_.shares_device ? 0 : 1024;
   const std::int64_t sm_left = std::max<std::int64_t>(input_.device_sm - state.sm_held, least);
   if (sm > sm_left)
-    speed = static_cast<std::uint64_t>((static_cast<WideInt>(sm_left) << full_speed_bits) / sm);
+    speed =
+        (static_cast<std::uint64_t>(sm_left) << full_speed_bits) / static_cast<std::uint64_t>(sm);
   const std::int64_t memory = lane.memory[position] + state.memory_held;
   if (memory > input_.device_memory) {
     const auto share = static_cast<std::uint64_t>(

@@ -5,6 +5,16 @@
 #include "sim/base/check.hpp"
 
 namespace sim {
+namespace {
+
+// value * part / whole, rounded down. Most transfers run at their full rate, and a division of 128
+// bits takes as long as all else that happens to one.
+std::int64_t scaled(std::int64_t value, std::int64_t part, std::int64_t whole) {
+  if (part == whole) return value;
+  return static_cast<std::int64_t>(static_cast<WideInt>(value) * part / whole);
+}
+
+}  // namespace
 
 LinkSharing::LinkSharing(std::span<const std::int64_t> capacities) : links_(capacities.size()) {
   for (std::size_t i = 0; i < capacities.size(); ++i)
@@ -96,10 +106,9 @@ void LinkSharing::build_problem() {
 void LinkSharing::set_level(TransferId id, std::int64_t level, TimePoint now) {
   TransferState& transfer = transfers_[id];
   if (!transfer.fresh && transfer.level == level) return;
-  const WideInt done =
-      static_cast<WideInt>((now - transfer.updated).count()) * transfer.level / transfer.full_rate;
-  transfer.remaining =
-      std::max<std::int64_t>(0, transfer.remaining - static_cast<std::int64_t>(done));
+  const std::int64_t done =
+      scaled((now - transfer.updated).count(), transfer.level, transfer.full_rate);
+  transfer.remaining = std::max<std::int64_t>(0, transfer.remaining - done);
   transfer.updated = now;
   transfer.level = level;
   transfer.fresh = false;
@@ -107,9 +116,11 @@ void LinkSharing::set_level(TransferId id, std::int64_t level, TimePoint now) {
     changes_.push_back({id, TimePoint::max()});
     return;
   }
-  const WideInt left =
-      (static_cast<WideInt>(transfer.remaining) * transfer.full_rate + level - 1) / level;
-  changes_.push_back({id, now + Duration{static_cast<std::int64_t>(left)}});
+  std::int64_t left = transfer.remaining;
+  if (level != transfer.full_rate)
+    left = static_cast<std::int64_t>((static_cast<WideInt>(left) * transfer.full_rate + level - 1) /
+                                     level);
+  changes_.push_back({id, now + Duration{left}});
 }
 
 std::span<const LinkSharing::Change> LinkSharing::settle(TimePoint now) {
