@@ -172,7 +172,8 @@ TEST_CASE("a framework names its kernels, and any of them alone") {
               "softmax, loss, key_heads, optimizer, token_collectives, weight_gathers, eight_bit, "
               "context, keeps_intermediates, host_issue, joint_gate, accuracy, "
               "gathers_logits, adds_gradients, keeps_gathered_inputs, all_reduces_gradients, "
-              "sends_whole, recomputes_head, copies_attention, caching_allocator, held_logits"});
+              "sends_whole, recomputes_head, copies_attention, caching_allocator, "
+              "expandable_segments, keeps_unread_outputs, held_logits"});
 }
 
 TEST_CASE("the host's time per kernel is the framework's where it says one") {
