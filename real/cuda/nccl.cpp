@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -83,12 +84,11 @@ ncclUniqueId share_id(const Communicator& communicator, Transport& control) {
   if (made != ncclSuccess) {
     throw std::runtime_error(fmt::format("NCCL: ncclGetUniqueId: {}", ncclGetErrorString(made)));
   }
-  std::vector<Ticket> sends;
-  for (const int rank : std::span{communicator.members}.subspan(1)) {
-    sends.push_back(control.start_send(rank, id_channel, bytes));
-  }
-  for (const Ticket ticket : sends)
-    wait(control, ticket);
+  std::deque<Pending> sends;
+  for (const int rank : std::span{communicator.members}.subspan(1))
+    sends.emplace_back(control, control.start_send(rank, id_channel, bytes));
+  for (Pending& send : sends)
+    send.wait();
   return id;
 }
 

@@ -1,12 +1,19 @@
 #include "real/engine/control.hpp"
 
+#include <deque>
+
 namespace real {
 
-void Control::finish(Ticket ticket) {
-  while (!transport_.done(ticket)) {
+void Control::finish(Pending& message) {
+  while (!message.done()) {
     if (heartbeat_ != nullptr) heartbeat_->waiting();
     transport_.idle();
   }
+}
+
+void Control::finish(Ticket ticket) {
+  Pending message{transport_, ticket};
+  finish(message);
 }
 
 void Control::to_root(int from, std::span<std::byte> data) {
@@ -18,10 +25,10 @@ void Control::to_root(int from, std::span<std::byte> data) {
 void Control::from_root(std::span<std::byte> data) {
   if (data.empty()) return;
   if (rank() != 0) return finish(transport_.start_receive(0, channel, data));
-  std::vector<Ticket> sends;
+  std::deque<Pending> sends;
   for (int to = 1; to < size(); ++to)
-    sends.push_back(transport_.start_send(to, channel, data));
-  for (const Ticket send : sends)
+    sends.emplace_back(transport_, transport_.start_send(to, channel, data));
+  for (Pending& send : sends)
     finish(send);
 }
 

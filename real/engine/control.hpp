@@ -43,6 +43,7 @@ class Control {
 
  private:
   void finish(Ticket ticket);
+  void finish(Pending& message);
 
   Transport& transport_;
   Heartbeat* heartbeat_;

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <stdexcept>
+#include <deque>
+#include <span>
 
 namespace real {
 namespace {
@@ -16,44 +17,30 @@ using Times = std::vector<std::int64_t>;
 class Round {
  public:
   explicit Round(const ArrivalParts& parts) : parts_{parts} {}
-  Round(const Round&) = delete;
-  Round& operator=(const Round&) = delete;
-  ~Round() {
-    for (const Ticket ticket : tickets_)
-      parts_.transport.cancel(ticket);
-  }
 
   void send(int to, std::uint32_t channel, const Times& times) {
     if (!times.empty())
-      tickets_.push_back(parts_.transport.start_send(to, channel, std::as_bytes(std::span{times})));
+      add(parts_.transport.start_send(to, channel, std::as_bytes(std::span{times})));
   }
   void receive(int from, std::uint32_t channel, Times& times) {
-    if (times.empty()) return;
-    tickets_.push_back(
-        parts_.transport.start_receive(from, channel, std::as_writable_bytes(std::span{times})));
+    if (!times.empty())
+      add(parts_.transport.start_receive(from, channel, std::as_writable_bytes(std::span{times})));
   }
   void wait() {
-    while (!tickets_.empty()) {
-      if (last_is_done()) continue;
-      if (parts_.heartbeat != nullptr) parts_.heartbeat->waiting();
-      parts_.transport.idle();
+    for (Pending& message : messages_) {
+      while (!message.done()) {
+        if (parts_.heartbeat != nullptr) parts_.heartbeat->waiting();
+        parts_.transport.idle();
+      }
     }
+    messages_.clear();
   }
 
  private:
-  bool last_is_done() {
-    try {
-      if (!parts_.transport.done(tickets_.back())) return false;
-    } catch (const std::logic_error&) {
-      tickets_.pop_back();  // used up
-      throw;
-    }
-    tickets_.pop_back();
-    return true;
-  }
+  void add(Ticket ticket) { messages_.emplace_back(parts_.transport, ticket); }
 
   const ArrivalParts& parts_;
-  std::vector<Ticket> tickets_;
+  std::deque<Pending> messages_;
 };
 
 Times begins_of(const std::vector<OpId>& ops, const std::vector<Moments>& moments) {

@@ -1,7 +1,6 @@
 #include "real/host/communication.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "real/engine/operator_facts.hpp"
 #include "sim/base/check.hpp"
@@ -18,28 +17,11 @@ namespace {
 // A send or a receive.
 class Message : public Exchange {
  public:
-  Message(Transport& transport, Ticket ticket) : transport_{transport}, ticket_{ticket} {}
-  Message(const Message&) = delete;
-  Message& operator=(const Message&) = delete;
-  // A run that ends early frees its memory: no partner may still copy into it.
-  ~Message() override {
-    if (!finished_) transport_.cancel(ticket_);
-  }
-  bool progress() override {
-    if (finished_) return true;
-    try {
-      finished_ = transport_.done(ticket_);
-    } catch (const std::logic_error&) {
-      finished_ = true;  // the ticket is used up
-      throw;
-    }
-    return finished_;
-  }
+  Message(Transport& transport, Ticket ticket) : pending_{transport, ticket} {}
+  bool progress() override { return pending_.done(); }
 
  private:
-  Transport& transport_;
-  Ticket ticket_;
-  bool finished_ = false;
+  Pending pending_;
 };
 
 class Collective : public Exchange {

@@ -65,6 +65,24 @@ class Transport {
 // unwinds its thread, that is an abort().
 std::vector<std::unique_ptr<Transport>> make_local_world(int size);
 
+// A message under way. One that is not through when this goes is cancelled: its memory may go next,
+// and no partner may still copy into it.
+class Pending {
+ public:
+  Pending(Transport& transport, Ticket ticket) : transport_{transport}, ticket_{ticket} {}
+  Pending(const Pending&) = delete;
+  Pending& operator=(const Pending&) = delete;
+  ~Pending();
+
+  bool done();  // as Transport::done(), but may be asked again
+  void wait();
+
+ private:
+  Transport& transport_;
+  Ticket ticket_;
+  bool over_ = false;
+};
+
 // Waits for one ticket.
 void wait(Transport& transport, Ticket ticket);
 

@@ -188,6 +188,16 @@ TEST_CASE("a message that is called off leaves the receiver's memory alone", "[n
   }
 }
 
+TEST_CASE("memory that an unwound rank waited for is left alone", "[net]") {
+  const auto world = make_local_world(2);
+  std::vector<std::byte> memory(8), data = pattern(8, 1);
+  const Ticket ticket = world[0]->start_receive(1, 0, memory);
+  world[1]->abort(1, "given up");
+  REQUIRE_THROWS_AS(wait(*world[0], ticket), RankFailure);
+  world[1]->start_send(0, 0, data);
+  REQUIRE(memory == std::vector<std::byte>(8));
+}
+
 TEST_CASE("a large message waits for its receive, and holds back only its own channel", "[net]") {
   for (const WorldKind kind : both)
     on_world(kind, 2, [](Transport& transport) {
