@@ -34,7 +34,7 @@ void refuse(const std::string& file, const std::string& why) {
 template <class Asked, class AddCommand>
 std::shared_ptr<Asked> asked_again(const Request& request, const Question& question,
                                    AddCommand add_command) {
-  const auto asked = std::make_shared<Asked>();
+  auto asked = std::make_shared<Asked>();
   CLI::App app;
   add_command(app, asked);
   std::vector<std::string> words{question.command};
