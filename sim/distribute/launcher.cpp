@@ -46,7 +46,7 @@ std::optional<Launch> find_launch(const ReadVariable& variable) {
       {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "srun (Slurm)", true},
       {"RANK", "WORLD_SIZE", "torchrun (RANK, WORLD_SIZE)", false}};
   for (const Names& names : known)
-    if (const std::optional<Launch> launch = launch_by(variable, names)) return launch;
+    if (std::optional<Launch> launch = launch_by(variable, names)) return launch;
   return std::nullopt;
 }
 

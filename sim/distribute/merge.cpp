@@ -36,7 +36,7 @@ std::string command_for(const RecordHeader& header, const std::string& results, 
                         bool resume) {
   std::vector<std::string> more{"--results", results};
   if (!shard.whole()) more.insert(more.end(), {"--shard", to_text(shard)});
-  if (resume) more.push_back("--resume");
+  if (resume) more.emplace_back("--resume");
   std::string command = command_line(header.question, more);
   std::error_code ignored;
   if (header.folder != std::filesystem::current_path(ignored).string())
@@ -77,7 +77,7 @@ void check_complete(const std::vector<Part>& parts, const RecordHeader& header,
 }  // namespace
 
 RecordHeader common_header(const std::vector<std::string>& paths) {
-  const RecordHeader first = header_of_file(paths.front());
+  RecordHeader first = header_of_file(paths.front());
   for (const std::string& path : paths) {
     const RecordHeader header = header_of_file(path);
     const std::string other = difference(header.question, first.question);

@@ -50,7 +50,7 @@ std::string difference(const Question& recorded, const Question& asked) {
   if (recorded.arguments != asked.arguments)
     return fmt::format("they were made with the arguments [{}], not with [{}]",
                        quoted(recorded.arguments), quoted(asked.arguments));
-  const std::string files = files_difference(recorded.files, asked.files);
+  std::string files = files_difference(recorded.files, asked.files);
   if (!files.empty() || recorded.units == asked.units) return files;
   return fmt::format("they are of {} units of work, not of {}", recorded.units, asked.units);
 }
