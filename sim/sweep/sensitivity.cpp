@@ -61,14 +61,14 @@ Sensitivity sensitivity_of(const std::string& path, const std::vector<std::strin
       .path = path, .overrides = overrides, .by = by, .base = {}, .parameters = {}, .left_out = {}};
   const std::vector<MachineParameter> parameters =
       machine_parameters(scenario.cluster_path, scenario.changes);
-  const auto forecast = [&](std::vector<std::vector<std::string>> points) {
+  const auto forecast = [&](const std::vector<std::vector<std::string>>& points) {
     return forecast_points(path, points, LayoutMode::fixed, done);
   };
   std::vector<std::vector<std::string>> points{overrides};
   for (const MachineParameter& parameter : parameters)
     for (const double factor : {1 + by, 1 - by})
       points.push_back(scaled(overrides, parameter, factor));
-  std::vector<PointResult> results = forecast(std::move(points));
+  std::vector<PointResult> results = forecast(points);
   result.base = results.front();
   std::vector<Sides> sides;
   for (std::size_t i = 0; i < parameters.size(); ++i)
@@ -77,7 +77,7 @@ Sensitivity sensitivity_of(const std::string& path, const std::vector<std::strin
   std::vector<std::vector<std::string>> unchanged;
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (!sides[i].complete()) unchanged.push_back(scaled(overrides, parameters[i], 1.0));
-  std::vector<PointResult> same = forecast(std::move(unchanged));
+  std::vector<PointResult> same = forecast(unchanged);
   auto next = same.begin();
   for (Sides& at : sides)
     if (!at.complete()) at.same = std::move(*next++);
