@@ -40,7 +40,8 @@ TEST_CASE("an eager RMSNorm is six kernels over the features and two over tokens
 TEST_CASE("an eager rotary embedding moves queries and keys ten times", "[model]") {
   const Model fused = build_transformer(llama(1, h, heads, kv_heads, ffn));
   const Model model = eager(fused);
-  const double turned = static_cast<double>((heads + kv_heads) * (h / heads));
+  constexpr std::int64_t head = h / heads;
+  const double turned = static_cast<double>((heads + kv_heads) * head);
   const double products = 2 * (half + half), negation = 0.5 + 0.5, join = half + half,
                sum = 2 * half + half;
   const double repeated =
@@ -141,7 +142,8 @@ TEST_CASE("torchtitan turns complex numbers and repeats keys and values", "[mode
   const double kept = first_of(model.layers[0], Function::attention).saved_elements;
   run_with(framework_of(FrameworkName::torchtitan), model);
   const ModelOp& rotary = first_of(model.layers[0], Function::rotary);
-  const double head = static_cast<double>(h / heads);
+  constexpr std::int64_t head_dim = h / heads;
+  const double head = static_cast<double>(head_dim);
   const double turned = (heads + kv_heads) * head;
   const double cast = half + full, product = full + full, back = full + half;
   const double copies = 2 * kv_heads * head * half + 2 * heads * head * half;

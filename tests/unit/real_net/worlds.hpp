@@ -18,6 +18,7 @@ enum class WorldKind { local, tcp };
 inline void on_ranks(int ranks, const std::function<void(int)>& body) {
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
   std::vector<std::jthread> threads;
+  threads.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       try {
