@@ -3,9 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <fstream>
 #include <memory>
-#include <stdexcept>
 
 #include "sim/cli/command.hpp"
 #include "sim/economics/answer.hpp"
@@ -23,10 +21,7 @@ struct Request {
 
 void save(const Request& request, const Scenario& scenario, const Budget& budget) {
   const std::filesystem::path file = std::filesystem::absolute(request.save);
-  const std::string text = resolved_scenario(scenario, budget, file.parent_path().string());
-  std::ofstream out{file, std::ios::binary};
-  if (!out.write(text.data(), static_cast<std::streamsize>(text.size())).flush())
-    throw std::runtime_error(fmt::format("cannot write {}", request.save));
+  write_text_file(request.save, resolved_scenario(scenario, budget, file.parent_path().string()));
   print_note(fmt::format("saved: {}: the same answer with `stepcast budget`", request.save));
 }
 

@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <stdexcept>
 
@@ -111,9 +110,7 @@ void add_point_options(CLI::App& command, PointRequest& request) {
 }
 
 void write_plot(const std::string& path, const std::string& svg) {
-  std::ofstream out{path, std::ios::binary};
-  if (!out.write(svg.data(), static_cast<std::streamsize>(svg.size())).flush())
-    throw std::runtime_error(fmt::format("cannot write {}", path));
+  write_text_file(path, svg);
   print_note(fmt::format("plot: {}", path));
 }
 
