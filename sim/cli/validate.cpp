@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <stdexcept>
@@ -15,6 +16,8 @@
 #include "sim/validation/curves.hpp"
 #include "sim/validation/favourites.hpp"
 #include "sim/validation/peers.hpp"
+#include "sim/validation/predict.hpp"
+#include "sim/validation/row_yaml.hpp"
 #include "sim/validation/scatter.hpp"
 #include "sim/validation/score.hpp"
 #include "sim/validation/tables.hpp"
@@ -27,6 +30,7 @@ struct Request {
   std::string rows;               // a table of anybody's
   std::string curves, index;      // of collectives
   std::string picture;            // SVG to write; empty: none
+  std::string emit;               // folder for the rows as scenarios; empty: none
   bool ablate = false, peers = false, favourites = false;
   OutputFormat output = OutputFormat::table;
 };
@@ -170,6 +174,42 @@ ExitCode validate_favourites(const Request& request) {
   return within ? ExitCode::done : ExitCode::bound_exceeded;
 }
 
+// Writes what can be simulated, and says what cannot.
+void emit(const MeasuredSet& set, const std::string& folder) {
+  int written = 0;
+  for (const MeasuredRow& row : set.rows) {
+    const auto left_out = [&](const std::string& why) {
+      print_note(fmt::format("left out: {}: {}", row.id, why));
+    };
+    if (!names_a_file(row.id)) {
+      left_out("the row_id is no name of a file: letters, digits, '-', '_' and '.' are");
+      continue;
+    }
+    std::string text;
+    try {
+      text = row_yaml(set, row, folder);
+    } catch (const std::runtime_error& error) {
+      left_out(reason_in_a_line(error));
+      continue;
+    }
+    write_text_file(fmt::format("{}/{}.yaml", folder, row.id), text);
+    ++written;
+  }
+  print_note(fmt::format("{}: {} scenarios in {}", set.name, written, folder));
+}
+
+ExitCode emit_rows(const Request& request) {
+  std::filesystem::create_directories(request.emit);
+  if (!request.rows.empty()) {
+    emit(load_table_set(request.rows, data_folder()), request.emit);
+    return ExitCode::done;
+  }
+  const std::string folder = data_folder() + "/validation/published";
+  for (const std::string& name : chosen_sets(request, folder))
+    emit(load_measured_set(fmt::format("{}/{}/measured.yaml", folder, name)), request.emit);
+  return ExitCode::done;
+}
+
 }  // namespace
 
 void add_validate(CLI::App& app, ChosenCommand& action) {
@@ -214,16 +254,27 @@ void add_validate(CLI::App& app, ChosenCommand& action) {
                    "write predicted against measured as a picture (SVG)")
       ->option_text("FILE.svg")
       ->excludes(curves);
+  command
+      ->add_option("--emit", request->emit,
+                   "write every row as a scenario, DIR/ROW_ID.yaml, and simulate nothing")
+      ->option_text("DIR")
+      ->excludes(curves)
+      ->excludes(ablate)
+      ->excludes("--peers")
+      ->excludes("--favourites")
+      ->excludes("--picture");
   add_output_option(*command, request->output);
   command->footer(
       "Exit code 5: an error exceeds its bound in validation/bounds.yaml.\n"
       "Examples: stepcast validate --set sc21_table1\n"
       "          stepcast validate --rows runs.csv --picture runs.svg\n"
+      "          stepcast validate --set torchtitan --emit rows/\n"
       "          stepcast validate --curves curves.csv --index curves_index.csv");
   add_validate_real(*command, action);
   command->callback([request, command, &action] {
     if (!command->get_subcommands().empty()) return;
     action = [request] {
+      if (!request->emit.empty()) return emit_rows(*request);
       if (request->ablate) return validate_ablated(*request);
       if (request->favourites) return validate_favourites(*request);
       if (request->peers) return validate_beside_peers(*request);

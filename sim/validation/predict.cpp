@@ -8,7 +8,6 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
-#include "sim/engine/device_spread.hpp"
 #include "sim/plan/caching_allocator.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -42,14 +41,6 @@ Duration layer_time_of(const Program& program, const RankTrack& track, int layer
   }
   return forward.length() + backward.length();
 }
-
-// What is simulated, wherever it comes from.
-struct Case {
-  Model model;
-  Layout layout;
-  Cluster cluster;
-  SimulationOptions options;
-};
 
 void leave_out(Mechanism mechanism, SimulationOptions& options) {
   switch (mechanism) {
@@ -86,22 +77,6 @@ std::vector<std::string> all_fused() {
   return overrides;
 }
 
-Case case_of(const MeasuredSet& set, const MeasuredRow& row, bool fused) {
-  if (row.cells) {
-    const KernelForms forms = fused ? KernelForms::all_fused : KernelForms::of_framework;
-    RunScenario run = run_scenario(*row.cells, set.data_folder, forms);
-    return {.model = std::move(run.model),
-            .layout = std::move(run.layout),
-            .cluster = std::move(run.cluster),
-            .options = {.host_issue = run.host_issue, .device_spread = published_device_spread}};
-  }
-  Scenario scenario = load_scenario(row.scenario, fused ? all_fused() : std::vector<std::string>{});
-  return {.model = std::move(scenario.model),
-          .layout = std::move(scenario.layout),
-          .cluster = std::move(scenario.cluster),
-          .options = std::move(scenario.options)};
-}
-
 Bytes peak_activations(const Plan& plan) {
   Bytes most{};
   for (const Program& program : plan.programs)
@@ -111,7 +86,7 @@ Bytes peak_activations(const Plan& plan) {
 }
 
 // The activations of `plan` as a share of those without sequence parallelism and recomputation.
-double activation_share(const Case& it, const Plan& plan) {
+double activation_share(const Scenario& it, const Plan& plan) {
   Layout baseline = it.layout;
   baseline.sequence_parallel = false;
   baseline.recompute = Recompute::none;
@@ -120,7 +95,7 @@ double activation_share(const Case& it, const Plan& plan) {
   return static_cast<double>(part.count()) / static_cast<double>(whole.count());
 }
 
-Duration time_of(const MeasuredSet& set, const Plan& plan, const Case& it,
+Duration time_of(const MeasuredSet& set, const Plan& plan, const Scenario& it,
                  const std::string& scenario) {
   const Simulation simulation = simulate(plan, it.cluster, it.options);
   const Duration time = set.quantity == Quantity::layer
@@ -150,7 +125,7 @@ Bytes reserved_memory(const MeasuredRow& row, const Plan& plan, const Device& de
 }
 
 Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row, Mechanism without) {
-  Case it = case_of(set, row, without == Mechanism::framework);
+  Scenario it = row_scenario(set, row, without);
   leave_out(without, it.options);
   if (set.quantity == Quantity::layer && it.layout.micro_batches() != 1)
     throw InputError{SourcePosition{row.scenario, 0, 0},
@@ -170,11 +145,6 @@ Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row, Mechanis
   return prediction;
 }
 
-std::string one_line(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
-}
-
 }  // namespace
 
 double RowResult::error() const {
@@ -191,6 +161,16 @@ double RowResult::memory_error() const {
   return (static_cast<double>(prediction->plan_memory.count()) - measured) / measured;
 }
 
+std::string reason_in_a_line(const std::runtime_error& error) {
+  std::string text = error.what();
+  if (const auto* input = dynamic_cast<const InputError*>(&error)) {
+    const Problem& first = input->problems().front();
+    text = fmt::format("{}:{}: {}", first.where.file, first.where.line, first.what);
+  }
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
 Duration layer_time(const Plan& plan, const Timeline& timeline, int layer) {
   for (const RankTrack& track : timeline.tracks) {
     const Duration time = layer_time_of(plan.program(track.rank), track, layer);
@@ -199,16 +179,20 @@ Duration layer_time(const Plan& plan, const Timeline& timeline, int layer) {
   return {};
 }
 
+Scenario row_scenario(const MeasuredSet& set, const MeasuredRow& row, Mechanism without) {
+  const bool fused = without == Mechanism::framework;
+  if (!row.cells)
+    return load_scenario(row.scenario, fused ? all_fused() : std::vector<std::string>{});
+  return run_scenario(*row.cells, set.data_folder,
+                      fused ? KernelForms::all_fused : KernelForms::of_framework);
+}
+
 RowResult predict(const MeasuredSet& set, const MeasuredRow& row, Mechanism without) {
   RowResult result{.row = row, .prediction = {}, .skipped = {}};
   try {
     result.prediction = simulate_row(set, row, without);
-  } catch (const InputError& error) {
-    const Problem& first = error.problems().front();
-    result.skipped =
-        one_line(fmt::format("{}:{}: {}", first.where.file, first.where.line, first.what));
   } catch (const std::runtime_error& error) {
-    result.skipped = one_line(error.what());
+    result.skipped = reason_in_a_line(error);
   }
   return result;
 }

@@ -4,10 +4,12 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 #include "sim/base/words.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/scenario/scenario.hpp"
 #include "sim/timeline/timeline.hpp"
 #include "sim/validation/measured.hpp"
 
@@ -56,6 +58,13 @@ struct RowResult {
   // The same of its memory, or of its share of activations. REQUIRES: row.has_memory().
   double memory_error() const;
 };
+
+// What is simulated of a row. Throws NotSimulated or InputError, both runtime errors, where it
+// cannot be.
+Scenario row_scenario(const MeasuredSet& set, const MeasuredRow& row,
+                      Mechanism without = Mechanism::none);
+// The first problem of such an error.
+std::string reason_in_a_line(const std::runtime_error& error);
 
 // A scenario that cannot be read or simulated is a result too: `skipped` says why.
 RowResult predict(const MeasuredSet& set, const MeasuredRow& row,

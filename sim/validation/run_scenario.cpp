@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sim/engine/device_spread.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/validation/run_words.hpp"
 
@@ -206,7 +207,7 @@ Layout run_layout(const RunCells& cells) {
   return layout;
 }
 
-RunScenario run_scenario(const RunCells& cells, const std::string& data_folder, KernelForms forms) {
+Scenario run_scenario(const RunCells& cells, const std::string& data_folder, KernelForms forms) {
   Model model = run_model(cells);
   const Framework framework = run_framework(cells);
   if (forms == KernelForms::of_framework) run_with(framework, model);
@@ -214,8 +215,8 @@ RunScenario run_scenario(const RunCells& cells, const std::string& data_folder, 
   const std::vector<LayoutProblem> problems = layout_problems(layout, model);
   if (!problems.empty()) throw NotSimulated(problems.front().what);
   const RunMachine machine = run_machine(cells);
-  Cluster cluster = Cluster::load(data_folder + "/" + machine.file, static_cast<int>(machine.nodes),
-                                  machine.changes);
+  const std::string cluster_path = data_folder + "/" + machine.file;
+  Cluster cluster = Cluster::load(cluster_path, static_cast<int>(machine.nodes), machine.changes);
   if (cluster.gpus_per_node() != machine.gpus_per_node)
     throw NotSimulated(fmt::format("gpus_per_node is {}, the nodes of {} have {}",
                                    machine.gpus_per_node, machine.file, cluster.gpus_per_node()));
@@ -226,10 +227,21 @@ RunScenario run_scenario(const RunCells& cells, const std::string& data_folder, 
   if (!cluster.device().gemm_model(layout.compute_dtype))
     throw NotSimulated(fmt::format("the {} does not compute in {}", cluster.device().name,
                                    word(layout.compute_dtype)));
-  return {.model = std::move(model),
+  SimulationOptions options{.device_spread = published_device_spread};
+  options.host_issue = framework.host_issue;
+  return {.path = {},
+          .name = std::string{cells["row_id"]},
+          .model = std::move(model),
+          .model_path = {},
           .layout = std::move(layout),
           .cluster = std::move(cluster),
-          .host_issue = framework.host_issue};
+          .cluster_path = cluster_path,
+          .changes = machine.changes,
+          .framework = framework,
+          .options = std::move(options),
+          .faults = {},
+          .flops = {},
+          .training = {}};
 }
 
 }  // namespace sim

@@ -2,15 +2,10 @@
 // a machine and a layout are the same for every row; validation/README.md lists them.
 #pragma once
 
-#include <optional>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
-#include "sim/model/framework.hpp"
-#include "sim/model/model.hpp"
-#include "sim/plan/layout.hpp"
-#include "sim/topology/cluster.hpp"
+#include "sim/scenario/scenario.hpp"
 #include "sim/validation/measured.hpp"
 
 namespace sim {
@@ -21,20 +16,13 @@ class NotSimulated : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-struct RunScenario {
-  Model model;
-  Layout layout;
-  Cluster cluster;
-  std::optional<Duration> host_issue{};  // of one kernel, where the row says it
-};
-
 // all_fused: as if the framework had a fused kernel for everything.
 enum class KernelForms : std::uint8_t { of_framework, all_fused };
 
 // `data_folder` holds topologies/ and validation/machines/. Throws NotSimulated, and InputError for
 // a broken cluster file.
-RunScenario run_scenario(const RunCells& cells, const std::string& data_folder,
-                         KernelForms forms = KernelForms::of_framework);
+Scenario run_scenario(const RunCells& cells, const std::string& data_folder,
+                      KernelForms forms = KernelForms::of_framework);
 
 // The framework of a row, by what it says of its kernels.
 Framework run_framework(const RunCells& cells);

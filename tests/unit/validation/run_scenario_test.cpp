@@ -2,9 +2,15 @@
 // which rules the rest becomes a model, a machine and a layout.
 #include "sim/validation/run_scenario.hpp"
 
+#include <filesystem>
+#include <fstream>
+
+#include "sim/plan/plan.hpp"
 #include "sim/validation/predict.hpp"
+#include "sim/validation/row_yaml.hpp"
 #include "sim/validation/runs.hpp"
 #include "tests/catch.hpp"
+#include "tests/temporary.hpp"
 
 namespace {
 
@@ -160,15 +166,56 @@ TEST_CASE("NICs of another rate are those of the nearest fabric, changed", "[val
   REQUIRE(reason({{"inter_node_gbps_per_gpu", "0"}}) ==
           "inter_node_gbps_per_gpu is 0; allowed: up to 100000");
   // What is changed is what is simulated.
-  const RunScenario changed =
+  const Scenario changed =
       run_scenario(cells_with({{"inter_node_gbps_per_gpu", "50"}}), STEPCAST_SOURCE_DIR);
-  const RunScenario plain =
+  const Scenario plain =
       run_scenario(cells_with({{"inter_node_gbps_per_gpu", "100"}}), STEPCAST_SOURCE_DIR);
-  const auto rate = [](const RunScenario& run) {
+  const auto rate = [](const Scenario& run) {
     return run.cluster.route(GpuId{0}, GpuId{8}).bandwidth.in_bytes_per_second();
   };
   REQUIRE(rate(changed) == Approx(12.5e9));  // a NIC of 100 Gb/s between two GPUs
   REQUIRE(rate(plain) > 1.5 * rate(changed));
+}
+
+TEST_CASE("a row that is written as a scenario is simulated as the row", "[validation]") {
+  const auto same_time = [](const std::vector<std::pair<std::string, std::string>>& changes) {
+    MeasuredSet set;
+    set.source = "here";
+    set.data_folder = STEPCAST_SOURCE_DIR;
+    MeasuredRow row;
+    row.id = "r0";
+    row.cells = cells_with(changes);
+    row.measured = std::chrono::milliseconds{1500};
+    const std::filesystem::path file = test::temporary_path("row.yaml");
+    const std::string text = row_yaml(set, row, file.parent_path().string());
+    std::ofstream{file} << text;
+    CHECK(text.find("measured: 1.5 s of a step") != std::string::npos);
+    const Scenario read = load_scenario(file.string());
+    const Simulation simulation =
+        simulate(make_plan(read.model, read.layout), read.cluster, read.options);
+    const RowResult result = predict(set, row);
+    REQUIRE(result.prediction);
+    CHECK(simulation.timeline.end.time_since_epoch() == result.prediction->time);
+    std::filesystem::remove(file);
+  };
+  same_time({});
+  same_time({{"inter_node_gbps_per_gpu", "50"}, {"recompute", "full"}});
+  same_time({{"model", "llama"},
+             {"ffn", "2752"},
+             {"host_issue_us", "30"},
+             {"shard_strategy", "FSDP2"},
+             {"zero_stage", "3"},
+             {"pp", "1"},
+             {"tp", "1"},
+             {"dp", "16"}});
+}
+
+TEST_CASE("a file is named after a row only where the name is one everywhere", "[validation]") {
+  CHECK(names_a_file("sc21_table1-0000"));
+  CHECK_FALSE(names_a_file(""));
+  CHECK_FALSE(names_a_file("../r0"));
+  CHECK_FALSE(names_a_file(".r0"));
+  CHECK_FALSE(names_a_file("a b"));
 }
 
 TEST_CASE("trays of an NVL72 make racks with the same share of a job", "[validation]") {
