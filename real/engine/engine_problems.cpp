@@ -37,6 +37,8 @@ bool computes_loss(const sim::Model& model) {
 }
 
 bool runs_otherwise(const sim::Model& model) {
+  for (const sim::ModelOp& op : model.output.ops)
+    if (op.function == Function::cross_entropy && op.in_place) return true;
   for (const sim::Block& layer : model.layers)
     for (const sim::ModelOp& op : layer.ops)
       if (op.products > 1) return true;

@@ -71,6 +71,18 @@ double repeated_keys(const AttentionShape& shape) {
   return 2 * real((shape.heads + shape.kv_heads) * shape.head_dim);
 }
 
+// Forward: a row is read for its maximum and sum, and again for the gradient that is written over
+// it; backward: scaled in place (Transformer Engine, common/triton/cross_entropy.py,
+// online_softmax_kernel, cross_entropy_kernel and element_mul_kernel).
+void set_in_place_loss(ModelOp& op) {
+  const double classes = real(op.in_features);
+  op.in_place = true;
+  op.forward_elements = 3 * classes;
+  op.backward_elements = 2 * classes;
+  op.forward_launches = 2;
+  op.saved_fixed_bytes = 0;
+}
+
 void set_op(const Framework& framework, const AttentionShape& shape, ModelOp& op) {
   const bool repeats = framework.key_heads == KernelForm::eager && shape.kv_heads < shape.heads;
   const bool keeps = framework.keeps_intermediates;
@@ -110,7 +122,8 @@ void set_op(const Framework& framework, const AttentionShape& shape, ModelOp& op
       if (framework.gate == KernelForm::eager) set(op, gate, out, op.backward_elements, keeps);
       break;
     case Function::cross_entropy:
-      if (framework.loss == KernelForm::eager) set(op, loss, in, op.backward_elements);
+      if (framework.loss == LossForm::eager) set(op, loss, in, op.backward_elements);
+      if (framework.loss == LossForm::in_place) set_in_place_loss(op);
       if (framework.accuracy) op.forward_elements += 2 * in;
       break;
     default:
@@ -149,12 +162,16 @@ Framework framework_of(FrameworkName name) {
     framework.layer_norm = framework.qkv = KernelForm::eager;
     framework.rms_norm = framework.gate = KernelForm::eager;
     framework.rotary = RotaryForm::eager;
-    framework.softmax = framework.loss = framework.key_heads = KernelForm::eager;
+    framework.softmax = framework.key_heads = KernelForm::eager;
+    framework.loss = LossForm::eager;
     framework.execution.context = ContextForm::eager;
   }
+  if (name == FrameworkName::megatron)
+    framework.execution.gradient_placeholders = Placeholders::temporary;
   if (name == FrameworkName::torchtitan) {
     framework.rotary = RotaryForm::complex;
-    framework.key_heads = framework.loss = framework.optimizer = KernelForm::eager;
+    framework.key_heads = framework.optimizer = KernelForm::eager;
+    framework.loss = LossForm::eager;
     framework.token_collectives = framework.weight_gathers = KernelForm::eager;
     framework.execution = {.eight_bit = EightBit::torchao,
                            .keeps_gathered_inputs = true,

@@ -31,6 +31,14 @@ constexpr auto words_of(RotaryForm) {
                     Word{RotaryForm::complex, "complex"}};
 }
 
+// fused: Megatron-LM's fused_cross_entropy, over fp32 logits. in_place: Transformer Engine's, which
+// writes the gradient over the 16-bit logits in the forward pass.
+enum class LossForm : std::uint8_t { fused, eager, in_place };
+constexpr auto words_of(LossForm) {
+  return std::array{Word{LossForm::fused, "fused"}, Word{LossForm::eager, "eager"},
+                    Word{LossForm::in_place, "in_place"}};
+}
+
 // megatron: Megatron-LM with Apex and Transformer Engine: all fused. pytorch: what PyTorch runs
 // without a compiler: its own LayerNorm forward and GELU are one kernel each, the rest is eager.
 // scaling: Aleph Alpha's Scaling, PyTorch with tensor, pipeline and data parallelism of its own.
@@ -51,7 +59,7 @@ struct Framework {
   KernelForm key_heads = KernelForm::fused;  // eager: keys and values repeated for every query head
   KernelForm gate = KernelForm::fused;       // SwiGLU, GEGLU
   KernelForm softmax = KernelForm::fused;    // of unfused attention: scale, mask, softmax, casts
-  KernelForm loss = KernelForm::fused;
+  LossForm loss = LossForm::fused;
   KernelForm optimizer = KernelForm::fused;          // of Adam
   KernelForm token_collectives = KernelForm::fused;  // eager: Execution::copies_tokens
   KernelForm weight_gathers = KernelForm::fused;     // eager: Execution::copies_weights

@@ -185,6 +185,15 @@ constexpr auto words_of(ContextForm) {
                     Word{ContextForm::eager, "eager"}, Word{ContextForm::compiled, "compiled"}};
 }
 
+// The gradients that autograd wants of weights whose gradients a product has added to those of the
+// step already (gradient accumulation fusion): tensors of their size that nobody reads. temporary:
+// made each time; kept: Transformer Engine holds one per shape, other linears make theirs each time.
+enum class Placeholders : std::uint8_t { none, temporary, kept };
+constexpr auto words_of(Placeholders) {
+  return std::array{Word{Placeholders::none, "none"}, Word{Placeholders::temporary, "temporary"},
+                    Word{Placeholders::kept, "kept"}};
+}
+
 // How a framework does otherwise what Megatron-LM does in the way that the first words stand for.
 // Set by run_with (framework.hpp); FRAMEWORKS.md has the sources.
 struct Execution {
@@ -198,6 +207,7 @@ struct Execution {
   bool copies_attention = false;       // output of several sequences: copied into another order
   bool copies_tokens = false;  // gathers and scatters of tokens work on a copy in another order
   ContextForm context = ContextForm::transformer_engine;
+  Placeholders gradient_placeholders = Placeholders::none;
   bool separate_products = false;     // of queries, keys, values; of a gate and what it gates
   bool copies_weights = false;        // gathered weights are copied out of the gather's buffer
   bool eager_optimizer = false;       // Adam as one pass over memory per arithmetic operation

@@ -40,11 +40,12 @@ Operands operands_of_site(Action action) {
     case Action::backward:
       return {0,
               roles({input, saved, saved_output, gradient, residual_gradient, input_gradient,
-                     weight_gradient, weight, target_logit, exponential_sum, keys, keys_gradient})};
+                     weight_gradient, weight, target_logit, exponential_sum, keys, keys_gradient,
+                     workspace})};
     case Action::input_gradient:
       return {roles({gradient, input_gradient}), roles({weight})};
     case Action::weight_gradient:
-      return {roles({gradient, weight_gradient}), roles({input, saved})};
+      return {roles({gradient, weight_gradient}), roles({input, saved, workspace})};
     case Action::bias_gradient:
       return {roles({gradient, weight_gradient})};
     case Action::encode:

@@ -73,6 +73,8 @@ StageLowering::Value StageLowering::backward_op(Frame& frame, std::size_t i, Val
     builder_.writes(out.buffer, Role::input_gradient);
   }
   if (!adds_table) out.ready = done;
+  // The gradient of a table is dense before it is added to that of the step.
+  if (op.op->kind == ModelOpKind::embedding) take_placeholder(own);
   add_gradient(frame, i, own, write_gradient(frame, own));
   gradient_ready(frame, i);
   return out;
@@ -82,7 +84,13 @@ StageLowering::Value StageLowering::backward_loss(Frame& frame, std::size_t i) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
   Saved& saved = frame.saved[i];
-  Value out = fresh(op.input);
+  Value out;
+  if (op.op->in_place) {
+    out.buffer = saved.input;
+    hold(out.buffer);
+  } else {
+    out = fresh(op.input);
+  }
   out.ready = compute(frame, i, work.backward, work.name, Action::backward);
   if (op.backward_scratch.count() > 0) {
     const BufferId scratch = activation(op.backward_scratch);
@@ -293,6 +301,7 @@ void StageLowering::weight_gradient(Frame& frame, std::size_t i, const Value& gr
     if (!gathered.exists()) builder_.reads(frame.saved[i].extra, Role::saved);
   }
   compute(frame, i, work.weight_gradient, work.weight_name, Action::weight_gradient);
+  if (!keeps_placeholder(*frame.shape->ops[i].op)) take_placeholder(parameters.matrix());
   drop(gathered, Role::input);
   drop(gradient, Role::gradient);
   free_saved(frame.saved[i]);

@@ -290,7 +290,7 @@ void StageLowering::keep_loss(Frame& frame, std::size_t i, const Value& x) {
     saved.extra = x.buffer;
   } else {
     const int held = model_.model->execution.held_logits;
-    if (held > 0) {
+    if (held > 0 || op.op->in_place) {
       read(x, Role::input);
       saved.input = x.buffer;
     } else {

@@ -4,6 +4,9 @@
 // Megatron-LM's no_sync_func). Under ZeRO-2 and 3 full gradients do not outlive a micro-batch: each
 // one is reduced and added to the shard (FSDP without no_sync). The average over ranks is taken by
 // the collective (ncclAvg) and costs nothing.
+#include <set>
+#include <utility>
+
 #include "sim/base/check.hpp"
 #include "sim/plan/stage_lowering.hpp"
 
@@ -40,6 +43,40 @@ BufferId StageLowering::write_gradient(const Frame& frame, const Place& place, B
   }
   builder_.writes(own, Role::weight_gradient);
   return own;
+}
+
+// Of the operator added last (Placeholders): Megatron-LM, core/tensor_parallel/layers.py,
+// LinearWithGradAccumulationAndAsyncCommunication.backward, since November 2023; Transformer Engine
+// the same until pull request 1651.
+void StageLowering::take_placeholder(const Place& place) {
+  if (model_.model->execution.gradient_placeholders == Placeholders::none) return;
+  const BufferId empty = builder_.buffer(Bytes{place.elements * bytes_of(layout_.activation_dtype)},
+                                         BufferCategory::gradients);
+  builder_.writes(empty, Role::workspace);
+  builder_.frees(empty, Role::workspace);
+}
+
+// Linears of layers are Transformer Engine's.
+bool StageLowering::keeps_placeholder(const ModelOp& op) const {
+  return model_.model->execution.gradient_placeholders == Placeholders::kept &&
+         (op.split == TensorSplit::column || op.split == TensorSplit::row);
+}
+
+// One for each shape of a weight (Transformer Engine 2.3, pytorch/module/base.py, get_dummy_wgrad).
+void StageLowering::keep_placeholders() {
+  std::set<std::pair<std::int64_t, std::int64_t>> shapes;
+  for (const StageBlock& block : blocks_) {
+    for (const ShardedOp& op : model_.blocks[block.shape].ops) {
+      if (op.op->kind != ModelOpKind::linear || !keeps_placeholder(*op.op)) continue;
+      const int tensor = layout_.tensor_parallel;
+      const bool column = op.op->split == TensorSplit::column;
+      const std::pair shape{op.op->out_features / (column ? tensor : 1) / op.products,
+                            op.op->in_features / (column ? 1 : tensor)};
+      if (!shapes.insert(shape).second) continue;
+      builder_.buffer(Bytes{shape.first * shape.second * bytes_of(layout_.activation_dtype)},
+                      BufferCategory::gradients, true);
+    }
+  }
 }
 
 void StageLowering::add_gradient(const Frame& frame, std::size_t i, const Place& place,

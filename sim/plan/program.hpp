@@ -308,8 +308,9 @@ enum class Role : std::uint8_t {
   keys,           // keys and values of other context-parallel ranks
   keys_gradient,  // their gradient
   state,          // weights, gradients, optimizer state of a whole stage
+  workspace,      // taken and freed by the operator itself
 };
-inline constexpr int role_count = 17;
+inline constexpr int role_count = 18;
 
 struct OpLabel {                 // for reports only: never read by the engine
   std::uint32_t name = 0;        // index into Program::names

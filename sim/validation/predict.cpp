@@ -124,6 +124,19 @@ Bytes reserved_memory(const MeasuredRow& row, const Plan& plan, const Device& de
   return most;
 }
 
+// What the tensors alone take at their peak (torch.cuda.max_memory_allocated).
+bool counts_tensors(const MeasuredRow& row) {
+  return row.cells &&
+         (*row.cells)["mem_metric"].find("max_memory_allocated") != std::string_view::npos;
+}
+
+Bytes most_tensors(const std::vector<StageMemory>& stages) {
+  Bytes most{};
+  for (const StageMemory& stage : stages)
+    most = std::max(most, stage.use.peak);
+  return most;
+}
+
 Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row, Mechanism without) {
   Scenario it = row_scenario(set, row, without);
   leave_out(without, it.options);
@@ -134,13 +147,16 @@ Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row, Mechanis
   Prediction prediction;
   if (row.outcome != Outcome::analytic) prediction.time = time_of(set, plan, it, row.scenario);
   prediction.fits = true;
-  for (const StageMemory& stage : stage_memory(plan, it.cluster)) {
+  const std::vector<StageMemory> stages = stage_memory(plan, it.cluster);
+  for (const StageMemory& stage : stages) {
     prediction.peak_memory = std::max(prediction.peak_memory, stage.total);
     prediction.plan_memory = std::max(prediction.plan_memory, stage.use.peak + stage.fragments);
     prediction.fits = prediction.fits && stage.fits();
   }
   if (row.memory && row.outcome == Outcome::ran)
-    prediction.plan_memory = reserved_memory(row, plan, it.cluster.device());
+    prediction.plan_memory = counts_tensors(row)
+                                 ? most_tensors(stages)
+                                 : reserved_memory(row, plan, it.cluster.device());
   if (row.activation_share) prediction.activation_share = activation_share(it, plan);
   return prediction;
 }

@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "sim/validation/run_scenario.hpp"
 #include "sim/validation/run_words.hpp"
@@ -15,6 +18,18 @@ bool recomputes_operators(const RunCells& cells) {
 }
 
 namespace {
+
+// "2.11" behind `name`, as {2, 11}.
+std::optional<std::pair<int, int>> version_behind(std::string_view text, std::string_view name) {
+  const std::size_t at = text.find(name);
+  if (at == std::string_view::npos) return std::nullopt;
+  const char* const end = text.data() + text.size();
+  std::pair<int, int> version{};
+  const auto major = std::from_chars(text.data() + at + name.size(), end, version.first);
+  if (major.ec != std::errc{} || major.ptr == end || *major.ptr != '.') return std::nullopt;
+  if (std::from_chars(major.ptr + 1, end, version.second).ec != std::errc{}) return std::nullopt;
+  return version;
+}
 
 // PyTorch. llm-foundry, the code of the MPT models: loss_fn is fused_crossentropy by default, the
 // kernel of flash-attn (mpt/modeling_mpt.py), and Composer's DecoupledAdamW is a loop of PyTorch
@@ -35,10 +50,24 @@ Framework fsdp_framework(const RunCells& cells) {
   }
   Framework fsdp = framework_of(compiled ? FrameworkName::megatron : FrameworkName::pytorch);
   const bool foundry = contains(lower_case(cells["model"]), "mpt");
-  fsdp.loss = foundry ? KernelForm::fused : KernelForm::eager;
+  fsdp.loss = foundry ? LossForm::fused : LossForm::eager;
   fsdp.execution.eight_bit = EightBit::torchao;
   if (foundry) fsdp.optimizer = KernelForm::eager;
   return fsdp;
+}
+
+// Megatron-LM. What was computed and not run counts no placeholders; Transformer Engine keeps them
+// from version 2.3 on.
+Framework megatron_framework(const RunCells& cells) {
+  Framework framework = framework_of(FrameworkName::megatron);
+  const std::string notes = lower_case(cells["notes"]);
+  if (cells["status"].starts_with("analytic"))
+    framework.execution.gradient_placeholders = Placeholders::none;
+  if (const auto version = version_behind(notes, "transformer engine "))
+    if (*version >= std::pair{2, 3})
+      framework.execution.gradient_placeholders = Placeholders::kept;
+  if (contains(notes, "fused loss of transformer engine")) framework.loss = LossForm::in_place;
+  return framework;
 }
 
 // FSDP is PyTorch's, FSDP2 torchtitan's; Hagemann et al. ran Aleph Alpha's Scaling, and name what
@@ -49,7 +78,7 @@ Framework kernel_forms(const RunCells& cells) {
   const bool softmax = attention == "fused";
   const bool norm = contains(attention, "rms kernel");
   if (!softmax && !norm && attention != "torch" && !attention.starts_with("flash_attention"))
-    return framework_of(FrameworkName::megatron);
+    return megatron_framework(cells);
   Framework framework = framework_of(FrameworkName::scaling);
   if (norm) framework.rms_norm = KernelForm::fused;
   if (softmax) framework.softmax = KernelForm::fused;

@@ -152,6 +152,8 @@ void set_formats(const RunCells& cells, Layout& layout) {
   layout.gradient_dtype = layout.reduce_dtype = layout.activation_dtype;
   const std::string strategy = lower_case(cells["shard_strategy"]);
   if (contains(strategy, "fsdp") && !contains(strategy, "pure")) layout.reduce_dtype = DType::fp32;
+  if (contains(lower_case(cells["precision"]), "fp32 gradients"))
+    layout.gradient_dtype = layout.reduce_dtype = DType::fp32;
   // Korthikanti et al. count 18 bytes per parameter: fp32 gradients (analytic rows are theirs).
   if (cells["status"].starts_with("analytic")) layout.gradient_dtype = DType::fp32;
 }
@@ -178,6 +180,7 @@ void set_overlap(const RunCells& cells, Layout& layout) {
   const bool fsdp = contains(lower_case(cells["shard_strategy"]), "fsdp");
   const bool modern = truth(cells, "dist_optimizer").value_or(false) || layout.zero_stage > 0;
   layout.overlap_gradients = !contains(text, "not overlapped") && !contains(text, "no bucketed");
+  layout.overlap_parameters = !contains(text, "parameters not overlapped");
   layout.overlap_pipeline = modern && layout.schedule == Schedule::interleaved &&
                             !contains(text, "overlap_p2p_comm false");
   layout.overlap_tensor_wgrad =

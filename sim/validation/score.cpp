@@ -74,7 +74,7 @@ SetScore score(std::span<const RowResult> results) {
       ++sums.skipped;
       continue;
     }
-    if (result.row.outcome != Outcome::analytic) {
+    if (result.row.outcome != Outcome::analytic && result.row.use == RowUse::score) {
       ++sums.fits_told;
       if (result.prediction->fits == (result.row.outcome == Outcome::ran)) ++sums.fits_right;
     }

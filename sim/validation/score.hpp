@@ -22,7 +22,8 @@ struct SetScore {
   // Of the scored rows; nothing without any.
   std::optional<double> average_abs_error, median_abs_error, p90_abs_error, worst_abs_error;
   std::optional<double> rank_correlation;  // nothing for fewer than two, or all equal
-  // Rows that ran or ran out of memory, and of those predicted how many the forecast says rightly.
+  // Rows to score that ran or ran out of memory and were predicted, and for how many of them the
+  // forecast says rightly which.
   int fits_told = 0;
   int fits_right = 0;
   int memory_scored = 0;

@@ -48,8 +48,9 @@ TEST_CASE("memory is told rightly where fitting and running agree", "[validation
   RowResult ran_out_unseen = ran_out;
   ran_out_unseen.prediction->fits = true;
   const std::vector<RowResult> rows{row(1, 1), row(1, 1, RowUse::score, false), ran_out,
-                                    ran_out_unseen};
+                                    ran_out_unseen, row(1, 1, RowUse::fit)};
   REQUIRE(score(rows).fits_right == 2);
+  REQUIRE(score(rows).fits_told == 4);  // a row to fit on never counts
 }
 
 TEST_CASE("a set without scored rows has no errors", "[validation]") {
