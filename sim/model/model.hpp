@@ -187,7 +187,8 @@ constexpr auto words_of(ContextForm) {
 
 // The gradients that autograd wants of weights whose gradients a product has added to those of the
 // step already (gradient accumulation fusion): tensors of their size that nobody reads. temporary:
-// made each time; kept: Transformer Engine holds one per shape, other linears make theirs each time.
+// made each time; kept: Transformer Engine holds one per shape, other linears make theirs each
+// time.
 enum class Placeholders : std::uint8_t { none, temporary, kept };
 constexpr auto words_of(Placeholders) {
   return std::array{Word{Placeholders::none, "none"}, Word{Placeholders::temporary, "temporary"},

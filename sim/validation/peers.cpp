@@ -22,6 +22,7 @@ PeerFigures read_peer(const ObjectReader& in) {
   peer.source = in.text("source");
   peer.set = in.text_or("set", "");
   peer.rows = in.text("rows");
+  peer.of_memory = in.boolean_or("of_memory", false);
   if (in.has("except"))
     for (const ValueReader& entry : in.list("except"))
       peer.except.push_back(entry.text());
@@ -36,7 +37,7 @@ PeerFigures read_peer(const ObjectReader& in) {
 
 bool belongs(const RowResult& result, const PeerFigures& peer) {
   const MeasuredRow& row = result.row;
-  if (!result.prediction || !row.has_time()) return false;
+  if (!result.prediction || !(peer.of_memory ? row.has_memory() : row.has_time())) return false;
   if (std::find(peer.except.begin(), peer.except.end(), row.id) != peer.except.end()) return false;
   if (peer.model.empty() && peer.most_tensor_parallel == 0) return true;
   if (!row.cells) return false;
@@ -62,6 +63,10 @@ OwnScore score_beside(const PeerFigures& peer, std::span<const SetResult> result
     if (result.set.name != peer.set) continue;
     for (const RowResult& row : result.rows) {
       if (!belongs(row, peer)) continue;
+      if (peer.of_memory) {
+        errors.push_back(std::abs(row.memory_error()));
+        continue;
+      }
       predicted.push_back(to_seconds(row.prediction->time));
       measured.push_back(to_seconds(row.row.measured));
       errors.push_back(std::abs(row.error()));
@@ -73,6 +78,7 @@ OwnScore score_beside(const PeerFigures& peer, std::span<const SetResult> result
   own.average_abs_error =
       std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size());
   own.worst_abs_error = *std::max_element(errors.begin(), errors.end());
+  if (peer.of_memory) return own;
   own.rank_correlation = rank_correlation(predicted, measured);
   if (peer.model.empty()) return own;
   const auto favourite = static_cast<std::size_t>(

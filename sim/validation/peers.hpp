@@ -13,8 +13,9 @@ namespace sim {
 // A line of validation/peers.yaml.
 struct PeerFigures {
   std::string name, source;
-  std::string set;   // empty: there are no rows to compare on
-  std::string rows;  // which, in words
+  std::string set;         // empty: there are no rows to compare on
+  std::string rows;        // which, in words
+  bool of_memory = false;  // errors of the peak memory in place of the time
   std::vector<std::string> except{};
   std::string model{};           // only rows of this model; empty: all
   int most_tensor_parallel = 0;  // only rows up to this; 0: all

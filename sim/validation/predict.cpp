@@ -154,9 +154,8 @@ Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row, Mechanis
     prediction.fits = prediction.fits && stage.fits();
   }
   if (row.memory && row.outcome == Outcome::ran)
-    prediction.plan_memory = counts_tensors(row)
-                                 ? most_tensors(stages)
-                                 : reserved_memory(row, plan, it.cluster.device());
+    prediction.plan_memory = counts_tensors(row) ? most_tensors(stages)
+                                                 : reserved_memory(row, plan, it.cluster.device());
   if (row.activation_share) prediction.activation_share = activation_share(it, plan);
   return prediction;
 }

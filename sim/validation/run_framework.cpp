@@ -64,8 +64,7 @@ Framework megatron_framework(const RunCells& cells) {
   if (cells["status"].starts_with("analytic"))
     framework.execution.gradient_placeholders = Placeholders::none;
   if (const auto version = version_behind(notes, "transformer engine "))
-    if (*version >= std::pair{2, 3})
-      framework.execution.gradient_placeholders = Placeholders::kept;
+    if (*version >= std::pair{2, 3}) framework.execution.gradient_placeholders = Placeholders::kept;
   if (contains(notes, "fused loss of transformer engine")) framework.loss = LossForm::in_place;
   return framework;
 }
