@@ -124,6 +124,20 @@ TEST_CASE("a recomputation by operators keeps what fused kernels would, and the 
   CHECK(loss.saved_elements == 3 * static_cast<double>(loss.in_features));
 }
 
+// Two reads and a write of the logits, then scaled in place.
+TEST_CASE("Transformer Engine's loss writes the gradient over the logits", "[model]") {
+  Framework framework = framework_of(FrameworkName::megatron);
+  framework.loss = LossForm::in_place;
+  Model model = build_transformer(llama(1, h, heads, kv_heads, ffn));
+  run_with(framework, model);
+  const ModelOp& loss = first_of(model.output, Function::cross_entropy);
+  const auto classes = static_cast<double>(loss.in_features);
+  CHECK(loss.in_place);
+  CHECK(loss.forward_elements == 3 * classes);
+  CHECK(loss.backward_elements == 2 * classes);
+  CHECK(loss.saved_fixed_bytes == 0);
+}
+
 TEST_CASE("a single part of a framework may be of the other kind", "[model]") {
   Framework framework = framework_of(FrameworkName::pytorch);
   framework.rms_norm = KernelForm::fused;

@@ -159,3 +159,76 @@ TEST_CASE("a head that is recomputed runs again between the backward passes of l
   CHECK(road ==
         std::vector<std::string>{"cross_entropy", "final_norm", "head", "head.input_gradient"});
 }
+
+namespace {
+
+// Operators that take a tensor for themselves; its bytes must be those of their weights.
+int placeholders(const Program& program) {
+  int found = 0;
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    for (const BufferUse& use : program.buffer_uses(OpId{i})) {
+      if (use.role != Role::workspace || use.access != Access::write) continue;
+      const Site& site = program.sites[program.subject[i]];
+      CHECK(program.buffers[use.buffer.value].size == Bytes{2 * site.elements});
+      ++found;
+    }
+  }
+  return found;
+}
+
+std::int64_t persistent_gradients(const Program& program) {
+  std::int64_t bytes = 0;
+  for (const Buffer& buffer : program.buffers)
+    if (buffer.persistent && buffer.category == BufferCategory::gradients)
+      bytes += buffer.size.count();
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a fused gradient leaves an empty one behind, which Transformer Engine keeps by shape",
+          "[plan]") {
+  const Layout layout = test::layout_for(2, 1, 1, 1);
+  const auto with_form = [&](Placeholders form) {
+    Framework framework;
+    framework.execution.gradient_placeholders = form;
+    return program_of(framework, layout);
+  };
+  const Program none = with_form(Placeholders::none);
+  const Program temporary = with_form(Placeholders::temporary);
+  const Program kept = with_form(Placeholders::kept);
+  CHECK(placeholders(none) == 0);
+  // Four linears in each of eight layers, the head, the embedding.
+  CHECK(placeholders(temporary) == 4 * 8 + 2);
+  CHECK(placeholders(kept) == 2);
+  CHECK(persistent_gradients(temporary) == persistent_gradients(none));
+  // The four shapes of a layer's weights, once for all layers.
+  std::int64_t of_layer = 0;
+  for (const Site& site : none.sites) {
+    if (site.layer == 0 && site.elements > 100) of_layer += 2 * site.elements;
+  }
+  CHECK(persistent_gradients(kept) == persistent_gradients(none) + of_layer);
+  CHECK(memory_use(temporary).peak >= memory_use(none).peak);
+}
+
+TEST_CASE("a loss in place: the logits become their gradient", "[plan]") {
+  Framework framework;
+  framework.loss = LossForm::in_place;
+  for (const int tensor : {1, 2}) {
+    const Layout layout = test::layout_for(tensor, 1, 1, 2);
+    const Program in_place = program_of(framework, layout);
+    const Program fused = program_of({}, layout);
+    CHECK(memory_use(in_place).peak < memory_use(fused).peak);
+    CHECK(forward_bytes(in_place, "cross_entropy") * 13 ==
+          forward_bytes(fused, "cross_entropy") * 3);
+    for (std::uint32_t i = 0; i < in_place.size(); ++i) {
+      if (in_place.kind[i] != OpKind::cross_entropy || in_place.pass[i] != Pass::backward) continue;
+      BufferId logits{}, gradient{};
+      for (const BufferUse& use : in_place.buffer_uses(OpId{i})) {
+        if (use.role == Role::input) logits = use.buffer;
+        if (use.role == Role::input_gradient) gradient = use.buffer;
+      }
+      CHECK(logits == gradient);
+    }
+  }
+}

@@ -80,6 +80,13 @@ TEST_CASE("beside a peer only its rows count, whatever their use", "[validation]
   CHECK(own({.name = "p", .source = "q", .set = "s", .rows = "", .most_tensor_parallel = 8}).rows ==
         2);
   CHECK(own({.name = "p", .source = "q", .set = "s", .rows = "", .except = {"b"}}).rows == 2);
+  result.rows[1].row.memory = Bytes{100};
+  result.rows[1].prediction->plan_memory = Bytes{125};
+  const OwnScore memory =
+      own({.name = "p", .source = "q", .set = "s", .rows = "", .of_memory = true});
+  CHECK(memory.rows == 1);
+  CHECK_THAT(*memory.worst_abs_error, WithinRel(0.25, 1e-9));
+  CHECK_FALSE(memory.rank_correlation);
   const OwnScore none = own({.name = "p", .source = "q", .set = "other", .rows = "all"});
   CHECK(none.rows == 0);
   CHECK_FALSE(none.average_abs_error);

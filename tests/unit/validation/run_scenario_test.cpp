@@ -273,9 +273,9 @@ TEST_CASE("the framework follows from what a row says of its kernels", "[validat
   const Framework fsdp = framework({{"shard_strategy", "FSDP FULL_SHARD"}});
   REQUIRE(fsdp.name == FrameworkName::pytorch);
   REQUIRE(fsdp.rms_norm == KernelForm::eager);
-  REQUIRE(fsdp.loss == KernelForm::eager);
+  REQUIRE(fsdp.loss == LossForm::eager);
   // llm-foundry computes its loss with flash-attn's kernel.
-  REQUIRE(framework({{"shard_strategy", "FSDP"}, {"model", "MPT-7B"}}).loss == KernelForm::fused);
+  REQUIRE(framework({{"shard_strategy", "FSDP"}, {"model", "MPT-7B"}}).loss == LossForm::fused);
   REQUIRE(framework({{"shard_strategy", "FSDP"}, {"model", "MPT-7B"}}).optimizer ==
           KernelForm::eager);
   REQUIRE(framework({{"shard_strategy", "FSDP"}, {"notes", "torch.compile"}}).name ==
@@ -295,6 +295,37 @@ TEST_CASE("the framework follows from what a row says of its kernels", "[validat
   REQUIRE(framework({{"attn_kernel", "torch"}}).softmax == KernelForm::eager);
   REQUIRE(norm.name == FrameworkName::scaling);
   REQUIRE(norm.execution.gathers_logits);
+}
+
+TEST_CASE("notes tell the version of Transformer Engine and its loss", "[validation]") {
+  const auto framework = [](const char* notes) {
+    return run_framework(cells_with({{"notes", notes}}));
+  };
+  const auto placeholders = [&](const char* notes) {
+    return framework(notes).execution.gradient_placeholders;
+  };
+  CHECK(placeholders("") == Placeholders::temporary);
+  CHECK(placeholders("Transformer Engine 2.2") == Placeholders::temporary);
+  CHECK(placeholders("with Transformer Engine 2.11; x") == Placeholders::kept);
+  CHECK(placeholders("Transformer Engine 3.0") == Placeholders::kept);
+  CHECK(placeholders("Transformer Engine x") == Placeholders::temporary);
+  CHECK(run_framework(cells_with({{"status", "analytic"}})).execution.gradient_placeholders ==
+        Placeholders::none);
+  CHECK(framework("").loss == LossForm::fused);
+  CHECK(framework("fused loss of Transformer Engine").loss == LossForm::in_place);
+}
+
+TEST_CASE("gradients may be fp32, and parameters gathered behind the optimizer", "[validation]") {
+  const Layout plain = run_layout(cells_with({}));
+  CHECK(plain.gradient_dtype == DType::bf16);
+  CHECK(plain.overlap_parameters);
+  const Layout layout =
+      run_layout(cells_with({{"precision", "bf16, fp32 gradients"},
+                             {"overlap", "gradients and parameters not overlapped"}}));
+  CHECK(layout.gradient_dtype == DType::fp32);
+  CHECK(layout.reduce_dtype == DType::fp32);
+  CHECK_FALSE(layout.overlap_parameters);
+  CHECK_FALSE(layout.overlap_gradients);
 }
 
 TEST_CASE("Scaling waits for every message, and splits a pipeline by parameters", "[validation]") {
