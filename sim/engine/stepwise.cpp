@@ -34,6 +34,7 @@ bool StepwiseRuns::begin(std::uint32_t activity, std::uint32_t channel, std::uin
   const Channel& wired = system_.channels[channel];
   const CommCost& cost = system_.cost(wired.shape, request);
   if (cost.algorithm == Algorithm::in_switch || cost.link_bytes == 0) return false;
+  if (cost.latency + cost.transfer == Duration{}) return false;  // what if it were free
   const Collective& collective = system_.requests.collectives[request];
   const GroupShape& shape = system_.group_shapes[wired.shape];
   const CollectiveChoice choice = choice_for(collective, options_);
