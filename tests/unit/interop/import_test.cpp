@@ -96,6 +96,21 @@ TEST_CASE("Megatron-LM's ways to split a pipeline", "[interop]") {
   CHECK(both.layers_per_chunk == std::vector<int>{5, 6, 6, 5});
 }
 
+TEST_CASE("Megatron-LM's ways to share a sequence", "[interop]") {
+  const auto flags = [](const std::string& how) {
+    return megatron("--context-parallel-size 4 --cp-comm-type " + how);
+  };
+  const auto exchange = [&](const std::string& how) {
+    return from_flags(flags(how)).layout.context_exchange;
+  };
+  CHECK(exchange("p2p") == ContextExchange::ring);
+  CHECK(exchange("a2a") == ContextExchange::all_to_all);
+  CHECK(exchange("allgather") == ContextExchange::all_gather);
+  CHECK(exchange("all_gather") == ContextExchange::all_gather);
+  CHECK(flag_problems(flags("a2a+p2p")) ==
+        std::vector<std::string>{"8:42: is 'a2a+p2p'; modelled: p2p, a2a, allgather"});
+}
+
 TEST_CASE("Megatron-LM's rules are kept", "[interop]") {
   CHECK(flag_problems(megatron("--tensor-model-parallel-size 3")) ==
         std::vector<std::string>{"8:30: tensor 3 x pipeline 1 x context 1 parallel is 3, which "
