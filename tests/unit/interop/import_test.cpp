@@ -296,6 +296,8 @@ model:
   global_batch_size: ${multiply:${trainer.devices}, 4}
   tensor_model_parallel_size: 2
   pipeline_model_parallel_size: 2
+  context_parallel_size: 2
+  cp_comm_type: a2a
   encoder_seq_length: 1024
   max_position_embeddings: ${.encoder_seq_length}
   num_layers: 12
@@ -310,7 +312,8 @@ model:
   optim: {name: distributed_fused_adam, overlap_grad_sync: True}
 )");
   CHECK(job.layout.world_size() == 16);
-  CHECK(job.layout.data_parallel == 4);
+  CHECK(job.layout.data_parallel == 2);
+  CHECK(job.layout.context_exchange == ContextExchange::all_to_all);
   CHECK(job.layout.global_batch == 32);
   CHECK(job.shape.feed_forward == 3072);
   CHECK(job.shape.max_sequence == 1024);
