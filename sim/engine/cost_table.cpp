@@ -179,10 +179,17 @@ CommCost comm_cost(const CollectiveCost& cost, const Device& device) {
   return comm;
 }
 
+CollectiveChoice choice_for(const Collective& request, const SimulationOptions& options) {
+  CollectiveChoice choice =
+      is_within_layers(request.group) ? options.tensor_choice : options.data_choice;
+  if (request.kind == CollectiveKind::all_to_all) choice.algorithm = Algorithm::automatic;
+  return choice;
+}
+
 CommCost priced_collective(const Cluster& cluster, const GroupShape& shape,
                            const Collective& request, const SimulationOptions& options) {
   const bool within_layers = is_within_layers(request.group);
-  CollectiveChoice choice = within_layers ? options.tensor_choice : options.data_choice;
+  CollectiveChoice choice = choice_for(request, options);
   choice.use_measured = choice.use_measured && options.measured;
   CommCost cost = comm_cost(collective_cost(cluster, shape, request, choice), cluster.device());
   if (!options.interference) hold_nothing(cost);

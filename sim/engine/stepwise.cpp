@@ -34,10 +34,10 @@ bool StepwiseRuns::begin(std::uint32_t activity, std::uint32_t channel, std::uin
   const Channel& wired = system_.channels[channel];
   const CommCost& cost = system_.cost(wired.shape, request);
   if (cost.algorithm == Algorithm::in_switch || cost.link_bytes == 0) return false;
+  if (cost.latency + cost.transfer == Duration{}) return false;  // what if it were free
   const Collective& collective = system_.requests.collectives[request];
   const GroupShape& shape = system_.group_shapes[wired.shape];
-  const CollectiveChoice& choice =
-      is_within_layers(collective.group) ? options_.tensor_choice : options_.data_choice;
+  const CollectiveChoice choice = choice_for(collective, options_);
   const CollectiveCost full = collective_cost(cluster_, shape, collective, choice);
   const std::uint32_t index = new_run();
   Run& run = runs_[index];

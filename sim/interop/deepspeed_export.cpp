@@ -28,7 +28,8 @@ class DeepSpeedWriter {
       refuse("the model {}: a list of layers is no transformer", scenario_.model.name);
     if (layout_.context_parallel > 1)
       refuse(
-          "context_parallel: DeepSpeed splits sequences by heads (Ulysses), which is another way");
+          "context_parallel: DeepSpeed's Ulysses is set up by the training script, not in this "
+          "file");
     if (layout_.schedule == Schedule::gpipe || layout_.schedule == Schedule::interleaved)
       refuse("schedule {}: DeepSpeed runs 1F1B, Megatron-DeepSpeed zb-h1, too",
              word(layout_.schedule));

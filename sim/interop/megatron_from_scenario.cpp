@@ -96,9 +96,7 @@ class Writer {
     config_.tensor_parallel = layout_.tensor_parallel;
     config_.pipeline_parallel = layout_.pipeline_parallel;
     config_.context_parallel = layout_.context_parallel;
-    if (layout_.context_parallel > 1)
-      config_.cp_comm_type =
-          layout_.context_exchange == ContextExchange::ring ? "p2p" : "allgather";
+    if (layout_.context_parallel > 1) config_.cp_comm_type = exchange();
     config_.sequence_parallel = layout_.sequence_parallel;
     config_.micro_batch_size = layout_.micro_batch;
     config_.global_batch_size = layout_.global_batch;
@@ -116,6 +114,18 @@ class Writer {
         refuse("attention flash-1: Transformer Engine has FlashAttention 2 and later");
         break;
     }
+  }
+
+  const char* exchange() const {
+    switch (layout_.context_exchange) {
+      case ContextExchange::ring:
+        return "p2p";
+      case ContextExchange::all_gather:
+        return "allgather";
+      case ContextExchange::all_to_all:
+        return "a2a";
+    }
+    return "p2p";
   }
 
   // Megatron-LM's RankGenerator: tp-cp-ep-dp-pp, or tp-cp-ep-pp-dp with --use-tp-pp-dp-mapping.

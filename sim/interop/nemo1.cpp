@@ -297,6 +297,8 @@ class NemoReader {
     resolver_.read(model, "tensor_model_parallel_size", config_.tensor_parallel);
     resolver_.read(model, "pipeline_model_parallel_size", config_.pipeline_parallel);
     resolver_.read(model, "context_parallel_size", config_.context_parallel);
+    // A field of Megatron-LM's TransformerConfig, which NeMo fills by name.
+    resolver_.read(model, "cp_comm_type", config_.cp_comm_type);
     resolver_.read(model, "virtual_pipeline_model_parallel_size", config_.virtual_stages);
     resolver_.read(model, "sequence_parallel", config_.sequence_parallel);
     config_.overlap_p2p = false;  // NeMo's default, unlike Megatron-LM's

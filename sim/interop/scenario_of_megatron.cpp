@@ -191,8 +191,10 @@ class Reader {
     const std::string exchange = config_.cp_comm_type.value_or("p2p");
     if (exchange == "allgather" || exchange == "all_gather")
       layout().context_exchange = ContextExchange::all_gather;
+    else if (exchange == "a2a")
+      layout().context_exchange = ContextExchange::all_to_all;
     else if (exchange != "p2p" && layout().context_parallel > 1)
-      problem(config_.cp_comm_type, "is '{}'; modelled: p2p, allgather", exchange);
+      problem(config_.cp_comm_type, "is '{}'; modelled: p2p, a2a, allgather", exchange);
     return true;
   }
 

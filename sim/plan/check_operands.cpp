@@ -80,7 +80,7 @@ Operands operands_of_site(Action action) {
       return {roles({input, input_gradient})};
     case Action::add_weight_gradient:
       return {roles({input, weight_gradient})};
-    default:  // gather_gradient, shift_keys, gather_keys, ..._logits
+    default:  // gather_gradient, shift_keys, gather_keys, exchange_heads, ..._logits
       return {roles({input, output})};
   }
 }

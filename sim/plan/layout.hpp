@@ -38,10 +38,13 @@ constexpr auto words_of(Recompute) {
 // rank beside the attention of the slice before (Liu et al. 2023; Transformer Engine, cp_comm_type
 // p2p). all_gather: all of them before the attention (Llama 3, section 3.3.2); under PyTorch's
 // context_parallel (Execution::context) all of them at once, and the attention goes slice by slice.
-enum class ContextExchange : std::uint8_t { ring, all_gather };
+// all_to_all: within attention a rank has all tokens of its share of the heads (Jacobs et al. 2023,
+// "DeepSpeed Ulysses"; cp_comm_type a2a).
+enum class ContextExchange : std::uint8_t { ring, all_gather, all_to_all };
 constexpr auto words_of(ContextExchange) {
   return std::array{Word{ContextExchange::ring, "ring"},
-                    Word{ContextExchange::all_gather, "all_gather"}};
+                    Word{ContextExchange::all_gather, "all_gather"},
+                    Word{ContextExchange::all_to_all, "all_to_all"}};
 }
 
 struct Layout {

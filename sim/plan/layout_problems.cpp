@@ -207,12 +207,16 @@ class Checker {
         return;
       }
     }
-    const bool halves = model_.attention.causal;
+    const bool by_heads = layout_.context_exchange == ContextExchange::all_to_all;
+    if (by_heads) heads_of_context();
+    const bool halves = model_.attention.causal || by_heads;
     const std::int64_t unit = std::int64_t{c} * (halves ? 2 : 1);
     if (layout_.sequence_length % unit != 0) {
       problem("sequence_length", "sequence_length is {}, no multiple of {}context_parallel = {}{}",
               layout_.sequence_length, halves ? "2 x " : "", unit,
-              halves ? " (two chunks a rank, which balance a causal mask)" : "");
+              !halves    ? ""
+              : by_heads ? " (two chunks a rank)"
+                         : " (two chunks a rank, which balance a causal mask)");
     }
     // The parts are merged by log-sum-exps, which only flash kernels give (Transformer Engine
     // refuses the unfused backend too: dot_product_attention/utils.py, get_attention_backend).
@@ -221,6 +225,26 @@ class Checker {
               "attention is unfused, but context_parallel is {}; allowed: flash, flash-1, flash-2",
               c);
     }
+  }
+
+  // Transformer Engine, context_parallel.py, AttnFuncWithCPAndQKVOA2A: "The number of attention
+  // heads needs to be divisible by CP size!", of queries and of keys, those of a tensor rank.
+  void heads_of_context() {
+    const int c = layout_.context_parallel;
+    if (model_.execution.context != ContextForm::transformer_engine)
+      problem("context_exchange",
+              "context_exchange is all_to_all, but PyTorch's context_parallel ({}) has none; "
+              "allowed: ring, all_gather",
+              word(model_.execution.context));
+    const int t = layout_.tensor_parallel;
+    const std::int64_t heads = model_.attention.heads, keys = model_.attention.kv_heads;
+    if (heads % t != 0 || keys % t != 0) return;  // said already
+    if (heads / t % c == 0 && keys / t % c == 0) return;
+    problem("context_exchange",
+            "context_exchange is all_to_all, but tensor_parallel x context_parallel = {} x {} does "
+            "not divide {} heads and {} key/value heads; allowed: context_parallel {}, or "
+            "context_exchange ring, all_gather",
+            t, c, heads, keys, divisors_of({heads / t, keys / t}));
   }
 
   void pipeline() {
@@ -386,7 +410,9 @@ class Checker {
                            op.backward_elements, op.saved_elements});
       }
     }
-    const double slices = layout_.context_parallel > 1 ? 2.0 * layout_.context_parallel : 0.0;
+    // Slices of a ring; the exchanges of an all-to-all and the copies around them.
+    const double slices =
+        layout_.context_parallel > 1 ? std::max(2.0 * layout_.context_parallel, 24.0) : 0.0;
     for (const Block& layer : model_.layers)
       ops += static_cast<double>(layer.ops.size()) + slices;
     if (tokens * widest * 16 > most_bytes) {

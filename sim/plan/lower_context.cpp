@@ -11,7 +11,8 @@
 // are gathered before the attention, again before its backward pass, and their gradients
 // reduce-scattered behind it. Nothing runs beside.
 //
-// PyTorch's context_parallel goes slice by slice in either: lower_context_pytorch.cpp.
+// PyTorch's context_parallel goes slice by slice in either: lower_context_pytorch.cpp. All-to-all:
+// lower_context_heads.cpp.
 #include "sim/base/check.hpp"
 #include "sim/plan/stage_lowering.hpp"
 
@@ -23,6 +24,7 @@ void StageLowering::intern_context(const ShardedOp& op, ContextWork& work) {
   const auto make = [&](CollectiveKind kind, Bytes bytes) {
     return builder_.collective({kind, GroupRole::context, layout_.activation_dtype, bytes});
   };
+  if (exchanges_heads(layout_)) return intern_heads(op, work);
   if (context_form() != ContextForm::transformer_engine) return intern_pytorch_context(op, work);
   if (layout_.context_exchange == ContextExchange::all_gather) {
     const Bytes whole = context.slice * layout_.context_parallel;
@@ -72,6 +74,7 @@ StageLowering::Value StageLowering::gather_keys(const Frame& frame, std::size_t 
 
 StageLowering::Value StageLowering::forward_context(Frame& frame, std::size_t i, Value x) {
   wait_for(x);
+  if (exchanges_heads(layout_)) return forward_heads(frame, i, x);
   if (x.ready.value != none) builder_.wait(Stream::context_comm, x.ready);
   if (layout_.context_exchange == ContextExchange::ring) return forward_ring(frame, i, x);
   if (gathers_slices()) return forward_gathered(frame, i, x);
@@ -167,6 +170,7 @@ void StageLowering::attend_slice(Frame& frame, std::size_t i, const Value& x, co
 
 StageLowering::Value StageLowering::backward_context(Frame& frame, std::size_t i, Value gradient) {
   wait_for(gradient);
+  if (exchanges_heads(layout_)) return backward_heads(frame, i, gradient);
   if (context_form() != ContextForm::transformer_engine)
     return backward_pytorch(frame, i, gradient);
   if (layout_.context_exchange == ContextExchange::ring) return backward_ring(frame, i, gradient);

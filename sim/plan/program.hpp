@@ -261,6 +261,12 @@ enum class Action : std::uint8_t {
                     // `forward` and `backward` then have as keys
   scatter_keys_gradient,  // reduce-scatter: keys_gradient: of all ranks, as `backward` has written
                           // it; output: [dq|dk|dv], its dk and dv
+  // All-to-all: before, a rank has its tokens of all heads, behind, all tokens of its share of
+  // them,
+  // or back. Of [q|k|v] and its gradient each third goes by itself, of the attention's output all.
+  order_for_exchange,     // input: a tensor; output: of one third, rank after rank
+  exchange_heads,         // all-to-all: input, output
+  order_behind_exchange,  // input: rank after rank; output: the tensor, of which a third is written
   // Of frameworks other than Megatron-LM (sim/model/model.hpp, Execution):
   gather_logits,         // all-gather: input: the classes of a rank, output: rank after rank
   join_logits,           // input: what was gathered, output: token after token

@@ -149,13 +149,16 @@ DType arithmetic_dtype(const Region& region, const ModelOp& op) {
 
 void shard_attention(const Region& region, const ModelOp& op, ShardedOp& to) {
   const Layout& layout = *region.layout;
-  const bool gathers = attends_at_once(*region.model, layout);
-  const ScoreBlock scores{layout.tokens_held(),
-                          gathers ? layout.sequence_length : layout.tokens_held(),
-                          region.model->attention.causal};
+  const bool heads = exchanges_heads(layout);
+  const bool all_keys = heads || attends_at_once(*region.model, layout);
+  const ScoreBlock scores{.m = heads ? layout.sequence_length : layout.tokens_held(),
+                          .n = all_keys ? layout.sequence_length : layout.tokens_held(),
+                          .causal = region.model->attention.causal,
+                          .shares = heads ? layout.context_parallel : 1};
   to.forward = attention_kernel(region, op, AttentionPart::forward, scores);
   to.backward = attention_kernel(region, op, AttentionPart::backward, scores);
-  if (layout.context_parallel > 1) to.context = context_attention(region, op);
+  if (layout.context_parallel > 1)
+    to.context = heads ? head_exchange(region, op) : context_attention(region, op);
   if (copies_attention(region)) {
     const Bytes copies = to.output * 4;  // to heads first and back to tokens first
     to.forward->bytes += copies;

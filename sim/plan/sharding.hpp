@@ -27,6 +27,12 @@ struct ContextAttention {
   Kernel first_merge;      // the same, with what is done once
   Kernel begin_gradients;  // of the first slice: copied where they are added up
   Kernel add_gradients;
+  // All-to-all: of the queries, as of the output, and of the keys, as of the values.
+  struct Heads {
+    Bytes bytes{};  // of the tokens that a rank holds, of all heads
+    Kernel order;   // moves them into the order of the ranks or back
+  };
+  Heads queries, keys;
 };
 
 struct ShardedOp {
@@ -96,6 +102,11 @@ struct ShardedModel {
 inline bool attends_at_once(const Model& model, const Layout& layout) {
   return layout.context_exchange == ContextExchange::all_gather &&
          model.execution.context == ContextForm::transformer_engine;
+}
+
+// Whether a rank has all tokens of a share of the heads within attention.
+inline bool exchanges_heads(const Layout& layout) {
+  return layout.context_parallel > 1 && layout.context_exchange == ContextExchange::all_to_all;
 }
 
 ShardedModel shard(const Model& model, const Layout& layout);

@@ -51,8 +51,9 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
   kernel.n = block.n;
   kernel.k = shape.head_dim;
   kernel.batch = region.layout->micro_batch;
-  kernel.heads = shape.heads / region.tensor;
-  kernel.kv_heads = shape.kv_heads / region.tensor;
+  const int divisor = region.tensor * block.shares;
+  kernel.heads = shape.heads / divisor;
+  kernel.kv_heads = shape.kv_heads / divisor;
   const double scores = static_cast<double>(kernel.batch * kernel.heads) *
                         static_cast<double>(kernel.m) * static_cast<double>(kernel.n);
   // Two products forward; backward four, and five in a flash kernel, which computes the scores
@@ -66,7 +67,7 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
       (forward ? 2.0 : 4.0) * static_cast<double>(shape.kv_heads * shape.head_dim);
   double bytes =
       (elements * static_cast<double>(block.m) + of_keys * static_cast<double>(block.n - block.m)) *
-      static_cast<double>(kernel.batch) / region.tensor;
+      static_cast<double>(kernel.batch) / divisor;
   if (!flash) {
     const ScorePasses passes = score_passes(forward, block.causal, shape);
     bytes += passes.all() * scores;
@@ -135,6 +136,21 @@ ContextPasses compiled_passes(double width) {
 }
 
 }  // namespace
+
+ContextAttention head_exchange(const Region& region, const ModelOp& op) {
+  const AttentionShape& shape = region.model->attention;
+  const auto heads = [&](std::int64_t count) {
+    ContextAttention::Heads made;
+    made.bytes = Bytes{count * shape.head_dim * region.tokens * region.element / region.tensor};
+    made.order = memory_kernel(OpKind::elementwise, region, op,
+                               2.0 * static_cast<double>(made.bytes.count()));
+    return made;
+  };
+  ContextAttention made;
+  made.queries = heads(shape.heads);
+  made.keys = heads(shape.kv_heads);
+  return made;
+}
 
 ContextAttention context_attention(const Region& region, const ModelOp& op) {
   const AttentionShape& shape = region.model->attention;

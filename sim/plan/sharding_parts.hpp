@@ -40,6 +40,7 @@ Kernel gemm(DType dtype, const Product& product, Bytes result);
 struct ScoreBlock {
   std::int64_t m = 0, n = 0;
   bool causal = false;
+  int shares = 1;  // of the heads of a tensor rank: context ranks that have one each
 };
 Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart part,
                         const ScoreBlock& block);
@@ -50,6 +51,12 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
 // the ranks behind it all queries with half of the keys; the FLOPs are the same, and as the ring
 // goes with the slowest, passes over queries count whole.
 ContextAttention context_attention(const Region& region, const ModelOp& op);
+// Transformer Engine, context_parallel.py, flash_attn_a2a_communicate: a tensor is copied before it
+// is sent and behind. Before attention, from heads of a token side by side to those of one rank
+// together (movedim, contiguous), then from the ranks' order of chunks to that of the sequence
+// (index_select); behind it, the same backwards. Tokens come first ("sbhd", as Megatron-LM has
+// them), so what else is called contiguous is so already. A read and a write each.
+ContextAttention head_exchange(const Region& region, const ModelOp& op);
 
 // Heads and sequences become one dimension and part again (Scaling, core/nn/attention/attention.py,
 // flash_attention and multi_head_attention): with one sequence the same memory, else two copies, of

@@ -46,7 +46,8 @@ void shard_attention_scratch(const Region& region, ShardedOp& to) {
 
 void shard_scratch(const Region& region, const ModelOp& op, ShardedOp& to) {
   if (op.kind == ModelOpKind::cross_entropy) shard_loss_scratch(region, op, to);
-  if (op.kind == ModelOpKind::attention && to.forward && !to.context)
+  if (op.kind == ModelOpKind::attention && to.forward &&
+      (!to.context || exchanges_heads(*region.layout)))
     shard_attention_scratch(region, to);
   // A head outside of what is compiled reads its tokens from a copy.
   if (to.gathers_input && region.model->execution.eager_ends &&

@@ -5,6 +5,7 @@
 //   lower_backward.cpp       gradients of inputs and weights
 //   lower_context.cpp        attention over context-parallel ranks
 //   lower_context_pytorch.cpp  the same as PyTorch's context_parallel has it
+//   lower_context_heads.cpp  the same by all-to-all: all tokens of a share of the heads
 //   lower_data_parallel.cpp  parameters, buckets, gathering of weights
 //   lower_gradients.cpp      reduction of gradients
 //   lower_optimizer.cpp      gradient norm, Adam, what is summed once per step
@@ -59,6 +60,13 @@ class StageLowering {
     std::uint32_t attend = none, attend_backward = none;
     std::uint32_t merge = none, first_merge = none, begin_gradients = none, add_gradients = none;
     std::uint32_t gather = none, scatter = none;
+    // All-to-all.
+    struct Heads {
+      std::uint32_t order = none, exchange = none;
+      Bytes bytes{};
+    };
+    std::uint32_t order_name = 0;
+    std::array<Heads, 3> heads{};  // queries (or output), keys, values
     bool exists() const { return exchange_name != none; }
   };
 
@@ -277,6 +285,13 @@ class StageLowering {
   Value own_gradients(const Frame& frame, std::size_t i, const Value& gradient);
   Value next_slice(const Frame& frame, std::size_t i, const Value& slice);
   Value send_gradients(const Frame& frame, std::size_t i, const Value& sum, Value& out, bool home);
+
+  // lower_context_heads.cpp
+  void intern_heads(const ShardedOp& op, ContextWork& work);
+  Value forward_heads(Frame& frame, std::size_t i, Value x);
+  Value backward_heads(Frame& frame, std::size_t i, Value gradient);
+  Value exchange_heads(const Frame& frame, std::size_t i, const Value& tensor,
+                       std::span<const ContextWork::Heads> parts);
 
   // lower_data_parallel.cpp
   void make_parameters();

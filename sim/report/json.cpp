@@ -32,20 +32,22 @@ Json categories_json(const StageMemory& stage) {
 }
 
 Json layout_json(const Layout& layout) {
-  return {{"tensor_parallel", layout.tensor_parallel},
-          {"pipeline_parallel", layout.pipeline_parallel},
-          {"context_parallel", layout.context_parallel},
-          {"data_parallel", layout.data_parallel},
-          {"virtual_stages", layout.virtual_stages},
-          {"schedule", word(layout.schedule)},
-          {"micro_batch", layout.micro_batch},
-          {"micro_batches", layout.micro_batches()},
-          {"global_batch", layout.global_batch},
-          {"sequence_length", layout.sequence_length},
-          {"sequence_parallel", layout.sequence_parallel},
-          {"zero_stage", layout.zero_stage},
-          {"recompute", word(layout.recompute)},
-          {"compute_dtype", word(layout.compute_dtype)}};
+  Json json{{"tensor_parallel", layout.tensor_parallel},
+            {"pipeline_parallel", layout.pipeline_parallel},
+            {"context_parallel", layout.context_parallel},
+            {"data_parallel", layout.data_parallel},
+            {"virtual_stages", layout.virtual_stages},
+            {"schedule", word(layout.schedule)},
+            {"micro_batch", layout.micro_batch},
+            {"micro_batches", layout.micro_batches()},
+            {"global_batch", layout.global_batch},
+            {"sequence_length", layout.sequence_length},
+            {"sequence_parallel", layout.sequence_parallel},
+            {"zero_stage", layout.zero_stage},
+            {"recompute", word(layout.recompute)},
+            {"compute_dtype", word(layout.compute_dtype)}};
+  if (layout.context_parallel > 1) json["context_exchange"] = word(layout.context_exchange);
+  return json;
 }
 
 Json stages_json(const Report& report) {

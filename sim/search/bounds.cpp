@@ -153,6 +153,7 @@ struct Bounds::Parts {
     const std::tuple key{pipeline.gpus,
                          pipeline.tensor,
                          pipeline.context,
+                         pipeline.exchange,
                          pipeline.micro_batch,
                          pipeline.sequence_parallel,
                          split,
@@ -271,8 +272,8 @@ struct Bounds::Parts {
     const FewBatches few = few_batches(layout);
     const bool split = splits_backward(layout.schedule);
     const std::tuple key{
-        std::tuple{pipeline.gpus, pipeline.tensor, pipeline.context, pipeline.stages,
-                   pipeline.virtual_stages, split},
+        std::tuple{pipeline.gpus, pipeline.tensor, pipeline.context, pipeline.exchange,
+                   pipeline.stages, pipeline.virtual_stages, split},
         std::tuple{pipeline.sequence_parallel, candidate.zero_stage, candidate.shard_group,
                    candidate.placement, candidate.reshard_after_forward, candidate.prefetch_layers},
         few.some, few.more};
@@ -305,8 +306,10 @@ struct Bounds::Parts {
   std::mutex lane_mutex;
   std::vector<LaneShapes> lanes;
   Memo<std::tuple<int, int, int, int>, LaneShapes> lane_memo;
-  Memo<std::tuple<int, int, int, int, bool, bool, Recompute, std::size_t>, ModelCosts> cost_memo;
-  using TailKey = std::tuple<std::tuple<int, int, int, int, int, bool>,
+  Memo<std::tuple<int, int, int, ContextExchange, int, bool, bool, Recompute, std::size_t>,
+       ModelCosts>
+      cost_memo;
+  using TailKey = std::tuple<std::tuple<int, int, int, ContextExchange, int, int, bool>,
                              std::tuple<bool, std::uint8_t, int, std::uint8_t, bool, std::int16_t>,
                              std::int64_t, std::int64_t>;
   Memo<TailKey, std::vector<StageTail>> tail_memo;

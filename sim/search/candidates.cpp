@@ -88,9 +88,10 @@ class Lister {
   // Whether layout_problems() has anything against splitting the model so.
   bool splits(int tensor, int context, bool sequence_parallel) {
     const auto [place, fresh] =
-        known_splits_.try_emplace(std::make_tuple(tensor, context, sequence_parallel), false);
+        known_splits_.try_emplace({tensor, context, one_.exchange, sequence_parallel}, false);
     if (!fresh) return place->second;
     Layout layout = workload_;
+    layout.context_exchange = one_.exchange;
     layout.tensor_parallel = tensor;
     layout.context_parallel = context;
     layout.data_parallel = 1;
@@ -106,23 +107,34 @@ class Lister {
 
   void with_tensor(int tensor) {
     one_.tensor = tensor;
+    one_.exchange = workload_.context_exchange;
     if (one_.gpus % tensor != 0) return refuse(Refusal::ranks);
     if (!splits(tensor, 1, false)) return refuse(Refusal::tensor);
     const int rest = one_.gpus / tensor;
     const bool splits_context = workload_.sequence_length >= long_sequence;
     for (const int context :
          or_all(space_.context_parallel, splits_context ? divisors(rest, rest) : std::vector{1})) {
-      one_.context = context;
       if (rest % context != 0) {
         refuse(Refusal::ranks);
-      } else if (!splits(tensor, context, false)) {
-        refuse(Refusal::context);
-      } else {
-        const int left = rest / context;
-        for (const int stages : or_all(space_.pipeline_parallel, divisors(left, left)))
-          with_stages(stages, left);
+        continue;
       }
+      for (const ContextExchange exchange : exchanges(context))
+        with_context(context, exchange, rest / context);
     }
+  }
+
+  // One rank has nothing to exchange.
+  std::vector<ContextExchange> exchanges(int context) const {
+    const std::vector<ContextExchange> own{workload_.context_exchange};
+    return context == 1 ? own : or_all(space_.context_exchange, own);
+  }
+
+  void with_context(int context, ContextExchange exchange, int left) {
+    one_.context = context;
+    one_.exchange = exchange;
+    if (!splits(one_.tensor, context, false)) return refuse(Refusal::context);
+    for (const int stages : or_all(space_.pipeline_parallel, divisors(left, left)))
+      with_stages(stages, left);
   }
 
   void with_stages(int stages, int left) {
@@ -267,7 +279,7 @@ class Lister {
   const Model& model_;
   Candidates made_;
   Pipeline one_;
-  std::map<std::tuple<int, int, bool>, bool> known_splits_;
+  std::map<std::tuple<int, int, ContextExchange, bool>, bool> known_splits_;
 };
 
 }  // namespace
@@ -300,6 +312,7 @@ Layout layout_of(const SearchSpecification& specification, const Pipeline& pipel
   Layout layout = workload.layout;
   layout.tensor_parallel = pipeline.tensor;
   layout.context_parallel = pipeline.context;
+  layout.context_exchange = pipeline.exchange;
   layout.pipeline_parallel = pipeline.stages;
   layout.data_parallel = pipeline.data;
   layout.virtual_stages = pipeline.virtual_stages;
@@ -328,6 +341,8 @@ Layout layout_of(const SearchSpecification& specification, const Candidates& can
 std::string describe(const Layout& layout) {
   std::string text = fmt::format("tp {}", layout.tensor_parallel);
   if (layout.context_parallel > 1) text += fmt::format(" cp {}", layout.context_parallel);
+  if (layout.context_parallel > 1 && layout.context_exchange != ContextExchange::ring)
+    text += fmt::format(" {}", word(layout.context_exchange));
   text += fmt::format(" pp {}", layout.pipeline_parallel);
   if (layout.virtual_stages > 1) text += fmt::format(" v {}", layout.virtual_stages);
   text += fmt::format(" dp {} mb {}", layout.data_parallel, layout.micro_batch);

@@ -23,6 +23,7 @@ struct Pipeline {
   std::int32_t recompute_every = 1;
   Schedule schedule = Schedule::one_f_one_b;
   Recompute recompute = Recompute::none;
+  ContextExchange exchange = ContextExchange::ring;
   bool sequence_parallel = false;
   std::uint32_t first = 0, count = 0;  // its candidates
 };
@@ -43,7 +44,8 @@ constexpr auto words_of(Refusal) {
   return std::array{
       Word{Refusal::ranks, "tp x cp x pp does not divide the GPUs"},
       Word{Refusal::tensor, "tensor_parallel does not divide the model"},
-      Word{Refusal::context, "context_parallel does not divide the sequence"},
+      Word{Refusal::context,
+           "context_parallel does not divide the sequence or, where they are shared, the heads"},
       Word{Refusal::batch, "micro_batch x data_parallel does not divide the batch"},
       Word{Refusal::layers, "more model chunks than layers"},
       Word{Refusal::schedule, "the schedule does not go with the stages or micro-batches"},

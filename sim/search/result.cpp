@@ -124,6 +124,9 @@ std::vector<std::string> differences(const Layout& from, const Layout& to) {
   std::vector<std::string> found;
   add_difference(found, "tensor_parallel", from.tensor_parallel, to.tensor_parallel);
   add_difference(found, "context_parallel", from.context_parallel, to.context_parallel);
+  if (from.context_parallel > 1 && to.context_parallel > 1)
+    add_difference(found, "context_exchange", word(from.context_exchange),
+                   word(to.context_exchange));
   add_difference(found, "pipeline_parallel", from.pipeline_parallel, to.pipeline_parallel);
   add_difference(found, "data_parallel", from.data_parallel, to.data_parallel);
   add_difference(found, "virtual_stages", from.virtual_stages, to.virtual_stages);

@@ -88,6 +88,7 @@ void read_search(const Layered& section, int job, SearchSpecification& specifica
   read_booleans(section, "reshard_after_forward", space.reshard_after_forward);
   read_words(section, "recompute", space.recompute);
   read_words(section, "schedule", space.schedule);
+  read_words(section, "context_exchange", space.context_exchange);
   read_values(section, "placement", space.placement, read_order);
   specification.top = section.int_or("top", specification.top, {1, 1000});
   specification.wave = section.int_or("wave", specification.wave, {1, 4096});

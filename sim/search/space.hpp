@@ -21,6 +21,7 @@ struct SearchSpace {
   std::vector<int> zero_stage, shard_group;
   std::vector<int> sequence_parallel, reshard_after_forward;  // 0 or 1
   std::vector<int> prefetch_layers;
+  std::vector<ContextExchange> context_exchange;
   std::vector<Recompute> recompute;
   std::vector<int> recompute_every;
   std::vector<Schedule> schedule;

@@ -61,6 +61,11 @@ Enum needed_word(const RunCells& cells, std::string_view column) {
                          : fmt::format("{} is '{}', which is not known", column, cells[column]));
 }
 
+bool says(const RunCells& cells, std::string_view words) {
+  return contains(lower_case(cells["notes"]), words) ||
+         contains(lower_case(cells["overlap"]), words);
+}
+
 void set_parallelism(const RunCells& cells, Layout& layout) {
   if (const std::int64_t experts = needed(cells, "ep", 1); experts > 1)
     throw NotSimulated(fmt::format("ep is {}: expert parallelism is not modelled", experts));
@@ -93,6 +98,10 @@ void set_parallelism(const RunCells& cells, Layout& layout) {
   if (layout.virtual_stages > 1) layout.schedule = Schedule::interleaved;
   // torchtitan's context_parallel_rotate_method is allgather unless a job says otherwise.
   if (context > 1 && contains(lower_case(cells["shard_strategy"]), "fsdp2"))
+    layout.context_exchange = ContextExchange::all_gather;
+  // What a job says of it stands among its notes or what overlaps.
+  if (context > 1 && says(cells, "cp a2a")) layout.context_exchange = ContextExchange::all_to_all;
+  if (context > 1 && says(cells, "cp all-gather"))
     layout.context_exchange = ContextExchange::all_gather;
 }
 

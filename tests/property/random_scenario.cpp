@@ -61,8 +61,12 @@ void write_parallelism(Dice& dice, const Shape& shape, const std::string& schedu
   const int rounds = 1 + dice.below(3);
   const int micro_batches =
       shape.chunks > 1 ? rounds * shape.pipeline : rounds * shape.pipeline + dice.below(2);
+  // The heads of the smallest model are 8.
+  const bool divides = 8 % (shape.tensor * shape.context) == 0;
+  constexpr std::array exchanges{"ring", "all_gather", "all_to_all"};
+  const std::size_t exchange = static_cast<std::size_t>(dice.below(divides ? 3 : 2));
   out << "  tensor_parallel: " << shape.tensor << "\n  context_parallel: " << shape.context
-      << "\n  context_exchange: " << (dice.coin() ? "ring" : "all_gather")
+      << "\n  context_exchange: " << exchanges[exchange]
       << "\n  pipeline_parallel: " << shape.pipeline << "\n  data_parallel: " << shape.data
       << "\n  virtual_stages: " << shape.chunks << "\n  schedule: " << schedule
       << "\n  placement: " << dice.pick(shape.context > 1 ? with_context : placements)

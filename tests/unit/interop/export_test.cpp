@@ -73,6 +73,23 @@ TEST_CASE("Megatron-LM's flags have their exact names", "[interop]") {
   CHECK(has(out.text, "# Not as in the scenario: layout.first_bucket: "));
 }
 
+TEST_CASE("who shares heads among context ranks is told, or refuses", "[interop]") {
+  const auto scenario = [](const char* exchange) {
+    return shipped("llama-3.1-8b-fsdp-8-h100",
+                   {"layout.context_parallel=2", "layout.data_parallel=4",
+                    std::string{"layout.context_exchange="} + exchange});
+  };
+  CHECK(has(export_scenario(scenario("all_to_all"), Target::megatron, "").text,
+            "  --cp-comm-type a2a\n"));
+  CHECK(
+      has(export_scenario(scenario("ring"), Target::megatron, "").text, "  --cp-comm-type p2p\n"));
+  CHECK(
+      has(export_scenario(scenario("all_to_all"), Target::nemo, "").text, "cp_comm_type: \"a2a\""));
+  const auto refused = refusals(scenario("all_to_all"), Target::torchtitan);
+  REQUIRE(!refused.empty());
+  CHECK(has(refused.front(), "context_exchange all_to_all: torchtitan"));
+}
+
 TEST_CASE("an uneven pipeline becomes Megatron-LM's layout", "[interop]") {
   const Exported out = export_scenario(shipped("llama-3.1-405b-16384-h100"), Target::megatron, "");
   CHECK(has(out.text, "  --pipeline-model-parallel-layout 'E|t|t|"));

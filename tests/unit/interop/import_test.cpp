@@ -96,6 +96,21 @@ TEST_CASE("Megatron-LM's ways to split a pipeline", "[interop]") {
   CHECK(both.layers_per_chunk == std::vector<int>{5, 6, 6, 5});
 }
 
+TEST_CASE("Megatron-LM's ways to share a sequence", "[interop]") {
+  const auto flags = [](const std::string& how) {
+    return megatron("--context-parallel-size 4 --cp-comm-type " + how);
+  };
+  const auto exchange = [&](const std::string& how) {
+    return from_flags(flags(how)).layout.context_exchange;
+  };
+  CHECK(exchange("p2p") == ContextExchange::ring);
+  CHECK(exchange("a2a") == ContextExchange::all_to_all);
+  CHECK(exchange("allgather") == ContextExchange::all_gather);
+  CHECK(exchange("all_gather") == ContextExchange::all_gather);
+  CHECK(flag_problems(flags("a2a+p2p")) ==
+        std::vector<std::string>{"8:42: is 'a2a+p2p'; modelled: p2p, a2a, allgather"});
+}
+
 TEST_CASE("Megatron-LM's rules are kept", "[interop]") {
   CHECK(flag_problems(megatron("--tensor-model-parallel-size 3")) ==
         std::vector<std::string>{"8:30: tensor 3 x pipeline 1 x context 1 parallel is 3, which "
@@ -281,6 +296,8 @@ model:
   global_batch_size: ${multiply:${trainer.devices}, 4}
   tensor_model_parallel_size: 2
   pipeline_model_parallel_size: 2
+  context_parallel_size: 2
+  cp_comm_type: a2a
   encoder_seq_length: 1024
   max_position_embeddings: ${.encoder_seq_length}
   num_layers: 12
@@ -295,7 +312,8 @@ model:
   optim: {name: distributed_fused_adam, overlap_grad_sync: True}
 )");
   CHECK(job.layout.world_size() == 16);
-  CHECK(job.layout.data_parallel == 4);
+  CHECK(job.layout.data_parallel == 2);
+  CHECK(job.layout.context_exchange == ContextExchange::all_to_all);
   CHECK(job.layout.global_batch == 32);
   CHECK(job.shape.feed_forward == 3072);
   CHECK(job.shape.max_sequence == 1024);

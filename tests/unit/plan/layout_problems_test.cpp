@@ -204,6 +204,33 @@ TEST_CASE("Context parallelism needs chunks of whole sequences and a flash kerne
         "sequence to split; allowed: 1\n");
 }
 
+TEST_CASE("An all-to-all over context ranks needs heads for all of them", "[plan][problems]") {
+  Model model = test::gpt({.layers = 8, .hidden = 64, .heads = 8});
+  const auto problems = [&](int tensor, int context, std::int64_t keys) {
+    Layout layout = test::layout_for(tensor, 1, 1, 8);
+    layout.context_parallel = context;
+    layout.context_exchange = ContextExchange::all_to_all;
+    model.attention.kv_heads = keys;
+    return problems_of(layout, model);
+  };
+  CHECK(problems(2, 4, 8).empty());
+  CHECK(problems(2, 2, 4).empty());
+  CHECK(problems(2, 4, 4) ==
+        "context_exchange: context_exchange is all_to_all, but tensor_parallel x context_parallel "
+        "= 2 x 4 does not divide 8 heads and 4 key/value heads; allowed: context_parallel 1, 2, or "
+        "context_exchange ring, all_gather\n");
+  CHECK(problems(1, 16, 8) ==
+        "context_exchange: context_exchange is all_to_all, but tensor_parallel x context_parallel "
+        "= 1 x 16 does not divide 8 heads and 8 key/value heads; allowed: context_parallel 1, 2, "
+        "4, 8, or context_exchange ring, all_gather\n");
+  // With one context rank nothing is exchanged.
+  CHECK(problems(1, 1, 8).empty());
+  model.execution.context = ContextForm::compiled;
+  CHECK(problems(1, 2, 8) ==
+        "context_exchange: context_exchange is all_to_all, but PyTorch's context_parallel "
+        "(compiled) has none; allowed: ring, all_gather\n");
+}
+
 TEST_CASE("A token that one context-parallel rank alone would hold is refused",
           "[plan][problems]") {
   Model model = test::gpt({});

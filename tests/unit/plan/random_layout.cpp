@@ -56,7 +56,8 @@ Layout random_layout(std::uint64_t seed) {
   layout.overlap_pipeline = dice.coin();
   layout.overlap_tensor_wgrad = dice.coin();
   layout.context_parallel = dice.pick({1, 2, 4});
-  layout.context_exchange = dice.pick({ContextExchange::ring, ContextExchange::all_gather});
+  layout.context_exchange =
+      dice.pick({ContextExchange::ring, ContextExchange::all_gather, ContextExchange::all_to_all});
   if (layout.context_parallel > 1) layout.attention = AttentionKernel::flash;
   return layout;
 }

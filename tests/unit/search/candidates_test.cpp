@@ -1,6 +1,7 @@
 // Which layouts a search lists: the legal ones, all of them, each once.
 #include "sim/search/candidates.hpp"
 
+#include <map>
 #include <set>
 
 #include "sim/base/input_error.hpp"
@@ -72,6 +73,29 @@ TEST_CASE("a dimension that is named takes these values alone", "[search]") {
     CHECK(layout.zero_stage == 3);
     CHECK(layout.recompute_every == 2);
   }
+}
+
+TEST_CASE("ways to share a sequence are compared where it is shared", "[search]") {
+  const std::string rest =
+      "pipeline_parallel: 1, micro_batch: 1, zero_stage: 0, schedule: 1f1b, recompute: none, "
+      "sequence_parallel: false, placement: tp-cp-dp-pp, context_parallel: [1, 2, 4]";
+  const auto count = [&](const std::string& search, const std::string& layout) {
+    const SearchSpecification asked = small_search(search + rest, "global_batch: 16" + layout);
+    const Candidates listed = list_candidates(asked);
+    std::map<ContextExchange, int> found;
+    for (std::uint32_t i = 0; i < listed.all.size(); ++i) {
+      const Layout one = layout_of(asked, listed, i);
+      if (one.context_parallel > 1) ++found[one.context_exchange];
+    }
+    return found;
+  };
+  using enum ContextExchange;
+  // tp 1, 2, 4 with cp 2; 1, 2 with cp 4: of 12 heads, 4 x 2 ranks are too many.
+  CHECK(count("", "") == std::map<ContextExchange, int>{{ring, 5}});
+  CHECK(count("", ", context_exchange: all_to_all") ==
+        std::map<ContextExchange, int>{{all_to_all, 3}});
+  CHECK(count("context_exchange: [ring, all_to_all], ", "") ==
+        std::map<ContextExchange, int>{{ring, 5}, {all_to_all, 3}});
 }
 
 TEST_CASE("layers that do not divide leave the last and the first chunks one short", "[search]") {

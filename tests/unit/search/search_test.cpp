@@ -46,6 +46,10 @@ const std::vector<std::pair<std::string, std::string>> spaces{
     {"top: 4, context_parallel: [1, 2], tensor_parallel: [1, 2, 4], zero_stage: 1, shard_group: 0, "
      "micro_batch: 1, virtual_stages: 1, recompute: none, placement: [tp-cp-dp-pp, dp-pp-tp-cp]",
      "global_batch: 8, reduce_dtype: fp32"},
+    {"top: 3, context_parallel: [1, 2, 4], context_exchange: [ring, all_gather, all_to_all], "
+     "tensor_parallel: [1, 2], zero_stage: [0, 1], shard_group: 0, micro_batch: 1, "
+     "virtual_stages: 1, recompute: none, placement: tp-cp-dp-pp",
+     "global_batch: 8"},
     {"top: 2, recompute: [none, selective], micro_batch: [1, 2], zero_stage: [0, 2], shard_group: "
      "0, schedule: [gpipe, zb-h1, 1f1b], virtual_stages: 1",
      "global_batch: 16, attention: unfused"}};

@@ -115,6 +115,14 @@ TEST_CASE("context parallelism goes round a ring", "[validation]") {
   const Layout gathered =
       run_layout(cells_with({{"cp", "2"}, {"num_gpus", "32"}, {"shard_strategy", "FSDP2"}}));
   REQUIRE(gathered.context_exchange == ContextExchange::all_gather);
+  const auto said = [](const char* column, const char* text) {
+    return run_layout(cells_with({{"cp", "2"}, {"num_gpus", "32"}, {column, text}}))
+        .context_exchange;
+  };
+  REQUIRE(said("notes", "TE 2.8, CP a2a, cuDNN") == ContextExchange::all_to_all);
+  REQUIRE(said("overlap", "cp a2a") == ContextExchange::all_to_all);
+  REQUIRE(said("notes", "cp all-gather") == ContextExchange::all_gather);
+  REQUIRE(said("notes", "a2a of experts") == ContextExchange::ring);
 }
 
 TEST_CASE("embedding and loss take the places of layers that are missing", "[validation]") {
