@@ -103,7 +103,12 @@ void Executor::start_transfer(std::uint32_t id) {
   }
   activity.in_transfer = true;
   const Pattern& pattern = pattern_of(activity);
-  sharing_.start(id, system_.uses_of(pattern), cost.rate, cost.transfer, now());
+  sharing_.start(id,
+                 {.uses = system_.uses_of(pattern),
+                  .full_rate = cost.rate,
+                  .flows = cost.flows,
+                  .full_time = cost.transfer},
+                 now());
   pattern_bytes_[static_cast<std::size_t>(&pattern - system_.patterns.data())] += cost.link_bytes;
   activity.memory_held = cost.memory;
   activity.holds_devices = true;
@@ -174,7 +179,12 @@ void Executor::start_message(std::uint32_t id) {
     end_message(id);
     return;
   }
-  sharing_.start(id, message.uses, message.rate, message.transfer, now());
+  sharing_.start(id,
+                 {.uses = message.uses,
+                  .full_rate = message.rate,
+                  .flows = message.flows,
+                  .full_time = message.transfer},
+                 now());
   for (const ResourceUse& use : message.uses)
     message_bytes_[use.resource] += static_cast<WideInt>(use.weight) * message.bytes;
 }

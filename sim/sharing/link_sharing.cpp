@@ -27,20 +27,20 @@ void LinkSharing::set_dirty(std::uint32_t link) {
   dirty_.push_back(link);
 }
 
-void LinkSharing::start(TransferId id, std::span<const ResourceUse> uses, std::int64_t full_rate,
-                        Duration full_time, TimePoint now) {
-  SIM_CHECK(full_rate > 0, full_rate);
+void LinkSharing::start(TransferId id, const Transfer& transfer, TimePoint now) {
+  const std::int64_t full_rate = transfer.full_rate;
+  SIM_CHECK(full_rate > 0 && transfer.flows > 0, full_rate, transfer.flows);
   if (id >= transfers_.size()) transfers_.resize(id + 1);
-  TransferState& transfer = transfers_[id];
-  transfer = {.uses = uses,
-              .full_rate = full_rate,
-              .level = full_rate,
-              .remaining = full_time.count(),
-              .updated = now,
-              .mark = epoch_,
-              .fresh = true};
+  transfers_[id] = {.uses = transfer.uses,
+                    .full_rate = full_rate,
+                    .flows = transfer.flows,
+                    .level = full_rate,
+                    .remaining = transfer.full_time.count(),
+                    .updated = now,
+                    .mark = epoch_,
+                    .fresh = true};
   fresh_.push_back(id);
-  for (const ResourceUse& use : uses) {
+  for (const ResourceUse& use : transfer.uses) {
     LinkState& link = links_[use.resource];
     if (link.users.empty()) link.busy_since = now;
     link.users.push_back(id);
@@ -96,6 +96,7 @@ void LinkSharing::build_problem() {
   }
   for (const TransferId id : component_) {
     problem_.caps.push_back(transfers_[id].full_rate);
+    problem_.flows.push_back(transfers_[id].flows);
     for (const ResourceUse& use : transfers_[id].uses)
       if (links_[use.resource].mark == epoch_)
         problem_.uses.push_back({links_[use.resource].local, use.weight});

@@ -2,7 +2,9 @@
 //
 // A transfer has work (its time at full rate), a full rate in bytes/s, and a weight on each link it
 // uses (65536: all its bytes pass). At level x <= full rate it progresses at x / full rate of full
-// speed. Levels are max-min fair over the links (max_min.hpp).
+// speed. It consists of equal flows (queue pairs between adapters, a thread block's stores on
+// NVLink), and what is max-min fair over the links is the rate of a flow (max_min.hpp): of a link
+// that both fill, n flows get n times what one gets.
 //
 // Invariants:
 //  1. A link whose transfers together stay within its capacity at full rate constrains nobody; only
@@ -29,9 +31,14 @@ class LinkSharing {
   // Capacities in bytes/s; 0 is a dead link: transfers over it never end.
   explicit LinkSharing(std::span<const std::int64_t> capacities);
 
-  // `uses` must outlive the transfer, each resource at most once. REQUIRES: full_rate > 0.
-  void start(TransferId id, std::span<const ResourceUse> uses, std::int64_t full_rate,
-             Duration full_time, TimePoint now);
+  struct Transfer {
+    std::span<const ResourceUse> uses;  // must outlive the transfer; each resource at most once
+    std::int64_t full_rate = 0;
+    std::int64_t flows = 1;
+    Duration full_time{};
+  };
+  // REQUIRES: full_rate > 0, flows > 0.
+  void start(TransferId id, const Transfer& transfer, TimePoint now);
   void finish(TransferId id, TimePoint now);
 
   // Transfers whose end time is new or has moved since the last settle().
@@ -59,6 +66,7 @@ class LinkSharing {
   struct TransferState {
     std::span<const ResourceUse> uses;
     std::int64_t full_rate = 0;
+    std::int64_t flows = 1;
     std::int64_t level = 0;
     std::int64_t remaining = 0;  // ps at full rate
     TimePoint updated{};
