@@ -15,6 +15,7 @@
 //  3. settle() is called once per instant, after all arrivals and departures of that instant.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -53,16 +54,22 @@ class LinkSharing {
   Duration busy(std::uint32_t link) const { return links_[link].busy; }
 
  private:
-  struct LinkState {
-    WideInt capacity = 0;
-    WideInt asked = 0;  // sum of weight * full rate
-    std::vector<TransferId> users;
+  static constexpr std::uint32_t near_users = 4;
+  static constexpr std::uint32_t no_list = UINT32_MAX;
+  // A cache line: a large machine has a hundred thousand links, and what a start or an end costs is
+  // fetching those it touches. Most links never have more users than fit here.
+  struct alignas(64) LinkState {
+    WideInt free = 0;  // capacity - sum of weight * full rate; below 0 it is over-asked
     TimePoint busy_since{};
     Duration busy{};
-    std::uint32_t mark = 0;   // epoch of the last visit by settle()
-    std::uint32_t local = 0;  // index in the problem being built
-    bool dirty = false;
+    std::array<TransferId, near_users> near{};
+    std::uint32_t users = 0;
+    std::uint32_t further = no_list;  // index into further_users_ of the users beyond `near`
+    std::uint32_t mark = 0;           // epoch of the last visit by settle()
+    std::uint32_t local : 31 = 0;     // index in the problem being built
+    std::uint32_t dirty : 1 = 0;
   };
+  static_assert(sizeof(LinkState) == 64);
   struct TransferState {
     std::span<const ResourceUse> uses;
     std::int64_t full_rate = 0;
@@ -74,7 +81,12 @@ class LinkSharing {
     bool fresh = false;
   };
 
-  static bool over_asked(const LinkState& link) { return link.asked > link.capacity; }
+  static bool over_asked(const LinkState& link) { return link.free < 0; }
+  void add_user(LinkState& link, TransferId id);
+  void remove_user(LinkState& link, TransferId id);
+  TransferId& user(LinkState& link, std::uint32_t i) {
+    return i < near_users ? link.near[i] : further_users_[link.further][i - near_users];
+  }
   void set_dirty(std::uint32_t link);
   void collect_component(std::uint32_t link);
   void visit_transfer(TransferId id);
@@ -82,6 +94,8 @@ class LinkSharing {
   void set_level(TransferId id, std::int64_t level, TimePoint now);
 
   std::vector<LinkState> links_;
+  std::vector<WideInt> capacities_;
+  std::vector<std::vector<TransferId>> further_users_;
   std::vector<TransferState> transfers_;
   std::vector<TransferId> fresh_;
   std::vector<std::uint32_t> dirty_;
