@@ -65,10 +65,11 @@ struct Form {
   double traffic = 0;       // bytes through a link of share 65536
   double memory_bytes = 0;  // device memory read and written on a member, all in all
   int channels = 1;
+  int flows = 1;
   int rounds = 1;
 };
 
-// What a rank sends to one peer in one round is one message.
+// What a rank sends to one peer in one round is one message, by one lane more with each call.
 void add_send(std::vector<StepSend>& out, int to, std::int64_t bytes);
 
 Form ring_form(const FormInput& in);

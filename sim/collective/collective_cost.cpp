@@ -127,6 +127,7 @@ CollectiveCost collective_cost(const Cluster& cluster, const GroupShape& shape,
       std::floor(form.traffic / std::max(form.transfer, form.link_time)));
   cost.memory = Bandwidth::bytes_per_second(form.memory_bytes / form.transfer);
   cost.channels = form.channels;
+  cost.flows = form.flows;
   cost.rounds = form.rounds;
   return cost;
 }

@@ -80,6 +80,8 @@ struct CollectiveCost {
   Duration transfer{};    // at full rate, alone on the machine; latency + transfer = closed form
   Bandwidth rate{};       // bytes/s on a link whose pattern share is 65536, at full rate
   int channels = 0;       // SMs it occupies on every member
+  int flows = 1;          // equal flows that make up `rate`: a link of share s carries s / 65536 of
+                          // them (README.md, "Flows")
   Bandwidth memory{};     // device memory traffic on every member at full rate
   bool measured = false;  // taken from a measured curve of the topology
   Duration link_time{};   // of `transfer`, what the links alone would take (stepwise needs it)
@@ -108,6 +110,7 @@ double bus_factor(CollectiveKind kind, int ranks);
 struct StepSend {
   std::uint32_t to = 0;  // index in the group
   Bytes bytes{};
+  int lanes = 1;  // of the sequence's lanes, those that this message goes by
 };
 
 // Rounds of messages. A rank enters round k + 1 once all that it sends and receives in round k has
@@ -116,6 +119,8 @@ class StepSequence {
  public:
   virtual ~StepSequence() = default;
   virtual int rounds() const = 0;
+  // Equal parts into which the channels fall, each with a way of its own through the members.
+  virtual int lanes() const { return 1; }
   virtual void sends(int rank, int round, std::vector<StepSend>& out) const = 0;  // replaces `out`
   virtual int receives(int rank, int round) const = 0;  // number of messages
 };

@@ -50,6 +50,7 @@ class DirectSteps : public StepSequence {
  public:
   DirectSteps(int ranks, Bytes bytes) : ranks_{ranks}, bytes_{bytes.count()} {}
   int rounds() const override { return 1; }
+  int lanes() const override { return ranks_ - 1; }
   void sends(int rank, int, std::vector<StepSend>& out) const override {
     out.clear();
     for (int step = 1; step < ranks_; ++step) {
@@ -101,8 +102,17 @@ Form shift_form(const FormInput& in) {
   }
   form.traffic = in.bytes;
   form.channels = message_blocks(in.bytes);
+  form.flows = in.group.nccl ? message_channels(in.group, in.bytes) : 1;
   form.memory_bytes = 4 * in.bytes;  // as in direct_form
   return form;
+}
+
+// A kernel's blocks serve a batch of peers each at once; every peer has its channels.
+int flows_at_once(const FormInput& in) {
+  const int peers = in.ranks() - 1;
+  if (!in.group.nccl) return peers;
+  const int channels = message_channels(in.group, in.bytes / in.ranks());
+  return std::min(peers * channels, static_cast<int>(peers_per_batch) * in.group.blocks);
 }
 
 void require_all_to_all(CollectiveKind kind) {
@@ -133,6 +143,7 @@ Form direct_form(const FormInput& in) {
   form.traffic = (p - 1) / p * in.bytes;
   form.rounds = 1;
   form.channels = std::clamp(message_blocks(in.bytes / p) * (in.ranks() - 1), 1, in.group.blocks);
+  form.flows = flows_at_once(in);
   // Per byte: read by the sender, written into the receiver's slot, read there, written.
   form.memory_bytes = 4 * form.traffic;
   return form;
@@ -209,6 +220,7 @@ CollectiveCost transfer_cost(const Cluster& cluster, const Route& route, Bytes b
   cost.link_time = duration_from_seconds(size / link);
   cost.rate = Bandwidth::bytes_per_second(std::floor(rate));
   cost.channels = message_blocks(size);
+  cost.flows = pair.nccl ? message_channels(pair, size) : 1;
   cost.memory =
       Bandwidth::bytes_per_second(2 * rate);  // a read, and on the far side a write, twice
   if (const MeasuredCurve* curve =

@@ -184,6 +184,7 @@ Form halving_doubling_form(const FormInput& in) {
   form.traffic = turns * in.bytes * ((fold.power - 1.0) / fold.power + (fold.extra > 0 ? 1 : 0));
   form.rounds = turns * fold.levels + (fold.extra > 0 ? 2 : 0);
   form.channels = blocks_used(in.group, Algorithm::ring, in.protocol, in.bytes);
+  form.flows = form.channels;  // of the one message that a member sends at a time
   form.transfer =
       form.traffic /
       (1e9 * ring_protocol_bandwidth(in.group, in.protocol, form.traffic / form.link_time * 1e-9));

@@ -25,6 +25,7 @@ class HierarchicalSteps : public StepSequence {
         gathers_only_{kind == CollectiveKind::all_gather} {}
 
   int rounds() const override { return (all_reduce_ ? 2 : 1) * (size_ - 1 + nodes_ - 1); }
+  int lanes() const override { return size_; }
 
   void sends(int rank, int round, std::vector<StepSend>& out) const override {
     out.clear();
@@ -34,7 +35,8 @@ class HierarchicalSteps : public StepSequence {
     if (phase.inside) {
       const int part = ((local - phase.step) % size_ + size_) % size_;
       const int next = node * size_ + (local + 1) % size_;
-      out.push_back({static_cast<std::uint32_t>(next), Bytes{part_of(bytes_, size_, part)}});
+      const auto to = static_cast<std::uint32_t>(next);
+      out.push_back({to, Bytes{part_of(bytes_, size_, part)}, size_});
       return;
     }
     const int part = ((node - phase.step) % nodes_ + nodes_) % nodes_;
@@ -83,6 +85,7 @@ Form hierarchical_form(const FormInput& in) {
   form.traffic = inside + outside;  // = turns (p-1)/p n, as in one ring
   form.rounds = static_cast<int>(turns) * (in.per_node() - 1 + in.nodes() - 1);
   form.channels = blocks_used(in.group, Algorithm::ring, in.protocol, in.bytes);
+  form.flows = std::max(form.channels, in.per_node());  // the rails share the channels
   form.transfer =
       form.traffic /
       (1e9 * ring_protocol_bandwidth(in.group, in.protocol, form.traffic / form.link_time * 1e-9));

@@ -83,6 +83,9 @@ Form in_switch_form(const FormInput& in) {
   form.latency = (g > 1 ? hop.base + hop.intra : 0) + across;
   form.channels = blocks_used(in.group, Algorithm::in_switch, in.protocol, in.bytes);
   form.traffic = 2 * in.bytes;
+  // As in a tree, whose members are now the nodes' heads: each channel has a tree for each of them
+  // (src/transport/nvls.cc, connect.cc of NCCL).
+  form.flows = 2 * form.channels * (in.nodes() > 1 ? in.per_node() : 1);
   const double inside = g == 1 ? 0 : port_traffic(in.kind, g) * in.bytes / in.intra_bw();
   const double outside = in.nodes() == 1 ? 0 : node_traffic(in) * in.bytes / in.inter_bw();
   form.link_time = std::max(inside, outside);

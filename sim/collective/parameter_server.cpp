@@ -24,6 +24,7 @@ class ParameterServerSteps : public StepSequence {
   ParameterServerSteps(int ranks, Bytes bytes, int shards)
       : ranks_{ranks}, bytes_{bytes.count()}, shards_{shards} {}
   int rounds() const override { return 2; }
+  int lanes() const override { return ranks_ - 1; }
   void sends(int rank, int round, std::vector<StepSend>& out) const override {
     out.clear();
     if (round == 0) {
@@ -79,6 +80,7 @@ Form parameter_server_form(const FormInput& in) {
   form.traffic = 2 * (p - 1) * part;  // in and out of a server
   form.rounds = 2;
   form.channels = blocks_used(in.group, Algorithm::ring, in.protocol, in.bytes);
+  form.flows = 2 * (in.ranks() - 1);  // a push of each worker and a pull by it
   // At a server: each push is written and read, its sum kept in registers; each pull is read.
   form.memory_bytes = 3 * (p - 1) * part;
   return form;

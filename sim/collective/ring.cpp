@@ -82,6 +82,7 @@ class RingSteps : public StepSequence {
         bytes_{bytes.count()},
         rounds_{(is_all_reduce(kind) ? 2 : 1) * (shape.ranks - 1)} {}
   int rounds() const override { return rounds_; }
+  int lanes() const override { return order_.rails; }
   void sends(int rank, int round, std::vector<StepSend>& out) const override {
     out.clear();
     const int p = order_.ranks;
@@ -108,6 +109,7 @@ class ChainSteps : public StepSequence {
   ChainSteps(const GroupShape& shape, bool to_root, Bytes bytes, int chunks)
       : order_{shape}, to_root_{to_root}, bytes_{bytes.count()}, chunks_{chunks} {}
   int rounds() const override { return chunks_ + order_.ranks - 2; }
+  int lanes() const override { return order_.rails; }
   void sends(int rank, int round, std::vector<StepSend>& out) const override {
     out.clear();
     for (int channel = 0; channel < order_.rails; ++channel) {
@@ -152,6 +154,7 @@ void add_send(std::vector<StepSend>& out, int to, std::int64_t bytes) {
   for (StepSend& send : out) {
     if (send.to != peer) continue;
     send.bytes += Bytes{bytes};
+    ++send.lanes;
     return;
   }
   out.push_back({peer, Bytes{bytes}});
@@ -162,6 +165,7 @@ Form ring_form(const FormInput& in) {
   const HopSeconds hop = hop_seconds(in, Algorithm::ring);
   Form form;
   form.channels = blocks_used(in.group, Algorithm::ring, in.protocol, in.bytes);
+  form.flows = std::max(form.channels, rails_of(in.shape));  // a channel is one flow all around
   const double turns = is_all_reduce(in.kind) ? 2 : 1;
   const double steps = turns * (p - 1);
   // A chunk crosses between nodes N times per turn where it starts beside a crossing: the last one

@@ -115,6 +115,7 @@ class TreeSteps : public StepSequence {
         trees_{build_tree(shape.nodes, 0), build_tree(shape.nodes, 1)} {}
 
   int rounds() const override { return chunks_ + 2 * depth_ - 1; }
+  int lanes() const override { return 2 * size_; }
 
   void sends(int rank, int round, std::vector<StepSend>& out) const override {
     out.clear();
@@ -184,6 +185,9 @@ Form tree_form(const FormInput& in) {
   const int depth = pipeline_depth(in.shape);
   Form form;
   form.channels = blocks_used(in.group, Algorithm::tree, in.protocol, in.bytes);
+  // Of the 2n that a form of a tree counts, a channel passes its part of n up each of its edges,
+  // and as much down.
+  form.flows = 2 * std::max(form.channels, in.per_node());
   form.latency =
       hop.base + 2 * ((g - 1) * hop.intra +
                       std::floor(std::log2(static_cast<double>(in.nodes()))) * hop.inter);

@@ -168,6 +168,7 @@ CommCost comm_cost(const CollectiveCost& cost, const Device& device) {
       .link_bytes = std::llround(cost.rate.in_bytes_per_second() * to_seconds(cost.transfer)),
       .memory = std::llround(cost.memory.in_bytes_per_second()),
       .sm = held_sm(cost, device),
+      .flows = cost.flows,
       .algorithm = cost.algorithm,
       .protocol = cost.protocol,
       .measured = cost.measured};

@@ -78,6 +78,7 @@ struct CommCost {
   std::int64_t link_bytes = 0;  // of one call, through a weight of 65536
   std::int64_t memory = 0;      // device memory bytes/s on every member at full rate
   std::int32_t sm = 0;          // in 1/1024 SM
+  std::int32_t flows = 1;       // that `rate` is made of
   Algorithm algorithm = Algorithm::direct;
   Protocol protocol = Protocol::simple;
   bool measured = false;

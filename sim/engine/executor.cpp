@@ -26,13 +26,23 @@ Executor::Executor(const ExecutorInput& input, std::span<const std::uint32_t> re
       stepwise_{stepwise},
       message_bytes_(system_.resources.size(), 0),
       slots_(system_.slots.size()),
+      wakeups_(system_.slots.size()),
       channels_(system_.channels.size()),
       totals_(system_.costs.size()),
       pattern_bytes_(system_.patterns.size(), 0),
+      pattern_busy_(system_.patterns.size()),
       spans_(recorded.size()) {
+  for (std::size_t v = 0; v < system_.variants.size(); ++v) {
+    const std::uint32_t program = system_.variants[v].program;
+    works_.push_back({.program = &input_.programs[program],
+                      .index = &input_.indexes[program],
+                      .lane = &input_.lanes[v]});
+  }
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot)
+    slots_[slot].variant = system_.slots[slot].variant;
   for (std::size_t i = 0; i < recorded.size(); ++i) {
     slots_[recorded[i]].record = static_cast<std::uint32_t>(i);
-    spans_[i].resize(input_.programs[system_.slots[recorded[i]].program].size());
+    spans_[i].resize(program_of(recorded[i]).size());
   }
 }
 
@@ -75,7 +85,7 @@ void Executor::handle(const Event& event) {
         end_activity(subject);
       return;
     case EventKind::host_wakeup:
-      advance(subject, std::exchange(slots_[subject].host_waiting, 0));
+      advance(subject, std::exchange(slots_[subject].host_waiting, std::uint16_t{0}));
       return;
   }
 }
@@ -126,7 +136,7 @@ void Executor::try_start(std::uint32_t slot, std::uint32_t stream) {
   const std::vector<OpId>& order = index.order[stream];
   if (state.done[stream] >= order.size()) return;
   const OpId op = order[state.done[stream]];
-  const Program& program = input_.programs[system_.slots[slot].program];
+  const Program& program = program_of(slot);
   const std::uint32_t blocking = blocking_stream(state, program, index, op);
   if (blocking != no_stream) {
     state.waiters[blocking] = static_cast<std::uint16_t>(state.waiters[blocking] | 1U << stream);
@@ -134,11 +144,11 @@ void Executor::try_start(std::uint32_t slot, std::uint32_t stream) {
   }
   const TimePoint issued{Duration{index.issued[op.value]}};
   if (issued > now()) {
-    state.host_waiting |= 1U << stream;
+    state.host_waiting = static_cast<std::uint16_t>(state.host_waiting | 1U << stream);
     // A wakeup that is due until then asks all streams again. A second one would only do so too,
     // and each of the two for the operators behind: without end, their number doubles.
-    if (state.wakeup > now() && state.wakeup <= issued) return;
-    state.wakeup = issued;
+    if (wakeups_[slot] > now() && wakeups_[slot] <= issued) return;
+    wakeups_[slot] = issued;
     queue_.schedule({issued, EventKind::host_wakeup, slot});
     return;
   }
@@ -173,11 +183,22 @@ std::vector<Bytes> Executor::carried() const {
   return carried;
 }
 
+std::vector<Duration> Executor::busy() const {
+  std::vector<Duration> busy;
+  busy.reserve(system_.resources.size());
+  for (std::uint32_t r = 0; r < system_.resources.size(); ++r)
+    busy.push_back(sharing_.busy(r));
+  for (std::size_t p = 0; p < system_.patterns.size(); ++p)
+    for (const ResourceUse& use : system_.own_uses_of(system_.patterns[p]))
+      busy[use.resource] += pattern_busy_[p];
+  return busy;
+}
+
 void Executor::report_deadlock() const {
   std::string text = "the plan deadlocks:";
   int named = 0;
   for (std::uint32_t slot = 0; slot < slots_.size() && named < 8; ++slot) {
-    const Program& program = input_.programs[system_.slots[slot].program];
+    const Program& program = program_of(slot);
     for (std::uint32_t stream = 0; stream < stream_count && named < 8; ++stream) {
       const std::vector<OpId>& order = index_of(slot).order[stream];
       const std::uint32_t done = slots_[slot].done[stream];

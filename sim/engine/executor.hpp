@@ -66,7 +66,7 @@ class Executor {
   std::vector<Span> take_spans(std::size_t i) { return std::move(spans_[i]); }
   const CommTotals& totals(std::size_t cell) const { return totals_[cell]; }
   std::vector<Bytes> carried() const;  // by resource
-  Duration busy(std::uint32_t resource) const { return sharing_.busy(resource); }
+  std::vector<Duration> busy() const;  // by resource: while anything went over it
 
  private:
   static constexpr auto compute = static_cast<std::uint32_t>(Stream::compute);
@@ -76,26 +76,37 @@ class Executor {
   static constexpr std::uint32_t no_stream = UINT32_MAX;
   static_assert(stream_count <= 16, "masks of streams are 16 bits wide");
 
-  struct SlotState {
+  // Two cache lines, what all streams need and what kernels need: with thousands of ranks an event
+  // costs what it fetches.
+  struct alignas(64) SlotState {
     std::array<std::uint32_t, stream_count> done{};
     // Streams whose next operator waits for one of this stream, as bit masks: what may start when
     // an operator of the stream finishes.
     std::array<std::uint16_t, stream_count> waiters{};
-    std::uint32_t host_waiting = 0;  // streams waiting for the host to issue their next operator
-    std::uint32_t position = 0;      // of the running kernel, or the first of the running segment
-    std::uint32_t segment_end = 0;
+    std::uint16_t host_waiting = 0;  // streams waiting for the host to issue their next operator
+    std::uint32_t variant = 0;       // as Slot has it
     std::uint32_t epoch = 0;
+
+    std::uint32_t position = 0;  // of the running kernel, or the first of the running segment
+    std::uint32_t segment_end = 0;
     std::uint32_t record = no_record;
-    TimePoint wakeup{};  // the next one by the host, once it is in the future
-    TimePoint begun{};   // of the segment, or of the running kernel
+    bool running = false;     // a kernel or a segment
+    bool in_segment = false;  // runs undisturbed: `remaining` and `updated` are not kept
+    bool touched = false;
+    TimePoint begun{};  // of the segment, or of the running kernel
     TimePoint updated{};
     std::int64_t remaining = 0;  // of the running kernel, ps at full speed
     std::uint64_t speed = 0;     // in 1/2^32 of full speed; 0: it stands still
     std::int64_t sm_held = 0;
     std::int64_t memory_held = 0;
-    bool running = false;     // a kernel or a segment
-    bool in_segment = false;  // runs undisturbed: `remaining` and `updated` are not kept
-    bool touched = false;
+  };
+  static_assert(sizeof(SlotState) == 128);
+
+  // What the ranks of a variant run.
+  struct Work {
+    const Program* program = nullptr;
+    const ProgramIndex* index = nullptr;
+    const LaneCosts* lane = nullptr;
   };
 
   enum class ActivityKind : std::uint8_t {
@@ -109,7 +120,9 @@ class Executor {
     std::uint32_t cell = 0;     // of the cost table
     std::uint32_t epoch = 0;
     Stream stream = Stream::compute;
+    std::uint32_t pattern = 0;  // in transfer: index into System::patterns
     TimePoint started{};
+    TimePoint moving{};            // since when it is in transfer
     std::int64_t memory_held = 0;  // on each member
     std::int64_t sm_held = 0;      // by a side kernel
     bool in_transfer = false;
@@ -122,12 +135,13 @@ class Executor {
   };
 
   TimePoint now() const { return queue_.now(); }
+  const Program& program_of(std::uint32_t slot) const {
+    return *works_[slots_[slot].variant].program;
+  }
   const ProgramIndex& index_of(std::uint32_t slot) const {
-    return input_.indexes[system_.slots[slot].program];
+    return *works_[slots_[slot].variant].index;
   }
-  const LaneCosts& lane_of(std::uint32_t slot) const {
-    return input_.lanes[system_.slots[slot].variant];
-  }
+  const LaneCosts& lane_of(std::uint32_t slot) const { return *works_[slots_[slot].variant].lane; }
 
   void handle(const Event& event);
   void settle();
@@ -183,13 +197,16 @@ class Executor {
   std::vector<StepMessage> outbox_;
   std::vector<StepMessage> messages_;   // by activity
   std::vector<WideInt> message_bytes_;  // by resource, in 1/65536 byte
+  std::vector<Work> works_;             // by variant
   std::vector<SlotState> slots_;
+  std::vector<TimePoint> wakeups_;  // by slot: the next one by the host, once it is in the future
   std::vector<ChannelState> channels_;
   std::vector<Activity> activities_;
   std::vector<std::uint32_t> free_activities_;
   std::vector<std::uint32_t> touched_;
   std::vector<CommTotals> totals_;
   std::vector<std::int64_t> pattern_bytes_;
+  std::vector<Duration> pattern_busy_;
   std::vector<std::vector<Span>> spans_;
   TimePoint end_{};
   std::uint64_t events_ = 0;

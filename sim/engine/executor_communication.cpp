@@ -7,7 +7,7 @@ namespace sim {
 
 void Executor::arrive(std::uint32_t slot, Stream stream, OpId op) {
   const Slot& wired = system_.slots[slot];
-  const Program& program = input_.programs[wired.program];
+  const Program& program = program_of(slot);
   const std::uint32_t work = program.work[op.value];
   std::uint32_t channel = no_channel;
   std::uint32_t request = 0;
@@ -103,8 +103,15 @@ void Executor::start_transfer(std::uint32_t id) {
   }
   activity.in_transfer = true;
   const Pattern& pattern = pattern_of(activity);
-  sharing_.start(id, system_.uses_of(pattern), cost.rate, cost.transfer, now());
-  pattern_bytes_[static_cast<std::size_t>(&pattern - system_.patterns.data())] += cost.link_bytes;
+  sharing_.start(id,
+                 {.uses = system_.shared_uses_of(pattern),
+                  .full_rate = cost.rate,
+                  .flows = cost.flows,
+                  .full_time = cost.transfer},
+                 now());
+  activity.pattern = static_cast<std::uint32_t>(&pattern - system_.patterns.data());
+  activity.moving = now();
+  pattern_bytes_[activity.pattern] += cost.link_bytes;
   activity.memory_held = cost.memory;
   activity.holds_devices = true;
   hold_devices(activity, cost.sm, cost.memory);
@@ -115,6 +122,7 @@ void Executor::end_activity(std::uint32_t id) {
   const CommCost& cost = system_.costs[activity.cell];
   if (activity.in_transfer) {
     sharing_.finish(id, now());
+    pattern_busy_[activity.pattern] += now() - activity.moving;
   }
   if (activity.holds_devices) hold_devices(activity, -cost.sm, -activity.memory_held);
   ++activities_[id].epoch;
@@ -174,7 +182,12 @@ void Executor::start_message(std::uint32_t id) {
     end_message(id);
     return;
   }
-  sharing_.start(id, message.uses, message.rate, message.transfer, now());
+  sharing_.start(id,
+                 {.uses = message.uses,
+                  .full_rate = message.rate,
+                  .flows = message.flows,
+                  .full_time = message.transfer},
+                 now());
   for (const ResourceUse& use : message.uses)
     message_bytes_[use.resource] += static_cast<WideInt>(use.weight) * message.bytes;
 }

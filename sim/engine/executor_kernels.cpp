@@ -165,7 +165,7 @@ void Executor::reshare_device(std::uint32_t slot) {
 
 void Executor::start_side_kernel(std::uint32_t slot, Stream stream, OpId op) {
   const LaneCosts& lane = lane_of(slot);
-  const std::uint32_t work = input_.programs[system_.slots[slot].program].work[op.value];
+  const std::uint32_t work = program_of(slot).work[op.value];
   const std::uint32_t id = new_activity();
   Activity& activity = activities_[id];
   activity.slot = slot;

@@ -196,7 +196,7 @@ class Quotient {
     }
     Pattern pattern = original;
     pattern.first_use = static_cast<std::uint32_t>(folded_.uses.size());
-    pattern.use_count = static_cast<std::uint32_t>(touched_.size());
+    pattern.use_count = pattern.shared_count = static_cast<std::uint32_t>(touched_.size());
     for (const std::uint32_t resource : touched_) {
       const std::uint64_t total = weight_[resource] * channel.represents;
       const std::uint64_t links = folded_.resources[resource].represents;

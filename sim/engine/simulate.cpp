@@ -8,6 +8,7 @@
 #include "sim/base/check.hpp"
 #include "sim/engine/executor.hpp"
 #include "sim/engine/fold.hpp"
+#include "sim/engine/own_links.hpp"
 #include "sim/engine/system.hpp"
 
 namespace sim {
@@ -115,13 +116,14 @@ std::vector<CollectiveSummary> summarise(const Plan& plan, const System& system,
 
 std::vector<LinkLoad> link_loads(const System& system, const Executor& executor) {
   const std::vector<Bytes> carried = executor.carried();
+  const std::vector<Duration> busy = executor.busy();
   std::vector<LinkLoad> loads;
   for (std::uint32_t r = 0; r < system.resources.size(); ++r)
     if (carried[r] > Bytes{})
       loads.push_back({.link = system.resources[r].link,
                        .represents = system.resources[r].represents,
                        .carried = carried[r],
-                       .busy = executor.busy(r)});
+                       .busy = busy[r]});
   std::sort(loads.begin(), loads.end(), [](const LinkLoad& a, const LinkLoad& b) {
     return a.busy != b.busy ? a.busy > b.busy : a.link < b.link;
   });
@@ -137,6 +139,8 @@ Simulation simulate(const Plan& plan, const Cluster& cluster, const SimulationOp
   const bool folded =
       options.fold && options.jitter <= 0 && options.collectives == CollectiveModel::fluid;
   if (folded) system = fold(system);
+  // Messages one by one go over a channel's links several at a time.
+  if (options.collectives == CollectiveModel::fluid) find_own_links(system);
   const Prepared prepared = prepare(plan, cluster, system, options);
   const bool all = folded || options.record_all;
   const std::vector<std::uint32_t> recorded =

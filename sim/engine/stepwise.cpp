@@ -44,6 +44,7 @@ bool StepwiseRuns::begin(std::uint32_t activity, std::uint32_t channel, std::uin
   run.activity = activity;
   run.channel = channel;
   run.sequence = step_sequence(collective, full, shape, choice.server_shards);
+  run.channels = full.channels;
   run.overhead_network = step_overhead(full, shape, PathKind::network);
   run.overhead_node = step_overhead(full, shape, shape.intra);
   run.members.assign(wired.member_count, {});
@@ -77,6 +78,7 @@ void StepwiseRuns::enter_rounds(std::uint32_t index, std::uint32_t member,
            .round = state.round,
            .uses = path.uses,
            .rate = path.rate,
+           .flows = std::max(1, run.channels * send.lanes / run.sequence->lanes()),
            .bytes = send.bytes.count(),
            .latency = std::max(Duration{}, path.latency + own),
            .transfer = send.bytes / Bandwidth::bytes_per_second(static_cast<double>(path.rate))});

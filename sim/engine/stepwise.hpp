@@ -20,7 +20,8 @@ struct StepMessage {
   std::uint32_t from = 0, to = 0;  // index in the group
   std::uint32_t round = 0;
   std::span<const ResourceUse> uses;
-  std::int64_t rate = 1;  // bytes/s
+  std::int64_t rate = 1;   // bytes/s
+  std::int64_t flows = 1;  // its channels
   std::int64_t bytes = 0;
   Duration latency{};
   Duration transfer{};
@@ -50,6 +51,7 @@ class StepwiseRuns {
     std::uint32_t activity = 0;
     std::uint32_t channel = 0;
     Duration overhead_network{}, overhead_node{};
+    int channels = 1;
     std::unique_ptr<StepSequence> sequence;
     std::vector<Member> members;
     std::vector<std::uint16_t> early;  // [member * rounds + round]: received before its round

@@ -200,7 +200,8 @@ class Wiring {
     Pattern pattern{.algorithm = algorithm,
                     .all_to_all = all_to_all,
                     .first_use = static_cast<std::uint32_t>(system_.uses.size()),
-                    .use_count = static_cast<std::uint32_t>(hops.size())};
+                    .use_count = static_cast<std::uint32_t>(hops.size()),
+                    .shared_count = static_cast<std::uint32_t>(hops.size())};
     for (const Hop& hop : hops)
       system_.uses.push_back({resource_of(hop.link), hop.share});
     system_.patterns.push_back(pattern);

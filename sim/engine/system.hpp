@@ -32,6 +32,8 @@ struct Pattern {
   bool all_to_all = false;
   std::uint32_t first_use = 0;
   std::uint32_t use_count = 0;
+  std::uint32_t shared_count =
+      0;  // the first of them: links that sharing must know (own_links.hpp)
 };
 
 // A communicator, or one direction between two pipeline neighbours (members: sender, receiver).
@@ -80,6 +82,12 @@ struct System {
   }
   std::span<const ResourceUse> uses_of(const Pattern& pattern) const {
     return std::span{uses}.subspan(pattern.first_use, pattern.use_count);
+  }
+  std::span<const ResourceUse> shared_uses_of(const Pattern& pattern) const {
+    return uses_of(pattern).first(pattern.shared_count);
+  }
+  std::span<const ResourceUse> own_uses_of(const Pattern& pattern) const {
+    return uses_of(pattern).subspan(pattern.shared_count);
   }
   const CommCost& cost(std::uint32_t shape, std::uint32_t request) const {
     return costs[shape * requests.size() + request];

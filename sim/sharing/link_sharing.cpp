@@ -17,34 +17,59 @@ std::int64_t scaled(std::int64_t value, std::int64_t part, std::int64_t whole) {
 }  // namespace
 
 LinkSharing::LinkSharing(std::span<const std::int64_t> capacities) : links_(capacities.size()) {
-  for (std::size_t i = 0; i < capacities.size(); ++i)
-    links_[i].capacity = static_cast<WideInt>(capacities[i]) << 16;
+  capacities_.reserve(capacities.size());
+  for (std::size_t i = 0; i < capacities.size(); ++i) {
+    capacities_.push_back(static_cast<WideInt>(capacities[i]) << 16);
+    links_[i].free = capacities_.back();
+  }
+}
+
+void LinkSharing::add_user(LinkState& link, TransferId id) {
+  if (link.users < near_users) {
+    link.near[link.users++] = id;
+    return;
+  }
+  if (link.further == no_list) {
+    link.further = static_cast<std::uint32_t>(further_users_.size());
+    further_users_.emplace_back();
+  }
+  further_users_[link.further].push_back(id);
+  ++link.users;
+}
+
+void LinkSharing::remove_user(LinkState& link, TransferId id) {
+  std::uint32_t at = 0;
+  while (at < link.users && user(link, at) != id)
+    ++at;
+  SIM_CHECK(at < link.users, id);
+  user(link, at) = user(link, link.users - 1);
+  if (--link.users >= near_users) further_users_[link.further].pop_back();
 }
 
 void LinkSharing::set_dirty(std::uint32_t link) {
   if (links_[link].dirty) return;
-  links_[link].dirty = true;
+  links_[link].dirty = 1;
   dirty_.push_back(link);
 }
 
-void LinkSharing::start(TransferId id, std::span<const ResourceUse> uses, std::int64_t full_rate,
-                        Duration full_time, TimePoint now) {
-  SIM_CHECK(full_rate > 0, full_rate);
+void LinkSharing::start(TransferId id, const Transfer& transfer, TimePoint now) {
+  const std::int64_t full_rate = transfer.full_rate;
+  SIM_CHECK(full_rate > 0 && transfer.flows > 0, full_rate, transfer.flows);
   if (id >= transfers_.size()) transfers_.resize(id + 1);
-  TransferState& transfer = transfers_[id];
-  transfer = {.uses = uses,
-              .full_rate = full_rate,
-              .level = full_rate,
-              .remaining = full_time.count(),
-              .updated = now,
-              .mark = epoch_,
-              .fresh = true};
+  transfers_[id] = {.uses = transfer.uses,
+                    .full_rate = full_rate,
+                    .flows = transfer.flows,
+                    .level = full_rate,
+                    .remaining = transfer.full_time.count(),
+                    .updated = now,
+                    .mark = epoch_,
+                    .fresh = true};
   fresh_.push_back(id);
-  for (const ResourceUse& use : uses) {
+  for (const ResourceUse& use : transfer.uses) {
     LinkState& link = links_[use.resource];
-    if (link.users.empty()) link.busy_since = now;
-    link.users.push_back(id);
-    link.asked += static_cast<WideInt>(use.weight) * full_rate;
+    if (link.users == 0) link.busy_since = now;
+    add_user(link, id);
+    link.free -= static_cast<WideInt>(use.weight) * full_rate;
     if (over_asked(link)) set_dirty(use.resource);
   }
 }
@@ -54,12 +79,9 @@ void LinkSharing::finish(TransferId id, TimePoint now) {
   for (const ResourceUse& use : transfer.uses) {
     LinkState& link = links_[use.resource];
     if (over_asked(link)) set_dirty(use.resource);
-    link.asked -= static_cast<WideInt>(use.weight) * transfer.full_rate;
-    const auto at = std::find(link.users.begin(), link.users.end(), id);
-    SIM_CHECK(at != link.users.end(), id, use.resource);
-    *at = link.users.back();
-    link.users.pop_back();
-    if (link.users.empty()) link.busy += now - link.busy_since;
+    link.free += static_cast<WideInt>(use.weight) * transfer.full_rate;
+    remove_user(link, id);
+    if (link.users == 0) link.busy += now - link.busy_since;
   }
   transfer.uses = {};
 }
@@ -83,19 +105,22 @@ void LinkSharing::collect_component(std::uint32_t link) {
   component_links_.clear();
   links_[link].mark = epoch_;
   component_links_.push_back(link);
-  for (std::size_t next = 0; next < component_links_.size(); ++next)
-    for (const TransferId id : links_[component_links_[next]].users)
-      visit_transfer(id);
+  for (std::size_t next = 0; next < component_links_.size(); ++next) {
+    LinkState& reached = links_[component_links_[next]];
+    for (std::uint32_t i = 0; i < reached.users; ++i)
+      visit_transfer(user(reached, i));
+  }
 }
 
 void LinkSharing::build_problem() {
   problem_.clear();
   for (const std::uint32_t link : component_links_) {
-    links_[link].local = static_cast<std::uint32_t>(problem_.capacities.size());
-    problem_.capacities.push_back(links_[link].capacity);
+    links_[link].local = static_cast<std::uint32_t>(problem_.capacities.size()) & 0x7fffffffU;
+    problem_.capacities.push_back(capacities_[link]);
   }
   for (const TransferId id : component_) {
     problem_.caps.push_back(transfers_[id].full_rate);
+    problem_.flows.push_back(transfers_[id].flows);
     for (const ResourceUse& use : transfers_[id].uses)
       if (links_[use.resource].mark == epoch_)
         problem_.uses.push_back({links_[use.resource].local, use.weight});
@@ -128,7 +153,7 @@ std::span<const LinkSharing::Change> LinkSharing::settle(TimePoint now) {
   if (!dirty_.empty()) {
     ++epoch_;
     for (const std::uint32_t link : dirty_) {
-      links_[link].dirty = false;
+      links_[link].dirty = 0;
       collect_component(link);
       build_problem();
       const std::span<const std::int64_t> levels = solver_.solve(problem_);

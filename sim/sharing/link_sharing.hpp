@@ -2,7 +2,9 @@
 //
 // A transfer has work (its time at full rate), a full rate in bytes/s, and a weight on each link it
 // uses (65536: all its bytes pass). At level x <= full rate it progresses at x / full rate of full
-// speed. Levels are max-min fair over the links (max_min.hpp).
+// speed. It consists of equal flows (queue pairs between adapters, a thread block's stores on
+// NVLink), and what is max-min fair over the links is the rate of a flow (max_min.hpp): of a link
+// that both fill, n flows get n times what one gets.
 //
 // Invariants:
 //  1. A link whose transfers together stay within its capacity at full rate constrains nobody; only
@@ -13,6 +15,7 @@
 //  3. settle() is called once per instant, after all arrivals and departures of that instant.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -29,9 +32,14 @@ class LinkSharing {
   // Capacities in bytes/s; 0 is a dead link: transfers over it never end.
   explicit LinkSharing(std::span<const std::int64_t> capacities);
 
-  // `uses` must outlive the transfer, each resource at most once. REQUIRES: full_rate > 0.
-  void start(TransferId id, std::span<const ResourceUse> uses, std::int64_t full_rate,
-             Duration full_time, TimePoint now);
+  struct Transfer {
+    std::span<const ResourceUse> uses;  // must outlive the transfer; each resource at most once
+    std::int64_t full_rate = 0;
+    std::int64_t flows = 1;
+    Duration full_time{};
+  };
+  // REQUIRES: full_rate > 0, flows > 0.
+  void start(TransferId id, const Transfer& transfer, TimePoint now);
   void finish(TransferId id, TimePoint now);
 
   // Transfers whose end time is new or has moved since the last settle().
@@ -46,19 +54,26 @@ class LinkSharing {
   Duration busy(std::uint32_t link) const { return links_[link].busy; }
 
  private:
-  struct LinkState {
-    WideInt capacity = 0;
-    WideInt asked = 0;  // sum of weight * full rate
-    std::vector<TransferId> users;
+  static constexpr std::uint32_t near_users = 4;
+  static constexpr std::uint32_t no_list = UINT32_MAX;
+  // A cache line: a large machine has a hundred thousand links, and what a start or an end costs is
+  // fetching those it touches. Most links never have more users than fit here.
+  struct alignas(64) LinkState {
+    WideInt free = 0;  // capacity - sum of weight * full rate; below 0 it is over-asked
     TimePoint busy_since{};
     Duration busy{};
-    std::uint32_t mark = 0;   // epoch of the last visit by settle()
-    std::uint32_t local = 0;  // index in the problem being built
-    bool dirty = false;
+    std::array<TransferId, near_users> near{};
+    std::uint32_t users = 0;
+    std::uint32_t further = no_list;  // index into further_users_ of the users beyond `near`
+    std::uint32_t mark = 0;           // epoch of the last visit by settle()
+    std::uint32_t local : 31 = 0;     // index in the problem being built
+    std::uint32_t dirty : 1 = 0;
   };
+  static_assert(sizeof(LinkState) == 64);
   struct TransferState {
     std::span<const ResourceUse> uses;
     std::int64_t full_rate = 0;
+    std::int64_t flows = 1;
     std::int64_t level = 0;
     std::int64_t remaining = 0;  // ps at full rate
     TimePoint updated{};
@@ -66,7 +81,12 @@ class LinkSharing {
     bool fresh = false;
   };
 
-  static bool over_asked(const LinkState& link) { return link.asked > link.capacity; }
+  static bool over_asked(const LinkState& link) { return link.free < 0; }
+  void add_user(LinkState& link, TransferId id);
+  void remove_user(LinkState& link, TransferId id);
+  TransferId& user(LinkState& link, std::uint32_t i) {
+    return i < near_users ? link.near[i] : further_users_[link.further][i - near_users];
+  }
   void set_dirty(std::uint32_t link);
   void collect_component(std::uint32_t link);
   void visit_transfer(TransferId id);
@@ -74,6 +94,8 @@ class LinkSharing {
   void set_level(TransferId id, std::int64_t level, TimePoint now);
 
   std::vector<LinkState> links_;
+  std::vector<WideInt> capacities_;
+  std::vector<std::vector<TransferId>> further_users_;
   std::vector<TransferState> transfers_;
   std::vector<TransferId> fresh_;
   std::vector<std::uint32_t> dirty_;

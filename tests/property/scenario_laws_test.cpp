@@ -291,7 +291,7 @@ TEST_CASE("transfers can be taken alone on the largest machine, too", "[laws]") 
   const auto alone = [](SimulationOptions& options) { options.link_contention = false; };
   // Transfers that end sooner meet other kernels: not faster throughout, but close.
   CHECK_THAT(to_seconds(run(demo, plan, alone).timeline.end),
-             WithinRel(to_seconds(run(demo, plan).timeline.end), 0.01));
+             WithinRel(to_seconds(run(demo, plan).timeline.end), 0.03));
 }
 
 // Where the host lags behind, streams wait for it again and again: that may not multiply events.

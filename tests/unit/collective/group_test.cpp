@@ -122,6 +122,30 @@ TEST_CASE("within nodes a channel skips one edge, and across nodes it takes one 
   }
 }
 
+// 16 rings for 8 NICs (NVIDIA/nccl issue 518); a GPU alone has the two NICs of its PCIe switch and
+// two rings, which those of the GPU beside it double. A message between nodes has two channels.
+TEST_CASE("flows are the channels that pass a NIC", "[collective]") {
+  const Cluster cluster = load("dgx-a100-80", 2);
+  const auto flows_on_nic = [&](int per_node, Algorithm algorithm) {
+    const std::vector<GpuId> members = block(cluster, 2, per_node);
+    const CollectiveCost cost =
+        collective_cost(cluster, group_shape(cluster, members), {.bytes = 1_GiB},
+                        {.algorithm = algorithm, .protocol = Protocol::simple});
+    for (const Hop& hop :
+         collective_pattern(cluster, members, CollectiveKind::all_reduce, algorithm, 1))
+      if (cluster.link(hop.link).kind == LinkKind::nic)
+        return hop.share / 65536.0 * cluster.network().network_efficiency * cost.flows;
+    return 0.0;
+  };
+  CHECK_THAT(flows_on_nic(8, Algorithm::ring), WithinRel(2.0, 1e-3));
+  CHECK_THAT(flows_on_nic(1, Algorithm::ring), WithinRel(1.0, 1e-3));
+  // Of two nodes each is the root of one tree and the leaf of the other: half of the channels send
+  // up, half down.
+  CHECK_THAT(flows_on_nic(8, Algorithm::tree), WithinRel(2.0, 1e-3));
+  CHECK_THAT(flows_on_nic(1, Algorithm::tree), WithinRel(1.0, 1e-3));
+  CHECK(transfer_cost(cluster, cluster.route({0}, {8}), 64_MiB).flows == 2);
+}
+
 TEST_CASE("no algorithm asks a link of a non-blocking cluster for more than it has",
           "[collective]") {
   const Collective request{.bytes = 1_GiB};

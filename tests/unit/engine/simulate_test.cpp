@@ -130,6 +130,41 @@ TEST_CASE("a message starts when both sides have arrived", "[engine]") {
   REQUIRE(span(result, 0, send).end == span(result, 0, work).end + cost.latency + cost.transfer);
 }
 
+// Tensor groups of two nodes, whose rings leave by all eight NICs, beside data-parallel rings of
+// one NIC each. Both fill their NICs alone, for as long, and NCCL gives either of them two channels
+// to a NIC of 200 Gb/s (16 rings for 8 NICs; NVIDIA/nccl issue 518): half of it each while both
+// run.
+TEST_CASE("a ring over all NICs and a ring over one get a NIC's halves", "[engine]") {
+  const Cluster a100 =
+      Cluster::load(std::string{STEPCAST_SOURCE_DIR} + "/topologies/dgx-a100-80.yaml", 4);
+  const Bytes small = 1_GiB;
+  const Bytes large{small.count() * 8 / 15 * 8};  // 2 (p - 1) / p of it over eight NICs
+  SimulationOptions options = no_host();
+  options.interference = false;
+  options.tensor_choice =
+      options.data_choice = {.algorithm = Algorithm::ring, .protocol = Protocol::simple};
+  const auto end = [&](bool tensor, bool data, CollectiveModel model) {
+    HandProgram program;
+    if (tensor) program.collective(CollectiveKind::all_reduce, large, GroupRole::tensor);
+    if (data) program.collective(CollectiveKind::all_reduce, small, GroupRole::data);
+    options.collectives = model;
+    const Plan plan = hand_plan({program.program}, 16, 2);
+    const Simulation result = simulate(plan, a100, options);
+    std::vector<double> ends;
+    for (const Span& span : result.timeline.tracks[0].spans)
+      ends.push_back(to_seconds(span.end));
+    return ends;
+  };
+  const double tensor = end(true, false, CollectiveModel::fluid)[0];
+  const double data = end(false, true, CollectiveModel::fluid)[0];
+  const std::vector<double> both = end(true, true, CollectiveModel::fluid);
+  CHECK_THAT(tensor, WithinRel(data, 0.01));
+  CHECK_THAT(both[0], WithinRel(tensor + data, 0.01));
+  CHECK_THAT(both[1], WithinRel(tensor + data, 0.01));
+  for (const double message_by_message : end(true, true, CollectiveModel::stepwise))
+    CHECK_THAT(message_by_message, WithinRel(tensor + data, 0.05));
+}
+
 TEST_CASE("a plan whose partners never come is reported by name", "[engine]") {
   HandProgram first, second;
   first.message(Stream::forward_send, 1_MiB);
