@@ -74,6 +74,9 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
     problems.emplace_back(
         "framework: the engine runs logits, gradients and messages as Megatron-LM does; "
         "sim/model/FRAMEWORKS.md has the keys");
+  if (plan.layout.uses_user_buffers())
+    problems.emplace_back(
+        "layout.overlap.tensor_products: the engine does not execute products cut into parts");
   if (plan.layout.compute_dtype == sim::DType::fp8)
     problems.emplace_back("layout.compute_dtype: the engine does not execute 8-bit products");
   if (plan.layout.recompute == sim::Recompute::operators)

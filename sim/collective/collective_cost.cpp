@@ -84,6 +84,21 @@ FormInput form_input(const Cluster& cluster, const GroupShape& shape, const Coll
           .sharp = network.sharp};
 }
 
+CollectiveCost cost_of(const Form& form, CollectiveCost cost) {
+  cost.latency = duration_from_seconds(form.latency);
+  cost.transfer = duration_from_seconds(form.transfer);
+  cost.link_time = duration_from_seconds(std::min(form.link_time, form.transfer));
+  // Rounded down, and no more than the links allow where a measured curve beats them: a link that
+  // the pattern just fills must not count as over-asked.
+  cost.rate = Bandwidth::bytes_per_second(
+      std::floor(form.traffic / std::max(form.transfer, form.link_time)));
+  cost.memory = Bandwidth::bytes_per_second(form.memory_bytes / form.transfer);
+  cost.channels = form.channels;
+  cost.flows = form.flows;
+  cost.rounds = form.rounds;
+  return cost;
+}
+
 }  // namespace
 
 void refuse(Algorithm algorithm, CollectiveKind kind, const char* why) {
@@ -107,6 +122,14 @@ CollectiveCost collective_cost(const Cluster& cluster, const GroupShape& shape,
   if (cost.protocol == Protocol::automatic) cost.protocol = Protocol::simple;
   if (shape.ranks == 1 || payload(request).count() == 0) return cost;
   FormInput in = form_input(cluster, shape, request, choice);
+  // User buffers lie on one node; over several the group has NCCL.
+  if (request.carrier != Carrier::nccl && shape.nodes == 1) {
+    cost.algorithm =
+        request.kind == CollectiveKind::ring_shift ? Algorithm::direct : Algorithm::ring;
+    cost.protocol = Protocol::simple;
+    const double small = to_seconds(cluster.device().memory_kernels.fixed);
+    return cost_of(user_buffer_form(in, request, small), cost);
+  }
   const Selected selected = select(in, choice);
   cost.algorithm = selected.algorithm;
   cost.protocol = in.protocol = selected.protocol;
@@ -118,18 +141,7 @@ CollectiveCost collective_cost(const Cluster& cluster, const GroupShape& shape,
     cost.measured = true;
     replace_time(form, measured_seconds(*curve, in, cost.algorithm, form));
   }
-  cost.latency = duration_from_seconds(form.latency);
-  cost.transfer = duration_from_seconds(form.transfer);
-  cost.link_time = duration_from_seconds(std::min(form.link_time, form.transfer));
-  // Rounded down, and no more than the links allow where a measured curve beats them: a link that
-  // the pattern just fills must not count as over-asked.
-  cost.rate = Bandwidth::bytes_per_second(
-      std::floor(form.traffic / std::max(form.transfer, form.link_time)));
-  cost.memory = Bandwidth::bytes_per_second(form.memory_bytes / form.transfer);
-  cost.channels = form.channels;
-  cost.flows = form.flows;
-  cost.rounds = form.rounds;
-  return cost;
+  return cost_of(form, cost);
 }
 
 std::vector<Hop> collective_pattern(const Cluster& cluster, std::span<const GpuId> members,

@@ -111,7 +111,8 @@ KernelCost gemm_cost(const Kernel& kernel, const Device& device, Load load, Wave
   }
   const double power = flops / (peak * sustained);
   const double seconds = to_seconds(model.fixed) + overlap(tiling.seconds, memory, power);
-  return cost_of(seconds, bytes, std::min(1.0, tiling.tiles / device.sms));
+  const double most = std::max(1, device.sms - kernel.spared_sms);
+  return cost_of(seconds, bytes, std::min(most, tiling.tiles) / device.sms);
 }
 
 // Share of one memory-bound kernel.
@@ -232,6 +233,7 @@ GemmTiling gemm_tiling(const Kernel& kernel, const Device& device, Waves roundin
   constexpr double least_k = 256;  // of a partial product: with less the ramp is all there is
   const GemmModel& model = device.require_gemm(kernel.dtype);
   const double per_sm = model.peak.in_flops_per_second() * model.attained / device.sms;
+  const int sms = std::max(1, device.sms - kernel.spared_sms);
   const double element = bytes_of(kernel.dtype);
   const double feed_sm = element / device.operand_feed_sm.in_bytes_per_second();
   const double feed_device = element / device.operand_feed.in_bytes_per_second();
@@ -251,9 +253,9 @@ GemmTiling gemm_tiling(const Kernel& kernel, const Device& device, Waves roundin
     const double per_k = std::max(2.0 * shape.m * shape.n / per_sm, edges * feed_sm);
     for (int split = 1; split <= 16; split *= 2) {
       const double count = output * split;
-      if (split > 1 && (count > device.sms || k < least_k * split)) break;
+      if (split > 1 && (count > sms || k < least_k * split)) break;
       const double depth = k / split + model.ramp_k;
-      const double waves = wave_count(count, device.sms, rounding);
+      const double waves = wave_count(count, sms, rounding);
       const double seconds = std::max(waves * per_k * depth, count * edges * depth * feed_device) +
                              (split > 1 ? add_up * split + add_up_fixed : 0.0);
       if (best.tile_m == 0 || seconds < best.seconds)

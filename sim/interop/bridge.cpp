@@ -68,8 +68,8 @@ constexpr std::array model_keys{
              "context parallelism is modelled in one level"},
     KnownKey{"hybrid_context_parallel", Verdict::noted, "",
              "context parallelism is modelled in one level"},
-    KnownKey{"tp_comm_overlap", Verdict::noted, "",
-             "products split to overlap tensor-parallel communication are not modelled"},
+    KnownKey{"tp_comm_overlap_cfg", Verdict::noted, "",
+             "user buffers are modelled with Transformer Engine's default methods"},
     KnownKey{"tp_comm_*"},
     KnownKey{"overlap_p2p_comm_warmup_flush", Verdict::noted, "",
              "warm-up and flush are modelled as without it"},
@@ -149,8 +149,8 @@ constexpr std::array ddp_keys{
 };
 
 constexpr std::array overlap_keys{
-    KnownKey{"tp_comm_overlap", Verdict::noted, "",
-             "products split to overlap tensor-parallel communication are not modelled"},
+    KnownKey{"tp_comm_overlap_cfg", Verdict::noted, "",
+             "user buffers are modelled with Transformer Engine's default methods"},
     KnownKey{"overlap_param_gather_with_optimizer_step", Verdict::noted, "",
              "parameters are modelled as gathered in the forward pass"},
     KnownKey{"defer_embedding_wgrad_compute", Verdict::noted, "",

@@ -131,6 +131,8 @@ class DeepSpeedWriter {
     if (layout_.tensor_parallel > 1 && !layout_.overlap_tensor_wgrad)
       note("layout.overlap.tensor_wgrad",
            "Megatron always reduces beside the weight gradient's product");
+    if (layout_.uses_user_buffers())
+      note("layout.overlap.tensor_products", "Megatron-DeepSpeed cuts no products into parts");
   }
 
   std::string zero() const {

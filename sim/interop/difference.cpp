@@ -42,6 +42,8 @@ Layout canonical(Layout layout, std::int64_t layers) {
   if (layout.replicas() == 1) layout.overlap_gradients = true;
   if (layout.pipeline_parallel == 1) layout.overlap_pipeline = true;
   if (layout.tensor_parallel == 1) layout.overlap_tensor_wgrad = true;
+  if (layout.tensor_parallel == 1) layout.overlap_tensor_products = false;
+  if (layout.overlap_tensor_products) layout.overlap_tensor_wgrad = true;  // implied
   if (layout.context_parallel == 1) layout.context_exchange = defaults.context_exchange;
   if (layout.recompute != Recompute::full) layout.recompute_every = 1;
   return layout;
@@ -98,6 +100,8 @@ void compare_layouts(const Layout& a, const Layout& b, Keys& keys) {
   keys.compare("layout.overlap.parameters", a.overlap_parameters, b.overlap_parameters);
   keys.compare("layout.overlap.pipeline", a.overlap_pipeline, b.overlap_pipeline);
   keys.compare("layout.overlap.tensor_wgrad", a.overlap_tensor_wgrad, b.overlap_tensor_wgrad);
+  keys.compare("layout.overlap.tensor_products", a.overlap_tensor_products,
+               b.overlap_tensor_products);
 }
 
 }  // namespace

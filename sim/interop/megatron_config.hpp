@@ -51,7 +51,8 @@ struct MegatronConfig {
   // Parallelism.
   Whole tensor_parallel, pipeline_parallel, context_parallel, layers_per_virtual_stage,
       virtual_stages, first_stage_layers, last_stage_layers;
-  Flag account_for_embedding, account_for_loss, sequence_parallel, overlap_p2p, tp_pp_dp_mapping;
+  Flag account_for_embedding, account_for_loss, sequence_parallel, overlap_p2p, tp_comm_overlap,
+      tp_pp_dp_mapping;
   Text pipeline_layout, cp_comm_type;
 
   // Data parallelism.
@@ -142,6 +143,8 @@ void for_each_layout_setting(Config& c, Visit& visit) {
                  {"comm_overlap.overlap_p2p_comm", "model.overlap_p2p_comm"},
                  false},
         c.overlap_p2p);
+  visit(Spelling{"--tp-comm-overlap", {"comm_overlap.tp_comm_overlap", "model.tp_comm_overlap"}},
+        c.tp_comm_overlap);
   visit(Spelling{"--use-tp-pp-dp-mapping", {"dist.use_tp_pp_dp_mapping"}}, c.tp_pp_dp_mapping);
 }
 

@@ -26,9 +26,8 @@ constexpr std::array model_keys{
     KnownKey{"ffn_dropout", Verdict::noted, "", "dropout within the MLP is not modelled"},
     KnownKey{"fp32_residual_connection", Verdict::noted, "",
              "residual connections are modelled in the activations' format"},
-    KnownKey{"ub_tp_comm_overlap", Verdict::noted, "",
-             "products split to overlap tensor-parallel communication are not modelled"},
-    KnownKey{"ub_tp_comm_overlap_cfg"},
+    KnownKey{"ub_tp_comm_overlap_cfg", Verdict::noted, "",
+             "user buffers are modelled with Transformer Engine's default methods"},
     KnownKey{"sharp", Verdict::noted, "",
              "in-network reduction: set simulation.data_algorithm: in_switch"},
     KnownKey{"rampup_batch_size", Verdict::noted, "", "the final batch is forecast"},
@@ -303,6 +302,7 @@ class NemoReader {
     resolver_.read(model, "sequence_parallel", config_.sequence_parallel);
     config_.overlap_p2p = false;  // NeMo's default, unlike Megatron-LM's
     resolver_.read(model, "overlap_p2p_comm", config_.overlap_p2p);
+    resolver_.read(model, "ub_tp_comm_overlap", config_.tp_comm_overlap);
     resolver_.read(model, "activations_checkpoint_granularity", config_.recompute_granularity);
     resolver_.read(model, "activations_checkpoint_num_layers", config_.recompute_num_layers);
     const std::string granularity = config_.recompute_granularity.value_or("");

@@ -397,6 +397,12 @@ class Reader {
       else if (!layout().overlap_gradients)
         problem(config_.overlap_param_gather, "needs the overlap of gradients, too");
     }
+    // Without tensor parallelism there is nothing to overlap. Without sequence parallelism
+    // Megatron-LM stops (arguments.py), Megatron-Bridge switches it off (comm_overlap.py).
+    const bool buffers = config_.tp_comm_overlap.value_or(false) && layout().tensor_parallel > 1;
+    layout().overlap_tensor_products = buffers && layout().sequence_parallel;
+    if (buffers && !layout().sequence_parallel)
+      note("tp-comm-overlap", "needs sequence parallelism: read as off");
     // Without virtual stages Megatron-LM switches the overlap of messages off.
     const bool interleaved = layout().virtual_stages > 1;
     layout().overlap_pipeline = interleaved && config_.overlap_p2p.value_or(true);

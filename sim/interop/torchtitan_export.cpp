@@ -146,6 +146,8 @@ class TitanWriter {
     add("tensor_parallel_degree", layout_.tensor_parallel);
     if (tensor)
       add("enable_async_tensor_parallel", layout_.overlap_tensor_wgrad ? "true" : "false");
+    if (layout_.uses_user_buffers())
+      refuse("overlap tensor_products: torchtitan has no user buffers of Transformer Engine");
     if (tensor && !layout_.sequence_parallel)
       refuse("sequence_parallel false: torchtitan's tensor parallelism splits the sequence, too");
     add("context_parallel_degree", layout_.context_parallel);

@@ -79,6 +79,9 @@ class Replay {
     for (std::uint32_t i = 0; i < program_.buffers.size(); ++i) {
       const Buffer& buffer = program_.buffers[i];
       if (!buffer.persistent || left_out_[i]) continue;
+      // User buffers are the driver's (Transformer Engine, userbuffers-host.cpp,
+      // register_user_buffer_collective: cudaMalloc or cuMemCreate).
+      if (buffer.category == BufferCategory::communication) continue;
       const bool state = buffer.category == BufferCategory::optimizer;
       const Bytes moments = state ? program_.allocation.moments_of(buffer.size) : Bytes{};
       if (step == 0) allocate(blocks_[i], buffer.size - moments, 1);

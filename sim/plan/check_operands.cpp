@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <map>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -49,7 +50,7 @@ Operands operands_of_site(Action action) {
     case Action::bias_gradient:
       return {roles({gradient, weight_gradient})};
     case Action::encode:
-      return {0, roles({input, saved, gradient, weight, encoded_weight})};
+      return {0, roles({input, saved, gradient, weight, encoded_weight, output})};
     case Action::gather_input:
       return {roles({output}), roles({input, saved})};
     case Action::loss_maximum:
@@ -76,6 +77,10 @@ Operands operands_of_site(Action action) {
       return {roles({keys_gradient, input_gradient}), roles({input, output})};
     case Action::scatter_keys_gradient:
       return {roles({keys_gradient, output})};
+    case Action::multiply_part:
+      return {roles({input, output}), roles({weight, saved})};
+    case Action::gradient_part:
+      return {roles({gradient, input_gradient}), roles({weight})};
     case Action::add_product_gradient:
       return {roles({input, input_gradient})};
     case Action::add_weight_gradient:
@@ -99,6 +104,11 @@ Operands operands_of(Action action) {
       return {roles({output})};
     case Action::gather_received:
       return {roles({input, output})};
+    case Action::collect_maxima:
+    case Action::share_maxima:
+      return {roles({output})};
+    case Action::update_scales:
+      return {roles({input})};
     case Action::gather_weights:
     case Action::reduce:
       return {roles({output}), roles({input}), Subject::bucket};
@@ -162,7 +172,8 @@ void check_roles(const Program& program, OpId op) {
   if ((found & ~(operands.needed | operands.possible)) != 0) {
     refuse_plan(place_of(program, op) + " has an operand that its action does not know");
   }
-  const bool has_weight = program.action[op.value] == Action::forward &&
+  const Action action = program.action[op.value];
+  const bool has_weight = (action == Action::forward || action == Action::multiply_part) &&
                           program.sites[program.subject[op.value]].elements > 0;
   if (has_weight && (found & bit(Role::weight)) == 0) {
     refuse_plan(place_of(program, op) + " lacks its weights");
@@ -188,34 +199,77 @@ class RaceCheck {
     for (std::uint32_t i = 0; i < program_.size(); ++i) {
       const OpId op{i};
       for (const BufferUse& use : program_.buffer_uses(op)) {
-        if (use.access == Access::write) write(use.buffer, op);
+        if (use.access == Access::write) write(use, op);
       }
       for (const BufferUse& use : program_.buffer_uses(op)) {
-        if (use.access != Access::write) read(use.buffer, op);
+        if (use.access != Access::write) read(use, op);
       }
       for (const BufferUse& use : program_.buffer_uses(op)) {
-        if (use.access == Access::free) uses_[use.buffer.value] = {};
+        if (use.access == Access::free) end(use.buffer);
       }
     }
   }
 
  private:
-  void write(BufferId buffer, OpId op) {
-    Uses& uses = uses_[buffer.value];
-    after_writer(uses, buffer, op);
-    if (uses.alive && !order_.ordered(uses.readers, op)) {
-      refuse_plan(place_of(program_, op) + " writes buffer " + std::to_string(buffer.value) +
-                  " while another operator reads it");
+  using Parts = std::map<std::pair<std::uint32_t, std::int16_t>, Uses>;
+
+  void write(const BufferUse& use, OpId op) {
+    Uses& whole = uses_[use.buffer.value];
+    after_all(whole, use.buffer, op);
+    if (use.part != BufferUse::whole) {
+      Uses& part = parts_[{use.buffer.value, use.part}];
+      after_all(part, use.buffer, op);
+      whole.alive = true;
+      return begin(part, op);
     }
+    for_parts(use.buffer, [&](const Uses& part) { after_all(part, use.buffer, op); });
+    end(use.buffer);
+    begin(uses_[use.buffer.value], op);
+  }
+
+  void read(const BufferUse& use, OpId op) {
+    Uses& whole = uses_[use.buffer.value];
+    after_writer(whole, use.buffer, op);
+    Uses* read = &whole;
+    if (use.part != BufferUse::whole) {
+      read = &parts_[{use.buffer.value, use.part}];
+      read->alive = true;
+      after_writer(*read, use.buffer, op);
+    } else {
+      for_parts(use.buffer, [&](const Uses& part) { after_writer(part, use.buffer, op); });
+    }
+    read->readers[order_.stream_of(op)] = op.value + 1;
+  }
+
+  static void begin(Uses& uses, OpId op) {
     uses.alive = true;
     uses.writer = op.value;
     uses.readers = {};
   }
 
-  void read(BufferId buffer, OpId op) {
-    Uses& uses = uses_[buffer.value];
+  void end(BufferId buffer) {
+    uses_[buffer.value] = {};
+    const auto [first, last] = range(buffer);
+    parts_.erase(first, last);
+  }
+
+  std::pair<Parts::iterator, Parts::iterator> range(BufferId buffer) {
+    return {parts_.lower_bound({buffer.value, 0}), parts_.lower_bound({buffer.value + 1, 0})};
+  }
+
+  template <class Visit>
+  void for_parts(BufferId buffer, Visit visit) {
+    const auto [first, last] = range(buffer);
+    for (auto at = first; at != last; ++at)
+      visit(at->second);
+  }
+
+  void after_all(const Uses& uses, BufferId buffer, OpId op) const {
     after_writer(uses, buffer, op);
-    uses.readers[order_.stream_of(op)] = op.value + 1;
+    if (uses.alive && !order_.ordered(uses.readers, op)) {
+      refuse_plan(place_of(program_, op) + " writes buffer " + std::to_string(buffer.value) +
+                  " while another operator reads it");
+    }
   }
 
   void after_writer(const Uses& uses, BufferId buffer, OpId op) const {
@@ -228,6 +282,7 @@ class RaceCheck {
   const Program& program_;
   HappensBefore order_;
   std::vector<Uses> uses_;
+  Parts parts_;  // of the buffers that are used so
 };
 
 }  // namespace

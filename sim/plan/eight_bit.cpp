@@ -56,6 +56,10 @@ bool multiplies_in_eight_bits(const ModelOp& op, const Layout& layout) {
          (op.split == TensorSplit::column || op.split == TensorSplit::row);
 }
 
+bool shares_maxima(const Execution& execution, const Layout& layout) {
+  return layout.compute_dtype == DType::fp8 && execution.eight_bit == EightBit::transformer_engine;
+}
+
 EightBitCasts eight_bit_casts(EightBit framework, const ModelOp& op, const ModelOp* before,
                               const Layout& layout) {
   switch (framework) {

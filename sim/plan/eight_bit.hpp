@@ -30,6 +30,10 @@ struct EightBitCasts {
 // (Megatron-LM's output layer is no Transformer Engine module; torchtitan filters "output").
 bool multiplies_in_eight_bits(const ModelOp& op, const Layout& layout);
 
+// Delayed scaling: what the scales follow from, the maxima of tensors, is shared among the ranks of
+// a stage (Transformer Engine; torchao's dynamic scaling takes them over the tensor alone).
+bool shares_maxima(const Execution& execution, const Layout& layout);
+
 // `before`: the operator whose output is the linear's input, or null.
 // REQUIRES: multiplies_in_eight_bits(op, layout).
 EightBitCasts eight_bit_casts(EightBit framework, const ModelOp& op, const ModelOp* before,

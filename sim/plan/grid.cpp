@@ -102,6 +102,19 @@ void make_layer_groups(const Layout& layout, GroupMaker& maker) {
   }
 }
 
+// All ranks of a stage, tensor ranks next to each other (Megatron-LM,
+// core/parallel_state.py, get_amax_reduction_group: "tp-cp-dp").
+void make_stage_groups(const Layout& layout, GroupMaker& maker) {
+  const int ranks = layout.tensor_parallel * layout.replicas();
+  for (int pipeline = 0; pipeline < layout.pipeline_parallel; ++pipeline) {
+    maker.add(GroupRole::maxima, ranks, [&](int i) {
+      const int replica = i / layout.tensor_parallel;
+      return RankCoordinates{i % layout.tensor_parallel, replica / layout.context_parallel,
+                             pipeline, replica % layout.context_parallel};
+    });
+  }
+}
+
 // The line of stages through (tensor, data, 0, context).
 void make_line(Plan& plan, const RankCoordinates& first, bool tied_embedding, GroupMaker& maker) {
   const Layout& layout = plan.layout;
@@ -140,7 +153,7 @@ RankId rank_of(const Layout& layout, RankCoordinates at) {
   return RankId{static_cast<std::uint32_t>(rank)};
 }
 
-void make_groups(Plan& plan, bool tied_embedding) {
+void make_groups(Plan& plan, FurtherGroups further) {
   const Layout& layout = plan.layout;
   const auto world = static_cast<std::size_t>(layout.world_size());
   std::array<std::uint32_t, group_role_count> nowhere{};
@@ -153,9 +166,10 @@ void make_groups(Plan& plan, bool tied_embedding) {
   for (int data = 0; data < layout.data_parallel; ++data) {
     for (int context = 0; context < layout.context_parallel; ++context) {
       for (int tensor = 0; tensor < layout.tensor_parallel; ++tensor)
-        make_line(plan, {tensor, data, 0, context}, tied_embedding, maker);
+        make_line(plan, {tensor, data, 0, context}, further.tied_embedding, maker);
     }
   }
+  if (further.maxima) make_stage_groups(layout, maker);
   if (world > 1) {
     Group& group = plan.groups.emplace_back();
     group.role = GroupRole::world;

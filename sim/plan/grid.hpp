@@ -5,7 +5,13 @@
 
 namespace sim {
 
+// What a plan has beyond the lines of the grid.
+struct FurtherGroups {
+  bool tied_embedding = false;
+  bool maxima = false;
+};
+
 // Fills groups, group_of and peer_of. A group of one rank is left out.
-void make_groups(Plan& plan, bool tied_embedding);
+void make_groups(Plan& plan, FurtherGroups further);
 
 }  // namespace sim

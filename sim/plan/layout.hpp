@@ -92,6 +92,9 @@ struct Layout {
   bool overlap_parameters = true;    // gather parameters while computing (ZeRO-1/2/3)
   bool overlap_pipeline = true;      // sends and receives beside compute
   bool overlap_tensor_wgrad = true;  // tensor-parallel reduction beside the weight-gradient GEMM
+  // Products cut into parts, beside which the tensor group communicates in user buffers
+  // (Transformer Engine; Megatron-LM, --tp-comm-overlap).
+  bool overlap_tensor_products = false;
 
   bool operator==(const Layout&) const = default;
   int world_size() const {
@@ -101,6 +104,8 @@ struct Layout {
   // sharded (Megatron-LM, get_data_parallel_group(with_context_parallel=True); torchtitan's mesh
   // dp_shard_cp).
   int replicas() const { return data_parallel * context_parallel; }
+  // Linears of layers communicate in user buffers.
+  bool uses_user_buffers() const { return overlap_tensor_products && tensor_parallel > 1; }
   std::int64_t tokens_held() const { return sequence_length / context_parallel; }  // of a sequence
   std::int64_t micro_batches() const { return global_batch / (micro_batch * data_parallel); }
   int chunks() const { return pipeline_parallel * virtual_stages; }

@@ -6,6 +6,7 @@
 
 #include "sim/plan/plan.hpp"
 #include "sim/plan/schedule.hpp"
+#include "sim/plan/user_buffers.hpp"
 
 namespace sim {
 namespace {
@@ -23,6 +24,7 @@ class Checker {
     batch();
     tensor();
     sequence();
+    user_buffers();
     context();
     pipeline();
     layers();
@@ -185,6 +187,41 @@ class Checker {
           "splits the tokens",
           s, layout_.tensor_parallel);
     }
+  }
+
+  // Transformer Engine's own modules, as Megatron-LM runs them: --tp-comm-overlap asserts sequence
+  // parallelism (megatron/training/arguments.py), which with one tensor rank is off.
+  void user_buffers() {
+    if (!layout_.uses_user_buffers()) return;
+    constexpr const char* key = "overlap";
+    if (!layout_.sequence_parallel)
+      problem(key, "overlap.tensor_products needs sequence_parallel, which is false");
+    const Execution& runs = model_.execution;
+    if (runs.keeps_gathered_inputs || runs.copies_tokens || runs.separate_products ||
+        runs.eight_bit != EightBit::transformer_engine)
+      problem(key,
+              "overlap.tensor_products is Transformer Engine's; allowed with framework megatron");
+    if (splits_backward(layout_.schedule))
+      problem(key,
+              "overlap.tensor_products, but schedule {} splits the backward pass; allowed: 1f1b, "
+              "interleaved, gpipe",
+              word(layout_.schedule));
+    if (layout_.recompute == Recompute::operators)
+      problem(
+          key,
+          "overlap.tensor_products, but recompute is operators; allowed: none, selective, full");
+    if (const ModelOp* op = uneven_product(); op != nullptr)
+      problem(key,
+              "overlap.tensor_products sums the output of {} in {} blocks, which {} features "
+              "are no multiple of",
+              op->name, reduced_blocks, op->out_features);
+  }
+
+  const ModelOp* uneven_product() const {
+    for (const Block& layer : model_.layers)
+      for (const ModelOp& op : layer.ops)
+        if (op.split == TensorSplit::row && op.out_features % reduced_blocks != 0) return &op;
+    return nullptr;
   }
 
   void context() {

@@ -141,7 +141,9 @@ StageLowering::Value StageLowering::gather_gradient(Frame& frame, std::size_t i,
 StageLowering::Value StageLowering::gather_saved_input(Frame& frame, std::size_t i) {
   const OpWork& work = frame.work->ops[i];
   if (work.gather_input == none || model_.model->execution.keeps_gathered_inputs) return {};
-  Value whole = fresh(frame.shape->ops[i].whole_input);
+  const Bytes bytes = frame.shape->ops[i].whole_input;
+  if (work.buffers.exists()) place_saved_input(frame, i);
+  Value whole = work.buffers.exists() ? in_user_buffer(work.buffers.gathered, bytes) : fresh(bytes);
   whole.ready =
       tensor_collective(frame, i, work.gather_input, work.gather_name, Action::gather_input);
   let_go(frame.saved[i].input, Role::input);
@@ -156,18 +158,23 @@ StageLowering::Value StageLowering::backward_linear(Frame& frame, std::size_t i,
   // A row's bias was added to the tokens that the rank holds: the gradient of those is its.
   Value own_tokens;
   if (work.own_logits != none) gradient = own_logits(frame, i, gradient);
-  if (work.gather_gradient != none) {
-    if (work.backward != none) {
-      own_tokens = gradient;
-      hold(gradient.buffer);
-    }
-    gradient = gather_gradient(frame, i, gradient);
+  if (work.gather_gradient != none && work.backward != none) {
+    own_tokens = gradient;
+    hold(gradient.buffer);
   }
+  if (work.buffers.exchange_gradient != none) {
+    const Value out = backward_exchanged(frame, i, gradient);
+    transpose_gradient(frame, i, gradient);
+    weight_gradient(frame, i, gradient, own_tokens, {});
+    return add_residual_gradient(frame, i, out);
+  }
+  if (work.gather_gradient != none) gradient = gather_gradient(frame, i, gradient);
   // Megatron-LM, core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication:
   // the input is gathered beside the input-gradient product, and the input gradient is reduced
   // beside the weight-gradient product.
   const Value gathered = split ? Value{} : gather_saved_input(frame, i);
-  if (!layout_.overlap_tensor_wgrad && gathered.exists()) {
+  const bool beside = layout_.overlap_tensor_wgrad || work.buffers.exists();
+  if (!beside && gathered.exists()) {
     builder_.wait(Stream::compute, gathered.ready);
   }
   wait_for(gradient);
@@ -177,7 +184,7 @@ StageLowering::Value StageLowering::backward_linear(Frame& frame, std::size_t i,
   }
   Value out;
   if (needs_input_gradient(frame, i)) out = input_gradient(frame, i, gradient);
-  if (!layout_.overlap_tensor_wgrad && out.exists()) builder_.wait(Stream::compute, out.ready);
+  if (!beside && out.exists()) builder_.wait(Stream::compute, out.ready);
   if (split) {
     frame.saved[i].gradient = gradient.buffer;
     frame.saved[i].bias_gradient = own_tokens.buffer;
@@ -246,7 +253,8 @@ StageLowering::Value StageLowering::add_product(Frame& frame, std::size_t i, Val
 StageLowering::Value StageLowering::product_gradient(Frame& frame, std::size_t i,
                                                      const Value& gradient) {
   const OpWork& work = frame.work->ops[i];
-  Value out = fresh(frame.shape->ops[i].whole_input);
+  const Bytes bytes = frame.shape->ops[i].whole_input;
+  Value out = work.buffers.exists() ? in_user_buffer(work.buffers.summed, bytes) : fresh(bytes);
   out.ready = compute(frame, i, work.input_gradient, work.gradient_name, Action::input_gradient);
   read(gradient, Role::gradient);
   read_weight(frame, i);

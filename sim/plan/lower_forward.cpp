@@ -163,6 +163,8 @@ StageLowering::Value StageLowering::forward_linear(Frame& frame, std::size_t i, 
   const OpWork& work = frame.work->ops[i];
   const bool again = frame.pass == Pass::recompute && work.forward_again != none;
   if (again && op.keeps_whole_output) return kept_output(frame, i, x);
+  if (work.buffers.exchange_input != none) return forward_exchanged(frame, i, x);
+  if (work.buffers.scatter_part != none) return forward_scattered(frame, i, x);
   const bool keeps_gathered = model_.model->execution.keeps_gathered_inputs;
   Value input = x;
   if (op.gathers_input) {

@@ -3,6 +3,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/plan/stage_lowering.hpp"
+#include "sim/plan/user_buffers.hpp"
 
 namespace sim {
 
@@ -25,6 +26,7 @@ Program StageLowering::lower() {
                            .master_weights = layout_.master_weights});
   builder_.reserve(estimated_ops());
   make_work();
+  count_scaled_tensors();
   make_parameters();
   make_buckets();
   allocate_parameters();
@@ -160,18 +162,23 @@ void StageLowering::intern_op(const ShardedOp& op, OpWork& work) {
   work.reorder_output = intern(op.reorder_output);
   if (op.reorder_input || op.reorder_output) work.reorder_name = builder_.name(name + ".reorder");
   intern_collectives(op, work);
+  if (op.forward_part) intern_user_buffers(op, work.buffers);
   if (op.context) intern_context(op, work.context);
 }
 
 void StageLowering::intern_collectives(const ShardedOp& op, OpWork& work) {
   const bool scattered = layout_.sequence_parallel;
+  const Carrier carrier = op.forward_part ? Carrier::user_buffers : Carrier::nccl;
+  const int sms = op.forward_part ? user_buffer_sms : 0;
   const auto make = [&](CollectiveKind kind, Bytes bytes) {
-    return builder_.collective({kind, GroupRole::tensor, layout_.activation_dtype, bytes});
+    return builder_.collective(
+        {kind, GroupRole::tensor, layout_.activation_dtype, bytes, carrier, sms});
   };
   const auto gather = [&](Bytes bytes) {
     if (!op.gathers_eight_bits) return make(CollectiveKind::all_gather, bytes);
     return builder_.collective({CollectiveKind::all_gather, GroupRole::tensor, DType::fp8,
-                                Bytes{bytes.count() / bytes_of(layout_.activation_dtype)}});
+                                Bytes{bytes.count() / bytes_of(layout_.activation_dtype)}, carrier,
+                                sms});
   };
   const CollectiveKind sum =
       scattered ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
@@ -263,99 +270,6 @@ void StageLowering::lower_slot(std::size_t index) {
   }
 }
 
-// The tensor between chunk - 1 and `chunk`: what the block before the boundary puts out.
-StageLowering::Boundary StageLowering::boundary(int chunk) const {
-  const int layers = model_.first_layer[static_cast<std::size_t>(chunk)];
-  SIM_CHECK(layers > 0 || model_.input.has_value(), chunk);
-  const std::uint32_t shape =
-      layers > 0 ? model_.of_layer[static_cast<std::size_t>(layers - 1)] : *model_.input;
-  const ShardedBlock& block = model_.blocks[shape];
-  // Without sequence parallelism all tensor ranks hold the same tensor: each sends 1/t of it, and
-  // the receivers gather it over the faster links of their tensor group (Narayanan et al. 2021,
-  // section 4.1, scatter/gather optimisation).
-  const bool gathers = layout_.tensor_parallel > 1 && !layout_.sequence_parallel &&
-                       !model_.model->execution.sends_whole;
-  return {gathers ? Bytes{(block.output.count() + layout_.tensor_parallel - 1) /
-                          layout_.tensor_parallel}
-                  : block.output,
-          block.output, gathers};
-}
-
-// Without overlap, the interleaved schedule exchanges messages once per pair of a forward and a
-// backward pass, in both directions at once (Megatron-LM, core/pipeline_parallel/schedules.py,
-// send_forward_backward_recv_forward_backward). Waiting for each send before the backward pass
-// would deadlock: the next rank asks for it only when its own pair is done.
-bool StageLowering::leads_pair(std::size_t index) const {
-  return !layout_.overlap_pipeline && layout_.schedule == Schedule::interleaved &&
-         slots_[index].kind == SlotKind::forward &&
-         static_cast<int>(index) >= interleaved_warmup(layout_, stage_);
-}
-
-// A receive is posted one slot ahead, as Megatron-LM does where it overlaps point-to-point
-// communication, or when the rank has finished its slot, or pair of slots, before, where it does
-// not.
-StageLowering::Value StageLowering::receive(const Slot& slot, Stream stream, Peer peer,
-                                            const Boundary& boundary) {
-  const Chunk& chunk = chunk_of(slot);
-  const bool forward = stream == Stream::forward_recv;
-  const Pass pass = forward ? Pass::forward : Pass::backward;
-  const bool ends_pair = current_slot_ > 0 && leads_pair(current_slot_ - 1);
-  const OpId posted = layout_.overlap_pipeline || ends_pair ? before_last_slot_ : before_this_slot_;
-  if (posted.value != none) builder_.wait(stream, posted);
-  wait_for_old_sends(stream);
-  Value part = fresh(boundary.message);
-  part.ready = builder_.add(
-      OpKind::recv, stream, pass,
-      builder_.transfer({peer, layout_.activation_dtype, boundary.message}),
-      boundary_label(forward ? "recv_forward" : "recv_backward", chunk, slot.microbatch),
-      {Action::receive});
-  builder_.writes(part.buffer, Role::output);
-  if (!boundary.gathers) return part;
-  builder_.wait(Stream::tensor_comm, part.ready);
-  Value whole = fresh(boundary.tensor);
-  whole.ready = builder_.add_collective(
-      builder_.collective({CollectiveKind::all_gather, GroupRole::tensor, layout_.activation_dtype,
-                           boundary.tensor}),
-      Stream::tensor_comm, pass,
-      boundary_label(forward ? "recv_forward.all_gather" : "recv_backward.all_gather", chunk,
-                     slot.microbatch),
-      {Action::gather_received});
-  drop(part, Role::input);
-  builder_.writes(whole.buffer, Role::output);
-  return whole;
-}
-
-// Somebody must wait for a send, or the memory of what was sent could never be used again. A
-// receive of a later slot does, which needs as much memory as the send gave back.
-void StageLowering::wait_for_old_sends(Stream stream) {
-  constexpr std::size_t slots_between = 4;  // two passes of each direction stay under way
-  if (current_slot_ < slots_between) return;
-  for (const OpId sent : sent_before_slot_[current_slot_ - slots_between])
-    if (sent.value != none) builder_.wait(stream, sent);
-}
-
-void StageLowering::send(const Slot& slot, Stream stream, Peer peer, const Value& value,
-                         const Boundary& boundary) {
-  const bool forward = stream == Stream::forward_send;
-  if (value.ready.value != none) builder_.wait(stream, value.ready);
-  const OpId sent = builder_.add(
-      OpKind::send, stream, forward ? Pass::forward : Pass::backward,
-      builder_.transfer({peer, layout_.activation_dtype, boundary.message}),
-      boundary_label(forward ? "send_forward" : "send_backward", chunk_of(slot), slot.microbatch),
-      {Action::send});
-  drop(value, Role::input);
-  if (!layout_.overlap_pipeline) builder_.wait(Stream::compute, sent);
-}
-
-void StageLowering::send_waiting_forward() {
-  if (!waiting_output_.exists()) return;
-  builder_.wait(Stream::forward_send, builder_.last(Stream::compute));
-  const Slot& slot = slots_[waiting_slot_];
-  send(slot, Stream::forward_send, Peer::next_stage, waiting_output_,
-       boundary(chunk_of(slot).global + 1));
-  waiting_output_ = Value{};
-}
-
 void StageLowering::lower_forward_slot(const Slot& slot) {
   const Chunk& chunk = chunk_of(slot);
   Value x;
@@ -376,6 +290,7 @@ void StageLowering::lower_forward_slot(const Slot& slot) {
     x = forward_block(made, x);
     if (!made.keep) keep_outputs(block, slot.microbatch);
     release_weights(block, true);
+    if (ends_layers(chunk, i, +1)) share_maxima(chunk, slot.microbatch, Pass::forward);
   }
   if (chunk.global + 1 == layout_.chunks()) {
     drop(x, Role::output);
@@ -438,6 +353,7 @@ void StageLowering::lower_backward_slot(const Slot& slot) {
       gradient = backward_block(made, gradient);
     }
     release_weights(block, false);
+    if (ends_layers(chunk, i, -1)) share_maxima(chunk, slot.microbatch, Pass::backward);
   }
   send_waiting_forward();
   if (chunk.global > 0) {

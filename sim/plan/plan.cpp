@@ -1,5 +1,6 @@
 #include "sim/plan/plan.hpp"
 
+#include "sim/plan/eight_bit.hpp"
 #include "sim/plan/grid.hpp"
 #include "sim/plan/sharding.hpp"
 #include "sim/plan/stage_lowering.hpp"
@@ -20,7 +21,8 @@ Plan make_plan(const Model& model, const Layout& layout) {
     plan.program_of_rank[rank] =
         static_cast<std::uint32_t>(coordinates_of(layout, RankId{rank}).pipeline);
   }
-  make_groups(plan, model.tied_embedding);
+  make_groups(plan, {.tied_embedding = model.tied_embedding,
+                     .maxima = shares_maxima(model.execution, layout)});
   plan.model_flops = model_flops(model, layout, AttentionCount::full);
   plan.hardware_flops = hardware_flops(model, layout, AttentionCount::full);
   plan.tokens = layout.global_batch * (model.is_layer_list ? 1 : layout.sequence_length);

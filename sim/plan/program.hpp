@@ -10,7 +10,8 @@
 //     operator that frees it; persistent buffers live from before the first operator to the end. A
 //     later `write` updates in place; `free` is the last read. A write after that begins a new
 //     life: gathered weights and whole gradients of a bucket keep their buffer's number.
-//  5. Two uses of a life of which one writes are ordered by a stream or by dependencies.
+//  5. Two uses of a life of which one writes are ordered by a stream or by dependencies, but for
+//     those of different parts.
 //  6. Of the roles, an operator has those that stand behind its Action, in one buffer each.
 //
 // Streams: kernels run on `compute`; the casts and sums that belong to a gradient reduction run on
@@ -134,10 +135,11 @@ struct Kernel {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t batch = 1;
   std::int64_t heads = 0, kv_heads = 0;
-  Flops flops{};     // executed floating-point operations
-  Bytes bytes{};     // device memory read + written at least
-  Bytes beside{};    // those of them that element-wise kernels around an unfused softmax move
-  int launches = 1;  // kernels the host issues for it (an unfused attention is several)
+  Flops flops{};       // executed floating-point operations
+  Bytes bytes{};       // device memory read + written at least
+  Bytes beside{};      // those of them that element-wise kernels around an unfused softmax move
+  int launches = 1;    // kernels the host issues for it (an unfused attention is several)
+  int spared_sms = 0;  // gemm: SMs that it leaves to others
   bool operator==(const Kernel&) const = default;
 };
 
@@ -172,19 +174,24 @@ enum class GroupRole : std::uint8_t {
   replicate,       // hybrid sharding: ranks that hold the same shard
   tied_embedding,  // first and last stage, when they share the embedding table
   world,
+  maxima,  // all ranks of a stage: share the scales of 8-bit tensors
 };
 constexpr auto words_of(GroupRole) {
   return std::array{
       Word{GroupRole::tensor, "tensor"},       Word{GroupRole::context, "context"},
       Word{GroupRole::data, "data"},           Word{GroupRole::shard, "shard"},
       Word{GroupRole::replicate, "replicate"}, Word{GroupRole::tied_embedding, "tied_embedding"},
-      Word{GroupRole::world, "world"}};
+      Word{GroupRole::world, "world"},         Word{GroupRole::maxima, "maxima"}};
 }
-inline constexpr int group_role_count = 7;
+inline constexpr int group_role_count = 8;
 // Communication inside layers, of activations.
 constexpr bool is_within_layers(GroupRole role) {
   return role == GroupRole::tensor || role == GroupRole::context;
 }
+
+// Who moves the bytes: NCCL's kernels; or, between buffers that the ranks of a node have registered
+// with each other (Transformer Engine's user buffers), copy engines or kernels of so many blocks.
+enum class Carrier : std::uint8_t { nccl, copy_engines, user_buffers };
 
 // `bytes` is the full buffer (NCCL's S): of an all-gather the gathered result, of a reduce-scatter
 // the input, of a broadcast the message.
@@ -193,6 +200,8 @@ struct Collective {
   GroupRole group = GroupRole::tensor;
   DType dtype = DType::bf16;
   Bytes bytes{};
+  Carrier carrier = Carrier::nccl;
+  int blocks = 0;  // of Carrier::user_buffers
   bool operator==(const Collective&) const = default;
 };
 
@@ -233,7 +242,8 @@ enum class Action : std::uint8_t {
   weight_gradient,    // linear: input (or saved: of one token per sequence, or kept in 8 bits),
                       // gradient, weight_gradient
   bias_gradient,      // linear: gradient, weight_gradient
-  encode,             // operand of an 8-bit product: input (or saved), gradient or weight
+  encode,             // operand of an 8-bit product: input (or saved), gradient or weight; or its
+                      // copy into a user buffer: [output]
   loss_maximum,       // vocabulary-parallel loss: input (logits), maximum
   loss_exponentials,  // [input], maximum, saved (exponentials), target_logit, exponential_sum
   gather_input,       // all-gather over tokens: input (or saved, in 8 bits), output
@@ -267,6 +277,12 @@ enum class Action : std::uint8_t {
   order_for_exchange,     // input: a tensor; output: of one third, rank after rank
   exchange_heads,         // all-to-all: input, output
   order_behind_exchange,  // input: rank after rank; output: the tensor, of which a third is written
+  // Of a linear that is cut into parts (Layout::overlap_tensor_products). Slices of tokens go round
+  // the tensor group, or blocks of output features are summed one by one:
+  exchange_part,  // ring shift of a slice: input: the one before, output: of the gathered tensor
+  multiply_part,  // a part of `forward`: input, output
+  gradient_part,  // a part of input_gradient: gradient, input_gradient
+  scatter_part,   // reduce-scatter of a block of features: input, output
   // Of frameworks other than Megatron-LM (sim/model/model.hpp, Execution):
   gather_logits,         // all-gather: input: the classes of a rank, output: rank after rank
   join_logits,           // input: what was gathered, output: token after token
@@ -277,6 +293,10 @@ enum class Action : std::uint8_t {
   send,             // input; without sequence parallelism the tensor rank's part of it
   receive,          // output
   gather_received,  // all-gather of the parts: input, output
+  // Of a pass of a model chunk in 8 bits with delayed scaling:
+  collect_maxima,  // of the pass's tensors: output
+  share_maxima,    // all-reduce in place: output
+  update_scales,   // input
   // Of a parameter bucket:
   gather_weights,  // [input: the shard], output: the whole; in place: from the own slice of it
   copy_weights,    // gathered ones out of the gather's buffer, in place: output
@@ -368,6 +388,10 @@ struct BufferUse {
   BufferId buffer;
   Access access = Access::read;
   Role role = Role::state;
+  // Of a tensor that comes or goes in parts, one of them; else all of it. Uses of different parts
+  // need no order.
+  static constexpr std::int16_t whole = -1;
+  std::int16_t part = whole;
 };
 
 // A model operator on this stage and where its parameters lie: weights [out, in] or table rows,

@@ -44,8 +44,12 @@ class ProgramBuilder {
   }
 
   // Buffers of the operator added last.
-  void reads(BufferId buffer, Role role) { use(buffer, Access::read, role); }
-  void writes(BufferId buffer, Role role) { use(buffer, Access::write, role); }
+  void reads(BufferId buffer, Role role, std::int16_t part = BufferUse::whole) {
+    use(buffer, Access::read, role, part);
+  }
+  void writes(BufferId buffer, Role role, std::int16_t part = BufferUse::whole) {
+    use(buffer, Access::write, role, part);
+  }
   void frees(BufferId buffer, Role role) { use(buffer, Access::free, role); }
 
   // What the operator added last takes on its way.
@@ -66,8 +70,8 @@ class ProgramBuilder {
  private:
   static constexpr std::uint32_t none = UINT32_MAX;
   static std::size_t index(Stream stream) { return static_cast<std::size_t>(stream); }
-  void use(BufferId buffer, Access access, Role role) {
-    program_.buffer_use.push_back({buffer, access, role});
+  void use(BufferId buffer, Access access, Role role, std::int16_t part = BufferUse::whole) {
+    program_.buffer_use.push_back({buffer, access, role, part});
     ++program_.first_buffer_use.back();
   }
 

@@ -287,6 +287,7 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
     } else {
       shard_other(region, op, block, to);
     }
+    if (op.kind == ModelOpKind::linear) split_products(region, op, to);
     shard_saved(region, op, before, to);
     shard_scratch(region, op, to);
     const bool before_linear =

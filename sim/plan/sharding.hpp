@@ -52,6 +52,13 @@ struct ShardedOp {
   std::optional<Kernel> encode_weight;
   bool encodes_weight_each_time = false;  // else once per step
   bool gathers_eight_bits = false;        // input and gradient are gathered over tensor ranks so
+  // Cut into parts (user_buffers.hpp). Column: `forward` by slices of tokens; row: by blocks of
+  // output features, and `input_gradient` by slices of tokens.
+  std::optional<Kernel> forward_part, gradient_part;
+  int forward_parts = 1;
+  // What puts a rank's own slice of a gradient, or of the saved input, where others read it; and
+  // the transposition of the gradient, when all of it is there.
+  std::optional<Kernel> place_gradient, place_saved, transpose_gradient;
   std::optional<ContextAttention> context;
   std::optional<Kernel> join_logits, own_logits;  // where each tensor rank has all logits
   std::optional<Kernel> add_products;             // the input gradients of two products

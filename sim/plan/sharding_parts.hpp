@@ -2,6 +2,7 @@
 //   sharding.cpp            operators and blocks
 //   sharding_attention.cpp  kernels of attention, also over context-parallel ranks
 //   sharding_scratch.cpp    tensors within eager kernels
+//   sharding_user_buffers.cpp  products cut into parts (Layout::overlap_tensor_products)
 //   sharding_execution.cpp   what a framework does around operators (Execution), casts for 8-bit
 //                           products, what a recomputation by operators keeps
 #pragma once
@@ -79,6 +80,8 @@ void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharde
 // up by the kernel behind, be it a norm or the copy of shard_reorders, which reads them all; by one
 // of their own before a collective that needs no copy.
 void separate_products(const Region& region, const Block& block, std::size_t i, ShardedOp& op);
+// The products of a linear in parts, sharding_user_buffers.cpp.
+void split_products(const Region& region, const ModelOp& op, ShardedOp& to);
 // DTensor gathers and scatters along the first dimension, and tokens are the second: what is
 // gathered is copied into the order of the sequence, what is to be scattered into that of the ranks
 // (torch/distributed/_functional_collectives.py, all_gather_tensor and reduce_scatter_tensor, where

@@ -1,11 +1,14 @@
 // Lowers the work of one pipeline rank to a Program, in the order in which a Megatron-LM or PyTorch
 // host issues it. README.md has the rules and their sources. The parts:
-//   lower_stage.cpp          set-up, slots of the schedule, sends and receives
+//   lower_stage.cpp          set-up, slots of the schedule
+//   lower_messages.cpp       sends and receives
 //   lower_forward.cpp        forward pass of a block, also when recomputed
 //   lower_backward.cpp       gradients of inputs and weights
 //   lower_context.cpp        attention over context-parallel ranks
 //   lower_context_pytorch.cpp  the same as PyTorch's context_parallel has it
 //   lower_context_heads.cpp  the same by all-to-all: all tokens of a share of the heads
+//   lower_user_buffers.cpp   linears whose products are cut into parts
+//   lower_maxima.cpp         scales of 8-bit tensors
 //   lower_data_parallel.cpp  parameters, buckets, gathering of weights
 //   lower_gradients.cpp      reduction of gradients
 //   lower_optimizer.cpp      gradient norm, Adam, what is summed once per step
@@ -70,6 +73,18 @@ class StageLowering {
     bool exists() const { return exchange_name != none; }
   };
 
+  // Of a linear that communicates in user buffers.
+  struct UserBufferWork {
+    std::uint32_t forward_part = none, gradient_part = none;
+    std::uint32_t place_gradient = none, place_saved = none, transpose_gradient = none;
+    std::uint32_t exchange_input = none, exchange_gradient = none;  // a slice
+    std::uint32_t scatter_part = none, scatter_last = none;         // a block of features
+    // Shared by all layers: of the forward product, of the gathered input or gradient, and of the
+    // input gradient that is summed (fprop, dgrad, wgrad of Transformer Engine).
+    BufferId forward{none}, gathered{none}, summed{none};
+    bool exists() const { return forward_part != none; }
+  };
+
   // Interned work of an operator of a distinct block.
   struct OpWork {
     std::uint32_t name = 0, gradient_name = 0, weight_name = 0, bias_name = 0, encode_name = 0;
@@ -86,6 +101,7 @@ class StageLowering {
     std::uint32_t loss_maximum = none, loss_sum = none;  // vocabulary-parallel loss
     std::uint32_t gather_logits = none, join_logits = none, own_logits = none;
     std::uint32_t add_products = none;
+    UserBufferWork buffers;
     ContextWork context;
     // A residual sum of the block reads the input of this operator; whose add_gradient, if any,
     // stands behind its backward pass.
@@ -187,19 +203,26 @@ class StageLowering {
   void lower_backward_slot(const Slot& slot);
   Frame frame(const StageBlock& block, int microbatch, Pass pass);
   OpLabel boundary_label(const char* name, const Chunk& chunk, int microbatch);
-  Boundary boundary(int chunk) const;
   void find_branches(const ShardedBlock& block, BlockWork& work);
-  Value receive(const Slot& slot, Stream stream, Peer peer, const Boundary& boundary);
-  void send(const Slot& slot, Stream stream, Peer peer, const Value& value,
-            const Boundary& boundary);
-  void wait_for_old_sends(Stream stream);
-  bool leads_pair(std::size_t index) const;
-  void send_waiting_forward();
   void recompute_block(const StageBlock& block, int microbatch);
   const Chunk& chunk_of(const Slot& slot) const {
     return chunks_[static_cast<std::size_t>(slot.chunk)];
   }
   std::uint32_t checkpoint_index(const StageBlock& block, int microbatch) const;
+
+  // lower_messages.cpp
+  Boundary boundary(int chunk) const;
+  Value receive(const Slot& slot, Stream stream, Peer peer, const Boundary& boundary);
+  void send(const Slot& slot, Stream stream, Peer peer, const Value& value,
+            const Boundary& boundary);
+  void wait_for_old_sends(Stream stream);
+  bool leads_pair(std::size_t index) const;
+  // Of a slot: whether kernels go on beside what it sends; whether it is asked for one slot ahead.
+  struct Messages {
+    bool sent_beside = false, received_ahead = false;
+  };
+  Messages messages_of(std::size_t slot) const;
+  void send_waiting_forward();
 
   // lower_forward.cpp
   Value forward_block(Frame& frame, Value x);
@@ -293,6 +316,24 @@ class StageLowering {
   Value exchange_heads(const Frame& frame, std::size_t i, const Value& tensor,
                        std::span<const ContextWork::Heads> parts);
 
+  // lower_user_buffers.cpp
+  void intern_user_buffers(const ShardedOp& op, UserBufferWork& work);
+  BufferId user_buffer(Bytes bytes);
+  Value in_user_buffer(BufferId buffer, Bytes bytes);
+  OpId in_buffers(const Frame& frame, std::size_t i, std::uint32_t work, std::uint32_t name,
+                  Action action);
+  Value forward_exchanged(Frame& frame, std::size_t i, Value x);
+  Value forward_scattered(Frame& frame, std::size_t i, Value x);
+  Value backward_exchanged(Frame& frame, std::size_t i, Value& gradient);
+  void place_saved_input(const Frame& frame, std::size_t i);
+  void place_gradient(const Frame& frame, std::size_t i, const Value& gradient);
+  void transpose_gradient(const Frame& frame, std::size_t i, const Value& gradient);
+
+  // lower_maxima.cpp
+  void count_scaled_tensors();
+  bool ends_layers(const Chunk& chunk, std::uint32_t i, int direction) const;
+  void share_maxima(const Chunk& chunk, int microbatch, Pass pass);
+
   // lower_data_parallel.cpp
   void make_parameters();
   void make_buckets();
@@ -370,7 +411,8 @@ class StageLowering {
   std::vector<std::vector<std::uint32_t>> units_of_block_;  // ZeRO-3: its buckets
   std::uint32_t next_reduction_ = 0;
   std::size_t current_slot_ = 0;
-  Value waiting_output_;  // of a forward pass that leads a pair: sent after the pair
+  std::int64_t scaled_products_ = 0;  // in 8 bits, whose scales this rank shares
+  Value waiting_output_;              // of a forward pass that leads a pair: sent after the pair
   std::size_t waiting_slot_ = 0;
   OpId before_this_slot_{none}, before_last_slot_{none};  // compute issued before these began
   // Before each slot: the sends issued last, by direction; none: there was none.

@@ -100,6 +100,7 @@ void read_overlap(const Layered& section, Layout& layout) {
     const bool all = holder->boolean("overlap");
     layout.overlap_gradients = layout.overlap_parameters = layout.overlap_pipeline =
         layout.overlap_tensor_wgrad = all;
+    layout.overlap_tensor_products = false;
     return;
   }
   const Layered overlap = section.object("overlap");
@@ -107,6 +108,7 @@ void read_overlap(const Layered& section, Layout& layout) {
   layout.overlap_parameters = overlap.boolean_or("parameters", true);
   layout.overlap_pipeline = overlap.boolean_or("pipeline", true);
   layout.overlap_tensor_wgrad = overlap.boolean_or("tensor_wgrad", true);
+  layout.overlap_tensor_products = overlap.boolean_or("tensor_products", false);
 }
 
 std::vector<int> read_list(const ObjectReader& holder, std::string_view key) {

@@ -86,9 +86,10 @@ void write_layout(const Layout& layout, const Model& model, Lines& out) {
   out.add("bucket", yaml_bytes(layout.bucket));
   out.add("first_bucket", yaml_bytes(layout.first_bucket));
   out.add("overlap",
-          fmt::format("{{gradients: {}, parameters: {}, pipeline: {}, tensor_wgrad: {}}}",
+          fmt::format("{{gradients: {}, parameters: {}, pipeline: {}, tensor_wgrad: {}, "
+                      "tensor_products: {}}}",
                       layout.overlap_gradients, layout.overlap_parameters, layout.overlap_pipeline,
-                      layout.overlap_tensor_wgrad));
+                      layout.overlap_tensor_wgrad, layout.overlap_tensor_products));
 }
 
 void write_simulation(const Scenario& scenario, Lines& out) {

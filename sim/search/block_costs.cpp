@@ -176,7 +176,8 @@ class Reader {
     for (std::uint32_t op = run.first; op < run.last; ++op) {
       const Action action = program_.action[op];
       if (program_.stream[op] == Stream::compute &&
-          (action == Action::backward || action == Action::input_gradient))
+          (action == Action::backward || action == Action::input_gradient ||
+           action == Action::gradient_part))
         end = path.ends[op - run.first];
     }
     return end;

@@ -40,6 +40,12 @@ std::vector<GpuId> lane_group(const Layout& layout, GroupRole role, int stage) {
       return line(layout, 2, [&](int i) {
         return RankCoordinates{0, 0, i * (layout.pipeline_parallel - 1), 0};
       });
+    case GroupRole::maxima:
+      return line(layout, layout.tensor_parallel * replicas, [&](int i) {
+        RankCoordinates at = replica(i / layout.tensor_parallel);
+        at.tensor = i % layout.tensor_parallel;
+        return at;
+      });
     case GroupRole::world:
       break;
   }

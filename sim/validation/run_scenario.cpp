@@ -194,6 +194,7 @@ void set_overlap(const RunCells& cells, Layout& layout) {
                             !contains(text, "overlap_p2p_comm false");
   layout.overlap_tensor_wgrad =
       contains(text, "weight-grad") || (fsdp ? contains(text, "asynctp") : modern);
+  layout.overlap_tensor_products = contains(text, "userbuffers") && layout.sequence_parallel;
   if (!layout.overlap_gradients) {
     // Reduced once, after the last backward pass: one bucket for everything.
     layout.bucket = layout.first_bucket = Bytes{std::int64_t{1} << 40};

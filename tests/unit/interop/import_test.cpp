@@ -147,8 +147,10 @@ TEST_CASE("what matters and is not modelled is told, what does not matter is cou
           "[interop]") {
   const Imported job =
       from_flags(megatron("--tensor-model-parallel-size 2 --sequence-parallel --tp-comm-overlap "
+                          "--tp-comm-overlap-cfg ub.yaml "
                           "--lr 1e-4 --save here --log-interval 1 --num-experts 0"));
-  CHECK(notes(job, "--tp-comm-overlap"));
+  CHECK(job.layout.overlap_tensor_products);
+  CHECK(notes(job, "--tp-comm-overlap-cfg"));
   CHECK(job.notes.size() == 1);
   CHECK(job.ignored ==
         std::vector<std::string>{"--lr", "--save", "--log-interval", "--num-experts"});

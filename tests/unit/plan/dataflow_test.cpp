@@ -277,6 +277,44 @@ class Interpreter {
     held(Role::output) = partial;
   }
 
+  const ModelOp& linear() { return chain_.at(op()); }
+  bool part_of_input() { return linear().split == TensorSplit::column; }
+
+  // A slice of a column's input, or of the gradient of a row's output: the own one at first, then
+  // what came before. When they have all come, the tensor is whole.
+  void exchange() {
+    const Content own = part_of_input() ? output(op() - 1, false) : gradient(op(), false);
+    Content whole = own;
+    whole.whole = true;
+    const bool first = !(held(Role::input) == whole);
+    if (first && part_of_input()) expect(Role::input, own);
+    held(Role::output) = whole;
+  }
+
+  void multiply_part() {
+    const int at = op();
+    if (part_of_input()) {
+      const bool own = !held(Role::input).whole;
+      expect(Role::input, output(at - 1, !own));
+    } else {
+      expect(Role::input, output(at - 1, true));
+    }
+    if (find(Role::saved) != nullptr) held(Role::saved) = {Kind::saved, at, microbatch()};
+    held(Role::output) = {Kind::output, at, microbatch(), sums_output(at), true};
+  }
+
+  void gradient_part() {
+    expect(Role::gradient, gradient(op(), true));
+    held(Role::input_gradient) = linear_input_gradient(op());
+  }
+
+  void scatter_part() {
+    Content partial = output(op(), true);
+    partial.partial = true;
+    expect(Role::input, partial);
+    held(Role::output) = output(op(), false);
+  }
+
   void loss_part(Action action) {
     const int at = op();
     const Content maximum{Kind::maximum, at, microbatch()};
@@ -372,6 +410,14 @@ class Interpreter {
       case Action::weight_gradient:
       case Action::bias_gradient:
         return linear_gradients(action);
+      case Action::exchange_part:
+        return exchange();
+      case Action::multiply_part:
+        return multiply_part();
+      case Action::gradient_part:
+        return gradient_part();
+      case Action::scatter_part:
+        return scatter_part();
       case Action::loss_maximum:
       case Action::loss_exponentials:
         return loss_part(action);

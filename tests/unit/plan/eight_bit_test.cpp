@@ -126,3 +126,57 @@ TEST_CASE("What sequence parallelism gathers for 8-bit products is gathered in 8
   }
   CHECK(gathers > 0);
 }
+
+TEST_CASE("Delayed scaling shares the maxima of all products after every pass of a chunk",
+          "[plan]") {
+  Layout layout = eight_bits(2);
+  layout.data_parallel = 3;
+  layout.pipeline_parallel = 2;
+  layout.schedule = Schedule::interleaved;
+  layout.virtual_stages = 2;
+  layout.global_batch = 12;
+  const Model model = test::transformer(1);  // eight layers, four linears each, one product each
+  const Plan plan = make_plan(model, layout);
+  CHECK_NOTHROW(check_plan(plan));
+  for (const Program& program : plan.programs) {
+    int forward = 0, backward = 0, updates = 0;
+    for (std::uint32_t i = 0; i < program.size(); ++i) {
+      updates += program.action[i] == Action::update_scales ? 1 : 0;
+      if (program.action[i] != Action::share_maxima) continue;
+      const Collective& shared = program.collectives[program.work[i]];
+      CHECK(shared.group == GroupRole::maxima);
+      const bool ahead = program.pass[i] == Pass::forward;
+      ++(ahead ? forward : backward);
+      // Of the four layers of the rank: three tensors of a product forward, two backward, fp32.
+      CHECK(shared.bytes == Bytes{4 * 4 * (ahead ? 3 : 2) * 4});
+    }
+    CHECK(forward == 2 * 4);  // chunks x micro-batches
+    CHECK(backward == 2 * 4);
+    CHECK(updates == 2 * 2 * 4);
+  }
+  const auto role = static_cast<std::size_t>(GroupRole::maxima);
+  for (std::uint32_t rank = 0; rank < 12; ++rank) {
+    const Group& group = plan.groups[plan.group_of[rank][role]];
+    CHECK(group.ranks.size() == 6);
+    for (const RankId other : group.ranks)
+      CHECK(coordinates_of(layout, other).pipeline ==
+            coordinates_of(layout, RankId{rank}).pipeline);
+  }
+}
+
+TEST_CASE("Nothing shares maxima without delayed scaling", "[plan]") {
+  const auto shares = [](const Model& model, const Layout& layout) {
+    const Plan plan = make_plan(model, layout);
+    const Program& program = plan.programs[0];
+    return std::any_of(program.action.begin(), program.action.end(), [](Action action) {
+      return action == Action::share_maxima || action == Action::update_scales;
+    });
+  };
+  Model model = test::transformer(1);
+  CHECK(shares(model, eight_bits(2)));
+  Layout sixteen = eight_bits(2);
+  sixteen.compute_dtype = DType::bf16;
+  CHECK_FALSE(shares(model, sixteen));
+  model.execution.eight_bit = EightBit::torchao;
+  CHECK_FALSE(shares(model, eight_bits(2)));
+}

@@ -55,6 +55,9 @@ Layout random_layout(std::uint64_t seed) {
   layout.overlap_parameters = dice.coin();
   layout.overlap_pipeline = dice.coin();
   layout.overlap_tensor_wgrad = dice.coin();
+  layout.overlap_tensor_products = layout.sequence_parallel && dice.coin() &&
+                                   layout.schedule != Schedule::zb_h1 &&
+                                   layout.recompute != Recompute::operators;
   layout.context_parallel = dice.pick({1, 2, 4});
   layout.context_exchange =
       dice.pick({ContextExchange::ring, ContextExchange::all_gather, ContextExchange::all_to_all});
@@ -67,14 +70,14 @@ std::string to_text(const Layout& layout) {
       "tp {} cp {} {} dp {} pp {} v {} {} m {} sp {} zero {} group {} prefetch {} reshard {} "
       "recompute "
       "{}/{} "
-      "grad {} reduce {} overlap {}{}{}{}",
+      "grad {} reduce {} overlap {}{}{}{}{}",
       layout.tensor_parallel, layout.context_parallel, word(layout.context_exchange),
       layout.data_parallel, layout.pipeline_parallel, layout.virtual_stages, word(layout.schedule),
       layout.micro_batches(), layout.sequence_parallel, layout.zero_stage, layout.shard_group,
       layout.prefetch_layers, layout.reshard_after_forward, word(layout.recompute),
       layout.recompute_every, word(layout.gradient_dtype), word(layout.reduce_dtype),
       layout.overlap_gradients, layout.overlap_parameters, layout.overlap_pipeline,
-      layout.overlap_tensor_wgrad);
+      layout.overlap_tensor_wgrad, layout.overlap_tensor_products);
 }
 
 }  // namespace sim::test

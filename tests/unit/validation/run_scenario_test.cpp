@@ -252,6 +252,10 @@ TEST_CASE("what runs beside what follows the overlap column, else the generation
   REQUIRE(modern.schedule == Schedule::interleaved);
   REQUIRE(modern.overlap_pipeline);
   REQUIRE(modern.overlap_tensor_wgrad);
+  const std::pair<std::string, std::string> buffers{"overlap", "TP comm overlap (userbuffers)"};
+  REQUIRE_FALSE(modern.overlap_tensor_products);
+  REQUIRE(run_layout(cells_with({buffers, {"seq_parallel", "True"}})).overlap_tensor_products);
+  REQUIRE_FALSE(run_layout(cells_with({buffers})).overlap_tensor_products);
   const Layout local = run_layout(cells_with({{"overlap", "grad all-reduce not overlapped"}}));
   REQUIRE_FALSE(local.overlap_gradients);
   REQUIRE(local.first_bucket == Bytes{std::int64_t{1} << 40});
