@@ -279,7 +279,7 @@ std::vector<int> torchtitan_split(std::int64_t layers, std::int64_t stages, std:
 Framework torchtitan_framework(bool compiled_model, bool compiled_loss) {
   Framework framework =
       framework_of(compiled_model ? FrameworkName::megatron : FrameworkName::pytorch);
-  framework.loss = compiled_loss ? KernelForm::fused : KernelForm::eager;
+  framework.loss = compiled_loss ? LossForm::fused : LossForm::eager;
   framework.execution.context = compiled_model ? ContextForm::compiled : ContextForm::eager;
   return framework;
 }

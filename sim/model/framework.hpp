@@ -31,6 +31,15 @@ constexpr auto words_of(RotaryForm) {
                     Word{RotaryForm::complex, "complex"}};
 }
 
+// fused: Megatron-LM's, which puts fp32 exponentials in the place of the logits; eager: PyTorch's;
+// keeps_logits: one kernel either way, which keeps the logits and a number per token (Apex and
+// flash-attn, csrc/xentropy).
+enum class LossForm : std::uint8_t { fused, eager, keeps_logits };
+constexpr auto words_of(LossForm) {
+  return std::array{Word{LossForm::fused, "fused"}, Word{LossForm::eager, "eager"},
+                    Word{LossForm::keeps_logits, "keeps_logits"}};
+}
+
 // megatron: Megatron-LM with Apex and Transformer Engine: all fused. pytorch: what PyTorch runs
 // without a compiler: its own LayerNorm forward and GELU are one kernel each, the rest is eager.
 // scaling: Aleph Alpha's Scaling, PyTorch with tensor, pipeline and data parallelism of its own.
@@ -51,7 +60,7 @@ struct Framework {
   KernelForm key_heads = KernelForm::fused;  // eager: keys and values repeated for every query head
   KernelForm gate = KernelForm::fused;       // SwiGLU, GEGLU
   KernelForm softmax = KernelForm::fused;    // of unfused attention: scale, mask, softmax, casts
-  KernelForm loss = KernelForm::fused;
+  LossForm loss = LossForm::fused;
   KernelForm optimizer = KernelForm::fused;          // of Adam
   KernelForm token_collectives = KernelForm::fused;  // eager: Execution::copies_tokens
   KernelForm weight_gathers = KernelForm::fused;     // eager: Execution::copies_weights
@@ -82,7 +91,8 @@ inline constexpr std::array execution_switches{
     ExecutionSwitch{"copies_attention", &Execution::copies_attention},
     ExecutionSwitch{"caching_allocator", &Execution::caching_allocator},
     ExecutionSwitch{"expandable_segments", &Execution::expandable_segments},
-    ExecutionSwitch{"keeps_unread_outputs", &Execution::keeps_unread_outputs}};
+    ExecutionSwitch{"keeps_unread_outputs", &Execution::keeps_unread_outputs},
+    ExecutionSwitch{"flat_parameters", &Execution::flat_parameters}};
 
 // The same model with the traffic, launches and saved tensors of that framework.
 void run_with(const Framework& framework, Model& model);

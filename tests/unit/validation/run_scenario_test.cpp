@@ -273,9 +273,10 @@ TEST_CASE("the framework follows from what a row says of its kernels", "[validat
   const Framework fsdp = framework({{"shard_strategy", "FSDP FULL_SHARD"}});
   REQUIRE(fsdp.name == FrameworkName::pytorch);
   REQUIRE(fsdp.rms_norm == KernelForm::eager);
-  REQUIRE(fsdp.loss == KernelForm::eager);
+  REQUIRE(fsdp.loss == LossForm::eager);
   // llm-foundry computes its loss with flash-attn's kernel.
-  REQUIRE(framework({{"shard_strategy", "FSDP"}, {"model", "MPT-7B"}}).loss == KernelForm::fused);
+  REQUIRE(framework({{"shard_strategy", "FSDP"}, {"model", "MPT-7B"}}).loss ==
+          LossForm::keeps_logits);
   REQUIRE(framework({{"shard_strategy", "FSDP"}, {"model", "MPT-7B"}}).optimizer ==
           KernelForm::eager);
   REQUIRE(framework({{"shard_strategy", "FSDP"}, {"notes", "torch.compile"}}).name ==
