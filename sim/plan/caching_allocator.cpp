@@ -80,14 +80,29 @@ class Replay {
   // Weights and what else persists, from the start; of Adam's state the masters do, the moments
   // come at the end of the first step.
   void begin(int step) {
-    for (std::uint32_t i = 0; i < program_.buffers.size(); ++i) {
-      const Buffer& buffer = program_.buffers[i];
-      if (!buffer.persistent || left_out_[i]) continue;
-      const bool state = buffer.category == BufferCategory::optimizer;
-      const Bytes moments = state ? program_.allocation.moments_of(buffer.size) : Bytes{};
-      if (step == 0) allocate(blocks_[i], buffer.size - moments, 1);
-      if (step == 1) allocate(moments_[i], moments, 2);
-    }
+    const auto buffers = static_cast<std::uint32_t>(program_.buffers.size());
+    if (step == 0) flat_.make_masters();
+    for (std::uint32_t i = 0; step == 0 && i < buffers; ++i)
+      allocate(blocks_[i], first_size(i), 1);
+    // An optimizer goes through the parameters in the order of the model, buckets lie the other
+    // way.
+    for (std::uint32_t i = buffers; step == 1 && i-- > 0;)
+      allocate(moments_[i], moments_size(i), 2);
+  }
+
+  Bytes persistent_size(std::uint32_t index) const {
+    const Buffer& buffer = program_.buffers[index];
+    return buffer.persistent && !left_out_[index] ? buffer.size : Bytes{};
+  }
+
+  Bytes first_size(std::uint32_t index) const {
+    const bool state = program_.buffers[index].category == BufferCategory::optimizer;
+    return state && flat_.has_masters() ? Bytes{} : persistent_size(index) - moments_size(index);
+  }
+
+  Bytes moments_size(std::uint32_t index) const {
+    const bool state = program_.buffers[index].category == BufferCategory::optimizer;
+    return state ? program_.allocation.moments_of(persistent_size(index)) : Bytes{};
   }
 
   void replay(OpId op, const Scratch* scratch) {

@@ -49,6 +49,28 @@ void FlatUnits::find_units() {
     // Without masters the shard is the parameter itself.
     left_out_[buckets[i].weight_shard.value] = program_.allocation.master_weights;
   }
+  for (const Site& site : program_.sites) {
+    if (!site.tied && site.elements > 0 && site.bucket < unit_of_bucket_.size())
+      units_[unit_of_bucket_[site.bucket]].parameters.push_back(site.elements);
+  }
+}
+
+// FlatParamHandle, _init_flat_param and shard, of modules made on the device (Composer's
+// _param_init_fn): what this leaves free around the shards is where later tensors go.
+void FlatUnits::make_masters() {
+  if (!has_masters()) return;
+  for (std::size_t i = 1; i <= units_.size(); ++i) {
+    Unit& unit = units_[units_.size() - i];  // of the first layer first
+    Blocks parameters;
+    for (const std::int64_t elements : unit.parameters) {
+      const Blocks made = take(Bytes{elements * fp32}, compute);
+      parameters.insert(parameters.end(), made.begin(), made.end());
+    }
+    Blocks whole = take(Bytes{unit.elements * fp32}, compute);
+    give(parameters);
+    unit.master = take(Bytes{unit.padded / program_.shards * fp32}, compute);
+    give(whole);
+  }
 }
 
 // Whole gradients, and what carries them to their reduction and behind it.

@@ -4,10 +4,11 @@
 // Composer, composer/trainer/dist_strategy.py (backward_prefetch BACKWARD_POST, no
 // forward_prefetch; no no_sync: every micro-batch is reduced). A unit is one flat parameter:
 //
-//  - its shard is fp32, which here is the optimizer's master. A copy in 16 bits (_mp_shard, in the
-//    stream pre_unshard) is gathered into the whole (_full_param_padded, in the stream unshard),
-//    when the layer that needs it begins, and freed behind it. What no layer holds is the root
-//    unit, which stays until its backward pass is done;
+//  - its shard is fp32, which here is the optimizer's master, cloned from a part of the whole unit
+//    when that has been made and put together, layer by layer and the root unit last. A copy in 16
+//    bits (_mp_shard, in the stream pre_unshard) is gathered into the whole (_full_param_padded, in
+//    the stream unshard), when the layer that needs it begins, and freed behind it. What no layer
+//    holds is the root unit, which stays until its backward pass is done;
 //  - gradients of its parameters come one by one and are put together behind the last (autograd of
 //    torch.split), cast to the format that is reduced, and scattered into shards that are kept in
 //    fp32 (_saved_grad_shard) until the next step, by the stream post_backward.
@@ -35,6 +36,9 @@ class FlatUnits {
 
   // Buffers of the plan that this stands for.
   void leave_out(std::vector<bool>& buffers) const;
+  // Where shards are the masters: before the first step they are cut out of whole parameters.
+  bool has_masters() const { return active_ && program_.allocation.master_weights; }
+  void make_masters();
   // Before an operator: gathers what it reads.
   void begin(OpId op);
   // Behind it: a reduction of gradients, or the optimizer.
@@ -66,7 +70,8 @@ class FlatUnits {
     Bytes whole{};
     std::int64_t gradient_element = 0;  // bytes
     std::uint32_t buckets = 0, reduced = 0, released = 0;
-    Blocks gathered, shard_gradient;
+    std::vector<std::int64_t> parameters;  // elements
+    Blocks master, gathered, shard_gradient;
     std::vector<Part> parts;
   };
 
