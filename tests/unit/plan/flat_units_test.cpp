@@ -1,7 +1,10 @@
 #include "sim/plan/flat_units.hpp"
 
+#include "sim/model/framework.hpp"
 #include "sim/plan/caching_allocator.hpp"
+#include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "tests/unit/plan/models.hpp"
 #include "tests/unit/plan/sketch.hpp"
 
 using namespace sim;
@@ -146,6 +149,24 @@ TEST_CASE("FSDP 1: what a reduction reads is free two layers later", "[plan]") {
   CHECK(reserved(12) - 12 * 64 == steady);
   // Two gathered, with copies; three whole gradients and a part.
   CHECK(steady == 2 * 64 + 2 * 32 + 4 * 64 + 3 * 32);
+}
+
+TEST_CASE("FSDP 1: a lowered step holds masters, moments and gradients in fp32", "[plan]") {
+  Framework framework = framework_of(FrameworkName::pytorch);
+  framework.execution.caching_allocator = framework.execution.flat_parameters = true;
+  Model model = test::transformer(0);
+  run_with(framework, model);
+  Layout layout = test::layout_for(1, 4, 1, 2);
+  layout.zero_stage = 3;
+  const Plan plan = make_plan(model, layout);
+  const Program& program = plan.programs.front();
+  REQUIRE(program.allocation.flat_parameters);
+  const CachedMemory memory = cached_memory(program, Bytes{1'000 * mib});
+  CHECK(memory.fits);
+  // Masters, moments and gradients in fp32, all of them at once.
+  CHECK(memory.allocated.count() > plan.parameters / 4 * 16);
+  layout.zero_stage = 1;
+  CHECK_FALSE(make_plan(model, layout).programs.front().allocation.flat_parameters);
 }
 
 TEST_CASE("FSDP 1: an allocator at its limit waits for the streams", "[plan]") {
