@@ -116,11 +116,20 @@ TEST_CASE("FSDP 1: the limiter lets two gathered units lie beside each other", "
 }
 
 TEST_CASE("FSDP 1: the root unit stays until its backward pass is done", "[plan]") {
-  Fsdp fsdp{3, DType::bf16};
-  fsdp.forward(0);
-  const std::int64_t before = fsdp.reserved();
-  fsdp.forward(1);
-  CHECK(fsdp.reserved() == before + 64 + 32);
+  for (const int layers : {3, 8}) {
+    Fsdp fsdp{layers, DType::bf16};
+    fsdp.forward(0);
+    for (std::uint32_t unit = 1; unit <= static_cast<std::uint32_t>(layers); ++unit)
+      fsdp.forward(unit);
+    CHECK(fsdp.reserved() == fsdp.parameters() + 3 * 64 + 3 * 32);
+    // Its next forward pass finds it gathered; behind a backward pass it is a freed one.
+    fsdp.forward(0);
+    fsdp.backward(0);
+    for (std::uint32_t unit = 1; unit <= static_cast<std::uint32_t>(layers); ++unit)
+      fsdp.forward(unit);
+    // Two gradients and their shards come to that.
+    CHECK(fsdp.reserved() == fsdp.parameters() + 3 * 64 + 3 * 32 + 2 * 64 + 32 + 64);
+  }
 }
 
 TEST_CASE("FSDP 1: gradients are put together, cast to what is reduced, and kept in fp32",
