@@ -1,5 +1,7 @@
 #include "sim/model/framework.hpp"
 
+#include <algorithm>
+
 namespace sim {
 namespace {
 
@@ -50,6 +52,11 @@ constexpr EagerForm gate{
 constexpr EagerForm loss{
     .forward = 11, .backward = 15, .forward_launches = 3, .backward_launches = 3, .saved = 3};
 
+// The logits are read for the maximum and for the sum of exponentials; backward they are read and
+// their gradient is written (flash-attn, csrc/xentropy/xentropy_kernel.cu, forward with
+// cunn_SoftMaxXEntropyForward, backward with cunn_SoftMaxXEntropyBackward).
+constexpr EagerForm logits_loss{.forward = 2, .backward = 2};
+
 double real(std::int64_t value) {
   return static_cast<double>(value);
 }
@@ -81,6 +88,20 @@ void set_in_place_loss(ModelOp& op) {
   op.backward_elements = 2 * classes;
   op.forward_launches = 2;
   op.saved_fixed_bytes = 0;
+}
+
+void set_loss(const Framework& framework, double classes, ModelOp& op) {
+  if (framework.loss == LossForm::eager) set(op, loss, classes, op.backward_elements);
+  if (framework.loss == LossForm::keeps_logits) {
+    set(op, logits_loss, classes, op.backward_elements);
+    op.saved_fixed_bytes = 0;
+  }
+  if (framework.loss == LossForm::in_place) set_in_place_loss(op);
+  if (framework.accuracy) op.forward_elements += 2 * classes;
+  // PyTorch's own loss of the same logits, without a backward pass.
+  const int metrics = framework.execution.loss_metrics;
+  op.backward_elements += metrics * loss.forward * classes;
+  op.backward_launches += metrics * loss.forward_launches;
 }
 
 void set_op(const Framework& framework, const AttentionShape& shape, ModelOp& op) {
@@ -122,9 +143,7 @@ void set_op(const Framework& framework, const AttentionShape& shape, ModelOp& op
       if (framework.gate == KernelForm::eager) set(op, gate, out, op.backward_elements, keeps);
       break;
     case Function::cross_entropy:
-      if (framework.loss == LossForm::eager) set(op, loss, in, op.backward_elements);
-      if (framework.loss == LossForm::in_place) set_in_place_loss(op);
-      if (framework.accuracy) op.forward_elements += 2 * in;
+      set_loss(framework, in, op);
       break;
     default:
       break;
@@ -204,6 +223,8 @@ void run_with(const Framework& framework, Model& model) {
   model.execution.copies_tokens = framework.token_collectives == KernelForm::eager;
   model.execution.copies_weights = framework.weight_gathers == KernelForm::eager;
   model.execution.eager_optimizer = framework.optimizer == KernelForm::eager;
+  if (framework.loss == LossForm::keeps_logits)
+    model.execution.held_logits = std::max(model.execution.held_logits, 1);
   set_block(framework, model.attention, model.input);
   for (Block& layer : model.layers)
     set_block(framework, model.attention, layer);

@@ -31,11 +31,14 @@ constexpr auto words_of(RotaryForm) {
                     Word{RotaryForm::complex, "complex"}};
 }
 
-// fused: Megatron-LM's fused_cross_entropy, over fp32 logits. in_place: Transformer Engine's, which
-// writes the gradient over the 16-bit logits in the forward pass.
-enum class LossForm : std::uint8_t { fused, eager, in_place };
+// fused: Megatron-LM's, which puts fp32 exponentials in the place of the logits; eager: PyTorch's;
+// keeps_logits: one kernel either way, which keeps the logits and a number per token (Apex and
+// flash-attn, csrc/xentropy); in_place: Transformer Engine's, which writes the gradient over the
+// 16-bit logits in the forward pass.
+enum class LossForm : std::uint8_t { fused, eager, keeps_logits, in_place };
 constexpr auto words_of(LossForm) {
   return std::array{Word{LossForm::fused, "fused"}, Word{LossForm::eager, "eager"},
+                    Word{LossForm::keeps_logits, "keeps_logits"},
                     Word{LossForm::in_place, "in_place"}};
 }
 
@@ -90,7 +93,8 @@ inline constexpr std::array execution_switches{
     ExecutionSwitch{"copies_attention", &Execution::copies_attention},
     ExecutionSwitch{"caching_allocator", &Execution::caching_allocator},
     ExecutionSwitch{"expandable_segments", &Execution::expandable_segments},
-    ExecutionSwitch{"keeps_unread_outputs", &Execution::keeps_unread_outputs}};
+    ExecutionSwitch{"keeps_unread_outputs", &Execution::keeps_unread_outputs},
+    ExecutionSwitch{"flat_parameters", &Execution::flat_parameters}};
 
 // The same model with the traffic, launches and saved tensors of that framework.
 void run_with(const Framework& framework, Model& model);

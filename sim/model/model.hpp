@@ -216,7 +216,9 @@ struct Execution {
   bool expandable_segments = false;   // of that allocator (PYTORCH_CUDA_ALLOC_CONF)
   bool eager_ends = false;            // head and last norm lie outside of what is compiled
   bool keeps_unread_outputs = false;  // recomputation by operators: also what no gradient needs
-  int held_logits = 0;  // micro-batches whose logits are referenced during a backward pass
+  bool flat_parameters = false;  // ZeRO-3 as PyTorch's first FSDP has it (sim/plan/flat_units.hpp)
+  int held_logits = 0;           // micro-batches whose logits are referenced during a backward pass
+  int loss_metrics = 0;          // losses that are computed once more, for the log
   bool operator==(const Execution&) const = default;
 };
 

@@ -5,6 +5,7 @@
 #include <deque>
 #include <vector>
 
+#include "sim/plan/flat_units.hpp"
 #include "sim/plan/gathered_units.hpp"
 
 namespace sim {
@@ -19,6 +20,7 @@ class Replay {
         pool_{capacity,
               program.allocation.expandable ? SegmentForm::expandable : SegmentForm::fixed},
         units_{program, pool_},
+        flat_{program, pool_},
         blocks_(program.buffers.size()),
         moments_(program.buffers.size()),
         gradient_(program.sites.size()),
@@ -29,6 +31,7 @@ class Replay {
         leave_out(bucket.gradient);
     }
     units_.leave_out(left_out_);
+    flat_.leave_out(left_out_);
     for (const auto& [op, scratch] : program.scratch_of_op)
       leave_out_scratch_of(op);
   }
@@ -46,6 +49,7 @@ class Replay {
         release(gradient);
       release(waiting_);
       units_.end_step();
+      flat_.end_step();
     }
     CachedMemory memory = pool_.most();
     memory.fits = fits();
@@ -55,7 +59,7 @@ class Replay {
  private:
   using Blocks = std::vector<BlockPool::Address>;
 
-  bool fits() const { return fits_ && units_.fits(); }
+  bool fits() const { return fits_ && units_.fits() && flat_.fits(); }
 
   void leave_out(BufferId buffer) {
     if (buffer.value < left_out_.size()) left_out_[buffer.value] = true;
@@ -76,21 +80,42 @@ class Replay {
   // Weights and what else persists, from the start; of Adam's state the masters do, the moments
   // come at the end of the first step.
   void begin(int step) {
-    for (std::uint32_t i = 0; i < program_.buffers.size(); ++i) {
-      const Buffer& buffer = program_.buffers[i];
-      if (!buffer.persistent || left_out_[i]) continue;
-      // User buffers are the driver's (Transformer Engine, userbuffers-host.cpp,
-      // register_user_buffer_collective: cudaMalloc or cuMemCreate).
-      if (buffer.category == BufferCategory::communication) continue;
-      const bool state = buffer.category == BufferCategory::optimizer;
-      const Bytes moments = state ? program_.allocation.moments_of(buffer.size) : Bytes{};
-      if (step == 0) allocate(blocks_[i], buffer.size - moments, 1);
-      if (step == 1) allocate(moments_[i], moments, 2);
-    }
+    const auto buffers = static_cast<std::uint32_t>(program_.buffers.size());
+    if (step == 0) flat_.make_masters();
+    for (std::uint32_t i = 0; step == 0 && i < buffers; ++i)
+      allocate(blocks_[i], first_size(i), 1);
+    // An optimizer goes through the parameters in the order of the model, buckets lie the other
+    // way.
+    for (std::uint32_t i = buffers; step == 1 && i-- > 0;)
+      allocate(moments_[i], moments_size(i), 2);
+  }
+
+  Bytes persistent_size(std::uint32_t index) const {
+    const Buffer& buffer = program_.buffers[index];
+    // User buffers are the driver's (Transformer Engine, userbuffers-host.cpp,
+    // register_user_buffer_collective: cudaMalloc or cuMemCreate).
+    const bool drivers = buffer.category == BufferCategory::communication;
+    return buffer.persistent && !left_out_[index] && !drivers ? buffer.size : Bytes{};
+  }
+
+  Bytes first_size(std::uint32_t index) const {
+    const bool state = program_.buffers[index].category == BufferCategory::optimizer;
+    return state && flat_.has_masters() ? Bytes{} : persistent_size(index) - moments_size(index);
+  }
+
+  Bytes moments_size(std::uint32_t index) const {
+    const bool state = program_.buffers[index].category == BufferCategory::optimizer;
+    return state ? program_.allocation.moments_of(persistent_size(index)) : Bytes{};
   }
 
   void replay(OpId op, const Scratch* scratch) {
     if (records_streams()) note_streams(op);
+    flat_.begin(op);
+    replay_tensors(op, scratch);
+    flat_.end(op);
+  }
+
+  void replay_tensors(OpId op, const Scratch* scratch) {
     if (scratch == nullptr) {
       write_results(op);
       free_operands(op);
@@ -125,7 +150,8 @@ class Replay {
 
   void free_operands(OpId op) {
     for (const BufferUse& use : program_.buffer_uses(op)) {
-      if (use.access != Access::free || units_.release(use.buffer)) continue;
+      if (use.access != Access::free) continue;
+      if (units_.release(use.buffer) || flat_.release(use.buffer)) continue;
       if (ends_logits(op, use)) {
         held_.push_back(std::move(blocks_[use.buffer.value]));
         blocks_[use.buffer.value].clear();
@@ -139,8 +165,8 @@ class Replay {
       recorded_[use.buffer.value] = false;
     }
     if (program_.kind[op.value] != OpKind::cross_entropy || is_backward(op)) return;
-    while (held_.size() >= static_cast<std::size_t>(program_.allocation.held_logits)) {
-      if (held_.empty()) break;
+    const auto most = static_cast<std::size_t>(std::max(1, program_.allocation.held_logits));
+    while (held_.size() >= most) {
       release(held_.front());
       held_.pop_front();
     }
@@ -167,15 +193,19 @@ class Replay {
 
   bool is_backward(OpId op) const { return program_.pass[op.value] == Pass::backward; }
 
-  // What the loss has read stays referenced (Execution::held_logits).
+  // What the loss has read stays referenced (Execution::held_logits), until the next micro-batch
+  // has logits if metrics are taken of it (Composer, composer/trainer/trainer.py, state.outputs).
   bool ends_logits(OpId op, const BufferUse& use) const {
-    return program_.allocation.held_logits > 1 && use.role == Role::input && is_backward(op) &&
+    const Allocation& allocation = program_.allocation;
+    const bool held = allocation.held_logits > 1 || allocation.loss_metrics > 0;
+    return held && use.role == Role::input && is_backward(op) &&
            program_.kind[op.value] == OpKind::cross_entropy;
   }
 
   // Whole gradients that persist through a step: each parameter's come when they are written first.
   void write(OpId op, std::uint32_t index) {
     const Buffer& buffer = program_.buffers[index];
+    if (flat_.write_gradient(op, BufferId{index})) return;
     if (!buffer.persistent) {
       if (!left_out_[index] && !stands_for_held(op, index))
         allocate(blocks_[index], buffer.size, buffer.tensors);
@@ -205,14 +235,19 @@ class Replay {
     if (!blocks.empty() || !fits() || size.count() == 0) return;
     for (int i = 0; i < tensors; ++i) {
       auto address = pool_.take(Bytes{size.count() / tensors});
-      if (!address && !waiting_.empty()) {
-        release(waiting_);  // before it fails, the allocator waits for the device
+      if (!address && wait_for_device()) {  // before it fails
         address = pool_.take(Bytes{size.count() / tensors});
       }
       fits_ = fits_ && address.has_value();
       if (!address) return;
       blocks.push_back(*address);
     }
+  }
+
+  bool wait_for_device() {
+    const bool any = !waiting_.empty();
+    release(waiting_);
+    return flat_.wait() || any;
   }
 
   void release(Blocks& blocks) {
@@ -224,6 +259,7 @@ class Replay {
   const Program& program_;
   BlockPool pool_;
   GatheredUnits units_;
+  FlatUnits flat_;
   std::vector<Blocks> blocks_;    // of the buffers that live
   std::vector<Blocks> moments_;   // of Adam
   std::vector<Blocks> gradient_;  // of the parameters of each site

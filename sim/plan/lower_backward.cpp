@@ -104,6 +104,21 @@ StageLowering::Value StageLowering::backward_loss(Frame& frame, std::size_t i) {
   return out;
 }
 
+// A trainer that logs more than its loss computes each of these metrics from the logits when the
+// backward pass is done (Composer, composer/trainer/trainer.py, _train_microbatch and
+// _eval_train_metrics). Their time is counted with the loss.
+void StageLowering::take_loss_metrics(const Chunk& chunk) {
+  const int metrics = model_.model->execution.loss_metrics;
+  const StageBlock& last = blocks_[chunk.first_block + chunk.blocks - 1];
+  if (metrics == 0 || !last.is_output) return;
+  for (const ShardedOp& op : model_.blocks[last.shape].ops) {
+    if (op.op->kind != ModelOpKind::cross_entropy) continue;
+    const Bytes logits{op.input.count() / bytes_of(layout_.activation_dtype) *
+                       bytes_of(DType::fp32)};
+    builder_.takes(loss_metrics(logits, metrics));
+  }
+}
+
 bool StageLowering::recomputes_attention(const ShardedOp& op) const {
   return layout_.recompute == Recompute::selective && op.attention_saved.count() > 0 &&
          !is_flash(layout_.attention);

@@ -21,8 +21,10 @@ Program StageLowering::lower() {
   const Execution& execution = model_.model->execution;
   builder_.set_allocation({.expandable = execution.expandable_segments,
                            .copies_gathered = execution.copies_weights && zero_ == 3,
+                           .flat_parameters = execution.flat_parameters && zero_ == 3,
                            .separate_gradients = execution.adds_gradients,
                            .held_logits = execution.held_logits,
+                           .loss_metrics = execution.loss_metrics,
                            .master_weights = layout_.master_weights});
   builder_.reserve(estimated_ops());
   make_work();
@@ -361,6 +363,7 @@ void StageLowering::lower_backward_slot(const Slot& slot) {
   } else {
     drop(gradient, Role::input_gradient);
   }
+  take_loss_metrics(chunk);
 }
 
 }  // namespace sim

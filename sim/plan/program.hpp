@@ -231,7 +231,8 @@ struct Transfer {
 //  cross_entropy      one operator: forward has input, saved, target_logit, exponential_sum.
 //                     backward: saved, target_logit, exponential_sum, input_gradient. Where logits
 //                     are fp32, the exponentials take their place: `saved` is their buffer, and
-//                     input is absent. target_logit is less the maximum. Columns that pad the
+//                     input is absent. Where logits are kept, backward has them as input, and saved
+//                     may be absent. target_logit is less the maximum. Columns that pad the
 //                     vocabulary are no classes
 enum class Action : std::uint8_t {
   // Of a model operator (its site):
@@ -245,7 +246,7 @@ enum class Action : std::uint8_t {
   encode,             // operand of an 8-bit product: input (or saved), gradient or weight; or its
                       // copy into a user buffer: [output]
   loss_maximum,       // vocabulary-parallel loss: input (logits), maximum
-  loss_exponentials,  // [input], maximum, saved (exponentials), target_logit, exponential_sum
+  loss_exponentials,  // [input], maximum, [saved] (exponentials), target_logit, exponential_sum
   gather_input,       // all-gather over tokens: input (or saved, in 8 bits), output
   sum_output,         // all-reduce in place, or reduce-scatter: input, output
   sum_gradient,       // the same of an input gradient: input, output
@@ -374,8 +375,10 @@ struct Buffer {
 struct Allocation {
   bool expandable = false;          // segments that grow (expandable_segments:True)
   bool copies_gathered = false;     // FSDP2 (gathered_units.hpp)
+  bool flat_parameters = false;     // the first FSDP (flat_units.hpp)
   bool separate_gradients = false;  // each parameter's made by its first backward pass
   int held_logits = 0;              // Execution::held_logits
+  int loss_metrics = 0;             // Execution::loss_metrics
   bool master_weights = true;
   // Of the state of Adam: without the masters, which are there from the start.
   Bytes moments_of(Bytes state) const {

@@ -34,6 +34,13 @@ Scratch split_loss_backward(Bytes logits) {
           free_operands,   give(0),         give(2),         write_results, give(3)};
 }
 
+Scratch loss_metrics(Bytes logits, int count) {
+  Scratch scratch{write_results, free_operands};
+  for (int i = 0; i < count; ++i)
+    scratch.insert(scratch.end(), {take(0, logits), take(1, logits), give(0), give(1)});
+  return scratch;
+}
+
 Scratch scores_forward(const Scores& scores) {
   const Bytes matrix = scores.matrix;
   if (!scores.eager)

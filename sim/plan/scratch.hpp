@@ -34,6 +34,9 @@ Scratch eager_loss_backward(Bytes logits);
 Scratch split_loss_forward(Bytes logits);
 Scratch split_loss_backward(Bytes logits);
 
+// The same loss without a backward pass, some times over, behind what the operator does.
+Scratch loss_metrics(Bytes logits, int count);
+
 // Scores of attention as matrices in 16 bits; `kept`: what the backward pass holds of them.
 // Forward: torch.empty, baddbmm into another one, softmax; eager: scores.float(), masked in place,
 // softmax in fp32, cast back (Megatron-LM, core/transformer/dot_product_attention.py and

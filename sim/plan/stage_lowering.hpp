@@ -260,6 +260,7 @@ class StageLowering {
   Value backward_block(Frame& frame, Value gradient);
   Value backward_op(Frame& frame, std::size_t i, Value gradient);
   Value backward_loss(Frame& frame, std::size_t i);
+  void take_loss_metrics(const Chunk& chunk);
   Value backward_linear(Frame& frame, std::size_t i, Value gradient);
   Value input_gradient(Frame& frame, std::size_t i, const Value& gradient);
   void weight_gradient(Frame& frame, std::size_t i, const Value& gradient, const Value& own_tokens,

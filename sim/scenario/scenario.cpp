@@ -171,6 +171,8 @@ Framework read_framework(const Layered& section) {
     execution.*item.member = section.boolean_or(item.key, execution.*item.member);
   execution.held_logits =
       static_cast<int>(section.integer_or("held_logits", execution.held_logits, {0, 64}));
+  execution.loss_metrics =
+      static_cast<int>(section.integer_or("loss_metrics", execution.loss_metrics, {0, 64}));
   return framework;
 }
 

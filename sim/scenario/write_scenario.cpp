@@ -143,6 +143,7 @@ void write_framework(const Framework& framework, Lines& out) {
   for (const ExecutionSwitch& item : execution_switches)
     out.add(item.key, framework.execution.*item.member);
   out.add("held_logits", framework.execution.held_logits);
+  out.add("loss_metrics", framework.execution.loss_metrics);
 }
 
 void write_training(const Training& training, const std::string& folder, Lines& out) {

@@ -31,6 +31,9 @@ std::optional<std::pair<int, int>> version_behind(std::string_view text, std::st
   return version;
 }
 
+// LanguageCrossEntropy and LanguagePerplexity (mpt/modeling_mpt.py, train_metrics).
+constexpr int foundry_metrics = 2;
+
 // PyTorch. llm-foundry, the code of the MPT models: loss_fn is fused_crossentropy by default, the
 // kernel of flash-attn (mpt/modeling_mpt.py), and Composer's DecoupledAdamW is a loop of PyTorch
 // operators.
@@ -50,9 +53,12 @@ Framework fsdp_framework(const RunCells& cells) {
   }
   Framework fsdp = framework_of(compiled ? FrameworkName::megatron : FrameworkName::pytorch);
   const bool foundry = contains(lower_case(cells["model"]), "mpt");
-  fsdp.loss = foundry ? LossForm::fused : LossForm::eager;
+  fsdp.loss = foundry ? LossForm::keeps_logits : LossForm::eager;
   fsdp.execution.eight_bit = EightBit::torchao;
-  if (foundry) fsdp.optimizer = KernelForm::eager;
+  fsdp.execution.caching_allocator = fsdp.execution.flat_parameters = true;
+  if (!foundry) return fsdp;
+  fsdp.optimizer = KernelForm::eager;
+  fsdp.execution.loss_metrics = foundry_metrics;
   return fsdp;
 }
 

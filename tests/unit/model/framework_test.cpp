@@ -71,6 +71,33 @@ TEST_CASE("an eager loss casts the logits to fp32 and takes their log-softmax", 
   CHECK(loss.backward_elements == (full + (2 * 2 * full + full) + (full + half)) * classes);
 }
 
+TEST_CASE("a loss that keeps its logits reads them, and writes their gradient", "[model]") {
+  Framework framework = framework_of(FrameworkName::pytorch);
+  framework.loss = LossForm::keeps_logits;
+  Model model = build_transformer(llama(1, h, heads, kv_heads, ffn));
+  run_with(framework, model);
+  const ModelOp& loss = first_of(model.output, Function::cross_entropy);
+  const auto classes = static_cast<double>(loss.in_features);
+  CHECK(loss.forward_elements == 2 * half * classes);
+  CHECK(loss.backward_elements == (half + half) * classes);
+  CHECK(loss.saved_fixed_bytes == 0);
+  CHECK(model.execution.held_logits == 1);
+}
+
+TEST_CASE("metrics compute the loss again, eagerly", "[model]") {
+  Framework framework = framework_of(FrameworkName::megatron);
+  framework.execution.loss_metrics = 2;
+  const Model fused = build_transformer(llama(1, h, heads, kv_heads, ffn));
+  Model model = fused;
+  run_with(framework, model);
+  const ModelOp& loss = first_of(model.output, Function::cross_entropy);
+  const ModelOp& before = first_of(fused.output, Function::cross_entropy);
+  const auto classes = static_cast<double>(loss.in_features);
+  CHECK(loss.backward_elements ==
+        before.backward_elements + 2 * ((half + full) + (3 * full + full)) * classes);
+  CHECK(loss.forward_elements == before.forward_elements);
+}
+
 // Per score: the softmax's fp32 output, 4 bytes, and the copy cast to 16 bit, 2, which with dropout
 // is the dropped one, and then a mask byte. Fused: 2, or 2 + 1 + 2.
 TEST_CASE("an eager softmax keeps its fp32 output and the cast one", "[model]") {

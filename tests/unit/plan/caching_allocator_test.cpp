@@ -171,3 +171,24 @@ TEST_CASE("blocks belong to the stream they were made for", "[plan]") {
   REQUIRE(pool.take(Bytes{50 * mib}, 1));
   CHECK(pool.most().reserved.count() == 100 * mib);
 }
+
+TEST_CASE("logits of which metrics are taken stay until the next micro-batch has its own",
+          "[plan]") {
+  const auto reserved = [](int metrics) {
+    test::Sketch sketch{std::vector<Buffer>{buffer(64 * mib), buffer(64 * mib)}};
+    const auto add = [&](OpKind kind, Pass pass, std::uint32_t logits, Access access) {
+      sketch.add(kind, Stream::compute, {}, {{BufferId{logits}, access, Role::input}});
+      sketch.program.pass.back() = pass;
+    };
+    sketch.program.allocation.loss_metrics = metrics;
+    for (const std::uint32_t logits : {0U, 1U}) {
+      add(OpKind::gemm, Pass::forward, logits, Access::write);
+      add(OpKind::cross_entropy, Pass::forward, logits, Access::read);
+      add(OpKind::cross_entropy, Pass::backward, logits, Access::free);
+    }
+    return cached_memory(sketch.program, Bytes{1'000 * mib}).reserved.count() / mib;
+  };
+  CHECK(reserved(0) == 64);
+  // Those of one micro-batch and of the one before: never of three.
+  CHECK(reserved(2) == 128);
+}

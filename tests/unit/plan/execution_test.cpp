@@ -4,6 +4,7 @@
 #include "sim/model/framework.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/plan/scratch.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/plan/models.hpp"
 
@@ -230,5 +231,48 @@ TEST_CASE("a loss in place: the logits become their gradient", "[plan]") {
       }
       CHECK(logits == gradient);
     }
+  }
+}
+
+TEST_CASE("a loss that keeps its logits has them as its input backward, and keeps nothing else",
+          "[plan]") {
+  Framework framework;
+  framework.loss = LossForm::keeps_logits;
+  for (const int tensor : {1, 2}) {
+    const Program program = program_of(framework, test::layout_for(tensor, 2, 1, 2));
+    int backward = 0;
+    for (std::uint32_t i = 0; i < program.size(); ++i) {
+      if (program.kind[i] != OpKind::cross_entropy) continue;
+      for (const BufferUse& use : program.buffer_uses({i})) {
+        CHECK(use.role != Role::saved);
+        if (program.pass[i] == Pass::backward && use.role == Role::input) {
+          CHECK(use.access == Access::free);
+          ++backward;
+        }
+      }
+    }
+    CHECK(backward == 2);
+  }
+  // Logits and their gradient in 16 bits, where exponentials in fp32 would be beside.
+  const Program fused = program_of(Framework{}, test::layout_for(1, 2, 1, 2));
+  const Program kept = program_of(framework, test::layout_for(1, 2, 1, 2));
+  CHECK(memory_use(kept).peak.count() < memory_use(fused).peak.count());
+}
+
+TEST_CASE("metrics take two fp32 tensors of logits when a backward pass is done", "[plan]") {
+  Framework framework;
+  framework.execution.loss_metrics = 2;
+  const Layout layout = test::layout_for(1, 2, 1, 3);
+  const Program program = program_of(framework, layout);
+  REQUIRE(program.scratches.size() >= 1);
+  std::vector<OpId> ends;
+  for (const auto& [op, scratch] : program.scratch_of_op) {
+    if (program.scratches[scratch] == loss_metrics(Bytes{128 * 300 * 4}, 2)) ends.push_back(op);
+  }
+  REQUIRE(ends.size() == 3);
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const std::uint32_t next = ends[i].value + 1;
+    const bool forward = program.pass[next] == Pass::forward;
+    CHECK(forward == (i < 2));
   }
 }

@@ -44,6 +44,11 @@ TEST_CASE("a loss over a split vocabulary has four", "[plan]") {
   CHECK(peak(split_loss_backward(Bytes{400}), 400, 200) == 4 * 400);
 }
 
+TEST_CASE("a metric takes the cast logits and their log-softmax, one after another", "[plan]") {
+  CHECK(peak(loss_metrics(Bytes{400}, 2), 300, 100) == 100 + 400 + 400);
+  CHECK(peak(loss_metrics(Bytes{400}, 0), 300, 100) == 400);
+}
+
 TEST_CASE("scores of a fused softmax: bytes per score", "[plan]") {
   // An empty one and the product; product and probabilities. Backward in place of their gradient.
   const Scores fused{.matrix = Bytes{2}, .kept = Bytes{2}};

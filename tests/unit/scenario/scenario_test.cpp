@@ -173,7 +173,8 @@ TEST_CASE("a framework names its kernels, and any of them alone") {
               "context, keeps_intermediates, host_issue, joint_gate, accuracy, "
               "gathers_logits, adds_gradients, keeps_gathered_inputs, all_reduces_gradients, "
               "sends_whole, recomputes_head, copies_attention, caching_allocator, "
-              "expandable_segments, keeps_unread_outputs, held_logits"});
+              "expandable_segments, keeps_unread_outputs, flat_parameters, held_logits, "
+              "loss_metrics"});
 }
 
 TEST_CASE("the host's time per kernel is the framework's where it says one") {

@@ -287,14 +287,20 @@ TEST_CASE("the framework follows from what a row says of its kernels", "[validat
   REQUIRE(fsdp.rms_norm == KernelForm::eager);
   REQUIRE(fsdp.loss == LossForm::eager);
   // llm-foundry computes its loss with flash-attn's kernel.
-  REQUIRE(framework({{"shard_strategy", "FSDP"}, {"model", "MPT-7B"}}).loss == LossForm::fused);
+  REQUIRE(framework({{"shard_strategy", "FSDP"}, {"model", "MPT-7B"}}).loss ==
+          LossForm::keeps_logits);
   REQUIRE(framework({{"shard_strategy", "FSDP"}, {"model", "MPT-7B"}}).optimizer ==
           KernelForm::eager);
+  REQUIRE(fsdp.execution.flat_parameters);
+  REQUIRE(fsdp.execution.caching_allocator);
+  REQUIRE(fsdp.execution.loss_metrics == 0);
+  REQUIRE(framework({{"shard_strategy", "FSDP"}, {"model", "MPT-7B"}}).execution.loss_metrics == 2);
   REQUIRE(framework({{"shard_strategy", "FSDP"}, {"notes", "torch.compile"}}).name ==
           FrameworkName::megatron);
   const Framework titan = framework({{"shard_strategy", "FSDP2"}, {"notes", "torch.compile"}});
   REQUIRE(titan.name == FrameworkName::torchtitan);
   REQUIRE(titan.rms_norm == KernelForm::fused);
+  REQUIRE_FALSE(titan.execution.flat_parameters);
   REQUIRE(titan.execution.context == ContextForm::compiled);
   REQUIRE(framework({{"shard_strategy", "FSDP2"}}).execution.context == ContextForm::eager);
   REQUIRE(framework({{"shard_strategy", "FSDP2"}}).rms_norm == KernelForm::eager);
