@@ -3,7 +3,6 @@
 
 #include "sim/base/check.hpp"
 #include "sim/plan/stage_lowering.hpp"
-#include "sim/plan/user_buffers.hpp"
 
 namespace sim {
 

@@ -5,7 +5,6 @@
 // tensor group, where none waits for a kernel but the one that it needs. A part that needs a slice
 // waits for it alone.
 #include "sim/plan/stage_lowering.hpp"
-#include "sim/plan/user_buffers.hpp"
 
 namespace sim {
 

@@ -21,6 +21,7 @@
 #include "sim/plan/program_builder.hpp"
 #include "sim/plan/schedule.hpp"
 #include "sim/plan/sharding.hpp"
+#include "sim/plan/user_buffers.hpp"
 
 namespace sim {
 
@@ -71,18 +72,6 @@ class StageLowering {
     std::uint32_t order_name = 0;
     std::array<Heads, 3> heads{};  // queries (or output), keys, values
     bool exists() const { return exchange_name != none; }
-  };
-
-  // Of a linear that communicates in user buffers.
-  struct UserBufferWork {
-    std::uint32_t forward_part = none, gradient_part = none;
-    std::uint32_t place_gradient = none, place_saved = none, transpose_gradient = none;
-    std::uint32_t exchange_input = none, exchange_gradient = none;  // a slice
-    std::uint32_t scatter_part = none, scatter_last = none;         // a block of features
-    // Shared by all layers: of the forward product, of the gathered input or gradient, and of the
-    // input gradient that is summed (fprop, dgrad, wgrad of Transformer Engine).
-    BufferId forward{none}, gathered{none}, summed{none};
-    bool exists() const { return forward_part != none; }
   };
 
   // Interned work of an operator of a distinct block.

@@ -21,11 +21,28 @@
 // the last wave of the one before leaves; here each pays its own waves.
 #pragma once
 
+#include <cstdint>
+
+#include "sim/base/ids.hpp"
+
 namespace sim {
 
 inline constexpr int reduced_blocks = 4;    // num_splits
 inline constexpr int user_buffer_sms = 16;  // num_sm
 // UB_MAX_SM, of the last block (comm_gemm_overlap.cpp).
 inline constexpr int last_user_buffer_sms = 32;
+
+// Interned work of a linear that communicates so (stage_lowering.hpp).
+struct UserBufferWork {
+  static constexpr std::uint32_t none = UINT32_MAX;
+  std::uint32_t forward_part = none, gradient_part = none;
+  std::uint32_t place_gradient = none, place_saved = none, transpose_gradient = none;
+  std::uint32_t exchange_input = none, exchange_gradient = none;  // a slice
+  std::uint32_t scatter_part = none, scatter_last = none;         // a block of features
+  // Shared by all layers: of the forward product, of the gathered input or gradient, and of the
+  // input gradient that is summed (fprop, dgrad, wgrad of Transformer Engine).
+  BufferId forward{none}, gathered{none}, summed{none};
+  bool exists() const { return forward_part != none; }
+};
 
 }  // namespace sim
