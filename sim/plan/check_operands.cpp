@@ -39,10 +39,9 @@ Operands operands_of_site(Action action) {
       return {0,
               roles({input, residual, output, saved, weight, target_logit, exponential_sum, keys})};
     case Action::backward:
-      return {0,
-              roles({input, saved, saved_output, gradient, residual_gradient, input_gradient,
-                     weight_gradient, weight, target_logit, exponential_sum, keys, keys_gradient,
-                     workspace})};
+      return {0, roles({input, saved, saved_output, gradient, residual_gradient, input_gradient,
+                        weight_gradient, weight, target_logit, exponential_sum, keys, keys_gradient,
+                        workspace})};
     case Action::input_gradient:
       return {roles({gradient, input_gradient}), roles({weight})};
     case Action::weight_gradient:
