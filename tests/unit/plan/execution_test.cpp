@@ -264,7 +264,7 @@ TEST_CASE("metrics take two fp32 tensors of logits when a backward pass is done"
   framework.execution.loss_metrics = 2;
   const Layout layout = test::layout_for(1, 2, 1, 3);
   const Program program = program_of(framework, layout);
-  REQUIRE(program.scratches.size() >= 1);
+  REQUIRE(!program.scratches.empty());
   std::vector<OpId> ends;
   for (const auto& [op, scratch] : program.scratch_of_op) {
     if (program.scratches[scratch] == loss_metrics(Bytes{128 * 300 * 4}, 2)) ends.push_back(op);

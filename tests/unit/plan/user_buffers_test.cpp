@@ -83,6 +83,7 @@ Alone alone(const Plan& plan) {
   const Program& program = plan.programs[0];
   Alone sum;
   std::vector<GpuId> gpus;
+  gpus.reserve(static_cast<std::size_t>(plan.layout.tensor_parallel));
   for (int i = 0; i < plan.layout.tensor_parallel; ++i)
     gpus.push_back(GpuId{static_cast<std::uint32_t>(i)});
   const GroupShape shape = group_shape(dgx(), gpus);

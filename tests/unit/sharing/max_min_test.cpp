@@ -25,25 +25,28 @@ MaxMinProblem problem_of(std::vector<std::int64_t> caps,
   return problem;
 }
 
+// What all users ask of a resource, by `term` of each.
+template <typename Term>
+double asked(const MaxMinProblem& problem, std::size_t resource, const Term& term) {
+  double total = 0;
+  for (std::size_t a = 0; a < problem.caps.size(); ++a)
+    for (std::uint32_t u = problem.first_use[a]; u < problem.first_use[a + 1]; ++u)
+      if (problem.uses[u].resource == resource)
+        total += static_cast<double>(problem.uses[u].weight) * term(a);
+  return total;
+}
+
 // The oracle: textbook filling in real numbers. All flows rise to the first cap or full resource,
 // and whoever meets it stops.
 std::vector<double> fill(const MaxMinProblem& problem) {
   const std::size_t count = problem.caps.size();
   std::vector<double> levels(count, 0);
   std::vector<char> stopped(count, 0);
-  const auto sum = [&](std::size_t resource, const auto& term) {
-    double total = 0;
-    for (std::size_t a = 0; a < count; ++a)
-      for (std::uint32_t u = problem.first_use[a]; u < problem.first_use[a + 1]; ++u)
-        if (problem.uses[u].resource == resource)
-          total += static_cast<double>(problem.uses[u].weight) * term(a);
-    return total;
-  };
   const auto flows = [&](std::size_t a) { return static_cast<double>(problem.flows[a]); };
   const auto rising = [&](std::size_t a) { return stopped[a] ? 0 : flows(a); };
   const auto room = [&](std::size_t r) {
     return static_cast<double>(problem.capacities[r]) -
-           sum(r, [&](std::size_t a) { return levels[a]; });
+           asked(problem, r, [&](std::size_t a) { return levels[a]; });
   };
   while (std::find(stopped.begin(), stopped.end(), 0) != stopped.end()) {
     double rise = 1e300;
@@ -51,7 +54,8 @@ std::vector<double> fill(const MaxMinProblem& problem) {
       if (!stopped[a])
         rise = std::min(rise, (static_cast<double>(problem.caps[a]) - levels[a]) / flows(a));
     for (std::size_t r = 0; r < problem.capacities.size(); ++r)
-      if (const double weight = sum(r, rising); weight > 0) rise = std::min(rise, room(r) / weight);
+      if (const double weight = asked(problem, r, rising); weight > 0)
+        rise = std::min(rise, room(r) / weight);
     for (std::size_t a = 0; a < count; ++a)
       levels[a] += rise * rising(a);
     for (std::size_t a = 0; a < count; ++a) {
