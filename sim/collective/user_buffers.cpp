@@ -2,9 +2,9 @@
 // each other (Transformer Engine, common/comm_gemm_overlap/userbuffers; sim/plan/user_buffers.hpp).
 // No staging in NCCL's buffers: a byte is read once and written once.
 //   shift by copy engines   2 t_k + hop + n / B         no SMs: cudaMemcpyAsync into the
-//   neighbour's
-//                           buffer, between kernels of one thread that set a flag there and wait
-//                           for one here (userbuffers_send, userbuffers_recv with use_ce)
+//                           neighbour's buffer, between kernels of one thread that set a flag
+//                           there and wait for one here (userbuffers_send, userbuffers_recv with
+//                           use_ce)
 //   gather, scatter         t_k + hop + (p-1)/p n / min(B, S b)    S thread blocks read from all
 //                           ranks, or write to them, behind one exchange of flags
 //                           (allgather2_userbuff_inplace, reducescatter2_userbuff_stridedoutput)

@@ -78,6 +78,12 @@ void BlockPool::give(Address address) {
   list(at);
 }
 
+void BlockPool::give(Addresses& addresses) {
+  for (const Address address : addresses)
+    give(address);
+  addresses.clear();
+}
+
 std::optional<BlockPool::Address> BlockPool::find(const Kind& kind, std::int64_t size) const {
   const auto found = free_.lower_bound({kind, size, 0});
   if (found == free_.end() || std::get<0>(*found) != kind) return std::nullopt;

@@ -19,6 +19,7 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <vector>
 
 #include "sim/base/units.hpp"
 
@@ -35,12 +36,14 @@ struct CachedMemory {
 class BlockPool {
  public:
   using Address = std::int64_t;
+  using Addresses = std::vector<Address>;
 
   BlockPool(Bytes capacity, SegmentForm form) : capacity_{capacity.count()}, form_{form} {}
 
   // Nothing where the device has no room left.
   std::optional<Address> take(Bytes bytes, int stream = 0);
   void give(Address address);
+  void give(Addresses& addresses);  // all of them; none are left
 
   const CachedMemory& most() const { return most_; }
 

@@ -46,8 +46,8 @@ class Replay {
         if (has) ++scratch;
       }
       for (Blocks& gradient : gradient_)
-        release(gradient);
-      release(waiting_);
+        pool_.give(gradient);
+      pool_.give(waiting_);
       units_.end_step();
       flat_.end_step();
     }
@@ -57,7 +57,7 @@ class Replay {
   }
 
  private:
-  using Blocks = std::vector<BlockPool::Address>;
+  using Blocks = BlockPool::Addresses;
 
   bool fits() const { return fits_ && units_.fits() && flat_.fits(); }
 
@@ -81,13 +81,17 @@ class Replay {
   // come at the end of the first step.
   void begin(int step) {
     const auto buffers = static_cast<std::uint32_t>(program_.buffers.size());
-    if (step == 0) flat_.make_masters();
-    for (std::uint32_t i = 0; step == 0 && i < buffers; ++i)
-      allocate(blocks_[i], first_size(i), 1);
+    if (step == 0) {
+      flat_.make_masters();
+      for (std::uint32_t i = 0; i < buffers; ++i)
+        allocate(blocks_[i], first_size(i), 1);
+    }
     // An optimizer goes through the parameters in the order of the model, buckets lie the other
     // way.
-    for (std::uint32_t i = buffers; step == 1 && i-- > 0;)
-      allocate(moments_[i], moments_size(i), 2);
+    if (step == 1) {
+      for (std::uint32_t i = buffers; i-- > 0;)
+        allocate(moments_[i], moments_size(i), 2);
+    }
   }
 
   Bytes persistent_size(std::uint32_t index) const {
@@ -128,7 +132,7 @@ class Replay {
           allocate(taken.at(step.tensor), step.bytes, 1);
           break;
         case ScratchMoment::give:
-          release(taken.at(step.tensor));
+          pool_.give(taken.at(step.tensor));
           break;
         case ScratchMoment::write_results:
           write_results(op);
@@ -160,14 +164,14 @@ class Replay {
         waiting_.insert(waiting_.end(), blocks.begin(), blocks.end());
         blocks.clear();
       } else {
-        release(blocks_[use.buffer.value]);
+        pool_.give(blocks_[use.buffer.value]);
       }
       recorded_[use.buffer.value] = false;
     }
     if (program_.kind[op.value] != OpKind::cross_entropy || is_backward(op)) return;
     const auto most = static_cast<std::size_t>(std::max(1, program_.allocation.held_logits));
     while (held_.size() >= most) {
-      release(held_.front());
+      pool_.give(held_.front());
       held_.pop_front();
     }
   }
@@ -184,7 +188,7 @@ class Replay {
   void note_streams(OpId op) {
     const bool asks = program_.kind[op.value] == OpKind::attention &&
                       program_.action[op.value] == Action::forward;
-    if (asks) release(waiting_);
+    if (asks) pool_.give(waiting_);
     if (program_.stream[op.value] != Stream::tensor_comm) return;
     for (const BufferUse& use : program_.buffer_uses(op)) {
       if (!program_.buffers[use.buffer.value].persistent) recorded_[use.buffer.value] = true;
@@ -246,14 +250,8 @@ class Replay {
 
   bool wait_for_device() {
     const bool any = !waiting_.empty();
-    release(waiting_);
+    pool_.give(waiting_);
     return flat_.wait() || any;
-  }
-
-  void release(Blocks& blocks) {
-    for (const BlockPool::Address address : blocks)
-      pool_.give(address);
-    blocks.clear();
   }
 
   const Program& program_;

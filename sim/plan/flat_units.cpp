@@ -67,9 +67,9 @@ void FlatUnits::make_masters() {
       parameters.insert(parameters.end(), made.begin(), made.end());
     }
     Blocks whole = take(Bytes{unit.elements * fp32}, compute);
-    give(parameters);
+    pool_.give(parameters);
     unit.master = take(Bytes{unit.padded / program_.shards * fp32}, compute);
-    give(whole);
+    pool_.give(whole);
   }
 }
 
@@ -117,7 +117,7 @@ void FlatUnits::gather(Unit& unit) {
   if (!unit.gathered.empty()) return;
   if (freed_.size() >= most_freed) {
     seen(freed_.front().second);
-    give(freed_.front().first);
+    pool_.give(freed_.front().first);
     freed_.pop_front();
   }
   // Parameters that are not in the format of the masters are cast shard by shard.
@@ -153,7 +153,7 @@ bool FlatUnits::write_gradient(OpId op, BufferId buffer) {
                                  [&](const Part& part) { return part.first == site.first; });
   // A table's second gradient is added to the first; weight and bias are one site.
   if (same != unit.parts.end()) {
-    give(made);
+    pool_.give(made);
   } else {
     unit.parts.push_back({site.first, std::move(made)});
   }
@@ -177,8 +177,8 @@ void FlatUnits::end(OpId op) {
     most = std::max(most, unit.padded / program_.shards);
   Blocks root_of = take(Bytes{most * fp32}, compute);
   Blocks quotient = take(Bytes{most * fp32}, compute);
-  give(root_of);
-  give(quotient);
+  pool_.give(root_of);
+  pool_.give(quotient);
 }
 
 void FlatUnits::reduce(Unit& unit, OpId op) {
@@ -186,7 +186,7 @@ void FlatUnits::reduce(Unit& unit, OpId op) {
   const std::int64_t shard = unit.padded / program_.shards;
   Blocks whole = take(Bytes{unit.elements * unit.gradient_element}, compute);
   for (Part& part : unit.parts)
-    give(part.blocks);
+    pool_.give(part.blocks);
   unit.parts.clear();
   const bool cast = wire != unit.gradient_element;
   Blocks sent;
@@ -218,12 +218,6 @@ FlatUnits::Blocks FlatUnits::take(Bytes bytes, int stream) {
   return blocks;
 }
 
-void FlatUnits::give(Blocks& blocks) {
-  for (const BlockPool::Address address : blocks)
-    pool_.give(address);
-  blocks.clear();
-}
-
 void FlatUnits::give_later(Blocks blocks, int behind) {
   if (!blocks.empty()) waiting_.push_back({std::move(blocks), behind});
 }
@@ -231,7 +225,7 @@ void FlatUnits::give_later(Blocks blocks, int behind) {
 // Compute is done with that use of a gathered unit, and other streams with what they began before.
 void FlatUnits::seen(int use) {
   for (Waiting& item : waiting_) {
-    if (item.behind < use) give(item.blocks);
+    if (item.behind < use) pool_.give(item.blocks);
   }
   std::erase_if(waiting_, [](const Waiting& item) { return item.blocks.empty(); });
 }
@@ -239,10 +233,10 @@ void FlatUnits::seen(int use) {
 bool FlatUnits::wait() {
   const bool any = !waiting_.empty() || !freed_.empty();
   for (auto& [blocks, use] : freed_)
-    give(blocks);
+    pool_.give(blocks);
   freed_.clear();
   for (Waiting& item : waiting_)
-    give(item.blocks);
+    pool_.give(item.blocks);
   waiting_.clear();
   return any;
 }
@@ -252,7 +246,7 @@ void FlatUnits::end_step() {
   if (!active_) return;
   for (Unit& unit : units_) {
     reshard(unit);
-    give(unit.shard_gradient);
+    pool_.give(unit.shard_gradient);
   }
   wait();
 }

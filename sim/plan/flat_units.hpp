@@ -53,7 +53,7 @@ class FlatUnits {
   bool fits() const { return fits_; }
 
  private:
-  using Blocks = std::vector<BlockPool::Address>;
+  using Blocks = BlockPool::Addresses;
   // Given back, and in use by another stream until the host has seen the end of a use of a gathered
   // unit later than the `behind`-th.
   struct Waiting {
@@ -81,7 +81,6 @@ class FlatUnits {
   void reshard(Unit& unit);
   void reduce(Unit& unit, OpId op);
   Blocks take(Bytes bytes, int stream);
-  void give(Blocks& blocks);
   void give_later(Blocks blocks, int behind);
   void seen(int use);
 

@@ -60,15 +60,15 @@ bool GatheredUnits::replay(OpId op) {
 bool GatheredUnits::release(BufferId buffer) {
   if (unit_of_buffer_.empty() || unit_of_buffer_[buffer.value] == none) return false;
   const std::uint32_t unit = unit_of_buffer_[buffer.value];
-  if (!in_root_[unit]) give(copied_[unit]);
+  if (!in_root_[unit]) pool_.give(copied_[unit]);
   return true;
 }
 
 void GatheredUnits::end_step() {
   for (Blocks& shard : reduced_)
-    give(shard);
+    pool_.give(shard);
   for (Blocks& unit : copied_)
-    give(unit);
+    pool_.give(unit);
   root_ = none;
 }
 
@@ -84,14 +84,14 @@ void GatheredUnits::gather(std::uint32_t unit) {
 
 void GatheredUnits::copy_out(std::uint32_t unit) {
   if (in_root_[unit] && unit != root_) return;
-  if (forward_) give(deferred_);
+  if (forward_) pool_.give(deferred_);
   for (std::uint32_t i = 0; i < in_root_.size(); ++i) {
     if (i == unit || (in_root_[unit] && in_root_[i])) take(copied_[i], whole(i), compute);
   }
   if (forward_) {
     std::swap(deferred_, gathered_[unit]);
   } else {
-    give(gathered_[unit]);
+    pool_.give(gathered_[unit]);
   }
 }
 
@@ -100,12 +100,6 @@ void GatheredUnits::take(Blocks& blocks, Bytes bytes, int stream) {
   const auto address = pool_.take(bytes, stream);
   fits_ = address.has_value();
   if (address) blocks.push_back(*address);
-}
-
-void GatheredUnits::give(Blocks& blocks) {
-  for (const BlockPool::Address address : blocks)
-    pool_.give(address);
-  blocks.clear();
 }
 
 }  // namespace sim

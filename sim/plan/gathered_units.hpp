@@ -30,12 +30,11 @@ class GatheredUnits {
   bool fits() const { return fits_; }
 
  private:
-  using Blocks = std::vector<BlockPool::Address>;
+  using Blocks = BlockPool::Addresses;
 
   void gather(std::uint32_t unit);
   void copy_out(std::uint32_t unit);
   void take(Blocks& blocks, Bytes bytes, int stream);
-  void give(Blocks& blocks);
   Bytes whole(std::uint32_t unit) const {
     return program_.buffers[program_.parameter_buckets[unit].weight.value].size;
   }
