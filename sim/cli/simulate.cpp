@@ -4,10 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <map>
 #include <memory>
-#include <stdexcept>
 
 #include "sim/base/input_error.hpp"
 #include "sim/cli/command.hpp"
@@ -92,12 +90,9 @@ void write_trace(const Request& request, const Scenario& scenario, const Plan& p
 
 void write_picture(const Request& request, const Scenario& scenario, const Plan& plan,
                    const Timeline& timeline) {
-  const std::string svg =
-      to_svg(plan, timeline,
-             {.title = scenario.name, .ranks = one_rank_per_stage(scenario, plan, timeline)});
-  std::ofstream out{request.picture, std::ios::binary};
-  if (!out.write(svg.data(), static_cast<std::streamsize>(svg.size())).flush())
-    throw std::runtime_error(fmt::format("cannot write {}", request.picture));
+  write_text_file(request.picture, to_svg(plan, timeline,
+                                          {.title = scenario.name,
+                                           .ranks = one_rank_per_stage(scenario, plan, timeline)}));
   print_note(fmt::format("picture: {}", request.picture));
 }
 

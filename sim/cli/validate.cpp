@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <stdexcept>
 
@@ -86,9 +85,7 @@ bool within_bounds(const std::vector<SetResult>& results, const std::string& bou
 
 void write_picture(const Request& request, const std::vector<SetResult>& results) {
   if (request.picture.empty()) return;
-  std::ofstream out{request.picture, std::ios::binary};
-  if (!(out << scatter_svg(results)).flush())
-    throw std::runtime_error(fmt::format("cannot write {}", request.picture));
+  write_text_file(request.picture, scatter_svg(results));
   print_note(fmt::format("picture: {}", request.picture));
 }
 

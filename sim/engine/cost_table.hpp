@@ -87,11 +87,12 @@ struct CommCost {
 // takes its time and loads nothing.
 CommCost comm_cost(const CollectiveCost& cost, const Device& device);
 
-// A collective of a group in this role, and a message between pipeline neighbours, as the options
-// of a simulation want them.
 // What the options ask of a collective's group; an all-to-all is a send and a receive per peer, for
 // which there is nothing to choose.
 CollectiveChoice choice_for(const Collective& request, const SimulationOptions& options);
+
+// A collective of a group in this role, and a message between pipeline neighbours, as the options
+// of a simulation want them.
 CommCost priced_collective(const Cluster& cluster, const GroupShape& shape,
                            const Collective& request, const SimulationOptions& options);
 CommCost priced_transfer(const Cluster& cluster, const Route& route, Bytes bytes,

@@ -32,8 +32,8 @@ struct Pattern {
   bool all_to_all = false;
   std::uint32_t first_use = 0;
   std::uint32_t use_count = 0;
-  std::uint32_t shared_count =
-      0;  // the first of them: links that sharing must know (own_links.hpp)
+  // The first of them are links that sharing must know (own_links.hpp).
+  std::uint32_t shared_count = 0;
 };
 
 // A communicator, or one direction between two pipeline neighbours (members: sender, receiver).

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/plan/root_unit.hpp"
+
 namespace sim {
 namespace {
 
@@ -27,11 +29,7 @@ FlatUnits::FlatUnits(const Program& program, BlockPool& pool) : program_{program
 // A unit per layer; what else there is, is the root's.
 void FlatUnits::find_units() {
   const auto& buckets = program_.parameter_buckets;
-  std::vector<bool> in_root(buckets.size());
-  for (const Site& site : program_.sites) {
-    if (site.place != BlockPlace::layer && site.bucket < buckets.size())
-      in_root[site.bucket] = true;
-  }
+  const std::vector<bool> in_root = in_root_unit(program_);
   units_.resize(1);
   unit_of_bucket_.resize(buckets.size());
   for (std::size_t i = 0; i < buckets.size(); ++i) {

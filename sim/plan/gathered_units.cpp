@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "sim/plan/root_unit.hpp"
+
 namespace sim {
 namespace {
 
@@ -16,15 +18,12 @@ GatheredUnits::GatheredUnits(const Program& program, BlockPool& pool)
   if (!program.allocation.copies_gathered) return;
   const std::size_t units = program.parameter_buckets.size();
   unit_of_buffer_.assign(program.buffers.size(), none);
-  in_root_.resize(units);
+  in_root_ = in_root_unit(program);
   gathered_.resize(units);
   copied_.resize(units);
   reduced_.resize(units);
   for (std::uint32_t i = 0; i < units; ++i)
     unit_of_buffer_.at(program.parameter_buckets[i].weight.value) = i;
-  for (const Site& site : program.sites) {
-    if (site.place != BlockPlace::layer && site.bucket < units) in_root_[site.bucket] = true;
-  }
 }
 
 void GatheredUnits::leave_out(std::vector<bool>& buffers) const {

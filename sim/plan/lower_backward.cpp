@@ -74,7 +74,7 @@ StageLowering::Value StageLowering::backward_op(Frame& frame, std::size_t i, Val
   }
   if (!adds_table) out.ready = done;
   // The gradient of a table is dense before it is added to that of the step.
-  if (op.op->kind == ModelOpKind::embedding) take_placeholder(own);
+  if (op.op->kind == ModelOpKind::embedding) take_temporary_placeholder(own);
   add_gradient(frame, i, own, write_gradient(frame, own));
   gradient_ready(frame, i);
   return out;
@@ -324,7 +324,8 @@ void StageLowering::weight_gradient(Frame& frame, std::size_t i, const Value& gr
     if (!gathered.exists()) builder_.reads(frame.saved[i].extra, Role::saved);
   }
   compute(frame, i, work.weight_gradient, work.weight_name, Action::weight_gradient);
-  if (!keeps_placeholder(*frame.shape->ops[i].op)) take_placeholder(parameters.matrix());
+  if (!has_kept_placeholder(*frame.shape->ops[i].op))
+    take_temporary_placeholder(parameters.matrix());
   drop(gathered, Role::input);
   drop(gradient, Role::gradient);
   free_saved(frame.saved[i]);

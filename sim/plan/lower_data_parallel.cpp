@@ -196,7 +196,7 @@ void StageLowering::allocate_parameters() {
     bucket.optimizer = builder_.buffer(Bytes{shard * (layout_.master_weights ? 12 : 8)},
                                        BufferCategory::optimizer, true);
   }
-  keep_placeholders();
+  allocate_kept_placeholders();
   describe_parameters();
 }
 

@@ -48,7 +48,7 @@ BufferId StageLowering::write_gradient(const Frame& frame, const Place& place, B
 // Of the operator added last (Placeholders): Megatron-LM, core/tensor_parallel/layers.py,
 // LinearWithGradAccumulationAndAsyncCommunication.backward, since November 2023; Transformer Engine
 // the same until pull request 1651.
-void StageLowering::take_placeholder(const Place& place) {
+void StageLowering::take_temporary_placeholder(const Place& place) {
   if (model_.model->execution.gradient_placeholders == Placeholders::none) return;
   const BufferId empty = builder_.buffer(Bytes{place.elements * bytes_of(layout_.activation_dtype)},
                                          BufferCategory::gradients);
@@ -57,17 +57,17 @@ void StageLowering::take_placeholder(const Place& place) {
 }
 
 // Linears of layers are Transformer Engine's.
-bool StageLowering::keeps_placeholder(const ModelOp& op) const {
+bool StageLowering::has_kept_placeholder(const ModelOp& op) const {
   return model_.model->execution.gradient_placeholders == Placeholders::kept &&
          (op.split == TensorSplit::column || op.split == TensorSplit::row);
 }
 
 // One for each shape of a weight (Transformer Engine 2.3, pytorch/module/base.py, get_dummy_wgrad).
-void StageLowering::keep_placeholders() {
+void StageLowering::allocate_kept_placeholders() {
   std::set<std::pair<std::int64_t, std::int64_t>> shapes;
   for (const StageBlock& block : blocks_) {
     for (const ShardedOp& op : model_.blocks[block.shape].ops) {
-      if (op.op->kind != ModelOpKind::linear || !keeps_placeholder(*op.op)) continue;
+      if (op.op->kind != ModelOpKind::linear || !has_kept_placeholder(*op.op)) continue;
       const int tensor = layout_.tensor_parallel;
       const bool column = op.op->split == TensorSplit::column;
       const std::pair shape{op.op->out_features / (column ? tensor : 1) / op.products,

@@ -346,9 +346,9 @@ class StageLowering {
 
   // lower_gradients.cpp
   bool adds_gradients(const Frame& frame) const;
-  void take_placeholder(const Place& place);
-  bool keeps_placeholder(const ModelOp& op) const;
-  void keep_placeholders();
+  void take_temporary_placeholder(const Place& place);
+  bool has_kept_placeholder(const ModelOp& op) const;
+  void allocate_kept_placeholders();
   BufferId write_gradient(const Frame& frame, const Place& place, BufferId own = BufferId{none});
   void add_gradient(const Frame& frame, std::size_t i, const Place& place, BufferId own);
   void gradient_ready(const Frame& frame, std::size_t i);

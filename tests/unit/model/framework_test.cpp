@@ -16,6 +16,12 @@ Model eager(Model model) {
   return model;
 }
 
+Model llama_layer(const Framework& framework) {
+  Model model = build_transformer(llama(1, h, heads, kv_heads, ffn));
+  run_with(framework, model);
+  return model;
+}
+
 const ModelOp& first_of(const Block& block, Function function) {
   for (const ModelOp& op : block.ops)
     if (op.function == function) return op;
@@ -74,8 +80,7 @@ TEST_CASE("an eager loss casts the logits to fp32 and takes their log-softmax", 
 TEST_CASE("a loss that keeps its logits reads them, and writes their gradient", "[model]") {
   Framework framework = framework_of(FrameworkName::pytorch);
   framework.loss = LossForm::keeps_logits;
-  Model model = build_transformer(llama(1, h, heads, kv_heads, ffn));
-  run_with(framework, model);
+  const Model model = llama_layer(framework);
   const ModelOp& loss = first_of(model.output, Function::cross_entropy);
   const auto classes = static_cast<double>(loss.in_features);
   CHECK(loss.forward_elements == 2 * half * classes);
@@ -88,8 +93,7 @@ TEST_CASE("metrics compute the loss again, eagerly", "[model]") {
   Framework framework = framework_of(FrameworkName::megatron);
   framework.execution.loss_metrics = 2;
   const Model fused = build_transformer(llama(1, h, heads, kv_heads, ffn));
-  Model model = fused;
-  run_with(framework, model);
+  const Model model = llama_layer(framework);
   const ModelOp& loss = first_of(model.output, Function::cross_entropy);
   const ModelOp& before = first_of(fused.output, Function::cross_entropy);
   const auto classes = static_cast<double>(loss.in_features);
@@ -142,8 +146,7 @@ TEST_CASE("a recomputation by operators keeps what fused kernels would, and the 
   Framework framework = framework_of(FrameworkName::pytorch);
   framework.keeps_intermediates = false;
   const Model fused = build_transformer(llama(1, h, heads, kv_heads, ffn));
-  Model model = fused;
-  run_with(framework, model);
+  const Model model = llama_layer(framework);
   for (const Function function : {Function::rms_norm, Function::rotary, Function::swiglu})
     CHECK(first_of(model.layers[0], function).saved_elements ==
           first_of(fused.layers[0], function).saved_elements);
@@ -155,8 +158,7 @@ TEST_CASE("a recomputation by operators keeps what fused kernels would, and the 
 TEST_CASE("Transformer Engine's loss writes the gradient over the logits", "[model]") {
   Framework framework = framework_of(FrameworkName::megatron);
   framework.loss = LossForm::in_place;
-  Model model = build_transformer(llama(1, h, heads, kv_heads, ffn));
-  run_with(framework, model);
+  const Model model = llama_layer(framework);
   const ModelOp& loss = first_of(model.output, Function::cross_entropy);
   const auto classes = static_cast<double>(loss.in_features);
   CHECK(loss.in_place);
@@ -169,8 +171,7 @@ TEST_CASE("a single part of a framework may be of the other kind", "[model]") {
   Framework framework = framework_of(FrameworkName::pytorch);
   framework.rms_norm = KernelForm::fused;
   const Model fused = build_transformer(llama(1, h, heads, kv_heads, ffn));
-  Model model = fused;
-  run_with(framework, model);
+  const Model model = llama_layer(framework);
   const auto norm = [](const Model& of) {
     return first_of(of.layers[0], Function::rms_norm).forward_elements;
   };

@@ -11,12 +11,8 @@ using namespace sim;
 
 namespace {
 
-Layout heads_layout(int ranks, ContextExchange exchange = ContextExchange::all_to_all) {
-  Layout layout = test::layout_for(1, 1, 1, 1);
-  layout.sequence_length = 1024;
-  layout.context_parallel = ranks;
-  layout.context_exchange = exchange;
-  return layout;
+Layout heads_layout(int ranks) {
+  return test::context_layout(ranks, ContextExchange::all_to_all);
 }
 
 Model small(std::int64_t key_heads = 8, int layers = 2) {

@@ -13,11 +13,7 @@ using namespace sim;
 namespace {
 
 Layout context_layout(int ranks, ContextExchange exchange = ContextExchange::ring) {
-  Layout layout = test::layout_for(1, 1, 1, 1);
-  layout.sequence_length = 1024;
-  layout.context_parallel = ranks;
-  layout.context_exchange = exchange;
-  return layout;
+  return test::context_layout(ranks, exchange);
 }
 
 // Of one layer's operators of a kind of action.

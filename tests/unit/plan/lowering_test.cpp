@@ -405,14 +405,7 @@ TEST_CASE("DTensor copies tokens around collectives and keeps what it has gather
   layout.sequence_parallel = true;
   Model model = test::transformer(1);
   const auto count = [&](Action action, Pass pass) {
-    const Plan plan = make_plan(model, layout);
-    const Program& program = plan.programs[0];
-    int found = 0;
-    for (std::uint32_t i = 0; i < program.size(); ++i)
-      found += program.action[i] == action && program.pass[i] == pass && program.label[i].layer == 1
-                   ? 1
-                   : 0;
-    return found;
+    return test::count_in_layer(make_plan(model, layout).programs[0], action, pass);
   };
   CHECK(count(Action::reorder_tokens, Pass::forward) == 0);
   CHECK(count(Action::gather_input, Pass::backward) == 2);

@@ -162,4 +162,21 @@ Layout layout_for(int tensor, int data, int pipeline, int micro_batches) {
   return layout;
 }
 
+Layout context_layout(int ranks, ContextExchange exchange) {
+  Layout layout = layout_for(1, 1, 1, 1);
+  layout.sequence_length = 1024;
+  layout.context_parallel = ranks;
+  layout.context_exchange = exchange;
+  return layout;
+}
+
+int count_in_layer(const Program& program, Action action, Pass pass) {
+  int found = 0;
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    if (program.action[i] == action && program.pass[i] == pass && program.label[i].layer == 1)
+      ++found;
+  }
+  return found;
+}
+
 }  // namespace sim::test

@@ -3,6 +3,7 @@
 
 #include "sim/model/model.hpp"
 #include "sim/plan/layout.hpp"
+#include "sim/plan/program.hpp"
 
 namespace sim::test {
 
@@ -32,5 +33,11 @@ Model layer_list(int layers, std::int64_t weights);
 
 // One micro-batch of `micro_batches` per data-parallel rank, sequence length 128.
 Layout layout_for(int tensor, int data, int pipeline, int micro_batches);
+
+// One micro-batch of 1024 tokens over `ranks` context-parallel ranks.
+Layout context_layout(int ranks, ContextExchange exchange);
+
+// Operators of layer 1 with this action in this pass.
+int count_in_layer(const Program& program, Action action, Pass pass);
 
 }  // namespace sim::test

@@ -59,15 +59,6 @@ double received(const Program& program, int tensor) {
   return sum;
 }
 
-int count(const Program& program, Action action, Pass pass) {
-  int found = 0;
-  for (std::uint32_t i = 0; i < program.size(); ++i)
-    found += program.action[i] == action && program.pass[i] == pass && program.label[i].layer == 1
-                 ? 1
-                 : 0;
-  return found;
-}
-
 const Cluster& dgx() {
   static const Cluster cluster =
       Cluster::load(std::string{STEPCAST_SOURCE_DIR} + "/topologies/dgx-h100.yaml", 1);
@@ -124,14 +115,15 @@ TEST_CASE("each linear communicates as Transformer Engine has it", "[plan]") {
   const Plan plan = make_plan(test::transformer(1), split_layout(tensor));
   const Program& program = plan.programs[0];
   // Two columns and two rows in a layer.
-  CHECK(count(program, Action::exchange_part, Pass::forward) == 2 * (tensor - 1));
-  CHECK(count(program, Action::multiply_part, Pass::forward) == 2 * tensor + 2 * reduced_blocks);
-  CHECK(count(program, Action::scatter_part, Pass::forward) == 2 * reduced_blocks);
-  CHECK(count(program, Action::gather_input, Pass::forward) == 0);
-  CHECK(count(program, Action::exchange_part, Pass::backward) == 2 * (tensor - 1));
-  CHECK(count(program, Action::gradient_part, Pass::backward) == 2 * tensor);
-  CHECK(count(program, Action::gather_input, Pass::backward) == 2);  // in bulk
-  CHECK(count(program, Action::sum_gradient, Pass::backward) == 2);
+  CHECK(test::count_in_layer(program, Action::exchange_part, Pass::forward) == 2 * (tensor - 1));
+  CHECK(test::count_in_layer(program, Action::multiply_part, Pass::forward) ==
+        2 * tensor + 2 * reduced_blocks);
+  CHECK(test::count_in_layer(program, Action::scatter_part, Pass::forward) == 2 * reduced_blocks);
+  CHECK(test::count_in_layer(program, Action::gather_input, Pass::forward) == 0);
+  CHECK(test::count_in_layer(program, Action::exchange_part, Pass::backward) == 2 * (tensor - 1));
+  CHECK(test::count_in_layer(program, Action::gradient_part, Pass::backward) == 2 * tensor);
+  CHECK(test::count_in_layer(program, Action::gather_input, Pass::backward) == 2);  // in bulk
+  CHECK(test::count_in_layer(program, Action::sum_gradient, Pass::backward) == 2);
   for (std::uint32_t i = 0; i < program.size(); ++i) {
     if (program.kind[i] != OpKind::collective) continue;
     const Collective& collective = program.collectives[program.work[i]];
