@@ -1,10 +1,14 @@
 // Communication of a tensor group on one node between buffers that its ranks have registered with
-// each other (Transformer Engine, common/comm_gemm_overlap/userbuffers; sim/plan/user_buffers.hpp).
+// each other (Transformer Engine, common/comm_gemm_overlap/userbuffers; sim/plan/user_buffers.hpp;
+// PyTorch's symmetric memory).
 // No staging in NCCL's buffers: a byte is read once and written once.
 //   shift by copy engines   2 t_k + hop + n / B         no SMs: cudaMemcpyAsync into the
 //                           neighbour's buffer, between kernels of one thread that set a flag
 //                           there and wait for one here (userbuffers_send, userbuffers_recv with
 //                           use_ce)
+//   gather, scatter so      p-1 such slices of n/p, one per partner (PyTorch, torch/distributed/
+//                           _symmetric_memory: _pipelined_multi_all_gather_and_consume,
+//                           _pipelined_produce_and_all2all)
 //   gather, scatter         t_k + hop + (p-1)/p n / min(B, S b)    S thread blocks read from all
 //                           ranks, or write to them, behind one exchange of flags
 //                           (allgather2_userbuff_inplace, reducescatter2_userbuff_stridedoutput)
@@ -23,11 +27,13 @@ Form user_buffer_form(const FormInput& in, const Collective& request, double sma
   const double parts = in.ranks();
   Form form;
   if (request.carrier == Carrier::copy_engines) {
-    form.traffic = in.bytes;
-    form.latency = 2 * small_kernel + hop;
-    form.transfer = in.bytes / reached;
+    const double slices = in.kind == CollectiveKind::ring_shift ? 1 : parts - 1;
+    const double slice = in.kind == CollectiveKind::ring_shift ? in.bytes : in.bytes / parts;
+    form.traffic = slices * slice;
+    form.latency = slices * (2 * small_kernel + hop);
+    form.transfer = form.traffic / reached;
     form.channels = 0;
-    form.memory_bytes = 2 * in.bytes;
+    form.memory_bytes = 2 * form.traffic;
   } else {
     form.traffic = (parts - 1) / parts * in.bytes;
     form.latency = small_kernel + hop;

@@ -93,6 +93,13 @@ double loop_memory_seconds(double bytes, double rate, const Device& device) {
   return from_memory / rate + (bytes - from_memory) / device.l2_bandwidth.in_bytes_per_second();
 }
 
+// Hopper's libraries cut products for as many thread blocks as there are SMs, each with its tiles
+// from the start (PyTorch issue 143988: all cuBLAS products of a training step on H100s). Before,
+// blocks were many and short; Blackwell hands out tiles while a product runs (CUTLASS issue 2471).
+bool has_persistent_products(const Device& device) {
+  return device.generation == Generation::hopper;
+}
+
 KernelCost gemm_cost(const Kernel& kernel, const Device& device, Load load, Waves waves) {
   const GemmModel& model = device.require_gemm(kernel.dtype);
   const GemmTiling tiling = gemm_tiling(kernel, device, waves);
@@ -112,7 +119,9 @@ KernelCost gemm_cost(const Kernel& kernel, const Device& device, Load load, Wave
   const double power = flops / (peak * sustained);
   const double seconds = to_seconds(model.fixed) + overlap(tiling.seconds, memory, power);
   const double most = std::max(1, device.sms - kernel.spared_sms);
-  return cost_of(seconds, bytes, std::min(most, tiling.tiles) / device.sms);
+  KernelCost cost = cost_of(seconds, bytes, std::min(most, tiling.tiles) / device.sms);
+  cost.persistent = has_persistent_products(device);
+  return cost;
 }
 
 // Share of one memory-bound kernel.

@@ -11,6 +11,9 @@ struct KernelCost {
   Duration time{};      // alone on the device, without host issue time
   Bandwidth memory{};   // device memory traffic while it runs: bytes / time
   double sm_share = 1;  // of the SMs while it runs, in (0, 1]
+  // Its thread blocks take their SMs at once and keep them until it is done: it cannot give way to
+  // what comes later, and blocks that find their SM taken run behind the others (README.md).
+  bool persistent = false;
 };
 
 // The state of the device around the kernel. A training step runs at the clock that the power limit

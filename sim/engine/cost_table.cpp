@@ -79,6 +79,7 @@ std::vector<KernelCost> KernelPricing::costs_of(const Program& program) const {
     KernelCost cost = kernel_cost(kernel, device_, Load::step, options_.waves);
     if (slowest_ > 1 && (kernel.kind == OpKind::gemm || kernel.kind == OpKind::attention))
       cost.time = duration_from_seconds(to_seconds(cost.time) * slowest_);
+    cost.persistent = cost.persistent && options_.persistent;
     if (options_.free_memory_traffic) cost.memory = {};
     if (options_.free_compute) cost = {.time = Duration{}, .memory = {}, .sm_share = 0};
     costs.push_back(cost);
@@ -122,6 +123,7 @@ LaneCosts lane_costs(const Program& program, const ProgramIndex& index,
   costs.start.push_back(0);
   costs.sm.reserve(order.size());
   costs.memory.reserve(order.size());
+  costs.persistent.reserve(order.size());
   for (const KernelCost& cost : kernels) {
     costs.kernel_time.push_back(
         factor == 1 ? cost.time : duration_from_seconds(to_seconds(cost.time) * factor));
@@ -134,6 +136,7 @@ LaneCosts lane_costs(const Program& program, const ProgramIndex& index,
     costs.sm.push_back(
         static_cast<std::int32_t>(std::lround(kernels[work].sm_share * device.sms * 1024)));
     costs.memory.push_back(costs.kernel_memory[work]);
+    costs.persistent.push_back(kernels[work].persistent);
   }
   costs.host_slack.resize(order.size());
   for (std::size_t i = order.size(); i-- > 0;) {
@@ -193,16 +196,16 @@ CommCost priced_collective(const Cluster& cluster, const GroupShape& shape,
   CollectiveChoice choice = choice_for(request, options);
   choice.use_measured = choice.use_measured && options.measured;
   CommCost cost = comm_cost(collective_cost(cluster, shape, request, choice), cluster.device());
-  if (!options.interference) hold_nothing(cost);
-  if (within_layers ? options.free_tensor : options.free_data)
-    cost.latency = cost.transfer = Duration{};
+  const bool is_free = within_layers ? options.free_tensor : options.free_data;
+  if (!options.interference || is_free) hold_nothing(cost);
+  if (is_free) cost.latency = cost.transfer = Duration{};
   return cost;
 }
 
 CommCost priced_transfer(const Cluster& cluster, const Route& route, Bytes bytes,
                          const SimulationOptions& options) {
   CommCost cost = comm_cost(transfer_cost(cluster, route, bytes), cluster.device());
-  if (!options.interference) hold_nothing(cost);
+  if (!options.interference || options.free_pipeline) hold_nothing(cost);
   if (options.free_pipeline) cost.latency = cost.transfer = Duration{};
   return cost;
 }

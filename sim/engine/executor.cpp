@@ -27,6 +27,7 @@ Executor::Executor(const ExecutorInput& input, std::span<const std::uint32_t> re
       message_bytes_(system_.resources.size(), 0),
       slots_(system_.slots.size()),
       wakeups_(system_.slots.size()),
+      late_(system_.slots.size()),
       channels_(system_.channels.size()),
       totals_(system_.costs.size()),
       pattern_bytes_(system_.patterns.size(), 0),
@@ -67,7 +68,7 @@ void Executor::handle(const Event& event) {
   const std::uint32_t subject = event.subject;
   switch (event.kind()) {
     case EventKind::kernel_end:
-      if (event.speaks_for(slots_[subject].epoch)) end_kernels(subject);
+      if (event.speaks_for(slots_[subject].epoch)) end_phase(subject);
       return;
     case EventKind::latency_paid:
       if (activities_[subject].kind == ActivityKind::message)
@@ -157,7 +158,7 @@ void Executor::try_start(std::uint32_t slot, std::uint32_t stream) {
   else if (runs_kernel(program.kind[op.value]))
     start_side_kernel(slot, static_cast<Stream>(stream), op);
   else
-    arrive(slot, static_cast<Stream>(stream), op);
+    launch(slot, static_cast<Stream>(stream), op);
 }
 
 void Executor::finish(std::uint32_t slot, std::uint32_t stream) {

@@ -9,11 +9,14 @@
 // A kernel on a communication stream (the cast of a gradient bucket) holds its memory traffic while
 // it runs beside the compute stream.
 //
-// On a device, communication kernels hold their SMs and their memory traffic; a kernel of the
-// compute stream gets the rest and slows down by what it lacks. On a core that moves its own
-// messages nothing is left: its kernel stands still meanwhile. Kernels that nothing disturbs run
-// as one segment with one event: their times are a sum, so nothing is lost by it. When
-// communication starts or ends meanwhile, the segment is cut at the kernel that is running.
+// On a device, communication kernels hold their SMs from their launch, and their memory traffic
+// while they move data; a kernel of the compute stream gets the rest and slows down by what it
+// lacks. A persistent one does not give way: blocks for which there is no SM when it starts run
+// when one is free, so it takes up to twice as long, and communication that finds no SM waits for
+// the first blocks to end. On a core that moves its own messages nothing is left: its kernel stands
+// still meanwhile. Kernels that nothing disturbs run as one segment with one event: their times are
+// a sum, so nothing is lost by it. When communication starts or ends meanwhile, the segment is cut
+// at the kernel that is running.
 #pragma once
 
 #include <array>
@@ -92,6 +95,7 @@ class Executor {
     std::uint32_t record = no_record;
     bool running = false;     // a kernel or a segment
     bool in_segment = false;  // runs undisturbed: `remaining` and `updated` are not kept
+    bool in_tail = false;     // of a persistent kernel: its first blocks are done, late ones run
     bool touched = false;
     TimePoint begun{};  // of the segment, or of the running kernel
     TimePoint updated{};
@@ -126,7 +130,7 @@ class Executor {
     std::int64_t memory_held = 0;  // on each member
     std::int64_t sm_held = 0;      // by a side kernel
     bool in_transfer = false;
-    bool holds_devices = false;
+    bool moves = false;  // its memory traffic is held on every member
     ActivityKind kind = ActivityKind::communication;
   };
 
@@ -159,7 +163,12 @@ class Executor {
   void start_single_kernel(std::uint32_t slot);
   void run_rest_of_kernel(std::uint32_t slot);
   void end_kernels(std::uint32_t slot);
+  std::uint32_t running_in_segment(std::uint32_t slot) const;
   void cut_segment(std::uint32_t slot);
+  bool lacks_sms(const SlotState& state, const LaneCosts& lane) const;
+  void place_blocks(std::uint32_t slot);
+  void end_phase(std::uint32_t slot);
+  bool has_no_room(std::uint32_t slot, std::int64_t sm);
   void touch(std::uint32_t slot);
   void reshare_device(std::uint32_t slot);
   std::uint64_t speed_of(const SlotState& state, const LaneCosts& lane,
@@ -172,8 +181,16 @@ class Executor {
   void end_side_kernel(std::uint32_t activity);
 
   // Communication.
-  void arrive(std::uint32_t slot, Stream stream, OpId op);
-  void start_activity(std::uint32_t channel, std::uint32_t request, Stream stream);
+  struct Call {
+    std::uint32_t channel = 0;
+    std::uint32_t request = 0;
+  };
+  Call call_of(std::uint32_t slot, Stream stream, OpId op) const;
+  std::uint32_t cell_of(const Call& call) const;
+  void launch(std::uint32_t slot, Stream stream, OpId op);
+  void arrive(std::uint32_t slot, Stream stream, OpId op, const Call& call);
+  void start_activity(const Call& call, Stream stream);
+  void begin_moving(Activity& activity, const CommCost& cost);
   void start_transfer(std::uint32_t activity);
   void end_activity(std::uint32_t activity);
   void hold_devices(const Activity& activity, std::int64_t sm, std::int64_t memory);
@@ -200,6 +217,8 @@ class Executor {
   std::vector<Work> works_;             // by variant
   std::vector<SlotState> slots_;
   std::vector<TimePoint> wakeups_;  // by slot: the next one by the host, once it is in the future
+  // By slot: what the late blocks of a persistent kernel have left when its first are done, in ps.
+  std::vector<std::int64_t> late_;
   std::vector<ChannelState> channels_;
   std::vector<Activity> activities_;
   std::vector<std::uint32_t> free_activities_;

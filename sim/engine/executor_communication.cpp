@@ -5,28 +5,53 @@
 
 namespace sim {
 
-void Executor::arrive(std::uint32_t slot, Stream stream, OpId op) {
+Executor::Call Executor::call_of(std::uint32_t slot, Stream stream, OpId op) const {
   const Slot& wired = system_.slots[slot];
   const Program& program = program_of(slot);
   const std::uint32_t work = program.work[op.value];
-  std::uint32_t channel = no_channel;
-  std::uint32_t request = 0;
+  Call call;
   if (program.kind[op.value] == OpKind::collective) {
-    channel = wired.group[static_cast<std::size_t>(program.collectives[work].group)];
-    request = system_.requests.of_collective[wired.program][work];
+    call = {wired.group[static_cast<std::size_t>(program.collectives[work].group)],
+            system_.requests.of_collective[wired.program][work]};
   } else {
     SIM_CHECK(program.kind[op.value] == OpKind::send || program.kind[op.value] == OpKind::recv,
               word(program.kind[op.value]));
-    channel = wired.peer[static_cast<std::size_t>(stream)];
-    request = static_cast<std::uint32_t>(system_.requests.collectives.size()) +
-              system_.requests.of_transfer[wired.program][work];
+    call = {wired.peer[static_cast<std::size_t>(stream)],
+            static_cast<std::uint32_t>(system_.requests.collectives.size()) +
+                system_.requests.of_transfer[wired.program][work]};
   }
-  SIM_CHECK(channel != no_channel, program.name(op));
+  SIM_CHECK(call.channel != no_channel, program.name(op));
+  return call;
+}
+
+std::uint32_t Executor::cell_of(const Call& call) const {
+  const Channel& wired = system_.channels[call.channel];
+  return static_cast<std::uint32_t>(wired.shape * system_.requests.size()) + call.request;
+}
+
+// A communication kernel holds its SMs from here on, also while it waits for its partners; a core
+// is held only while bytes move.
+void Executor::launch(std::uint32_t slot, Stream stream, OpId op) {
+  const Call call = call_of(slot, stream, op);
+  const std::int32_t sm = system_.costs[cell_of(call)].sm;
+  if (sm > 0 && !input_.shares_device) {
+    SlotState& state = slots_[slot];
+    if (has_no_room(slot, sm)) {
+      state.waiters[compute] = static_cast<std::uint16_t>(state.waiters[compute] |
+                                                          1U << static_cast<std::uint32_t>(stream));
+      return;
+    }
+    state.sm_held += sm;
+    touch(slot);
+  }
+  arrive(slot, stream, op, call);
+}
+
+void Executor::arrive(std::uint32_t slot, Stream stream, OpId op, const Call& call) {
   if (slots_[slot].record != no_record)
     spans_[slots_[slot].record][op.value] = {op, now(), now(), now()};
-  ChannelState& state = channels_[channel];
-  if (++state.arrived == system_.channels[channel].member_count)
-    start_activity(channel, request, stream);
+  ChannelState& state = channels_[call.channel];
+  if (++state.arrived == system_.channels[call.channel].member_count) start_activity(call, stream);
 }
 
 std::uint32_t Executor::new_activity() {
@@ -47,18 +72,18 @@ Stream Executor::stream_of(const Activity& activity, std::size_t member) const {
   return forward ? Stream::forward_recv : Stream::backward_recv;
 }
 
-void Executor::start_activity(std::uint32_t channel, std::uint32_t request, Stream stream) {
+void Executor::start_activity(const Call& call, Stream stream) {
   const std::uint32_t id = new_activity();
   Activity& activity = activities_[id];
-  const Channel& wired = system_.channels[channel];
-  activity.channel = channel;
-  activity.cell = static_cast<std::uint32_t>(wired.shape * system_.requests.size()) + request;
+  const Channel& wired = system_.channels[call.channel];
+  activity.channel = call.channel;
+  activity.cell = cell_of(call);
   activity.stream = stream;
   activity.started = now();
   activity.memory_held = 0;
   activity.in_transfer = false;
   activity.kind = ActivityKind::communication;
-  activity.holds_devices = false;
+  activity.moves = false;
   const std::span<const std::uint32_t> members = system_.members_of(wired);
   for (std::size_t m = 0; m < members.size(); ++m) {
     const std::uint32_t record = slots_[members[m]].record;
@@ -87,11 +112,18 @@ const Pattern& Executor::pattern_of(const Activity& activity) const {
 }
 
 void Executor::hold_devices(const Activity& activity, std::int64_t sm, std::int64_t memory) {
+  if (sm == 0 && memory == 0) return;
   for (const std::uint32_t slot : system_.members_of(system_.channels[activity.channel])) {
     slots_[slot].sm_held += sm;
     slots_[slot].memory_held += memory;
     touch(slot);
   }
+}
+
+void Executor::begin_moving(Activity& activity, const CommCost& cost) {
+  activity.memory_held = cost.memory;
+  activity.moves = true;
+  hold_devices(activity, input_.shares_device ? cost.sm : 0, cost.memory);
 }
 
 void Executor::start_transfer(std::uint32_t id) {
@@ -112,9 +144,7 @@ void Executor::start_transfer(std::uint32_t id) {
   activity.pattern = static_cast<std::uint32_t>(&pattern - system_.patterns.data());
   activity.moving = now();
   pattern_bytes_[activity.pattern] += cost.link_bytes;
-  activity.memory_held = cost.memory;
-  activity.holds_devices = true;
-  hold_devices(activity, cost.sm, cost.memory);
+  begin_moving(activity, cost);
 }
 
 void Executor::end_activity(std::uint32_t id) {
@@ -124,7 +154,8 @@ void Executor::end_activity(std::uint32_t id) {
     sharing_.finish(id, now());
     pattern_busy_[activity.pattern] += now() - activity.moving;
   }
-  if (activity.holds_devices) hold_devices(activity, -cost.sm, -activity.memory_held);
+  const bool holds_sm = activity.moves || !input_.shares_device;
+  hold_devices(activity, holds_sm ? -cost.sm : 0, -activity.memory_held);
   ++activities_[id].epoch;
   free_activities_.push_back(id);
   const Channel& channel = system_.channels[activity.channel];
@@ -157,9 +188,7 @@ bool Executor::start_stepwise(std::uint32_t id) {
       static_cast<std::uint32_t>(activity.cell - channel.shape * system_.requests.size());
   if (!stepwise_->begin(id, activity.channel, request, outbox_)) return false;
   const CommCost& cost = system_.costs[activity.cell];
-  activity.memory_held = cost.memory;
-  activity.holds_devices = true;
-  hold_devices(activity, cost.sm, cost.memory);
+  begin_moving(activity, cost);
   send_messages();
   return true;
 }

@@ -47,6 +47,7 @@ void Executor::start_single_kernel(std::uint32_t slot) {
 // Gives the kernel its speed beside what is held on its device, and its end at that speed.
 void Executor::run_rest_of_kernel(std::uint32_t slot) {
   SlotState& state = slots_[slot];
+  if (lane_of(slot).persistent[state.position]) place_blocks(slot);
   state.speed = speed_of(state, lane_of(slot), state.position);
   if (state.speed == 0) {
     ++state.epoch;  // the end that was scheduled is no more
@@ -64,11 +65,13 @@ void Executor::run_rest_of_kernel(std::uint32_t slot) {
 // memory controllers serve both.
 std::uint64_t Executor::speed_of(const SlotState& state, const LaneCosts& lane,
                                  std::uint32_t position) const {
+  // Late blocks have the device to themselves.
+  if (state.in_tail) return full_speed;
   std::uint64_t speed = full_speed;
   const std::int64_t sm = lane.sm[position];
   const std::int64_t least = input_.shares_device ? 0 : 1024;
   const std::int64_t sm_left = std::max<std::int64_t>(input_.device_sm - state.sm_held, least);
-  if (sm > sm_left)
+  if (sm > sm_left && !lane.persistent[position])
     speed =
         (static_cast<std::uint64_t>(sm_left) << full_speed_bits) / static_cast<std::uint64_t>(sm);
   const std::int64_t memory = lane.memory[position] + state.memory_held;
@@ -78,6 +81,56 @@ std::uint64_t Executor::speed_of(const SlotState& state, const LaneCosts& lane,
     speed = std::min(speed, share);
   }
   return speed;
+}
+
+bool Executor::lacks_sms(const SlotState& state, const LaneCosts& lane) const {
+  return lane.sm[state.position] > input_.device_sm - state.sm_held;
+}
+
+// Sources: PyTorch issue 143988 and NVIDIA's developer forum, topic 337991 (H100: a product's 132
+// blocks beside 24 of an all-gather fall into two waves: "2x", 80% to 47% of the peak rate).
+// Communication that is launched at the instant at which the product starts comes first, as
+// Megatron-LM orders them (CUDA_DEVICE_MAX_CONNECTIONS=1).
+void Executor::place_blocks(std::uint32_t slot) {
+  const SlotState& state = slots_[slot];
+  if (state.in_tail) return;
+  const LaneCosts& lane = lane_of(slot);
+  const std::int64_t alone = jittered(slot, state.position, lane.duration(state.position));
+  if (!lacks_sms(state, lane))
+    late_[slot] = std::min(late_[slot], alone - state.remaining);
+  else if (state.begun == now())
+    late_[slot] = alone;
+}
+
+// The running kernels end; or the first blocks of a persistent one do, whose SMs are free then.
+void Executor::end_phase(std::uint32_t slot) {
+  SlotState& state = slots_[slot];
+  if (late_[slot] == 0) {
+    end_kernels(slot);
+    return;
+  }
+  state.in_tail = true;
+  state.remaining = std::exchange(late_[slot], 0);
+  state.updated = now();
+  run_rest_of_kernel(slot);
+  advance(slot, std::exchange(state.waiters[compute], std::uint16_t{0}));
+}
+
+// Whether communication finds its SMs taken by blocks of a persistent kernel that has been running.
+// It waits for their end (NCCL issue 1431). If so, that has an event of its own.
+bool Executor::has_no_room(std::uint32_t slot, std::int64_t sm) {
+  const SlotState& state = slots_[slot];
+  if (!state.running || state.in_tail || input_.shares_device) return false;
+  const LaneCosts& lane = lane_of(slot);
+  const std::uint32_t running = state.in_segment ? running_in_segment(slot) : state.position;
+  const TimePoint begun = state.begun + Duration{lane.start[running] - lane.start[state.position]};
+  if (!lane.persistent[running] || begun == now()) return false;
+  if (lane.sm[running] <= input_.device_sm - state.sm_held - sm) return false;
+  if (state.in_segment) {
+    cut_segment(slot);
+    run_rest_of_kernel(slot);
+  }
+  return true;
 }
 
 std::int64_t Executor::jittered(std::uint32_t slot, std::uint32_t position,
@@ -111,10 +164,21 @@ void Executor::end_kernels(std::uint32_t slot) {
   state.done[compute] += count - 1;
   finished_operators_ += count - 1;
   state.speed = 0;
-  state.running = false;
+  state.running = state.in_tail = false;
   end_ = now();
   finish(slot, compute);
   advance(slot, woken_by(slot, compute));
+}
+
+// The last kernel whose start is at or before the point reached.
+std::uint32_t Executor::running_in_segment(std::uint32_t slot) const {
+  const SlotState& state = slots_[slot];
+  const LaneCosts& lane = lane_of(slot);
+  const std::int64_t reached = lane.start[state.position] + (now() - state.begun).count();
+  const auto first = lane.start.begin() + state.position + 1;
+  const auto last = lane.start.begin() + state.segment_end;
+  return static_cast<std::uint32_t>(std::upper_bound(first, last, reached) - lane.start.begin()) -
+         1;
 }
 
 // Leaves the running kernel on its own, with what is left of it; the kernels before it are done.
@@ -122,11 +186,7 @@ void Executor::cut_segment(std::uint32_t slot) {
   SlotState& state = slots_[slot];
   const LaneCosts& lane = lane_of(slot);
   const std::int64_t reached = lane.start[state.position] + (now() - state.begun).count();
-  const auto first = lane.start.begin() + state.position + 1;
-  const auto last = lane.start.begin() + state.segment_end;
-  // The last kernel whose start is at or before the point reached.
-  const auto running =
-      static_cast<std::uint32_t>(std::upper_bound(first, last, reached) - lane.start.begin()) - 1;
+  const std::uint32_t running = running_in_segment(slot);
   const TimePoint begun = state.begun + Duration{lane.start[running] - lane.start[state.position]};
   record_kernels(slot, running, begun);
   state.done[compute] += running - state.position;

@@ -48,6 +48,7 @@ struct SimulationOptions {
   bool link_contention = true;  // transfers share links; else each runs as if alone
   Waves waves = Waves::whole;   // of tiles over the SMs
   bool interference = true;     // communication takes SMs and memory bandwidth from kernels
+  bool persistent = true;       // products that are persistent keep their SMs; else all give way
   bool measured = true;         // times that cluster and device files carry beat the formulas
 };
 

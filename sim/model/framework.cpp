@@ -194,6 +194,7 @@ Framework framework_of(FrameworkName name) {
     framework.token_collectives = framework.weight_gathers = KernelForm::eager;
     framework.execution = {.eight_bit = EightBit::torchao,
                            .keeps_gathered_inputs = true,
+                           .symmetric_memory = true,
                            .context = ContextForm::compiled,
                            .separate_products = true,
                            .caching_allocator = true,

@@ -203,6 +203,7 @@ struct Execution {
   bool adds_gradients = false;         // a micro-batch's gradients lie apart, until a kernel adds
   bool keeps_gathered_inputs = false;  // sequence parallelism: not gathered again backward
   bool all_reduces_gradients = false;  // ZeRO-1: reduced whole on every rank, not scattered
+  bool symmetric_memory = false;       // Layout::overlap_tensor_wgrad: copy engines move, not NCCL
   bool sends_whole = false;            // between stages: every tensor rank sends the whole tensor
   bool recomputes_head = false;        // full recomputation: the final norm and the head as well
   bool copies_attention = false;       // output of several sequences: copied into another order

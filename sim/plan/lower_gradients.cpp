@@ -104,11 +104,32 @@ void StageLowering::gradient_written(std::uint32_t index) {
   if (--bucket.pending > 0) return;
   if (zero_ >= 2) return reduce_bucket(index);
   bucket.ready = true;
-  // Buckets are launched in their fixed order, so that all ranks agree on it.
-  while (layout_.overlap_gradients && next_reduction_ < buckets_.size() &&
-         buckets_[next_reduction_].ready) {
+  if (layout_.overlap_gradients && !aligns_reductions()) reduce_ready(0);
+}
+
+// Buckets are launched in their fixed order, so that all ranks agree on it; chunks come last first.
+void StageLowering::reduce_ready(int first_chunk) {
+  while (next_reduction_ < buckets_.size() && buckets_[next_reduction_].ready &&
+         buckets_[next_reduction_].chunk >= first_chunk)
     reduce_bucket(next_reduction_++);
-  }
+}
+
+// What runs beside products slows them down, on one stage and then on those that wait for it. So
+// under the interleaved schedule all stages launch the reduction of a chunk after as many passes
+// (Megatron-LM, core/pipeline_parallel/schedules.py, backward_step_helper: grad_sync_func,
+// `grad_sync_microbatch_id`; what is left follows the last pass).
+bool StageLowering::aligns_reductions() const {
+  return layout_.overlap_gradients && layout_.schedule == Schedule::interleaved && zero_ < 2;
+}
+
+void StageLowering::reduce_aligned() {
+  backward_slots_.push_back(current_slot_);
+  const std::size_t passes = backward_slots_.size(), behind = static_cast<std::size_t>(stage_);
+  if (!aligns_reductions() || passes <= behind) return;
+  const std::size_t slot = backward_slots_[passes - 1 - behind];
+  const int chunk = slots_[slot].chunk;
+  if (chunks_[static_cast<std::size_t>(chunk)].last_backward == static_cast<int>(slot))
+    reduce_ready(chunk);
 }
 
 void StageLowering::reduce_remaining() {

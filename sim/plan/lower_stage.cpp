@@ -167,9 +167,19 @@ void StageLowering::intern_op(const ShardedOp& op, OpWork& work) {
   if (op.context) intern_context(op, work.context);
 }
 
+// Of collectives of a linear of a layer: those that NCCL does not move.
+Carrier StageLowering::carrier_of(const ShardedOp& op) const {
+  if (op.forward_part) return Carrier::user_buffers;
+  const bool of_layer = op.op->split == TensorSplit::column || op.op->split == TensorSplit::row;
+  return of_layer && layout_.sequence_parallel && layout_.overlap_tensor_wgrad &&
+                 model_.model->execution.symmetric_memory
+             ? Carrier::copy_engines
+             : Carrier::nccl;
+}
+
 void StageLowering::intern_collectives(const ShardedOp& op, OpWork& work) {
   const bool scattered = layout_.sequence_parallel;
-  const Carrier carrier = op.forward_part ? Carrier::user_buffers : Carrier::nccl;
+  const Carrier carrier = carrier_of(op);
   const int sms = op.forward_part ? user_buffer_sms : 0;
   const auto make = [&](CollectiveKind kind, Bytes bytes) {
     return builder_.collective(
@@ -260,7 +270,8 @@ void StageLowering::lower_slot(std::size_t index) {
     case SlotKind::forward:
       return lower_forward_slot(slot);
     case SlotKind::backward:
-      return lower_backward_slot(slot);
+      lower_backward_slot(slot);
+      return reduce_aligned();
     case SlotKind::weight_backward: {
       const Chunk& chunk = chunk_of(slot);
       for (std::uint32_t i = chunk.blocks; i-- > 0;) {

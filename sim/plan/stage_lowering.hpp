@@ -185,6 +185,7 @@ class StageLowering {
   void make_blocks();
   void make_work();
   void intern_op(const ShardedOp& op, OpWork& work);
+  Carrier carrier_of(const ShardedOp& op) const;
   void intern_collectives(const ShardedOp& op, OpWork& work);
   std::size_t estimated_ops() const;
   void lower_slot(std::size_t index);
@@ -354,6 +355,9 @@ class StageLowering {
   void gradient_ready(const Frame& frame, std::size_t i);
   void gradient_written(std::uint32_t index);
   void reduce_bucket(std::uint32_t index);
+  void reduce_ready(int first_chunk);
+  bool aligns_reductions() const;
+  void reduce_aligned();
   void reduce_remaining();
   BufferId cast_for_wire(std::uint32_t index, const OpLabel& made);
   void add_up_shard(std::uint32_t index, BufferId message, const OpLabel& made);
@@ -400,6 +404,7 @@ class StageLowering {
   std::vector<Bucket> buckets_;                             // in the order of their reduction
   std::vector<std::vector<std::uint32_t>> units_of_block_;  // ZeRO-3: its buckets
   std::uint32_t next_reduction_ = 0;
+  std::vector<std::size_t> backward_slots_;  // done so far
   std::size_t current_slot_ = 0;
   std::int64_t scaled_products_ = 0;  // in 8 bits, whose scales this rank shares
   Value waiting_output_;              // of a forward pass that leads a pair: sent after the pair

@@ -75,7 +75,8 @@ std::int64_t least_loss(std::vector<LeastKernel> kernels, std::int64_t transfer,
                         const DeviceShares& shares) {
   const std::int64_t left = std::max(shares.device_sm - sm, shares.least_left);
   const auto speed = [&](const LeastKernel& kernel) {
-    return kernel.sm > left ? static_cast<double>(left) / static_cast<double>(kernel.sm) : 1.0;
+    if (kernel.sm <= left) return 1.0;
+    return kernel.persistent ? 0.5 : static_cast<double>(left) / static_cast<double>(kernel.sm);
   };
   std::sort(kernels.begin(), kernels.end(),
             [&](const LeastKernel& a, const LeastKernel& b) { return speed(a) > speed(b); });

@@ -6,6 +6,10 @@
 // last the compute stream takes its kernels' times and what they lose at least: as if the
 // collective ran beside those that lose least. Its time and its SMs alone count: slowed by others
 // it only holds them longer. Its memory traffic does not count: that falls as it is slowed.
+//
+// A persistent kernel that starts t before the communication beside it ends takes t longer, and
+// other communication finds room for those t at its end: it loses half of what runs beside it, at
+// least.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +37,7 @@ struct DeviceShares {
 struct LeastKernel {
   std::int64_t time = 0;  // ps
   std::int64_t sm = 0;    // that it would use, in 1/1024 SM
+  bool persistent = false;
 };
 
 // From the end of kernel `after` to the start of kernel `before` pass at least the times of the

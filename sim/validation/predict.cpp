@@ -62,6 +62,9 @@ void leave_out(Mechanism mechanism, SimulationOptions& options) {
     case Mechanism::interference:
       options.interference = false;
       break;
+    case Mechanism::persistent:
+      options.persistent = false;
+      break;
     case Mechanism::measured:
       options.measured = false;
       break;

@@ -23,6 +23,7 @@ enum class Mechanism : std::uint8_t {
   host_issue,       // kernels start when their stream is free
   device_spread,    // all devices alike, no jitter
   interference,     // communication takes nothing from kernels
+  persistent,       // products give way to communication on every device
   measured,         // formulas alone, without curves of clusters and kernels of devices
   framework,        // all kernels fused
 };
@@ -33,6 +34,7 @@ constexpr auto words_of(Mechanism) {
                     Word{Mechanism::host_issue, "host_issue"},
                     Word{Mechanism::device_spread, "device_spread"},
                     Word{Mechanism::interference, "interference"},
+                    Word{Mechanism::persistent, "persistent"},
                     Word{Mechanism::measured, "measured"},
                     Word{Mechanism::framework, "framework"}};
 }

@@ -29,6 +29,22 @@ TEST_CASE("a shift by copy engines takes no SMs and the links' rate", "[collecti
   CHECK_THAT(to_seconds(cost.latency), WithinRel(2 * small + 3.4e-6, 1e-6));
 }
 
+TEST_CASE("copy engines gather and scatter slice by slice", "[collective]") {
+  const Cluster cluster = load("dgx-h100", 1);
+  const std::vector<GpuId> members = block(cluster, 1, 4);
+  const auto priced = [&](CollectiveKind kind, Bytes bytes) {
+    return cost_of(cluster, members,
+                   {kind, GroupRole::tensor, DType::bf16, bytes, Carrier::copy_engines});
+  };
+  const CollectiveCost slice = priced(CollectiveKind::ring_shift, 16_MiB);
+  for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter}) {
+    const CollectiveCost whole = priced(kind, 64_MiB);
+    CHECK(whole.channels == 0);
+    CHECK_THAT(to_seconds(whole.transfer), WithinRel(3 * to_seconds(slice.transfer), 1e-6));
+    CHECK_THAT(to_seconds(whole.latency), WithinRel(3 * to_seconds(slice.latency), 1e-6));
+  }
+}
+
 TEST_CASE("few thread blocks bound what they gather and scatter", "[collective]") {
   const Cluster cluster = load("dgx-h100", 1);
   const std::vector<GpuId> members = block(cluster, 1, 4);

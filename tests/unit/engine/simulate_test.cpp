@@ -95,13 +95,15 @@ TEST_CASE("a collective waits for its last member", "[engine]") {
 }
 
 TEST_CASE("communication beside a kernel takes its SMs and no more", "[engine]") {
-  // The collective holds c of the S SMs from its latency to its end, d later. Meanwhile the kernel,
+  // The collective holds c of the S SMs from its launch to its end, d later. Meanwhile the kernel,
   // which needs all SMs, runs at (S - c) / S: it ends d * c / S later than alone.
   HandProgram program;
   const OpId reduce = program.collective(CollectiveKind::all_reduce, 64_MiB, GroupRole::data);
   const OpId work = program.gemm(16384);
   const Plan plan = hand_plan({program.program}, 1, 8);
-  const Simulation result = simulate(plan, dgx(), no_host());
+  SimulationOptions options = no_host();
+  options.persistent = false;
+  const Simulation result = simulate(plan, dgx(), options);
   const CollectiveCost cost = collective_cost(dgx(), group_shape(dgx(), first_gpus(8)),
                                               plan.programs[0].collectives[0], {});
   const KernelCost kernel = kernel_cost(plan.programs[0].kernels[0], dgx().device());
@@ -110,9 +112,36 @@ TEST_CASE("communication beside a kernel takes its SMs and no more", "[engine]")
   const double needed = kernel.sm_share * dgx().device().sms;
   const double speed = std::min(1.0, (dgx().device().sms - cost.channels) / needed);
   REQUIRE(speed < 1);
-  const double expected = to_seconds(kernel.time) + to_seconds(cost.transfer) * (1 - speed);
+  const double held = to_seconds(cost.latency + cost.transfer);
+  const double expected = to_seconds(kernel.time) + held * (1 - speed);
   REQUIRE_THAT(to_seconds(span(result, 0, work).end), WithinRel(expected, 1e-4));
   REQUIRE(span(result, 0, reduce).end == TimePoint{} + cost.latency + cost.transfer);
+}
+
+TEST_CASE("a collective holds its SMs while it waits for its partners", "[engine]") {
+  // Rank 0 arrives when its first product is done, rank 1 as much later. Meanwhile, and until the
+  // collective ends, the second product of rank 0 has what is left.
+  HandProgram program;
+  const OpId first = program.gemm(8192);
+  const OpId reduce =
+      program.collective(CollectiveKind::all_reduce, 1_MiB, GroupRole::data, {first});
+  const OpId second = program.gemm(16384);
+  const Plan plan = hand_plan({program.program}, 1, 2);
+  SimulationOptions options = no_host();
+  options.persistent = false;
+  options.stragglers = {{RankId{1}, 2.0}};
+  const Simulation result = simulate(plan, dgx(), options);
+  const CollectiveCost cost = collective_cost(dgx(), group_shape(dgx(), first_gpus(2)),
+                                              plan.programs[0].collectives[0], {});
+  const KernelCost kernel = kernel_cost(plan.programs[0].kernels[1], dgx().device());
+  const double sms = dgx().device().sms;
+  const double lost = 1 - (sms - cost.channels) / (kernel.sm_share * sms);
+  const double waited = to_seconds(kernel_time(plan.programs[0], first));
+  const double held = waited + to_seconds(cost.latency + cost.transfer);
+  const double expected = waited + to_seconds(kernel.time) + held * lost;
+  REQUIRE(lost > 0);
+  REQUIRE_THAT(to_seconds(span(result, 0, second).end), WithinRel(expected, 1e-4));
+  REQUIRE(span(result, 0, reduce).active == span(result, 1, first).end);
 }
 
 TEST_CASE("a message starts when both sides have arrived", "[engine]") {

@@ -60,6 +60,20 @@ std::int64_t forward_bytes(const Program& program, const std::string& name) {
 
 }  // namespace
 
+TEST_CASE("AsyncTP has copy engines move what linears of layers exchange", "[plan]") {
+  Layout layout = test::layout_for(2, 1, 1, 1);
+  layout.sequence_parallel = true;
+  const auto moved = [&](bool async, Carrier carrier) {
+    layout.overlap_tensor_wgrad = async;
+    const Program program = program_of(with(&Execution::symmetric_memory), layout);
+    return std::count_if(program.collectives.begin(), program.collectives.end(),
+                         [&](const Collective& one) { return one.carrier == carrier; });
+  };
+  CHECK(moved(false, Carrier::copy_engines) == 0);
+  CHECK(moved(true, Carrier::copy_engines) > 0);
+  CHECK(moved(true, Carrier::nccl) > 0);  // of embedding, head and loss
+}
+
 TEST_CASE("gathered logits: every tensor rank computes the loss of the whole vocabulary",
           "[plan]") {
   const Layout layout = test::layout_for(2, 1, 1, 1);

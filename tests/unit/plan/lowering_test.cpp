@@ -1,4 +1,5 @@
 #include <map>
+#include <set>
 #include <string>
 
 #include "sim/plan/plan.hpp"
@@ -153,6 +154,34 @@ TEST_CASE("Products have the shapes of their shards", "[plan]") {
   CHECK(shape("mlp_down", Pass::forward, 0) == Shape{128, 64, 64});
   // Vocabulary 1000 is padded to 1024 = 2 x 128 x 4.
   CHECK(shape("head", Pass::forward, -1) == Shape{128, 256, 64});
+}
+
+TEST_CASE("Interleaved stages launch a chunk's reduction after as many backward passes", "[plan]") {
+  Layout layout = test::layout_for(1, 2, 4, 8);
+  layout.schedule = Schedule::interleaved;
+  layout.virtual_stages = 2;
+  layout.zero_stage = 1;
+  const Plan plan = make_plan(test::gpt({.layers = 8}), layout);
+  check_plan(plan);
+  // Backward passes that a reduction waits for, by chunk of the rank, per stage.
+  const auto waited = [&](int stage, int chunk) {
+    const Program& program = plan.programs[static_cast<std::size_t>(stage)];
+    std::set<std::pair<int, int>> passes;
+    for (std::uint32_t i = 0; i < program.size(); ++i) {
+      const OpLabel& made = program.label[i];
+      if (program.pass[i] == Pass::backward && program.stream[i] == Stream::compute)
+        passes.insert({made.chunk, made.microbatch});
+      if (program.action[i] == Action::reduce && made.chunk == chunk * 4 + stage)
+        return static_cast<int>(passes.size());
+    }
+    return 0;
+  };
+  // Chunk 1 is done after 12 of 16 passes; stage s follows s passes later. Chunk 0 comes last.
+  for (int stage = 0; stage < 4; ++stage) {
+    CAPTURE(stage);
+    CHECK(waited(stage, 1) == 12 + stage);
+    CHECK(waited(stage, 0) == 16);
+  }
 }
 
 TEST_CASE("Only the last micro-batch reduces gradients, in buckets of the size asked for",

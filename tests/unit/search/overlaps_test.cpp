@@ -34,6 +34,14 @@ TEST_CASE("the collective runs beside those first that lose least", "[search]") 
   CHECK(least_loss({{1000, whole}, {500, 90 * 1024}}, 500, tenth, hundred) == 0);
 }
 
+// It ends as much later as it ran beside the collective, or runs twice as long; other communication
+// may run beside its end.
+TEST_CASE("a persistent kernel loses half of what runs beside it", "[search]") {
+  CHECK(least_loss({{1000, whole, true}}, 500, tenth, hundred) == 249);
+  CHECK(least_loss({{100, whole, true}}, 500, tenth, hundred) == 99);
+  CHECK(least_loss({{1000, 90 * 1024, true}}, 500, tenth, hundred) == 0);
+}
+
 TEST_CASE("a device that communication takes as a whole stands still", "[search]") {
   CHECK(least_loss({{1000, whole}}, 500, whole, {.device_sm = whole, .least_left = 0}) == 499);
   // One SM of a hundred is left: 10 ps of work in 1,000 ps.
