@@ -219,6 +219,8 @@ void Executor::reshare_device(std::uint32_t slot) {
     state.remaining = std::max<std::int64_t>(
         0, state.remaining - static_cast<std::int64_t>(done >> full_speed_bits));
     state.updated = now();
+    if (lane.persistent[state.position]) place_blocks(slot);
+    if (speed_of(state, lane, state.position) == state.speed) return;  // its end stands
   }
   run_rest_of_kernel(slot);
 }
