@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/plan/plan.hpp"
+#include "sim/engine/simulate.hpp"
 
 namespace sim {
 
@@ -69,6 +69,18 @@ class HandProgram {
     return op;
   }
 };
+
+inline std::vector<GpuId> first_gpus(int count, int stride = 1) {
+  std::vector<GpuId> gpus;
+  gpus.reserve(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i)
+    gpus.push_back({static_cast<std::uint32_t>(i * stride)});
+  return gpus;
+}
+
+inline SimulationOptions no_host() {
+  return {.graphs = true};
+}
 
 // `programs[i]` runs on every rank of pipeline stage i; tensor and data groups as the layout says.
 inline Plan hand_plan(std::vector<Program> programs, int tensor, int data) {

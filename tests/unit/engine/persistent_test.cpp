@@ -13,11 +13,6 @@ const Cluster& h100() {
   return cluster;
 }
 
-// The traffic of the product and of communication fit the memory together.
-SimulationOptions no_host() {
-  return {.graphs = true};
-}
-
 const Span& span_of(const Simulation& result, OpId op) {
   return result.timeline.tracks[0].spans[op.value];
 }
@@ -29,10 +24,7 @@ Duration alone(const Plan& plan, OpId op) {
 
 Duration collective_time(const Plan& plan, OpId op, int ranks) {
   const Program& program = plan.programs[0];
-  std::vector<GpuId> members;
-  for (int i = 0; i < ranks; ++i)
-    members.push_back({static_cast<std::uint32_t>(i)});
-  const CollectiveCost cost = collective_cost(h100(), group_shape(h100(), members),
+  const CollectiveCost cost = collective_cost(h100(), group_shape(h100(), first_gpus(ranks)),
                                               program.collectives[program.work[op.value]], {});
   return cost.latency + cost.transfer;
 }
@@ -124,7 +116,7 @@ TEST_CASE("a product that leaves SMs free shares the device", "[engine]") {
 
 TEST_CASE("without persistence, or interference, products give way, or lose nothing", "[engine]") {
   HandProgram program;
-  const OpId reduce = program.collective(CollectiveKind::all_reduce, 64_MiB, GroupRole::data);
+  program.collective(CollectiveKind::all_reduce, 64_MiB, GroupRole::data);
   const OpId work = program.gemm(16384);
   const Plan plan = hand_plan({program.program}, 1, 8);
   const auto end = [&](SimulationOptions options) {
@@ -137,7 +129,6 @@ TEST_CASE("without persistence, or interference, products give way, or lose noth
   CHECK(gives_way > undisturbed);
   CHECK(waits > gives_way);
   CHECK(end({.free_data = true}) == undisturbed);
-  (void)reduce;
 }
 
 }  // namespace sim

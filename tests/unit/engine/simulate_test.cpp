@@ -14,24 +14,12 @@ const Cluster& dgx() {
   return cluster;
 }
 
-SimulationOptions no_host() {
-  return {.graphs = true};
-}
-
 const Span& span(const Simulation& simulation, std::size_t track, OpId op) {
   return simulation.timeline.tracks[track].spans[op.value];
 }
 
 Duration kernel_time(const Program& program, OpId op) {
   return kernel_cost(program.kernels[program.work[op.value]], dgx().device()).time;
-}
-
-std::vector<GpuId> first_gpus(int count, int stride = 1) {
-  std::vector<GpuId> gpus;
-  gpus.reserve(static_cast<std::size_t>(count));
-  for (int i = 0; i < count; ++i)
-    gpus.push_back({static_cast<std::uint32_t>(i * stride)});
-  return gpus;
 }
 
 }  // namespace
