@@ -133,6 +133,7 @@ class Reader {
         program_, run.first, run.last, data, [&](std::uint32_t op) { return time_of(op); },
         overlaps);
     costs.launches += launches(run);
+    add_kernels(run, costs);
     // Selective recomputation stands in the middle of a backward pass, and is part of it.
     const bool within_backward = run.pass == Pass::recompute && costs.backward > 0;
     if (run.pass == Pass::forward) {
@@ -162,6 +163,16 @@ class Reader {
   std::int64_t time_of(std::uint32_t op) const {
     const std::uint32_t work = program_.work[op];
     return program_.kind[op] == OpKind::collective ? collectives_[work].time : kernels_[work].time;
+  }
+
+  void add_kernels(const PassRun& run, BlockCosts& costs) const {
+    const std::int64_t room = overlap_costs_.shares.device_sm - least_data_sms * 1024;
+    for (std::uint32_t op = run.first; op < run.last; ++op) {
+      if (program_.stream[op] != Stream::compute) continue;
+      const LeastKernel& kernel = kernels_[program_.work[op]];
+      costs.kernels += kernel.time;
+      if (kernel.persistent && kernel.sm > room) costs.persistent += kernel.time;
+    }
   }
 
   std::int64_t launches(const PassRun& run) const {

@@ -20,6 +20,8 @@ struct BlockCosts {
   std::int64_t weight = 0;         // those
   std::int64_t backward_head = 0;  // of `backward`: before its first kernel begins
   std::int64_t backward_tail = 0;  // of `backward`: after its last kernel of the input gradient
+  std::int64_t kernels = 0;        // of all passes, without what they wait for
+  std::int64_t persistent = 0;     // those of them that leave no room to communication
   std::int64_t launches = 0;       // kernels and collectives that the host issues in all passes
   // Bytes of activations: what a pass leaves behind, and the most it has beside what was there.
   std::int64_t forward_left = 0, forward_most = 0;

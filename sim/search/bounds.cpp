@@ -72,6 +72,21 @@ std::vector<int> looked_at(const Layout& layout, std::size_t layers) {
   return {chosen.begin(), chosen.end()};
 }
 
+struct StageKernels {
+  std::int64_t all = 0, persistent = 0;  // ps
+};
+
+std::vector<StageKernels> kernels_of_stages(const Layout& layout,
+                                            const std::vector<ChunkCosts>& chunks) {
+  std::vector<StageKernels> stages(static_cast<std::size_t>(layout.pipeline_parallel));
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    StageKernels& stage = stages[c % stages.size()];
+    stage.all += chunks[c].kernels * layout.micro_batches();
+    stage.persistent += chunks[c].persistent * layout.micro_batches();
+  }
+  return stages;
+}
+
 struct StageTail {
   int stage = 0;
   TailCosts costs;
@@ -94,8 +109,10 @@ struct Bounds::Parts {
       pricing.try_emplace(gpus, cluster, options, gpus);
   }
 
-  std::int64_t time_of_collective(const GroupShape& shape, const Collective& request) const {
-    return exact_collectives ? time_of(priced_collective(cluster, shape, request, options)) : 0;
+  LeastCollective collective(const GroupShape& shape, const Collective& request) const {
+    if (!exact_collectives) return {};
+    const CommCost cost = priced_collective(cluster, shape, request, options);
+    return {time_of(cost), cost.transfer.count(), cost.sm};
   }
 
   // The shapes that groups of this role have on the lane, over all stages and placements.
@@ -136,9 +153,7 @@ struct Bounds::Parts {
   LeastCollective within_layers(const LaneShapes& lane, const Collective& request) const {
     std::optional<LeastCollective> least;
     for (const GroupShape& shape : lane[request.group == GroupRole::tensor ? 0 : 1]) {
-      if (!exact_collectives) break;
-      const CommCost cost = priced_collective(cluster, shape, request, options);
-      const LeastCollective one{time_of(cost), cost.transfer.count(), cost.sm};
+      const LeastCollective one = collective(shape, request);
       const LeastCollective other = least.value_or(one);
       least = {std::min(one.time, other.time), std::min(one.transfer, other.transfer),
                std::min(one.sm, other.sm)};
@@ -258,8 +273,8 @@ struct Bounds::Parts {
     for (const int stage : looked_at(layout, model.layers.size())) {
       const TailPricing prices{.kernels = pricing.at(pipeline.gpus),
                                .slowness = slowness,
-                               .time_of_collective = [&](const Collective& one) {
-                                 return time_of_collective(
+                               .collective = [&](const Collective& one) {
+                                 return collective(
                                      shapes.shape_of(lane_group(layout, one.group, stage)), one);
                                }};
       tails.push_back({stage, tail_costs(some, more, stage, prices)});
@@ -284,13 +299,15 @@ struct Bounds::Parts {
     std::vector<StageTimes> stages;
     std::int64_t first_forward = 0;
     std::int64_t host = 0;
+    std::vector<StageKernels> kernels;  // of all micro-batches, by stage
   };
   const Timed& times_of(std::uint32_t number, std::uint8_t placement, const Layout& layout) {
     return time_memo.get(std::tuple{number, placement}, [&] {
       const Pipeline& pipeline = candidates.pipelines[number];
       const std::vector<ChunkCosts> chunks = chunks_of(pipeline, layout);
       return Timed{schedule_times(layout, chunks, messages(pipeline, layout)),
-                   chunks.front().forward, host_time(layout, chunks)};
+                   chunks.front().forward, host_time(layout, chunks),
+                   kernels_of_stages(layout, chunks)};
     });
   }
 
@@ -367,6 +384,10 @@ Bound Bounds::fine(std::uint32_t index) const {
         {synced, late + stage.end + costs.before_sync, late + stage.last_start + costs.reductions});
     after = std::max(after, costs.after_sync);
     least = std::max(least, costs.data_fixed + costs.data_each * layout.micro_batches());
+    const StageKernels& kernels = timed.kernels[static_cast<std::size_t>(tail.stage)];
+    const std::int64_t held = costs.held_fixed + costs.held_each * layout.micro_batches();
+    // README.md, 5.
+    least = std::max(least, (kernels.all + kernels.persistent + held) / 2 - 1);
   }
   return {Duration{std::max(least, synced + after)}, {}};
 }

@@ -28,6 +28,9 @@ struct LeastCollective {
   std::int64_t sm = 0;        // those, in 1/1024 SM
 };
 
+// Data-parallel collectives count beside persistent kernels if they hold so many SMs or more.
+inline constexpr std::int64_t least_data_sms = 2;
+
 // What kernels have beside communication, in 1/1024 SM: the device, and what is never taken.
 struct DeviceShares {
   std::int64_t device_sm = 0;

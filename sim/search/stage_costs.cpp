@@ -20,6 +20,8 @@ void add_block(const ChunkBlock& block, ChunkCosts& chunk) {
   chunk.forward += costs.forward;
   chunk.backward += costs.recompute + costs.backward;
   chunk.weight += costs.weight;
+  chunk.kernels += costs.kernels;
+  chunk.persistent += costs.persistent;
   chunk.launches += costs.launches;
   chunk.held += costs.forward_left;
   chunk.parameters += costs.parameters;

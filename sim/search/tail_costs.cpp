@@ -18,24 +18,38 @@ class OpTimes {
               ? cost.time.count()
               : duration_from_seconds(to_seconds(cost.time) * pricing.slowness).count());
     for (const Collective& collective : program.collectives)
-      collectives_.push_back(pricing.time_of_collective(collective));
+      collectives_.push_back(pricing.collective(collective));
   }
 
   std::int64_t operator()(std::uint32_t op) const {
     const std::uint32_t work = program_.work[op];
-    if (program_.kind[op] == OpKind::collective) return collectives_[work];
+    if (program_.kind[op] == OpKind::collective) return collectives_[work].time;
     return runs_kernel(program_.kind[op]) ? kernels_[work] : 0;
+  }
+
+  std::int64_t held(std::uint32_t op) const {
+    if (program_.kind[op] != OpKind::collective) return 0;
+    const LeastCollective& cost = collectives_[program_.work[op]];
+    return cost.sm >= least_data_sms * 1024 ? cost.transfer : 0;
   }
 
  private:
   const Program& program_;
-  std::vector<std::int64_t> kernels_, collectives_;
+  std::vector<std::int64_t> kernels_;
+  std::vector<LeastCollective> collectives_;
 };
 
-std::int64_t data_stream(const Program& program, const OpTimes& times) {
-  std::int64_t sum = 0;
-  for (std::uint32_t op = 0; op < program.size(); ++op)
-    if (program.stream[op] == Stream::data_comm) sum += times(op);
+struct DataStream {
+  std::int64_t time = 0, held = 0;
+};
+
+DataStream data_stream(const Program& program, const OpTimes& times) {
+  DataStream sum;
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    if (program.stream[op] != Stream::data_comm) continue;
+    sum.time += times(op);
+    sum.held += times.held(op);
+  }
   return sum;
 }
 
@@ -69,14 +83,17 @@ TailCosts tail_costs(const ShardedModel& sharded, const ShardedModel& more, int 
   const OpTimes times{program, pricing};
   TailCosts costs;
   add_epilogue(program, times, costs);
-  const std::int64_t all = data_stream(program, times);
+  const DataStream all = data_stream(program, times);
   const std::int64_t some = sharded.layout.micro_batches();
   const std::int64_t many = more.layout.micro_batches();
   if (many > some) {
     const Program longer = StageLowering{more, stage}.lower();
-    costs.data_each = (data_stream(longer, OpTimes{longer, pricing}) - all) / (many - some);
+    const DataStream more_of_it = data_stream(longer, OpTimes{longer, pricing});
+    costs.data_each = (more_of_it.time - all.time) / (many - some);
+    costs.held_each = (more_of_it.held - all.held) / (many - some);
   }
-  costs.data_fixed = all - costs.data_each * some;
+  costs.data_fixed = all.time - costs.data_each * some;
+  costs.held_fixed = all.held - costs.held_each * some;
   const Layout& layout = sharded.layout;
   const int first_chunk = stage;
   const bool split = splits_backward(layout.schedule);

@@ -7,6 +7,7 @@
 
 #include "sim/engine/cost_table.hpp"
 #include "sim/plan/sharding.hpp"
+#include "sim/search/overlaps.hpp"
 
 namespace sim {
 
@@ -14,14 +15,16 @@ struct TailCosts {              // ps
   std::int64_t gathers = 0;     // of the first chunk's weights, before its first pass can end
   std::int64_t reductions = 0;  // that begin after the last backward pass has begun
   std::int64_t data_fixed = 0, data_each = 0;  // of the data stream: in all, and per micro-batch
-  std::int64_t before_sync = 0;                // from the last pass to the sum of gradient norms
-  std::int64_t after_sync = 0;                 // from there to the end
+  // Of that, while it holds SMs, least_data_sms or more.
+  std::int64_t held_fixed = 0, held_each = 0;
+  std::int64_t before_sync = 0;  // from the last pass to the sum of gradient norms
+  std::int64_t after_sync = 0;   // from there to the end
 };
 
 struct TailPricing {
   const KernelPricing& kernels;
   double slowness = 1;
-  std::function<std::int64_t(const Collective&)> time_of_collective;  // least
+  std::function<LeastCollective(const Collective&)> collective;
 };
 
 // `sharded` has the fewest micro-batches, at least two where gradients are added up over them (or

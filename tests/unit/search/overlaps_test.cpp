@@ -93,3 +93,29 @@ TEST_CASE("the bound of a large model with sequence parallelism is close", "[sea
   CHECK(bound <= exact);
   CHECK(to_seconds(bound) >= 0.995 * to_seconds(exact));
 }
+
+// Gathers and reductions of FSDP run beside persistent products all the time.
+TEST_CASE("bounds of sharded parameters on Hopper hold, and are close", "[search]") {
+  const std::string path = STEPCAST_SOURCE_DIR "/validation/searches/llama-70b-512-h100.yaml";
+  const SearchSpecification asked = load_search(ScenarioSources{
+      path,
+      {"search.pipeline_parallel=[1,4]", "search.zero_stage=[1,2,3]", "search.micro_batch=[1,2]",
+       "search.recompute=full", "search.recompute_every=1", "search.shard_group=[0,32]",
+       "search.placement=tp-cp-dp-pp"}});
+  const Candidates listed = list_candidates(asked);
+  const Bounds bounds{asked, listed};
+  int checked = 0;
+  for (std::uint32_t i = 0; i < listed.all.size(); ++i) {
+    const Layout layout = layout_of(asked, listed, i);
+    const Evaluation exact = evaluate(asked, listed, i);
+    if (!exact.fits) continue;
+    CAPTURE(describe(layout));
+    const Duration bound = bounds.fine(i).step_time;
+    CHECK(bound <= exact.step_time);
+    const bool one_stage = layout.pipeline_parallel == 1 && layout.micro_batch == 1;
+    if (one_stage && layout.tensor_parallel == 4 && layout.zero_stage == 3)
+      CHECK(to_seconds(bound) >= 0.8 * to_seconds(exact.step_time));
+    ++checked;
+  }
+  CHECK(checked > 10);
+}
