@@ -140,7 +140,7 @@ void Executor::try_start(std::uint32_t slot, std::uint32_t stream) {
   const Program& program = program_of(slot);
   const std::uint32_t blocking = blocking_stream(state, program, index, op);
   if (blocking != no_stream) {
-    state.waiters[blocking] = static_cast<std::uint16_t>(state.waiters[blocking] | 1U << stream);
+    wait_for(slot, blocking, stream);
     return;
   }
   const TimePoint issued{Duration{index.issued[op.value]}};
@@ -159,6 +159,12 @@ void Executor::try_start(std::uint32_t slot, std::uint32_t stream) {
     start_side_kernel(slot, static_cast<Stream>(stream), op);
   else
     launch(slot, static_cast<Stream>(stream), op);
+}
+
+// `stream` is asked again when an operator of the other has finished.
+void Executor::wait_for(std::uint32_t slot, std::uint32_t other, std::uint32_t stream) {
+  std::uint16_t& waiters = slots_[slot].waiters[other];
+  waiters = static_cast<std::uint16_t>(waiters | 1U << stream);
 }
 
 void Executor::finish(std::uint32_t slot, std::uint32_t stream) {

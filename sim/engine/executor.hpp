@@ -155,17 +155,19 @@ class Executor {
   std::uint32_t blocking_stream(const SlotState& state, const Program& program,
                                 const ProgramIndex& index, OpId op) const;
   void try_start(std::uint32_t slot, std::uint32_t stream);
+  void wait_for(std::uint32_t slot, std::uint32_t other, std::uint32_t stream);
   void finish(std::uint32_t slot, std::uint32_t stream);
   std::uint32_t woken_by(std::uint32_t slot, std::uint32_t stream);
 
   // Kernels.
   void start_kernels(std::uint32_t slot);
   void start_single_kernel(std::uint32_t slot);
+  bool share_device(std::uint32_t slot);
   void run_rest_of_kernel(std::uint32_t slot);
   void end_kernels(std::uint32_t slot);
   std::uint32_t running_in_segment(std::uint32_t slot) const;
-  void cut_segment(std::uint32_t slot);
-  bool lacks_sms(const SlotState& state, const LaneCosts& lane) const;
+  static TimePoint begin_of(const SlotState& state, const LaneCosts& lane, std::uint32_t position);
+  void cut_segment(std::uint32_t slot, std::uint32_t running);
   void place_blocks(std::uint32_t slot);
   void end_phase(std::uint32_t slot);
   bool has_no_room(std::uint32_t slot, std::int64_t sm);
@@ -183,10 +185,9 @@ class Executor {
   // Communication.
   struct Call {
     std::uint32_t channel = 0;
-    std::uint32_t request = 0;
+    std::uint32_t cell = 0;  // of the cost table
   };
   Call call_of(std::uint32_t slot, Stream stream, OpId op) const;
-  std::uint32_t cell_of(const Call& call) const;
   void launch(std::uint32_t slot, Stream stream, OpId op);
   void arrive(std::uint32_t slot, Stream stream, OpId op, const Call& call);
   void start_activity(const Call& call, Stream stream);

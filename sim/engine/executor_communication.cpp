@@ -9,39 +9,34 @@ Executor::Call Executor::call_of(std::uint32_t slot, Stream stream, OpId op) con
   const Slot& wired = system_.slots[slot];
   const Program& program = program_of(slot);
   const std::uint32_t work = program.work[op.value];
-  Call call;
+  std::uint32_t channel = no_channel;
+  std::uint32_t request = 0;
   if (program.kind[op.value] == OpKind::collective) {
-    call = {wired.group[static_cast<std::size_t>(program.collectives[work].group)],
-            system_.requests.of_collective[wired.program][work]};
+    channel = wired.group[static_cast<std::size_t>(program.collectives[work].group)];
+    request = system_.requests.of_collective[wired.program][work];
   } else {
     SIM_CHECK(program.kind[op.value] == OpKind::send || program.kind[op.value] == OpKind::recv,
               word(program.kind[op.value]));
-    call = {wired.peer[static_cast<std::size_t>(stream)],
-            static_cast<std::uint32_t>(system_.requests.collectives.size()) +
-                system_.requests.of_transfer[wired.program][work]};
+    channel = wired.peer[static_cast<std::size_t>(stream)];
+    request = static_cast<std::uint32_t>(system_.requests.collectives.size()) +
+              system_.requests.of_transfer[wired.program][work];
   }
-  SIM_CHECK(call.channel != no_channel, program.name(op));
-  return call;
-}
-
-std::uint32_t Executor::cell_of(const Call& call) const {
-  const Channel& wired = system_.channels[call.channel];
-  return static_cast<std::uint32_t>(wired.shape * system_.requests.size()) + call.request;
+  SIM_CHECK(channel != no_channel, program.name(op));
+  const std::size_t row = system_.channels[channel].shape * system_.requests.size();
+  return {channel, static_cast<std::uint32_t>(row) + request};
 }
 
 // A communication kernel holds its SMs from here on, also while it waits for its partners; a core
 // is held only while bytes move.
 void Executor::launch(std::uint32_t slot, Stream stream, OpId op) {
   const Call call = call_of(slot, stream, op);
-  const std::int32_t sm = system_.costs[cell_of(call)].sm;
+  const std::int32_t sm = system_.costs[call.cell].sm;
   if (sm > 0 && !input_.shares_device) {
-    SlotState& state = slots_[slot];
     if (has_no_room(slot, sm)) {
-      state.waiters[compute] = static_cast<std::uint16_t>(state.waiters[compute] |
-                                                          1U << static_cast<std::uint32_t>(stream));
+      wait_for(slot, compute, static_cast<std::uint32_t>(stream));
       return;
     }
-    state.sm_held += sm;
+    slots_[slot].sm_held += sm;
     touch(slot);
   }
   arrive(slot, stream, op, call);
@@ -77,7 +72,7 @@ void Executor::start_activity(const Call& call, Stream stream) {
   Activity& activity = activities_[id];
   const Channel& wired = system_.channels[call.channel];
   activity.channel = call.channel;
-  activity.cell = cell_of(call);
+  activity.cell = call.cell;
   activity.stream = stream;
   activity.started = now();
   activity.memory_held = 0;

@@ -41,14 +41,22 @@ void Executor::start_single_kernel(std::uint32_t slot) {
   state.in_segment = false;
   state.remaining = jittered(slot, state.position, lane.duration(state.position));
   state.updated = now();
+  share_device(slot);
   run_rest_of_kernel(slot);
 }
 
-// Gives the kernel its speed beside what is held on its device, and its end at that speed.
+// Gives the kernel what it gets beside what is held on its device. True: its speed is another.
+bool Executor::share_device(std::uint32_t slot) {
+  SlotState& state = slots_[slot];
+  const LaneCosts& lane = lane_of(slot);
+  if (lane.persistent[state.position]) place_blocks(slot);
+  const std::uint64_t speed = speed_of(state, lane, state.position);
+  return std::exchange(state.speed, speed) != speed;
+}
+
+// Its end at that speed.
 void Executor::run_rest_of_kernel(std::uint32_t slot) {
   SlotState& state = slots_[slot];
-  if (lane_of(slot).persistent[state.position]) place_blocks(slot);
-  state.speed = speed_of(state, lane_of(slot), state.position);
   if (state.speed == 0) {
     ++state.epoch;  // the end that was scheduled is no more
     return;
@@ -83,10 +91,6 @@ std::uint64_t Executor::speed_of(const SlotState& state, const LaneCosts& lane,
   return speed;
 }
 
-bool Executor::lacks_sms(const SlotState& state, const LaneCosts& lane) const {
-  return lane.sm[state.position] > input_.device_sm - state.sm_held;
-}
-
 // Sources: PyTorch issue 143988 and NVIDIA's developer forum, topic 337991 (H100: a product's 132
 // blocks beside 24 of an all-gather fall into two waves: "2x", 80% to 47% of the peak rate).
 // Communication that is launched at the instant at which the product starts comes first, as
@@ -96,7 +100,7 @@ void Executor::place_blocks(std::uint32_t slot) {
   if (state.in_tail) return;
   const LaneCosts& lane = lane_of(slot);
   const std::int64_t alone = jittered(slot, state.position, lane.duration(state.position));
-  if (!lacks_sms(state, lane))
+  if (lane.sm[state.position] <= input_.device_sm - state.sm_held)
     late_[slot] = std::min(late_[slot], alone - state.remaining);
   else if (state.begun == now())
     late_[slot] = alone;
@@ -112,6 +116,7 @@ void Executor::end_phase(std::uint32_t slot) {
   state.in_tail = true;
   state.remaining = std::exchange(late_[slot], 0);
   state.updated = now();
+  share_device(slot);
   run_rest_of_kernel(slot);
   advance(slot, std::exchange(state.waiters[compute], std::uint16_t{0}));
 }
@@ -120,14 +125,14 @@ void Executor::end_phase(std::uint32_t slot) {
 // It waits for their end (NCCL issue 1431). If so, that has an event of its own.
 bool Executor::has_no_room(std::uint32_t slot, std::int64_t sm) {
   const SlotState& state = slots_[slot];
-  if (!state.running || state.in_tail || input_.shares_device) return false;
+  if (!state.running || state.in_tail) return false;
   const LaneCosts& lane = lane_of(slot);
   const std::uint32_t running = state.in_segment ? running_in_segment(slot) : state.position;
-  const TimePoint begun = state.begun + Duration{lane.start[running] - lane.start[state.position]};
-  if (!lane.persistent[running] || begun == now()) return false;
+  if (!lane.persistent[running] || begin_of(state, lane, running) == now()) return false;
   if (lane.sm[running] <= input_.device_sm - state.sm_held - sm) return false;
   if (state.in_segment) {
-    cut_segment(slot);
+    cut_segment(slot, running);
+    share_device(slot);
     run_rest_of_kernel(slot);
   }
   return true;
@@ -149,10 +154,8 @@ void Executor::record_kernels(std::uint32_t slot, std::uint32_t end, TimePoint u
   const std::vector<OpId>& order = index_of(slot).order[compute];
   std::vector<Span>& spans = spans_[state.record];
   for (std::uint32_t k = state.position; k < end; ++k) {
-    const TimePoint begin = state.begun + Duration{lane.start[k] - lane.start[state.position]};
-    const TimePoint stop =
-        k + 1 == end ? until
-                     : state.begun + Duration{lane.start[k + 1] - lane.start[state.position]};
+    const TimePoint begin = begin_of(state, lane, k);
+    const TimePoint stop = k + 1 == end ? until : begin_of(state, lane, k + 1);
     spans[order[k].value] = {order[k], begin, begin, stop};
   }
 }
@@ -170,6 +173,12 @@ void Executor::end_kernels(std::uint32_t slot) {
   advance(slot, woken_by(slot, compute));
 }
 
+// Of a kernel of the running segment, or of the running kernel.
+TimePoint Executor::begin_of(const SlotState& state, const LaneCosts& lane,
+                             std::uint32_t position) {
+  return state.begun + Duration{lane.start[position] - lane.start[state.position]};
+}
+
 // The last kernel whose start is at or before the point reached.
 std::uint32_t Executor::running_in_segment(std::uint32_t slot) const {
   const SlotState& state = slots_[slot];
@@ -182,12 +191,11 @@ std::uint32_t Executor::running_in_segment(std::uint32_t slot) const {
 }
 
 // Leaves the running kernel on its own, with what is left of it; the kernels before it are done.
-void Executor::cut_segment(std::uint32_t slot) {
+void Executor::cut_segment(std::uint32_t slot, std::uint32_t running) {
   SlotState& state = slots_[slot];
   const LaneCosts& lane = lane_of(slot);
   const std::int64_t reached = lane.start[state.position] + (now() - state.begun).count();
-  const std::uint32_t running = running_in_segment(slot);
-  const TimePoint begun = state.begun + Duration{lane.start[running] - lane.start[state.position]};
+  const TimePoint begun = begin_of(state, lane, running);
   record_kernels(slot, running, begun);
   state.done[compute] += running - state.position;
   finished_operators_ += running - state.position;
@@ -212,15 +220,15 @@ void Executor::reshare_device(std::uint32_t slot) {
     // A segment that ends at this very instant has nothing left to slow down.
     const std::int64_t length = lane.start[state.segment_end] - lane.start[state.position];
     if ((now() - state.begun).count() >= length) return;
-    cut_segment(slot);
+    cut_segment(slot, running_in_segment(slot));
+    share_device(slot);
   } else {
     if (state.updated == now() && state.remaining == 0) return;
     const WideInt done = static_cast<WideInt>((now() - state.updated).count()) * state.speed;
     state.remaining = std::max<std::int64_t>(
         0, state.remaining - static_cast<std::int64_t>(done >> full_speed_bits));
     state.updated = now();
-    if (lane.persistent[state.position]) place_blocks(slot);
-    if (speed_of(state, lane, state.position) == state.speed) return;  // its end stands
+    if (!share_device(slot)) return;  // its end stands
   }
   run_rest_of_kernel(slot);
 }

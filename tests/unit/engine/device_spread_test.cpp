@@ -28,8 +28,7 @@ TEST_CASE("the slowest of many is the expected maximum of normals behind", "[eng
 // A product waits for the slowest device; what only moves memory does not depend on the clock.
 TEST_CASE("products run at the speed of the slowest device, memory-bound kernels do not",
           "[engine]") {
-  const Cluster cluster =
-      Cluster::load(std::string{STEPCAST_SOURCE_DIR} + "/topologies/dgx-h100.yaml", 1);
+  const Cluster cluster = load_cluster("dgx-h100", 1);
   HandProgram program;
   program.gemm(8192);
   program.stream_bytes(1_GiB);

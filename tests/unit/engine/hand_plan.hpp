@@ -78,6 +78,10 @@ inline std::vector<GpuId> first_gpus(int count, int stride = 1) {
   return gpus;
 }
 
+inline Cluster load_cluster(const std::string& name, int nodes) {
+  return Cluster::load(std::string{STEPCAST_SOURCE_DIR} + "/topologies/" + name + ".yaml", nodes);
+}
+
 inline SimulationOptions no_host() {
   return {.graphs = true};
 }

@@ -8,10 +8,6 @@
 namespace sim {
 namespace {
 
-Cluster load(const std::string& name, int nodes) {
-  return Cluster::load(std::string{STEPCAST_SOURCE_DIR} + "/topologies/" + name + ".yaml", nodes);
-}
-
 Plan two_reductions(int tensor, int data) {
   HandProgram program;
   const OpId first = program.collective(CollectiveKind::all_reduce, 64_MiB, GroupRole::tensor);
@@ -29,7 +25,7 @@ bool shared(const System& system, LinkKind kind, const Cluster& cluster) {
 }  // namespace
 
 TEST_CASE("a link belongs to the only channel that uses it", "[engine]") {
-  const Cluster cluster = load("dgx-a100-80", 4);
+  const Cluster cluster = load_cluster("dgx-a100-80", 4);
   // Of two nodes' tensor groups each NIC carries a ring, and one of each GPU beside it.
   System both = wire(two_reductions(16, 2), cluster, {});
   find_own_links(both);
@@ -38,7 +34,7 @@ TEST_CASE("a link belongs to the only channel that uses it", "[engine]") {
 }
 
 TEST_CASE("a link that its channel could over-ask is kept account of", "[engine]") {
-  const Cluster cluster = load("dgx-h100", 1);
+  const Cluster cluster = load_cluster("dgx-h100", 1);
   System system = wire(two_reductions(8, 1), cluster, {});
   find_own_links(system);
   REQUIRE(system.patterns.size() == 1);
@@ -52,7 +48,7 @@ TEST_CASE("a link that its channel could over-ask is kept account of", "[engine]
 }
 
 TEST_CASE("a link is busy while anything goes over it, shared or not", "[engine]") {
-  const Cluster cluster = load("dgx-h100", 2);
+  const Cluster cluster = load_cluster("dgx-h100", 2);
   HandProgram program;
   const OpId reduce = program.collective(CollectiveKind::all_reduce, 64_MiB, GroupRole::tensor);
   program.collective(CollectiveKind::all_reduce, 64_MiB, GroupRole::tensor, {reduce});

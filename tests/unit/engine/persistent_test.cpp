@@ -8,8 +8,7 @@ namespace sim {
 namespace {
 
 const Cluster& h100() {
-  static const Cluster cluster =
-      Cluster::load(std::string{STEPCAST_SOURCE_DIR} + "/topologies/dgx-h100.yaml", 1);
+  static const Cluster cluster = load_cluster("dgx-h100", 1);
   return cluster;
 }
 
@@ -34,13 +33,12 @@ Duration collective_time(const Plan& plan, OpId op, int ranks) {
 TEST_CASE("products are persistent on Hopper alone", "[engine]") {
   const Kernel product{.kind = OpKind::gemm, .dtype = DType::bf16, .m = 4096, .n = 4096, .k = 4096};
   const auto persistent = [&](const char* name) {
-    const std::string file = std::string{STEPCAST_SOURCE_DIR} + "/topologies/" + name;
-    return kernel_cost(product, Cluster::load(file, 1).device()).persistent;
+    return kernel_cost(product, load_cluster(name, 1).device()).persistent;
   };
-  CHECK(persistent("dgx-h100.yaml"));
-  CHECK(persistent("dgx-h200.yaml"));
-  CHECK_FALSE(persistent("dgx-a100-80.yaml"));
-  CHECK_FALSE(persistent("dgx-b200.yaml"));
+  CHECK(persistent("dgx-h100"));
+  CHECK(persistent("dgx-h200"));
+  CHECK_FALSE(persistent("dgx-a100-80"));
+  CHECK_FALSE(persistent("dgx-b200"));
   const Kernel copy{.kind = OpKind::elementwise, .bytes = 1_GiB};
   CHECK_FALSE(kernel_cost(copy, h100().device()).persistent);
 }

@@ -9,8 +9,7 @@ namespace sim {
 namespace {
 
 const Cluster& dgx() {
-  static const Cluster cluster =
-      Cluster::load(std::string{STEPCAST_SOURCE_DIR} + "/topologies/dgx-h100.yaml", 128);
+  static const Cluster cluster = load_cluster("dgx-h100", 128);
   return cluster;
 }
 
@@ -152,8 +151,7 @@ TEST_CASE("a message starts when both sides have arrived", "[engine]") {
 // to a NIC of 200 Gb/s (16 rings for 8 NICs; NVIDIA/nccl issue 518): half of it each while both
 // run.
 TEST_CASE("a ring over all NICs and a ring over one get a NIC's halves", "[engine]") {
-  const Cluster a100 =
-      Cluster::load(std::string{STEPCAST_SOURCE_DIR} + "/topologies/dgx-a100-80.yaml", 4);
+  const Cluster a100 = load_cluster("dgx-a100-80", 4);
   const Bytes small = 1_GiB;
   const Bytes large{small.count() * 8 / 15 * 8};  // 2 (p - 1) / p of it over eight NICs
   SimulationOptions options = no_host();
