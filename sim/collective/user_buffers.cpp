@@ -25,17 +25,15 @@ Form user_buffer_form(const FormInput& in, const Collective& request, double sma
   const double link = in.intra_bw();
   const double reached = in.group.nccl ? link * message_share(in.group.generation) : link;
   const double parts = in.ranks();
+  const bool shift = in.kind == CollectiveKind::ring_shift;
   Form form;
+  form.traffic = shift ? in.bytes : (parts - 1) / parts * in.bytes;
   if (request.carrier == Carrier::copy_engines) {
-    const double slices = in.kind == CollectiveKind::ring_shift ? 1 : parts - 1;
-    const double slice = in.kind == CollectiveKind::ring_shift ? in.bytes : in.bytes / parts;
-    form.traffic = slices * slice;
-    form.latency = slices * (2 * small_kernel + hop);
+    form.latency = (shift ? 1 : parts - 1) * (2 * small_kernel + hop);
     form.transfer = form.traffic / reached;
     form.channels = 0;
     form.memory_bytes = 2 * form.traffic;
   } else {
-    form.traffic = (parts - 1) / parts * in.bytes;
     form.latency = small_kernel + hop;
     form.transfer =
         form.traffic / std::min(reached, request.blocks * block_rate(in.group.generation) * 1e9);

@@ -152,6 +152,12 @@ struct ModelOp {
   Flops backward_flops{};
 };
 
+// One of the products that tensor parallelism splits within layers; embedding and head are not.
+inline bool is_linear_of_layer(const ModelOp& op) {
+  return op.kind == ModelOpKind::linear &&
+         (op.split == TensorSplit::column || op.split == TensorSplit::row);
+}
+
 struct Block {
   std::string name;  // "embedding", "layer", "head"
   std::vector<ModelOp> ops;
@@ -203,7 +209,7 @@ struct Execution {
   bool adds_gradients = false;         // a micro-batch's gradients lie apart, until a kernel adds
   bool keeps_gathered_inputs = false;  // sequence parallelism: not gathered again backward
   bool all_reduces_gradients = false;  // ZeRO-1: reduced whole on every rank, not scattered
-  bool symmetric_memory = false;       // Layout::overlap_tensor_wgrad: copy engines move, not NCCL
+  bool symmetric_memory = false;       // with Layout::overlap_tensor_wgrad copy engines move tokens
   bool sends_whole = false;            // between stages: every tensor rank sends the whole tensor
   bool recomputes_head = false;        // full recomputation: the final norm and the head as well
   bool copies_attention = false;       // output of several sequences: copied into another order

@@ -52,8 +52,7 @@ EightBitCasts torchao(const ModelOp* before) {
 }  // namespace
 
 bool multiplies_in_eight_bits(const ModelOp& op, const Layout& layout) {
-  return layout.compute_dtype == DType::fp8 && op.kind == ModelOpKind::linear &&
-         (op.split == TensorSplit::column || op.split == TensorSplit::row);
+  return layout.compute_dtype == DType::fp8 && is_linear_of_layer(op);
 }
 
 bool shares_maxima(const Execution& execution, const Layout& layout) {

@@ -59,7 +59,7 @@ void StageLowering::take_temporary_placeholder(const Place& place) {
 // Linears of layers are Transformer Engine's.
 bool StageLowering::has_kept_placeholder(const ModelOp& op) const {
   return model_.model->execution.gradient_placeholders == Placeholders::kept &&
-         (op.split == TensorSplit::column || op.split == TensorSplit::row);
+         is_linear_of_layer(op);
 }
 
 // One for each shape of a weight (Transformer Engine 2.3, pytorch/module/base.py, get_dummy_wgrad).
@@ -67,7 +67,7 @@ void StageLowering::allocate_kept_placeholders() {
   std::set<std::pair<std::int64_t, std::int64_t>> shapes;
   for (const StageBlock& block : blocks_) {
     for (const ShardedOp& op : model_.blocks[block.shape].ops) {
-      if (op.op->kind != ModelOpKind::linear || !has_kept_placeholder(*op.op)) continue;
+      if (!has_kept_placeholder(*op.op)) continue;
       const int tensor = layout_.tensor_parallel;
       const bool column = op.op->split == TensorSplit::column;
       const std::pair shape{op.op->out_features / (column ? tensor : 1) / op.products,
@@ -122,11 +122,14 @@ bool StageLowering::aligns_reductions() const {
   return layout_.overlap_gradients && layout_.schedule == Schedule::interleaved && zero_ < 2;
 }
 
+// Stage s launches s passes late what the first stage launches at once.
 void StageLowering::reduce_aligned() {
-  backward_slots_.push_back(current_slot_);
-  const std::size_t passes = backward_slots_.size(), behind = static_cast<std::size_t>(stage_);
-  if (!aligns_reductions() || passes <= behind) return;
-  const std::size_t slot = backward_slots_[passes - 1 - behind];
+  if (!aligns_reductions()) return;
+  std::size_t slot = current_slot_;
+  for (int passes = stage_; passes > 0;) {
+    if (slot == 0) return;
+    if (slots_[--slot].kind == SlotKind::backward) --passes;
+  }
   const int chunk = slots_[slot].chunk;
   if (chunks_[static_cast<std::size_t>(chunk)].last_backward == static_cast<int>(slot))
     reduce_ready(chunk);

@@ -170,8 +170,7 @@ void StageLowering::intern_op(const ShardedOp& op, OpWork& work) {
 // Of collectives of a linear of a layer: those that NCCL does not move.
 Carrier StageLowering::carrier_of(const ShardedOp& op) const {
   if (op.forward_part) return Carrier::user_buffers;
-  const bool of_layer = op.op->split == TensorSplit::column || op.op->split == TensorSplit::row;
-  return of_layer && layout_.sequence_parallel && layout_.overlap_tensor_wgrad &&
+  return is_linear_of_layer(*op.op) && layout_.sequence_parallel && layout_.overlap_tensor_wgrad &&
                  model_.model->execution.symmetric_memory
              ? Carrier::copy_engines
              : Carrier::nccl;

@@ -404,7 +404,6 @@ class StageLowering {
   std::vector<Bucket> buckets_;                             // in the order of their reduction
   std::vector<std::vector<std::uint32_t>> units_of_block_;  // ZeRO-3: its buckets
   std::uint32_t next_reduction_ = 0;
-  std::vector<std::size_t> backward_slots_;  // done so far
   std::size_t current_slot_ = 0;
   std::int64_t scaled_products_ = 0;  // in 8 bits, whose scales this rank shares
   Value waiting_output_;              // of a forward pass that leads a pair: sent after the pair
