@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "sim/cli/command.hpp"
@@ -31,6 +32,10 @@ std::string model_text(const Model& model) {
   std::string text =
       fmt::format("{} ({})\nsource      {}\nparameters  {}\nlayers      {}\n", model.name,
                   model.family, model.source, grouped(model.parameters()), model.layers.size());
+  if (model.has_experts())
+    text += fmt::format("experts     {} of {} for each token; it passes {} parameters\n",
+                        model.shape->experts.per_token, model.shape->experts.count,
+                        grouped(model.active_parameters()));
   if (!model.is_layer_list) {
     text += fmt::format("hidden      {}\nffn         {}\nheads       {} of {} ({} key/value), {}\n",
                         model.hidden, model.feed_forward, model.attention.heads,
@@ -52,6 +57,12 @@ std::string model_text(const Model& model) {
       add_block(layer, layer.name);
   else if (!model.layers.empty())
     add_block(model.layers.front(), "first of the layers");
+  const auto with_experts = std::find_if(
+      model.layers.begin(), model.layers.end(),
+      [&](const Block& layer) { return layer.parameters() != model.layers.front().parameters(); });
+  if (model.has_experts() && with_experts != model.layers.end())
+    add_block(*with_experts, fmt::format("layer {}, the first with experts",
+                                         with_experts - model.layers.begin() + 1));
   add_block(model.output, "output");
   return text;
 }

@@ -162,13 +162,22 @@ KernelCost generic_cost(const Kernel& kernel, const Device& device) {
   return cost_of(seconds, bytes, 1.0);
 }
 
+// A head's keys and values are as wide as each other, but in latent attention.
+double width_of_values(const Kernel& kernel) {
+  return static_cast<double>(kernel.values > 0 ? kernel.values : kernel.k);
+}
+
 // FLOPs as FlashAttention counts them (Dao 2023, section 4.1): 4 b h sq sk d forward, 2.5 times
-// that backward (it recomputes the scores), half of both under a causal mask.
+// that backward (it recomputes the scores), half of both under a causal mask; of two widths, three
+// of the five products have that of the keys.
 double attention_flops(const Kernel& kernel) {
-  const double full = 4.0 * static_cast<double>(kernel.batch) * static_cast<double>(kernel.heads) *
-                      static_cast<double>(kernel.m) * static_cast<double>(kernel.n) *
-                      static_cast<double>(kernel.k);
-  return full * (kernel.causal ? 0.5 : 1.0) * (kernel.part == AttentionPart::backward ? 2.5 : 1.0);
+  const auto keys = static_cast<double>(kernel.k);
+  const double values = width_of_values(kernel);
+  const bool backward = kernel.part == AttentionPart::backward;
+  const double widths = backward ? 3 * keys + 2 * values : keys + values;
+  return 2.0 * static_cast<double>(kernel.batch) * static_cast<double>(kernel.heads) *
+         static_cast<double>(kernel.m) * static_cast<double>(kernel.n) * widths *
+         (kernel.causal ? 0.5 : 1.0);
 }
 
 // Q and the output are m tokens of `heads`, K and V are n tokens of `kv_heads`; backward reads them
@@ -178,7 +187,8 @@ double flash_bytes(const Kernel& kernel) {
   const double kv_heads = kernel.kv_heads > 0 ? static_cast<double>(kernel.kv_heads) : heads;
   const double tensor_q = static_cast<double>(kernel.m) * heads;
   const double tensor_kv = static_cast<double>(kernel.n) * kv_heads;
-  const double once = (2 * tensor_q + 2 * tensor_kv) * static_cast<double>(kernel.k) *
+  const double once = (tensor_q + tensor_kv) *
+                      (static_cast<double>(kernel.k) + width_of_values(kernel)) *
                       static_cast<double>(kernel.batch) * bytes_of(kernel.dtype);
   return kernel.part == AttentionPart::backward ? 2 * once : once;
 }

@@ -94,22 +94,26 @@ ModelOp qk_norm_op(const TransformerShape& shape) {
 }
 
 ModelOp attention_op(const TransformerShape& shape) {
-  const double q = real(shape.heads * shape.head_dim);
-  const double kv = real(shape.kv_heads * shape.head_dim);
-  // Without ALiBi's slopes and without dropout it is the function of its name.
-  const bool plain = shape.positions != Positions::alibi && shape.attention_dropout == 0;
+  const std::int64_t value_dim = shape.latent.exists() ? shape.latent.value_dim : shape.head_dim;
+  const std::int64_t queries = shape.heads * shape.head_dim;
+  const std::int64_t keys_values = shape.kv_heads * (shape.head_dim + value_dim);
+  const std::int64_t outputs = shape.heads * value_dim;
+  const double moved = real(queries + keys_values + outputs);
+  // Without ALiBi's slopes and dropout, and with one width, it is the function of its name.
+  const bool plain =
+      shape.positions != Positions::alibi && shape.attention_dropout == 0 && !shape.latent.exists();
   return {.name = "attention",
           .kind = ModelOpKind::attention,
           .split = TensorSplit::inner,
           .function = plain ? Function::attention : Function::none,
           .backward_reads_output = true,
-          .in_features = (shape.heads + 2 * shape.kv_heads) * shape.head_dim,
-          .out_features = shape.heads * shape.head_dim,
+          .in_features = queries + keys_values,
+          .out_features = outputs,
           // Forward: reads Q, K, V, writes O. Backward (Dao 2022, algorithm 4): reads Q, K, V, O
           // and dO, writes dQ, dK, dV.
-          .forward_elements = 2 * q + 2 * kv,
-          .backward_elements = 4 * q + 4 * kv,
-          .saved_elements = q + 2 * kv};
+          .forward_elements = moved,
+          .backward_elements = 2 * moved,
+          .saved_elements = real(queries + keys_values)};
 }
 
 // Norms, residual sums and dropout of the two branches differ only in their names.
@@ -121,13 +125,18 @@ struct BranchNames {
 void append_attention(Block& block, const TransformerShape& shape) {
   const std::int64_t q = shape.heads * shape.head_dim;
   const std::int64_t kv = shape.kv_heads * shape.head_dim;
-  block.ops.push_back(
-      linear_op("qkv", TensorSplit::column, shape.hidden, q + 2 * kv, shape.qkv_bias));
-  if (shape.qk_norm) block.ops.push_back(qk_norm_op(shape));
-  if (shape.positions == Positions::rotary) block.ops.push_back(rotary_op(shape));
+  if (shape.latent.exists()) {
+    append_latent_attention(block, shape);
+  } else {
+    block.ops.push_back(
+        linear_op("qkv", TensorSplit::column, shape.hidden, q + 2 * kv, shape.qkv_bias));
+    if (shape.qk_norm) block.ops.push_back(qk_norm_op(shape));
+    if (shape.positions == Positions::rotary) block.ops.push_back(rotary_op(shape));
+  }
   block.ops.push_back(attention_op(shape));
-  block.ops.push_back(
-      linear_op("attention_projection", TensorSplit::row, q, shape.hidden, shape.projection_bias));
+  block.ops.push_back(linear_op("attention_projection", TensorSplit::row,
+                                block.ops.back().out_features, shape.hidden,
+                                shape.projection_bias));
 }
 
 void append_mlp(Block& block, const TransformerShape& shape) {
@@ -217,7 +226,7 @@ ModelOp activation_op(std::string name, Activation activation, TensorSplit split
   return op;
 }
 
-Block transformer_layer(const TransformerShape& shape) {
+Block transformer_layer(const TransformerShape& shape, bool with_experts) {
   Block block{.name = "layer", .ops = {}, .output_elements = shape.hidden};
   const bool pre = shape.norm_placement == NormPlacement::pre;
   const auto branch = [&](auto append, const BranchNames& names, double dropout) {
@@ -236,7 +245,7 @@ Block transformer_layer(const TransformerShape& shape) {
   branch(append_attention,
          {.norm = pre ? "input_norm" : "attention_norm", .residual = "attention_residual"},
          shape.projection_dropout);
-  branch(append_mlp,
+  branch(with_experts ? append_experts : append_mlp,
          {.norm = pre ? "post_attention_norm" : "output_norm", .residual = "mlp_residual"},
          shape.mlp_dropout);
   return block;

@@ -205,12 +205,17 @@ Model build_transformer(const TransformerShape& shape) {
   model.attention = {.heads = shape.heads,
                      .kv_heads = shape.kv_heads,
                      .head_dim = shape.head_dim,
+                     .value_dim = shape.latent.exists() ? shape.latent.value_dim : shape.head_dim,
                      .causal = shape.mask == AttentionMask::causal,
                      .dropout = shape.attention_dropout > 0};
   model.feed_forward = shape.feed_forward;
   model.tied_embedding = shape.tied_head;
   model.input = input_block(shape);
-  model.layers.assign(static_cast<std::size_t>(shape.layers), transformer_layer(shape));
+  model.layers.reserve(static_cast<std::size_t>(shape.layers));
+  const Block dense = transformer_layer(shape, false);
+  const Block mixed = shape.experts.count > 0 ? transformer_layer(shape, true) : Block{};
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer)
+    model.layers.push_back(shape.experts.in_layer(layer) ? mixed : dense);
   model.output = output_block(shape);
   model.shape = shape;
   return model;

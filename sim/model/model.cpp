@@ -14,6 +14,16 @@ std::int64_t Block::parameters() const {
   return sum;
 }
 
+std::int64_t Model::active_parameters() const {
+  std::int64_t sum = parameters();
+  for (const Block& layer : layers) {
+    for (const ModelOp& op : layer.ops)
+      if (op.experts > 0)
+        sum -= (op.weights + op.biases) / op.experts * (op.experts - op.per_token);
+  }
+  return sum;
+}
+
 std::int64_t Model::parameters() const {
   std::int64_t sum = input.parameters() + output.parameters();
   for (const Block& layer : layers)
@@ -25,14 +35,16 @@ Flops forward_flops(const Block& block, const AttentionShape& attention, std::in
   const auto tokens = static_cast<double>(sequence);
   Flops sum;
   for (const ModelOp& op : block.ops) {
-    const double times = op.once_per_sequence ? 1 : tokens;
-    if (op.kind == ModelOpKind::linear) {
+    const double times = (op.once_per_sequence ? 1 : tokens) * static_cast<double>(op.per_token);
+    if (op.kind == ModelOpKind::linear || op.kind == ModelOpKind::router) {
       sum += Flops{2.0 * static_cast<double>(op.in_features) *
                    static_cast<double>(op.out_features) * times};
     } else if (op.kind == ModelOpKind::attention) {
-      // Q K^T and P V: 2 * sequence * head_dim each, per head and token.
+      // Q K^T and P V: 2 * sequence * width each, per head and token.
       sum +=
-          Flops{4.0 * tokens * static_cast<double>(attention.heads * attention.head_dim) * times};
+          Flops{2.0 * tokens *
+                static_cast<double>(attention.heads * (attention.head_dim + attention.value_dim)) *
+                times};
     } else if (op.kind == ModelOpKind::generic) {
       sum += op.forward_flops;
     }
@@ -63,7 +75,9 @@ SavedBytes saved_bytes(const Block& block, const AttentionShape& attention, bool
                        std::int64_t sequence, int bytes_per_element) {
   SavedBytes sum;
   for (const ModelOp& op : block.ops) {
-    const double share = op.once_per_sequence ? 1.0 / static_cast<double>(sequence) : 1.0;
+    const double share = op.once_per_sequence ? 1.0 / static_cast<double>(sequence)
+                                              : static_cast<double>(op.per_token);
+    if (op.starts_from >= 0) continue;  // its input is kept there already
     double own = op.saved_elements * bytes_per_element + op.saved_fixed_bytes;
     if (op.kind == ModelOpKind::attention)
       own += attention_kernel_saved_bytes(attention, flash, sequence, bytes_per_element);

@@ -34,6 +34,9 @@ enum class ModelOpKind : std::uint8_t {
   norm,           // LayerNorm or RMSNorm over `in_features`
   elementwise,    // activation, gating, residual add, dropout, rotary embedding: bytes only
   cross_entropy,  // loss over `in_features` = vocabulary (or classes)
+  router,         // scores of every token for every expert; hands the tokens on as they are
+  dispatch,       // tokens to their experts, on whatever rank these are
+  combine,        // and back: the sum of what a token's experts made of it
   generic,        // a layer of a layer list: FLOPs and bytes as given
 };
 
@@ -104,6 +107,8 @@ enum class TensorSplit : std::uint8_t {
 //  elementwise    in_features, out_features: width of its input and output; learned positions and
 //                 token types carry their table as `weights`
 //  cross_entropy  in_features = classes, out_features = 1
+//  router         in_features = hidden, out_features = experts; its traffic is that of the choice
+//  dispatch, combine  in_features = out_features = hidden
 //  generic        0; output_elements of its block says what it hands on
 struct ModelOp {
   std::string
@@ -115,6 +120,14 @@ struct ModelOp {
   // backward pass adds the gradient that went past the branch; -1: none. Pre-norm: the norm at the
   // head of the branch; post-norm: the first linear of the branch.
   int residual_of = -1;
+  // A second branch: works on the input of this operator of its block; what the operator before it
+  // hands on goes past it, as the second term of the sum whose `residual_of` it is. -1: none.
+  int starts_from = -1;
+  // Of routed experts: as many matrices of this shape, spread over the expert-parallel ranks; 0: of
+  // none. Sizes are per token that comes to an expert, of which there are `per_token` for each
+  // token of the micro-batch (also of dispatch and combine).
+  std::int64_t experts = 0;
+  std::int64_t per_token = 1;
   bool in_place = false;               // works on its input: rotary embedding, q/k norms
   bool backward_reads_output = false;  // attention, ReLU: the next operator keeps it
   std::int64_t in_features = 0;
@@ -168,7 +181,8 @@ struct Block {
 struct AttentionShape {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
-  std::int64_t head_dim = 0;
+  std::int64_t head_dim = 0;   // of queries and keys
+  std::int64_t value_dim = 0;  // of values and outputs
   bool causal = true;
   bool dropout = false;        // dropout on the attention probabilities
   bool eager_softmax = false;  // unfused attention: mask, casts, softmax in kernels of their own
@@ -245,11 +259,14 @@ struct Model {
   Execution execution;
   std::int64_t feed_forward = 0;
   bool tied_embedding = false;
-  Block input;                            // embedding; may be empty
-  std::vector<Block> layers;              // one entry per layer
-  Block output;                           // final norm, head, loss; may be empty
-  std::optional<TransformerShape> shape;  // what it was built from; none for a list of layers
-  std::int64_t parameters() const;        // tied weights counted once
+  Block input;                             // embedding; may be empty
+  std::vector<Block> layers;               // one entry per layer
+  Block output;                            // final norm, head, loss; may be empty
+  std::optional<TransformerShape> shape;   // what it was built from; none for a list of layers
+  std::int64_t parameters() const;         // tied weights counted once
+  std::int64_t active_parameters() const;  // that a token passes: of the routed experts, its own
+  bool has_experts() const { return shape && shape->experts.count > 0; }
+  bool has_latent_attention() const { return shape && shape->latent.exists(); }
 };
 
 // Reads a model: a YAML file of ours (`transformer:` or `layer_list:`), a Hugging Face config.json

@@ -20,7 +20,7 @@ bool has_transformer_yaml(const TransformerShape& shape);
 
 // The parts of build_transformer().
 Block input_block(const TransformerShape& shape);
-Block transformer_layer(const TransformerShape& shape);
+Block transformer_layer(const TransformerShape& shape, bool with_experts);
 Block output_block(const TransformerShape& shape);
 ModelOp norm_op(const TransformerShape& shape, std::string name);
 ModelOp residual_op(const TransformerShape& shape, std::string name, double probability);
@@ -28,6 +28,10 @@ ModelOp activation_op(std::string name, Activation activation, TensorSplit split
                       std::int64_t width);
 ModelOp linear_op(std::string name, TensorSplit split, std::int64_t in, std::int64_t out,
                   bool bias);
+// Queries, keys and values of latent attention, joined.
+void append_latent_attention(Block& block, const TransformerShape& shape);
+// Router, experts, and what every token passes besides.
+void append_experts(Block& block, const TransformerShape& shape);
 
 // Largest sizes read: no product of them, summed over all layers, exceeds 2^63.
 namespace transformer_limits {
@@ -36,6 +40,8 @@ inline constexpr std::int64_t hidden = 1'000'000;
 inline constexpr std::int64_t heads = 16'384;
 inline constexpr std::int64_t head_dim = 4'096;
 inline constexpr std::int64_t feed_forward = 10'000'000;
+inline constexpr std::int64_t experts = 65'536;
+inline constexpr std::int64_t rank = 1'000'000;    // of latent attention
 inline constexpr std::int64_t rows = 100'000'000;  // vocabulary, positions
 inline constexpr std::int64_t pixels = 65'536;     // edge of an image
 }  // namespace transformer_limits

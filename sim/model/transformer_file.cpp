@@ -22,28 +22,83 @@ bool needs_vocabulary(Head head) {
   return head == Head::language_model || head == Head::masked_lm || head == Head::pretraining;
 }
 
-void read_sizes(const ObjectReader& in, TransformerShape& shape) {
+void read_experts(const ObjectReader& in, TransformerShape& shape) {
   namespace limits = transformer_limits;
-  shape.layers = in.integer("layers", {.min = 1, .max = limits::layers});
-  shape.hidden = in.integer("hidden", {.min = 1, .max = limits::hidden});
-  shape.heads = in.integer("heads", {.min = 1, .max = limits::heads});
+  if (!in.has("experts")) return;
+  const ObjectReader from = in.object("experts");
+  Experts& experts = shape.experts;
+  experts.count = from.integer("count", {.min = 2, .max = limits::experts});
+  experts.per_token = from.integer("per_token", {.min = 1, .max = limits::experts});
+  if (experts.per_token > experts.count)
+    from.problem("per_token", fmt::format("per_token is {}; there are {} experts",
+                                          experts.per_token, experts.count));
+  experts.feed_forward = from.integer("feed_forward", {.min = 1, .max = limits::feed_forward});
+  experts.shared_feed_forward =
+      from.integer_or("shared_feed_forward", 0, {.min = 0, .max = limits::feed_forward});
+  experts.first_layer = from.integer_or("first_layer", 0, {.min = 0, .max = limits::layers});
+  experts.every = from.integer_or("every", 1, {.min = 1, .max = limits::layers});
+  if (experts.first_layer >= shape.layers)
+    from.problem("first_layer", fmt::format("first_layer is {}; the last of {} layers is {}",
+                                            experts.first_layer, shape.layers, shape.layers - 1));
+}
+
+void read_latent_attention(const ObjectReader& in, TransformerShape& shape) {
+  namespace limits = transformer_limits;
+  const ObjectReader from = in.object("latent_attention");
+  LatentAttention& latent = shape.latent;
+  latent.query_rank = from.integer_or("query_rank", 0, {.min = 0, .max = limits::rank});
+  latent.key_value_rank = from.integer("key_value_rank", {.min = 1, .max = limits::rank});
+  latent.plain_dim = from.integer("plain_dim", {.min = 1, .max = limits::head_dim});
+  latent.rotary_dim = from.integer("rotary_dim", {.min = 1, .max = limits::head_dim});
+  latent.value_dim = from.integer("value_dim", {.min = 1, .max = limits::head_dim});
+  shape.head_dim = latent.plain_dim + latent.rotary_dim;
+  shape.kv_heads = shape.heads;
+  for (const char* key : {"head_dim", "kv_heads"})
+    if (in.has(key))
+      in.problem(key, fmt::format("\"{}\" does not go with \"latent_attention\", from which it "
+                                  "follows",
+                                  key));
+}
+
+void read_head_sizes(const ObjectReader& in, TransformerShape& shape) {
+  if (in.has("latent_attention")) return read_latent_attention(in, shape);
+  namespace limits = transformer_limits;
   shape.kv_heads = in.integer_or("kv_heads", shape.heads, {.min = 1, .max = limits::heads});
   if (shape.heads % shape.kv_heads != 0)
     in.problem("kv_heads", fmt::format("kv_heads is {}, which does not divide {} heads",
                                        shape.kv_heads, shape.heads));
   if (in.has("head_dim")) {
     shape.head_dim = in.integer("head_dim", {.min = 1, .max = limits::head_dim});
-  } else {
-    shape.head_dim = shape.hidden / shape.heads;
-    if (shape.hidden % shape.heads != 0)
-      in.problem("heads", fmt::format("heads is {}, which does not divide hidden {}; give head_dim "
-                                      "if that is meant",
-                                      shape.heads, shape.hidden));
-    else if (shape.head_dim > limits::head_dim)
-      in.problem("heads", fmt::format("hidden / heads is {}; the largest head_dim is {}",
-                                      shape.head_dim, limits::head_dim));
+    return;
   }
+  shape.head_dim = shape.hidden / shape.heads;
+  if (shape.hidden % shape.heads != 0)
+    in.problem("heads", fmt::format("heads is {}, which does not divide hidden {}; give head_dim "
+                                    "if that is meant",
+                                    shape.heads, shape.hidden));
+  else if (shape.head_dim > limits::head_dim)
+    in.problem("heads", fmt::format("hidden / heads is {}; the largest head_dim is {}",
+                                    shape.head_dim, limits::head_dim));
+}
+
+void read_sizes(const ObjectReader& in, TransformerShape& shape) {
+  namespace limits = transformer_limits;
+  shape.layers = in.integer("layers", {.min = 1, .max = limits::layers});
+  shape.hidden = in.integer("hidden", {.min = 1, .max = limits::hidden});
+  shape.heads = in.integer("heads", {.min = 1, .max = limits::heads});
+  read_head_sizes(in, shape);
   shape.feed_forward = in.integer("feed_forward", {.min = 1, .max = limits::feed_forward});
+  read_experts(in, shape);
+}
+
+// Latent attention has norms and positions of its own.
+void check_latent_attention(const ObjectReader& in, const TransformerShape& shape) {
+  if (!shape.latent.exists()) return;
+  if (shape.positions != Positions::rotary)
+    in.problem("positions", fmt::format("positions is {}; allowed with latent_attention: rotary",
+                                        word(shape.positions)));
+  if (shape.qk_norm)
+    in.problem("qk_norm", "qk_norm does not go with latent_attention, which has norms of its own");
 }
 
 void read_architecture(const ObjectReader& in, TransformerShape& shape) {
@@ -124,6 +179,7 @@ TransformerShape read_transformer_shape(const ObjectReader& root, std::string_vi
   const ObjectReader in = root.object("transformer");
   read_sizes(in, shape);
   read_architecture(in, shape);
+  check_latent_attention(in, shape);
   if (in.has("image"))
     read_image(in, shape);
   else

@@ -67,6 +67,34 @@ struct ImageInput {  // ViT: the input is cut into patches instead of being look
   std::int64_t tokens() const { return (size / patch) * (size / patch) + 1; }  // + class token
 };
 
+// Mixture of experts (Shazeer et al. 2017; Fedus et al. 2022): in the layers that have it, a token
+// passes `per_token` of `count` MLPs in the place of the one.
+struct Experts {
+  std::int64_t count = 0;  // 0: no layer has it
+  std::int64_t per_token = 0;
+  std::int64_t feed_forward = 0;         // of each
+  std::int64_t shared_feed_forward = 0;  // of those that every token passes, together; 0: none
+  std::int64_t first_layer = 0;          // the layers before it have an MLP
+  std::int64_t every = 1;                // from there on, each n-th layer has experts
+  bool in_layer(std::int64_t layer) const {
+    return count > 0 && layer >= first_layer && (layer - first_layer) % every == 0;
+  }
+  bool operator==(const Experts&) const = default;
+};
+
+// Multi-head latent attention (DeepSeek-AI 2024, arXiv:2405.04434, section 2.1): queries, and keys
+// together with values, are products of narrow vectors; each head's queries and keys have a part
+// without and a part with positions, of which that of the keys is shared by all heads.
+struct LatentAttention {
+  std::int64_t query_rank = 0;      // 0: queries are products of the hidden state
+  std::int64_t key_value_rank = 0;  // 0: no latent attention
+  std::int64_t plain_dim = 0;       // of a head, without positions
+  std::int64_t rotary_dim = 0;      // with them
+  std::int64_t value_dim = 0;
+  bool exists() const { return key_value_rank > 0; }
+  bool operator==(const LatentAttention&) const = default;
+};
+
 struct TransformerShape {
   std::string name;
   std::string family;
@@ -76,7 +104,7 @@ struct TransformerShape {
   std::int64_t hidden = 0;
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
-  std::int64_t head_dim = 0;
+  std::int64_t head_dim = 0;  // of latent attention: of queries and keys
   std::int64_t feed_forward = 0;
   std::int64_t vocabulary = 0;    // 0 with an image input
   std::int64_t max_sequence = 0;  // learned positions: rows of their table; else a limit or 0
@@ -102,6 +130,9 @@ struct TransformerShape {
   double mlp_dropout = 0;         // after the MLP
   double attention_dropout = 0;   // on the attention probabilities
   double embedding_dropout = 0;
+
+  Experts experts;
+  LatentAttention latent;
 
   ImageInput image;  // size 0: none
   bool has_image() const { return image.size > 0; }

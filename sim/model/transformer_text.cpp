@@ -40,9 +40,24 @@ std::string transformer_yaml(const TransformerShape& shape, std::size_t indent) 
   line(2, "layers", shape.layers);
   line(2, "hidden", shape.hidden);
   line(2, "heads", shape.heads);
-  line(2, "kv_heads", shape.kv_heads);
-  line(2, "head_dim", shape.head_dim);
+  if (shape.latent.exists()) {
+    line(2, "latent_attention",
+         fmt::format("{{query_rank: {}, key_value_rank: {}, plain_dim: {}, rotary_dim: {}, "
+                     "value_dim: {}}}",
+                     shape.latent.query_rank, shape.latent.key_value_rank, shape.latent.plain_dim,
+                     shape.latent.rotary_dim, shape.latent.value_dim));
+  } else {
+    line(2, "kv_heads", shape.kv_heads);
+    line(2, "head_dim", shape.head_dim);
+  }
   line(2, "feed_forward", shape.feed_forward);
+  if (shape.experts.count > 0)
+    line(2, "experts",
+         fmt::format("{{count: {}, per_token: {}, feed_forward: {}, shared_feed_forward: {}, "
+                     "first_layer: {}, every: {}}}",
+                     shape.experts.count, shape.experts.per_token, shape.experts.feed_forward,
+                     shape.experts.shared_feed_forward, shape.experts.first_layer,
+                     shape.experts.every));
   if (shape.has_image()) {
     line(2, "image",
          fmt::format("{{size: {}, patch: {}, channels: {}}}", shape.image.size, shape.image.patch,

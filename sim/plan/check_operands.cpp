@@ -80,6 +80,14 @@ Operands operands_of_site(Action action) {
       return {roles({input, output}), roles({weight, saved})};
     case Action::gradient_part:
       return {roles({gradient, input_gradient}), roles({weight})};
+    case Action::choose:
+      return {roles({input, saved})};
+    case Action::choose_backward:
+      return {roles({saved, input_gradient})};
+    case Action::move_tokens:
+      return {roles({input, output}), roles({saved})};
+    case Action::exchange_tokens:
+      return {roles({output}), roles({input})};
     case Action::add_product_gradient:
       return {roles({input, input_gradient})};
     case Action::add_weight_gradient:
@@ -329,7 +337,7 @@ void check_parameters(const Program& program) {
   }
   for (const ParameterBucket& bucket : program.parameter_buckets) {
     const std::int64_t padding = bucket.padded - bucket.elements;
-    if (padding < 0 || padding >= program.shards || bucket.padded % program.shards != 0) {
+    if (padding < 0 || padding >= bucket.shards || bucket.padded % bucket.shards != 0) {
       refuse_plan("a bucket does not divide among its ranks");
     }
   }

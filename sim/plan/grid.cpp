@@ -102,16 +102,33 @@ void make_layer_groups(const Layout& layout, GroupMaker& maker) {
   }
 }
 
-// All ranks of a stage, tensor ranks next to each other (Megatron-LM,
-// core/parallel_state.py, get_amax_reduction_group: "tp-cp-dp").
+// All ranks of a stage (Megatron-LM, core/parallel_state.py, get_amax_reduction_group: "tp-cp-dp").
 void make_stage_groups(const Layout& layout, GroupMaker& maker) {
   const int ranks = layout.tensor_parallel * layout.replicas();
+  for (int pipeline = 0; pipeline < layout.pipeline_parallel; ++pipeline)
+    maker.add(GroupRole::maxima, ranks, [&](int i) { return rank_of_stage(layout, pipeline, i); });
+}
+
+// The ranks of a stage once more: expert-tensor ranks next to each other, then expert-parallel ones
+// (Megatron-LM, core/parallel_state.py, expert_decoder_rank_generator).
+void make_expert_groups(const Layout& layout, GroupMaker& maker) {
+  const int tensor = layout.expert_tensor(), experts = layout.expert_parallel;
+  const int copies = layout.expert_replicas();
   for (int pipeline = 0; pipeline < layout.pipeline_parallel; ++pipeline) {
-    maker.add(GroupRole::maxima, ranks, [&](int i) {
-      const int replica = i / layout.tensor_parallel;
-      return RankCoordinates{i % layout.tensor_parallel, replica / layout.context_parallel,
-                             pipeline, replica % layout.context_parallel};
-    });
+    const auto line = [&, pipeline](int first, int step) {
+      return [&layout, pipeline, first, step](int i) {
+        return rank_of_stage(layout, pipeline, first + i * step);
+      };
+    };
+    for (int copy = 0; copy < copies; ++copy) {
+      const int first = copy * tensor * experts;
+      for (int t = 0; t < tensor; ++t)
+        maker.add(GroupRole::expert, experts, line(first + t, tensor));
+      for (int e = 0; e < experts; ++e)
+        maker.add(GroupRole::expert_tensor, tensor, line(first + e * tensor, 1));
+    }
+    for (int first = 0; first < tensor * experts; ++first)
+      maker.add(GroupRole::expert_data, copies, line(first, tensor * experts));
   }
 }
 
@@ -131,6 +148,12 @@ void make_line(Plan& plan, const RankCoordinates& first, bool tied_embedding, Gr
 }
 
 }  // namespace
+
+RankCoordinates rank_of_stage(const Layout& layout, int pipeline, int i) {
+  const int replica = i / layout.tensor_parallel;
+  return {i % layout.tensor_parallel, replica / layout.context_parallel, pipeline,
+          replica % layout.context_parallel};
+}
 
 RankCoordinates coordinates_of(const Layout& layout, RankId rank) {
   RankCoordinates at;
@@ -170,6 +193,7 @@ void make_groups(Plan& plan, FurtherGroups further) {
     }
   }
   if (further.maxima) make_stage_groups(layout, maker);
+  if (further.experts) make_expert_groups(layout, maker);
   if (world > 1) {
     Group& group = plan.groups.emplace_back();
     group.role = GroupRole::world;

@@ -9,6 +9,7 @@ namespace sim {
 struct FurtherGroups {
   bool tied_embedding = false;
   bool maxima = false;
+  bool experts = false;
 };
 
 // Fills groups, group_of and peer_of. A group of one rank is left out.

@@ -52,7 +52,13 @@ struct Layout {
   int context_parallel = 1;  // ranks that share the tokens of each sequence
   int pipeline_parallel = 1;
   int data_parallel = 1;
-  int virtual_stages = 1;  // model chunks per pipeline rank (interleaved)
+  // Of the ranks of a stage, those that share the routed experts of a layer, and those that share
+  // the features of each (0: tensor_parallel), which lie next to each other. What is left of
+  // tensor_parallel x context_parallel x data_parallel has the same experts.
+  int expert_parallel = 1;
+  int expert_tensor_parallel = 0;
+  double expert_imbalance = 1;  // tokens that come to the fullest rank, over the average
+  int virtual_stages = 1;       // model chunks per pipeline rank (interleaved)
   // May leave out the context dimension where it has one rank.
   std::vector<Dimension> placement{Dimension::tensor, Dimension::context, Dimension::data,
                                    Dimension::pipeline};
@@ -104,6 +110,12 @@ struct Layout {
   // sharded (Megatron-LM, get_data_parallel_group(with_context_parallel=True); torchtitan's mesh
   // dp_shard_cp).
   int replicas() const { return data_parallel * context_parallel; }
+  int expert_tensor() const {
+    return expert_tensor_parallel > 0 ? expert_tensor_parallel : tensor_parallel;
+  }
+  int expert_replicas() const {
+    return tensor_parallel * replicas() / (expert_tensor() * expert_parallel);
+  }
   // Linears of layers communicate in user buffers.
   bool uses_user_buffers() const { return overlap_tensor_products && tensor_parallel > 1; }
   std::int64_t tokens_held() const { return sequence_length / context_parallel; }  // of a sequence

@@ -23,6 +23,8 @@ class Checker {
     if (!sizes()) return std::move(problems_);  // what follows divides by them
     batch();
     tensor();
+    experts();
+    latent_attention();
     sequence();
     user_buffers();
     context();
@@ -50,6 +52,7 @@ class Checker {
     at_least_one("context_parallel", layout_.context_parallel);
     at_least_one("pipeline_parallel", layout_.pipeline_parallel);
     at_least_one("data_parallel", layout_.data_parallel);
+    at_least_one("expert_parallel", layout_.expert_parallel);
     at_least_one("virtual_stages", layout_.virtual_stages);
     at_least_one("micro_batch", layout_.micro_batch);
     at_least_one("global_batch", layout_.global_batch);
@@ -142,6 +145,7 @@ class Checker {
     for (const ModelOp& op : block.ops) {
       if (op.kind != ModelOpKind::linear) continue;
       if (op.split == TensorSplit::sequence || op.split == TensorSplit::vocabulary) continue;
+      if (op.experts > 0) continue;
       const bool row = op.split == TensorSplit::row;
       const std::int64_t features = row ? op.in_features : op.out_features;
       if (features % layout_.tensor_parallel == 0) continue;
@@ -151,10 +155,96 @@ class Checker {
     }
   }
 
+  // With a layer of each kind.
   std::vector<const Block*> blocks() const {
     std::vector<const Block*> all{&model_.input, &model_.output};
     if (!model_.layers.empty()) all.push_back(&model_.layers.front());
+    if (const Block* mixed = layer_with_experts(); mixed != nullptr && mixed != all.back())
+      all.push_back(mixed);
     return all;
+  }
+
+  const Block* layer_with_experts() const {
+    if (!model_.has_experts()) return nullptr;
+    for (std::size_t i = 0; i < model_.layers.size(); ++i)
+      if (model_.shape->experts.in_layer(static_cast<std::int64_t>(i))) return &model_.layers[i];
+    return nullptr;
+  }
+
+  // Megatron-LM's dispatcher and grouped products; other frameworks have others.
+  bool runs_as_megatron() const {
+    const Execution& runs = model_.execution;
+    return !(runs.flat_parameters || runs.copies_tokens || runs.copies_weights ||
+             runs.separate_products || runs.adds_gradients || runs.all_reduces_gradients ||
+             runs.eager_optimizer || runs.eight_bit != EightBit::transformer_engine);
+  }
+
+  void experts() {
+    if (!model_.has_experts()) {
+      for (const auto& [key, value] :
+           {std::pair{"expert_parallel", layout_.expert_parallel - 1},
+            std::pair{"expert_tensor_parallel", layout_.expert_tensor_parallel}})
+        if (value != 0) problem(key, "{} is given, but {} has no experts", key, model_.name);
+      return;
+    }
+    split_of_experts();
+    // training/arguments.py: "sequence parallelism must be used" with tensor parallelism.
+    if (layout_.tensor_parallel > 1 && !layout_.sequence_parallel)
+      problem("sequence_parallel",
+              "sequence_parallel is false with tensor_parallel = {}; a mixture of experts needs it",
+              layout_.tensor_parallel);
+    if (layout_.zero_stage > 1 || layout_.shard_group > 0)
+      problem(layout_.zero_stage > 1 ? "zero_stage" : "shard_group",
+              "zero_stage is {}, shard_group {}; allowed with a mixture of experts: zero_stage 0 "
+              "or 1, and no shard_group",
+              layout_.zero_stage, layout_.shard_group);
+    if (layout_.recompute == Recompute::operators)
+      problem("recompute",
+              "recompute is operators; allowed with a mixture of experts: none, selective, full");
+    if (!runs_as_megatron())
+      problem("framework",
+              "a mixture of experts is modelled as Megatron-LM runs it; allowed: framework megatron");
+  }
+
+  void split_of_experts() {
+    const Experts& experts = model_.shape->experts;
+    const int ep = layout_.expert_parallel, etp = layout_.expert_tensor();
+    const std::int64_t ranks =
+        std::int64_t{layout_.tensor_parallel} * layout_.context_parallel * layout_.data_parallel;
+    if (experts.count % ep != 0)
+      problem("expert_parallel",
+              "expert_parallel is {}, which does not divide {} experts; allowed: {}", ep,
+              experts.count, divisors_of({experts.count, ranks / std::max(1, etp)}));
+    if (ranks % (std::int64_t{etp} * ep) != 0)
+      problem("expert_parallel",
+              "expert_tensor_parallel x expert_parallel = {} x {} does not divide the {} ranks of a "
+              "stage (tensor_parallel x context_parallel x data_parallel)",
+              etp, ep, ranks);
+    if (experts.feed_forward % etp != 0)
+      problem("expert_tensor_parallel",
+              "expert_tensor_parallel is {}{}, which does not divide the {} features of an expert",
+              etp, layout_.expert_tensor_parallel == 0 ? " (as tensor_parallel)" : "",
+              experts.feed_forward);
+    const auto fullest = static_cast<double>(ep);
+    if (!(layout_.expert_imbalance >= 1 && layout_.expert_imbalance <= fullest))
+      problem("expert_imbalance",
+              "expert_imbalance is {}; allowed: 1 (even) to expert_parallel = {} (all tokens to one "
+              "rank)",
+              layout_.expert_imbalance, ep);
+  }
+
+  void latent_attention() {
+    if (!model_.has_latent_attention()) return;
+    if (layout_.context_parallel > 1)
+      problem("context_parallel",
+              "context_parallel is {}, but {} has latent attention, for which it is not modelled; "
+              "allowed: 1",
+              layout_.context_parallel, model_.name);
+    if (!is_flash(layout_.attention))
+      problem("attention", "attention is unfused; allowed with latent attention: flash, flash-2");
+    if (!runs_as_megatron() && !model_.has_experts())
+      problem("framework",
+              "latent attention is modelled as Megatron-LM runs it; allowed: framework megatron");
   }
 
   void sequence() {
@@ -442,8 +532,9 @@ class Checker {
     double ops = 0;
     for (const Block* block : blocks()) {
       for (const ModelOp& op : block->ops) {
-        widest = std::max({widest, static_cast<double>(op.in_features),
-                           static_cast<double>(op.out_features), op.forward_elements,
+        const auto copies = static_cast<double>(op.per_token) * layout_.expert_imbalance;
+        widest = std::max({widest, copies * static_cast<double>(op.in_features),
+                           copies * static_cast<double>(op.out_features), op.forward_elements,
                            op.backward_elements, op.saved_elements});
       }
     }

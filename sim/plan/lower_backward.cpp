@@ -19,8 +19,17 @@ bool StageLowering::needs_input_gradient(const Frame& frame, std::size_t i) cons
 }
 
 StageLowering::Value StageLowering::backward_block(Frame& frame, Value gradient) {
-  for (std::size_t i = frame.shape->ops.size(); i-- > 0;)
-    gradient = backward_op(frame, i, gradient);
+  for (std::size_t i = frame.shape->ops.size(); i-- > 0;) {
+    const int from = frame.shape->ops[i].op->starts_from;
+    if (from < 0) {
+      gradient = backward_op(frame, i, gradient);
+      continue;
+    }
+    // Here the branch ends: on with the gradient that went past it.
+    const Value past = std::exchange(gradient_past_branch_[i], {});
+    gradient_past_branch_[static_cast<std::size_t>(from)] = backward_op(frame, i, gradient);
+    gradient = past;
+  }
   return gradient;
 }
 
@@ -38,6 +47,9 @@ StageLowering::Value StageLowering::backward_op(Frame& frame, std::size_t i, Val
   const OpWork& work = frame.work->ops[i];
   if (op.op->kind == ModelOpKind::linear) return backward_linear(frame, i, gradient);
   if (op.op->kind == ModelOpKind::cross_entropy) return backward_loss(frame, i);
+  if (op.op->kind == ModelOpKind::router) return backward_router(frame, i, gradient);
+  if (op.op->kind == ModelOpKind::dispatch) return bring_from_experts(frame, i, gradient);
+  if (op.op->kind == ModelOpKind::combine) return send_to_experts(frame, i, gradient);
   if (work.gather_gradient != none) gradient = gather_gradient(frame, i, gradient);
   pass_branch(frame, i, gradient);
   if (work.backward == none) {

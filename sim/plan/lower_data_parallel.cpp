@@ -4,6 +4,7 @@
 // Rajbhandari et al. 2020 (ZeRO 1-3); Zhao et al. 2023 (FSDP: units, prefetch, hybrid sharding);
 // Megatron-LM, core/distributed/param_and_grad_buffer.py (overlap of ZeRO-1 reductions and
 // gathers).
+#include <array>
 #include <utility>
 
 #include "sim/plan/stage_lowering.hpp"
@@ -17,8 +18,8 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 
 }  // namespace
 
-std::int64_t StageLowering::shard_of(std::int64_t elements) const {
-  return (elements + shards_ - 1) / shards_;
+std::int64_t StageLowering::shard_of(const Bucket& bucket) {
+  return (bucket.elements + bucket.shards - 1) / bucket.shards;
 }
 
 void StageLowering::make_parameters() {
@@ -48,35 +49,41 @@ void StageLowering::make_parameters() {
 }
 
 // Whole tensors in reverse order, closed when they reach the size asked for. A table that two
-// stages share has a bucket to itself, so that its shards are the same on both.
+// stages share has a bucket to itself, so that its shards are the same on both; experts, which
+// fewer ranks have, lie apart (Megatron-LM, core/distributed/distributed_data_parallel.py).
 void StageLowering::make_buckets() {
   units_of_block_.assign(blocks_.size(), {});
   for (std::uint32_t c = static_cast<std::uint32_t>(chunks_.size()); c-- > 0;) {
     const Chunk& chunk = chunks_[c];
-    Bucket open;
-    open.chunk = static_cast<int>(c);
-    std::int64_t limit = layout_.first_bucket.count();
+    const auto number = static_cast<int>(c);
+    OpenBucket dense{new_bucket(number, false), {}}, experts{new_bucket(number, true), {}};
+    std::array<std::int64_t, 2> limits;
+    limits.fill(layout_.first_bucket.count());
     for (std::uint32_t b = chunk.first_block + chunk.blocks; b-- > chunk.first_block;) {
       const StageBlock& block = blocks_[b];
       for (std::size_t i = model_.blocks[block.shape].ops.size(); i-- > 0;) {
         Parameters& parameters = parameters_[block.first_op + static_cast<std::uint32_t>(i)];
+        const bool routed = model_.blocks[block.shape].ops[i].op->experts > 0;
+        OpenBucket& open = routed ? experts : dense;
+        std::int64_t& limit = limits[routed ? 1 : 0];
         const bool copy = parameters.table.elements > 0 && parameters.same_as == none;
         if (parameters.shared_over_stages) {
           close_bucket(open);
-          open.holds_shared_table = true;
+          open.bucket.holds_shared_table = true;
           add_to_bucket(open, b, copy ? parameters.table : parameters.own);
           close_bucket(open);
           if (!copy) continue;
         }
         if (parameters.own.elements == 0) continue;
         add_to_bucket(open, b, parameters.own);
-        if (zero_ == 3 || open.elements * bytes_of(layout_.gradient_dtype) < limit) continue;
+        if (zero_ == 3 || open.bucket.elements * bytes_of(layout_.gradient_dtype) < limit) continue;
         close_bucket(open);
         limit = layout_.bucket.count();
       }
-      if (zero_ == 3) close_bucket(open);
+      if (zero_ == 3) close_bucket(dense);
     }
-    close_bucket(open);
+    close_bucket(dense);
+    close_bucket(experts);
   }
   for (Parameters& parameters : parameters_) {
     if (parameters.same_as == none) continue;
@@ -85,18 +92,30 @@ void StageLowering::make_buckets() {
   }
 }
 
-void StageLowering::add_to_bucket(Bucket& bucket, std::uint32_t block, Place& place) {
+void StageLowering::add_to_bucket(OpenBucket& open, std::uint32_t block, Place& place) {
+  Bucket& bucket = open.bucket;
+  open.places.push_back(&place);
   if (bucket.elements == 0) bucket.last_block = block;
   bucket.first_block = block;
-  place.bucket = static_cast<std::uint32_t>(buckets_.size());
   place.first = bucket.elements;
   bucket.elements += place.elements;
   bucket.weight_bytes += place.elements * place.bytes_each;
   ++bucket.writers;
 }
 
-void StageLowering::close_bucket(Bucket& bucket) {
-  const int chunk = bucket.chunk;
+StageLowering::Bucket StageLowering::new_bucket(int chunk, bool of_experts) const {
+  Bucket bucket;
+  bucket.chunk = chunk;
+  bucket.of_experts = of_experts;
+  bucket.copies = of_experts ? expert_copies_ : layout_.replicas();
+  bucket.shards = !of_experts ? shards_ : zero_ > 0 ? expert_copies_ : 1;
+  return bucket;
+}
+
+void StageLowering::close_bucket(OpenBucket& open) {
+  Bucket& bucket = open.bucket;
+  for (Place* place : open.places)
+    place->bucket = static_cast<std::uint32_t>(buckets_.size());
   if (bucket.elements > 0) {
     if (zero_ == 3) {
       units_of_block_[bucket.first_block].push_back(static_cast<std::uint32_t>(buckets_.size()));
@@ -104,38 +123,37 @@ void StageLowering::close_bucket(Bucket& bucket) {
     // The root unit of FSDP, which holds a table used at both ends, stays gathered.
     bucket.keep_gathered = blocks_[bucket.first_block].is_first && model_.model->tied_embedding &&
                            layout_.pipeline_parallel == 1;
-    bucket.padded = round_up(bucket.elements, shards_);
+    bucket.padded = round_up(bucket.elements, bucket.shards);
     bucket.weight_bytes = round_up(bucket.weight_bytes + (bucket.padded - bucket.elements) *
                                                              bytes_of(layout_.activation_dtype),
-                                   shards_);
+                                   bucket.shards);
     intern_bucket(bucket);
     buckets_.push_back(bucket);
   }
-  bucket = Bucket{};
-  bucket.chunk = chunk;
+  open = {new_bucket(bucket.chunk, bucket.of_experts), {}};
 }
 
 void StageLowering::intern_bucket(Bucket& bucket) {
   const int wire = bytes_of(layout_.reduce_dtype);
-  const bool hybrid = shards_ < layout_.replicas();
-  const GroupRole shard_role = hybrid ? GroupRole::shard : GroupRole::data;
-  if (shards_ == 1) {
-    if (layout_.replicas() > 1) {
-      bucket.reduce = builder_.collective({CollectiveKind::all_reduce, GroupRole::data,
-                                           layout_.reduce_dtype, Bytes{bucket.elements * wire}});
+  const bool hybrid = bucket.shards < bucket.copies;
+  const GroupRole all = bucket.of_experts ? GroupRole::expert_data : GroupRole::data;
+  const GroupRole shard_role = hybrid ? GroupRole::shard : all;
+  if (bucket.shards == 1) {
+    if (bucket.copies > 1) {
+      bucket.reduce = builder_.collective(
+          {CollectiveKind::all_reduce, all, layout_.reduce_dtype, Bytes{bucket.elements * wire}});
     }
   } else {
-    const bool scatters = scatters_gradients();
-    bucket.reduce =
-        builder_.collective({scatters ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
-                             scatters ? shard_role : GroupRole::data, layout_.reduce_dtype,
-                             Bytes{bucket.padded * wire}});
+    const bool scatters = scatters_gradients(bucket);
+    bucket.reduce = builder_.collective(
+        {scatters ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
+         scatters ? shard_role : all, layout_.reduce_dtype, Bytes{bucket.padded * wire}});
     bucket.gather = builder_.collective({CollectiveKind::all_gather, shard_role,
                                          layout_.activation_dtype, Bytes{bucket.weight_bytes}});
     if (hybrid && scatters) {
       bucket.replicate =
           builder_.collective({CollectiveKind::all_reduce, GroupRole::replicate,
-                               layout_.reduce_dtype, Bytes{bucket.padded / shards_ * wire}});
+                               layout_.reduce_dtype, Bytes{bucket.padded / bucket.shards * wire}});
     }
   }
   if (bucket.reduce != none) intern_reduction(bucket);
@@ -148,16 +166,15 @@ void StageLowering::intern_bucket(Bucket& bucket) {
 void StageLowering::intern_reduction(Bucket& bucket) {
   const int wire = bytes_of(layout_.reduce_dtype);
   const int stored = bytes_of(layout_.gradient_dtype);
-  const bool scatters = scatters_gradients();
-  const std::int64_t reduced =
-      shards_ == 1 || scatters ? shard_of(bucket.elements) : bucket.elements;
+  const bool scatters = scatters_gradients(bucket);
+  const std::int64_t reduced = bucket.shards == 1 || scatters ? shard_of(bucket) : bucket.elements;
   const auto pass = [&](std::int64_t bytes, DType dtype) {
     return memory_pass(bytes, OpKind::elementwise, dtype);
   };
   if (layout_.reduce_dtype != layout_.gradient_dtype) {
     // Without a flat buffer to be scattered from, tensors are put together, divided by the ranks,
     // and taken apart again (allreduce.py, as above).
-    const std::int64_t flat = shards_ == 1 || scatters ? 0 : 2 * stored;
+    const std::int64_t flat = bucket.shards == 1 || scatters ? 0 : 2 * stored;
     bucket.cast_out = pass(bucket.elements * (2 * flat + stored + wire), layout_.reduce_dtype);
     bucket.cast_in = pass(reduced * (flat + stored + wire), layout_.gradient_dtype);
     bucket.cast_shard = pass(reduced * (stored + wire), layout_.reduce_dtype);
@@ -178,15 +195,15 @@ void StageLowering::allocate_parameters() {
         builder_.buffer(Bytes{parameters.encoded_bytes}, BufferCategory::weights, true);
   }
   for (Bucket& bucket : buckets_) {
-    const std::int64_t shard = bucket.padded / shards_;
+    const std::int64_t shard = bucket.padded / bucket.shards;
     bucket.weight = builder_.buffer(
         Bytes{bucket.weight_bytes},
         zero_ == 3 ? BufferCategory::gathered_parameters : BufferCategory::weights, zero_ < 3);
     bucket.gradient =
         builder_.buffer(Bytes{bucket.padded * gradient}, BufferCategory::gradients, zero_ < 2);
     if (zero_ == 3) {
-      bucket.weight_shard =
-          builder_.buffer(Bytes{bucket.weight_bytes / shards_}, BufferCategory::weights, true);
+      bucket.weight_shard = builder_.buffer(Bytes{bucket.weight_bytes / bucket.shards},
+                                            BufferCategory::weights, true);
     }
     if (zero_ >= 2) {
       bucket.gradient_shard =
@@ -226,6 +243,7 @@ void StageLowering::describe_parameters() {
     ParameterBucket& made = described.emplace_back();
     made.elements = bucket.elements;
     made.padded = bucket.padded;
+    made.shards = bucket.shards;
     made.weight = bucket.weight;
     made.weight_shard = bucket.weight_shard;
     if (zero_ < 2) made.gradient = bucket.gradient;
@@ -245,6 +263,7 @@ void StageLowering::gather_at_start() {
 }
 
 void StageLowering::gather_bucket(Bucket& bucket) {
+  if (bucket.gather == none) return;
   OpLabel made = label("parameters.all_gather");
   made.chunk = chunks_[static_cast<std::size_t>(bucket.chunk)].global;
   made.layer = blocks_[bucket.first_block].layer;

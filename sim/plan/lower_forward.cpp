@@ -113,7 +113,12 @@ StageLowering::Value StageLowering::forward_block(Frame& frame, Value x) {
   for (std::size_t i = 0; i < frame.shape->ops.size(); ++i) {
     const bool loss = frame.shape->ops[i].op->kind == ModelOpKind::cross_entropy;
     if (loss && frame.pass == Pass::recompute) return x;
-    if (frame.work->ops[i].begins_branch && x.exists()) {
+    const OpWork& work = frame.work->ops[i];
+    const int from = frame.shape->ops[i].op->starts_from;
+    if (from >= 0) {
+      past_branch_[i] = x;
+      x = std::exchange(past_branch_[static_cast<std::size_t>(from)], {});
+    } else if ((work.begins_branch || work.lends_input) && x.exists()) {
       hold(x.buffer);
       past_branch_[i] = x;
     }
@@ -135,6 +140,12 @@ StageLowering::Value StageLowering::forward_op(Frame& frame, std::size_t i, Valu
       return forward_linear(frame, i, x);
     case ModelOpKind::cross_entropy:
       return forward_loss(frame, i, x);
+    case ModelOpKind::router:
+      return forward_router(frame, i, x);
+    case ModelOpKind::dispatch:
+      return send_to_experts(frame, i, x);
+    case ModelOpKind::combine:
+      return bring_from_experts(frame, i, x);
     default:
       break;
   }

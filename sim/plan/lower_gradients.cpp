@@ -68,7 +68,7 @@ void StageLowering::allocate_kept_placeholders() {
   for (const StageBlock& block : blocks_) {
     for (const ShardedOp& op : model_.blocks[block.shape].ops) {
       if (!has_kept_placeholder(*op.op)) continue;
-      const int tensor = layout_.tensor_parallel;
+      const int tensor = op.op->experts > 0 ? layout_.expert_tensor() : layout_.tensor_parallel;
       const bool column = op.op->split == TensorSplit::column;
       const std::pair shape{op.op->out_features / (column ? tensor : 1) / op.products,
                             op.op->in_features / (column ? 1 : tensor)};
@@ -109,9 +109,12 @@ void StageLowering::gradient_written(std::uint32_t index) {
 
 // Buckets are launched in their fixed order, so that all ranks agree on it; chunks come last first.
 void StageLowering::reduce_ready(int first_chunk) {
-  while (next_reduction_ < buckets_.size() && buckets_[next_reduction_].ready &&
-         buckets_[next_reduction_].chunk >= first_chunk)
-    reduce_bucket(next_reduction_++);
+  for (; next_reduction_ < buckets_.size(); ++next_reduction_) {
+    const Bucket& bucket = buckets_[next_reduction_];
+    const bool alone = bucket.reduce == none;  // experts that no other rank has
+    if (!(bucket.ready || alone) || bucket.chunk < first_chunk) return;
+    if (!alone) reduce_bucket(next_reduction_);
+  }
 }
 
 // What runs beside products slows them down, on one stage and then on those that wait for it. So
@@ -146,8 +149,8 @@ void StageLowering::reduce_remaining() {
 
 // ZeRO-1 may reduce all gradients on every rank, which then updates its slice: Scaling
 // (core/optimizer/allreduce.py), DeepSpeed's BF16_Optimizer (runtime/bf16_optimizer.py).
-bool StageLowering::scatters_gradients() const {
-  return shards_ > 1 && !(zero_ == 1 && model_.model->execution.all_reduces_gradients);
+bool StageLowering::scatters_gradients(const Bucket& bucket) const {
+  return bucket.shards > 1 && !(zero_ == 1 && model_.model->execution.all_reduces_gradients);
 }
 
 BufferId StageLowering::message_buffer(std::int64_t elements) {
@@ -171,10 +174,10 @@ void StageLowering::reduce_bucket(std::uint32_t index) {
   BufferId message = casts ? cast_for_wire(index, made) : bucket.gradient;
   builder_.add_collective(bucket.reduce, Stream::data_comm, Pass::gradient_sync, made,
                           {Action::reduce, index});
-  if (scatters_gradients() && (zero_ >= 2 || casts)) {
+  if (scatters_gradients(bucket) && (zero_ >= 2 || casts)) {
     builder_.frees(message, Role::input);
     const bool final = !casts && bucket.accumulate == none;
-    message = final ? bucket.gradient_shard : message_buffer(bucket.padded / shards_);
+    message = final ? bucket.gradient_shard : message_buffer(bucket.padded / bucket.shards);
   }
   builder_.writes(message, Role::output);
   if (bucket.accumulate != none) return add_up_shard(index, message, made);
@@ -211,7 +214,7 @@ void StageLowering::add_up_shard(std::uint32_t index, BufferId message, const Op
   builder_.writes(bucket.gradient_shard, Role::output);
   if (bucket.replicate == none || !is_last_microbatch()) return;
   if (bucket.cast_shard == none) return average_over_replicas(index, bucket.gradient_shard, made);
-  const BufferId wire = message_buffer(bucket.padded / shards_);
+  const BufferId wire = message_buffer(bucket.padded / bucket.shards);
   builder_.add_kernel(bucket.cast_shard, Stream::data_comm, Pass::gradient_sync, made,
                       {Action::cast_out, index});
   builder_.reads(bucket.gradient_shard, Role::input);

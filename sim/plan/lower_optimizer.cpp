@@ -19,7 +19,7 @@ constexpr std::int64_t tensors_per_launch = 30;
 std::int64_t StageLowering::owned_elements() const {
   std::int64_t elements = 0;
   for (const Bucket& bucket : buckets_)
-    elements += shard_of(bucket.elements);
+    elements += shard_of(bucket);
   return elements;
 }
 
@@ -40,7 +40,7 @@ void StageLowering::zero_gradients() {
   std::int64_t elements = 0;
   for (const Bucket& bucket : buckets_) {
     if (zero_ >= 2 && bucket.accumulate == none) continue;  // overwritten by its one reduction
-    elements += zero_ >= 2 ? shard_of(bucket.elements) : bucket.elements;
+    elements += zero_ >= 2 ? shard_of(bucket) : bucket.elements;
   }
   if (elements == 0) return;
   const std::uint32_t kernel = memory_pass(elements * bytes_of(layout_.gradient_dtype),

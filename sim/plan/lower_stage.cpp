@@ -10,7 +10,8 @@ StageLowering::StageLowering(const ShardedModel& sharded, int stage)
     : model_{sharded}, layout_{sharded.layout}, stage_{stage}, builder_{stage} {
   // A copy shared by one rank is not sharded at all.
   shards_ = layout_.zero_stage > 0 ? layout_.shard_ranks() : 1;
-  zero_ = shards_ > 1 ? layout_.zero_stage : 0;
+  expert_copies_ = model_.model->has_experts() ? layout_.expert_replicas() : 1;
+  zero_ = shards_ > 1 || expert_copies_ > 1 ? layout_.zero_stage : 0;
   replicas_ = layout_.replicas() / shards_;
   slots_ = schedule_of(layout_, stage);
 }
@@ -124,16 +125,25 @@ void StageLowering::find_branches(const ShardedBlock& block, BlockWork& work) {
   gradient_past_branch_.resize(past_branch_.size());
   for (std::size_t i = 0; i < block.ops.size(); ++i) {
     const ShardedOp& sum = block.ops[i];
-    if (sum.op->residual_of < 0) continue;
+    if (sum.op->residual_of < 0) {
+      if (sum.op->starts_from >= 0)
+        work.ops[static_cast<std::size_t>(sum.op->starts_from)].lends_input = true;
+      if (sum.add_gradient) intern_gradient_sum(sum, i, work.ops[i]);
+      continue;
+    }
     SIM_CHECK(static_cast<std::size_t>(sum.op->residual_of) < i, sum.op->name);
     OpWork& first = work.ops[static_cast<std::size_t>(sum.op->residual_of)];
     SIM_CHECK(!first.begins_branch, sum.op->name);
     first.begins_branch = true;
     first.branch_sum = static_cast<std::uint32_t>(i);
-    if (!sum.add_gradient) continue;
-    first.add_gradient = builder_.kernel(*sum.add_gradient);
-    first.add_gradient_name = builder_.name(sum.op->name + ".add_gradient");
+    if (sum.add_gradient) intern_gradient_sum(sum, i, first);
   }
+}
+
+void StageLowering::intern_gradient_sum(const ShardedOp& op, std::size_t i, OpWork& work) {
+  work.branch_sum = static_cast<std::uint32_t>(i);
+  work.add_gradient = builder_.kernel(*op.add_gradient);
+  work.add_gradient_name = builder_.name(op.op->name + ".add_gradient");
 }
 
 void StageLowering::intern_op(const ShardedOp& op, OpWork& work) {
@@ -165,6 +175,7 @@ void StageLowering::intern_op(const ShardedOp& op, OpWork& work) {
   intern_collectives(op, work);
   if (op.forward_part) intern_user_buffers(op, work.buffers);
   if (op.context) intern_context(op, work.context);
+  if (op.experts || op.choose) intern_experts(op, work.experts);
 }
 
 // Of collectives of a linear of a layer: those that NCCL does not move.

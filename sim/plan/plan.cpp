@@ -22,7 +22,8 @@ Plan make_plan(const Model& model, const Layout& layout) {
         static_cast<std::uint32_t>(coordinates_of(layout, RankId{rank}).pipeline);
   }
   make_groups(plan, {.tied_embedding = model.tied_embedding,
-                     .maxima = shares_maxima(model.execution, layout)});
+                     .maxima = shares_maxima(model.execution, layout),
+                     .experts = model.has_experts()});
   plan.model_flops = model_flops(model, layout, AttentionCount::full);
   plan.hardware_flops = hardware_flops(model, layout, AttentionCount::full);
   plan.tokens = layout.global_batch * (model.is_layer_list ? 1 : layout.sequence_length);

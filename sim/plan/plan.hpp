@@ -50,6 +50,8 @@ struct Plan {
 // rank <-> coordinates for the placement order of the layout (first dimension fastest).
 RankCoordinates coordinates_of(const Layout& layout, RankId rank);
 RankId rank_of(const Layout& layout, RankCoordinates at);
+// Rank i of a stage, tensor ranks next to each other, then those of one sequence.
+RankCoordinates rank_of_stage(const Layout& layout, int pipeline, int i);
 
 // What the layout gets wrong for this model, one sentence each, naming the key of the scenario
 // ("tensor_parallel") and the allowed values; empty: none.

@@ -135,8 +135,9 @@ struct Kernel {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t batch = 1;
   std::int64_t heads = 0, kv_heads = 0;
-  Flops flops{};       // executed floating-point operations
-  Bytes bytes{};       // device memory read + written at least
+  std::int64_t values = 0;  // attention: width of a head's values and output; 0: k
+  Flops flops{};            // executed floating-point operations
+  Bytes bytes{};            // device memory read + written at least
   Bytes beside{};      // those of them that element-wise kernels around an unfused softmax move
   int launches = 1;    // kernels the host issues for it (an unfused attention is several)
   int spared_sms = 0;  // gemm: SMs that it leaves to others
@@ -174,19 +175,29 @@ enum class GroupRole : std::uint8_t {
   replicate,       // hybrid sharding: ranks that hold the same shard
   tied_embedding,  // first and last stage, when they share the embedding table
   world,
-  maxima,  // all ranks of a stage: share the scales of 8-bit tensors
+  maxima,         // all ranks of a stage: share the scales of 8-bit tensors
+  expert,         // ranks that share the experts of a layer
+  expert_tensor,  // ranks that share the features of each expert
+  expert_data,    // ranks with the same experts
 };
 constexpr auto words_of(GroupRole) {
-  return std::array{
-      Word{GroupRole::tensor, "tensor"},       Word{GroupRole::context, "context"},
-      Word{GroupRole::data, "data"},           Word{GroupRole::shard, "shard"},
-      Word{GroupRole::replicate, "replicate"}, Word{GroupRole::tied_embedding, "tied_embedding"},
-      Word{GroupRole::world, "world"},         Word{GroupRole::maxima, "maxima"}};
+  return std::array{Word{GroupRole::tensor, "tensor"},
+                    Word{GroupRole::context, "context"},
+                    Word{GroupRole::data, "data"},
+                    Word{GroupRole::shard, "shard"},
+                    Word{GroupRole::replicate, "replicate"},
+                    Word{GroupRole::tied_embedding, "tied_embedding"},
+                    Word{GroupRole::world, "world"},
+                    Word{GroupRole::maxima, "maxima"},
+                    Word{GroupRole::expert, "expert"},
+                    Word{GroupRole::expert_tensor, "expert_tensor"},
+                    Word{GroupRole::expert_data, "expert_data"}};
 }
-inline constexpr int group_role_count = 8;
+inline constexpr int group_role_count = 11;
 // Communication inside layers, of activations.
 constexpr bool is_within_layers(GroupRole role) {
-  return role == GroupRole::tensor || role == GroupRole::context;
+  return role == GroupRole::tensor || role == GroupRole::context || role == GroupRole::expert ||
+         role == GroupRole::expert_tensor;
 }
 
 // Who moves the bytes: NCCL's kernels; or, between buffers that the ranks of a node have registered
@@ -284,6 +295,12 @@ enum class Action : std::uint8_t {
   multiply_part,  // a part of `forward`: input, output
   gradient_part,  // a part of input_gradient: gradient, input_gradient
   scatter_part,   // reduce-scatter of a block of features: input, output
+  // Of routed experts:
+  choose,           // input: a token's scores of all experts; saved: its experts and their weights
+  choose_backward,  // saved, input_gradient: of the scores
+  move_tokens,      // input; output: one copy for each choice or their sum, or the same sorted; of
+                    // the first: saved, the rows of the copies
+  exchange_tokens,  // collective between ranks that share experts, or one: [input], output
   // Of frameworks other than Megatron-LM (sim/model/model.hpp, Execution):
   gather_logits,         // all-gather: input: the classes of a rank, output: rank after rank
   join_logits,           // input: what was gathered, output: token after token
@@ -419,6 +436,7 @@ struct Site {
 struct ParameterBucket {
   std::int64_t elements = 0;
   std::int64_t padded = 0;
+  int shards = 1;                     // ranks that share them; of experts fewer than of others
   BufferId weight{UINT32_MAX};        // padded elements; ZeRO-3: while gathered
   BufferId weight_shard{UINT32_MAX};  // ZeRO-3
   // ZeRO-0/1: padded elements, persistent. ZeRO-2/3: named by the operators that use it

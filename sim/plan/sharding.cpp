@@ -1,5 +1,6 @@
 #include "sim/plan/sharding.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <tuple>
 
@@ -31,7 +32,7 @@ Kernel memory_kernel(OpKind kind, const Region& region, const ModelOp& op, doubl
   return kernel;
 }
 
-Kernel gemm(DType dtype, const Product& product, Bytes result) {
+Kernel gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch) {
   const auto [m, n, k] = product;
   Kernel kernel;
   kernel.kind = OpKind::gemm;
@@ -39,9 +40,11 @@ Kernel gemm(DType dtype, const Product& product, Bytes result) {
   kernel.m = m;
   kernel.n = n;
   kernel.k = k;
-  kernel.flops =
-      Flops{2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k)};
-  kernel.bytes = Bytes{(m * k + k * n) * bytes_of(kernel.dtype)} + result;
+  kernel.batch = batch;
+  kernel.launches = static_cast<int>(batch);
+  kernel.flops = Flops{2.0 * static_cast<double>(m) * static_cast<double>(n) *
+                       static_cast<double>(k) * static_cast<double>(batch)};
+  kernel.bytes = Bytes{(m * k + k * n) * bytes_of(kernel.dtype) * batch} + result;
   return kernel;
 }
 
@@ -81,21 +84,27 @@ void shard_linear(const Region& region, const ModelOp& op, const ModelOp* before
   const std::int64_t tokens =
       column || row ? tokens_of(region, op) : sequence_tokens_of(region, op);
   const std::int64_t outside = sequence_tokens_of(region, op);
-  to.gathers_input = column && t > 1 && region.layout->sequence_parallel && !op.once_per_sequence;
-  to.sums_gradient = column && t > 1;
-  to.sums_output = row && t > 1;
+  const bool alone = op.experts > 0;  // the exchange of tokens gathers and sums
+  to.gathers_input =
+      column && t > 1 && region.layout->sequence_parallel && !op.once_per_sequence && !alone;
+  to.sums_gradient = column && t > 1 && !alone;
+  to.sums_output = row && t > 1 && !alone;
   to.whole_input = Bytes{tokens * in * region.element};
   to.input = column ? Bytes{outside * in * region.element} : to.whole_input;
   to.whole_output = Bytes{tokens * out * region.element};
   to.output = row ? Bytes{outside * out * region.element} : to.whole_output;
   to.products = op.products;
   const std::int64_t each = out / op.products;
-  const Bytes weight_gradient{each * in * bytes_of(region.layout->gradient_dtype)};
+  const std::int64_t matrices = op.experts > 0 ? region.experts : 1;
+  const std::int64_t rows = (tokens + matrices - 1) / matrices;
+  const Bytes weight_gradient{each * in * matrices * bytes_of(region.layout->gradient_dtype)};
   const DType dtype = product_dtype(region, op);
-  to.forward = gemm(dtype, {tokens, each, in}, Bytes{to.whole_output.count() / op.products});
-  to.input_gradient = gemm(dtype, {tokens, in, each}, to.whole_input);
-  to.weight_gradient = gemm(dtype, {each, in, tokens},
-                            weight_gradient * (region.model->execution.adds_gradients ? 1 : 2));
+  to.forward =
+      gemm(dtype, {rows, each, in}, Bytes{to.whole_output.count() / op.products}, matrices);
+  to.input_gradient = gemm(dtype, {rows, in, each}, to.whole_input, matrices);
+  to.weight_gradient =
+      gemm(dtype, {each, in, rows},
+           weight_gradient * (region.model->execution.adds_gradients ? 1 : 2), matrices);
   if (op.products > 1) {
     const double elements = 3.0 * static_cast<double>(tokens) * static_cast<double>(in);
     to.add_products = memory_kernel(OpKind::elementwise, region, op, elements * region.element);
@@ -110,11 +119,13 @@ void shard_linear(const Region& region, const ModelOp& op, const ModelOp* before
         OpKind::elementwise, region, op,
         op.backward_elements * summed * region.element / static_cast<double>(column ? t : 1));
   }
+  const std::int64_t biases_of_one = op.biases / std::max<std::int64_t>(1, op.experts);
   const std::int64_t biases =
-      op.biases == op.out_features && column ? out : op.biases / (column ? t : 1);
-  to.parameters = (op.weights > 0 ? in * out : 0) + biases;
+      matrices *
+      (biases_of_one == op.out_features && column ? out : biases_of_one / (column ? t : 1));
+  to.parameters = (op.weights > 0 ? in * out * matrices : 0) + biases;
   to.tied_parameters = op.tied_to_embedding ? in * out : 0;
-  if (t > 1 && region.layout->sequence_parallel) {
+  if (t > 1 && region.layout->sequence_parallel && !alone) {
     to.tensor_summed = row ? biases : (column ? 0 : to.parameters);
   }
 }
@@ -130,6 +141,9 @@ OpKind kernel_kind(ModelOpKind kind) {
     case ModelOpKind::norm:
       return OpKind::norm;
     case ModelOpKind::elementwise:
+    case ModelOpKind::router:
+    case ModelOpKind::dispatch:
+    case ModelOpKind::combine:
       return OpKind::elementwise;
     case ModelOpKind::cross_entropy:
       return OpKind::cross_entropy;
@@ -267,11 +281,46 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
 
 // Two reads and a write of what the rank holds. A norm at the head of a branch adds the gradient in
 // its own kernel (sim/model/blocks.cpp).
-Kernel gradient_add_kernel(const Region& region, const ModelOp& op) {
-  const double elements = 3.0 * static_cast<double>(op.out_features);
+Kernel gradient_add_kernel(const Region& region, const ModelOp& op, std::int64_t features) {
+  const double elements = 3.0 * static_cast<double>(features);
   return memory_kernel(
       OpKind::elementwise, region, op,
       elements * static_cast<double>(sequence_tokens_of(region, op)) * region.element);
+}
+
+void shard_op(const Region& region, const Block& block, const ModelOp& op, ShardedOp& to) {
+  const ModelOp* before = &op == block.ops.data() ? nullptr : &op - 1;
+  switch (op.kind) {
+    case ModelOpKind::dispatch:
+    case ModelOpKind::combine:
+      return shard_exchange(region, op, to);
+    case ModelOpKind::router:
+      shard_router(region, op, to);
+      break;
+    case ModelOpKind::linear:
+      shard_linear(region, op, before, to);
+      split_products(region, op, to);
+      break;
+    default:
+      shard_other(region, op, block, to);
+  }
+  shard_saved(region, op, before, to);
+  shard_scratch(region, op, to);
+}
+
+bool sums_behind_linear(const Block& block, const ModelOp& op) {
+  if (op.residual_of < 0) return false;
+  const ModelOp& first = block.ops[static_cast<std::size_t>(op.residual_of)];
+  return first.kind == ModelOpKind::linear && first.starts_from < 0;
+}
+
+// Another branch starts from what it reads. A router's tokens go on besides.
+bool lends_input(const Block& block, const ModelOp& op) {
+  return op.kind == ModelOpKind::router ||
+         std::any_of(block.ops.begin(), block.ops.end(), [&](const ModelOp& other) {
+           return other.starts_from >= 0 &&
+                  &block.ops[static_cast<std::size_t>(other.starts_from)] == &op;
+         });
 }
 
 ShardedBlock shard_block(const Region& region, const Block& block) {
@@ -281,19 +330,10 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
   for (const ModelOp& op : block.ops) {
     ShardedOp& to = sharded.ops.emplace_back();
     to.op = &op;
-    const ModelOp* before = &op == block.ops.data() ? nullptr : &op - 1;
-    if (op.kind == ModelOpKind::linear) {
-      shard_linear(region, op, before, to);
-    } else {
-      shard_other(region, op, block, to);
-    }
-    if (op.kind == ModelOpKind::linear) split_products(region, op, to);
-    shard_saved(region, op, before, to);
-    shard_scratch(region, op, to);
-    const bool before_linear =
-        op.residual_of >= 0 &&
-        block.ops[static_cast<std::size_t>(op.residual_of)].kind == ModelOpKind::linear;
-    if (before_linear) to.add_gradient = gradient_add_kernel(region, op);
+    shard_op(op.experts > 0 ? region_of_experts(region, op) : region, block, op, to);
+    if (sums_behind_linear(block, op))
+      to.add_gradient = gradient_add_kernel(region, op, op.out_features);
+    if (lends_input(block, op)) to.add_gradient = gradient_add_kernel(region, op, op.in_features);
     shard_reorders(region, to);
     separate_products(region, block, sharded.ops.size() - 1, to);
   }
@@ -304,12 +344,12 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
 }
 
 auto shape_of(const ModelOp& op) {
-  return std::make_tuple(op.kind, op.split, op.function, op.residual_of, op.in_place,
-                         op.backward_reads_output, op.in_features, op.out_features, op.weights,
-                         op.biases, op.tied_to_embedding, op.once_per_sequence, op.products,
-                         op.forward_elements, op.backward_elements, op.saved_elements,
-                         op.saved_fixed_bytes, op.saved_input_elements, op.forward_flops.count(),
-                         op.backward_flops.count());
+  return std::make_tuple(
+      op.kind, op.split, op.function, op.residual_of, op.starts_from, op.experts, op.per_token,
+      op.in_place, op.backward_reads_output, op.in_features, op.out_features, op.weights, op.biases,
+      op.tied_to_embedding, op.once_per_sequence, op.products, op.forward_elements,
+      op.backward_elements, op.saved_elements, op.saved_fixed_bytes, op.saved_input_elements,
+      op.forward_flops.count(), op.backward_flops.count());
 }
 
 bool same_block(const Block& a, const Block& b) {

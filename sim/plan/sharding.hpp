@@ -35,6 +35,16 @@ struct ContextAttention {
   Heads queries, keys;
 };
 
+// The way of tokens to the experts they have chosen, and back (dispatch, combine).
+struct ExpertExchange {
+  Bytes sent{};               // tokens that a rank holds, one for each choice
+  Bytes came{};               // those that have chosen an expert of the rank's, of the fullest rank
+  Bytes gathered{};           // over the ranks that share the features of an expert
+  Bytes weights{};            // of the choices, which go with the tokens
+  Kernel permute, unpermute;  // between a token and one for each choice
+  std::optional<Kernel> sort;  // what came into the order of the rank's experts, or back
+};
+
 struct ShardedOp {
   const ModelOp* op = nullptr;
   // Absent: no kernel runs. A linear has `forward`, `input_gradient` and `weight_gradient`;
@@ -43,7 +53,8 @@ struct ShardedOp {
   std::optional<Kernel> backward;  // linear: sums the bias gradient
   std::optional<Kernel> input_gradient;
   std::optional<Kernel> weight_gradient;
-  // Residual sums behind whose branch stands a linear: adds the gradient that went past the branch.
+  // Adds the gradient that went past a branch: of residual sums behind whose branch stands a
+  // linear, and of what begins a second branch.
   std::optional<Kernel> add_gradient;
   // Matrix products in 8 bits: what brings the operands into that format.
   std::optional<Kernel> encode_input;
@@ -60,6 +71,8 @@ struct ShardedOp {
   // the transposition of the gradient, when all of it is there.
   std::optional<Kernel> place_gradient, place_saved, transpose_gradient;
   std::optional<ContextAttention> context;
+  std::optional<ExpertExchange> experts;
+  std::optional<Kernel> choose, choose_backward;  // router
   std::optional<Kernel> join_logits, own_logits;  // where each tensor rank has all logits
   std::optional<Kernel> add_products;             // the input gradients of two products
   int products = 1;                               // linear: that its kernels run each

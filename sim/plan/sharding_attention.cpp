@@ -50,17 +50,20 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
   kernel.m = block.m;
   kernel.n = block.n;
   kernel.k = shape.head_dim;
+  if (shape.value_dim != shape.head_dim) kernel.values = shape.value_dim;
   kernel.batch = region.layout->micro_batch;
   const int divisor = region.tensor * block.shares;
   kernel.heads = shape.heads / divisor;
   kernel.kv_heads = shape.kv_heads / divisor;
   const double scores = static_cast<double>(kernel.batch * kernel.heads) *
                         static_cast<double>(kernel.m) * static_cast<double>(kernel.n);
-  // Two products forward; backward four, and five in a flash kernel, which computes the scores
-  // again (Dao et al. 2022, algorithm 4). A flash kernel skips the masked half.
-  const double products = forward ? 2.0 : (flash ? 5.0 : 4.0);
-  kernel.flops = Flops{products * 2.0 * scores * static_cast<double>(shape.head_dim) *
-                       (flash && block.causal ? 0.5 : 1.0)};
+  // Two products forward, of the width of keys and of values; backward twice as many, and in a
+  // flash kernel the scores again (Dao et al. 2022, algorithm 4). A flash kernel skips the masked
+  // half.
+  const auto keys = static_cast<double>(shape.head_dim);
+  const auto values = static_cast<double>(shape.value_dim);
+  const double widths = (forward ? 1 : 2) * (keys + values) + (forward || !flash ? 0 : keys);
+  kernel.flops = Flops{2.0 * scores * widths * (flash && block.causal ? 0.5 : 1.0)};
   const double elements = forward ? op.forward_elements : op.backward_elements;
   // Those of K and V belong to the n tokens; `elements` counts them per token of m.
   const double of_keys =

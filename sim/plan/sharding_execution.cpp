@@ -45,10 +45,11 @@ void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
   const EightBitCasts casts =
       eight_bit_casts(region.model->execution.eight_bit, op, before, *region.layout);
   const auto& [tokens, out, in] = forward;
+  const std::int64_t matrices = op.experts > 0 ? region.experts : 1;
   to.encode_input = encode_kernel(region, op, casts.input, tokens, in);
   to.encode_saved = encode_kernel(region, op, casts.saved_input, tokens, in);
   to.encode_gradient = encode_kernel(region, op, casts.gradient, tokens, out);
-  to.encode_weight = encode_kernel(region, op, casts.weight, in, out);
+  to.encode_weight = encode_kernel(region, op, casts.weight, in * matrices, out);
   to.encodes_weight_each_time = casts.weight_each_time;
   to.gathers_eight_bits = casts.gathers_eight_bits;
 }

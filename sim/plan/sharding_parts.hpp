@@ -1,6 +1,7 @@
 // The parts of sharding.cpp: what its files share.
 //   sharding.cpp            operators and blocks
 //   sharding_attention.cpp  kernels of attention, also over context-parallel ranks
+//   sharding_experts.cpp    routers, and the way of tokens to experts
 //   sharding_scratch.cpp    tensors within eager kernels
 //   sharding_user_buffers.cpp  products cut into parts (Layout::overlap_tensor_products)
 //   sharding_execution.cpp   what a framework does around operators (Execution), casts for 8-bit
@@ -18,7 +19,8 @@ struct Region {
   std::int64_t tokens = 0;  // of the micro-batch that the rank holds (samples for layer lists)
   std::int64_t sequence_tokens = 0;  // held outside the split blocks
   int tensor = 1;
-  int element = 2;  // bytes of an activation
+  int element = 2;           // bytes of an activation
+  std::int64_t experts = 1;  // that a rank holds: matrices of one product
 };
 
 Bytes bytes_from(double value);
@@ -34,7 +36,7 @@ Kernel memory_kernel(OpKind kind, const Region& region, const ModelOp& op, doubl
 struct Product {
   std::int64_t m = 0, n = 0, k = 0;
 };
-Kernel gemm(DType dtype, const Product& product, Bytes result);
+Kernel gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch = 1);
 
 // sharding_attention.cpp
 // Queries of m tokens with keys of n of each sequence.
@@ -63,6 +65,12 @@ ContextAttention head_exchange(const Region& region, const ModelOp& op);
 // flash_attention and multi_head_attention): with one sequence the same memory, else two copies, of
 // which the linear behind keeps the second.
 bool copies_attention(const Region& region);
+
+// sharding_experts.cpp
+// What an expert's operators see: the tokens that come to a rank, spread evenly over its experts.
+Region region_of_experts(const Region& region, const ModelOp& op);
+void shard_router(const Region& region, const ModelOp& op, ShardedOp& to);
+void shard_exchange(const Region& region, const ModelOp& op, ShardedOp& to);
 
 // sharding_scratch.cpp
 void shard_scratch(const Region& region, const ModelOp& op, ShardedOp& to);

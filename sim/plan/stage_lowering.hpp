@@ -7,6 +7,7 @@
 //   lower_context.cpp        attention over context-parallel ranks
 //   lower_context_pytorch.cpp  the same as PyTorch's context_parallel has it
 //   lower_context_heads.cpp  the same by all-to-all: all tokens of a share of the heads
+//   lower_experts.cpp        routers, and the way of tokens to experts and back
 //   lower_user_buffers.cpp   linears whose products are cut into parts
 //   lower_maxima.cpp         scales of 8-bit tensors
 //   lower_data_parallel.cpp  parameters, buckets, gathering of weights
@@ -74,6 +75,14 @@ class StageLowering {
     bool exists() const { return exchange_name != none; }
   };
 
+  // Of routers, and of the exchange of tokens.
+  struct ExpertWork {
+    std::uint32_t choose_name = 0, choose = none, choose_backward = none;
+    std::uint32_t move_name = 0, permute = none, unpermute = none, sort = none;
+    std::uint32_t exchange_name = 0, exchange = none, exchange_weights = none;
+    std::uint32_t gather_name = 0, scatter_name = 0, gather = none, scatter = none;
+  };
+
   // Interned work of an operator of a distinct block.
   struct OpWork {
     std::uint32_t name = 0, gradient_name = 0, weight_name = 0, bias_name = 0, encode_name = 0;
@@ -92,9 +101,11 @@ class StageLowering {
     std::uint32_t add_products = none;
     UserBufferWork buffers;
     ContextWork context;
+    ExpertWork experts;
     // A residual sum of the block reads the input of this operator; whose add_gradient, if any,
     // stands behind its backward pass.
     bool begins_branch = false;
+    bool lends_input = false;         // to the first operator of another branch
     std::uint32_t branch_sum = none;  // index in the block
     std::uint32_t add_gradient = none, add_gradient_name = 0;
   };
@@ -142,6 +153,8 @@ class StageLowering {
   // Gradients that are reduced together: a bucket, or under ZeRO-3 a block.
   struct Bucket {
     int chunk = 0;
+    bool of_experts = false;
+    int copies = 1, shards = 1;  // ranks with these parameters; those that share one copy
     std::uint32_t writers = 0;  // operators that write gradients into it, once per micro-batch each
     std::uint32_t pending = 0;  // of them, not yet ready in this backward pass
     std::int64_t elements = 0, padded = 0;
@@ -162,6 +175,11 @@ class StageLowering {
     std::uint32_t cast_out = none, cast_in = none, accumulate = none;  // kernels
     std::uint32_t cast_shard = none;                // to the wire, of the accumulated shard
     std::uint32_t first_block = 0, last_block = 0;  // of the stage, inclusive
+  };
+
+  struct OpenBucket {  // while parameters are put into it
+    Bucket bucket;
+    std::vector<Place*> places;
   };
 
   struct Frame {  // a micro-batch in a block
@@ -194,6 +212,7 @@ class StageLowering {
   Frame frame(const StageBlock& block, int microbatch, Pass pass);
   OpLabel boundary_label(const char* name, const Chunk& chunk, int microbatch);
   void find_branches(const ShardedBlock& block, BlockWork& work);
+  void intern_gradient_sum(const ShardedOp& op, std::size_t i, OpWork& work);
   void recompute_block(const StageBlock& block, int microbatch);
   const Chunk& chunk_of(const Slot& slot) const {
     return chunks_[static_cast<std::size_t>(slot.chunk)];
@@ -307,6 +326,18 @@ class StageLowering {
   Value exchange_heads(const Frame& frame, std::size_t i, const Value& tensor,
                        std::span<const ContextWork::Heads> parts);
 
+  // lower_experts.cpp
+  void intern_experts(const ShardedOp& op, ExpertWork& work);
+  Value forward_router(Frame& frame, std::size_t i, Value x);
+  Value backward_router(Frame& frame, std::size_t i, Value gradient);
+  Value send_to_experts(Frame& frame, std::size_t i, const Value& x);
+  Value bring_from_experts(Frame& frame, std::size_t i, const Value& x);
+  Value move_tokens(const Frame& frame, std::size_t i, const Value& x, std::uint32_t kernel,
+                    Bytes bytes);
+  Value exchange_tokens(const Frame& frame, std::size_t i, const Value& x, std::uint32_t work,
+                        std::uint32_t name, Bytes bytes);
+  void exchange_weights(const Frame& frame, std::size_t i);
+
   // lower_user_buffers.cpp
   void intern_user_buffers(const ShardedOp& op, UserBufferWork& work);
   BufferId user_buffer(Bytes bytes);
@@ -328,8 +359,9 @@ class StageLowering {
   // lower_data_parallel.cpp
   void make_parameters();
   void make_buckets();
-  void add_to_bucket(Bucket& bucket, std::uint32_t block, Place& place);
-  void close_bucket(Bucket& bucket);
+  static void add_to_bucket(OpenBucket& open, std::uint32_t block, Place& place);
+  Bucket new_bucket(int chunk, bool of_experts) const;
+  void close_bucket(OpenBucket& open);
   void intern_bucket(Bucket& bucket);
   void intern_reduction(Bucket& bucket);
   void allocate_parameters();
@@ -364,7 +396,7 @@ class StageLowering {
   void average_over_replicas(std::uint32_t index, BufferId message, const OpLabel& made);
   BufferId message_buffer(std::int64_t elements);
   bool synchronises() const;
-  bool scatters_gradients() const;
+  bool scatters_gradients(const Bucket& bucket) const;
   bool is_last_microbatch() const;
 
   // lower_optimizer.cpp
@@ -377,15 +409,16 @@ class StageLowering {
   void optimizer_step();
   std::uint32_t memory_pass(std::int64_t bytes, OpKind kind, DType dtype, int launches = 1);
   std::int64_t owned_elements() const;
-  std::int64_t shard_of(std::int64_t elements) const;
+  static std::int64_t shard_of(const Bucket& bucket);
 
   OpLabel label(const char* name);
 
   const ShardedModel& model_;
   const Layout& layout_;
   int stage_ = 0;
-  int zero_ = 0;    // 0 when there is nobody to share with
-  int shards_ = 1;  // ranks that share one copy
+  int zero_ = 0;           // 0 when there is nobody to share with
+  int shards_ = 1;         // ranks that share one copy
+  int expert_copies_ = 1;  // ranks with the same experts
   int replicas_ = 1;
   ProgramBuilder builder_;
   std::vector<Slot> slots_;

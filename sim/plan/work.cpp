@@ -17,17 +17,19 @@ BlockFlops flops_of(const Model& model, const Block& block, const Layout& layout
   BlockFlops sum;
   const auto sequence = static_cast<double>(model.is_layer_list ? 1 : layout.sequence_length);
   for (const ModelOp& op : block.ops) {
-    const double tokens = op.once_per_sequence ? 1.0 : sequence;
+    const double tokens =
+        (op.once_per_sequence ? 1.0 : sequence) * static_cast<double>(op.per_token);
     double forward = op.forward_flops.count() * tokens;
     double backward = op.backward_flops.count() * tokens;
-    if (op.kind == ModelOpKind::linear) {
+    if (op.kind == ModelOpKind::linear || op.kind == ModelOpKind::router) {
       forward =
           2.0 * tokens * static_cast<double>(op.in_features) * static_cast<double>(op.out_features);
       backward = 2.0 * forward;
     } else if (op.kind == ModelOpKind::attention) {
       const AttentionShape& shape = model.attention;
       const bool half = shape.causal && count == AttentionCount::causal_half;
-      forward = 4.0 * tokens * sequence * static_cast<double>(shape.heads * shape.head_dim) *
+      forward = 2.0 * tokens * sequence *
+                static_cast<double>(shape.heads * (shape.head_dim + shape.value_dim)) *
                 (half ? 0.5 : 1.0);
       backward = 2.0 * forward;
       sum.attention += forward;

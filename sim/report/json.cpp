@@ -46,6 +46,11 @@ Json layout_json(const Layout& layout) {
             {"zero_stage", layout.zero_stage},
             {"recompute", word(layout.recompute)},
             {"compute_dtype", word(layout.compute_dtype)}};
+  if (layout.expert_parallel > 1) {
+    json["expert_parallel"] = layout.expert_parallel;
+    json["expert_tensor_parallel"] = layout.expert_tensor();
+    json["expert_imbalance"] = layout.expert_imbalance;
+  }
   if (layout.context_parallel > 1) json["context_exchange"] = word(layout.context_exchange);
   return json;
 }

@@ -224,7 +224,7 @@ void add_what_if(Report& report, const Scenario& scenario, const Plan& plan) {
       {"memory traffic of kernels", &SimulationOptions::free_memory_traffic},
       {"host issue", &SimulationOptions::free_host}};
   const Layout& layout = plan.layout;
-  if (layout.tensor_parallel > 1 || layout.context_parallel > 1)
+  if (layout.tensor_parallel > 1 || layout.context_parallel > 1 || layout.expert_parallel > 1)
     cases.emplace_back("tensor communication", &SimulationOptions::free_tensor);
   if (layout.data_parallel > 1)
     cases.emplace_back("data communication", &SimulationOptions::free_data);

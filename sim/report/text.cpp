@@ -35,6 +35,10 @@ std::string layout_line(const Report& report) {
       fmt::format("tp {} x pp {} x dp {}", l.tensor_parallel, l.pipeline_parallel, l.data_parallel);
   if (l.context_parallel > 1)
     text += fmt::format(", cp {} ({})", l.context_parallel, word(l.context_exchange));
+  if (l.expert_parallel > 1) {
+    text += fmt::format(", ep {}", l.expert_parallel);
+    if (l.expert_tensor() != l.tensor_parallel) text += fmt::format(" x etp {}", l.expert_tensor());
+  }
   if (l.pipeline_parallel > 1) {
     text += fmt::format(", {}", word(l.schedule));
     if (l.virtual_stages > 1) text += fmt::format(" x{}", l.virtual_stages);

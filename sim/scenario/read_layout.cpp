@@ -19,6 +19,9 @@ void read_parallelism(const Layered& section, LayoutText& text) {
   layout.pipeline_parallel = section.int_or("pipeline_parallel", 1, {1, most_layers});
   text.has_data_parallel = section.has("data_parallel");
   layout.data_parallel = section.int_or("data_parallel", 1, {1, most_ranks});
+  layout.expert_parallel = section.int_or("expert_parallel", 1, {1, most_ranks});
+  layout.expert_tensor_parallel = section.int_or("expert_tensor_parallel", 0, {1, most_ranks});
+  layout.expert_imbalance = section.real_or("expert_imbalance", 1, {.min = 1, .max = 1e6});
   layout.virtual_stages = section.int_or("virtual_stages", 1, {1, most_layers});
   layout.schedule = section.word_or(
       "schedule", layout.virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b);

@@ -225,7 +225,7 @@ void fill_data_parallel(LayoutText& text, const Cluster& cluster, int gpus, cons
 // What is left of a layout that is still to be found: every GPU a replica, until someone knows.
 void forget_parallelism(Layout& layout, int gpus) {
   layout.tensor_parallel = layout.context_parallel = layout.pipeline_parallel =
-      layout.virtual_stages = 1;
+      layout.virtual_stages = layout.expert_parallel = 1;
   layout.data_parallel = gpus;
   layout.schedule = Schedule::one_f_one_b;
 }

@@ -53,6 +53,11 @@ void write_layout(const Layout& layout, const Model& model, Lines& out) {
   out.add("context_parallel", layout.context_parallel);
   out.add("pipeline_parallel", layout.pipeline_parallel);
   out.add("data_parallel", layout.data_parallel);
+  if (model.has_experts()) {
+    out.add("expert_parallel", layout.expert_parallel);
+    out.add("expert_tensor_parallel", layout.expert_tensor());
+    out.add("expert_imbalance", layout.expert_imbalance);
+  }
   out.add("virtual_stages", layout.virtual_stages);
   out.add("schedule", word(layout.schedule));
   std::vector<std::string_view> order;

@@ -21,6 +21,9 @@ std::vector<GpuId> lane_group(const Layout& layout, GroupRole role, int stage) {
   const auto replica = [&](int at) {
     return RankCoordinates{0, at / layout.context_parallel, stage, at % layout.context_parallel};
   };
+  const auto of_stage = [&](int step) {
+    return [&layout, stage, step](int i) { return rank_of_stage(layout, stage, i * step); };
+  };
   switch (role) {
     case GroupRole::tensor:
       return line(layout, layout.tensor_parallel, [&](int i) {
@@ -41,11 +44,14 @@ std::vector<GpuId> lane_group(const Layout& layout, GroupRole role, int stage) {
         return RankCoordinates{0, 0, i * (layout.pipeline_parallel - 1), 0};
       });
     case GroupRole::maxima:
-      return line(layout, layout.tensor_parallel * replicas, [&](int i) {
-        RankCoordinates at = replica(i / layout.tensor_parallel);
-        at.tensor = i % layout.tensor_parallel;
-        return at;
-      });
+      return line(layout, layout.tensor_parallel * replicas, of_stage(1));
+    case GroupRole::expert:
+      return line(layout, layout.expert_parallel, of_stage(layout.expert_tensor()));
+    case GroupRole::expert_tensor:
+      return line(layout, layout.expert_tensor(), of_stage(1));
+    case GroupRole::expert_data:
+      return line(layout, layout.expert_replicas(),
+                  of_stage(layout.expert_tensor() * layout.expert_parallel));
     case GroupRole::world:
       break;
   }

@@ -103,6 +103,11 @@ SearchSpecification load_search(const ScenarioSources& sources) {
   const Layered options = sources.only_section("simulation");
   if (specification.workload.options.jitter > 0)
     options.problem("jitter", "a search compares layouts without jitter; leave it out, or set 0");
+  if (specification.workload.model.has_experts())
+    sources.only_section("search").problem(
+        "", fmt::format("{} is a mixture of experts, whose layouts are not searched; sweep "
+                        "layout.expert_parallel and the others instead",
+                        specification.workload.model.name));
   read_search(sources.only_section("search"), specification.workload.layout.world_size(),
               specification);
   sources.finish();

@@ -45,6 +45,7 @@ std::string layout_text(const Layout& layout) {
   std::string text = fmt::format("tp {} x pp {} x dp {}", layout.tensor_parallel,
                                  layout.pipeline_parallel, layout.data_parallel);
   if (layout.context_parallel > 1) text += fmt::format(" x cp {}", layout.context_parallel);
+  if (layout.expert_parallel > 1) text += fmt::format(" x ep {}", layout.expert_parallel);
   if (layout.virtual_stages > 1) text += fmt::format(", v {}", layout.virtual_stages);
   text += fmt::format(", mb {}", layout.micro_batch);
   if (layout.zero_stage > 0) text += fmt::format(", ZeRO-{}", layout.zero_stage);

@@ -1,0 +1,96 @@
+// The operators of a mixture of experts, as Megatron-LM runs it (core/transformer/moe, releases
+// 0.12 to 0.15): router.py, token_dispatcher.py with an all-to-all, experts.py with grouped
+// products.
+#include "sim/model/transformer.hpp"
+
+namespace sim {
+
+namespace {
+
+// Kernels that choose a token's experts, counted in topk_softmax_with_capacity, the auxiliary loss
+// behind it and MoEAlltoAllTokenDispatcher.preprocess: softmax, top-k, maps made of zeros and
+// scattered indices, their casts and sums, once for the choice and once for the loss. Each reads or
+// writes about one fp32 value per token and expert. Backward: of two softmaxes, scatters and sums.
+constexpr int choice_launches = 30;
+constexpr int choice_backward_launches = 12;
+constexpr double fp32_elements = 2;  // of 16 bits
+
+ModelOp router_op(const TransformerShape& shape) {
+  const std::int64_t experts = shape.experts.count;
+  const auto scores = static_cast<double>(experts);
+  return {.name = "router",
+          .kind = ModelOpKind::router,
+          .split = TensorSplit::sequence,
+          .in_features = shape.hidden,
+          .out_features = experts,
+          .weights = shape.hidden * experts,
+          .forward_elements = choice_launches * fp32_elements * scores,
+          .backward_elements = choice_backward_launches * fp32_elements * scores,
+          .forward_launches = choice_launches,
+          .backward_launches = choice_backward_launches,
+          .saved_elements = static_cast<double>(shape.hidden),
+          // Two softmaxes in fp32, the 16-bit scores of the chosen and their map of bytes.
+          .saved_fixed_bytes = 11 * scores};
+}
+
+ModelOp exchange_op(const TransformerShape& shape, std::string name, ModelOpKind kind) {
+  return {.name = std::move(name),
+          .kind = kind,
+          .split = TensorSplit::sequence,
+          .per_token = shape.experts.per_token,
+          .in_features = shape.hidden,
+          .out_features = shape.hidden};
+}
+
+ModelOp of_experts(ModelOp op, const Experts& experts) {
+  op.experts = experts.count;
+  op.per_token = experts.per_token;
+  op.weights *= experts.count;
+  op.biases *= experts.count;
+  op.function = Function::none;
+  return op;
+}
+
+struct MlpNames {
+  const char *up, *activation, *down;
+};
+
+void append_mlp_of(Block& block, const TransformerShape& shape, std::int64_t feed_forward,
+                   const MlpNames& names, const Experts* experts) {
+  const std::int64_t up = (is_gated(shape.activation) ? 2 : 1) * feed_forward;
+  const auto append = [&](ModelOp op) {
+    block.ops.push_back(experts != nullptr ? of_experts(std::move(op), *experts) : std::move(op));
+  };
+  append(linear_op(names.up, TensorSplit::column, shape.hidden, up, shape.mlp_bias));
+  append(activation_op(names.activation, shape.activation, TensorSplit::inner, feed_forward));
+  append(linear_op(names.down, TensorSplit::row, feed_forward, shape.hidden, shape.mlp_bias));
+}
+
+}  // namespace
+
+// The choice weighs what an expert's activation makes (weighted_bias_swiglu), so that the way back
+// only adds. Row numbers of permuted tokens: two per token and expert, and one (Transformer Engine,
+// common/triton/permutation.py).
+void append_experts(Block& block, const TransformerShape& shape) {
+  const Experts& experts = shape.experts;
+  const auto router = static_cast<int>(block.ops.size());
+  block.ops.push_back(router_op(shape));
+  ModelOp dispatch = exchange_op(shape, "expert_dispatch", ModelOpKind::dispatch);
+  dispatch.saved_fixed_bytes =
+      4.0 * static_cast<double>(2 * experts.count + 1) / static_cast<double>(experts.per_token);
+  block.ops.push_back(dispatch);
+  append_mlp_of(block, shape, experts.feed_forward,
+                {"expert_up", "expert_activation", "expert_down"}, &experts);
+  block.ops.push_back(exchange_op(shape, "expert_combine", ModelOpKind::combine));
+  if (experts.shared_feed_forward == 0) return;
+  const std::size_t shared = block.ops.size();
+  append_mlp_of(block, shape, experts.shared_feed_forward,
+                {"shared_expert_up", "shared_expert_activation", "shared_expert_down"}, nullptr);
+  block.ops[shared].starts_from = router;
+  ModelOp sum = residual_op(shape, "shared_expert_sum", 0);
+  sum.function = Function::none;
+  sum.residual_of = static_cast<int>(shared);
+  block.ops.push_back(sum);
+}
+
+}  // namespace sim

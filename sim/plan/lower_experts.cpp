@@ -1,0 +1,170 @@
+// Routers, and the way of tokens to experts and back.
+//
+// A router scores its tokens and hands them on; what it keeps is the choice. Tokens are copied once
+// for each choice, sent to the ranks of the experts, gathered by those that share an expert's
+// features, and sorted; behind the experts they go the same way back (sharding_experts.cpp). The
+// weights of the choices go with the tokens, in an exchange of their own, and their gradients come
+// back. Kernels wait for every exchange, which waits for the kernels before it (Megatron-LM,
+// core/tensor_parallel/mappings.py, all_to_all, on the current stream).
+#include <utility>
+
+#include "sim/plan/stage_lowering.hpp"
+
+namespace sim {
+
+void StageLowering::intern_experts(const ShardedOp& op, ExpertWork& work) {
+  const std::string& name = op.op->name;
+  if (op.choose) {
+    work.choose_name = builder_.name(name + ".choose");
+    work.choose = builder_.kernel(*op.choose);
+    work.choose_backward = builder_.kernel(*op.choose_backward);
+    return;
+  }
+  const ExpertExchange& exchange = *op.experts;
+  work.move_name = builder_.name(name + ".permute");
+  work.permute = builder_.kernel(exchange.permute);
+  work.unpermute = builder_.kernel(exchange.unpermute);
+  if (exchange.sort) work.sort = builder_.kernel(*exchange.sort);
+  const DType dtype = layout_.activation_dtype;
+  if (layout_.expert_parallel > 1) {
+    work.exchange_name = builder_.name(name + ".all_to_all");
+    work.exchange =
+        builder_.collective({CollectiveKind::all_to_all, GroupRole::expert, dtype, exchange.came});
+    if (op.op->kind == ModelOpKind::dispatch)
+      work.exchange_weights = builder_.collective(
+          {CollectiveKind::all_to_all, GroupRole::expert, DType::fp32, exchange.weights});
+  }
+  if (layout_.expert_tensor() == 1) return;
+  work.gather_name = builder_.name(name + ".all_gather");
+  work.gather = builder_.collective(
+      {CollectiveKind::all_gather, GroupRole::expert_tensor, dtype, exchange.gathered});
+  work.scatter_name = builder_.name(name + ".reduce_scatter");
+  work.scatter = builder_.collective(
+      {CollectiveKind::reduce_scatter, GroupRole::expert_tensor, dtype, exchange.gathered});
+}
+
+StageLowering::Value StageLowering::forward_router(Frame& frame, std::size_t i, Value x) {
+  const ShardedOp& op = frame.shape->ops[i];
+  const OpWork& work = frame.work->ops[i];
+  wait_for(x);
+  const Value scores = fresh(op.whole_output);
+  compute(frame, i, work.forward, work.name, Action::forward);
+  read(x, Role::input);
+  read_weight(frame, i);
+  builder_.writes(scores.buffer, Role::output);
+  compute(frame, i, work.experts.choose, work.experts.choose_name, Action::choose);
+  drop(scores, Role::input);
+  BufferId choice = activation(op.saved - x.bytes);
+  builder_.writes(choice, Role::saved);
+  if (!frame.keep) {
+    let_go(choice, Role::saved);
+    return x;
+  }
+  hold(x.buffer);
+  frame.saved[i].input = x.buffer;
+  frame.saved[i].extra = choice;
+  return x;
+}
+
+StageLowering::Value StageLowering::backward_router(Frame& frame, std::size_t i, Value gradient) {
+  const ShardedOp& op = frame.shape->ops[i];
+  const OpWork& work = frame.work->ops[i];
+  Saved& saved = frame.saved[i];
+  wait_for(gradient);
+  const Value scores = fresh(op.whole_output);
+  compute(frame, i, work.experts.choose_backward, work.experts.choose_name,
+          Action::choose_backward);
+  let_go(saved.extra, Role::saved);
+  builder_.writes(scores.buffer, Role::input_gradient);
+  Value made = fresh(op.input);
+  made.ready = compute(frame, i, work.input_gradient, work.gradient_name, Action::input_gradient);
+  read(scores, Role::gradient);
+  read_weight(frame, i);
+  builder_.writes(made.buffer, Role::input_gradient);
+  compute(frame, i, work.weight_gradient, work.weight_name, Action::weight_gradient);
+  drop(scores, Role::gradient);
+  let_go(saved.input, Role::input);
+  const Place& own = parameters_[site(frame, i)].own;
+  add_gradient(frame, i, own, write_gradient(frame, own));
+  gradient_ready(frame, i);
+  // Of the tokens that went on to the experts, and of those that another branch started from.
+  Value branch;
+  std::swap(branch, gradient_past_branch_[i]);
+  for (const Value& part : {made, branch}) {
+    if (!part.exists()) continue;
+    wait_for(part);
+    gradient.ready =
+        compute(frame, i, work.add_gradient, work.add_gradient_name, Action::add_product_gradient);
+    drop(part, Role::input);
+    builder_.writes(gradient.buffer, Role::input_gradient);
+  }
+  return gradient;
+}
+
+StageLowering::Value StageLowering::move_tokens(const Frame& frame, std::size_t i, const Value& x,
+                                                std::uint32_t kernel, Bytes bytes) {
+  wait_for(x);
+  Value moved = fresh(bytes);
+  moved.ready =
+      compute(frame, i, kernel, frame.work->ops[i].experts.move_name, Action::move_tokens);
+  drop(x, Role::input);
+  builder_.writes(moved.buffer, Role::output);
+  return moved;
+}
+
+StageLowering::Value StageLowering::exchange_tokens(const Frame& frame, std::size_t i,
+                                                    const Value& x, std::uint32_t work,
+                                                    std::uint32_t name, Bytes bytes) {
+  Value came = fresh(bytes);
+  came.ready = tensor_collective(frame, i, work, name, Action::exchange_tokens);
+  drop(x, Role::input);
+  builder_.writes(came.buffer, Role::output);
+  return came;
+}
+
+// A few bytes for each choice: made by the kernel before, and read by the one behind.
+void StageLowering::exchange_weights(const Frame& frame, std::size_t i) {
+  const ExpertWork& work = frame.work->ops[i].experts;
+  if (work.exchange_weights == none) return;
+  const Value weights = fresh(frame.shape->ops[i].experts->weights);
+  tensor_collective(frame, i, work.exchange_weights, work.exchange_name, Action::exchange_tokens);
+  builder_.writes(weights.buffer, Role::output);
+  drop(weights, Role::output);
+}
+
+// Forward of dispatch, backward of combine.
+StageLowering::Value StageLowering::send_to_experts(Frame& frame, std::size_t i, const Value& x) {
+  const ShardedOp& op = frame.shape->ops[i];
+  const ExpertWork& work = frame.work->ops[i].experts;
+  const ExpertExchange& exchange = *op.experts;
+  Value tokens = move_tokens(frame, i, x, work.permute, exchange.sent);
+  if (frame.pass != Pass::backward) keep_beside(frame, i, op.saved);
+  exchange_weights(frame, i);
+  if (work.exchange != none)
+    tokens = exchange_tokens(frame, i, tokens, work.exchange, work.exchange_name, exchange.came);
+  if (work.gather != none)
+    tokens = exchange_tokens(frame, i, tokens, work.gather, work.gather_name, exchange.gathered);
+  if (work.sort != none) tokens = move_tokens(frame, i, tokens, work.sort, exchange.gathered);
+  return tokens;
+}
+
+// Forward of combine, backward of dispatch.
+StageLowering::Value StageLowering::bring_from_experts(Frame& frame, std::size_t i,
+                                                       const Value& x) {
+  const ShardedOp& op = frame.shape->ops[i];
+  const ExpertWork& work = frame.work->ops[i].experts;
+  const ExpertExchange& exchange = *op.experts;
+  Value tokens = x;
+  if (work.sort != none) tokens = move_tokens(frame, i, tokens, work.sort, exchange.gathered);
+  if (work.scatter != none)
+    tokens = exchange_tokens(frame, i, tokens, work.scatter, work.scatter_name, exchange.came);
+  if (work.exchange != none)
+    tokens = exchange_tokens(frame, i, tokens, work.exchange, work.exchange_name, exchange.sent);
+  exchange_weights(frame, i);
+  const bool dispatch = op.op->kind == ModelOpKind::dispatch;
+  const Value sum = move_tokens(frame, i, tokens, work.unpermute, dispatch ? op.input : op.output);
+  if (dispatch) let_go(frame.saved[i].extra, Role::saved);
+  return sum;
+}
+
+}  // namespace sim
