@@ -64,11 +64,61 @@ void check_sizes(const TransformerShape& shape) {
         fmt::format("kv_heads is {}, which does not divide {} heads", shape.kv_heads, shape.heads));
 }
 
+// What a table leaves open of the mixtures that have two kinds of MLP: DeepSeek-AI 2024
+// (arXiv:2405.04434, section 3.1.2; arXiv:2412.19437, section 4.2).
+struct Mixture {
+  std::string_view in_name;
+  std::int64_t feed_forward, shared_feed_forward, dense_layers;
+};
+constexpr std::array mixtures{Mixture{"deepseek-v2", 1536, 3072, 1},
+                              Mixture{"deepseek-v3", 2048, 2048, 3}};
+
+Mixture mixture_of(const TransformerShape& shape) {
+  for (const Mixture& mixture : mixtures)
+    if (contains(lower_case(shape.name), mixture.in_name)) return mixture;
+  return {"", shape.feed_forward, 0, 0};
+}
+
+void set_experts(const RunCells& cells, TransformerShape& shape) {
+  Experts& experts = shape.experts;
+  experts.count = cells.whole("moe_experts").value_or(0);
+  if (experts.count <= 1) {
+    experts.count = 0;
+    return;
+  }
+  namespace limits = transformer_limits;
+  const Mixture named = mixture_of(shape);
+  experts.per_token = needed(cells, "moe_topk");
+  experts.feed_forward = needed(cells, "moe_ffn", named.feed_forward);
+  experts.shared_feed_forward = cells.whole("moe_shared_ffn").value_or(named.shared_feed_forward);
+  experts.first_layer = cells.whole("moe_dense_layers").value_or(named.dense_layers);
+  if (experts.count > limits::experts || experts.per_token > experts.count ||
+      experts.feed_forward > limits::feed_forward ||
+      experts.shared_feed_forward > limits::feed_forward || experts.shared_feed_forward < 0)
+    throw NotSimulated(fmt::format(
+        "moe_topk is {} of moe_experts {}, moe_ffn {}, moe_shared_ffn {}; allowed: up to {} "
+        "experts, moe_topk up to moe_experts, widths up to {}",
+        experts.per_token, experts.count, experts.feed_forward, experts.shared_feed_forward,
+        limits::experts, limits::feed_forward));
+  if (experts.first_layer < 0 || experts.first_layer >= shape.layers)
+    throw NotSimulated(fmt::format("moe_dense_layers is {}; allowed: 0 to {}", experts.first_layer,
+                                   shape.layers - 1));
+}
+
+// Of all models of that name alike (the papers above).
+void set_latent_attention(TransformerShape& shape) {
+  shape.latent = {.query_rank = 1536,
+                  .key_value_rank = 512,
+                  .plain_dim = 128,
+                  .rotary_dim = 64,
+                  .value_dim = 128};
+  shape.head_dim = shape.latent.plain_dim + shape.latent.rotary_dim;
+  shape.kv_heads = shape.heads;
+}
+
 }  // namespace
 
 Model run_model(const RunCells& cells) {
-  if (cells.whole("moe_experts").value_or(0) > 1)
-    throw NotSimulated("mixture of experts (moe_experts) is not modelled");
   TransformerShape shape;
   shape.name = std::string{cells["model"]};
   if (shape.name.empty()) throw NotSimulated("model is empty");
@@ -94,6 +144,8 @@ Model run_model(const RunCells& cells) {
       family.dropout;
   check_sizes(shape);
   shape.head_dim = shape.hidden / shape.heads;
+  set_experts(cells, shape);
+  if (contains(lower_case(shape.name), "deepseek-v")) set_latent_attention(shape);
   return build_transformer(shape);
 }
 

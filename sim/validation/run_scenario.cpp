@@ -67,8 +67,6 @@ bool says(const RunCells& cells, std::string_view words) {
 }
 
 void set_parallelism(const RunCells& cells, Layout& layout) {
-  if (const std::int64_t experts = needed(cells, "ep", 1); experts > 1)
-    throw NotSimulated(fmt::format("ep is {}: expert parallelism is not modelled", experts));
   constexpr std::int64_t most = 1 << 20;
   const std::int64_t tensor = needed(cells, "tp");
   const std::int64_t context = needed(cells, "cp", 1);
@@ -87,6 +85,8 @@ void set_parallelism(const RunCells& cells, Layout& layout) {
   layout.pipeline_parallel = static_cast<int>(pipeline);
   layout.data_parallel = static_cast<int>(data);
   layout.virtual_stages = static_cast<int>(std::min(most, needed(cells, "vpp", 1)));
+  layout.expert_parallel = static_cast<int>(std::min(most, needed(cells, "ep", 1)));
+  layout.expert_tensor_parallel = static_cast<int>(std::min(most, cells.whole("etp").value_or(0)));
   // What was computed and not run may be for one replica of several.
   if (layout.world_size() != gpus)
     throw NotSimulated(fmt::format("tp {} x cp {} x pp {} x dp {} is {} GPUs, num_gpus is {}",
