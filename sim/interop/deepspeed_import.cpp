@@ -257,7 +257,7 @@ class DeepSpeedReader {
     }
     if (result_.shape.hidden == 0 || result_.shape.heads == 0) return;  // a problem already
     const std::int64_t layer =
-        std::max<std::int64_t>(1, transformer_layer(result_.shape, false).parameters());
+        std::max<std::int64_t>(1, transformer_layer(result_.shape).parameters());
     layout().prefetch_layers =
         static_cast<int>(std::min<std::int64_t>(1000, ahead / layer + (ahead % layer > 0 ? 1 : 0)));
   }

@@ -212,7 +212,7 @@ Model build_transformer(const TransformerShape& shape) {
   model.tied_embedding = shape.tied_head;
   model.input = input_block(shape);
   model.layers.reserve(static_cast<std::size_t>(shape.layers));
-  const Block dense = transformer_layer(shape, false);
+  const Block dense = transformer_layer(shape);
   const Block mixed = shape.experts.count > 0 ? transformer_layer(shape, true) : Block{};
   for (std::int64_t layer = 0; layer < shape.layers; ++layer)
     model.layers.push_back(shape.experts.in_layer(layer) ? mixed : dense);

@@ -20,7 +20,7 @@ bool has_transformer_yaml(const TransformerShape& shape);
 
 // The parts of build_transformer().
 Block input_block(const TransformerShape& shape);
-Block transformer_layer(const TransformerShape& shape, bool with_experts);
+Block transformer_layer(const TransformerShape& shape, bool with_experts = false);
 Block output_block(const TransformerShape& shape);
 ModelOp norm_op(const TransformerShape& shape, std::string name);
 ModelOp residual_op(const TransformerShape& shape, std::string name, double probability);

@@ -11,6 +11,7 @@ namespace {
 
 struct Shape {
   int tensor = 1, context = 1, data = 1, pipeline = 1, chunks = 1;
+  bool mixture = false;                            // of 8 experts
   int replicas() const { return context * data; }  // of the weights
   int ranks() const { return tensor * context * data * pipeline; }
 };
@@ -44,6 +45,7 @@ std::string model_yaml(Dice& dice, const Shape& shape) {
   text << "name: small\nsource: made for a test\ntransformer:\n  layers: "
        << shape.pipeline * shape.chunks * (1 + dice.below(3)) << "\n  hidden: " << heads * head_dim
        << "\n  heads: " << heads << "\n  feed_forward: " << 128 * (4 + dice.below(8))
+       << (shape.mixture ? "\n  experts: {count: 8, per_token: 2, feed_forward: 256}" : "")
        << "\n  vocabulary: " << 512 * (1 + dice.below(20)) << "\n  max_sequence: 512\n"
        << (llama ? "  norm: rms\n  activation: swiglu\n  positions: rotary\n  biases: none\n"
                  : "  norm: layer\n  activation: gelu\n  positions: learned\n  biases: all\n"
@@ -75,6 +77,17 @@ void write_parallelism(Dice& dice, const Shape& shape, const std::string& schedu
       << "\n  global_batch: " << micro_batch * micro_batches * shape.data << "\n";
 }
 
+// A share of the ranks of a stage, with all of the tensor ranks for an expert's features or one.
+void write_experts(Dice& dice, const Shape& shape, std::ostream& out) {
+  const int tensor = dice.coin() ? shape.tensor : 1;
+  int experts = 8;
+  while (shape.tensor * shape.replicas() % (tensor * experts) != 0)
+    experts /= 2;
+  if (dice.coin() && experts > 1) experts /= 2;
+  out << "  expert_parallel: " << experts << "\n  expert_tensor_parallel: " << tensor
+      << "\n  expert_imbalance: " << (experts > 1 && dice.coin() ? 1.5 : 1.0) << "\n";
+}
+
 void write_layout(Dice& dice, const Shape& shape, const ScenarioLimits& limits, std::ostream& out) {
   constexpr std::array schedules{"gpipe", "1f1b", "zb-h1"};
   constexpr std::array recomputes{"none", "selective", "full"};
@@ -82,14 +95,17 @@ void write_layout(Dice& dice, const Shape& shape, const ScenarioLimits& limits, 
   out << "layout:\n";
   const std::string schedule = dice.pick(schedules);
   write_parallelism(dice, shape, shape.chunks > 1 ? "interleaved" : schedule, out);
-  // ZB-H1 keeps full gradients: it has no ZeRO 2 and 3.
-  const int stages_of_zero = shape.chunks == 1 && schedule == "zb-h1" ? 2 : 4;
+  // ZB-H1 keeps full gradients, as mixtures do: neither has ZeRO 2 and 3.
+  const bool whole_gradients = (shape.chunks == 1 && schedule == "zb-h1") || shape.mixture;
+  const int stages_of_zero = whole_gradients ? 2 : 4;
   const int zero = shape.replicas() > 1 ? dice.below(stages_of_zero) : 0;
   out << "  zero_stage: " << zero << "\n";
-  if (zero > 0 && shape.data > 2 && !limits.one_dimension && dice.coin())
+  if (zero > 0 && shape.data > 2 && !limits.one_dimension && dice.coin() && !shape.mixture)
     out << "  shard_group: " << shape.data / 2 << "\n";
   if (zero == 3) out << "  prefetch_layers: " << dice.below(3) << "\n";
-  if (shape.tensor > 1) out << "  sequence_parallel: " << (dice.coin() ? "true" : "false") << "\n";
+  if (shape.tensor > 1)
+    out << "  sequence_parallel: " << (dice.coin() || shape.mixture ? "true" : "false") << "\n";
+  if (shape.mixture) write_experts(dice, shape, out);
   const bool flash = dice.coin() || shape.context > 1;  // merging parts needs a flash kernel
   out << "  recompute: " << dice.pick(recomputes)
       << "\n  attention: " << (flash ? "flash" : "unfused")
@@ -135,6 +151,7 @@ RandomScenario random_scenario(std::uint64_t seed, const ScenarioLimits& limits)
   Dice dice{seed};
   Shape shape = draw_shape(dice, limits);
   shape.chunks = shape.pipeline > 1 && dice.below(3) == 0 ? 2 : 1;
+  shape.mixture = limits.experts && !limits.one_dimension && dice.below(3) == 0;
   const std::string model_text = model_yaml(dice, shape);
   const int choice =
       dice.below(limits.nvswitch ? with_nvswitch : static_cast<int>(machines.size()));

@@ -31,6 +31,7 @@ struct ScenarioLimits {
   bool trouble = true;         // stragglers and degraded links, sometimes
   bool one_dimension = false;  // one of tp, cp, dp, pp at a time
   bool nvswitch = false;       // shipped clusters with NVSwitches only
+  bool experts = true;         // a mixture of experts, sometimes
   bool overlap = true;         // else communication never runs beside compute
   std::string cluster_yaml;    // all ranks on this cluster; empty: a shipped one, at random
   std::string algorithm;       // of collectives; empty: automatic

@@ -87,7 +87,11 @@ Model gpt(const GptShape& shape) {
   model.family = "gpt2";
   model.hidden = h;
   model.vocabulary = v;
-  model.attention = {shape.heads, shape.heads, h / shape.heads, true, true};
+  model.attention = {.heads = shape.heads,
+                     .kv_heads = shape.heads,
+                     .head_dim = h / shape.heads,
+                     .value_dim = h / shape.heads,
+                     .dropout = true};
   model.feed_forward = 4 * h;
   model.tied_embedding = shape.tied;
   ModelOp table = op("embedding", ModelOpKind::embedding, TensorSplit::vocabulary, v, h);
@@ -133,6 +137,29 @@ Model transformer(int kind, int layers) {
   if (kind >= 3) shape.activation = Activation::relu;
   if (kind == 3) shape.norm_placement = NormPlacement::post;
   if (kind == 4) shape.projection_dropout = shape.mlp_dropout = shape.embedding_dropout = 0.1;
+  return build_transformer(shape);
+}
+
+Model mixture(int kind, int layers) {
+  TransformerShape shape;
+  shape.name = "test-mixture";
+  shape.layers = layers;
+  shape.hidden = 32;
+  shape.heads = shape.kv_heads = 4;
+  shape.head_dim = 8;
+  shape.feed_forward = 64;
+  shape.vocabulary = 512;
+  shape.norm = NormKind::rms;
+  shape.activation = Activation::swiglu;
+  shape.positions = Positions::rotary;
+  shape.experts = {.count = 8, .per_token = 2, .feed_forward = 16};
+  if (kind == 1) {
+    shape.experts.shared_feed_forward = 32;
+    shape.experts.first_layer = 1;
+    shape.latent = {
+        .query_rank = 16, .key_value_rank = 8, .plain_dim = 8, .rotary_dim = 4, .value_dim = 8};
+    shape.head_dim = 12;
+  }
   return build_transformer(shape);
 }
 

@@ -28,6 +28,12 @@ Model gpt(const GptShape& shape);
 Model transformer(int kind, int layers = 8);
 inline constexpr int transformer_kinds = 5;
 
+// Small mixtures of 8 experts, two for each token; by `kind`:
+//  0  Mixtral: experts in every layer
+//  1  DeepSeek-V2: latent attention, a first layer without experts, a shared expert
+Model mixture(int kind, int layers = 4);
+inline constexpr int mixture_kinds = 2;
+
 // `layers` layers of `weights` parameters each, as a layer list.
 Model layer_list(int layers, std::int64_t weights);
 
