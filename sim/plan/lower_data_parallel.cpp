@@ -214,6 +214,7 @@ void StageLowering::allocate_parameters() {
                                        BufferCategory::optimizer, true);
   }
   allocate_kept_placeholders();
+  allocate_expert_workspaces();
   describe_parameters();
 }
 

@@ -6,11 +6,24 @@
 // weights of the choices go with the tokens, in an exchange of their own, and their gradients come
 // back. Kernels wait for every exchange, which waits for the kernels before it (Megatron-LM,
 // core/tensor_parallel/mappings.py, all_to_all, on the current stream).
+#include <algorithm>
 #include <utility>
 
 #include "sim/plan/stage_lowering.hpp"
 
 namespace sim {
+
+// Grouped products run on four streams, each with a workspace of its own (Transformer Engine 2,
+// pytorch/module/base.py, get_multi_stream_cublas_workspace; of Hopper and later).
+void StageLowering::allocate_expert_workspaces() {
+  constexpr std::int64_t streams = 4, workspace = (32LL << 20) + 1024;
+  const bool grouped = std::any_of(blocks_.begin(), blocks_.end(), [&](const StageBlock& block) {
+    const auto& ops = model_.blocks[block.shape].ops;
+    return std::any_of(ops.begin(), ops.end(),
+                       [](const ShardedOp& op) { return op.op->experts > 0; });
+  });
+  if (grouped) builder_.buffer(Bytes{streams * workspace}, BufferCategory::activations, true);
+}
 
 void StageLowering::intern_experts(const ShardedOp& op, ExpertWork& work) {
   const std::string& name = op.op->name;

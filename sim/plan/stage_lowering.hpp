@@ -327,6 +327,7 @@ class StageLowering {
                        std::span<const ContextWork::Heads> parts);
 
   // lower_experts.cpp
+  void allocate_expert_workspaces();
   void intern_experts(const ShardedOp& op, ExpertWork& work);
   Value forward_router(Frame& frame, std::size_t i, Value x);
   Value backward_router(Frame& frame, std::size_t i, Value gradient);

@@ -86,8 +86,10 @@ TEST_CASE("a malformed table of runs is refused with all its problems", "[valida
 
 TEST_CASE("what cannot be simulated is told with its reason", "[validation]") {
   REQUIRE(reason({}).empty());
-  REQUIRE(reason({{"ep", "2"}}) == "ep is 2: expert parallelism is not modelled");
-  REQUIRE(reason({{"moe_experts", "8"}}) == "mixture of experts (moe_experts) is not modelled");
+  REQUIRE(reason({{"ep", "2"}}) == "expert_parallel is given, but GPT has no experts");
+  REQUIRE(reason({{"moe_experts", "8"}}) == "moe_topk is empty");
+  REQUIRE(reason({{"moe_experts", "8"}, {"moe_topk", "2"}, {"moe_dense_layers", "99"}}) ==
+          "moe_dense_layers is 99; allowed: 0 to 3");
   REQUIRE(reason({{"gpu", "MI300X"}}) == "no device file for the GPU 'MI300X'");
   REQUIRE(reason({{"gpu", "H100 NVL 94GB"}}) == "no device file for the GPU 'H100 NVL 94GB'");
   REQUIRE(reason({{"gpu_mem_gb", "64"}}) == "no device file for the GPU 'A100-80GB' with 64 GB");
