@@ -10,7 +10,7 @@ StageLowering::StageLowering(const ShardedModel& sharded, int stage)
     : model_{sharded}, layout_{sharded.layout}, stage_{stage}, builder_{stage} {
   // A copy shared by one rank is not sharded at all.
   shards_ = layout_.zero_stage > 0 ? layout_.shard_ranks() : 1;
-  expert_copies_ = model_.model->has_experts() ? layout_.expert_replicas() : 1;
+  if (model_.model->has_experts()) expert_copies_ = std::max(1, layout_.expert_replicas());
   zero_ = shards_ > 1 || expert_copies_ > 1 ? layout_.zero_stage : 0;
   replicas_ = layout_.replicas() / shards_;
   slots_ = schedule_of(layout_, stage);

@@ -137,14 +137,25 @@ struct Bounds::Parts {
     return found;
   }
 
-  // By role: tensor, context.
-  using LaneShapes = std::array<std::vector<GroupShape>, 2>;
+  // By role, of those within layers.
+  using LaneShapes = std::array<std::vector<GroupShape>, 4>;
+  static std::size_t lane_of(GroupRole role) {
+    constexpr std::array roles{GroupRole::tensor, GroupRole::context, GroupRole::expert,
+                               GroupRole::expert_tensor};
+    return static_cast<std::size_t>(std::find(roles.begin(), roles.end(), role) - roles.begin());
+  }
   const LaneShapes& shapes_of(const Pipeline& pipeline) {
-    const std::tuple key{pipeline.gpus, pipeline.tensor, pipeline.context, pipeline.stages};
+    const std::tuple key{pipeline.gpus,   pipeline.tensor,  pipeline.context,
+                         pipeline.stages, pipeline.experts, pipeline.expert_tensor};
     return lane_memo.get(key, [&] {
       LaneShapes made;
-      if (pipeline.tensor > 1) made[0] = lane_shapes(pipeline, GroupRole::tensor);
-      if (pipeline.context > 1) made[1] = lane_shapes(pipeline, GroupRole::context);
+      const auto add = [&](GroupRole role, int ranks) {
+        if (ranks > 1) made[lane_of(role)] = lane_shapes(pipeline, role);
+      };
+      add(GroupRole::tensor, pipeline.tensor);
+      add(GroupRole::context, pipeline.context);
+      add(GroupRole::expert, pipeline.experts);
+      add(GroupRole::expert_tensor, pipeline.expert_tensor);
       return made;
     });
   }
@@ -152,7 +163,7 @@ struct Bounds::Parts {
   // Over the shapes that the group may have: the least of each.
   LeastCollective within_layers(const LaneShapes& lane, const Collective& request) const {
     std::optional<LeastCollective> least;
-    for (const GroupShape& shape : lane[request.group == GroupRole::tensor ? 0 : 1]) {
+    for (const GroupShape& shape : lane[lane_of(request.group)]) {
       const LeastCollective one = collective(shape, request);
       const LeastCollective other = least.value_or(one);
       least = {std::min(one.time, other.time), std::min(one.transfer, other.transfer),
@@ -169,6 +180,8 @@ struct Bounds::Parts {
                          pipeline.tensor,
                          pipeline.context,
                          pipeline.exchange,
+                         pipeline.experts,
+                         pipeline.expert_tensor,
                          pipeline.micro_batch,
                          pipeline.sequence_parallel,
                          split,
@@ -288,7 +301,8 @@ struct Bounds::Parts {
     const bool split = splits_backward(layout.schedule);
     const std::tuple key{
         std::tuple{pipeline.gpus, pipeline.tensor, pipeline.context, pipeline.exchange,
-                   pipeline.stages, pipeline.virtual_stages, split},
+                   pipeline.experts, pipeline.expert_tensor, pipeline.stages,
+                   pipeline.virtual_stages, split},
         std::tuple{pipeline.sequence_parallel, candidate.zero_stage, candidate.shard_group,
                    candidate.placement, candidate.reshard_after_forward, candidate.prefetch_layers},
         few.some, few.more};
@@ -322,11 +336,12 @@ struct Bounds::Parts {
   std::map<int, KernelPricing> pricing;
   std::mutex lane_mutex;
   std::vector<LaneShapes> lanes;
-  Memo<std::tuple<int, int, int, int>, LaneShapes> lane_memo;
-  Memo<std::tuple<int, int, int, ContextExchange, int, bool, bool, Recompute, std::size_t>,
-       ModelCosts>
+  Memo<std::tuple<int, int, int, int, int, int>, LaneShapes> lane_memo;
+  Memo<
+      std::tuple<int, int, int, ContextExchange, int, int, int, bool, bool, Recompute, std::size_t>,
+      ModelCosts>
       cost_memo;
-  using TailKey = std::tuple<std::tuple<int, int, int, ContextExchange, int, int, bool>,
+  using TailKey = std::tuple<std::tuple<int, int, int, ContextExchange, int, int, int, int, bool>,
                              std::tuple<bool, std::uint8_t, int, std::uint8_t, bool, std::int16_t>,
                              std::int64_t, std::int64_t>;
   Memo<TailKey, std::vector<StageTail>> tail_memo;

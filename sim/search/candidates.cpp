@@ -98,6 +98,8 @@ class Lister {
     layout.global_batch = layout.micro_batch = 1;
     layout.sequence_parallel = sequence_parallel;
     layout.zero_stage = layout.shard_group = 0;
+    if (model_.has_experts()) layout.expert_parallel = layout.expert_tensor_parallel = 1;
+    layout.expert_imbalance = 1;
     layout.recompute = Recompute::none;
     layout.recompute_every = 1;
     layout.layers_per_chunk = split_layers(model_, 1).layers;
@@ -105,11 +107,14 @@ class Lister {
     return place->second;
   }
 
+  // A mixture of experts has sequence parallelism wherever it has tensor parallelism.
+  bool splits_tokens(int tensor) const { return model_.has_experts() && tensor > 1; }
+
   void with_tensor(int tensor) {
     one_.tensor = tensor;
     one_.exchange = workload_.context_exchange;
     if (one_.gpus % tensor != 0) return refuse(Refusal::ranks);
-    if (!splits(tensor, 1, false)) return refuse(Refusal::tensor);
+    if (!splits(tensor, 1, splits_tokens(tensor))) return refuse(Refusal::tensor);
     const int rest = one_.gpus / tensor;
     const bool splits_context = workload_.sequence_length >= long_sequence;
     for (const int context :
@@ -132,7 +137,7 @@ class Lister {
   void with_context(int context, ContextExchange exchange, int left) {
     one_.context = context;
     one_.exchange = exchange;
-    if (!splits(one_.tensor, context, false)) return refuse(Refusal::context);
+    if (!splits(one_.tensor, context, splits_tokens(one_.tensor))) return refuse(Refusal::context);
     for (const int stages : or_all(space_.pipeline_parallel, divisors(left, left)))
       with_stages(stages, left);
   }
@@ -144,6 +149,38 @@ class Lister {
     const auto& named = space_.data_parallel;
     if (!named.empty() && std::find(named.begin(), named.end(), one_.data) == named.end())
       return refuse(Refusal::ranks);
+    if (!model_.has_experts()) return with_experts(1, 0);
+    const int ranks = one_.tensor * one_.context * one_.data;
+    std::vector<int> all_tensor{1};
+    if (one_.tensor > 1) all_tensor.push_back(one_.tensor);
+    for (const int tensor : or_all(space_.expert_tensor_parallel, all_tensor)) {
+      for (const int experts :
+           or_all(space_.expert_parallel, divisors_of_both(model_.shape->experts.count, ranks))) {
+        if (divides_experts(experts, tensor, ranks))
+          with_experts(experts, tensor);
+        else if (!space_.expert_parallel.empty() || !space_.expert_tensor_parallel.empty())
+          refuse(Refusal::experts);
+      }
+    }
+  }
+
+  static std::vector<int> divisors_of_both(std::int64_t experts, int ranks) {
+    std::vector<int> both;
+    for (const int divisor : divisors(ranks, ranks))
+      if (experts % divisor == 0) both.push_back(divisor);
+    return both;
+  }
+
+  bool divides_experts(int experts, int tensor, int ranks) const {
+    const Experts& shape = model_.shape->experts;
+    return shape.count % experts == 0 && shape.feed_forward % tensor == 0 &&
+           ranks % (std::int64_t{experts} * tensor) == 0 && workload_.expert_imbalance <= experts;
+  }
+
+  void with_experts(int experts, int tensor) {
+    one_.experts = experts;
+    one_.expert_tensor = tensor;
+    const int stages = one_.stages;
     if (!split_layers(model_, stages).possible) return refuse(Refusal::layers);
     if (workload_.global_batch % one_.data != 0) return refuse(Refusal::batch);
     const std::int64_t own = workload_.global_batch / one_.data;
@@ -190,7 +227,8 @@ class Lister {
     std::vector<Recompute> all{Recompute::none};
     if (unfused) all.push_back(Recompute::selective);
     all.push_back(Recompute::full);
-    std::vector<int> split{0};
+    std::vector<int> split;
+    if (!splits_tokens(one_.tensor)) split.push_back(0);
     if (one_.tensor > 1 && splits(one_.tensor, one_.context, true)) split.push_back(1);
     for (const int sequence_parallel : or_all(space_.sequence_parallel, split)) {
       one_.sequence_parallel = sequence_parallel == 1;
@@ -221,6 +259,7 @@ class Lister {
     const int replicas = one_.data * one_.context;
     std::vector<int> stages{0};
     if (replicas > 1) stages = {0, 1, 2, 3};
+    if (model_.has_experts()) stages.resize(std::min<std::size_t>(stages.size(), 2));
     for (const int stage : or_all(space_.zero_stage, stages))
       with_zero(stage, replicas);
     one_.count = static_cast<std::uint32_t>(made_.all.size()) - one_.first;
@@ -233,15 +272,17 @@ class Lister {
   }
 
   void with_zero(int stage, int replicas) {
-    if (stage >= 2 && splits_backward(one_.schedule)) return refuse(Refusal::sharding);
+    if (stage >= 2 && (splits_backward(one_.schedule) || model_.has_experts()))
+      return refuse(Refusal::sharding);
     // One rank shards nothing, and all replicas are what 0 says.
     std::vector<int> groups{0};
-    if (stage > 0)
+    if (stage > 0 && !model_.has_experts())
       for (const int group : divisors(replicas, replicas))
         if (group > 1 && group < replicas) groups.push_back(group);
     for (const int group : or_all(space_.shard_group, groups)) {
       const bool useless = stage == 0 && group > 0 && group < replicas;
-      if (useless || (group > 0 && replicas % group != 0)) {
+      const bool of_mixture = model_.has_experts() && group > 0;
+      if (useless || of_mixture || (group > 0 && replicas % group != 0)) {
         refuse(Refusal::sharding);
         continue;
       }
@@ -313,6 +354,8 @@ Layout layout_of(const SearchSpecification& specification, const Pipeline& pipel
   layout.tensor_parallel = pipeline.tensor;
   layout.context_parallel = pipeline.context;
   layout.context_exchange = pipeline.exchange;
+  layout.expert_parallel = pipeline.experts;
+  layout.expert_tensor_parallel = pipeline.expert_tensor;
   layout.pipeline_parallel = pipeline.stages;
   layout.data_parallel = pipeline.data;
   layout.virtual_stages = pipeline.virtual_stages;
@@ -343,6 +386,9 @@ std::string describe(const Layout& layout) {
   if (layout.context_parallel > 1) text += fmt::format(" cp {}", layout.context_parallel);
   if (layout.context_parallel > 1 && layout.context_exchange != ContextExchange::ring)
     text += fmt::format(" {}", word(layout.context_exchange));
+  if (layout.expert_parallel > 1) text += fmt::format(" ep {}", layout.expert_parallel);
+  if (layout.expert_tensor_parallel > 1)
+    text += fmt::format(" etp {}", layout.expert_tensor_parallel);
   text += fmt::format(" pp {}", layout.pipeline_parallel);
   if (layout.virtual_stages > 1) text += fmt::format(" v {}", layout.virtual_stages);
   text += fmt::format(" dp {} mb {}", layout.data_parallel, layout.micro_batch);

@@ -18,6 +18,7 @@ namespace sim {
 struct Pipeline {
   std::int32_t gpus = 1;
   std::int32_t tensor = 1, context = 1, stages = 1, data = 1;
+  std::int32_t experts = 1, expert_tensor = 0;  // as in Layout
   std::int32_t virtual_stages = 1;
   std::int32_t micro_batch = 1;
   std::int32_t recompute_every = 1;
@@ -39,19 +40,30 @@ struct Candidate {
 
 // Why combinations of values make no layout. Counted where they are refused, once for all that
 // would follow from them.
-enum class Refusal : std::uint8_t { ranks, tensor, context, batch, layers, schedule, sharding };
+enum class Refusal : std::uint8_t {
+  ranks,
+  tensor,
+  context,
+  experts,
+  batch,
+  layers,
+  schedule,
+  sharding
+};
 constexpr auto words_of(Refusal) {
   return std::array{
       Word{Refusal::ranks, "tp x cp x pp does not divide the GPUs"},
       Word{Refusal::tensor, "tensor_parallel does not divide the model"},
       Word{Refusal::context,
            "context_parallel does not divide the sequence or, where they are shared, the heads"},
+      Word{Refusal::experts,
+           "expert_tensor_parallel x expert_parallel does not divide the experts or their ranks"},
       Word{Refusal::batch, "micro_batch x data_parallel does not divide the batch"},
       Word{Refusal::layers, "more model chunks than layers"},
       Word{Refusal::schedule, "the schedule does not go with the stages or micro-batches"},
       Word{Refusal::sharding, "the sharding does not go with the replicas or the schedule"}};
 }
-inline constexpr std::size_t refusal_count = 7;
+inline constexpr std::size_t refusal_count = 8;
 
 struct Candidates {
   std::vector<Pipeline> pipelines;

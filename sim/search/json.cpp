@@ -39,13 +39,18 @@ std::string layout_text(const Layout& layout) {
       layout.context_parallel == 1
           ? ""
           : fmt::format("\"context_exchange\": \"{}\", ", word(layout.context_exchange));
+  const std::string experts =
+      layout.expert_tensor_parallel == 0
+          ? ""
+          : fmt::format("\"expert_parallel\": {}, \"expert_tensor_parallel\": {}, ",
+                        layout.expert_parallel, layout.expert_tensor_parallel);
   return fmt::format(
-      "{{\"tensor_parallel\": {}, \"context_parallel\": {}, {}\"pipeline_parallel\": {}, "
+      "{{\"tensor_parallel\": {}, \"context_parallel\": {}, {}{}\"pipeline_parallel\": {}, "
       "\"data_parallel\": {}, \"virtual_stages\": {}, \"schedule\": \"{}\", \"micro_batch\": {}, "
       "\"sequence_parallel\": {}, \"zero_stage\": {}, \"shard_group\": {}, \"prefetch_layers\": "
       "{}, \"reshard_after_forward\": {}, \"recompute\": \"{}\", \"recompute_every\": {}, "
       "\"placement\": [{}], \"layers_per_chunk\": [{}]}}",
-      layout.tensor_parallel, layout.context_parallel, exchange, layout.pipeline_parallel,
+      layout.tensor_parallel, layout.context_parallel, exchange, experts, layout.pipeline_parallel,
       layout.data_parallel, layout.virtual_stages, word(layout.schedule), layout.micro_batch,
       layout.sequence_parallel, layout.zero_stage, layout.shard_group, layout.prefetch_layers,
       layout.reshard_after_forward, word(layout.recompute), layout.recompute_every, placement,

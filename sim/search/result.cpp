@@ -127,6 +127,9 @@ std::vector<std::string> differences(const Layout& from, const Layout& to) {
   if (from.context_parallel > 1 && to.context_parallel > 1)
     add_difference(found, "context_exchange", word(from.context_exchange),
                    word(to.context_exchange));
+  add_difference(found, "expert_parallel", from.expert_parallel, to.expert_parallel);
+  add_difference(found, "expert_tensor_parallel", from.expert_tensor_parallel,
+                 to.expert_tensor_parallel);
   add_difference(found, "pipeline_parallel", from.pipeline_parallel, to.pipeline_parallel);
   add_difference(found, "data_parallel", from.data_parallel, to.data_parallel);
   add_difference(found, "virtual_stages", from.virtual_stages, to.virtual_stages);

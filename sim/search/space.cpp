@@ -68,6 +68,14 @@ std::vector<Dimension> read_order(const ValueReader& entry) {
   return {Dimension::tensor, Dimension::context, Dimension::data, Dimension::pipeline};
 }
 
+void read_experts(const Layered& section, const Model& model, SearchSpace& space) {
+  read_integers(section, "expert_parallel", {1, most_ranks}, space.expert_parallel);
+  read_integers(section, "expert_tensor_parallel", {1, most_ranks}, space.expert_tensor_parallel);
+  if (model.has_experts()) return;
+  for (const char* key : {"expert_parallel", "expert_tensor_parallel"})
+    if (section.has(key)) section.problem(key, fmt::format("{} has no experts", model.name));
+}
+
 }  // namespace
 
 void read_search(const Layered& section, int job, SearchSpecification& specification) {
@@ -78,6 +86,7 @@ void read_search(const Layered& section, int job, SearchSpecification& specifica
   read_integers(section, "context_parallel", {1, most_ranks}, space.context_parallel);
   read_integers(section, "pipeline_parallel", {1, most_layers}, space.pipeline_parallel);
   read_integers(section, "data_parallel", {1, most_ranks}, space.data_parallel);
+  read_experts(section, specification.workload.model, space);
   read_integers(section, "virtual_stages", {1, most_layers}, space.virtual_stages);
   read_integers(section, "micro_batch", {1, 1 << 30}, space.micro_batch);
   read_integers(section, "zero_stage", {0, 3}, space.zero_stage);
@@ -103,11 +112,6 @@ SearchSpecification load_search(const ScenarioSources& sources) {
   const Layered options = sources.only_section("simulation");
   if (specification.workload.options.jitter > 0)
     options.problem("jitter", "a search compares layouts without jitter; leave it out, or set 0");
-  if (specification.workload.model.has_experts())
-    sources.only_section("search").problem(
-        "", fmt::format("{} is a mixture of experts, whose layouts are not searched; sweep "
-                        "layout.expert_parallel and the others instead",
-                        specification.workload.model.name));
   read_search(sources.only_section("search"), specification.workload.layout.world_size(),
               specification);
   sources.finish();

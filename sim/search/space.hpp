@@ -16,6 +16,7 @@ namespace sim {
 struct SearchSpace {
   std::vector<int> gpus;  // never empty once read
   std::vector<int> tensor_parallel, context_parallel, pipeline_parallel, data_parallel;
+  std::vector<int> expert_parallel, expert_tensor_parallel;
   std::vector<int> virtual_stages;
   std::vector<int> micro_batch;
   std::vector<int> zero_stage, shard_group;

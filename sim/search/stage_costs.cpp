@@ -107,7 +107,11 @@ std::int64_t parameter_bytes(const Layout& layout, std::int64_t parameters) {
   const std::int64_t weight = bytes_of(layout.activation_dtype);
   const std::int64_t gradient = bytes_of(layout.gradient_dtype);
   const std::int64_t optimizer = layout.master_weights ? 12 : 8;
-  const std::int64_t shards = layout.zero_stage > 0 ? layout.shard_ranks() : 1;
+  // Of experts there may be more copies than of the rest; then they are taken for all of it.
+  const bool mixture = layout.expert_tensor_parallel > 0;
+  const std::int64_t most =
+      mixture ? std::max(layout.shard_ranks(), layout.expert_replicas()) : layout.shard_ranks();
+  const std::int64_t shards = layout.zero_stage > 0 ? most : 1;
   const int zero = shards > 1 ? layout.zero_stage : 0;
   std::int64_t whole = 0;  // bytes per element that every rank holds
   if (zero < 3) whole += weight;

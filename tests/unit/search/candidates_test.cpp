@@ -1,6 +1,7 @@
 // Which layouts a search lists: the legal ones, all of them, each once.
 #include "sim/search/candidates.hpp"
 
+#include <array>
 #include <map>
 #include <set>
 
@@ -98,6 +99,37 @@ TEST_CASE("ways to share a sequence are compared where it is shared", "[search]"
         std::map<ContextExchange, int>{{ring, 5}, {all_to_all, 3}});
 }
 
+TEST_CASE("experts are spread over what divides them and their ranks", "[search]") {
+  const auto listed = [](const std::string& search) {
+    const std::string path = test::temporary_path("mixture.yaml").string();
+    const std::string root = STEPCAST_SOURCE_DIR;
+    std::ofstream{path} << "model: " << root
+                        << "/models/mixtral-8x7b.yaml\ncluster: {path: " << root
+                        << "/topologies/dgx-h100.yaml, nodes: 2}\nlayout: {sequence_length: 4096, "
+                           "global_batch: 16}\nsearch: {pipeline_parallel: 1, recompute: none, "
+                           "micro_batch: 1"
+                        << search << "}\n";
+    const SearchSpecification asked = load_search(ScenarioSources{path});
+    std::filesystem::remove(path);
+    const Candidates all = list_candidates(asked);
+    std::set<std::array<int, 3>> found;
+    for (std::uint32_t i = 0; i < all.all.size(); ++i) {
+      const Layout layout = layout_of(asked, all, i);
+      CHECK(layout_problems(layout, asked.workload.model).empty());
+      CHECK(layout.zero_stage < 2);
+      CHECK(layout.sequence_parallel == (layout.tensor_parallel > 1));
+      found.insert({layout.tensor_parallel, layout.expert_parallel, layout.expert_tensor()});
+    }
+    return found;
+  };
+  using Found = std::set<std::array<int, 3>>;
+  CHECK(listed(", tensor_parallel: 1") == Found{{1, 1, 1}, {1, 2, 1}, {1, 4, 1}, {1, 8, 1}});
+  CHECK(listed(", tensor_parallel: 4") ==
+        Found{{4, 1, 1}, {4, 2, 1}, {4, 4, 1}, {4, 8, 1}, {4, 1, 4}, {4, 2, 4}, {4, 4, 4}});
+  CHECK(listed(", tensor_parallel: 4, expert_parallel: [4, 16], expert_tensor_parallel: 2") ==
+        Found{{4, 4, 2}});
+}
+
 TEST_CASE("layers that do not divide leave the last and the first chunks one short", "[search]") {
   const SearchSpecification asked = small_search("top: 1");  // 12 layers
   CHECK(split_layers(asked.workload.model, 4).layers.empty());
@@ -116,6 +148,7 @@ TEST_CASE("what the section search gets wrong is said where it stands", "[search
   CHECK(first_problem("placement: tp-dp-pp") ==
         "'tp-dp-pp' is no order of ranks; write tp, cp, dp and pp once each, fastest first: "
         "tp-cp-dp-pp");
+  CHECK(first_problem("expert_parallel: 2") == "gpt2 has no experts");
   CHECK(first_problem("gpus: 16") == "gpus is 16; allowed: 1 to 8");
   CHECK_THROWS_AS(small_search("top: 1", "global_batch: 16", "simulation: {jitter: 0.1}\n"),
                   InputError);
