@@ -8,6 +8,7 @@
 
 #include "sim/config/reader.hpp"
 #include "sim/model/hugging_face_architecture.hpp"
+#include "sim/model/hugging_face_fields.hpp"
 #include "sim/model/sources.hpp"
 #include "sim/model/transformer.hpp"
 
@@ -16,43 +17,7 @@ namespace sim {
 namespace {
 
 using Family = HuggingFaceFamily;
-
-// Reads a field that has had several names; the first is the one that errors speak of.
-class Fields {
- public:
-  explicit Fields(const ObjectReader& in) : in_{in} {}
-
-  using Names = std::initializer_list<const char*>;
-
-  std::int64_t size(Names names, std::int64_t most) const {
-    return in_.integer(key_of(names), {.min = 1, .max = most});
-  }
-  std::int64_t size_or(Names names, std::int64_t fallback, std::int64_t most) const {
-    return in_.integer_or(key_of(names), fallback, {.min = 1, .max = most});
-  }
-  double dropout(Names names, double fallback) const {
-    return in_.real_or(key_of(names), fallback, {.min = 0, .max = 1});
-  }
-  bool flag(const char* name, bool fallback) const { return in_.boolean_or(name, fallback); }
-  const ObjectReader& in() const { return in_; }
-
- private:
-  const char* key_of(Names names) const {
-    const char* found = nullptr;
-    for (const char* name : names) {
-      if (!in_.has(name)) continue;
-      if (found == nullptr) {
-        found = name;
-      } else if (in_.at(name).peek_text() != in_.at(found).peek_text()) {
-        in_.problem(name, fmt::format("\"{}\" and \"{}\" are two names of one field and differ",
-                                      name, found));
-      }
-    }
-    return found == nullptr ? *names.begin() : found;
-  }
-
-  const ObjectReader& in_;
-};
+using Fields = HuggingFaceFields;
 
 Activation gated_activation(const ObjectReader& in) {
   const std::string name = in.text_or("hidden_act", "silu");
