@@ -2,10 +2,12 @@
 // container as to_yaml() writes it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 
 #include "sim/interop/formats.hpp"
+#include "sim/interop/megatron_experts.hpp"
 #include "sim/interop/nemo.hpp"
 #include "sim/interop/settings.hpp"
 
@@ -16,18 +18,7 @@ namespace {
 // TransformerConfig). What is neither here nor a setting is told in a note.
 constexpr std::array model_keys{
     KnownKey{"_target_"},
-    KnownKey{"num_moe_experts", Verdict::refused, "0", "mixture of experts is not modelled"},
-    KnownKey{"expert_model_parallel_size", Verdict::refused, "1",
-             "mixture of experts is not modelled"},
-    KnownKey{"expert_tensor_parallel_size"},
     KnownKey{"moe_*"},
-    KnownKey{"multi_latent_attention", Verdict::refused, "",
-             "multi-latent attention is not modelled"},
-    KnownKey{"q_lora_rank"},
-    KnownKey{"kv_lora_rank"},
-    KnownKey{"qk_head_dim"},
-    KnownKey{"qk_pos_emb_head_dim"},
-    KnownKey{"v_head_dim"},
     KnownKey{"mtp_num_layers", Verdict::refused, "0",
              "multi-token prediction layers are not modelled"},
     KnownKey{"mtp_*"},
@@ -77,9 +68,6 @@ constexpr std::array model_keys{
              "groups are modelled as large as the pipeline"},
     KnownKey{"defer_embedding_wgrad_compute", Verdict::noted, "",
              "the head's weight gradient is modelled where it arises"},
-    KnownKey{"delay_wgrad_compute", Verdict::noted, "",
-             "weight gradients are modelled behind their input gradients"},
-    KnownKey{"overlap_moe_expert_parallel_comm"},
     KnownKey{"make_vocab_size_divisible_by", Verdict::noted, "128",
              "the vocabulary is modelled as padded to tensor parallel x 128"},
     KnownKey{"max_position_embeddings"},
@@ -155,8 +143,6 @@ constexpr std::array overlap_keys{
              "parameters are modelled as gathered in the forward pass"},
     KnownKey{"defer_embedding_wgrad_compute", Verdict::noted, "",
              "the head's weight gradient is modelled where it arises"},
-    KnownKey{"delay_wgrad_compute", Verdict::noted, "",
-             "weight gradients are modelled behind their input gradients"},
     KnownKey{"*"},
 };
 
@@ -257,6 +243,16 @@ void write_activation(const std::string& activation, Sections& out) {
   }
 }
 
+// Lists, and what a recipe has and this model has not.
+void write_experts(const TransformerShape& shape, Sections& out) {
+  const Experts& experts = shape.experts;
+  if (shape.latent.exists() && shape.latent.query_rank == 0) out.add("model.q_lora_rank", "null");
+  if (experts.count == 0) return;
+  if (experts.shared_feed_forward == 0)
+    out.add("model.moe_shared_expert_intermediate_size", "null");
+  out.add("model.moe_layer_freq", expert_layers_list(experts, shape.layers));
+}
+
 // ---- In.
 
 void read_activation(const ObjectReader& model, MegatronConfig& config) {
@@ -288,7 +284,7 @@ void read_activation(const ObjectReader& model, MegatronConfig& config) {
 // A class of another architecture than GPTModelProvider's.
 void check_provider(const ObjectReader& model) {
   const std::string name = model.text_or("_target_", "");
-  for (const char* other : {"MLAModelProvider", "Mamba", "T5", "VL", "MoE"})
+  for (const char* other : {"Mamba", "T5", "VL"})
     if (name.find(other) != std::string::npos)
       model.problem("_target_", fmt::format("the architecture of {} is not modelled", name));
 }
@@ -306,6 +302,14 @@ void read_bridge(const ObjectReader& root, const Spelling& name, Setting<T>& int
     if (value && !value->is_object()) read_setting(found->object(), key, read);
     if (read && !into) into = read;
   }
+}
+
+// Which layers have experts, where a list says it, as Megatron-LM's flag spells lists.
+void spell_expert_layers(MegatronConfig& config) {
+  Text& layers = config.expert_layers;
+  if (!layers.place || !layers.place->is_list()) return;
+  std::ranges::replace(*layers.value, ' ', ',');
+  layers.value = "[" + *layers.value + "]";
 }
 
 void judge_sections(const ObjectReader& root, Imported& result) {
@@ -340,13 +344,15 @@ void judge_sections(const ObjectReader& root, Imported& result) {
 Exported export_nemo(const Scenario& scenario) {
   Exported out;
   Refusals refusals;
-  const MegatronConfig config = megatron_from_scenario(scenario, refusals, out.notes);
+  MegatronConfig config = megatron_from_scenario(scenario, refusals, out.notes);
   throw_refusals(scenario, Target::nemo, refusals);
   Sections lines;
+  const TransformerShape& shape = *scenario.model.shape;
+  config.expert_layers = Text{};
   for_each_setting(config,
                    [&](const Spelling& name, const auto& setting) { lines(name, setting); });
   write_activation(config.activation.value_or(""), lines);
-  const TransformerShape& shape = *scenario.model.shape;
+  write_experts(shape, lines);
   if (shape.positions == Positions::learned &&
       shape.max_sequence != scenario.layout.sequence_length)
     out.notes.push_back({"model", "Megatron-Bridge's table of positions has seq_length rows"});
@@ -364,9 +370,13 @@ Imported import_bridge(const Document& yaml, const ImportRequest& request) {
   MegatronConfig config;
   for_each_setting(config,
                    [&](const Spelling& name, auto& setting) { read_bridge(root, name, setting); });
+  spell_expert_layers(config);
+  const bool experts = request.model && request.model->experts.count > 0;
   if (const std::optional<ValueReader> model = root.find("model"); model && model->is_object()) {
     read_activation(model->object(), config);
     check_provider(model->object());
+    if (experts || config.num_experts.value_or(0) > 0)
+      judge_expert_keys(model->object(), KeySpelling::snake_case, "model.", read);
     Text graphs;
     read_setting(model->object(), "cuda_graph_impl", graphs);
     read.graphs = graphs.value_or("none") != "none";

@@ -26,6 +26,10 @@ class DeepSpeedWriter {
   void check() {
     if (!scenario_.model.shape)
       refuse("the model {}: a list of layers is no transformer", scenario_.model.name);
+    if (scenario_.model.has_experts() || scenario_.model.has_latent_attention())
+      refuse(
+          "the model {}: experts and latent attention are modelled only as Megatron-LM runs them",
+          scenario_.model.name);
     if (layout_.context_parallel > 1)
       refuse(
           "context_parallel: DeepSpeed's Ulysses is set up by the training script, not in this "

@@ -69,7 +69,8 @@ constexpr std::array top_keys{
     KnownKey{"elasticity", Verdict::noted, "", "the batch is forecast as it is written"},
     KnownKey{"autotuning"},
     KnownKey{"compile", Verdict::noted, "", "kernels are modelled as eager: set framework"},
-    KnownKey{"expert_parallel", Verdict::refused, "", "mixture of experts is not modelled"},
+    KnownKey{"expert_parallel", Verdict::refused, "",
+             "a mixture of experts is modelled only as Megatron-LM runs it"},
     KnownKey{"pipeline", Verdict::noted, "", "see layout.layers_per_chunk"},
 };
 
@@ -128,7 +129,16 @@ class DeepSpeedReader {
     for (const char* without_effect : {"--deepspeed-activation-checkpointing",
                                        "--checkpoint-num-layers", "--enable-zbh1-exact-semantics"})
       static_cast<void>(flags_->has(without_effect));
-    config_ = read_megatron_flags(*flags_, result_);
+    config_ = read_megatron_flags(*flags_, request_, result_);
+    refuse_own_experts();
+  }
+
+  // Those of Megatron-DeepSpeed, which are 1 in a model without.
+  void refuse_own_experts() {
+    if (config_.num_experts.value_or(1) > 1)
+      config_.num_experts.place->problem(
+          "a mixture of experts is modelled only as Megatron-LM runs it");
+    config_.num_experts = Whole{};
   }
 
   // tensor_parallel.autotp_size, DeepSpeed's own splitting.
@@ -308,6 +318,7 @@ class DeepSpeedReader {
 
 Imported import_deepspeed(const Document& json, const Document* flags,
                           const ImportRequest& request) {
+  refuse_experts(json, request);
   const ObjectReader root = json.root_object();
   std::optional<ObjectReader> flag_root;
   if (flags) flag_root = flags->root_object();

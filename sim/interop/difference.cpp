@@ -46,6 +46,7 @@ Layout canonical(Layout layout, std::int64_t layers) {
   if (layout.overlap_tensor_products) layout.overlap_tensor_wgrad = true;  // implied
   if (layout.context_parallel == 1) layout.context_exchange = defaults.context_exchange;
   if (layout.recompute != Recompute::full) layout.recompute_every = 1;
+  layout.expert_tensor_parallel = layout.expert_tensor();
   return layout;
 }
 
@@ -53,6 +54,10 @@ TransformerShape canonical(TransformerShape shape) {
   shape.name = shape.family = shape.source = {};
   // Rotary positions have no table: their number is a limit and no size.
   if (shape.positions != Positions::learned) shape.max_sequence = 0;
+  Experts& experts = shape.experts;
+  if (experts.count == 0) experts = {};
+  if (experts.first_layer + experts.every > shape.layers)  // it alone has experts
+    experts.every = shape.layers - experts.first_layer;
   return shape;
 }
 
@@ -73,6 +78,9 @@ void compare_layouts(const Layout& a, const Layout& b, Keys& keys) {
   keys.compare("layout.context_parallel", a.context_parallel, b.context_parallel);
   keys.compare("layout.pipeline_parallel", a.pipeline_parallel, b.pipeline_parallel);
   keys.compare("layout.data_parallel", a.data_parallel, b.data_parallel);
+  keys.compare("layout.expert_parallel", a.expert_parallel, b.expert_parallel);
+  keys.compare("layout.expert_tensor_parallel", a.expert_tensor_parallel, b.expert_tensor_parallel);
+  keys.compare("layout.expert_imbalance", a.expert_imbalance, b.expert_imbalance);
   keys.compare("layout.virtual_stages", a.virtual_stages, b.virtual_stages);
   keys.compare("layout.placement", a.placement, b.placement);
   keys.compare("layout.sequence_length", a.sequence_length, b.sequence_length);

@@ -8,6 +8,8 @@
 // a9497c6b.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -47,6 +49,19 @@ struct MegatronConfig {
   Flag group_query_attention, add_bias_linear, add_qkv_bias, qk_layernorm, share_embeddings;
   Real attention_dropout, hidden_dropout;
   Text attention_backend;
+
+  // Experts and latent attention.
+  Whole num_experts, experts_per_token, expert_ffn_hidden_size, shared_expert_hidden_size;
+  Text expert_layers;  // as parse_expert_layers() reads it
+  Flag latent_attention;
+  Whole q_lora_rank, kv_lora_rank, qk_head_dim, qk_pos_emb_head_dim, v_head_dim;
+
+  // How experts are run.
+  Whole expert_parallel, expert_tensor_parallel;
+  Text token_dispatcher;
+  Flag grouped_products, fused_permutation, pad_to_capacity;
+  Real expert_capacity;
+  Flag overlap_shared_experts, overlap_experts, delay_weight_gradients;  // not modelled
 
   // Parallelism.
   Whole tensor_parallel, pipeline_parallel, context_parallel, layers_per_virtual_stage,
@@ -109,6 +124,48 @@ void for_each_model_setting(Config& c, Visit& visit) {
   visit(Spelling{"--seq-length",
                  {"model.seq_length", "dataset.sequence_length", "dataset.seq_length"}},
         c.seq_length);
+}
+
+template <class Config, class Visit>
+void for_each_expert_setting(Config& c, Visit& visit) {
+  visit(Spelling{"--num-experts", {"model.num_moe_experts"}}, c.num_experts);
+  visit(Spelling{"--moe-router-topk", {"model.moe_router_topk"}}, c.experts_per_token);
+  visit(Spelling{"--moe-ffn-hidden-size", {"model.moe_ffn_hidden_size"}}, c.expert_ffn_hidden_size);
+  visit(Spelling{"--moe-shared-expert-intermediate-size",
+                 {"model.moe_shared_expert_intermediate_size"}},
+        c.shared_expert_hidden_size);
+  visit(Spelling{"--moe-layer-freq", {"model.moe_layer_freq"}}, c.expert_layers);
+  visit(Spelling{"--expert-model-parallel-size", {"model.expert_model_parallel_size"}},
+        c.expert_parallel);
+  visit(Spelling{"--expert-tensor-parallel-size", {"model.expert_tensor_parallel_size"}},
+        c.expert_tensor_parallel);
+  visit(Spelling{"--moe-token-dispatcher-type", {"model.moe_token_dispatcher_type"}},
+        c.token_dispatcher);
+  visit(Spelling{"--moe-grouped-gemm", {"model.moe_grouped_gemm"}}, c.grouped_products);
+  visit(Spelling{"--moe-permute-fusion", {"model.moe_permute_fusion"}}, c.fused_permutation);
+  visit(Spelling{"--moe-expert-capacity-factor", {"model.moe_expert_capacity_factor"}},
+        c.expert_capacity);
+  visit(Spelling{"--moe-pad-expert-input-to-capacity", {"model.moe_pad_expert_input_to_capacity"}},
+        c.pad_to_capacity);
+  visit(Spelling{"--moe-shared-expert-overlap", {"model.moe_shared_expert_overlap"}},
+        c.overlap_shared_experts);
+  visit(Spelling{"--overlap-moe-expert-parallel-comm",
+                 {"comm_overlap.overlap_moe_expert_parallel_comm",
+                  "model.overlap_moe_expert_parallel_comm"}},
+        c.overlap_experts);
+  visit(Spelling{"--delay-wgrad-compute",
+                 {"comm_overlap.delay_wgrad_compute", "model.delay_wgrad_compute"}},
+        c.delay_weight_gradients);
+}
+
+template <class Config, class Visit>
+void for_each_latent_setting(Config& c, Visit& visit) {
+  visit(Spelling{"--multi-latent-attention", {"model.multi_latent_attention"}}, c.latent_attention);
+  visit(Spelling{"--q-lora-rank", {"model.q_lora_rank"}}, c.q_lora_rank);
+  visit(Spelling{"--kv-lora-rank", {"model.kv_lora_rank"}}, c.kv_lora_rank);
+  visit(Spelling{"--qk-head-dim", {"model.qk_head_dim"}}, c.qk_head_dim);
+  visit(Spelling{"--qk-pos-emb-head-dim", {"model.qk_pos_emb_head_dim"}}, c.qk_pos_emb_head_dim);
+  visit(Spelling{"--v-head-dim", {"model.v_head_dim"}}, c.v_head_dim);
 }
 
 template <class Config, class Visit>
@@ -194,6 +251,8 @@ void for_each_storage_setting(Config& c, Visit& visit) {
 template <class Config, class Visit>
 void for_each_setting(Config& c, Visit visit) {
   for_each_model_setting(c, visit);
+  for_each_latent_setting(c, visit);
+  for_each_expert_setting(c, visit);
   for_each_layout_setting(c, visit);
   for_each_data_parallel_setting(c, visit);
   for_each_storage_setting(c, visit);
@@ -215,6 +274,44 @@ struct MegatronRules {
 };
 Imported scenario_of_megatron(const MegatronConfig& config, const MegatronRules& rules,
                               const ImportRequest& request, const ObjectReader& root);
+
+// Records problems at the places that settings carry, or at the root.
+class SettingProblems {
+ public:
+  explicit SettingProblems(const ObjectReader& root) : root_{root} {}
+
+  void at_root(const std::string& what) const { root_.problem(what); }
+  template <class T, class... Parts>
+  void problem(const Setting<T>& setting, fmt::format_string<Parts...> text,
+               Parts&&... parts) const {
+    const std::string what = fmt::format(text, std::forward<Parts>(parts)...);
+    if (setting.place)
+      setting.place->problem(what);
+    else
+      root_.problem(what);
+  }
+  // A size that must be there and within `least` to `most`.
+  std::int64_t size(const Whole& setting, std::int64_t fallback, std::int64_t most,
+                    std::int64_t least = 1) const {
+    const std::int64_t value = setting.value_or(fallback);
+    if (value >= least && value <= most) return value;
+    problem(setting, "is {}; allowed: {} to {}", value, least, most);
+    return least;
+  }
+
+ private:
+  const ObjectReader& root_;
+};
+
+// The parts of scenario_of_megatron() that only models with experts or latent attention have.
+// REQUIRES: the layers, heads, positions and the MLP of `shape` are read.
+void read_experts_of_model(const MegatronConfig& config, const SettingProblems& problems,
+                           TransformerShape& shape);
+void read_latent_attention(const MegatronConfig& config, const SettingProblems& problems,
+                           TransformerShape& shape);
+// REQUIRES: the model is read.
+void read_expert_layout(const MegatronConfig& config, const SettingProblems& problems,
+                        Imported& result);
 
 // "All gradients in one": what Megatron-LM does without --overlap-grad-reduce.
 inline constexpr Bytes one_bucket{std::int64_t{1} << 40};

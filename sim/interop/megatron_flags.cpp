@@ -5,12 +5,12 @@
 #include <cctype>
 
 #include "sim/interop/formats.hpp"
+#include "sim/interop/megatron_experts.hpp"
 #include "sim/interop/settings.hpp"
 
 namespace sim {
 namespace {
 
-constexpr std::string_view experts = "mixture of experts is not modelled";
 constexpr std::string_view offload = "offloading to the host is not modelled";
 constexpr std::string_view optimizer_bytes =
     "the optimizer's states are modelled in fp32 (12 bytes per parameter)";
@@ -18,12 +18,7 @@ constexpr std::string_view optimizer_bytes =
 // Flags that no setting carries. The rest of what Megatron-LM knows has no effect on a step's time
 // or memory, or little: data, tokenizer, learning rate, checkpoints, logging.
 constexpr std::array known_flags{
-    KnownKey{"--num-experts", Verdict::refused, "0", experts},
-    KnownKey{"--expert-model-parallel-size", Verdict::refused, "1", experts},
-    KnownKey{"--expert-tensor-parallel-size", Verdict::ignored},
-    KnownKey{"--moe-*", Verdict::ignored},  // nothing without --num-experts
-    KnownKey{"--multi-latent-attention", Verdict::refused, "",
-             "multi-latent attention is not modelled"},
+    KnownKey{"--moe-*"},  // nothing without experts; what matters with them is judged before
     KnownKey{"--mtp-num-layers", Verdict::refused, "0",
              "multi-token prediction layers are not modelled"},
     KnownKey{"--mtp-loss-scaling-factor"},
@@ -78,9 +73,6 @@ constexpr std::array known_flags{
     KnownKey{"--defer-embedding-wgrad-compute", Verdict::noted, "",
              "the head's weight gradient is modelled where it arises"},
     KnownKey{"--wgrad-deferral-limit"},
-    KnownKey{"--delay-wgrad-compute", Verdict::noted, "",
-             "weight gradients are modelled behind their input gradients"},
-    KnownKey{"--overlap-moe-expert-parallel-comm"},
     KnownKey{"--distribute-saved-activations", Verdict::noted, "",
              "kept activations are modelled as whole on every tensor-parallel rank"},
     KnownKey{"--rampup-batch-size", Verdict::noted, "", "the final batch is forecast"},
@@ -117,6 +109,12 @@ constexpr std::array known_flags{
     KnownKey{"--use-rope-scaling"},
     KnownKey{"--no-rope-freq", Verdict::noted, "", "all layers are modelled with rotary positions"},
     KnownKey{"--mrope-*"},
+    KnownKey{"--mscale*"},
+    KnownKey{"--beta-fast"},
+    KnownKey{"--beta-slow"},
+    KnownKey{"--cache-mla-latents"},
+    KnownKey{"--mla-down-proj-fusion", Verdict::noted, "",
+             "the narrow products of latent attention are modelled as two"},
     KnownKey{"--relative-attention-*"},
     KnownKey{"--softmax-type"},
     KnownKey{"--make-vocab-size-divisible-by", Verdict::noted, "128",
@@ -294,7 +292,7 @@ class FlagLines {
   void operator()(const Spelling& name, const Text& setting) {
     if (!setting) return;
     // Words of a list stand apart; brackets and bars of a layout need quotes.
-    const bool plain = setting.value->find_first_of("|()*") == std::string::npos;
+    const bool plain = setting.value->find_first_of("|()*[]") == std::string::npos;
     const char* quote = plain ? "" : "'";
     text_ += fmt::format("  {} {}{}{}\n", name.flag, quote, *setting, quote);
   }
@@ -332,7 +330,8 @@ std::string megatron_flag_lines(MegatronConfig config, std::vector<Note>& notes)
          (fsdp ? "  --ckpt-format fsdp_dtensor\n  --no-gradient-accumulation-fusion\n" : "");
 }
 
-MegatronConfig read_megatron_flags(const ObjectReader& root, Imported& result) {
+MegatronConfig read_megatron_flags(const ObjectReader& root, const ImportRequest& request,
+                                   Imported& result) {
   MegatronConfig config;
   for_each_setting(config, [&](const Spelling& name, auto& setting) {
     read_setting(root, name.flag, setting);
@@ -341,6 +340,9 @@ MegatronConfig read_megatron_flags(const ObjectReader& root, Imported& result) {
   });
   read_graphs(root, result);
   // What the settings asked for is known; judge_keys() looks at the rest.
+  const bool experts = request.model && request.model->experts.count > 0;
+  if (experts || config.num_experts.value_or(0) > 0)
+    judge_expert_keys(root, KeySpelling::flag, "", result);
   judge_keys(root, known_flags, "", result);
   return config;
 }
@@ -362,7 +364,7 @@ Exported export_megatron(const Scenario& scenario) {
 Imported import_megatron(const Document& flags, const ImportRequest& request) {
   const ObjectReader root = flags.root_object();
   Imported read;
-  const MegatronConfig config = read_megatron_flags(root, read);
+  const MegatronConfig config = read_megatron_flags(root, request, read);
   flags.finish();
   Imported result = scenario_of_megatron(config, {}, request, root);
   result.graphs = read.graphs;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/interop/megatron_config.hpp"
+#include "sim/interop/megatron_experts.hpp"
 
 namespace sim {
 namespace {
@@ -19,6 +20,8 @@ class Writer {
   MegatronConfig write() {
     model_sizes();
     model_kind();
+    latent_attention();
+    experts();
     parallelism();
     pipeline();
     data_parallelism();
@@ -90,6 +93,40 @@ class Writer {
       refuse("different dropouts behind embedding, attention and MLP: --hidden-dropout sets all");
     config_.hidden_dropout = shape_.mlp_dropout;
     config_.attention_dropout = shape_.attention_dropout;
+  }
+
+  // Its norms are a switch there; the width of heads that attention has otherwise is not used.
+  void latent_attention() {
+    const LatentAttention& latent = shape_.latent;
+    if (!latent.exists()) return;
+    config_.latent_attention = true;
+    config_.qk_layernorm = true;
+    config_.kv_channels = latent.value_dim;
+    if (latent.query_rank > 0) config_.q_lora_rank = latent.query_rank;
+    config_.kv_lora_rank = latent.key_value_rank;
+    config_.qk_head_dim = latent.plain_dim;
+    config_.qk_pos_emb_head_dim = latent.rotary_dim;
+    config_.v_head_dim = latent.value_dim;
+    if (shape_.qkv_bias || shape_.projection_bias)
+      refuse("biases with latent attention: Megatron-LM's has none in queries, keys and values");
+  }
+
+  void experts() {
+    const Experts& experts = shape_.experts;
+    if (experts.count == 0) return;
+    config_.num_experts = experts.count;
+    config_.experts_per_token = experts.per_token;
+    config_.expert_ffn_hidden_size = experts.feed_forward;
+    if (experts.shared_feed_forward > 0)
+      config_.shared_expert_hidden_size = experts.shared_feed_forward;
+    config_.expert_layers = expert_layers_text(experts, shape_.layers);
+    config_.expert_parallel = layout_.expert_parallel;
+    config_.expert_tensor_parallel = layout_.expert_tensor();
+    config_.token_dispatcher = "alltoall";
+    config_.grouped_products = true;
+    config_.fused_permutation = true;
+    if (layout_.expert_imbalance != 1)
+      note("layout.expert_imbalance", "how evenly tokens come to experts is the routers' matter");
   }
 
   void parallelism() {

@@ -14,8 +14,9 @@ namespace {
 
 constexpr std::array model_keys{
     KnownKey{"expert_model_parallel_size", Verdict::refused, "1",
-             "mixture of experts is not modelled"},
-    KnownKey{"num_moe_experts", Verdict::refused, "0", "mixture of experts is not modelled"},
+             "a mixture of experts is not read from files of NeMo 1.x"},
+    KnownKey{"num_moe_experts", Verdict::refused, "0",
+             "a mixture of experts is not read from files of NeMo 1.x"},
     KnownKey{"moe_*"},
     KnownKey{"cpu_offloading", Verdict::refused, "", "offloading to the host is not modelled"},
     KnownKey{"cpu_offloading_*"},

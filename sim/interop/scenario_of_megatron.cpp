@@ -10,16 +10,17 @@ namespace {
 
 constexpr std::int64_t most_ranks = 1 << 20;
 
-class Reader {
+class Reader : private SettingProblems {
  public:
   Reader(const MegatronConfig& config, const MegatronRules& rules, const ImportRequest& request,
          const ObjectReader& root)
-      : config_{config}, rules_{rules}, request_{request}, root_{root} {}
+      : SettingProblems{root}, config_{config}, rules_{rules}, request_{request}, root_{root} {}
 
   Imported read() {
     result_.framework = framework_of(FrameworkName::megatron);
     model();
     if (!parallelism()) return result_;
+    read_expert_layout(config_, *this, result_);
     batch();
     pipeline();
     data_parallelism();
@@ -34,26 +35,10 @@ class Reader {
  private:
   Layout& layout() { return result_.layout; }
 
-  template <class T, class... Parts>
-  void problem(const Setting<T>& setting, fmt::format_string<Parts...> text, Parts&&... parts) {
-    const std::string what = fmt::format(text, std::forward<Parts>(parts)...);
-    if (setting.place)
-      setting.place->problem(what);
-    else
-      root_.problem(what);
-  }
   template <class... Parts>
   void note(std::string key, fmt::format_string<Parts...> text, Parts&&... parts) {
     result_.notes.push_back({std::move(key), fmt::format(text, std::forward<Parts>(parts)...)});
   }
-  // A size that must be there and within 1 to `most`.
-  std::int64_t size(const Whole& setting, std::int64_t fallback, std::int64_t most) {
-    const std::int64_t value = setting.value_or(fallback);
-    if (value >= 1 && value <= most) return value;
-    problem(setting, "is {}; allowed: 1 to {}", value, most);
-    return 1;
-  }
-
   void model() {
     if (!config_.num_layers) {
       if (request_.model)
@@ -68,6 +53,8 @@ class Reader {
     shape.family = "megatron";
     sizes(shape);
     kind(shape);
+    read_latent_attention(config_, *this, shape);
+    read_experts_of_model(config_, *this, shape);
     if (request_.model && !same_shape(*request_.model, shape))
       problem(config_.num_layers, "the file describes another model than --model: leave one away");
     if (request_.model) shape = *request_.model;

@@ -114,6 +114,17 @@ void judge_keys(const ObjectReader& from, std::span<const KnownKey> known, std::
   }
 }
 
+void refuse_experts(const Document& document, const ImportRequest& request) {
+  if (!request.model) return;
+  if (request.model->experts.count == 0 && !request.model->latent.exists()) return;
+  const ObjectReader root = document.root_object();
+  root.ignore_unknown();
+  root.problem(
+      fmt::format("{}: experts and latent attention are modelled only as Megatron-LM runs them",
+                  request.model->name));
+  document.finish();
+}
+
 void finish_import(const Document& document, const ObjectReader& root, const Imported& result) {
   document.finish();
   for (const LayoutProblem& problem :

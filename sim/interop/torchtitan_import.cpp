@@ -31,7 +31,8 @@ constexpr std::array training_keys{
     KnownKey{"compile", Verdict::refused, "", "write [compile] enable"},
 };
 constexpr std::array parallelism_keys{
-    KnownKey{"expert_parallel_degree", Verdict::refused, "1", "mixture of experts is not modelled"},
+    KnownKey{"expert_parallel_degree", Verdict::refused, "1",
+             "a mixture of experts is modelled only as Megatron-LM runs it"},
     KnownKey{"expert_tensor_parallel_degree"},
     KnownKey{"expert_parallel_*"},
     KnownKey{"pipeline_parallel_schedule_csv", Verdict::refused, "",
@@ -461,6 +462,7 @@ class TitanReader {
 }  // namespace
 
 Imported import_torchtitan(const Document& toml, const ImportRequest& request) {
+  refuse_experts(toml, request);
   const ObjectReader root = toml.root_object();
   Imported result = TitanReader{root, request}.read();
   finish_import(toml, root, result);

@@ -8,6 +8,7 @@
 
 #include "sim/config/reader.hpp"
 #include "sim/model/hugging_face_architecture.hpp"
+#include "sim/model/hugging_face_fields.hpp"
 #include "sim/model/sources.hpp"
 #include "sim/model/transformer.hpp"
 
@@ -16,43 +17,7 @@ namespace sim {
 namespace {
 
 using Family = HuggingFaceFamily;
-
-// Reads a field that has had several names; the first is the one that errors speak of.
-class Fields {
- public:
-  explicit Fields(const ObjectReader& in) : in_{in} {}
-
-  using Names = std::initializer_list<const char*>;
-
-  std::int64_t size(Names names, std::int64_t most) const {
-    return in_.integer(key_of(names), {.min = 1, .max = most});
-  }
-  std::int64_t size_or(Names names, std::int64_t fallback, std::int64_t most) const {
-    return in_.integer_or(key_of(names), fallback, {.min = 1, .max = most});
-  }
-  double dropout(Names names, double fallback) const {
-    return in_.real_or(key_of(names), fallback, {.min = 0, .max = 1});
-  }
-  bool flag(const char* name, bool fallback) const { return in_.boolean_or(name, fallback); }
-  const ObjectReader& in() const { return in_; }
-
- private:
-  const char* key_of(Names names) const {
-    const char* found = nullptr;
-    for (const char* name : names) {
-      if (!in_.has(name)) continue;
-      if (found == nullptr) {
-        found = name;
-      } else if (in_.at(name).peek_text() != in_.at(found).peek_text()) {
-        in_.problem(name, fmt::format("\"{}\" and \"{}\" are two names of one field and differ",
-                                      name, found));
-      }
-    }
-    return found == nullptr ? *names.begin() : found;
-  }
-
-  const ObjectReader& in_;
-};
+using Fields = HuggingFaceFields;
 
 Activation gated_activation(const ObjectReader& in) {
   const std::string name = in.text_or("hidden_act", "silu");
@@ -105,43 +70,68 @@ void read_window(const ObjectReader& in, bool window_used, TransformerShape& sha
     shape.max_sequence = in.integer("sliding_window", {.min = 1, .max = transformer_limits::rows});
 }
 
-// llama, mistral, qwen2, qwen3: RMSNorm before each branch, rotary positions, gated MLP.
-void read_llama_like(const Fields& fields, Family family, TransformerShape& shape) {
-  namespace limits = transformer_limits;
-  const ObjectReader& in = fields.in();
-  shape.layers = fields.size({"num_hidden_layers"}, limits::layers);
-  shape.hidden = fields.size({"hidden_size"}, limits::hidden);
-  shape.heads = fields.size({"num_attention_heads"}, limits::heads);
+void read_grouped_heads(const Fields& fields, Family family, TransformerShape& shape) {
   // Llama's class defaults to as many key/value heads as heads; the classes of the others default
-  // to the number of their first model (8 or 32), which is no fact about this file: required.
-  shape.kv_heads = family == Family::llama
-                       ? fields.size_or({"num_key_value_heads"}, shape.heads, limits::heads)
-                       : fields.size({"num_key_value_heads"}, limits::heads);
+  // to the number of their first model (4, 8 or 32), which is no fact about this file: required.
+  shape.kv_heads =
+      family == Family::llama
+          ? fields.size_or({"num_key_value_heads"}, shape.heads, transformer_limits::heads)
+          : fields.size({"num_key_value_heads"}, transformer_limits::heads);
   if (shape.heads % shape.kv_heads != 0)
-    in.problem("num_key_value_heads", fmt::format("{} key/value heads do not divide {} heads",
-                                                  shape.kv_heads, shape.heads));
+    fields.in().problem(
+        "num_key_value_heads",
+        fmt::format("{} key/value heads do not divide {} heads", shape.kv_heads, shape.heads));
   read_head_dim(fields, {"num_attention_heads"}, shape);
-  shape.feed_forward = fields.size({"intermediate_size"}, limits::feed_forward);
-  shape.vocabulary = fields.size({"vocab_size"}, limits::rows);
-  shape.norm = NormKind::rms;
-  shape.positions = Positions::rotary;
-  shape.activation = gated_activation(in);
-  shape.tied_head = fields.flag("tie_word_embeddings", false);
-  shape.attention_dropout = fields.dropout({"attention_dropout"}, 0);
+}
+
+void read_llama_biases(const Fields& fields, Family family, TransformerShape& shape) {
   // Qwen2's class has biases on Q, K and V always; attention_bias adds them to all four.
-  const bool attention_bias =
-      (family == Family::llama || family == Family::qwen3) && fields.flag("attention_bias", false);
+  const bool may = family == Family::llama || family == Family::qwen3 ||
+                   family == Family::qwen3_moe || family == Family::deepseek;
+  const bool attention_bias = may && fields.flag("attention_bias", false);
   shape.qkv_bias = attention_bias || family == Family::qwen2;
   shape.projection_bias = attention_bias;
   shape.mlp_bias = family == Family::llama && fields.flag("mlp_bias", false);
-  shape.qk_norm = family == Family::qwen3;
-  if (family == Family::mistral) read_window(in, true, shape);
-  if (family == Family::qwen2 || family == Family::qwen3) {
+}
+
+void read_llama_window(const Fields& fields, Family family, TransformerShape& shape) {
+  if (family == Family::mistral || family == Family::mixtral) read_window(fields.in(), true, shape);
+  if (family == Family::qwen2 || family == Family::qwen3 || family == Family::qwen3_moe) {
     // Without layer_types, the layers from max_window_layers on have the window.
-    const bool some =
-        !in.has("max_window_layers") || in.integer("max_window_layers") < shape.layers;
-    read_window(in, fields.flag("use_sliding_window", false) && some, shape);
+    const bool some = !fields.in().has("max_window_layers") ||
+                      fields.in().integer("max_window_layers") < shape.layers;
+    read_window(fields.in(), fields.flag("use_sliding_window", false) && some, shape);
   }
+}
+
+void read_experts(const Fields& fields, Family family, TransformerShape& shape) {
+  if (family == Family::mixtral) read_mixtral_experts(fields, shape);
+  if (family == Family::qwen3_moe) read_qwen3_experts(fields, shape);
+  if (family == Family::deepseek) read_deepseek_experts(fields, shape);
+}
+
+// llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, deepseek: RMSNorm before each branch, rotary
+// positions, gated MLP.
+void read_llama_like(const Fields& fields, Family family, TransformerShape& shape) {
+  namespace limits = transformer_limits;
+  shape.layers = fields.size({"num_hidden_layers"}, limits::layers);
+  shape.hidden = fields.size({"hidden_size"}, limits::hidden);
+  shape.heads = fields.size({"num_attention_heads"}, limits::heads);
+  read_llama_biases(fields, family, shape);
+  if (family == Family::deepseek)
+    read_deepseek_attention(fields, shape);
+  else
+    read_grouped_heads(fields, family, shape);
+  shape.feed_forward = fields.size({"intermediate_size"}, limits::feed_forward);
+  read_experts(fields, family, shape);
+  shape.vocabulary = fields.size({"vocab_size"}, limits::rows);
+  shape.norm = NormKind::rms;
+  shape.positions = Positions::rotary;
+  shape.activation = gated_activation(fields.in());
+  shape.tied_head = fields.flag("tie_word_embeddings", false);
+  shape.attention_dropout = fields.dropout({"attention_dropout"}, 0);
+  shape.qk_norm = family == Family::qwen3 || family == Family::qwen3_moe;
+  read_llama_window(fields, family, shape);
 }
 
 void read_gpt2(const Fields& fields, TransformerShape& shape) {
@@ -264,8 +254,11 @@ Model read_hugging_face(const Document& document) {
   switch (architecture.family) {
     case Family::llama:
     case Family::mistral:
+    case Family::mixtral:
     case Family::qwen2:
     case Family::qwen3:
+    case Family::qwen3_moe:
+    case Family::deepseek:
       read_llama_like(fields, architecture.family, shape);
       break;
     case Family::gpt2:

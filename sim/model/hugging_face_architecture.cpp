@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <optional>
@@ -21,8 +20,13 @@ using Architecture = HuggingFaceArchitecture;
 constexpr std::array architectures{
     Architecture{"LlamaForCausalLM", "llama", Family::llama, Head::language_model},
     Architecture{"MistralForCausalLM", "mistral", Family::mistral, Head::language_model},
+    Architecture{"MixtralForCausalLM", "mixtral", Family::mixtral, Head::language_model},
     Architecture{"Qwen2ForCausalLM", "qwen2", Family::qwen2, Head::language_model},
     Architecture{"Qwen3ForCausalLM", "qwen3", Family::qwen3, Head::language_model},
+    Architecture{"Qwen3MoeForCausalLM", "qwen3_moe", Family::qwen3_moe, Head::language_model},
+    Architecture{"DeepseekV2ForCausalLM", "deepseek_v2", Family::deepseek, Head::language_model},
+    Architecture{"DeepseekV3ForCausalLM", "deepseek_v3", Family::deepseek, Head::language_model},
+    Architecture{"DeepseekV3ForCausalLM", "kimi_k2", Family::deepseek, Head::language_model},
     Architecture{"GPT2LMHeadModel", "gpt2", Family::gpt2, Head::language_model},
     Architecture{"BertForMaskedLM", "bert", Family::bert, Head::masked_lm},
     Architecture{"BertForPreTraining", "bert", Family::bert, Head::pretraining},
@@ -32,28 +36,30 @@ constexpr std::array architectures{
     Architecture{"ViTForImageClassification", "vit", Family::vit, Head::classifier},
 };
 
-// Families whose layers route tokens to experts, by model_type and by the stem of their classes.
-struct ExpertFamily {
+bool reads_experts(Family family) {
+  return family == Family::mixtral || family == Family::qwen3_moe || family == Family::deepseek;
+}
+
+// Families that have more than is modelled (a gate of the shared experts, norms over all heads,
+// biases of experts, sparse or linear attention), by model_type and by the stem of their classes.
+struct OtherFamily {
   std::string_view model_type;
   std::string_view class_stem;
 };
-constexpr std::array expert_families{ExpertFamily{"mixtral", "Mixtral"},
-                                     ExpertFamily{"qwen2_moe", "Qwen2Moe"},
-                                     ExpertFamily{"qwen3_moe", "Qwen3Moe"},
-                                     ExpertFamily{"qwen3_next", "Qwen3Next"},
-                                     ExpertFamily{"deepseek_v2", "DeepseekV2"},
-                                     ExpertFamily{"deepseek_v3", "DeepseekV3"},
-                                     ExpertFamily{"llama4", "Llama4"},
-                                     ExpertFamily{"llama4_text", "Llama4"},
-                                     ExpertFamily{"gpt_oss", "GptOss"},
-                                     ExpertFamily{"kimi_k2", "KimiK2"},
-                                     ExpertFamily{"dbrx", "Dbrx"},
-                                     ExpertFamily{"olmoe", "Olmoe"},
-                                     ExpertFamily{"phimoe", "PhiMoE"},
-                                     ExpertFamily{"jamba", "Jamba"},
-                                     ExpertFamily{"granitemoe", "GraniteMoe"},
-                                     ExpertFamily{"glm4_moe", "Glm4Moe"},
-                                     ExpertFamily{"ernie4_5_moe", "Ernie4_5_Moe"}};
+constexpr std::array other_families{OtherFamily{"qwen2_moe", "Qwen2Moe"},
+                                    OtherFamily{"qwen3_next", "Qwen3Next"},
+                                    OtherFamily{"deepseek_v32", "DeepseekV32"},
+                                    OtherFamily{"llama4", "Llama4"},
+                                    OtherFamily{"llama4_text", "Llama4"},
+                                    OtherFamily{"gpt_oss", "GptOss"},
+                                    OtherFamily{"dbrx", "Dbrx"},
+                                    OtherFamily{"olmoe", "Olmoe"},
+                                    OtherFamily{"phimoe", "PhiMoE"},
+                                    OtherFamily{"phimoe", "Phimoe"},
+                                    OtherFamily{"jamba", "Jamba"},
+                                    OtherFamily{"granitemoe", "GraniteMoe"},
+                                    OtherFamily{"glm4_moe", "Glm4Moe"},
+                                    OtherFamily{"ernie4_5_moe", "Ernie4_5_Moe"}};
 
 std::string known_architectures() {
   std::string text;
@@ -73,17 +79,22 @@ std::string known_architectures() {
   std::abort();
 }
 
-[[noreturn]] void refuse_experts(const Document& document, const ObjectReader& in,
-                                 std::string_view key, std::string_view name) {
-  refuse(document, in, key,
-         fmt::format("\"{}\": mixture-of-experts models are not supported yet", name));
+// The model types whose experts are read, as "mixtral, qwen3_moe, ...".
+std::string known_experts() {
+  std::string text;
+  for (const Architecture& known : architectures)
+    if (reads_experts(known.family))
+      text += fmt::format("{}{}", text.empty() ? "" : ", ", known.model_type);
+  return text;
 }
 
-void refuse_expert_names(const Document& document, const ObjectReader& in, const char* key,
-                         const std::string& name) {
-  for (const ExpertFamily& family : expert_families)
+void refuse_other_families(const Document& document, const ObjectReader& in, const char* key,
+                           const std::string& name) {
+  for (const OtherFamily& family : other_families)
     if (name == family.model_type || name.starts_with(fmt::format("{}For", family.class_stem)))
-      refuse_experts(document, in, key, name);
+      refuse(document, in, key,
+             fmt::format("\"{}\" is not supported yet; mixtures of experts that are: {}", name,
+                         known_experts()));
 }
 
 std::optional<std::string> architecture_name(const ObjectReader& in) {
@@ -101,7 +112,7 @@ void refuse_multimodal(const Document& document, const ObjectReader& in, const s
     const ObjectReader text = in.object("text_config");
     text.ignore_unknown();
     if (text.has("model_type"))
-      refuse_expert_names(document, text, "model_type", text.text("model_type"));
+      refuse_other_families(document, text, "model_type", text.text("model_type"));
   }
   refuse(document, in, in.has("text_config") ? "text_config" : "vision_config",
          fmt::format("\"{}\": multimodal models are not supported; its text_config, saved "
@@ -114,7 +125,23 @@ void refuse_expert_fields(const Document& document, const ObjectReader& in,
   for (const char* key :
        {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"})
     if (const auto value = in.find(key); value && value->peek_text() != "0")
-      refuse_experts(document, in, key, name);
+      refuse(document, in, key,
+             fmt::format("\"{}\" with experts is not supported yet; mixtures of experts that are: "
+                         "{}",
+                         name, known_experts()));
+}
+
+// The row of a name, a model type or both; one of the name where none has both.
+const Architecture* find_architecture(const std::optional<std::string>& name,
+                                      const std::optional<std::string>& type) {
+  const Architecture* found = nullptr;
+  for (const Architecture& known : architectures) {
+    const bool named = name ? known.name == *name : type && known.model_type == *type;
+    if (!named) continue;
+    if (!type || known.model_type == *type) return &known;
+    if (found == nullptr) found = &known;
+  }
+  return found;
 }
 
 }  // namespace
@@ -124,19 +151,16 @@ HuggingFaceArchitecture hugging_face_architecture(const Document& document,
   const std::optional<std::string> name = architecture_name(in);
   std::optional<std::string> type;
   if (in.has("model_type")) type = in.text("model_type");
-  if (type) refuse_expert_names(document, in, "model_type", *type);
-  if (name) refuse_expert_names(document, in, "architectures", *name);
+  if (type) refuse_other_families(document, in, "model_type", *type);
+  if (name) refuse_other_families(document, in, "architectures", *name);
   if (!name && !type) document.finish();  // neither could be read: that is the error to show
   const std::string shown = name ? *name : type.value_or("");
   refuse_multimodal(document, in, shown);
-  refuse_expert_fields(document, in, shown);
-  const auto* found =
-      std::find_if(architectures.begin(), architectures.end(), [&](const Architecture& known) {
-        return name ? known.name == *name : type && known.model_type == *type;
-      });
-  if (found == architectures.end())
+  const Architecture* found = find_architecture(name, type);
+  if (found == nullptr)
     refuse(document, in, name ? "architectures" : "model_type",
            fmt::format("unknown architecture \"{}\"; known: {}", shown, known_architectures()));
+  if (!reads_experts(found->family)) refuse_expert_fields(document, in, shown);
   if (type && found->model_type != *type)
     refuse(document, in, "model_type",
            fmt::format("model_type \"{}\" contradicts architecture {}, whose model_type "

@@ -12,8 +12,11 @@ namespace sim {
 enum class HuggingFaceFamily : std::uint8_t {
   llama,
   mistral,
+  mixtral,
   qwen2,
   qwen3,
+  qwen3_moe,
+  deepseek,
   gpt2,
   bert,
   distilbert,
@@ -29,7 +32,7 @@ struct HuggingFaceArchitecture {
   Head head;
 };
 // Recognised by `architectures`, or without it by `model_type`. Throws InputError for an unknown
-// architecture, for mixture-of-experts and for multimodal models, each by name.
+// architecture, for other mixtures of experts and for multimodal models, each by name.
 HuggingFaceArchitecture hugging_face_architecture(const Document& document, const ObjectReader& in);
 
 }  // namespace sim

@@ -271,7 +271,8 @@ struct Model {
 
 // Reads a model: a YAML file of ours (`transformer:` or `layer_list:`), a Hugging Face config.json
 // (recognised by `model_type` or `architectures`), or a folder that holds one. Throws InputError;
-// an unknown architecture, and mixture-of-experts, are refused by name.
+// an unknown architecture, and mixtures of experts that have more than is modelled, are refused by
+// name.
 Model load_model(const std::string& path);
 Model read_model(const Document& document);
 // The mapping {name, source, transformer: {...}} of a model file of ours, or of a scenario that

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "sim/model/model.hpp"
 #include "sim/model/transformer_shape.hpp"
@@ -33,7 +34,14 @@ void append_latent_attention(Block& block, const TransformerShape& shape);
 // Router, experts, and what every token passes besides.
 void append_experts(Block& block, const TransformerShape& shape);
 
-// Largest sizes read: no product of them, summed over all layers, exceeds 2^63.
+// Sets `first_layer` and `every` such that just the layers of `pattern` have experts; false if that
+// is not possible. REQUIRES: experts.count > 0.
+bool set_expert_layers(Experts& experts, const std::vector<bool>& pattern);
+// What is wrong with the number and the sizes of a shape's experts, or nothing.
+std::string experts_problem(const TransformerShape& shape);
+
+// Largest sizes read: no product of them, summed over all layers, exceeds 2^63; of experts, where
+// there are not too many of them.
 namespace transformer_limits {
 inline constexpr std::int64_t layers = 10'000;
 inline constexpr std::int64_t hidden = 1'000'000;

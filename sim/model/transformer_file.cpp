@@ -29,9 +29,6 @@ void read_experts(const ObjectReader& in, TransformerShape& shape) {
   Experts& experts = shape.experts;
   experts.count = from.integer("count", {.min = 2, .max = limits::experts});
   experts.per_token = from.integer("per_token", {.min = 1, .max = limits::experts});
-  if (experts.per_token > experts.count)
-    from.problem("per_token", fmt::format("per_token is {}; there are {} experts",
-                                          experts.per_token, experts.count));
   experts.feed_forward = from.integer("feed_forward", {.min = 1, .max = limits::feed_forward});
   experts.shared_feed_forward =
       from.integer_or("shared_feed_forward", 0, {.min = 0, .max = limits::feed_forward});
@@ -40,6 +37,8 @@ void read_experts(const ObjectReader& in, TransformerShape& shape) {
   if (experts.first_layer >= shape.layers)
     from.problem("first_layer", fmt::format("first_layer is {}; the last of {} layers is {}",
                                             experts.first_layer, shape.layers, shape.layers - 1));
+  if (const std::string problem = experts_problem(shape); !problem.empty())
+    from.problem("per_token", problem);
 }
 
 void read_latent_attention(const ObjectReader& in, TransformerShape& shape) {

@@ -122,8 +122,6 @@ TEST_CASE("Megatron-LM's rules are kept", "[interop]") {
         std::vector<std::string>{"8:1: needs the distributed optimizer or Megatron-FSDP"});
   CHECK(flag_problems(megatron(""), 0) ==
         std::vector<std::string>{"1:1: the number of GPUs is not in the file: give --gpus N"});
-  CHECK(flag_problems(megatron("--num-experts 8")) ==
-        std::vector<std::string>{"8:15: --num-experts: mixture of experts is not modelled"});
   CHECK(flag_problems(megatron("--tensor-model-parallel-sise 2")) ==
         std::vector<std::string>{"8:1: unknown key '--tensor-model-parallel-sise'; did you mean "
                                  "'--tensor-model-parallel-size'?"});
@@ -152,8 +150,7 @@ TEST_CASE("what matters and is not modelled is told, what does not matter is cou
   CHECK(job.layout.overlap_tensor_products);
   CHECK(notes(job, "--tp-comm-overlap-cfg"));
   CHECK(job.notes.size() == 1);
-  CHECK(job.ignored ==
-        std::vector<std::string>{"--lr", "--save", "--log-interval", "--num-experts"});
+  CHECK(job.ignored == std::vector<std::string>{"--lr", "--save", "--log-interval"});
 }
 
 TEST_CASE("torchtitan: flavors, degrees and stages", "[interop]") {

@@ -77,7 +77,7 @@ TEST_CASE("a Llama layer saves norms, Q, K, V, projection input, gate, up and th
   // Llama 3.1 8B: h = 4096, 32 heads and 8 key/value heads of 128, f = 14336. Elements per token:
   // 2 h norms, h + h inputs of qkv and mlp_up, h + 2 * 1024 Q, K, V, h projection input, 2 f gate
   // and up, f product = 6 h + 2048 + 3 f.
-  const Block layer = transformer_layer(llama(1, 4'096, 32, 8, 14'336));
+  const Block layer = transformer_layer(llama(1, 4'096, 32, 8, 14'336), false);
   REQUIRE(total_elements(layer) == 6 * 4'096 + 2'048 + 3 * 14'336);
   for (const ModelOp& op : layer.ops)
     REQUIRE(op.saved_fixed_bytes == 0);
@@ -96,7 +96,7 @@ TEST_CASE("the ends save the embedding's mask, the last norm, the head's input a
 }
 
 TEST_CASE("operators of a classic layer stand in forward order", "[model]") {
-  const Block layer = transformer_layer(classic_gpt(1, 768, 12, 50'257, 1'024));
+  const Block layer = transformer_layer(classic_gpt(1, 768, 12, 50'257, 1'024), false);
   std::vector<std::string> names;
   for (const ModelOp& op : layer.ops)
     names.push_back(op.name);
@@ -109,7 +109,7 @@ TEST_CASE("operators of a classic layer stand in forward order", "[model]") {
 TEST_CASE("q/k norms and rotary embedding stand between qkv and attention", "[model]") {
   TransformerShape shape = llama(1, 4'096, 32, 8, 12'288);
   shape.qk_norm = true;
-  const Block layer = transformer_layer(shape);
+  const Block layer = transformer_layer(shape, false);
   std::vector<std::string> names;
   for (const ModelOp& op : layer.ops)
     names.push_back(op.name);
@@ -127,7 +127,7 @@ TEST_CASE("q/k norms and rotary embedding stand between qkv and attention", "[mo
 TEST_CASE("memory traffic counts each fused kernel's reads and writes", "[model]") {
   const double h = 4'096;
   const double f = 14'336;
-  const Block layer = transformer_layer(llama(1, 4'096, 32, 8, 14'336));
+  const Block layer = transformer_layer(llama(1, 4'096, 32, 8, 14'336), false);
   // RMSNorm 2 h; backward 3 h, and 3 h for the sum with the residual's gradient.
   REQUIRE(op_named(layer, "input_norm").forward_elements == 2 * h);
   REQUIRE(op_named(layer, "input_norm").backward_elements == 6 * h);
@@ -137,7 +137,7 @@ TEST_CASE("memory traffic counts each fused kernel's reads and writes", "[model]
   // A residual sum without dropout hands its gradient on: no kernel in the backward pass.
   REQUIRE(op_named(layer, "mlp_residual").forward_elements == 3 * h);
   REQUIRE(op_named(layer, "mlp_residual").backward_elements == 0);
-  const Block classic = transformer_layer(classic_gpt(1, 768, 12, 50'257, 1'024));
+  const Block classic = transformer_layer(classic_gpt(1, 768, 12, 50'257, 1'024), false);
   REQUIRE(op_named(classic, "mlp_residual").forward_elements == 3.5 * 768);
   REQUIRE(op_named(classic, "mlp_residual").backward_elements == 2.5 * 768);
   REQUIRE(op_named(classic, "qkv").backward_elements == 3 * 768);  // gradient of the bias
@@ -146,7 +146,7 @@ TEST_CASE("memory traffic counts each fused kernel's reads and writes", "[model]
 TEST_CASE("operators say what they compute, or that they can be forecast only", "[model]") {
   TransformerShape shape = llama(1, 4'096, 32, 8, 12'288);
   shape.qk_norm = true;
-  const Block layer = transformer_layer(shape);
+  const Block layer = transformer_layer(shape, false);
   std::vector<Function> functions;
   for (const ModelOp& op : layer.ops)
     functions.push_back(op.function);
@@ -155,7 +155,7 @@ TEST_CASE("operators say what they compute, or that they can be forecast only", 
                                              add_residual, rms_norm, linear, swiglu, linear,
                                              add_residual});
   // Dropout, in a residual sum or on the probabilities.
-  const Block classic = transformer_layer(classic_gpt(1, 768, 12, 50'257, 1'024));
+  const Block classic = transformer_layer(classic_gpt(1, 768, 12, 50'257, 1'024), false);
   REQUIRE(op_named(classic, "attention").function == none);
   REQUIRE(op_named(classic, "mlp_residual").function == none);
   REQUIRE(op_named(classic, "activation").function == gelu);
@@ -163,9 +163,9 @@ TEST_CASE("operators say what they compute, or that they can be forecast only", 
 
 TEST_CASE("a residual sum names the operator that begins its branch", "[model]") {
   TransformerShape shape = classic_gpt(1, 768, 12, 50'257, 1'024);
-  const Block pre = transformer_layer(shape);
+  const Block pre = transformer_layer(shape, false);
   shape.norm_placement = NormPlacement::post;
-  const Block post = transformer_layer(shape);
+  const Block post = transformer_layer(shape, false);
   const auto begins = [](const Block& block, const std::string& sum) {
     return block.ops[static_cast<std::size_t>(op_named(block, sum).residual_of)].name;
   };

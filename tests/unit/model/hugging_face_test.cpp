@@ -144,20 +144,142 @@ TEST_CASE("ViT counts its classes from their names", "[model]") {
   REQUIRE(model.parameters() == 86'567'656 - 997 * 769);
 }
 
-TEST_CASE("mixture-of-experts models are refused by name", "[model]") {
-  const std::string name =
-      GENERATE("mixtral", "qwen3_moe", "deepseek_v3", "llama4", "gpt_oss", "kimi_k2");
-  const std::string problem = first_problem(R"({"model_type": ")" + name + "\"}");
+TEST_CASE("Mixtral has experts of intermediate_size in every layer", "[model]") {
+  const std::string fields = R"("hidden_size": 4096, "num_hidden_layers": 32,
+      "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
+      "vocab_size": 32000, "sliding_window": null, "num_experts_per_tok": 2)";
+  const Model model = imported(R"({"architectures": ["MixtralForCausalLM"], "model_type": "mixtral",
+      "num_local_experts": 8, )" +
+                               fields + "}");
+  REQUIRE(model.parameters() == 46'702'792'704);
+  REQUIRE(model.active_parameters() == 12'879'925'248);
+  REQUIRE(model.shape->experts ==
+          Experts{.count = 8, .per_token = 2, .feed_forward = 14'336, .every = 1});
+  // As transformers 5 may spell it.
+  REQUIRE(imported(R"({"model_type": "mixtral", "num_experts": 8, )" + fields + "}").shape ==
+          model.shape);
+  REQUIRE(first_problem(R"({"model_type": "mixtral", "num_experts": 8, "num_local_experts": 4, )" +
+                        fields + "}") ==
+          "\"num_experts\" and \"num_local_experts\" are two names of one field and differ");
+  REQUIRE(first_problem(R"({"model_type": "mixtral", "num_local_experts": 1, )" + fields + "}") ==
+          "num_local_experts is 1; allowed: 2 to 65536");
+}
+
+TEST_CASE("Qwen3-MoE names the layers without experts in two ways", "[model]") {
+  const auto config = [](const std::string& layers, const std::string& more) {
+    return R"({"model_type": "qwen3_moe", "hidden_size": 2048, "num_attention_heads": 32,
+        "num_key_value_heads": 4, "head_dim": 128, "intermediate_size": 6144, "vocab_size": 151936,
+        "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8,
+        "num_hidden_layers": )" +
+           layers + more + "}";
+  };
+  const Model plain =
+      imported(config("48", R"(, "decoder_sparse_step": 1, "mlp_only_layers": [])"));
+  REQUIRE(plain.parameters() == 30'532'122'624);
+  REQUIRE(plain.active_parameters() == 3'353'032'704);
+  const auto experts = [&](const std::string& more) {
+    const Experts found = imported(config("8", more)).shape->experts;
+    return std::pair{found.first_layer, found.every};
+  };
+  using Layers = std::pair<std::int64_t, std::int64_t>;
+  REQUIRE(experts("") == Layers{0, 1});
+  REQUIRE(experts(R"(, "decoder_sparse_step": 2)") == Layers{1, 2});
+  REQUIRE(experts(R"(, "mlp_only_layers": [1, 0, 2])") == Layers{3, 1});
+  REQUIRE(experts(R"(, "mlp_only_layers": [0, 1], "decoder_sparse_step": 2)") == Layers{3, 2});
+  REQUIRE(experts(R"(, "mlp_only_layers": [0, 2, 4, 6])") == Layers{1, 2});
+  REQUIRE(first_problem(config("8", R"(, "mlp_only_layers": [4])")) ==
+          "mlp_only_layers leaves experts to layers that are no regular row; supported: each n-th "
+          "layer from some layer on");
+  REQUIRE(first_problem(config("8", R"(, "decoder_sparse_step": 9)")) ==
+          "decoder_sparse_step leaves experts to layers that are no regular row; supported: each "
+          "n-th layer from some layer on");
+  REQUIRE(first_problem(config("8", R"(, "mlp_only_layers": [8])")) ==
+          "mlp_only_layers[0] is 8; allowed: 0 to 7");
+}
+
+namespace {
+
+const std::string deepseek_v3 = R"("hidden_size": 7168, "num_hidden_layers": 61,
+    "num_attention_heads": 128, "num_key_value_heads": 128, "intermediate_size": 18432,
+    "vocab_size": 129280, "moe_intermediate_size": 2048, "n_routed_experts": 256,
+    "num_experts_per_tok": 8, "first_k_dense_replace": 3, "moe_layer_freq": 1,
+    "n_shared_experts": 1, "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64, "v_head_dim": 128, "num_nextn_predict_layers": 1})";
+
+std::string with(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+TEST_CASE("DeepSeek-V3 and what is made like it", "[model]") {
+  const std::string start = R"({"architectures": ["DeepseekV3ForCausalLM"], "model_type": ")";
+  const Model model = imported(start + "deepseek_v3\", " + deepseek_v3);
+  REQUIRE(model.parameters() == 671'026'404'352);
+  REQUIRE(model.family == "deepseek_v3");
+  REQUIRE(model.attention.head_dim == 192);
+  REQUIRE(model.attention.value_dim == 128);
+  REQUIRE(imported(start + "kimi_k2\", " + deepseek_v3).parameters() == model.parameters());
+  REQUIRE(imported(R"({"model_type": "kimi_k2", )" + deepseek_v3).family == "kimi_k2");
+  REQUIRE(first_problem(start + "deepseek_v2\", " + deepseek_v3) ==
+          "model_type \"deepseek_v2\" contradicts architecture DeepseekV3ForCausalLM, whose "
+          "model_type is \"deepseek_v3\"");
+}
+
+// DeepSeek-V2-Lite: 15.7 billion parameters (arXiv:2405.04434, appendix B), no rank of queries.
+TEST_CASE("null says that there is no rank of queries, or no shared expert", "[model]") {
+  const std::string lite = R"({"model_type": "deepseek_v2", "hidden_size": 2048,
+      "num_hidden_layers": 27, "num_attention_heads": 16, "num_key_value_heads": 16,
+      "intermediate_size": 10944, "vocab_size": 102400, "moe_intermediate_size": 1408,
+      "n_routed_experts": 64, "num_experts_per_tok": 6, "first_k_dense_replace": 1,
+      "n_shared_experts": 2, "q_lora_rank": null, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
+      "qk_rope_head_dim": 64, "v_head_dim": 128})";
+  const Model model = imported(lite);
+  REQUIRE(model.parameters() == 15'706'484'224);
+  REQUIRE(model.shape->latent.query_rank == 0);
+  REQUIRE(model.shape->experts.shared_feed_forward == 2'816);
+  // Gate, up and down of two experts in 26 layers.
   REQUIRE(
-      starts_with(problem, "\"" + name + "\": mixture-of-experts models are not supported yet"));
+      imported(with(lite, "\"n_shared_experts\": 2", "\"n_shared_experts\": null")).parameters() ==
+      model.parameters() - 26LL * 3 * 2'048 * 2'816);
+  REQUIRE(starts_with(first_problem(with(lite, "\"q_lora_rank\": null,", "")),
+                      "missing key 'q_lora_rank'"));
+  REQUIRE(starts_with(first_problem(with(lite, "\"n_shared_experts\": 2,", "")),
+                      "missing key 'n_shared_experts'"));
+  REQUIRE(first_problem(with(lite, "_heads\": 16, \"num_key", "_heads\": 32, \"num_key")) ==
+          "16 key/value heads; allowed with latent attention: 32, as heads");
+  REQUIRE(
+      first_problem(with(lite, "\"q_lora_rank\"", "\"attention_bias\": true, \"q_lora_rank\"")) ==
+      "attention_bias without q_lora_rank is not supported");
+  REQUIRE(first_problem(with(lite, "\"q_lora_rank\"", "\"mlp_bias\": true, \"q_lora_rank\"")) ==
+          "biases of an MLP beside experts are not supported");
+  REQUIRE(first_problem(with(lite, "per_tok\": 6", "per_tok\": 65")) ==
+          "65 experts for each token; there are 64");
+  // Counted from layer 0, also behind the dense ones.
+  const Experts spread = imported(with(lite, "\"first_k_dense_replace\": 1",
+                                       "\"first_k_dense_replace\": 1, \"moe_layer_freq\": 3"))
+                             .shape->experts;
+  REQUIRE(spread.first_layer == 3);
+  REQUIRE(spread.every == 3);
+}
+
+TEST_CASE("other mixtures of experts are refused by name", "[model]") {
+  const std::string name =
+      GENERATE("qwen2_moe", "qwen3_next", "llama4", "gpt_oss", "olmoe", "deepseek_v32");
+  REQUIRE(first_problem(R"({"model_type": ")" + name + "\"}") ==
+          "\"" + name +
+              "\" is not supported yet; mixtures of experts that are: mixtral, qwen3_moe, "
+              "deepseek_v2, deepseek_v3, kimi_k2");
+  REQUIRE(
+      starts_with(first_problem(R"({"architectures": ["Qwen2MoeForCausalLM"], "hidden_size": 64})"),
+                  "\"Qwen2MoeForCausalLM\" is not supported yet"));
 }
 
 TEST_CASE("experts hidden behind a known name are refused", "[model]") {
   REQUIRE(starts_with(first_problem(small_llama(R"(, "num_local_experts": 8)")),
-                      "\"LlamaForCausalLM\": mixture-of-experts models are not supported yet"));
-  REQUIRE(
-      starts_with(first_problem(R"({"architectures": ["MixtralForCausalLM"], "hidden_size": 64})"),
-                  "\"MixtralForCausalLM\": mixture-of-experts models are not supported yet"));
+                      "\"LlamaForCausalLM\" with experts is not supported yet"));
 }
 
 TEST_CASE("multimodal models are refused, and looked into for experts", "[model]") {
@@ -166,14 +288,16 @@ TEST_CASE("multimodal models are refused, and looked into for experts", "[model]
       "\"llava\": multimodal models are not supported"));
   REQUIRE(starts_with(
       first_problem(R"({"model_type": "other", "text_config": {"model_type": "llama4_text"}})"),
-      "\"llama4_text\": mixture-of-experts models are not supported yet"));
+      "\"llama4_text\" is not supported yet"));
 }
 
 TEST_CASE("an unknown architecture is refused with the list of the known", "[model]") {
   REQUIRE(
       first_problem(R"({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"]})") ==
       "unknown architecture \"T5ForConditionalGeneration\"; known: LlamaForCausalLM (llama), "
-      "MistralForCausalLM (mistral), Qwen2ForCausalLM (qwen2), Qwen3ForCausalLM (qwen3), "
+      "MistralForCausalLM (mistral), MixtralForCausalLM (mixtral), Qwen2ForCausalLM (qwen2), "
+      "Qwen3ForCausalLM (qwen3), Qwen3MoeForCausalLM (qwen3_moe), DeepseekV2ForCausalLM "
+      "(deepseek_v2), DeepseekV3ForCausalLM (deepseek_v3), DeepseekV3ForCausalLM (kimi_k2), "
       "GPT2LMHeadModel (gpt2), BertForMaskedLM (bert), BertForPreTraining (bert), BertModel "
       "(bert), DistilBertForMaskedLM (distilbert), DistilBertModel (distilbert), "
       "ViTForImageClassification (vit)");

@@ -4,6 +4,7 @@
 
 #include "sim/config/reader.hpp"
 #include "sim/model/model.hpp"
+#include "sim/model/transformer.hpp"
 #include "tests/catch.hpp"
 
 using namespace sim;
@@ -112,6 +113,73 @@ TEST_CASE("a description that contradicts itself is refused", "[model]") {
   REQUIRE(image[2] == "15:29 patch is 15, which does not divide the image's size 224");
 }
 
+TEST_CASE("experts that contradict the model are refused", "[model]") {
+  const auto experts = [](const std::string& text) {
+    return problem(with("heads: 4", "heads: 4\n  experts: {" + text + "}"));
+  };
+  REQUIRE(experts("count: 8, per_token: 2, feed_forward: 128") == "no error");
+  REQUIRE(experts("count: 1, per_token: 1, feed_forward: 128") ==
+          "7:20 count is 1; allowed: 2 to 65536");
+  REQUIRE(experts("count: 8, per_token: 9, feed_forward: 128") ==
+          "7:34 9 experts for each token; there are 8");
+  REQUIRE(experts("count: 8, per_token: 2, feed_forward: 128, first_layer: 2") ==
+          "7:69 first_layer is 2; the last of 2 layers is 1");
+  REQUIRE(experts("count: 8, per_token: 2, feed_forward: 128, evry: 2") ==
+          "7:56 unknown key 'evry'; did you mean 'every'?");
+  REQUIRE(experts("count: 8, per_token: 2").find("feed_forward") != std::string::npos);
+  std::string large = with("heads: 4",
+                           "heads: 4\n  experts: {count: 65536, per_token: 2, "
+                           "feed_forward: 10000000}");
+  large.replace(large.find("hidden: 64"), 10, "hidden: 1000000\n  head_dim: 64");
+  REQUIRE(problem(large) == "8:38 the experts have 3.9e+18 parameters; allowed: up to 1e+18");
+}
+
+TEST_CASE("latent attention that contradicts the model is refused", "[model]") {
+  const std::string sizes = "key_value_rank: 32, plain_dim: 16, rotary_dim: 8, value_dim: 16";
+  const auto latent = [&](const std::string& more, const std::string& text) {
+    std::string yaml = with("heads: 4", "heads: 4\n  latent_attention: {" + text + "}" + more);
+    return problem(yaml.replace(yaml.find("learned"), 7, "rotary"));
+  };
+  REQUIRE(latent("", sizes) == "no error");
+  REQUIRE(latent("", sizes + ", query_rank: 48") == "no error");
+  REQUIRE(latent("\n  kv_heads: 2", sizes) ==
+          "8:13 \"kv_heads\" does not go with \"latent_attention\", from which it follows");
+  REQUIRE(latent("\n  head_dim: 16", sizes) ==
+          "8:13 \"head_dim\" does not go with \"latent_attention\", from which it follows");
+  REQUIRE(latent("\n  qk_norm: true", sizes) ==
+          "8:12 qk_norm does not go with latent_attention, which has norms of its own");
+  REQUIRE(latent("", "key_value_rank: 0, plain_dim: 16, rotary_dim: 8, value_dim: 16") ==
+          "7:38 key_value_rank is 0; allowed: 1 to 1000000");
+  REQUIRE(problem(with("heads: 4", "heads: 4\n  latent_attention: {" + sizes + "}")) ==
+          "12:14 positions is learned; allowed with latent_attention: rotary");
+}
+
+TEST_CASE("what is written of experts and latent attention is read back", "[model]") {
+  TransformerShape shape;
+  shape.name = "written";
+  shape.source = "made for this test";
+  shape.family = "some";
+  shape.layers = 6;
+  shape.hidden = 64;
+  shape.heads = shape.kv_heads = 4;
+  shape.latent = {
+      .query_rank = 48, .key_value_rank = 32, .plain_dim = 16, .rotary_dim = 8, .value_dim = 12};
+  shape.head_dim = 24;
+  shape.feed_forward = 256;
+  shape.vocabulary = 1'000;
+  shape.positions = Positions::rotary;
+  shape.experts = {.count = 8,
+                   .per_token = 3,
+                   .feed_forward = 96,
+                   .shared_feed_forward = 40,
+                   .first_layer = 2,
+                   .every = 3};
+  REQUIRE(from_yaml(transformer_yaml(shape, 0)).shape == shape);
+  shape.latent.query_rank = 0;
+  shape.experts = {};
+  REQUIRE(from_yaml(transformer_yaml(shape, 0)).shape == shape);
+}
+
 TEST_CASE("unknown keys and missing keys of a description are refused", "[model]") {
   REQUIRE(problem(with("layers: 2", "layer: 2")) ==
           "4:3 unknown key 'layer'; did you mean 'layers'?");
@@ -161,7 +229,7 @@ TEST_CASE("a file that is no model is refused", "[model]") {
 
 TEST_CASE("the formats are as models/README.md shows them", "[model]") {
   const std::vector<std::string> examples = documented_examples();
-  REQUIRE(examples.size() == 3);
+  REQUIRE(examples.size() == 4);
   // Llama 3.1 8B, but for the two token types.
   REQUIRE(from_yaml(examples[0]).parameters() == 8'030'261'248 + 2 * 4'096);
   const std::string image =
@@ -169,7 +237,12 @@ TEST_CASE("the formats are as models/README.md shows them", "[model]") {
       "  feed_forward: 3072\n  norm: layer\n  activation: gelu\n"
       "  positions: learned\n  biases: all\n";
   REQUIRE(from_yaml(image + examples[1]).parameters() == 86'567'656);
-  const Model list = from_yaml(examples[2]);
+  const std::string deepseek_v3 =
+      "source: x\ntransformer:\n  layers: 61\n  hidden: 7168\n  heads: 128\n"
+      "  feed_forward: 18432\n  vocabulary: 129280\n  norm: rms\n  activation: swiglu\n"
+      "  positions: rotary\n  biases: none\n";
+  REQUIRE(from_yaml(deepseek_v3 + examples[2]).parameters() == 671'026'404'352);
+  const Model list = from_yaml(examples[3]);
   REQUIRE(list.parameters() == 18'536);
   // The values that the example says are the defaults.
   REQUIRE(list.layers[0].ops[0].backward_flops == list.layers[0].ops[0].forward_flops * 2);

@@ -37,9 +37,20 @@ TEST_CASE("parameter counts equal the published ones to the last parameter", "[m
                Published{"bert-base", 109'482'240}, Published{"bert-large", 335'141'888},
                Published{"bert-base-pretraining", 110'106'428}, Published{"distilbert", 66'362'880},
                Published{"vit-b16", 86'567'656}, Published{"vit-l16", 304'326'632},
-               Published{"resnet50", 25'557'032});
+               Published{"resnet50", 25'557'032}, Published{"mixtral-8x7b", 46'702'792'704},
+               Published{"deepseek-v2", 235'741'434'880},
+               // Published with 58 x 256 correction biases of the routers, which are not trained.
+               Published{"deepseek-v3", 671'026'419'200 - 14'848},
+               Published{"qwen3-235b-a22b", 235'093'634'560});
   CAPTURE(published.name);
   REQUIRE(shipped(published.name).parameters() == published.parameters);
+}
+
+TEST_CASE("a token passes the published number of parameters", "[model]") {
+  REQUIRE(shipped("mixtral-8x7b").active_parameters() == 12'879'925'248);
+  REQUIRE(shipped("qwen3-235b-a22b").active_parameters() == 22'190'763'520);
+  REQUIRE(shipped("deepseek-v3").active_parameters() == 37'552'297'472 - 14'848);
+  REQUIRE(shipped("gpt2").active_parameters() == shipped("gpt2").parameters());
 }
 
 TEST_CASE("Megatron shapes have the parameters of their paper's formula", "[model]") {

@@ -1,0 +1,139 @@
+// What a job of Megatron-LM says of experts and latent attention, as shape and layout. Defaults:
+// megatron/training/arguments.py, _add_moe_args and _add_mla_args (commit 000c4ac2).
+#include "sim/interop/megatron_config.hpp"
+#include "sim/interop/megatron_experts.hpp"
+#include "sim/model/transformer.hpp"
+
+namespace sim {
+namespace {
+
+void read_expert_layers(const MegatronConfig& config, const SettingProblems& problems,
+                        TransformerShape& shape) {
+  const ExpertLayers layers = parse_expert_layers(config.expert_layers.value_or("1"), shape.layers);
+  if (!layers.problem.empty())
+    problems.problem(config.expert_layers, "{}", layers.problem);
+  else if (!set_expert_layers(shape.experts, layers.pattern))
+    problems.problem(config.expert_layers,
+                     "the layers with experts are no regular row; modelled: each n-th layer from "
+                     "some layer on");
+}
+
+// Dropless, tokens come to experts as their routers choose; with a capacity of 1, filled up, just
+// evenly.
+void check_capacity(const MegatronConfig& config, const SettingProblems& problems,
+                    Imported& result) {
+  const bool padded = config.pad_to_capacity.value_or(false);
+  const double capacity = config.expert_capacity.value_or(-1);  // negative: none, as there
+  if (capacity < 0) {
+    if (padded) problems.problem(config.pad_to_capacity, "needs a capacity factor of the experts");
+    if (result.layout.expert_parallel > 1)
+      result.notes.push_back(
+          {"layout.expert_imbalance", "tokens are forecast to come evenly to the experts"});
+    return;
+  }
+  if (capacity != 1 || !padded)
+    problems.problem(config.expert_capacity,
+                     "is {}{}; modelled: 1 with inputs padded to it, or no capacity factor",
+                     capacity, padded ? "" : " without padding");
+}
+
+void check_dispatcher(const MegatronConfig& config, const SettingProblems& problems) {
+  if (!config.token_dispatcher)
+    problems.at_root(
+        "the token dispatcher is missing, and Megatron-LM's default, allgather, is not modelled: "
+        "add --moe-token-dispatcher-type alltoall (model.moe_token_dispatcher_type)");
+  else if (*config.token_dispatcher != "alltoall")
+    problems.problem(config.token_dispatcher, "is '{}'; modelled: alltoall",
+                     *config.token_dispatcher);
+}
+
+void check_overlap(const MegatronConfig& config, const SettingProblems& problems) {
+  const auto refuse = [&](const Flag& setting, const char* what) {
+    if (setting.value_or(false)) problems.problem(setting, "{}", what);
+  };
+  refuse(config.overlap_shared_experts,
+         "shared experts beside the exchange of tokens are not modelled");
+  refuse(config.overlap_experts,
+         "the exchange of tokens beside another micro-batch is not modelled");
+  refuse(config.delay_weight_gradients,
+         "weight gradients delayed behind the exchange of tokens are not modelled");
+}
+
+}  // namespace
+
+void read_experts_of_model(const MegatronConfig& config, const SettingProblems& problems,
+                           TransformerShape& shape) {
+  namespace limits = transformer_limits;
+  if (config.num_experts.value_or(0) == 0) return;
+  Experts& experts = shape.experts;
+  experts.count = problems.size(config.num_experts, 0, limits::experts, 2);
+  experts.per_token = problems.size(config.experts_per_token, 2, limits::experts);
+  experts.feed_forward =
+      problems.size(config.expert_ffn_hidden_size, shape.feed_forward, limits::feed_forward);
+  experts.shared_feed_forward =
+      problems.size(config.shared_expert_hidden_size, 0, limits::feed_forward, 0);
+  if (const std::string problem = experts_problem(shape); !problem.empty())
+    problems.problem(config.experts_per_token.place ? config.experts_per_token : config.num_experts,
+                     "{}", problem);
+  read_expert_layers(config, problems, shape);
+}
+
+void read_latent_attention(const MegatronConfig& config, const SettingProblems& problems,
+                           TransformerShape& shape) {
+  namespace limits = transformer_limits;
+  if (!config.latent_attention.value_or(false)) return;
+  const bool grouped = shape.kv_heads != shape.heads;
+  LatentAttention& latent = shape.latent;
+  if (config.q_lora_rank) latent.query_rank = problems.size(config.q_lora_rank, 1, limits::rank);
+  if (!config.kv_lora_rank)
+    problems.at_root(
+        "the rank of keys and values is missing (--kv-lora-rank, model.kv_lora_rank): releases "
+        "differ in its default");
+  latent.key_value_rank = problems.size(config.kv_lora_rank, 1, limits::rank);
+  latent.plain_dim = problems.size(config.qk_head_dim, 128, limits::head_dim);
+  latent.rotary_dim = problems.size(config.qk_pos_emb_head_dim, 64, limits::head_dim);
+  latent.value_dim = problems.size(config.v_head_dim, 128, limits::head_dim);
+  shape.head_dim = latent.plain_dim + latent.rotary_dim;
+  shape.kv_heads = shape.heads;
+  if (grouped) problems.problem(config.num_query_groups, "does not go with latent attention");
+  if (shape.positions != Positions::rotary)
+    problems.problem(config.position_embedding_type, "modelled with latent attention: rope");
+  if (shape.projection_bias)
+    problems.problem(config.latent_attention,
+                     "latent attention is modelled without biases: add --disable-bias-linear "
+                     "(model.add_bias_linear false)");
+  if (!shape.qk_norm)
+    problems.problem(config.latent_attention,
+                     "latent attention is modelled with its norms: add --qk-layernorm "
+                     "(model.qk_layernorm)");
+  // Its projections of queries, keys and values have none, and its norms are not those of heads.
+  shape.qkv_bias = shape.qk_norm = false;
+}
+
+void read_expert_layout(const MegatronConfig& config, const SettingProblems& problems,
+                        Imported& result) {
+  constexpr std::int64_t most_ranks = 1 << 20;
+  const auto parallel = static_cast<int>(problems.size(config.expert_parallel, 1, most_ranks));
+  if (result.shape.experts.count == 0) {
+    if (parallel > 1)
+      problems.problem(config.expert_parallel, "is {}, but the model has no experts", parallel);
+    if (config.delay_weight_gradients.value_or(false))
+      result.notes.push_back(
+          {"delay-wgrad-compute", "weight gradients are modelled behind their input gradients"});
+    return;
+  }
+  result.layout.expert_parallel = parallel;
+  if (config.expert_tensor_parallel)
+    result.layout.expert_tensor_parallel =
+        static_cast<int>(problems.size(config.expert_tensor_parallel, 1, most_ranks));
+  check_dispatcher(config, problems);
+  check_overlap(config, problems);
+  check_capacity(config, problems, result);
+  if (!config.grouped_products.value_or(false))
+    result.notes.push_back(
+        {"moe-grouped-gemm", "the products of a rank's experts are modelled as grouped"});
+  if (!config.fused_permutation.value_or(false))
+    result.notes.push_back({"moe-permute-fusion", "tokens are modelled as moved by fused kernels"});
+}
+
+}  // namespace sim

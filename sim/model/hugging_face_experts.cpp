@@ -1,0 +1,102 @@
+// Mixtures of experts and latent attention in Hugging Face config.json: the fields of transformers'
+// classes, and of the code that came with DeepSeek-V2 and V3. The classes' defaults are the sizes
+// of one model each, which is no fact about this file: sizes are required.
+#include <algorithm>
+
+#include "sim/model/hugging_face_fields.hpp"
+
+namespace sim {
+
+namespace {
+
+void read_routed_experts(const HuggingFaceFields& fields, HuggingFaceFields::Names count,
+                         TransformerShape& shape) {
+  Experts& experts = shape.experts;
+  experts.count = fields.size(count, transformer_limits::experts, 2);
+  experts.per_token = fields.size({"num_experts_per_tok"}, transformer_limits::experts);
+}
+
+// `key` is that of the fields that say which layers have experts.
+void set_layers(const HuggingFaceFields& fields, const char* key, const std::vector<bool>& pattern,
+                TransformerShape& shape) {
+  if (const std::string problem = experts_problem(shape); !problem.empty())
+    fields.in().problem("num_experts_per_tok", problem);
+  if (!set_expert_layers(shape.experts, pattern))
+    fields.in().problem(key, fmt::format("{} leaves experts to layers that are no regular row; "
+                                         "supported: each n-th layer from some layer on",
+                                         key));
+}
+
+}  // namespace
+
+void read_mixtral_experts(const HuggingFaceFields& fields, TransformerShape& shape) {
+  read_routed_experts(fields, {"num_local_experts", "num_experts"}, shape);
+  shape.experts.feed_forward = shape.feed_forward;
+  set_layers(fields, "num_hidden_layers",
+             std::vector<bool>(static_cast<std::size_t>(shape.layers), true), shape);
+}
+
+// A layer has experts if its number, counted from 1, is a multiple of decoder_sparse_step, and it
+// is not in mlp_only_layers.
+void read_qwen3_experts(const HuggingFaceFields& fields, TransformerShape& shape) {
+  namespace limits = transformer_limits;
+  const ObjectReader& in = fields.in();
+  read_routed_experts(fields, {"num_experts", "num_local_experts"}, shape);
+  shape.experts.feed_forward = fields.size({"moe_intermediate_size"}, limits::feed_forward);
+  const std::int64_t step = fields.size_or({"decoder_sparse_step"}, 1, limits::layers);
+  std::vector<bool> pattern(static_cast<std::size_t>(shape.layers));
+  for (std::size_t layer = 0; layer < pattern.size(); ++layer)
+    pattern[layer] = (static_cast<std::int64_t>(layer) + 1) % step == 0;
+  if (const auto dense = in.find("mlp_only_layers"))
+    for (const ValueReader& layer : dense->list())
+      pattern[static_cast<std::size_t>(
+          layer.integer({.min = 0, .max = std::max<std::int64_t>(0, shape.layers - 1)}))] = false;
+  set_layers(fields, in.has("mlp_only_layers") ? "mlp_only_layers" : "decoder_sparse_step", pattern,
+             shape);
+}
+
+// A layer has experts from first_k_dense_replace on, if its number, counted from 0, is a multiple
+// of moe_layer_freq (which transformers' own classes do not have).
+void read_deepseek_experts(const HuggingFaceFields& fields, TransformerShape& shape) {
+  namespace limits = transformer_limits;
+  const ObjectReader& in = fields.in();
+  read_routed_experts(fields, {"n_routed_experts", "num_local_experts", "num_experts"}, shape);
+  Experts& experts = shape.experts;
+  experts.feed_forward = fields.size({"moe_intermediate_size"}, limits::feed_forward);
+  const std::int64_t shared =
+      fields.is_null("n_shared_experts") ? 0 : fields.size({"n_shared_experts"}, 1024, 0);
+  experts.shared_feed_forward = shared * experts.feed_forward;
+  const std::int64_t first = fields.size({"first_k_dense_replace"}, limits::layers, 0);
+  const std::int64_t step = fields.size_or({"moe_layer_freq"}, 1, limits::layers);
+  std::vector<bool> pattern(static_cast<std::size_t>(shape.layers));
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const auto layer = static_cast<std::int64_t>(i);
+    pattern[i] = layer >= first && layer % step == 0;
+  }
+  set_layers(fields, "first_k_dense_replace", pattern, shape);
+  if (fields.flag("mlp_bias", false))
+    in.problem("mlp_bias", "biases of an MLP beside experts are not supported");
+}
+
+// head_dim, where it is given, is that of the rotary part.
+void read_deepseek_attention(const HuggingFaceFields& fields, TransformerShape& shape) {
+  namespace limits = transformer_limits;
+  const ObjectReader& in = fields.in();
+  LatentAttention& latent = shape.latent;
+  latent.query_rank =
+      fields.is_null("q_lora_rank") ? 0 : fields.size({"q_lora_rank"}, limits::rank);
+  latent.key_value_rank = fields.size({"kv_lora_rank"}, limits::rank);
+  latent.plain_dim = fields.size({"qk_nope_head_dim"}, limits::head_dim);
+  latent.rotary_dim = fields.size({"qk_rope_head_dim"}, limits::head_dim);
+  latent.value_dim = fields.size({"v_head_dim"}, limits::head_dim);
+  shape.head_dim = latent.plain_dim + latent.rotary_dim;
+  shape.kv_heads = fields.size_or({"num_key_value_heads"}, shape.heads, limits::heads);
+  if (shape.kv_heads != shape.heads)
+    in.problem("num_key_value_heads",
+               fmt::format("{} key/value heads; allowed with latent attention: {}, as heads",
+                           shape.kv_heads, shape.heads));
+  if (shape.qkv_bias && latent.query_rank == 0)
+    in.problem("attention_bias", "attention_bias without q_lora_rank is not supported");
+}
+
+}  // namespace sim

@@ -1,0 +1,68 @@
+// The fields of a Hugging Face config.json, and what a mixture of experts and latent attention read
+// of them.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "sim/config/reader.hpp"
+#include "sim/model/hugging_face_architecture.hpp"
+#include "sim/model/transformer.hpp"
+
+namespace sim {
+
+// Reads a field that has had several names; the first is the one that errors speak of.
+class HuggingFaceFields {
+ public:
+  explicit HuggingFaceFields(const ObjectReader& in) : in_{in} {}
+
+  using Names = std::initializer_list<const char*>;
+
+  std::int64_t size(Names names, std::int64_t most, std::int64_t least = 1) const {
+    return in_.integer(key_of(names), {.min = least, .max = most});
+  }
+  std::int64_t size_or(Names names, std::int64_t fallback, std::int64_t most) const {
+    return in_.integer_or(key_of(names), fallback, {.min = 1, .max = most});
+  }
+  double dropout(Names names, double fallback) const {
+    return in_.real_or(key_of(names), fallback, {.min = 0, .max = 1});
+  }
+  bool flag(const char* name, bool fallback) const { return in_.boolean_or(name, fallback); }
+  // Written, as null: elsewhere that means absent; here, that there is no such part.
+  bool is_null(const char* name) const {
+    const std::vector<std::string> keys = in_.keys();
+    return !in_.has(name) && std::find(keys.begin(), keys.end(), name) != keys.end();
+  }
+  const ObjectReader& in() const { return in_; }
+
+ private:
+  const char* key_of(Names names) const {
+    const char* found = nullptr;
+    for (const char* name : names) {
+      if (!in_.has(name)) continue;
+      if (found == nullptr) {
+        found = name;
+      } else if (in_.at(name).peek_text() != in_.at(found).peek_text()) {
+        in_.problem(name, fmt::format("\"{}\" and \"{}\" are two names of one field and differ",
+                                      name, found));
+      }
+    }
+    return found == nullptr ? *names.begin() : found;
+  }
+
+  const ObjectReader& in_;
+};
+
+// REQUIRES: the layers of `shape` are read.
+void read_mixtral_experts(const HuggingFaceFields& fields, TransformerShape& shape);
+void read_qwen3_experts(const HuggingFaceFields& fields, TransformerShape& shape);
+void read_deepseek_experts(const HuggingFaceFields& fields, TransformerShape& shape);
+// REQUIRES: the heads of `shape` are read.
+void read_deepseek_attention(const HuggingFaceFields& fields, TransformerShape& shape);
+
+}  // namespace sim
