@@ -55,7 +55,8 @@ void write_layout(const Layout& layout, const Model& model, Lines& out) {
   out.add("data_parallel", layout.data_parallel);
   if (model.has_experts()) {
     out.add("expert_parallel", layout.expert_parallel);
-    out.add("expert_tensor_parallel", layout.expert_tensor());
+    if (layout.expert_tensor_parallel > 0)
+      out.add("expert_tensor_parallel", layout.expert_tensor_parallel);
     out.add("expert_imbalance", layout.expert_imbalance);
   }
   out.add("virtual_stages", layout.virtual_stages);
