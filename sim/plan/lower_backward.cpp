@@ -43,13 +43,25 @@ void StageLowering::pass_branch(const Frame& frame, std::size_t i, const Value& 
 }
 
 StageLowering::Value StageLowering::backward_op(Frame& frame, std::size_t i, Value gradient) {
+  switch (frame.shape->ops[i].op->kind) {
+    case ModelOpKind::linear:
+      return backward_linear(frame, i, gradient);
+    case ModelOpKind::cross_entropy:
+      return backward_loss(frame, i);
+    case ModelOpKind::router:
+      return backward_router(frame, i, gradient);
+    case ModelOpKind::dispatch:
+      return bring_from_experts(frame, i, gradient);
+    case ModelOpKind::combine:
+      return send_to_experts(frame, i, gradient);
+    default:
+      return backward_kernel(frame, i, gradient);
+  }
+}
+
+StageLowering::Value StageLowering::backward_kernel(Frame& frame, std::size_t i, Value gradient) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
-  if (op.op->kind == ModelOpKind::linear) return backward_linear(frame, i, gradient);
-  if (op.op->kind == ModelOpKind::cross_entropy) return backward_loss(frame, i);
-  if (op.op->kind == ModelOpKind::router) return backward_router(frame, i, gradient);
-  if (op.op->kind == ModelOpKind::dispatch) return bring_from_experts(frame, i, gradient);
-  if (op.op->kind == ModelOpKind::combine) return send_to_experts(frame, i, gradient);
   if (work.gather_gradient != none) gradient = gather_gradient(frame, i, gradient);
   pass_branch(frame, i, gradient);
   if (work.backward == none) {

@@ -268,6 +268,7 @@ class StageLowering {
   // lower_backward.cpp
   Value backward_block(Frame& frame, Value gradient);
   Value backward_op(Frame& frame, std::size_t i, Value gradient);
+  Value backward_kernel(Frame& frame, std::size_t i, Value gradient);
   Value backward_loss(Frame& frame, std::size_t i);
   void take_loss_metrics(const Chunk& chunk);
   Value backward_linear(Frame& frame, std::size_t i, Value gradient);

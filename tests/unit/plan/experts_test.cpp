@@ -158,7 +158,7 @@ TEST_CASE("Tokens travel once for each choice, there and back", "[plan][experts]
     const Layout layout = expert_layout(tensor, 4, 1, 4, expert_tensor);
     const Plan plan = make_plan(test::mixture(0), layout);
     const Program& program = plan.programs[0];
-    const std::int64_t sent = tokens / tensor * 2 * token;
+    const std::int64_t sent = tokens / tensor * 2 * token, weights = tokens / tensor * 2 * 4;
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       const std::vector<Collective> calls = calls_of(program, GroupRole::expert, pass);
       REQUIRE(calls.size() == 2 * 4 * 3);  // micro-batches, layers; with the weights of the choices
@@ -166,7 +166,7 @@ TEST_CASE("Tokens travel once for each choice, there and back", "[plan][experts]
               return call.kind == CollectiveKind::all_to_all && call.bytes.count() == sent;
             }) == 2 * 4 * 2);
       CHECK(std::count_if(calls.begin(), calls.end(), [&](const Collective& call) {
-              return call.bytes.count() == tokens / tensor * 2 * 4;
+              return call.bytes.count() == weights;
             }) == 2 * 4);
       const std::vector<Collective> shared = calls_of(program, GroupRole::expert_tensor, pass);
       REQUIRE(shared.size() == (expert_tensor > 1 ? 2 * 4 * 2 : 0));
