@@ -13,8 +13,7 @@ namespace {
 // Weights are cast and transposed once per step (is_first_microbatch); parameters that are 8 bits
 // themselves are only transposed.
 EightBitCasts transformer_engine(const ModelOp& op, const ModelOp* before, const Layout& layout) {
-  const bool scattered =
-      layout.sequence_parallel && layout.tensor_parallel > 1 && op.experts == 0;
+  const bool scattered = layout.sequence_parallel && layout.tensor_parallel > 1 && op.experts == 0;
   const bool behind_norm = before != nullptr && before->kind == ModelOpKind::norm;
   constexpr CastPass cast{.bytes = 3, .launches = 1};
   constexpr CastPass transpose{.bytes = 2, .launches = 1};

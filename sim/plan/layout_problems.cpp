@@ -202,8 +202,9 @@ class Checker {
       problem("recompute",
               "recompute is operators; allowed with a mixture of experts: none, selective, full");
     if (!runs_as_megatron())
-      problem("framework",
-              "a mixture of experts is modelled as Megatron-LM runs it; allowed: framework megatron");
+      problem(
+          "framework",
+          "a mixture of experts is modelled as Megatron-LM runs it; allowed: framework megatron");
   }
 
   void split_of_experts() {
@@ -216,10 +217,11 @@ class Checker {
               "expert_parallel is {}, which does not divide {} experts; allowed: {}", ep,
               experts.count, divisors_of({experts.count, ranks / std::max(1, etp)}));
     if (ranks % (std::int64_t{etp} * ep) != 0)
-      problem("expert_parallel",
-              "expert_tensor_parallel x expert_parallel = {} x {} does not divide the {} ranks of a "
-              "stage (tensor_parallel x context_parallel x data_parallel)",
-              etp, ep, ranks);
+      problem(
+          "expert_parallel",
+          "expert_tensor_parallel x expert_parallel = {} x {} does not divide the {} ranks of a "
+          "stage (tensor_parallel x context_parallel x data_parallel)",
+          etp, ep, ranks);
     if (experts.feed_forward % etp != 0)
       problem("expert_tensor_parallel",
               "expert_tensor_parallel is {}{}, which does not divide the {} features of an expert",
@@ -227,10 +229,11 @@ class Checker {
               experts.feed_forward);
     const auto fullest = static_cast<double>(ep);
     if (!(layout_.expert_imbalance >= 1 && layout_.expert_imbalance <= fullest))
-      problem("expert_imbalance",
-              "expert_imbalance is {}; allowed: 1 (even) to expert_parallel = {} (all tokens to one "
-              "rank)",
-              layout_.expert_imbalance, ep);
+      problem(
+          "expert_imbalance",
+          "expert_imbalance is {}; allowed: 1 (even) to expert_parallel = {} (all tokens to one "
+          "rank)",
+          layout_.expert_imbalance, ep);
   }
 
   void latent_attention() {
