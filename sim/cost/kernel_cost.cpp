@@ -106,8 +106,11 @@ double operand_bytes(const Kernel& kernel) {
 // stage=bwd_grad_w, main_grad_dtype=fp32), are forecast 2 to 26% too long so, at the rate that the
 // device sustains in training; beside each other, 20 to 32% too short.
 double exposed_result_bytes(const Kernel& kernel) {
-  const auto bytes = static_cast<double>(kernel.bytes.count());
-  return kernel.batch > 1 && bytes > gemm_bytes(kernel) ? bytes - operand_bytes(kernel) : 0;
+  const double result = static_cast<double>(kernel.bytes.count()) - operand_bytes(kernel);
+  // Eight-bit products write 16 bits.
+  const double written = static_cast<double>(kernel.m) * static_cast<double>(kernel.n) *
+                         static_cast<double>(kernel.batch) * std::max(2, bytes_of(kernel.dtype));
+  return kernel.batch > 1 && result > written ? result : 0;
 }
 
 // Hopper's libraries cut products for as many thread blocks as there are SMs, each with its tiles

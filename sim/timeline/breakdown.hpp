@@ -2,7 +2,8 @@
 //
 // Every picosecond of the step, on one rank, belongs to the first of these that holds then:
 //   compute           the compute stream runs a kernel
-//   exposed_tensor    a tensor-parallel collective is under way, or waits for its partners
+//   exposed_tensor    a collective within layers (tensor, context or expert parallel) is under way,
+//                     or waits for its partners
 //   exposed_data      a collective of another group (data, shard, replicate, tied embedding, world)
 //                     is under way; or one of a single stage waits for its partners
 //   exposed_pipeline  a send or a receive is under way: both sides have arrived

@@ -75,6 +75,44 @@ TEST_CASE("compute, memory and power overlap as the fourth root of the sum of fo
   CHECK(cost.sm_share == 1.0);
 }
 
+TEST_CASE("results that experts' products add to stand behind them", "[cost]") {
+  // Ten products of 128 x 256 are ten tiles on ten SMs: 65.536 us; ten results read and written in
+  // fp32 are 2.62144 MB at 1 TB/s.
+  Kernel kernel = product(128, 256, 10000);
+  kernel.batch = 10;
+  const std::int64_t operands = (128 * 10000 + 256 * 10000) * 10 * 2, result = 128 * 256 * 10;
+  const auto seconds_with = [&](std::int64_t per_element) {
+    kernel.bytes = Bytes{operands + result * per_element};
+    return to_seconds(kernel_cost(kernel, round_device()).time);
+  };
+  // Beside each other: tiles, power, and operands of 76.8 MB with results of 0.65536 MB or none.
+  const auto beside = [](double memory) {
+    return std::pow(2 * std::pow(65.536e-6, 4) + std::pow(memory, 4), 0.25);
+  };
+  CHECK_THAT(seconds_with(2), WithinRel(beside(77.45536e-6), 1e-6));
+  CHECK_THAT(seconds_with(8), WithinRel(beside(76.8e-6) + 2.62144e-6, 1e-6));
+  // Of one product they go beside it.
+  kernel.batch = 1;
+  kernel.m = 1280;
+  kernel.bytes = Bytes{(1280 * 10000 + 256 * 10000) * 2 + 1280 * 256 * 2};
+  const double one = to_seconds(kernel_cost(kernel, round_device()).time);
+  kernel.bytes = Bytes{(1280 * 10000 + 256 * 10000) * 2 + 1280 * 256 * 8};
+  CHECK(to_seconds(kernel_cost(kernel, round_device()).time) - one < 2e-6);
+}
+
+TEST_CASE("an 8-bit product of experts writes 16 bits, and adds nothing", "[cost]") {
+  Device device = round_device();
+  device.gemm[static_cast<std::size_t>(DType::fp8)] =
+      device.gemm[static_cast<std::size_t>(DType::bf16)];
+  Kernel kernel = product(128, 256, 10000, DType::fp8);
+  kernel.batch = 10;
+  const std::int64_t operands = (128 * 10000 + 256 * 10000) * 10;
+  kernel.bytes = Bytes{operands + 128 * 256 * 10 * 2};
+  const double half = to_seconds(kernel_cost(kernel, device).time);
+  kernel.bytes = Bytes{operands};
+  CHECK(to_seconds(kernel_cost(kernel, device).time) == Approx(half).epsilon(1e-3));
+}
+
 TEST_CASE("fewer tiles than SMs leave SMs free", "[cost]") {
   // K of 256 is too short to be split.
   // One tile of 128 x 64 or two of 64 x 64 (half the time, and so chosen): two of ten SMs.

@@ -98,6 +98,23 @@ TEST_CASE("flash attention takes the FLOPs that FlashAttention counts", "[cost]"
              WithinRel(full * 5, 1e-6));
 }
 
+TEST_CASE("latent attention multiplies by the width of keys and by that of values", "[cost]") {
+  // Keys of 192, values of 128: 2 (192 + 128) instead of 4 * 128 forward; backward three products
+  // of the keys' width and two of the values'.
+  const Device device = round_device();
+  const auto time = [&](AttentionPart part, std::int64_t keys, std::int64_t values) {
+    Kernel kernel = attention(1280, false, part);
+    kernel.k = keys;
+    kernel.values = values;
+    return microseconds(kernel_cost(kernel, device));
+  };
+  const double forward = time(AttentionPart::forward, 128, 0);
+  CHECK_THAT(time(AttentionPart::forward, 192, 128), WithinRel(forward * 320 / 256, 1e-6));
+  const double backward = time(AttentionPart::backward, 128, 128);
+  CHECK_THAT(time(AttentionPart::backward, 192, 128),
+             WithinRel(backward * (3 * 192 + 2 * 128) / (5 * 128), 1e-6));
+}
+
 TEST_CASE("flash attention ramps with the keys per query and the head dimension", "[cost]") {
   Device device = round_device();
   device.attention.ramp_tokens = 640;
