@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 
 #include "sim/cli/command.hpp"
@@ -57,12 +56,10 @@ std::string model_text(const Model& model) {
       add_block(layer, layer.name);
   else if (!model.layers.empty())
     add_block(model.layers.front(), "first of the layers");
-  const auto with_experts = std::find_if(
-      model.layers.begin(), model.layers.end(),
-      [&](const Block& layer) { return layer.parameters() != model.layers.front().parameters(); });
-  if (model.has_experts() && with_experts != model.layers.end())
-    add_block(*with_experts, fmt::format("layer {}, the first with experts",
-                                         with_experts - model.layers.begin() + 1));
+  const Block* mixed = model.first_layer_with_experts();
+  if (mixed != nullptr && mixed != &model.layers.front())
+    add_block(*mixed, fmt::format("layer {}, the first with experts",
+                                  model.shape->experts.first_layer + 1));
   add_block(model.output, "output");
   return text;
 }

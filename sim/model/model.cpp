@@ -14,6 +14,12 @@ std::int64_t Block::parameters() const {
   return sum;
 }
 
+const Block* Model::first_layer_with_experts() const {
+  if (!has_experts()) return nullptr;
+  const auto first = static_cast<std::size_t>(shape->experts.first_layer);
+  return first < layers.size() ? &layers[first] : nullptr;
+}
+
 std::int64_t Model::active_parameters() const {
   std::int64_t sum = parameters();
   for (const Block& layer : layers) {
@@ -36,7 +42,7 @@ Flops forward_flops(const Block& block, const AttentionShape& attention, std::in
   Flops sum;
   for (const ModelOp& op : block.ops) {
     const double times = (op.once_per_sequence ? 1 : tokens) * static_cast<double>(op.per_token);
-    if (op.kind == ModelOpKind::linear || op.kind == ModelOpKind::router) {
+    if (is_product(op)) {
       sum += Flops{2.0 * static_cast<double>(op.in_features) *
                    static_cast<double>(op.out_features) * times};
     } else if (op.kind == ModelOpKind::attention) {

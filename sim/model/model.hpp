@@ -171,6 +171,11 @@ inline bool is_linear_of_layer(const ModelOp& op) {
          (op.split == TensorSplit::column || op.split == TensorSplit::row);
 }
 
+// Multiplies by a matrix of weights.
+inline bool is_product(const ModelOp& op) {
+  return op.kind == ModelOpKind::linear || op.kind == ModelOpKind::router;
+}
+
 struct Block {
   std::string name;  // "embedding", "layer", "head"
   std::vector<ModelOp> ops;
@@ -266,6 +271,7 @@ struct Model {
   std::int64_t parameters() const;         // tied weights counted once
   std::int64_t active_parameters() const;  // that a token passes: of the routed experts, its own
   bool has_experts() const { return shape && shape->experts.count > 0; }
+  const Block* first_layer_with_experts() const;  // null: none
   bool has_latent_attention() const { return shape && shape->latent.exists(); }
 };
 

@@ -1,10 +1,7 @@
 // What a layout gets wrong for a model. Every sentence names what is allowed.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <numeric>
 
-#include "sim/plan/plan.hpp"
+#include "sim/plan/layout_problem_list.hpp"
 #include "sim/plan/schedule.hpp"
 #include "sim/plan/user_buffers.hpp"
 
@@ -15,16 +12,15 @@ constexpr std::int64_t most_ranks = 1 << 20;
 constexpr double most_ops = 2e7;     // of one rank: about 2 GB of program
 constexpr double most_bytes = 1e17;  // of one tensor: far below the range of 64 bits
 
-class Checker {
+class Checker : private LayoutProblemList {
  public:
   Checker(const Layout& layout, const Model& model) : layout_{layout}, model_{model} {}
 
   std::vector<LayoutProblem> run() {
-    if (!sizes()) return std::move(problems_);  // what follows divides by them
+    if (!sizes()) return std::move(problems);  // what follows divides by them
     batch();
     tensor();
-    experts();
-    latent_attention();
+    check_experts(layout_, model_, *this);
     sequence();
     user_buffers();
     context();
@@ -33,16 +29,11 @@ class Checker {
     sharding();
     recomputation();
     formats();
-    if (problems_.empty()) absurd_sizes();
-    return std::move(problems_);
+    if (problems.empty()) absurd_sizes();
+    return std::move(problems);
   }
 
  private:
-  template <class... Values>
-  void problem(const char* key, fmt::format_string<Values...> text, Values&&... values) {
-    problems_.push_back({key, fmt::format(text, std::forward<Values>(values)...)});
-  }
-
   void at_least_one(const char* key, std::int64_t value) {
     if (value < 1) problem(key, "{} is {}; allowed: 1 or more", key, value);
   }
@@ -57,7 +48,7 @@ class Checker {
     at_least_one("micro_batch", layout_.micro_batch);
     at_least_one("global_batch", layout_.global_batch);
     at_least_one("sequence_length", layout_.sequence_length);
-    if (!problems_.empty()) return false;
+    if (!problems.empty()) return false;
     const double ranks = static_cast<double>(layout_.tensor_parallel) * layout_.context_parallel *
                          layout_.pipeline_parallel * layout_.data_parallel;
     if (ranks > static_cast<double>(most_ranks)) {
@@ -76,7 +67,7 @@ class Checker {
               static_cast<double>(layout_.virtual_stages) * layout_.pipeline_parallel);
     }
     placement();
-    return problems_.empty();
+    return problems.empty();
   }
 
   void placement() {
@@ -97,21 +88,6 @@ class Checker {
     problem("global_batch",
             "global_batch is {}, no multiple of micro_batch x data_parallel = {} x {} = {}",
             layout_.global_batch, layout_.micro_batch, layout_.data_parallel, unit);
-  }
-
-  // Common divisors of `values`, as "1, 2, 4, 8".
-  static std::string divisors_of(std::initializer_list<std::int64_t> values) {
-    std::int64_t common = 0;
-    for (const std::int64_t value : values)
-      common = std::gcd(common, value);
-    std::string text;
-    int found = 0;
-    for (std::int64_t d = 1; d <= std::min<std::int64_t>(common, 4096); ++d) {
-      if (common % d != 0) continue;
-      if (++found > 16) return text + ", ...";
-      text += fmt::format("{}{}", text.empty() ? "" : ", ", d);
-    }
-    return text;
   }
 
   void tensor() {
@@ -159,95 +135,9 @@ class Checker {
   std::vector<const Block*> blocks() const {
     std::vector<const Block*> all{&model_.input, &model_.output};
     if (!model_.layers.empty()) all.push_back(&model_.layers.front());
-    if (const Block* mixed = layer_with_experts(); mixed != nullptr && mixed != all.back())
-      all.push_back(mixed);
+    const Block* mixed = model_.first_layer_with_experts();
+    if (mixed != nullptr && mixed != all.back()) all.push_back(mixed);
     return all;
-  }
-
-  const Block* layer_with_experts() const {
-    if (!model_.has_experts()) return nullptr;
-    for (std::size_t i = 0; i < model_.layers.size(); ++i)
-      if (model_.shape->experts.in_layer(static_cast<std::int64_t>(i))) return &model_.layers[i];
-    return nullptr;
-  }
-
-  // Megatron-LM's dispatcher and grouped products; other frameworks have others.
-  bool runs_as_megatron() const {
-    const Execution& runs = model_.execution;
-    return !(runs.flat_parameters || runs.copies_tokens || runs.copies_weights ||
-             runs.separate_products || runs.adds_gradients || runs.all_reduces_gradients ||
-             runs.eager_optimizer || runs.eight_bit != EightBit::transformer_engine);
-  }
-
-  void experts() {
-    if (!model_.has_experts()) {
-      for (const auto& [key, value] :
-           {std::pair{"expert_parallel", layout_.expert_parallel - 1},
-            std::pair{"expert_tensor_parallel", layout_.expert_tensor_parallel}})
-        if (value != 0) problem(key, "{} is given, but {} has no experts", key, model_.name);
-      return;
-    }
-    split_of_experts();
-    // training/arguments.py: "sequence parallelism must be used" with tensor parallelism.
-    if (layout_.tensor_parallel > 1 && !layout_.sequence_parallel)
-      problem("sequence_parallel",
-              "sequence_parallel is false with tensor_parallel = {}; a mixture of experts needs it",
-              layout_.tensor_parallel);
-    if (layout_.zero_stage > 1 || layout_.shard_group > 0)
-      problem(layout_.zero_stage > 1 ? "zero_stage" : "shard_group",
-              "zero_stage is {}, shard_group {}; allowed with a mixture of experts: zero_stage 0 "
-              "or 1, and no shard_group",
-              layout_.zero_stage, layout_.shard_group);
-    if (layout_.recompute == Recompute::operators)
-      problem("recompute",
-              "recompute is operators; allowed with a mixture of experts: none, selective, full");
-    if (!runs_as_megatron())
-      problem(
-          "framework",
-          "a mixture of experts is modelled as Megatron-LM runs it; allowed: framework megatron");
-  }
-
-  void split_of_experts() {
-    const Experts& experts = model_.shape->experts;
-    const int ep = layout_.expert_parallel, etp = layout_.expert_tensor();
-    const std::int64_t ranks =
-        std::int64_t{layout_.tensor_parallel} * layout_.context_parallel * layout_.data_parallel;
-    if (experts.count % ep != 0)
-      problem("expert_parallel",
-              "expert_parallel is {}, which does not divide {} experts; allowed: {}", ep,
-              experts.count, divisors_of({experts.count, ranks / std::max(1, etp)}));
-    if (ranks % (std::int64_t{etp} * ep) != 0)
-      problem(
-          "expert_parallel",
-          "expert_tensor_parallel x expert_parallel = {} x {} does not divide the {} ranks of a "
-          "stage (tensor_parallel x context_parallel x data_parallel)",
-          etp, ep, ranks);
-    if (experts.feed_forward % etp != 0)
-      problem("expert_tensor_parallel",
-              "expert_tensor_parallel is {}{}, which does not divide the {} features of an expert",
-              etp, layout_.expert_tensor_parallel == 0 ? " (as tensor_parallel)" : "",
-              experts.feed_forward);
-    const auto fullest = static_cast<double>(ep);
-    if (!(layout_.expert_imbalance >= 1 && layout_.expert_imbalance <= fullest))
-      problem(
-          "expert_imbalance",
-          "expert_imbalance is {}; allowed: 1 (even) to expert_parallel = {} (all tokens to one "
-          "rank)",
-          layout_.expert_imbalance, ep);
-  }
-
-  void latent_attention() {
-    if (!model_.has_latent_attention()) return;
-    if (layout_.context_parallel > 1)
-      problem("context_parallel",
-              "context_parallel is {}, but {} has latent attention, for which it is not modelled; "
-              "allowed: 1",
-              layout_.context_parallel, model_.name);
-    if (!is_flash(layout_.attention))
-      problem("attention", "attention is unfused; allowed with latent attention: flash, flash-2");
-    if (!runs_as_megatron() && !model_.has_experts())
-      problem("framework",
-              "latent attention is modelled as Megatron-LM runs it; allowed: framework megatron");
   }
 
   void sequence() {
@@ -563,7 +453,6 @@ class Checker {
 
   const Layout& layout_;
   const Model& model_;
-  std::vector<LayoutProblem> problems_;
 };
 
 }  // namespace

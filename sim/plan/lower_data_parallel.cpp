@@ -4,7 +4,6 @@
 // Rajbhandari et al. 2020 (ZeRO 1-3); Zhao et al. 2023 (FSDP: units, prefetch, hybrid sharding);
 // Megatron-LM, core/distributed/param_and_grad_buffer.py (overlap of ZeRO-1 reductions and
 // gathers).
-#include <array>
 #include <utility>
 
 #include "sim/plan/stage_lowering.hpp"
@@ -56,16 +55,15 @@ void StageLowering::make_buckets() {
   for (std::uint32_t c = static_cast<std::uint32_t>(chunks_.size()); c-- > 0;) {
     const Chunk& chunk = chunks_[c];
     const auto number = static_cast<int>(c);
-    OpenBucket dense{new_bucket(number, false), {}}, experts{new_bucket(number, true), {}};
-    std::array<std::int64_t, 2> limits;
-    limits.fill(layout_.first_bucket.count());
+    const std::int64_t limit = layout_.first_bucket.count();
+    OpenBucket dense{new_bucket(number, false), limit, {}};
+    OpenBucket experts{new_bucket(number, true), limit, {}};
     for (std::uint32_t b = chunk.first_block + chunk.blocks; b-- > chunk.first_block;) {
       const StageBlock& block = blocks_[b];
       for (std::size_t i = model_.blocks[block.shape].ops.size(); i-- > 0;) {
         Parameters& parameters = parameters_[block.first_op + static_cast<std::uint32_t>(i)];
         const bool routed = model_.blocks[block.shape].ops[i].op->experts > 0;
         OpenBucket& open = routed ? experts : dense;
-        std::int64_t& limit = limits[routed ? 1 : 0];
         const bool copy = parameters.table.elements > 0 && parameters.same_as == none;
         if (parameters.shared_over_stages) {
           close_bucket(open);
@@ -76,9 +74,10 @@ void StageLowering::make_buckets() {
         }
         if (parameters.own.elements == 0) continue;
         add_to_bucket(open, b, parameters.own);
-        if (zero_ == 3 || open.bucket.elements * bytes_of(layout_.gradient_dtype) < limit) continue;
+        const std::int64_t bytes = open.bucket.elements * bytes_of(layout_.gradient_dtype);
+        if (zero_ == 3 || bytes < open.limit) continue;
         close_bucket(open);
-        limit = layout_.bucket.count();
+        open.limit = layout_.bucket.count();
       }
       if (zero_ == 3) close_bucket(dense);
     }
@@ -130,7 +129,8 @@ void StageLowering::close_bucket(OpenBucket& open) {
     intern_bucket(bucket);
     buckets_.push_back(bucket);
   }
-  open = {new_bucket(bucket.chunk, bucket.of_experts), {}};
+  bucket = new_bucket(bucket.chunk, bucket.of_experts);
+  open.places.clear();
 }
 
 void StageLowering::intern_bucket(Bucket& bucket) {

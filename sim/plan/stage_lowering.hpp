@@ -179,6 +179,7 @@ class StageLowering {
 
   struct OpenBucket {  // while parameters are put into it
     Bucket bucket;
+    std::int64_t limit = 0;  // bytes of gradients at which it closes
     std::vector<Place*> places;
   };
 
@@ -421,7 +422,6 @@ class StageLowering {
   int zero_ = 0;           // 0 when there is nobody to share with
   int shards_ = 1;         // ranks that share one copy
   int expert_copies_ = 1;  // ranks with the same experts
-  int replicas_ = 1;
   ProgramBuilder builder_;
   std::vector<Slot> slots_;
   std::vector<StageBlock> blocks_;

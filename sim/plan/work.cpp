@@ -21,7 +21,7 @@ BlockFlops flops_of(const Model& model, const Block& block, const Layout& layout
         (op.once_per_sequence ? 1.0 : sequence) * static_cast<double>(op.per_token);
     double forward = op.forward_flops.count() * tokens;
     double backward = op.backward_flops.count() * tokens;
-    if (op.kind == ModelOpKind::linear || op.kind == ModelOpKind::router) {
+    if (is_product(op)) {
       forward =
           2.0 * tokens * static_cast<double>(op.in_features) * static_cast<double>(op.out_features);
       backward = 2.0 * forward;

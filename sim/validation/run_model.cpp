@@ -100,6 +100,8 @@ void set_experts(const RunCells& cells, TransformerShape& shape) {
         "experts, moe_topk up to moe_experts, widths up to {}",
         experts.per_token, experts.count, experts.feed_forward, experts.shared_feed_forward,
         limits::experts, limits::feed_forward));
+  if (const std::string problem = experts_problem(shape); !problem.empty())
+    throw NotSimulated(problem);
   if (experts.first_layer < 0 || experts.first_layer >= shape.layers)
     throw NotSimulated(fmt::format("moe_dense_layers is {}; allowed: 0 to {}", experts.first_layer,
                                    shape.layers - 1));

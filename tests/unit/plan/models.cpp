@@ -77,6 +77,23 @@ Block layer(const GptShape& shape) {
   return block;
 }
 
+TransformerShape small_shape(const char* name, int layers) {
+  TransformerShape shape;
+  shape.name = name;
+  shape.layers = layers;
+  shape.hidden = 32;
+  shape.heads = shape.kv_heads = 4;
+  shape.head_dim = 8;
+  shape.feed_forward = 64;
+  return shape;
+}
+
+void set_llama(TransformerShape& shape) {
+  shape.norm = NormKind::rms;
+  shape.activation = Activation::swiglu;
+  shape.positions = Positions::rotary;
+}
+
 }  // namespace
 
 Model gpt(const GptShape& shape) {
@@ -114,21 +131,13 @@ Model gpt(const GptShape& shape) {
 }
 
 Model transformer(int kind, int layers) {
-  TransformerShape shape;
-  shape.name = "test-transformer";
-  shape.layers = layers;
-  shape.hidden = 32;
-  shape.heads = shape.kv_heads = 4;
-  shape.head_dim = 8;
-  shape.feed_forward = 64;
+  TransformerShape shape = small_shape("test-transformer", layers);
   shape.vocabulary = 300;
   shape.max_sequence = 256;
   const bool llama = kind == 1 || kind == 2;
   shape.tied_head = kind == 0 || kind == 2;
   if (llama) {
-    shape.norm = NormKind::rms;
-    shape.activation = Activation::swiglu;
-    shape.positions = Positions::rotary;
+    set_llama(shape);
     shape.max_sequence = 0;
     shape.qk_norm = kind == 2;
   } else {
@@ -141,17 +150,9 @@ Model transformer(int kind, int layers) {
 }
 
 Model mixture(int kind, int layers) {
-  TransformerShape shape;
-  shape.name = "test-mixture";
-  shape.layers = layers;
-  shape.hidden = 32;
-  shape.heads = shape.kv_heads = 4;
-  shape.head_dim = 8;
-  shape.feed_forward = 64;
+  TransformerShape shape = small_shape("test-mixture", layers);
+  set_llama(shape);
   shape.vocabulary = 512;
-  shape.norm = NormKind::rms;
-  shape.activation = Activation::swiglu;
-  shape.positions = Positions::rotary;
   shape.experts = {.count = 8, .per_token = 2, .feed_forward = 16};
   if (kind == 1) {
     shape.experts.shared_feed_forward = 32;

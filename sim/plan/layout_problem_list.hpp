@@ -1,0 +1,44 @@
+// What the files that check a layout write into.
+//   layout_problems.cpp          all of a layout
+//   layout_problems_experts.cpp  mixtures of experts, latent attention
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/plan/plan.hpp"
+
+namespace sim {
+
+struct LayoutProblemList {
+  template <class... Values>
+  void problem(const char* key, fmt::format_string<Values...> text, Values&&... values) {
+    problems.push_back({key, fmt::format(text, std::forward<Values>(values)...)});
+  }
+
+  // Common divisors of `values`, as "1, 2, 4, 8".
+  static std::string divisors_of(std::initializer_list<std::int64_t> values) {
+    std::int64_t common = 0;
+    for (const std::int64_t value : values)
+      common = std::gcd(common, value);
+    std::string text;
+    int found = 0;
+    for (std::int64_t d = 1; d <= std::min<std::int64_t>(common, 4096); ++d) {
+      if (common % d != 0) continue;
+      if (++found > 16) return text + ", ...";
+      text += fmt::format("{}{}", text.empty() ? "" : ", ", d);
+    }
+    return text;
+  }
+
+  std::vector<LayoutProblem> problems;
+};
+
+void check_experts(const Layout& layout, const Model& model, LayoutProblemList& list);
+
+}  // namespace sim

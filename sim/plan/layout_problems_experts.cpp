@@ -1,0 +1,108 @@
+// What a layout gets wrong for a mixture of experts, and for latent attention.
+#include "sim/plan/layout_problem_list.hpp"
+
+namespace sim {
+namespace {
+
+class ExpertChecker {
+ public:
+  ExpertChecker(const Layout& layout, const Model& model, LayoutProblemList& list)
+      : layout_{layout}, model_{model}, list_{list} {}
+
+  void run() {
+    experts();
+    latent_attention();
+  }
+
+ private:
+  // Megatron-LM's dispatcher and grouped products; other frameworks have others.
+  bool runs_as_megatron() const {
+    const Execution& runs = model_.execution;
+    return !(runs.flat_parameters || runs.copies_tokens || runs.copies_weights ||
+             runs.separate_products || runs.adds_gradients || runs.all_reduces_gradients ||
+             runs.eager_optimizer || runs.eight_bit != EightBit::transformer_engine);
+  }
+
+  void experts() {
+    if (!model_.has_experts()) {
+      for (const auto& [key, value] :
+           {std::pair{"expert_parallel", layout_.expert_parallel - 1},
+            std::pair{"expert_tensor_parallel", layout_.expert_tensor_parallel}})
+        if (value != 0) list_.problem(key, "{} is given, but {} has no experts", key, model_.name);
+      return;
+    }
+    split_of_experts();
+    // training/arguments.py: "sequence parallelism must be used" with tensor parallelism.
+    if (layout_.tensor_parallel > 1 && !layout_.sequence_parallel)
+      list_.problem("sequence_parallel",
+              "sequence_parallel is false with tensor_parallel = {}; a mixture of experts needs it",
+              layout_.tensor_parallel);
+    if (layout_.zero_stage > 1 || layout_.shard_group > 0)
+      list_.problem(layout_.zero_stage > 1 ? "zero_stage" : "shard_group",
+              "zero_stage is {}, shard_group {}; allowed with a mixture of experts: zero_stage 0 "
+              "or 1, and no shard_group",
+              layout_.zero_stage, layout_.shard_group);
+    if (layout_.recompute == Recompute::operators)
+      list_.problem("recompute",
+              "recompute is operators; allowed with a mixture of experts: none, selective, full");
+    if (!runs_as_megatron())
+      list_.problem(
+          "framework",
+          "a mixture of experts is modelled as Megatron-LM runs it; allowed: framework megatron");
+  }
+
+  void split_of_experts() {
+    const Experts& experts = model_.shape->experts;
+    const int ep = layout_.expert_parallel, etp = layout_.expert_tensor();
+    const std::int64_t ranks =
+        std::int64_t{layout_.tensor_parallel} * layout_.context_parallel * layout_.data_parallel;
+    if (experts.count % ep != 0)
+      list_.problem("expert_parallel",
+              "expert_parallel is {}, which does not divide {} experts; allowed: {}", ep,
+              experts.count, LayoutProblemList::divisors_of({experts.count, ranks / std::max(1, etp)}));
+    if (ranks % (std::int64_t{etp} * ep) != 0)
+      list_.problem(
+          "expert_parallel",
+          "expert_tensor_parallel x expert_parallel = {} x {} does not divide the {} ranks of a "
+          "stage (tensor_parallel x context_parallel x data_parallel)",
+          etp, ep, ranks);
+    if (experts.feed_forward % etp != 0)
+      list_.problem("expert_tensor_parallel",
+              "expert_tensor_parallel is {}{}, which does not divide the {} features of an expert",
+              etp, layout_.expert_tensor_parallel == 0 ? " (as tensor_parallel)" : "",
+              experts.feed_forward);
+    const auto fullest = static_cast<double>(ep);
+    if (!(layout_.expert_imbalance >= 1 && layout_.expert_imbalance <= fullest))
+      list_.problem(
+          "expert_imbalance",
+          "expert_imbalance is {}; allowed: 1 (even) to expert_parallel = {} (all tokens to one "
+          "rank)",
+          layout_.expert_imbalance, ep);
+  }
+
+  void latent_attention() {
+    if (!model_.has_latent_attention()) return;
+    if (layout_.context_parallel > 1)
+      list_.problem("context_parallel",
+              "context_parallel is {}, but {} has latent attention, for which it is not modelled; "
+              "allowed: 1",
+              layout_.context_parallel, model_.name);
+    if (!is_flash(layout_.attention))
+      list_.problem("attention", "attention is unfused; allowed with latent attention: flash, flash-2");
+    if (!runs_as_megatron() && !model_.has_experts())
+      list_.problem("framework",
+              "latent attention is modelled as Megatron-LM runs it; allowed: framework megatron");
+  }
+
+  const Layout& layout_;
+  const Model& model_;
+  LayoutProblemList& list_;
+};
+
+}  // namespace
+
+void check_experts(const Layout& layout, const Model& model, LayoutProblemList& list) {
+  ExpertChecker{layout, model, list}.run();
+}
+
+}  // namespace sim
