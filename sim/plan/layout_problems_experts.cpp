@@ -34,17 +34,20 @@ class ExpertChecker {
     split_of_experts();
     // training/arguments.py: "sequence parallelism must be used" with tensor parallelism.
     if (layout_.tensor_parallel > 1 && !layout_.sequence_parallel)
-      list_.problem("sequence_parallel",
-              "sequence_parallel is false with tensor_parallel = {}; a mixture of experts needs it",
-              layout_.tensor_parallel);
+      list_.problem(
+          "sequence_parallel",
+          "sequence_parallel is false with tensor_parallel = {}; a mixture of experts needs it",
+          layout_.tensor_parallel);
     if (layout_.zero_stage > 1 || layout_.shard_group > 0)
-      list_.problem(layout_.zero_stage > 1 ? "zero_stage" : "shard_group",
-              "zero_stage is {}, shard_group {}; allowed with a mixture of experts: zero_stage 0 "
-              "or 1, and no shard_group",
-              layout_.zero_stage, layout_.shard_group);
+      list_.problem(
+          layout_.zero_stage > 1 ? "zero_stage" : "shard_group",
+          "zero_stage is {}, shard_group {}; allowed with a mixture of experts: zero_stage 0 "
+          "or 1, and no shard_group",
+          layout_.zero_stage, layout_.shard_group);
     if (layout_.recompute == Recompute::operators)
-      list_.problem("recompute",
-              "recompute is operators; allowed with a mixture of experts: none, selective, full");
+      list_.problem(
+          "recompute",
+          "recompute is operators; allowed with a mixture of experts: none, selective, full");
     if (!runs_as_megatron())
       list_.problem(
           "framework",
@@ -58,8 +61,9 @@ class ExpertChecker {
         std::int64_t{layout_.tensor_parallel} * layout_.context_parallel * layout_.data_parallel;
     if (experts.count % ep != 0)
       list_.problem("expert_parallel",
-              "expert_parallel is {}, which does not divide {} experts; allowed: {}", ep,
-              experts.count, LayoutProblemList::divisors_of({experts.count, ranks / std::max(1, etp)}));
+                    "expert_parallel is {}, which does not divide {} experts; allowed: {}", ep,
+                    experts.count,
+                    LayoutProblemList::divisors_of({experts.count, ranks / std::max(1, etp)}));
     if (ranks % (std::int64_t{etp} * ep) != 0)
       list_.problem(
           "expert_parallel",
@@ -67,10 +71,10 @@ class ExpertChecker {
           "stage (tensor_parallel x context_parallel x data_parallel)",
           etp, ep, ranks);
     if (experts.feed_forward % etp != 0)
-      list_.problem("expert_tensor_parallel",
-              "expert_tensor_parallel is {}{}, which does not divide the {} features of an expert",
-              etp, layout_.expert_tensor_parallel == 0 ? " (as tensor_parallel)" : "",
-              experts.feed_forward);
+      list_.problem(
+          "expert_tensor_parallel",
+          "expert_tensor_parallel is {}{}, which does not divide the {} features of an expert", etp,
+          layout_.expert_tensor_parallel == 0 ? " (as tensor_parallel)" : "", experts.feed_forward);
     const auto fullest = static_cast<double>(ep);
     if (!(layout_.expert_imbalance >= 1 && layout_.expert_imbalance <= fullest))
       list_.problem(
@@ -83,15 +87,18 @@ class ExpertChecker {
   void latent_attention() {
     if (!model_.has_latent_attention()) return;
     if (layout_.context_parallel > 1)
-      list_.problem("context_parallel",
-              "context_parallel is {}, but {} has latent attention, for which it is not modelled; "
-              "allowed: 1",
-              layout_.context_parallel, model_.name);
+      list_.problem(
+          "context_parallel",
+          "context_parallel is {}, but {} has latent attention, for which it is not modelled; "
+          "allowed: 1",
+          layout_.context_parallel, model_.name);
     if (!is_flash(layout_.attention))
-      list_.problem("attention", "attention is unfused; allowed with latent attention: flash, flash-2");
+      list_.problem("attention",
+                    "attention is unfused; allowed with latent attention: flash, flash-2");
     if (!runs_as_megatron() && !model_.has_experts())
-      list_.problem("framework",
-              "latent attention is modelled as Megatron-LM runs it; allowed: framework megatron");
+      list_.problem(
+          "framework",
+          "latent attention is modelled as Megatron-LM runs it; allowed: framework megatron");
   }
 
   const Layout& layout_;
