@@ -45,8 +45,8 @@ bool runs_otherwise(const sim::Model& model) {
       if (op.products > 1) return true;
   const sim::Execution& runs = model.execution;
   return runs.gathers_logits || runs.adds_gradients || runs.keeps_gathered_inputs ||
-         runs.all_reduces_gradients || runs.sends_whole || runs.recomputes_head ||
-         runs.held_logits > 0;
+         runs.all_reduces_gradients || runs.scales_gradients || runs.checks_gradients ||
+         runs.separate_update || runs.sends_whole || runs.recomputes_head || runs.held_logits > 0;
 }
 
 }  // namespace

@@ -228,6 +228,9 @@ struct Execution {
   bool adds_gradients = false;         // a micro-batch's gradients lie apart, until a kernel adds
   bool keeps_gathered_inputs = false;  // sequence parallelism: not gathered again backward
   bool all_reduces_gradients = false;  // ZeRO-1: reduced whole on every rank, not scattered
+  bool scales_gradients = false;       // a kernel divides them by the replicas, then they are summed
+  bool checks_gradients = false;       // read for what is not finite before they are reduced
+  bool separate_update = false;        // clipping and new weights are passes apart from Adam's
   bool symmetric_memory = false;       // with Layout::overlap_tensor_wgrad copy engines move tokens
   bool sends_whole = false;            // between stages: every tensor rank sends the whole tensor
   bool recomputes_head = false;        // full recomputation: the final norm and the head as well

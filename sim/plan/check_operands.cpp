@@ -124,6 +124,7 @@ Operands operands_of(Action action) {
     case Action::cast_in:
       return {roles({input, output}), 0, Subject::bucket};
     case Action::copy_weights:
+    case Action::prepare_gradients:
     case Action::replicate:
     case Action::sum_tied_gradient:
       return {roles({output}), 0, Subject::bucket};

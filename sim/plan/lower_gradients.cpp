@@ -140,6 +140,8 @@ void StageLowering::reduce_aligned() {
 
 void StageLowering::reduce_remaining() {
   if (zero_ >= 2) return;
+  for (std::uint32_t i = 0; i < buckets_.size(); ++i)
+    if (buckets_[i].reduce == none) prepare_bucket(i);
   for (; next_reduction_ < buckets_.size(); ++next_reduction_) {
     if (buckets_[next_reduction_].reduce == none) continue;
     SIM_CHECK(buckets_[next_reduction_].ready, next_reduction_);
@@ -158,6 +160,31 @@ BufferId StageLowering::message_buffer(std::int64_t elements) {
                          BufferCategory::communication);
 }
 
+OpLabel StageLowering::reduction_label(std::uint32_t index, const char* name) {
+  const Bucket& bucket = buckets_[index];
+  OpLabel made = label(name);
+  made.chunk = chunks_[static_cast<std::size_t>(bucket.chunk)].global;
+  made.layer = blocks_[bucket.first_block].layer;
+  return made;
+}
+
+// Megatron-LM, core/distributed/param_and_grad_buffer.py, start_grad_sync: the norm of the bucket,
+// to see whether it is finite (check_grads), then a multiplication by 1 / replicas, where the
+// collective does not average. Experts that no other rank has go the same way.
+void StageLowering::prepare_bucket(std::uint32_t index) {
+  const Execution& runs = model_.model->execution;
+  const bool scales = runs.scales_gradients && layout_.data_parallel * layout_.context_parallel > 1;
+  const int passes = (runs.checks_gradients ? 1 : 0) + (scales ? 2 : 0);
+  if (passes == 0) return;
+  const Bucket& bucket = buckets_[index];
+  const std::int64_t bytes = bucket.padded * bytes_of(layout_.gradient_dtype);
+  builder_.add_kernel(
+      memory_pass(bytes * passes, OpKind::elementwise, layout_.gradient_dtype, passes),
+      Stream::compute, Pass::gradient_sync, reduction_label(index, "gradients.prepare"),
+      {Action::prepare_gradients, index});
+  builder_.writes(bucket.gradient, Role::output);
+}
+
 // On the communication stream, so that compute does not wait: cast to the format on the wire,
 // reduce, average over the copies of a hybrid sharding, cast back or add to the shard. By case:
 //   stage 0      in place; with casts, in place in the message
@@ -165,10 +192,9 @@ BufferId StageLowering::message_buffer(std::int64_t elements) {
 //   stage 2, 3   into the persistent shard; with several micro-batches, or casts, into a shard of
 //                its own, which is then added or cast to it
 void StageLowering::reduce_bucket(std::uint32_t index) {
+  if (zero_ < 2) prepare_bucket(index);
   Bucket& bucket = buckets_[index];
-  OpLabel made = label("gradients.reduce");
-  made.chunk = chunks_[static_cast<std::size_t>(bucket.chunk)].global;
-  made.layer = blocks_[bucket.first_block].layer;
+  const OpLabel made = reduction_label(index, "gradients.reduce");
   builder_.wait_for_stream(Stream::data_comm, Stream::compute);
   const bool casts = bucket.cast_out != none;
   BufferId message = casts ? cast_for_wire(index, made) : bucket.gradient;

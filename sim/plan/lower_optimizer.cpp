@@ -136,7 +136,7 @@ void StageLowering::optimizer_step() {
   const std::int64_t owned = owned_elements();
   const std::int64_t gradient = bytes_of(layout_.gradient_dtype);
   const std::int64_t weight = bytes_of(layout_.activation_dtype);
-  const auto launches =
+  auto launches =
       static_cast<int>((static_cast<std::int64_t>(parameters_.size()) + tensors_per_launch - 1) /
                        tensors_per_launch);
   builder_.wait_for_stream(Stream::compute, Stream::data_comm);
@@ -161,10 +161,17 @@ void StageLowering::optimizer_step() {
   // first moment 3, second moment 2 + 3, root 2, bias correction 2, epsilon 2, update 4.
   constexpr std::int64_t eager_passes = 20;
   const bool eager = model_.model->execution.eager_optimizer;
-  const std::int64_t per_element = gradient + weight +
-                                   (eager                    ? 4 * eager_passes
-                                    : layout_.master_weights ? 24
-                                                             : 16 + weight);
+  std::int64_t per_element = gradient + weight +
+                             (eager                    ? 4 * eager_passes
+                              : layout_.master_weights ? 24
+                                                       : 16 + weight);
+  // The gradients scaled in a pass of their own, the masters read once more for the weights
+  // (Megatron-LM, core/optimizer/clip_grads.py, clip_grad_by_total_norm_fp32; distrib_optimizer.py,
+  // _copy_main_params_to_model_params, parameter by parameter).
+  if (model_.model->execution.separate_update) {
+    per_element += 2 * gradient + (layout_.master_weights ? 4 : 0);
+    launches += launches + static_cast<int>(parameters_.size());
+  }
   builder_.add_kernel(memory_pass(owned * per_element, OpKind::optimizer, DType::fp32, launches),
                       Stream::compute, Pass::optimizer, label("adam"), {Action::adam});
   touch_gradients(Access::read);

@@ -318,6 +318,7 @@ enum class Action : std::uint8_t {
   // Of a parameter bucket:
   gather_weights,  // [input: the shard], output: the whole; in place: from the own slice of it
   copy_weights,    // gathered ones out of the gather's buffer, in place: output
+  prepare_gradients,  // before they are reduced, in place: output (Execution::scales_gradients)
   cast_out,        // input: gradients, output: message in the format of the wire
   reduce,          // average: input, output; in place: all of it, or into the own slice
   replicate,       // hybrid sharding, average over copies, in place: output (the own slice of it)

@@ -389,6 +389,8 @@ class StageLowering {
   void add_gradient(const Frame& frame, std::size_t i, const Place& place, BufferId own);
   void gradient_ready(const Frame& frame, std::size_t i);
   void gradient_written(std::uint32_t index);
+  void prepare_bucket(std::uint32_t index);
+  OpLabel reduction_label(std::uint32_t index, const char* name);
   void reduce_bucket(std::uint32_t index);
   void reduce_ready(int first_chunk);
   bool aligns_reductions() const;

@@ -72,6 +72,9 @@ Framework megatron_framework(const RunCells& cells) {
   if (const auto version = version_behind(notes, "transformer engine "))
     if (*version >= std::pair{2, 3}) framework.execution.gradient_placeholders = Placeholders::kept;
   if (contains(notes, "fused loss of transformer engine")) framework.loss = LossForm::in_place;
+  if (contains(notes, "optimizer of megatron-lm"))
+    framework.execution.scales_gradients = framework.execution.checks_gradients =
+        framework.execution.separate_update = true;
   return framework;
 }
 
