@@ -51,7 +51,6 @@ constexpr std::array model_keys{
     KnownKey{"bias_dropout_fusion"},
     KnownKey{"masked_softmax_fusion"},
     KnownKey{"gradient_accumulation_fusion"},
-    KnownKey{"cross_entropy_*"},
     KnownKey{"fused_*"},
     KnownKey{"distribute_saved_activations", Verdict::noted, "",
              "kept activations are modelled as whole on every tensor-parallel rank"},
@@ -125,7 +124,6 @@ constexpr std::array model_keys{
 };
 
 constexpr std::array ddp_keys{
-    KnownKey{"average_in_collective"},
     KnownKey{"reduce_scatter_with_fp32_accumulation", Verdict::noted, "",
              "the reduction is modelled as a reduce-scatter"},
     KnownKey{"fp8_param_gather", Verdict::noted, "", "weights are modelled in 16 bits"},
@@ -385,7 +383,10 @@ Imported import_bridge(const Document& yaml, const ImportRequest& request) {
   judge_sections(root, read);
   if (!config.max_position_embeddings) config.max_position_embeddings = config.seq_length;
   yaml.finish();
-  const MegatronRules rules{.fp32_gradients_by_default = false, .groups_without_switch = true};
+  const MegatronRules rules{.fp32_gradients_by_default = false,
+                            .groups_without_switch = true,
+                            .fuses_loss = true,
+                            .checks_gradients = false};
   Imported result = scenario_of_megatron(config, rules, request, root);
   result.graphs = read.graphs;
   result.ignored = read.ignored;

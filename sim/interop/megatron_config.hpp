@@ -48,7 +48,8 @@ struct MegatronConfig {
   Text activation;  // in place of these: gelu, geglu, quick_geglu, swiglu, squared_relu
   Flag group_query_attention, add_bias_linear, add_qkv_bias, qk_layernorm, share_embeddings;
   Real attention_dropout, hidden_dropout;
-  Text attention_backend;
+  Text attention_backend, loss_fusion;
+  Flag fused_loss;
 
   // Experts and latent attention.
   Whole num_experts, experts_per_token, expert_ffn_hidden_size, shared_expert_hidden_size;
@@ -72,7 +73,7 @@ struct MegatronConfig {
 
   // Data parallelism.
   Flag distributed_optimizer, overlap_grad_reduce, overlap_param_gather, megatron_fsdp, torch_fsdp2,
-      torch_fsdp2_reshard;
+      torch_fsdp2_reshard, average_in_collective, check_gradients;
   Text sharding_strategy;
   Whole optimizer_instances, bucket_size;
 
@@ -121,6 +122,9 @@ void for_each_model_setting(Config& c, Visit& visit) {
   visit(Spelling{"--attention-dropout", {"model.attention_dropout"}}, c.attention_dropout);
   visit(Spelling{"--hidden-dropout", {"model.hidden_dropout"}}, c.hidden_dropout);
   visit(Spelling{"--attention-backend", {"model.attention_backend"}}, c.attention_backend);
+  visit(Spelling{"--cross-entropy-loss-fusion", {"model.cross_entropy_loss_fusion"}}, c.fused_loss);
+  visit(Spelling{"--cross-entropy-fusion-impl", {"model.cross_entropy_fusion_impl"}},
+        c.loss_fusion);
   visit(Spelling{"--seq-length",
                  {"model.seq_length", "dataset.sequence_length", "dataset.seq_length"}},
         c.seq_length);
@@ -222,6 +226,10 @@ void for_each_data_parallel_setting(Config& c, Visit& visit) {
         c.overlap_param_gather);
   visit(Spelling{"--ddp-bucket-size", {"comm_overlap.bucket_size", "ddp.bucket_size"}},
         c.bucket_size);
+  visit(Spelling{"--ddp-average-in-collective", {"ddp.average_in_collective"}},
+        c.average_in_collective);
+  visit(Spelling{"--no-check-for-nan-in-loss-and-grad", {"ddp.check_for_nan_in_grad"}, false},
+        c.check_gradients);
   visit(Spelling{"--use-megatron-fsdp", {"dist.use_megatron_fsdp", "ddp.use_megatron_fsdp"}},
         c.megatron_fsdp);
   visit(Spelling{"--data-parallel-sharding-strategy", {"ddp.data_parallel_sharding_strategy"}},
@@ -271,6 +279,9 @@ struct MegatronRules {
   // grad_reduce_in_fp32 decides alone.
   bool fp32_gradients_by_default = true;
   bool groups_without_switch = false;  // no --group-query-attention is needed
+  bool fuses_loss = false;             // where nothing is said, as the next
+  bool checks_gradients = true;
+  bool own_optimizer = true;  // its passes over gradients and weights: Execution::scales_gradients
 };
 Imported scenario_of_megatron(const MegatronConfig& config, const MegatronRules& rules,
                               const ImportRequest& request, const ObjectReader& root);

@@ -28,8 +28,7 @@ class Writer {
     overlap();
     recomputation();
     precision();
-    if (scenario_.framework != framework_of(FrameworkName::megatron))
-      note("framework", "Megatron-LM runs its own fused kernels");
+    kernels();
     if (scenario_.options.graphs)
       note("simulation.graphs", "CUDA graphs are not switched on: see --cuda-graph-impl");
     return config_;
@@ -43,6 +42,24 @@ class Writer {
   template <class... Parts>
   void note(const char* key, fmt::format_string<Parts...> text, Parts&&... parts) {
     notes_.push_back({key, fmt::format(text, std::forward<Parts>(parts)...)});
+  }
+
+  // What a scenario of Megatron-LM's kernels may say otherwise, and flags can.
+  void kernels() {
+    Framework left = scenario_.framework;
+    const LossForm loss = left.loss;
+    config_.fused_loss = loss == LossForm::fused || loss == LossForm::in_place;
+    if (*config_.fused_loss) config_.loss_fusion = loss == LossForm::in_place ? "te" : "native";
+    config_.average_in_collective = !left.execution.scales_gradients;
+    config_.check_gradients = left.execution.checks_gradients;
+    if (!left.execution.separate_update)
+      note("framework.separate_update",
+           "Megatron-LM's optimizer clips and copies weights in passes of their own");
+    const Framework own = framework_of(FrameworkName::megatron);
+    left.execution.scales_gradients = left.execution.checks_gradients =
+        left.execution.separate_update = false;
+    if (loss == LossForm::separate || loss == LossForm::in_place) left.loss = own.loss;
+    if (left != own) note("framework", "Megatron-LM runs its own fused kernels");
   }
 
   void model_sizes() {

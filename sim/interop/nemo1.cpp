@@ -381,7 +381,8 @@ Imported import_nemo1(const Document& yaml, const ImportRequest& asked) {
   Imported read;
   const MegatronConfig config = NemoReader{root, request, read}.read();
   yaml.finish();
-  const MegatronRules rules{.fp32_gradients_by_default = true, .groups_without_switch = true};
+  const MegatronRules rules{
+      .fp32_gradients_by_default = true, .groups_without_switch = true, .own_optimizer = false};
   Imported result = scenario_of_megatron(config, rules, request, root);
   result.ignored = read.ignored;
   result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());

@@ -29,6 +29,8 @@ class Reader : private SettingProblems {
     overlap();
     recomputation();
     attention();
+    loss();
+    if (rules_.own_optimizer) optimizer();
     return result_;
   }
 
@@ -452,6 +454,23 @@ class Reader : private SettingProblems {
     else if (backend != "auto" && backend != "fused")
       problem(config_.attention_backend, "is '{}'; allowed: auto, fused, flash, unfused, local",
               backend);
+  }
+
+  void loss() {
+    const std::string kernels = config_.loss_fusion.value_or("native");
+    if (kernels != "native" && kernels != "te")
+      problem(config_.loss_fusion, "is '{}'; allowed: native, te", kernels);
+    const bool fused = config_.fused_loss.value_or(rules_.fuses_loss);
+    result_.framework.loss = !fused            ? LossForm::separate
+                             : kernels == "te" ? LossForm::in_place
+                                               : LossForm::fused;
+  }
+
+  void optimizer() {
+    Execution& runs = result_.framework.execution;
+    runs.scales_gradients = !config_.average_in_collective.value_or(false);
+    runs.checks_gradients = config_.check_gradients.value_or(rules_.checks_gradients);
+    runs.separate_update = true;
   }
 
   const MegatronConfig& config_;
