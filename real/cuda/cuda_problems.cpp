@@ -56,6 +56,10 @@ void check_op(const sim::ModelOp& op, const sim::Model& model, const sim::Layout
               Problems& problems) {
   const std::int64_t head = model.attention.head_dim;
   switch (op.function) {
+    case Function::route:
+      problems.add(
+          fmt::format("{}: the CUDA backend does not execute mixtures of experts", op.name));
+      return;
     case Function::attention:
       if (!sim::is_flash(layout.attention)) {
         problems.add(fmt::format(

@@ -220,7 +220,7 @@ Launch Preparation::scan_of(const BoundOp& op, std::int32_t index) {
       if (!operand.exists()) continue;
       const sim::DType dtype = format_of(op, role, shapes_.layout());
       const std::int64_t elements =
-          written_elements(parts_.program, op, operand.bytes / sim::bytes_of(dtype));
+          written_elements(parts_.program, op, role, operand.bytes / sim::bytes_of(dtype));
       if (elements > 0) pieces.push_back({dtype, elements, at(operand)});
     }
   }

@@ -154,7 +154,7 @@ class Binder {
 }  // namespace
 
 bool subject_is_site(Action action) {
-  return action <= Action::reduce_sum;
+  return action <= Action::add_weight_gradient;
 }
 
 const sim::Block& block_of(const sim::Model& model, const sim::Site& site) {

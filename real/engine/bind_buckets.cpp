@@ -19,25 +19,36 @@ const BoundGroup& group(const BoundProgram& bound, GroupRole role) {
   return bound.groups[static_cast<std::size_t>(role)];
 }
 
-// The position among those that share one copy: the hybrid group, or all data ranks.
-int shard_of(const BoundProgram& bound) {
-  if (bound.program->shards == 1) return 0;
+// All ranks with these parameters.
+const BoundGroup& holders(const BoundProgram& bound, const sim::ParameterBucket& bucket) {
+  return group(bound, bucket.of_experts ? GroupRole::expert_data : GroupRole::data);
+}
+
+// Those that share one copy: the hybrid group, or all of them.
+const BoundGroup& sharers(const BoundProgram& bound, const sim::ParameterBucket& bucket) {
   const BoundGroup& hybrid = group(bound, GroupRole::shard);
-  const BoundGroup& shards =
-      hybrid.index != sim::Plan::no_group ? hybrid : group(bound, GroupRole::data);
-  SIM_CHECK(static_cast<int>(shards.ranks.size()) == bound.program->shards, shards.ranks.size(),
-            bound.program->shards);
-  return shards.position;
+  return hybrid.index != sim::Plan::no_group && !bucket.of_experts ? hybrid
+                                                                   : holders(bound, bucket);
 }
 
-// Whether another data rank holds the same gradients and counts them.
-bool is_replica(const BoundProgram& bound) {
-  if (bound.program->shards == 1) return bound.at.data > 0;
-  return group(bound, GroupRole::replicate).position > 0;
+int shard_of(const BoundProgram& bound, const sim::ParameterBucket& bucket) {
+  if (bucket.shards == 1) return 0;
+  const BoundGroup& ranks = sharers(bound, bucket);
+  SIM_CHECK(static_cast<int>(ranks.ranks.size()) == bucket.shards, ranks.ranks.size(),
+            bucket.shards);
+  return ranks.position;
 }
 
-// Whether every tensor rank holds the same of it.
+// Whether another rank holds the same gradients and counts them.
+bool is_replica(const BoundProgram& bound, const sim::ParameterBucket& bucket) {
+  if (bucket.shards == 1) return holders(bound, bucket).position > 0;
+  return !bucket.of_experts && group(bound, GroupRole::replicate).position > 0;
+}
+
+// Whether every tensor rank holds the same of it. Tensor ranks that have the same experts are among
+// the holders of their bucket.
 bool replicated_matrix(const sim::ModelOp& op) {
+  if (op.experts > 0) return false;
   return op.split == TensorSplit::sequence || op.split == TensorSplit::inner;
 }
 bool replicated_vector(const sim::ModelOp& op) {
@@ -90,7 +101,6 @@ Operand persistent(const BoundProgram& bound, const sim::ArenaLayout& arena, sim
 
 void add_ranges(BoundProgram& bound) {
   const int tensor = bound.plan->layout.tensor_parallel;
-  const bool replica = is_replica(bound);
   for (const sim::Site& site : bound.program->sites) {
     if (site.elements == 0) continue;
     const sim::ModelOp& op = model_op(*bound.model, site);
@@ -98,6 +108,7 @@ void add_ranges(BoundProgram& bound) {
     const Parts parts = parts_of(site, op, tensor);
     add_owned(bucket, parts.matrix, bucket.decayed);
     // The table of a tied head counts where the embedding is.
+    const bool replica = is_replica(bound, bound.program->parameter_buckets[site.bucket]);
     if (replica || site.tied) continue;
     if (bound.at.tensor == 0 || !replicated_matrix(op))
       add_owned(bucket, parts.matrix, bucket.counted);
@@ -114,13 +125,12 @@ void add_ranges(BoundProgram& bound) {
 
 void bind_buckets(BoundProgram& bound, const sim::ArenaLayout& arena) {
   const sim::Program& program = *bound.program;
-  const int shard = shard_of(bound);
   for (const sim::ParameterBucket& from : program.parameter_buckets) {
     BoundBucket& to = bound.buckets.emplace_back();
     to.elements = from.elements;
     to.padded = from.padded;
-    to.owned = from.padded / program.shards;
-    to.owned_first = shard * to.owned;
+    to.owned = from.padded / from.shards;
+    to.owned_first = shard_of(bound, from) * to.owned;
     const bool sharded_weight = from.weight_shard.value != UINT32_MAX;
     to.weight = persistent(bound, arena, sharded_weight ? from.weight_shard : from.weight);
     const bool sharded_gradient = from.gradient_shard.value != UINT32_MAX;

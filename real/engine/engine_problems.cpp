@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "real/engine/bound_program.hpp"
+#include "real/engine/expert_problems.hpp"
 
 namespace real {
 namespace {
@@ -54,10 +55,9 @@ bool runs_otherwise(const sim::Model& model) {
 std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model& model) {
   if (model.is_layer_list)
     return {fmt::format("{} is a list of layers: the engine executes transformers", model.name)};
-  for (const auto& [has, what] : {std::pair{model.has_experts(), "mixtures of experts"},
-                                  std::pair{model.has_latent_attention(), "latent attention"}})
-    if (has) return {fmt::format("{}: the engine does not execute {}", model.name, what)};
-  std::vector<std::string> problems;
+  if (model.has_latent_attention())
+    return {fmt::format("{}: the engine does not execute latent attention", model.name)};
+  std::vector<std::string> problems = expert_problems(plan.layout, model);
   check_block(model, model.input, problems);
   for (const sim::Block& layer : model.layers)
     check_block(model, layer, problems);

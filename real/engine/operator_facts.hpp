@@ -5,6 +5,7 @@
 #include <array>
 
 #include "real/engine/bound_program.hpp"
+#include "real/engine/routing.hpp"
 #include "real/net/collectives.hpp"
 
 namespace real {
@@ -23,10 +24,59 @@ constexpr Reduction reduction_of(sim::Action action) {
 }
 
 // Roles that operators write.
-inline constexpr std::array written_roles{sim::Role::output,         sim::Role::saved,
-                                          sim::Role::input_gradient, sim::Role::weight_gradient,
-                                          sim::Role::maximum,        sim::Role::target_logit,
-                                          sim::Role::exponential_sum};
+inline constexpr std::array written_roles{
+    sim::Role::output,          sim::Role::saved,          sim::Role::input_gradient,
+    sim::Role::weight_gradient, sim::Role::maximum,        sim::Role::target_logit,
+    sim::Role::exponential_sum, sim::Role::choice_weights, sim::Role::choice_gradient};
+
+// The ranks that share an operator's features or heads, and which of them this is.
+struct FeatureShare {
+  std::int64_t ranks = 1, rank = 0;
+};
+inline FeatureShare feature_share(const BoundProgram& program, const sim::ModelOp& op) {
+  const sim::Layout& layout = program.plan->layout;
+  if (op.experts == 0) return {layout.tensor_parallel, program.at.tensor};
+  const auto role = static_cast<std::size_t>(sim::GroupRole::expert_tensor);
+  return {layout.expert_tensor(), program.groups[role].position};
+}
+
+// The routed experts of a layer that this rank has.
+struct ExpertShare {
+  std::int64_t count = 0, first = 0;
+};
+inline ExpertShare expert_share(const BoundProgram& program, const sim::ModelOp& op) {
+  const auto role = static_cast<std::size_t>(sim::GroupRole::expert);
+  const std::int64_t count = op.experts / program.plan->layout.expert_parallel;
+  return {count, program.groups[role].position * count};
+}
+
+// `elements`: of one copy for each choice, or of one number for each.
+inline Routing routing_of(const sim::Model& model, std::int64_t copies) {
+  const sim::Experts& experts = model.shape->experts;
+  return {copies / experts.per_token, experts.per_token, experts.count};
+}
+
+inline Arrived arrived_at(const BoundProgram& program, std::int64_t rows) {
+  const sim::Layout& layout = program.plan->layout;
+  const std::int64_t experts = program.model->shape->experts.count / layout.expert_parallel;
+  const std::int64_t parts = std::int64_t{layout.expert_parallel} * layout.expert_tensor();
+  return {experts, experts > 1 ? parts : 1, rows};
+}
+
+// Whether tokens are on their way to the experts, or back from there.
+constexpr bool is_to_experts(const BoundOp& op) {
+  return (op.model_op->kind == sim::ModelOpKind::dispatch) == (op.pass != sim::Pass::backward);
+}
+
+// An expert's gradient sums over the tokens of all ranks that send it some, and is then averaged
+// over the ranks that have it: fewer than there are replicas of the rest, over which the loss is
+// averaged (Megatron-LM, core/distributed/distributed_data_parallel.py,
+// expert_gradient_scaling_factor).
+inline float gradient_scale(const BoundProgram& program, const sim::ModelOp& op) {
+  const sim::Layout& layout = program.plan->layout;
+  if (op.experts == 0) return 1;
+  return static_cast<float>(layout.expert_replicas()) / static_cast<float>(layout.replicas());
+}
 
 constexpr bool acts_on_bucket(sim::Action action) {
   using sim::Action;
@@ -36,10 +86,15 @@ constexpr bool acts_on_bucket(sim::Action action) {
          action == Action::sum_tied_gradient;
 }
 
-// The elements that mean something of an operand of `elements` that `op` writes. Nothing writes the
-// padding of a bucket: there it may hold anything.
-inline std::int64_t written_elements(const BoundProgram& program, const BoundOp& op,
+// The elements that mean something of an operand of `elements` that `op` writes in a role. Nothing
+// writes the padding of a bucket: there it may hold anything. Of what a router and a dispatch keep
+// in Megatron-LM, the engine needs the softmax only.
+inline std::int64_t written_elements(const BoundProgram& program, const BoundOp& op, sim::Role role,
                                      std::int64_t elements) {
+  if (role == sim::Role::saved && op.action == sim::Action::move_tokens) return 0;
+  if (role == sim::Role::saved && op.action == sim::Action::choose)
+    return op.operand(sim::Role::choice_weights).bytes / 4 /
+           program.model->shape->experts.per_token * program.model->shape->experts.count;
   if (!acts_on_bucket(op.action)) return elements;
   const BoundBucket& bucket = program.buckets.at(op.subject);
   const bool shard = elements < bucket.padded;

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "real/engine/model_sites.hpp"
+#include "real/engine/operator_facts.hpp"
 #include "sim/base/check.hpp"
 #include "sim/plan/sharding.hpp"
 
@@ -46,12 +47,13 @@ void add_op(const std::string& prefix, const ModelOp& op, std::size_t layers,
   const std::string name = prefix + op.name;
   if (op.kind == ModelOpKind::norm) return add_norm(name, op, to);
   if (op.weights > 0) {
-    const bool table = op.kind != ModelOpKind::linear;
+    const bool table = !sim::is_product(op);
+    const std::int64_t matrices = std::max<std::int64_t>(1, op.experts);
     const bool projection = op.split == TensorSplit::row;
     const double scale = projection ? 1 / std::sqrt(2.0 * static_cast<double>(layers)) : 1.0;
-    to.push_back({name + ".weight", table ? op.weights / op.out_features : op.out_features,
-                  table ? op.out_features : op.in_features, InitialValues::normal,
-                  deviation * scale});
+    to.push_back(
+        {name + ".weight", table ? op.weights / op.out_features : matrices * op.out_features,
+         table ? op.out_features : op.in_features, InitialValues::normal, deviation * scale});
   }
   if (op.biases > 0) to.push_back({name + ".bias", op.biases, 1, InitialValues::zeros, 0});
 }
@@ -79,6 +81,8 @@ class SitePieces {
     const std::string name = prefix_of(site) + op.name;
     if (op.kind == ModelOpKind::norm) {
       add_norm_pieces(name, op);
+    } else if (op.experts > 0) {
+      add_experts(name + ".weight", op);
     } else if (op.kind == ModelOpKind::linear) {
       add_linear(op.tied_to_embedding ? table_name() : name, op);
     } else if (op.split == TensorSplit::vocabulary) {
@@ -144,14 +148,36 @@ class SitePieces {
   }
 
   void add_column(const std::string& name, const ModelOp& op) {
-    const Parameter& parameter = find(name);
-    std::int64_t first = 0;
+    const std::int64_t rows = add_matrix_rows(name, op, {tensor_, tensor_rank_}, 0);
+    SIM_CHECK(rows == find(name).rows, name, rows, find(name).rows);
+  }
+
+  // This rank's rows of the matrix that begins at row `first`; all rows of that matrix.
+  std::int64_t add_matrix_rows(const std::string& name, const ModelOp& op,
+                               const FeatureShare& share, std::int64_t first) {
+    const std::int64_t columns = find(name).columns;
+    std::int64_t rows = 0;
     for (const std::int64_t part : parts_of(op)) {
-      const std::int64_t share = part / tensor_;
-      put(name, first + tensor_rank_ * share, share, 0, parameter.columns);
-      first += part;
+      const std::int64_t own = part / share.ranks;
+      put(name, first + rows + share.rank * own, own, 0, columns);
+      rows += part;
     }
-    SIM_CHECK(first == parameter.rows, name, first, parameter.rows);
+    return rows;
+  }
+
+  // The matrices of all experts of a layer are one parameter, one below the other.
+  void add_experts(const std::string& name, const ModelOp& op) {
+    const FeatureShare features = feature_share(bound_, op);
+    const ExpertShare experts = expert_share(bound_, op);
+    const std::int64_t columns = find(name).columns / features.ranks;
+    for (std::int64_t i = 0; i < experts.count; ++i) {
+      const std::int64_t row = (experts.first + i) * op.out_features;
+      if (op.split == TensorSplit::column) {
+        add_matrix_rows(name, op, features, row);
+      } else {
+        put(name, row, op.out_features, features.rank * columns, columns);
+      }
+    }
   }
 
   // Rows of the matrices that lie in one, as the operator that reads the outputs takes them apart.

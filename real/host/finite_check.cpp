@@ -32,8 +32,11 @@ bool FiniteCheck::wrote_finite(const BoundOp& op) {
 }
 
 bool FiniteCheck::is_finite(const BoundOp& op, Role role) {
-  const std::span<const float> values = arena_.maybe(op, role);
-  const std::int64_t written = written_elements(program_, op, std::ssize(values));
+  const Operand& operand = op.operand(role);
+  if (!operand.exists()) return true;
+  const std::int64_t elements = operand.bytes / 4;
+  const std::span<const float> values = arena_.floats({operand.offset, elements * 4});
+  const std::int64_t written = written_elements(program_, op, role, elements);
   return all_finite(values.first(static_cast<std::size_t>(written)));
 }
 

@@ -18,14 +18,15 @@ void linear_input_gradient(const LinearShape& shape, std::span<const float> dy,
 }
 
 void linear_weight_gradient(const LinearShape& shape, std::span<const float> x,
-                            std::span<const float> dy, std::span<float> dw, bool accumulate) {
+                            std::span<const float> dy, std::span<float> dw,
+                            const GradientSum& sum) {
   auto to = matrix(dw, shape.out, shape.in);
   const auto gradient = matrix(dy, shape.tokens, shape.out);
   const auto input = matrix(x, shape.tokens, shape.in);
-  if (accumulate) {
-    to.noalias() += gradient.transpose() * input;
+  if (sum.accumulate) {
+    to.noalias() += sum.scale * gradient.transpose() * input;
   } else {
-    to.noalias() = gradient.transpose() * input;
+    to.noalias() = sum.scale * gradient.transpose() * input;
   }
 }
 

@@ -17,9 +17,13 @@ void linear_forward(const LinearShape& shape, std::span<const float> x, std::spa
 // dX = dY W
 void linear_input_gradient(const LinearShape& shape, std::span<const float> dy,
                            std::span<const float> w, std::span<float> dx);
-// dW (+)= dY^T X
+// dW (+)= scale dY^T X
+struct GradientSum {
+  float scale = 1;
+  bool accumulate = true;
+};
 void linear_weight_gradient(const LinearShape& shape, std::span<const float> x,
-                            std::span<const float> dy, std::span<float> dw, bool accumulate);
+                            std::span<const float> dy, std::span<float> dw, const GradientSum& sum);
 // db (+)= sum of dY over its rows, in their order
 void bias_gradient(std::span<const float> dy, std::span<float> db, bool accumulate);
 

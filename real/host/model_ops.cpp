@@ -1,5 +1,6 @@
 #include "real/host/model_ops.hpp"
 
+#include "real/engine/operator_facts.hpp"
 #include "real/host/kernels_elementwise.hpp"
 #include "real/host/kernels_linear.hpp"
 #include "sim/base/check.hpp"
@@ -12,14 +13,22 @@ using sim::Role;
 
 namespace {
 
-// A linear's matrix lies before its bias.
+// A linear's matrix lies before its bias; those of experts one behind the other, without biases.
 template <class T>
-std::span<T> matrix_of(std::span<T> parameters, const LinearShape& shape) {
-  return parameters.first(static_cast<std::size_t>(shape.in * shape.out));
+std::span<T> matrix_of(std::span<T> parameters, const LinearShape& shape, std::int64_t index) {
+  const auto size = static_cast<std::size_t>(shape.in * shape.out);
+  return parameters.subspan(static_cast<std::size_t>(index) * size, size);
 }
 template <class T>
 std::span<T> bias_of(std::span<T> parameters, const LinearShape& shape) {
   return parameters.subspan(static_cast<std::size_t>(shape.in * shape.out));
+}
+
+// The rows that are multiplied by matrix `index` of `count`.
+template <class T>
+std::span<T> rows_of(std::span<T> all, std::int64_t count, std::int64_t index) {
+  const std::size_t share = all.size() / static_cast<std::size_t>(count);
+  return all.subspan(static_cast<std::size_t>(index) * share, share);
 }
 
 bool is_head_norm(const sim::ModelOp& op) {
@@ -29,7 +38,8 @@ bool is_head_norm(const sim::ModelOp& op) {
 }  // namespace
 
 ModelOps::ModelOps(const BoundProgram& program, Arena& arena, StepState& state)
-    : model_{*program.model},
+    : program_{program},
+      model_{*program.model},
       layout_{program.plan->layout},
       tensor_{program.plan->layout.tensor_parallel},
       tensor_rank_{program.at.tensor},
@@ -45,6 +55,11 @@ bool ModelOps::runs(Action action) {
     case Action::bias_gradient:
     case Action::loss_maximum:
     case Action::loss_exponentials:
+    case Action::choose:
+    case Action::choose_backward:
+    case Action::move_tokens:
+    case Action::sort_tokens:
+    case Action::add_product_gradient:
       return true;
     default:
       return false;
@@ -68,6 +83,16 @@ void ModelOps::run(const BoundOp& op) {
       return loss_maximum_of(op);
     case Action::loss_exponentials:
       return loss_exponentials_of(op);
+    case Action::choose:
+      return choose_of(op);
+    case Action::choose_backward:
+      return choose_backward_of(op);
+    case Action::move_tokens:
+      return move_tokens_of(op);
+    case Action::sort_tokens:
+      return sort_tokens_of(op);
+    case Action::add_product_gradient:
+      return add(arena_.of(op, Role::input), arena_.of(op, Role::input_gradient));
     default:
       SIM_CHECK(false, static_cast<int>(op.action));
   }
@@ -80,6 +105,7 @@ void ModelOps::forward(const BoundOp& op) {
     case Function::add_table:
       return table_forward_of(op);
     case Function::linear:
+    case Function::route:
       return linear_forward_of(op);
     case Function::rotary:
       return rotate(op, in_place(op, Role::input, Role::output), false);
@@ -92,7 +118,8 @@ void ModelOps::forward(const BoundOp& op) {
       return loss_forward_of(op);
     default:
       if (is_norm(function)) return norm_forward_of(op);
-      if (is_activation(function)) return activation_forward_of(op);
+      if (is_activation(function))
+        return op.model_op->experts > 0 ? weighed_forward_of(op) : activation_forward_of(op);
   }
   SIM_CHECK(false, op.model_op->name, static_cast<int>(function));
 }
@@ -114,7 +141,8 @@ void ModelOps::backward(const BoundOp& op) {
       return loss_backward_of(op);
     default:
       if (is_norm(function)) return norm_backward_of(op);
-      if (is_activation(function)) return activation_backward_of(op);
+      if (is_activation(function))
+        return op.model_op->experts > 0 ? weighed_backward_of(op) : activation_backward_of(op);
   }
   SIM_CHECK(false, op.model_op->name, static_cast<int>(function));
 }
@@ -144,23 +172,35 @@ void ModelOps::linear_forward_of(const BoundOp& op) {
   // The outputs of a row-split product are summed over the tensor group: one rank adds the bias.
   const bool adds_bias =
       tensor_ == 1 || op.model_op->split != sim::TensorSplit::row || tensor_rank_ == 0;
-  linear_forward(shape, arena_.of(op, Role::input), matrix_of(weight, shape),
-                 adds_bias ? bias_of(weight, shape) : std::span<const float>{},
-                 arena_.of(op, Role::output));
+  const std::span<const float> bias =
+      adds_bias && op.model_op->experts == 0 ? bias_of(weight, shape) : std::span<const float>{};
+  const std::int64_t count = op.kernel->batch;
+  for (std::int64_t i = 0; i < count; ++i)
+    linear_forward(shape, rows_of(arena_.of(op, Role::input), count, i),
+                   matrix_of(weight, shape, i), bias,
+                   rows_of(arena_.of(op, Role::output), count, i));
   keep_input(op);
 }
 
 void ModelOps::linear_input_gradient_of(const BoundOp& op) {
   const LinearShape shape{.tokens = op.kernel->m, .in = op.kernel->n, .out = op.kernel->k};
   const std::span<const float> weight = arena_.of(op, Role::weight);
-  linear_input_gradient(shape, arena_.of(op, Role::gradient), matrix_of(weight, shape),
-                        arena_.of(op, Role::input_gradient));
+  const std::int64_t count = op.kernel->batch;
+  for (std::int64_t i = 0; i < count; ++i)
+    linear_input_gradient(shape, rows_of(arena_.of(op, Role::gradient), count, i),
+                          matrix_of(weight, shape, i),
+                          rows_of(arena_.of(op, Role::input_gradient), count, i));
 }
 
 void ModelOps::linear_weight_gradient_of(const BoundOp& op) {
   const LinearShape shape{.tokens = op.kernel->k, .in = op.kernel->n, .out = op.kernel->m};
-  linear_weight_gradient(shape, kept_input(op), arena_.of(op, Role::gradient),
-                         matrix_of(arena_.of(op, Role::weight_gradient), shape), op.accumulate);
+  const std::int64_t count = op.kernel->batch;
+  const GradientSum sum{.scale = gradient_scale(program_, *op.model_op),
+                        .accumulate = op.accumulate};
+  for (std::int64_t i = 0; i < count; ++i)
+    linear_weight_gradient(shape, rows_of(kept_input(op), count, i),
+                           rows_of(arena_.of(op, Role::gradient), count, i),
+                           matrix_of(arena_.of(op, Role::weight_gradient), shape, i), sum);
 }
 
 void ModelOps::bias_gradient_of(const BoundOp& op) {

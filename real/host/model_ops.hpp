@@ -9,6 +9,7 @@
 #include "real/host/arena.hpp"
 #include "real/host/kernels_attention.hpp"
 #include "real/host/kernels_embedding.hpp"
+#include "real/host/kernels_experts.hpp"
 #include "real/host/kernels_loss.hpp"
 #include "real/host/kernels_norm.hpp"
 #include "real/host/step_state.hpp"
@@ -43,6 +44,12 @@ class ModelOps {
   std::span<const float> logits_of(const BoundOp& op);
   void loss_forward_of(const BoundOp& op);
   void loss_backward_of(const BoundOp& op);
+  void choose_of(const BoundOp& op);
+  void choose_backward_of(const BoundOp& op);
+  void move_tokens_of(const BoundOp& op);
+  void sort_tokens_of(const BoundOp& op);
+  void weighed_forward_of(const BoundOp& op);
+  void weighed_backward_of(const BoundOp& op);
 
   // Where an operator works that may be in place: `from` copied to `to` where both are given.
   std::span<float> in_place(const BoundOp& op, sim::Role from, sim::Role to);
@@ -54,7 +61,10 @@ class ModelOps {
   TableSlice table_slice(const BoundOp& op, std::size_t elements) const;
   PositionShape positions(const BoundOp& op, std::size_t elements) const;
   ClassSlice class_slice(std::size_t logits) const;
+  std::span<float> probabilities_of(const BoundOp& op, std::size_t elements);
+  WeighedActivation weighed_activation(const BoundOp& op, std::size_t rows) const;
 
+  const BoundProgram& program_;
   const sim::Model& model_;
   const sim::Layout& layout_;
   int tensor_ = 1, tensor_rank_ = 0;

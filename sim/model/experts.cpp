@@ -21,6 +21,7 @@ ModelOp router_op(const TransformerShape& shape) {
   return {.name = "router",
           .kind = ModelOpKind::router,
           .split = TensorSplit::sequence,
+          .function = Function::route,
           .in_features = shape.hidden,
           .out_features = experts,
           .weights = shape.hidden * experts,
@@ -37,6 +38,7 @@ ModelOp exchange_op(const TransformerShape& shape, std::string name, ModelOpKind
   return {.name = std::move(name),
           .kind = kind,
           .split = TensorSplit::sequence,
+          .function = Function::exchange,
           .per_token = shape.experts.per_token,
           .in_features = shape.hidden,
           .out_features = shape.hidden};
@@ -47,7 +49,6 @@ ModelOp of_experts(ModelOp op, const Experts& experts) {
   op.per_token = experts.per_token;
   op.weights *= experts.count;
   op.biases *= experts.count;
-  op.function = Function::none;
   return op;
 }
 
@@ -88,7 +89,6 @@ void append_experts(Block& block, const TransformerShape& shape) {
                 {"shared_expert_up", "shared_expert_activation", "shared_expert_down"}, nullptr);
   block.ops[shared].starts_from = router;
   ModelOp sum = residual_op(shape, "shared_expert_sum", 0);
-  sum.function = Function::none;
   sum.residual_of = static_cast<int>(shared);
   block.ops.push_back(sum);
 }

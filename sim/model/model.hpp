@@ -58,6 +58,8 @@ enum class Function : std::uint8_t {
   swiglu,  // silu(first half) * second half
   geglu,
   cross_entropy,
+  route,     // a product, and each token's experts with the weights of its choices
+  exchange,  // of tokens between the ranks of their experts
 };
 constexpr auto words_of(Function) {
   return std::array{Word{Function::none, "none"},
@@ -75,7 +77,9 @@ constexpr auto words_of(Function) {
                     Word{Function::squared_relu, "squared_relu"},
                     Word{Function::swiglu, "swiglu"},
                     Word{Function::geglu, "geglu"},
-                    Word{Function::cross_entropy, "cross_entropy"}};
+                    Word{Function::cross_entropy, "cross_entropy"},
+                    Word{Function::route, "route"},
+                    Word{Function::exchange, "exchange"}};
 }
 
 // Where an operator stands under tensor parallelism of size t: which of its weights, traffic and

@@ -36,12 +36,12 @@ Operands operands_of_site(Action action) {
   using enum Role;
   switch (action) {
     case Action::forward:
-      return {0,
-              roles({input, residual, output, saved, weight, target_logit, exponential_sum, keys})};
+      return {0, roles({input, residual, output, saved, weight, target_logit, exponential_sum, keys,
+                        choice_weights})};
     case Action::backward:
       return {0, roles({input, saved, saved_output, gradient, residual_gradient, input_gradient,
                         weight_gradient, weight, target_logit, exponential_sum, keys, keys_gradient,
-                        workspace})};
+                        choice_weights, choice_gradient, workspace})};
     case Action::input_gradient:
       return {roles({gradient, input_gradient}), roles({weight})};
     case Action::weight_gradient:
@@ -81,18 +81,18 @@ Operands operands_of_site(Action action) {
     case Action::gradient_part:
       return {roles({gradient, input_gradient}), roles({weight})};
     case Action::choose:
-      return {roles({input, saved})};
+      return {roles({input, saved, choice_weights})};
     case Action::choose_backward:
-      return {roles({saved, input_gradient})};
+      return {roles({saved, choice_gradient, input_gradient})};
     case Action::move_tokens:
       return {roles({input, output}), roles({saved})};
-    case Action::exchange_tokens:
-      return {roles({output}), roles({input})};
     case Action::add_product_gradient:
       return {roles({input, input_gradient})};
     case Action::add_weight_gradient:
       return {roles({input, weight_gradient})};
-    default:  // gather_gradient, shift_keys, gather_keys, exchange_heads, ..._logits
+    default:  // gather_gradient, shift_keys, gather_keys, exchange_heads, sort_tokens,
+              // exchange_tokens,
+              // ..._logits
       return {roles({input, output})};
   }
 }

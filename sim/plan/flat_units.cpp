@@ -39,6 +39,7 @@ void FlatUnits::find_units() {
     unit_of_bucket_[i] = index;
     unit.elements += buckets[i].elements;
     unit.padded += buckets[i].padded;
+    unit.shards = buckets[i].shards;
     unit.whole += program_.buffers[buckets[i].weight.value].size;
     ++unit.buckets;
     unit_of_weight_[buckets[i].weight.value] = index;
@@ -66,7 +67,7 @@ void FlatUnits::make_masters() {
     }
     Blocks whole = take(Bytes{unit.elements * fp32}, compute);
     pool_.give(parameters);
-    unit.master = take(Bytes{unit.padded / program_.shards * fp32}, compute);
+    unit.master = take(Bytes{unit.padded / unit.shards * fp32}, compute);
     pool_.give(whole);
   }
 }
@@ -120,7 +121,7 @@ void FlatUnits::gather(Unit& unit) {
   }
   // Parameters that are not in the format of the masters are cast shard by shard.
   const bool cast = unit.whole.count() < unit.padded * fp32;
-  const Bytes shard{unit.whole.count() / program_.shards};
+  const Bytes shard{unit.whole.count() / unit.shards};
   Blocks copy = cast ? take(shard, casts) : Blocks{};
   unit.gathered = take(unit.whole, gathers);
   give_later(std::move(copy), uses_);
@@ -172,7 +173,7 @@ void FlatUnits::end(OpId op) {
   // (Composer, composer/optim/decoupled_weight_decay.py, DecoupledAdamW.adamw).
   std::int64_t most = 0;
   for (const Unit& unit : units_)
-    most = std::max(most, unit.padded / program_.shards);
+    most = std::max(most, unit.padded / unit.shards);
   Blocks root_of = take(Bytes{most * fp32}, compute);
   Blocks quotient = take(Bytes{most * fp32}, compute);
   pool_.give(root_of);
@@ -181,7 +182,7 @@ void FlatUnits::end(OpId op) {
 
 void FlatUnits::reduce(Unit& unit, OpId op) {
   const std::int64_t wire = bytes_of(program_.collectives[program_.work[op.value]].dtype);
-  const std::int64_t shard = unit.padded / program_.shards;
+  const std::int64_t shard = unit.padded / unit.shards;
   Blocks whole = take(Bytes{unit.elements * unit.gradient_element}, compute);
   for (Part& part : unit.parts)
     pool_.give(part.blocks);

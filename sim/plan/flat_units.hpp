@@ -67,6 +67,7 @@ class FlatUnits {
   };
   struct Unit {
     std::int64_t elements = 0, padded = 0;
+    int shards = 1;
     Bytes whole{};
     std::int64_t gradient_element = 0;  // bytes
     std::uint32_t buckets = 0, reduced = 0, released = 0;

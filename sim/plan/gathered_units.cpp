@@ -48,7 +48,9 @@ bool GatheredUnits::replay(OpId op) {
       copy_out(unit);
       return true;
     case Action::reduce:
-      take(reduced_[unit], Bytes{program_.parameter_buckets[unit].padded / program_.shards * fp32},
+      take(reduced_[unit],
+           Bytes{program_.parameter_buckets[unit].padded / program_.parameter_buckets[unit].shards *
+                 fp32},
            reductions);
       return false;
     default:

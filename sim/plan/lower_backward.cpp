@@ -88,6 +88,7 @@ StageLowering::Value StageLowering::backward_kernel(Frame& frame, std::size_t i,
   drop(residual, Role::residual_gradient);
   if (!adds_table && op.op->kind != ModelOpKind::embedding) read_weight(frame, i);
   free_saved(frame.saved[i]);
+  weigh_choices_backward(frame, i);
   Value out;
   if (adds_table || in_place) {
     out = gradient;

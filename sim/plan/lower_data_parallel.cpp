@@ -245,13 +245,14 @@ void StageLowering::describe_parameters() {
     made.elements = bucket.elements;
     made.padded = bucket.padded;
     made.shards = bucket.shards;
+    made.of_experts = bucket.of_experts;
     made.weight = bucket.weight;
     made.weight_shard = bucket.weight_shard;
     if (zero_ < 2) made.gradient = bucket.gradient;
     made.gradient_shard = bucket.gradient_shard;
     made.optimizer = bucket.optimizer;
   }
-  builder_.set_parameters(sites_, std::move(described), shards_);
+  builder_.set_parameters(sites_, std::move(described));
 }
 
 // ZeRO-1 and 2 with overlap: the weights updated by the step before are gathered in the order of

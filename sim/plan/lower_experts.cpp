@@ -49,11 +49,16 @@ void StageLowering::intern_experts(const ShardedOp& op, ExpertWork& work) {
   }
   if (layout_.expert_tensor() == 1) return;
   work.gather_name = builder_.name(name + ".all_gather");
-  work.gather = builder_.collective(
-      {CollectiveKind::all_gather, GroupRole::expert_tensor, dtype, exchange.gathered});
   work.scatter_name = builder_.name(name + ".reduce_scatter");
-  work.scatter = builder_.collective(
-      {CollectiveKind::reduce_scatter, GroupRole::expert_tensor, dtype, exchange.gathered});
+  const auto make = [&](CollectiveKind kind, DType of, Bytes bytes) {
+    return builder_.collective({kind, GroupRole::expert_tensor, of, bytes});
+  };
+  work.gather = make(CollectiveKind::all_gather, dtype, exchange.gathered);
+  work.scatter = make(CollectiveKind::reduce_scatter, dtype, exchange.gathered);
+  if (op.op->kind != ModelOpKind::dispatch) return;
+  work.gather_weights = make(CollectiveKind::all_gather, DType::fp32, exchange.weights_gathered);
+  work.scatter_weights =
+      make(CollectiveKind::reduce_scatter, DType::fp32, exchange.weights_gathered);
 }
 
 StageLowering::Value StageLowering::forward_router(Frame& frame, std::size_t i, Value x) {
@@ -69,6 +74,8 @@ StageLowering::Value StageLowering::forward_router(Frame& frame, std::size_t i, 
   drop(scores, Role::input);
   BufferId choice = activation(op.saved - x.bytes);
   builder_.writes(choice, Role::saved);
+  choice_weights_ = fresh(frame.shape->ops[i + 1].experts->weights);  // dispatch stands behind it
+  builder_.writes(choice_weights_.buffer, Role::choice_weights);
   if (!frame.keep) {
     let_go(choice, Role::saved);
     return x;
@@ -84,10 +91,12 @@ StageLowering::Value StageLowering::backward_router(Frame& frame, std::size_t i,
   const OpWork& work = frame.work->ops[i];
   Saved& saved = frame.saved[i];
   wait_for(gradient);
+  wait_for(choice_gradient_);
   const Value scores = fresh(op.whole_output);
   compute(frame, i, work.experts.choose_backward, work.experts.choose_name,
           Action::choose_backward);
   let_go(saved.extra, Role::saved);
+  drop(std::exchange(choice_gradient_, {}), Role::choice_gradient);
   builder_.writes(scores.buffer, Role::input_gradient);
   Value made = fresh(op.input);
   made.ready = compute(frame, i, work.input_gradient, work.gradient_name, Action::input_gradient);
@@ -115,11 +124,10 @@ StageLowering::Value StageLowering::backward_router(Frame& frame, std::size_t i,
 }
 
 StageLowering::Value StageLowering::move_tokens(const Frame& frame, std::size_t i, const Value& x,
-                                                std::uint32_t kernel, Bytes bytes) {
+                                                std::uint32_t kernel, Bytes bytes, Action action) {
   wait_for(x);
   Value moved = fresh(bytes);
-  moved.ready =
-      compute(frame, i, kernel, frame.work->ops[i].experts.move_name, Action::move_tokens);
+  moved.ready = compute(frame, i, kernel, frame.work->ops[i].experts.move_name, action);
   drop(x, Role::input);
   builder_.writes(moved.buffer, Role::output);
   return moved;
@@ -135,14 +143,49 @@ StageLowering::Value StageLowering::exchange_tokens(const Frame& frame, std::siz
   return came;
 }
 
-// A few bytes for each choice: made by the kernel before, and read by the one behind.
-void StageLowering::exchange_weights(const Frame& frame, std::size_t i) {
+// A few bytes for each choice, which the activation of its expert multiplies by.
+void StageLowering::send_weights(const Frame& frame, std::size_t i) {
+  const ExpertWork& work = frame.work->ops[i].experts;
+  const ExpertExchange& exchange = *frame.shape->ops[i].experts;
+  if (work.exchange_weights != none)
+    choice_weights_ = exchange_tokens(frame, i, choice_weights_, work.exchange_weights,
+                                      work.exchange_name, exchange.weights_came);
+  if (work.gather_weights != none)
+    choice_weights_ = exchange_tokens(frame, i, choice_weights_, work.gather_weights,
+                                      work.gather_name, exchange.weights_gathered);
+}
+
+// Of an expert whose features several ranks share, each has a part of the sum.
+void StageLowering::scatter_weights(const Frame& frame, std::size_t i) {
+  const ExpertWork& work = frame.work->ops[i].experts;
+  if (work.scatter_weights == none) return;
+  choice_gradient_ = exchange_tokens(frame, i, choice_gradient_, work.scatter_weights,
+                                     work.scatter_name, frame.shape->ops[i].experts->weights_came);
+}
+
+void StageLowering::return_weights(const Frame& frame, std::size_t i) {
   const ExpertWork& work = frame.work->ops[i].experts;
   if (work.exchange_weights == none) return;
-  const Value weights = fresh(frame.shape->ops[i].experts->weights);
-  tensor_collective(frame, i, work.exchange_weights, work.exchange_name, Action::exchange_tokens);
-  builder_.writes(weights.buffer, Role::output);
-  drop(weights, Role::output);
+  choice_gradient_ = exchange_tokens(frame, i, choice_gradient_, work.exchange_weights,
+                                     work.exchange_name, frame.shape->ops[i].experts->weights);
+}
+
+// The kernel added last is an expert's activation, if it is one of an expert.
+void StageLowering::weigh_choices(Frame& frame, std::size_t i) {
+  const ModelOp& op = *frame.shape->ops[i].op;
+  if (op.experts == 0 || op.kind != ModelOpKind::elementwise) return;
+  const Value weights = std::exchange(choice_weights_, {});
+  if (!frame.keep) return drop(weights, Role::choice_weights);
+  read(weights, Role::choice_weights);
+  frame.saved[i].weights = weights.buffer;
+}
+
+void StageLowering::weigh_choices_backward(const Frame& frame, std::size_t i) {
+  Saved& saved = frame.saved[i];
+  if (saved.weights.value == none) return;
+  choice_gradient_ = fresh(builder_.size_of(saved.weights));
+  let_go(saved.weights, Role::choice_weights);
+  builder_.writes(choice_gradient_.buffer, Role::choice_gradient);
 }
 
 // Forward of dispatch, backward of combine.
@@ -152,12 +195,13 @@ StageLowering::Value StageLowering::send_to_experts(Frame& frame, std::size_t i,
   const ExpertExchange& exchange = *op.experts;
   Value tokens = move_tokens(frame, i, x, work.permute, exchange.sent);
   if (frame.pass != Pass::backward) keep_beside(frame, i, op.saved);
-  exchange_weights(frame, i);
+  if (op.op->kind == ModelOpKind::dispatch) send_weights(frame, i);
   if (work.exchange != none)
     tokens = exchange_tokens(frame, i, tokens, work.exchange, work.exchange_name, exchange.came);
   if (work.gather != none)
     tokens = exchange_tokens(frame, i, tokens, work.gather, work.gather_name, exchange.gathered);
-  if (work.sort != none) tokens = move_tokens(frame, i, tokens, work.sort, exchange.gathered);
+  if (work.sort != none)
+    tokens = move_tokens(frame, i, tokens, work.sort, exchange.gathered, Action::sort_tokens);
   return tokens;
 }
 
@@ -168,13 +212,15 @@ StageLowering::Value StageLowering::bring_from_experts(Frame& frame, std::size_t
   const ExpertWork& work = frame.work->ops[i].experts;
   const ExpertExchange& exchange = *op.experts;
   Value tokens = x;
-  if (work.sort != none) tokens = move_tokens(frame, i, tokens, work.sort, exchange.gathered);
+  if (work.sort != none)
+    tokens = move_tokens(frame, i, tokens, work.sort, exchange.gathered, Action::sort_tokens);
+  const bool dispatch = op.op->kind == ModelOpKind::dispatch;
   if (work.scatter != none)
     tokens = exchange_tokens(frame, i, tokens, work.scatter, work.scatter_name, exchange.came);
+  if (dispatch) scatter_weights(frame, i);
   if (work.exchange != none)
     tokens = exchange_tokens(frame, i, tokens, work.exchange, work.exchange_name, exchange.sent);
-  exchange_weights(frame, i);
-  const bool dispatch = op.op->kind == ModelOpKind::dispatch;
+  if (dispatch) return_weights(frame, i);
   const Value sum = move_tokens(frame, i, tokens, work.unpermute, dispatch ? op.input : op.output);
   if (dispatch) let_go(frame.saved[i].extra, Role::saved);
   return sum;

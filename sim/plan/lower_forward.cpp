@@ -162,6 +162,7 @@ StageLowering::Value StageLowering::forward_op(Frame& frame, std::size_t i, Valu
   Value out = in_place ? x : fresh(op.sums_output ? op.whole_output : op.output);
   out.ready = compute(frame, i, work.forward, work.name, Action::forward);
   keep_or_free(frame, i, x);
+  weigh_choices(frame, i);
   drop(residual, Role::residual);
   read_weight(frame, i);
   builder_.writes(out.buffer, Role::output);

@@ -233,6 +233,8 @@ struct Transfer {
 //  raw
 //                     queries and keys to `saved`); backward: `gradient` and `input_gradient` are
 //                     one buffer, [dq|dk|dv]
+//  activation of      the weight of a copy's choice multiplies its output: choice_weights, which
+//  are routed experts     in the order in which the copies came; backward: choice_gradient too
 //  attention          `saved`: fp32 log-sum-exp [tokens, heads], of an unfused kernel the
 //                     probabilities; absent where nothing is kept (first pass of recomputation)
 //  add_residual       no backward operator: the gradient passes on, and the backward pass of
@@ -247,9 +249,10 @@ struct Transfer {
 //                     vocabulary are no classes
 enum class Action : std::uint8_t {
   // Of a model operator (its site):
-  forward,            // [input], [residual], [output], [saved]; attention run again: input, saved
+  forward,            // [input], [residual], [output], [saved], [choice_weights]; attention run
+                      // again: input, saved
   backward,           // [input], [saved], [saved_output], [gradient], [residual_gradient],
-                      // [input_gradient], [weight_gradient]
+                      // [input_gradient], [weight_gradient], [choice_weights], [choice_gradient]
   input_gradient,     // linear: gradient, input_gradient
   weight_gradient,    // linear: input (or saved: of one token per sequence, or kept in 8 bits),
                       // gradient, weight_gradient
@@ -296,11 +299,14 @@ enum class Action : std::uint8_t {
   gradient_part,  // a part of input_gradient: gradient, input_gradient
   scatter_part,   // reduce-scatter of a block of features: input, output
   // Of routed experts:
-  choose,           // input: a token's scores of all experts; saved: its experts and their weights
-  choose_backward,  // saved, input_gradient: of the scores
-  move_tokens,      // input; output: one copy for each choice or their sum, or the same sorted; of
-                    // the first: saved, the rows of the copies
-  exchange_tokens,  // collective between ranks that share experts, or one: [input], output
+  choose,           // input: a token's scores of all experts; saved: its experts and their weights;
+                    // choice_weights: those as the copies of the tokens are sent, in fp32
+  choose_backward,  // saved, choice_gradient, input_gradient: of the scores
+  move_tokens,      // input; output: one copy for each choice, or their sum; of the former in the
+                    // forward pass: saved, the rows of the copies
+  sort_tokens,      // input; output: the same by expert, or back in the order in which they came
+  exchange_tokens,  // collective between ranks that share experts, or one; also of the weights of
+                    // choices and their gradients: input, output
   // Of frameworks other than Megatron-LM (sim/model/model.hpp, Execution):
   gather_logits,         // all-gather: input: the classes of a rank, output: rank after rank
   join_logits,           // input: what was gathered, output: token after token
@@ -350,12 +356,14 @@ enum class Role : std::uint8_t {
   maximum,          // fp32 per token, of the loss, as the next two
   target_logit,
   exponential_sum,
-  keys,           // keys and values of other context-parallel ranks
-  keys_gradient,  // their gradient
-  state,          // weights, gradients, optimizer state of a whole stage
-  workspace,      // taken and freed by the operator itself
+  keys,             // keys and values of other context-parallel ranks
+  keys_gradient,    // their gradient
+  choice_weights,   // fp32, of each copy of a token that goes to an expert
+  choice_gradient,  // their gradient
+  state,            // weights, gradients, optimizer state of a whole stage
+  workspace,        // taken and freed by the operator itself
 };
-inline constexpr int role_count = 18;
+inline constexpr int role_count = 20;
 
 struct OpLabel {                 // for reports only: never read by the engine
   std::uint32_t name = 0;        // index into Program::names
@@ -438,6 +446,7 @@ struct ParameterBucket {
   std::int64_t elements = 0;
   std::int64_t padded = 0;
   int shards = 1;                     // ranks that share them; of experts fewer than of others
+  bool of_experts = false;            // those that have them are GroupRole::expert_data, else data
   BufferId weight{UINT32_MAX};        // padded elements; ZeRO-3: while gathered
   BufferId weight_shard{UINT32_MAX};  // ZeRO-3
   // ZeRO-0/1: padded elements, persistent. ZeRO-2/3: named by the operators that use it
@@ -482,8 +491,7 @@ class Program {
   std::vector<Scratch> scratches;
   std::vector<std::pair<OpId, std::uint32_t>> scratch_of_op;
   Allocation allocation;
-  int shards = 1;  // ranks that share one copy of the parameters
-  int stage = 0;   // pipeline rank this program belongs to
+  int stage = 0;  // pipeline rank this program belongs to
 
  private:
   template <class T>

@@ -120,11 +120,9 @@ void ProgramBuilder::takes(const Scratch& scratch) {
   program_.scratch_of_op.emplace_back(op, intern(program_.scratches, scratch));
 }
 
-void ProgramBuilder::set_parameters(std::vector<Site> sites, std::vector<ParameterBucket> buckets,
-                                    int shards) {
+void ProgramBuilder::set_parameters(std::vector<Site> sites, std::vector<ParameterBucket> buckets) {
   program_.sites = std::move(sites);
   program_.parameter_buckets = std::move(buckets);
-  program_.shards = shards;
 }
 
 Program ProgramBuilder::finish() {

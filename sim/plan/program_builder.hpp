@@ -58,7 +58,7 @@ class ProgramBuilder {
   void tensors(BufferId buffer, int count) { program_.buffers[buffer.value].tensors = count; }
   void set_allocation(const Allocation& allocation) { program_.allocation = allocation; }
 
-  void set_parameters(std::vector<Site> sites, std::vector<ParameterBucket> buckets, int shards);
+  void set_parameters(std::vector<Site> sites, std::vector<ParameterBucket> buckets);
 
   bool has_op(Stream stream) const { return last_[index(stream)] != none; }
   OpId last(Stream stream) const { return OpId{last_[index(stream)]}; }

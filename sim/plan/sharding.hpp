@@ -37,11 +37,12 @@ struct ContextAttention {
 
 // The way of tokens to the experts they have chosen, and back (dispatch, combine).
 struct ExpertExchange {
-  Bytes sent{};               // tokens that a rank holds, one for each choice
-  Bytes came{};               // those that have chosen an expert of the rank's, of the fullest rank
-  Bytes gathered{};           // over the ranks that share the features of an expert
-  Bytes weights{};            // of the choices, which go with the tokens
-  Kernel permute, unpermute;  // between a token and one for each choice
+  Bytes sent{};      // tokens that a rank holds, one for each choice
+  Bytes came{};      // those that have chosen an expert of the rank's, of the fullest rank
+  Bytes gathered{};  // over the ranks that share the features of an expert
+  // Of the choices, which go with the tokens, and as the tokens in these places.
+  Bytes weights{}, weights_came{}, weights_gathered{};
+  Kernel permute, unpermute;   // between a token and one for each choice
   std::optional<Kernel> sort;  // what came into the order of the rank's experts, or back
 };
 

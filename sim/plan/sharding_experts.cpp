@@ -66,6 +66,8 @@ void shard_exchange(const Region& region, const ModelOp& op, ShardedOp& to) {
   exchange.came = Bytes{tokens_that_come(region, op) * token};
   exchange.gathered = exchange.came * layout.expert_tensor();
   exchange.weights = Bytes{choices(region, op) * bytes_of(DType::fp32)};
+  exchange.weights_came = Bytes{tokens_that_come(region, op) * bytes_of(DType::fp32)};
+  exchange.weights_gathered = exchange.weights_came * layout.expert_tensor();
   const Bytes own{region.sequence_tokens * token};
   const auto pass = [&](Bytes bytes) {
     return memory_kernel(OpKind::elementwise, region, op, static_cast<double>(bytes.count()));

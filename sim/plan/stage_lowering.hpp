@@ -46,11 +46,12 @@ class StageLowering {
 
   // What an operator of a block keeps between its forward and backward pass.
   struct Saved {
-    BufferId input{none};   // its input, kept instead of freed
-    BufferId extra{none};   // what it keeps besides
-    BufferId core{none};    // what selective recomputation has run again
-    BufferId output{none};  // its output, where the backward pass reads it
-    BufferId keys{none};    // the slice that came last, where attention goes round a ring
+    BufferId input{none};    // its input, kept instead of freed
+    BufferId extra{none};    // what it keeps besides
+    BufferId core{none};     // what selective recomputation has run again
+    BufferId output{none};   // its output, where the backward pass reads it
+    BufferId weights{none};  // of choices, where an expert's activation multiplies by them
+    BufferId keys{none};     // the slice that came last, where attention goes round a ring
     BufferId target_logit{none}, exponential_sum{none};  // of the loss
     // Until the split-off weight gradient: of its output, and of the tokens that this rank adds the
     // bias to, where those are fewer.
@@ -81,6 +82,7 @@ class StageLowering {
     std::uint32_t move_name = 0, permute = none, unpermute = none, sort = none;
     std::uint32_t exchange_name = 0, exchange = none, exchange_weights = none;
     std::uint32_t gather_name = 0, scatter_name = 0, gather = none, scatter = none;
+    std::uint32_t gather_weights = none, scatter_weights = none;
   };
 
   // Interned work of an operator of a distinct block.
@@ -336,10 +338,14 @@ class StageLowering {
   Value send_to_experts(Frame& frame, std::size_t i, const Value& x);
   Value bring_from_experts(Frame& frame, std::size_t i, const Value& x);
   Value move_tokens(const Frame& frame, std::size_t i, const Value& x, std::uint32_t kernel,
-                    Bytes bytes);
+                    Bytes bytes, Action action = Action::move_tokens);
   Value exchange_tokens(const Frame& frame, std::size_t i, const Value& x, std::uint32_t work,
                         std::uint32_t name, Bytes bytes);
-  void exchange_weights(const Frame& frame, std::size_t i);
+  void send_weights(const Frame& frame, std::size_t i);
+  void scatter_weights(const Frame& frame, std::size_t i);
+  void return_weights(const Frame& frame, std::size_t i);
+  void weigh_choices(Frame& frame, std::size_t i);
+  void weigh_choices_backward(const Frame& frame, std::size_t i);
 
   // lower_user_buffers.cpp
   void intern_user_buffers(const ShardedOp& op, UserBufferWork& work);
@@ -436,6 +442,7 @@ class StageLowering {
   // Of the block under way, by the operator that begins the branch: the tensor and the gradient
   // that go past it.
   std::vector<Value> past_branch_, gradient_past_branch_;
+  Value choice_weights_, choice_gradient_;  // on their way between router and experts
   std::vector<Parameters> parameters_;
   std::vector<Site> sites_;
   std::vector<Bucket> buckets_;                             // in the order of their reduction

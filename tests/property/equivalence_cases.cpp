@@ -32,6 +32,7 @@ constexpr std::int64_t sequence = 8;
 
 struct Parallel {
   int tensor = 1, pipeline = 1, data = 1;
+  int experts = 1, expert_tensor = 1;
 };
 
 sim::Layout with(const Parallel& parallel) {
@@ -39,6 +40,7 @@ sim::Layout with(const Parallel& parallel) {
   layout.tensor_parallel = parallel.tensor;
   layout.pipeline_parallel = parallel.pipeline;
   layout.data_parallel = parallel.data;
+  layout.expert_parallel = parallel.experts;
   return layout;
 }
 
@@ -191,8 +193,17 @@ sim::Model equivalence_model(const ModelTraits& traits) {
       "  head: language_model\n",
       traits.layers, traits.grouped ? 2 : 4, vocabulary, traits.post_norm ? "post" : "pre",
       traits.qk_norm, traits.tied);
-  text += traits.llama ? "  norm: rms\n  activation: swiglu\n  positions: rotary\n  biases: none\n"
-                       : "  norm: layer\n  activation: gelu\n  positions: learned\n  biases: all\n";
+  const std::string activation = *traits.activation != 0 ? traits.activation
+                                 : traits.llama          ? "swiglu"
+                                                         : "gelu";
+  text += fmt::format("  norm: {}\n  positions: {}\n  activation: {}\n  biases: {}\n",
+                      traits.llama ? "rms" : "layer", traits.llama ? "rotary" : "learned",
+                      activation, traits.llama || traits.experts > 0 ? "none" : "all");
+  if (traits.experts > 0)
+    text += fmt::format(
+        "  experts:\n    count: {}\n    per_token: {}\n    feed_forward: 20\n"
+        "    shared_feed_forward: {}\n    first_layer: {}\n",
+        traits.experts, traits.per_token, traits.shared ? 12 : 0, traits.dense_first ? 1 : 0);
   return sim::load_model(sim::test::TemporaryFile{text}.path());
 }
 
@@ -262,6 +273,100 @@ EquivalenceCase drawn_case(std::uint64_t seed) {
       dice.coin()
           ? std::vector{sim::Dimension::tensor, sim::Dimension::data, sim::Dimension::pipeline}
           : std::vector{sim::Dimension::pipeline, sim::Dimension::data, sim::Dimension::tensor};
+  return one;
+}
+
+std::vector<EquivalenceCase> listed_mixtures() {
+  const ModelTraits mixture{.llama = true, .experts = 4};
+  const auto layout = [](const Parallel& parallel) {
+    return changed(with(parallel), [&](auto& l) {
+      l.expert_tensor_parallel = parallel.expert_tensor;
+      l.sequence_parallel = parallel.tensor > 1;
+    });
+  };
+  std::vector<EquivalenceCase> cases;
+  const auto add = [&](const char* name, const ModelTraits& model, const sim::Layout& of) {
+    cases.push_back({name, model, of});
+  };
+  add("one rank, micro-batches", mixture, layout({}));
+  add("dp 2, all experts on each", mixture, layout({.data = 2}));
+  add("ep 2", mixture, layout({.data = 2, .experts = 2}));
+  add("ep 4", mixture, layout({.data = 4, .experts = 4}));
+  add("ep 2 dp 4: two copies of the experts", mixture, layout({.data = 4, .experts = 2}));
+  add("tp 2 ep 1 etp 2", mixture, layout({.tensor = 2, .expert_tensor = 2}));
+  add("tp 2 ep 2 etp 1", mixture, layout({.tensor = 2, .data = 2, .experts = 2}));
+  add("tp 2 ep 4 etp 1: over tensor ranks", mixture,
+      layout({.tensor = 2, .data = 2, .experts = 4}));
+  add("tp 2 ep 2 etp 2", mixture,
+      layout({.tensor = 2, .data = 2, .experts = 2, .expert_tensor = 2}));
+  add("tp 4 ep 2 etp 2, one sample", mixture,
+      changed(layout({.tensor = 4, .experts = 2, .expert_tensor = 2}),
+              [](auto& l) { l.global_batch = 2; }));
+  add("pp 2", mixture, layout({.pipeline = 2}));
+  add("pp 2 ep 2 zb-h1", mixture,
+      changed(layout({.pipeline = 2, .data = 2, .experts = 2}),
+              [](auto& l) { l.schedule = Schedule::zb_h1; }));
+  add("pp 2 interleaved, tp 2 ep 2", mixture,
+      changed(layout({.tensor = 2, .pipeline = 2, .data = 2, .experts = 2}), [](auto& l) {
+        l.schedule = Schedule::interleaved;
+        l.virtual_stages = 2;
+      }));
+  for (const bool overlap : {false, true})
+    add("ZeRO-1 dp 4 ep 2", mixture, changed(layout({.data = 4, .experts = 2}), [&](auto& l) {
+          l.zero_stage = 1;
+          l.overlap_gradients = l.overlap_parameters = overlap;
+        }));
+  add("ZeRO-1 tp 2 dp 2 ep 4: no copies", mixture,
+      changed(layout({.tensor = 2, .data = 2, .experts = 4}), [](auto& l) { l.zero_stage = 1; }));
+  add("full recomputation, tp 2 ep 2", mixture,
+      changed(layout({.tensor = 2, .data = 2, .experts = 2, .expert_tensor = 2}),
+              [](auto& l) { l.recompute = Recompute::full; }));
+  ModelTraits deep = mixture;
+  deep.shared = deep.dense_first = true;
+  add("shared experts, dense first layer", deep, layout({.data = 2, .experts = 2}));
+  add("shared experts, dense first layer, tp 2 pp 2", deep,
+      layout({.tensor = 2, .pipeline = 2, .data = 2, .experts = 2, .expert_tensor = 2}));
+  add("shared experts, recomputed", deep,
+      changed(layout({.tensor = 2, .data = 2, .experts = 4}),
+              [](auto& l) { l.recompute = Recompute::full; }));
+  ModelTraits one = mixture;
+  one.per_token = 1;
+  one.experts = 8;
+  add("one expert per token, ep 4", one, layout({.data = 4, .experts = 4}));
+  add("one expert per token, ep 8, dp 8", one, layout({.data = 8, .experts = 8}));
+  for (const char* activation : {"gelu", "relu", "squared_relu", "geglu"}) {
+    ModelTraits other = mixture;
+    other.activation = activation;
+    add(activation, other, layout({.tensor = 2, .data = 2, .experts = 2, .expert_tensor = 2}));
+  }
+  ModelTraits post = mixture;
+  post.post_norm = true;
+  add("post-norm, ep 2", post, layout({.data = 2, .experts = 2}));
+  return cases;
+}
+
+EquivalenceCase drawn_mixture(std::uint64_t seed) {
+  EquivalenceCase one = drawn_case(seed);
+  sim::test::Dice dice{seed + 1000};
+  sim::Layout& layout = one.layout;
+  layout.sequence_parallel = layout.tensor_parallel > 1;
+  layout.zero_stage %= 2;
+  layout.shard_group = 0;
+  const int ranks = layout.tensor_parallel * layout.data_parallel;
+  layout.expert_parallel = dice.pick(std::array{1, 2, 4});
+  layout.expert_tensor_parallel = dice.pick(std::array{1, 2, 4});
+  while (ranks % (layout.expert_parallel * layout.expert_tensor_parallel) != 0) {
+    if (layout.expert_tensor_parallel > 1) {
+      layout.expert_tensor_parallel /= 2;
+    } else {
+      layout.expert_parallel /= 2;
+    }
+  }
+  one.model.llama = dice.coin();
+  one.model.experts = 4;
+  one.model.per_token = layout.tensor_parallel < 4 ? dice.pick(std::array{1, 2, 4}) : 2;
+  one.model.shared = !one.model.post_norm && dice.coin();
+  one.model.dense_first = dice.coin();
   return one;
 }
 

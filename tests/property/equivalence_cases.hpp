@@ -20,6 +20,11 @@ struct ModelTraits {
   bool qk_norm = false;    // norms of queries and keys
   bool post_norm = false;  // norms behind the residual sums
   int layers = 4;
+  int experts = 0;              // of a mixture, which has no biases; 0: none
+  int per_token = 2;            // of them
+  bool shared = false;          // an expert that every token passes besides
+  bool dense_first = false;     // the first layer has an MLP
+  const char* activation = "";  // another one than the family's
 };
 
 struct EquivalenceCase {
@@ -36,5 +41,7 @@ sim::Layout one_rank_layout(const sim::Layout& layout);
 
 std::vector<EquivalenceCase> listed_cases();
 EquivalenceCase drawn_case(std::uint64_t seed);
+std::vector<EquivalenceCase> listed_mixtures();
+EquivalenceCase drawn_mixture(std::uint64_t seed);
 
 }  // namespace real::test

@@ -70,5 +70,19 @@ TEST_CASE("layouts drawn at random train the model that one rank trains", "[equi
     check_case(drawn_case(seed));
 }
 
+TEST_CASE("every listed layout trains the mixture of experts that one rank trains",
+          "[equivalence][experts]") {
+  const std::vector<EquivalenceCase> cases = listed_mixtures();
+  CHECK(cases.size() >= 25);
+  for (const EquivalenceCase& one : cases)
+    check_case(one);
+}
+
+TEST_CASE("layouts of mixtures drawn at random train the model that one rank trains",
+          "[equivalence][experts]") {
+  for (std::uint64_t seed = 1; seed <= 24; ++seed)
+    check_case(drawn_mixture(seed));
+}
+
 }  // namespace
 }  // namespace real::test

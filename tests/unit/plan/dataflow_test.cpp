@@ -395,7 +395,7 @@ class Interpreter {
       }
       REQUIRE(got.written == 0);
       REQUIRE(got.reduced == writers[i]);
-      const bool hybrid = program_.shards > 1 && program_.shards < layout_.data_parallel;
+      const bool hybrid = bucket.shards > 1 && bucket.shards < layout_.data_parallel;
       REQUIRE(got.replicated == (hybrid ? writers[i] : 0));
     }
   }

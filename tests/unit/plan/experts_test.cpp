@@ -169,9 +169,9 @@ TEST_CASE("Tokens travel once for each choice, there and back", "[plan][experts]
               return call.bytes.count() == weights;
             }) == 2 * 4);
       const std::vector<Collective> shared = calls_of(program, GroupRole::expert_tensor, pass);
-      REQUIRE(shared.size() == (expert_tensor > 1 ? 2 * 4 * 2 : 0));
+      REQUIRE(shared.size() == (expert_tensor > 1 ? 2 * 4 * 3 : 0));
       for (const Collective& call : shared)
-        CHECK(call.bytes.count() == sent * expert_tensor);
+        CHECK(call.bytes.count() == (call.dtype == DType::fp32 ? weights : sent) * expert_tensor);
     }
   }
 }
@@ -263,6 +263,51 @@ TEST_CASE("A second branch gets the input of the first, and its gradient is adde
   CHECK(read_by("shared_expert_sum", Role::residual) ==
         read_by("expert_combine.permute", Role::output));
   CHECK(read_by("rotary", Role::residual) == read_by("query_up", Role::output));
+}
+
+TEST_CASE("Weights of choices go from the router to the experts, and their gradients back",
+          "[plan][experts]") {
+  for (const int expert_tensor : {1, 2}) {
+    const Plan plan = make_plan(test::mixture(0), expert_layout(2, 2, 1, 2, expert_tensor));
+    const Program& program = plan.programs[0];
+    // Of the first micro-batch in layer 1: the buffer in a role of the last operator of a name.
+    const auto buffer = [&](const std::string& name, Pass pass, Role role) {
+      std::uint32_t found = UINT32_MAX;
+      for (std::uint32_t i = 0; i < program.size(); ++i) {
+        if (program.name({i}) != name || program.label[i].layer != 1 || program.pass[i] != pass ||
+            program.label[i].microbatch != 0)
+          continue;
+        for (const BufferUse& use : program.buffer_uses({i}))
+          if (use.role == role) found = use.buffer.value;
+      }
+      REQUIRE(found != UINT32_MAX);
+      return found;
+    };
+    // The buffer that a collective of 4 bytes per choice makes of another.
+    const auto behind = [&](std::uint32_t input) {
+      for (std::uint32_t i = 0; i < program.size(); ++i) {
+        if (program.action[i] != Action::exchange_tokens) continue;
+        const auto uses = program.buffer_uses({i});
+        const auto in = std::find_if(uses.begin(), uses.end(), [&](const BufferUse& use) {
+          return use.role == Role::input && use.buffer.value == input;
+        });
+        if (in == uses.end()) continue;
+        CHECK(program.collectives[program.work[i]].dtype == DType::fp32);
+        for (const BufferUse& use : uses)
+          if (use.role == Role::output) return use.buffer.value;
+      }
+      return UINT32_MAX;
+    };
+    std::uint32_t weights = buffer("router.choose", Pass::forward, Role::choice_weights);
+    std::uint32_t gradient = buffer("expert_activation", Pass::backward, Role::choice_gradient);
+    for (int i = 0; i < expert_tensor; ++i) {
+      weights = behind(weights);
+      gradient = behind(gradient);
+    }
+    CHECK(buffer("expert_activation", Pass::forward, Role::choice_weights) == weights);
+    CHECK(buffer("expert_activation", Pass::backward, Role::choice_weights) == weights);
+    CHECK(buffer("router.choose", Pass::backward, Role::choice_gradient) == gradient);
+  }
 }
 
 TEST_CASE("What a mixture cannot be laid out like is refused", "[plan][experts][problems]") {

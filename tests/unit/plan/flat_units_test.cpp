@@ -24,7 +24,6 @@ struct Fsdp {
   explicit Fsdp(int layers, DType wire) {
     Program& program = sketch.program;
     program.allocation = {.flat_parameters = true};
-    program.shards = 2;
     program.collectives.push_back({CollectiveKind::reduce_scatter, GroupRole::data, wire, {}});
     for (int unit = 0; unit <= layers; ++unit)
       add_unit(unit == 0 ? BlockPlace::input : BlockPlace::layer);
@@ -43,6 +42,7 @@ struct Fsdp {
     Program& program = sketch.program;
     ParameterBucket bucket;
     bucket.elements = bucket.padded = elements;
+    bucket.shards = 2;
     bucket.weight = buffer(elements * 2, BufferCategory::gathered_parameters, false);
     bucket.weight_shard = buffer(elements, BufferCategory::weights, true);
     bucket.gradient_shard = buffer(elements, BufferCategory::gradients, true);

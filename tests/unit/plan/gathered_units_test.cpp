@@ -18,7 +18,6 @@ struct Fsdp {
   Fsdp() {
     Program& program = sketch.program;
     program.allocation = {.expandable = true, .copies_gathered = true};
-    program.shards = 2;
     const BlockPlace places[] = {BlockPlace::input, BlockPlace::layer, BlockPlace::output};
     const std::int64_t sizes[] = {40 * mib, 60 * mib, 20 * mib};
     for (std::uint32_t unit = 0; unit < 3; ++unit) {
@@ -32,6 +31,7 @@ struct Fsdp {
       };
       ParameterBucket bucket;
       bucket.elements = bucket.padded = sizes[unit] / 2;
+      bucket.shards = 2;
       bucket.weight = buffer(sizes[unit], BufferCategory::gathered_parameters, false);
       bucket.weight_shard = buffer(sizes[unit] / 2, BufferCategory::weights, true);
       bucket.gradient_shard = buffer(sizes[unit] / 2, BufferCategory::gradients, true);

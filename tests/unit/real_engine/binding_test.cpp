@@ -21,6 +21,10 @@ std::vector<EquivalenceCase> cases() {
   std::vector<EquivalenceCase> all = listed_cases();
   for (std::uint64_t seed = 1; seed <= 20; ++seed)
     all.push_back(drawn_case(seed));
+  for (const EquivalenceCase& mixture : listed_mixtures())
+    all.push_back(mixture);
+  for (std::uint64_t seed = 1; seed <= 10; ++seed)
+    all.push_back(drawn_mixture(seed));
   return all;
 }
 

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "real/engine/sha256.hpp"
 #include "sim/base/input_error.hpp"
@@ -15,14 +16,18 @@ namespace {
 
 namespace files = std::filesystem;
 
-// A folder of a checkpoint after two steps of tp 2 x dp 2, ZeRO-2.
+using Change = std::function<void(sim::Layout&)>;
+
+// A folder of a checkpoint after two steps of tp 2 x dp 2, ZeRO-2 unless that is changed.
 class Saved {
  public:
-  Saved() {
+  explicit Saved(const ModelTraits& traits = {.tied = true}, const Change& change = {})
+      : model{equivalence_model(traits)} {
     layout = listed_cases().front().layout;
     layout.tensor_parallel = layout.data_parallel = 2;
     layout.micro_batch = 1;
     layout.zero_stage = 2;
+    if (change) change(layout);
     training.steps = 2;
     files::remove_all(folder);
     TrainOptions options;
@@ -50,7 +55,7 @@ class Saved {
   files::path file(const char* name) const { return folder / "step-00000002" / name; }
 
   files::path folder = sim::test::temporary_path("checkpoint");
-  sim::Model model = equivalence_model({.tied = true});
+  sim::Model model;
   std::unique_ptr<sim::test::TemporaryFile> text = equivalence_text();
   Corpus corpus{text->path(), model, 8};
   sim::Layout layout;
@@ -92,6 +97,30 @@ TEST_CASE("a checkpoint comes back bit by bit under its own and under other layo
   other.pipeline_parallel = 1;
   other.data_parallel = 4;
   other.zero_stage = 3;
+  check_same(saved.resumed(other), saved.whole);
+}
+
+TEST_CASE("a checkpoint of a mixture comes back under any share of the experts",
+          "[checkpoint][experts]") {
+  Saved saved{{.llama = true, .experts = 4, .shared = true, .dense_first = true},
+              [](sim::Layout& layout) {
+                layout.sequence_parallel = true;
+                layout.zero_stage = 1;
+                layout.expert_parallel = 2;
+                layout.expert_tensor_parallel = 2;
+              }};
+  check_same(saved.resumed(saved.layout), saved.whole);
+  sim::Layout other = saved.layout;
+  other.expert_parallel = 4;
+  other.expert_tensor_parallel = 1;
+  check_same(saved.resumed(other), saved.whole);
+  other.data_parallel = 4;
+  other.expert_parallel = 2;
+  check_same(saved.resumed(other), saved.whole);
+  other.tensor_parallel = other.data_parallel = other.expert_parallel = 1;
+  other.sequence_parallel = false;
+  other.pipeline_parallel = 2;
+  other.zero_stage = 0;
   check_same(saved.resumed(other), saved.whole);
 }
 

@@ -104,6 +104,53 @@ TEST_CASE("models that predict no next token are refused", "[engine_problems]") 
   }
 }
 
+TEST_CASE("mixtures whose shares are not even are refused, and what experts have besides",
+          "[engine_problems][experts]") {
+  sim::TransformerShape shape = plain_shape();
+  shape.experts = {.count = 4, .per_token = 2, .feed_forward = 8};
+  sim::Plan plan;
+  plan.layout.compute_dtype = sim::DType::fp32;
+  plan.layout.sequence_length = 8;
+  const auto problems = [&] { return engine_problems(plan, sim::build_transformer(shape)); };
+  CHECK(problems().empty());
+  SECTION("the sequence") {
+    plan.layout.sequence_length = 7;
+    CHECK(problems() == Problems{"layout.sequence_length: the engine gives every expert as many "
+                                 "tokens, but 7 tokens that choose 2 experts each do not spread "
+                                 "evenly over 4"});
+  }
+  SECTION("a tensor rank's slice of it") {
+    plan.layout.tensor_parallel = 8;
+    plan.layout.sequence_parallel = true;
+    CHECK(problems() == Problems{"layout.tensor_parallel: the engine gives every expert as many "
+                                 "tokens, but 1 tokens that choose 2 experts each do not spread "
+                                 "evenly over 4"});
+    plan.layout.micro_batch = 2;
+    CHECK(problems().empty());
+  }
+  SECTION("imbalance") {
+    plan.layout.expert_imbalance = 1.25;
+    CHECK(problems() == Problems{"layout.expert_imbalance is 1.25: the engine gives every expert "
+                                 "as many tokens; allowed: 1"});
+  }
+  SECTION("biases") {
+    shape.mlp_bias = true;
+    CHECK(problems() == Problems{"tiny: the engine does not execute biases of experts"});
+  }
+  SECTION("a second branch in post-norm layers") {
+    shape.norm_placement = sim::NormPlacement::post;
+    CHECK(problems().empty());
+    shape.experts.shared_feed_forward = 8;
+    CHECK(problems() == Problems{"tiny: the engine does not execute shared experts whose norm "
+                                 "stands behind the residual sum"});
+  }
+  SECTION("latent attention") {
+    shape.latent = {
+        .query_rank = 8, .key_value_rank = 8, .plain_dim = 4, .rotary_dim = 4, .value_dim = 4};
+    CHECK(problems() == Problems{"tiny: the engine does not execute latent attention"});
+  }
+}
+
 TEST_CASE("lists of layers and 8-bit products are refused", "[engine_problems]") {
   CHECK(problems_of(sim::test::equal_layers({})) ==
         Problems{sim::test::equal_layers({}).name +

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "sim/model/transformer.hpp"
@@ -47,9 +48,9 @@ Lines shapes_of(const sim::Model& model) {
   return lines;
 }
 
-// "rows a+n, columns b+m" of the pieces that a tensor rank holds of a parameter.
-Lines pieces(const sim::Model& model, int tensor, std::uint32_t rank, const std::string& name) {
-  const sim::Layout layout = tensor_layout(tensor);
+// "rows a+n, columns b+m" of the pieces that a rank holds of a parameter.
+Lines pieces(const sim::Model& model, const sim::Layout& layout, std::uint32_t rank,
+             const std::string& name) {
   REQUIRE(sim::layout_problems(layout, model).empty());
   const sim::Plan plan = sim::make_plan(model, layout);
   const BoundProgram bound = bind(plan, model, sim::RankId{rank});
@@ -92,13 +93,41 @@ TEST_CASE("tensor ranks hold queries, keys and values, gate and up, each by itse
           "[parameters]") {
   const sim::Model model = sim::build_transformer(llama_shape());
   // 16 rows of queries, 8 of keys, 8 of values; rank 1 of 2.
-  CHECK(pieces(model, 2, 1, "layers.0.qkv.weight") ==
+  CHECK(pieces(model, tensor_layout(2), 1, "layers.0.qkv.weight") ==
         Lines{"rows 8+8, columns 0+16", "rows 20+4, columns 0+16", "rows 28+4, columns 0+16"});
-  CHECK(pieces(model, 2, 1, "layers.0.mlp_up.weight") ==
+  CHECK(pieces(model, tensor_layout(2), 1, "layers.0.mlp_up.weight") ==
         Lines{"rows 4+4, columns 0+16", "rows 12+4, columns 0+16"});
-  CHECK(pieces(model, 2, 1, "layers.0.mlp_down.weight") == Lines{"rows 0+16, columns 4+4"});
-  CHECK(pieces(model, 2, 1, "layers.0.post_attention_norm.weight") ==
+  CHECK(pieces(model, tensor_layout(2), 1, "layers.0.mlp_down.weight") ==
+        Lines{"rows 0+16, columns 4+4"});
+  CHECK(pieces(model, tensor_layout(2), 1, "layers.0.post_attention_norm.weight") ==
         Lines{"rows 0+16, columns 0+1"});
+}
+
+TEST_CASE("the experts of a layer are one parameter, of which a rank holds some matrices",
+          "[parameters][experts]") {
+  sim::TransformerShape shape = llama_shape();
+  shape.experts = {.count = 4, .per_token = 2, .feed_forward = 8};
+  const sim::Model model = sim::build_transformer(shape);
+  const Lines all = shapes_of(model);
+  for (const char* line : {"layers.0.router.weight 4 x 16", "layers.0.expert_up.weight 64 x 16",
+                           "layers.0.expert_down.weight 64 x 8"})
+    CHECK(std::find(all.begin(), all.end(), line) != all.end());
+  // Rank 3 of tp 2 x dp 2: the second half of the features of the last two experts.
+  sim::Layout layout = tensor_layout(2);
+  layout.sequence_parallel = true;
+  layout.data_parallel = layout.expert_parallel = layout.expert_tensor_parallel = 2;
+  layout.global_batch = 2;
+  CHECK(pieces(model, layout, 3, "layers.0.expert_up.weight") ==
+        Lines{"rows 36+4, columns 0+16", "rows 44+4, columns 0+16", "rows 52+4, columns 0+16",
+              "rows 60+4, columns 0+16"});
+  CHECK(pieces(model, layout, 3, "layers.0.expert_down.weight") ==
+        Lines{"rows 32+16, columns 4+4", "rows 48+16, columns 4+4"});
+  CHECK(pieces(model, layout, 3, "layers.0.router.weight") == Lines{"rows 0+4, columns 0+16"});
+  // Experts over tensor ranks: one each, whole.
+  layout.expert_parallel = 4;
+  layout.expert_tensor_parallel = 1;
+  CHECK(pieces(model, layout, 1, "layers.0.expert_up.weight") ==
+        Lines{"rows 16+8, columns 0+16", "rows 24+8, columns 0+16"});
 }
 
 TEST_CASE("the padding of a vocabulary is no parameter", "[parameters]") {
@@ -107,8 +136,8 @@ TEST_CASE("the padding of a vocabulary is no parameter", "[parameters]") {
   shape.vocabulary = 200;
   const sim::Model model = sim::build_transformer(shape);
   for (const char* name : {"embedding.weight", "head.weight"}) {
-    CHECK(pieces(model, 2, 0, name) == Lines{"rows 0+128, columns 0+16"});
-    CHECK(pieces(model, 2, 1, name) == Lines{"rows 128+72, columns 0+16"});
+    CHECK(pieces(model, tensor_layout(2), 0, name) == Lines{"rows 0+128, columns 0+16"});
+    CHECK(pieces(model, tensor_layout(2), 1, name) == Lines{"rows 128+72, columns 0+16"});
   }
 }
 
@@ -121,10 +150,12 @@ TEST_CASE("a matrix with as many rows as the vocabulary is not padded", "[parame
   shape.feed_forward = 256;
   shape.mlp_bias = true;
   const sim::Model model = sim::build_transformer(shape);
-  CHECK(pieces(model, 4, 3, "layers.0.mlp_up.weight") == Lines{"rows 192+64, columns 0+16"});
-  CHECK(pieces(model, 4, 3, "layers.0.mlp_up.bias") == Lines{"rows 192+64, columns 0+1"});
-  CHECK(pieces(model, 4, 1, "head.weight") == Lines{"rows 128+128, columns 0+16"});
-  CHECK(pieces(model, 4, 3, "head.weight").empty());
+  CHECK(pieces(model, tensor_layout(4), 3, "layers.0.mlp_up.weight") ==
+        Lines{"rows 192+64, columns 0+16"});
+  CHECK(pieces(model, tensor_layout(4), 3, "layers.0.mlp_up.bias") ==
+        Lines{"rows 192+64, columns 0+1"});
+  CHECK(pieces(model, tensor_layout(4), 1, "head.weight") == Lines{"rows 128+128, columns 0+16"});
+  CHECK(pieces(model, tensor_layout(4), 3, "head.weight").empty());
 }
 
 }  // namespace real::test

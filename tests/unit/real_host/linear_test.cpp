@@ -94,7 +94,7 @@ TEST_CASE("weight and bias gradients are written first and added to afterwards",
   Floats weight(dw.size(), 99.0F);
   Floats bias(db.size(), 99.0F);
   for (int round = 1; round <= 2; ++round) {
-    real::linear_weight_gradient(c.shape, c.x, c.dy, weight, round == 2);
+    real::linear_weight_gradient(c.shape, c.x, c.dy, weight, {.accumulate = round == 2});
     real::bias_gradient(c.dy, bias, round == 2);
     for (double& value : dw)
       value *= round;
@@ -103,4 +103,10 @@ TEST_CASE("weight and bias gradients are written first and added to afterwards",
     CHECK(relative_error(weight, dw) < float_error);
     CHECK(relative_error(bias, db) < float_error);
   }
+  // Of experts: scaled, and added to what is there.
+  Floats scaled = weight;
+  real::linear_weight_gradient(c.shape, c.x, c.dy, scaled, {.scale = 0.25F, .accumulate = true});
+  for (double& value : dw)
+    value *= 1.125;  // twice a gradient, and a quarter of it
+  CHECK(relative_error(scaled, dw) < float_error);
 }

@@ -1,0 +1,46 @@
+#include "real/engine/expert_problems.hpp"
+
+#include <fmt/format.h>
+
+namespace real {
+namespace {
+
+// Shares that are not even: routing.hpp.
+void check_shares(const sim::Layout& layout, const sim::Model& model,
+                  std::vector<std::string>& problems) {
+  const sim::Experts& experts = model.shape->experts;
+  if (layout.expert_imbalance != 1)
+    problems.push_back(fmt::format(
+        "layout.expert_imbalance is {}: the engine gives every expert as many tokens; allowed: 1",
+        layout.expert_imbalance));
+  const std::int64_t slices = layout.sequence_parallel ? layout.tensor_parallel : 1;
+  const std::int64_t held = layout.micro_batch * layout.sequence_length / slices;
+  const auto check = [&](const char* what, std::int64_t tokens) {
+    if (tokens * experts.per_token % experts.count == 0) return;
+    problems.push_back(fmt::format(
+        "{}: the engine gives every expert as many tokens, but {} tokens that choose {} experts "
+        "each do not spread evenly over {}",
+        what, tokens, experts.per_token, experts.count));
+  };
+  check("layout.sequence_length", layout.sequence_length);
+  if (held != layout.sequence_length && problems.empty()) check("layout.tensor_parallel", held);
+}
+
+}  // namespace
+
+std::vector<std::string> expert_problems(const sim::Layout& layout, const sim::Model& model) {
+  std::vector<std::string> problems;
+  if (!model.has_experts()) return problems;
+  check_shares(layout, model, problems);
+  const sim::TransformerShape& shape = *model.shape;
+  if (shape.mlp_bias)
+    problems.push_back(
+        fmt::format("{}: the engine does not execute biases of experts", model.name));
+  if (shape.norm_placement == sim::NormPlacement::post && shape.experts.shared_feed_forward > 0)
+    problems.push_back(fmt::format(
+        "{}: the engine does not execute shared experts whose norm stands behind the residual sum",
+        model.name));
+  return problems;
+}
+
+}  // namespace real
