@@ -131,6 +131,8 @@ std::vector<std::string> differences(const Scenario& scenario, const Imported& i
   Framework framework = imported.framework;
   if (scenario.layout.context_parallel == 1)  // nobody's
     framework.execution.context = scenario.framework.execution.context;
+  // No flag of Megatron-LM's says it.
+  framework.execution.separate_update = scenario.framework.execution.separate_update;
   keys.compare("framework", scenario.framework, framework);
   keys.compare("simulation.graphs", scenario.options.graphs, imported.graphs);
   return keys.take();

@@ -62,11 +62,12 @@ Framework fsdp_framework(const RunCells& cells) {
   return fsdp;
 }
 
-// Megatron-LM. What was computed and not run counts no placeholders; Transformer Engine keeps them
-// from version 2.3 on.
+// Megatron-LM, whose loss is fused by a flag only. What was computed and not run counts no
+// placeholders; Transformer Engine keeps them from version 2.3 on.
 Framework megatron_framework(const RunCells& cells) {
   Framework framework = framework_of(FrameworkName::megatron);
   const std::string notes = lower_case(cells["notes"]);
+  framework.loss = LossForm::separate;
   if (cells["status"].starts_with("analytic"))
     framework.execution.gradient_placeholders = Placeholders::none;
   if (const auto version = version_behind(notes, "transformer engine "))
