@@ -46,8 +46,8 @@ bool runs_otherwise(const sim::Model& model) {
       if (op.products > 1) return true;
   const sim::Execution& runs = model.execution;
   return runs.gathers_logits || runs.adds_gradients || runs.keeps_gathered_inputs ||
-         runs.all_reduces_gradients || runs.scales_gradients || runs.checks_gradients ||
-         runs.separate_update || runs.sends_whole || runs.recomputes_head || runs.held_logits > 0;
+         runs.all_reduces_gradients || runs.sends_whole || runs.recomputes_head ||
+         runs.held_logits > 0;
 }
 
 }  // namespace
@@ -78,6 +78,12 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
     problems.emplace_back(
         "framework: the engine runs logits, gradients and messages as Megatron-LM does; "
         "sim/model/FRAMEWORKS.md has the keys");
+  const sim::Execution& runs = model.execution;
+  if (runs.scales_gradients || runs.checks_gradients || runs.separate_update)
+    problems.emplace_back(
+        "framework: the engine averages gradients in their collectives, and clips them and writes "
+        "new weights in Adam's kernel; allowed: scales_gradients, checks_gradients and "
+        "separate_update: false");
   if (plan.layout.uses_user_buffers())
     problems.emplace_back(
         "layout.overlap.tensor_products: the engine does not execute products cut into parts");

@@ -87,7 +87,7 @@ class DeepSpeedReader {
     const ObjectReader& root = flags_ ? *flags_ : json_;
     Imported from = scenario_of_megatron(
         config_,
-        {.fp32_gradients_by_default = false, .groups_without_switch = true, .own_optimizer = false},
+        {.fp32_gradients_by_default = false, .groups_without_switch = true, .own_kernels = false},
         request_, root);
     from.notes.insert(from.notes.end(), result_.notes.begin(), result_.notes.end());
     from.ignored = result_.ignored;

@@ -52,9 +52,6 @@ class Writer {
     if (*config_.fused_loss) config_.loss_fusion = loss == LossForm::in_place ? "te" : "native";
     config_.average_in_collective = !left.execution.scales_gradients;
     config_.check_gradients = left.execution.checks_gradients;
-    if (!left.execution.separate_update)
-      note("framework.separate_update",
-           "Megatron-LM's optimizer clips and copies weights in passes of their own");
     const Framework own = framework_of(FrameworkName::megatron);
     left.execution.scales_gradients = left.execution.checks_gradients =
         left.execution.separate_update = false;

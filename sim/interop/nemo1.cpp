@@ -382,8 +382,9 @@ Imported import_nemo1(const Document& yaml, const ImportRequest& asked) {
   const MegatronConfig config = NemoReader{root, request, read}.read();
   yaml.finish();
   const MegatronRules rules{
-      .fp32_gradients_by_default = true, .groups_without_switch = true, .own_optimizer = false};
+      .fp32_gradients_by_default = true, .groups_without_switch = true, .own_kernels = false};
   Imported result = scenario_of_megatron(config, rules, request, root);
+  result.framework.loss = LossForm::separate;  // no key fuses it
   result.ignored = read.ignored;
   result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());
   finish_import(yaml, root, result);

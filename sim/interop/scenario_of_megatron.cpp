@@ -29,8 +29,10 @@ class Reader : private SettingProblems {
     overlap();
     recomputation();
     attention();
-    loss();
-    if (rules_.own_optimizer) optimizer();
+    if (rules_.own_kernels) {
+      loss();
+      optimizer();
+    }
     return result_;
   }
 

@@ -53,6 +53,23 @@ bool notes(const Imported& result, const std::string& key) {
 
 }  // namespace
 
+TEST_CASE("Megatron-LM's loss and its passes over gradients", "[interop]") {
+  const auto of = [](const std::string& flags) { return from_flags(megatron(flags)).framework; };
+  const Framework usual = of("");
+  CHECK(usual.loss == LossForm::separate);
+  CHECK(usual.execution.scales_gradients);
+  CHECK(usual.execution.checks_gradients);
+  CHECK(usual.execution.separate_update);
+  CHECK(of("--cross-entropy-loss-fusion").loss == LossForm::fused);
+  CHECK(of("--cross-entropy-loss-fusion --cross-entropy-fusion-impl te").loss ==
+        LossForm::in_place);
+  CHECK(of("--cross-entropy-fusion-impl te").loss == LossForm::separate);
+  CHECK_FALSE(of("--ddp-average-in-collective").execution.scales_gradients);
+  CHECK_FALSE(of("--no-check-for-nan-in-loss-and-grad").execution.checks_gradients);
+  CHECK(flag_problems(megatron("--cross-entropy-fusion-impl linear")) ==
+        std::vector<std::string>{"8:29: is 'linear'; allowed: native, te"});
+}
+
 TEST_CASE("Megatron-LM's defaults are filled in", "[interop]") {
   const Imported job = from_flags(megatron(""));
   CHECK(job.shape.feed_forward == 4096);

@@ -167,6 +167,19 @@ TEST_CASE("Transformer Engine's loss writes the gradient over the logits", "[mod
   CHECK(loss.saved_fixed_bytes == 0);
 }
 
+// Cast, maximum, subtraction, exponential, sum, division; backward scaling and cast.
+TEST_CASE("Megatron-LM's loss without fusion goes over the logits operation by operation",
+          "[model]") {
+  Framework framework = framework_of(FrameworkName::megatron);
+  framework.loss = LossForm::separate;
+  const Model model = llama_layer(framework);
+  const ModelOp& loss = first_of(model.output, Function::cross_entropy);
+  const auto classes = static_cast<double>(loss.in_features);
+  CHECK(loss.forward_elements == ((half + full) + full + 3 * 2 * full + full) * classes);
+  CHECK(loss.backward_elements == (2 * full + full + half) * classes);
+  CHECK(loss.saved_fixed_bytes == 2 * full * classes);
+}
+
 TEST_CASE("a single part of a framework may be of the other kind", "[model]") {
   Framework framework = framework_of(FrameworkName::pytorch);
   framework.rms_norm = KernelForm::fused;

@@ -106,6 +106,63 @@ TEST_CASE("gradients of later micro-batches lie apart until a kernel adds them",
         3 * 2 * product.m * product.n);
 }
 
+TEST_CASE("Megatron-LM looks at gradients and scales them before they are reduced", "[plan]") {
+  const auto prepared = [](bool scales, bool checks, const Layout& layout) {
+    Framework framework;
+    framework.execution.scales_gradients = scales;
+    framework.execution.checks_gradients = checks;
+    const Program program = program_of(framework, layout);
+    std::int64_t bytes = 0;
+    for (std::uint32_t i = 0; i < program.size(); ++i) {
+      if (program.action[i] != Action::prepare_gradients) continue;
+      CHECK(program.stream[i] == Stream::compute);
+      bytes += program.kernels[program.work[i]].bytes.count();
+    }
+    return bytes;
+  };
+  const Layout replicas = test::layout_for(1, 2, 1, 2), alone = test::layout_for(1, 1, 1, 2);
+  const Program program = program_of({}, replicas);
+  std::int64_t gradients = 0;
+  for (const ParameterBucket& bucket : program.parameter_buckets)
+    gradients += bucket.padded * bytes_of(replicas.gradient_dtype);
+  CHECK(prepared(false, false, replicas) == 0);
+  CHECK(prepared(false, true, replicas) == gradients);
+  CHECK(prepared(true, false, replicas) == 2 * gradients);
+  CHECK(prepared(true, true, replicas) == 3 * gradients);
+  // One replica is its own average, and is looked at all the same.
+  CHECK(prepared(true, false, alone) == 0);
+  CHECK(prepared(true, true, alone) > 0);
+}
+
+TEST_CASE("gradients are prepared before the collective that reads them", "[plan]") {
+  Framework framework;
+  framework.execution.scales_gradients = true;
+  for (const bool overlapped : {false, true}) {
+    Layout layout = test::layout_for(1, 2, 1, 2);
+    layout.overlap_gradients = overlapped;
+    const Program program = program_of(framework, layout);
+    std::vector<int> order(program.parameter_buckets.size());
+    for (std::uint32_t i = 0; i < program.size(); ++i) {
+      if (program.action[i] == Action::prepare_gradients) CHECK(order[program.subject[i]]++ == 0);
+      if (program.action[i] == Action::reduce) CHECK(order[program.subject[i]]++ == 1);
+    }
+    CHECK(std::ranges::count(order, 2) == static_cast<std::ptrdiff_t>(order.size()));
+  }
+}
+
+TEST_CASE("clipping and new weights as passes of their own move more bytes", "[plan]") {
+  const Layout layout = test::layout_for(1, 2, 1, 1);
+  const auto adam = [&](const Framework& framework) {
+    return first_kernel(program_of(framework, layout), "adam").bytes.count();
+  };
+  const std::int64_t gradient = bytes_of(layout.gradient_dtype);
+  const std::int64_t usual = gradient + bytes_of(layout.activation_dtype) + 24;
+  REQUIRE(layout.master_weights);
+  REQUIRE(adam({}) % usual == 0);
+  CHECK(adam(with(&Execution::separate_update)) ==
+        adam({}) + adam({}) / usual * (2 * gradient + 4));
+}
+
 TEST_CASE("gate and up-projection apart: two products, and two reductions of input gradients",
           "[plan]") {
   Framework framework;
