@@ -56,10 +56,6 @@ void check_op(const sim::ModelOp& op, const sim::Model& model, const sim::Layout
               Problems& problems) {
   const std::int64_t head = model.attention.head_dim;
   switch (op.function) {
-    case Function::route:
-      problems.add(
-          fmt::format("{}: the CUDA backend does not execute mixtures of experts", op.name));
-      return;
     case Function::attention:
       if (!sim::is_flash(layout.attention)) {
         problems.add(fmt::format(
@@ -115,7 +111,8 @@ void check_programs(const sim::Plan& plan, Problems& problems) {
       using sim::CollectiveKind;
       if (collective.kind == CollectiveKind::all_reduce ||
           collective.kind == CollectiveKind::reduce_scatter ||
-          collective.kind == CollectiveKind::all_gather) {
+          collective.kind == CollectiveKind::all_gather ||
+          collective.kind == CollectiveKind::all_to_all) {
         continue;
       }
       problems.add(

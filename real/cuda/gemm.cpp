@@ -210,11 +210,10 @@ void Gemms::choose(Plan& plan, const GemmOperands& operands, cudaStream_t stream
 
 void Gemms::multiply(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
                      const GemmOperands& operands, cudaStream_t stream) const {
-  const float one = 1;
   const float beta = plan.shape.accumulate ? 1 : 0;
   const cublasStatus_t status = cublasLtMatmul(
-      handle_, plan.descriptor.handle, &one, operands.second, plan.a.handle, operands.first,
-      plan.b.handle, &beta, operands.result, plan.result.handle, operands.result,
+      handle_, plan.descriptor.handle, &plan.shape.scale, operands.second, plan.a.handle,
+      operands.first, plan.b.handle, &beta, operands.result, plan.result.handle, operands.result,
       plan.result.handle, &algorithm, workspace_, static_cast<std::size_t>(gemm_workspace), stream);
   if (status != CUBLAS_STATUS_SUCCESS) fail(status, text(plan.shape));
 }

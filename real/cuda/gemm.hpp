@@ -35,6 +35,7 @@ struct GemmShape {
   std::int64_t tokens = 0, in = 0, out = 0;
   bool bias = false;        // forward: added in the epilogue
   bool accumulate = false;  // the result is added to what is there
+  float scale = 1;          // of the result
   auto operator<=>(const GemmShape&) const = default;
 };
 

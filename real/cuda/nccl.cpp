@@ -258,6 +258,27 @@ void NcclWorld::all_gather(std::size_t index, const Call& call, cudaStream_t str
              index, "an all-gather");
 }
 
+// As NCCL's documentation has it ("Point-to-point communication"): ncclAlltoAll is newer than the
+// versions that this builds with.
+void NcclWorld::all_to_all(std::size_t index, const Call& call, cudaStream_t stream) {
+  const auto ranks = static_cast<std::int64_t>(at(index).members.size());
+  SIM_CHECK(call.count % ranks == 0, call.count, ranks);
+  const std::int64_t part = call.count / ranks;
+  const auto count = static_cast<std::size_t>(part);
+  const ncclComm_t members = handle(index);
+  const ncclDataType_t type = data_type(call.dtype);
+  check_call(ncclGroupStart(), index, "an all-to-all");
+  for (int peer = 0; peer < static_cast<int>(ranks); ++peer) {
+    check_call(ncclSend(bytes_from(call.input, peer * part, call.dtype), count, type, peer, members,
+                        stream),
+               index, "an all-to-all");
+    check_call(ncclRecv(bytes_from(call.output, peer * part, call.dtype), count, type, peer,
+                        members, stream),
+               index, "an all-to-all");
+  }
+  check_call(ncclGroupEnd(), index, "an all-to-all");
+}
+
 void NcclWorld::send(std::size_t index, const Call& call, cudaStream_t stream) {
   check_call(ncclSend(call.input, static_cast<std::size_t>(call.count), data_type(call.dtype), 1,
                       handle(index), stream),

@@ -45,6 +45,8 @@ class NcclWorld {
   void all_reduce(std::size_t index, const Call& call, cudaStream_t stream);
   void reduce_scatter(std::size_t index, const Call& call, cudaStream_t stream);
   void all_gather(std::size_t index, const Call& call, cudaStream_t stream);
+  // Member i gets part i of every member's input, in the order of the members.
+  void all_to_all(std::size_t index, const Call& call, cudaStream_t stream);
   void send(std::size_t index, const Call& call, cudaStream_t stream);
   void receive(std::size_t index, const Call& call, cudaStream_t stream);
   // Reduce-scatter in the node, all-reduce along the rail, all-gather in the node; elements that

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "real/cuda/prepare.hpp"
+#include "real/engine/operator_facts.hpp"
 #include "sim/base/check.hpp"
 
 namespace real {
@@ -28,7 +29,8 @@ bool is_norm(Function function) {
 }  // namespace
 
 OpShapes::OpShapes(const BoundProgram& program)
-    : model_{*program.model},
+    : program_{program},
+      model_{*program.model},
       layout_{program.plan->layout},
       tensor_{program.plan->layout.tensor_parallel},
       tensor_rank_{program.at.tensor},
@@ -81,6 +83,34 @@ kernels::ActivationShape OpShapes::activation(const BoundOp& op) const {
           .dtype = activations(),
           .rows = rows_of(rows.bytes, width, activations()),
           .width = width};
+}
+
+kernels::ChoiceShape OpShapes::choice(const BoundOp& op) const {
+  const Role role = op.action == Action::choose ? Role::choice_weights : Role::choice_gradient;
+  return {.dtype = activations(),
+          .routing = routing_of(model_, rows_of(op.operand(role).bytes, 1, sim::DType::fp32))};
+}
+
+kernels::CopyShape OpShapes::copies(const BoundOp& op) const {
+  const std::int64_t width = op.model_op->in_features;
+  const Operand& copies = op.operand(is_to_experts(op) ? Role::output : Role::input);
+  return {.dtype = activations(),
+          .routing = routing_of(model_, rows_of(copies.bytes, width, activations())),
+          .width = width};
+}
+
+kernels::SortShape OpShapes::sorted(const BoundOp& op) const {
+  const std::int64_t width = op.model_op->in_features;
+  const std::int64_t rows = rows_of(op.operand(Role::output).bytes, width, activations());
+  return {.dtype = activations(), .arrived = arrived_at(program_, rows), .width = width};
+}
+
+kernels::WeighedShape OpShapes::weighed(const BoundOp& op) const {
+  const std::int64_t rows = rows_of(op.operand(Role::choice_weights).bytes, 1, sim::DType::fp32);
+  return {.function = op.model_op->function,
+          .dtype = activations(),
+          .arrived = arrived_at(program_, rows),
+          .width = op.model_op->out_features / feature_share(program_, *op.model_op).ranks};
 }
 
 kernels::ColumnSum OpShapes::bias_sum(const BoundOp& op) const {
@@ -151,6 +181,7 @@ GemmShape OpShapes::gemm(const BoundOp& op) const {
       shape.tokens = kernel.k, shape.in = kernel.n, shape.out = kernel.m;
       shape.output = gradients();
       shape.accumulate = op.accumulate;
+      shape.scale = gradient_scale(program_, *op.model_op);
   }
   return shape;
 }

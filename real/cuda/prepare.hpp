@@ -49,6 +49,10 @@ class OpShapes {
   kernels::HeadsShape heads(std::int64_t bytes) const;  // of [q|k|v] rows in so many bytes
   kernels::AttentionShape attention(const BoundOp& op) const;
   kernels::ActivationShape activation(const BoundOp& op) const;
+  kernels::ChoiceShape choice(const BoundOp& op) const;
+  kernels::CopyShape copies(const BoundOp& op) const;
+  kernels::SortShape sorted(const BoundOp& op) const;
+  kernels::WeighedShape weighed(const BoundOp& op) const;
   kernels::ColumnSum bias_sum(const BoundOp& op) const;
   kernels::TableShape table(const BoundOp& op, const Operand& parameters,
                             sim::DType parameter_dtype) const;
@@ -66,6 +70,7 @@ class OpShapes {
  private:
   std::int64_t split(const BoundOp& op) const;  // of its features: tensor ranks or 1
 
+  const BoundProgram& program_;
   const sim::Model& model_;
   const sim::Layout& layout_;
   std::int64_t tensor_ = 1, tensor_rank_ = 0;
@@ -105,6 +110,15 @@ class Preparation {
   Launch attention_backward(const BoundOp& op);
   Launch activation_forward(const BoundOp& op);
   Launch activation_backward(const BoundOp& op);
+  Launch add(const BoundOp& op, sim::Role first, sim::Role second, sim::Role to);
+  Launch products(const BoundOp& op, const GemmShape& shape, const GemmOperands& operands);
+  static sim::Role kept_of(const BoundOp& op);
+  // prepare_experts.cpp
+  Launch choose(const BoundOp& op, bool backward);
+  Launch move_tokens(const BoundOp& op);
+  Launch sort_tokens(const BoundOp& op);
+  Launch weighed_forward(const BoundOp& op);
+  Launch weighed_backward(const BoundOp& op);
   // prepare_ends.cpp
   Launch table_forward(const BoundOp& op);
   Launch table_backward(const BoundOp& op);

@@ -106,6 +106,8 @@ Launch Preparation::collective(const BoundOp& op, const NcclWorld::Call& call) {
       return [=](cudaStream_t stream) { nccl->reduce_scatter(index, call, stream); };
     case CollectiveKind::all_gather:
       return [=](cudaStream_t stream) { nccl->all_gather(index, call, stream); };
+    case CollectiveKind::all_to_all:
+      return [=](cudaStream_t stream) { nccl->all_to_all(index, call, stream); };
     default:
       SIM_CHECK(false, sim::word(op.collective->kind));
   }

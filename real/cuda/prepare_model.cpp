@@ -16,6 +16,14 @@ void copy_on_device(void* to, const void* from, std::int64_t bytes, cudaStream_t
       "a copy on the device");
 }
 
+namespace {
+
+Role kept_input_of(const BoundOp& op) {
+  return op.operand(Role::input).exists() ? Role::input : Role::saved;
+}
+
+}  // namespace
+
 Launch Preparation::launch_of(const BoundOp& op) {
   if (op.collective != nullptr || op.transfer != nullptr) return communication(op);
   if (op.model_op != nullptr) return model_op(op);
@@ -49,6 +57,16 @@ Launch Preparation::model_op(const BoundOp& op) {
       return loss_maximum(op);
     case Action::loss_exponentials:
       return loss_exponentials(op);
+    case Action::choose:
+      return choose(op, false);
+    case Action::choose_backward:
+      return choose(op, true);
+    case Action::move_tokens:
+      return move_tokens(op);
+    case Action::sort_tokens:
+      return sort_tokens(op);
+    case Action::add_product_gradient:
+      return add(op, Role::input_gradient, Role::input, Role::input_gradient);
     default:
       SIM_CHECK(false, op.model_op->name, static_cast<int>(op.action));
   }
@@ -60,6 +78,7 @@ Launch Preparation::forward(const BoundOp& op) {
     case Function::add_table:
       return table_forward(op);
     case Function::linear:
+    case Function::route:
       return linear_forward(op);
     case Function::layer_norm:
     case Function::layer_norm_no_bias:
@@ -69,22 +88,15 @@ Launch Preparation::forward(const BoundOp& op) {
       return rotary(op, false);
     case Function::attention:
       return attention_forward(op);
-    case Function::add_residual: {
-      const std::byte* input = at(op, Role::input);
-      const std::byte* residual = at(op, Role::residual);
-      std::byte* output = at(op, Role::output);
-      const sim::DType dtype = shapes_.activations();
-      const std::int64_t elements = op.operand(Role::output).bytes / sim::bytes_of(dtype);
-      return [=](cudaStream_t stream) {
-        kernels::add(dtype, elements, input, residual, output, stream);
-      };
-    }
+    case Function::add_residual:
+      return add(op, Role::input, Role::residual, Role::output);
     case Function::cross_entropy:
       return loss_forward(op);
+    case Function::exchange:
     case Function::none:
       SIM_CHECK(false, op.model_op->name);
     default:
-      return activation_forward(op);
+      return op.model_op->experts > 0 ? weighed_forward(op) : activation_forward(op);
   }
 }
 
@@ -101,24 +113,55 @@ Launch Preparation::backward(const BoundOp& op) {
       return rotary(op, true);
     case Function::attention:
       return attention_backward(op);
-    case Function::add_residual: {
-      const std::byte* gradient = at(op, Role::gradient);
-      const std::byte* residual = at(op, Role::residual_gradient);
-      std::byte* output = at(op, Role::input_gradient);
-      const sim::DType dtype = shapes_.activations();
-      const std::int64_t elements = op.operand(Role::input_gradient).bytes / sim::bytes_of(dtype);
-      return [=](cudaStream_t stream) {
-        kernels::add(dtype, elements, gradient, residual, output, stream);
-      };
-    }
+    case Function::add_residual:
+      return add(op, Role::gradient, Role::residual_gradient, Role::input_gradient);
     case Function::cross_entropy:
       return loss_backward(op);
     case Function::none:
     case Function::linear:
+    case Function::route:
+    case Function::exchange:
       SIM_CHECK(false, op.model_op->name);
     default:
-      return activation_backward(op);
+      return op.model_op->experts > 0 ? weighed_backward(op) : activation_backward(op);
   }
+}
+
+// Sums of tensors, of which one may be the result.
+Launch Preparation::add(const BoundOp& op, Role first, Role second, Role to) {
+  const std::byte* a = at(op, first);
+  const std::byte* b = at(op, second);
+  std::byte* output = at(op, to);
+  const sim::DType dtype = shapes_.activations();
+  const std::int64_t elements = op.operand(to).bytes / sim::bytes_of(dtype);
+  return [=](cudaStream_t stream) { kernels::add(dtype, elements, a, b, output, stream); };
+}
+
+// The matrices of experts lie one behind the other, and so do the rows of each; a product of
+// cuBLASLt for each.
+Launch Preparation::products(const BoundOp& op, const GemmShape& shape,
+                             const GemmOperands& operands) {
+  const std::int64_t count = op.kernel->batch;
+  const auto part = [count](const Operand& operand) { return operand.bytes / count; };
+  const bool of_weights = shape.pass == GemmPass::weight_gradient;
+  const Operand& first = op.operand(shape.pass == GemmPass::forward ? Role::input : Role::gradient);
+  const Operand& second = op.operand(of_weights ? kept_input_of(op) : Role::weight);
+  const Operand& result = op.operand(of_weights                        ? Role::weight_gradient
+                                     : shape.pass == GemmPass::forward ? Role::output
+                                                                       : Role::input_gradient);
+  std::vector<std::pair<const Gemms::Plan*, GemmOperands>> made;
+  for (std::int64_t i = 0; i < count; ++i) {
+    GemmOperands own = operands;
+    own.first = static_cast<const std::byte*>(operands.first) + i * part(first);
+    own.second = static_cast<const std::byte*>(operands.second) + i * part(second);
+    own.result = static_cast<std::byte*>(operands.result) + i * part(result);
+    made.emplace_back(&parts_.gemms.prepare(shape, own, parts_.stream), own);
+  }
+  Gemms* gemms = &parts_.gemms;
+  return [=](cudaStream_t stream) {
+    for (const auto& [plan, own] : made)
+      gemms->run(*plan, own, stream);
+  };
 }
 
 Launch Preparation::linear_forward(const BoundOp& op) {
@@ -127,6 +170,7 @@ Launch Preparation::linear_forward(const BoundOp& op) {
   const std::int64_t matrix = shape.in * shape.out * sim::bytes_of(dtype);
   GemmOperands operands{
       .first = at(op, Role::input), .second = at(op, Role::weight), .result = at(op, Role::output)};
+  if (op.kernel->batch > 1) return keep_input(op, products(op, shape, operands));
   const std::byte* bias = shape.bias ? at(op, Role::weight) + matrix : nullptr;
   const bool epilogue = shape.bias && alignment_of(bias) >= bias_alignment;
   shape.bias = epilogue;
@@ -148,9 +192,10 @@ Launch Preparation::linear_gradient(const BoundOp& op) {
     operands.second = at(op, Role::weight);
     operands.result = at(op, Role::input_gradient);
   } else {
-    operands.second = at(op, op.operand(Role::input).exists() ? Role::input : Role::saved);
+    operands.second = at(op, kept_input_of(op));
     operands.result = at(op, Role::weight_gradient);
   }
+  if (op.kernel->batch > 1) return products(op, shape, operands);
   const Gemms::Plan* plan = &parts_.gemms.prepare(shape, operands, parts_.stream);
   Gemms* gemms = &parts_.gemms;
   return [=](cudaStream_t stream) { gemms->run(*plan, operands, stream); };
@@ -256,11 +301,14 @@ Launch Preparation::activation_forward(const BoundOp& op) {
       op, [=](cudaStream_t stream) { kernels::activation_forward(shape, input, output, stream); });
 }
 
+// What the backward pass of an activation reads.
+Role Preparation::kept_of(const BoundOp& op) {
+  return op.operand(Role::saved_output).exists() ? Role::saved_output : kept_input_of(op);
+}
+
 Launch Preparation::activation_backward(const BoundOp& op) {
   const kernels::ActivationShape shape = shapes_.activation(op);
-  Role kept = op.operand(Role::input).exists() ? Role::input : Role::saved;
-  if (op.operand(Role::saved_output).exists()) kept = Role::saved_output;
-  const std::byte* saved = at(op, kept);
+  const std::byte* saved = at(op, kept_of(op));
   const std::byte* gradient = at(op, Role::gradient);
   std::byte* output = at(op, Role::input_gradient);
   return [=](cudaStream_t stream) {

@@ -176,13 +176,16 @@ sim::DType format_of(const BoundOp& op, Role role, const sim::Layout& layout) {
     case Role::maximum:
     case Role::target_logit:
     case Role::exponential_sum:
+    case Role::choice_weights:
+    case Role::choice_gradient:
       return sim::DType::fp32;
     case Role::weight_gradient:
       return layout.gradient_dtype;
     case Role::saved: {
       const sim::Function function = op.model_op->function;
-      const bool statistics =
-          function == sim::Function::attention || function == sim::Function::cross_entropy;
+      const bool statistics = function == sim::Function::attention ||
+                              function == sim::Function::cross_entropy ||
+                              function == sim::Function::route;
       return statistics ? sim::DType::fp32 : layout.activation_dtype;
     }
     default:

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 
+#include "real/engine/routing.hpp"
 #include "sim/base/dtype.hpp"
 #include "sim/model/model.hpp"
 
@@ -177,6 +178,58 @@ void pack(sim::DType dtype, const Range* ranges, std::int64_t count, const void*
           StreamHandle stream);
 void unpack(sim::DType dtype, const Range* ranges, std::int64_t count, const void* packed, void* to,
             StreamHandle stream);
+
+// ---- Mixtures of experts (experts.cu) --------------------------------------------------------
+
+// Softmax over the scores of the experts that a token has chosen, over all where that is one.
+// `probabilities`: fp32 [tokens, experts], zero for those that take no part; `weights`: fp32, of
+// the copies in the order in which they are sent.
+struct ChoiceShape {
+  sim::DType dtype = sim::DType::bf16;  // of the scores
+  Routing routing;
+};
+void choose(const ChoiceShape& shape, const void* scores, float* probabilities, float* weights,
+            StreamHandle stream);
+void choose_backward(const ChoiceShape& shape, const float* probabilities,
+                     const float* weight_gradients, void* score_gradients, StreamHandle stream);
+
+// A row for each choice of a token, and the sum of them.
+struct CopyShape {
+  sim::DType dtype = sim::DType::bf16;
+  Routing routing;
+  std::int64_t width = 0;
+};
+void copy_tokens(const CopyShape& shape, const void* tokens, void* copies, StreamHandle stream);
+void sum_copies(const CopyShape& shape, const void* copies, void* tokens, StreamHandle stream);
+
+// Rows as they came, and by expert.
+struct SortShape {
+  sim::DType dtype = sim::DType::bf16;
+  Arrived arrived;
+  std::int64_t width = 0;
+};
+void sort_copies(const SortShape& shape, const void* came, void* sorted, StreamHandle stream);
+void restore_order(const SortShape& shape, const void* sorted, void* came, StreamHandle stream);
+
+// Activations of rows by expert, each times its weight; weights lie as they came.
+struct WeighedShape {
+  sim::Function function = sim::Function::swiglu;
+  sim::DType dtype = sim::DType::bf16;
+  Arrived arrived;
+  std::int64_t width = 0;
+};
+void weighed_forward(const WeighedShape& shape, const void* input, const float* weights,
+                     void* output, StreamHandle stream);
+// `saved`: the input, of relu the output.
+struct WeighedBackward {
+  const void* saved = nullptr;
+  const float* weights = nullptr;
+  const void* gradient = nullptr;
+  void* input_gradient = nullptr;
+  float* weight_gradients = nullptr;
+};
+void weighed_backward(const WeighedShape& shape, const WeighedBackward& operands,
+                      StreamHandle stream);
 
 // ---- Embedding and loss (embedding.cu, cross_entropy.cu) -------------------------------------
 

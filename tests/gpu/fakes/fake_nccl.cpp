@@ -2,6 +2,7 @@
 // last to arrive does the work of all.
 #include "tests/gpu/fakes/fake_nccl.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/gpu/fakes/bf16.hpp"
@@ -19,7 +21,16 @@
 namespace fakes {
 namespace {
 
-enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, send, receive };
+enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, send, receive, exchange };
+
+// A message of a group of sends and receives.
+struct Message {
+  int peer = 0;
+  const void* input = nullptr;
+  void* output = nullptr;
+  std::size_t count = 0;
+  ncclDataType_t type = ncclFloat32;
+};
 
 struct Call {
   Kind kind = Kind::all_reduce;
@@ -28,6 +39,7 @@ struct Call {
   std::size_t count = 0;
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t operation = ncclSum;
+  std::vector<Message> sends{}, receives{};  // of an exchange, in the order of their calls
 };
 
 struct Meeting {
@@ -100,6 +112,30 @@ void gather(const Meeting& meeting) {
     std::memcpy(call.output, all.data(), all.size());
 }
 
+// visit(send, receive) of the messages of an exchange, which match in order; false: some do not.
+template <class Visit>
+bool for_each_message(const Meeting& meeting, Visit visit) {
+  std::size_t sent = 0, met = 0;
+  for (std::size_t to = 0; to < meeting.calls.size(); ++to) {
+    sent += meeting.calls[to].sends.size();
+    std::map<int, std::size_t> next;  // by sender
+    for (const Message& receive : meeting.calls[to].receives) {
+      const auto from = static_cast<std::size_t>(receive.peer);
+      if (from >= meeting.calls.size()) return false;
+      const std::vector<Message>& sends = meeting.calls[from].sends;
+      std::size_t& at = next[receive.peer];
+      while (at < sends.size() && sends[at].peer != static_cast<int>(to))
+        ++at;
+      if (at == sends.size()) return false;
+      const Message& send = sends[at++];
+      if (send.count != receive.count || send.type != receive.type) return false;
+      visit(send, receive);
+      ++met;
+    }
+  }
+  return sent == met;
+}
+
 void carry_out(const Meeting& meeting) {
   const Call& first = meeting.calls.front();
   switch (first.kind) {
@@ -123,6 +159,10 @@ void carry_out(const Meeting& meeting) {
       return;
     case Kind::receive:
       return;
+    case Kind::exchange:
+      (void)for_each_message(meeting, [](const Message& send, const Message& receive) {
+        std::memcpy(receive.output, send.input, send.count * size_of(send.type));
+      });
   }
 }
 
@@ -133,6 +173,9 @@ bool agree(const Meeting& meeting) {
     if (call.kind != first.kind && !pair) return false;
     if (call.count != first.count || call.type != first.type) return false;
     if (call.operation != first.operation) return false;
+  }
+  if (first.kind == Kind::exchange) {
+    return for_each_message(meeting, [](const Message&, const Message&) {});
   }
   return first.kind != Kind::receive;
 }
@@ -212,6 +255,36 @@ ncclResult_t enqueue_call_of(ncclComm_t handle, const Call& call, cudaStream_t s
   return ncclSuccess;
 }
 
+// The group that a thread is in: its sends and receives become one operation of a communicator.
+struct Grouped {
+  ncclComm_t communicator = nullptr;
+  cudaStream_t stream = nullptr;
+  Call call;
+};
+struct Group {
+  int depth = 0;
+  std::vector<Grouped> operations;
+};
+Group& group() {
+  static thread_local Group state;
+  return state;
+}
+
+// False: the thread is in no group.
+bool join_group(ncclComm_t communicator, cudaStream_t stream, const Message& message) {
+  Group& own = group();
+  if (own.depth == 0) return false;
+  auto at = std::find_if(own.operations.begin(), own.operations.end(), [&](const Grouped& other) {
+    return other.communicator == communicator && other.stream == stream;
+  });
+  if (at == own.operations.end()) {
+    at = own.operations.insert(at, {communicator, stream, {}});
+    at->call.kind = Kind::exchange;
+  }
+  (message.input != nullptr ? at->call.sends : at->call.receives).push_back(message);
+  return true;
+}
+
 }  // namespace
 
 std::vector<CommunicatorRecord> communicators_made() {
@@ -282,12 +355,21 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUni
   return ncclSuccess;
 }
 
-// Groups matter to a real NCCL only: what is in them happens one after another here.
+// What is grouped matters to sends and receives only: all else happens one after another here.
 ncclResult_t ncclGroupStart() {
+  ++fakes::group().depth;
   return ncclSuccess;
 }
 ncclResult_t ncclGroupEnd() {
-  return ncclSuccess;
+  fakes::Group& own = fakes::group();
+  if (own.depth == 0) return ncclInvalidArgument;
+  if (--own.depth > 0) return ncclSuccess;
+  ncclResult_t worst = ncclSuccess;
+  for (const fakes::Grouped& one : std::exchange(own.operations, {})) {
+    const ncclResult_t result = fakes::enqueue_call_of(one.communicator, one.call, one.stream);
+    if (result != ncclSuccess) worst = result;
+  }
+  return worst;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state) {
@@ -351,13 +433,17 @@ ncclResult_t ncclAllGather(const void* input, void* output, std::size_t count, n
   return fakes::enqueue_call_of(communicator,
                                 {Kind::all_gather, input, output, count, type, ncclSum}, stream);
 }
-ncclResult_t ncclSend(const void* input, std::size_t count, ncclDataType_t type, int,
+ncclResult_t ncclSend(const void* input, std::size_t count, ncclDataType_t type, int peer,
                       ncclComm_t communicator, cudaStream_t stream) {
+  if (fakes::join_group(communicator, stream, {peer, input, nullptr, count, type}))
+    return ncclSuccess;
   return fakes::enqueue_call_of(communicator, {Kind::send, input, nullptr, count, type, ncclSum},
                                 stream);
 }
-ncclResult_t ncclRecv(void* output, std::size_t count, ncclDataType_t type, int,
+ncclResult_t ncclRecv(void* output, std::size_t count, ncclDataType_t type, int peer,
                       ncclComm_t communicator, cudaStream_t stream) {
+  if (fakes::join_group(communicator, stream, {peer, nullptr, output, count, type}))
+    return ncclSuccess;
   return fakes::enqueue_call_of(communicator,
                                 {Kind::receive, nullptr, output, count, type, ncclSum}, stream);
 }

@@ -2,11 +2,52 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "tests/catch.hpp"
 
 namespace cuda_test {
 namespace {
+
+// Four experts, two for each token, and one that all tokens pass; the first layer has an MLP.
+void make_mixture(ToyRun& run) {
+  run.shape.mlp_bias = false;
+  run.shape.experts = {
+      .count = 4, .per_token = 2, .feed_forward = 24, .shared_feed_forward = 16, .first_layer = 1};
+}
+
+std::vector<Case> mixtures() {
+  return {
+      {"mixture, one rank", make_mixture},
+      {"mixture, ep 2 of dp 4, ZeRO-1",
+       [](ToyRun& r) {
+         make_mixture(r);
+         r.layout.data_parallel = 4, r.layout.expert_parallel = 2, r.layout.zero_stage = 1;
+         r.layout.micro_batch = 1;
+       }},
+      {"mixture, tp 2 ep 4 over tensor ranks",
+       [](ToyRun& r) {
+         make_mixture(r);
+         r.shape.activation = sim::Activation::relu;
+         r.layout.tensor_parallel = r.layout.data_parallel = 2, r.layout.sequence_parallel = true;
+         r.layout.expert_parallel = 4, r.layout.expert_tensor_parallel = 1;
+       }},
+      {"mixture, tp 2 ep 2 etp 2, recomputed",
+       [](ToyRun& r) {
+         make_mixture(r);
+         r.layout.tensor_parallel = r.layout.data_parallel = 2, r.layout.sequence_parallel = true;
+         r.layout.expert_parallel = r.layout.expert_tensor_parallel = 2;
+         r.layout.recompute = sim::Recompute::full;
+       }},
+      {"mixture of one expert per token, pp 2 ep 2",
+       [](ToyRun& r) {
+         make_mixture(r);
+         r.shape.experts.per_token = 1;
+         r.layout.pipeline_parallel = r.layout.data_parallel = r.layout.expert_parallel = 2;
+         r.layout.micro_batch = 1;
+       }},
+  };
+}
 
 double relative_error(const std::vector<float>& values, const std::vector<float>& reference) {
   REQUIRE(values.size() == reference.size());
@@ -39,7 +80,7 @@ void check_equal(const ToyResult& a, const ToyResult& b, double tolerance) {
 
 std::vector<Case> cases() {
   using sim::Schedule;
-  return {
+  std::vector<Case> all{
       {"one rank", [](ToyRun&) {}},
       {"micro-batches and recomputation",
        [](ToyRun& r) {
@@ -88,6 +129,9 @@ std::vector<Case> cases() {
          r.layout.pipeline_parallel = 2, r.layout.data_parallel = 2;
        }},
   };
+  for (Case& one : mixtures())
+    all.push_back(std::move(one));
+  return all;
 }
 
 ToyRun base(bool llama) {

@@ -34,7 +34,11 @@ TEST_CASE("in fp32 the kernels of the GPU train what the host trains", "[real_cu
   const Named named = GENERATE(
       Named{"micro-batches and recomputation", true}, Named{"ZeRO-3", false},
       Named{"tensor and sequence parallel", false}, Named{"tensor and sequence parallel", true},
-      Named{"pipeline 1F1B", false}, Named{"tied head over two stages", false});
+      Named{"pipeline 1F1B", false}, Named{"tied head over two stages", false},
+      Named{"mixture, ep 2 of dp 4, ZeRO-1", true},
+      Named{"mixture, tp 2 ep 4 over tensor ranks", true},
+      Named{"mixture, tp 2 ep 2 etp 2, recomputed", false},
+      Named{"mixture of one expert per token, pp 2 ep 2", true});
   CAPTURE(named.name, named.llama);
   ToyRun run = run_of(named);
   run.graphs = named.llama;
@@ -45,7 +49,8 @@ TEST_CASE("in fp32 the kernels of the GPU train what the host trains", "[real_cu
 TEST_CASE("in bf16 the losses of the GPU's kernels follow the host's fp32 within one percent",
           "[real_cuda_emulated]") {
   const Named named = GENERATE(Named{"one rank", false}, Named{"ZeRO-3", true},
-                               Named{"tensor and sequence parallel", false});
+                               Named{"tensor and sequence parallel", false},
+                               Named{"mixture, tp 2 ep 2 etp 2, recomputed", true});
   CAPTURE(named.name, named.llama);
   ToyRun run = run_of(named);
   const ToyResult reference = reference_of(run);

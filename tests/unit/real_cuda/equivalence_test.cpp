@@ -13,7 +13,7 @@ using namespace cuda_test;  // NOLINT(google-build-using-namespace)
 
 TEST_CASE("in fp32 the CUDA backend trains what the host trains, whatever order events allow",
           "[real_cuda]") {
-  const auto index = static_cast<std::size_t>(GENERATE(range(0, 13)));
+  const auto index = static_cast<std::size_t>(GENERATE(range(0, 18)));
   const bool llama = GENERATE(false, true);
   const Case chosen = cases()[index];
   CAPTURE(chosen.name, llama);
@@ -28,7 +28,7 @@ TEST_CASE("in fp32 the CUDA backend trains what the host trains, whatever order 
 }
 
 TEST_CASE("a captured step does what an issued one does", "[real_cuda]") {
-  const auto index = static_cast<std::size_t>(GENERATE(0, 2, 5, 8, 11));
+  const auto index = static_cast<std::size_t>(GENERATE(0, 2, 5, 8, 11, 14, 16));
   const Case chosen = cases()[index];
   CAPTURE(chosen.name);
   ToyRun run = base(true);
@@ -42,7 +42,7 @@ TEST_CASE("a captured step does what an issued one does", "[real_cuda]") {
 // bf16 has 8 bits of mantissa, so a rounding moves a value by 2^-9 = 0.2% at most; sums of many
 // average that out. The bound is five roundings of the loss itself.
 TEST_CASE("in bf16 losses follow the fp32 run within one percent", "[real_cuda]") {
-  const auto index = static_cast<std::size_t>(GENERATE(0, 2, 5, 8, 9));
+  const auto index = static_cast<std::size_t>(GENERATE(0, 2, 5, 8, 9, 13, 16));
   const bool fp32_gradients = GENERATE(false, true);
   const Case chosen = cases()[index];
   CAPTURE(chosen.name, fp32_gradients);
@@ -149,6 +149,22 @@ TEST_CASE("the first operator that makes a number that is not finite is named, w
   for (const auto& [name, values] : result.weights) {
     for (const float value : values)
       CHECK((std::isnan(value) || value == 0.01F));
+  }
+}
+
+TEST_CASE("a number that is not finite is found in the experts that made it",
+          "[real_cuda][experts]") {
+  ToyRun run = base(true);
+  run.steps = 1;
+  run.shape.experts = {.count = 4, .per_token = 2, .feed_forward = 24};
+  run.poison = "layers.1.expert_up.weight";
+  run.layout.data_parallel = run.layout.expert_parallel = 2;
+  const ToyResult result = run_toy(run);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    REQUIRE(result.failures[rank] == "");
+    REQUIRE(result.not_finite[rank] >= 0);
+    const sim::OpId op{static_cast<std::uint32_t>(result.not_finite[rank])};
+    CHECK(result.plan.program(sim::RankId{rank}).name(op) == "expert_up");
   }
 }
 

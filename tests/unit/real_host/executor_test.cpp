@@ -223,6 +223,20 @@ TEST_CASE("the first operator that makes a number that is not finite is found, w
   }
 }
 
+TEST_CASE("a number that is not finite is found in the expert that made it",
+          "[real_host][experts]") {
+  ToyRun run{.shape = family(1), .layout = toy_layout(), .steps = 1};
+  run.shape.experts = {.count = 5, .per_token = 1, .feed_forward = 8};
+  run.layout.sequence_length = 5;  // what a router keeps is then no whole number of floats
+  run.layout.global_batch = 2;
+  run.layout.micro_batch = 1;
+  run.poison = "layers.1.expert_down.weight";
+  const ToyResult result = run_toy(run);
+  REQUIRE(result.not_finite[0] >= 0);
+  const sim::OpId op{static_cast<std::uint32_t>(result.not_finite[0])};
+  CHECK(result.plan.program(sim::RankId{0}).name(op) == "expert_down");
+}
+
 TEST_CASE("a rank that gives up ends the steps of the others", "[real_host]") {
   ToyRun run{.shape = family(1), .layout = toy_layout()};
   run.layout.data_parallel = 2;
