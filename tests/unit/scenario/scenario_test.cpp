@@ -174,6 +174,7 @@ TEST_CASE("a framework names its kernels, and any of them alone") {
           "softmax, loss, key_heads, optimizer, token_collectives, weight_gathers, eight_bit, "
           "context, gradient_placeholders, keeps_intermediates, host_issue, joint_gate, accuracy, "
           "gathers_logits, adds_gradients, keeps_gathered_inputs, all_reduces_gradients, "
+          "scales_gradients, checks_gradients, separate_update, "
           "sends_whole, recomputes_head, copies_attention, caching_allocator, "
           "expandable_segments, keeps_unread_outputs, flat_parameters, held_logits, "
           "loss_metrics"});

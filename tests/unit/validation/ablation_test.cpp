@@ -43,7 +43,8 @@ TEST_CASE("without a mechanism a step is never slower, and some do nothing here"
   CHECK(seconds(set, 0, Mechanism::waves) < whole);
   CHECK(seconds(set, 0, Mechanism::device_spread) < whole);
   CHECK(seconds(set, 0, Mechanism::measured) != whole);
-  CHECK(seconds(set, 0, Mechanism::framework) == whole);  // Megatron-LM is fused
+  // Without the form of the framework its loss is fused.
+  CHECK(seconds(set, 0, Mechanism::framework) < whole);
 }
 
 TEST_CASE("an ablation has a column per mechanism and a row per scored set", "[validation]") {

@@ -331,7 +331,10 @@ TEST_CASE("notes tell the version of Transformer Engine and its loss", "[validat
   CHECK(placeholders("Transformer Engine x") == Placeholders::temporary);
   CHECK(run_framework(cells_with({{"status", "analytic"}})).execution.gradient_placeholders ==
         Placeholders::none);
-  CHECK(framework("").loss == LossForm::fused);
+  CHECK(framework("").loss == LossForm::separate);
+  CHECK_FALSE(framework("").execution.separate_update);
+  const Execution own = framework("optimizer of Megatron-LM").execution;
+  CHECK((own.scales_gradients && own.checks_gradients && own.separate_update));
   CHECK(framework("fused loss of Transformer Engine").loss == LossForm::in_place);
 }
 
