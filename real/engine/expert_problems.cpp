@@ -32,14 +32,9 @@ std::vector<std::string> expert_problems(const sim::Layout& layout, const sim::M
   std::vector<std::string> problems;
   if (!model.has_experts()) return problems;
   check_shares(layout, model, problems);
-  const sim::TransformerShape& shape = *model.shape;
-  if (shape.mlp_bias)
+  if (model.shape->mlp_bias)
     problems.push_back(
         fmt::format("{}: the engine does not execute biases of experts", model.name));
-  if (shape.norm_placement == sim::NormPlacement::post && shape.experts.shared_feed_forward > 0)
-    problems.push_back(fmt::format(
-        "{}: the engine does not execute shared experts whose norm stands behind the residual sum",
-        model.name));
   return problems;
 }
 

@@ -27,7 +27,7 @@ StageLowering::Value StageLowering::backward_block(Frame& frame, Value gradient)
     }
     // Here the branch ends: on with the gradient that went past it.
     const Value past = std::exchange(gradient_past_branch_[i], {});
-    gradient_past_branch_[static_cast<std::size_t>(from)] = backward_op(frame, i, gradient);
+    lent_gradient_[static_cast<std::size_t>(from)] = backward_op(frame, i, gradient);
     gradient = past;
   }
   return gradient;
@@ -234,20 +234,22 @@ StageLowering::Value StageLowering::backward_linear(Frame& frame, std::size_t i,
   return add_residual_gradient(frame, i, out);
 }
 
-// Post-norm: what went past the branch is added to the gradient of the branch's input.
+// Post-norm: what went past the branch is added to the gradient of the branch's input. So is what a
+// second branch makes of that input.
 StageLowering::Value StageLowering::add_residual_gradient(Frame& frame, std::size_t i,
                                                           Value gradient) {
-  Value residual;
-  std::swap(residual, gradient_past_branch_[i]);
   const OpWork& work = frame.work->ops[i];
-  if (!residual.exists() || work.add_gradient == none) return gradient;
-  wait_for(gradient);
-  wait_for(residual);
-  gradient.ready =
-      compute(frame, work.branch_sum, work.add_gradient, work.add_gradient_name, Action::backward);
-  read(gradient, Role::gradient);
-  drop(residual, Role::residual_gradient);
-  builder_.writes(gradient.buffer, Role::input_gradient);
+  for (std::vector<Value>* others : {&gradient_past_branch_, &lent_gradient_}) {
+    const Value other = std::exchange((*others)[i], {});
+    if (!other.exists() || work.add_gradient == none) continue;
+    wait_for(gradient);
+    wait_for(other);
+    gradient.ready = compute(frame, work.branch_sum, work.add_gradient, work.add_gradient_name,
+                             Action::backward);
+    read(gradient, Role::gradient);
+    drop(other, Role::residual_gradient);
+    builder_.writes(gradient.buffer, Role::input_gradient);
+  }
   return gradient;
 }
 

@@ -109,10 +109,11 @@ StageLowering::Value StageLowering::backward_router(Frame& frame, std::size_t i,
   const Place& own = parameters_[site(frame, i)].own;
   add_gradient(frame, i, own, write_gradient(frame, own));
   gradient_ready(frame, i);
-  // Of the tokens that went on to the experts, and of those that another branch started from.
-  Value branch;
-  std::swap(branch, gradient_past_branch_[i]);
-  for (const Value& part : {made, branch}) {
+  // Of the tokens that went on to the experts, of those that another branch started from, and of
+  // those that went past all of it (post-norm).
+  const Value lent = std::exchange(lent_gradient_[i], {});
+  const Value past = std::exchange(gradient_past_branch_[i], {});
+  for (const Value& part : {made, lent, past}) {
     if (!part.exists()) continue;
     wait_for(part);
     gradient.ready =

@@ -117,7 +117,13 @@ StageLowering::Value StageLowering::forward_block(Frame& frame, Value x) {
     const int from = frame.shape->ops[i].op->starts_from;
     if (from >= 0) {
       past_branch_[i] = x;
-      x = std::exchange(past_branch_[static_cast<std::size_t>(from)], {});
+      Value& lent = past_branch_[static_cast<std::size_t>(from)];
+      x = lent;
+      if (frame.work->ops[static_cast<std::size_t>(from)].begins_branch) {
+        hold(x.buffer);  // a residual sum will read it, too (post-norm)
+      } else {
+        lent = {};
+      }
     } else if ((work.begins_branch || work.lends_input) && x.exists()) {
       hold(x.buffer);
       past_branch_[i] = x;

@@ -122,6 +122,7 @@ void StageLowering::make_work() {
 void StageLowering::find_branches(const ShardedBlock& block, BlockWork& work) {
   past_branch_.resize(std::max(past_branch_.size(), block.ops.size()));
   gradient_past_branch_.resize(past_branch_.size());
+  lent_gradient_.resize(past_branch_.size());
   for (std::size_t i = 0; i < block.ops.size(); ++i) {
     const ShardedOp& sum = block.ops[i];
     if (sum.op->residual_of < 0) {

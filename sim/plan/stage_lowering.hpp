@@ -440,8 +440,8 @@ class StageLowering {
   std::vector<BufferId> kept_outputs_;
   std::vector<std::uint16_t> holders_;  // of each buffer that is not persistent
   // Of the block under way, by the operator that begins the branch: the tensor and the gradient
-  // that go past it.
-  std::vector<Value> past_branch_, gradient_past_branch_;
+  // that go past it. By the operator that a second branch starts from: the gradient that this made.
+  std::vector<Value> past_branch_, gradient_past_branch_, lent_gradient_;
   Value choice_weights_, choice_gradient_;  // on their way between router and experts
   std::vector<Parameters> parameters_;
   std::vector<Site> sites_;

@@ -276,72 +276,93 @@ EquivalenceCase drawn_case(std::uint64_t seed) {
   return one;
 }
 
-std::vector<EquivalenceCase> listed_mixtures() {
-  const ModelTraits mixture{.llama = true, .experts = 4};
-  const auto layout = [](const Parallel& parallel) {
-    return changed(with(parallel), [&](auto& l) {
-      l.expert_tensor_parallel = parallel.expert_tensor;
-      l.sequence_parallel = parallel.tensor > 1;
-    });
+namespace {
+
+const ModelTraits mixture{.llama = true, .experts = 4};
+
+sim::Layout with_experts(const Parallel& parallel) {
+  return changed(with(parallel), [&](auto& l) {
+    l.expert_tensor_parallel = parallel.expert_tensor;
+    l.sequence_parallel = parallel.tensor > 1;
+  });
+}
+
+void add_expert_layouts(std::vector<EquivalenceCase>& to) {
+  const auto add = [&](const char* name, const sim::Layout& layout) {
+    to.push_back({name, mixture, layout});
   };
-  std::vector<EquivalenceCase> cases;
-  const auto add = [&](const char* name, const ModelTraits& model, const sim::Layout& of) {
-    cases.push_back({name, model, of});
-  };
-  add("one rank, micro-batches", mixture, layout({}));
-  add("dp 2, all experts on each", mixture, layout({.data = 2}));
-  add("ep 2", mixture, layout({.data = 2, .experts = 2}));
-  add("ep 4", mixture, layout({.data = 4, .experts = 4}));
-  add("ep 2 dp 4: two copies of the experts", mixture, layout({.data = 4, .experts = 2}));
-  add("tp 2 ep 1 etp 2", mixture, layout({.tensor = 2, .expert_tensor = 2}));
-  add("tp 2 ep 2 etp 1", mixture, layout({.tensor = 2, .data = 2, .experts = 2}));
-  add("tp 2 ep 4 etp 1: over tensor ranks", mixture,
-      layout({.tensor = 2, .data = 2, .experts = 4}));
-  add("tp 2 ep 2 etp 2", mixture,
-      layout({.tensor = 2, .data = 2, .experts = 2, .expert_tensor = 2}));
-  add("tp 4 ep 2 etp 2, one sample", mixture,
-      changed(layout({.tensor = 4, .experts = 2, .expert_tensor = 2}),
+  add("one rank, micro-batches", with_experts({}));
+  add("dp 2, all experts on each", with_experts({.data = 2}));
+  add("ep 2", with_experts({.data = 2, .experts = 2}));
+  add("ep 4", with_experts({.data = 4, .experts = 4}));
+  add("ep 2 dp 4: two copies of the experts", with_experts({.data = 4, .experts = 2}));
+  add("tp 2 ep 1 etp 2", with_experts({.tensor = 2, .expert_tensor = 2}));
+  add("tp 2 ep 2 etp 1", with_experts({.tensor = 2, .data = 2, .experts = 2}));
+  add("tp 2 ep 4 etp 1: over tensor ranks", with_experts({.tensor = 2, .data = 2, .experts = 4}));
+  add("tp 2 ep 2 etp 2", with_experts({.tensor = 2, .data = 2, .experts = 2, .expert_tensor = 2}));
+  add("tp 4 ep 2 etp 2, one sample",
+      changed(with_experts({.tensor = 4, .experts = 2, .expert_tensor = 2}),
               [](auto& l) { l.global_batch = 2; }));
-  add("pp 2", mixture, layout({.pipeline = 2}));
-  add("pp 2 ep 2 zb-h1", mixture,
-      changed(layout({.pipeline = 2, .data = 2, .experts = 2}),
-              [](auto& l) { l.schedule = Schedule::zb_h1; }));
-  add("pp 2 interleaved, tp 2 ep 2", mixture,
-      changed(layout({.tensor = 2, .pipeline = 2, .data = 2, .experts = 2}), [](auto& l) {
+  add("pp 2", with_experts({.pipeline = 2}));
+  add("pp 2 ep 2 zb-h1", changed(with_experts({.pipeline = 2, .data = 2, .experts = 2}),
+                                 [](auto& l) { l.schedule = Schedule::zb_h1; }));
+  add("pp 2 interleaved, tp 2 ep 2",
+      changed(with_experts({.tensor = 2, .pipeline = 2, .data = 2, .experts = 2}), [](auto& l) {
         l.schedule = Schedule::interleaved;
         l.virtual_stages = 2;
       }));
   for (const bool overlap : {false, true})
-    add("ZeRO-1 dp 4 ep 2", mixture, changed(layout({.data = 4, .experts = 2}), [&](auto& l) {
+    add("ZeRO-1 dp 4 ep 2", changed(with_experts({.data = 4, .experts = 2}), [&](auto& l) {
           l.zero_stage = 1;
           l.overlap_gradients = l.overlap_parameters = overlap;
         }));
-  add("ZeRO-1 tp 2 dp 2 ep 4: no copies", mixture,
-      changed(layout({.tensor = 2, .data = 2, .experts = 4}), [](auto& l) { l.zero_stage = 1; }));
-  add("full recomputation, tp 2 ep 2", mixture,
-      changed(layout({.tensor = 2, .data = 2, .experts = 2, .expert_tensor = 2}),
+  add("ZeRO-1 tp 2 dp 2 ep 4: no copies",
+      changed(with_experts({.tensor = 2, .data = 2, .experts = 4}),
+              [](auto& l) { l.zero_stage = 1; }));
+  add("full recomputation, tp 2 ep 2",
+      changed(with_experts({.tensor = 2, .data = 2, .experts = 2, .expert_tensor = 2}),
               [](auto& l) { l.recompute = Recompute::full; }));
+}
+
+void add_expert_models(std::vector<EquivalenceCase>& to) {
+  const auto add = [&](const char* name, const ModelTraits& model, const sim::Layout& layout) {
+    to.push_back({name, model, layout});
+  };
   ModelTraits deep = mixture;
   deep.shared = deep.dense_first = true;
-  add("shared experts, dense first layer", deep, layout({.data = 2, .experts = 2}));
+  add("shared experts, dense first layer", deep, with_experts({.data = 2, .experts = 2}));
   add("shared experts, dense first layer, tp 2 pp 2", deep,
-      layout({.tensor = 2, .pipeline = 2, .data = 2, .experts = 2, .expert_tensor = 2}));
+      with_experts({.tensor = 2, .pipeline = 2, .data = 2, .experts = 2, .expert_tensor = 2}));
   add("shared experts, recomputed", deep,
-      changed(layout({.tensor = 2, .data = 2, .experts = 4}),
+      changed(with_experts({.tensor = 2, .data = 2, .experts = 4}),
               [](auto& l) { l.recompute = Recompute::full; }));
   ModelTraits one = mixture;
   one.per_token = 1;
   one.experts = 8;
-  add("one expert per token, ep 4", one, layout({.data = 4, .experts = 4}));
-  add("one expert per token, ep 8, dp 8", one, layout({.data = 8, .experts = 8}));
+  add("one expert per token, ep 4", one, with_experts({.data = 4, .experts = 4}));
+  add("one expert per token, ep 8, dp 8", one, with_experts({.data = 8, .experts = 8}));
   for (const char* activation : {"gelu", "relu", "squared_relu", "geglu"}) {
     ModelTraits other = mixture;
     other.activation = activation;
-    add(activation, other, layout({.tensor = 2, .data = 2, .experts = 2, .expert_tensor = 2}));
+    add(activation, other,
+        with_experts({.tensor = 2, .data = 2, .experts = 2, .expert_tensor = 2}));
   }
   ModelTraits post = mixture;
   post.post_norm = true;
-  add("post-norm, ep 2", post, layout({.data = 2, .experts = 2}));
+  add("post-norm, ep 2", post, with_experts({.data = 2, .experts = 2}));
+  post.shared = true;
+  for (const bool again : {false, true})
+    add("post-norm with shared experts, tp 2 ep 2", post,
+        changed(with_experts({.tensor = 2, .data = 2, .experts = 2}),
+                [&](auto& l) { l.recompute = again ? Recompute::full : Recompute::none; }));
+}
+
+}  // namespace
+
+std::vector<EquivalenceCase> listed_mixtures() {
+  std::vector<EquivalenceCase> cases;
+  add_expert_layouts(cases);
+  add_expert_models(cases);
   return cases;
 }
 
@@ -365,7 +386,7 @@ EquivalenceCase drawn_mixture(std::uint64_t seed) {
   one.model.llama = dice.coin();
   one.model.experts = 4;
   one.model.per_token = layout.tensor_parallel < 4 ? dice.pick(std::array{1, 2, 4}) : 2;
-  one.model.shared = !one.model.post_norm && dice.coin();
+  one.model.shared = dice.coin();
   one.model.dense_first = dice.coin();
   return one;
 }

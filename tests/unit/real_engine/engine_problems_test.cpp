@@ -137,13 +137,6 @@ TEST_CASE("mixtures whose shares are not even are refused, and what experts have
     shape.mlp_bias = true;
     CHECK(problems() == Problems{"tiny: the engine does not execute biases of experts"});
   }
-  SECTION("a second branch in post-norm layers") {
-    shape.norm_placement = sim::NormPlacement::post;
-    CHECK(problems().empty());
-    shape.experts.shared_feed_forward = 8;
-    CHECK(problems() == Problems{"tiny: the engine does not execute shared experts whose norm "
-                                 "stands behind the residual sum"});
-  }
   SECTION("latent attention") {
     shape.latent = {
         .query_rank = 8, .key_value_rank = 8, .plain_dim = 4, .rotary_dim = 4, .value_dim = 4};
