@@ -52,10 +52,10 @@ constexpr EagerForm gate{
 constexpr EagerForm loss{
     .forward = 11, .backward = 15, .forward_launches = 3, .backward_launches = 3, .saved = 3};
 
-// Megatron-LM's own without fusion (core/tensor_parallel/cross_entropy.py, VocabParallelCrossEntropy):
-// cast 1 + 2, maximum 2, subtraction in place 2 + 2, exponential in place 2 + 2, its sum 2, division
-// in place 2 + 2. Backward as the fused one: scaling in place 2 + 2, cast back 2 + 1. What it does
-// for one class per token is little.
+// Megatron-LM's own without fusion (core/tensor_parallel/cross_entropy.py,
+// VocabParallelCrossEntropy): cast 1 + 2, maximum 2, subtraction in place 2 + 2, exponential in
+// place 2 + 2, its sum 2, division in place 2 + 2. Backward as the fused one: scaling in place 2 +
+// 2, cast back 2 + 1. What it does for one class per token is little.
 constexpr EagerForm separate_loss{
     .forward = 19, .backward = 7, .forward_launches = 10, .backward_launches = 4};
 
@@ -99,8 +99,7 @@ void set_in_place_loss(ModelOp& op) {
 
 void set_loss(const Framework& framework, double classes, ModelOp& op) {
   if (framework.loss == LossForm::eager) set(op, loss, classes, op.backward_elements);
-  if (framework.loss == LossForm::separate)
-    set(op, separate_loss, classes, op.backward_elements);
+  if (framework.loss == LossForm::separate) set(op, separate_loss, classes, op.backward_elements);
   if (framework.loss == LossForm::keeps_logits) {
     set(op, logits_loss, classes, op.backward_elements);
     op.saved_fixed_bytes = 0;

@@ -31,16 +31,15 @@ constexpr auto words_of(RotaryForm) {
                     Word{RotaryForm::complex, "complex"}};
 }
 
-// fused: Megatron-LM's with --cross-entropy-loss-fusion, which puts fp32 exponentials in the place of
-// the logits; separate: the same without it, operation by operation; eager: PyTorch's;
+// fused: Megatron-LM's with --cross-entropy-loss-fusion, which puts fp32 exponentials in the place
+// of the logits; separate: the same without it, operation by operation; eager: PyTorch's;
 // keeps_logits: one kernel either way, which keeps the logits and a number per token (Apex and
 // flash-attn, csrc/xentropy); in_place: Transformer Engine's, which writes the gradient over the
 // 16-bit logits in the forward pass.
 enum class LossForm : std::uint8_t { fused, separate, eager, keeps_logits, in_place };
 constexpr auto words_of(LossForm) {
   return std::array{Word{LossForm::fused, "fused"}, Word{LossForm::separate, "separate"},
-                    Word{LossForm::eager, "eager"},
-                    Word{LossForm::keeps_logits, "keeps_logits"},
+                    Word{LossForm::eager, "eager"}, Word{LossForm::keeps_logits, "keeps_logits"},
                     Word{LossForm::in_place, "in_place"}};
 }
 

@@ -322,14 +322,14 @@ enum class Action : std::uint8_t {
   share_maxima,    // all-reduce in place: output
   update_scales,   // input
   // Of a parameter bucket:
-  gather_weights,  // [input: the shard], output: the whole; in place: from the own slice of it
-  copy_weights,    // gathered ones out of the gather's buffer, in place: output
+  gather_weights,     // [input: the shard], output: the whole; in place: from the own slice of it
+  copy_weights,       // gathered ones out of the gather's buffer, in place: output
   prepare_gradients,  // before they are reduced, in place: output (Execution::scales_gradients)
-  cast_out,        // input: gradients, output: message in the format of the wire
-  reduce,          // average: input, output; in place: all of it, or into the own slice
-  replicate,       // hybrid sharding, average over copies, in place: output (the own slice of it)
-  accumulate,      // output += input
-  cast_in,         // input: message, output: gradients (own slice) in their format
+  cast_out,           // input: gradients, output: message in the format of the wire
+  reduce,             // average: input, output; in place: all of it, or into the own slice
+  replicate,   // hybrid sharding, average over copies, in place: output (the own slice of it)
+  accumulate,  // output += input
+  cast_in,     // input: message, output: gradients (own slice) in their format
   // Of the stage, over all its parameter buckets; state: the buffers that it reads or writes
   zero_gradients,
   sum_tensor_gradients,  // all-reduce of Site::summed of all sites, packed into output; of a rank
