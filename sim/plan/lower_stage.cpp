@@ -280,8 +280,7 @@ void StageLowering::lower_slot(std::size_t index) {
     case SlotKind::forward:
       return lower_forward_slot(slot);
     case SlotKind::backward:
-      lower_backward_slot(slot);
-      return reduce_aligned();
+      return lower_backward_slot(slot);
     case SlotKind::weight_backward: {
       const Chunk& chunk = chunk_of(slot);
       for (std::uint32_t i = chunk.blocks; i-- > 0;) {
@@ -377,6 +376,7 @@ void StageLowering::lower_backward_slot(const Slot& slot) {
     release_weights(block, false);
     if (ends_layers(chunk, i, -1)) share_maxima(chunk, slot.microbatch, Pass::backward);
   }
+  reduce_aligned();  // before messages, for which kernels may have to wait
   send_waiting_forward();
   if (chunk.global > 0) {
     send(slot, Stream::backward_send, Peer::previous_stage, gradient, boundary(chunk.global));
