@@ -93,7 +93,7 @@ inline std::int64_t written_elements(const BoundProgram& program, const BoundOp&
                                      std::int64_t elements) {
   if (role == sim::Role::saved && op.action == sim::Action::move_tokens) return 0;
   if (role == sim::Role::saved && op.action == sim::Action::choose)
-    return op.operand(sim::Role::choice_weights).bytes / 4 /
+    return op.operand(sim::Role::choice_weights).bytes / sim::bytes_of(sim::DType::fp32) /
            program.model->shape->experts.per_token * program.model->shape->experts.count;
   if (!acts_on_bucket(op.action)) return elements;
   const BoundBucket& bucket = program.buckets.at(op.subject);

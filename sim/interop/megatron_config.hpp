@@ -281,8 +281,7 @@ struct MegatronRules {
   bool groups_without_switch = false;  // no --group-query-attention is needed
   bool fuses_loss = false;             // where nothing is said, as the next
   bool checks_gradients = true;
-  bool own_kernels =
-      true;  // its loss and its passes over gradients and weights; else nothing is said
+  bool own_kernels = true;  // of loss and optimizer; else nothing is said of them
 };
 Imported scenario_of_megatron(const MegatronConfig& config, const MegatronRules& rules,
                               const ImportRequest& request, const ObjectReader& root);

@@ -90,9 +90,8 @@ Operands operands_of_site(Action action) {
       return {roles({input, input_gradient})};
     case Action::add_weight_gradient:
       return {roles({input, weight_gradient})};
-    default:  // gather_gradient, shift_keys, gather_keys, exchange_heads, sort_tokens,
-              // exchange_tokens,
-              // ..._logits
+    // gather_gradient, shift_keys, gather_keys, exchange_heads, sort_tokens, ..._logits
+    default:
       return {roles({input, output})};
   }
 }

@@ -47,12 +47,11 @@ bool GatheredUnits::replay(OpId op) {
     case Action::copy_weights:
       copy_out(unit);
       return true;
-    case Action::reduce:
-      take(reduced_[unit],
-           Bytes{program_.parameter_buckets[unit].padded / program_.parameter_buckets[unit].shards *
-                 fp32},
-           reductions);
+    case Action::reduce: {
+      const ParameterBucket& bucket = program_.parameter_buckets[unit];
+      take(reduced_[unit], Bytes{bucket.padded / bucket.shards * fp32}, reductions);
       return false;
+    }
     default:
       return false;
   }

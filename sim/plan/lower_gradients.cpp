@@ -3,7 +3,7 @@
 // With gradient accumulation only the last micro-batch of a chunk synchronises (DDP's no_sync,
 // Megatron-LM's no_sync_func). Under ZeRO-2 and 3 full gradients do not outlive a micro-batch: each
 // one is reduced and added to the shard (FSDP without no_sync). The average over ranks is taken by
-// the collective (ncclAvg) and costs nothing.
+// the collective (ncclAvg) and costs nothing, but under Execution::scales_gradients.
 #include <set>
 #include <utility>
 
@@ -173,7 +173,7 @@ OpLabel StageLowering::reduction_label(std::uint32_t index, const char* name) {
 // collective does not average. Experts that no other rank has go the same way.
 void StageLowering::prepare_bucket(std::uint32_t index) {
   const Execution& runs = model_.model->execution;
-  const bool scales = runs.scales_gradients && layout_.data_parallel * layout_.context_parallel > 1;
+  const bool scales = runs.scales_gradients && layout_.replicas() > 1;
   const int passes = (runs.checks_gradients ? 1 : 0) + (scales ? 2 : 0);
   if (passes == 0) return;
   const Bucket& bucket = buckets_[index];

@@ -324,9 +324,10 @@ enum class Action : std::uint8_t {
   // Of a parameter bucket:
   gather_weights,     // [input: the shard], output: the whole; in place: from the own slice of it
   copy_weights,       // gathered ones out of the gather's buffer, in place: output
-  prepare_gradients,  // before they are reduced, in place: output (Execution::scales_gradients)
+  prepare_gradients,  // read, or scaled in place, before they are reduced: output
   cast_out,           // input: gradients, output: message in the format of the wire
-  reduce,             // average: input, output; in place: all of it, or into the own slice
+  reduce,             // average, of scaled ones the sum: input, output; in place: all of it, or
+                      // into the own slice
   replicate,   // hybrid sharding, average over copies, in place: output (the own slice of it)
   accumulate,  // output += input
   cast_in,     // input: message, output: gradients (own slice) in their format

@@ -222,17 +222,22 @@ void weighed(const WeighedShape& shape, const void* input, const float* weights,
   });
 }
 
+// A warp for each token.
+Shape choice_grid(const ChoiceShape& shape, StreamHandle stream) {
+  return {.name = "choose",
+          .blocks = {stride_blocks(shape.routing.tokens, block_threads / warp_size)},
+          .threads = block_threads,
+          .stream = stream};
+}
+
 }  // namespace
 
 void choose(const ChoiceShape& shape, const void* scores, float* probabilities, float* weights,
             StreamHandle stream) {
   with_type("choose", shape.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    launch({.name = "choose",
-            .blocks = {stride_blocks(shape.routing.tokens, block_threads / warp_size)},
-            .threads = block_threads,
-            .stream = stream},
-           choose_kernel<T>, shape.routing, as<T>(scores), probabilities, weights);
+    launch(choice_grid(shape, stream), choose_kernel<T>, shape.routing, as<T>(scores),
+           probabilities, weights);
   });
 }
 
@@ -240,12 +245,8 @@ void choose_backward(const ChoiceShape& shape, const float* probabilities,
                      const float* weight_gradients, void* score_gradients, StreamHandle stream) {
   with_type("choose", shape.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    launch({.name = "choose",
-            .blocks = {stride_blocks(shape.routing.tokens, block_threads / warp_size)},
-            .threads = block_threads,
-            .stream = stream},
-           choose_backward_kernel<T>, shape.routing, probabilities, weight_gradients,
-           as<T>(score_gradients));
+    launch(choice_grid(shape, stream), choose_backward_kernel<T>, shape.routing, probabilities,
+           weight_gradients, as<T>(score_gradients));
   });
 }
 

@@ -22,6 +22,18 @@ WeighedActivation of(const WeighedShape& shape) {
   return {.function = shape.function, .width = shape.width, .arrived = shape.arrived};
 }
 
+// A kernel of the host that makes `made` elements of `taken`.
+template <class Kernel>
+void move_rows(DType dtype, const void* from, std::int64_t taken, void* to, std::int64_t made,
+               StreamHandle stream, Kernel kernel) {
+  enqueue_call(stream, [=] {
+    const auto x = take(dtype, from, taken);
+    std::vector<float> y = floats(made);
+    kernel(x, y);
+    put(dtype, to, y);
+  });
+}
+
 }  // namespace
 
 void choose(const ChoiceShape& shape, const void* scores, float* probabilities, float* weights,
@@ -48,39 +60,27 @@ void choose_backward(const ChoiceShape& shape, const float* probabilities,
 }
 
 void copy_tokens(const CopyShape& shape, const void* tokens, void* copies, StreamHandle stream) {
-  enqueue_call(stream, [=] {
-    const auto x = take(shape.dtype, tokens, shape.routing.tokens * shape.width);
-    std::vector<float> y = floats(shape.routing.copies() * shape.width);
-    real::copy_tokens(shape.routing, x, y);
-    put(shape.dtype, copies, y);
-  });
+  move_rows(shape.dtype, tokens, shape.routing.tokens * shape.width, copies,
+            shape.routing.copies() * shape.width, stream,
+            [=](const auto& x, auto& y) { real::copy_tokens(shape.routing, x, y); });
 }
 
 void sum_copies(const CopyShape& shape, const void* copies, void* tokens, StreamHandle stream) {
-  enqueue_call(stream, [=] {
-    const auto x = take(shape.dtype, copies, shape.routing.copies() * shape.width);
-    std::vector<float> y = floats(shape.routing.tokens * shape.width);
-    real::sum_copies(shape.routing, x, y);
-    put(shape.dtype, tokens, y);
-  });
+  move_rows(shape.dtype, copies, shape.routing.copies() * shape.width, tokens,
+            shape.routing.tokens * shape.width, stream,
+            [=](const auto& x, auto& y) { real::sum_copies(shape.routing, x, y); });
 }
 
 void sort_copies(const SortShape& shape, const void* came, void* sorted, StreamHandle stream) {
-  enqueue_call(stream, [=] {
-    const auto x = take(shape.dtype, came, shape.arrived.rows * shape.width);
-    std::vector<float> y(x.size());
-    real::sort_copies(shape.arrived, x, y);
-    put(shape.dtype, sorted, y);
-  });
+  const std::int64_t elements = shape.arrived.rows * shape.width;
+  move_rows(shape.dtype, came, elements, sorted, elements, stream,
+            [=](const auto& x, auto& y) { real::sort_copies(shape.arrived, x, y); });
 }
 
 void restore_order(const SortShape& shape, const void* sorted, void* came, StreamHandle stream) {
-  enqueue_call(stream, [=] {
-    const auto x = take(shape.dtype, sorted, shape.arrived.rows * shape.width);
-    std::vector<float> y(x.size());
-    real::restore_order(shape.arrived, x, y);
-    put(shape.dtype, came, y);
-  });
+  const std::int64_t elements = shape.arrived.rows * shape.width;
+  move_rows(shape.dtype, sorted, elements, came, elements, stream,
+            [=](const auto& x, auto& y) { real::restore_order(shape.arrived, x, y); });
 }
 
 void weighed_forward(const WeighedShape& shape, const void* input, const float* weights,
