@@ -47,7 +47,7 @@ bool runs_otherwise(const sim::Model& model) {
   const sim::Execution& runs = model.execution;
   return runs.gathers_logits || runs.adds_gradients || runs.keeps_gathered_inputs ||
          runs.all_reduces_gradients || runs.sends_whole || runs.recomputes_head ||
-         runs.held_logits > 0;
+         runs.gradient_buckets != sim::GradientBuckets::flat || runs.held_logits > 0;
 }
 
 }  // namespace

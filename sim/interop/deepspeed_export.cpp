@@ -54,8 +54,10 @@ class DeepSpeedWriter {
              layout_.recompute_every);
     precision();
     overlap();
-    if (scenario_.framework != framework_of(FrameworkName::megatron))
-      note("framework", "Megatron-DeepSpeed runs Megatron's fused kernels");
+    if (scenario_.framework != framework_of(FrameworkName::megatron_deepspeed))
+      note("framework",
+           "Megatron-DeepSpeed runs Megatron's fused kernels, and DeepSpeed's gradients and "
+           "optimizer (framework megatron_deepspeed)");
     if (scenario_.options.graphs) note("simulation.graphs", "CUDA graphs are not switched on");
   }
 
@@ -115,13 +117,28 @@ class DeepSpeedWriter {
       note("layout.attention", "the newest kernel that Megatron-DeepSpeed has is flash-2");
   }
 
+  // runtime/engine.py, _do_optimizer_sanity_check: BF16_Optimizer.
+  bool has_bf16_optimizer() const {
+    return layout_.zero_stage < 2 && layout_.activation_dtype == DType::bf16 &&
+           layout_.gradient_dtype == DType::fp32;
+  }
+
   void overlap() {
+    if (has_bf16_optimizer() && layout_.zero_stage == 0 && layout_.replicas() > 1)
+      note("layout.zero_stage",
+           "with bf16 and gradients in fp32 DeepSpeed shards the optimizer at stage 0 too");
+    const bool overlaps =
+        layout_.zero_stage > 0 && layout_.pipeline_parallel == 1 && !has_bf16_optimizer();
+    if (layout_.overlap_gradients && !overlaps)
+      note("layout.overlap.gradients",
+           "DeepSpeed overlaps under its ZeRO optimizers without a pipeline");
     const int bytes = bytes_of(layout_.gradient_dtype);
     if (layout_.zero_stage < 3 && layout_.bucket.count() % bytes != 0)
       note("layout.bucket", "rounded to whole gradients");
     if (layout_.zero_stage < 3 && layout_.first_bucket != layout_.bucket)
       note("layout.first_bucket", "DeepSpeed's buckets are all of one size");
-    if ((layout_.zero_stage == 1 || layout_.zero_stage == 2) && layout_.overlap_parameters)
+    const bool shards = layout_.zero_stage > 0 || has_bf16_optimizer();
+    if (shards && layout_.zero_stage < 3 && layout_.overlap_parameters)
       note("layout.overlap.parameters",
            "ZeRO-1 and 2 gather the new parameters at the end of the step");
     if (layout_.zero_stage == 3 && !layout_.overlap_parameters)

@@ -29,8 +29,6 @@ constexpr std::array zero_keys{
     KnownKey{"stage3_max_reuse_distance", Verdict::noted, "1000000000",
              "gathered weights are modelled as freed behind each layer"},
     KnownKey{"stage3_param_persistence_threshold"},
-    KnownKey{"reduce_scatter", Verdict::noted, "true",
-             "gradients are modelled as reduced to their shards"},
     KnownKey{"*"},
 };
 constexpr std::array top_keys{
@@ -238,16 +236,50 @@ class DeepSpeedReader {
         layout().zero_stage = static_cast<int>(value);
       elements = bucket(*found);
       static_cast<void>(found->has("allgather_bucket_size"));
-      // overlap_comm_valid(): on by itself for stage 3 only.
-      layout().overlap_gradients =
-          setting<bool>(*found, "overlap_comm").value_or(layout().zero_stage == 3);
-      layout().overlap_parameters = layout().zero_stage == 3;
+      overlap(*found);
       if (layout().zero_stage == 3) stage_3(*found);
       mics(*found);
+      ways_of_reduction(*found);
       judge_keys(*found, zero_keys, "zero_optimization.", result_);
+    }
+    if (has_bf16_optimizer() && layout().zero_stage == 0 && layout().replicas() > 1) {
+      layout().zero_stage = 1;
+      note("layout.zero_stage",
+           "1: with bf16 and gradients in fp32 DeepSpeed shards the optimizer at stage 0 too");
     }
     layout().bucket = Bytes{elements * bytes_of(layout().gradient_dtype)};
     layout().first_bucket = layout().bucket;
+  }
+
+  void note(const char* key, std::string what) { result_.notes.push_back({key, std::move(what)}); }
+
+  // runtime/engine.py, _do_optimizer_sanity_check: BF16_Optimizer, which shards its states at any
+  // stage, and reduces behind the last backward pass.
+  bool has_bf16_optimizer() {
+    return layout().zero_stage < 2 && layout().activation_dtype == DType::bf16 &&
+           layout().gradient_dtype == DType::fp32;
+  }
+
+  // overlap_comm_valid(): on by itself for stage 3 only. A pipeline switches it off
+  // (runtime/engine.py, _configure_zero_optimizer).
+  void overlap(const ObjectReader& from) {
+    const int stage = layout().zero_stage;
+    const bool asked = setting<bool>(from, "overlap_comm").value_or(stage == 3);
+    const bool can = stage > 0 && layout().pipeline_parallel == 1 && !has_bf16_optimizer();
+    layout().overlap_gradients = asked && can;
+    layout().overlap_parameters = stage == 3;
+    if (asked && !can)
+      note("zero_optimization.overlap_comm",
+           "no effect: DeepSpeed overlaps under its ZeRO optimizers without a pipeline");
+  }
+
+  void ways_of_reduction(const ObjectReader& from) {
+    for (const auto& [key, what] :
+         {std::pair{"reduce_scatter", "as if it were true"},
+          {"use_multi_rank_bucket_allreduce", "a bucket is modelled as one all-reduce"},
+          {"contiguous_gradients", "gradients are modelled as copied into a bucket"}})
+      if (!setting<bool>(from, key).value_or(true))
+        note("zero_optimization", fmt::format("{} is false; {}", key, what));
   }
 
   std::int64_t bucket(const ObjectReader& from) const {
@@ -287,17 +319,17 @@ class DeepSpeedReader {
     layout().overlap_pipeline = false;
     if (zero_bubble_.value_or(false)) layout().schedule = Schedule::zb_h1;
     if (checkpoints_.value_or(false)) layout().recompute = Recompute::full;
+    result_.framework =
+        framework_of(flags_ ? FrameworkName::megatron_deepspeed : FrameworkName::deepspeed);
     if (flags_) {
       layout().attention = attention_.value_or(AttentionKernel::unfused);
       if (layout().attention == AttentionKernel::flash_2 && !request_.has_flash_2)
         layout().attention = AttentionKernel::flash;
       return;
     }
-    result_.framework = framework_of(FrameworkName::pytorch);
     layout().attention = request_.has_flash_2 ? AttentionKernel::flash_2 : AttentionKernel::flash;
-    result_.notes.push_back({"layout.recompute", "the JSON does not say what is recomputed: none"});
-    result_.notes.push_back(
-        {"framework", "eager PyTorch kernels with flash attention are assumed"});
+    note("layout.recompute", "the JSON does not say what is recomputed: none");
+    note("framework", "eager PyTorch kernels with flash attention are assumed");
   }
 
   static constexpr std::array attention_flags{

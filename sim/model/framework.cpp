@@ -179,12 +179,23 @@ void set_block(const Framework& framework, const AttentionShape& shape, Block& b
   }
 }
 
+// DeepSpeed around a model of either kind. Its ZeRO-3 joins every rank's part of a gathered weight
+// (runtime/zero/partition_parameters.py, AllGatherCoalescedHandle.wait: torch.cat).
+void set_deepspeed(Framework& framework) {
+  framework.optimizer = OptimizerForm::deepspeed;
+  framework.weight_gathers = KernelForm::eager;
+  framework.execution.adds_gradients = framework.execution.all_reduces_gradients = true;
+  framework.execution.gradient_buckets = GradientBuckets::sliced;
+  framework.execution.context = ContextForm::transformer_engine;  // Ulysses
+}
+
 }  // namespace
 
 Framework framework_of(FrameworkName name) {
   Framework framework;
   framework.name = name;
-  if (name == FrameworkName::pytorch || name == FrameworkName::scaling) {
+  if (name == FrameworkName::pytorch || name == FrameworkName::scaling ||
+      name == FrameworkName::deepspeed) {
     framework.execution.eight_bit = EightBit::torchao;
     framework.layer_norm = framework.qkv = KernelForm::eager;
     framework.rms_norm = framework.gate = KernelForm::eager;
@@ -197,7 +208,8 @@ Framework framework_of(FrameworkName name) {
     framework.execution.gradient_placeholders = Placeholders::temporary;
   if (name == FrameworkName::torchtitan) {
     framework.rotary = RotaryForm::complex;
-    framework.key_heads = framework.optimizer = KernelForm::eager;
+    framework.key_heads = KernelForm::eager;
+    framework.optimizer = OptimizerForm::eager;
     framework.loss = LossForm::eager;
     framework.token_collectives = framework.weight_gathers = KernelForm::eager;
     framework.execution = {.eight_bit = EightBit::torchao,
@@ -220,9 +232,13 @@ Framework framework_of(FrameworkName name) {
                            .sends_whole = true,
                            .recomputes_head = true,
                            .copies_attention = true,
+                           .gradient_buckets = GradientBuckets::copied,
                            .caching_allocator = true,
                            .held_logits = 2};
   }
+  if (name == FrameworkName::megatron_deepspeed) framework.loss = LossForm::separate;
+  if (name == FrameworkName::deepspeed || name == FrameworkName::megatron_deepspeed)
+    set_deepspeed(framework);
   return framework;
 }
 
@@ -231,7 +247,7 @@ void run_with(const Framework& framework, Model& model) {
   model.execution = framework.execution;
   model.execution.copies_tokens = framework.token_collectives == KernelForm::eager;
   model.execution.copies_weights = framework.weight_gathers == KernelForm::eager;
-  model.execution.eager_optimizer = framework.optimizer == KernelForm::eager;
+  model.execution.optimizer = framework.optimizer;
   if (framework.loss == LossForm::keeps_logits)
     model.execution.held_logits = std::max(model.execution.held_logits, 1);
   set_block(framework, model.attention, model.input);

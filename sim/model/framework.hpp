@@ -47,11 +47,25 @@ constexpr auto words_of(LossForm) {
 // without a compiler: its own LayerNorm forward and GELU are one kernel each, the rest is eager.
 // scaling: Aleph Alpha's Scaling, PyTorch with tensor, pipeline and data parallelism of its own.
 // torchtitan: each layer compiled, under FSDP2 and tensor parallelism by DTensor.
-enum class FrameworkName : std::uint8_t { megatron, pytorch, scaling, torchtitan };
+// deepspeed: the kernels of pytorch, DeepSpeed's gradients and optimizers; megatron_deepspeed: the
+// same with Megatron-LM's kernels.
+enum class FrameworkName : std::uint8_t {
+  megatron,
+  pytorch,
+  scaling,
+  torchtitan,
+  deepspeed,
+  megatron_deepspeed
+};
 constexpr auto words_of(FrameworkName) {
   return std::array{
-      Word{FrameworkName::megatron, "megatron"}, Word{FrameworkName::pytorch, "pytorch"},
-      Word{FrameworkName::scaling, "scaling"}, Word{FrameworkName::torchtitan, "torchtitan"}};
+      Word{FrameworkName::megatron, "megatron"},
+      Word{FrameworkName::pytorch, "pytorch"},
+      Word{FrameworkName::scaling, "scaling"},
+      Word{FrameworkName::torchtitan, "torchtitan"},
+      Word{FrameworkName::deepspeed, "deepspeed"},
+      Word{FrameworkName::megatron_deepspeed, "megatron_deepspeed"},
+  };
 }
 
 struct Framework {
@@ -64,7 +78,7 @@ struct Framework {
   KernelForm gate = KernelForm::fused;       // SwiGLU, GEGLU
   KernelForm softmax = KernelForm::fused;    // of unfused attention: scale, mask, softmax, casts
   LossForm loss = LossForm::fused;
-  KernelForm optimizer = KernelForm::fused;          // of Adam
+  OptimizerForm optimizer = OptimizerForm::fused;
   KernelForm token_collectives = KernelForm::fused;  // eager: Execution::copies_tokens
   KernelForm weight_gathers = KernelForm::fused;     // eager: Execution::copies_weights
   // false: a recomputation by operators drops what eager kernels pass between them within a layer

@@ -224,6 +224,23 @@ constexpr auto words_of(Placeholders) {
                     Word{Placeholders::kept, "kept"}};
 }
 
+// Where gradients lie when a bucket of them is reduced. flat: where they are. copied: put together,
+// divided by the ranks, reduced and taken apart again. sliced: the same, but with ZeRO a rank takes
+// out only what it owns.
+enum class GradientBuckets : std::uint8_t { flat, copied, sliced };
+constexpr auto words_of(GradientBuckets) {
+  return std::array{Word{GradientBuckets::flat, "flat"}, Word{GradientBuckets::copied, "copied"},
+                    Word{GradientBuckets::sliced, "sliced"}};
+}
+
+// Adam. fused: one pass over memory; eager: one per arithmetic operation; deepspeed: fused between
+// passes that put gradients together in fp32, measure and scale them, and write the new weights.
+enum class OptimizerForm : std::uint8_t { fused, eager, deepspeed };
+constexpr auto words_of(OptimizerForm) {
+  return std::array{Word{OptimizerForm::fused, "fused"}, Word{OptimizerForm::eager, "eager"},
+                    Word{OptimizerForm::deepspeed, "deepspeed"}};
+}
+
 // How a framework does otherwise what Megatron-LM does in the way that the first words stand for.
 // Set by run_with (framework.hpp); FRAMEWORKS.md has the sources.
 struct Execution {
@@ -231,7 +248,7 @@ struct Execution {
   bool gathers_logits = false;         // every tensor rank has the logits of the whole vocabulary
   bool adds_gradients = false;         // a micro-batch's gradients lie apart, until a kernel adds
   bool keeps_gathered_inputs = false;  // sequence parallelism: not gathered again backward
-  bool all_reduces_gradients = false;  // ZeRO-1: reduced whole on every rank, not scattered
+  bool all_reduces_gradients = false;  // ZeRO-1, 2: reduced whole on every rank, not scattered
   bool scales_gradients = false;  // a kernel divides them by the replicas, then they are summed
   bool checks_gradients = false;  // read for what is not finite before they are reduced
   bool separate_update = false;   // clipping and new weights are passes apart from Adam's
@@ -242,9 +259,10 @@ struct Execution {
   bool copies_tokens = false;     // gathers and scatters of tokens work on a copy in another order
   ContextForm context = ContextForm::transformer_engine;
   Placeholders gradient_placeholders = Placeholders::none;
-  bool separate_products = false;     // of queries, keys, values; of a gate and what it gates
-  bool copies_weights = false;        // gathered weights are copied out of the gather's buffer
-  bool eager_optimizer = false;       // Adam as one pass over memory per arithmetic operation
+  GradientBuckets gradient_buckets = GradientBuckets::flat;
+  bool separate_products = false;  // of queries, keys, values; of a gate and what it gates
+  bool copies_weights = false;     // gathered weights are copied out of the gather's buffer
+  OptimizerForm optimizer = OptimizerForm::fused;
   bool caching_allocator = false;     // memory in PyTorch's blocks (sim/plan/caching_allocator.hpp)
   bool expandable_segments = false;   // of that allocator (PYTORCH_CUDA_ALLOC_CONF)
   bool eager_ends = false;            // head and last norm lie outside of what is compiled

@@ -354,6 +354,14 @@ class Checker : private LayoutProblemList {
     if (group > 0 && group < replicas && stage == 0) {
       problem("shard_group", "shard_group is {}, but zero_stage 0 shards nothing", group);
     }
+    const Execution& runs = model_.execution;
+    const bool whole = stage == 2 && runs.all_reduces_gradients;
+    if (runs.gradient_buckets != GradientBuckets::sliced &&
+        (whole || (stage >= 2 && runs.gradient_buckets == GradientBuckets::copied)))
+      problem("zero_stage",
+              "zero_stage is {} with gradient_buckets {}{}; allowed: zero_stage 0, 1, or "
+              "gradient_buckets sliced",
+              stage, word(runs.gradient_buckets), whole ? " and all_reduces_gradients" : "");
     if (layout_.prefetch_layers < 0) {
       problem("prefetch_layers", "prefetch_layers is {}; allowed: 0 or more",
               layout_.prefetch_layers);

@@ -20,7 +20,9 @@ class ExpertChecker {
     const Execution& runs = model_.execution;
     return !(runs.flat_parameters || runs.copies_tokens || runs.copies_weights ||
              runs.separate_products || runs.adds_gradients || runs.all_reduces_gradients ||
-             runs.eager_optimizer || runs.eight_bit != EightBit::transformer_engine);
+             runs.gradient_buckets != GradientBuckets::flat ||
+             runs.optimizer != OptimizerForm::fused ||
+             runs.eight_bit != EightBit::transformer_engine);
   }
 
   void experts() {

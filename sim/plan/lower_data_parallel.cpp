@@ -166,22 +166,45 @@ void StageLowering::intern_bucket(Bucket& bucket) {
 void StageLowering::intern_reduction(Bucket& bucket) {
   const int wire = bytes_of(layout_.reduce_dtype);
   const int stored = bytes_of(layout_.gradient_dtype);
-  const bool scatters = scatters_gradients(bucket);
-  const std::int64_t reduced = bucket.shards == 1 || scatters ? shard_of(bucket) : bucket.elements;
+  const std::int64_t owned = shard_of(bucket);
+  const GradientBuckets lie = model_.model->execution.gradient_buckets;
+  const int cast = layout_.reduce_dtype != layout_.gradient_dtype ? stored + wire : 0;
   const auto pass = [&](std::int64_t bytes, DType dtype) {
     return memory_pass(bytes, OpKind::elementwise, dtype);
   };
-  if (layout_.reduce_dtype != layout_.gradient_dtype) {
-    // Without a flat buffer to be scattered from, tensors are put together, divided by the ranks,
-    // and taken apart again (allreduce.py, as above).
-    const std::int64_t flat = bucket.shards == 1 || scatters ? 0 : 2 * stored;
-    bucket.cast_out = pass(bucket.elements * (2 * flat + stored + wire), layout_.reduce_dtype);
-    bucket.cast_in = pass(reduced * (flat + stored + wire), layout_.gradient_dtype);
-    bucket.cast_shard = pass(reduced * (stored + wire), layout_.reduce_dtype);
+  const auto casts = [&](std::int64_t out, std::int64_t in) {
+    bucket.cast_out = pass(out, layout_.reduce_dtype);
+    bucket.cast_in = pass(in, layout_.gradient_dtype);
+  };
+  std::int64_t taken = 0;  // bytes moved per element of what a rank takes out of a message
+  if (lie == GradientBuckets::flat) {
+    if (cast > 0) casts(bucket.elements * cast, owned * cast);
+  } else if (lie == GradientBuckets::copied || zero_ == 0 || converts_) {
+    // Tensors are put together, divided by the ranks, and taken apart again: Scaling,
+    // allreduce.py; DeepSpeed, runtime/engine.py, allreduce_bucket and allreduce_and_copy.
+    casts(bucket.elements * (4 * stored + cast), bucket.elements * (2 * stored + cast));
+  } else {
+    // Into the bucket (reduce_independent_p_g_buckets_and_remove_grads), divided, put together by
+    // owner (average_tensor, allreduce_bucket; stage3.py, reduce_scatter_coalesced). Stages 1 and 2
+    // write the own part back and copy it once more (allreduce_and_copy_with_multiple_ranks,
+    // copy_grads_in_partition).
+    taken = zero_ == 3 ? 0 : 2 * wire;
+    casts(bucket.elements * (stored + 5 * wire), owned * (taken + wire + stored));
   }
-  if (accumulates()) {
-    bucket.accumulate = pass(reduced * (2 * stored + wire), layout_.gradient_dtype);
-  }
+  if (cast > 0) bucket.cast_shard = pass(owned * cast, layout_.reduce_dtype);
+  if (accumulates())
+    bucket.accumulate = pass(owned * (taken + 2 * stored + wire), layout_.gradient_dtype);
+}
+
+// DeepSpeed's ZeRO has buckets of full size, however few gradients there are: one, or with overlap
+// two in turns (runtime/zero/stage_1_and_2.py, setup_buckets; stage3.py has one).
+void StageLowering::allocate_bucket_copies() {
+  const bool sliced = model_.model->execution.gradient_buckets == GradientBuckets::sliced;
+  if (!sliced || zero_ == 0 || converts_) return;
+  const std::int64_t elements = layout_.bucket.count() / bytes_of(layout_.gradient_dtype);
+  const Bytes each{elements * bytes_of(layout_.activation_dtype)};
+  for (int i = 0; i < (zero_ < 3 && layout_.overlap_gradients ? 2 : 1); ++i)
+    builder_.buffer(each, BufferCategory::communication, true);
 }
 
 // One buffer per bucket for weights, one for gradients, one for the state of the optimizer, so that
@@ -212,7 +235,11 @@ void StageLowering::allocate_parameters() {
     // fp32 master weights, first and second moment; or the two moments alone.
     bucket.optimizer = builder_.buffer(Bytes{shard * (layout_.master_weights ? 12 : 8)},
                                        BufferCategory::optimizer, true);
+    if (converts_)  // what autograd adds to
+      builder_.buffer(Bytes{bucket.padded * bytes_of(layout_.activation_dtype)},
+                      BufferCategory::gradients, true);
   }
+  allocate_bucket_copies();
   allocate_kept_placeholders();
   allocate_expert_workspaces();
   describe_parameters();

@@ -24,9 +24,11 @@ bool StageLowering::is_last_microbatch() const {
 }
 
 // PyTorch's AccumulateGrad (torch/csrc/autograd/functions/accumulate_grad.h) keeps the first
-// gradient of a parameter and adds the later ones with a kernel of its own.
+// gradient of a parameter and adds the later ones with a kernel of its own. Where they are
+// converted the first one is added too.
 bool StageLowering::adds_gradients(const Frame& frame) const {
-  return model_.model->execution.adds_gradients && frame.label.microbatch > 0 && zero_ < 2;
+  if (!model_.model->execution.adds_gradients || zero_ >= 2) return false;
+  return frame.label.microbatch > 0 || converts_;
 }
 
 // The kernel added last adds to the gradients of these parameters, or writes them into a buffer,
@@ -38,8 +40,8 @@ BufferId StageLowering::write_gradient(const Frame& frame, const Place& place, B
     return own;
   }
   if (own.value == none) {
-    own = builder_.buffer(Bytes{place.elements * bytes_of(layout_.gradient_dtype)},
-                          BufferCategory::gradients);
+    const DType written = written_gradient_dtype(*model_.model, layout_);
+    own = builder_.buffer(Bytes{place.elements * bytes_of(written)}, BufferCategory::gradients);
   }
   builder_.writes(own, Role::weight_gradient);
   return own;
@@ -79,10 +81,13 @@ void StageLowering::allocate_kept_placeholders() {
   }
 }
 
+// Converted: what autograd holds is zeroed, added to, read, written in the other format and added
+// to the sum (DeepSpeed, bf16_optimizer.py: clear_lp_grads, _update_hp_grad).
 void StageLowering::add_gradient(const Frame& frame, std::size_t i, const Place& place,
                                  BufferId own) {
   if (own.value == none) return;
-  const std::int64_t bytes = 3 * place.elements * bytes_of(layout_.gradient_dtype);
+  const int sum = bytes_of(layout_.gradient_dtype), written = bytes_of(layout_.activation_dtype);
+  const std::int64_t bytes = place.elements * (converts_ ? 5 * written + 4 * sum : 3 * sum);
   const ShardedOp& op = frame.shape->ops[i];
   compute(frame, i, memory_pass(bytes, OpKind::elementwise, layout_.gradient_dtype, op.products),
           builder_.name(op.op->name + ".add_gradient"), Action::add_weight_gradient);
@@ -102,7 +107,11 @@ void StageLowering::gradient_written(std::uint32_t index) {
   if (bucket.reduce == none) return;
   if (bucket.pending == 0) bucket.pending = bucket.writers;
   if (--bucket.pending > 0) return;
-  if (zero_ >= 2) return reduce_bucket(index);
+  if (zero_ >= 2) {
+    reduce_bucket(index);
+    if (!layout_.overlap_gradients) builder_.wait_for_stream(Stream::compute, Stream::data_comm);
+    return;
+  }
   bucket.ready = true;
   if (layout_.overlap_gradients && !aligns_reductions()) reduce_ready(0);
 }
@@ -149,10 +158,11 @@ void StageLowering::reduce_remaining() {
   }
 }
 
-// ZeRO-1 may reduce all gradients on every rank, which then updates its slice: Scaling
-// (core/optimizer/allreduce.py), DeepSpeed's BF16_Optimizer (runtime/bf16_optimizer.py).
+// ZeRO-1 and 2 may reduce all gradients on every rank, which then keeps its slice: Scaling
+// (core/optimizer/allreduce.py), DeepSpeed (runtime/bf16_optimizer.py; runtime/zero/
+// stage_1_and_2.py, average_tensor with use_multi_rank_bucket_allreduce).
 bool StageLowering::scatters_gradients(const Bucket& bucket) const {
-  return bucket.shards > 1 && !(zero_ == 1 && model_.model->execution.all_reduces_gradients);
+  return bucket.shards > 1 && !(zero_ < 3 && model_.model->execution.all_reduces_gradients);
 }
 
 BufferId StageLowering::message_buffer(std::int64_t elements) {

@@ -23,6 +23,13 @@ std::int64_t StageLowering::owned_elements() const {
   return elements;
 }
 
+std::int64_t StageLowering::all_elements() const {
+  std::int64_t elements = 0;
+  for (const Bucket& bucket : buckets_)
+    elements += bucket.elements;
+  return elements;
+}
+
 std::uint32_t StageLowering::memory_pass(std::int64_t bytes, OpKind kind, DType dtype,
                                          int launches) {
   Kernel kernel;
@@ -36,7 +43,8 @@ std::uint32_t StageLowering::memory_pass(std::int64_t bytes, OpKind kind, DType 
 // Gradients are accumulated, so what outlives a step starts at zero (Megatron-LM,
 // zero_grad_buffer).
 void StageLowering::zero_gradients() {
-  if (model_.model->execution.adds_gradients && zero_ < 2) return;  // the first ones are kept
+  const bool keeps_first = model_.model->execution.adds_gradients && !converts_;
+  if (keeps_first && zero_ < 2) return;
   std::int64_t elements = 0;
   for (const Bucket& bucket : buckets_) {
     if (zero_ >= 2 && bucket.accumulate == none) continue;  // overwritten by its one reduction
@@ -132,17 +140,75 @@ void StageLowering::sum_tied_gradients() {
   builder_.writes(zero_ >= 2 ? table->gradient_shard : table->gradient, Role::output);
 }
 
+// DeepSpeed has an optimizer for each way of keeping gradients, and none around fp32 (runtime/
+// engine.py, _do_optimizer_sanity_check).
+StageLowering::DeepSpeedOptimizer StageLowering::deepspeed_optimizer() const {
+  if (model_.model->execution.optimizer != OptimizerForm::deepspeed)
+    return DeepSpeedOptimizer::none;
+  if (layout_.zero_stage > 1) return DeepSpeedOptimizer::zero;
+  if (converts_) return DeepSpeedOptimizer::bf16;
+  if (layout_.zero_stage == 1) return DeepSpeedOptimizer::zero;
+  return layout_.master_weights ? DeepSpeedOptimizer::fp16 : DeepSpeedOptimizer::none;
+}
+
+// The squares of gradients, of a rank's own where nothing else is said. With fp16 DeepSpeed looks
+// for what is not finite first.
+std::int64_t StageLowering::norm_bytes() const {
+  const std::int64_t gradient = bytes_of(layout_.gradient_dtype);
+  const bool checks = layout_.gradient_dtype == DType::fp16;
+  switch (deepspeed_optimizer()) {
+    case DeepSpeedOptimizer::none:
+      break;
+    case DeepSpeedOptimizer::bf16:  // of all (bf16_optimizer.py, get_grads_for_norm)
+      return all_elements() * gradient;
+    case DeepSpeedOptimizer::fp16:
+      // x.float().sum() (runtime/utils.py, CheckOverflow), then the norm of the fp32 gradients.
+      return owned_elements() * (4 + (checks ? gradient + 8 : 0));
+    case DeepSpeedOptimizer::zero:
+      // A copy in fp64. Before: one in fp32, two comparisons of it, their disjunction, that in
+      // fp32, its maximum (zero/stage_1_and_2.py, get_grad_norm_direct, _has_inf_or_nan).
+      return owned_elements() * (gradient + 16 + (checks ? gradient + 26 : 0));
+  }
+  return owned_elements() * gradient;
+}
+
+// Adam reads gradient, master, m and v, and writes master, m, v and the weights; without masters
+// it reads and writes the weights themselves. Clipping scales the gradient as it is read.
+// DeepSpeed's FusedAdam works on fp32 alone: gradients are put together, cast and scaled before it,
+// the weights copied from the masters behind it.
+std::int64_t StageLowering::adam_bytes() const {
+  const std::int64_t gradient = bytes_of(layout_.gradient_dtype);
+  const std::int64_t weight = bytes_of(layout_.activation_dtype);
+  const std::int64_t states = layout_.master_weights ? 24 : 16 + weight;
+  // Operation by operation in fp32 (torch/optim/adamw.py, _multi_tensor_adamw): weight decay 2,
+  // first moment 3, second moment 2 + 3, root 2, bias correction 2, epsilon 2, update 4.
+  constexpr std::int64_t eager_passes = 20;
+  const std::int64_t cast = layout_.gradient_dtype == DType::fp32 ? 0 : gradient + 4;
+  const std::int64_t update = 4 + states + (layout_.master_weights ? 4 : 0) + weight;
+  switch (deepspeed_optimizer()) {
+    case DeepSpeedOptimizer::none:
+      break;
+    case DeepSpeedOptimizer::bf16:  // all of them clipped where they lie (bf16_optimizer.py, step)
+      return all_elements() * 2 * gradient + owned_elements() * update;
+    case DeepSpeedOptimizer::fp16:  // cast, put together (fp16/fused_optimizer.py, step)
+      return owned_elements() * (cast + 8 + 8 + update);
+    case DeepSpeedOptimizer::zero:  // put together, cast (zero/stage_1_and_2.py, step)
+      return owned_elements() * (2 * gradient + cast + 8 + update);
+  }
+  const bool eager = model_.model->execution.optimizer == OptimizerForm::eager;
+  return owned_elements() * (gradient + weight + (eager ? 4 * eager_passes : states));
+}
+
 void StageLowering::optimizer_step() {
   const std::int64_t owned = owned_elements();
   const std::int64_t gradient = bytes_of(layout_.gradient_dtype);
-  const std::int64_t weight = bytes_of(layout_.activation_dtype);
   auto launches =
       static_cast<int>((static_cast<std::int64_t>(parameters_.size()) + tensors_per_launch - 1) /
                        tensors_per_launch);
   builder_.wait_for_stream(Stream::compute, Stream::data_comm);
   if (owned > 0) {
     builder_.add_kernel(
-        memory_pass(owned * gradient, OpKind::elementwise, layout_.gradient_dtype, launches),
+        memory_pass(norm_bytes(), OpKind::elementwise, layout_.gradient_dtype, launches),
         Stream::compute, Pass::optimizer, label("gradient_norm"), {Action::gradient_norm});
     touch_gradients(Access::read);
   }
@@ -155,25 +221,16 @@ void StageLowering::optimizer_step() {
     builder_.wait(Stream::compute, done);
   }
   if (owned == 0) return;
-  // Adam reads gradient, master, m and v, and writes master, m, v and the weights; without masters
-  // it reads and writes the weights themselves. Clipping scales the gradient as it is read.
-  // Operation by operation in fp32 (torch/optim/adamw.py, _multi_tensor_adamw): weight decay 2,
-  // first moment 3, second moment 2 + 3, root 2, bias correction 2, epsilon 2, update 4.
-  constexpr std::int64_t eager_passes = 20;
-  const bool eager = model_.model->execution.eager_optimizer;
-  std::int64_t per_element = gradient + weight +
-                             (eager                    ? 4 * eager_passes
-                              : layout_.master_weights ? 24
-                                                       : 16 + weight);
+  std::int64_t bytes = adam_bytes();
   // The gradients scaled in a pass of their own, the masters read once more for the weights
   // (Megatron-LM, core/optimizer/clip_grads.py, clip_grad_by_total_norm_fp32; distrib_optimizer.py,
   // _copy_main_params_to_model_params, parameter by parameter).
   if (model_.model->execution.separate_update) {
-    per_element += 2 * gradient + (layout_.master_weights ? 4 : 0);
+    bytes += owned * (2 * gradient + (layout_.master_weights ? 4 : 0));
     launches += launches + static_cast<int>(parameters_.size());
   }
-  builder_.add_kernel(memory_pass(owned * per_element, OpKind::optimizer, DType::fp32, launches),
-                      Stream::compute, Pass::optimizer, label("adam"), {Action::adam});
+  builder_.add_kernel(memory_pass(bytes, OpKind::optimizer, DType::fp32, launches), Stream::compute,
+                      Pass::optimizer, label("adam"), {Action::adam});
   touch_gradients(Access::read);
   write_updated_state();
   if ((zero_ == 1 || zero_ == 2) && !layout_.overlap_parameters) {

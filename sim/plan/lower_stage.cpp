@@ -12,6 +12,7 @@ StageLowering::StageLowering(const ShardedModel& sharded, int stage)
   shards_ = layout_.zero_stage > 0 ? layout_.shard_ranks() : 1;
   if (model_.model->has_experts()) expert_copies_ = std::max(1, layout_.expert_replicas());
   zero_ = shards_ > 1 || expert_copies_ > 1 ? layout_.zero_stage : 0;
+  converts_ = converts_gradients(*model_.model, layout_);
   slots_ = schedule_of(layout_, stage);
 }
 

@@ -97,7 +97,8 @@ void shard_linear(const Region& region, const ModelOp& op, const ModelOp* before
   const std::int64_t each = out / op.products;
   const std::int64_t matrices = op.experts > 0 ? region.experts : 1;
   const std::int64_t rows = (tokens + matrices - 1) / matrices;
-  const Bytes weight_gradient{each * in * matrices * bytes_of(region.layout->gradient_dtype)};
+  const Bytes weight_gradient{each * in * matrices *
+                              bytes_of(written_gradient_dtype(*region.model, *region.layout))};
   const DType dtype = product_dtype(region, op);
   to.forward =
       gemm(dtype, {rows, each, in}, Bytes{to.whole_output.count() / op.products}, matrices);
@@ -232,7 +233,8 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
     // The gradient of the table in a tensor of its own: zeroed, then rows are added to it.
     if (region.model->execution.adds_gradients && to.backward) {
       to.backward->bytes =
-          to.backward->bytes + Bytes{to.parameters * bytes_of(region.layout->gradient_dtype)};
+          to.backward->bytes +
+          Bytes{to.parameters * bytes_of(written_gradient_dtype(*region.model, *region.layout))};
       ++to.backward->launches;
     }
   }
@@ -375,6 +377,15 @@ std::vector<int> layers_of_chunks(const Layout& layout, std::size_t layers) {
   const auto chunks = static_cast<std::size_t>(layout.chunks());
   SIM_CHECK(layers % chunks == 0, layers, chunks);
   return std::vector<int>(chunks, static_cast<int>(layers / chunks));
+}
+
+bool converts_gradients(const Model& model, const Layout& layout) {
+  return model.execution.adds_gradients && layout.zero_stage < 2 &&
+         layout.gradient_dtype != layout.activation_dtype;
+}
+
+DType written_gradient_dtype(const Model& model, const Layout& layout) {
+  return converts_gradients(model, layout) ? layout.activation_dtype : layout.gradient_dtype;
 }
 
 ShardedModel shard(const Model& model, const Layout& layout) {

@@ -132,6 +132,12 @@ inline bool exchanges_heads(const Layout& layout) {
 
 ShardedModel shard(const Model& model, const Layout& layout);
 
+// Autograd gives a gradient the format of its weight; where gradients are kept in another one,
+// every micro-batch's is converted and added to them (DeepSpeed, runtime/bf16_optimizer.py).
+bool converts_gradients(const Model& model, const Layout& layout);
+// The format in which a weight gradient comes out of its product.
+DType written_gradient_dtype(const Model& model, const Layout& layout);
+
 // The layers of every chunk: as listed, or evenly. REQUIRES: the sum is right.
 std::vector<int> layers_of_chunks(const Layout& layout, std::size_t layers);
 

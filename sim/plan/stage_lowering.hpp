@@ -373,6 +373,7 @@ class StageLowering {
   void close_bucket(OpenBucket& open);
   void intern_bucket(Bucket& bucket);
   void intern_reduction(Bucket& bucket);
+  void allocate_bucket_copies();
   void allocate_parameters();
   void describe_parameters();
   bool accumulates() const { return zero_ >= 2 && layout_.micro_batches() > 1; }
@@ -420,6 +421,11 @@ class StageLowering {
   void optimizer_step();
   std::uint32_t memory_pass(std::int64_t bytes, OpKind kind, DType dtype, int launches = 1);
   std::int64_t owned_elements() const;
+  std::int64_t all_elements() const;
+  enum class DeepSpeedOptimizer : std::uint8_t { none, zero, bf16, fp16 };
+  DeepSpeedOptimizer deepspeed_optimizer() const;
+  std::int64_t norm_bytes() const;
+  std::int64_t adam_bytes() const;
   static std::int64_t shard_of(const Bucket& bucket);
 
   OpLabel label(const char* name);
@@ -428,6 +434,7 @@ class StageLowering {
   const Layout& layout_;
   int stage_ = 0;
   int zero_ = 0;           // 0 when there is nobody to share with
+  bool converts_ = false;  // converts_gradients()
   int shards_ = 1;         // ranks that share one copy
   int expert_copies_ = 1;  // ranks with the same experts
   ProgramBuilder builder_;

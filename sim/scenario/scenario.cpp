@@ -162,6 +162,8 @@ Framework read_framework(const Layered& section) {
   framework.execution.context = section.word_or("context", framework.execution.context);
   framework.execution.gradient_placeholders =
       section.word_or("gradient_placeholders", framework.execution.gradient_placeholders);
+  framework.execution.gradient_buckets =
+      section.word_or("gradient_buckets", framework.execution.gradient_buckets);
   framework.keeps_intermediates = section.boolean_or("keeps_intermediates", true);
   if (section.has("host_issue")) framework.host_issue = read_host_issue(section);
   framework.joint_gate = section.boolean_or("joint_gate", framework.joint_gate);

@@ -141,6 +141,7 @@ void write_framework(const Framework& framework, Lines& out) {
   out.add("eight_bit", word(framework.execution.eight_bit));
   out.add("context", word(framework.execution.context));
   out.add("gradient_placeholders", word(framework.execution.gradient_placeholders));
+  out.add("gradient_buckets", word(framework.execution.gradient_buckets));
   out.add("keeps_intermediates", framework.keeps_intermediates);
   if (framework.host_issue)
     out.add("host_issue", fmt::format("{} ps", framework.host_issue->count()));

@@ -108,7 +108,7 @@ class Reader {
  public:
   Reader(const Program& program, const BlockPricing& pricing)
       : program_{program},
-        overlap_costs_{[this](std::uint32_t op) { return kernels_[program_.work[op]]; },
+        overlap_costs_{[this](std::uint32_t op) { return kernel_of(op); },
                        [this](std::uint32_t op) { return collectives_[program_.work[op]]; },
                        pricing.shares} {
     const auto device_sm = static_cast<double>(pricing.shares.device_sm);
@@ -160,16 +160,23 @@ class Reader {
   }
 
  private:
+  // The first micro-batch may have no gradients to add to, so these kernels are left out.
+  static bool may_be_missing(Action action) { return action == Action::add_weight_gradient; }
+
+  LeastKernel kernel_of(std::uint32_t op) const {
+    return may_be_missing(program_.action[op]) ? LeastKernel{} : kernels_[program_.work[op]];
+  }
+
   std::int64_t time_of(std::uint32_t op) const {
-    const std::uint32_t work = program_.work[op];
-    return program_.kind[op] == OpKind::collective ? collectives_[work].time : kernels_[work].time;
+    return program_.kind[op] == OpKind::collective ? collectives_[program_.work[op]].time
+                                                   : kernel_of(op).time;
   }
 
   void add_kernels(const PassRun& run, BlockCosts& costs) const {
     const std::int64_t room = overlap_costs_.shares.device_sm - least_data_sms * 1024;
     for (std::uint32_t op = run.first; op < run.last; ++op) {
       if (program_.stream[op] != Stream::compute) continue;
-      const LeastKernel& kernel = kernels_[program_.work[op]];
+      const LeastKernel kernel = kernel_of(op);
       costs.kernels += kernel.time;
       if (kernel.persistent && kernel.sm > room) costs.persistent += kernel.time;
     }
@@ -179,7 +186,7 @@ class Reader {
     std::int64_t count = 0;
     for (std::uint32_t op = run.first; op < run.last; ++op) {
       // Gradients of experts that tensor ranks share are reduced by the last micro-batch alone.
-      if (program_.stream[op] == Stream::data_comm) continue;
+      if (program_.stream[op] == Stream::data_comm || may_be_missing(program_.action[op])) continue;
       count += runs_kernel(program_.kind[op]) ? program_.kernels[program_.work[op]].launches : 1;
     }
     return count;

@@ -57,7 +57,7 @@ Framework fsdp_framework(const RunCells& cells) {
   fsdp.execution.eight_bit = EightBit::torchao;
   fsdp.execution.caching_allocator = fsdp.execution.flat_parameters = true;
   if (!foundry) return fsdp;
-  fsdp.optimizer = KernelForm::eager;
+  fsdp.optimizer = OptimizerForm::eager;
   fsdp.execution.loss_metrics = foundry_metrics;
   return fsdp;
 }
@@ -79,11 +79,20 @@ Framework megatron_framework(const RunCells& cells) {
   return framework;
 }
 
-// FSDP is PyTorch's, FSDP2 torchtitan's; Hagemann et al. ran Aleph Alpha's Scaling, and name what
-// was fused in it: the norm ("RMS kernel"), the softmax ("fused").
+bool names_deepspeed(const RunCells& cells, std::string_view name) {
+  for (const char* column : {"shard_strategy", "attn_kernel", "notes"})
+    if (contains(lower_case(cells[column]), name)) return true;
+  return false;
+}
+
+// FSDP is PyTorch's, FSDP2 torchtitan's; DeepSpeed is said by name; Hagemann et al. ran Aleph
+// Alpha's Scaling, and name what was fused in it: the norm ("RMS kernel"), the softmax ("fused").
 Framework kernel_forms(const RunCells& cells) {
   const std::string attention = lower_case(cells["attn_kernel"]);
   if (contains(lower_case(cells["shard_strategy"]), "fsdp")) return fsdp_framework(cells);
+  if (names_deepspeed(cells, "megatron-deepspeed"))
+    return framework_of(FrameworkName::megatron_deepspeed);
+  if (names_deepspeed(cells, "deepspeed")) return framework_of(FrameworkName::deepspeed);
   const bool softmax = attention == "fused";
   const bool norm = contains(attention, "rms kernel");
   if (!softmax && !norm && attention != "torch" && !attention.starts_with("flash_attention"))
@@ -107,6 +116,12 @@ Framework run_framework(const RunCells& cells) {
 }
 
 namespace {
+
+constexpr std::int64_t usual_bucket = 500'000'000;  // gradients, of Scaling and DeepSpeed alike
+
+void set_buckets(Layout& layout) {
+  layout.bucket = layout.first_bucket = Bytes{usual_bucket * bytes_of(layout.gradient_dtype)};
+}
 
 // pipe_partition_balanced (core/nn/parallel_module/pipeline_partitioning.py): of embedding, layers,
 // final norm and head, each stage takes from the front what keeps its parameters within the
@@ -149,9 +164,22 @@ void lay_out_scaling(const Model& model, Layout& layout) {
   layout.overlap_tensor_wgrad = layout.overlap_pipeline = false;
   layout.overlap_gradients = layout.overlap_parameters = false;
   layout.reduce_dtype = DType::fp32;
-  layout.bucket = layout.first_bucket = Bytes{500'000'000LL * bytes_of(layout.gradient_dtype)};
+  set_buckets(layout);
   if (layout.pipeline_parallel > 1 && layout.virtual_stages == 1)
     layout.layers_per_chunk = balanced_layers(model, layout.pipeline_parallel);
+}
+
+// DeepSpeed (runtime/zero/config.py, runtime/engine.py): gradients are reduced beside compute under
+// ZeRO-3, and under ZeRO-1 and 2 without a pipeline where a job asks for it; messages are waited
+// for.
+void lay_out_deepspeed(const RunCells& cells, Layout& layout) {
+  const std::string text = lower_case(cells["overlap"]);
+  const bool asked = contains(text, "overlap_comm") && !contains(text, "overlap_comm false");
+  const int stage = layout.zero_stage;
+  layout.overlap_pipeline = false;
+  layout.overlap_parameters = stage == 3;
+  layout.overlap_gradients &= stage > 0 && layout.pipeline_parallel == 1 && (stage == 3 || asked);
+  set_buckets(layout);
 }
 
 }  // namespace sim

@@ -215,8 +215,10 @@ Layout run_layout(const RunCells& cells) {
   set_formats(cells, layout);
   set_sharding(cells, layout);
   set_overlap(cells, layout);
-  if (run_framework(cells).name == FrameworkName::scaling)
-    lay_out_scaling(run_model(cells), layout);
+  const FrameworkName framework = run_framework(cells).name;
+  if (framework == FrameworkName::scaling) lay_out_scaling(run_model(cells), layout);
+  if (framework == FrameworkName::deepspeed || framework == FrameworkName::megatron_deepspeed)
+    lay_out_deepspeed(cells, layout);
   return layout;
 }
 

@@ -28,6 +28,7 @@ Scenario run_scenario(const RunCells& cells, const std::string& data_folder,
 Framework run_framework(const RunCells& cells);
 // What Aleph Alpha's Scaling decides of a layout: overlap, buckets, layers of stages.
 void lay_out_scaling(const Model& model, Layout& layout);
+void lay_out_deepspeed(const RunCells& cells, Layout& layout);
 
 // The steps of it.
 Model run_model(const RunCells& cells);

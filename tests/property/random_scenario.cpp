@@ -145,9 +145,13 @@ void write_trouble(Dice& dice, const Shape& shape, std::ostream& out) {
   if (dice.coin()) out << "  faults: [{where: node 0 nic 0, factor: 0.5}]\n";
 }
 
-// Megatron-LM's passes over logits, gradients and weights.
-void write_framework(Dice& dice, std::ostream& out) {
+// Megatron-LM's passes over logits, gradients and weights, or DeepSpeed's.
+void write_framework(Dice& dice, const Shape& shape, std::ostream& out) {
   const auto coin = [&] { return dice.coin() ? "true" : "false"; };
+  if (!shape.mixture && dice.coin()) {
+    out << "framework: {name: " << (dice.coin() ? "deepspeed" : "megatron_deepspeed") << "}\n";
+    return;
+  }
   out << "framework:\n  loss: " << (dice.coin() ? "separate" : "fused") << "\n";
   for (const char* key : {"scales_gradients", "checks_gradients", "separate_update"})
     out << "  " << key << ": " << coin() << "\n";
@@ -184,7 +188,7 @@ RandomScenario random_scenario(std::uint64_t seed, const ScenarioLimits& limits)
     text << "  tensor_algorithm: " << limits.algorithm << "\n  data_algorithm: " << limits.algorithm
          << "\n  tensor_protocol: simple\n  data_protocol: simple\n";
   if (limits.trouble) write_trouble(dice, shape, text);
-  if (!limits.one_dimension && dice.below(3) == 0) write_framework(dice, text);
+  if (!limits.one_dimension && dice.below(3) == 0) write_framework(dice, shape, text);
   const TemporaryFile scenario{text.str()};
   return {.yaml = text.str() + "# model:\n" + model_text,
           .scenario = load_scenario(scenario.path())};

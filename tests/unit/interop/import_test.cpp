@@ -288,7 +288,8 @@ TEST_CASE("DeepSpeed: two of three batches suffice, and auto says nothing", "[in
   CHECK(job.layout.zero_stage == 3);
   CHECK(job.layout.prefetch_layers == 1);
   CHECK(job.layout.activation_dtype == DType::bf16);
-  CHECK(job.framework.name == FrameworkName::pytorch);
+  CHECK(job.framework == framework_of(FrameworkName::deepspeed));
+  CHECK(job.layout.overlap_gradients);
   const Imported split = import(R"({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 1,
     "bf16": {"enabled": true}, "zero_optimization": {"stage": 1}})",
                                 "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 "
@@ -297,12 +298,55 @@ TEST_CASE("DeepSpeed: two of three batches suffice, and auto says nothing", "[in
   CHECK(split.layout.recompute == Recompute::selective);
   CHECK_FALSE(split.layout.overlap_gradients);
   CHECK(split.layout.bucket.count() == 1'000'000'000);
+  CHECK(split.framework == framework_of(FrameworkName::megatron_deepspeed));
   CHECK(problems([&] {
           return import(R"({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 1,
  "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}})");
         }) == std::vector<std::string>{
                   "2:57: zero_optimization.offload_optimizer: offloading to the host is not "
                   "modelled"});
+}
+
+TEST_CASE("DeepSpeed: what its engine makes of the keys", "[interop]") {
+  const auto import = [](const std::string& zero, const char* more = "") {
+    const std::string json = R"({"train_micro_batch_size_per_gpu": 1, "train_batch_size": 16,
+      "bf16": {"enabled": true}, "zero_optimization": {)" +
+                             zero + "}" + more + "}";
+    const ImportRequest request{
+        .gpus = 8,
+        .model = *load_model(std::string{STEPCAST_SOURCE_DIR} + "/models/llama-3.1-8b.yaml").shape,
+        .sequence_length = 4096};
+    return import_deepspeed(Document::parse(json, "ds.json", Syntax::json), nullptr, request);
+  };
+  const auto notes = [](const Imported& job) {
+    std::vector<std::string> lines;
+    for (const Note& note : job.notes)
+      if (note.key != "layout.recompute" && note.key != "framework")
+        lines.push_back(note.key + ": " + note.what);
+    return lines;
+  };
+  using Lines = std::vector<std::string>;
+  // bf16 with gradients in fp32: BF16_Optimizer.
+  const Imported sharded = import(R"("stage": 0, "overlap_comm": true)");
+  CHECK(sharded.layout.gradient_dtype == DType::fp32);
+  CHECK(sharded.layout.zero_stage == 1);
+  CHECK_FALSE(sharded.layout.overlap_gradients);
+  CHECK(notes(sharded) ==
+        Lines{"zero_optimization.overlap_comm: no effect: DeepSpeed overlaps under its ZeRO "
+              "optimizers without a pipeline",
+              "layout.zero_stage: 1: with bf16 and gradients in fp32 DeepSpeed shards the "
+              "optimizer at stage 0 too"});
+  // Stage 2 overlaps where it is asked to.
+  CHECK_FALSE(import(R"("stage": 2)").layout.overlap_gradients);
+  CHECK(import(R"("stage": 2, "overlap_comm": true)").layout.overlap_gradients);
+  CHECK(notes(import(R"("stage": 2)")).empty());
+  CHECK(notes(import(R"("stage": 2, "use_multi_rank_bucket_allreduce": false,
+                        "contiguous_gradients": false, "reduce_scatter": false)")) ==
+        Lines{"zero_optimization: reduce_scatter is false; as if it were true",
+              "zero_optimization: use_multi_rank_bucket_allreduce is false; a bucket is modelled "
+              "as one all-reduce",
+              "zero_optimization: contiguous_gradients is false; gradients are modelled as copied "
+              "into a bucket"});
 }
 
 TEST_CASE("NeMo 1.x: interpolations are followed", "[interop]") {

@@ -472,6 +472,6 @@ TEST_CASE("An eager optimizer passes over memory once per operation", "[plan]") 
     return std::int64_t{0};
   };
   const std::int64_t fused = adam_bytes();  // 2 + 2 + 24 per element
-  model.execution.eager_optimizer = true;
+  model.execution.optimizer = OptimizerForm::eager;
   CHECK(adam_bytes() * 28 == fused * (2 + 2 + 80));
 }

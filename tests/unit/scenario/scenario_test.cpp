@@ -162,22 +162,22 @@ TEST_CASE("a framework names its kernels, and any of them alone") {
   CHECK(norm_launches({"framework.name=pytorch", "framework.rms_norm=fused"}) == 1);
   CHECK(norm_launches({"framework.rms_norm=eager"}) == 8);
   CHECK(problems(small("", "framework: {name: tinygrad}\n")) ==
-        Lines{"6:19: name is 'tinygrad'; allowed: megatron, pytorch, scaling, torchtitan"});
+        Lines{"6:19: name is 'tinygrad'; allowed: megatron, pytorch, scaling, torchtitan, "
+              "deepspeed, megatron_deepspeed"});
   CHECK(problems(small("", "framework: {softmax: lazy}\n")) ==
         Lines{"6:22: softmax is 'lazy'; allowed: fused, eager"});
   CHECK(problems(small("", "framework: {context: lazy}\n")) ==
         Lines{"6:22: context is 'lazy'; allowed: transformer_engine, eager, compiled"});
-  CHECK(
-      problems(small("", "framework: {norm: eager}\n")) ==
-      Lines{
-          "6:13: unknown key 'norm'; allowed: name, layer_norm, qkv, rms_norm, rotary, gate, "
-          "softmax, loss, key_heads, optimizer, token_collectives, weight_gathers, eight_bit, "
-          "context, gradient_placeholders, keeps_intermediates, host_issue, joint_gate, accuracy, "
-          "gathers_logits, adds_gradients, keeps_gathered_inputs, all_reduces_gradients, "
-          "scales_gradients, checks_gradients, separate_update, "
-          "sends_whole, recomputes_head, copies_attention, caching_allocator, "
-          "expandable_segments, keeps_unread_outputs, flat_parameters, held_logits, "
-          "loss_metrics"});
+  CHECK(problems(small("", "framework: {norm: eager}\n")) ==
+        Lines{"6:13: unknown key 'norm'; allowed: name, layer_norm, qkv, rms_norm, rotary, gate, "
+              "softmax, loss, key_heads, optimizer, token_collectives, weight_gathers, eight_bit, "
+              "context, gradient_placeholders, gradient_buckets, keeps_intermediates, host_issue, "
+              "joint_gate, accuracy, "
+              "gathers_logits, adds_gradients, keeps_gathered_inputs, all_reduces_gradients, "
+              "scales_gradients, checks_gradients, separate_update, "
+              "sends_whole, recomputes_head, copies_attention, caching_allocator, "
+              "expandable_segments, keeps_unread_outputs, flat_parameters, held_logits, "
+              "loss_metrics"});
 }
 
 TEST_CASE("the host's time per kernel is the framework's where it says one") {

@@ -292,7 +292,7 @@ TEST_CASE("the framework follows from what a row says of its kernels", "[validat
   REQUIRE(framework({{"shard_strategy", "FSDP"}, {"model", "MPT-7B"}}).loss ==
           LossForm::keeps_logits);
   REQUIRE(framework({{"shard_strategy", "FSDP"}, {"model", "MPT-7B"}}).optimizer ==
-          KernelForm::eager);
+          OptimizerForm::eager);
   REQUIRE(fsdp.execution.flat_parameters);
   REQUIRE(fsdp.execution.caching_allocator);
   REQUIRE(fsdp.execution.loss_metrics == 0);
@@ -308,6 +308,9 @@ TEST_CASE("the framework follows from what a row says of its kernels", "[validat
   REQUIRE(framework({{"shard_strategy", "FSDP2"}}).rms_norm == KernelForm::eager);
   REQUIRE(framework({{"shard_strategy", "FSDP2"}, {"overlap", "AsyncTP"}}).token_collectives ==
           KernelForm::fused);
+  REQUIRE(framework({{"attn_kernel", "Megatron-DeepSpeed, no flash"}}).name ==
+          FrameworkName::megatron_deepspeed);
+  REQUIRE(framework({{"notes", "DeepSpeed"}}).name == FrameworkName::deepspeed);
   const Framework norm = framework({{"attn_kernel", "flash_attention2 + RMS kernel"}});
   REQUIRE(norm.rms_norm == KernelForm::fused);
   REQUIRE(norm.gate == KernelForm::eager);
@@ -373,6 +376,29 @@ TEST_CASE("Scaling waits for every message, and splits a pipeline by parameters"
   REQUIRE_FALSE(layout("2").overlap_gradients);
   REQUIRE_FALSE(layout("2").overlap_tensor_wgrad);
   REQUIRE(layout("2").reduce_dtype == DType::fp32);
+}
+
+TEST_CASE("DeepSpeed overlaps what its engine would", "[validation]") {
+  const auto overlaps = [](const char* stage, const char* stages, const char* overlap) {
+    return run_layout(cells_with({{"notes", "DeepSpeed"},
+                                  {"zero_stage", stage},
+                                  {"overlap", overlap},
+                                  {"tp", "1"},
+                                  {"dp", "2"},
+                                  {"pp", stages},
+                                  {"num_gpus", stages == std::string{"1"} ? "2" : "4"}}))
+        .overlap_gradients;
+  };
+  CHECK_FALSE(overlaps("2", "1", ""));
+  CHECK(overlaps("2", "1", "overlap_comm"));
+  CHECK_FALSE(overlaps("1", "2", "overlap_comm"));
+  CHECK_FALSE(overlaps("0", "1", "overlap_comm"));
+  CHECK(overlaps("3", "1", ""));
+  CHECK_FALSE(overlaps("3", "1", "not overlapped"));
+  const Layout layout = run_layout(cells_with({{"notes", "DeepSpeed"}}));
+  CHECK(layout.bucket == Bytes{1'000'000'000});
+  CHECK_FALSE(layout.overlap_parameters);
+  CHECK_FALSE(layout.overlap_pipeline);
 }
 
 TEST_CASE("a row may say what its host needs to issue a kernel", "[validation]") {
