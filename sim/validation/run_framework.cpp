@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -79,28 +80,33 @@ Framework megatron_framework(const RunCells& cells) {
   return framework;
 }
 
-bool names_deepspeed(const RunCells& cells, std::string_view name) {
-  for (const char* column : {"shard_strategy", "attn_kernel", "notes"})
-    if (contains(lower_case(cells[column]), name)) return true;
-  return false;
+bool names(const RunCells& cells, std::initializer_list<const char*> columns,
+           std::string_view name) {
+  return std::any_of(columns.begin(), columns.end(),
+                     [&](const char* column) { return contains(lower_case(cells[column]), name); });
 }
 
-// FSDP is PyTorch's, FSDP2 torchtitan's; DeepSpeed is said by name; Hagemann et al. ran Aleph
-// Alpha's Scaling, and name what was fused in it: the norm ("RMS kernel"), the softmax ("fused").
-Framework kernel_forms(const RunCells& cells) {
+// Hagemann et al. ran Aleph Alpha's Scaling, and name what was fused in it: the norm ("RMS
+// kernel"), the softmax ("fused").
+Framework scaling_framework(const RunCells& cells) {
   const std::string attention = lower_case(cells["attn_kernel"]);
-  if (contains(lower_case(cells["shard_strategy"]), "fsdp")) return fsdp_framework(cells);
-  if (names_deepspeed(cells, "megatron-deepspeed"))
-    return framework_of(FrameworkName::megatron_deepspeed);
-  if (names_deepspeed(cells, "deepspeed")) return framework_of(FrameworkName::deepspeed);
-  const bool softmax = attention == "fused";
-  const bool norm = contains(attention, "rms kernel");
-  if (!softmax && !norm && attention != "torch" && !attention.starts_with("flash_attention"))
-    return megatron_framework(cells);
   Framework framework = framework_of(FrameworkName::scaling);
-  if (norm) framework.rms_norm = KernelForm::fused;
-  if (softmax) framework.softmax = KernelForm::fused;
+  if (contains(attention, "rms kernel")) framework.rms_norm = KernelForm::fused;
+  if (attention == "fused") framework.softmax = KernelForm::fused;
   return framework;
+}
+
+// FSDP is PyTorch's, FSDP2 torchtitan's; DeepSpeed is said by name.
+Framework kernel_forms(const RunCells& cells) {
+  if (contains(lower_case(cells["shard_strategy"]), "fsdp")) return fsdp_framework(cells);
+  const auto says = [&](std::string_view name) {
+    return names(cells, {"shard_strategy", "attn_kernel", "notes"}, name);
+  };
+  if (says("megatron-deepspeed")) return framework_of(FrameworkName::megatron_deepspeed);
+  if (says("deepspeed")) return framework_of(FrameworkName::deepspeed);
+  for (const char* source : {"hagemann", "aleph alpha"})
+    if (names(cells, {"row_id", "source", "notes"}, source)) return scaling_framework(cells);
+  return megatron_framework(cells);
 }
 
 }  // namespace

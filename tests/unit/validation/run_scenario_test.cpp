@@ -311,11 +311,17 @@ TEST_CASE("the framework follows from what a row says of its kernels", "[validat
   REQUIRE(framework({{"attn_kernel", "Megatron-DeepSpeed, no flash"}}).name ==
           FrameworkName::megatron_deepspeed);
   REQUIRE(framework({{"notes", "DeepSpeed"}}).name == FrameworkName::deepspeed);
-  const Framework norm = framework({{"attn_kernel", "flash_attention2 + RMS kernel"}});
+  // Hagemann et al. name kernels as nobody else does; the same words mean nothing elsewhere.
+  const auto hagemann = [&](const char* kernel) {
+    return framework({{"row_id", "hagemann_layouts-1"}, {"attn_kernel", kernel}});
+  };
+  REQUIRE(framework({{"attn_kernel", "flash_attention2"}}).name == FrameworkName::megatron);
+  REQUIRE(framework({{"notes", "Aleph Alpha's Scaling"}}).name == FrameworkName::scaling);
+  const Framework norm = hagemann("flash_attention2 + RMS kernel");
   REQUIRE(norm.rms_norm == KernelForm::fused);
   REQUIRE(norm.gate == KernelForm::eager);
-  REQUIRE(framework({{"attn_kernel", "fused"}}).softmax == KernelForm::fused);
-  REQUIRE(framework({{"attn_kernel", "torch"}}).softmax == KernelForm::eager);
+  REQUIRE(hagemann("fused").softmax == KernelForm::fused);
+  REQUIRE(hagemann("torch").softmax == KernelForm::eager);
   REQUIRE(norm.name == FrameworkName::scaling);
   REQUIRE(norm.execution.gathers_logits);
 }
@@ -357,7 +363,8 @@ TEST_CASE("gradients may be fp32, and parameters gathered behind the optimizer",
 TEST_CASE("Scaling waits for every message, and splits a pipeline by parameters", "[validation]") {
   // 13 billion parameters: a layer has 317 million, embedding and head 655 million each.
   const auto layout = [](const char* stages) {
-    return run_layout(cells_with({{"attn_kernel", "flash_attention2 + RMS kernel"},
+    return run_layout(cells_with({{"source", "Hagemann et al."},
+                                  {"attn_kernel", "flash_attention2 + RMS kernel"},
                                   {"model", "LLaMA-13B"},
                                   {"layers", "40"},
                                   {"hidden", "5120"},
