@@ -239,6 +239,17 @@ KernelCost flash_cost(const Kernel& kernel, const Device& device, Waves waves) {
   return cost_of(seconds, bytes, std::min(1.0, blocks / device.sms));
 }
 
+// Tensor cores are fed 16 bytes at a time (NVIDIA, Matrix Multiplication Background, "Tensor Core
+// Requirements"). Heads of another width run where fp32 does: with 108 features, and with 150, what
+// 8 batched products of a layer cost more on A100 is 10 TFLOP/s (bigscience-workshop/bigscience,
+// chronicles-prequel.md: 128 heads beside 96 at hidden 13824, hidden 14400 beside 13824).
+DType units_of_head(const Kernel& kernel, const Device& device) {
+  const bool aligned = kernel.k * bytes_of(kernel.dtype) % 16 == 0;
+  const bool sixteen_bit = kernel.dtype == DType::bf16 || kernel.dtype == DType::fp16;
+  const bool elsewhere = sixteen_bit && !aligned && device.gemm_model(DType::fp32) != nullptr;
+  return elsewhere ? DType::fp32 : kernel.dtype;
+}
+
 // Scores in memory: batched products (two forward, four backward), and for the bytes of the
 // operator that are not the products' own the softmax and, beside it, element-wise kernels.
 KernelCost unfused_cost(const Kernel& kernel, const Device& device, Load load, Waves waves) {
@@ -251,10 +262,11 @@ KernelCost unfused_cost(const Kernel& kernel, const Device& device, Load load, W
                 .batch = kernel.batch * kernel.heads};
   Kernel context = scores;
   std::swap(context.n, context.k);
-  const KernelCost score_cost = gemm_cost(scores, device, load, waves);
-  const KernelCost context_cost = gemm_cost(context, device, load, waves);
   const int of_each = backward ? 2 : 1;
   const double products = of_each * (gemm_bytes(scores) + gemm_bytes(context));
+  scores.dtype = context.dtype = units_of_head(kernel, device);
+  const KernelCost score_cost = gemm_cost(scores, device, load, waves);
+  const KernelCost context_cost = gemm_cost(context, device, load, waves);
   const auto beside = static_cast<double>(kernel.beside.count());
   const double softmax =
       std::max(0.0, static_cast<double>(kernel.bytes.count()) - products - beside);

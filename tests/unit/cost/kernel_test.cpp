@@ -190,6 +190,24 @@ TEST_CASE("unfused attention is its products and its memory-bound kernels", "[co
   CHECK(microseconds(kernel_cost(kernel, device)) >= 2 * products);
 }
 
+TEST_CASE("heads of no multiple of 16 bytes do without tensor cores", "[cost]") {
+  Device device = round_device();
+  device.gemm[static_cast<std::size_t>(DType::fp32)]->peak = FlopRate::per_second(10e12);
+  const auto time = [&](std::int64_t features, DType dtype = DType::bf16) {
+    Kernel kernel = attention(1280, true, AttentionPart::forward);
+    kernel.attention = AttentionKernel::unfused;
+    kernel.k = features;
+    kernel.dtype = dtype;
+    return microseconds(kernel_cost(kernel, device));
+  };
+  CHECK(time(112) < 1.05 * time(104));
+  CHECK(time(108) > 5 * time(112));
+  CHECK(time(108) == time(108, DType::fp32));
+  // Without a rate of fp32 products nothing is known of it.
+  device.gemm[static_cast<std::size_t>(DType::fp32)].reset();
+  CHECK(time(108) <= time(112));
+}
+
 TEST_CASE("a collective has no kernel cost", "[cost]") {
   CHECK_THROWS_AS(kernel_cost(streaming(OpKind::collective, 1), round_device()), std::logic_error);
 }
