@@ -160,10 +160,13 @@ double share_of(const Kernel& kernel, const MemoryModel& model) {
   }
 }
 
-KernelCost memory_cost(double bytes, int launches, double share, const Device& device) {
+// `beside` of the bytes go at the rate of element-wise kernels.
+KernelCost memory_cost(double bytes, int launches, double share, const Device& device,
+                       double beside = 0) {
   const double fixed = to_seconds(device.memory_kernels.fixed) * std::max(1, launches);
   const double rate = memory_rate(device, share);
-  const double seconds = fixed + bytes / rate;
+  const double other = beside / memory_rate(device, device.memory_kernels.elementwise);
+  const double seconds = fixed + (bytes - beside) / rate + other;
   // As many SMs as it takes to reach this bandwidth: with the others gone it is no slower.
   const double all = device.memory_kernels.per_sm.in_bytes_per_second() * device.sms;
   return cost_of(seconds, bytes, std::clamp(rate / all, 1.0 / device.sms, 1.0));
@@ -175,7 +178,8 @@ KernelCost generic_cost(const Kernel& kernel, const Device& device) {
   const double share = share_of(kernel, device.memory_kernels);
   const auto bytes = static_cast<double>(kernel.bytes.count());
   if (kernel.kind != OpKind::generic || kernel.flops.count() <= 0)
-    return memory_cost(bytes, kernel.launches, share, device);
+    return memory_cost(bytes, kernel.launches, share, device,
+                       static_cast<double>(kernel.beside.count()));
   const GemmModel& model = device.require_gemm(kernel.dtype);
   const double at_peak = kernel.flops.count() / model.peak.in_flops_per_second();
   const double seconds = to_seconds(device.memory_kernels.fixed) * std::max(1, kernel.launches) +

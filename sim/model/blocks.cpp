@@ -233,7 +233,8 @@ Block transformer_layer(const TransformerShape& shape, bool with_experts) {
     const auto first = static_cast<int>(block.ops.size());  // the norm, or the linear behind it
     if (pre) {
       ModelOp norm = norm_op(shape, names.norm);
-      norm.backward_elements += gradient_add_traffic * real(shape.hidden);
+      norm.backward_beside = gradient_add_traffic * real(shape.hidden);
+      norm.backward_elements += norm.backward_beside;
       block.ops.push_back(norm);
     }
     append(block, shape);

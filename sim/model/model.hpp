@@ -153,6 +153,7 @@ struct ModelOp {
   // besides. Linear: the pass that sums the gradient of its bias. Reasons: blocks.cpp.
   double forward_elements = 0;
   double backward_elements = 0;
+  double backward_beside = 0;  // of those of a norm: sums of gradients, kernels of their own
   int forward_launches = 1, backward_launches = 1;  // kernels that the host issues
   // What must be kept for the backward pass, per token: elements of the activation dtype that lie
   // in the `split` region of this operator, and bytes that do not scale with the dtype (dropout

@@ -138,7 +138,7 @@ struct Kernel {
   std::int64_t values = 0;  // attention: width of a head's values and output; 0: k
   Flops flops{};            // executed floating-point operations
   Bytes bytes{};            // device memory read + written at least
-  Bytes beside{};      // those of them that element-wise kernels around an unfused softmax move
+  Bytes beside{};      // those of them that element-wise kernels around a softmax or a norm move
   int launches = 1;    // kernels the host issues for it (an unfused attention is several)
   int spared_sms = 0;  // gemm: SMs that it leaves to others
   bool operator==(const Kernel&) const = default;

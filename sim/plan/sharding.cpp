@@ -223,6 +223,7 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
       to.backward->flops = op.backward_flops * static_cast<double>(tokens);
       to.backward->dtype = arithmetic_dtype(region, op);
       to.backward->launches = op.backward_launches;
+      to.backward->beside = bytes_from(op.backward_beside * traffic);
     }
   }
   to.parameters = op.weights + op.biases;

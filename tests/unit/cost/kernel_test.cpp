@@ -190,6 +190,17 @@ TEST_CASE("unfused attention is its products and its memory-bound kernels", "[co
   CHECK(microseconds(kernel_cost(kernel, device)) >= 2 * products);
 }
 
+TEST_CASE("the sum of gradients beside a norm goes at the rate of element-wise kernels", "[cost]") {
+  const Device device = round_device();
+  Kernel norm = streaming(OpKind::norm, 6'000'000);
+  norm.part = AttentionPart::backward;
+  const double alone = microseconds(kernel_cost(norm, device));
+  CHECK_THAT(alone, WithinRel(2 + 6e6 / 0.25e12 * 1e6, 1e-6));
+  norm.beside = Bytes{3'000'000};
+  CHECK_THAT(microseconds(kernel_cost(norm, device)),
+             WithinRel(2 + 3e6 / 0.25e12 * 1e6 + 3e6 / 0.5e12 * 1e6, 1e-6));
+}
+
 TEST_CASE("heads of no multiple of 16 bytes do without tensor cores", "[cost]") {
   Device device = round_device();
   device.gemm[static_cast<std::size_t>(DType::fp32)]->peak = FlopRate::per_second(10e12);
