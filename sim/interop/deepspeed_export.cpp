@@ -10,6 +10,7 @@
 #include "sim/interop/formats.hpp"
 #include "sim/interop/settings.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/plan/deepspeed.hpp"
 
 namespace sim {
 namespace {
@@ -117,19 +118,11 @@ class DeepSpeedWriter {
       note("layout.attention", "the newest kernel that Megatron-DeepSpeed has is flash-2");
   }
 
-  // runtime/engine.py, _do_optimizer_sanity_check: BF16_Optimizer.
-  bool has_bf16_optimizer() const {
-    return layout_.zero_stage < 2 && layout_.activation_dtype == DType::bf16 &&
-           layout_.gradient_dtype == DType::fp32;
-  }
-
   void overlap() {
-    if (has_bf16_optimizer() && layout_.zero_stage == 0 && layout_.replicas() > 1)
+    if (takes_bf16_optimizer(layout_) && layout_.zero_stage == 0 && layout_.replicas() > 1)
       note("layout.zero_stage",
            "with bf16 and gradients in fp32 DeepSpeed shards the optimizer at stage 0 too");
-    const bool overlaps =
-        layout_.zero_stage > 0 && layout_.pipeline_parallel == 1 && !has_bf16_optimizer();
-    if (layout_.overlap_gradients && !overlaps)
+    if (layout_.overlap_gradients && !can_overlap_gradients(layout_))
       note("layout.overlap.gradients",
            "DeepSpeed overlaps under its ZeRO optimizers without a pipeline");
     const int bytes = bytes_of(layout_.gradient_dtype);
@@ -137,7 +130,7 @@ class DeepSpeedWriter {
       note("layout.bucket", "rounded to whole gradients");
     if (layout_.zero_stage < 3 && layout_.first_bucket != layout_.bucket)
       note("layout.first_bucket", "DeepSpeed's buckets are all of one size");
-    const bool shards = layout_.zero_stage > 0 || has_bf16_optimizer();
+    const bool shards = layout_.zero_stage > 0 || takes_bf16_optimizer(layout_);
     if (shards && layout_.zero_stage < 3 && layout_.overlap_parameters)
       note("layout.overlap.parameters",
            "ZeRO-1 and 2 gather the new parameters at the end of the step");

@@ -11,6 +11,7 @@
 #include "sim/interop/formats.hpp"
 #include "sim/interop/settings.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/plan/deepspeed.hpp"
 
 namespace sim {
 namespace {
@@ -242,7 +243,7 @@ class DeepSpeedReader {
       ways_of_reduction(*found);
       judge_keys(*found, zero_keys, "zero_optimization.", result_);
     }
-    if (has_bf16_optimizer() && layout().zero_stage == 0 && layout().replicas() > 1) {
+    if (takes_bf16_optimizer(layout()) && layout().zero_stage == 0 && layout().replicas() > 1) {
       layout().zero_stage = 1;
       note("layout.zero_stage",
            "1: with bf16 and gradients in fp32 DeepSpeed shards the optimizer at stage 0 too");
@@ -253,19 +254,11 @@ class DeepSpeedReader {
 
   void note(const char* key, std::string what) { result_.notes.push_back({key, std::move(what)}); }
 
-  // runtime/engine.py, _do_optimizer_sanity_check: BF16_Optimizer, which shards its states at any
-  // stage, and reduces behind the last backward pass.
-  bool has_bf16_optimizer() {
-    return layout().zero_stage < 2 && layout().activation_dtype == DType::bf16 &&
-           layout().gradient_dtype == DType::fp32;
-  }
-
-  // overlap_comm_valid(): on by itself for stage 3 only. A pipeline switches it off
-  // (runtime/engine.py, _configure_zero_optimizer).
+  // overlap_comm_valid(): on by itself for stage 3 only.
   void overlap(const ObjectReader& from) {
     const int stage = layout().zero_stage;
     const bool asked = setting<bool>(from, "overlap_comm").value_or(stage == 3);
-    const bool can = stage > 0 && layout().pipeline_parallel == 1 && !has_bf16_optimizer();
+    const bool can = can_overlap_gradients(layout());
     layout().overlap_gradients = asked && can;
     layout().overlap_parameters = stage == 3;
     if (asked && !can)

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "sim/plan/deepspeed.hpp"
 #include "sim/validation/run_scenario.hpp"
 #include "sim/validation/run_words.hpp"
 
@@ -181,10 +182,10 @@ void lay_out_scaling(const Model& model, Layout& layout) {
 void lay_out_deepspeed(const RunCells& cells, Layout& layout) {
   const std::string text = lower_case(cells["overlap"]);
   const bool asked = contains(text, "overlap_comm") && !contains(text, "overlap_comm false");
-  const int stage = layout.zero_stage;
+  const bool shards_weights = layout.zero_stage == 3;
   layout.overlap_pipeline = false;
-  layout.overlap_parameters = stage == 3;
-  layout.overlap_gradients &= stage > 0 && layout.pipeline_parallel == 1 && (stage == 3 || asked);
+  layout.overlap_parameters = shards_weights;
+  layout.overlap_gradients &= can_overlap_gradients(layout) && (shards_weights || asked);
   set_buckets(layout);
 }
 
