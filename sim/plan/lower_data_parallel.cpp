@@ -164,11 +164,11 @@ void StageLowering::intern_bucket(Bucket& bucket) {
 
 // What runs beside the reduction: changes of format, sums over micro-batches.
 void StageLowering::intern_reduction(Bucket& bucket) {
-  const int wire = bytes_of(layout_.reduce_dtype);
-  const int stored = bytes_of(layout_.gradient_dtype);
+  const std::int64_t wire = bytes_of(layout_.reduce_dtype);
+  const std::int64_t stored = bytes_of(layout_.gradient_dtype);
   const std::int64_t owned = shard_of(bucket);
   const GradientBuckets lie = model_.model->execution.gradient_buckets;
-  const int cast = layout_.reduce_dtype != layout_.gradient_dtype ? stored + wire : 0;
+  const std::int64_t cast = layout_.reduce_dtype != layout_.gradient_dtype ? stored + wire : 0;
   const auto pass = [&](std::int64_t bytes, DType dtype) {
     return memory_pass(bytes, OpKind::elementwise, dtype);
   };
