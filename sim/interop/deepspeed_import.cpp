@@ -225,8 +225,7 @@ class DeepSpeedReader {
 
   void zero() {
     layout().overlap_gradients = layout().overlap_parameters = false;
-    constexpr std::int64_t usual = 500'000'000;
-    std::int64_t elements = usual;
+    std::int64_t elements = usual_bucket;
     const auto found = section("zero_optimization");
     if (found) {
       const Whole stage = setting<std::int64_t>(*found, "stage");
@@ -277,7 +276,7 @@ class DeepSpeedReader {
 
   std::int64_t bucket(const ObjectReader& from) const {
     const Whole size = setting<std::int64_t>(from, "reduce_bucket_size");
-    if (!size) return 500'000'000;
+    if (!size) return usual_bucket;
     if (*size >= 1 && *size <= (1LL << 40)) return *size;
     size.place->problem(fmt::format("is {}; allowed: 1 to {}", *size, 1LL << 40));
     return 1;

@@ -167,7 +167,7 @@ void StageLowering::intern_reduction(Bucket& bucket) {
   const std::int64_t wire = bytes_of(layout_.reduce_dtype);
   const std::int64_t stored = bytes_of(layout_.gradient_dtype);
   const std::int64_t owned = shard_of(bucket);
-  const GradientBuckets lie = model_.model->execution.gradient_buckets;
+  const GradientBuckets form = model_.model->execution.gradient_buckets;
   const std::int64_t cast = layout_.reduce_dtype != layout_.gradient_dtype ? stored + wire : 0;
   const auto pass = [&](std::int64_t bytes, DType dtype) {
     return memory_pass(bytes, OpKind::elementwise, dtype);
@@ -177,9 +177,9 @@ void StageLowering::intern_reduction(Bucket& bucket) {
     bucket.cast_in = pass(in, layout_.gradient_dtype);
   };
   std::int64_t taken = 0;  // bytes moved per element of what a rank takes out of a message
-  if (lie == GradientBuckets::flat) {
+  if (form == GradientBuckets::flat) {
     if (cast > 0) casts(bucket.elements * cast, owned * cast);
-  } else if (lie == GradientBuckets::copied || zero_ == 0 || converts_) {
+  } else if (form == GradientBuckets::copied || zero_ == 0 || converts_) {
     // Tensors are put together, divided by the ranks, and taken apart again: Scaling,
     // allreduce.py; DeepSpeed, runtime/engine.py, allreduce_bucket and allreduce_and_copy.
     casts(bucket.elements * (4 * stored + cast), bucket.elements * (2 * stored + cast));

@@ -145,9 +145,8 @@ void StageLowering::sum_tied_gradients() {
 StageLowering::DeepSpeedOptimizer StageLowering::deepspeed_optimizer() const {
   if (model_.model->execution.optimizer != OptimizerForm::deepspeed)
     return DeepSpeedOptimizer::none;
-  if (layout_.zero_stage > 1) return DeepSpeedOptimizer::zero;
   if (converts_) return DeepSpeedOptimizer::bf16;
-  if (layout_.zero_stage == 1) return DeepSpeedOptimizer::zero;
+  if (layout_.zero_stage > 0) return DeepSpeedOptimizer::zero;
   return layout_.master_weights ? DeepSpeedOptimizer::fp16 : DeepSpeedOptimizer::none;
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -81,12 +80,6 @@ Framework megatron_framework(const RunCells& cells) {
   return framework;
 }
 
-bool names(const RunCells& cells, std::initializer_list<const char*> columns,
-           std::string_view name) {
-  return std::any_of(columns.begin(), columns.end(),
-                     [&](const char* column) { return contains(lower_case(cells[column]), name); });
-}
-
 // Hagemann et al. ran Aleph Alpha's Scaling, and name what was fused in it: the norm ("RMS
 // kernel"), the softmax ("fused").
 Framework scaling_framework(const RunCells& cells) {
@@ -100,13 +93,12 @@ Framework scaling_framework(const RunCells& cells) {
 // FSDP is PyTorch's, FSDP2 torchtitan's; DeepSpeed is said by name.
 Framework kernel_forms(const RunCells& cells) {
   if (contains(lower_case(cells["shard_strategy"]), "fsdp")) return fsdp_framework(cells);
-  const auto says = [&](std::string_view name) {
-    return names(cells, {"shard_strategy", "attn_kernel", "notes"}, name);
-  };
-  if (says("megatron-deepspeed")) return framework_of(FrameworkName::megatron_deepspeed);
-  if (says("deepspeed")) return framework_of(FrameworkName::deepspeed);
+  const auto runs = {"shard_strategy", "attn_kernel", "notes"};
+  if (says(cells, runs, "megatron-deepspeed"))
+    return framework_of(FrameworkName::megatron_deepspeed);
+  if (says(cells, runs, "deepspeed")) return framework_of(FrameworkName::deepspeed);
   for (const char* source : {"hagemann", "aleph alpha"})
-    if (names(cells, {"row_id", "source", "notes"}, source)) return scaling_framework(cells);
+    if (says(cells, {"row_id", "source", "notes"}, source)) return scaling_framework(cells);
   return megatron_framework(cells);
 }
 
@@ -124,8 +116,7 @@ Framework run_framework(const RunCells& cells) {
 
 namespace {
 
-constexpr std::int64_t usual_bucket = 500'000'000;  // gradients, of Scaling and DeepSpeed alike
-
+// Of Scaling as of DeepSpeed.
 void set_buckets(Layout& layout) {
   layout.bucket = layout.first_bucket = Bytes{usual_bucket * bytes_of(layout.gradient_dtype)};
 }

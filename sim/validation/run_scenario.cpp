@@ -22,6 +22,13 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
+bool says(const RunCells& cells, std::initializer_list<const char*> columns,
+          std::string_view words) {
+  return std::any_of(columns.begin(), columns.end(), [&](const char* column) {
+    return contains(lower_case(cells[column]), words);
+  });
+}
+
 std::int64_t needed(const RunCells& cells, std::string_view column) {
   const std::optional<std::int64_t> value = cells.whole(column);
   if (!value) throw NotSimulated(fmt::format("{} is empty", column));
@@ -61,11 +68,6 @@ Enum needed_word(const RunCells& cells, std::string_view column) {
                          : fmt::format("{} is '{}', which is not known", column, cells[column]));
 }
 
-bool says(const RunCells& cells, std::string_view words) {
-  return contains(lower_case(cells["notes"]), words) ||
-         contains(lower_case(cells["overlap"]), words);
-}
-
 void set_parallelism(const RunCells& cells, Layout& layout) {
   constexpr std::int64_t most = 1 << 20;
   const std::int64_t tensor = needed(cells, "tp");
@@ -100,8 +102,9 @@ void set_parallelism(const RunCells& cells, Layout& layout) {
   if (context > 1 && contains(lower_case(cells["shard_strategy"]), "fsdp2"))
     layout.context_exchange = ContextExchange::all_gather;
   // What a job says of it stands among its notes or what overlaps.
-  if (context > 1 && says(cells, "cp a2a")) layout.context_exchange = ContextExchange::all_to_all;
-  if (context > 1 && says(cells, "cp all-gather"))
+  if (context > 1 && says(cells, {"notes", "overlap"}, "cp a2a"))
+    layout.context_exchange = ContextExchange::all_to_all;
+  if (context > 1 && says(cells, {"notes", "overlap"}, "cp all-gather"))
     layout.context_exchange = ContextExchange::all_gather;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,9 @@ namespace sim {
 
 std::string lower_case(std::string_view text);
 bool contains(std::string_view text, std::string_view part);  // as written
+// Whether one of the columns has these words, which are in lower case.
+bool says(const RunCells& cells, std::initializer_list<const char*> columns,
+          std::string_view words);
 
 // A whole number of at least 1. Throws NotSimulated where the cell is empty or 0; the second form
 // has a value for an empty cell.

@@ -172,9 +172,8 @@ TEST_CASE("a framework names its kernels, and any of them alone") {
         Lines{"6:13: unknown key 'norm'; allowed: name, layer_norm, qkv, rms_norm, rotary, gate, "
               "softmax, loss, key_heads, optimizer, token_collectives, weight_gathers, eight_bit, "
               "context, gradient_placeholders, gradient_buckets, keeps_intermediates, host_issue, "
-              "joint_gate, accuracy, "
-              "gathers_logits, adds_gradients, keeps_gathered_inputs, all_reduces_gradients, "
-              "scales_gradients, checks_gradients, separate_update, "
+              "joint_gate, accuracy, gathers_logits, adds_gradients, keeps_gathered_inputs, "
+              "all_reduces_gradients, scales_gradients, checks_gradients, separate_update, "
               "sends_whole, recomputes_head, copies_attention, caching_allocator, "
               "expandable_segments, keeps_unread_outputs, flat_parameters, held_logits, "
               "loss_metrics"});
