@@ -115,8 +115,12 @@ class DeviceWriter {
       const GemmModel* model = d_.gemm_model(entry.value);
       if (!model) continue;
       const std::string key = fmt::format("gemm.{}", entry.text);
-      line("  {}: {{peak: {}, attained: {}, sustained: {}, ramp_k: {}, fixed: {}}}  # {}",
-           entry.text, yaml_rate(model->peak), yaml_real(model->attained),
+      const std::string gradients =
+          model->gradient_share < 1
+              ? fmt::format(" gradient_share: {},", yaml_real(model->gradient_share))
+              : "";
+      line("  {}: {{peak: {}, attained: {},{} sustained: {}, ramp_k: {}, fixed: {}}}  # {}",
+           entry.text, yaml_rate(model->peak), yaml_real(model->attained), gradients,
            yaml_real(model->sustained), yaml_real(model->ramp_k), yaml_duration(model->fixed),
            from(key));
     }

@@ -289,7 +289,9 @@ KernelCost unfused_cost(const Kernel& kernel, const Device& device, Load load, W
 GemmTiling gemm_tiling(const Kernel& kernel, const Device& device, Waves rounding) {
   constexpr double least_k = 256;  // of a partial product: with less the ramp is all there is
   const GemmModel& model = device.require_gemm(kernel.dtype);
-  const double per_sm = model.peak.in_flops_per_second() * model.attained / device.sms;
+  const bool gradients = kernel.part == AttentionPart::backward;
+  const double attained = model.attained * (gradients ? model.gradient_share : 1.0);
+  const double per_sm = model.peak.in_flops_per_second() * attained / device.sms;
   const int sms = std::max(1, device.sms - kernel.spared_sms);
   const double element = bytes_of(kernel.dtype);
   const double feed_sm = element / device.operand_feed_sm.in_bytes_per_second();

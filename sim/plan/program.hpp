@@ -129,7 +129,8 @@ enum class AttentionPart : std::uint8_t { forward, backward };
 struct Kernel {
   OpKind kind = OpKind::elementwise;
   DType dtype = DType::bf16;
-  AttentionPart part = AttentionPart::forward;  // of attention, and of norms
+  // Of attention, of norms, and of products in 8 bits: backward ones give gradients.
+  AttentionPart part = AttentionPart::forward;
   bool causal = false;
   AttentionKernel attention = AttentionKernel::flash;
   std::int64_t m = 0, n = 0, k = 0;

@@ -48,6 +48,12 @@ Kernel gemm(DType dtype, const Product& product, Bytes result, std::int64_t batc
   return kernel;
 }
 
+Kernel gradient_gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch) {
+  Kernel kernel = gemm(dtype, product, result, batch);
+  if (dtype == DType::fp8) kernel.part = AttentionPart::backward;
+  return kernel;
+}
+
 namespace {
 
 // Whatever else is as wide as the vocabulary by chance is not padded.
@@ -102,10 +108,10 @@ void shard_linear(const Region& region, const ModelOp& op, const ModelOp* before
   const DType dtype = product_dtype(region, op);
   to.forward =
       gemm(dtype, {rows, each, in}, Bytes{to.whole_output.count() / op.products}, matrices);
-  to.input_gradient = gemm(dtype, {rows, in, each}, to.whole_input, matrices);
+  to.input_gradient = gradient_gemm(dtype, {rows, in, each}, to.whole_input, matrices);
   to.weight_gradient =
-      gemm(dtype, {each, in, rows},
-           weight_gradient * (region.model->execution.adds_gradients ? 1 : 2), matrices);
+      gradient_gemm(dtype, {each, in, rows},
+                    weight_gradient * (region.model->execution.adds_gradients ? 1 : 2), matrices);
   if (op.products > 1) {
     const double elements = 3.0 * static_cast<double>(tokens) * static_cast<double>(in);
     to.add_products = memory_kernel(OpKind::elementwise, region, op, elements * region.element);

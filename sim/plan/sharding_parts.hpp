@@ -37,6 +37,8 @@ struct Product {
   std::int64_t m = 0, n = 0, k = 0;
 };
 Kernel gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch = 1);
+// One that gives gradients.
+Kernel gradient_gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch = 1);
 
 // sharding_attention.cpp
 // Queries of m tokens with keys of n of each sequence.

@@ -59,8 +59,8 @@ void split_products(const Region& region, const ModelOp& op, ShardedOp& to) {
                          divided(to.whole_output, reduced_blocks));
   to.forward_part->spared_sms = user_buffer_sms;
   const Kernel& gradient = *to.input_gradient;
-  to.gradient_part =
-      gemm(gradient.dtype, {tokens, gradient.n, gradient.k}, divided(to.whole_input, slices));
+  to.gradient_part = gradient_gemm(gradient.dtype, {tokens, gradient.n, gradient.k},
+                                   divided(to.whole_input, slices));
   place_gradient(region, op, to);
 }
 

@@ -19,6 +19,7 @@ GemmModel read_gemm(const ObjectReader& reader) {
   model.peak = reader.flop_rate("peak");
   // Boards whose clock exceeds that of the data sheet's peak reach shares above 1 per SM.
   model.attained = reader.real("attained", {.min = 1e-6, .max = 2.0});
+  model.gradient_share = reader.real_or("gradient_share", 1, share);
   model.sustained = reader.real("sustained", share);
   model.ramp_k = reader.real("ramp_k", {.min = 0, .max = 65536});
   model.fixed = reader.duration("fixed");

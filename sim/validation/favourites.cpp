@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace sim {
 namespace {
@@ -17,6 +18,24 @@ std::string job_of(const RunCells& cells) {
   const std::string_view attention = cells["attn_kernel"];
   if (!attention.empty()) job += fmt::format(", {}", attention);
   return job;
+}
+
+// What a search chooses.
+std::string layout_of(const RunCells& cells) {
+  std::string layout;
+  for (const char* column :
+       {"tp", "cp", "pp", "vpp", "dp", "ep", "etp", "pp_schedule", "mbs", "zero_stage",
+        "shard_strategy", "dist_optimizer", "seq_parallel", "recompute"})
+    layout += fmt::format("{}\n", cells[column]);
+  return layout;
+}
+
+// Of the group, those that ran; one that was measured again is no other.
+std::size_t layouts_that_ran(const LayoutGroup& group, const MeasuredSet& set) {
+  std::set<std::string> layouts;
+  for (const std::size_t row : group.rows)
+    if (set.rows[row].has_time()) layouts.insert(layout_of(*set.rows[row].cells));
+  return layouts.size();
 }
 
 }  // namespace
@@ -33,8 +52,7 @@ std::vector<LayoutGroup> layout_groups(const MeasuredSet& set) {
     groups[place->second].rows.push_back(i);
   }
   std::erase_if(groups, [&](const LayoutGroup& group) {
-    return std::count_if(group.rows.begin(), group.rows.end(),
-                         [&](std::size_t row) { return set.rows[row].has_time(); }) < least_layouts;
+    return layouts_that_ran(group, set) < least_layouts;
   });
   return groups;
 }

@@ -18,8 +18,8 @@
 
 namespace sim {
 
-inline constexpr int least_layouts = 5;  // of a group
-inline constexpr int favourites = 3;     // that a user would try
+inline constexpr std::size_t least_layouts = 5;  // of a group
+inline constexpr int favourites = 3;             // that a user would try
 
 struct LayoutGroup {
   std::string set;

@@ -11,29 +11,41 @@
 namespace sim {
 namespace {
 
+enum class Biases : std::uint8_t { none, qkv, all };
+
 // What the families leave open in a table. Sources: models/README.md and the files there.
 struct Family {
   std::string_view in_name;  // lower case
   NormKind norm;
   Activation activation;
   Positions positions;
-  bool biases;
+  Biases biases;
   bool tied_head;
   double dropout;
 };
 
-constexpr Family gpt{"gpt", NormKind::layer, Activation::gelu, Positions::learned, true, true, 0.1};
-constexpr Family llama{"llama", NormKind::rms, Activation::swiglu, Positions::rotary, false, false,
-                       0};
+constexpr Family like_gpt(std::string_view in_name, double dropout) {
+  return {in_name, NormKind::layer, Activation::gelu, Positions::learned, Biases::all,
+          true,    dropout};
+}
+constexpr Family like_llama(std::string_view in_name, Biases biases = Biases::none) {
+  return {in_name, NormKind::rms, Activation::swiglu, Positions::rotary, biases, false, 0};
+}
+constexpr Family gpt = like_gpt("gpt", 0.1);
+constexpr Family llama = like_llama("llama");
 constexpr std::array families{
     llama,
-    Family{"mistral", NormKind::rms, Activation::swiglu, Positions::rotary, false, false, 0},
-    Family{"nemotron", NormKind::layer, Activation::squared_relu, Positions::rotary, false, false,
-           0},
-    Family{"mpt", NormKind::layer, Activation::gelu, Positions::learned, true, true, 0},
+    like_llama("mistral"),
+    like_llama("mixtral"),
+    like_llama("deepseek"),
+    like_llama("qwen3"),
+    like_llama("qwen", Biases::qkv),
+    Family{"nemotron", NormKind::layer, Activation::squared_relu, Positions::rotary, Biases::none,
+           false, 0},
+    like_gpt("mpt", 0),
     gpt,
-    Family{"megatron", NormKind::layer, Activation::gelu, Positions::learned, true, true, 0.1},
-    Family{"turing", NormKind::layer, Activation::gelu, Positions::learned, true, true, 0.1},
+    like_gpt("megatron", 0.1),
+    like_gpt("turing", 0.1),
 };
 
 // A name that tells no family: a plain MLP is 4 wide by convention, a gated one is not.
@@ -55,13 +67,25 @@ void check_sizes(const TransformerShape& shape) {
   check("ffn", shape.feed_forward, limits::feed_forward);
   check("vocab", shape.vocabulary, limits::rows);
   check("seq_len", shape.max_sequence, limits::rows);
-  if (shape.hidden % shape.heads != 0)
-    throw NotSimulated(
-        fmt::format("heads is {}, which does not divide hidden {}", shape.heads, shape.hidden));
-  check("hidden / heads", shape.hidden / shape.heads, limits::head_dim);
+  check("head_dim", shape.head_dim, limits::head_dim);
   if (shape.heads % shape.kv_heads != 0)
     throw NotSimulated(
         fmt::format("kv_heads is {}, which does not divide {} heads", shape.kv_heads, shape.heads));
+}
+
+std::int64_t head_dim_of(const RunCells& cells, const TransformerShape& shape) {
+  if (!cells["head_dim"].empty()) return needed(cells, "head_dim");
+  if (shape.hidden % shape.heads != 0)
+    throw NotSimulated(
+        fmt::format("heads is {}, which does not divide hidden {}, and head_dim is empty",
+                    shape.heads, shape.hidden));
+  return shape.hidden / shape.heads;
+}
+
+double dropout_of(const RunCells& cells, const Family& family) {
+  const double dropout = cells.real("dropout").value_or(family.dropout);
+  if (dropout < 1) return dropout;
+  throw NotSimulated(fmt::format("dropout is {:g}; allowed: 0 to less than 1", dropout));
 }
 
 // What a table leaves open of the mixtures that have two kinds of MLP: DeepSeek-AI 2024
@@ -140,12 +164,14 @@ Model run_model(const RunCells& cells) {
   shape.norm = family.norm;
   shape.activation = family.activation;
   shape.positions = family.positions;
-  shape.qkv_bias = shape.projection_bias = shape.mlp_bias = family.biases;
-  shape.tied_head = family.tied_head;
+  shape.qkv_bias = family.biases != Biases::none;
+  shape.projection_bias = shape.mlp_bias = family.biases == Biases::all;
+  shape.qk_norm = family.in_name == "qwen3";
+  shape.tied_head = truth(cells, "tied_embeddings").value_or(family.tied_head);
   shape.projection_dropout = shape.mlp_dropout = shape.attention_dropout = shape.embedding_dropout =
-      family.dropout;
+      dropout_of(cells, family);
+  shape.head_dim = head_dim_of(cells, shape);
   check_sizes(shape);
-  shape.head_dim = shape.hidden / shape.heads;
   set_experts(cells, shape);
   if (contains(lower_case(shape.name), "deepseek-v")) set_latent_attention(shape);
   return build_transformer(shape);

@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <sstream>
 
+#include "sim/config/scalars.hpp"
 #include "sim/engine/device_spread.hpp"
+#include "sim/model/transformer.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/validation/run_words.hpp"
 
@@ -60,12 +64,33 @@ std::optional<Enum> leading_word(std::string_view text) {
   return std::nullopt;
 }
 
+// "2" behind `words`, 1 to 1,000,000.
+std::optional<int> number_behind(std::string_view text, std::string_view words) {
+  const std::size_t at = text.find(words);
+  if (at == std::string_view::npos) return std::nullopt;
+  int value = 0;
+  const char* const begin = text.data() + at + words.size();
+  if (std::from_chars(begin, text.data() + text.size(), value).ec != std::errc{})
+    return std::nullopt;
+  return value >= 1 && value <= 1'000'000 ? std::optional{value} : std::nullopt;
+}
+
 template <class Enum>
 Enum needed_word(const RunCells& cells, std::string_view column) {
   if (const std::optional<Enum> found = leading_word<Enum>(cells[column])) return *found;
   throw NotSimulated(cells[column].empty()
                          ? fmt::format("{} is empty", column)
                          : fmt::format("{} is '{}', which is not known", column, cells[column]));
+}
+
+Schedule schedule_of(const RunCells& cells, int virtual_stages) {
+  const std::string text = lower_case(cells["pp_schedule"]);
+  if (text.starts_with(word(Schedule::zb_h1))) return Schedule::zb_h1;
+  if (text.starts_with(word(Schedule::gpipe))) return Schedule::gpipe;
+  if (!text.empty() && !contains(text, "1f1b"))
+    throw NotSimulated(
+        fmt::format("pp_schedule is '{}', which is not known", cells["pp_schedule"]));
+  return virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
 }
 
 void set_parallelism(const RunCells& cells, Layout& layout) {
@@ -93,11 +118,7 @@ void set_parallelism(const RunCells& cells, Layout& layout) {
   if (layout.world_size() != gpus)
     throw NotSimulated(fmt::format("tp {} x cp {} x pp {} x dp {} is {} GPUs, num_gpus is {}",
                                    tensor, context, pipeline, data, layout.world_size(), gpus));
-  const std::string schedule = lower_case(cells["pp_schedule"]);
-  if (!schedule.empty() && !contains(schedule, "1f1b"))
-    throw NotSimulated(
-        fmt::format("pp_schedule is '{}', which is not known", cells["pp_schedule"]));
-  if (layout.virtual_stages > 1) layout.schedule = Schedule::interleaved;
+  layout.schedule = schedule_of(cells, layout.virtual_stages);
   // torchtitan's context_parallel_rotate_method is allgather unless a job says otherwise.
   if (context > 1 && contains(lower_case(cells["shard_strategy"]), "fsdp2"))
     layout.context_exchange = ContextExchange::all_gather;
@@ -108,10 +129,28 @@ void set_parallelism(const RunCells& cells, Layout& layout) {
     layout.context_exchange = ContextExchange::all_gather;
 }
 
+// "4 5 5 4": the layers of the chunks in the order in which a micro-batch goes through them.
+std::vector<int> listed_layers(const RunCells& cells) {
+  std::vector<int> layers;
+  std::istringstream words{std::string{cells["layers_per_chunk"]}};
+  for (std::string text; words >> text;) {
+    const auto parsed = parse_integer(text, true);
+    const auto* value = std::get_if<std::int64_t>(&parsed);
+    if (!value || *value < 0 || *value > transformer_limits::layers)
+      throw NotSimulated(
+          fmt::format("layers_per_chunk is '{}'; allowed: numbers of layers, up to {}, with spaces",
+                      cells["layers_per_chunk"], transformer_limits::layers));
+    layers.push_back(static_cast<int>(*value));
+  }
+  return layers;
+}
+
 // Where layers do not divide over the model chunks, embedding and loss count as a layer each
 // (Megatron-LM, account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split,
 // which NVIDIA's recipes for the 126 layers of Llama 3.1 405B set).
 void set_split(const RunCells& cells, Layout& layout) {
+  layout.layers_per_chunk = listed_layers(cells);
+  if (!layout.layers_per_chunk.empty()) return;
   const std::int64_t layers = needed(cells, "layers");
   const std::int64_t chunks = layout.chunks();
   if (layers % chunks == 0 || (layers + 2) % chunks != 0) return;
@@ -129,6 +168,9 @@ void set_recomputation(const RunCells& cells, Layout& layout) {
                     cells["recompute"]));
   layout.recompute = recomputes_operators(cells) ? Recompute::operators
                                                  : needed_word<Recompute>(cells, "recompute");
+  // torchtitan's selective_ac_option with a number: "full, every 2 layers".
+  if (const auto every = number_behind(lower_case(cells["recompute"]), "every "))
+    layout.recompute_every = *every;
 }
 
 AttentionKernel attention_of(const RunCells& cells) {
@@ -160,7 +202,8 @@ void set_formats(const RunCells& cells, Layout& layout) {
   layout.master_weights = layout.activation_dtype != DType::fp32;
   // NVIDIA's recipes with Transformer Engine (NeMo, fp8_params).
   layout.eight_bit_parameters =
-      layout.compute_dtype == DType::fp8 && contains(lower_case(cells["precision"]), "te hybrid");
+      layout.compute_dtype == DType::fp8 &&
+      (says(cells, {"precision"}, "te hybrid") || says(cells, {"precision"}, "fp8 parameters"));
   layout.gradient_dtype = layout.reduce_dtype = layout.activation_dtype;
   const std::string strategy = lower_case(cells["shard_strategy"]);
   if (contains(strategy, "fsdp") && !contains(strategy, "pure")) layout.reduce_dtype = DType::fp32;
@@ -179,8 +222,18 @@ void set_sharding(const RunCells& cells, Layout& layout) {
   layout.sequence_parallel =
       truth(cells, "seq_parallel").value_or(false) && layout.tensor_parallel > 1;
   const std::string strategy = lower_case(cells["shard_strategy"]);
-  if (contains(strategy, "hybrid") || contains(strategy, "hsdp"))
-    throw NotSimulated("hybrid sharding without the size of its groups");
+  if (!contains(strategy, "hybrid") && !contains(strategy, "hsdp")) return;
+  const std::optional<int> group = number_behind(strategy, "groups of ");
+  if (!group) throw NotSimulated("hybrid sharding without the size of its groups");
+  layout.shard_group = *group;
+}
+
+// Megatron-LM: interleaved schedules only, by a flag. The authors of ZB-H1 post every message ahead
+// of its use (Qi et al. 2024, section 5).
+bool sends_beside_compute(Schedule schedule, bool modern, std::string_view overlap) {
+  if (schedule == Schedule::zb_h1) return true;
+  return schedule == Schedule::interleaved && (modern || contains(overlap, "overlap_p2p_comm")) &&
+         !contains(overlap, "overlap_p2p_comm false");
 }
 
 // What runs beside what. The column `overlap` decides where it speaks; else the generation does: a
@@ -189,12 +242,15 @@ void set_sharding(const RunCells& cells, Layout& layout) {
 // ones always wait for their messages. PyTorch's tensor parallelism overlaps only when AsyncTP.
 void set_overlap(const RunCells& cells, Layout& layout) {
   const std::string text = lower_case(cells["overlap"]);
+  const bool parameters_wait = contains(text, "parameters not overlapped");
+  const bool both_wait = contains(text, "gradients and parameters not overlapped");
   const bool fsdp = contains(lower_case(cells["shard_strategy"]), "fsdp");
   const bool modern = truth(cells, "dist_optimizer").value_or(false) || layout.zero_stage > 0;
-  layout.overlap_gradients = !contains(text, "not overlapped") && !contains(text, "no bucketed");
-  layout.overlap_parameters = !contains(text, "parameters not overlapped");
-  layout.overlap_pipeline = modern && layout.schedule == Schedule::interleaved &&
-                            !contains(text, "overlap_p2p_comm false");
+  layout.overlap_gradients = !both_wait && !contains(text, "gradients not overlapped") &&
+                             (parameters_wait || !contains(text, "not overlapped")) &&
+                             !contains(text, "no bucketed");
+  layout.overlap_parameters = !parameters_wait;
+  layout.overlap_pipeline = sends_beside_compute(layout.schedule, modern, text);
   layout.overlap_tensor_wgrad =
       contains(text, "weight-grad") || (fsdp ? contains(text, "asynctp") : modern);
   layout.overlap_tensor_products = contains(text, "userbuffers") && layout.sequence_parallel;

@@ -57,6 +57,17 @@ TEST_CASE("the ramp adds to K", "[cost]") {
   CHECK_THAT(with, WithinRel(without, 1e-12));
 }
 
+TEST_CASE("tiles of products that give gradients run at their share of the others' rate",
+          "[cost]") {
+  Device device = round_device();
+  device.gemm[static_cast<std::size_t>(DType::bf16)]->gradient_share = 0.5;
+  Kernel kernel = product(1280, 256, 1000);
+  CHECK_THAT(gemm_tiling(kernel, device).seconds, WithinRel(6.5536e-6, 1e-12));
+  kernel.part = AttentionPart::backward;
+  CHECK_THAT(gemm_tiling(kernel, device).seconds, WithinRel(2 * 6.5536e-6, 1e-12));
+  CHECK_THAT(gemm_tiling(kernel, round_device()).seconds, WithinRel(6.5536e-6, 1e-12));
+}
+
 TEST_CASE("compute, memory and power overlap as the fourth root of the sum of fourth powers",
           "[cost]") {
   // m = 1280, n = 256, k = 10000 at fixed 1 us: tiles take 65.536 us (attained 1); power allows

@@ -90,6 +90,10 @@ TEST_CASE("a device file is read to the last figure", "[device]") {
   CHECK(device.host_issue == std::chrono::microseconds(5));
   CHECK(device.peak(DType::fp16).in_flops_per_second() == 1000e12);
   CHECK(device.gemm_model(DType::bf16)->ramp_k == 200);
+  CHECK(device.gemm_model(DType::bf16)->gradient_share == 1);
+  const Device slower = parse_device(
+      with_line("    ramp_k: 200", "    ramp_k: 200\n    gradient_share: 0.75"), "gpu.yaml");
+  CHECK(slower.gemm_model(DType::bf16)->gradient_share == 0.75);
   CHECK(device.gemm_model(DType::fp8) == nullptr);
   CHECK(device.attention.kernels == "FlashAttention-3");
   CHECK(device.memory_kernels.per_sm.in_bytes_per_second() == 90e9);

@@ -53,6 +53,24 @@ TEST_CASE("The head multiplies in 16 bits, the linears of layers in 8", "[plan]"
   CHECK_FALSE(named(sharded, "head").encode_gradient);
 }
 
+TEST_CASE("8-bit products that give gradients are told from those that do not", "[plan]") {
+  const Model model = test::transformer(1);
+  const auto gives_gradients = [](const std::optional<Kernel>& kernel) {
+    return kernel->part == AttentionPart::backward;
+  };
+  const ShardedModel sharded = shard(model, eight_bits(1));
+  const ShardedOp& up = named(sharded, "mlp_up");
+  CHECK_FALSE(gives_gradients(up.forward));
+  CHECK(gives_gradients(up.input_gradient));
+  CHECK(gives_gradients(up.weight_gradient));
+  CHECK_FALSE(gives_gradients(named(sharded, "head").weight_gradient));
+  Layout cut = eight_bits(2);
+  cut.overlap_tensor_products = true;
+  const ShardedModel buffers = shard(model, cut);
+  CHECK_FALSE(gives_gradients(named(buffers, "mlp_down").forward_part));
+  CHECK(gives_gradients(named(buffers, "mlp_down").gradient_part));
+}
+
 TEST_CASE("Transformer Engine transposes behind gathers, and norms write 8 bits", "[plan]") {
   const Model model = test::transformer(1);
   const ShardedModel alone = shard(model, eight_bits(1));

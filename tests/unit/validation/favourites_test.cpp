@@ -45,6 +45,16 @@ TEST_CASE("a group is five layouts or more of one job that ran", "[validation]")
   CHECK(groups[0].rows == std::vector<std::size_t>{0, 2, 4, 6, 8, 10});
 }
 
+TEST_CASE("a layout that was measured again is no other layout", "[validation]") {
+  MeasuredSet set;
+  for (const char* micro_batch : {"1", "2", "4", "8", "8"})
+    set.rows.push_back(run_of("64", micro_batch, 10));
+  CHECK(layout_groups(set).empty());
+  set.rows.push_back(run_of("64", "16", 10));
+  REQUIRE(layout_groups(set).size() == 1);
+  CHECK(layout_groups(set)[0].rows.size() == 6);
+}
+
 TEST_CASE("the truly fastest has the rank that its forecast has", "[validation]") {
   const auto row = [](int measured) { return run_of("64", "1", measured); };
   const GroupRank rank =

@@ -11,17 +11,13 @@
 #include "sim/validation/runs.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary.hpp"
+#include "tests/unit/validation/run_cells.hpp"
 
 namespace {
 
 using namespace sim;
 
-const std::string header =
-    "use,row_id,status,gpu,gpus_per_node,inter_node_gbps_per_gpu,num_gpus,model,layers,hidden,"
-    "heads,"
-    "ffn,vocab,seq_len,attn_kernel,tp,pp,dp,mbs,gbs,precision,recompute,step_time_s\n";
-const std::string sound =
-    "score,r0,ok,A100-80GB,8,200,16,GPT,4,1024,16,4096,50257,1024,flash,2,2,4,1,16,bf16,none,1.5\n";
+using test::cells_with, test::header, test::reason, test::sound;
 
 std::string problems_of(const std::string& text) {
   try {
@@ -31,23 +27,6 @@ std::string problems_of(const std::string& text) {
     for (const Problem& problem : error.problems())
       all += std::to_string(problem.where.line) + ": " + problem.what + "\n";
     return all;
-  }
-  return "";
-}
-
-// The sound row with some cells replaced; columns that the header has not may be added.
-RunCells cells_with(const std::vector<std::pair<std::string, std::string>>& changes) {
-  RunCells cells = *read_runs(CsvTable::parse(header + sound, "t.csv"))[0].cells;
-  for (const auto& [column, text] : changes)
-    cells.text.insert_or_assign(column, text);
-  return cells;
-}
-
-std::string reason(const std::vector<std::pair<std::string, std::string>>& changes) {
-  try {
-    run_scenario(cells_with(changes), STEPCAST_SOURCE_DIR);
-  } catch (const NotSimulated& refusal) {
-    return refusal.what();
   }
   return "";
 }
@@ -102,7 +81,8 @@ TEST_CASE("what cannot be simulated is told with its reason", "[validation]") {
   REQUIRE(reason({{"recompute", ""}}) == "recompute is empty");
   REQUIRE(reason({{"precision", "int4"}}) == "precision is 'int4', which is not known");
   REQUIRE(reason({{"num_gpus", "8"}}) == "tp 2 x cp 1 x pp 2 x dp 4 is 16 GPUs, num_gpus is 8");
-  REQUIRE(reason({{"heads", "48"}}) == "heads is 48, which does not divide hidden 1024");
+  REQUIRE(reason({{"heads", "48"}}) ==
+          "heads is 48, which does not divide hidden 1024, and head_dim is empty");
   REQUIRE(reason({{"gpus_per_node", "4"}}) ==
           "gpus_per_node is 4, the nodes of topologies/dgx-a100-80.yaml have 8");
   REQUIRE(reason({{"precision", "fp8"}}) == "the A100 SXM4 80 GB does not compute in fp8");
