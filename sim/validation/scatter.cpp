@@ -80,16 +80,35 @@ std::string diagonal(const Scale& scale, double factor, const char* colour) {
                      colour);
 }
 
-std::string points(const SetResult& result, const Scale& scale, const char* colour) {
+// The points of a set, told from those of others by colour; where colours come again, by shape.
+struct Mark {
+  const char* colour;
+  bool square;
+  explicit Mark(std::size_t set)
+      : colour{svg_colour(set)}, square{set / svg_colours.size() % 2 == 1} {}
+
+  // Not closed: a title may follow.
+  std::string begin(double x, double y, double radius, bool hollow) const {
+    const char* fill = hollow ? "none" : colour;
+    if (square)
+      return fmt::format(
+          R"(<rect x="{:.1f}" y="{:.1f}" width="{}" height="{}" fill="{}" stroke="{}")", x - radius,
+          y - radius, 2 * radius, 2 * radius, fill, colour);
+    return fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="{}" fill="{}" stroke="{}")", x, y,
+                       radius, fill, colour);
+  }
+  const char* end() const { return square ? "</rect>" : "</circle>"; }
+};
+
+std::string points(const SetResult& result, const Scale& scale, const Mark& mark) {
   std::string svg;
   for (const RowResult& row : result.rows) {
     if (!drawn(row)) continue;
-    const bool fit = row.row.use == RowUse::fit;
     svg += fmt::format(
-        R"(<circle cx="{:.1f}" cy="{:.1f}" r="2.5" fill="{}" stroke="{}"><title>{} {:+.1f}%</title>)"
-        "</circle>\n",
-        scale.x(to_seconds(row.row.measured)), scale.y(to_seconds(row.prediction->time)),
-        fit ? "none" : colour, colour, svg_escaped(row.row.id), row.error() * 100);
+        "{}><title>{} {:+.1f}%</title>{}\n",
+        mark.begin(scale.x(to_seconds(row.row.measured)), scale.y(to_seconds(row.prediction->time)),
+                   2.5, row.row.use == RowUse::fit),
+        svg_escaped(row.row.id), row.error() * 100, mark.end());
   }
   return svg;
 }
@@ -110,9 +129,9 @@ std::string scatter_svg(std::span<const SetResult> results) {
   for (std::size_t set = 0; set < results.size(); ++set) {
     const SetResult& result = results[set];
     if (std::none_of(result.rows.begin(), result.rows.end(), drawn)) continue;
-    svg += points(result, scale, svg_colour(set));
-    svg += fmt::format(R"(<circle cx="{}" cy="{}" r="4" fill="{}"/>)", legend_left, y - 4,
-                       svg_colour(set));
+    const Mark mark{set};
+    svg += points(result, scale, mark);
+    svg += mark.begin(legend_left, y - 4, 4, false) + "/>";
     svg += fmt::format("<text x=\"{}\" y=\"{}\">{}{}</text>\n", legend_left + 10, y,
                        svg_escaped(result.set.name),
                        result.score.median_abs_error

@@ -30,6 +30,21 @@ TEST_CASE("a row is a point at the logarithms of its times", "[validation]") {
   REQUIRE(svg.find("a&lt;b, median 9900.0%") != std::string::npos);
 }
 
+TEST_CASE("sets of one colour differ in shape", "[validation]") {
+  const std::vector<SetResult> results(11, one_row(10, 10, RowUse::fit));
+  const std::string svg = scatter_svg(results);
+  const auto count = [&](const std::string& text) {
+    std::size_t found = 0;
+    for (std::size_t at = svg.find(text); at != std::string::npos; at = svg.find(text, at + 1))
+      ++found;
+    return found;
+  };
+  // A point and a mark in the legend each.
+  CHECK(count("<circle") == 20);
+  CHECK(count(R"(width="5" height="5" fill="none" stroke="#0072b2")") == 1);
+  CHECK(count(R"(width="8" height="8" fill="#0072b2")") == 1);
+}
+
 TEST_CASE("rows without a time are left out, and nothing at all is a picture too", "[validation]") {
   SetResult empty = one_row(1, 1, RowUse::score);
   empty.rows[0].row.outcome = Outcome::out_of_memory;
