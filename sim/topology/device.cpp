@@ -36,7 +36,10 @@ void read_gemms(const ObjectReader& reader, Device& device) {
           key, fmt::format("unknown dtype \"{}\"; allowed: fp32, tf32, bf16, fp16, fp8", key));
       continue;
     }
-    device.gemm[static_cast<std::size_t>(*dtype)] = read_gemm(reader.object(key));
+    const ObjectReader gemm = reader.object(key);
+    if (*dtype != DType::fp8 && gemm.has("gradient_share"))
+      gemm.problem("gradient_share", "gradient_share is for fp8 products only");
+    device.gemm[static_cast<std::size_t>(*dtype)] = read_gemm(gemm);
   }
 }
 

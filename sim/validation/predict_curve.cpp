@@ -104,10 +104,7 @@ CollectiveChoice choice_of(const Curve& curve) {
       contains(text, "tree_threshold=0") || contains(text, "nvswitch ring") ||
       contains(text, "ring latency"))
     choice.algorithm = Algorithm::ring;
-  const std::string ctas = "nccl_min_ctas=";
-  const std::size_t at = text.find(ctas);
-  if (at != std::string::npos)
-    std::from_chars(text.data() + at + ctas.size(), text.data() + text.size(), choice.least_blocks);
+  if (const auto blocks = number_behind(text, "nccl_min_ctas=")) choice.least_blocks = *blocks;
   return choice;
 }
 

@@ -22,14 +22,16 @@ struct Family {
   Biases biases;
   bool tied_head;
   double dropout;
+  bool qk_norm = false;
 };
 
 constexpr Family like_gpt(std::string_view in_name, double dropout) {
   return {in_name, NormKind::layer, Activation::gelu, Positions::learned, Biases::all,
           true,    dropout};
 }
-constexpr Family like_llama(std::string_view in_name, Biases biases = Biases::none) {
-  return {in_name, NormKind::rms, Activation::swiglu, Positions::rotary, biases, false, 0};
+constexpr Family like_llama(std::string_view in_name, Biases biases = Biases::none,
+                            bool qk_norm = false) {
+  return {in_name, NormKind::rms, Activation::swiglu, Positions::rotary, biases, false, 0, qk_norm};
 }
 constexpr Family gpt = like_gpt("gpt", 0.1);
 constexpr Family llama = like_llama("llama");
@@ -38,7 +40,7 @@ constexpr std::array families{
     like_llama("mistral"),
     like_llama("mixtral"),
     like_llama("deepseek"),
-    like_llama("qwen3"),
+    like_llama("qwen3", Biases::none, true),
     like_llama("qwen", Biases::qkv),
     Family{"nemotron", NormKind::layer, Activation::squared_relu, Positions::rotary, Biases::none,
            false, 0},
@@ -166,7 +168,7 @@ Model run_model(const RunCells& cells) {
   shape.positions = family.positions;
   shape.qkv_bias = family.biases != Biases::none;
   shape.projection_bias = shape.mlp_bias = family.biases == Biases::all;
-  shape.qk_norm = family.in_name == "qwen3";
+  shape.qk_norm = family.qk_norm;
   shape.tied_head = truth(cells, "tied_embeddings").value_or(family.tied_head);
   shape.projection_dropout = shape.mlp_dropout = shape.attention_dropout = shape.embedding_dropout =
       dropout_of(cells, family);

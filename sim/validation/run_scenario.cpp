@@ -33,6 +33,16 @@ bool says(const RunCells& cells, std::initializer_list<const char*> columns,
   });
 }
 
+std::optional<int> number_behind(std::string_view text, std::string_view words) {
+  const std::size_t at = text.find(words);
+  if (at == std::string_view::npos) return std::nullopt;
+  int value = 0;
+  const char* const begin = text.data() + at + words.size();
+  if (std::from_chars(begin, text.data() + text.size(), value).ec != std::errc{})
+    return std::nullopt;
+  return value >= 1 && value <= 1'000'000 ? std::optional{value} : std::nullopt;
+}
+
 std::int64_t needed(const RunCells& cells, std::string_view column) {
   const std::optional<std::int64_t> value = cells.whole(column);
   if (!value) throw NotSimulated(fmt::format("{} is empty", column));
@@ -64,17 +74,6 @@ std::optional<Enum> leading_word(std::string_view text) {
   return std::nullopt;
 }
 
-// "2" behind `words`, 1 to 1,000,000.
-std::optional<int> number_behind(std::string_view text, std::string_view words) {
-  const std::size_t at = text.find(words);
-  if (at == std::string_view::npos) return std::nullopt;
-  int value = 0;
-  const char* const begin = text.data() + at + words.size();
-  if (std::from_chars(begin, text.data() + text.size(), value).ec != std::errc{})
-    return std::nullopt;
-  return value >= 1 && value <= 1'000'000 ? std::optional{value} : std::nullopt;
-}
-
 template <class Enum>
 Enum needed_word(const RunCells& cells, std::string_view column) {
   if (const std::optional<Enum> found = leading_word<Enum>(cells[column])) return *found;
@@ -84,12 +83,11 @@ Enum needed_word(const RunCells& cells, std::string_view column) {
 }
 
 Schedule schedule_of(const RunCells& cells, int virtual_stages) {
-  const std::string text = lower_case(cells["pp_schedule"]);
-  if (text.starts_with(word(Schedule::zb_h1))) return Schedule::zb_h1;
-  if (text.starts_with(word(Schedule::gpipe))) return Schedule::gpipe;
-  if (!text.empty() && !contains(text, "1f1b"))
-    throw NotSimulated(
-        fmt::format("pp_schedule is '{}', which is not known", cells["pp_schedule"]));
+  const std::string_view text = cells["pp_schedule"];
+  const std::optional<Schedule> named = leading_word<Schedule>(text);
+  if (named == Schedule::zb_h1 || named == Schedule::gpipe) return *named;
+  if (!text.empty() && !contains(lower_case(text), "1f1b"))
+    throw NotSimulated(fmt::format("pp_schedule is '{}', which is not known", text));
   return virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
 }
 
@@ -201,13 +199,14 @@ void set_formats(const RunCells& cells, Layout& layout) {
     layout.activation_dtype = DType::fp32;
   layout.master_weights = layout.activation_dtype != DType::fp32;
   // NVIDIA's recipes with Transformer Engine (NeMo, fp8_params).
+  const std::string precision = lower_case(cells["precision"]);
   layout.eight_bit_parameters =
       layout.compute_dtype == DType::fp8 &&
-      (says(cells, {"precision"}, "te hybrid") || says(cells, {"precision"}, "fp8 parameters"));
+      (contains(precision, "te hybrid") || contains(precision, "fp8 parameters"));
   layout.gradient_dtype = layout.reduce_dtype = layout.activation_dtype;
   const std::string strategy = lower_case(cells["shard_strategy"]);
   if (contains(strategy, "fsdp") && !contains(strategy, "pure")) layout.reduce_dtype = DType::fp32;
-  if (contains(lower_case(cells["precision"]), "fp32 gradients"))
+  if (contains(precision, "fp32 gradients"))
     layout.gradient_dtype = layout.reduce_dtype = DType::fp32;
   // Korthikanti et al. count 18 bytes per parameter: fp32 gradients (analytic rows are theirs).
   if (cells["status"].starts_with("analytic")) layout.gradient_dtype = DType::fp32;
@@ -236,20 +235,24 @@ bool sends_beside_compute(Schedule schedule, bool modern, std::string_view overl
          !contains(overlap, "overlap_p2p_comm false");
 }
 
+// Gradients are reduced behind the last backward pass.
+bool gradients_wait(std::string_view overlap) {
+  for (const char* words :
+       {"no bucketed", "gradients not overlapped", "gradients and parameters not overlapped"})
+    if (contains(overlap, words)) return true;
+  return contains(overlap, "not overlapped") && !contains(overlap, "parameters not overlapped");
+}
+
 // What runs beside what. The column `overlap` decides where it speaks; else the generation does: a
 // sharded optimizer came to Megatron-LM in 2022, with the tensor-parallel reduction beside the
 // weight gradient, and messages beside compute in interleaved schedules. Stages without virtual
 // ones always wait for their messages. PyTorch's tensor parallelism overlaps only when AsyncTP.
 void set_overlap(const RunCells& cells, Layout& layout) {
   const std::string text = lower_case(cells["overlap"]);
-  const bool parameters_wait = contains(text, "parameters not overlapped");
-  const bool both_wait = contains(text, "gradients and parameters not overlapped");
   const bool fsdp = contains(lower_case(cells["shard_strategy"]), "fsdp");
   const bool modern = truth(cells, "dist_optimizer").value_or(false) || layout.zero_stage > 0;
-  layout.overlap_gradients = !both_wait && !contains(text, "gradients not overlapped") &&
-                             (parameters_wait || !contains(text, "not overlapped")) &&
-                             !contains(text, "no bucketed");
-  layout.overlap_parameters = !parameters_wait;
+  layout.overlap_gradients = !gradients_wait(text);
+  layout.overlap_parameters = !contains(text, "parameters not overlapped");
   layout.overlap_pipeline = sends_beside_compute(layout.schedule, modern, text);
   layout.overlap_tensor_wgrad =
       contains(text, "weight-grad") || (fsdp ? contains(text, "asynctp") : modern);

@@ -17,6 +17,9 @@ bool contains(std::string_view text, std::string_view part);  // as written
 bool says(const RunCells& cells, std::initializer_list<const char*> columns,
           std::string_view words);
 
+// The whole number right behind `words`, 1 to 1,000,000: "groups of 8".
+std::optional<int> number_behind(std::string_view text, std::string_view words);
+
 // A whole number of at least 1. Throws NotSimulated where the cell is empty or 0; the second form
 // has a value for an empty cell.
 std::int64_t needed(const RunCells& cells, std::string_view column);

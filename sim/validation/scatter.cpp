@@ -87,28 +87,28 @@ struct Mark {
   explicit Mark(std::size_t set)
       : colour{svg_colour(set)}, square{set / svg_colours.size() % 2 == 1} {}
 
-  // Not closed: a title may follow.
-  std::string begin(double x, double y, double radius, bool hollow) const {
+  std::string at(double x, double y, double radius, bool hollow,
+                 const std::string& title = {}) const {
     const char* fill = hollow ? "none" : colour;
     if (square)
       return fmt::format(
-          R"(<rect x="{:.1f}" y="{:.1f}" width="{}" height="{}" fill="{}" stroke="{}")", x - radius,
-          y - radius, 2 * radius, 2 * radius, fill, colour);
-    return fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="{}" fill="{}" stroke="{}")", x, y,
-                       radius, fill, colour);
+          R"(<rect x="{:.1f}" y="{:.1f}" width="{}" height="{}" fill="{}" stroke="{}">{}</rect>)",
+          x - radius, y - radius, 2 * radius, 2 * radius, fill, colour, title);
+    return fmt::format(
+        R"(<circle cx="{:.1f}" cy="{:.1f}" r="{}" fill="{}" stroke="{}">{}</circle>)", x, y, radius,
+        fill, colour, title);
   }
-  const char* end() const { return square ? "</rect>" : "</circle>"; }
 };
 
 std::string points(const SetResult& result, const Scale& scale, const Mark& mark) {
   std::string svg;
   for (const RowResult& row : result.rows) {
     if (!drawn(row)) continue;
-    svg += fmt::format(
-        "{}><title>{} {:+.1f}%</title>{}\n",
-        mark.begin(scale.x(to_seconds(row.row.measured)), scale.y(to_seconds(row.prediction->time)),
-                   2.5, row.row.use == RowUse::fit),
-        svg_escaped(row.row.id), row.error() * 100, mark.end());
+    svg += mark.at(scale.x(to_seconds(row.row.measured)), scale.y(to_seconds(row.prediction->time)),
+                   2.5, row.row.use == RowUse::fit,
+                   fmt::format("<title>{} {:+.1f}%</title>", svg_escaped(row.row.id),
+                               row.error() * 100)) +
+           "\n";
   }
   return svg;
 }
@@ -131,7 +131,7 @@ std::string scatter_svg(std::span<const SetResult> results) {
     if (std::none_of(result.rows.begin(), result.rows.end(), drawn)) continue;
     const Mark mark{set};
     svg += points(result, scale, mark);
-    svg += mark.begin(legend_left, y - 4, 4, false) + "/>";
+    svg += mark.at(legend_left, y - 4, 4, false);
     svg += fmt::format("<text x=\"{}\" y=\"{}\">{}{}</text>\n", legend_left + 10, y,
                        svg_escaped(result.set.name),
                        result.score.median_abs_error

@@ -91,9 +91,14 @@ TEST_CASE("a device file is read to the last figure", "[device]") {
   CHECK(device.peak(DType::fp16).in_flops_per_second() == 1000e12);
   CHECK(device.gemm_model(DType::bf16)->ramp_k == 200);
   CHECK(device.gemm_model(DType::bf16)->gradient_share == 1);
-  const Device slower = parse_device(
-      with_line("    ramp_k: 200", "    ramp_k: 200\n    gradient_share: 0.75"), "gpu.yaml");
-  CHECK(slower.gemm_model(DType::bf16)->gradient_share == 0.75);
+  const std::string fp8 =
+      "  fp8: {peak: 2 PFLOP/s, attained: 0.9, gradient_share: 0.75, sustained: 0.7, ramp_k: 400, "
+      "fixed: 2 us}";
+  const Device slower =
+      parse_device(with_line("  fp16: *bf16", "  fp16: *bf16\n" + fp8), "gpu.yaml");
+  CHECK(slower.gemm_model(DType::fp8)->gradient_share == 0.75);
+  CHECK(problem_of(with_line("    ramp_k: 200", "    ramp_k: 200\n    gradient_share: 0.75"))
+            .find("gradient_share is for fp8 products only") != std::string::npos);
   CHECK(device.gemm_model(DType::fp8) == nullptr);
   CHECK(device.attention.kernels == "FlashAttention-3");
   CHECK(device.memory_kernels.per_sm.in_bytes_per_second() == 90e9);
