@@ -133,6 +133,7 @@ class DeviceWriter {
       line("  {}: {}  # {}", key, yaml_real(share), from(std::string{"memory_kernels."} + key));
     };
     row("elementwise", m.elementwise);
+    if (m.strided) row("strided", *m.strided);
     row("norm_forward", m.norm_forward);
     row("norm_backward", m.norm_backward);
     row("softmax", m.softmax);

@@ -160,32 +160,43 @@ double share_of(const Kernel& kernel, const MemoryModel& model) {
   }
 }
 
-// `beside` of the bytes go at the rate of element-wise kernels.
-KernelCost memory_cost(double bytes, int launches, double share, const Device& device,
-                       double beside = 0) {
-  const double fixed = to_seconds(device.memory_kernels.fixed) * std::max(1, launches);
+// Bytes by the kind of kernel that moves them.
+struct Traffic {
+  double own = 0;  // at the share of the operator's kind
+  double beside = 0, strided = 0;
+  double bytes() const { return own + beside + strided; }
+};
+
+Traffic traffic_of(const Kernel& kernel) {
+  const auto beside = static_cast<double>(kernel.beside.count());
+  const auto strided = static_cast<double>(kernel.strided.count());
+  return {static_cast<double>(kernel.bytes.count()) - beside - strided, beside, strided};
+}
+
+KernelCost memory_cost(const Traffic& traffic, int launches, double share, const Device& device) {
+  const MemoryModel& model = device.memory_kernels;
   const double rate = memory_rate(device, share);
-  const double other = beside / memory_rate(device, device.memory_kernels.elementwise);
-  const double seconds = fixed + (bytes - beside) / rate + other;
+  const double seconds = to_seconds(model.fixed) * std::max(1, launches) + traffic.own / rate +
+                         traffic.beside / memory_rate(device, model.elementwise) +
+                         traffic.strided / memory_rate(device, model.strided.value_or(model.elementwise));
   // As many SMs as it takes to reach this bandwidth: with the others gone it is no slower.
   const double all = device.memory_kernels.per_sm.in_bytes_per_second() * device.sms;
-  return cost_of(seconds, bytes, std::clamp(rate / all, 1.0 / device.sms, 1.0));
+  return cost_of(seconds, traffic.bytes(), std::clamp(rate / all, 1.0 / device.sms, 1.0));
 }
 
 // A kernel with FLOPs is a convolution or the like: an implicit product, which at best runs like a
 // large one (NVIDIA, Convolutional Layers User's Guide).
 KernelCost generic_cost(const Kernel& kernel, const Device& device) {
   const double share = share_of(kernel, device.memory_kernels);
-  const auto bytes = static_cast<double>(kernel.bytes.count());
+  const Traffic traffic = traffic_of(kernel);
   if (kernel.kind != OpKind::generic || kernel.flops.count() <= 0)
-    return memory_cost(bytes, kernel.launches, share, device,
-                       static_cast<double>(kernel.beside.count()));
+    return memory_cost(traffic, kernel.launches, share, device);
   const GemmModel& model = device.require_gemm(kernel.dtype);
   const double at_peak = kernel.flops.count() / model.peak.in_flops_per_second();
   const double seconds = to_seconds(device.memory_kernels.fixed) * std::max(1, kernel.launches) +
-                         overlap(at_peak / model.attained, bytes / memory_rate(device, share),
+                         overlap(at_peak / model.attained, traffic.bytes() / memory_rate(device, share),
                                  at_peak / model.sustained);
-  return cost_of(seconds, bytes, 1.0);
+  return cost_of(seconds, traffic.bytes(), 1.0);
 }
 
 // A head's keys and values are as wide as each other, but in latent attention.
@@ -271,16 +282,13 @@ KernelCost unfused_cost(const Kernel& kernel, const Device& device, Load load, W
   scores.dtype = context.dtype = units_of_head(kernel, device);
   const KernelCost score_cost = gemm_cost(scores, device, load, waves);
   const KernelCost context_cost = gemm_cost(context, device, load, waves);
-  const auto beside = static_cast<double>(kernel.beside.count());
-  const double softmax =
-      std::max(0.0, static_cast<double>(kernel.bytes.count()) - products - beside);
+  Traffic traffic = traffic_of(kernel);
+  traffic.own = std::max(0.0, traffic.own - products);
   const int launches = std::max(1, kernel.launches - 2 * of_each);
-  const KernelCost rest = memory_cost(softmax, launches, device.memory_kernels.softmax, device);
+  const KernelCost rest = memory_cost(traffic, launches, device.memory_kernels.softmax, device);
   KernelCost cost;
-  cost.time =
-      (score_cost.time + context_cost.time) * of_each + rest.time +
-      duration_from_seconds(beside / memory_rate(device, device.memory_kernels.elementwise));
-  cost.memory = Bandwidth::bytes_per_second((products + softmax + beside) / to_seconds(cost.time));
+  cost.time = (score_cost.time + context_cost.time) * of_each + rest.time;
+  cost.memory = Bandwidth::bytes_per_second((products + traffic.bytes()) / to_seconds(cost.time));
   return cost;
 }
 

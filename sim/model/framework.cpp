@@ -5,31 +5,53 @@
 namespace sim {
 namespace {
 
+// Elements read and written, per feature.
 struct EagerForm {
-  double forward = 0, backward = 0;  // elements read + written, per feature
+  double forward = 0, backward = 0;
+  // Of those: by kernels with a broadcast or a strided tensor.
+  double forward_strided = 0, backward_strided = 0;
   int forward_launches = 1, backward_launches = 1;
-  double saved = 0;  // elements per feature
+  double saved = 0;
 };
 
-// native_layer_norm: one kernel forward; backward one for the input, reading x and dy and writing
-// dx, and two for scale and shift, which read x and dy again.
-constexpr EagerForm layer_norm{.forward = 2, .backward = 5, .backward_launches = 3};
+// native_layer_norm: one kernel forward; backward one for the input and two for scale and shift,
+// which read x and dy again. Fitted to layer_norm of topologies/devices/measurements/torch_kernels.csv
+// and h200_kernels.csv: a kernel that reads them once would move 3.
+constexpr EagerForm layer_norm{.forward = 2, .backward = 3.5, .backward_launches = 3};
+
+// torch.compile's, a kernel forward, two backward: a row is read for its sum and again for the
+// result, 2 + 1; backward x and dy twice, dx written, 2 (1 + 1) + 1, and both again for the
+// gradient of the weight, 1 + 1. So measured (rms_norm_compiled of torch_kernels.csv).
+constexpr EagerForm compiled_norm{.forward = 3, .backward = 7, .backward_launches = 2};
 
 // y = weight * (x.float() * rsqrt(mean(x.float()^2) + eps)).type_as(x)
 // Forward: cast 1 + 2, square 2 + 2, mean 2, product 2 + 2, cast 2 + 1, weight 1 + 1; two more
 // launches work on one number per token. Backward: of the weight's product 2 + (2 + 1) + 1 (its sum
 // over tokens), cast 1 + 2, of the product (2 + 2) + (2 + 2 + 2) + 2, of the square (2 + 2) + (2 +
 // 2), sum of the two gradients of x 2 + 2 + 2, cast 2 + 1. Saved: x in fp32, the normalised x.
-constexpr EagerForm rms_norm{
-    .forward = 18, .backward = 38, .forward_launches = 8, .backward_launches = 13, .saved = 3};
+// `strided`, for what reductions and broadcasts of one number per token or feature cost more than
+// element-wise kernels: fitted to rms_norm of topologies/devices/measurements/torch_kernels.csv.
+constexpr EagerForm rms_norm{.forward = 18,
+                             .backward = 38,
+                             .forward_strided = 5,
+                             .backward_strided = 20.5,
+                             .forward_launches = 8,
+                             .backward_launches = 13,
+                             .saved = 3};
 
 // q * cos + rotate_half(q) * sin, where rotate_half negates one half and concatenates; the same of
 // the keys. Forward: two products 2 (1 + 1), negation 1, concatenation 1 + 1, sum 2 + 1. Backward:
 // two products 2 (1 + 1), the two slices of the concatenation padded with zeros 2 (1 + 0.5 + 0.5),
 // their sum 2 + 1, negation 1, sum 2 + 1. Saved by the attention behind: the turned tensors are new
-// ones, and V, a view of the projection's output, keeps all of that alive beside them.
-constexpr EagerForm rotary{
-    .forward = 10, .backward = 15, .forward_launches = 10, .backward_launches = 18, .saved = 1};
+// ones, and V, a view of the projection's output, keeps all of that alive beside them. Strided: the
+// products, whose cosine is broadcast over heads, and what works on halves of a head but zeros.
+constexpr EagerForm rotary{.forward = 10,
+                           .backward = 15,
+                           .forward_strided = 7,
+                           .backward_strided = 7,
+                           .forward_launches = 10,
+                           .backward_launches = 18,
+                           .saved = 1};
 
 // silu(gate) * up, per feature of the two halves' width: activation 1 + 1, product 2 + 1. Backward:
 // of the product (2 + 1) + (2 + 1), of the activation 2 + 1, concatenation 2 + 2. Saved: gate, up
@@ -45,12 +67,17 @@ constexpr EagerForm gate{
 // cross_entropy(logits.float()): cast 1 + 2, log-softmax 3 2 + 2: a row that is too long for shared
 // memory is read for its maximum, its sum and its result (ATen/native/cuda/SoftMax.cu,
 // cunn_SoftMaxForward). Backward: the gradient of the picked logit, zeroed 2, of the log-softmax
-// 2 (2 + 2) + 2 (cunn_SoftMaxBackward), cast 2 + 1. Alive between the two, which
+// 2 + (2 + 2) + 2 (cunn_SoftMaxBackward, which sums it first), cast 2 + 1. Alive between the two, which
 // follow each other: at its peak, in the backward pass of the log-softmax, the output of that and
 // the gradients of its output and input, 2 + 2 + 2; the fused loss has 2 + 1, its exponentials and
 // the gradient of the logits.
 constexpr EagerForm loss{
-    .forward = 11, .backward = 15, .forward_launches = 3, .backward_launches = 3, .saved = 3};
+    .forward = 11, .backward = 13, .forward_launches = 3, .backward_launches = 3, .saved = 3};
+
+// The same over a split vocabulary (torch/distributed/tensor/parallel/loss.py). Forward: cast 1 + 2,
+// maximum 2, difference 2 + 2, exponential 2 + 2, its sum 2, difference 2 + 2. Backward: zeros 2,
+// exponential 2 + 2, sum 2 + 2 + 2, product 2 + 2, cast 2 + 1.
+constexpr EagerForm split_loss{.forward = 19, .backward = 19};
 
 // Megatron-LM's own without fusion (core/tensor_parallel/cross_entropy.py,
 // VocabParallelCrossEntropy): cast 1 + 2, maximum 2, subtraction in place 2 + 2, exponential in
@@ -73,9 +100,23 @@ void set(ModelOp& op, const EagerForm& form, double width, double fused_backward
          bool keeps = true) {
   op.forward_elements = form.forward * width;
   op.backward_elements += form.backward * width - fused_backward;
+  op.forward_strided = form.forward_strided * width;
+  op.backward_strided = form.backward_strided * width;
   op.forward_launches = form.forward_launches;
   op.backward_launches = form.backward_launches;
   if (keeps && form.saved > 0) op.saved_elements = form.saved * width;
+}
+
+// A norm of heads, which works in place, is fused with what is around it. What of several kernels
+// is not strided is element-wise.
+void set_norm(ModelOp& op, NormForm form, const EagerForm& eager, bool keeps) {
+  if (form == NormForm::fused || op.in_place) return;
+  const EagerForm& passes = form == NormForm::eager ? eager : compiled_norm;
+  const double out = real(op.out_features);
+  set(op, passes, out, 3 * out, keeps);
+  if (op.forward_strided == 0) return;
+  op.forward_beside = op.forward_elements - op.forward_strided;
+  op.backward_beside = op.backward_elements - op.backward_strided;
 }
 
 // repeat_kv: keys and values are copied to as many heads as queries have, behind the rotary
@@ -98,7 +139,11 @@ void set_in_place_loss(ModelOp& op) {
 }
 
 void set_loss(const Framework& framework, double classes, ModelOp& op) {
-  if (framework.loss == LossForm::eager) set(op, loss, classes, op.backward_elements);
+  if (framework.loss == LossForm::eager) {
+    set(op, loss, classes, op.backward_elements);
+    op.forward_split_elements = (split_loss.forward - loss.forward) * classes;
+    op.backward_split_elements = (split_loss.backward - loss.backward) * classes;
+  }
   if (framework.loss == LossForm::separate) set(op, separate_loss, classes, op.backward_elements);
   if (framework.loss == LossForm::keeps_logits) {
     set(op, logits_loss, classes, op.backward_elements);
@@ -119,13 +164,11 @@ void set_op(const Framework& framework, const AttentionShape& shape, ModelOp& op
   const double in = real(op.in_features);
   switch (op.function) {
     case Function::rms_norm:
-      if (framework.rms_norm == KernelForm::eager && !op.in_place)
-        set(op, rms_norm, out, 3 * out, keeps);
+      set_norm(op, framework.rms_norm, rms_norm, keeps);
       break;
     case Function::layer_norm:
     case Function::layer_norm_no_bias:
-      if (framework.layer_norm == KernelForm::eager && !op.in_place)
-        set(op, layer_norm, out, 3 * out);
+      set_norm(op, framework.layer_norm, layer_norm, keeps);
       break;
     case Function::attention:
       // qkv.chunk(3): its backward concatenates the three gradients.
@@ -197,8 +240,8 @@ Framework framework_of(FrameworkName name) {
   if (name == FrameworkName::pytorch || name == FrameworkName::scaling ||
       name == FrameworkName::deepspeed) {
     framework.execution.eight_bit = EightBit::torchao;
-    framework.layer_norm = framework.qkv = KernelForm::eager;
-    framework.rms_norm = framework.gate = KernelForm::eager;
+    framework.layer_norm = framework.rms_norm = NormForm::eager;
+    framework.qkv = framework.gate = KernelForm::eager;
     framework.rotary = RotaryForm::eager;
     framework.softmax = framework.key_heads = KernelForm::eager;
     framework.loss = LossForm::eager;
@@ -207,6 +250,7 @@ Framework framework_of(FrameworkName name) {
   if (name == FrameworkName::megatron)
     framework.execution.gradient_placeholders = Placeholders::temporary;
   if (name == FrameworkName::torchtitan) {
+    framework.layer_norm = framework.rms_norm = NormForm::compiled;
     framework.rotary = RotaryForm::complex;
     framework.key_heads = KernelForm::eager;
     framework.optimizer = OptimizerForm::eager;

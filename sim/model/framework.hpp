@@ -22,6 +22,13 @@ constexpr auto words_of(KernelForm) {
   return std::array{Word{KernelForm::fused, "fused"}, Word{KernelForm::eager, "eager"}};
 }
 
+// compiled: torch.compile's kernels.
+enum class NormForm : std::uint8_t { fused, eager, compiled };
+constexpr auto words_of(NormForm) {
+  return std::array{Word{NormForm::fused, "fused"}, Word{NormForm::eager, "eager"},
+                    Word{NormForm::compiled, "compiled"}};
+}
+
 // fused: one kernel over queries and keys, in place; eager: transformers' `apply_rotary_pos_emb`;
 // complex: Llama's reference code, a product of complex fp32 numbers between two casts, which
 // torch.compile does not fuse.
@@ -70,8 +77,8 @@ constexpr auto words_of(FrameworkName) {
 
 struct Framework {
   FrameworkName name = FrameworkName::megatron;
-  KernelForm layer_norm = KernelForm::fused;
-  KernelForm rms_norm = KernelForm::fused;
+  NormForm layer_norm = NormForm::fused;
+  NormForm rms_norm = NormForm::fused;
   KernelForm qkv = KernelForm::fused;  // gradients of Q, K and V written into one tensor
   RotaryForm rotary = RotaryForm::fused;
   KernelForm key_heads = KernelForm::fused;  // eager: keys and values repeated for every query head

@@ -153,7 +153,12 @@ struct ModelOp {
   // besides. Linear: the pass that sums the gradient of its bias. Reasons: blocks.cpp.
   double forward_elements = 0;
   double backward_elements = 0;
-  double backward_beside = 0;  // of those of a norm: sums of gradients, kernels of their own
+  // Of those: what element-wise kernels of their own move around a norm, and what kernels move that
+  // read a broadcast or a strided tensor.
+  double forward_beside = 0, backward_beside = 0;
+  double forward_strided = 0, backward_strided = 0;
+  // What a loss moves besides where the vocabulary is split.
+  double forward_split_elements = 0, backward_split_elements = 0;
   int forward_launches = 1, backward_launches = 1;  // kernels that the host issues
   // What must be kept for the backward pass, per token: elements of the activation dtype that lie
   // in the `split` region of this operator, and bytes that do not scale with the dtype (dropout

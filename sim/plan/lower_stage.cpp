@@ -221,8 +221,7 @@ void StageLowering::intern_collectives(const ShardedOp& op, OpWork& work) {
     work.gather_name = builder_.name(name + ".all_gather");
     work.gather_logits = make(CollectiveKind::all_gather, op.all_logits);
   }
-  if (op.op->kind == ModelOpKind::cross_entropy && op.op->split == TensorSplit::vocabulary &&
-      layout_.tensor_parallel > 1 && !model_.model->execution.gathers_logits) {
+  if (op.splits_loss) {
     // One fp32 number per token, three times (Megatron-LM, core/tensor_parallel/cross_entropy.py):
     // the maximum, the logit of the target, the sum of exponentials.
     const Bytes bytes{op.forward->m * 4};

@@ -140,6 +140,7 @@ struct Kernel {
   Flops flops{};            // executed floating-point operations
   Bytes bytes{};            // device memory read + written at least
   Bytes beside{};      // those of them that element-wise kernels around a softmax or a norm move
+  Bytes strided{};     // those that kernels move which read a broadcast or a strided tensor
   int launches = 1;    // kernels the host issues for it (an unfused attention is several)
   int spared_sms = 0;  // gemm: SMs that it leaves to others
   bool operator==(const Kernel&) const = default;

@@ -214,22 +214,29 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
   // The traffic of an embedding is that of its output rows, which every rank writes in full.
   const double traffic = embedding ? static_cast<double>(tokens) * region.element : unit;
   const OpKind kind = kernel_kind(op.kind);
+  to.splits_loss = op.kind == ModelOpKind::cross_entropy && split && region.tensor > 1 &&
+                   !gathers_logits(region, op);
   if (op.kind == ModelOpKind::attention) {
     shard_attention(region, op, to);
   } else {
     if (op.forward_elements > 0 || op.forward_flops.count() > 0) {
-      to.forward = memory_kernel(kind, region, op, op.forward_elements * traffic);
+      const double elements = op.forward_elements + (to.splits_loss ? op.forward_split_elements : 0);
+      to.forward = memory_kernel(kind, region, op, elements * traffic);
       to.forward->flops = op.forward_flops * static_cast<double>(tokens);
       to.forward->dtype = arithmetic_dtype(region, op);
       to.forward->launches = op.forward_launches;
+      to.forward->beside = bytes_from(op.forward_beside * traffic);
+      to.forward->strided = bytes_from(op.forward_strided * traffic);
     }
     if (op.backward_elements > 0 || op.backward_flops.count() > 0) {
-      to.backward = memory_kernel(kind, region, op, op.backward_elements * traffic);
+      const double elements = op.backward_elements + (to.splits_loss ? op.backward_split_elements : 0);
+      to.backward = memory_kernel(kind, region, op, elements * traffic);
       to.backward->part = AttentionPart::backward;
       to.backward->flops = op.backward_flops * static_cast<double>(tokens);
       to.backward->dtype = arithmetic_dtype(region, op);
       to.backward->launches = op.backward_launches;
       to.backward->beside = bytes_from(op.backward_beside * traffic);
+      to.backward->strided = bytes_from(op.backward_strided * traffic);
     }
   }
   to.parameters = op.weights + op.biases;

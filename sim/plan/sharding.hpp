@@ -91,6 +91,7 @@ struct ShardedOp {
   Bytes whole_output{};
   Bytes all_logits{};        // of every tensor rank
   Bytes saved{};             // kept for the backward pass, without attention_saved
+  bool splits_loss = false;  // a rank has the logits of its classes only
   Bytes backward_scratch{};  // of the loss: gradients that an eager backward pass makes
   Bytes attention_saved{};   // what selective recomputation drops
   // Of eager kernels, and of the gather of all logits.

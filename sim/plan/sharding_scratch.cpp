@@ -8,13 +8,11 @@ Bytes in_fp32(const Region& region, Bytes bytes) {
   return Bytes{bytes.count() / region.element * bytes_of(DType::fp32)};
 }
 
-void shard_loss_scratch(const Region& region, const ModelOp& op, ShardedOp& to) {
+void shard_loss_scratch(const Region& region, ShardedOp& to) {
   if (to.backward_scratch.count() == 0) return;  // fused
   const Bytes logits = in_fp32(region, to.input);
-  const bool split = op.split == TensorSplit::vocabulary && region.tensor > 1 &&
-                     !region.model->execution.gathers_logits;
-  to.scratch_forward = split ? split_loss_forward(logits) : eager_loss_forward(logits);
-  to.scratch_backward = split ? split_loss_backward(logits) : eager_loss_backward(logits);
+  to.scratch_forward = to.splits_loss ? split_loss_forward(logits) : eager_loss_forward(logits);
+  to.scratch_backward = to.splits_loss ? split_loss_backward(logits) : eager_loss_backward(logits);
 }
 
 // A flash kernel adds up the gradient of the queries in fp32 (flash-attn, csrc/flash_attn/
@@ -45,7 +43,7 @@ void shard_attention_scratch(const Region& region, ShardedOp& to) {
 }  // namespace
 
 void shard_scratch(const Region& region, const ModelOp& op, ShardedOp& to) {
-  if (op.kind == ModelOpKind::cross_entropy) shard_loss_scratch(region, op, to);
+  if (op.kind == ModelOpKind::cross_entropy) shard_loss_scratch(region, to);
   if (op.kind == ModelOpKind::attention && to.forward &&
       (!to.context || exchanges_heads(*region.layout)))
     shard_attention_scratch(region, to);

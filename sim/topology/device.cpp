@@ -58,6 +58,7 @@ AttentionModel read_attention(const ObjectReader& reader) {
 MemoryModel read_memory_kernels(const ObjectReader& reader) {
   MemoryModel model;
   model.elementwise = reader.real("elementwise", share);
+  if (reader.has("strided")) model.strided = reader.real("strided", share);
   model.norm_forward = reader.real("norm_forward", share);
   model.norm_backward = reader.real("norm_backward", share);
   model.softmax = reader.real("softmax", share);

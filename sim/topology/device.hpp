@@ -51,6 +51,8 @@ struct AttentionModel {
 // bytes that it must move at least.
 struct MemoryModel {
   double elementwise = 0;
+  // Element by element: one tensor is broadcast, or its rows lie apart. Absent: as elementwise.
+  std::optional<double> strided{};
   double norm_forward = 0;
   double norm_backward = 0;
   double softmax = 0;  // of unfused attention

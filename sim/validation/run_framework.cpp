@@ -43,7 +43,8 @@ Framework fsdp_framework(const RunCells& cells) {
   if (contains(lower_case(cells["shard_strategy"]), "fsdp2")) {
     Framework titan = framework_of(FrameworkName::torchtitan);
     if (!compiled) {
-      titan.layer_norm = titan.rms_norm = titan.gate = KernelForm::eager;
+      titan.layer_norm = titan.rms_norm = NormForm::eager;
+      titan.gate = KernelForm::eager;
       titan.execution.context = ContextForm::eager;
       titan.execution.keeps_unread_outputs = true;
     }
@@ -53,6 +54,7 @@ Framework fsdp_framework(const RunCells& cells) {
     return titan;
   }
   Framework fsdp = framework_of(compiled ? FrameworkName::megatron : FrameworkName::pytorch);
+  if (compiled) fsdp.layer_norm = fsdp.rms_norm = NormForm::compiled;
   const bool foundry = contains(lower_case(cells["model"]), "mpt");
   fsdp.loss = foundry ? LossForm::keeps_logits : LossForm::eager;
   fsdp.execution.eight_bit = EightBit::torchao;
@@ -85,7 +87,7 @@ Framework megatron_framework(const RunCells& cells) {
 Framework scaling_framework(const RunCells& cells) {
   const std::string attention = lower_case(cells["attn_kernel"]);
   Framework framework = framework_of(FrameworkName::scaling);
-  if (contains(attention, "rms kernel")) framework.rms_norm = KernelForm::fused;
+  if (contains(attention, "rms kernel")) framework.rms_norm = NormForm::fused;
   if (attention == "fused") framework.softmax = KernelForm::fused;
   return framework;
 }

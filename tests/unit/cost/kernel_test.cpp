@@ -201,6 +201,17 @@ TEST_CASE("the sum of gradients beside a norm goes at the rate of element-wise k
              WithinRel(2 + 3e6 / 0.25e12 * 1e6 + 3e6 / 0.5e12 * 1e6, 1e-6));
 }
 
+TEST_CASE("kernels that work element by element have a rate of their own", "[cost]") {
+  Device device = round_device();
+  Kernel rotary = streaming(OpKind::elementwise, 6'000'000);
+  const double alone = microseconds(kernel_cost(rotary, device));
+  rotary.strided = Bytes{3'000'000};
+  CHECK(microseconds(kernel_cost(rotary, device)) == alone);  // a file without it
+  device.memory_kernels.strided = 0.125;
+  CHECK_THAT(microseconds(kernel_cost(rotary, device)),
+             WithinRel(2 + 3e6 / 0.5e12 * 1e6 + 3e6 / 0.125e12 * 1e6, 1e-6));
+}
+
 TEST_CASE("heads of no multiple of 16 bytes do without tensor cores", "[cost]") {
   Device device = round_device();
   device.gemm[static_cast<std::size_t>(DType::fp32)]->peak = FlopRate::per_second(10e12);

@@ -74,7 +74,7 @@ TEST_CASE("an eager loss casts the logits to fp32 and takes their log-softmax", 
   const auto classes = static_cast<double>(loss.in_features);
   // A long row is read for its maximum, its sum and its result; backward for a sum and the result.
   CHECK(loss.forward_elements == ((half + full) + (3 * full + full)) * classes);
-  CHECK(loss.backward_elements == (full + (2 * 2 * full + full) + (full + half)) * classes);
+  CHECK(loss.backward_elements == (full + (full + 2 * full + full) + (full + half)) * classes);
 }
 
 TEST_CASE("a loss that keeps its logits reads them, and writes their gradient", "[model]") {
@@ -182,7 +182,7 @@ TEST_CASE("Megatron-LM's loss without fusion goes over the logits operation by o
 
 TEST_CASE("a single part of a framework may be of the other kind", "[model]") {
   Framework framework = framework_of(FrameworkName::pytorch);
-  framework.rms_norm = KernelForm::fused;
+  framework.rms_norm = NormForm::fused;
   const Model fused = build_transformer(llama(1, h, heads, kv_heads, ffn));
   const Model model = llama_layer(framework);
   const auto norm = [](const Model& of) {

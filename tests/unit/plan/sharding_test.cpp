@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "sim/model/framework.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
@@ -21,6 +22,32 @@ const ShardedOp& op_of(const ShardedModel& sharded, std::uint32_t block, const s
 }
 
 }  // namespace
+
+TEST_CASE("an eager loss over a split vocabulary is in more kernels", "[plan][sharding]") {
+  TransformerShape shape;
+  shape.layers = 1;
+  shape.hidden = shape.feed_forward = shape.vocabulary = 256;
+  shape.heads = shape.kv_heads = 4;
+  shape.head_dim = 64;
+  shape.max_sequence = 128;
+  Model model = build_transformer(shape);
+  Framework framework = framework_of(FrameworkName::pytorch);
+  run_with(framework, model);
+  const auto passes = [&](int tensor) {
+    const Layout layout = test::layout_for(tensor, 1, 1, 1);
+    const ShardedModel sharded = shard(model, layout);
+    const ShardedOp& loss = op_of(sharded, *sharded.output, "cross_entropy");
+    CHECK(loss.splits_loss == (tensor > 1));
+    const auto logits = static_cast<double>(loss.input.count());
+    return std::pair{static_cast<double>(loss.forward->bytes.count()) / logits,
+                     static_cast<double>(loss.backward->bytes.count()) / logits};
+  };
+  CHECK(passes(1) == std::pair{11.0, 13.0});
+  CHECK(passes(2) == std::pair{19.0, 19.0});
+  model.execution.gathers_logits = true;
+  const ShardedModel whole = shard(model, test::layout_for(2, 1, 1, 1));
+  CHECK_FALSE(op_of(whole, *whole.output, "cross_entropy").splits_loss);
+}
 
 TEST_CASE("Only the table, the head and the loss are padded", "[plan][sharding]") {
   // Feed-forward and hidden features are as many as the vocabulary has tokens. At t = 4 the

@@ -266,7 +266,7 @@ TEST_CASE("the framework follows from what a row says of its kernels", "[validat
   REQUIRE(framework({}).name == FrameworkName::megatron);
   const Framework fsdp = framework({{"shard_strategy", "FSDP FULL_SHARD"}});
   REQUIRE(fsdp.name == FrameworkName::pytorch);
-  REQUIRE(fsdp.rms_norm == KernelForm::eager);
+  REQUIRE(fsdp.rms_norm == NormForm::eager);
   REQUIRE(fsdp.loss == LossForm::eager);
   // llm-foundry computes its loss with flash-attn's kernel.
   REQUIRE(framework({{"shard_strategy", "FSDP"}, {"model", "MPT-7B"}}).loss ==
@@ -281,11 +281,11 @@ TEST_CASE("the framework follows from what a row says of its kernels", "[validat
           FrameworkName::megatron);
   const Framework titan = framework({{"shard_strategy", "FSDP2"}, {"notes", "torch.compile"}});
   REQUIRE(titan.name == FrameworkName::torchtitan);
-  REQUIRE(titan.rms_norm == KernelForm::fused);
+  REQUIRE(titan.rms_norm == NormForm::compiled);
   REQUIRE_FALSE(titan.execution.flat_parameters);
   REQUIRE(titan.execution.context == ContextForm::compiled);
   REQUIRE(framework({{"shard_strategy", "FSDP2"}}).execution.context == ContextForm::eager);
-  REQUIRE(framework({{"shard_strategy", "FSDP2"}}).rms_norm == KernelForm::eager);
+  REQUIRE(framework({{"shard_strategy", "FSDP2"}}).rms_norm == NormForm::eager);
   REQUIRE(framework({{"shard_strategy", "FSDP2"}, {"overlap", "AsyncTP"}}).token_collectives ==
           KernelForm::fused);
   REQUIRE(framework({{"attn_kernel", "Megatron-DeepSpeed, no flash"}}).name ==
@@ -298,7 +298,7 @@ TEST_CASE("the framework follows from what a row says of its kernels", "[validat
   REQUIRE(framework({{"attn_kernel", "flash_attention2"}}).name == FrameworkName::megatron);
   REQUIRE(framework({{"notes", "Aleph Alpha's Scaling"}}).name == FrameworkName::scaling);
   const Framework norm = hagemann("flash_attention2 + RMS kernel");
-  REQUIRE(norm.rms_norm == KernelForm::fused);
+  REQUIRE(norm.rms_norm == NormForm::fused);
   REQUIRE(norm.gate == KernelForm::eager);
   REQUIRE(hagemann("fused").softmax == KernelForm::fused);
   REQUIRE(hagemann("torch").softmax == KernelForm::eager);
