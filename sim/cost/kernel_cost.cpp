@@ -176,9 +176,10 @@ Traffic traffic_of(const Kernel& kernel) {
 KernelCost memory_cost(const Traffic& traffic, int launches, double share, const Device& device) {
   const MemoryModel& model = device.memory_kernels;
   const double rate = memory_rate(device, share);
-  const double seconds = to_seconds(model.fixed) * std::max(1, launches) + traffic.own / rate +
-                         traffic.beside / memory_rate(device, model.elementwise) +
-                         traffic.strided / memory_rate(device, model.strided.value_or(model.elementwise));
+  const double seconds =
+      to_seconds(model.fixed) * std::max(1, launches) + traffic.own / rate +
+      traffic.beside / memory_rate(device, model.elementwise) +
+      traffic.strided / memory_rate(device, model.strided.value_or(model.elementwise));
   // As many SMs as it takes to reach this bandwidth: with the others gone it is no slower.
   const double all = device.memory_kernels.per_sm.in_bytes_per_second() * device.sms;
   return cost_of(seconds, traffic.bytes(), std::clamp(rate / all, 1.0 / device.sms, 1.0));
@@ -193,9 +194,10 @@ KernelCost generic_cost(const Kernel& kernel, const Device& device) {
     return memory_cost(traffic, kernel.launches, share, device);
   const GemmModel& model = device.require_gemm(kernel.dtype);
   const double at_peak = kernel.flops.count() / model.peak.in_flops_per_second();
-  const double seconds = to_seconds(device.memory_kernels.fixed) * std::max(1, kernel.launches) +
-                         overlap(at_peak / model.attained, traffic.bytes() / memory_rate(device, share),
-                                 at_peak / model.sustained);
+  const double seconds =
+      to_seconds(device.memory_kernels.fixed) * std::max(1, kernel.launches) +
+      overlap(at_peak / model.attained, traffic.bytes() / memory_rate(device, share),
+              at_peak / model.sustained);
   return cost_of(seconds, traffic.bytes(), 1.0);
 }
 

@@ -15,8 +15,9 @@ struct EagerForm {
 };
 
 // native_layer_norm: one kernel forward; backward one for the input and two for scale and shift,
-// which read x and dy again. Fitted to layer_norm of topologies/devices/measurements/torch_kernels.csv
-// and h200_kernels.csv: a kernel that reads them once would move 3.
+// which read x and dy again. Fitted to layer_norm of
+// topologies/devices/measurements/torch_kernels.csv and h200_kernels.csv: a kernel that reads them
+// once would move 3.
 constexpr EagerForm layer_norm{.forward = 2, .backward = 3.5, .backward_launches = 3};
 
 // torch.compile's, a kernel forward, two backward: a row is read for its sum and again for the
@@ -67,16 +68,16 @@ constexpr EagerForm gate{
 // cross_entropy(logits.float()): cast 1 + 2, log-softmax 3 2 + 2: a row that is too long for shared
 // memory is read for its maximum, its sum and its result (ATen/native/cuda/SoftMax.cu,
 // cunn_SoftMaxForward). Backward: the gradient of the picked logit, zeroed 2, of the log-softmax
-// 2 + (2 + 2) + 2 (cunn_SoftMaxBackward, which sums it first), cast 2 + 1. Alive between the two, which
-// follow each other: at its peak, in the backward pass of the log-softmax, the output of that and
-// the gradients of its output and input, 2 + 2 + 2; the fused loss has 2 + 1, its exponentials and
-// the gradient of the logits.
+// 2 + (2 + 2) + 2 (cunn_SoftMaxBackward, which sums it first), cast 2 + 1. Alive between the two,
+// which follow each other: at its peak, in the backward pass of the log-softmax, the output of that
+// and the gradients of its output and input, 2 + 2 + 2; the fused loss has 2 + 1, its exponentials
+// and the gradient of the logits.
 constexpr EagerForm loss{
     .forward = 11, .backward = 13, .forward_launches = 3, .backward_launches = 3, .saved = 3};
 
-// The same over a split vocabulary (torch/distributed/tensor/parallel/loss.py). Forward: cast 1 + 2,
-// maximum 2, difference 2 + 2, exponential 2 + 2, its sum 2, difference 2 + 2. Backward: zeros 2,
-// exponential 2 + 2, sum 2 + 2 + 2, product 2 + 2, cast 2 + 1.
+// The same over a split vocabulary (torch/distributed/tensor/parallel/loss.py). Forward: cast 1 +
+// 2, maximum 2, difference 2 + 2, exponential 2 + 2, its sum 2, difference 2 + 2. Backward: zeros
+// 2, exponential 2 + 2, sum 2 + 2 + 2, product 2 + 2, cast 2 + 1.
 constexpr EagerForm split_loss{.forward = 19, .backward = 19};
 
 // Megatron-LM's own without fusion (core/tensor_parallel/cross_entropy.py,

@@ -220,7 +220,8 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
     shard_attention(region, op, to);
   } else {
     if (op.forward_elements > 0 || op.forward_flops.count() > 0) {
-      const double elements = op.forward_elements + (to.splits_loss ? op.forward_split_elements : 0);
+      const double elements =
+          op.forward_elements + (to.splits_loss ? op.forward_split_elements : 0);
       to.forward = memory_kernel(kind, region, op, elements * traffic);
       to.forward->flops = op.forward_flops * static_cast<double>(tokens);
       to.forward->dtype = arithmetic_dtype(region, op);
@@ -229,7 +230,8 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
       to.forward->strided = bytes_from(op.forward_strided * traffic);
     }
     if (op.backward_elements > 0 || op.backward_flops.count() > 0) {
-      const double elements = op.backward_elements + (to.splits_loss ? op.backward_split_elements : 0);
+      const double elements =
+          op.backward_elements + (to.splits_loss ? op.backward_split_elements : 0);
       to.backward = memory_kernel(kind, region, op, elements * traffic);
       to.backward->part = AttentionPart::backward;
       to.backward->flops = op.backward_flops * static_cast<double>(tokens);

@@ -85,13 +85,13 @@ struct ShardedOp {
   bool gathers_input = false;  // column, with sequence parallelism: all-gather before the product
   bool sums_gradient = false;  // column, t > 1: its input gradient is a partial sum
   bool sums_output = false;    // row, vocabulary-parallel embedding, t > 1: its output is one
+  bool splits_loss = false;    // a rank has the logits of its classes only
   Bytes input{};               // in its region: divided as TensorSplit says
   Bytes output{};              // after the sum, if any
   Bytes whole_input{};         // gathered over the tensor group: all tokens
   Bytes whole_output{};
   Bytes all_logits{};        // of every tensor rank
   Bytes saved{};             // kept for the backward pass, without attention_saved
-  bool splits_loss = false;  // a rank has the logits of its classes only
   Bytes backward_scratch{};  // of the loss: gradients that an eager backward pass makes
   Bytes attention_saved{};   // what selective recomputation drops
   // Of eager kernels, and of the gather of all logits.

@@ -39,7 +39,8 @@ constexpr int foundry_metrics = 2;
 // kernel of flash-attn (mpt/modeling_mpt.py), and Composer's DecoupledAdamW is a loop of PyTorch
 // operators.
 Framework fsdp_framework(const RunCells& cells) {
-  const bool compiled = contains(lower_case(cells["notes"]), "compile");
+  const std::string notes = lower_case(cells["notes"]);
+  const bool compiled = contains(notes, "compile");
   if (contains(lower_case(cells["shard_strategy"]), "fsdp2")) {
     Framework titan = framework_of(FrameworkName::torchtitan);
     if (!compiled) {
@@ -48,6 +49,9 @@ Framework fsdp_framework(const RunCells& cells) {
       titan.execution.context = ContextForm::eager;
       titan.execution.keeps_unread_outputs = true;
     }
+    // torch.compile reads the logits for their maximum and for the sum, and again backward.
+    if (contains(notes, "loss compiled")) titan.loss = LossForm::keeps_logits;
+    if (contains(notes, "fused adamw")) titan.optimizer = OptimizerForm::fused;
     // Collectives that are cut into the products beside them need no copies.
     if (contains(lower_case(cells["overlap"]), "asynctp"))
       titan.token_collectives = KernelForm::fused;

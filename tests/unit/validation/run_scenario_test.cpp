@@ -288,6 +288,11 @@ TEST_CASE("the framework follows from what a row says of its kernels", "[validat
   REQUIRE(framework({{"shard_strategy", "FSDP2"}}).rms_norm == NormForm::eager);
   REQUIRE(framework({{"shard_strategy", "FSDP2"}, {"overlap", "AsyncTP"}}).token_collectives ==
           KernelForm::fused);
+  const Framework june = framework(
+      {{"shard_strategy", "FSDP2"}, {"notes", "torch.compile; loss compiled; fused AdamW"}});
+  REQUIRE(june.loss == LossForm::keeps_logits);
+  REQUIRE(june.optimizer == OptimizerForm::fused);
+  REQUIRE(titan.loss == LossForm::eager);
   REQUIRE(framework({{"attn_kernel", "Megatron-DeepSpeed, no flash"}}).name ==
           FrameworkName::megatron_deepspeed);
   REQUIRE(framework({{"notes", "DeepSpeed"}}).name == FrameworkName::deepspeed);
