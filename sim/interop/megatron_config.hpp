@@ -314,7 +314,15 @@ class SettingProblems {
   const ObjectReader& root_;
 };
 
-// The parts of scenario_of_megatron() that only models with experts or latent attention have.
+// The parts of scenario_of_megatron().
+void read_megatron_model(const MegatronConfig& config, const MegatronRules& rules,
+                         const ImportRequest& request, const SettingProblems& problems,
+                         TransformerShape& shape);
+// REQUIRES: the parallel sizes of `layout` are read.
+void read_pipeline(const MegatronConfig& config, const SettingProblems& problems,
+                   std::int64_t layers, Layout& layout);
+
+// Those that only models with experts or latent attention have.
 // REQUIRES: the layers, heads, positions and the MLP of `shape` are read.
 void read_experts_of_model(const MegatronConfig& config, const SettingProblems& problems,
                            TransformerShape& shape);

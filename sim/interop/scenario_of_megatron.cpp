@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "sim/interop/megatron_config.hpp"
-#include "sim/model/transformer.hpp"
 
 namespace sim {
 namespace {
@@ -14,15 +13,15 @@ class Reader : private SettingProblems {
  public:
   Reader(const MegatronConfig& config, const MegatronRules& rules, const ImportRequest& request,
          const ObjectReader& root)
-      : SettingProblems{root}, config_{config}, rules_{rules}, request_{request}, root_{root} {}
+      : SettingProblems{root}, config_{config}, rules_{rules}, request_{request} {}
 
   Imported read() {
     result_.framework = framework_of(FrameworkName::megatron);
-    model();
+    read_megatron_model(config_, rules_, request_, *this, result_.shape);
     if (!parallelism()) return result_;
     read_expert_layout(config_, *this, result_);
     batch();
-    pipeline();
+    read_pipeline(config_, *this, result_.shape.layers, layout());
     data_parallelism();
     precision();
     buckets();
@@ -43,120 +42,6 @@ class Reader : private SettingProblems {
   void note(std::string key, fmt::format_string<Parts...> text, Parts&&... parts) {
     result_.notes.push_back({std::move(key), fmt::format(text, std::forward<Parts>(parts)...)});
   }
-  void model() {
-    if (!config_.num_layers) {
-      if (request_.model)
-        result_.shape = *request_.model;
-      else
-        root_.problem("the file does not describe the model: name it with --model");
-      return;
-    }
-    TransformerShape& shape = result_.shape;
-    shape.name = "imported";
-    shape.source = "arguments of Megatron-LM";
-    shape.family = "megatron";
-    sizes(shape);
-    kind(shape);
-    read_latent_attention(config_, *this, shape);
-    read_experts_of_model(config_, *this, shape);
-    if (request_.model && !same_shape(*request_.model, shape))
-      problem(config_.num_layers, "the file describes another model than --model: leave one away");
-    if (request_.model) shape = *request_.model;
-  }
-
-  void sizes(TransformerShape& shape) {
-    namespace limits = transformer_limits;
-    for (const Whole* needed : {&config_.hidden_size, &config_.num_attention_heads})
-      if (!*needed)
-        root_.problem(fmt::format("the model has no {}", needed == &config_.hidden_size
-                                                             ? "hidden size"
-                                                             : "number of "
-                                                               "heads"));
-    shape.layers = size(config_.num_layers, 1, limits::layers);
-    shape.hidden = size(config_.hidden_size, 1, limits::hidden);
-    shape.heads = size(config_.num_attention_heads, 1, limits::heads);
-    // --num-query-groups counts only with --group-query-attention; the YAMLs have no such switch.
-    const bool grouped = config_.group_query_attention.value_or(rules_.groups_without_switch &&
-                                                                bool{config_.num_query_groups});
-    shape.kv_heads = grouped ? size(config_.num_query_groups, 1, limits::heads) : shape.heads;
-    if (shape.heads % shape.kv_heads != 0)
-      problem(config_.num_query_groups, "{} query groups do not divide {} heads", shape.kv_heads,
-              shape.heads);
-    if (!config_.kv_channels && shape.hidden % shape.heads != 0)
-      problem(config_.num_attention_heads, "{} heads do not divide the hidden size {}", shape.heads,
-              shape.hidden);
-    shape.head_dim = size(config_.kv_channels,
-                          std::max<std::int64_t>(1, shape.hidden / shape.heads), limits::head_dim);
-    if (!config_.vocab_size && request_.model) {
-      shape.vocabulary = request_.model->vocabulary;
-      feed_forward(shape);
-      return;
-    }
-    if (!config_.vocab_size)
-      root_.problem(
-          "the size of the vocabulary comes from the tokenizer: add it (--vocab-size N, "
-          "model.vocab_size), or name the model with --model");
-    shape.vocabulary = size(config_.vocab_size, 1, limits::rows);
-    feed_forward(shape);
-  }
-
-  Activation activation() {
-    const std::string name = config_.activation.value_or("");
-    if (name == "swiglu" || config_.swiglu.value_or(false)) return Activation::swiglu;
-    if (name == "squared_relu" || config_.squared_relu.value_or(false))
-      return Activation::squared_relu;
-    if (name == "geglu" || name == "quick_geglu" || config_.quick_geglu.value_or(false))
-      return Activation::geglu;
-    return Activation::gelu;
-  }
-
-  // validate_args: 4 h, or with --swiglu two thirds of it in multiples of 64. (--quick-geglu is not
-  // asked for there, and gets 4 h.)
-  void feed_forward(TransformerShape& shape) {
-    shape.activation = activation();
-    const std::int64_t gated = shape.hidden * 4 * 2 / 3 / 64 * 64;
-    const std::int64_t fallback = shape.activation == Activation::swiglu ? gated : 4 * shape.hidden;
-    shape.feed_forward = size(config_.ffn_hidden_size, std::max<std::int64_t>(1, fallback),
-                              transformer_limits::feed_forward);
-  }
-
-  void kind(TransformerShape& shape) {
-    const std::string norm = config_.normalization.value_or("LayerNorm");
-    if (norm != "LayerNorm" && norm != "RMSNorm")
-      problem(config_.normalization, "is '{}'; allowed: LayerNorm, RMSNorm", norm);
-    shape.norm = norm == "RMSNorm" ? NormKind::rms : NormKind::layer;
-    positions(shape);
-    const bool all = config_.add_bias_linear.value_or(true);
-    shape.qkv_bias = all || config_.add_qkv_bias.value_or(false);
-    shape.projection_bias = shape.mlp_bias = all;
-    shape.qk_norm = config_.qk_layernorm.value_or(false);
-    shape.tied_head = config_.share_embeddings.value_or(true);
-    // Megatron-LM's defaults are 0.1.
-    shape.mlp_dropout = probability(config_.hidden_dropout);
-    shape.projection_dropout = shape.embedding_dropout = shape.mlp_dropout;
-    shape.attention_dropout = probability(config_.attention_dropout);
-  }
-
-  double probability(const Real& setting) {
-    const double value = setting.value_or(0.1);
-    if (value >= 0 && value <= 1) return value;
-    problem(setting, "is {}; allowed: 0 to 1", value);
-    return 0;
-  }
-
-  void positions(TransformerShape& shape) {
-    const std::string kind = config_.position_embedding_type.value_or("learned_absolute");
-    if (kind == "rope") {
-      shape.positions = Positions::rotary;
-    } else if (kind == "learned_absolute") {
-      shape.positions = Positions::learned;
-      if (!config_.max_position_embeddings)
-        root_.problem("learned positions need --max-position-embeddings");
-      shape.max_sequence = size(config_.max_position_embeddings, 1, transformer_limits::rows);
-    } else {
-      problem(config_.position_embedding_type, "is '{}'; modelled: learned_absolute, rope", kind);
-    }
-  }
 
   bool parallelism() {
     layout().tensor_parallel = static_cast<int>(size(config_.tensor_parallel, 1, most_ranks));
@@ -165,7 +50,7 @@ class Reader : private SettingProblems {
     const std::int64_t inner = std::int64_t{layout().tensor_parallel} * layout().pipeline_parallel *
                                layout().context_parallel;
     if (request_.gpus < 1) {
-      root_.problem("the number of GPUs is not in the file: give --gpus N");
+      at_root("the number of GPUs is not in the file: give --gpus N");
       return false;
     }
     if (request_.gpus % inner != 0) {
@@ -200,8 +85,8 @@ class Reader : private SettingProblems {
   void batch() {
     constexpr std::int64_t most = 1LL << 32;
     if (!config_.seq_length && request_.sequence_length == 0)
-      root_.problem("the sequence length is missing (--seq-length)");
-    if (!config_.micro_batch_size) root_.problem("the micro-batch is missing (--micro-batch-size)");
+      at_root("the sequence length is missing (--seq-length)");
+    if (!config_.micro_batch_size) at_root("the micro-batch is missing (--micro-batch-size)");
     layout().sequence_length =
         size(config_.seq_length, std::max<std::int64_t>(1, request_.sequence_length), most);
     layout().micro_batch = size(config_.micro_batch_size, 1, most);
@@ -215,107 +100,6 @@ class Reader : private SettingProblems {
     if (positions > 0 && positions < layout().sequence_length)
       problem(config_.max_position_embeddings, "is {}, less than the sequence length {}", positions,
               layout().sequence_length);
-  }
-
-  void pipeline() {
-    const int ways = int{bool{config_.layers_per_virtual_stage}} +
-                     int{config_.virtual_stages.value_or(1) > 1 && !config_.pipeline_layout} +
-                     int{bool{config_.pipeline_layout}};
-    if (ways > 1)
-      problem(config_.pipeline_layout.place ? Whole{{}, config_.pipeline_layout.place}
-                                            : config_.virtual_stages,
-              "--num-layers-per-virtual-pipeline-stage, --num-virtual-stages-per-pipeline-rank and "
-              "--pipeline-model-parallel-layout exclude each other");
-    if (config_.pipeline_layout)
-      custom_pipeline();
-    else
-      counted_pipeline();
-    if (layout().virtual_stages > 1) layout().schedule = Schedule::interleaved;
-  }
-
-  void custom_pipeline() {
-    const PipelineLayout parsed = parse_pipeline_layout(*config_.pipeline_layout);
-    if (!parsed.problem.empty()) {
-      problem(config_.pipeline_layout, "the pipeline layout {}", parsed.problem);
-      return;
-    }
-    const auto stages = static_cast<int>(parsed.layers_per_chunk.size());
-    if (stages % layout().pipeline_parallel != 0) {
-      problem(config_.pipeline_layout, "has {} stages, no multiple of pipeline parallel {}", stages,
-              layout().pipeline_parallel);
-      return;
-    }
-    layout().virtual_stages = stages / layout().pipeline_parallel;
-    layout().layers_per_chunk = parsed.layers_per_chunk;
-  }
-
-  // Embedding and loss may count as a layer each; what is left for each stage has to come out even.
-  void counted_pipeline() {
-    const int stages = layout().pipeline_parallel;
-    const int before = config_.account_for_embedding.value_or(false) ? 1 : 0;
-    const int behind = config_.account_for_loss.value_or(false) ? 1 : 0;
-    const std::int64_t layers = result_.shape.layers + before + behind;
-    if (config_.first_stage_layers || config_.last_stage_layers) {
-      uneven_ends(before, behind);
-      return;
-    }
-    if (layers % stages != 0) {
-      problem(config_.pipeline_parallel, "{} layers do not divide over {} stages", layers, stages);
-      return;
-    }
-    const std::int64_t per_stage = layers / stages;
-    std::int64_t repeats = config_.virtual_stages.value_or(1);
-    if (config_.layers_per_virtual_stage)
-      repeats = per_stage / size(config_.layers_per_virtual_stage, 1, 10'000);
-    if (repeats < 1 || per_stage % repeats != 0 ||
-        (config_.layers_per_virtual_stage &&
-         per_stage % size(config_.layers_per_virtual_stage, 1, 10'000) != 0)) {
-      problem(config_.layers_per_virtual_stage ? config_.layers_per_virtual_stage
-                                               : config_.virtual_stages,
-              "the {} layers of a stage do not divide into its virtual stages", per_stage);
-      return;
-    }
-    layout().virtual_stages = static_cast<int>(repeats);
-    if (before + behind == 0) return;
-    layout().layers_per_chunk.assign(static_cast<std::size_t>(stages * repeats),
-                                     static_cast<int>(per_stage / repeats));
-    layout().layers_per_chunk.front() -= before;
-    layout().layers_per_chunk.back() -= behind;
-  }
-
-  // --decoder-first-pipeline-num-layers, --decoder-last-...: the stages between share the rest;
-  // each stage splits evenly into its virtual stages (transformer_block.py,
-  // get_num_layers_to_build).
-  void uneven_ends(int before, int behind) {
-    const int stages = layout().pipeline_parallel;
-    const auto repeats = static_cast<int>(size(config_.virtual_stages, 1, 10'000));
-    const int ends = int{bool{config_.first_stage_layers}} + int{bool{config_.last_stage_layers}};
-    const std::int64_t rest = result_.shape.layers - config_.first_stage_layers.value_or(0) -
-                              config_.last_stage_layers.value_or(0);
-    const Whole& named =
-        config_.first_stage_layers ? config_.first_stage_layers : config_.last_stage_layers;
-    if (before + behind > 0) {
-      problem(named, "excludes that embedding or loss count as a layer");
-      return;
-    }
-    if (stages <= ends || rest < 0 || rest % (stages - ends) != 0) {
-      problem(named, "leaves {} layers, which do not divide over the other {} stages", rest,
-              std::max(0, stages - ends));
-      return;
-    }
-    std::vector<std::int64_t> layers(static_cast<std::size_t>(stages), rest / (stages - ends));
-    if (config_.first_stage_layers) layers.front() = *config_.first_stage_layers;
-    if (config_.last_stage_layers) layers.back() = *config_.last_stage_layers;
-    layout().virtual_stages = repeats;
-    for (int repeat = 0; repeat < repeats; ++repeat)
-      for (const std::int64_t count : layers) {
-        if (count % repeats != 0) {
-          problem(named, "a stage of {} layers does not divide into {} virtual stages", count,
-                  repeats);
-          return;
-        }
-        layout().layers_per_chunk.push_back(static_cast<int>(count / repeats));
-      }
   }
 
   void data_parallelism() {
@@ -478,7 +262,6 @@ class Reader : private SettingProblems {
   const MegatronConfig& config_;
   const MegatronRules& rules_;
   const ImportRequest& request_;
-  const ObjectReader& root_;
   Imported result_;
 };
 
