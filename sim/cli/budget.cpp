@@ -38,19 +38,6 @@ ExitCode answer_request(const Request& request) {
   return ExitCode::does_not_fit;
 }
 
-// An option that sets a key of the section.
-void add_key_option(CLI::App& command, const std::shared_ptr<Request>& request, const char* option,
-                    const char* key, const char* form, const char* what) {
-  command
-      .add_option_function<std::string>(
-          option,
-          [request, key](const std::string& value) {
-            request->overrides.push_back(fmt::format("budget.{}={}", key, value));
-          },
-          what)
-      ->option_text(form);
-}
-
 }  // namespace
 
 void add_budget(CLI::App& app, ChosenCommand& action) {
@@ -59,17 +46,16 @@ void add_budget(CLI::App& app, ChosenCommand& action) {
       app.add_subcommand("budget", "days, cost, energy and goodput of a whole training run");
   command->add_option("SCENARIO", request->scenario, "scenario file (YAML)")->required();
   add_output_option(*command, request->output);
-  command
-      ->add_option("--set", request->overrides,
-                   "set a key of the scenario, e.g. --set budget.tokens=15e12")
-      ->option_text("KEY=VALUE")
-      ->allow_extra_args(false);
-  add_key_option(*command, request, "--tokens", "tokens", "N", "tokens to train on");
-  add_key_option(*command, request, "--finish-in", "finish_in", "TIME",
-                 "find the fewest GPUs that finish within this time, such as 60d");
-  add_key_option(*command, request, "--confidence", "confidence", "P",
-                 "with this probability (0.95)");
-  add_key_option(*command, request, "--seed", "seed", "N", "seed of the runs that are played");
+  std::vector<std::string>& overrides = request->overrides;
+  add_set_option(*command, overrides, ", e.g. --set budget.tokens=15e12");
+  add_key_option(*command, overrides, {"--tokens", "budget.tokens", "N", "tokens to train on"});
+  add_key_option(*command, overrides,
+                 {"--finish-in", "budget.finish_in", "TIME",
+                  "find the fewest GPUs that finish within this time, such as 60d"});
+  add_key_option(*command, overrides,
+                 {"--confidence", "budget.confidence", "P", "with this probability (0.95)"});
+  add_key_option(*command, overrides,
+                 {"--seed", "budget.seed", "N", "seed of the runs that are played"});
   command
       ->add_option("--save", request->save,
                    "write the scenario with every assumption in it, to run again")

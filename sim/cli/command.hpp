@@ -74,6 +74,19 @@ void add_completion(CLI::App& app, ChosenCommand& action);
 // Adds -o/--output.
 void add_output_option(CLI::App& command, OutputFormat& format);
 
+// Adds --set KEY=VALUE, as often as wanted; `of` ends its help.
+void add_set_option(CLI::App& command, std::vector<std::string>& overrides, const char* of);
+
+// An option that stands for --set `key`=VALUE. Add it behind --set, which begins the list anew.
+struct KeyOption {
+  const char* option;
+  const char* key;
+  const char* form;  // of the value, in the help
+  const char* help;
+};
+void add_key_option(CLI::App& command, std::vector<std::string>& overrides,
+                    const KeyOption& option);
+
 // The text of `result` in one format, of four functions of it.
 template <class Result, class Table, class Json, class Csv, class Markdown>
 std::string in_format(OutputFormat format, const Result& result, Table table, Json json, Csv csv,

@@ -62,9 +62,7 @@ void add_export(CLI::App& app, ChosenCommand& action) {
   add_target_option(*command, "--to", request->target, "what to write");
   command->get_option("--to")->required();
   command->add_option("FILE", request->file, "where to; default: the standard output");
-  command->add_option("--set", request->overrides, "set a key of the scenario")
-      ->option_text("KEY=VALUE")
-      ->allow_extra_args(false);
+  add_set_option(*command, request->overrides, "");
   command->footer(
       "Example: stepcast export scenarios/llama-3.1-70b-512-h100.yaml --to megatron args.sh");
   command->callback([request, &action] {

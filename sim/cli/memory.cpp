@@ -38,11 +38,7 @@ void add_memory(CLI::App& app, ChosenCommand& action) {
   CLI::App* command = app.add_subcommand("memory", "memory of every pipeline stage by category");
   command->add_option("SCENARIO", request->scenario, "scenario file (YAML)")->required();
   add_output_option(*command, request->output);
-  command
-      ->add_option("--set", request->overrides,
-                   "set a key of the scenario, e.g. --set layout.recompute=full")
-      ->option_text("KEY=VALUE")
-      ->allow_extra_args(false);
+  add_set_option(*command, request->overrides, ", e.g. --set layout.recompute=full");
   command->footer("Example: stepcast memory scenarios/llama-3.1-8b-fsdp-8-h100.yaml");
   command->callback([request, &action] { action = [request] { return show_memory(*request); }; });
 }

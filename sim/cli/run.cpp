@@ -151,20 +151,9 @@ void add_run(CLI::App& app, ChosenCommand& action) {
                    "host (float32 on CPU cores), cuda, or auto: cuda where there is a GPU")
       ->option_text("auto|host|cuda")
       ->check(CLI::IsMember({"auto", "host", "cuda"}));
-  // Before --steps: CLI11 fills options in this order, and a vector anew.
-  command
-      ->add_option("--set", request->overrides,
-                   "set a key of the scenario, e.g. --set layout.tensor_parallel=4")
-      ->option_text("KEY=VALUE")
-      ->allow_extra_args(false);
-  command
-      ->add_option_function<std::string>(
-          "--steps",
-          [request](const std::string& value) {
-            request->overrides.push_back("training.steps=" + value);
-          },
-          "train up to this step")
-      ->option_text("N");
+  add_set_option(*command, request->overrides, ", e.g. --set layout.tensor_parallel=4");
+  add_key_option(*command, request->overrides,
+                 {"--steps", "training.steps", "N", "train up to this step"});
   add_output_option(*command, request->output);
   command->add_option("--trace", request->trace, "write the last step as a Perfetto/Chrome trace")
       ->option_text("FILE");

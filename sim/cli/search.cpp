@@ -88,20 +88,9 @@ CLI::App* add_search_command(CLI::App& app, const std::shared_ptr<SearchRequest>
                           "scenario file (YAML); its section `search` says what may vary");
   add_output_option(*command, request->output);
   add_workload_options(*command, scenario, *request);
-  command
-      ->add_option("--set", request->overrides,
-                   "set a key of the scenario, e.g. --set search.tensor_parallel=8")
-      ->option_text("KEY=VALUE")
-      ->allow_extra_args(false);
-  // After --set, which begins the list anew.
-  command
-      ->add_option_function<int>(
-          "--top",
-          [request](const int& value) {
-            request->overrides.push_back(fmt::format("search.top={}", value));
-          },
-          "how many layouts to show (10)")
-      ->option_text("N");
+  add_set_option(*command, request->overrides, ", e.g. --set search.tensor_parallel=8");
+  add_key_option(*command, request->overrides,
+                 {"--top", "search.top", "N", "how many layouts to show (10)"});
   add_work_options(*command, request->work);
   command->get_option("--shard")->excludes(
       add_emit_options(*command, request->emit, request->emit_to));

@@ -26,6 +26,24 @@ bool holds_data(const fs::path& folder) {
 
 }  // namespace
 
+void add_set_option(CLI::App& command, std::vector<std::string>& overrides, const char* of) {
+  command.add_option("--set", overrides, fmt::format("set a key of the scenario{}", of))
+      ->option_text("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+void add_key_option(CLI::App& command, std::vector<std::string>& overrides,
+                    const KeyOption& option) {
+  command
+      .add_option_function<std::string>(
+          option.option,
+          [&overrides, key = std::string{option.key}](const std::string& value) {
+            overrides.push_back(key + '=' + value);
+          },
+          option.help)
+      ->option_text(option.form);
+}
+
 void add_output_option(CLI::App& command, OutputFormat& format) {
   const std::map<std::string, OutputFormat> words{{"table", OutputFormat::table},
                                                   {"json", OutputFormat::json},

@@ -148,28 +148,12 @@ void add_simulate(CLI::App& app, ChosenCommand& action) {
       ->add_option("--record", request->record,
                    "write the timeline as a record (JSON) for `stepcast compare`")
       ->option_text("FILE");
-  // What several options say about one key is one assignment per option, in this order.
-  command
-      ->add_option("--set", request->overrides,
-                   "set a key of the scenario, e.g. --set layout.tensor_parallel=4")
-      ->option_text("KEY=VALUE")
-      ->allow_extra_args(false);
-  command
-      ->add_option_function<std::string>(
-          "--collectives",
-          [request](const std::string& value) {
-            request->overrides.push_back("simulation.collectives=" + value);
-          },
-          "fluid (one activity each) or stepwise (every message)")
-      ->option_text("fluid|stepwise");
-  command
-      ->add_option_function<std::string>(
-          "--seed",
-          [request](const std::string& value) {
-            request->overrides.push_back("simulation.seed=" + value);
-          },
-          "seed of the jitter")
-      ->option_text("N");
+  add_set_option(*command, request->overrides, ", e.g. --set layout.tensor_parallel=4");
+  add_key_option(*command, request->overrides,
+                 {"--collectives", "simulation.collectives", "fluid|stepwise",
+                  "fluid (one activity each) or stepwise (every message)"});
+  add_key_option(*command, request->overrides,
+                 {"--seed", "simulation.seed", "N", "seed of the jitter"});
   command->add_flag("--no-fold", request->no_fold, "simulate every rank, not one per class");
   command->add_flag("--no-what-if", request->no_what_if,
                     "leave out 'what would help most' (it simulates again)");

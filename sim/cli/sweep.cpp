@@ -103,9 +103,7 @@ class SweepJob {
 void add_point_options(CLI::App& command, PointRequest& request) {
   command.add_option("SCENARIO", request.scenario, "scenario file (YAML)")->required();
   add_output_option(command, request.output);
-  command.add_option("--set", request.overrides, "set a key of the scenario at every point")
-      ->option_text("KEY=VALUE")
-      ->allow_extra_args(false);
+  add_set_option(command, request.overrides, " at every point");
   command.add_flag("--no-progress", request.no_progress, "no counter on the terminal");
 }
 
