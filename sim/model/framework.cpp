@@ -54,14 +54,14 @@ constexpr EagerForm rotary{.forward = 10,
                            .backward_launches = 18,
                            .saved = 1};
 
-// silu(gate) * up, per feature of the two halves' width: activation 1 + 1, product 2 + 1. Backward:
-// of the product (2 + 1) + (2 + 1), of the activation 2 + 1, concatenation 2 + 2. Saved: gate, up
-// and the activated gate.
 // (x.float().view(complex) * freqs).view(float).type_as(x). Forward: cast 1 + 2, product 2 + 2,
 // cast 2 + 1, of queries and of keys; backward the same with the conjugate.
 constexpr EagerForm complex_rotary{
     .forward = 10, .backward = 10, .forward_launches = 6, .backward_launches = 6, .saved = 1};
 
+// silu(gate) * up, per feature of the two halves' width: activation 1 + 1, product 2 + 1. Backward:
+// of the product (2 + 1) + (2 + 1), of the activation 2 + 1, concatenation 2 + 2. Saved: gate, up
+// and the activated gate.
 constexpr EagerForm gate{
     .forward = 5, .backward = 13, .forward_launches = 2, .backward_launches = 4, .saved = 3};
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 
 #include "sim/collective/collective_cost.hpp"
@@ -75,13 +74,8 @@ std::string cluster_of(const Curve& curve) {
 
 // "2.26.2" -> 226; the latest where the text says nothing.
 int nccl_version(const std::string& text) {
-  int major = 0;
-  int minor = 0;
-  const char* const end = text.data() + text.size();
-  const auto [dot, error] = std::from_chars(text.data(), end, major);
-  if (error != std::errc{} || dot == end || *dot != '.') return latest_nccl;
-  if (std::from_chars(dot + 1, end, minor).ec != std::errc{}) return latest_nccl;
-  return 100 * major + minor;
+  const auto version = version_behind(text, "");
+  return version ? 100 * version->first + version->second : latest_nccl;
 }
 
 // What a loop adds to each call that does not keep the stream filled: PyTorch's launches between

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -19,18 +18,6 @@ bool recomputes_operators(const RunCells& cells) {
 }
 
 namespace {
-
-// "2.11" behind `name`, as {2, 11}.
-std::optional<std::pair<int, int>> version_behind(std::string_view text, std::string_view name) {
-  const std::size_t at = text.find(name);
-  if (at == std::string_view::npos) return std::nullopt;
-  const char* const end = text.data() + text.size();
-  std::pair<int, int> version{};
-  const auto major = std::from_chars(text.data() + at + name.size(), end, version.first);
-  if (major.ec != std::errc{} || major.ptr == end || *major.ptr != '.') return std::nullopt;
-  if (std::from_chars(major.ptr + 1, end, version.second).ec != std::errc{}) return std::nullopt;
-  return version;
-}
 
 // LanguageCrossEntropy and LanguagePerplexity (mpt/modeling_mpt.py, train_metrics).
 constexpr int foundry_metrics = 2;

@@ -43,6 +43,17 @@ std::optional<int> number_behind(std::string_view text, std::string_view words) 
   return value >= 1 && value <= 1'000'000 ? std::optional{value} : std::nullopt;
 }
 
+std::optional<std::pair<int, int>> version_behind(std::string_view text, std::string_view words) {
+  const std::size_t at = text.find(words);
+  if (at == std::string_view::npos) return std::nullopt;
+  const char* const end = text.data() + text.size();
+  std::pair<int, int> version{};
+  const auto [dot, error] = std::from_chars(text.data() + at + words.size(), end, version.first);
+  if (error != std::errc{} || dot == end || *dot != '.') return std::nullopt;
+  if (std::from_chars(dot + 1, end, version.second).ec != std::errc{}) return std::nullopt;
+  return version;
+}
+
 std::int64_t needed(const RunCells& cells, std::string_view column) {
   const std::optional<std::int64_t> value = cells.whole(column);
   if (!value) throw NotSimulated(fmt::format("{} is empty", column));

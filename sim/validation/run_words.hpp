@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "sim/validation/measured.hpp"
 
@@ -19,6 +20,9 @@ bool says(const RunCells& cells, std::initializer_list<const char*> columns,
 
 // The whole number right behind `words`, 1 to 1,000,000: "groups of 8".
 std::optional<int> number_behind(std::string_view text, std::string_view words);
+
+// "2.11" right behind `words`, as {2, 11}; without words at the beginning.
+std::optional<std::pair<int, int>> version_behind(std::string_view text, std::string_view words);
 
 // A whole number of at least 1. Throws NotSimulated where the cell is empty or 0; the second form
 // has a value for an empty cell.

@@ -1,15 +1,13 @@
 // PyTorch's kernels as others measured them, against the passes that sim/model counts for them and
 // the rates of the device files.
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <fstream>
 #include <set>
-#include <sstream>
 #include <vector>
 
 #include "sim/model/framework.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/validation/csv.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/cost/round_device.hpp"
 
@@ -24,16 +22,14 @@ struct Row {
 };
 
 std::vector<Row> measured() {
-  std::ifstream file{STEPCAST_SOURCE_DIR "/topologies/devices/measurements/torch_kernels.csv"};
+  const CsvTable table =
+      CsvTable::load(STEPCAST_SOURCE_DIR "/topologies/devices/measurements/torch_kernels.csv");
   std::vector<Row> rows;
-  for (std::string line; std::getline(file, line);) {
-    if (line.empty() || line.front() == '#' || line.starts_with("device,")) continue;
-    std::istringstream cells{line};
-    std::array<std::string, 7> cell;
-    for (std::string& text : cell)
-      std::getline(cells, text, ',');
-    rows.push_back({cell[0], cell[1], cell[2], std::stoll(cell[3]), std::stoll(cell[4]),
-                    cell[5] == "fp32" ? 4.0 : 2.0, std::stod(cell[6])});
+  for (std::size_t i = 0; i < table.records().size(); ++i) {
+    const auto cell = [&](const char* column) { return table.field(i, column).text; };
+    rows.push_back({cell("device"), cell("kernel"), cell("part"), std::stoll(cell("rows")),
+                    std::stoll(cell("width")), cell("dtype") == "fp32" ? 4.0 : 2.0,
+                    std::stod(cell("ms"))});
   }
   return rows;
 }
