@@ -79,42 +79,72 @@ class Reduction {
     }
   }
 
-  // Like registers: an event is free again behind the last operator that waits for it.
+  // Like registers: an event is free again behind the last operator before or at which it is waited
+  // for.
   void assign_events() {
+    for (const sim::HostWait& wait : program_.host_waits)
+      graph_.host_waits.push_back({wait.until, EventGraph::no_event});
+    note_last_uses();
     const auto size = static_cast<std::uint32_t>(program_.size());
-    std::vector<std::uint32_t> last_use(size, 0);
-    std::vector<bool> recorded(size, false);
+    auto host = graph_.host_waits.begin();
     for (std::uint32_t op = 0; op < size; ++op) {
-      for (const auto& wait : graph_.waits_of(OpId{op})) {
-        last_use[wait.op.value] = op;
-        recorded[wait.op.value] = true;
-      }
-    }
-    for (const auto& wait : graph_.join) {
-      last_use[wait.op.value] = size;
-      recorded[wait.op.value] = true;
-    }
-    std::vector<std::int32_t> free;
-    for (std::uint32_t op = 0; op < size; ++op) {
-      for (std::uint32_t i = graph_.first_wait[op]; i < graph_.first_wait[op + 1]; ++i) {
-        auto& wait = graph_.waits[i];
-        wait.event = graph_.records[wait.op.value];
-        if (last_use[wait.op.value] == op) free.push_back(wait.event);
-      }
-      if (!recorded[op]) continue;
-      if (free.empty()) free.push_back(graph_.events++);
-      graph_.records[op] = free.back();
-      free.pop_back();
+      for (; host != graph_.host_waits.end() && before(*host) == op; ++host)
+        take(*host, op);
+      for (std::uint32_t i = graph_.first_wait[op]; i < graph_.first_wait[op + 1]; ++i)
+        take(graph_.waits[i], op);
+      for (const std::int32_t event : ended_)
+        free_.push_back(event);
+      ended_.clear();
+      if (last_use_[op] != unused) graph_.records[op] = free_event();
     }
     for (auto& wait : graph_.join)
       wait.event = graph_.records[wait.op.value];
   }
 
+  // Of a wait in graph_.host_waits: the operator that the host issues behind it.
+  std::uint32_t before(const EventGraph::Wait& wait) const {
+    return program_.host_waits[static_cast<std::size_t>(&wait - graph_.host_waits.data())]
+        .before.value;
+  }
+
+  void note_last_uses() {
+    const auto size = static_cast<std::uint32_t>(program_.size());
+    last_use_.assign(size, unused);
+    const auto note = [&](const EventGraph::Wait& wait, std::uint32_t at) {
+      std::uint32_t& last = last_use_[wait.op.value];
+      last = last == unused ? at : std::max(last, at);
+    };
+    for (std::uint32_t op = 0; op < size; ++op)
+      for (const auto& wait : graph_.waits_of(OpId{op}))
+        note(wait, op);
+    for (const auto& wait : graph_.host_waits)
+      note(wait, before(wait));
+    for (const auto& wait : graph_.join)
+      note(wait, size);
+  }
+
+  // Both the host and streams may wait for an event last at one operator: it is free once.
+  void take(EventGraph::Wait& wait, std::uint32_t op) {
+    wait.event = graph_.records[wait.op.value];
+    const bool known = std::find(ended_.begin(), ended_.end(), wait.event) != ended_.end();
+    if (last_use_[wait.op.value] == op && !known) ended_.push_back(wait.event);
+  }
+
+  std::int32_t free_event() {
+    if (free_.empty()) return graph_.events++;
+    const std::int32_t event = free_.back();
+    free_.pop_back();
+    return event;
+  }
+
+  static constexpr std::uint32_t unused = UINT32_MAX;
   const Program& program_;
   EventGraph graph_;
   std::array<Clock, sim::stream_count> now_{};
   std::array<bool, sim::stream_count> used_{};
   std::vector<Clock> after_;
+  std::vector<std::uint32_t> last_use_;  // by operator: where its event is waited for last
+  std::vector<std::int32_t> free_, ended_;
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Which operators record a CUDA event, and which events each operator's stream waits for.
+// Which operators record a CUDA event, and which events each operator's stream waits for, or the
+// host before it issues the operator.
 // CUDA-free.
 //
 // Streams run in order, and having waited for an operator is having waited for all that it had
@@ -26,6 +27,7 @@ struct EventGraph {
   };
   std::vector<std::uint32_t> first_wait;  // size + 1 offsets
   std::vector<Wait> waits;
+  std::vector<Wait> host_waits;  // parallel to Program::host_waits
   // Streams with operators, in the order of their first one; and their last operators that the
   // compute stream has not seen at the end: it waits for them, so that it ends the step.
   std::vector<sim::Stream> streams;

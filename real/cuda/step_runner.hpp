@@ -52,11 +52,13 @@ class StepRunner {
   std::size_t next_unfinished() const;
   void issue_all(StepMode mode, const Launch& tail, unsigned timing_flags);
   void issue_op(std::uint32_t op, StepMode mode, unsigned timing_flags);
+  void wait_before(std::uint32_t op);
 
   Parts parts_;
   EventGraph graph_;
   std::array<DeviceStream, sim::stream_count> streams_;
   std::vector<DeviceEvent> events_;  // of EventGraph
+  std::size_t next_host_wait_ = 0;   // of Program::host_waits
   DeviceEvent fork_;
   std::vector<std::uint32_t> communications_;  // operators
   std::vector<DeviceEvent> finished_;          // of each of them

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "sim/base/check.hpp"
 #include "sim/engine/device_spread.hpp"
@@ -11,8 +12,8 @@ namespace {
 
 constexpr auto compute = static_cast<std::size_t>(Stream::compute);
 
-// boundary[i]: another stream waits for the kernel before compute position i, or the kernel at i
-// waits for another stream.
+// boundary[i]: another stream or the host waits for the kernel before compute position i, or the
+// kernel at i waits for one of them.
 std::vector<char> watched_boundaries(const Program& program, const ProgramIndex& index) {
   std::vector<char> boundary(index.order[compute].size() + 1, 0);
   for (std::uint32_t op = 0; op < program.size(); ++op) {
@@ -22,6 +23,11 @@ std::vector<char> watched_boundaries(const Program& program, const ProgramIndex&
       if (program.stream[op] == Stream::compute) boundary[index.position[op]] = 1;
     }
   }
+  for (const HostPhase& phase : index.phases)
+    boundary[phase.needed[compute]] = 1;
+  const std::vector<OpId>& order = index.order[compute];
+  for (std::size_t i = 1; i < order.size(); ++i)
+    if (index.phase[order[i].value] != index.phase[order[i - 1].value]) boundary[i] = 1;
   return boundary;
 }
 
@@ -91,8 +97,18 @@ ProgramIndex index_program(const Program& program, Duration host_issue) {
   ProgramIndex index;
   index.position.resize(program.size());
   index.issued.resize(program.size());
+  index.phase.resize(program.size());
   std::int64_t issued = 0;
+  auto wait = program.host_waits.begin();
   for (std::uint32_t op = 0; op < program.size(); ++op) {
+    if (wait != program.host_waits.end() && wait->before.value == op) {
+      HostPhase& phase = index.phases.emplace_back();
+      phase.length = std::exchange(issued, 0);
+      for (; wait != program.host_waits.end() && wait->before.value == op; ++wait)
+        phase.needed[static_cast<std::size_t>(program.stream[wait->until.value])] =
+            index.position[wait->until.value] + 1;
+    }
+    index.phase[op] = static_cast<std::uint32_t>(index.phases.size());
     const auto stream = static_cast<std::size_t>(program.stream[op]);
     index.position[op] = static_cast<std::uint32_t>(index.order[stream].size());
     index.order[stream].push_back({op});

@@ -15,8 +15,8 @@ struct LaneCosts {
   std::vector<std::int32_t> sm;      // SMs in use, in 1/1024 SM
   std::vector<std::int64_t> memory;  // device memory traffic in bytes/s
   std::vector<bool> persistent;      // KernelCost::persistent
-  // host_slack[i]: earliest (begin - start[i]) at which the run of kernels from i to the end of its
-  // segment never waits for the host.
+  // host_slack[i]: earliest (begin - start[i]), with times from the begin of the host's phase, at
+  // which the run of kernels from i to the end of its segment never waits for the host.
   std::vector<std::int64_t> host_slack;
   // Of every kernel of the program, for those that run beside communication (casts of gradient
   // buckets): indexed by Program::work.
@@ -45,11 +45,20 @@ struct StreamPosition {
   std::uint32_t stream : 4 = 0;
   std::uint32_t position : 28 = 0;
 };
+// Ends when the host has issued all of it and the last operators of the streams have finished.
+struct HostPhase {
+  std::int64_t length = 0;                           // ps that the host needs
+  std::array<std::uint32_t, stream_count> needed{};  // operators done, by stream
+};
 struct ProgramIndex {
   std::array<std::vector<OpId>, stream_count> order;
   std::vector<std::uint32_t> position;     // of each operator in its stream
   std::vector<StreamPosition> dependency;  // parallel to Program::dependency
-  std::vector<std::int64_t> issued;        // ps at which the host has issued each operator
+  // The host issues in phases: between two, it waits for the device. By operator, its phase, and
+  // how long after the phase has begun the host has issued it, in ps.
+  std::vector<std::uint32_t> phase;
+  std::vector<std::int64_t> issued;
+  std::vector<HostPhase> phases;
   // End (exclusive) of the segment that starts at a compute position: a run of kernels whose inner
   // boundaries no other stream watches and no dependency enters.
   std::vector<std::uint32_t> segment_end;

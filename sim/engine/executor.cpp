@@ -1,5 +1,6 @@
 #include "sim/engine/executor.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <stdexcept>
 #include <string>
@@ -26,7 +27,7 @@ Executor::Executor(const ExecutorInput& input, std::span<const std::uint32_t> re
       stepwise_{stepwise},
       message_bytes_(system_.resources.size(), 0),
       slots_(system_.slots.size()),
-      wakeups_(system_.slots.size()),
+      hosts_(system_.slots.size()),
       late_(system_.slots.size()),
       channels_(system_.channels.size()),
       totals_(system_.costs.size()),
@@ -143,16 +144,8 @@ void Executor::try_start(std::uint32_t slot, std::uint32_t stream) {
     wait_for(slot, blocking, stream);
     return;
   }
-  const TimePoint issued{Duration{index.issued[op.value]}};
-  if (issued > now()) {
-    state.host_waiting = static_cast<std::uint16_t>(state.host_waiting | 1U << stream);
-    // A wakeup that is due until then asks all streams again. A second one would only do so too,
-    // and each of the two for the operators behind: without end, their number doubles.
-    if (wakeups_[slot] > now() && wakeups_[slot] <= issued) return;
-    wakeups_[slot] = issued;
-    queue_.schedule({issued, EventKind::host_wakeup, slot});
-    return;
-  }
+  const TimePoint issued = issued_at(slot, op, index.issued[op.value]);
+  if (issued > now()) return wait_for_host(slot, stream, issued);
   if (stream == compute)
     start_kernels(slot);
   else if (runs_kernel(program.kind[op.value]))
@@ -167,10 +160,47 @@ void Executor::wait_for(std::uint32_t slot, std::uint32_t other, std::uint32_t s
   waiters = static_cast<std::uint16_t>(waiters | 1U << stream);
 }
 
+// `issued`: from the begin of its phase on. What a later phase issues has no time yet.
+TimePoint Executor::issued_at(std::uint32_t slot, OpId op, std::int64_t issued) const {
+  const std::uint32_t phase = index_of(slot).phase[op.value];
+  const HostState& host = hosts_[slot];
+  if (phase > host.phase) return TimePoint::max();
+  return phase < host.phase ? TimePoint{} : host.begun + Duration{issued};
+}
+
+// Until `issued`, or a later phase of the host.
+void Executor::wait_for_host(std::uint32_t slot, std::uint32_t stream, TimePoint issued) {
+  SlotState& state = slots_[slot];
+  state.host_waiting = static_cast<std::uint16_t>(state.host_waiting | 1U << stream);
+  TimePoint& wakeup = hosts_[slot].wakeup;
+  // A wakeup that is due until then asks all streams again. A second one would only do so too, and
+  // each of the two for the operators behind: without end, their number doubles.
+  if (issued == TimePoint::max() || (wakeup > now() && wakeup <= issued)) return;
+  wakeup = issued;
+  queue_.schedule({issued, EventKind::host_wakeup, slot});
+}
+
+// When what its phase needs is done: `stream` has just been.
+void Executor::let_host_go_on(std::uint32_t slot, std::uint32_t stream) {
+  HostState& host = hosts_[slot];
+  SlotState& state = slots_[slot];
+  const std::vector<HostPhase>& phases = index_of(slot).phases;
+  while (host.phase < phases.size()) {
+    const HostPhase& phase = phases[host.phase];
+    for (std::size_t s = 0; s < stream_count; ++s)
+      if (state.done[s] < phase.needed[s]) return;
+    host.begun = std::max(host.begun + Duration{phase.length}, now());
+    ++host.phase;
+    std::uint16_t& waiters = state.waiters[stream];
+    waiters = static_cast<std::uint16_t>(waiters | std::exchange(state.host_waiting, 0));
+  }
+}
+
 void Executor::finish(std::uint32_t slot, std::uint32_t stream) {
   SlotState& state = slots_[slot];
   ++state.done[stream];
   ++finished_operators_;
+  let_host_go_on(slot, stream);
 }
 
 // The streams that may go on now that an operator of `stream` has finished.

@@ -1,10 +1,10 @@
 // Runs a System on simulated time.
 //
 // A slot runs its streams in order; an operator starts when its stream is free, its dependencies
-// have finished and the host has issued it. Kernels occupy the slot's own device; communication
-// starts when all members of its channel have arrived, waits out its latency, and then shares links
-// with whatever else uses them. At each instant everything that ends is settled first, then what
-// has become ready starts, then shares are solved once.
+// have finished and the host has issued it, which may wait for the device itself. Kernels occupy
+// the slot's own device; communication starts when all members of its channel have arrived, waits
+// out its latency, and then shares links with whatever else uses them. At each instant everything
+// that ends is settled first, then what has become ready starts, then shares are solved once.
 //
 // A kernel on a communication stream (the cast of a gradient bucket) holds its memory traffic while
 // it runs beside the compute stream.
@@ -106,6 +106,13 @@ class Executor {
   };
   static_assert(sizeof(SlotState) == 128);
 
+  // The host issues what belongs to its phase, from `begun` on.
+  struct HostState {
+    std::uint32_t phase = 0;
+    TimePoint begun{};
+    TimePoint wakeup{};  // the next one, once it is in the future
+  };
+
   // What the ranks of a variant run.
   struct Work {
     const Program* program = nullptr;
@@ -156,6 +163,9 @@ class Executor {
                                 const ProgramIndex& index, OpId op) const;
   void try_start(std::uint32_t slot, std::uint32_t stream);
   void wait_for(std::uint32_t slot, std::uint32_t other, std::uint32_t stream);
+  void wait_for_host(std::uint32_t slot, std::uint32_t stream, TimePoint issued);
+  void let_host_go_on(std::uint32_t slot, std::uint32_t stream);
+  TimePoint issued_at(std::uint32_t slot, OpId op, std::int64_t issued) const;
   void finish(std::uint32_t slot, std::uint32_t stream);
   std::uint32_t woken_by(std::uint32_t slot, std::uint32_t stream);
 
@@ -217,7 +227,7 @@ class Executor {
   std::vector<WideInt> message_bytes_;  // by resource, in 1/65536 byte
   std::vector<Work> works_;             // by variant
   std::vector<SlotState> slots_;
-  std::vector<TimePoint> wakeups_;  // by slot: the next one by the host, once it is in the future
+  std::vector<HostState> hosts_;  // by slot
   // By slot: what the late blocks of a persistent kernel have left when its first are done, in ps.
   std::vector<std::int64_t> late_;
   std::vector<ChannelState> channels_;

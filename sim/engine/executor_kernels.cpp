@@ -22,8 +22,9 @@ void Executor::start_kernels(std::uint32_t slot) {
   state.begun = now();
   state.running = true;
   const bool disturbed = state.sm_held != 0 || state.memory_held != 0 || state.touched;
-  const std::int64_t host = lane.host_slack[state.position] + lane.start[state.position];
-  if (disturbed || input_.jitter > 0 || now().time_since_epoch().count() < host) {
+  const OpId first = index_of(slot).order[compute][state.position];
+  const std::int64_t slack = lane.host_slack[state.position] + lane.start[state.position];
+  if (disturbed || input_.jitter > 0 || now() < issued_at(slot, first, slack)) {
     start_single_kernel(slot);
     return;
   }

@@ -118,6 +118,17 @@ bool same_order(const Layout& a, const Layout& b) {
   return order_of(a) == order_of(b);
 }
 
+Framework canonical(const Framework& framework, const Scenario& scenario) {
+  const Framework defaults;
+  const Layout& layout = scenario.layout;
+  Framework result = framework;
+  Execution& runs = result.execution;
+  if (layout.context_parallel == 1) runs.context = defaults.execution.context;
+  if (layout.pipeline_parallel == 1 || layout.overlap_pipeline) runs.waits_for_messages = false;
+  if (!scenario.model.has_experts()) runs.waits_for_counts = false;
+  return result;
+}
+
 bool same_shape(const TransformerShape& a, const TransformerShape& b) {
   return canonical(a) == canonical(b);
 }
@@ -129,11 +140,10 @@ std::vector<std::string> differences(const Scenario& scenario, const Imported& i
   if (!scenario.model.shape || !same_shape(*scenario.model.shape, imported.shape))
     keys.compare("model", 0, 1);
   Framework framework = imported.framework;
-  if (scenario.layout.context_parallel == 1)  // nobody's
-    framework.execution.context = scenario.framework.execution.context;
   // No flag of Megatron-LM's says it.
   framework.execution.separate_update = scenario.framework.execution.separate_update;
-  keys.compare("framework", scenario.framework, framework);
+  keys.compare("framework", canonical(scenario.framework, scenario),
+               canonical(framework, scenario));
   keys.compare("simulation.graphs", scenario.options.graphs, imported.graphs);
   return keys.take();
 }

@@ -18,8 +18,8 @@ void read_expert_layers(const MegatronConfig& config, const SettingProblems& pro
                      "some layer on");
 }
 
-// Dropless, tokens come to experts as their routers choose; with a capacity of 1, filled up, just
-// evenly.
+// Dropless, tokens come to experts as their routers choose, and the host asks how many; with a
+// capacity of 1, filled up, just evenly.
 void check_capacity(const MegatronConfig& config, const SettingProblems& problems,
                     Imported& result) {
   const bool padded = config.pad_to_capacity.value_or(false);
@@ -35,6 +35,7 @@ void check_capacity(const MegatronConfig& config, const SettingProblems& problem
     problems.problem(config.expert_capacity,
                      "is {}{}; modelled: 1 with inputs padded to it, or no capacity factor",
                      capacity, padded ? "" : " without padding");
+  result.framework.execution.waits_for_counts = false;
 }
 
 void check_dispatcher(const MegatronConfig& config, const SettingProblems& problems) {

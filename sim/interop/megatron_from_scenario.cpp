@@ -56,7 +56,9 @@ class Writer {
     left.execution.scales_gradients = left.execution.checks_gradients =
         left.execution.separate_update = false;
     if (loss == LossForm::separate || loss == LossForm::in_place) left.loss = own.loss;
-    if (left != own) note("framework", "Megatron-LM runs its own fused kernels");
+    if (shape_.experts.count > 0) left.execution.waits_for_counts = own.execution.waits_for_counts;
+    if (canonical(left, scenario_) != canonical(own, scenario_))
+      note("framework", "Megatron-LM runs its own fused kernels");
   }
 
   void model_sizes() {
@@ -139,6 +141,10 @@ class Writer {
     config_.token_dispatcher = "alltoall";
     config_.grouped_products = true;
     config_.fused_permutation = true;
+    if (!scenario_.framework.execution.waits_for_counts) {
+      config_.expert_capacity = 1;
+      config_.pad_to_capacity = true;
+    }
     if (layout_.expert_imbalance != 1)
       note("layout.expert_imbalance", "how evenly tokens come to experts is the routers' matter");
   }

@@ -229,12 +229,10 @@ class TitanWriter {
 
   void framework() {
     section("compile");
-    Framework used = scenario_.framework;
+    const Framework used = canonical(scenario_.framework, scenario_);
     for (const bool model : {true, false})
       for (const bool loss : {true, false}) {
-        const Framework known = torchtitan_framework(model, loss);
-        if (layout_.context_parallel == 1) used.execution.context = known.execution.context;
-        if (used != known) continue;
+        if (used != canonical(torchtitan_framework(model, loss), scenario_)) continue;
         compile(model, loss);
         return;
       }
@@ -284,6 +282,7 @@ Framework torchtitan_framework(bool compiled_model, bool compiled_loss) {
   Framework framework =
       framework_of(compiled_model ? FrameworkName::megatron : FrameworkName::pytorch);
   framework.loss = compiled_loss ? LossForm::fused : LossForm::eager;
+  framework.execution.waits_for_counts = framework.execution.waits_for_messages = false;
   framework.execution.context = compiled_model ? ContextForm::compiled : ContextForm::eager;
   return framework;
 }

@@ -248,8 +248,10 @@ Framework framework_of(FrameworkName name) {
     framework.loss = LossForm::eager;
     framework.execution.context = ContextForm::eager;
   }
-  if (name == FrameworkName::megatron)
+  if (name == FrameworkName::megatron) {
     framework.execution.gradient_placeholders = Placeholders::temporary;
+    framework.execution.waits_for_counts = framework.execution.waits_for_messages = true;
+  }
   if (name == FrameworkName::torchtitan) {
     framework.layer_norm = framework.rms_norm = NormForm::compiled;
     framework.rotary = RotaryForm::complex;
@@ -279,6 +281,7 @@ Framework framework_of(FrameworkName name) {
                            .copies_attention = true,
                            .gradient_buckets = GradientBuckets::copied,
                            .caching_allocator = true,
+                           .waits_for_lengths = true,
                            .held_logits = 2};
   }
   if (name == FrameworkName::megatron_deepspeed) framework.loss = LossForm::separate;

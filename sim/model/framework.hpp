@@ -119,7 +119,11 @@ inline constexpr std::array execution_switches{
     ExecutionSwitch{"caching_allocator", &Execution::caching_allocator},
     ExecutionSwitch{"expandable_segments", &Execution::expandable_segments},
     ExecutionSwitch{"keeps_unread_outputs", &Execution::keeps_unread_outputs},
-    ExecutionSwitch{"flat_parameters", &Execution::flat_parameters}};
+    ExecutionSwitch{"flat_parameters", &Execution::flat_parameters},
+    ExecutionSwitch{"waits_for_lengths", &Execution::waits_for_lengths},
+    ExecutionSwitch{"waits_for_counts", &Execution::waits_for_counts},
+    ExecutionSwitch{"waits_for_messages", &Execution::waits_for_messages},
+    ExecutionSwitch{"blocking_launches", &Execution::blocking_launches}};
 
 // The same model with the traffic, launches and saved tensors of that framework.
 void run_with(const Framework& framework, Model& model);

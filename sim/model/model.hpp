@@ -274,8 +274,15 @@ struct Execution {
   bool eager_ends = false;            // head and last norm lie outside of what is compiled
   bool keeps_unread_outputs = false;  // recomputation by operators: also what no gradient needs
   bool flat_parameters = false;  // ZeRO-3 as PyTorch's first FSDP has it (sim/plan/flat_units.hpp)
-  int held_logits = 0;           // micro-batches whose logits are referenced during a backward pass
-  int loss_metrics = 0;          // losses that are computed once more, for the log
+  // The host waits for the device: before each attention, for the length of its sequences; before
+  // tokens are exchanged, for how many go to each expert; for messages, where nothing overlaps
+  // them, and all else that is under way; for every launch (CUDA_LAUNCH_BLOCKING=1).
+  bool waits_for_lengths = false;
+  bool waits_for_counts = false;
+  bool waits_for_messages = false;
+  bool blocking_launches = false;
+  int held_logits = 0;   // micro-batches whose logits are referenced during a backward pass
+  int loss_metrics = 0;  // losses that are computed once more, for the log
   bool operator==(const Execution&) const = default;
 };
 

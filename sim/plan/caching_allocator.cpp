@@ -39,6 +39,7 @@ class Replay {
   CachedMemory run() {
     for (int step = 0; step < steps && fits(); ++step) {
       begin(step);
+      host_wait_ = program_.host_waits.begin();
       auto scratch = program_.scratch_of_op.begin();
       for (std::uint32_t i = 0; i < program_.size() && fits(); ++i) {
         const bool has = scratch != program_.scratch_of_op.end() && scratch->first.value == i;
@@ -182,13 +183,12 @@ class Replay {
 
   // What a collective's stream uses is free when the device has done it (ProcessGroupNCCL.cpp,
   // recordStream; CUDACachingAllocator.cpp, process_events). The host does not wait for that: it is
-  // layers ahead, until it asks for a number (Scaling, attention.py, get_max_seq_length). Of
-  // collectives within layers alone: the reduction of gradients is followed by the norm, which is
-  // asked for, and messages stay referenced.
+  // layers ahead, until it waits for the device (Program::host_waits). Of collectives within layers
+  // alone: the reduction of gradients is followed by the norm, which is asked for, and messages
+  // stay referenced.
   void note_streams(OpId op) {
-    const bool asks = program_.kind[op.value] == OpKind::attention &&
-                      program_.action[op.value] == Action::forward;
-    if (asks) pool_.give(waiting_);
+    for (; host_wait_ != program_.host_waits.end() && host_wait_->before == op; ++host_wait_)
+      pool_.give(waiting_);
     if (program_.stream[op.value] != Stream::tensor_comm) return;
     for (const BufferUse& use : program_.buffer_uses(op)) {
       if (!program_.buffers[use.buffer.value].persistent) recorded_[use.buffer.value] = true;
@@ -264,7 +264,8 @@ class Replay {
   std::deque<Blocks> held_;       // logits
   std::vector<bool> left_out_;    // buffers that something else stands for
   std::vector<bool> recorded_;    // buffers that a stream of collectives has used
-  Blocks waiting_;                // given back, and still in use by such a stream
+  std::vector<HostWait>::const_iterator host_wait_;  // the next one
+  Blocks waiting_;  // given back, and still in use by such a stream
   bool fits_ = true;
 };
 

@@ -46,6 +46,17 @@ void check_arrays(const Program& program) {
   }
 }
 
+void check_host_waits(const Program& program) {
+  OpId last{0};
+  for (const HostWait& wait : program.host_waits) {
+    const bool stands = wait.before.value < program.size() && last.value <= wait.before.value &&
+                        wait.until.value < wait.before.value;
+    if (!stands)
+      refuse_plan("stage " + std::to_string(program.stage) + " has a host wait out of order");
+    last = wait.before;
+  }
+}
+
 enum class Life : std::uint8_t { unborn, alive, dead };
 
 void check_buffers(const Program& program) {
@@ -245,6 +256,7 @@ class DryRun {
 void check_plan(const Plan& plan) {
   for (const Program& program : plan.programs) {
     check_arrays(program);
+    check_host_waits(program);
     check_buffers(program);
     check_operands(program);
     check_parameters(program);

@@ -189,12 +189,17 @@ void StageLowering::weigh_choices_backward(const Frame& frame, std::size_t i) {
   builder_.writes(choice_gradient_.buffer, Role::choice_gradient);
 }
 
-// Forward of dispatch, backward of combine.
+// Forward of dispatch, backward of combine. How many tokens go where the router's device knows; the
+// host asks as late as it can (Megatron-LM, core/transformer/moe/token_dispatcher.py,
+// cuda_sync_point "before_ep_alltoall"; padded experts need no counts).
 StageLowering::Value StageLowering::send_to_experts(Frame& frame, std::size_t i, const Value& x) {
   const ShardedOp& op = frame.shape->ops[i];
   const ExpertWork& work = frame.work->ops[i].experts;
   const ExpertExchange& exchange = *op.experts;
+  const OpId chosen = builder_.last(Stream::compute);
   Value tokens = move_tokens(frame, i, x, work.permute, exchange.sent);
+  if (op.op->kind == ModelOpKind::dispatch && model_.model->execution.waits_for_counts)
+    builder_.host_waits_for(chosen);
   if (frame.pass != Pass::backward) keep_beside(frame, i, op.saved);
   if (op.op->kind == ModelOpKind::dispatch) send_weights(frame, i);
   if (work.exchange != none)

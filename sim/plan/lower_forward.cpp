@@ -138,6 +138,13 @@ StageLowering::Value StageLowering::forward_block(Frame& frame, Value x) {
   return x;
 }
 
+// The kernel is called with the length of the longest sequence, which the device has (Scaling,
+// core/nn/attention/attention.py, get_max_seq_length: `.item()`).
+void StageLowering::wait_for_lengths() {
+  if (model_.model->execution.waits_for_lengths && builder_.has_op(Stream::compute))
+    builder_.host_waits_for(builder_.last(Stream::compute));
+}
+
 StageLowering::Value StageLowering::forward_op(Frame& frame, std::size_t i, Value x) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
@@ -157,6 +164,7 @@ StageLowering::Value StageLowering::forward_op(Frame& frame, std::size_t i, Valu
   }
   if (work.forward == none) return x;
   if (frame.pass == Pass::recompute && op.keeps_whole_output) return kept_output(frame, i, x);
+  if (op.op->kind == ModelOpKind::attention) wait_for_lengths();
   if (work.context.exists()) return forward_context(frame, i, x);
   Value residual;
   if (op.op->residual_of >= 0) {

@@ -1,4 +1,6 @@
 // Messages between pipeline stages.
+#include <utility>
+
 #include "sim/base/check.hpp"
 #include "sim/plan/stage_lowering.hpp"
 
@@ -49,50 +51,98 @@ StageLowering::Messages StageLowering::messages_of(std::size_t slot) const {
 // A receive is posted one slot ahead, as Megatron-LM does where it overlaps point-to-point
 // communication, or when the rank has finished its slot, or pair of slots, before, where it does
 // not.
-StageLowering::Value StageLowering::receive(const Slot& slot, Stream stream, Peer peer,
-                                            const Boundary& boundary) {
+bool StageLowering::received_ahead(std::size_t slot) const {
+  return messages_of(slot).received_ahead || (slot > 0 && leads_pair(slot - 1));
+}
+
+// What a slot starts from, if it comes from another stage.
+std::optional<StageLowering::Incoming> StageLowering::incoming(const Slot& slot) const {
   const Chunk& chunk = chunk_of(slot);
-  const bool forward = stream == Stream::forward_recv;
-  const Pass pass = forward ? Pass::forward : Pass::backward;
-  const bool ends_pair = current_slot_ > 0 && leads_pair(current_slot_ - 1);
-  const bool ahead = messages_of(current_slot_).received_ahead || ends_pair;
-  const OpId posted = ahead ? before_last_slot_ : before_this_slot_;
-  if (posted.value != none) builder_.wait(stream, posted);
-  wait_for_old_sends(stream);
-  Value part = fresh(boundary.message);
+  if (slot.kind == SlotKind::forward && chunk.global > 0)
+    return Incoming{Stream::forward_recv, Peer::previous_stage, chunk.global};
+  if (slot.kind == SlotKind::backward && chunk.global + 1 < layout_.chunks())
+    return Incoming{Stream::backward_recv, Peer::next_stage, chunk.global + 1};
+  return std::nullopt;
+}
+
+void StageLowering::post_receives() {
+  if (current_slot_ == 0 || !received_ahead(current_slot_)) post_receive(current_slot_);
+  const std::size_t next = current_slot_ + 1;
+  if (next < slots_.size() && received_ahead(next)) post_receive(next);
+}
+
+void StageLowering::post_receive(std::size_t index) {
+  const Slot& slot = slots_[index];
+  const auto from = incoming(slot);
+  if (!from) return;
+  const Bytes message = boundary(from->boundary).message;
+  const bool forward = from->stream == Stream::forward_recv;
+  has_messages_ = true;
+  builder_.wait_for_stream(from->stream, Stream::compute);
+  wait_for_old_sends(from->stream, index);
+  Value part = fresh(message);
   part.ready = builder_.add(
-      OpKind::recv, stream, pass,
-      builder_.transfer({peer, layout_.activation_dtype, boundary.message}),
-      boundary_label(forward ? "recv_forward" : "recv_backward", chunk, slot.microbatch),
+      OpKind::recv, from->stream, forward ? Pass::forward : Pass::backward,
+      builder_.transfer({from->peer, layout_.activation_dtype, message}),
+      boundary_label(forward ? "recv_forward" : "recv_backward", chunk_of(slot), slot.microbatch),
       {Action::receive});
   builder_.writes(part.buffer, Role::output);
-  if (!boundary.gathers) return part;
+  posted_[index % posted_.size()] = part;
+}
+
+// Nothing that a slot does starts before its message has come: autograd, which also recomputes,
+// begins with the gradient.
+StageLowering::Value StageLowering::received(const Slot& slot) {
+  const auto from = incoming(slot);
+  if (!from) return {};
+  const Boundary between = boundary(from->boundary);
+  Value value = std::exchange(posted_[current_slot_ % posted_.size()], {});
+  if (between.gathers) value = gather_received(slot, value, between.tensor);
+  wait_for(value);
+  return value;
+}
+
+StageLowering::Value StageLowering::gather_received(const Slot& slot, const Value& part,
+                                                    Bytes tensor) {
+  const bool forward = slot.kind == SlotKind::forward;
   builder_.wait(Stream::tensor_comm, part.ready);
-  Value whole = fresh(boundary.tensor);
+  Value whole = fresh(tensor);
   whole.ready = builder_.add_collective(
-      builder_.collective({CollectiveKind::all_gather, GroupRole::tensor, layout_.activation_dtype,
-                           boundary.tensor}),
-      Stream::tensor_comm, pass,
-      boundary_label(forward ? "recv_forward.all_gather" : "recv_backward.all_gather", chunk,
-                     slot.microbatch),
+      builder_.collective(
+          {CollectiveKind::all_gather, GroupRole::tensor, layout_.activation_dtype, tensor}),
+      Stream::tensor_comm, forward ? Pass::forward : Pass::backward,
+      boundary_label(forward ? "recv_forward.all_gather" : "recv_backward.all_gather",
+                     chunk_of(slot), slot.microbatch),
       {Action::gather_received});
   drop(part, Role::input);
   builder_.writes(whole.buffer, Role::output);
   return whole;
 }
 
+// Behind messages that go together, before a slot's kernels (Megatron-LM,
+// core/pipeline_parallel/p2p_communication.py, _communicate: torch.cuda.synchronize() with
+// batch_p2p_sync, on by default; messages beside compute, overlap_p2p_comm, are not batched).
+void StageLowering::wait_for_messages() {
+  const bool any = std::exchange(has_messages_, false);
+  if (!any || layout_.overlap_pipeline || !model_.model->execution.waits_for_messages) return;
+  const OpId came = posted_[current_slot_ % posted_.size()].ready;
+  if (came.value != none) builder_.host_waits_for(came);
+  builder_.host_waits_for_all();
+}
+
 // Somebody must wait for a send, or the memory of what was sent could never be used again. A
 // receive of a later slot does, which needs as much memory as the send gave back.
-void StageLowering::wait_for_old_sends(Stream stream) {
+void StageLowering::wait_for_old_sends(Stream stream, std::size_t slot) {
   constexpr std::size_t slots_between = 4;  // two passes of each direction stay under way
-  if (current_slot_ < slots_between) return;
-  for (const OpId sent : sent_before_slot_[current_slot_ - slots_between])
+  if (slot < slots_between) return;
+  for (const OpId sent : sent_before_slot_[slot - slots_between])
     if (sent.value != none) builder_.wait(stream, sent);
 }
 
 void StageLowering::send(const Slot& slot, Stream stream, Peer peer, const Value& value,
                          const Boundary& boundary) {
   const bool forward = stream == Stream::forward_send;
+  has_messages_ = true;
   if (value.ready.value != none) builder_.wait(stream, value.ready);
   const OpId sent = builder_.add(
       OpKind::send, stream, forward ? Pass::forward : Pass::backward,

@@ -26,6 +26,9 @@ Program StageLowering::lower() {
                            .held_logits = execution.held_logits,
                            .loss_metrics = execution.loss_metrics,
                            .master_weights = layout_.master_weights});
+  builder_.set_host_rules(
+      {.waits = layout_.overlap_pipeline || layout_.schedule != Schedule::interleaved,
+       .blocks_launches = execution.blocking_launches});
   builder_.reserve(estimated_ops());
   make_work();
   count_scaled_tensors();
@@ -268,13 +271,11 @@ std::uint32_t StageLowering::checkpoint_index(const StageBlock& block, int micro
 
 void StageLowering::lower_slot(std::size_t index) {
   current_slot_ = index;
-  before_last_slot_ = before_this_slot_;
-  before_this_slot_ =
-      builder_.has_op(Stream::compute) ? builder_.last(Stream::compute) : OpId{none};
   const auto sent = [&](Stream stream) {
     return builder_.has_op(stream) ? builder_.last(stream) : OpId{none};
   };
   sent_before_slot_.push_back({sent(Stream::forward_send), sent(Stream::backward_send)});
+  post_receives();
   const Slot& slot = slots_[index];
   switch (slot.kind) {
     case SlotKind::forward:
@@ -293,10 +294,8 @@ void StageLowering::lower_slot(std::size_t index) {
 
 void StageLowering::lower_forward_slot(const Slot& slot) {
   const Chunk& chunk = chunk_of(slot);
-  Value x;
-  if (chunk.global > 0) {
-    x = receive(slot, Stream::forward_recv, Peer::previous_stage, boundary(chunk.global));
-  }
+  wait_for_messages();
+  Value x = received(slot);
   for (std::uint32_t i = 0; i < chunk.blocks; ++i) {
     const std::uint32_t at = chunk.first_block + i;
     const StageBlock& block = blocks_[at];
@@ -357,10 +356,8 @@ StageLowering::Value StageLowering::backward_head(Frame& frame, int microbatch) 
 
 void StageLowering::lower_backward_slot(const Slot& slot) {
   const Chunk& chunk = chunk_of(slot);
-  Value gradient;
-  if (chunk.global + 1 < layout_.chunks()) {
-    gradient = receive(slot, Stream::backward_recv, Peer::next_stage, boundary(chunk.global + 1));
-  }
+  wait_for_messages();
+  Value gradient = received(slot);
   for (std::uint32_t i = chunk.blocks; i-- > 0;) {
     const std::uint32_t at = chunk.first_block + i;
     const StageBlock& block = blocks_[at];

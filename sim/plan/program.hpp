@@ -13,6 +13,7 @@
 //  5. Two uses of a life of which one writes are ordered by a stream or by dependencies, but for
 //     those of different parts.
 //  6. Of the roles, an operator has those that stand behind its Action, in one buffer each.
+//  7. What the host waits for comes before all that it issues behind, by streams or dependencies.
 //
 // Streams: kernels run on `compute`; the casts and sums that belong to a gradient reduction run on
 // `data_comm` beside it. sim/plan/README.md says which operators a layout becomes, and why.
@@ -458,6 +459,13 @@ struct ParameterBucket {
   BufferId optimizer{UINT32_MAX};  // fp32 of the owned elements: [master,] m, v, each contiguous
 };
 
+// The host issues nothing from `before` on until `until` has finished (cudaEventSynchronize).
+struct HostWait {
+  OpId before;
+  OpId until;
+  bool operator==(const HostWait&) const = default;
+};
+
 class Program {
  public:
   static constexpr std::uint32_t no_subject = UINT32_MAX;
@@ -482,6 +490,7 @@ class Program {
   std::vector<OpId> dependency;
   std::vector<std::uint32_t> first_buffer_use;  // size() + 1 offsets
   std::vector<BufferUse> buffer_use;
+  std::vector<HostWait> host_waits;  // in issue order; several may stand before one operator
 
   std::vector<Kernel> kernels;
   std::vector<Collective> collectives;

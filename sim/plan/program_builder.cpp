@@ -19,6 +19,10 @@ std::uint32_t intern(std::vector<Item>& items, const Item& item) {
   return static_cast<std::uint32_t>(items.size() - 1);
 }
 
+bool is_message(OpKind kind) {
+  return kind == OpKind::send || kind == OpKind::recv;
+}
+
 }  // namespace
 
 ProgramBuilder::ProgramBuilder(int stage) {
@@ -26,6 +30,7 @@ ProgramBuilder::ProgramBuilder(int stage) {
   program_.first_dependency.push_back(0);
   program_.first_buffer_use.push_back(0);
   last_.fill(none);
+  host_seen_.fill(none);
   for (auto& row : waits_)
     row.fill(none);
   for (auto& row : seen_)
@@ -87,8 +92,25 @@ void ProgramBuilder::wait_for_stream(Stream stream, Stream on) {
   if (has_op(on)) wait(stream, last(on));
 }
 
+void ProgramBuilder::host_waits_for(OpId event) {
+  if (!host_rules_.waits) return;
+  const Stream on = program_.stream[event.value];
+  std::uint32_t& seen = host_seen_[index(on)];
+  if (seen != none && seen >= event.value) return;
+  seen = event.value;
+  program_.host_waits.push_back({OpId{static_cast<std::uint32_t>(size())}, event});
+  for (std::size_t stream = 0; stream < stream_count; ++stream)
+    wait(static_cast<Stream>(stream), event);
+}
+
+void ProgramBuilder::host_waits_for_all() {
+  for (const std::uint32_t last : last_)
+    if (last != none && !is_message(program_.kind[last])) host_waits_for(OpId{last});
+}
+
 OpId ProgramBuilder::add(OpKind kind, Stream stream, Pass pass, std::uint32_t work,
                          const OpLabel& label, Does does) {
+  if (host_rules_.blocks_launches && !is_message(kind)) host_waits_for_all();
   const OpId op{static_cast<std::uint32_t>(program_.size())};
   program_.kind.push_back(kind);
   program_.stream.push_back(stream);
@@ -126,6 +148,9 @@ void ProgramBuilder::set_parameters(std::vector<Site> sites, std::vector<Paramet
 }
 
 Program ProgramBuilder::finish() {
+  auto& waits = program_.host_waits;
+  while (!waits.empty() && waits.back().before.value == program_.size())
+    waits.pop_back();  // nothing comes behind
   return std::move(program_);
 }
 

@@ -27,6 +27,15 @@ class ProgramBuilder {
   // As above, for all that has been issued to `on` so far: what PyTorch's NCCL process group does
   // with the current stream before it launches a collective.
   void wait_for_stream(Stream stream, Stream on);
+  // The host issues nothing more until `event` has finished; or all that it has issued so far but
+  // messages, whose partners may be waited for in a circle.
+  void host_waits_for(OpId event);
+  void host_waits_for_all();
+  struct HostRules {
+    bool waits = true;             // false: the two above do nothing
+    bool blocks_launches = false;  // before every operator but messages it waits for all
+  };
+  void set_host_rules(const HostRules& rules) { host_rules_ = rules; }
 
   // What an operator does, and to which site or bucket.
   struct Does {
@@ -82,6 +91,8 @@ class ProgramBuilder {
   std::array<std::array<std::uint32_t, stream_count>, stream_count> waits_{};
   std::array<std::array<std::uint32_t, stream_count>, stream_count> seen_{};
   std::array<bool, stream_count> has_waits_{};
+  HostRules host_rules_;
+  std::array<std::uint32_t, stream_count> host_seen_{};  // what the host has waited for
 };
 
 }  // namespace sim

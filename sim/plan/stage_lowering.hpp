@@ -16,6 +16,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -224,10 +225,21 @@ class StageLowering {
 
   // lower_messages.cpp
   Boundary boundary(int chunk) const;
-  Value receive(const Slot& slot, Stream stream, Peer peer, const Boundary& boundary);
+  struct Incoming {
+    Stream stream = Stream::forward_recv;
+    Peer peer = Peer::previous_stage;
+    int boundary = 0;
+  };
+  std::optional<Incoming> incoming(const Slot& slot) const;
+  bool received_ahead(std::size_t slot) const;
+  void post_receives();
+  void post_receive(std::size_t slot);
+  Value received(const Slot& slot);
+  Value gather_received(const Slot& slot, const Value& part, Bytes tensor);
   void send(const Slot& slot, Stream stream, Peer peer, const Value& value,
             const Boundary& boundary);
-  void wait_for_old_sends(Stream stream);
+  void wait_for_old_sends(Stream stream, std::size_t slot);
+  void wait_for_messages();
   bool leads_pair(std::size_t index) const;
   // Of a slot: whether kernels go on beside what it sends; whether it is asked for one slot ahead.
   struct Messages {
@@ -243,6 +255,7 @@ class StageLowering {
                Action action = Action::reorder_tokens);
   void keep_outputs(const StageBlock& block, int microbatch);
   Value forward_op(Frame& frame, std::size_t i, Value x);
+  void wait_for_lengths();
   Value forward_linear(Frame& frame, std::size_t i, Value x);
   Value forward_loss(Frame& frame, std::size_t i, Value x);
   void encode_operands(Frame& frame, std::size_t i, const Value& x);
@@ -457,9 +470,10 @@ class StageLowering {
   std::uint32_t next_reduction_ = 0;
   std::size_t current_slot_ = 0;
   std::int64_t scaled_products_ = 0;  // in 8 bits, whose scales this rank shares
+  bool has_messages_ = false;         // since the host has waited for some
   Value waiting_output_;              // of a forward pass that leads a pair: sent after the pair
   std::size_t waiting_slot_ = 0;
-  OpId before_this_slot_{none}, before_last_slot_{none};  // compute issued before these began
+  std::array<Value, 2> posted_;  // messages for this slot and the next, by the slot's number
   // Before each slot: the sends issued last, by direction; none: there was none.
   std::vector<std::array<OpId, 2>> sent_before_slot_;
 };

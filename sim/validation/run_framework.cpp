@@ -57,11 +57,13 @@ Framework fsdp_framework(const RunCells& cells) {
 }
 
 // Megatron-LM, whose loss is fused by a flag only. What was computed and not run counts no
-// placeholders; Transformer Engine keeps them from version 2.3 on.
+// placeholders; Transformer Engine keeps them from version 2.3 on. Experts have a capacity of 1 to
+// which they are padded, unless a row says otherwise.
 Framework megatron_framework(const RunCells& cells) {
   Framework framework = framework_of(FrameworkName::megatron);
   const std::string notes = lower_case(cells["notes"]);
   framework.loss = LossForm::separate;
+  framework.execution.waits_for_counts = contains(notes, "dropless");
   if (cells["status"].starts_with("analytic"))
     framework.execution.gradient_placeholders = Placeholders::none;
   if (const auto version = version_behind(notes, "transformer engine "))
@@ -99,6 +101,7 @@ Framework kernel_forms(const RunCells& cells) {
 
 Framework run_framework(const RunCells& cells) {
   Framework framework = kernel_forms(cells);
+  framework.execution.blocking_launches = says(cells, {"notes"}, "cuda_launch_blocking");
   if (const std::optional<double> issue = cells.real("host_issue_us")) {
     framework.host_issue = duration_from_seconds(*issue * 1e-6);
     if (*framework.host_issue > most_host_issue)

@@ -145,7 +145,8 @@ void write_trouble(Dice& dice, const Shape& shape, std::ostream& out) {
   if (dice.coin()) out << "  faults: [{where: node 0 nic 0, factor: 0.5}]\n";
 }
 
-// Megatron-LM's passes over logits, gradients and weights, or DeepSpeed's.
+// Megatron-LM's passes over logits, gradients and weights and what its host waits for, or
+// DeepSpeed's.
 void write_framework(Dice& dice, const Shape& shape, std::ostream& out) {
   const auto coin = [&] { return dice.coin() ? "true" : "false"; };
   if (!shape.mixture && dice.coin()) {
@@ -153,8 +154,10 @@ void write_framework(Dice& dice, const Shape& shape, std::ostream& out) {
     return;
   }
   out << "framework:\n  loss: " << (dice.coin() ? "separate" : "fused") << "\n";
-  for (const char* key : {"scales_gradients", "checks_gradients", "separate_update"})
+  for (const char* key : {"scales_gradients", "checks_gradients", "separate_update",
+                          "waits_for_lengths", "waits_for_counts", "waits_for_messages"})
     out << "  " << key << ": " << coin() << "\n";
+  out << "  blocking_launches: " << (dice.below(4) == 0 ? "true" : "false") << "\n";
 }
 
 }  // namespace

@@ -50,6 +50,63 @@ TEST_CASE("the host issues operators at its own pace", "[engine]") {
   REQUIRE(span(slower, 0, last).begin == TimePoint{} + slow * 10);
 }
 
+TEST_CASE("behind what the host waits for, it issues anew", "[engine]") {
+  // Two long kernels; the host is through with both when the first begins, and waits for it before
+  // it issues the second: the device is idle for as long as that takes.
+  HandProgram program;
+  const OpId first = program.gemm(4096);
+  const OpId second = program.gemm(4096);
+  const OpId third = program.gemm(4096);
+  program.program.host_waits = {{second, first}};
+  const Plan plan = hand_plan({program.program}, 1, 1);
+  const Duration issue = dgx().device().host_issue;
+  const Simulation result = simulate(plan, dgx(), {});
+  REQUIRE(kernel_time(plan.programs[0], first) > issue * 2);
+  CHECK(span(result, 0, first).begin == TimePoint{} + issue);
+  CHECK(span(result, 0, second).begin == span(result, 0, first).end + issue);
+  CHECK(span(result, 0, third).begin == span(result, 0, second).end);
+  CHECK(span(simulate(plan, dgx(), no_host()), 0, second).begin ==
+        TimePoint{} + kernel_time(plan.programs[0], first));
+}
+
+TEST_CASE("a host that comes late to a wait does not wait", "[engine]") {
+  // Tiny kernels: the first is done long before the host has issued the third, where it would wait.
+  HandProgram program;
+  const OpId first = program.stream_bytes(4096_B);
+  program.stream_bytes(4096_B);
+  const OpId third = program.stream_bytes(4096_B);
+  program.program.host_waits = {{third, first}};
+  const Plan plan = hand_plan({program.program}, 1, 1);
+  const Simulation result = simulate(plan, dgx(), {});
+  CHECK(span(result, 0, third).begin == TimePoint{} + dgx().device().host_issue * 3);
+}
+
+TEST_CASE("a host that waits for one stream issues to the others no sooner", "[engine]") {
+  // The kernel on the communication stream needs nothing; it is issued when the product is done.
+  HandProgram program;
+  const OpId product = program.gemm(8192);
+  const OpId before = program.kernel_on(Stream::data_comm, 1_MiB);
+  const OpId behind = program.kernel_on(Stream::data_comm, 1_MiB);
+  program.program.host_waits = {{behind, product}};
+  const Plan plan = hand_plan({program.program}, 1, 1);
+  const Simulation result = simulate(plan, dgx(), {});
+  CHECK(span(result, 0, before).end < span(result, 0, product).end);
+  CHECK(span(result, 0, behind).begin == span(result, 0, product).end + dgx().device().host_issue);
+}
+
+TEST_CASE("what was issued before a wait runs meanwhile", "[engine]") {
+  // The host waits for the first of two kernels, whose second is issued already.
+  HandProgram program;
+  const OpId first = program.gemm(4096);
+  const OpId second = program.gemm(4096);
+  const OpId third = program.gemm(4096);
+  program.program.host_waits = {{third, first}};
+  const Plan plan = hand_plan({program.program}, 1, 1);
+  const Simulation result = simulate(plan, dgx(), {});
+  CHECK(span(result, 0, second).begin == span(result, 0, first).end);
+  CHECK(span(result, 0, third).begin == span(result, 0, second).end);
+}
+
 TEST_CASE("a fluid collective without contention takes its closed form", "[engine]") {
   HandProgram program;
   const OpId reduce = program.collective(CollectiveKind::all_reduce, 256_MiB, GroupRole::data);

@@ -232,7 +232,10 @@ TEST_CASE("what Megatron-LM can do with experts and is not modelled is refused",
 
 TEST_CASE("a capacity of experts is modelled where it makes their shares equal", "[interop]") {
   const std::string padded = "--moe-pad-expert-input-to-capacity --expert-model-parallel-size 8";
-  CHECK(from_flags(mixture("--moe-expert-capacity-factor 1.0 " + padded)).notes.empty());
+  const Imported even = from_flags(mixture("--moe-expert-capacity-factor 1.0 " + padded));
+  CHECK(even.notes.empty());
+  CHECK_FALSE(even.framework.execution.waits_for_counts);
+  CHECK(from_flags(mixture()).framework.execution.waits_for_counts);
   // Negative is none.
   CHECK(note_keys(from_flags(mixture("--moe-expert-capacity-factor -1 "
                                      "--expert-model-parallel-size 8"))

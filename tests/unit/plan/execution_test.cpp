@@ -2,6 +2,7 @@
 // gradient_forms_test.cpp.
 #include <algorithm>
 
+#include "sim/plan/happens_before.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/plan/scratch.hpp"
 #include "tests/unit/plan/framework_programs.hpp"
@@ -226,4 +227,62 @@ TEST_CASE("metrics take two fp32 tensors of logits when a backward pass is done"
     const bool forward = program.pass[next] == Pass::forward;
     CHECK(forward == (i < 2));
   }
+}
+
+namespace {
+
+// Operators before which the host waits for `until`.
+std::vector<OpId> waits_for(const Program& program, Action until) {
+  std::vector<OpId> before;
+  for (const HostWait& wait : program.host_waits)
+    if (program.action[wait.until.value] == until) before.push_back(wait.before);
+  return before;
+}
+
+// What a stream runs behind a wait of the host comes after what it waited for.
+bool orders_all(const Program& program) {
+  const HappensBefore order{program};
+  for (const HostWait& wait : program.host_waits)
+    for (std::uint32_t op = wait.before.value; op < program.size(); ++op)
+      if (!order.ordered(wait.until, OpId{op})) return false;
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("a host that asks for lengths waits before every attention", "[plan]") {
+  const Layout layout = test::layout_for(2, 1, 1, 2);
+  const Program program = program_of(with(&Execution::waits_for_lengths), layout);
+  CHECK(program_of({}, layout).host_waits.empty());
+  std::size_t attentions = 0;
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    if (program.kind[op] != OpKind::attention || program.pass[op] != Pass::forward) continue;
+    REQUIRE(attentions < program.host_waits.size());
+    CHECK(program.host_waits[attentions].before == OpId{op});
+    ++attentions;
+  }
+  CHECK(program.host_waits.size() == attentions);
+  CHECK(orders_all(program));
+}
+
+TEST_CASE("a host waits for messages that nothing overlaps, once per pass", "[plan]") {
+  Layout layout = test::layout_for(1, 1, 2, 4);
+  layout.overlap_pipeline = false;
+  const Program program = program_of(with(&Execution::waits_for_messages), layout);
+  // Of the first stage: before each of its backward passes, behind a message that came, and before
+  // the forward passes that follow one that it sent.
+  CHECK(waits_for(program, Action::receive).size() == 4);
+  CHECK(orders_all(program));
+  layout.overlap_pipeline = true;
+  CHECK(program_of(with(&Execution::waits_for_messages), layout).host_waits.empty());
+}
+
+TEST_CASE("blocking launches: before every operator the host waits for the one before", "[plan]") {
+  const Program program =
+      program_of(with(&Execution::blocking_launches), test::layout_for(2, 2, 1, 1));
+  REQUIRE(program.size() > 10);
+  for (std::uint32_t op = 1; op < program.size(); ++op)
+    CHECK(std::count(program.host_waits.begin(), program.host_waits.end(),
+                     HostWait{OpId{op}, OpId{op - 1}}) == 1);
+  CHECK(program.host_waits.size() == program.size() - 1);
 }

@@ -58,6 +58,26 @@ TEST_CASE("an edge that others imply needs no event", "[real_cuda]") {
   CHECK(graph.events == 1);
 }
 
+TEST_CASE("the host waits for an event that is not recorded again before", "[real_cuda]") {
+  // The host waits for 0 before it issues 3: until then 0 keeps its event, though 1 has waited for
+  // it; 2, for which 3 waits, has one of its own.
+  sim::Program program = program_of({{Stream::compute, {}},
+                                     {Stream::data_comm, {0}},
+                                     {Stream::compute, {}},
+                                     {Stream::data_comm, {2}},
+                                     {Stream::compute, {}},
+                                     {Stream::data_comm, {4}}});
+  program.host_waits = {{OpId{3}, OpId{0}}};
+  const auto graph = real::make_event_graph(program);
+  REQUIRE(graph.host_waits.size() == 1);
+  CHECK(graph.host_waits[0].op == OpId{0});
+  CHECK(graph.host_waits[0].event == graph.records[0]);
+  CHECK(graph.records[2] != graph.records[0]);
+  CHECK(graph.events == 2);
+  program.host_waits.clear();
+  CHECK(real::make_event_graph(program).events == 1);
+}
+
 TEST_CASE("the compute stream ends behind what it has not seen", "[real_cuda]") {
   const auto graph = real::make_event_graph(program_of({{Stream::data_comm, {}},
                                                         {Stream::compute, {0}},
