@@ -406,6 +406,13 @@ TEST_CASE("experts and latent attention are written with their exact names", "[i
   CHECK_FALSE(has(noted.text, "--moe-shared-expert"));
   CHECK_FALSE(has(noted.text, "--multi-latent-attention"));
   CHECK(note_keys(noted.notes) == Lines{"layout.expert_imbalance"});
+  // Whether a host asks how many tokens go where: not where experts are padded.
+  for (const bool asks : {false, true}) {
+    scenario.framework.execution.waits_for_counts = asks;
+    const std::string text = export_scenario(scenario, Target::megatron, "").text;
+    CHECK(has(text, "  --moe-expert-capacity-factor 1") == !asks);
+    CHECK(has(text, "  --moe-pad-expert-input-to-capacity\n") == !asks);
+  }
   CHECK(has(export_scenario(scenario, Target::nemo, "").text,
             "  moe_shared_expert_intermediate_size: null\n  moe_layer_freq: 1\n"));
 

@@ -85,6 +85,26 @@ int count(const Program& program, const std::string& name, Pass pass, int layer)
 
 }  // namespace
 
+TEST_CASE("a host that asks for counts waits for the choice before tokens are sent", "[plan]") {
+  Model model = test::mixture(0);
+  const Layout layout = expert_layout(1, 4, 1, 4);
+  CHECK(make_plan(model, layout).programs[0].host_waits.empty());
+  model.execution.waits_for_counts = true;
+  const Plan plan = make_plan(model, layout);
+  check_plan(plan);
+  const Program& program = plan.programs[0];
+  std::size_t choices = 0;
+  for (std::uint32_t op = 0; op < program.size(); ++op)
+    if (program.action[op] == Action::choose) ++choices;
+  REQUIRE(choices > 0);
+  REQUIRE(program.host_waits.size() == choices);  // of forward passes alone
+  for (const HostWait& wait : program.host_waits) {
+    CHECK(program.action[wait.until.value] == Action::choose);
+    CHECK(program.action[wait.before.value] == Action::exchange_tokens);
+    CHECK(wait.before.value == wait.until.value + 2);  // tokens are copied meanwhile
+  }
+}
+
 TEST_CASE("Experts have a grid of their own on the ranks of a stage", "[plan][experts]") {
   // 2 x 8 ranks of a stage, once as tensor x data, once as expert-tensor x expert x copies.
   Layout layout = expert_layout(2, 8, 2, 4, 2);
