@@ -96,7 +96,8 @@ Launch Preparation::forward(const BoundOp& op) {
     case Function::none:
       SIM_CHECK(false, op.model_op->name);
     default:
-      return op.model_op->experts > 0 ? weighed_forward(op) : activation_forward(op);
+      if (op.model_op->experts > 0) return weighed_forward(op);
+      return activation_forward(op);
   }
 }
 
@@ -123,7 +124,8 @@ Launch Preparation::backward(const BoundOp& op) {
     case Function::exchange:
       SIM_CHECK(false, op.model_op->name);
     default:
-      return op.model_op->experts > 0 ? weighed_backward(op) : activation_backward(op);
+      if (op.model_op->experts > 0) return weighed_backward(op);
+      return activation_backward(op);
   }
 }
 
