@@ -18,7 +18,9 @@ std::vector<Case> cases();
 ToyRun base(bool llama);  // one rank, fp32
 // The same by the host backend.
 ToyResult reference_of(const ToyRun& run);
-// Checks: no rank failed; losses are equal to `tolerance`, norms and weights to ten times that.
+// Checks: no rank has failed.
+void require_success(const ToyResult& result);
+// Besides: losses are equal to `tolerance`, norms and weights to ten times that.
 void check_equal(const ToyResult& a, const ToyResult& b, double tolerance);
 
 }  // namespace cuda_test

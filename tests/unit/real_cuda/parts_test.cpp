@@ -99,6 +99,7 @@ TEST_CASE("row-major products come out of a column-major library", "[real_cuda]"
                               .accumulate = accumulate};
   const auto numbers = [](std::int64_t count, int factor) {
     std::vector<float> values;
+    values.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i)
       values.push_back(static_cast<float>(i * factor % 11 - 5));
     return values;
