@@ -92,9 +92,6 @@ class Reduction {
         take(*host, op);
       for (std::uint32_t i = graph_.first_wait[op]; i < graph_.first_wait[op + 1]; ++i)
         take(graph_.waits[i], op);
-      for (const std::int32_t event : ended_)
-        free_.push_back(event);
-      ended_.clear();
       if (last_use_[op] != unused) graph_.records[op] = free_event();
     }
     for (auto& wait : graph_.join)
@@ -123,11 +120,12 @@ class Reduction {
       note(wait, size);
   }
 
-  // Both the host and streams may wait for an event last at one operator: it is free once.
+  // Both the host and a stream may wait for an event last at one operator: it is free once.
   void take(EventGraph::Wait& wait, std::uint32_t op) {
     wait.event = graph_.records[wait.op.value];
-    const bool known = std::find(ended_.begin(), ended_.end(), wait.event) != ended_.end();
-    if (last_use_[wait.op.value] == op && !known) ended_.push_back(wait.event);
+    if (last_use_[wait.op.value] != op) return;
+    last_use_[wait.op.value] = unused;
+    free_.push_back(wait.event);
   }
 
   std::int32_t free_event() {
@@ -144,7 +142,7 @@ class Reduction {
   std::array<bool, sim::stream_count> used_{};
   std::vector<Clock> after_;
   std::vector<std::uint32_t> last_use_;  // by operator: where its event is waited for last
-  std::vector<std::int32_t> free_, ended_;
+  std::vector<std::int32_t> free_;
 };
 
 }  // namespace

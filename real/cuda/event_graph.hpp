@@ -1,6 +1,5 @@
 // Which operators record a CUDA event, and which events each operator's stream waits for, or the
-// host before it issues the operator.
-// CUDA-free.
+// host before it issues the operator. CUDA-free.
 //
 // Streams run in order, and having waited for an operator is having waited for all that it had
 // waited for: an edge that follows from others is left out, so the set is the least that orders the

@@ -82,9 +82,7 @@ void StepRunner::issue_all(StepMode mode, const Launch& tail, unsigned timing_fl
     check(cudaStreamWaitEvent(stream(other), fork_.get(), 0), "cudaStreamWaitEvent");
   }
   next_host_wait_ = 0;
-  const bool captured = timing_flags == timing_flags_of(true);
   for (std::uint32_t op = 0; op < launches_.size(); ++op) {
-    if (!captured) wait_before(op);
     issue_op(op, mode, timing_flags);
     parts_.progress();
   }
@@ -112,6 +110,8 @@ void StepRunner::wait_before(std::uint32_t op) {
 }
 
 void StepRunner::issue_op(std::uint32_t op, StepMode mode, unsigned timing_flags) {
+  const bool captured = timing_flags == timing_flags_of(true);
+  if (!captured) wait_before(op);
   const BoundOp& bound = parts_.program.ops[op];
   const cudaStream_t on = stream(bound.stream);
   for (const auto& wait : graph_.waits_of(OpId{op})) {
@@ -130,7 +130,6 @@ void StepRunner::issue_op(std::uint32_t op, StepMode mode, unsigned timing_flags
           "the end of an operator");
   }
   const std::size_t next = issued_.load(std::memory_order_relaxed);
-  const bool captured = timing_flags == timing_flags_of(true);
   if (!captured && next < communications_.size() && communications_[next] == op) {
     check(cudaEventRecord(finished_[next].get(), on), "cudaEventRecord");
     issued_.store(next + 1, std::memory_order_release);

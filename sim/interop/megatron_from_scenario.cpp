@@ -56,7 +56,7 @@ class Writer {
     left.execution.scales_gradients = left.execution.checks_gradients =
         left.execution.separate_update = false;
     if (loss == LossForm::separate || loss == LossForm::in_place) left.loss = own.loss;
-    if (shape_.experts.count > 0) left.execution.waits_for_counts = own.execution.waits_for_counts;
+    left.execution.waits_for_counts = own.execution.waits_for_counts;
     if (canonical(left, scenario_) != canonical(own, scenario_))
       note("framework", "Megatron-LM runs its own fused kernels");
   }

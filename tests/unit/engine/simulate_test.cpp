@@ -21,6 +21,17 @@ Duration kernel_time(const Program& program, OpId op) {
   return kernel_cost(program.kernels[program.work[op.value]], dgx().device()).time;
 }
 
+constexpr OpId first{0}, second{1}, third{2};
+
+// On one rank; the host needs far less to issue one than it lasts.
+Plan three_products(HostWait wait) {
+  HandProgram program;
+  for (int i = 0; i < 3; ++i)
+    program.gemm(4096);
+  program.program.host_waits = {wait};
+  return hand_plan({program.program}, 1, 1);
+}
+
 }  // namespace
 
 TEST_CASE("kernels of a stream run one after the other", "[engine]") {
@@ -51,14 +62,9 @@ TEST_CASE("the host issues operators at its own pace", "[engine]") {
 }
 
 TEST_CASE("behind what the host waits for, it issues anew", "[engine]") {
-  // Two long kernels; the host is through with both when the first begins, and waits for it before
-  // it issues the second: the device is idle for as long as that takes.
-  HandProgram program;
-  const OpId first = program.gemm(4096);
-  const OpId second = program.gemm(4096);
-  const OpId third = program.gemm(4096);
-  program.program.host_waits = {{second, first}};
-  const Plan plan = hand_plan({program.program}, 1, 1);
+  // The host waits for a long kernel before it issues the next: the device is idle for as long as
+  // that takes.
+  const Plan plan = three_products({second, first});
   const Duration issue = dgx().device().host_issue;
   const Simulation result = simulate(plan, dgx(), {});
   REQUIRE(kernel_time(plan.programs[0], first) > issue * 2);
@@ -96,12 +102,7 @@ TEST_CASE("a host that waits for one stream issues to the others no sooner", "[e
 
 TEST_CASE("what was issued before a wait runs meanwhile", "[engine]") {
   // The host waits for the first of two kernels, whose second is issued already.
-  HandProgram program;
-  const OpId first = program.gemm(4096);
-  const OpId second = program.gemm(4096);
-  const OpId third = program.gemm(4096);
-  program.program.host_waits = {{third, first}};
-  const Plan plan = hand_plan({program.program}, 1, 1);
+  const Plan plan = three_products({third, first});
   const Simulation result = simulate(plan, dgx(), {});
   CHECK(span(result, 0, second).begin == span(result, 0, first).end);
   CHECK(span(result, 0, third).begin == span(result, 0, second).end);
