@@ -84,7 +84,7 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
         "framework: the engine averages gradients in their collectives, and clips them and writes "
         "new weights in Adam's kernel; allowed: scales_gradients, checks_gradients and "
         "separate_update: false");
-  if (plan.layout.uses_user_buffers())
+  if (plan.layout.cuts_products())
     problems.emplace_back(
         "layout.overlap.tensor_products: the engine does not execute products cut into parts");
   if (plan.layout.compute_dtype == sim::DType::fp8)

@@ -1,14 +1,12 @@
 // Communication of a tensor group on one node between buffers that its ranks have registered with
 // each other (Transformer Engine, common/comm_gemm_overlap/userbuffers; sim/plan/user_buffers.hpp;
-// PyTorch's symmetric memory).
+// PyTorch's symmetric memory, sim/plan/micro_pipeline.hpp).
 // No staging in NCCL's buffers: a byte is read once and written once.
-//   shift by copy engines   2 t_k + hop + n / B         no SMs: cudaMemcpyAsync into the
-//                           neighbour's buffer, between kernels of one thread that set a flag
-//                           there and wait for one here (userbuffers_send, userbuffers_recv with
-//                           use_ce)
-//   gather, scatter so      p-1 such slices of n/p, one per partner (PyTorch, torch/distributed/
-//                           _symmetric_memory: _pipelined_multi_all_gather_and_consume,
-//                           _pipelined_produce_and_all2all)
+//   shift by copy engines   2 t_k + hop + n / B  cudaMemcpyAsync into or from a partner's buffer,
+//                           between kernels that set a flag there and wait for one here. Those of
+//                           one thread find room beside products (userbuffers_send,
+//                           userbuffers_recv with use_ce), those of S blocks need their SMs
+//                           (_symmetric_memory, barrier)
 //   gather, scatter         t_k + hop + (p-1)/p n / min(B, S b)    S thread blocks read from all
 //                           ranks, or write to them, behind one exchange of flags
 //                           (allgather2_userbuff_inplace, reducescatter2_userbuff_stridedoutput)
@@ -16,6 +14,7 @@
 // links at the share that messages reach; b: what one block copies (nccl_measured.cpp).
 #include <algorithm>
 
+#include "sim/base/check.hpp"
 #include "sim/collective/algorithms.hpp"
 
 namespace sim {
@@ -25,19 +24,19 @@ Form user_buffer_form(const FormInput& in, const Collective& request, double sma
   const double link = in.intra_bw();
   const double reached = in.group.nccl ? link * message_share(in.group.generation) : link;
   const double parts = in.ranks();
-  const bool shift = in.kind == CollectiveKind::ring_shift;
   Form form;
-  form.traffic = shift ? in.bytes : (parts - 1) / parts * in.bytes;
+  form.channels = request.blocks;
   if (request.carrier == Carrier::copy_engines) {
-    form.latency = (shift ? 1 : parts - 1) * (2 * small_kernel + hop);
+    SIM_CHECK(in.kind == CollectiveKind::ring_shift, word(in.kind));
+    form.traffic = in.bytes;
+    form.latency = 2 * small_kernel + hop;
     form.transfer = form.traffic / reached;
-    form.channels = 0;
     form.memory_bytes = 2 * form.traffic;
   } else {
+    form.traffic = (parts - 1) / parts * in.bytes;
     form.latency = small_kernel + hop;
     form.transfer =
         form.traffic / std::min(reached, request.blocks * block_rate(in.group.generation) * 1e9);
-    form.channels = request.blocks;
     form.rounds = in.ranks() - 1;
     // What the other ranks read here, or write, and what is read or written of the rank's own.
     form.memory_bytes = 2 * form.traffic + 2 * in.bytes / parts;

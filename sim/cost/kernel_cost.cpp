@@ -143,6 +143,7 @@ KernelCost gemm_cost(const Kernel& kernel, const Device& device, Load load, Wave
   const double most = std::max(1, device.sms - kernel.spared_sms);
   KernelCost cost = cost_of(seconds, bytes, std::min(most, tiling.tiles) / device.sms);
   cost.persistent = has_persistent_products(device);
+  cost.abreast = kernel.abreast > 1;
   return cost;
 }
 
@@ -324,7 +325,8 @@ GemmTiling gemm_tiling(const Kernel& kernel, const Device& device, Waves roundin
       const double count = output * split;
       if (split > 1 && (count > sms || k < least_k * split)) break;
       const double depth = k / split + model.ramp_k;
-      const double waves = wave_count(count, sms, rounding);
+      const double waves = kernel.abreast == 1 ? wave_count(count, sms, rounding)
+                                               : std::max(count / sms, 1.0 / kernel.abreast);
       const double seconds = std::max(waves * per_k * depth, count * edges * depth * feed_device) +
                              (split > 1 ? add_up * split + add_up_fixed : 0.0);
       if (best.tile_m == 0 || seconds < best.seconds)
@@ -372,7 +374,9 @@ KernelCost formula_cost(const Kernel& kernel, const Device& device, Load load, W
   }
 }
 
+// Those that run beside others of their like were not measured so.
 const KernelTime* measured_time(const Kernel& kernel, const Device& device) {
+  if (kernel.abreast > 1) return nullptr;
   const KernelShape shape = shape_of(kernel);
   const auto& rows = device.measured_kernels;
   const auto found =

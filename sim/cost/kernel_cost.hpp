@@ -12,8 +12,10 @@ struct KernelCost {
   Bandwidth memory{};   // device memory traffic while it runs: bytes / time
   double sm_share = 1;  // of the SMs while it runs, in (0, 1]
   // Its thread blocks take their SMs at once and keep them until it is done: it cannot give way to
-  // what comes later, and blocks that find their SM taken run behind the others (README.md).
+  // what comes later, and blocks that find their SM taken run behind the others (README.md); unless
+  // it runs abreast of others, on whose SMs they do.
   bool persistent = false;
+  bool abreast = false;
 };
 
 // The state of the device around the kernel. A training step runs at the clock that the power limit
@@ -47,7 +49,7 @@ struct GemmTiling {
   int tile_m = 0, tile_n = 0;
   int split_k = 1;     // partial products along K, added up afterwards
   double tiles = 0;    // whole number: over the whole output, times split_k
-  double waves = 0;    // tiles / SMs, rounded up unless fractional
+  double waves = 0;    // tiles / SMs, rounded up unless fractional or Kernel::abreast
   double seconds = 0;  // of the tiles and of adding up, at full clock
 };
 GemmTiling gemm_tiling(const Kernel& kernel, const Device& device, Waves waves = Waves::whole);

@@ -50,7 +50,7 @@ void Executor::start_single_kernel(std::uint32_t slot) {
 bool Executor::share_device(std::uint32_t slot) {
   SlotState& state = slots_[slot];
   const LaneCosts& lane = lane_of(slot);
-  if (lane.persistent[state.position]) place_blocks(slot);
+  if (lane.persistent[state.position] && !lane.abreast[state.position]) place_blocks(slot);
   const std::uint64_t speed = speed_of(state, lane, state.position);
   return std::exchange(state.speed, speed) != speed;
 }
@@ -80,7 +80,7 @@ std::uint64_t Executor::speed_of(const SlotState& state, const LaneCosts& lane,
   const std::int64_t sm = lane.sm[position];
   const std::int64_t least = input_.shares_device ? 0 : 1024;
   const std::int64_t sm_left = std::max<std::int64_t>(input_.device_sm - state.sm_held, least);
-  if (sm > sm_left && !lane.persistent[position])
+  if (sm > sm_left && (!lane.persistent[position] || lane.abreast[position]))
     speed =
         (static_cast<std::uint64_t>(sm_left) << full_speed_bits) / static_cast<std::uint64_t>(sm);
   const std::int64_t memory = lane.memory[position] + state.memory_held;
@@ -123,13 +123,17 @@ void Executor::end_phase(std::uint32_t slot) {
 }
 
 // Whether communication finds its SMs taken by blocks of a persistent kernel that has been running.
-// It waits for their end (NCCL issue 1431). If so, that has an event of its own.
-bool Executor::has_no_room(std::uint32_t slot, std::int64_t sm) {
+// It waits for their end (NCCL issue 1431). If so, that has an event of its own. What queues comes
+// behind a product that starts at this instant, too, if that runs abreast of the one before, whose
+// SMs it has taken one by one.
+bool Executor::has_no_room(std::uint32_t slot, std::int64_t sm, bool queues) {
   const SlotState& state = slots_[slot];
   if (!state.running || state.in_tail) return false;
   const LaneCosts& lane = lane_of(slot);
   const std::uint32_t running = state.in_segment ? running_in_segment(slot) : state.position;
-  if (!lane.persistent[running] || begin_of(state, lane, running) == now()) return false;
+  if (!lane.persistent[running]) return false;
+  const bool started_before = begin_of(state, lane, running) < now();
+  if (!started_before && !(queues && lane.abreast[running])) return false;
   if (lane.sm[running] <= input_.device_sm - state.sm_held - sm) return false;
   if (state.in_segment) {
     cut_segment(slot, running);

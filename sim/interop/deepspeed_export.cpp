@@ -145,7 +145,7 @@ class DeepSpeedWriter {
     if (layout_.tensor_parallel > 1 && !layout_.overlap_tensor_wgrad)
       note("layout.overlap.tensor_wgrad",
            "Megatron always reduces beside the weight gradient's product");
-    if (layout_.uses_user_buffers())
+    if (layout_.cuts_products())
       note("layout.overlap.tensor_products", "Megatron-DeepSpeed cuts no products into parts");
   }
 

@@ -126,6 +126,7 @@ Framework canonical(const Framework& framework, const Scenario& scenario) {
   if (layout.context_parallel == 1) runs.context = defaults.execution.context;
   if (layout.pipeline_parallel == 1 || layout.overlap_pipeline) runs.waits_for_messages = false;
   if (!scenario.model.has_experts()) runs.waits_for_counts = false;
+  if (layout.recompute != Recompute::full) runs.stops_recomputation = false;
   return result;
 }
 

@@ -265,7 +265,7 @@ class Writer {
       config_.overlap_param_gather = false;
       note("layout.overlap.parameters", "--overlap-param-gather needs --overlap-grad-reduce");
     }
-    if (layout_.uses_user_buffers()) config_.tp_comm_overlap = true;
+    if (layout_.cuts_products()) config_.tp_comm_overlap = true;
     const bool interleaved = layout_.virtual_stages > 1;
     if (interleaved && !layout_.overlap_pipeline) {
       config_.overlap_p2p = false;

@@ -27,7 +27,4 @@ std::string torchtitan_flavors();  // for messages
 std::vector<int> torchtitan_split(std::int64_t layers, std::int64_t stages, std::int64_t before,
                                   std::int64_t behind);
 
-// What torch.compile makes of the model: its blocks, and the loss, each if it is compiled.
-Framework torchtitan_framework(bool compiled_model, bool compiled_loss);
-
 }  // namespace sim

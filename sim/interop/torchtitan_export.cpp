@@ -145,9 +145,9 @@ class TitanWriter {
     const bool tensor = layout_.tensor_parallel > 1;
     add("tensor_parallel_degree", layout_.tensor_parallel);
     if (tensor)
-      add("enable_async_tensor_parallel", layout_.overlap_tensor_wgrad ? "true" : "false");
-    if (layout_.uses_user_buffers())
-      refuse("overlap tensor_products: torchtitan has no user buffers of Transformer Engine");
+      add("enable_async_tensor_parallel", layout_.overlap_tensor_products ? "true" : "false");
+    if (tensor && layout_.overlap_tensor_wgrad && !layout_.overlap_tensor_products)
+      note("layout.overlap.tensor_wgrad", "torch waits for a reduction where it is called");
     if (tensor && !layout_.sequence_parallel)
       refuse("sequence_parallel false: torchtitan's tensor parallelism splits the sequence, too");
     add("context_parallel_degree", layout_.context_parallel);
@@ -222,25 +222,37 @@ class TitanWriter {
       refuse(
           "recompute selective: torchtitan has no recomputation of the attention's core alone "
           "(its own selective mode recomputes by layer or by operator)");
+    const bool operators = layout_.recompute == Recompute::operators;
     const bool some = full && layout_.recompute_every > 1;
-    add_text("mode", some ? "selective" : full ? "full" : "none");
+    add_text("mode", some || operators ? "selective" : full ? "full" : "none");
     if (some) add_text("selective_ac_option", fmt::format("{}", layout_.recompute_every));
+    if (operators) add_text("selective_ac_option", "op");
+    if (full) add("early_stop", scenario_.framework.execution.stops_recomputation);
   }
 
   void framework() {
-    section("compile");
-    const Framework used = canonical(scenario_.framework, scenario_);
     for (const bool model : {true, false})
-      for (const bool loss : {true, false}) {
-        if (used != canonical(torchtitan_framework(model, loss), scenario_)) continue;
-        compile(model, loss);
-        return;
-      }
-    compile(true, true);
+      for (const bool loss : {true, false})
+        for (const bool fused : {true, false})
+          if (runs_so(model, loss, fused)) return run_so(model, loss, fused);
+    run_so(true, true, true);
     note("framework", "torchtitan compiles blocks and loss, or runs them eagerly");
   }
 
-  void compile(bool model, bool loss) {
+  bool runs_so(bool model, bool loss, bool fused) const {
+    Framework framework = torchtitan_framework(model, loss, fused);
+    framework.execution.stops_recomputation =
+        model || scenario_.framework.execution.stops_recomputation;
+    return canonical(scenario_.framework, scenario_) == canonical(framework, scenario_);
+  }
+
+  void run_so(bool model, bool loss, bool fused) {
+    if (layout_.cuts_products() && !model)
+      refuse("overlap tensor_products: torchtitan's AsyncTP needs compiled layers");
+    section("optimizer");
+    add_text("name", "AdamW");
+    add_text("implementation", fused ? "fused" : "foreach");
+    section("compile");
     add("enable", model || loss ? "true" : "false");
     std::vector<std::string_view> components;
     if (model) components.emplace_back("\"model\"");
@@ -276,15 +288,6 @@ std::vector<int> torchtitan_split(std::int64_t layers, std::int64_t stages, std:
   split.front() -= static_cast<int>(before);
   split.back() -= static_cast<int>(behind);
   return split;
-}
-
-Framework torchtitan_framework(bool compiled_model, bool compiled_loss) {
-  Framework framework =
-      framework_of(compiled_model ? FrameworkName::megatron : FrameworkName::pytorch);
-  framework.loss = compiled_loss ? LossForm::fused : LossForm::eager;
-  framework.execution.waits_for_counts = framework.execution.waits_for_messages = false;
-  framework.execution.context = compiled_model ? ContextForm::compiled : ContextForm::eager;
-  return framework;
 }
 
 Exported export_torchtitan(const Scenario& scenario) {

@@ -46,9 +46,8 @@ constexpr std::array parallelism_keys{
     KnownKey{"spmd_backend"},
 };
 constexpr std::array checkpoint_keys{
-    KnownKey{"memory_budget"}, KnownKey{"per_op_*"},           KnownKey{"early_stop"},
-    KnownKey{"visualize_*"},   KnownKey{"preserve_rng_state"}, KnownKey{"determinism_check"},
-    KnownKey{"debug"},
+    KnownKey{"memory_budget"},      KnownKey{"per_op_*"},          KnownKey{"visualize_*"},
+    KnownKey{"preserve_rng_state"}, KnownKey{"determinism_check"}, KnownKey{"debug"},
 };
 constexpr std::array compile_keys{KnownKey{"backend"}};
 constexpr std::array optimizer_keys{
@@ -158,7 +157,8 @@ class TitanReader {
     const Flag sequence = setting<bool>("parallelism", "enable_sequence_parallel");
     layout().sequence_parallel = layout().tensor_parallel > 1 && sequence.value_or(true);
     const Flag async = setting<bool>("parallelism", "enable_async_tensor_parallel");
-    layout().overlap_tensor_wgrad = async.value_or(false);
+    layout().overlap_tensor_wgrad = false;
+    layout().overlap_tensor_products = layout().sequence_parallel && async.value_or(false);
     const Text rotate = setting<std::string>("parallelism", "context_parallel_rotate_method");
     const std::string method = rotate.value_or("allgather");
     if (method != "allgather" && method != "alltoall")
@@ -379,10 +379,7 @@ class TitanReader {
     if (word == "full") return;
     const std::string every = option.value_or("2");
     if (every == "op") {
-      // Every second product runs again with all that is none: the work of every second layer.
-      layout().recompute_every = 2;
-      result_.framework.keeps_intermediates = false;
-      by_operator_ = true;
+      layout().recompute = Recompute::operators;
       return;
     }
     const ParsedNumber<std::int64_t> parsed = parse_integer(every, false);
@@ -410,12 +407,14 @@ class TitanReader {
           item.problem(fmt::format("'{}' is neither model nor loss", name));
       }
     }
-    result_.framework = torchtitan_framework(model, loss);
-    result_.framework.keeps_intermediates = !by_operator_;
-    if (by_operator_)
-      result_.notes.push_back({"activation_checkpoint.selective_ac_option",
-                               "recomputation by operator is forecast as that of every second "
-                               "layer"});
+    const Text optimizer = setting<std::string>("optimizer", "implementation");
+    const std::string kernels = optimizer.value_or("fused");
+    if (kernels != "fused" && kernels != "foreach")
+      problem(optimizer, fmt::format("is '{}'; allowed: fused, foreach", kernels));
+    result_.framework = torchtitan_framework(model, loss, kernels == "fused");
+    const Flag early = setting<bool>("activation_checkpoint", "early_stop");
+    // A compiler leaves out what no gradient needs, whatever the switch says.
+    result_.framework.execution.stops_recomputation = model || early.value_or(false);
   }
 
   void rest() {
@@ -456,7 +455,6 @@ class TitanReader {
   const ObjectReader& root_;
   const ImportRequest& request_;
   Imported result_;
-  bool by_operator_ = false;
 };
 
 }  // namespace

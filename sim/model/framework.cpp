@@ -248,6 +248,7 @@ Framework framework_of(FrameworkName name) {
     framework.loss = LossForm::eager;
     framework.execution.context = ContextForm::eager;
   }
+  framework.execution.stops_recomputation = name == FrameworkName::pytorch;
   if (name == FrameworkName::megatron) {
     framework.execution.gradient_placeholders = Placeholders::temporary;
     framework.execution.waits_for_counts = framework.execution.waits_for_messages = true;
@@ -262,6 +263,7 @@ Framework framework_of(FrameworkName name) {
     framework.execution = {.eight_bit = EightBit::torchao,
                            .keeps_gathered_inputs = true,
                            .symmetric_memory = true,
+                           .stops_recomputation = true,
                            .context = ContextForm::compiled,
                            .separate_products = true,
                            .caching_allocator = true,
@@ -287,6 +289,20 @@ Framework framework_of(FrameworkName name) {
   if (name == FrameworkName::megatron_deepspeed) framework.loss = LossForm::separate;
   if (name == FrameworkName::deepspeed || name == FrameworkName::megatron_deepspeed)
     set_deepspeed(framework);
+  return framework;
+}
+
+Framework torchtitan_framework(bool compiled_layers, bool compiled_loss, bool fused_optimizer) {
+  Framework framework = framework_of(FrameworkName::torchtitan);
+  if (!compiled_layers) {
+    framework.layer_norm = framework.rms_norm = NormForm::eager;
+    framework.gate = KernelForm::eager;
+    framework.execution.context = ContextForm::eager;
+    framework.execution.keeps_unread_outputs = true;
+  }
+  // torch.compile reads the logits for their maximum and for the sum, and again backward.
+  if (compiled_loss) framework.loss = LossForm::keeps_logits;
+  if (fused_optimizer) framework.optimizer = OptimizerForm::fused;
   return framework;
 }
 

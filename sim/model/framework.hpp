@@ -100,6 +100,9 @@ struct Framework {
 };
 Framework framework_of(FrameworkName name);
 
+// torchtitan as a job runs it: layers and loss compiled or eager, AdamW in one kernel or in many.
+Framework torchtitan_framework(bool compiled_layers, bool compiled_loss, bool fused_optimizer);
+
 // The switches of an Execution by their keys in a scenario.
 struct ExecutionSwitch {
   std::string_view key;
@@ -115,6 +118,7 @@ inline constexpr std::array execution_switches{
     ExecutionSwitch{"separate_update", &Execution::separate_update},
     ExecutionSwitch{"sends_whole", &Execution::sends_whole},
     ExecutionSwitch{"recomputes_head", &Execution::recomputes_head},
+    ExecutionSwitch{"stops_recomputation", &Execution::stops_recomputation},
     ExecutionSwitch{"copies_attention", &Execution::copies_attention},
     ExecutionSwitch{"caching_allocator", &Execution::caching_allocator},
     ExecutionSwitch{"expandable_segments", &Execution::expandable_segments},

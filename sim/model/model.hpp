@@ -258,9 +258,14 @@ struct Execution {
   bool scales_gradients = false;  // a kernel divides them by the replicas, then they are summed
   bool checks_gradients = false;  // read for what is not finite before they are reduced
   bool separate_update = false;   // clipping and new weights are passes apart from Adam's
-  bool symmetric_memory = false;  // with Layout::overlap_tensor_wgrad copy engines move tokens
-  bool sends_whole = false;       // between stages: every tensor rank sends the whole tensor
-  bool recomputes_head = false;   // full recomputation: the final norm and the head as well
+  // A compiler's tensor parallelism: products are cut as micro_pipeline.hpp of sim/plan says, and
+  // nothing else overlaps.
+  bool symmetric_memory = false;
+  bool sends_whole = false;      // between stages: every tensor rank sends the whole tensor
+  bool recomputes_head = false;  // full recomputation: the final norm and the head as well
+  // Full recomputation of a layer ends where its last tensor to keep is there: the product behind
+  // it and what sums and adds that are not run again.
+  bool stops_recomputation = false;
   bool copies_attention = false;  // output of several sequences: copied into another order
   bool copies_tokens = false;     // gathers and scatters of tokens work on a copy in another order
   ContextForm context = ContextForm::transformer_engine;

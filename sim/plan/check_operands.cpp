@@ -80,6 +80,8 @@ Operands operands_of_site(Action action) {
       return {roles({input, output}), roles({weight, saved})};
     case Action::gradient_part:
       return {roles({gradient, input_gradient}), roles({weight})};
+    case Action::place_slice:
+      return {roles({output, workspace}), roles({input, gradient})};
     case Action::choose:
       return {roles({input, saved, choice_weights})};
     case Action::choose_backward:
@@ -90,7 +92,8 @@ Operands operands_of_site(Action action) {
       return {roles({input, input_gradient})};
     case Action::add_weight_gradient:
       return {roles({input, weight_gradient})};
-    // gather_gradient, shift_keys, gather_keys, exchange_heads, sort_tokens, ..._logits
+    // gather_gradient, pull_slice, sum_slices, shift_keys, gather_keys, exchange_heads,
+    // sort_tokens, ..._logits
     default:
       return {roles({input, output})};
   }

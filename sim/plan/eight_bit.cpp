@@ -3,6 +3,8 @@
 namespace sim {
 namespace {
 
+constexpr CastPass transpose{.bytes = 2, .launches = 1};
+
 // Transformer Engine 1.11 to 2.1, delayed scaling: scales are known before the tensor is, so a cast
 // is one pass, 2 bytes read, 1 written, and 1 for the transpose where that is made beside
 // (pytorch/module/linear.py, layernorm_linear.py, base.py: grad_output_preprocess).
@@ -16,7 +18,6 @@ EightBitCasts transformer_engine(const ModelOp& op, const ModelOp* before, const
   const bool scattered = layout.sequence_parallel && layout.tensor_parallel > 1 && op.experts == 0;
   const bool behind_norm = before != nullptr && before->kind == ModelOpKind::norm;
   constexpr CastPass cast{.bytes = 3, .launches = 1};
-  constexpr CastPass transpose{.bytes = 2, .launches = 1};
   constexpr CastPass cast_transpose{.bytes = 4, .launches = 1};
   EightBitCasts casts;
   casts.saves_eight_bits = casts.gathers_eight_bits = true;
@@ -34,8 +35,10 @@ EightBitCasts transformer_engine(const ModelOp& op, const ModelOp* before, const
 // maximum over the tensor, fused with the kernel before where that is element-wise or a norm (else
 // 2 bytes more), a kernel for the rest of the maximum, and the cast, 2 bytes read, 1 written in
 // each of two orders. The gradient of an output always comes from such a kernel, a weight never.
-// What is kept is the 16-bit input; weights are cast whenever they are used.
-EightBitCasts torchao(const ModelOp* before) {
+// What is kept is the 16-bit input; weights are cast whenever they are used. What is gathered over
+// the tensor group each rank casts of its own tokens, in one order; the other one, for the weight
+// gradient, is a transposition of what has come (float8_tensor_parallel.py).
+EightBitCasts torchao(const ModelOp& op, const ModelOp* before, const Layout& layout) {
   const bool fused = before != nullptr && (before->kind == ModelOpKind::norm ||
                                            before->kind == ModelOpKind::elementwise);
   constexpr CastPass behind_pointwise{.bytes = 4, .launches = 2};
@@ -45,7 +48,16 @@ EightBitCasts torchao(const ModelOp* before) {
   casts.gradient = behind_pointwise;
   casts.weight = alone;
   casts.weight_each_time = true;
-  casts.gathers_eight_bits = true;  // float8_tensor_parallel.py: cast, then gathered
+  casts.gathers_eight_bits = true;
+  const bool scattered = layout.sequence_parallel && layout.tensor_parallel > 1 && op.experts == 0;
+  if (scattered && op.split == TensorSplit::column) {
+    casts.input.bytes = (casts.input.bytes - 1) / layout.tensor_parallel;
+    casts.saved_input = transpose;
+  }
+  if (scattered && op.split == TensorSplit::row)
+    casts.gradient = {
+        .bytes = (behind_pointwise.bytes - 1) / layout.tensor_parallel + transpose.bytes,
+        .launches = behind_pointwise.launches + transpose.launches};
   return casts;
 }
 
@@ -65,7 +77,7 @@ EightBitCasts eight_bit_casts(EightBit framework, const ModelOp& op, const Model
     case EightBit::transformer_engine:
       return transformer_engine(op, before, layout);
     case EightBit::torchao:
-      return torchao(before);
+      return torchao(op, before, layout);
   }
   return {};
 }

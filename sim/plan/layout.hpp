@@ -98,8 +98,8 @@ struct Layout {
   bool overlap_parameters = true;    // gather parameters while computing (ZeRO-1/2/3)
   bool overlap_pipeline = true;      // sends and receives beside compute
   bool overlap_tensor_wgrad = true;  // tensor-parallel reduction beside the weight-gradient GEMM
-  // Products cut into parts, beside which the tensor group communicates in user buffers
-  // (Transformer Engine; Megatron-LM, --tp-comm-overlap).
+  // Products cut into parts, beside which the tensor group communicates: in user buffers
+  // (Transformer Engine; Megatron-LM, --tp-comm-overlap) or in symmetric memory (PyTorch, AsyncTP).
   bool overlap_tensor_products = false;
 
   bool operator==(const Layout&) const = default;
@@ -116,8 +116,7 @@ struct Layout {
   int expert_replicas() const {
     return tensor_parallel * replicas() / (expert_tensor() * expert_parallel);
   }
-  // Linears of layers communicate in user buffers.
-  bool uses_user_buffers() const { return overlap_tensor_products && tensor_parallel > 1; }
+  bool cuts_products() const { return overlap_tensor_products && tensor_parallel > 1; }
   std::int64_t tokens_held() const { return sequence_length / context_parallel; }  // of a sequence
   std::int64_t micro_batches() const { return global_batch / (micro_batch * data_parallel); }
   int chunks() const { return pipeline_parallel * virtual_stages; }

@@ -22,7 +22,7 @@ class Checker : private LayoutProblemList {
     tensor();
     check_experts(layout_, model_, *this);
     sequence();
-    user_buffers();
+    cut_products();
     context();
     pipeline();
     layers();
@@ -174,21 +174,40 @@ class Checker : private LayoutProblemList {
 
   // Transformer Engine's own modules, as Megatron-LM runs them: --tp-comm-overlap asserts sequence
   // parallelism (megatron/training/arguments.py), which with one tensor rank is off.
-  void user_buffers() {
-    if (!layout_.uses_user_buffers()) return;
+  void cut_products() {
+    if (!layout_.cuts_products()) return;
     constexpr const char* key = "overlap";
     if (!layout_.sequence_parallel)
       problem(key, "overlap.tensor_products needs sequence_parallel, which is false");
-    const Execution& runs = model_.execution;
-    if (runs.keeps_gathered_inputs || runs.copies_tokens || runs.separate_products ||
-        runs.eight_bit != EightBit::transformer_engine)
-      problem(key,
-              "overlap.tensor_products is Transformer Engine's; allowed with framework megatron");
     if (splits_backward(layout_.schedule))
       problem(key,
               "overlap.tensor_products, but schedule {} splits the backward pass; allowed: 1f1b, "
               "interleaved, gpipe",
               word(layout_.schedule));
+    if (model_.execution.symmetric_memory) {
+      micro_pipeline();
+    } else {
+      user_buffers();
+    }
+  }
+
+  // Of linears whose products are equal kernels one after another, none is cut.
+  void micro_pipeline() {
+    if (const ModelOp* op = equal_products(); op != nullptr)
+      problem("overlap",
+              "overlap.tensor_products cuts linears of one product, and {} has {} (joint_gate: "
+              "false); torchtitan's own are apart by separate_products",
+              op->name, op->products);
+  }
+
+  void user_buffers() {
+    constexpr const char* key = "overlap";
+    const Execution& runs = model_.execution;
+    if (runs.keeps_gathered_inputs || runs.copies_tokens || runs.separate_products ||
+        runs.eight_bit != EightBit::transformer_engine)
+      problem(key,
+              "overlap.tensor_products is Transformer Engine's or AsyncTP; allowed with frameworks "
+              "megatron and torchtitan");
     if (layout_.recompute == Recompute::operators)
       problem(
           key,
@@ -198,6 +217,13 @@ class Checker : private LayoutProblemList {
               "overlap.tensor_products sums the output of {} in {} blocks, which {} features "
               "are no multiple of",
               op->name, reduced_blocks, op->out_features);
+  }
+
+  const ModelOp* equal_products() const {
+    for (const Block& layer : model_.layers)
+      for (const ModelOp& op : layer.ops)
+        if (op.products > 1) return &op;
+    return nullptr;
   }
 
   const ModelOp* uneven_product() const {

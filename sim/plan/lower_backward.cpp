@@ -192,6 +192,12 @@ StageLowering::Value StageLowering::gather_saved_input(Frame& frame, std::size_t
   return whole;
 }
 
+// A compiler's collectives are waited for where they were called (torch/distributed/
+// _functional_collectives.py).
+bool StageLowering::overlaps_wgrad() const {
+  return layout_.overlap_tensor_wgrad && !model_.model->execution.symmetric_memory;
+}
+
 StageLowering::Value StageLowering::backward_linear(Frame& frame, std::size_t i, Value gradient) {
   const OpWork& work = frame.work->ops[i];
   const bool split = splits_backward(layout_.schedule);
@@ -208,12 +214,17 @@ StageLowering::Value StageLowering::backward_linear(Frame& frame, std::size_t i,
     weight_gradient(frame, i, gradient, own_tokens, {});
     return add_residual_gradient(frame, i, out);
   }
+  if (work.gather_gradient != none && work.sliced_gradient.exists()) {
+    const Value out = gathered_gradient(frame, i, gradient);
+    weight_gradient(frame, i, gradient, own_tokens, {});
+    return add_residual_gradient(frame, i, out);
+  }
   if (work.gather_gradient != none) gradient = gather_gradient(frame, i, gradient);
   // Megatron-LM, core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication:
   // the input is gathered beside the input-gradient product, and the input gradient is reduced
   // beside the weight-gradient product.
   const Value gathered = split ? Value{} : gather_saved_input(frame, i);
-  const bool beside = layout_.overlap_tensor_wgrad || work.buffers.exists();
+  const bool beside = overlaps_wgrad() || work.buffers.exists();
   if (!beside && gathered.exists()) {
     builder_.wait(Stream::compute, gathered.ready);
   }
@@ -269,6 +280,7 @@ StageLowering::Value StageLowering::own_logits(Frame& frame, std::size_t i, Valu
 // input, whose backward pass is the sum).
 StageLowering::Value StageLowering::input_gradient(Frame& frame, std::size_t i,
                                                    const Value& gradient) {
+  if (frame.work->ops[i].sliced_gradient.exists()) return scattered_gradient(frame, i, gradient);
   const bool scattered = layout_.sequence_parallel;
   Value out = product_gradient(frame, i, gradient);
   if (!scattered) out = sum_gradient(frame, i, out);
@@ -297,10 +309,12 @@ StageLowering::Value StageLowering::product_gradient(Frame& frame, std::size_t i
   const OpWork& work = frame.work->ops[i];
   const Bytes bytes = frame.shape->ops[i].whole_input;
   Value out = work.buffers.exists() ? in_user_buffer(work.buffers.summed, bytes) : fresh(bytes);
-  out.ready = compute(frame, i, work.input_gradient, work.gradient_name, Action::input_gradient);
-  read(gradient, Role::gradient);
-  read_weight(frame, i);
-  builder_.writes(out.buffer, Role::input_gradient);
+  for (const std::uint32_t product : work.input_gradients) {
+    out.ready = compute(frame, i, product, work.gradient_name, Action::input_gradient);
+    read(gradient, Role::gradient);
+    read_weight(frame, i);
+    builder_.writes(out.buffer, Role::input_gradient);
+  }
   return out;
 }
 
@@ -338,8 +352,8 @@ void StageLowering::weight_gradient(Frame& frame, std::size_t i, const Value& gr
     builder_.writes(buckets_[parameters.own.bucket].gradient, Role::weight_gradient);
   }
   BufferId own{none};
-  for (int product = 1; product < frame.shape->ops[i].products; ++product) {
-    compute(frame, i, work.weight_gradient, work.weight_name, Action::weight_gradient);
+  for (std::size_t product = 0; product + 1 < work.weight_gradients.size(); ++product) {
+    compute(frame, i, work.weight_gradients[product], work.weight_name, Action::weight_gradient);
     read(gathered, Role::input);
     if (frame.saved[i].input.value != none) builder_.reads(frame.saved[i].input, Role::input);
     read(gradient, Role::gradient);
@@ -348,9 +362,11 @@ void StageLowering::weight_gradient(Frame& frame, std::size_t i, const Value& gr
   if (work.encode_saved != none) {
     compute(frame, i, work.encode_saved, work.encode_name, Action::encode);
     read(gathered, Role::input);
-    if (!gathered.exists()) builder_.reads(frame.saved[i].extra, Role::saved);
+    const Saved& saved = frame.saved[i];
+    if (!gathered.exists() && saved.input.value != none) builder_.reads(saved.input, Role::input);
+    if (!gathered.exists() && saved.extra.value != none) builder_.reads(saved.extra, Role::saved);
   }
-  compute(frame, i, work.weight_gradient, work.weight_name, Action::weight_gradient);
+  compute(frame, i, work.weight_gradients.back(), work.weight_name, Action::weight_gradient);
   if (!has_kept_placeholder(*frame.shape->ops[i].op))
     take_temporary_placeholder(parameters.matrix());
   drop(gathered, Role::input);

@@ -99,11 +99,12 @@ StageLowering::Value StageLowering::backward_router(Frame& frame, std::size_t i,
   drop(std::exchange(choice_gradient_, {}), Role::choice_gradient);
   builder_.writes(scores.buffer, Role::input_gradient);
   Value made = fresh(op.input);
-  made.ready = compute(frame, i, work.input_gradient, work.gradient_name, Action::input_gradient);
+  made.ready =
+      compute(frame, i, work.input_gradients.front(), work.gradient_name, Action::input_gradient);
   read(scores, Role::gradient);
   read_weight(frame, i);
   builder_.writes(made.buffer, Role::input_gradient);
-  compute(frame, i, work.weight_gradient, work.weight_name, Action::weight_gradient);
+  compute(frame, i, work.weight_gradients.front(), work.weight_name, Action::weight_gradient);
   drop(scores, Role::gradient);
   let_go(saved.input, Role::input);
   const Place& own = parameters_[site(frame, i)].own;

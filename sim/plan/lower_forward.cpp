@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/base/check.hpp"
 #include "sim/plan/stage_lowering.hpp"
 
 namespace sim {
@@ -114,17 +115,18 @@ StageLowering::Value StageLowering::forward_block(Frame& frame, Value x) {
     const bool loss = frame.shape->ops[i].op->kind == ModelOpKind::cross_entropy;
     if (loss && frame.pass == Pass::recompute) return x;
     const OpWork& work = frame.work->ops[i];
+    if (i >= frame.end) return end_early(frame, i, x);
     const int from = frame.shape->ops[i].op->starts_from;
     if (from >= 0) {
       past_branch_[i] = x;
       Value& lent = past_branch_[static_cast<std::size_t>(from)];
       x = lent;
-      if (frame.work->ops[static_cast<std::size_t>(from)].begins_branch) {
+      if (begins_branch(frame, frame.work->ops[static_cast<std::size_t>(from)])) {
         hold(x.buffer);  // a residual sum will read it, too (post-norm)
       } else {
         lent = {};
       }
-    } else if ((work.begins_branch || work.lends_input) && x.exists()) {
+    } else if ((begins_branch(frame, work) || work.lends_input) && x.exists()) {
       hold(x.buffer);
       past_branch_[i] = x;
     }
@@ -136,6 +138,18 @@ StageLowering::Value StageLowering::forward_block(Frame& frame, Value x) {
     frame.kept = BufferId{none};
   }
   return x;
+}
+
+// What is added to a sum that does not run need not be there.
+bool StageLowering::begins_branch(const Frame& frame, const OpWork& work) const {
+  return work.begins_branch && work.branch_sum < frame.end;
+}
+
+// The product at which the recomputation ends keeps its input.
+StageLowering::Value StageLowering::end_early(Frame& frame, std::size_t i, const Value& x) {
+  SIM_CHECK(x.exists() && x.bytes == frame.shape->ops[i].saved, frame.shape->ops[i].op->name);
+  frame.saved[i].input = x.buffer;
+  return {};
 }
 
 // The kernel is called with the length of the longest sequence, which the device has (Scaling,
@@ -187,38 +201,26 @@ StageLowering::Value StageLowering::forward_op(Frame& frame, std::size_t i, Valu
 StageLowering::Value StageLowering::forward_linear(Frame& frame, std::size_t i, Value x) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
-  const bool again = frame.pass == Pass::recompute && work.forward_again != none;
+  const bool again = frame.pass == Pass::recompute && !work.products_again.empty();
   if (again && op.keeps_whole_output) return kept_output(frame, i, x);
+  if (work.sliced_forward.exists())
+    return forward_sliced(frame, i, again ? work.sliced_again : work.sliced_forward, x);
   if (work.buffers.exchange_input != none) return forward_exchanged(frame, i, x);
   if (work.buffers.scatter_part != none) return forward_scattered(frame, i, x);
-  const bool keeps_gathered = model_.model->execution.keeps_gathered_inputs;
-  Value input = x;
-  if (op.gathers_input) {
-    if (x.ready.value != none) builder_.wait(Stream::tensor_comm, x.ready);
-    input = fresh(op.whole_input);
-    input.ready =
-        tensor_collective(frame, i, work.gather_input, work.gather_name, Action::gather_input);
-    if (keeps_gathered) {
-      drop(x, Role::input);
-    } else {
-      keep_or_free(frame, i, x);
-    }
-    builder_.writes(input.buffer, Role::output);
-    reorder(frame, i, work.reorder_input, input);
-  }
+  const Value input = op.gathers_input ? gather_input(frame, i, x) : x;
   wait_for(input);
   encode_operands(frame, i, input);
   Value out = fresh(op.whole_output);
   builder_.tensors(out.buffer, op.products);
-  for (int product = 1; product < op.products; ++product) {
-    compute(frame, i, work.forward, work.name, Action::forward);
+  const std::vector<std::uint32_t>& products = again ? work.products_again : work.products;
+  for (std::size_t product = 0; product + 1 < products.size(); ++product) {
+    compute(frame, i, products[product], work.name, Action::forward);
     read(input, Role::input);
     read_weight(frame, i);
     builder_.writes(out.buffer, Role::output);
   }
-  out.ready =
-      compute(frame, i, again ? work.forward_again : work.forward, work.name, Action::forward);
-  if (op.gathers_input && !keeps_gathered) {
+  out.ready = compute(frame, i, products.back(), work.name, Action::forward);
+  if (op.gathers_input && !model_.model->execution.keeps_gathered_inputs) {
     drop(input, Role::input);
   } else {
     keep_or_free(frame, i, input);
@@ -227,6 +229,22 @@ StageLowering::Value StageLowering::forward_linear(Frame& frame, std::size_t i, 
   builder_.writes(out.buffer, Role::output);
   if (work.gather_logits != none) return gather_logits(frame, i, out);
   return op.sums_output ? sum_over_tensor(frame, i, out) : out;
+}
+
+StageLowering::Value StageLowering::gather_input(Frame& frame, std::size_t i, const Value& x) {
+  const OpWork& work = frame.work->ops[i];
+  if (x.ready.value != none) builder_.wait(Stream::tensor_comm, x.ready);
+  Value whole = fresh(frame.shape->ops[i].whole_input);
+  whole.ready =
+      tensor_collective(frame, i, work.gather_input, work.gather_name, Action::gather_input);
+  if (model_.model->execution.keeps_gathered_inputs) {
+    drop(x, Role::input);
+  } else {
+    keep_or_free(frame, i, x);
+  }
+  builder_.writes(whole.buffer, Role::output);
+  reorder(frame, i, work.reorder_input, whole);
+  return whole;
 }
 
 // The logits of all classes on every tensor rank.
@@ -246,12 +264,15 @@ StageLowering::Value StageLowering::gather_logits(Frame& frame, std::size_t i, V
   return whole;
 }
 
-// Recompute::operators: an output that was kept whole stands for the operator and what sums it.
-StageLowering::Value StageLowering::kept_output(Frame& frame, std::size_t i, const Value& x) {
+// Recompute::operators: an output that was kept whole stands for the operator and what sums it. Its
+// weight gradient may want the input of all tokens, which was not kept.
+StageLowering::Value StageLowering::kept_output(Frame& frame, std::size_t i, Value x) {
   const OpWork& work = frame.work->ops[i];
+  if (frame.shape->ops[i].gathers_input && model_.model->execution.keeps_gathered_inputs)
+    x = gather_input(frame, i, x);
   wait_for(x);
   Value out = fresh(frame.shape->ops[i].output);
-  out.ready = compute(frame, i, work.forward_again, work.name, Action::forward);
+  out.ready = compute(frame, i, work.products_again.front(), work.name, Action::forward);
   keep_or_free(frame, i, x);
   read_weight(frame, i);
   builder_.writes(out.buffer, Role::output);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "sim/base/check.hpp"
+#include "sim/plan/selective_operators.hpp"
 #include "sim/plan/stage_lowering.hpp"
 
 namespace sim {
@@ -159,11 +160,12 @@ void StageLowering::intern_op(const ShardedOp& op, OpWork& work) {
   work.gradient_name = op.input_gradient ? builder_.name(name + ".input_gradient") : work.name;
   if (op.weight_gradient) work.weight_name = builder_.name(name + ".weight_gradient");
   if (op.weight_gradient && op.backward) work.bias_name = builder_.name(name + ".bias_gradient");
-  if (op.encode_gradient) work.encode_name = builder_.name(name + ".encode");
+  if (op.encode_gradient)
+    work.encode_name = builder_.name(name + ".encode");
+  else if (op.encode_saved || op.transpose_gradient)
+    work.encode_name = builder_.name(name + ".reorder");
   work.forward = intern(op.forward);
   work.backward = intern(op.backward);
-  work.input_gradient = intern(op.input_gradient);
-  work.weight_gradient = intern(op.weight_gradient);
   work.encode_input = intern(op.encode_input);
   work.encode_saved = intern(op.encode_saved);
   work.encode_gradient = intern(op.encode_gradient);
@@ -171,24 +173,39 @@ void StageLowering::intern_op(const ShardedOp& op, OpWork& work) {
   work.join_logits = intern(op.join_logits);
   work.own_logits = intern(op.own_logits);
   work.add_products = intern(op.add_products);
-  work.forward_again = intern(op.forward_again);
   work.sum_products = intern(op.sum_products);
   work.reorder_input = intern(op.reorder_input);
   work.reorder_output = intern(op.reorder_output);
   if (op.reorder_input || op.reorder_output) work.reorder_name = builder_.name(name + ".reorder");
+  intern_products(op, work);
   intern_collectives(op, work);
+  work.transpose_gradient = intern(op.transpose_gradient);
   if (op.forward_part) intern_user_buffers(op, work.buffers);
+  if (op.sliced_forward) intern_slices(op, work);
   if (op.context) intern_context(op, work.context);
   if (op.experts || op.choose) intern_experts(op, work.experts);
 }
 
+void StageLowering::intern_products(const ShardedOp& op, OpWork& work) {
+  const auto intern = [&](const std::vector<Kernel>& kernels) {
+    std::vector<std::uint32_t> interned;
+    for (const Kernel& kernel : kernels)
+      interned.push_back(builder_.kernel(kernel));
+    return interned;
+  };
+  work.products_again = intern(op.forward_again);
+  if (!op.weight_gradient) return;
+  const auto each = static_cast<std::size_t>(op.products);
+  const bool apart = !op.forward_apart.empty();
+  work.products = intern(apart ? op.forward_apart : std::vector(each, *op.forward));
+  work.input_gradients = intern(apart ? op.input_gradient_apart : std::vector{*op.input_gradient});
+  work.weight_gradients =
+      intern(apart ? op.weight_gradient_apart : std::vector(each, *op.weight_gradient));
+}
+
 // Of collectives of a linear of a layer: those that NCCL does not move.
 Carrier StageLowering::carrier_of(const ShardedOp& op) const {
-  if (op.forward_part) return Carrier::user_buffers;
-  return is_linear_of_layer(*op.op) && layout_.sequence_parallel && layout_.overlap_tensor_wgrad &&
-                 model_.model->execution.symmetric_memory
-             ? Carrier::copy_engines
-             : Carrier::nccl;
+  return op.forward_part ? Carrier::user_buffers : Carrier::nccl;
 }
 
 void StageLowering::intern_collectives(const ShardedOp& op, OpWork& work) {
@@ -336,6 +353,8 @@ void StageLowering::recompute_block(const StageBlock& block, int microbatch) {
   if (!checkpoint.exists()) return;  // the first block of the model has no input to keep
   Frame again = frame(block, microbatch, Pass::recompute);
   std::swap(again.kept, kept_outputs_[checkpoint_index(block, microbatch)]);
+  if (layout_.recompute == Recompute::full && !block.is_output)
+    again.end = operators_run_again(*again.shape->block, model_.model->execution);
   Value input = checkpoint;
   input.ready = OpId{none};  // its forward pass has read it: no need to wait again
   drop(forward_block(again, input), Role::output);

@@ -16,7 +16,6 @@ void StageLowering::intern_user_buffers(const ShardedOp& op, UserBufferWork& wor
   work.gradient_part = kernel(op.gradient_part);
   work.place_gradient = kernel(op.place_gradient);
   work.place_saved = kernel(op.place_saved);
-  work.transpose_gradient = kernel(op.transpose_gradient);
   const DType sixteen = layout_.activation_dtype;
   const DType sent = op.gathers_eight_bits ? DType::fp8 : sixteen;
   const auto as_sent = [&](Bytes bytes) {
@@ -153,8 +152,8 @@ void StageLowering::place_gradient(const Frame& frame, std::size_t i, const Valu
 
 void StageLowering::transpose_gradient(const Frame& frame, std::size_t i, const Value& gradient) {
   const OpWork& work = frame.work->ops[i];
-  if (work.buffers.transpose_gradient == none) return;
-  compute(frame, i, work.buffers.transpose_gradient, work.encode_name, Action::encode);
+  if (work.transpose_gradient == none) return;
+  compute(frame, i, work.transpose_gradient, work.encode_name, Action::encode);
   read(gradient, Role::gradient);
 }
 

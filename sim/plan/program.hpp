@@ -144,6 +144,7 @@ struct Kernel {
   Bytes strided{};     // those that kernels move which read a broadcast or a strided tensor
   int launches = 1;    // kernels the host issues for it (an unfused attention is several)
   int spared_sms = 0;  // gemm: SMs that it leaves to others
+  int abreast = 1;     // gemm: kernels like it that run at a time, each on a stream of its own
   bool operator==(const Kernel&) const = default;
 };
 
@@ -215,7 +216,7 @@ struct Collective {
   DType dtype = DType::bf16;
   Bytes bytes{};
   Carrier carrier = Carrier::nccl;
-  int blocks = 0;  // of Carrier::user_buffers
+  int blocks = 0;  // of Carrier::user_buffers; of what waits around copy engines
   bool operator==(const Collective&) const = default;
 };
 
@@ -301,6 +302,12 @@ enum class Action : std::uint8_t {
   multiply_part,  // a part of `forward`: input, output
   gradient_part,  // a part of input_gradient: gradient, input_gradient
   scatter_part,   // reduce-scatter of a block of features: input, output
+  // The same where the slices lie in symmetric memory (micro_pipeline.hpp):
+  place_slice,  // input or gradient: of the rank's own tokens; workspace: there; output: the slice
+                // that it is of the gathered tensor
+  pull_slice,   // ring shift. input: what a partner placed or made there, output: the slice that it
+                // is of the gathered tensor, or of those to sum
+  sum_slices,   // input, output
   // Of routed experts:
   choose,           // input: a token's scores of all experts; saved: its experts and their weights;
                     // choice_weights: those as the copies of the tokens are sent, in fp32

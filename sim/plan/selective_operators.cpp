@@ -1,6 +1,7 @@
 #include "sim/plan/selective_operators.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace sim {
 
@@ -21,27 +22,57 @@ std::vector<std::int64_t> products_of(const Block& layer, std::size_t i,
   return {op.out_features};
 }
 
+std::size_t operators_run_again(const Block& layer, const Execution& execution) {
+  const std::size_t all = layer.ops.size();
+  if (!execution.stops_recomputation) return all;
+  const auto keeps_nothing = [](const ModelOp& op) {
+    return op.kind == ModelOpKind::elementwise && !op.in_place && op.saved_elements == 0 &&
+           op.saved_fixed_bytes == 0 && op.saved_input_elements == 0;
+  };
+  std::size_t end = all;
+  while (end > 0 && keeps_nothing(layer.ops[end - 1]))
+    --end;
+  if (end == 0) return all;
+  const ModelOp& last = layer.ops[end - 1];
+  const bool keeps_input = last.kind == ModelOpKind::linear && last.split != TensorSplit::column &&
+                           last.experts == 0 && last.products == 1 && last.starts_from < 0 &&
+                           !last.backward_reads_output;
+  return keeps_input ? end - 1 : all;
+}
+
 bool ends_products(const Block& layer, std::size_t op) {
   return layer.ops[op].kind == ModelOpKind::linear &&
          std::none_of(layer.ops.begin() + static_cast<std::ptrdiff_t>(op) + 1, layer.ops.end(),
                       [](const ModelOp& later) { return later.kind == ModelOpKind::linear; });
 }
 
+std::vector<std::vector<std::int64_t>> products_run_again(const Block& layer,
+                                                          const AttentionShape& attention,
+                                                          const Layout& layout) {
+  std::vector<std::vector<std::int64_t>> again(layer.ops.size());
+  int product = 0;
+  for (std::size_t i = 0; i < layer.ops.size(); ++i) {
+    const ModelOp& op = layer.ops[i];
+    if (op.kind != ModelOpKind::linear) continue;
+    const bool scattered = op.split == TensorSplit::row && layout.tensor_parallel > 1;
+    const bool kept = scattered || ends_products(layer, i);
+    for (const std::int64_t width : products_of(layer, i, attention))
+      if (++product % 2 == 0 && !kept) again[i].push_back(width);
+  }
+  return again;
+}
+
 std::vector<double> shares_run_again(const Block& layer, const AttentionShape& attention,
                                      const Layout& layout) {
+  const std::vector<std::vector<std::int64_t>> products =
+      products_run_again(layer, attention, layout);
   std::vector<double> shares(layer.ops.size(), 1.0);
-  int product = 0;
   for (std::size_t i = 0; i < layer.ops.size(); ++i) {
     const ModelOp& op = layer.ops[i];
     if (op.kind == ModelOpKind::attention) shares[i] = 0;
     if (op.kind != ModelOpKind::linear) continue;
-    std::int64_t again = 0;
-    for (const std::int64_t width : products_of(layer, i, attention))
-      if (++product % 2 == 0) again += width;
-    const bool scattered = op.split == TensorSplit::row && layout.tensor_parallel > 1;
-    shares[i] = scattered || ends_products(layer, i)
-                    ? 0.0
-                    : static_cast<double>(again) / static_cast<double>(op.out_features);
+    const auto again = std::accumulate(products[i].begin(), products[i].end(), std::int64_t{0});
+    shares[i] = static_cast<double>(again) / static_cast<double>(op.out_features);
   }
   return shares;
 }

@@ -20,9 +20,20 @@ namespace sim {
 std::vector<std::int64_t> products_of(const Block& layer, std::size_t linear,
                                       const AttentionShape& attention);
 
+// Of each operator of `layer`: output features of the products that run again.
+std::vector<std::vector<std::int64_t>> products_run_again(const Block& layer,
+                                                          const AttentionShape& attention,
+                                                          const Layout& layout);
+
 // Of each operator of `layer`: the share of its forward pass that runs again.
 std::vector<double> shares_run_again(const Block& layer, const AttentionShape& attention,
                                      const Layout& layout);
+
+// Full recomputation of a layer: the operators, from the first on, that run again. All of them, but
+// for Execution::stops_recomputation where a last product keeps its input alone and what stands
+// behind it nothing (torch/utils/checkpoint.py, `early_stop`: the input is packed before the
+// product runs; compiled, no gradient needs what it makes, torch/_functorch/partitioners.py).
+std::size_t operators_run_again(const Block& layer, const Execution& execution);
 
 // True for the last matrix product of a layer.
 bool ends_products(const Block& layer, std::size_t op);

@@ -356,6 +356,7 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
     separate_products(region, block, sharded.ops.size() - 1, to);
   }
   keep_outputs(region, block, sharded);
+  slice_products(region, block, sharded);
   sharded.output = Bytes{region.sequence_tokens * block.output_elements * region.element};
   sharded.whole_output = Bytes{region.tokens * block.output_elements * region.element};
   return sharded;

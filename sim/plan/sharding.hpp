@@ -46,6 +46,16 @@ struct ExpertExchange {
   std::optional<Kernel> sort;  // what came into the order of the rank's experts, or back
 };
 
+// A pass of a linear whose products are cut by slices of tokens (micro_pipeline.hpp). It gathers
+// its operand, or scatters its result.
+struct SlicedPass {
+  std::vector<Kernel> products;  // of a slice
+  std::optional<Kernel> place;   // gathered: the own slice, into symmetric memory
+  std::optional<Kernel> order;   // scattered: the operand, slice after slice
+  std::optional<Kernel> sum;     // scattered: of the slices that came
+  bool gathers() const { return place.has_value(); }
+};
+
 struct ShardedOp {
   const ModelOp* op = nullptr;
   // Absent: no kernel runs. A linear has `forward`, `input_gradient` and `weight_gradient`;
@@ -71,14 +81,17 @@ struct ShardedOp {
   // What puts a rank's own slice of a gradient, or of the saved input, where others read it; and
   // the transposition of the gradient, when all of it is there.
   std::optional<Kernel> place_gradient, place_saved, transpose_gradient;
+  std::optional<SlicedPass> sliced_forward, sliced_again, sliced_gradient;
   std::optional<ContextAttention> context;
   std::optional<ExpertExchange> experts;
   std::optional<Kernel> choose, choose_backward;  // router
   std::optional<Kernel> join_logits, own_logits;  // where each tensor rank has all logits
   std::optional<Kernel> add_products;             // the input gradients of two products
   int products = 1;                               // linear: that its kernels run each
-  // Recompute::operators: what of `forward` runs again. The rest of the output was kept.
-  std::optional<Kernel> forward_again;
+  // Recompute::operators: the products that run again, or what stands for an output that was kept.
+  std::vector<Kernel> forward_again;
+  // Execution::separate_products: in place of `forward`, `input_gradient` and `weight_gradient`.
+  std::vector<Kernel> forward_apart, input_gradient_apart, weight_gradient_apart;
   bool keeps_whole_output = false;     // nothing of it runs again, nor what sums it over the group
   std::optional<Kernel> sum_products;  // Execution::separate_products: their input gradients
   std::optional<Kernel> reorder_input, reorder_output;  // Execution::copies_tokens

@@ -33,6 +33,26 @@ Bytes unread_output(const Region& region, const Block& block, const ShardedOp& l
 
 }  // namespace
 
+// Everything of the result is each product's own, but for that of all of a depth.
+std::vector<Kernel> products_apart(const Kernel& whole, Along along,
+                                   const std::vector<std::int64_t>& widths, std::int64_t all) {
+  const Bytes operands{(whole.m * whole.k + whole.k * whole.n) * bytes_of(whole.dtype) *
+                       whole.batch};
+  const Bytes result = whole.bytes - operands;
+  std::vector<Kernel> kernels;
+  for (const std::int64_t width : widths) {
+    Product product{whole.m, whole.n, whole.k};
+    std::int64_t& split = along == Along::rows      ? product.m
+                          : along == Along::columns ? product.n
+                                                    : product.k;
+    split = split * width / all;
+    const Bytes own = along == Along::depth ? result : Bytes{result.count() * width / all};
+    kernels.push_back(gemm(whole.dtype, product, own, whole.batch));
+    kernels.back().part = whole.part;
+  }
+  return kernels;
+}
+
 DType product_dtype(const Region& region, const ModelOp& op) {
   const DType compute = region.layout->compute_dtype;
   const bool sixteen = compute == DType::fp8 && !multiplies_in_eight_bits(op, *region.layout);
@@ -58,18 +78,19 @@ void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharde
   if (region.layout->recompute != Recompute::operators) return;
   const std::vector<double> shares =
       shares_run_again(block, region.model->attention, *region.layout);
+  const std::vector<std::vector<std::int64_t>> again =
+      products_run_again(block, region.model->attention, *region.layout);
   double kept = 0;
   for (std::size_t i = 0; i < shares.size(); ++i) {
     ShardedOp& op = sharded.ops[i];
     const bool linear = op.op->kind == ModelOpKind::linear;
     if (shares[i] >= 1 || !op.forward) continue;
     op.keeps_whole_output = shares[i] == 0;
-    op.forward_again = memory_kernel(OpKind::elementwise, region, *op.op, 0);
-    if (linear && shares[i] > 0) {
-      const auto columns =
-          static_cast<std::int64_t>(std::llround(static_cast<double>(op.forward->n) * shares[i]));
-      op.forward_again = gemm(op.forward->dtype, {op.forward->m, columns, op.forward->k},
-                              bytes_from(static_cast<double>(op.whole_output.count()) * shares[i]));
+    if (again[i].empty()) {
+      op.forward_again = {memory_kernel(OpKind::elementwise, region, *op.op, 0)};
+    } else {
+      op.forward_again =
+          products_apart(*op.forward, Along::columns, again[i], op.op->out_features / op.products);
     }
     if (linear && ends_products(block, i)) {
       kept += static_cast<double>(unread_output(region, block, op).count());
@@ -83,14 +104,13 @@ void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharde
 
 void separate_products(const Region& region, const Block& block, std::size_t i, ShardedOp& op) {
   if (!region.model->execution.separate_products || op.op->kind != ModelOpKind::linear) return;
-  const auto count =
-      static_cast<std::int64_t>(products_of(block, i, region.model->attention).size());
-  if (count == 1) return;
-  const Kernel& product = *op.forward;
-  const Bytes again{(count - 1) * product.m * product.k * bytes_of(product.dtype)};
-  op.forward->bytes += again;
-  op.weight_gradient->bytes += again;
-  op.input_gradient->bytes += op.whole_input * (count - 1);
+  const std::vector<std::int64_t> widths = products_of(block, i, region.model->attention);
+  if (widths.size() == 1 || op.products > 1) return;
+  const std::int64_t all = op.op->out_features;
+  op.forward_apart = products_apart(*op.forward, Along::columns, widths, all);
+  op.input_gradient_apart = products_apart(*op.input_gradient, Along::depth, widths, all);
+  op.weight_gradient_apart = products_apart(*op.weight_gradient, Along::rows, widths, all);
+  const auto count = static_cast<std::int64_t>(widths.size());
   const bool alone = op.sums_gradient && !region.model->execution.copies_tokens;
   op.sum_products = memory_kernel(OpKind::elementwise, region, *op.op,
                                   static_cast<double>(op.whole_input.count()) *

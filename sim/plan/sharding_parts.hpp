@@ -4,6 +4,7 @@
 //   sharding_experts.cpp    routers, and the way of tokens to experts
 //   sharding_scratch.cpp    tensors within eager kernels
 //   sharding_user_buffers.cpp  products cut into parts (Layout::overlap_tensor_products)
+//   sharding_micro_pipeline.cpp  the same as PyTorch does it
 //   sharding_execution.cpp   what a framework does around operators (Execution), casts for 8-bit
 //                           products, what a recomputation by operators keeps
 #pragma once
@@ -39,6 +40,16 @@ struct Product {
 Kernel gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch = 1);
 // One that gives gradients.
 Kernel gradient_gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch = 1);
+
+// sharding_execution.cpp
+// The dimension of a product in which several others stand side by side: the output features of a
+// forward product are its columns, those of its input gradient its depth, of its weight gradient
+// its rows.
+enum class Along : std::uint8_t { rows, columns, depth };
+// Of products that share an input and stand as one in `whole`, of `all` output features in the
+// model: those with these of them.
+std::vector<Kernel> products_apart(const Kernel& whole, Along along,
+                                   const std::vector<std::int64_t>& widths, std::int64_t all);
 
 // sharding_attention.cpp
 // Queries of m tokens with keys of n of each sequence.
@@ -86,12 +97,14 @@ void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
 // What of an operator runs again, and how much of its output was kept (Recompute::operators). A
 // kernel without work stands for what was kept whole.
 void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharded);
-// Products that share their input each read it, and each write an input gradient. These are added
-// up by the kernel behind, be it a norm or the copy of shard_reorders, which reads them all; by one
-// of their own before a collective that needs no copy.
+// Products that share their input are kernels apart, and each writes an input gradient. These are
+// added up by the kernel behind, be it a norm or the copy of shard_reorders, which reads them all;
+// by one of their own before a collective that needs no copy.
 void separate_products(const Region& region, const Block& block, std::size_t i, ShardedOp& op);
 // The products of a linear in parts, sharding_user_buffers.cpp.
 void split_products(const Region& region, const ModelOp& op, ShardedOp& to);
+// Those of a layer, in slices, sharding_micro_pipeline.cpp.
+void slice_products(const Region& region, const Block& block, ShardedBlock& sharded);
 // DTensor gathers and scatters along the first dimension, and tokens are the second: what is
 // gathered is copied into the order of the sequence, what is to be scattered into that of the ranks
 // (torch/distributed/_functional_collectives.py, all_gather_tensor and reduce_scatter_tensor, where

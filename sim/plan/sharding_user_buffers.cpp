@@ -37,8 +37,8 @@ void place_gradient(const Region& region, const ModelOp& op, ShardedOp& to) {
 void split_products(const Region& region, const ModelOp& op, ShardedOp& to) {
   const bool column = op.split == TensorSplit::column;
   const bool row = op.split == TensorSplit::row;
-  if (!region.layout->uses_user_buffers() || op.once_per_sequence || op.experts > 0 ||
-      !(column || row))
+  if (!region.layout->cuts_products() || region.model->execution.symmetric_memory ||
+      op.once_per_sequence || op.experts > 0 || !(column || row))
     return;
   const int slices = region.tensor;
   const Kernel& forward = *to.forward;

@@ -9,6 +9,7 @@
 //   lower_context_heads.cpp  the same by all-to-all: all tokens of a share of the heads
 //   lower_experts.cpp        routers, and the way of tokens to experts and back
 //   lower_user_buffers.cpp   linears whose products are cut into parts
+//   lower_micro_pipeline.cpp the same as PyTorch does it
 //   lower_maxima.cpp         scales of 8-bit tensors
 //   lower_data_parallel.cpp  parameters, buckets, gathering of weights
 //   lower_gradients.cpp      reduction of gradients
@@ -16,10 +17,12 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "sim/plan/micro_pipeline.hpp"
 #include "sim/plan/program_builder.hpp"
 #include "sim/plan/schedule.hpp"
 #include "sim/plan/sharding.hpp"
@@ -90,10 +93,12 @@ class StageLowering {
   struct OpWork {
     std::uint32_t name = 0, gradient_name = 0, weight_name = 0, bias_name = 0, encode_name = 0;
     std::uint32_t gather_name = 0, sum_name = 0;
-    std::uint32_t forward = none, backward = none, input_gradient = none, weight_gradient = none;
+    std::uint32_t forward = none, backward = none;
     std::uint32_t encode_input = none, encode_saved = none, encode_gradient = none;
     std::uint32_t encode_weight = none;
-    std::uint32_t forward_again = none, sum_products = none;
+    // Linears: the products of a pass, in turn. Others that run again: one kernel.
+    std::vector<std::uint32_t> products, products_again, input_gradients, weight_gradients;
+    std::uint32_t sum_products = none;
     std::uint32_t reorder_name = 0, reorder_input = none, reorder_output = none;
     std::uint32_t gather_input = none;     // all-gather of the input (column)
     std::uint32_t sum_gradient = none;     // reduction of the input gradient (column)
@@ -103,6 +108,8 @@ class StageLowering {
     std::uint32_t gather_logits = none, join_logits = none, own_logits = none;
     std::uint32_t add_products = none;
     UserBufferWork buffers;
+    SlicedWork sliced_forward, sliced_again, sliced_gradient;
+    std::uint32_t transpose_gradient = none;
     ContextWork context;
     ExpertWork experts;
     // A residual sum of the block reads the input of this operator; whose add_gradient, if any,
@@ -195,6 +202,7 @@ class StageLowering {
     Pass pass = Pass::forward;
     bool keep = true;
     BufferId kept{none};  // outputs that need not be computed again
+    std::size_t end = std::numeric_limits<std::size_t>::max();  // no operator from here on runs
   };
 
   struct Boundary {        // the tensor between two chunks
@@ -208,6 +216,7 @@ class StageLowering {
   void make_work();
   void intern_op(const ShardedOp& op, OpWork& work);
   Carrier carrier_of(const ShardedOp& op) const;
+  void intern_products(const ShardedOp& op, OpWork& work);
   void intern_collectives(const ShardedOp& op, OpWork& work);
   std::size_t estimated_ops() const;
   void lower_slot(std::size_t index);
@@ -249,8 +258,11 @@ class StageLowering {
   void send_waiting_forward();
 
   // lower_forward.cpp
+  bool begins_branch(const Frame& frame, const OpWork& work) const;
+  static Value end_early(Frame& frame, std::size_t i, const Value& x);
   Value forward_block(Frame& frame, Value x);
-  Value kept_output(Frame& frame, std::size_t i, const Value& x);
+  Value kept_output(Frame& frame, std::size_t i, Value x);
+  Value gather_input(Frame& frame, std::size_t i, const Value& x);
   void reorder(const Frame& frame, std::size_t i, std::uint32_t kernel, Value& tokens,
                Action action = Action::reorder_tokens);
   void keep_outputs(const StageBlock& block, int microbatch);
@@ -287,6 +299,7 @@ class StageLowering {
   Value backward_kernel(Frame& frame, std::size_t i, Value gradient);
   Value backward_loss(Frame& frame, std::size_t i);
   void take_loss_metrics(const Chunk& chunk);
+  bool overlaps_wgrad() const;
   Value backward_linear(Frame& frame, std::size_t i, Value gradient);
   Value input_gradient(Frame& frame, std::size_t i, const Value& gradient);
   void weight_gradient(Frame& frame, std::size_t i, const Value& gradient, const Value& own_tokens,
@@ -373,6 +386,19 @@ class StageLowering {
   void place_gradient(const Frame& frame, std::size_t i, const Value& gradient);
   void transpose_gradient(const Frame& frame, std::size_t i, const Value& gradient);
 
+  // lower_micro_pipeline.cpp
+  struct SlicedSide;
+  SlicedWork intern_sliced(const SlicedPass& pass, const ShardedOp& op, Bytes slice);
+  void intern_slices(const ShardedOp& op, OpWork& work);
+  Bytes symmetric_bytes() const;
+  Value forward_sliced(Frame& frame, std::size_t i, const SlicedWork& work, Value x);
+  Value gathered_gradient(Frame& frame, std::size_t i, Value& gradient);
+  Value scattered_gradient(Frame& frame, std::size_t i, const Value& gradient);
+  Value multiply_gathered(const Frame& frame, std::size_t i, const SlicedWork& work,
+                          const SlicedSide& side, Value& tokens);
+  Value multiply_scattered(Frame& frame, std::size_t i, const SlicedWork& work,
+                           const SlicedSide& side, const Value& operand);
+
   // lower_maxima.cpp
   void count_scaled_tensors();
   bool ends_layers(const Chunk& chunk, std::uint32_t i, int direction) const;
@@ -458,6 +484,7 @@ class StageLowering {
   std::vector<Saved> saved_;
   std::vector<Value> checkpoints_;
   std::vector<BufferId> kept_outputs_;
+  BufferId symmetric_memory_{none};     // of micro-pipelined linears
   std::vector<std::uint16_t> holders_;  // of each buffer that is not persistent
   // Of the block under way, by the operator that begins the branch: the tensor and the gradient
   // that go past it. By the operator that a second branch starts from: the gradient that this made.

@@ -36,7 +36,7 @@ inline constexpr int last_user_buffer_sms = 32;
 struct UserBufferWork {
   static constexpr std::uint32_t none = UINT32_MAX;
   std::uint32_t forward_part = none, gradient_part = none;
-  std::uint32_t place_gradient = none, place_saved = none, transpose_gradient = none;
+  std::uint32_t place_gradient = none, place_saved = none;
   std::uint32_t exchange_input = none, exchange_gradient = none;  // a slice
   std::uint32_t scatter_part = none, scatter_last = none;         // a block of features
   // Shared by all layers: of the forward product, of the gathered input or gradient, and of the

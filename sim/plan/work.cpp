@@ -52,9 +52,20 @@ double run_again(const Model& model, const Block& layer, const Layout& layout) {
   return sum * static_cast<double>(layout.sequence_length);
 }
 
-double recomputed(const BlockFlops& flops, const Layout& layout, int index_in_chunk) {
+// Of the product at which a full recomputation ends, for a sequence.
+double not_run_again(const Model& model, const Block& layer, const Layout& layout) {
+  const std::size_t end = operators_run_again(layer, model.execution);
+  if (end == layer.ops.size()) return 0;
+  return 2.0 * static_cast<double>(layer.ops[end].in_features) *
+         static_cast<double>(layer.ops[end].out_features) *
+         static_cast<double>(layout.sequence_length);
+}
+
+double recomputed(const Model& model, const Block& layer, const BlockFlops& flops,
+                  const Layout& layout, int index_in_chunk) {
   if (layout.recompute == Recompute::full) {
-    return index_in_chunk % layout.recompute_every == 0 ? flops.forward : 0.0;
+    const bool again = index_in_chunk % layout.recompute_every == 0;
+    return again ? flops.forward - not_run_again(model, layer, layout) : 0.0;
   }
   const bool core = layout.recompute == Recompute::selective && !is_flash(layout.attention);
   return core ? flops.attention : 0.0;
@@ -77,7 +88,7 @@ Flops step_flops(const Model& model, const Layout& layout, AttentionCount count,
       if (!with_recomputation || !restarts) continue;
       sum += layout.recompute == Recompute::operators
                  ? run_again(model, model.layers[layer], layout)
-                 : recomputed(flops, layout, i);
+                 : recomputed(model, model.layers[layer], flops, layout, i);
     }
   }
   return Flops{sum * static_cast<double>(layout.global_batch)};

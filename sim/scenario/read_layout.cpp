@@ -92,7 +92,7 @@ void read_dtypes(const Layered& section, Layout& layout) {
       section.boolean_or("master_weights", bytes_of(layout.activation_dtype) < 4);
 }
 
-void read_overlap(const Layered& section, Layout& layout) {
+void read_overlap(const Layered& section, const Execution& runs, Layout& layout) {
   layout.bucket = section.bytes_or("bucket", layout.bucket);
   layout.first_bucket =
       section.bytes_or("first_bucket", std::min(layout.first_bucket, layout.bucket));
@@ -101,8 +101,8 @@ void read_overlap(const Layered& section, Layout& layout) {
       section.problem(key, "must be at least 1 B");
   if (const ObjectReader* holder = section.scalar_holder("overlap")) {
     const bool all = holder->boolean("overlap");
-    layout.overlap_gradients = layout.overlap_parameters = layout.overlap_pipeline =
-        layout.overlap_tensor_wgrad = all;
+    layout.overlap_gradients = layout.overlap_parameters = layout.overlap_pipeline = all;
+    layout.overlap_tensor_wgrad = all && !runs.symmetric_memory;
     layout.overlap_tensor_products = false;
     return;
   }
@@ -110,7 +110,11 @@ void read_overlap(const Layered& section, Layout& layout) {
   layout.overlap_gradients = overlap.boolean_or("gradients", true);
   layout.overlap_parameters = overlap.boolean_or("parameters", true);
   layout.overlap_pipeline = overlap.boolean_or("pipeline", true);
-  layout.overlap_tensor_wgrad = overlap.boolean_or("tensor_wgrad", true);
+  layout.overlap_tensor_wgrad = overlap.boolean_or("tensor_wgrad", !runs.symmetric_memory);
+  if (layout.overlap_tensor_wgrad && runs.symmetric_memory)
+    overlap.problem("tensor_wgrad",
+                    "is Megatron-LM's, and torchtitan waits for a reduction where it is called; "
+                    "allowed there: false, and tensor_products for AsyncTP");
   layout.overlap_tensor_products = overlap.boolean_or("tensor_products", false);
 }
 
@@ -196,14 +200,14 @@ std::vector<int> over_virtual_stages(const std::vector<int>& stages, const Layou
 
 }  // namespace
 
-LayoutText read_layout(const Layered& section) {
+LayoutText read_layout(const Layered& section, const Execution& runs) {
   LayoutText text;
   read_parallelism(section, text);
   read_placement(section, text.layout);
   read_batch(section, text);
   read_sharding(section, text.layout);
   read_dtypes(section, text.layout);
-  read_overlap(section, text.layout);
+  read_overlap(section, runs, text.layout);
   read_split(section, text);
   return text;
 }

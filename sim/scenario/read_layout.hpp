@@ -20,7 +20,7 @@ struct LayoutText {
   std::optional<int> first, last;  // layers_per_chunk: {first: .., last: ..}
 };
 
-LayoutText read_layout(const Layered& section);
+LayoutText read_layout(const Layered& section, const Execution& runs);
 
 // Sets layout.layers_per_chunk from what the text says, for a model of `layers` layers. Records
 // problems at the keys of `section`.

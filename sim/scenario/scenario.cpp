@@ -10,6 +10,7 @@
 #include "sim/config/reader.hpp"
 #include "sim/engine/device_spread.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/plan/plan.hpp"
 #include "sim/scenario/layered.hpp"
 #include "sim/scenario/read_changes.hpp"
 #include "sim/scenario/read_layout.hpp"
@@ -278,6 +279,23 @@ void check_attention(const Layout& layout, const Device& device, const Layered& 
                   first ? "FlashAttention 1" : "FlashAttention-2", device.attention.kernels));
 }
 
+// User buffers and symmetric memory are memory of other GPUs, mapped over NVLink
+// (Transformer Engine, userbuffers-host.cpp; PyTorch, CUDASymmetricMemory.cu).
+void check_cut_products(const Layout& layout, const Cluster& cluster, const Layered& section) {
+  if (!layout.cuts_products()) return;
+  for (int i = 0; i < layout.world_size(); ++i) {
+    const RankId rank{static_cast<std::uint32_t>(i)};
+    RankCoordinates first = coordinates_of(layout, rank);
+    first.tensor = 0;
+    const auto node = [&](RankId of) { return cluster.node_of(GpuId{of.value}); };
+    if (node(rank) == node(rank_of(layout, first))) continue;
+    return section.problem(
+        "overlap", fmt::format("overlap.tensor_products needs tensor ranks on one node, and ranks "
+                               "{} and {} are on two",
+                               rank_of(layout, first).value, i));
+  }
+}
+
 void check_trouble(const Trouble& trouble, const SimulationOptions& options, int gpus,
                    Cluster& cluster) {
   std::set<std::uint32_t> named;
@@ -310,10 +328,10 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   const ClusterText machine = read_cluster(top, path);
   top.require("layout");
   const Layered layout_section = top.section("layout");
-  LayoutText text = read_layout(layout_section);
   SimulationOptions options;
   const Trouble trouble = read_simulation(top.section("simulation"), options);
   const Framework framework = read_framework(top.section("framework"));
+  LayoutText text = read_layout(layout_section, framework.execution);
   const FlopConvention flops{top.section("flops").word_or("attention", AttentionFlops::full)};
   const Layered training_section = top.section("training");
   Training training = read_training(training_section);
@@ -350,6 +368,7 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
     report_layout_problems(text.layout, *model, layout_section);
   }
   check_attention(text.layout, cluster->device(), layout_section);
+  if (state == LayoutState::given) check_cut_products(text.layout, *cluster, layout_section);
   check_trouble(trouble, options, gpus, *cluster);
   sources.finish();
   return Scenario{.path = path,

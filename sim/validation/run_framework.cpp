@@ -28,28 +28,17 @@ constexpr int foundry_metrics = 2;
 Framework fsdp_framework(const RunCells& cells) {
   const std::string notes = lower_case(cells["notes"]);
   const bool compiled = contains(notes, "compile");
-  if (contains(lower_case(cells["shard_strategy"]), "fsdp2")) {
-    Framework titan = framework_of(FrameworkName::torchtitan);
-    if (!compiled) {
-      titan.layer_norm = titan.rms_norm = NormForm::eager;
-      titan.gate = KernelForm::eager;
-      titan.execution.context = ContextForm::eager;
-      titan.execution.keeps_unread_outputs = true;
-    }
-    // torch.compile reads the logits for their maximum and for the sum, and again backward.
-    if (contains(notes, "loss compiled")) titan.loss = LossForm::keeps_logits;
-    if (contains(notes, "fused adamw")) titan.optimizer = OptimizerForm::fused;
-    // Collectives that are cut into the products beside them need no copies.
-    if (contains(lower_case(cells["overlap"]), "asynctp"))
-      titan.token_collectives = KernelForm::fused;
-    return titan;
-  }
+  if (contains(lower_case(cells["shard_strategy"]), "fsdp2"))
+    return torchtitan_framework(compiled, contains(notes, "loss compiled"),
+                                contains(notes, "fused adamw"));
   Framework fsdp = framework_of(compiled ? FrameworkName::megatron : FrameworkName::pytorch);
   if (compiled) fsdp.layer_norm = fsdp.rms_norm = NormForm::compiled;
   const bool foundry = contains(lower_case(cells["model"]), "mpt");
   fsdp.loss = foundry ? LossForm::keeps_logits : LossForm::eager;
   fsdp.execution.eight_bit = EightBit::torchao;
   fsdp.execution.caching_allocator = fsdp.execution.flat_parameters = true;
+  // From PyTorch 2.1 on; llm-foundry's tables ran 2.0.1 (scripts/train/benchmarking/sweep.sh).
+  fsdp.execution.stops_recomputation = !foundry;
   if (!foundry) return fsdp;
   fsdp.optimizer = OptimizerForm::eager;
   fsdp.execution.loss_metrics = foundry_metrics;

@@ -265,9 +265,9 @@ void set_overlap(const RunCells& cells, Layout& layout) {
   layout.overlap_gradients = !gradients_wait(text);
   layout.overlap_parameters = !contains(text, "parameters not overlapped");
   layout.overlap_pipeline = sends_beside_compute(layout.schedule, modern, text);
-  layout.overlap_tensor_wgrad =
-      contains(text, "weight-grad") || (fsdp ? contains(text, "asynctp") : modern);
-  layout.overlap_tensor_products = contains(text, "userbuffers") && layout.sequence_parallel;
+  layout.overlap_tensor_wgrad = contains(text, "weight-grad") || (!fsdp && modern);
+  layout.overlap_tensor_products =
+      contains(text, fsdp ? "asynctp" : "userbuffers") && layout.sequence_parallel;
   if (!layout.overlap_gradients) {
     // Reduced once, after the last backward pass: one bucket for everything.
     layout.bucket = layout.first_bucket = Bytes{std::int64_t{1} << 40};

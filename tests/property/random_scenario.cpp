@@ -12,6 +12,8 @@ namespace {
 struct Shape {
   int tensor = 1, context = 1, data = 1, pipeline = 1, chunks = 1;
   bool mixture = false;                            // of 8 experts
+  bool compiled = false;                           // torchtitan's way
+  bool cuts_products = false;                      // AsyncTP, within a node
   int replicas() const { return context * data; }  // of the weights
   int ranks() const { return tensor * context * data * pipeline; }
 };
@@ -70,8 +72,9 @@ void write_parallelism(Dice& dice, const Shape& shape, const std::string& schedu
   out << "  tensor_parallel: " << shape.tensor << "\n  context_parallel: " << shape.context
       << "\n  context_exchange: " << exchanges[exchange]
       << "\n  pipeline_parallel: " << shape.pipeline << "\n  data_parallel: " << shape.data
-      << "\n  virtual_stages: " << shape.chunks << "\n  schedule: " << schedule
-      << "\n  placement: " << dice.pick(shape.context > 1 ? with_context : placements)
+      << "\n  virtual_stages: " << shape.chunks << "\n  schedule: " << schedule << "\n  placement: "
+      << (shape.cuts_products ? placements[0]
+                              : dice.pick(shape.context > 1 ? with_context : placements))
       << "\n  sequence_length: " << dice.pick(std::array{128, 256, 512})
       << "\n  micro_batch: " << micro_batch
       << "\n  global_batch: " << micro_batch * micro_batches * shape.data << "\n";
@@ -103,8 +106,10 @@ void write_layout(Dice& dice, const Shape& shape, const ScenarioLimits& limits, 
   if (zero > 0 && shape.data > 2 && !limits.one_dimension && dice.coin() && !shape.mixture)
     out << "  shard_group: " << shape.data / 2 << "\n";
   if (zero == 3) out << "  prefetch_layers: " << dice.below(3) << "\n";
+  const bool splits_tokens =
+      shape.tensor > 1 && (dice.coin() || shape.mixture || shape.cuts_products);
   if (shape.tensor > 1)
-    out << "  sequence_parallel: " << (dice.coin() || shape.mixture ? "true" : "false") << "\n";
+    out << "  sequence_parallel: " << (splits_tokens ? "true" : "false") << "\n";
   if (shape.mixture) write_experts(dice, shape, out);
   const bool flash = dice.coin() || shape.context > 1;  // merging parts needs a flash kernel
   out << "  recompute: " << dice.pick(recomputes)
@@ -118,9 +123,13 @@ void write_layout(Dice& dice, const Shape& shape, const ScenarioLimits& limits, 
   out << "  overlap: {";
   const char* separator = "";
   for (const char* what : {"gradients", "parameters", "pipeline", "tensor_wgrad"}) {
-    out << separator << what << ": " << (dice.below(4) > 0 ? "true" : "false");
+    const bool on = dice.below(4) > 0;
+    if (shape.compiled && what == std::string_view{"tensor_wgrad"}) continue;
+    out << separator << what << ": " << (on ? "true" : "false");
     separator = ", ";
   }
+  const bool splits_backward = shape.chunks == 1 && schedule == "zb-h1";
+  if (shape.cuts_products && !splits_backward) out << ", tensor_products: true";
   out << "}\n";
 }
 
@@ -146,8 +155,12 @@ void write_trouble(Dice& dice, const Shape& shape, std::ostream& out) {
 }
 
 // Megatron-LM's passes over logits, gradients and weights and what its host waits for, or
-// DeepSpeed's.
+// DeepSpeed's, or torchtitan's.
 void write_framework(Dice& dice, const Shape& shape, std::ostream& out) {
+  if (shape.compiled) {
+    out << "framework: {name: torchtitan}\n";
+    return;
+  }
   const auto coin = [&] { return dice.coin() ? "true" : "false"; };
   if (!shape.mixture && dice.coin()) {
     out << "framework: {name: " << (dice.coin() ? "deepspeed" : "megatron_deepspeed") << "}\n";
@@ -167,6 +180,9 @@ RandomScenario random_scenario(std::uint64_t seed, const ScenarioLimits& limits)
   Shape shape = draw_shape(dice, limits);
   shape.chunks = shape.pipeline > 1 && dice.below(3) == 0 ? 2 : 1;
   shape.mixture = limits.experts && !limits.one_dimension && dice.below(3) == 0;
+  shape.compiled = !limits.one_dimension && !shape.mixture && shape.context == 1 &&
+                   limits.algorithm.empty() && limits.cluster_yaml.empty() && dice.below(4) == 0;
+  shape.cuts_products = shape.compiled && shape.tensor > 1 && shape.tensor <= 4;
   const std::string model_text = model_yaml(dice, shape);
   const int choice =
       dice.below(limits.nvswitch ? with_nvswitch : static_cast<int>(machines.size()));
@@ -191,7 +207,8 @@ RandomScenario random_scenario(std::uint64_t seed, const ScenarioLimits& limits)
     text << "  tensor_algorithm: " << limits.algorithm << "\n  data_algorithm: " << limits.algorithm
          << "\n  tensor_protocol: simple\n  data_protocol: simple\n";
   if (limits.trouble) write_trouble(dice, shape, text);
-  if (!limits.one_dimension && dice.below(3) == 0) write_framework(dice, shape, text);
+  if (shape.compiled || (!limits.one_dimension && dice.below(3) == 0))
+    write_framework(dice, shape, text);
   const TemporaryFile scenario{text.str()};
   return {.yaml = text.str() + "# model:\n" + model_text,
           .scenario = load_scenario(scenario.path())};

@@ -28,6 +28,21 @@ TEST_CASE("an eleventh tile costs a second wave where no smaller tile helps", "[
   CHECK(tiling.seconds >= 7.20896e-6 * (1 - 1e-12));
 }
 
+TEST_CASE("kernels abreast fill each other's last wave", "[cost]") {
+  // 22 tiles of 128 x 128 on ten SMs: 2.2 waves of 3.2768 us beside others, three alone. Four of
+  // 64 x 64 are less than the half of a wave that each of two gets at least.
+  Kernel kernel = product(1408, 256, 1000);
+  const double alone = gemm_tiling(kernel, round_device()).seconds;
+  kernel.abreast = 2;
+  CHECK_THAT(gemm_tiling(kernel, round_device()).seconds, WithinRel(7.20896e-6, 1e-12));
+  CHECK(alone > 7.20896e-6 * 1.01);
+  Kernel small = product(128, 128, 100);
+  small.abreast = 2;
+  const GemmTiling half = gemm_tiling(small, round_device());
+  CHECK(half.waves == 0.5);
+  CHECK_THAT(half.seconds * 2, WithinRel(2.0 * half.tile_m * half.tile_n * 100 / 10e12, 1e-12));
+}
+
 TEST_CASE("operands bound small tiles", "[cost]") {
   // 64 x 64 is one tile. 128 elements per step of K, 2 bytes each, at 1 GB/s: 256 ns a step.
   Device device = round_device();

@@ -1,5 +1,8 @@
 // Products of persistent thread blocks beside communication: the late blocks run behind the first,
 // and communication waits for SMs that they hold.
+#include <string>
+
+#include "sim/engine/cost_table.hpp"
 #include "sim/engine/simulate.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/engine/hand_plan.hpp"
@@ -110,6 +113,57 @@ TEST_CASE("a product that leaves SMs free shares the device", "[engine]") {
   REQUIRE(alone(plan, work) < collective_time(plan, reduce, 8));
   const Simulation result = simulate(plan, h100(), no_host());
   CHECK(span_of(result, work).end == TimePoint{} + alone(plan, work));
+}
+
+TEST_CASE("a product abreast of others gives communication its SMs, and late blocks theirs",
+          "[engine]") {
+  HandProgram program;
+  const OpId reduce = program.collective(CollectiveKind::all_reduce, 64_MiB, GroupRole::data);
+  const OpId work = program.gemm(16384);
+  program.program.kernels.back().abreast = 2;
+  const Plan plan = hand_plan({program.program}, 1, 8);
+  const Duration time = alone(plan, work), beside = collective_time(plan, reduce, 8);
+  REQUIRE(beside < time);
+  const Simulation result = simulate(plan, h100(), no_host());
+  const CommCost held = priced_collective(h100(), group_shape(h100(), first_gpus(8)),
+                                          program.program.collectives.back(), {});
+  const double share = held.sm / 1024.0 / h100().device().sms;
+  const Duration end = span_of(result, work).end - TimePoint{};
+  CHECK(to_seconds(end) == Approx(to_seconds(time) + share * to_seconds(beside)));
+}
+
+TEST_CASE("a barrier waits for the product that has taken the SMs of the one before", "[engine]") {
+  const auto begin = [](int blocks, int abreast) {
+    HandProgram program;
+    const OpId first = program.gemm(4096);
+    program.program.kernels.back().abreast = abreast;
+    const OpId second = program.gemm(8192);
+    program.program.kernels.back().abreast = abreast;
+    const OpId pull =
+        program.collective(CollectiveKind::ring_shift, 16_MiB, GroupRole::tensor, {first});
+    program.program.collectives.back().carrier = Carrier::copy_engines;
+    program.program.collectives.back().blocks = blocks;
+    const Simulation result = simulate(hand_plan({program.program}, 8, 1), h100(), no_host());
+    const TimePoint at = span_of(result, pull).begin;
+    return at == span_of(result, first).end    ? "behind the first"
+           : at == span_of(result, second).end ? "behind the second"
+                                               : "elsewhere";
+  };
+  CHECK(std::string{begin(1, 2)} == "behind the second");
+  CHECK(std::string{begin(0, 2)} == "behind the first");  // no kernel around the copy
+  CHECK(std::string{begin(1, 1)} == "behind the first");  // one stream: launched first
+}
+
+TEST_CASE("NCCL comes before a product that starts with it, abreast or not", "[engine]") {
+  HandProgram program;
+  const OpId first = program.gemm(4096);
+  program.program.kernels.back().abreast = 2;
+  const OpId reduce =
+      program.collective(CollectiveKind::all_reduce, 16_MiB, GroupRole::data, {first});
+  program.gemm(8192);
+  program.program.kernels.back().abreast = 2;
+  const Simulation result = simulate(hand_plan({program.program}, 1, 8), h100(), no_host());
+  CHECK(span_of(result, reduce).begin == span_of(result, first).end);
 }
 
 TEST_CASE("without persistence, or interference, products give way, or lose nothing", "[engine]") {

@@ -76,8 +76,8 @@ TEST_CASE("Megatron-LM's flags have their exact names", "[interop]") {
 TEST_CASE("who shares heads among context ranks is told, or refuses", "[interop]") {
   const auto scenario = [](const char* exchange) {
     return shipped("llama-3.1-8b-fsdp-8-h100",
-                   {"layout.context_parallel=2", "layout.data_parallel=4",
-                    std::string{"layout.context_exchange="} + exchange});
+                   {"framework.name=megatron", "layout.context_parallel=2",
+                    "layout.data_parallel=4", std::string{"layout.context_exchange="} + exchange});
   };
   CHECK(has(export_scenario(scenario("all_to_all"), Target::megatron, "").text,
             "  --cp-comm-type a2a\n"));

@@ -195,7 +195,9 @@ log_freq = 10
   CHECK(job.layout.zero_stage == 3);
   CHECK(job.layout.reshard_after_forward);
   CHECK(job.layout.sequence_parallel);
-  CHECK(job.layout.overlap_tensor_wgrad);
+  CHECK(job.layout.overlap_tensor_products);
+  CHECK_FALSE(job.layout.overlap_tensor_wgrad);
+  CHECK(job.framework == torchtitan_framework(true, true, true));
   CHECK(job.layout.compute_dtype == DType::fp8);
   CHECK(job.layout.global_batch == 32);
   CHECK(job.layout.reduce_dtype == DType::fp32);
@@ -217,7 +219,31 @@ pipeline_parallel_schedule = "Interleaved1F1B"
   CHECK(pipeline.layout.micro_batch == 1);
   CHECK(pipeline.layout.micro_batches() == 8);
   CHECK(pipeline.layout.recompute_every == 2);
-  CHECK(pipeline.framework.name == FrameworkName::pytorch);
+  Framework eager = torchtitan_framework(false, false, true);
+  eager.execution.stops_recomputation = false;  // early_stop is off by default
+  CHECK(pipeline.framework == eager);
+}
+
+TEST_CASE("torchtitan: recomputation by operator, an early end of it, kernels of AdamW",
+          "[interop]") {
+  const auto job = [](const std::string& keys) {
+    return from_toml("[model]\nname = \"llama3\"\nflavor = \"8B\"\n" + keys, 8);
+  };
+  CHECK(job("[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"op\"\n")
+            .layout.recompute == Recompute::operators);
+  const auto stops = [&](const std::string& keys) {
+    return job("[activation_checkpoint]\nmode = \"full\"\n" + keys)
+        .framework.execution.stops_recomputation;
+  };
+  CHECK_FALSE(stops(""));
+  CHECK(stops("early_stop = true\n"));
+  CHECK(stops("[compile]\nenable = true\n"));
+  const auto kernels = [&](const std::string& name) {
+    return job("[optimizer]\nimplementation = \"" + name + "\"\n");
+  };
+  CHECK(kernels("foreach").framework.optimizer == OptimizerForm::eager);
+  CHECK(kernels("fused").framework.optimizer == OptimizerForm::fused);
+  CHECK(problems([&] { kernels("for-loop"); }).front().find("fused, foreach") != std::string::npos);
 }
 
 TEST_CASE("torchtitan: attention over context ranks is PyTorch's", "[interop]") {

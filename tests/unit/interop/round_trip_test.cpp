@@ -171,6 +171,14 @@ TEST_CASE("layouts of a torchtitan flavor come back from torchtitan", "[interop]
     layout.data_parallel = dice.pick(std::array{1, 2, 4, 8});
     layout.sequence_parallel = layout.tensor_parallel > 1;
     layout.overlap_tensor_wgrad = dice.coin();
+    if (dice.coin()) {
+      scenario.framework = torchtitan_framework(dice.coin(), dice.coin(), dice.coin());
+      scenario.framework.execution.stops_recomputation = dice.coin();
+      layout.overlap_tensor_wgrad = false;
+      layout.overlap_tensor_products = layout.tensor_parallel > 1 && dice.coin() &&
+                                       scenario.framework.layer_norm == NormForm::compiled;
+      run_with(scenario.framework, scenario.model);
+    }
     layout.overlap_pipeline = dice.coin();
     layout.micro_batch = 1 + dice.below(2);
     layout.global_batch = layout.micro_batch * layout.data_parallel * 8;

@@ -98,6 +98,18 @@ TEST_CASE("torchao takes a maximum first, fused with the kernel before where it 
   CHECK_FALSE(named(sharded, "qkv").encode_saved);
 }
 
+TEST_CASE("what torchao gathers in 8 bits each rank casts of its own tokens", "[plan]") {
+  Model model = test::transformer(1);
+  model.execution.eight_bit = EightBit::torchao;
+  const ShardedModel split = shard(model, eight_bits(2));
+  CHECK(bytes_each(named(split, "qkv").encode_input) == 3.0 / 2);
+  CHECK(bytes_each(named(split, "qkv").encode_saved) == 2);
+  CHECK(bytes_each(named(split, "qkv").encode_gradient) == 4);
+  CHECK(bytes_each(named(split, "mlp_down").encode_input) == 4);
+  CHECK(bytes_each(named(split, "mlp_down").encode_gradient) == 3.0 / 2 + 2);
+  CHECK_FALSE(named(split, "mlp_down").encode_saved);
+}
+
 TEST_CASE("Transformer Engine keeps inputs in a byte, torchao in two", "[plan]") {
   Model model = test::transformer(1);
   const Layout layout = eight_bits(1);

@@ -1,6 +1,7 @@
 // What frameworks do otherwise than Megatron-LM (sim/model/FRAMEWORKS.md); of gradients
 // gradient_forms_test.cpp.
 #include <algorithm>
+#include <numeric>
 
 #include "sim/plan/happens_before.hpp"
 #include "sim/plan/memory.hpp"
@@ -27,18 +28,61 @@ std::int64_t forward_bytes(const Program& program, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("AsyncTP has copy engines move what linears of layers exchange", "[plan]") {
-  Layout layout = test::layout_for(2, 1, 1, 1);
-  layout.sequence_parallel = true;
-  const auto moved = [&](bool async, Carrier carrier) {
-    layout.overlap_tensor_wgrad = async;
-    const Program program = program_of(with(&Execution::symmetric_memory), layout);
-    return std::count_if(program.collectives.begin(), program.collectives.end(),
-                         [&](const Collective& one) { return one.carrier == carrier; });
+// Queries are 32 features over two ranks, keys and values 16; a gate and what it gates 64 each.
+TEST_CASE("products that share an input are kernels apart, each with all of it", "[plan]") {
+  const Layout layout = test::layout_for(2, 1, 1, 1);
+  const Program joint = program_of({}, layout);
+  const Program apart = program_of(with(&Execution::separate_products), layout);
+  const auto widths = [](const Program& program, const std::string& name, Action action,
+                         std::int64_t Kernel::*dimension) {
+    std::vector<std::int64_t> found;
+    for (std::uint32_t i = 0; i < program.size(); ++i)
+      if (program.name({i}) == name && program.action[i] == action && program.label[i].layer == 0 &&
+          program.label[i].microbatch == 0)
+        found.push_back(program.kernels[program.work[i]].*dimension);
+    return found;
   };
-  CHECK(moved(false, Carrier::copy_engines) == 0);
-  CHECK(moved(true, Carrier::copy_engines) > 0);
-  CHECK(moved(true, Carrier::nccl) > 0);  // of embedding, head and loss
+  const auto all = [](const std::vector<std::int64_t>& parts) {
+    return std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
+  };
+  struct Case {
+    const char* name;
+    Action action;
+    std::int64_t Kernel::*dimension;
+  };
+  for (const Case& one : {Case{"qkv", Action::forward, &Kernel::n},
+                          Case{"qkv.input_gradient", Action::input_gradient, &Kernel::k},
+                          Case{"qkv.weight_gradient", Action::weight_gradient, &Kernel::m}}) {
+    CAPTURE(one.name);
+    const auto parts = widths(apart, one.name, one.action, one.dimension);
+    REQUIRE(parts.size() == 3);
+    CHECK(parts[1] == parts[2]);
+    CHECK(parts[0] >= parts[1]);
+    CHECK(all(parts) == all(widths(joint, one.name, one.action, one.dimension)));
+  }
+  CHECK(widths(apart, "mlp_up", Action::forward, &Kernel::n).size() == 2);
+  CHECK(widths(apart, "mlp_down", Action::forward, &Kernel::n).size() == 1);
+  // Each reads the input; the gradients are added by the norm behind.
+  const Kernel& whole = first_kernel(joint, "mlp_up");
+  const Kernel& half = first_kernel(apart, "mlp_up");
+  CHECK((half.bytes * 2 - whole.bytes).count() == whole.m * whole.k * bytes_of(whole.dtype));
+  CHECK(count(apart, Action::sum_products) > 0);
+}
+
+TEST_CASE("a compiler's reductions are waited for where they are called", "[plan]") {
+  Layout layout = test::layout_for(2, 1, 1, 1);
+  const auto waits = [&](const Framework& framework) {
+    const Program program = program_of(framework, layout);
+    for (std::uint32_t i = 0; i < program.size(); ++i) {
+      if (program.name({i}) != "qkv.weight_gradient") continue;
+      for (const OpId on : program.dependencies({i}))
+        if (program.action[on.value] == Action::sum_gradient) return true;
+      return false;
+    }
+    return false;
+  };
+  CHECK_FALSE(waits({}));
+  CHECK(waits(with(&Execution::symmetric_memory)));
 }
 
 TEST_CASE("gathered logits: every tensor rank computes the loss of the whole vocabulary",

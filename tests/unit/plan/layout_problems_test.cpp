@@ -118,6 +118,35 @@ TEST_CASE("What a layout gets wrong is said with the key and what is allowed", "
   }
 }
 
+TEST_CASE("Products are cut as Transformer Engine or PyTorch's compiler cuts them",
+          "[plan][problems]") {
+  const auto problems = [](const auto& change) {
+    Model model = test::transformer(1);
+    Layout layout = test::layout_for(2, 1, 1, 8);
+    layout.sequence_parallel = layout.overlap_tensor_products = true;
+    change(model, layout);
+    return problems_of(layout, model);
+  };
+  CHECK(problems([](Model&, Layout&) {}).empty());
+  CHECK(problems([](Model& model, Layout&) { model.execution.symmetric_memory = true; }).empty());
+  CHECK(problems([](Model& model, Layout& layout) {
+          model.execution.symmetric_memory = true;
+          layout.recompute = Recompute::operators;
+        }).empty());
+  CHECK(problems([](Model&, Layout& layout) { layout.sequence_parallel = false; }) ==
+        "overlap: overlap.tensor_products needs sequence_parallel, which is false\n");
+  CHECK(problems([](Model& model, Layout&) { model.execution.copies_tokens = true; }) ==
+        "overlap: overlap.tensor_products is Transformer Engine's or AsyncTP; allowed with "
+        "frameworks megatron and torchtitan\n");
+  CHECK(problems([](Model& model, Layout&) {
+          model.execution.symmetric_memory = true;
+          for (ModelOp& op : model.layers[0].ops)
+            if (op.name == "mlp_up") op.products = 2;
+        }) ==
+        "overlap: overlap.tensor_products cuts linears of one product, and mlp_up has 2 "
+        "(joint_gate: false); torchtitan's own are apart by separate_products\n");
+}
+
 TEST_CASE("A list of layers has no tensor split and no tokens", "[plan][problems]") {
   Layout layout = test::layout_for(2, 1, 1, 1);
   layout.recompute = Recompute::selective;

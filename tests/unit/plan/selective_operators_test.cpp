@@ -57,6 +57,53 @@ TEST_CASE("What runs again and what is kept lie between none and full", "[plan]"
   CHECK(peak(Recompute::operators).count() > 0);
 }
 
+TEST_CASE("Full recomputation may end at the last tensor to keep", "[plan]") {
+  Model model = test::transformer(1);
+  const Block& layer = model.layers[0];
+  CHECK(operators_run_again(layer, model.execution) == layer.ops.size());
+  model.execution.stops_recomputation = true;
+  const std::size_t end = operators_run_again(layer, model.execution);
+  REQUIRE(end < layer.ops.size());
+  CHECK(layer.ops[end].name == "mlp_down");
+
+  Layout layout = test::layout_for(2, 1, 1, 1);
+  layout.recompute = Recompute::full;
+  layout.sequence_parallel = true;
+  const auto again = [&](const Program& program, const std::string& name) {
+    int found = 0;
+    for (std::uint32_t i = 0; i < program.size(); ++i)
+      found += program.name({i}) == name && program.pass[i] == Pass::recompute ? 1 : 0;
+    return found;
+  };
+  const Plan early = make_plan(model, layout);
+  check_plan(early);
+  const int each = again(early.programs[0], "activation");
+  CHECK(each > 0);
+  CHECK(again(early.programs[0], "attention_projection") == each);
+  CHECK(again(early.programs[0], "attention_projection.reduce_scatter") == each);
+  for (const char* name : {"mlp_down", "mlp_down.reduce_scatter", "mlp_residual"})
+    CHECK(again(early.programs[0], name) == 0);
+
+  const double shorter = hardware_flops(model, layout, AttentionCount::full).count();
+  model.execution.stops_recomputation = false;
+  const double whole = hardware_flops(model, layout, AttentionCount::full).count();
+  const ModelOp& down = layer.ops[end];
+  CHECK(
+      whole - shorter ==
+      Approx(2.0 * static_cast<double>(down.in_features) * static_cast<double>(down.out_features) *
+             static_cast<double>(layout.sequence_length) *
+             static_cast<double>(layout.global_batch) * static_cast<double>(model.layers.size())));
+}
+
+TEST_CASE("A dropout behind the last product keeps its mask, so all of a layer runs again",
+          "[plan]") {
+  Model model = test::transformer(0);
+  model.execution.stops_recomputation = true;
+  for (ModelOp& op : model.layers[0].ops)
+    if (op.kind == ModelOpKind::elementwise && op.residual_of >= 0) op.saved_fixed_bytes = 1;
+  CHECK(operators_run_again(model.layers[0], model.execution) == model.layers[0].ops.size());
+}
+
 TEST_CASE("A kept output costs a launch and no work", "[plan]") {
   const Model model = test::transformer(1);
   Layout layout = test::layout_for(1, 1, 1, 1);
@@ -65,11 +112,12 @@ TEST_CASE("A kept output costs a launch and no work", "[plan]") {
   for (const ShardedOp& op : sharded.blocks[sharded.of_layer[0]].ops) {
     if (op.op->kind == ModelOpKind::attention) {
       REQUIRE(op.keeps_whole_output);
-      CHECK(op.forward_again->bytes == Bytes{});
+      CHECK(op.forward_again.front().bytes == Bytes{});
     }
     if (op.op->name == "mlp_up") {
       CHECK_FALSE(op.keeps_whole_output);
-      CHECK(op.forward_again->n * 2 == op.forward->n);
+      REQUIRE(op.forward_again.size() == 1);
+      CHECK(op.forward_again.front().n * 2 == op.forward->n);
     }
   }
 }

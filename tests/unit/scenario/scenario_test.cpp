@@ -168,16 +168,18 @@ TEST_CASE("a framework names its kernels, and any of them alone") {
         Lines{"6:22: softmax is 'lazy'; allowed: fused, eager"});
   CHECK(problems(small("", "framework: {context: lazy}\n")) ==
         Lines{"6:22: context is 'lazy'; allowed: transformer_engine, eager, compiled"});
-  CHECK(problems(small("", "framework: {norm: eager}\n")) ==
-        Lines{"6:13: unknown key 'norm'; allowed: name, layer_norm, qkv, rms_norm, rotary, gate, "
-              "softmax, loss, key_heads, optimizer, token_collectives, weight_gathers, eight_bit, "
-              "context, gradient_placeholders, gradient_buckets, keeps_intermediates, host_issue, "
-              "joint_gate, accuracy, gathers_logits, adds_gradients, keeps_gathered_inputs, "
-              "all_reduces_gradients, scales_gradients, checks_gradients, separate_update, "
-              "sends_whole, recomputes_head, copies_attention, caching_allocator, "
-              "expandable_segments, keeps_unread_outputs, flat_parameters, waits_for_lengths, "
-              "waits_for_counts, waits_for_messages, blocking_launches, held_logits, "
-              "loss_metrics"});
+  CHECK(
+      problems(small("", "framework: {norm: eager}\n")) ==
+      Lines{
+          "6:13: unknown key 'norm'; allowed: name, layer_norm, qkv, rms_norm, rotary, gate, "
+          "softmax, loss, key_heads, optimizer, token_collectives, weight_gathers, eight_bit, "
+          "context, gradient_placeholders, gradient_buckets, keeps_intermediates, host_issue, "
+          "joint_gate, accuracy, gathers_logits, adds_gradients, keeps_gathered_inputs, "
+          "all_reduces_gradients, scales_gradients, checks_gradients, separate_update, "
+          "sends_whole, recomputes_head, stops_recomputation, copies_attention, caching_allocator, "
+          "expandable_segments, keeps_unread_outputs, flat_parameters, waits_for_lengths, "
+          "waits_for_counts, waits_for_messages, blocking_launches, held_logits, "
+          "loss_metrics"});
 }
 
 TEST_CASE("the host's time per kernel is the framework's where it says one") {
@@ -312,6 +314,24 @@ TEST_CASE("a section is read alone, with --set on top and its own mistakes", "[s
     REQUIRE(error.problems().size() == 1);
     CHECK(error.problems()[0].what == "unknown key 'tpo'; did you mean 'top'?");
   }
+}
+
+TEST_CASE("torchtitan overlaps tensor parallelism by cut products alone", "[scenario]") {
+  const std::string text = "model: " + root + "/models/llama-3.1-8b.yaml\ncluster: {path: " + root +
+                           "/topologies/dgx-h100.yaml, nodes: 1}\nlayout: {sequence_length: 1024, "
+                           "tensor_parallel: 8, sequence_parallel: true, global_batch: 8}\n";
+  const std::string titan = "framework.name=torchtitan";
+  CHECK(load(text).layout.overlap_tensor_wgrad);
+  CHECK_FALSE(load(text, {titan}).layout.overlap_tensor_wgrad);
+  CHECK_FALSE(load(text, {titan, "layout.overlap=true"}).layout.overlap_tensor_wgrad);
+  CHECK(load(text, {titan, "layout.overlap.tensor_products=true"}).layout.overlap_tensor_products);
+  CHECK(problems(text, {titan, "cluster.nodes=2", "layout.tensor_parallel=16",
+                        "layout.overlap.tensor_products=true", "layout.global_batch=1"})
+            .back()
+            .find("ranks 0 and 8 are on two") != std::string::npos);
+  const Lines refused = problems(text, {titan, "layout.overlap.tensor_wgrad=true"});
+  REQUIRE(refused.size() == 1);
+  CHECK(refused.front().find("tensor_products for AsyncTP") != std::string::npos);
 }
 
 TEST_CASE("a workload needs no layout that fits", "[scenario]") {

@@ -238,6 +238,13 @@ TEST_CASE("what runs beside what follows the overlap column, else the generation
   REQUIRE_FALSE(modern.overlap_tensor_products);
   REQUIRE(run_layout(cells_with({buffers, {"seq_parallel", "True"}})).overlap_tensor_products);
   REQUIRE_FALSE(run_layout(cells_with({buffers})).overlap_tensor_products);
+  const auto titan = [](const char* overlap) {
+    return run_layout(
+        cells_with({{"shard_strategy", "FSDP2"}, {"overlap", overlap}, {"seq_parallel", "True"}}));
+  };
+  REQUIRE(titan("AsyncTP").overlap_tensor_products);
+  REQUIRE_FALSE(titan("AsyncTP").overlap_tensor_wgrad);
+  REQUIRE_FALSE(titan("").overlap_tensor_products);
   const Layout local = run_layout(cells_with({{"overlap", "grad all-reduce not overlapped"}}));
   REQUIRE_FALSE(local.overlap_gradients);
   REQUIRE(local.first_bucket == Bytes{std::int64_t{1} << 40});
@@ -286,8 +293,6 @@ TEST_CASE("the framework follows from what a row says of its kernels", "[validat
   REQUIRE(titan.execution.context == ContextForm::compiled);
   REQUIRE(framework({{"shard_strategy", "FSDP2"}}).execution.context == ContextForm::eager);
   REQUIRE(framework({{"shard_strategy", "FSDP2"}}).rms_norm == NormForm::eager);
-  REQUIRE(framework({{"shard_strategy", "FSDP2"}, {"overlap", "AsyncTP"}}).token_collectives ==
-          KernelForm::fused);
   const Framework june = framework(
       {{"shard_strategy", "FSDP2"}, {"notes", "torch.compile; loss compiled; fused AdamW"}});
   REQUIRE(june.loss == LossForm::keeps_logits);

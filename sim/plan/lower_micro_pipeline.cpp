@@ -1,0 +1,186 @@
+// Linears whose products are cut by slices of tokens, beside which the tensor group moves slices
+// through symmetric memory. micro_pipeline.hpp says which linear does what, and where that stands.
+#include <algorithm>
+#include <array>
+
+#include "sim/plan/stage_lowering.hpp"
+
+namespace sim {
+
+// What differs between the forward pass and that of the input gradient.
+struct StageLowering::SlicedSide {
+  Role operand, result;
+  Action action;
+  std::uint32_t name;
+  Bytes whole_operand, result_bytes;
+};
+
+SlicedWork StageLowering::intern_sliced(const SlicedPass& pass, const ShardedOp& op, Bytes slice) {
+  SlicedWork work;
+  for (const Kernel& product : pass.products)
+    work.products.push_back(builder_.kernel(product));
+  const auto intern = [&](const std::optional<Kernel>& kernel) {
+    return kernel ? builder_.kernel(*kernel) : none;
+  };
+  work.place = intern(pass.place);
+  work.order = intern(pass.order);
+  work.sum = intern(pass.sum);
+  const bool eight_bits = pass.gathers() && op.gathers_eight_bits;
+  const DType sent = eight_bits ? DType::fp8 : layout_.activation_dtype;
+  const Bytes bytes{slice.count() / bytes_of(layout_.activation_dtype) * bytes_of(sent)};
+  work.pull = builder_.collective({CollectiveKind::ring_shift, GroupRole::tensor, sent, bytes,
+                                   Carrier::copy_engines, pass.gathers() ? 0 : barrier_blocks});
+  return work;
+}
+
+void StageLowering::intern_slices(const ShardedOp& op, OpWork& work) {
+  if (symmetric_memory_.value == none) symmetric_memory_ = user_buffer(symmetric_bytes());
+  const Bytes slice = op.gathers_input ? op.input : op.output;
+  work.sliced_forward = intern_sliced(*op.sliced_forward, op, slice);
+  if (op.sliced_again) work.sliced_again = intern_sliced(*op.sliced_again, op, slice);
+  if (op.sliced_gradient) work.sliced_gradient = intern_sliced(*op.sliced_gradient, op, slice);
+}
+
+// A workspace of the group, as large as the largest need: a slice, or two of products
+// (torch/distributed/_symmetric_memory, get_symm_mem_workspace).
+Bytes StageLowering::symmetric_bytes() const {
+  Bytes most{};
+  for (const ShardedBlock& block : model_.blocks) {
+    for (const ShardedOp& op : block.ops) {
+      if (!op.sliced_forward) continue;
+      const Bytes slice = op.gathers_input ? op.input : op.output;
+      const bool scatters = op.sums_output || op.sliced_gradient.has_value();
+      most = std::max(most, scatters ? slice * 2 : slice);
+    }
+  }
+  return most;
+}
+
+StageLowering::Value StageLowering::forward_sliced(Frame& frame, std::size_t i,
+                                                   const SlicedWork& work, Value x) {
+  const ShardedOp& op = frame.shape->ops[i];
+  const SlicedSide side{.operand = Role::input,
+                        .result = Role::output,
+                        .action = Action::multiply_part,
+                        .name = frame.work->ops[i].name,
+                        .whole_operand = op.whole_input,
+                        .result_bytes = op.whole_output};
+  if (work.order != none) reorder(frame, i, work.order, x);
+  wait_for(x);
+  encode_operands(frame, i, x);
+  if (work.place == none) return multiply_scattered(frame, i, work, side, x);
+  Value whole = x;
+  const Value out = multiply_gathered(frame, i, work, side, whole);
+  keep_or_free(frame, i, whole);
+  return out;
+}
+
+// Takes the gradient of the rank's own tokens, and leaves that of all.
+StageLowering::Value StageLowering::gathered_gradient(Frame& frame, std::size_t i,
+                                                      Value& gradient) {
+  const ShardedOp& op = frame.shape->ops[i];
+  const OpWork& work = frame.work->ops[i];
+  wait_for(gradient);
+  if (work.encode_gradient != none) {
+    compute(frame, i, work.encode_gradient, work.encode_name, Action::encode);
+    read(gradient, Role::gradient);
+  }
+  const SlicedSide side{.operand = Role::gradient,
+                        .result = Role::input_gradient,
+                        .action = Action::gradient_part,
+                        .name = work.gradient_name,
+                        .whole_operand = op.whole_output,
+                        .result_bytes = op.whole_input};
+  const Value out = multiply_gathered(frame, i, work.sliced_gradient, side, gradient);
+  transpose_gradient(frame, i, gradient);
+  return out;
+}
+
+StageLowering::Value StageLowering::scattered_gradient(Frame& frame, std::size_t i,
+                                                       const Value& gradient) {
+  const ShardedOp& op = frame.shape->ops[i];
+  const OpWork& work = frame.work->ops[i];
+  const SlicedSide side{.operand = Role::gradient,
+                        .result = Role::input_gradient,
+                        .action = Action::gradient_part,
+                        .name = work.gradient_name,
+                        .whole_operand = op.whole_output,
+                        .result_bytes = op.whole_input};
+  return multiply_scattered(frame, i, work.sliced_gradient, side, gradient);
+}
+
+// Takes the rank's own tokens, and leaves all: slice s is that of the partner s ranks ahead.
+StageLowering::Value StageLowering::multiply_gathered(const Frame& frame, std::size_t i,
+                                                      const SlicedWork& work,
+                                                      const SlicedSide& side, Value& tokens) {
+  const std::uint32_t gather_name = frame.work->ops[i].gather_name;
+  const Value whole = fresh(side.whole_operand);
+  Value out = fresh(side.result_bytes);
+  compute(frame, i, work.place, gather_name, Action::place_slice);
+  drop(tokens, side.operand);
+  builder_.writes(symmetric_memory_, Role::workspace);
+  builder_.writes(whole.buffer, Role::output, 0);
+  builder_.wait_for_stream(Stream::tensor_comm, Stream::compute);
+  std::array<OpId, micro_pipeline_streams> behind{OpId{none}, OpId{none}};
+  for (int slice = 0; slice < layout_.tensor_parallel; ++slice) {
+    const auto part = static_cast<std::int16_t>(slice);
+    OpId& last = behind[static_cast<std::size_t>(slice % micro_pipeline_streams)];
+    if (slice > 0) {
+      if (last.value != none) builder_.wait(Stream::tensor_comm, last);
+      const OpId came = in_buffers(frame, i, work.pull, gather_name, Action::pull_slice);
+      builder_.reads(symmetric_memory_, Role::input);
+      builder_.writes(whole.buffer, Role::output, part);
+      builder_.wait(Stream::compute, came);
+    }
+    for (const std::uint32_t product : work.products) {
+      last = out.ready = compute(frame, i, product, side.name, side.action);
+      builder_.reads(whole.buffer, side.operand, part);
+      read_weight(frame, i);
+      builder_.writes(out.buffer, side.result);
+    }
+  }
+  tokens = whole;
+  return out;
+}
+
+// Slice s is made for the partner s ranks ahead, who takes it as that of a partner s ranks behind;
+// the own one comes last.
+StageLowering::Value StageLowering::multiply_scattered(Frame& frame, std::size_t i,
+                                                       const SlicedWork& work,
+                                                       const SlicedSide& side,
+                                                       const Value& operand) {
+  const ShardedOp& op = frame.shape->ops[i];
+  const std::uint32_t sum_name = frame.work->ops[i].sum_name;
+  const bool forward = side.action == Action::multiply_part;
+  const Value slices = fresh(side.result_bytes);
+  std::array<OpId, micro_pipeline_streams> taken{OpId{none}, OpId{none}};
+  const int ranks = layout_.tensor_parallel;
+  for (int slice = 1; slice <= ranks; ++slice) {
+    const auto half = static_cast<std::int16_t>(slice % micro_pipeline_streams);
+    OpId& before = taken[static_cast<std::size_t>(half)];
+    if (before.value != none) builder_.wait(Stream::compute, before);
+    const bool own = slice == ranks;
+    const OpId made = compute(frame, i, work.products.front(), side.name, side.action);
+    if (own && forward) {
+      keep_or_free(frame, i, operand);
+    } else {
+      read(operand, side.operand);
+    }
+    read_weight(frame, i);
+    builder_.writes(own ? slices.buffer : symmetric_memory_, side.result,
+                    own ? std::int16_t{0} : half);
+    if (own) break;
+    builder_.wait(Stream::tensor_comm, made);
+    before = in_buffers(frame, i, work.pull, sum_name, Action::pull_slice);
+    builder_.reads(symmetric_memory_, Role::input, half);
+    builder_.writes(slices.buffer, Role::output, static_cast<std::int16_t>(slice));
+  }
+  builder_.wait_for_stream(Stream::compute, Stream::tensor_comm);
+  Value out = fresh(forward ? op.output : op.input);
+  out.ready = compute(frame, i, work.sum, sum_name, Action::sum_slices);
+  drop(slices, Role::input);
+  builder_.writes(out.buffer, Role::output);
+  return out;
+}
+
+}  // namespace sim
