@@ -180,7 +180,7 @@ class Executor {
   void cut_segment(std::uint32_t slot, std::uint32_t running);
   void place_blocks(std::uint32_t slot);
   void end_phase(std::uint32_t slot);
-  bool has_no_room(std::uint32_t slot, std::int64_t sm, bool queues);
+  bool has_no_room(std::uint32_t slot, std::int64_t sm);
   void touch(std::uint32_t slot);
   void reshare_device(std::uint32_t slot);
   std::uint64_t speed_of(const SlotState& state, const LaneCosts& lane,

@@ -32,11 +32,7 @@ void Executor::launch(std::uint32_t slot, Stream stream, OpId op) {
   const Call call = call_of(slot, stream, op);
   const std::int32_t sm = system_.costs[call.cell].sm;
   if (sm > 0 && !input_.shares_device) {
-    const Program& program = program_of(slot);
-    const bool queues =
-        program.kind[op.value] == OpKind::collective &&
-        program.collectives[program.work[op.value]].carrier == Carrier::copy_engines;
-    if (has_no_room(slot, sm, queues)) {
+    if (has_no_room(slot, sm)) {
       wait_for(slot, compute, static_cast<std::uint32_t>(stream));
       return;
     }

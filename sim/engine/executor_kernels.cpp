@@ -123,17 +123,13 @@ void Executor::end_phase(std::uint32_t slot) {
 }
 
 // Whether communication finds its SMs taken by blocks of a persistent kernel that has been running.
-// It waits for their end (NCCL issue 1431). If so, that has an event of its own. What queues comes
-// behind a product that starts at this instant, too, if that runs abreast of the one before, whose
-// SMs it has taken one by one.
-bool Executor::has_no_room(std::uint32_t slot, std::int64_t sm, bool queues) {
+// It waits for their end (NCCL issue 1431). If so, that has an event of its own.
+bool Executor::has_no_room(std::uint32_t slot, std::int64_t sm) {
   const SlotState& state = slots_[slot];
   if (!state.running || state.in_tail) return false;
   const LaneCosts& lane = lane_of(slot);
   const std::uint32_t running = state.in_segment ? running_in_segment(slot) : state.position;
-  if (!lane.persistent[running]) return false;
-  const bool started_before = begin_of(state, lane, running) < now();
-  if (!started_before && !(queues && lane.abreast[running])) return false;
+  if (!lane.persistent[running] || begin_of(state, lane, running) == now()) return false;
   if (lane.sm[running] <= input_.device_sm - state.sm_held - sm) return false;
   if (state.in_segment) {
     cut_segment(slot, running);

@@ -208,14 +208,11 @@ StageLowering::Value StageLowering::backward_linear(Frame& frame, std::size_t i,
     own_tokens = gradient;
     hold(gradient.buffer);
   }
-  if (work.buffers.exchange_gradient != none) {
-    const Value out = backward_exchanged(frame, i, gradient);
+  const bool in_slices = work.gather_gradient != none && work.sliced_gradient.exists();
+  if (in_slices || work.buffers.exchange_gradient != none) {
+    const Value out =
+        in_slices ? gathered_gradient(frame, i, gradient) : backward_exchanged(frame, i, gradient);
     transpose_gradient(frame, i, gradient);
-    weight_gradient(frame, i, gradient, own_tokens, {});
-    return add_residual_gradient(frame, i, out);
-  }
-  if (work.gather_gradient != none && work.sliced_gradient.exists()) {
-    const Value out = gathered_gradient(frame, i, gradient);
     weight_gradient(frame, i, gradient, own_tokens, {});
     return add_residual_gradient(frame, i, out);
   }
@@ -351,6 +348,13 @@ void StageLowering::weight_gradient(Frame& frame, std::size_t i, const Value& gr
     }
     builder_.writes(buckets_[parameters.own.bucket].gradient, Role::weight_gradient);
   }
+  if (work.encode_saved != none) {
+    compute(frame, i, work.encode_saved, work.encode_name, Action::encode);
+    read(gathered, Role::input);
+    const Saved& saved = frame.saved[i];
+    if (!gathered.exists() && saved.input.value != none) builder_.reads(saved.input, Role::input);
+    if (!gathered.exists() && saved.extra.value != none) builder_.reads(saved.extra, Role::saved);
+  }
   BufferId own{none};
   for (std::size_t product = 0; product + 1 < work.weight_gradients.size(); ++product) {
     compute(frame, i, work.weight_gradients[product], work.weight_name, Action::weight_gradient);
@@ -358,13 +362,6 @@ void StageLowering::weight_gradient(Frame& frame, std::size_t i, const Value& gr
     if (frame.saved[i].input.value != none) builder_.reads(frame.saved[i].input, Role::input);
     read(gradient, Role::gradient);
     own = write_gradient(frame, parameters.matrix(), own);
-  }
-  if (work.encode_saved != none) {
-    compute(frame, i, work.encode_saved, work.encode_name, Action::encode);
-    read(gathered, Role::input);
-    const Saved& saved = frame.saved[i];
-    if (!gathered.exists() && saved.input.value != none) builder_.reads(saved.input, Role::input);
-    if (!gathered.exists() && saved.extra.value != none) builder_.reads(saved.extra, Role::saved);
   }
   compute(frame, i, work.weight_gradients.back(), work.weight_name, Action::weight_gradient);
   if (!has_kept_placeholder(*frame.shape->ops[i].op))

@@ -12,11 +12,12 @@ struct StageLowering::SlicedSide {
   Role operand, result;
   Action action;
   std::uint32_t name;
-  Bytes whole_operand, result_bytes;
+  Bytes whole_operand, whole_result;
 };
 
 SlicedWork StageLowering::intern_sliced(const SlicedPass& pass, const ShardedOp& op, Bytes slice) {
   SlicedWork work;
+  work.products.reserve(pass.products.size());
   for (const Kernel& product : pass.products)
     work.products.push_back(builder_.kernel(product));
   const auto intern = [&](const std::optional<Kernel>& kernel) {
@@ -28,14 +29,15 @@ SlicedWork StageLowering::intern_sliced(const SlicedPass& pass, const ShardedOp&
   const bool eight_bits = pass.gathers() && op.gathers_eight_bits;
   const DType sent = eight_bits ? DType::fp8 : layout_.activation_dtype;
   const Bytes bytes{slice.count() / bytes_of(layout_.activation_dtype) * bytes_of(sent)};
-  work.pull = builder_.collective({CollectiveKind::ring_shift, GroupRole::tensor, sent, bytes,
-                                   Carrier::copy_engines, pass.gathers() ? 0 : barrier_blocks});
+  work.pull = builder_.collective(
+      {CollectiveKind::ring_shift, GroupRole::tensor, sent, bytes, Carrier::copy_engines});
   return work;
 }
 
 void StageLowering::intern_slices(const ShardedOp& op, OpWork& work) {
   if (symmetric_memory_.value == none) symmetric_memory_ = user_buffer(symmetric_bytes());
   const Bytes slice = op.gathers_input ? op.input : op.output;
+  if (op.sliced_forward->order) work.reorder_name = builder_.name(op.op->name + ".reorder");
   work.sliced_forward = intern_sliced(*op.sliced_forward, op, slice);
   if (op.sliced_again) work.sliced_again = intern_sliced(*op.sliced_again, op, slice);
   if (op.sliced_gradient) work.sliced_gradient = intern_sliced(*op.sliced_gradient, op, slice);
@@ -56,57 +58,54 @@ Bytes StageLowering::symmetric_bytes() const {
   return most;
 }
 
+StageLowering::SlicedSide StageLowering::forward_side(const Frame& frame, std::size_t i) {
+  const ShardedOp& op = frame.shape->ops[i];
+  return {.operand = Role::input,
+          .result = Role::output,
+          .action = Action::multiply_part,
+          .name = frame.work->ops[i].name,
+          .whole_operand = op.whole_input,
+          .whole_result = op.whole_output};
+}
+
+StageLowering::SlicedSide StageLowering::gradient_side(const Frame& frame, std::size_t i) {
+  const ShardedOp& op = frame.shape->ops[i];
+  return {.operand = Role::gradient,
+          .result = Role::input_gradient,
+          .action = Action::gradient_part,
+          .name = frame.work->ops[i].gradient_name,
+          .whole_operand = op.whole_output,
+          .whole_result = op.whole_input};
+}
+
 StageLowering::Value StageLowering::forward_sliced(Frame& frame, std::size_t i,
                                                    const SlicedWork& work, Value x) {
-  const ShardedOp& op = frame.shape->ops[i];
-  const SlicedSide side{.operand = Role::input,
-                        .result = Role::output,
-                        .action = Action::multiply_part,
-                        .name = frame.work->ops[i].name,
-                        .whole_operand = op.whole_input,
-                        .result_bytes = op.whole_output};
-  if (work.order != none) reorder(frame, i, work.order, x);
+  const SlicedSide side = forward_side(frame, i);
+  reorder(frame, i, work.order, x);
   wait_for(x);
   encode_operands(frame, i, x);
   if (work.place == none) return multiply_scattered(frame, i, work, side, x);
-  Value whole = x;
-  const Value out = multiply_gathered(frame, i, work, side, whole);
-  keep_or_free(frame, i, whole);
+  const Value out = multiply_gathered(frame, i, work, side, x);
+  keep_or_free(frame, i, x);
   return out;
 }
 
 // Takes the gradient of the rank's own tokens, and leaves that of all.
 StageLowering::Value StageLowering::gathered_gradient(Frame& frame, std::size_t i,
                                                       Value& gradient) {
-  const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
   wait_for(gradient);
   if (work.encode_gradient != none) {
     compute(frame, i, work.encode_gradient, work.encode_name, Action::encode);
     read(gradient, Role::gradient);
   }
-  const SlicedSide side{.operand = Role::gradient,
-                        .result = Role::input_gradient,
-                        .action = Action::gradient_part,
-                        .name = work.gradient_name,
-                        .whole_operand = op.whole_output,
-                        .result_bytes = op.whole_input};
-  const Value out = multiply_gathered(frame, i, work.sliced_gradient, side, gradient);
-  transpose_gradient(frame, i, gradient);
-  return out;
+  return multiply_gathered(frame, i, work.sliced_gradient, gradient_side(frame, i), gradient);
 }
 
 StageLowering::Value StageLowering::scattered_gradient(Frame& frame, std::size_t i,
                                                        const Value& gradient) {
-  const ShardedOp& op = frame.shape->ops[i];
-  const OpWork& work = frame.work->ops[i];
-  const SlicedSide side{.operand = Role::gradient,
-                        .result = Role::input_gradient,
-                        .action = Action::gradient_part,
-                        .name = work.gradient_name,
-                        .whole_operand = op.whole_output,
-                        .result_bytes = op.whole_input};
-  return multiply_scattered(frame, i, work.sliced_gradient, side, gradient);
+  return multiply_scattered(frame, i, frame.work->ops[i].sliced_gradient, gradient_side(frame, i),
+                            gradient);
 }
 
 // Takes the rank's own tokens, and leaves all: slice s is that of the partner s ranks ahead.
@@ -115,7 +114,7 @@ StageLowering::Value StageLowering::multiply_gathered(const Frame& frame, std::s
                                                       const SlicedSide& side, Value& tokens) {
   const std::uint32_t gather_name = frame.work->ops[i].gather_name;
   const Value whole = fresh(side.whole_operand);
-  Value out = fresh(side.result_bytes);
+  Value out = fresh(side.whole_result);
   compute(frame, i, work.place, gather_name, Action::place_slice);
   drop(tokens, side.operand);
   builder_.writes(symmetric_memory_, Role::workspace);
@@ -152,12 +151,21 @@ StageLowering::Value StageLowering::multiply_scattered(Frame& frame, std::size_t
   const ShardedOp& op = frame.shape->ops[i];
   const std::uint32_t sum_name = frame.work->ops[i].sum_name;
   const bool forward = side.action == Action::multiply_part;
-  const Value slices = fresh(side.result_bytes);
+  const Value slices = fresh(side.whole_result);
   std::array<OpId, micro_pipeline_streams> taken{OpId{none}, OpId{none}};
+  const auto half_of = [](int slice) {
+    return static_cast<std::int16_t>(slice % micro_pipeline_streams);
+  };
+  const auto take = [&](int slice, OpId behind) {
+    builder_.wait(Stream::tensor_comm, behind);
+    const OpId came = in_buffers(frame, i, work.pull, sum_name, Action::pull_slice);
+    builder_.reads(symmetric_memory_, Role::input, half_of(slice));
+    builder_.writes(slices.buffer, Role::output, static_cast<std::int16_t>(slice));
+    taken[static_cast<std::size_t>(half_of(slice))] = came;
+  };
   const int ranks = layout_.tensor_parallel;
   for (int slice = 1; slice <= ranks; ++slice) {
-    const auto half = static_cast<std::int16_t>(slice % micro_pipeline_streams);
-    OpId& before = taken[static_cast<std::size_t>(half)];
+    const OpId before = taken[static_cast<std::size_t>(half_of(slice))];
     if (before.value != none) builder_.wait(Stream::compute, before);
     const bool own = slice == ranks;
     const OpId made = compute(frame, i, work.products.front(), side.name, side.action);
@@ -167,13 +175,10 @@ StageLowering::Value StageLowering::multiply_scattered(Frame& frame, std::size_t
       read(operand, side.operand);
     }
     read_weight(frame, i);
-    builder_.writes(own ? slices.buffer : symmetric_memory_, side.result,
-                    own ? std::int16_t{0} : half);
-    if (own) break;
-    builder_.wait(Stream::tensor_comm, made);
-    before = in_buffers(frame, i, work.pull, sum_name, Action::pull_slice);
-    builder_.reads(symmetric_memory_, Role::input, half);
-    builder_.writes(slices.buffer, Role::output, static_cast<std::int16_t>(slice));
+    const BufferId to = own ? slices.buffer : symmetric_memory_;
+    builder_.writes(to, side.result, own ? std::int16_t{0} : half_of(slice));
+    if (slice == 2) take(1, made);  // the barrier before found no SM
+    if (slice > 1 && !own) take(slice, made);
   }
   builder_.wait_for_stream(Stream::compute, Stream::tensor_comm);
   Value out = fresh(forward ? op.output : op.input);

@@ -189,6 +189,7 @@ void StageLowering::intern_op(const ShardedOp& op, OpWork& work) {
 void StageLowering::intern_products(const ShardedOp& op, OpWork& work) {
   const auto intern = [&](const std::vector<Kernel>& kernels) {
     std::vector<std::uint32_t> interned;
+    interned.reserve(kernels.size());
     for (const Kernel& kernel : kernels)
       interned.push_back(builder_.kernel(kernel));
     return interned;

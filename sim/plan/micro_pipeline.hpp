@@ -17,6 +17,11 @@
 // and these for their copy; products of both run side by side, so that one fills the SMs that the
 // last wave of the other leaves (Kernel::abreast). Here they follow each other on one stream.
 //
+// A barrier stands between the product of a slice for a partner and its copy, another behind the
+// copy: the first finds no SM while the product of the other stream runs. That is so for the first
+// slice alone, behind which the second is multiplied at once; later products stand behind a barrier
+// that itself has waited for the product of the other stream.
+//
 // The barriers of an operator are counted with its slices (sim/collective/user_buffers.cpp). Of the
 // own slice one copy is counted, into symmetric memory; that into the gathered tensor stands beside
 // the last product. Small gathers (2048 tokens at most, torch/distributed/_symmetric_memory,
@@ -29,9 +34,6 @@
 namespace sim {
 
 inline constexpr int micro_pipeline_streams = 2;
-// Of the barrier before a partner's slice is taken (barrier_kernel, CUDASymmetricMemoryOps.cu). It
-// stands in a stream beside which the next product has begun, and finds an SM when that is done.
-inline constexpr int barrier_blocks = 1;
 
 // Interned work of one pass of a linear that is cut so: forward, its recomputation, or that of the
 // input gradient (stage_lowering.hpp).

@@ -216,7 +216,7 @@ struct Collective {
   DType dtype = DType::bf16;
   Bytes bytes{};
   Carrier carrier = Carrier::nccl;
-  int blocks = 0;  // of Carrier::user_buffers; of what waits around copy engines
+  int blocks = 0;  // of Carrier::user_buffers
   bool operator==(const Collective&) const = default;
 };
 

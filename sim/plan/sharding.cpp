@@ -48,6 +48,11 @@ Kernel gemm(DType dtype, const Product& product, Bytes result, std::int64_t batc
   return kernel;
 }
 
+Bytes result_of(const Kernel& product) {
+  return product.bytes - Bytes{(product.m * product.k + product.k * product.n) *
+                               bytes_of(product.dtype) * product.batch};
+}
+
 Kernel gradient_gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch) {
   Kernel kernel = gemm(dtype, product, result, batch);
   if (dtype == DType::fp8) kernel.part = AttentionPart::backward;

@@ -69,7 +69,7 @@ struct ShardedOp {
   std::optional<Kernel> add_gradient;
   // Matrix products in 8 bits: what brings the operands into that format.
   std::optional<Kernel> encode_input;
-  std::optional<Kernel> encode_saved;  // the kept input, for the weight gradient
+  std::optional<Kernel> encode_saved;  // the kept input, for the weight gradient; or its copy
   std::optional<Kernel> encode_gradient;
   std::optional<Kernel> encode_weight;
   bool encodes_weight_each_time = false;  // else once per step

@@ -36,10 +36,9 @@ Bytes unread_output(const Region& region, const Block& block, const ShardedOp& l
 // Everything of the result is each product's own, but for that of all of a depth.
 std::vector<Kernel> products_apart(const Kernel& whole, Along along,
                                    const std::vector<std::int64_t>& widths, std::int64_t all) {
-  const Bytes operands{(whole.m * whole.k + whole.k * whole.n) * bytes_of(whole.dtype) *
-                       whole.batch};
-  const Bytes result = whole.bytes - operands;
+  const Bytes result = result_of(whole);
   std::vector<Kernel> kernels;
+  kernels.reserve(widths.size());
   for (const std::int64_t width : widths) {
     Product product{whole.m, whole.n, whole.k};
     std::int64_t& split = along == Along::rows      ? product.m

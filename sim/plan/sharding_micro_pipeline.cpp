@@ -7,9 +7,9 @@ namespace {
 
 std::vector<Kernel> sliced(const std::vector<Kernel>& products, std::int64_t slices) {
   std::vector<Kernel> parts;
+  parts.reserve(products.size());
   for (const Kernel& whole : products) {
-    const Bytes operands{(whole.m * whole.k + whole.k * whole.n) * bytes_of(whole.dtype)};
-    const Bytes result{(whole.bytes - operands).count() / slices};
+    const Bytes result{result_of(whole).count() / slices};
     parts.push_back(gemm(whole.dtype, {whole.m / slices, whole.n, whole.k}, result));
     parts.back().part = whole.part;
     parts.back().abreast = micro_pipeline_streams;
@@ -46,7 +46,7 @@ class Slicing {
   const ModelOp& op_;
 };
 
-std::vector<Kernel> products_of(const std::vector<Kernel>& apart, const Kernel& whole) {
+std::vector<Kernel> apart_or_whole(const std::vector<Kernel>& apart, const Kernel& whole) {
   return apart.empty() ? std::vector{whole} : apart;
 }
 
@@ -62,7 +62,7 @@ void slice_column(const Region& region, ShardedOp& to) {
   const auto gathered = [&](const std::vector<Kernel>& products) {
     return slicing.gathered(products, to.input, to.gathers_eight_bits);
   };
-  to.sliced_forward = gathered(products_of(to.forward_apart, *to.forward));
+  to.sliced_forward = gathered(apart_or_whole(to.forward_apart, *to.forward));
   if (!to.forward_again.empty()) to.sliced_again = gathered(to.forward_again);
   if (!to.input_gradient_apart.empty()) return;
   to.sliced_gradient = slicing.scattered({*to.input_gradient}, to.whole_input);

@@ -38,6 +38,8 @@ struct Product {
   std::int64_t m = 0, n = 0, k = 0;
 };
 Kernel gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch = 1);
+// Of a product: `result` as it was given.
+Bytes result_of(const Kernel& product);
 // One that gives gradients.
 Kernel gradient_gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch = 1);
 

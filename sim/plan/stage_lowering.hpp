@@ -391,6 +391,8 @@ class StageLowering {
   SlicedWork intern_sliced(const SlicedPass& pass, const ShardedOp& op, Bytes slice);
   void intern_slices(const ShardedOp& op, OpWork& work);
   Bytes symmetric_bytes() const;
+  static SlicedSide forward_side(const Frame& frame, std::size_t i);
+  static SlicedSide gradient_side(const Frame& frame, std::size_t i);
   Value forward_sliced(Frame& frame, std::size_t i, const SlicedWork& work, Value x);
   Value gathered_gradient(Frame& frame, std::size_t i, Value& gradient);
   Value scattered_gradient(Frame& frame, std::size_t i, const Value& gradient);

@@ -29,19 +29,6 @@ TEST_CASE("a shift by copy engines takes no SMs and the links' rate", "[collecti
   CHECK_THAT(to_seconds(cost.latency), WithinRel(2 * small + 3.4e-6, 1e-6));
 }
 
-TEST_CASE("kernels that wait around a copy take their SMs and no other time", "[collective]") {
-  const Cluster cluster = load("dgx-h100", 1);
-  const std::vector<GpuId> members = block(cluster, 1, 4);
-  Collective request{CollectiveKind::ring_shift, GroupRole::tensor, DType::bf16, 64_MiB,
-                     Carrier::copy_engines};
-  const CollectiveCost alone = cost_of(cluster, members, request);
-  request.blocks = 1;
-  const CollectiveCost with = cost_of(cluster, members, request);
-  CHECK(with.channels == 1);
-  CHECK(with.latency == alone.latency);
-  CHECK(with.transfer == alone.transfer);
-}
-
 TEST_CASE("few thread blocks bound what they gather and scatter", "[collective]") {
   const Cluster cluster = load("dgx-h100", 1);
   const std::vector<GpuId> members = block(cluster, 1, 4);

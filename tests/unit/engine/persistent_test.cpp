@@ -1,7 +1,5 @@
 // Products of persistent thread blocks beside communication: the late blocks run behind the first,
 // and communication waits for SMs that they hold.
-#include <string>
-
 #include "sim/engine/cost_table.hpp"
 #include "sim/engine/simulate.hpp"
 #include "tests/catch.hpp"
@@ -130,28 +128,6 @@ TEST_CASE("a product abreast of others gives communication its SMs, and late blo
   const double share = held.sm / 1024.0 / h100().device().sms;
   const Duration end = span_of(result, work).end - TimePoint{};
   CHECK(to_seconds(end) == Approx(to_seconds(time) + share * to_seconds(beside)));
-}
-
-TEST_CASE("a barrier waits for the product that has taken the SMs of the one before", "[engine]") {
-  const auto begin = [](int blocks, int abreast) {
-    HandProgram program;
-    const OpId first = program.gemm(4096);
-    program.program.kernels.back().abreast = abreast;
-    const OpId second = program.gemm(8192);
-    program.program.kernels.back().abreast = abreast;
-    const OpId pull =
-        program.collective(CollectiveKind::ring_shift, 16_MiB, GroupRole::tensor, {first});
-    program.program.collectives.back().carrier = Carrier::copy_engines;
-    program.program.collectives.back().blocks = blocks;
-    const Simulation result = simulate(hand_plan({program.program}, 8, 1), h100(), no_host());
-    const TimePoint at = span_of(result, pull).begin;
-    return at == span_of(result, first).end    ? "behind the first"
-           : at == span_of(result, second).end ? "behind the second"
-                                               : "elsewhere";
-  };
-  CHECK(std::string{begin(1, 2)} == "behind the second");
-  CHECK(std::string{begin(0, 2)} == "behind the first");  // no kernel around the copy
-  CHECK(std::string{begin(1, 1)} == "behind the first");  // one stream: launched first
 }
 
 TEST_CASE("NCCL comes before a product that starts with it, abreast or not", "[engine]") {
