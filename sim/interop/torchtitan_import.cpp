@@ -407,6 +407,9 @@ class TitanReader {
           item.problem(fmt::format("'{}' is neither model nor loss", name));
       }
     }
+    const Flag async = setting<bool>("parallelism", "enable_async_tensor_parallel");
+    if (layout().overlap_tensor_products && !model)
+      problem(async, "is true, and needs [compile] with enable and the component model");
     const Text optimizer = setting<std::string>("optimizer", "implementation");
     const std::string kernels = optimizer.value_or("fused");
     if (kernels != "fused" && kernels != "foreach")

@@ -238,6 +238,11 @@ TEST_CASE("torchtitan: recomputation by operator, an early end of it, kernels of
   CHECK_FALSE(stops(""));
   CHECK(stops("early_stop = true\n"));
   CHECK(stops("[compile]\nenable = true\n"));
+  CHECK(problems([&] {
+          job("[parallelism]\ntensor_parallel_degree = 2\nenable_async_tensor_parallel = true\n");
+        })
+            .front()
+            .find("needs [compile]") != std::string::npos);
   const auto kernels = [&](const std::string& name) {
     return job("[optimizer]\nimplementation = \"" + name + "\"\n");
   };

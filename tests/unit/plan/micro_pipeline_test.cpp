@@ -119,6 +119,25 @@ TEST_CASE("copies and products of a stream follow each other, those of two do no
   }
 }
 
+TEST_CASE("the first slice for a partner is taken when the second is made, each later one at once",
+          "[plan]") {
+  const Program program = program_with(layout_of(true));
+  const HappensBefore order{program};
+  // Of the first row: products for partners, and what they take.
+  std::vector<OpId> pulls, products;
+  for (std::uint32_t i = 0; i < program.size() && pulls.size() < ranks - 1; ++i) {
+    if (program.name({i}) == "attention_projection") products.push_back({i});
+    if (program.name({i}) == "attention_projection.reduce_scatter" &&
+        program.action[i] == Action::pull_slice)
+      pulls.push_back({i});
+  }
+  REQUIRE(pulls.size() == ranks - 1);
+  REQUIRE(products.size() >= 3);
+  CHECK(order.ordered(products[1], pulls[0]));
+  CHECK(order.ordered(products[1], pulls[1]));
+  CHECK_FALSE(order.ordered(products[2], pulls[1]));
+}
+
 TEST_CASE("what a partner takes is not written again before it was taken", "[plan]") {
   const Program program = program_with(layout_of(true));
   const HappensBefore order{program};
