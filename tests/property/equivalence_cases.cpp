@@ -170,6 +170,12 @@ void add_recomputation(std::vector<EquivalenceCase>& to) {
                   l.recompute = Recompute::full;
                   l.sequence_parallel = true;
                 })});
+  to.push_back({"full recomputation that ends early, tp 2 sp",
+                {.llama = true, .stops_recomputation = true},
+                changed(with({.tensor = 2}), [](auto& l) {
+                  l.recompute = Recompute::full;
+                  l.sequence_parallel = true;
+                })});
   to.push_back({"full recomputation of every second layer, pp 2",
                 {},
                 changed(with({.pipeline = 2}), [](auto& l) {
@@ -204,7 +210,9 @@ sim::Model equivalence_model(const ModelTraits& traits) {
         "  experts:\n    count: {}\n    per_token: {}\n    feed_forward: 20\n"
         "    shared_feed_forward: {}\n    first_layer: {}\n",
         traits.experts, traits.per_token, traits.shared ? 12 : 0, traits.dense_first ? 1 : 0);
-  return sim::load_model(sim::test::TemporaryFile{text}.path());
+  sim::Model model = sim::load_model(sim::test::TemporaryFile{text}.path());
+  model.execution.stops_recomputation = traits.stops_recomputation;
+  return model;
 }
 
 // Not uniform, so that there is something to learn.
@@ -273,6 +281,7 @@ EquivalenceCase drawn_case(std::uint64_t seed) {
       dice.coin()
           ? std::vector{sim::Dimension::tensor, sim::Dimension::data, sim::Dimension::pipeline}
           : std::vector{sim::Dimension::pipeline, sim::Dimension::data, sim::Dimension::tensor};
+  one.model.stops_recomputation = dice.coin();
   return one;
 }
 

@@ -25,6 +25,7 @@ struct ModelTraits {
   bool shared = false;          // an expert that every token passes besides
   bool dense_first = false;     // the first layer has an MLP
   const char* activation = "";  // another one than the family's
+  bool stops_recomputation = false;
 };
 
 struct EquivalenceCase {
