@@ -155,6 +155,17 @@ RankCoordinates rank_of_stage(const Layout& layout, int pipeline, int i) {
           replica % layout.context_parallel};
 }
 
+// Groups lie in blocks of all ranks up to and with the tensor dimension.
+bool tensor_within_nodes(const Layout& layout, int gpus_per_node) {
+  int block = 1;
+  for (const Dimension dimension : layout.placement) {
+    block *= size_of(layout, dimension);
+    if (dimension == Dimension::tensor) break;
+  }
+  return layout.tensor_parallel == 1 || layout.world_size() <= gpus_per_node ||
+         gpus_per_node % block == 0;
+}
+
 RankCoordinates coordinates_of(const Layout& layout, RankId rank) {
   RankCoordinates at;
   auto rest = static_cast<int>(rank.value);

@@ -47,6 +47,9 @@ struct Plan {
   const Program& program(RankId rank) const { return programs[program_of_rank[rank.value]]; }
 };
 
+// Whether the ranks of each tensor group lie on one node of so many GPUs.
+bool tensor_within_nodes(const Layout& layout, int gpus_per_node);
+
 // rank <-> coordinates for the placement order of the layout (first dimension fastest).
 RankCoordinates coordinates_of(const Layout& layout, RankId rank);
 RankId rank_of(const Layout& layout, RankCoordinates at);

@@ -282,18 +282,11 @@ void check_attention(const Layout& layout, const Device& device, const Layered& 
 // User buffers and symmetric memory are memory of other GPUs, mapped over NVLink
 // (Transformer Engine, userbuffers-host.cpp; PyTorch, CUDASymmetricMemory.cu).
 void check_cut_products(const Layout& layout, const Cluster& cluster, const Layered& section) {
-  if (!layout.cuts_products()) return;
-  for (int i = 0; i < layout.world_size(); ++i) {
-    const RankId rank{static_cast<std::uint32_t>(i)};
-    RankCoordinates first = coordinates_of(layout, rank);
-    first.tensor = 0;
-    const auto node = [&](RankId of) { return cluster.node_of(GpuId{of.value}); };
-    if (node(rank) == node(rank_of(layout, first))) continue;
-    return section.problem(
-        "overlap", fmt::format("overlap.tensor_products needs tensor ranks on one node, and ranks "
-                               "{} and {} are on two",
-                               rank_of(layout, first).value, i));
-  }
+  const int gpus = cluster.gpus_per_node();
+  if (!layout.cuts_products() || tensor_within_nodes(layout, gpus)) return;
+  section.problem("overlap", fmt::format("overlap.tensor_products needs tensor ranks on one node, "
+                                         "which has {} GPUs here",
+                                         gpus));
 }
 
 void check_trouble(const Trouble& trouble, const SimulationOptions& options, int gpus,

@@ -107,8 +107,11 @@ class Lister {
     return place->second;
   }
 
-  // A mixture of experts has sequence parallelism wherever it has tensor parallelism.
-  bool splits_tokens(int tensor) const { return model_.has_experts() && tensor > 1; }
+  // A mixture of experts has sequence parallelism wherever it has tensor parallelism, and so have
+  // products that are cut.
+  bool splits_tokens(int tensor) const {
+    return tensor > 1 && (model_.has_experts() || workload_.overlap_tensor_products);
+  }
 
   void with_tensor(int tensor) {
     one_.tensor = tensor;
@@ -303,6 +306,10 @@ class Lister {
     for (std::size_t placement = 0; placement < made_.placements.size(); ++placement) {
       // The two default orders are the same where a dimension has one rank.
       if (placement > 0 && one_order && space_.placement.empty()) break;
+      if (!can_cut_products(made_.placements[placement])) {
+        refuse(Refusal::nodes);
+        continue;
+      }
       for (const int reshard : reshards)
         for (const int prefetch : prefetches)
           made_.all.push_back({.pipeline = static_cast<std::uint32_t>(made_.pipelines.size()),
@@ -312,6 +319,13 @@ class Lister {
                                .placement = static_cast<std::uint8_t>(placement),
                                .reshard_after_forward = reshard == 1});
     }
+  }
+
+  bool can_cut_products(const std::vector<Dimension>& placement) const {
+    if (!workload_.overlap_tensor_products) return true;
+    Layout layout = layout_of(specification_, one_);
+    layout.placement = placement;
+    return tensor_within_nodes(layout, specification_.workload.cluster.gpus_per_node());
   }
 
   const SearchSpecification& specification_;

@@ -48,7 +48,8 @@ enum class Refusal : std::uint8_t {
   batch,
   layers,
   schedule,
-  sharding
+  sharding,
+  nodes
 };
 constexpr auto words_of(Refusal) {
   return std::array{
@@ -61,9 +62,10 @@ constexpr auto words_of(Refusal) {
       Word{Refusal::batch, "micro_batch x data_parallel does not divide the batch"},
       Word{Refusal::layers, "more model chunks than layers"},
       Word{Refusal::schedule, "the schedule does not go with the stages or micro-batches"},
-      Word{Refusal::sharding, "the sharding does not go with the replicas or the schedule"}};
+      Word{Refusal::sharding, "the sharding does not go with the replicas or the schedule"},
+      Word{Refusal::nodes, "overlap.tensor_products, and tensor ranks on several nodes"}};
 }
-inline constexpr std::size_t refusal_count = 8;
+inline constexpr std::size_t refusal_count = 9;
 
 struct Candidates {
   std::vector<Pipeline> pipelines;

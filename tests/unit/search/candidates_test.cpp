@@ -153,3 +153,28 @@ TEST_CASE("what the section search gets wrong is said where it stands", "[search
   CHECK_THROWS_AS(small_search("top: 1", "global_batch: 16", "simulation: {jitter: 0.1}\n"),
                   InputError);
 }
+
+TEST_CASE("cut products keep tensor ranks on a node, whatever the order of ranks", "[search]") {
+  SearchSpecification asked = small_search(
+      "zero_stage: 0, recompute: none, schedule: 1f1b, placement: [tp-cp-dp-pp, dp-tp-cp-pp]",
+      "global_batch: 16, overlap: {tensor_products: true}");
+  asked.workload.cluster =
+      Cluster::load(std::string{STEPCAST_SOURCE_DIR} + "/topologies/dgx-h100.yaml", 2);
+  asked.space.gpus = {16};
+  const Candidates listed = list_candidates(asked);
+  std::set<std::pair<int, bool>> tensor;
+  for (std::uint32_t i = 0; i < listed.all.size(); ++i) {
+    const Layout layout = layout_of(asked, listed, i);
+    if (layout.tensor_parallel == 1) continue;
+    const bool first = layout.placement.front() == Dimension::tensor;
+    tensor.insert({layout.tensor_parallel, first});
+    for (int rank = 0; rank < layout.world_size(); ++rank) {
+      RankCoordinates at = coordinates_of(layout, RankId{static_cast<std::uint32_t>(rank)});
+      at.tensor = 0;
+      REQUIRE(rank_of(layout, at).value / 8 == static_cast<std::uint32_t>(rank) / 8);
+    }
+  }
+  CHECK(tensor.contains({4, true}));
+  CHECK(tensor.contains({4, false}));  // two replicas between
+  CHECK(listed.refused[static_cast<std::size_t>(Refusal::nodes)] > 0);
+}

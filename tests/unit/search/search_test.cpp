@@ -52,7 +52,10 @@ const std::vector<std::pair<std::string, std::string>> spaces{
      "global_batch: 8"},
     {"top: 2, recompute: [none, selective], micro_batch: [1, 2], zero_stage: [0, 2], shard_group: "
      "0, schedule: [gpipe, zb-h1, 1f1b], virtual_stages: 1",
-     "global_batch: 16, attention: unfused"}};
+     "global_batch: 16, attention: unfused"},
+    {"top: 3, micro_batch: [1, 2], zero_stage: [0, 1], shard_group: 0, schedule: [1f1b, gpipe], "
+     "virtual_stages: 1, recompute: [none, full], placement: tp-cp-dp-pp",
+     "global_batch: 16, overlap: {tensor_products: true}"}};
 
 }  // namespace
 
