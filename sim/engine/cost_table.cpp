@@ -140,7 +140,7 @@ LaneCosts lane_costs(const Program& program, const ProgramIndex& index,
   costs.sm.reserve(order.size());
   costs.memory.reserve(order.size());
   costs.persistent.reserve(order.size());
-  costs.abreast.reserve(order.size());
+  costs.late_blocks.reserve(order.size());
   for (const KernelCost& cost : kernels) {
     costs.kernel_time.push_back(
         factor == 1 ? cost.time : duration_from_seconds(to_seconds(cost.time) * factor));
@@ -154,7 +154,7 @@ LaneCosts lane_costs(const Program& program, const ProgramIndex& index,
         static_cast<std::int32_t>(std::lround(kernels[work].sm_share * device.sms * 1024)));
     costs.memory.push_back(costs.kernel_memory[work]);
     costs.persistent.push_back(kernels[work].persistent);
-    costs.abreast.push_back(kernels[work].abreast);
+    costs.late_blocks.push_back(kernels[work].persistent && !kernels[work].abreast);
   }
   costs.host_slack.resize(order.size());
   for (std::size_t i = order.size(); i-- > 0;) {

@@ -15,7 +15,7 @@ struct LaneCosts {
   std::vector<std::int32_t> sm;      // SMs in use, in 1/1024 SM
   std::vector<std::int64_t> memory;  // device memory traffic in bytes/s
   std::vector<bool> persistent;      // KernelCost::persistent
-  std::vector<bool> abreast;         // KernelCost::abreast
+  std::vector<bool> late_blocks;     // of a persistent kernel, behind the others: not abreast
   // host_slack[i]: earliest (begin - start[i]), with times from the begin of the host's phase, at
   // which the run of kernels from i to the end of its segment never waits for the host.
   std::vector<std::int64_t> host_slack;

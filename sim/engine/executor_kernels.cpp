@@ -50,7 +50,7 @@ void Executor::start_single_kernel(std::uint32_t slot) {
 bool Executor::share_device(std::uint32_t slot) {
   SlotState& state = slots_[slot];
   const LaneCosts& lane = lane_of(slot);
-  if (lane.persistent[state.position] && !lane.abreast[state.position]) place_blocks(slot);
+  if (lane.late_blocks[state.position]) place_blocks(slot);
   const std::uint64_t speed = speed_of(state, lane, state.position);
   return std::exchange(state.speed, speed) != speed;
 }
@@ -80,7 +80,7 @@ std::uint64_t Executor::speed_of(const SlotState& state, const LaneCosts& lane,
   const std::int64_t sm = lane.sm[position];
   const std::int64_t least = input_.shares_device ? 0 : 1024;
   const std::int64_t sm_left = std::max<std::int64_t>(input_.device_sm - state.sm_held, least);
-  if (sm > sm_left && (!lane.persistent[position] || lane.abreast[position]))
+  if (sm > sm_left && !lane.late_blocks[position])
     speed =
         (static_cast<std::uint64_t>(sm_left) << full_speed_bits) / static_cast<std::uint64_t>(sm);
   const std::int64_t memory = lane.memory[position] + state.memory_held;

@@ -193,7 +193,8 @@ class Checker : private LayoutProblemList {
 
   // Of linears whose products are equal kernels one after another, none is cut.
   void micro_pipeline() {
-    if (const ModelOp* op = equal_products(); op != nullptr)
+    const auto equal = [](const ModelOp& op) { return op.products > 1; };
+    if (const ModelOp* op = find_in_layers(equal); op != nullptr)
       problem("overlap",
               "overlap.tensor_products cuts linears of one product, and {} has {} (joint_gate: "
               "false); torchtitan's own are apart by separate_products",
@@ -212,24 +213,21 @@ class Checker : private LayoutProblemList {
       problem(
           key,
           "overlap.tensor_products, but recompute is operators; allowed: none, selective, full");
-    if (const ModelOp* op = uneven_product(); op != nullptr)
+    const auto uneven = [](const ModelOp& op) {
+      return op.split == TensorSplit::row && op.out_features % reduced_blocks != 0;
+    };
+    if (const ModelOp* op = find_in_layers(uneven); op != nullptr)
       problem(key,
               "overlap.tensor_products sums the output of {} in {} blocks, which {} features "
               "are no multiple of",
               op->name, reduced_blocks, op->out_features);
   }
 
-  const ModelOp* equal_products() const {
+  template <class Predicate>
+  const ModelOp* find_in_layers(Predicate matches) const {
     for (const Block& layer : model_.layers)
       for (const ModelOp& op : layer.ops)
-        if (op.products > 1) return &op;
-    return nullptr;
-  }
-
-  const ModelOp* uneven_product() const {
-    for (const Block& layer : model_.layers)
-      for (const ModelOp& op : layer.ops)
-        if (op.split == TensorSplit::row && op.out_features % reduced_blocks != 0) return &op;
+        if (matches(op)) return &op;
     return nullptr;
   }
 

@@ -163,6 +163,13 @@ void StageLowering::recompute_attention(Frame& frame, std::size_t i) {
   builder_.writes(saved.core, Role::saved);
 }
 
+void StageLowering::encode_gradient(const Frame& frame, std::size_t i, const Value& gradient) {
+  const OpWork& work = frame.work->ops[i];
+  if (work.encode_gradient == none) return;
+  compute(frame, i, work.encode_gradient, work.encode_name, Action::encode);
+  read(gradient, Role::gradient);
+}
+
 // With sequence parallelism the gradient of a scattered output is gathered.
 StageLowering::Value StageLowering::gather_gradient(Frame& frame, std::size_t i, Value gradient) {
   const OpWork& work = frame.work->ops[i];
@@ -226,10 +233,7 @@ StageLowering::Value StageLowering::backward_linear(Frame& frame, std::size_t i,
     builder_.wait(Stream::compute, gathered.ready);
   }
   wait_for(gradient);
-  if (work.encode_gradient != none) {
-    compute(frame, i, work.encode_gradient, work.encode_name, Action::encode);
-    read(gradient, Role::gradient);
-  }
+  encode_gradient(frame, i, gradient);
   Value out;
   if (needs_input_gradient(frame, i)) out = input_gradient(frame, i, gradient);
   if (!beside && out.exists()) builder_.wait(Stream::compute, out.ready);

@@ -15,32 +15,24 @@ struct StageLowering::SlicedSide {
   Bytes whole_operand, whole_result;
 };
 
-SlicedWork StageLowering::intern_sliced(const SlicedPass& pass, const ShardedOp& op, Bytes slice) {
+SlicedWork StageLowering::intern_sliced(const SlicedPass& pass, const ShardedOp& op) {
   SlicedWork work;
-  work.products.reserve(pass.products.size());
-  for (const Kernel& product : pass.products)
-    work.products.push_back(builder_.kernel(product));
-  const auto intern = [&](const std::optional<Kernel>& kernel) {
-    return kernel ? builder_.kernel(*kernel) : none;
-  };
-  work.place = intern(pass.place);
-  work.order = intern(pass.order);
-  work.sum = intern(pass.sum);
-  const bool eight_bits = pass.gathers() && op.gathers_eight_bits;
-  const DType sent = eight_bits ? DType::fp8 : layout_.activation_dtype;
-  const Bytes bytes{slice.count() / bytes_of(layout_.activation_dtype) * bytes_of(sent)};
-  work.pull = builder_.collective(
-      {CollectiveKind::ring_shift, GroupRole::tensor, sent, bytes, Carrier::copy_engines});
+  work.products = interned(pass.products);
+  work.place = interned(pass.place);
+  work.order = interned(pass.order);
+  work.sum = interned(pass.sum);
+  work.pull =
+      shift_by_copy_engines(pass.gathers() ? as_gathered(op, op.slice())
+                                           : Gathered{layout_.activation_dtype, op.slice()});
   return work;
 }
 
 void StageLowering::intern_slices(const ShardedOp& op, OpWork& work) {
   if (symmetric_memory_.value == none) symmetric_memory_ = user_buffer(symmetric_bytes());
-  const Bytes slice = op.gathers_input ? op.input : op.output;
   if (op.sliced_forward->order) work.reorder_name = builder_.name(op.op->name + ".reorder");
-  work.sliced_forward = intern_sliced(*op.sliced_forward, op, slice);
-  if (op.sliced_again) work.sliced_again = intern_sliced(*op.sliced_again, op, slice);
-  if (op.sliced_gradient) work.sliced_gradient = intern_sliced(*op.sliced_gradient, op, slice);
+  work.sliced_forward = intern_sliced(*op.sliced_forward, op);
+  if (op.sliced_again) work.sliced_again = intern_sliced(*op.sliced_again, op);
+  if (op.sliced_gradient) work.sliced_gradient = intern_sliced(*op.sliced_gradient, op);
 }
 
 // A workspace of the group, as large as the largest need: a slice, or two of products
@@ -50,9 +42,8 @@ Bytes StageLowering::symmetric_bytes() const {
   for (const ShardedBlock& block : model_.blocks) {
     for (const ShardedOp& op : block.ops) {
       if (!op.sliced_forward) continue;
-      const Bytes slice = op.gathers_input ? op.input : op.output;
       const bool scatters = op.sums_output || op.sliced_gradient.has_value();
-      most = std::max(most, scatters ? slice * 2 : slice);
+      most = std::max(most, scatters ? op.slice() * 2 : op.slice());
     }
   }
   return most;
@@ -95,10 +86,7 @@ StageLowering::Value StageLowering::gathered_gradient(Frame& frame, std::size_t 
                                                       Value& gradient) {
   const OpWork& work = frame.work->ops[i];
   wait_for(gradient);
-  if (work.encode_gradient != none) {
-    compute(frame, i, work.encode_gradient, work.encode_name, Action::encode);
-    read(gradient, Role::gradient);
-  }
+  encode_gradient(frame, i, gradient);
   return multiply_gathered(frame, i, work.sliced_gradient, gradient_side(frame, i), gradient);
 }
 
@@ -148,7 +136,6 @@ StageLowering::Value StageLowering::multiply_scattered(Frame& frame, std::size_t
                                                        const SlicedWork& work,
                                                        const SlicedSide& side,
                                                        const Value& operand) {
-  const ShardedOp& op = frame.shape->ops[i];
   const std::uint32_t sum_name = frame.work->ops[i].sum_name;
   const bool forward = side.action == Action::multiply_part;
   const Value slices = fresh(side.whole_result);
@@ -181,7 +168,7 @@ StageLowering::Value StageLowering::multiply_scattered(Frame& frame, std::size_t
     if (slice > 1 && !own) take(slice, made);
   }
   builder_.wait_for_stream(Stream::compute, Stream::tensor_comm);
-  Value out = fresh(forward ? op.output : op.input);
+  Value out = fresh(frame.shape->ops[i].slice());
   out.ready = compute(frame, i, work.sum, sum_name, Action::sum_slices);
   drop(slices, Role::input);
   builder_.writes(out.buffer, Role::output);

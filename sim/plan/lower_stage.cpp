@@ -151,11 +151,20 @@ void StageLowering::intern_gradient_sum(const ShardedOp& op, std::size_t i, OpWo
   work.add_gradient_name = builder_.name(op.op->name + ".add_gradient");
 }
 
+std::uint32_t StageLowering::interned(const std::optional<Kernel>& kernel) {
+  return kernel ? builder_.kernel(*kernel) : none;
+}
+
+std::vector<std::uint32_t> StageLowering::interned(const std::vector<Kernel>& kernels) {
+  std::vector<std::uint32_t> ids;
+  ids.reserve(kernels.size());
+  for (const Kernel& kernel : kernels)
+    ids.push_back(builder_.kernel(kernel));
+  return ids;
+}
+
 void StageLowering::intern_op(const ShardedOp& op, OpWork& work) {
   const std::string& name = op.op->name;
-  const auto intern = [&](const std::optional<Kernel>& kernel) {
-    return kernel ? builder_.kernel(*kernel) : none;
-  };
   work.name = builder_.name(name);
   work.gradient_name = op.input_gradient ? builder_.name(name + ".input_gradient") : work.name;
   if (op.weight_gradient) work.weight_name = builder_.name(name + ".weight_gradient");
@@ -164,22 +173,22 @@ void StageLowering::intern_op(const ShardedOp& op, OpWork& work) {
     work.encode_name = builder_.name(name + ".encode");
   else if (op.encode_saved || op.transpose_gradient)
     work.encode_name = builder_.name(name + ".reorder");
-  work.forward = intern(op.forward);
-  work.backward = intern(op.backward);
-  work.encode_input = intern(op.encode_input);
-  work.encode_saved = intern(op.encode_saved);
-  work.encode_gradient = intern(op.encode_gradient);
-  work.encode_weight = intern(op.encode_weight);
-  work.join_logits = intern(op.join_logits);
-  work.own_logits = intern(op.own_logits);
-  work.add_products = intern(op.add_products);
-  work.sum_products = intern(op.sum_products);
-  work.reorder_input = intern(op.reorder_input);
-  work.reorder_output = intern(op.reorder_output);
+  work.forward = interned(op.forward);
+  work.backward = interned(op.backward);
+  work.encode_input = interned(op.encode_input);
+  work.encode_saved = interned(op.encode_saved);
+  work.encode_gradient = interned(op.encode_gradient);
+  work.encode_weight = interned(op.encode_weight);
+  work.join_logits = interned(op.join_logits);
+  work.own_logits = interned(op.own_logits);
+  work.add_products = interned(op.add_products);
+  work.sum_products = interned(op.sum_products);
+  work.reorder_input = interned(op.reorder_input);
+  work.reorder_output = interned(op.reorder_output);
   if (op.reorder_input || op.reorder_output) work.reorder_name = builder_.name(name + ".reorder");
   intern_products(op, work);
   intern_collectives(op, work);
-  work.transpose_gradient = intern(op.transpose_gradient);
+  work.transpose_gradient = interned(op.transpose_gradient);
   if (op.forward_part) intern_user_buffers(op, work.buffers);
   if (op.sliced_forward) intern_slices(op, work);
   if (op.context) intern_context(op, work.context);
@@ -187,41 +196,35 @@ void StageLowering::intern_op(const ShardedOp& op, OpWork& work) {
 }
 
 void StageLowering::intern_products(const ShardedOp& op, OpWork& work) {
-  const auto intern = [&](const std::vector<Kernel>& kernels) {
-    std::vector<std::uint32_t> interned;
-    interned.reserve(kernels.size());
-    for (const Kernel& kernel : kernels)
-      interned.push_back(builder_.kernel(kernel));
-    return interned;
-  };
-  work.products_again = intern(op.forward_again);
+  work.products_again = interned(op.forward_again);
   if (!op.weight_gradient) return;
   const auto each = static_cast<std::size_t>(op.products);
   const bool apart = !op.forward_apart.empty();
-  work.products = intern(apart ? op.forward_apart : std::vector(each, *op.forward));
-  work.input_gradients = intern(apart ? op.input_gradient_apart : std::vector{*op.input_gradient});
+  work.products = interned(apart ? op.forward_apart : std::vector(each, *op.forward));
+  work.input_gradients =
+      interned(apart ? op.input_gradient_apart : std::vector{*op.input_gradient});
   work.weight_gradients =
-      intern(apart ? op.weight_gradient_apart : std::vector(each, *op.weight_gradient));
+      interned(apart ? op.weight_gradient_apart : std::vector(each, *op.weight_gradient));
 }
 
-// Of collectives of a linear of a layer: those that NCCL does not move.
-Carrier StageLowering::carrier_of(const ShardedOp& op) const {
-  return op.forward_part ? Carrier::user_buffers : Carrier::nccl;
+StageLowering::Gathered StageLowering::as_gathered(const ShardedOp& op, Bytes tokens) const {
+  const DType kept = layout_.activation_dtype;
+  const DType sent = op.gathers_eight_bits ? DType::fp8 : kept;
+  return {sent, Bytes{tokens.count() / bytes_of(kept) * bytes_of(sent)}};
 }
 
 void StageLowering::intern_collectives(const ShardedOp& op, OpWork& work) {
   const bool scattered = layout_.sequence_parallel;
-  const Carrier carrier = carrier_of(op);
+  const Carrier carrier = op.forward_part ? Carrier::user_buffers : Carrier::nccl;
   const int sms = op.forward_part ? user_buffer_sms : 0;
   const auto make = [&](CollectiveKind kind, Bytes bytes) {
     return builder_.collective(
         {kind, GroupRole::tensor, layout_.activation_dtype, bytes, carrier, sms});
   };
   const auto gather = [&](Bytes bytes) {
-    if (!op.gathers_eight_bits) return make(CollectiveKind::all_gather, bytes);
-    return builder_.collective({CollectiveKind::all_gather, GroupRole::tensor, DType::fp8,
-                                Bytes{bytes.count() / bytes_of(layout_.activation_dtype)}, carrier,
-                                sms});
+    const Gathered sent = as_gathered(op, bytes);
+    return builder_.collective(
+        {CollectiveKind::all_gather, GroupRole::tensor, sent.dtype, sent.bytes, carrier, sms});
   };
   const CollectiveKind sum =
       scattered ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;

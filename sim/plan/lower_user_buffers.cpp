@@ -9,40 +9,34 @@
 namespace sim {
 
 void StageLowering::intern_user_buffers(const ShardedOp& op, UserBufferWork& work) {
-  const auto kernel = [&](const std::optional<Kernel>& part) {
-    return part ? builder_.kernel(*part) : none;
-  };
-  work.forward_part = kernel(op.forward_part);
-  work.gradient_part = kernel(op.gradient_part);
-  work.place_gradient = kernel(op.place_gradient);
-  work.place_saved = kernel(op.place_saved);
+  work.forward_part = interned(op.forward_part);
+  work.gradient_part = interned(op.gradient_part);
+  work.place_gradient = interned(op.place_gradient);
+  work.place_saved = interned(op.place_saved);
   const DType sixteen = layout_.activation_dtype;
-  const DType sent = op.gathers_eight_bits ? DType::fp8 : sixteen;
-  const auto as_sent = [&](Bytes bytes) {
-    return Bytes{bytes.count() / bytes_of(sixteen) * bytes_of(sent)};
-  };
-  const auto slice = [&](Bytes bytes) {
-    return builder_.collective({CollectiveKind::ring_shift, GroupRole::tensor, sent, as_sent(bytes),
-                                Carrier::copy_engines});
-  };
   const auto block = [&](int sms) {
     return builder_.collective({CollectiveKind::reduce_scatter, GroupRole::tensor, sixteen,
                                 Bytes{op.whole_output.count() / op.forward_parts},
                                 Carrier::user_buffers, sms});
   };
   if (op.gathers_input) {
-    work.exchange_input = slice(op.input);
+    work.exchange_input = shift_by_copy_engines(as_gathered(op, op.input));
     // What is gathered in 8 bits has such buffers (`fp8_buf`: by default those of gathers alone).
-    work.forward = user_buffer(as_sent(op.whole_input));
-    work.gathered = user_buffer(as_sent(op.whole_input));
+    work.forward = user_buffer(as_gathered(op, op.whole_input).bytes);
+    work.gathered = user_buffer(as_gathered(op, op.whole_input).bytes);
     work.summed = user_buffer(op.whole_input);
     return;
   }
-  work.exchange_gradient = slice(op.output);
+  work.exchange_gradient = shift_by_copy_engines(as_gathered(op, op.output));
   work.scatter_part = block(user_buffer_sms);
   work.scatter_last = block(last_user_buffer_sms);
   work.forward = user_buffer(op.whole_output);
-  work.gathered = user_buffer(as_sent(op.whole_output));
+  work.gathered = user_buffer(as_gathered(op, op.whole_output).bytes);
+}
+
+std::uint32_t StageLowering::shift_by_copy_engines(const Gathered& slice) {
+  return builder_.collective({CollectiveKind::ring_shift, GroupRole::tensor, slice.dtype,
+                              slice.bytes, Carrier::copy_engines});
 }
 
 // Persistent: the holder that is counted here never lets go.

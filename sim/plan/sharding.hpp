@@ -82,6 +82,8 @@ struct ShardedOp {
   // the transposition of the gradient, when all of it is there.
   std::optional<Kernel> place_gradient, place_saved, transpose_gradient;
   std::optional<SlicedPass> sliced_forward, sliced_again, sliced_gradient;
+  // Of a rank's own tokens: what is gathered before a column, scattered behind a row.
+  Bytes slice() const { return gathers_input ? input : output; }
   std::optional<ContextAttention> context;
   std::optional<ExpertExchange> experts;
   std::optional<Kernel> choose, choose_backward;  // router

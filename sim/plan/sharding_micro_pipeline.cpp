@@ -1,4 +1,3 @@
-#include "sim/plan/eight_bit.hpp"
 #include "sim/plan/micro_pipeline.hpp"
 #include "sim/plan/sharding_parts.hpp"
 
@@ -21,10 +20,11 @@ class Slicing {
  public:
   Slicing(const Region& region, const ModelOp& op) : region_{region}, op_{op} {}
 
-  SlicedPass gathered(const std::vector<Kernel>& products, Bytes slice, bool eight_bits) const {
+  SlicedPass gathered(const std::vector<Kernel>& products, const ShardedOp& to) const {
     SlicedPass pass;
     pass.products = sliced(products, region_.tensor);
-    pass.place = copy(eight_bits ? Bytes{slice.count() / region_.element} : slice);
+    const Bytes slice = to.slice();
+    pass.place = copy(to.gathers_eight_bits ? Bytes{slice.count() / region_.element} : slice);
     return pass;
   }
 
@@ -60,7 +60,7 @@ void slice_column(const Region& region, ShardedOp& to) {
   const Slicing slicing{region, *to.op};
   if (copies_gathered(region, to)) to.encode_saved = slicing.copy(to.whole_input);
   const auto gathered = [&](const std::vector<Kernel>& products) {
-    return slicing.gathered(products, to.input, to.gathers_eight_bits);
+    return slicing.gathered(products, to);
   };
   to.sliced_forward = gathered(apart_or_whole(to.forward_apart, *to.forward));
   if (!to.forward_again.empty()) to.sliced_again = gathered(to.forward_again);
@@ -77,7 +77,7 @@ void slice_row(const Region& region, bool behind_attention, ShardedOp& to) {
   to.sliced_forward = slicing.scattered({*to.forward}, to.whole_output);
   if (behind_attention && region.layout->micro_batch > 1)
     to.sliced_forward->order = slicing.copy(to.whole_input);
-  to.sliced_gradient = slicing.gathered({*to.input_gradient}, to.output, to.gathers_eight_bits);
+  to.sliced_gradient = slicing.gathered({*to.input_gradient}, to);
   to.reorder_output.reset();
   if (copies_gathered(region, to)) to.transpose_gradient = slicing.copy(to.whole_output);
   if (!to.encode_gradient) return;
@@ -97,8 +97,7 @@ void slice_products(const Region& region, const Block& block, ShardedBlock& shar
   for (std::size_t i = 0; i < sharded.ops.size(); ++i) {
     ShardedOp& to = sharded.ops[i];
     const ModelOp& op = *to.op;
-    if (!is_linear_of_layer(op) || op.once_per_sequence || op.experts > 0 || op.products > 1)
-      continue;
+    if (!is_linear_of_layer(op) || op.once_per_sequence || op.experts > 0) continue;
     if (to.gathers_input) slice_column(region, to);
     if (to.sums_output)
       slice_row(region, i > 0 && block.ops[i - 1].kind == ModelOpKind::attention, to);

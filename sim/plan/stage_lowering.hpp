@@ -214,8 +214,15 @@ class StageLowering {
   // lower_stage.cpp
   void make_blocks();
   void make_work();
+  std::uint32_t interned(const std::optional<Kernel>& kernel);  // none: no kernel
+  std::vector<std::uint32_t> interned(const std::vector<Kernel>& kernels);
   void intern_op(const ShardedOp& op, OpWork& work);
-  Carrier carrier_of(const ShardedOp& op) const;
+  // Tokens of an operator as they travel when they are gathered over the tensor group.
+  struct Gathered {
+    DType dtype;
+    Bytes bytes;
+  };
+  Gathered as_gathered(const ShardedOp& op, Bytes tokens) const;
   void intern_products(const ShardedOp& op, OpWork& work);
   void intern_collectives(const ShardedOp& op, OpWork& work);
   std::size_t estimated_ops() const;
@@ -308,6 +315,7 @@ class StageLowering {
   void pass_branch(const Frame& frame, std::size_t i, const Value& gradient);
   void deferred_weight_gradients(Frame& frame);
   Value gather_saved_input(Frame& frame, std::size_t i);
+  void encode_gradient(const Frame& frame, std::size_t i, const Value& gradient);
   Value gather_gradient(Frame& frame, std::size_t i, Value gradient);
   Value own_logits(Frame& frame, std::size_t i, Value gradient);
   Value product_gradient(Frame& frame, std::size_t i, const Value& gradient);
@@ -375,6 +383,7 @@ class StageLowering {
 
   // lower_user_buffers.cpp
   void intern_user_buffers(const ShardedOp& op, UserBufferWork& work);
+  std::uint32_t shift_by_copy_engines(const Gathered& slice);
   BufferId user_buffer(Bytes bytes);
   Value in_user_buffer(BufferId buffer, Bytes bytes);
   OpId in_buffers(const Frame& frame, std::size_t i, std::uint32_t work, std::uint32_t name,
@@ -388,7 +397,7 @@ class StageLowering {
 
   // lower_micro_pipeline.cpp
   struct SlicedSide;
-  SlicedWork intern_sliced(const SlicedPass& pass, const ShardedOp& op, Bytes slice);
+  SlicedWork intern_sliced(const SlicedPass& pass, const ShardedOp& op);
   void intern_slices(const ShardedOp& op, OpWork& work);
   Bytes symmetric_bytes() const;
   static SlicedSide forward_side(const Frame& frame, std::size_t i);

@@ -12,6 +12,10 @@ struct BlockFlops {  // of one sequence
   double attention = 0;  // the part of `forward` that is the attention core
 };
 
+double product_flops(const ModelOp& op, double tokens) {
+  return 2.0 * tokens * static_cast<double>(op.in_features) * static_cast<double>(op.out_features);
+}
+
 BlockFlops flops_of(const Model& model, const Block& block, const Layout& layout,
                     AttentionCount count) {
   BlockFlops sum;
@@ -22,8 +26,7 @@ BlockFlops flops_of(const Model& model, const Block& block, const Layout& layout
     double forward = op.forward_flops.count() * tokens;
     double backward = op.backward_flops.count() * tokens;
     if (is_product(op)) {
-      forward =
-          2.0 * tokens * static_cast<double>(op.in_features) * static_cast<double>(op.out_features);
+      forward = product_flops(op, tokens);
       backward = 2.0 * forward;
     } else if (op.kind == ModelOpKind::attention) {
       const AttentionShape& shape = model.attention;
@@ -56,9 +59,7 @@ double run_again(const Model& model, const Block& layer, const Layout& layout) {
 double not_run_again(const Model& model, const Block& layer, const Layout& layout) {
   const std::size_t end = operators_run_again(layer, model.execution);
   if (end == layer.ops.size()) return 0;
-  return 2.0 * static_cast<double>(layer.ops[end].in_features) *
-         static_cast<double>(layer.ops[end].out_features) *
-         static_cast<double>(layout.sequence_length);
+  return product_flops(layer.ops[end], static_cast<double>(layout.sequence_length));
 }
 
 double recomputed(const Model& model, const Block& layer, const BlockFlops& flops,

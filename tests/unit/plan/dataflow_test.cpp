@@ -542,10 +542,8 @@ TEST_CASE("Every operand holds what the chain rule asks for", "[plan][property]"
   // The same by a compiler, with tensor parallelism of its own and recomputation that ends early.
   for (int kind = 0; kind < test::transformer_kinds; ++kind) {
     models.push_back(test::transformer(kind));
-    models.back().execution.symmetric_memory = models.back().execution.separate_products = true;
-    models.back().execution.keeps_gathered_inputs = true;
+    test::run_compiled(models.back().execution);
     models.back().execution.stops_recomputation = true;
-    models.back().execution.eight_bit = EightBit::torchao;
   }
   int legal = 0, in_slices = 0;
   for (std::uint64_t seed = 20000; seed < 23000; ++seed) {

@@ -26,34 +26,12 @@ Layout layout_of(bool cut) {
 
 Framework compiler() {
   Framework framework;
-  framework.execution.symmetric_memory = framework.execution.separate_products = true;
-  framework.execution.keeps_gathered_inputs = true;
-  framework.execution.eight_bit = EightBit::torchao;
+  test::run_compiled(framework.execution);
   return framework;
 }
 
 Program program_with(const Layout& layout) {
   return test::program_of(compiler(), layout);
-}
-
-double product_flops(const Program& program) {
-  double sum = 0;
-  for (std::uint32_t i = 0; i < program.size(); ++i)
-    if (program.kind[i] == OpKind::gemm) sum += program.kernels[program.work[i]].flops.count();
-  return sum;
-}
-
-// Bytes that come to a rank over the tensor group in a layer.
-double received(const Program& program) {
-  double sum = 0;
-  for (std::uint32_t i = 0; i < program.size(); ++i) {
-    if (program.kind[i] != OpKind::collective || program.label[i].layer < 0) continue;
-    const Collective& one = program.collectives[program.work[i]];
-    if (one.group != GroupRole::tensor) continue;
-    const bool shift = one.kind == CollectiveKind::ring_shift;
-    sum += static_cast<double>(one.bytes.count()) * (shift ? 1.0 : (ranks - 1.0) / ranks);
-  }
-  return sum;
 }
 
 }  // namespace
@@ -62,8 +40,9 @@ TEST_CASE("slices do the work and move the bytes of whole products", "[plan]") {
   const DType dtype = GENERATE(DType::bf16, DType::fp8);
   Layout cut = layout_of(true), whole = layout_of(false);
   cut.compute_dtype = whole.compute_dtype = dtype;
-  CHECK(product_flops(program_with(cut)) == product_flops(program_with(whole)));
-  CHECK(received(program_with(cut)) == received(program_with(whole)));
+  CHECK(test::gemm_flops(program_with(cut)) == test::gemm_flops(program_with(whole)));
+  CHECK(test::received_in_layers(program_with(cut), ranks) ==
+        test::received_in_layers(program_with(whole), ranks));
 }
 
 TEST_CASE("each linear communicates as PyTorch's compiler has it", "[plan]") {

@@ -198,6 +198,31 @@ Layout context_layout(int ranks, ContextExchange exchange) {
   return layout;
 }
 
+void run_compiled(Execution& execution) {
+  execution.symmetric_memory = execution.separate_products = true;
+  execution.keeps_gathered_inputs = true;
+  execution.eight_bit = EightBit::torchao;
+}
+
+double gemm_flops(const Program& program) {
+  double sum = 0;
+  for (std::uint32_t i = 0; i < program.size(); ++i)
+    if (program.kind[i] == OpKind::gemm) sum += program.kernels[program.work[i]].flops.count();
+  return sum;
+}
+
+double received_in_layers(const Program& program, int tensor) {
+  double sum = 0;
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    if (program.kind[i] != OpKind::collective || program.label[i].layer < 0) continue;
+    const Collective& collective = program.collectives[program.work[i]];
+    if (collective.group != GroupRole::tensor) continue;
+    const bool shift = collective.kind == CollectiveKind::ring_shift;
+    sum += static_cast<double>(collective.bytes.count()) * (shift ? 1.0 : (tensor - 1.0) / tensor);
+  }
+  return sum;
+}
+
 int count_in_layer(const Program& program, Action action, Pass pass) {
   int found = 0;
   for (std::uint32_t i = 0; i < program.size(); ++i) {

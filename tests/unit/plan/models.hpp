@@ -43,6 +43,13 @@ Layout layout_for(int tensor, int data, int pipeline, int micro_batches);
 // One micro-batch of 1024 tokens over `ranks` context-parallel ranks.
 Layout context_layout(int ranks, ContextExchange exchange);
 
+// Tensor parallelism as a compiler's, in 16 bits and in 8.
+void run_compiled(Execution& execution);
+
+double gemm_flops(const Program& program);
+// Bytes that a rank receives over its tensor group, of so many, in layers.
+double received_in_layers(const Program& program, int tensor);
+
 // Operators of layer 1 with this action in this pass.
 int count_in_layer(const Program& program, Action action, Pass pass);
 

@@ -39,26 +39,6 @@ Layout large(Layout layout) {
   return layout;
 }
 
-double gemm_flops(const Program& program) {
-  double sum = 0;
-  for (std::uint32_t i = 0; i < program.size(); ++i)
-    if (program.kind[i] == OpKind::gemm) sum += program.kernels[program.work[i]].flops.count();
-  return sum;
-}
-
-// Bytes that a rank receives over the tensor group, of layers.
-double received(const Program& program, int tensor) {
-  double sum = 0;
-  for (std::uint32_t i = 0; i < program.size(); ++i) {
-    if (program.kind[i] != OpKind::collective || program.label[i].layer < 0) continue;
-    const Collective& collective = program.collectives[program.work[i]];
-    if (collective.group != GroupRole::tensor) continue;
-    const bool shift = collective.kind == CollectiveKind::ring_shift;
-    sum += static_cast<double>(collective.bytes.count()) * (shift ? 1.0 : (tensor - 1.0) / tensor);
-  }
-  return sum;
-}
-
 const Cluster& dgx() {
   static const Cluster cluster =
       Cluster::load(std::string{STEPCAST_SOURCE_DIR} + "/topologies/dgx-h100.yaml", 1);
@@ -106,8 +86,9 @@ TEST_CASE("parts of products do the work and move the bytes of whole ones", "[pl
   const Model model = test::transformer(1);
   const Plan parts = make_plan(model, split), reference = make_plan(model, whole);
   CHECK_NOTHROW(check_plan(parts));
-  CHECK(gemm_flops(parts.programs[0]) == gemm_flops(reference.programs[0]));
-  CHECK(received(parts.programs[0], tensor) == received(reference.programs[0], tensor));
+  CHECK(test::gemm_flops(parts.programs[0]) == test::gemm_flops(reference.programs[0]));
+  CHECK(test::received_in_layers(parts.programs[0], tensor) ==
+        test::received_in_layers(reference.programs[0], tensor));
 }
 
 TEST_CASE("each linear communicates as Transformer Engine has it", "[plan]") {
