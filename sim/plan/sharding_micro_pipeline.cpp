@@ -82,12 +82,10 @@ void slice_row(const Region& region, bool behind_attention, ShardedOp& to) {
   if (copies_gathered(region, to)) to.transpose_gradient = slicing.copy(to.whole_output);
   if (!to.encode_gradient) return;
   // Cast before it is gathered, and transposed for the weight gradient when it is there.
-  const double own = static_cast<double>(to.output.count()) / region.element;
-  to.transpose_gradient = *to.encode_gradient;
-  to.encode_gradient->bytes = bytes_from(3 * own);
-  to.transpose_gradient->bytes = bytes_from(2 * own * region.tensor);
-  to.transpose_gradient->launches = 1;
-  --to.encode_gradient->launches;
+  to.transpose_gradient = gathered_transpose(region, *to.op);
+  const int both = to.encode_gradient->launches;
+  to.encode_gradient = place(region, *to.op, to.op->out_features, region.element + 1);
+  to.encode_gradient->launches = both - to.transpose_gradient->launches;
 }
 
 }  // namespace

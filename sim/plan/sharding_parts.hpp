@@ -103,10 +103,19 @@ void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharde
 // added up by the kernel behind, be it a norm or the copy of shard_reorders, which reads them all;
 // by one of their own before a collective that needs no copy.
 void separate_products(const Region& region, const Block& block, std::size_t i, ShardedOp& op);
-// The products of a linear in parts, sharding_user_buffers.cpp.
+
+// sharding_user_buffers.cpp
+// A slice of the rank's own tokens: read, and written where the others read it; `bytes` of each
+// element in all.
+Kernel place(const Region& region, const ModelOp& op, std::int64_t features, double bytes);
+// Of an output's gradient in 8 bits, gathered, for the weight gradient.
+Kernel gathered_transpose(const Region& region, const ModelOp& op);
+// The products of a linear in parts.
 void split_products(const Region& region, const ModelOp& op, ShardedOp& to);
-// Those of a layer, in slices, sharding_micro_pipeline.cpp.
+// Those of a layer in slices, sharding_micro_pipeline.cpp.
 void slice_products(const Region& region, const Block& block, ShardedBlock& sharded);
+
+// sharding_execution.cpp
 // DTensor gathers and scatters along the first dimension, and tokens are the second: what is
 // gathered is copied into the order of the sequence, what is to be scattered into that of the ranks
 // (torch/distributed/_functional_collectives.py, all_gather_tensor and reduce_scatter_tensor, where

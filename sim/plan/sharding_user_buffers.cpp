@@ -9,16 +9,6 @@ Bytes divided(Bytes whole, std::int64_t parts) {
   return Bytes{whole.count() / parts};
 }
 
-// A slice of the rank's own tokens: read, and written where the others read it.
-Kernel place(const Region& region, const ModelOp& op, std::int64_t features, double bytes) {
-  Kernel kernel = memory_kernel(
-      OpKind::elementwise, region, op,
-      static_cast<double>(region.sequence_tokens) * static_cast<double>(features) * bytes);
-  kernel.m = region.sequence_tokens;
-  kernel.n = features;
-  return kernel;
-}
-
 // The gradient of a row's output: cast into the buffer of the exchange (8 bits) or copied there;
 // what the weight gradient reads is transposed when the slices have come (base.py,
 // grad_output_preprocess).
@@ -28,11 +18,25 @@ void place_gradient(const Region& region, const ModelOp& op, ShardedOp& to) {
   to.place_gradient = place(region, op, op.out_features, eight_bits ? cast : copy);
   if (!eight_bits) return;
   to.encode_gradient.reset();
-  to.transpose_gradient = place(region, op, op.out_features, 2.0 * region.tensor);
-  to.transpose_gradient->m = region.tokens;
+  to.transpose_gradient = gathered_transpose(region, op);
 }
 
 }  // namespace
+
+Kernel place(const Region& region, const ModelOp& op, std::int64_t features, double bytes) {
+  Kernel kernel = memory_kernel(
+      OpKind::elementwise, region, op,
+      static_cast<double>(region.sequence_tokens) * static_cast<double>(features) * bytes);
+  kernel.m = region.sequence_tokens;
+  kernel.n = features;
+  return kernel;
+}
+
+Kernel gathered_transpose(const Region& region, const ModelOp& op) {
+  Kernel kernel = place(region, op, op.out_features, 2.0 * region.tensor);
+  kernel.m = region.tokens;
+  return kernel;
+}
 
 void split_products(const Region& region, const ModelOp& op, ShardedOp& to) {
   const bool column = op.split == TensorSplit::column;
