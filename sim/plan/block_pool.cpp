@@ -157,6 +157,7 @@ bool BlockPool::grow(const Kind& kind, std::int64_t size) {
 
 bool BlockPool::reserve(std::int64_t bytes) {
   if (reserved_ + bytes > capacity_) {
+    ++most_.retries;
     form_ == SegmentForm::fixed ? return_free_segments() : return_free_pieces();
   }
   if (reserved_ + bytes > capacity_) return false;

@@ -31,6 +31,9 @@ struct CachedMemory {
   Bytes reserved{};   // the most that was taken from the device
   Bytes allocated{};  // the most that was in use, rounded
   bool fits = true;   // within the capacity
+  // How often, in the last step that was replayed, the device had nothing left and got free
+  // segments back (torch.cuda.memory_stats, "num_alloc_retries"). Each synchronises the device.
+  int retries = 0;
 };
 
 class BlockPool {
@@ -46,6 +49,7 @@ class BlockPool {
   void give(Addresses& addresses);  // all of them; none are left
 
   const CachedMemory& most() const { return most_; }
+  void count_retries_anew() { most_.retries = 0; }
 
  private:
   // Of a stream: small or large ones.

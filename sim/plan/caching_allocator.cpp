@@ -81,6 +81,7 @@ class Replay {
   // Weights and what else persists, from the start; of Adam's state the masters do, the moments
   // come at the end of the first step.
   void begin(int step) {
+    pool_.count_retries_anew();
     const auto buffers = static_cast<std::uint32_t>(program_.buffers.size());
     if (step == 0) {
       flat_.make_masters();
@@ -273,6 +274,11 @@ class Replay {
 
 CachedMemory cached_memory(const Program& program, Bytes capacity) {
   return Replay{program, capacity}.run();
+}
+
+CachedMemory wanted_memory(const Program& program, Bytes capacity) {
+  const CachedMemory memory = cached_memory(program, capacity);
+  return memory.fits ? memory : cached_memory(program, Bytes{INT64_MAX / 2});
 }
 
 }  // namespace sim

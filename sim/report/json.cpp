@@ -66,6 +66,7 @@ Json stages_json(const Report& report) {
     stage["memory_bytes"] = categories_json(memory);
     stage["peak_operator"] = memory.peak_operator;
     stage["fits"] = memory.fits();
+    if (memory.retries > 0) stage["allocator_retries"] = memory.retries;
     stages.push_back(std::move(stage));
   }
   return stages;

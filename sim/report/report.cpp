@@ -18,14 +18,6 @@
 namespace sim {
 namespace {
 
-// Free pieces that PyTorch's allocator holds besides the peak; where the device is too small, those
-// of a larger one.
-Bytes fragments(const Program& program, Bytes peak, Bytes room) {
-  CachedMemory memory = cached_memory(program, room);
-  if (!memory.fits) memory = cached_memory(program, Bytes{INT64_MAX / 2});
-  return std::max(Bytes{}, memory.reserved - peak);
-}
-
 constexpr std::size_t shown_links = 10;
 
 void add_identity(Report& report, const Scenario& scenario, const Plan& plan) {
@@ -173,11 +165,15 @@ std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster) 
         .use = memory_use(program),
         .reserved = device.reserved + communicators_memory(plan, cluster, program.stage),
         .fragments = {},
+        .retries = 0,
         .total = {},
         .capacity = device.memory,
         .peak_operator = {}};
-    if (plan.caching_allocator)
-      here.fragments = fragments(program, here.use.peak, device.memory - here.reserved);
+    if (plan.caching_allocator) {
+      const CachedMemory held = wanted_memory(program, device.memory - here.reserved);
+      here.fragments = std::max(Bytes{}, held.reserved - here.use.peak);
+      here.retries = held.retries;
+    }
     here.total = here.use.peak + here.fragments + here.reserved;
     if (here.use.peak_op.value < program.size())
       here.peak_operator = program.name(here.use.peak_op);

@@ -20,6 +20,7 @@ struct StageMemory {
   MemoryUse use;
   Bytes reserved{};   // the device's own: context, communication library, workspaces
   Bytes fragments{};  // what the allocator holds besides the peak, where it is replayed
+  int retries = 0;    // of that allocator in a step; what they cost is not in any time
   Bytes total{};      // peak, fragments and reserved
   Bytes capacity{};
   std::string peak_operator;  // the operator being issued at the peak

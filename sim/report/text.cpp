@@ -149,6 +149,15 @@ void add_memory(Page& page, const Report& report) {
   row("reserved by device", worst.reserved);
   row("total", worst.total);
   page.line(fmt::format("  {:<20}{:>8.2f} GiB", "capacity", worst.capacity.gib()));
+  int retries = 0;
+  for (const StageMemory& stage : report.memory)
+    retries = std::max(retries, stage.retries);
+  if (retries > 0) {
+    page.line(
+        fmt::format("  allocator's retries {:>8} a step; each synchronises the device, which is "
+                    "not in the forecast",
+                    grouped(static_cast<std::uint64_t>(retries))));
+  }
 }
 
 void add_collectives(Page& page, const Report& report) {

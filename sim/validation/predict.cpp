@@ -120,9 +120,7 @@ Bytes reserved_memory(const MeasuredRow& row, const Plan& plan, const Device& de
   Bytes most{};
   for (const Program& program : plan.programs) {
     if (first_alone && program.stage > 0) continue;
-    CachedMemory memory = cached_memory(program, room);
-    if (!memory.fits) memory = cached_memory(program, Bytes{INT64_MAX / 2});
-    most = std::max(most, memory.reserved);
+    most = std::max(most, wanted_memory(program, room).reserved);
   }
   return most;
 }

@@ -82,6 +82,22 @@ TEST_CASE("free segments are returned to the device before it is out of memory",
   CHECK(memory.reserved.count() == 80 * mib);
 }
 
+TEST_CASE("retries are those of the last step", "[plan]") {
+  BlockPool pool{Bytes{100 * mib}, SegmentForm::fixed};
+  // What one stream has left is no place for another.
+  pool.give(*pool.take(Bytes{60 * mib}, 0));
+  CHECK(pool.most().retries == 0);
+  pool.give(*pool.take(Bytes{60 * mib}, 1));
+  CHECK(pool.most().retries == 1);
+  pool.give(*pool.take(Bytes{60 * mib}, 0));
+  CHECK(pool.most().retries == 2);
+  pool.count_retries_anew();
+  CHECK(pool.most().retries == 0);
+  // The first step returns 60 for 80, which the next ones use for both.
+  CHECK(replay({buffer(60 * mib), buffer(80 * mib)}, {{{0}, {0}}, {{1}, {1}}}, 100 * mib).retries ==
+        0);
+}
+
 TEST_CASE("the moments of Adam come at the end of the first step", "[plan]") {
   // Step 1: weights 30, masters 40 and a block of 40, which the first moment takes over in step 2;
   // the second moment and the block then have segments of their own.

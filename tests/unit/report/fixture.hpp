@@ -57,6 +57,8 @@ inline Report small_report() {
     StageMemory memory{.stage = stage,
                        .use = {},
                        .reserved = Bytes{2LL << 30},
+                       .fragments = Bytes{1LL << 30},
+                       .retries = 3,
                        .total = {},
                        .capacity = Bytes{80LL << 30},
                        .peak_operator = "mlp_up"};
@@ -64,7 +66,7 @@ inline Report small_report() {
                           Bytes{(8LL + stage) << 30}, Bytes{0},         Bytes{1LL << 30}};
     for (const Bytes bytes : memory.use.at_peak)
       memory.use.peak += bytes;
-    memory.total = memory.use.peak + memory.reserved;
+    memory.total = memory.use.peak + memory.fragments + memory.reserved;
     report.memory.push_back(memory);
   }
   report.worst_stage = 1;

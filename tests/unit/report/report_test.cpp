@@ -59,6 +59,7 @@ TEST_CASE("the text names the step, the rates and their units") {
   CHECK(has(text, "20,480"));
   CHECK(has(text, "40.0 %"));
   CHECK(has(text, "GB/s = 1e9 B/s"));
+  CHECK(has(text, "3 a step"));
   CHECK(has(text, "(P-1)/(m+P-1) = 11.1 %"));
   CHECK_FALSE(has(text, "\x1b["));
   CHECK(has(to_table(small_report(), {.color = true}), "\x1b["));
