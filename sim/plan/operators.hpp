@@ -1,0 +1,248 @@
+// The words of a program: kinds of operators, streams, passes, what an operator does and what its
+// operands are to it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "sim/base/words.hpp"
+
+namespace sim {
+
+enum class OpKind : std::uint8_t {
+  gemm,
+  attention,
+  norm,
+  elementwise,
+  embedding,
+  cross_entropy,
+  generic,
+  optimizer,
+  encode,
+  decode,
+  collective,
+  send,
+  recv,
+  host_copy,
+  barrier,
+};
+constexpr auto words_of(OpKind) {
+  return std::array{Word{OpKind::gemm, "gemm"},
+                    Word{OpKind::attention, "attention"},
+                    Word{OpKind::norm, "norm"},
+                    Word{OpKind::elementwise, "elementwise"},
+                    Word{OpKind::embedding, "embedding"},
+                    Word{OpKind::cross_entropy, "cross_entropy"},
+                    Word{OpKind::generic, "generic"},
+                    Word{OpKind::optimizer, "optimizer"},
+                    Word{OpKind::encode, "encode"},
+                    Word{OpKind::decode, "decode"},
+                    Word{OpKind::collective, "collective"},
+                    Word{OpKind::send, "send"},
+                    Word{OpKind::recv, "recv"},
+                    Word{OpKind::host_copy, "host_copy"},
+                    Word{OpKind::barrier, "barrier"}};
+}
+constexpr bool runs_kernel(OpKind kind) {
+  return kind <= OpKind::decode;
+}
+
+// In-order lanes of a rank. Sends and receives have a lane per direction of the pipeline: with one
+// lane for both, a rank waiting to receive a gradient could block the activation behind it.
+enum class Stream : std::uint8_t {
+  compute,
+  tensor_comm,
+  data_comm,
+  context_comm,
+  forward_send,
+  forward_recv,
+  backward_send,
+  backward_recv,
+  host_copy,
+};
+constexpr auto words_of(Stream) {
+  return std::array{Word{Stream::compute, "compute"},
+                    Word{Stream::tensor_comm, "tensor_comm"},
+                    Word{Stream::data_comm, "data_comm"},
+                    Word{Stream::context_comm, "context_comm"},
+                    Word{Stream::forward_send, "forward_send"},
+                    Word{Stream::forward_recv, "forward_recv"},
+                    Word{Stream::backward_send, "backward_send"},
+                    Word{Stream::backward_recv, "backward_recv"},
+                    Word{Stream::host_copy, "host_copy"}};
+}
+inline constexpr int stream_count = 9;
+
+enum class Pass : std::uint8_t {
+  forward,
+  recompute,
+  backward,         // gradients of inputs, and of weights too unless they are split off
+  weight_backward,  // gradients of weights, where the schedule separates them (ZB-H1)
+  gradient_sync,
+  parameter_sync,
+  optimizer,
+};
+constexpr auto words_of(Pass) {
+  return std::array{Word{Pass::forward, "forward"},
+                    Word{Pass::recompute, "recompute"},
+                    Word{Pass::backward, "backward"},
+                    Word{Pass::weight_backward, "weight_backward"},
+                    Word{Pass::gradient_sync, "gradient_sync"},
+                    Word{Pass::parameter_sync, "parameter_sync"},
+                    Word{Pass::optimizer, "optimizer"}};
+}
+
+// What an operator does, for an engine that executes it: `kind` and its work say what it costs. The
+// operands by role (Role) stand behind each; [x]: where the layout or the model has it. A site with
+// parameters has `weight` too. In place: a collective with an output and no input works on the
+// output; a kernel likewise. Details by function:
+//  rotary, q/k norms  in place on the whole [q|k|v]: forward has `output` alone (norms
+//                     write the raw queries and keys to `saved`); backward: `gradient` and
+//                     `input_gradient` are one buffer, [dq|dk|dv]
+//  activation of      the weight of a copy's choice multiplies its output: choice_weights, which
+//  are routed experts     in the order in which the copies came; backward: choice_gradient too
+//  attention          `saved`: fp32 log-sum-exp [tokens, heads], of an unfused kernel the
+//                     probabilities; absent where nothing is kept (first pass of recomputation)
+//  add_residual       no backward operator: the gradient passes on, and the backward pass of
+//                     `residual_of` adds it. If that is a linear, a `backward` operator of the
+//                     sum's own site adds it behind: `gradient` and `input_gradient` are one buffer
+//  lookup, add_table  backward: gradient, weight_gradient; add_table passes the gradient on
+//  cross_entropy      one operator: forward has input, saved, target_logit, exponential_sum.
+//                     backward: saved, target_logit, exponential_sum, input_gradient. Where logits
+//                     are fp32, the exponentials take their place: `saved` is their buffer, and
+//                     input is absent. Where logits are kept, backward has them as input, and saved
+//                     may be absent. target_logit is less the maximum. Columns that pad the
+//                     vocabulary are no classes
+enum class Action : std::uint8_t {
+  // Of a model operator (its site):
+  forward,            // [input], [residual], [output], [saved], [choice_weights]; attention run
+                      // again: input, saved
+  backward,           // [input], [saved], [saved_output], [gradient], [residual_gradient],
+                      // [input_gradient], [weight_gradient], [choice_weights], [choice_gradient]
+  input_gradient,     // linear: gradient, input_gradient
+  weight_gradient,    // linear: input (or saved: of one token per sequence, or kept in 8 bits),
+                      // gradient, weight_gradient
+  bias_gradient,      // linear: gradient, weight_gradient
+  encode,             // operand of an 8-bit product: input (or saved), gradient or weight; or its
+                      // copy into a user buffer: [output]
+  loss_maximum,       // vocabulary-parallel loss: input (logits), maximum
+  loss_exponentials,  // [input], maximum, [saved] (exponentials), target_logit, exponential_sum
+  gather_input,       // all-gather over tokens: input (or saved, in 8 bits), output
+  sum_output,         // all-reduce in place, or reduce-scatter: input, output
+  sum_gradient,       // the same of an input gradient: input, output
+  gather_gradient,    // all-gather over tokens: input, output
+  reorder_tokens,  // by rank or by sequence, before or behind such a collective, in place: output
+  sum_products,    // input gradients of products that are one linear here, in place: output
+  reduce_maximum,  // all-reduce in place (maximum): output
+  reduce_sum,      // all-reduce in place (sum): output
+  // Of attention over the context-parallel ranks. A slice is the keys and values of one rank, its
+  // gradient that of both. Ring: step 0 is `forward`, on the rank's own slice; backward, steps go
+  // against the ring from the slice received last to the rank's own, without a `backward`.
+  shift_keys,     // ring shift of a slice. input: a slice ([q|k|v]: its k and v), output: the one
+                  // of the rank before
+  attend,         // queries of input on a slice. input: [q|k|v], keys, output: a part with its fp32
+                  // log-sum-exp behind it
+  merge_outputs,  // input: a part; updated: output and saved, its log-sum-exp
+  attend_backward,  // input, keys, saved_output, saved, gradient, output: a part of [dq|dk|dv]
+  merge_gradients,  // input: a part; input_gradient: dq updated, by the last step dk and dv too;
+                    // keys_gradient: of the slice, added to or, by the first step, begun
+  shift_gradients,  // ring shift of the slice's gradient, and of the slice while it is needed:
+                    // [input], keys_gradient, [output], input_gradient: the one that comes
+  gather_keys,      // all-gather: input: [q|k|v], its k and v; output: those of all ranks, which
+                    // `forward` and `backward` then have as keys
+  scatter_keys_gradient,  // reduce-scatter: keys_gradient: of all ranks, as `backward` has written
+                          // it; output: [dq|dk|dv], its dk and dv
+  // All-to-all: before, a rank has its tokens of all heads, behind, all tokens of its share of
+  // them,
+  // or back. Of [q|k|v] and its gradient each third goes by itself, of the attention's output all.
+  order_for_exchange,     // input: a tensor; output: of one third, rank after rank
+  exchange_heads,         // all-to-all: input, output
+  order_behind_exchange,  // input: rank after rank; output: the tensor, of which a third is written
+  // Of a linear that is cut into parts (Layout::overlap_tensor_products). Slices of tokens go round
+  // the tensor group, or blocks of output features are summed one by one:
+  exchange_part,  // ring shift of a slice: input: the one before, output: of the gathered tensor
+  multiply_part,  // a part of `forward`: input, output
+  gradient_part,  // a part of input_gradient: gradient, input_gradient
+  scatter_part,   // reduce-scatter of a block of features: input, output
+  // The same where the slices lie in symmetric memory (micro_pipeline.hpp):
+  place_slice,  // input or gradient: of the rank's own tokens; workspace: there; output: the slice
+                // that it is of the gathered tensor
+  pull_slice,   // ring shift. input: what a partner placed or made there, output: the slice that it
+                // is of the gathered tensor, or of those to sum
+  sum_slices,   // input, output
+  // Of routed experts:
+  choose,           // input: a token's scores of all experts; saved: its experts and their weights;
+                    // choice_weights: those as the copies of the tokens are sent, in fp32
+  choose_backward,  // saved, choice_gradient, input_gradient: of the scores
+  move_tokens,      // input; output: one copy for each choice, or their sum; of the former in the
+                    // forward pass: saved, the rows of the copies
+  sort_tokens,      // input; output: the same by expert, or back in the order in which they came
+  exchange_tokens,  // collective between ranks that share experts, or one; also of the weights of
+                    // choices and their gradients: input, output
+  // Of frameworks other than Megatron-LM (sim/model/model.hpp, Execution):
+  gather_logits,         // all-gather: input: the classes of a rank, output: rank after rank
+  join_logits,           // input: what was gathered, output: token after token
+  own_logits,            // input: gradient of all classes, output: of those of the rank
+  add_product_gradient,  // input: of a further product, input_gradient: added to
+  add_weight_gradient,   // input: of a micro-batch, weight_gradient: added to
+  // Between stages:
+  send,             // input; without sequence parallelism the tensor rank's part of it
+  receive,          // output
+  gather_received,  // all-gather of the parts: input, output
+  // Of a pass of a model chunk in 8 bits with delayed scaling:
+  collect_maxima,  // of the pass's tensors: output
+  share_maxima,    // all-reduce in place: output
+  update_scales,   // input
+  // Of a parameter bucket:
+  gather_weights,     // [input: the shard], output: the whole; in place: from the own slice of it
+  copy_weights,       // gathered ones out of the gather's buffer, in place: output
+  prepare_gradients,  // read, or scaled in place, before they are reduced: output
+  cast_out,           // input: gradients, output: message in the format of the wire
+  reduce,             // average, of scaled ones the sum: input, output; in place: all of it, or
+                      // into the own slice
+  replicate,   // hybrid sharding, average over copies, in place: output (the own slice of it)
+  accumulate,  // output += input
+  cast_in,     // input: message, output: gradients (own slice) in their format
+  // Of the stage, over all its parameter buckets; state: the buffers that it reads or writes
+  zero_gradients,
+  sum_tensor_gradients,  // all-reduce of Site::summed of all sites, packed into output; of a rank
+                         // that holds a shard, what lies in the shard, at the start of output
+  sum_tied_gradient,     // all-reduce in place, of the table's bucket (its subject): output
+  gradient_norm,         // sum of squares of the owned gradients
+  sum_gradient_norm,     // all-reduce of 4 bytes over the world
+  adam,
+};
+
+// What a buffer is to the operator that uses it.
+enum class Role : std::uint8_t {
+  input,
+  residual,  // second term of a residual sum
+  output,
+  saved,         // what the forward pass keeps besides its input
+  saved_output,  // the output, where the backward pass reads it (attention, ReLU)
+  weight,        // the bucket that holds the site's parameters
+  encoded_weight,
+  gradient,           // of the output
+  residual_gradient,  // added to the input gradient: what went past the branch
+  input_gradient,
+  weight_gradient,  // the bucket that holds the gradients of the site's parameters
+  maximum,          // fp32 per token, of the loss, as the next two
+  target_logit,
+  exponential_sum,
+  keys,             // keys and values of other context-parallel ranks
+  keys_gradient,    // their gradient
+  choice_weights,   // fp32, of each copy of a token that goes to an expert
+  choice_gradient,  // their gradient
+  state,            // weights, gradients, optimizer state of a whole stage
+  workspace,        // taken and freed by the operator itself
+};
+inline constexpr int role_count = 20;
+
+struct OpLabel {                 // for reports only: never read by the engine
+  std::uint32_t name = 0;        // index into Program::names
+  std::int16_t layer = -1;       // of the model, -1: none
+  std::int16_t chunk = -1;       // model chunk, 0 .. chunks - 1 over all stages
+  std::int32_t microbatch = -1;  // -1: none
+};
+
+}  // namespace sim

@@ -1,0 +1,52 @@
+#include "tests/unit/plan/chain_rule.hpp"
+
+namespace sim::test {
+
+void Interpreter::reduction(Action action) {
+  Gradients& to = counted(Role::output);
+  const Gradients from = find(Role::input) != nullptr ? counted(Role::input) : to;
+  switch (action) {
+    case Action::reduce:
+      to = {0, from.written, 0};
+      break;
+    case Action::replicate:
+      REQUIRE(to.written == 0);
+      to.replicated = to.reduced;
+      break;
+    case Action::accumulate:
+      to.reduced += from.reduced;
+      break;
+    default:
+      to = from;  // casts
+  }
+  for (const BufferUse& use : program_.buffer_uses(now_))
+    if (use.access == Access::free) gradients_[use.buffer.value] = {};
+}
+
+void Interpreter::adam() {
+  std::vector<int> writers(program_.parameter_buckets.size());
+  for (std::uint32_t i = 0; i < now_.value; ++i) {
+    for (const BufferUse& use : program_.buffer_uses(OpId{i})) {
+      if (use.role != Role::weight_gradient) continue;
+      const Site& site = program_.sites[program_.subject[i]];
+      ++writers[site.bucket];
+    }
+  }
+  for (std::size_t i = 0; i < writers.size(); ++i) {
+    const ParameterBucket& bucket = program_.parameter_buckets[i];
+    const bool sharded = bucket.gradient_shard.value != UINT32_MAX;
+    const Gradients& got = gradients_[(sharded ? bucket.gradient_shard : bucket.gradient).value];
+    INFO("bucket " << i << ": written " << got.written << " reduced " << got.reduced
+                   << " replicated " << got.replicated << " of " << writers[i]);
+    if (layout_.data_parallel == 1) {
+      REQUIRE(got.written == writers[i]);
+      continue;
+    }
+    REQUIRE(got.written == 0);
+    REQUIRE(got.reduced == writers[i]);
+    const bool hybrid = bucket.shards > 1 && bucket.shards < layout_.data_parallel;
+    REQUIRE(got.replicated == (hybrid ? writers[i] : 0));
+  }
+}
+
+}  // namespace sim::test
