@@ -3,7 +3,7 @@
 
 #include "sim/plan/stage_lowering.hpp"
 
-namespace sim {
+namespace sim::lowering {
 
 void StageLowering::free_saved(Saved& saved) {
   let_go(saved.input, Role::input);
@@ -18,7 +18,7 @@ bool StageLowering::needs_input_gradient(const Frame& frame, std::size_t i) cons
   return i > 0 || !frame.block->is_first;
 }
 
-StageLowering::Value StageLowering::backward_block(Frame& frame, Value gradient) {
+Value StageLowering::backward_block(Frame& frame, Value gradient) {
   for (std::size_t i = frame.shape->ops.size(); i-- > 0;) {
     const int from = frame.shape->ops[i].op->starts_from;
     if (from < 0) {
@@ -42,7 +42,7 @@ void StageLowering::pass_branch(const Frame& frame, std::size_t i, const Value& 
   gradient_past_branch_[static_cast<std::size_t>(first)] = gradient;
 }
 
-StageLowering::Value StageLowering::backward_op(Frame& frame, std::size_t i, Value gradient) {
+Value StageLowering::backward_op(Frame& frame, std::size_t i, Value gradient) {
   switch (frame.shape->ops[i].op->kind) {
     case ModelOpKind::linear:
       return backward_linear(frame, i, gradient);
@@ -59,7 +59,7 @@ StageLowering::Value StageLowering::backward_op(Frame& frame, std::size_t i, Val
   }
 }
 
-StageLowering::Value StageLowering::backward_kernel(Frame& frame, std::size_t i, Value gradient) {
+Value StageLowering::backward_kernel(Frame& frame, std::size_t i, Value gradient) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
   if (work.gather_gradient != none) gradient = gather_gradient(frame, i, gradient);
@@ -105,7 +105,7 @@ StageLowering::Value StageLowering::backward_kernel(Frame& frame, std::size_t i,
   return out;
 }
 
-StageLowering::Value StageLowering::backward_loss(Frame& frame, std::size_t i) {
+Value StageLowering::backward_loss(Frame& frame, std::size_t i) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
   Saved& saved = frame.saved[i];
@@ -171,7 +171,7 @@ void StageLowering::encode_gradient(const Frame& frame, std::size_t i, const Val
 }
 
 // With sequence parallelism the gradient of a scattered output is gathered.
-StageLowering::Value StageLowering::gather_gradient(Frame& frame, std::size_t i, Value gradient) {
+Value StageLowering::gather_gradient(Frame& frame, std::size_t i, Value gradient) {
   const OpWork& work = frame.work->ops[i];
   if (gradient.ready.value != none) builder_.wait(Stream::tensor_comm, gradient.ready);
   Value whole = fresh(frame.shape->ops[i].whole_output);
@@ -185,7 +185,7 @@ StageLowering::Value StageLowering::gather_gradient(Frame& frame, std::size_t i,
 
 // Only a slice of the tokens of a column's input was kept: the weight gradient needs all of them
 // (Korthikanti et al. 2022, section 4.2.2).
-StageLowering::Value StageLowering::gather_saved_input(Frame& frame, std::size_t i) {
+Value StageLowering::gather_saved_input(Frame& frame, std::size_t i) {
   const OpWork& work = frame.work->ops[i];
   if (work.gather_input == none || model_.model->execution.keeps_gathered_inputs) return {};
   const Bytes bytes = frame.shape->ops[i].whole_input;
@@ -205,7 +205,7 @@ bool StageLowering::overlaps_wgrad() const {
   return layout_.overlap_tensor_wgrad && !model_.model->execution.symmetric_memory;
 }
 
-StageLowering::Value StageLowering::backward_linear(Frame& frame, std::size_t i, Value gradient) {
+Value StageLowering::backward_linear(Frame& frame, std::size_t i, Value gradient) {
   const OpWork& work = frame.work->ops[i];
   const bool split = splits_backward(layout_.schedule);
   // A row's bias was added to the tokens that the rank holds: the gradient of those is its.
@@ -248,8 +248,7 @@ StageLowering::Value StageLowering::backward_linear(Frame& frame, std::size_t i,
 
 // Post-norm: what went past the branch is added to the gradient of the branch's input. So is what a
 // second branch makes of that input.
-StageLowering::Value StageLowering::add_residual_gradient(Frame& frame, std::size_t i,
-                                                          Value gradient) {
+Value StageLowering::add_residual_gradient(Frame& frame, std::size_t i, Value gradient) {
   const OpWork& work = frame.work->ops[i];
   for (std::vector<Value>* others : {&gradient_past_branch_, &lent_gradient_}) {
     const Value other = std::exchange((*others)[i], {});
@@ -266,7 +265,7 @@ StageLowering::Value StageLowering::add_residual_gradient(Frame& frame, std::siz
 }
 
 // The gradient of all logits is there: a copy of the rank's own.
-StageLowering::Value StageLowering::own_logits(Frame& frame, std::size_t i, Value gradient) {
+Value StageLowering::own_logits(Frame& frame, std::size_t i, Value gradient) {
   const OpWork& work = frame.work->ops[i];
   wait_for(gradient);
   Value own = fresh(frame.shape->ops[i].whole_output);
@@ -279,8 +278,7 @@ StageLowering::Value StageLowering::own_logits(Frame& frame, std::size_t i, Valu
 // Of several products each has its own, which are added: partial sums before they are scattered,
 // else when each has been summed over the tensor group (autograd: every product reads a copy of the
 // input, whose backward pass is the sum).
-StageLowering::Value StageLowering::input_gradient(Frame& frame, std::size_t i,
-                                                   const Value& gradient) {
+Value StageLowering::input_gradient(Frame& frame, std::size_t i, const Value& gradient) {
   if (frame.work->ops[i].sliced_gradient.exists()) return scattered_gradient(frame, i, gradient);
   const bool scattered = layout_.sequence_parallel;
   Value out = product_gradient(frame, i, gradient);
@@ -293,8 +291,7 @@ StageLowering::Value StageLowering::input_gradient(Frame& frame, std::size_t i,
   return scattered ? sum_gradient(frame, i, out) : out;
 }
 
-StageLowering::Value StageLowering::add_product(Frame& frame, std::size_t i, Value sum,
-                                                Value part) {
+Value StageLowering::add_product(Frame& frame, std::size_t i, Value sum, Value part) {
   const OpWork& work = frame.work->ops[i];
   wait_for(sum);
   wait_for(part);
@@ -305,8 +302,7 @@ StageLowering::Value StageLowering::add_product(Frame& frame, std::size_t i, Val
   return sum;
 }
 
-StageLowering::Value StageLowering::product_gradient(Frame& frame, std::size_t i,
-                                                     const Value& gradient) {
+Value StageLowering::product_gradient(Frame& frame, std::size_t i, const Value& gradient) {
   const OpWork& work = frame.work->ops[i];
   const Bytes bytes = frame.shape->ops[i].whole_input;
   Value out = work.buffers.exists() ? in_user_buffer(work.buffers.summed, bytes) : fresh(bytes);
@@ -319,7 +315,7 @@ StageLowering::Value StageLowering::product_gradient(Frame& frame, std::size_t i
   return out;
 }
 
-StageLowering::Value StageLowering::sum_gradient(const Frame& frame, std::size_t i, Value partial) {
+Value StageLowering::sum_gradient(const Frame& frame, std::size_t i, Value partial) {
   const OpWork& work = frame.work->ops[i];
   reorder(frame, i, work.sum_products, partial, Action::sum_products);
   if (work.sum_gradient == none) return partial;
@@ -391,4 +387,4 @@ void StageLowering::deferred_weight_gradients(Frame& frame) {
   }
 }
 
-}  // namespace sim
+}  // namespace sim::lowering

@@ -16,7 +16,7 @@
 #include "sim/base/check.hpp"
 #include "sim/plan/stage_lowering.hpp"
 
-namespace sim {
+namespace sim::lowering {
 
 void StageLowering::intern_context(const ShardedOp& op, ContextWork& work) {
   const ContextAttention& context = *op.context;
@@ -62,7 +62,7 @@ OpId StageLowering::exchange(const Frame& frame, std::size_t i, std::uint32_t wo
                                  {action, site(frame, i)});
 }
 
-StageLowering::Value StageLowering::gather_keys(const Frame& frame, std::size_t i, BufferId qkv) {
+Value StageLowering::gather_keys(const Frame& frame, std::size_t i, BufferId qkv) {
   const ShardedOp& op = frame.shape->ops[i];
   builder_.wait_for_stream(Stream::context_comm, Stream::compute);
   Value keys = fresh(op.context->slice * layout_.context_parallel);
@@ -72,7 +72,7 @@ StageLowering::Value StageLowering::gather_keys(const Frame& frame, std::size_t 
   return keys;
 }
 
-StageLowering::Value StageLowering::forward_context(Frame& frame, std::size_t i, Value x) {
+Value StageLowering::forward_context(Frame& frame, std::size_t i, Value x) {
   wait_for(x);
   if (exchanges_heads(layout_)) return forward_heads(frame, i, x);
   if (x.ready.value != none) builder_.wait(Stream::context_comm, x.ready);
@@ -92,7 +92,7 @@ StageLowering::Value StageLowering::forward_context(Frame& frame, std::size_t i,
 
 // A slice is sent on once the attention of two steps before is done, whose buffer then takes the
 // next: two are under way.
-StageLowering::Value StageLowering::forward_ring(Frame& frame, std::size_t i, Value x) {
+Value StageLowering::forward_ring(Frame& frame, std::size_t i, Value x) {
   const ShardedOp& op = frame.shape->ops[i];
   const ContextWork& ring = frame.work->ops[i].context;
   const int steps = layout_.context_parallel;
@@ -123,8 +123,8 @@ StageLowering::Value StageLowering::forward_ring(Frame& frame, std::size_t i, Va
   return out;
 }
 
-StageLowering::Value StageLowering::attend_own(const Frame& frame, std::size_t i, const Value& x,
-                                               const Value& log_sum_exp) {
+Value StageLowering::attend_own(const Frame& frame, std::size_t i, const Value& x,
+                                const Value& log_sum_exp) {
   const OpWork& work = frame.work->ops[i];
   const Value out = fresh(frame.shape->ops[i].output);
   compute(frame, i, work.forward, work.name, Action::forward);
@@ -168,7 +168,7 @@ void StageLowering::attend_slice(Frame& frame, std::size_t i, const Value& x, co
   if (last) drop(log_sum_exp, Role::saved);
 }
 
-StageLowering::Value StageLowering::backward_context(Frame& frame, std::size_t i, Value gradient) {
+Value StageLowering::backward_context(Frame& frame, std::size_t i, Value gradient) {
   wait_for(gradient);
   if (exchanges_heads(layout_)) return backward_heads(frame, i, gradient);
   if (context_form() != ContextForm::transformer_engine)
@@ -195,7 +195,7 @@ StageLowering::Value StageLowering::backward_context(Frame& frame, std::size_t i
 
 // Step by step: the slice goes on, and with it the gradient that the step before has added to;
 // beside them the attention; then what it gives is added to the gradient that has come.
-StageLowering::Value StageLowering::backward_ring(Frame& frame, std::size_t i, Value gradient) {
+Value StageLowering::backward_ring(Frame& frame, std::size_t i, Value gradient) {
   const ShardedOp& op = frame.shape->ops[i];
   const ContextWork& ring = frame.work->ops[i].context;
   const int steps = layout_.context_parallel;
@@ -229,9 +229,8 @@ StageLowering::Value StageLowering::backward_ring(Frame& frame, std::size_t i, V
   return out;
 }
 
-StageLowering::Value StageLowering::attend_backward(Frame& frame, std::size_t i,
-                                                    const Value& gradient, Value& slice,
-                                                    bool last) {
+Value StageLowering::attend_backward(Frame& frame, std::size_t i, const Value& gradient,
+                                     Value& slice, bool last) {
   const OpWork& work = frame.work->ops[i];
   Saved& saved = frame.saved[i];
   wait_for(slice);
@@ -270,4 +269,4 @@ void StageLowering::merge_gradients(const Frame& frame, std::size_t i, const Val
   }
 }
 
-}  // namespace sim
+}  // namespace sim::lowering

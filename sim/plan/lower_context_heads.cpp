@@ -14,7 +14,7 @@
 // behind keeps its input besides.
 #include "sim/plan/stage_lowering.hpp"
 
-namespace sim {
+namespace sim::lowering {
 
 void StageLowering::intern_heads(const ShardedOp& op, ContextWork& work) {
   const ContextAttention& context = *op.context;
@@ -32,9 +32,8 @@ void StageLowering::intern_heads(const ShardedOp& op, ContextWork& work) {
   work.heads = {intern(context.queries), keys, keys};
 }
 
-StageLowering::Value StageLowering::exchange_heads(const Frame& frame, std::size_t i,
-                                                   const Value& tensor,
-                                                   std::span<const ContextWork::Heads> parts) {
+Value StageLowering::exchange_heads(const Frame& frame, std::size_t i, const Value& tensor,
+                                    std::span<const ContextWork::Heads> parts) {
   const ContextWork& work = frame.work->ops[i].context;
   std::array<Value, 3> came;
   Bytes all{};
@@ -66,7 +65,7 @@ StageLowering::Value StageLowering::exchange_heads(const Frame& frame, std::size
   return out;
 }
 
-StageLowering::Value StageLowering::forward_heads(Frame& frame, std::size_t i, Value x) {
+Value StageLowering::forward_heads(Frame& frame, std::size_t i, Value x) {
   const OpWork& work = frame.work->ops[i];
   const std::span parts{work.context.heads};
   const Value heads = exchange_heads(frame, i, x, parts);
@@ -78,7 +77,7 @@ StageLowering::Value StageLowering::forward_heads(Frame& frame, std::size_t i, V
   return exchange_heads(frame, i, own, parts.first(1));
 }
 
-StageLowering::Value StageLowering::backward_heads(Frame& frame, std::size_t i, Value gradient) {
+Value StageLowering::backward_heads(Frame& frame, std::size_t i, Value gradient) {
   const OpWork& work = frame.work->ops[i];
   const std::span parts{work.context.heads};
   const Value heads = exchange_heads(frame, i, gradient, parts.first(1));
@@ -90,4 +89,4 @@ StageLowering::Value StageLowering::backward_heads(Frame& frame, std::size_t i, 
   return exchange_heads(frame, i, made, parts);
 }
 
-}  // namespace sim
+}  // namespace sim::lowering

@@ -15,7 +15,7 @@
 
 #include "sim/plan/stage_lowering.hpp"
 
-namespace sim {
+namespace sim::lowering {
 
 void StageLowering::intern_pytorch_context(const ShardedOp& op, ContextWork& work) {
   const ContextAttention& context = *op.context;
@@ -42,7 +42,7 @@ void StageLowering::wait_in_graph(OpId exchanged) {
   if (context_form() == ContextForm::compiled) builder_.wait(Stream::compute, exchanged);
 }
 
-StageLowering::Value StageLowering::forward_gathered(Frame& frame, std::size_t i, Value x) {
+Value StageLowering::forward_gathered(Frame& frame, std::size_t i, Value x) {
   const Value log_sum_exp = fresh(frame.shape->ops[i].attention_saved);
   const Value keys = gather_keys(frame, i, x.buffer);
   wait_in_graph(keys.ready);
@@ -56,7 +56,7 @@ StageLowering::Value StageLowering::forward_gathered(Frame& frame, std::size_t i
   return out;
 }
 
-StageLowering::Value StageLowering::backward_pytorch(Frame& frame, std::size_t i, Value gradient) {
+Value StageLowering::backward_pytorch(Frame& frame, std::size_t i, Value gradient) {
   const int steps = layout_.context_parallel;
   Value out = fresh(frame.shape->ops[i].input);
   Value slice, next, sum;
@@ -74,8 +74,7 @@ StageLowering::Value StageLowering::backward_pytorch(Frame& frame, std::size_t i
 }
 
 // Of the rank's own block of scores.
-StageLowering::Value StageLowering::own_gradients(const Frame& frame, std::size_t i,
-                                                  const Value& gradient) {
+Value StageLowering::own_gradients(const Frame& frame, std::size_t i, const Value& gradient) {
   const OpWork& work = frame.work->ops[i];
   const Saved& saved = frame.saved[i];
   const Value part = fresh(frame.shape->ops[i].input);
@@ -89,8 +88,7 @@ StageLowering::Value StageLowering::own_gradients(const Frame& frame, std::size_
 }
 
 // All of them at once, or what the rank before has had; none: the rank's own is the first to go.
-StageLowering::Value StageLowering::next_slice(const Frame& frame, std::size_t i,
-                                               const Value& slice) {
+Value StageLowering::next_slice(const Frame& frame, std::size_t i, const Value& slice) {
   Value next;
   if (gathers_slices()) {
     next = gather_keys(frame, i, frame.saved[i].input);
@@ -106,8 +104,8 @@ StageLowering::Value StageLowering::next_slice(const Frame& frame, std::size_t i
 }
 
 // To the rank behind, which adds to it; at last home, into the gradient of keys and values.
-StageLowering::Value StageLowering::send_gradients(const Frame& frame, std::size_t i,
-                                                   const Value& sum, Value& out, bool home) {
+Value StageLowering::send_gradients(const Frame& frame, std::size_t i, const Value& sum, Value& out,
+                                    bool home) {
   builder_.wait_for_stream(Stream::context_comm, Stream::compute);
   const OpId sent =
       exchange(frame, i, frame.work->ops[i].context.shift_gradient, Action::shift_gradients);
@@ -120,4 +118,4 @@ StageLowering::Value StageLowering::send_gradients(const Frame& frame, std::size
   return next;
 }
 
-}  // namespace sim
+}  // namespace sim::lowering

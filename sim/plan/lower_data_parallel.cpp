@@ -8,7 +8,7 @@
 
 #include "sim/plan/stage_lowering.hpp"
 
-namespace sim {
+namespace sim::lowering {
 namespace {
 
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
@@ -102,7 +102,7 @@ void StageLowering::add_to_bucket(OpenBucket& open, std::uint32_t block, Place& 
   ++bucket.writers;
 }
 
-StageLowering::Bucket StageLowering::new_bucket(int chunk, bool of_experts) const {
+Bucket StageLowering::new_bucket(int chunk, bool of_experts) const {
   Bucket bucket;
   bucket.chunk = chunk;
   bucket.of_experts = of_experts;
@@ -399,4 +399,4 @@ void StageLowering::release_unit(const StageBlock& block, Bucket& bucket, bool a
   bucket.gathered = false;
 }
 
-}  // namespace sim
+}  // namespace sim::lowering

@@ -11,7 +11,7 @@
 
 #include "sim/plan/stage_lowering.hpp"
 
-namespace sim {
+namespace sim::lowering {
 
 // Grouped products run on four streams, each with a workspace of its own (Transformer Engine 2,
 // pytorch/module/base.py, get_multi_stream_cublas_workspace; of Hopper and later).
@@ -61,7 +61,7 @@ void StageLowering::intern_experts(const ShardedOp& op, ExpertWork& work) {
       make(CollectiveKind::reduce_scatter, DType::fp32, exchange.weights_gathered);
 }
 
-StageLowering::Value StageLowering::forward_router(Frame& frame, std::size_t i, Value x) {
+Value StageLowering::forward_router(Frame& frame, std::size_t i, Value x) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
   wait_for(x);
@@ -86,7 +86,7 @@ StageLowering::Value StageLowering::forward_router(Frame& frame, std::size_t i, 
   return x;
 }
 
-StageLowering::Value StageLowering::backward_router(Frame& frame, std::size_t i, Value gradient) {
+Value StageLowering::backward_router(Frame& frame, std::size_t i, Value gradient) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
   Saved& saved = frame.saved[i];
@@ -125,8 +125,8 @@ StageLowering::Value StageLowering::backward_router(Frame& frame, std::size_t i,
   return gradient;
 }
 
-StageLowering::Value StageLowering::move_tokens(const Frame& frame, std::size_t i, const Value& x,
-                                                std::uint32_t kernel, Bytes bytes, Action action) {
+Value StageLowering::move_tokens(const Frame& frame, std::size_t i, const Value& x,
+                                 std::uint32_t kernel, Bytes bytes, Action action) {
   wait_for(x);
   Value moved = fresh(bytes);
   moved.ready = compute(frame, i, kernel, frame.work->ops[i].experts.move_name, action);
@@ -135,9 +135,8 @@ StageLowering::Value StageLowering::move_tokens(const Frame& frame, std::size_t 
   return moved;
 }
 
-StageLowering::Value StageLowering::exchange_tokens(const Frame& frame, std::size_t i,
-                                                    const Value& x, std::uint32_t work,
-                                                    std::uint32_t name, Bytes bytes) {
+Value StageLowering::exchange_tokens(const Frame& frame, std::size_t i, const Value& x,
+                                     std::uint32_t work, std::uint32_t name, Bytes bytes) {
   Value came = fresh(bytes);
   came.ready = tensor_collective(frame, i, work, name, Action::exchange_tokens);
   drop(x, Role::input);
@@ -193,7 +192,7 @@ void StageLowering::weigh_choices_backward(const Frame& frame, std::size_t i) {
 // Forward of dispatch, backward of combine. How many tokens go where the router's device knows; the
 // host asks as late as it can (Megatron-LM, core/transformer/moe/token_dispatcher.py,
 // cuda_sync_point "before_ep_alltoall"; padded experts need no counts).
-StageLowering::Value StageLowering::send_to_experts(Frame& frame, std::size_t i, const Value& x) {
+Value StageLowering::send_to_experts(Frame& frame, std::size_t i, const Value& x) {
   const ShardedOp& op = frame.shape->ops[i];
   const ExpertWork& work = frame.work->ops[i].experts;
   const ExpertExchange& exchange = *op.experts;
@@ -213,8 +212,7 @@ StageLowering::Value StageLowering::send_to_experts(Frame& frame, std::size_t i,
 }
 
 // Forward of combine, backward of dispatch.
-StageLowering::Value StageLowering::bring_from_experts(Frame& frame, std::size_t i,
-                                                       const Value& x) {
+Value StageLowering::bring_from_experts(Frame& frame, std::size_t i, const Value& x) {
   const ShardedOp& op = frame.shape->ops[i];
   const ExpertWork& work = frame.work->ops[i].experts;
   const ExpertExchange& exchange = *op.experts;
@@ -233,4 +231,4 @@ StageLowering::Value StageLowering::bring_from_experts(Frame& frame, std::size_t
   return sum;
 }
 
-}  // namespace sim
+}  // namespace sim::lowering

@@ -5,7 +5,7 @@
 #include "sim/base/check.hpp"
 #include "sim/plan/stage_lowering.hpp"
 
-namespace sim {
+namespace sim::lowering {
 
 BufferId StageLowering::activation(Bytes bytes) {
   const BufferId buffer = builder_.buffer(bytes, BufferCategory::activations);
@@ -14,7 +14,7 @@ BufferId StageLowering::activation(Bytes bytes) {
   return buffer;
 }
 
-StageLowering::Value StageLowering::fresh(Bytes bytes) {
+Value StageLowering::fresh(Bytes bytes) {
   Value value;
   value.bytes = bytes;
   value.buffer = activation(bytes);
@@ -110,7 +110,7 @@ void StageLowering::keep_output(Frame& frame, std::size_t i, const Value& out) {
   frame.saved[i].output = out.buffer;
 }
 
-StageLowering::Value StageLowering::forward_block(Frame& frame, Value x) {
+Value StageLowering::forward_block(Frame& frame, Value x) {
   for (std::size_t i = 0; i < frame.shape->ops.size(); ++i) {
     const bool loss = frame.shape->ops[i].op->kind == ModelOpKind::cross_entropy;
     if (loss && frame.pass == Pass::recompute) return x;
@@ -146,7 +146,7 @@ bool StageLowering::begins_branch(const Frame& frame, const OpWork& work) const 
 }
 
 // The product at which the recomputation ends keeps its input.
-StageLowering::Value StageLowering::end_early(Frame& frame, std::size_t i, const Value& x) {
+Value StageLowering::end_early(Frame& frame, std::size_t i, const Value& x) {
   SIM_CHECK(x.exists() && x.bytes == frame.shape->ops[i].saved, frame.shape->ops[i].op->name);
   frame.saved[i].input = x.buffer;
   return {};
@@ -159,7 +159,7 @@ void StageLowering::wait_for_lengths() {
     builder_.host_waits_for(builder_.last(Stream::compute));
 }
 
-StageLowering::Value StageLowering::forward_op(Frame& frame, std::size_t i, Value x) {
+Value StageLowering::forward_op(Frame& frame, std::size_t i, Value x) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
   switch (op.op->kind) {
@@ -198,7 +198,7 @@ StageLowering::Value StageLowering::forward_op(Frame& frame, std::size_t i, Valu
   return op.sums_output ? sum_over_tensor(frame, i, out) : out;
 }
 
-StageLowering::Value StageLowering::forward_linear(Frame& frame, std::size_t i, Value x) {
+Value StageLowering::forward_linear(Frame& frame, std::size_t i, Value x) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
   const bool again = frame.pass == Pass::recompute && !work.products_again.empty();
@@ -231,7 +231,7 @@ StageLowering::Value StageLowering::forward_linear(Frame& frame, std::size_t i, 
   return op.sums_output ? sum_over_tensor(frame, i, out) : out;
 }
 
-StageLowering::Value StageLowering::gather_input(Frame& frame, std::size_t i, const Value& x) {
+Value StageLowering::gather_input(Frame& frame, std::size_t i, const Value& x) {
   const OpWork& work = frame.work->ops[i];
   if (x.ready.value != none) builder_.wait(Stream::tensor_comm, x.ready);
   Value whole = fresh(frame.shape->ops[i].whole_input);
@@ -248,7 +248,7 @@ StageLowering::Value StageLowering::gather_input(Frame& frame, std::size_t i, co
 }
 
 // The logits of all classes on every tensor rank.
-StageLowering::Value StageLowering::gather_logits(Frame& frame, std::size_t i, Value own) {
+Value StageLowering::gather_logits(Frame& frame, std::size_t i, Value own) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
   Value parts = fresh(op.all_logits);
@@ -266,7 +266,7 @@ StageLowering::Value StageLowering::gather_logits(Frame& frame, std::size_t i, V
 
 // Recompute::operators: an output that was kept whole stands for the operator and what sums it. Its
 // weight gradient may want the input of all tokens, which was not kept.
-StageLowering::Value StageLowering::kept_output(Frame& frame, std::size_t i, Value x) {
+Value StageLowering::kept_output(Frame& frame, std::size_t i, Value x) {
   const OpWork& work = frame.work->ops[i];
   if (frame.shape->ops[i].gathers_input && model_.model->execution.keeps_gathered_inputs)
     x = gather_input(frame, i, x);
@@ -312,8 +312,7 @@ void StageLowering::encode_operands(Frame& frame, std::size_t i, const Value& x)
 }
 
 // A partial sum becomes the output: in place, or scattered over the tokens.
-StageLowering::Value StageLowering::sum_over_tensor(const Frame& frame, std::size_t i,
-                                                    Value partial) {
+Value StageLowering::sum_over_tensor(const Frame& frame, std::size_t i, Value partial) {
   const OpWork& work = frame.work->ops[i];
   reorder(frame, i, work.reorder_output, partial);
   const OpId done = tensor_collective(frame, i, work.sum_output, work.sum_name, Action::sum_output);
@@ -361,7 +360,7 @@ void StageLowering::keep_loss(Frame& frame, std::size_t i, const Value& x) {
 
 // Vocabulary-parallel loss (Megatron-LM, core/tensor_parallel/cross_entropy.py): the local maximum
 // is reduced before the exponentials are taken; then the target's logit and their sum.
-StageLowering::Value StageLowering::forward_loss(Frame& frame, std::size_t i, Value x) {
+Value StageLowering::forward_loss(Frame& frame, std::size_t i, Value x) {
   const OpWork& work = frame.work->ops[i];
   const Kernel& whole = *frame.shape->ops[i].forward;
   wait_for(x);
@@ -393,4 +392,4 @@ StageLowering::Value StageLowering::forward_loss(Frame& frame, std::size_t i, Va
   return {};
 }
 
-}  // namespace sim
+}  // namespace sim::lowering

@@ -10,7 +10,7 @@
 #include "sim/base/check.hpp"
 #include "sim/plan/stage_lowering.hpp"
 
-namespace sim {
+namespace sim::lowering {
 
 // Under a split backward pass norms are ready in the backward slot and matrices later.
 bool StageLowering::synchronises() const {
@@ -272,4 +272,4 @@ void StageLowering::average_over_replicas(std::uint32_t index, BufferId message,
   builder_.writes(message, Role::output);
 }
 
-}  // namespace sim
+}  // namespace sim::lowering

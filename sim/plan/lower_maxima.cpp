@@ -8,7 +8,7 @@
 #include "sim/plan/eight_bit.hpp"
 #include "sim/plan/stage_lowering.hpp"
 
-namespace sim {
+namespace sim::lowering {
 namespace {
 
 constexpr std::int64_t forward_tensors = 3;   // of a product: input, weight, output (base.py,
@@ -55,4 +55,4 @@ void StageLowering::share_maxima(const Chunk& chunk, int microbatch, Pass pass) 
   drop(maxima, Role::input);
 }
 
-}  // namespace sim
+}  // namespace sim::lowering

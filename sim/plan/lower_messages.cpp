@@ -4,10 +4,10 @@
 #include "sim/base/check.hpp"
 #include "sim/plan/stage_lowering.hpp"
 
-namespace sim {
+namespace sim::lowering {
 
 // The tensor between chunk - 1 and `chunk`: what the block before the boundary puts out.
-StageLowering::Boundary StageLowering::boundary(int chunk) const {
+Boundary StageLowering::boundary(int chunk) const {
   const int layers = model_.first_layer[static_cast<std::size_t>(chunk)];
   SIM_CHECK(layers > 0 || model_.input.has_value(), chunk);
   const std::uint32_t shape =
@@ -92,7 +92,7 @@ void StageLowering::post_receive(std::size_t index) {
 
 // Nothing that a slot does starts before its message has come: autograd, which also recomputes,
 // begins with the gradient.
-StageLowering::Value StageLowering::received(const Slot& slot) {
+Value StageLowering::received(const Slot& slot) {
   const auto from = incoming(slot);
   if (!from) return {};
   const Boundary between = boundary(from->boundary);
@@ -102,8 +102,7 @@ StageLowering::Value StageLowering::received(const Slot& slot) {
   return value;
 }
 
-StageLowering::Value StageLowering::gather_received(const Slot& slot, const Value& part,
-                                                    Bytes tensor) {
+Value StageLowering::gather_received(const Slot& slot, const Value& part, Bytes tensor) {
   const bool forward = slot.kind == SlotKind::forward;
   builder_.wait(Stream::tensor_comm, part.ready);
   Value whole = fresh(tensor);
@@ -162,4 +161,4 @@ void StageLowering::send_waiting_forward() {
   waiting_output_ = Value{};
 }
 
-}  // namespace sim
+}  // namespace sim::lowering

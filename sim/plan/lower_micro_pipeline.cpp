@@ -5,7 +5,7 @@
 
 #include "sim/plan/stage_lowering.hpp"
 
-namespace sim {
+namespace sim::lowering {
 
 // What differs between the forward pass and that of the input gradient.
 struct StageLowering::SlicedSide {
@@ -69,8 +69,7 @@ StageLowering::SlicedSide StageLowering::gradient_side(const Frame& frame, std::
           .whole_result = op.whole_input};
 }
 
-StageLowering::Value StageLowering::forward_sliced(Frame& frame, std::size_t i,
-                                                   const SlicedWork& work, Value x) {
+Value StageLowering::forward_sliced(Frame& frame, std::size_t i, const SlicedWork& work, Value x) {
   const SlicedSide side = forward_side(frame, i);
   reorder(frame, i, work.order, x);
   wait_for(x);
@@ -82,24 +81,21 @@ StageLowering::Value StageLowering::forward_sliced(Frame& frame, std::size_t i,
 }
 
 // Takes the gradient of the rank's own tokens, and leaves that of all.
-StageLowering::Value StageLowering::gathered_gradient(Frame& frame, std::size_t i,
-                                                      Value& gradient) {
+Value StageLowering::gathered_gradient(Frame& frame, std::size_t i, Value& gradient) {
   const OpWork& work = frame.work->ops[i];
   wait_for(gradient);
   encode_gradient(frame, i, gradient);
   return multiply_gathered(frame, i, work.sliced_gradient, gradient_side(frame, i), gradient);
 }
 
-StageLowering::Value StageLowering::scattered_gradient(Frame& frame, std::size_t i,
-                                                       const Value& gradient) {
+Value StageLowering::scattered_gradient(Frame& frame, std::size_t i, const Value& gradient) {
   return multiply_scattered(frame, i, frame.work->ops[i].sliced_gradient, gradient_side(frame, i),
                             gradient);
 }
 
 // Takes the rank's own tokens, and leaves all: slice s is that of the partner s ranks ahead.
-StageLowering::Value StageLowering::multiply_gathered(const Frame& frame, std::size_t i,
-                                                      const SlicedWork& work,
-                                                      const SlicedSide& side, Value& tokens) {
+Value StageLowering::multiply_gathered(const Frame& frame, std::size_t i, const SlicedWork& work,
+                                       const SlicedSide& side, Value& tokens) {
   const std::uint32_t gather_name = frame.work->ops[i].gather_name;
   const Value whole = fresh(side.whole_operand);
   Value out = fresh(side.whole_result);
@@ -132,10 +128,8 @@ StageLowering::Value StageLowering::multiply_gathered(const Frame& frame, std::s
 
 // Slice s is made for the partner s ranks ahead, who takes it as that of a partner s ranks behind;
 // the own one comes last.
-StageLowering::Value StageLowering::multiply_scattered(Frame& frame, std::size_t i,
-                                                       const SlicedWork& work,
-                                                       const SlicedSide& side,
-                                                       const Value& operand) {
+Value StageLowering::multiply_scattered(Frame& frame, std::size_t i, const SlicedWork& work,
+                                        const SlicedSide& side, const Value& operand) {
   const std::uint32_t sum_name = frame.work->ops[i].sum_name;
   const bool forward = side.action == Action::multiply_part;
   const Value slices = fresh(side.whole_result);
@@ -175,4 +169,4 @@ StageLowering::Value StageLowering::multiply_scattered(Frame& frame, std::size_t
   return out;
 }
 
-}  // namespace sim
+}  // namespace sim::lowering

@@ -7,7 +7,7 @@
 
 #include "sim/plan/stage_lowering.hpp"
 
-namespace sim {
+namespace sim::lowering {
 namespace {
 
 // Tensors that one launch of Apex's multi-tensor Adam takes at depth 5 (gradient, master, m, v,
@@ -144,10 +144,10 @@ void StageLowering::sum_tied_gradients() {
 // engine.py, _do_optimizer_sanity_check).
 StageLowering::DeepSpeedOptimizer StageLowering::deepspeed_optimizer() const {
   if (model_.model->execution.optimizer != OptimizerForm::deepspeed)
-    return DeepSpeedOptimizer::none;
+    return DeepSpeedOptimizer::absent;
   if (converts_) return DeepSpeedOptimizer::bf16;
   if (layout_.zero_stage > 0) return DeepSpeedOptimizer::zero;
-  return layout_.master_weights ? DeepSpeedOptimizer::fp16 : DeepSpeedOptimizer::none;
+  return layout_.master_weights ? DeepSpeedOptimizer::fp16 : DeepSpeedOptimizer::absent;
 }
 
 // The squares of gradients, of a rank's own where nothing else is said. With fp16 DeepSpeed looks
@@ -156,7 +156,7 @@ std::int64_t StageLowering::norm_bytes() const {
   const std::int64_t gradient = bytes_of(layout_.gradient_dtype);
   const bool checks = layout_.gradient_dtype == DType::fp16;
   switch (deepspeed_optimizer()) {
-    case DeepSpeedOptimizer::none:
+    case DeepSpeedOptimizer::absent:
       break;
     case DeepSpeedOptimizer::bf16:  // of all (bf16_optimizer.py, get_grads_for_norm)
       return all_elements() * gradient;
@@ -185,7 +185,7 @@ std::int64_t StageLowering::adam_bytes() const {
   const std::int64_t cast = layout_.gradient_dtype == DType::fp32 ? 0 : gradient + 4;
   const std::int64_t update = 4 + states + (layout_.master_weights ? 4 : 0) + weight;
   switch (deepspeed_optimizer()) {
-    case DeepSpeedOptimizer::none:
+    case DeepSpeedOptimizer::absent:
       break;
     case DeepSpeedOptimizer::bf16:  // all of them clipped where they lie (bf16_optimizer.py, step)
       return all_elements() * 2 * gradient + owned_elements() * update;
@@ -238,4 +238,4 @@ void StageLowering::optimizer_step() {
   }
 }
 
-}  // namespace sim
+}  // namespace sim::lowering

@@ -5,7 +5,7 @@
 #include "sim/plan/selective_operators.hpp"
 #include "sim/plan/stage_lowering.hpp"
 
-namespace sim {
+namespace sim::lowering {
 
 StageLowering::StageLowering(const ShardedModel& sharded, int stage)
     : model_{sharded}, layout_{sharded.layout}, stage_{stage}, builder_{stage} {
@@ -269,7 +269,7 @@ OpLabel StageLowering::boundary_label(const char* name, const Chunk& chunk, int 
   return made;
 }
 
-StageLowering::Frame StageLowering::frame(const StageBlock& block, int microbatch, Pass pass) {
+Frame StageLowering::frame(const StageBlock& block, int microbatch, Pass pass) {
   const Chunk& chunk = chunks_[static_cast<std::size_t>(block.chunk)];
   Frame made;
   made.block = &block;
@@ -366,7 +366,7 @@ void StageLowering::recompute_block(const StageBlock& block, int microbatch) {
 }
 
 // The loss is not recomputed: what stands before it is, behind its backward pass.
-StageLowering::Value StageLowering::backward_head(Frame& frame, int microbatch) {
+Value StageLowering::backward_head(Frame& frame, int microbatch) {
   std::size_t i = frame.shape->ops.size();
   Value gradient;
   if (frame.shape->ops[i - 1].op->kind == ModelOpKind::cross_entropy)
@@ -406,4 +406,4 @@ void StageLowering::lower_backward_slot(const Slot& slot) {
   take_loss_metrics(chunk);
 }
 
-}  // namespace sim
+}  // namespace sim::lowering

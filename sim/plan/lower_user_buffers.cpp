@@ -6,7 +6,7 @@
 // waits for it alone.
 #include "sim/plan/stage_lowering.hpp"
 
-namespace sim {
+namespace sim::lowering {
 
 void StageLowering::intern_user_buffers(const ShardedOp& op, UserBufferWork& work) {
   work.forward_part = interned(op.forward_part);
@@ -47,7 +47,7 @@ BufferId StageLowering::user_buffer(Bytes bytes) {
   return buffer;
 }
 
-StageLowering::Value StageLowering::in_user_buffer(BufferId buffer, Bytes bytes) {
+Value StageLowering::in_user_buffer(BufferId buffer, Bytes bytes) {
   hold(buffer);
   Value value;
   value.buffer = buffer;
@@ -65,7 +65,7 @@ OpId StageLowering::in_buffers(const Frame& frame, std::size_t i, std::uint32_t 
 }
 
 // Column: the slices of the tokens go round, the own one is multiplied first.
-StageLowering::Value StageLowering::forward_exchanged(Frame& frame, std::size_t i, Value x) {
+Value StageLowering::forward_exchanged(Frame& frame, std::size_t i, Value x) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
   wait_for(x);
@@ -99,7 +99,7 @@ StageLowering::Value StageLowering::forward_exchanged(Frame& frame, std::size_t 
 }
 
 // Row: the output features of a block are summed while the next ones are multiplied.
-StageLowering::Value StageLowering::forward_scattered(Frame& frame, std::size_t i, Value x) {
+Value StageLowering::forward_scattered(Frame& frame, std::size_t i, Value x) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
   wait_for(x);
@@ -153,8 +153,7 @@ void StageLowering::transpose_gradient(const Frame& frame, std::size_t i, const 
 
 // Row: the slices of the output's gradient go round. Takes the gradient of the rank's own tokens;
 // returns the input gradient, and in `gradient` that of all tokens.
-StageLowering::Value StageLowering::backward_exchanged(Frame& frame, std::size_t i,
-                                                       Value& gradient) {
+Value StageLowering::backward_exchanged(Frame& frame, std::size_t i, Value& gradient) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
   place_gradient(frame, i, gradient);
@@ -183,4 +182,4 @@ StageLowering::Value StageLowering::backward_exchanged(Frame& frame, std::size_t
   return out;
 }
 
-}  // namespace sim
+}  // namespace sim::lowering
