@@ -1,5 +1,6 @@
 // What the files that check a layout write into.
 //   layout_problems.cpp          all of a layout
+//   layout_problems_tensor.cpp   tensor parallelism, products that are cut into parts
 //   layout_problems_experts.cpp  mixtures of experts, latent attention
 #pragma once
 
@@ -39,6 +40,10 @@ struct LayoutProblemList {
   std::vector<LayoutProblem> problems;
 };
 
+// What is not in a layer, and a layer of each kind.
+std::vector<const Block*> blocks_of_each_kind(const Model& model);
+
+void check_tensor(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_experts(const Layout& layout, const Model& model, LayoutProblemList& list);
 
 }  // namespace sim

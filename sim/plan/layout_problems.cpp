@@ -3,7 +3,6 @@
 
 #include "sim/plan/layout_problem_list.hpp"
 #include "sim/plan/schedule.hpp"
-#include "sim/plan/user_buffers.hpp"
 
 namespace sim {
 namespace {
@@ -19,10 +18,9 @@ class Checker : private LayoutProblemList {
   std::vector<LayoutProblem> run() {
     if (!sizes()) return std::move(problems);  // what follows divides by them
     batch();
-    tensor();
+    check_tensor(layout_, model_, *this);
     check_experts(layout_, model_, *this);
     sequence();
-    cut_products();
     context();
     pipeline();
     layers();
@@ -90,56 +88,6 @@ class Checker : private LayoutProblemList {
             layout_.global_batch, layout_.micro_batch, layout_.data_parallel, unit);
   }
 
-  void tensor() {
-    const int t = layout_.tensor_parallel;
-    if (t == 1) return;
-    if (model_.is_layer_list) {
-      problem("tensor_parallel",
-              "tensor_parallel is {}, but {} is a list of layers, which has no tensor split; "
-              "allowed: 1",
-              t, model_.name);
-      return;
-    }
-    const std::string allowed =
-        divisors_of({model_.attention.heads, model_.attention.kv_heads, model_.feed_forward});
-    const auto must_divide = [&](std::int64_t value, const char* what) {
-      if (value % t != 0) {
-        problem("tensor_parallel",
-                "tensor_parallel is {}, which does not divide {} {}; allowed: {}", t, value, what,
-                allowed);
-      }
-    };
-    must_divide(model_.attention.heads, "heads");
-    must_divide(model_.attention.kv_heads, "key/value heads");
-    must_divide(model_.feed_forward, "feed-forward features");
-    for (const Block* block : blocks())
-      split_linears(*block);
-  }
-
-  // Any other split of a linear layer must come out even too; the vocabulary is padded.
-  void split_linears(const Block& block) {
-    for (const ModelOp& op : block.ops) {
-      if (op.kind != ModelOpKind::linear) continue;
-      if (op.split == TensorSplit::sequence || op.split == TensorSplit::vocabulary) continue;
-      if (op.experts > 0) continue;
-      const bool row = op.split == TensorSplit::row;
-      const std::int64_t features = row ? op.in_features : op.out_features;
-      if (features % layout_.tensor_parallel == 0) continue;
-      problem("tensor_parallel",
-              "tensor_parallel is {}, which does not divide the {} features of {}",
-              layout_.tensor_parallel, features, op.name);
-    }
-  }
-
-  // With a layer of each kind.
-  std::vector<const Block*> blocks() const {
-    std::vector<const Block*> all{&model_.input, &model_.output};
-    if (!model_.layers.empty()) all.push_back(&model_.layers.front());
-    const Block* mixed = model_.first_layer_with_experts();
-    if (mixed != nullptr && mixed != all.back()) all.push_back(mixed);
-    return all;
-  }
-
   void sequence() {
     const std::int64_t s = layout_.sequence_length;
     if (model_.is_layer_list && s != 1) {
@@ -172,65 +120,6 @@ class Checker : private LayoutProblemList {
     }
   }
 
-  // Transformer Engine's own modules, as Megatron-LM runs them: --tp-comm-overlap asserts sequence
-  // parallelism (megatron/training/arguments.py), which with one tensor rank is off.
-  void cut_products() {
-    if (!layout_.cuts_products()) return;
-    constexpr const char* key = "overlap";
-    if (!layout_.sequence_parallel)
-      problem(key, "overlap.tensor_products needs sequence_parallel, which is false");
-    if (splits_backward(layout_.schedule))
-      problem(key,
-              "overlap.tensor_products, but schedule {} splits the backward pass; allowed: 1f1b, "
-              "interleaved, gpipe",
-              word(layout_.schedule));
-    if (model_.execution.symmetric_memory) {
-      micro_pipeline();
-    } else {
-      user_buffers();
-    }
-  }
-
-  // Of linears whose products are equal kernels one after another, none is cut.
-  void micro_pipeline() {
-    const auto equal = [](const ModelOp& op) { return op.products > 1; };
-    if (const ModelOp* op = find_in_layers(equal); op != nullptr)
-      problem("overlap",
-              "overlap.tensor_products cuts linears of one product, and {} has {} (joint_gate: "
-              "false); torchtitan's own are apart by separate_products",
-              op->name, op->products);
-  }
-
-  void user_buffers() {
-    constexpr const char* key = "overlap";
-    const Execution& runs = model_.execution;
-    if (runs.keeps_gathered_inputs || runs.copies_tokens || runs.separate_products ||
-        runs.eight_bit != EightBit::transformer_engine)
-      problem(key,
-              "overlap.tensor_products is Transformer Engine's or AsyncTP; allowed with frameworks "
-              "megatron and torchtitan");
-    if (layout_.recompute == Recompute::operators)
-      problem(
-          key,
-          "overlap.tensor_products, but recompute is operators; allowed: none, selective, full");
-    const auto uneven = [](const ModelOp& op) {
-      return op.split == TensorSplit::row && op.out_features % reduced_blocks != 0;
-    };
-    if (const ModelOp* op = find_in_layers(uneven); op != nullptr)
-      problem(key,
-              "overlap.tensor_products sums the output of {} in {} blocks, which {} features "
-              "are no multiple of",
-              op->name, reduced_blocks, op->out_features);
-  }
-
-  template <class Predicate>
-  const ModelOp* find_in_layers(Predicate matches) const {
-    for (const Block& layer : model_.layers)
-      for (const ModelOp& op : layer.ops)
-        if (matches(op)) return &op;
-    return nullptr;
-  }
-
   void context() {
     const int c = layout_.context_parallel;
     if (c == 1) return;
@@ -241,7 +130,7 @@ class Checker : private LayoutProblemList {
               c, model_.name);
       return;
     }
-    for (const Block* block : blocks()) {
+    for (const Block* block : blocks_of_each_kind(model_)) {
       for (const ModelOp& op : block->ops) {
         if (!op.once_per_sequence) continue;
         problem("context_parallel",
@@ -455,7 +344,7 @@ class Checker : private LayoutProblemList {
     double widest = static_cast<double>(model_.attention.heads) *
                     static_cast<double>(layout_.sequence_length) * 8;
     double ops = 0;
-    for (const Block* block : blocks()) {
+    for (const Block* block : blocks_of_each_kind(model_)) {
       for (const ModelOp& op : block->ops) {
         const auto copies = static_cast<double>(op.per_token) * layout_.expert_imbalance;
         widest = std::max({widest, copies * static_cast<double>(op.in_features),
@@ -488,6 +377,14 @@ class Checker : private LayoutProblemList {
 };
 
 }  // namespace
+
+std::vector<const Block*> blocks_of_each_kind(const Model& model) {
+  std::vector<const Block*> all{&model.input, &model.output};
+  if (!model.layers.empty()) all.push_back(&model.layers.front());
+  const Block* mixed = model.first_layer_with_experts();
+  if (mixed != nullptr && mixed != all.back()) all.push_back(mixed);
+  return all;
+}
 
 std::vector<LayoutProblem> layout_problems(const Layout& layout, const Model& model) {
   return Checker{layout, model}.run();
