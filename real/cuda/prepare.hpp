@@ -137,6 +137,7 @@ class Preparation {
   Launch state_op(const BoundOp& op);
   Launch cast(const BoundOp& op);
   Launch accumulate(const BoundOp& op);
+  Launch cast_gradients(const BoundOp& op, const kernels::Cast& how);
   Launch zero_gradients();
   Launch gradient_norm(const BoundOp& op);
   Launch adam();

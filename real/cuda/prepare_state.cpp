@@ -51,23 +51,18 @@ Launch Preparation::state_op(const BoundOp& op) {
 Launch Preparation::cast(const BoundOp& op) {
   const sim::Layout& layout = shapes_.layout();
   const bool out = op.action == Action::cast_out;
-  const kernels::Cast how{.from = out ? layout.gradient_dtype : layout.reduce_dtype,
-                          .to = out ? layout.reduce_dtype : layout.gradient_dtype};
-  const Operand& input = op.operand(Role::input);
-  const Operand& output = op.operand(Role::output);
-  const std::int64_t elements = input.bytes / sim::bytes_of(how.from);
-  const std::byte* from = at(input);
-  const BoundBucket& bucket = parts_.program.buckets.at(op.subject);
-  std::byte* to = output.bytes == elements * sim::bytes_of(how.to)
-                      ? at(output)
-                      : owned_part(bucket, output, how.to);
-  return [=](cudaStream_t stream) { kernels::cast(how, elements, from, to, stream); };
+  return cast_gradients(op, {.from = out ? layout.gradient_dtype : layout.reduce_dtype,
+                             .to = out ? layout.reduce_dtype : layout.gradient_dtype});
 }
 
 Launch Preparation::accumulate(const BoundOp& op) {
   const sim::Layout& layout = shapes_.layout();
-  const kernels::Cast how{
-      .from = layout.reduce_dtype, .to = layout.gradient_dtype, .accumulate = true};
+  return cast_gradients(
+      op, {.from = layout.reduce_dtype, .to = layout.gradient_dtype, .accumulate = true});
+}
+
+// To the whole output, or to the part of it that this rank owns.
+Launch Preparation::cast_gradients(const BoundOp& op, const kernels::Cast& how) {
   const Operand& input = op.operand(Role::input);
   const Operand& output = op.operand(Role::output);
   const std::int64_t elements = input.bytes / sim::bytes_of(how.from);

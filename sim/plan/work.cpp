@@ -49,10 +49,9 @@ double run_again(const Model& model, const Block& layer, const Layout& layout) {
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const ModelOp& op = layer.ops[i];
     if (op.kind == ModelOpKind::linear)
-      sum += shares[i] * 2 * static_cast<double>(op.in_features) *
-             static_cast<double>(op.out_features);
+      sum += shares[i] * product_flops(op, static_cast<double>(layout.sequence_length));
   }
-  return sum * static_cast<double>(layout.sequence_length);
+  return sum;
 }
 
 // Of the product at which a full recomputation ends, for a sequence.
