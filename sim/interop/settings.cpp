@@ -127,8 +127,9 @@ void refuse_experts(const Document& document, const ImportRequest& request) {
 
 void finish_import(const Document& document, const ObjectReader& root, const Imported& result) {
   document.finish();
-  for (const LayoutProblem& problem :
-       layout_problems(result.layout, build_transformer(result.shape)))
+  Model model = build_transformer(result.shape);
+  run_with(result.framework, model);
+  for (const LayoutProblem& problem : layout_problems(result.layout, model))
     root.problem(problem.what);
   document.finish();
 }

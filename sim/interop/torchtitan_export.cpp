@@ -21,6 +21,7 @@ class TitanWriter {
     data_parallelism();
     tensor_and_context();
     pipeline();
+    gathers();
     recomputation();
     framework();
     attention();
@@ -117,6 +118,14 @@ class TitanWriter {
       note("layout.overlap.gradients", "FSDP2 always reduces beside the backward pass");
       note("layout.overlap.parameters", "FSDP2 always gathers beside the computation");
     }
+  }
+
+  // With scales that are computed once per step for all of them.
+  void gathers() {
+    if (!layout_.gathers_in_eight_bits()) return;
+    section("float8");
+    text_ += "enable_fsdp_float8_all_gather = true\n";
+    text_ += "precompute_float8_dynamic_scale_for_fsdp = true\n";
   }
 
   std::string_view reshard() const { return layout_.reshard_after_forward ? "always" : "never"; }

@@ -56,12 +56,8 @@ constexpr std::array optimizer_keys{
              "the optimizer is modelled behind the backward pass"},
     KnownKey{"*"},
 };
-constexpr std::array float8_keys{
-    KnownKey{"enable_fsdp_float8_all_gather", Verdict::noted, "",
-             "weights are modelled as gathered in 16 bits"},
-    KnownKey{"*"},
-};
 constexpr std::array anything{KnownKey{"*"}};
+constexpr const char* fsdp_float8 = "enable_fsdp_float8_all_gather";
 
 class TitanReader {
  public:
@@ -73,6 +69,7 @@ class TitanReader {
     parallelism();
     training();
     pipeline();
+    gathers();
     checkpointing();
     compilation();
     layout().attention = request_.has_flash_2 ? AttentionKernel::flash_2 : AttentionKernel::flash;
@@ -235,6 +232,25 @@ class TitanReader {
     layout().reduce_dtype = reduce.value_or("float32") == "bfloat16" ? DType::bf16 : DType::fp32;
     layout().master_weights = layout().activation_dtype != DType::fp32;
     batch();
+  }
+
+  // Whether FSDP gathers what multiplies in 8 bits in 8 bits: [float8], in v0.2.2
+  // [quantize.linear.float8]. Where nothing is sharded, nothing is gathered.
+  void gathers() {
+    Flag asked = setting<bool>("float8", fsdp_float8);
+    if (const auto found = section("float8")) judge_keys(*found, anything, "float8.", result_);
+    const auto quantize = section("quantize");
+    const auto linear = quantize ? quantize->find("linear") : std::nullopt;
+    if (linear && linear->is_object()) {
+      const auto float8 = linear->object().find("float8");
+      linear->object().ignore_unknown();
+      if (float8 && float8->is_object()) {
+        if (!asked) read_setting(float8->object(), fsdp_float8, asked);
+        judge_keys(float8->object(), anything, "quantize.linear.float8.", result_);
+      }
+    }
+    layout().eight_bit_parameters =
+        layout().compute_dtype == DType::fp8 && layout().zero_stage == 3 && asked.value_or(false);
   }
 
   // v0.1 and v0.2: sequences. HEAD counts tokens: num_tokens_per_microbatch_per_dp_rank,
@@ -431,23 +447,10 @@ class TitanReader {
     judge("activation_checkpoint", checkpoint_keys);
     judge("compile", compile_keys);
     judge("optimizer", optimizer_keys);
-    judge("float8", float8_keys);
-    quantization();
     for (const char* name :
          {"job", "profiling", "metrics", "lr_scheduler", "checkpoint", "comm", "memory_estimation",
           "fault_tolerance", "experimental", "validation", "mx", "quantize", "debug"})
       ignore(name);
-  }
-
-  // [quantize.linear.float8], in v0.2.2 in place of [float8].
-  void quantization() {
-    const auto found = section("quantize");
-    const auto linear = found ? found->find("linear") : std::nullopt;
-    if (!linear || !linear->is_object()) return;
-    const auto float8 = linear->object().find("float8");
-    linear->object().ignore_unknown();
-    if (float8 && float8->is_object())
-      judge_keys(float8->object(), float8_keys, "quantize.linear.float8.", result_);
   }
 
   void ignore(const char* name) {

@@ -37,7 +37,9 @@ EightBitCasts transformer_engine(const ModelOp& op, const ModelOp* before, const
 // each of two orders. The gradient of an output always comes from such a kernel, a weight never.
 // What is kept is the 16-bit input; weights are cast whenever they are used. What is gathered over
 // the tensor group each rank casts of its own tokens, in one order; the other one, for the weight
-// gradient, is a transposition of what has come (float8_tensor_parallel.py).
+// gradient, is a transposition of what has come (float8_tensor_parallel.py). Weights that FSDP
+// gathers in 8 bits (fsdp_utils.py, enable_fsdp_float8_all_gather) are cast as shards, with scales
+// that are computed once per step: what remains is their transposition for the input gradient.
 EightBitCasts torchao(const ModelOp& op, const ModelOp* before, const Layout& layout) {
   const bool fused = before != nullptr && (before->kind == ModelOpKind::norm ||
                                            before->kind == ModelOpKind::elementwise);
@@ -46,7 +48,10 @@ EightBitCasts torchao(const ModelOp& op, const ModelOp* before, const Layout& la
   EightBitCasts casts;
   casts.input = fused ? behind_pointwise : alone;
   casts.gradient = behind_pointwise;
-  casts.weight = alone;
+  if (layout.gathers_in_eight_bits())
+    casts.saved_weight = transpose;
+  else
+    casts.weight = alone;
   casts.weight_each_time = true;
   casts.gathers_eight_bits = true;
   const bool scattered = layout.sequence_parallel && layout.tensor_parallel > 1 && op.experts == 0;

@@ -17,10 +17,11 @@ struct CastPass {
 };
 
 struct EightBitCasts {
-  CastPass input;        // before the forward product
-  CastPass saved_input;  // before the weight gradient
-  CastPass gradient;     // of the output, before its two products
-  CastPass weight;
+  CastPass input;                   // before the forward product
+  CastPass saved_input;             // before the weight gradient
+  CastPass gradient;                // of the output, before its two products
+  CastPass weight;                  // before the forward product
+  CastPass saved_weight;            // before the input gradient
   bool weight_each_time = false;    // else once per step, for the first micro-batch
   bool saves_eight_bits = false;    // the input is kept as it was multiplied
   bool gathers_eight_bits = false;  // what sequence parallelism gathers is cast before

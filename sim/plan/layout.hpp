@@ -90,6 +90,7 @@ struct Layout {
   bool master_weights = true;            // mixed-precision Adam: fp32 master, m, v
   // Weights of 8-bit products are stored and gathered in 8 bits, with a transposed copy
   // (Megatron-LM, --fp8-param-gather; NeMo, fp8_params); else in activation_dtype, beside both.
+  // ZeRO-3: gathered in 8 bits (torchao, enable_fsdp_float8_all_gather).
   bool eight_bit_parameters = false;
 
   Bytes bucket{25LL << 20};          // gradient bucket of the data-parallel reduction
@@ -121,6 +122,9 @@ struct Layout {
   std::int64_t micro_batches() const { return global_batch / (micro_batch * data_parallel); }
   int chunks() const { return pipeline_parallel * virtual_stages; }
   int shard_ranks() const { return shard_group > 0 ? shard_group : replicas(); }
+  bool gathers_in_eight_bits() const {
+    return eight_bit_parameters && zero_stage == 3 && shard_ranks() > 1;
+  }
 };
 
 }  // namespace sim

@@ -313,6 +313,18 @@ class Checker : private LayoutProblemList {
     }
   }
 
+  // torchao's are those that FSDP gathers, Transformer Engine's those that persist.
+  void eight_bit_parameters() {
+    if (!layout_.eight_bit_parameters) return;
+    const bool torchao = model_.execution.eight_bit == EightBit::torchao;
+    if (layout_.compute_dtype == DType::fp8 && (layout_.zero_stage == 3) == torchao) return;
+    problem("eight_bit_parameters",
+            "eight_bit_parameters is true with {} products and zero_stage {}; allowed: fp8 "
+            "products, zero_stage {}",
+            word(layout_.compute_dtype), layout_.zero_stage,
+            torchao ? "3 (framework.eight_bit is torchao)" : "0 to 2");
+  }
+
   void formats() {
     const auto stored = [&](const char* key, DType dtype, bool wire) {
       if (dtype == DType::fp8 || dtype == DType::tf32) {
@@ -323,13 +335,7 @@ class Checker : private LayoutProblemList {
     stored("activation_dtype", layout_.activation_dtype, false);
     stored("gradient_dtype", layout_.gradient_dtype, false);
     stored("reduce_dtype", layout_.reduce_dtype, true);
-    if (layout_.eight_bit_parameters &&
-        (layout_.compute_dtype != DType::fp8 || layout_.zero_stage == 3)) {
-      problem("eight_bit_parameters",
-              "eight_bit_parameters is true with {} products and zero_stage {}; allowed: fp8 "
-              "products, zero_stage 0 to 2",
-              word(layout_.compute_dtype), layout_.zero_stage);
-    }
+    eight_bit_parameters();
     if (!layout_.master_weights && layout_.activation_dtype != DType::fp32) {
       problem("master_weights",
               "master_weights is false, but the weights are {}; Adam without fp32 "

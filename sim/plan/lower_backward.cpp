@@ -168,6 +168,9 @@ void StageLowering::encode_gradient(const Frame& frame, std::size_t i, const Val
   if (work.encode_gradient == none) return;
   compute(frame, i, work.encode_gradient, work.encode_name, Action::encode);
   read(gradient, Role::gradient);
+  if (work.encode_saved_weight == none || !needs_input_gradient(frame, i)) return;
+  compute(frame, i, work.encode_saved_weight, work.encode_name, Action::encode);
+  read_weight(frame, i);
 }
 
 // With sequence parallelism the gradient of a scattered output is gathered.

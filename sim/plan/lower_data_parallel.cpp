@@ -30,8 +30,10 @@ void StageLowering::make_parameters() {
       parameters.own.elements = op.parameters;
       parameters.own.bytes_each = bytes_of(layout_.activation_dtype);
       parameters.table.bytes_each = parameters.own.bytes_each;
-      if (op.encode_weight) {
-        const bool stored = layout_.eight_bit_parameters;
+      if (op.encode_saved_weight) {
+        parameters.own.bytes_each = bytes_of(DType::fp8);
+      } else if (op.encode_weight) {
+        const bool stored = layout_.eight_bit_parameters && layout_.zero_stage < 3;
         if (stored) parameters.own.bytes_each = bytes_of(DType::fp8);
         parameters.encoded_bytes = (stored ? 1 : 2) * op.encode_weight->m * op.encode_weight->n;
       }

@@ -179,6 +179,7 @@ void StageLowering::intern_op(const ShardedOp& op, OpWork& work) {
   work.encode_saved = interned(op.encode_saved);
   work.encode_gradient = interned(op.encode_gradient);
   work.encode_weight = interned(op.encode_weight);
+  work.encode_saved_weight = interned(op.encode_saved_weight);
   work.join_logits = interned(op.join_logits);
   work.own_logits = interned(op.own_logits);
   work.add_products = interned(op.add_products);

@@ -73,7 +73,7 @@ struct OpWork {
   std::uint32_t gather_name = 0, sum_name = 0;
   std::uint32_t forward = none, backward = none;
   std::uint32_t encode_input = none, encode_saved = none, encode_gradient = none;
-  std::uint32_t encode_weight = none;
+  std::uint32_t encode_weight = none, encode_saved_weight = none;
   // Linears: the products of a pass, in turn. Others that run again: one kernel.
   std::vector<std::uint32_t> products, products_again, input_gradients, weight_gradients;
   std::uint32_t sum_products = none;

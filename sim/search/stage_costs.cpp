@@ -104,7 +104,8 @@ std::int64_t activation_bytes(const Layout& layout, std::span<const ChunkCosts> 
 }
 
 std::int64_t parameter_bytes(const Layout& layout, std::int64_t parameters) {
-  const std::int64_t weight = bytes_of(layout.activation_dtype);
+  const std::int64_t weight =
+      bytes_of(layout.gathers_in_eight_bits() ? DType::fp8 : layout.activation_dtype);
   const std::int64_t gradient = bytes_of(layout.gradient_dtype);
   const std::int64_t optimizer = layout.master_weights ? 12 : 8;
   // Of experts there may be more copies than of the rest; then they are taken for all of it.

@@ -213,7 +213,8 @@ void set_formats(const RunCells& cells, Layout& layout) {
   const std::string precision = lower_case(cells["precision"]);
   layout.eight_bit_parameters =
       layout.compute_dtype == DType::fp8 &&
-      (contains(precision, "te hybrid") || contains(precision, "fp8 parameters"));
+      (contains(precision, "te hybrid") || contains(precision, "fp8 parameters") ||
+       says(cells, {"precision", "notes"}, "float8 all-gather"));
   layout.gradient_dtype = layout.reduce_dtype = layout.activation_dtype;
   const std::string strategy = lower_case(cells["shard_strategy"]);
   if (contains(strategy, "fsdp") && !contains(strategy, "pure")) layout.reduce_dtype = DType::fp32;

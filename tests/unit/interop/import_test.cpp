@@ -287,6 +287,23 @@ enable_sequence_parallel = false
   CHECK(job.shape.qk_norm);
 }
 
+TEST_CASE("torchtitan: weights that FSDP gathers in 8 bits", "[interop]") {
+  const auto gathers = [](const std::string& converters, const std::string& section, int gpus) {
+    const Imported job = from_toml("[model]\nname = \"llama3\"\nflavor = \"8B\"\n" + converters +
+                                       "[training]\nseq_len = 8192\n[" + section +
+                                       "]\nenable_fsdp_float8_all_gather = true\n"
+                                       "force_recompute_fp8_weight_in_bwd = true\n",
+                                   gpus);
+    CHECK(job.notes.empty());
+    return job.layout.eight_bit_parameters;
+  };
+  const std::string float8 = "converters = [\"float8\"]\n";
+  CHECK(gathers(float8, "float8", 8));
+  CHECK(gathers(float8, "quantize.linear.float8", 8));
+  CHECK_FALSE(gathers(float8, "float8", 1));
+  CHECK_FALSE(gathers("", "float8", 8));
+}
+
 TEST_CASE("torchtitan: what is wrong has its place", "[interop]") {
   CHECK(problems([] {
           return from_toml(

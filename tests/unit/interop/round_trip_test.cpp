@@ -197,6 +197,10 @@ TEST_CASE("layouts of a torchtitan flavor come back from torchtitan", "[interop]
     }
     layout.zero_stage = layout.world_size() == layout.data_parallel && dice.coin() ? 0 : 3;
     layout.reshard_after_forward = dice.coin();
+    if (scenario.framework.execution.eight_bit == EightBit::torchao && dice.coin()) {
+      layout.compute_dtype = DType::fp8;
+      layout.eight_bit_parameters = layout.zero_stage == 3 && layout.replicas() > 1 && dice.coin();
+    }
     if (layout.zero_stage == 3 && layout.data_parallel > 2 && dice.coin())
       layout.shard_group = layout.replicas() / 2;
     layout.recompute_every = layout.recompute == Recompute::full ? 1 + dice.below(3) : 1;

@@ -42,6 +42,33 @@ Bytes weight_bytes(const Plan& plan) {
   return sum;
 }
 
+// Elements of what multiplies in 8 bits.
+std::int64_t elements_of_products(const Model& model, const Layout& layout) {
+  std::int64_t elements = 0;
+  for (const Block& layer : model.layers)
+    for (const ModelOp& op : layer.ops)
+      if (multiplies_in_eight_bits(op, layout)) elements += op.weights;
+  return elements;
+}
+
+Bytes gathered_weights(const Plan& plan) {
+  Bytes sum{};
+  const Program& program = plan.programs[0];
+  for (std::uint32_t i = 0; i < program.size(); ++i)
+    if (program.action[i] == Action::gather_weights)
+      sum += program.collectives[program.work[i]].bytes;
+  return sum;
+}
+
+// Kernels that bring operands into 8 bits.
+std::int64_t encoded(const Plan& plan, Pass pass) {
+  const Program& program = plan.programs[0];
+  std::int64_t kernels = 0;
+  for (std::uint32_t i = 0; i < program.size(); ++i)
+    if (program.action[i] == Action::encode && program.pass[i] == pass) ++kernels;
+  return kernels;
+}
+
 }  // namespace
 
 TEST_CASE("The head multiplies in 16 bits, the linears of layers in 8", "[plan]") {
@@ -123,23 +150,39 @@ TEST_CASE("8-bit parameters weigh two bytes with their transpose, and are gather
   const Model model = test::transformer(1);
   Layout layout = eight_bits(1, 2);
   layout.zero_stage = 1;
-  std::int64_t in_layers = 0;  // elements of the 8-bit products
-  for (const Block& layer : model.layers)
-    for (const ModelOp& op : layer.ops)
-      if (multiplies_in_eight_bits(op, layout)) in_layers += op.weights;
+  const std::int64_t in_layers = elements_of_products(model, layout);
   const Plan beside = make_plan(model, layout);
   layout.eight_bit_parameters = true;
   const Plan stored = make_plan(model, layout);
   CHECK(weight_bytes(beside) - weight_bytes(stored) == Bytes{2 * in_layers});
-  const auto gathered = [](const Plan& plan) {
-    Bytes sum{};
-    const Program& program = plan.programs[0];
-    for (std::uint32_t i = 0; i < program.size(); ++i)
-      if (program.action[i] == Action::gather_weights)
-        sum += program.collectives[program.work[i]].bytes;
-    return sum;
-  };
-  CHECK(gathered(beside) - gathered(stored) == Bytes{in_layers});
+  CHECK(gathered_weights(beside) - gathered_weights(stored) == Bytes{in_layers});
+}
+
+TEST_CASE("weights that FSDP gathers in 8 bits are only transposed, for the input gradient",
+          "[plan]") {
+  Model model = test::transformer(1);
+  model.execution.eight_bit = EightBit::torchao;
+  Layout layout = eight_bits(1, 2);
+  layout.zero_stage = 3;
+  const std::int64_t in_layers = elements_of_products(model, layout);
+  const Plan beside = make_plan(model, layout);
+  layout.eight_bit_parameters = true;
+  REQUIRE(layout_problems(layout, model).empty());
+  const Plan gathered = make_plan(model, layout);
+  // Forward and backward.
+  const Bytes less = gathered_weights(beside) - gathered_weights(gathered);
+  CHECK(less == Bytes{2 * layout.micro_batches() * in_layers});
+  CHECK(weight_bytes(beside) - weight_bytes(gathered) == Bytes{in_layers / 2});
+  const ShardedModel sharded = shard(model, layout);
+  CHECK_FALSE(named(sharded, "qkv").encode_weight);
+  CHECK(bytes_each(named(sharded, "qkv").encode_saved_weight) == 2);
+  // Kernels before products: of inputs and gradients two per product, of weights one of two.
+  CHECK(encoded(beside, Pass::forward) == 2 * encoded(gathered, Pass::forward));
+  CHECK(encoded(gathered, Pass::backward) == 2 * encoded(beside, Pass::backward));
+  layout.data_parallel = 1;  // nothing is gathered
+  CHECK(named(shard(model, layout), "qkv").encode_weight);
+  model.execution.eight_bit = EightBit::transformer_engine;
+  CHECK_FALSE(layout_problems(layout, model).empty());
 }
 
 TEST_CASE("What sequence parallelism gathers for 8-bit products is gathered in 8 bits", "[plan]") {

@@ -45,8 +45,7 @@ Layout random_layout(std::uint64_t seed) {
   layout.recompute_every = layout.recompute == Recompute::full ? dice.pick({1, 2}) : 1;
   layout.attention = dice.pick({AttentionKernel::flash, AttentionKernel::unfused});
   layout.compute_dtype = dice.pick({DType::bf16, DType::fp8});
-  layout.eight_bit_parameters =
-      layout.compute_dtype == DType::fp8 && layout.zero_stage < 3 && dice.coin();
+  layout.eight_bit_parameters = layout.compute_dtype == DType::fp8 && dice.coin();
   layout.gradient_dtype = dice.pick({DType::bf16, DType::fp32});
   layout.reduce_dtype = dice.pick({DType::bf16, DType::fp32});
   layout.bucket = Bytes{dice.pick<std::int64_t>({1, 50'000, 1 << 25})};

@@ -418,6 +418,9 @@ TEST_CASE("recipes with Transformer Engine keep their parameters in 8 bits", "[v
   REQUIRE(run_layout(cells_with({{"precision", "fp8 (TE hybrid delayed scaling)"}}))
               .eight_bit_parameters);
   REQUIRE_FALSE(run_layout(cells_with({{"precision", "fp8 tensorwise"}})).eight_bit_parameters);
+  REQUIRE(run_layout(cells_with({{"precision", "fp8 tensorwise"},
+                                 {"notes", "torch.compile; float8 all-gather in FSDP"}}))
+              .eight_bit_parameters);
 }
 
 TEST_CASE("FlashAttention 1 and the Triton kernel of its time have rates of their own",
