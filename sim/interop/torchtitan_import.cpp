@@ -57,7 +57,6 @@ constexpr std::array optimizer_keys{
     KnownKey{"*"},
 };
 constexpr std::array anything{KnownKey{"*"}};
-constexpr const char* fsdp_float8 = "enable_fsdp_float8_all_gather";
 
 class TitanReader {
  public:
@@ -237,20 +236,27 @@ class TitanReader {
   // Whether FSDP gathers what multiplies in 8 bits in 8 bits: [float8], in v0.2.2
   // [quantize.linear.float8]. Where nothing is sharded, nothing is gathered.
   void gathers() {
-    Flag asked = setting<bool>("float8", fsdp_float8);
-    if (const auto found = section("float8")) judge_keys(*found, anything, "float8.", result_);
+    if (const auto found = section("float8")) gathers(*found, "float8.");
     const auto quantize = section("quantize");
     const auto linear = quantize ? quantize->find("linear") : std::nullopt;
-    if (linear && linear->is_object()) {
-      const auto float8 = linear->object().find("float8");
-      linear->object().ignore_unknown();
-      if (float8 && float8->is_object()) {
-        if (!asked) read_setting(float8->object(), fsdp_float8, asked);
-        judge_keys(float8->object(), anything, "quantize.linear.float8.", result_);
-      }
-    }
-    layout().eight_bit_parameters =
-        layout().compute_dtype == DType::fp8 && layout().zero_stage == 3 && asked.value_or(false);
+    if (!linear || !linear->is_object()) return;
+    const auto float8 = linear->object().find("float8");
+    linear->object().ignore_unknown();
+    if (float8 && float8->is_object()) gathers(float8->object(), "quantize.linear.float8.");
+  }
+  void gathers(const ObjectReader& float8, const std::string& prefix) {
+    constexpr const char* scales = "precompute_float8_dynamic_scale_for_fsdp";
+    Flag asked, at_once;
+    read_setting(float8, "enable_fsdp_float8_all_gather", asked);
+    read_setting(float8, scales, at_once);
+    judge_keys(float8, anything, prefix, result_);
+    if (layout().compute_dtype != DType::fp8 || layout().zero_stage != 3 || !asked.value_or(false))
+      return;
+    layout().eight_bit_parameters = true;
+    if (!at_once.value_or(false))
+      result_.notes.push_back(
+          {prefix + scales,
+           "off: an all-reduce for the scale of every weight, which is not modelled"});
   }
 
   // v0.1 and v0.2: sequences. HEAD counts tokens: num_tokens_per_microbatch_per_dp_rank,

@@ -301,6 +301,9 @@ Scenario run_scenario(const RunCells& cells, const std::string& data_folder, Ker
   const Framework framework = run_framework(cells);
   if (forms == KernelForms::of_framework) run_with(framework, model);
   Layout layout = run_layout(cells);
+  // No other framework gathers in 8 bits.
+  if (forms == KernelForms::all_fused && layout.zero_stage == 3)
+    layout.eight_bit_parameters = false;
   const std::vector<LayoutProblem> problems = layout_problems(layout, model);
   if (!problems.empty()) throw NotSimulated(problems.front().what);
   const RunMachine machine = run_machine(cells);

@@ -288,20 +288,26 @@ enable_sequence_parallel = false
 }
 
 TEST_CASE("torchtitan: weights that FSDP gathers in 8 bits", "[interop]") {
-  const auto gathers = [](const std::string& converters, const std::string& section, int gpus) {
-    const Imported job = from_toml("[model]\nname = \"llama3\"\nflavor = \"8B\"\n" + converters +
-                                       "[training]\nseq_len = 8192\n[" + section +
-                                       "]\nenable_fsdp_float8_all_gather = true\n"
-                                       "force_recompute_fp8_weight_in_bwd = true\n",
-                                   gpus);
-    CHECK(job.notes.empty());
-    return job.layout.eight_bit_parameters;
+  const auto job = [](const std::string& converters, const std::string& section, bool at_once,
+                      int gpus) {
+    return from_toml("[model]\nname = \"llama3\"\nflavor = \"8B\"\n" + converters +
+                         "[training]\nseq_len = 8192\n[" + section +
+                         "]\nenable_fsdp_float8_all_gather = true\n"
+                         "precompute_float8_dynamic_scale_for_fsdp = " +
+                         (at_once ? "true" : "false") + "\n",
+                     gpus);
   };
   const std::string float8 = "converters = [\"float8\"]\n";
-  CHECK(gathers(float8, "float8", 8));
-  CHECK(gathers(float8, "quantize.linear.float8", 8));
-  CHECK_FALSE(gathers(float8, "float8", 1));
-  CHECK_FALSE(gathers("", "float8", 8));
+  for (const char* section : {"float8", "quantize.linear.float8"}) {
+    CHECK(job(float8, section, true, 8).layout.eight_bit_parameters);
+    CHECK(job(float8, section, true, 8).notes.empty());
+    CHECK(notes(job(float8, section, false, 8),
+                std::string{section} + ".precompute_float8_dynamic_scale_for_fsdp"));
+  }
+  for (const Imported& none : {job(float8, "float8", false, 1), job("", "float8", false, 8)}) {
+    CHECK_FALSE(none.layout.eight_bit_parameters);
+    CHECK(none.notes.empty());
+  }
 }
 
 TEST_CASE("torchtitan: what is wrong has its place", "[interop]") {
