@@ -5,6 +5,23 @@
 
 namespace sim {
 
+inline StageMemory small_stage(int stage) {
+  StageMemory memory{.stage = stage,
+                     .use = {},
+                     .reserved = Bytes{2LL << 30},
+                     .fragments = Bytes{1LL << 30},
+                     .retries = 3,
+                     .total = {},
+                     .capacity = Bytes{80LL << 30},
+                     .peak_operator = "mlp_up"};
+  memory.use.at_peak = {Bytes{10LL << 30},          Bytes{5LL << 30}, Bytes{20LL << 30},
+                        Bytes{(8LL + stage) << 30}, Bytes{0},         Bytes{1LL << 30}};
+  for (const Bytes bytes : memory.use.at_peak)
+    memory.use.peak += bytes;
+  memory.total = memory.use.peak + memory.fragments + memory.reserved;
+  return memory;
+}
+
 inline Report small_report() {
   Report report;
   report.scenario = "a \"small\" one";
@@ -53,22 +70,8 @@ inline Report small_report() {
                            .busy = std::chrono::milliseconds{10}}};
   report.link_names = {"node 0 gpu 0 -> nvswitch"};
   report.link_capacities = {Bandwidth::bytes_per_second(400e9)};
-  for (int stage = 0; stage < 2; ++stage) {
-    StageMemory memory{.stage = stage,
-                       .use = {},
-                       .reserved = Bytes{2LL << 30},
-                       .fragments = Bytes{1LL << 30},
-                       .retries = 3,
-                       .total = {},
-                       .capacity = Bytes{80LL << 30},
-                       .peak_operator = "mlp_up"};
-    memory.use.at_peak = {Bytes{10LL << 30},          Bytes{5LL << 30}, Bytes{20LL << 30},
-                          Bytes{(8LL + stage) << 30}, Bytes{0},         Bytes{1LL << 30}};
-    for (const Bytes bytes : memory.use.at_peak)
-      memory.use.peak += bytes;
-    memory.total = memory.use.peak + memory.fragments + memory.reserved;
-    report.memory.push_back(memory);
-  }
+  for (int stage = 0; stage < 2; ++stage)
+    report.memory.push_back(small_stage(stage));
   report.worst_stage = 1;
   report.what_if = {{"compute", std::chrono::milliseconds{45}}};
   report.provenance = {"scenario  small.yaml"};
