@@ -76,6 +76,11 @@ bool shares_maxima(const Execution& execution, const Layout& layout) {
   return layout.compute_dtype == DType::fp8 && execution.eight_bit == EightBit::transformer_engine;
 }
 
+bool can_have_eight_bit_parameters(const Execution& execution, int zero_stage, int shard_ranks) {
+  if (execution.eight_bit == EightBit::torchao) return zero_stage == 3 && shard_ranks > 1;
+  return zero_stage < 3;
+}
+
 EightBitCasts eight_bit_casts(EightBit framework, const ModelOp& op, const ModelOp* before,
                               const Layout& layout) {
   switch (framework) {

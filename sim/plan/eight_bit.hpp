@@ -35,6 +35,10 @@ bool multiplies_in_eight_bits(const ModelOp& op, const Layout& layout);
 // a stage (Transformer Engine; torchao's dynamic scaling takes them over the tensor alone).
 bool shares_maxima(const Execution& execution, const Layout& layout);
 
+// Whether parameters can be 8 bits themselves (Layout::eight_bit_parameters): torchao's are those
+// that FSDP gathers, Transformer Engine's those that persist.
+bool can_have_eight_bit_parameters(const Execution& execution, int zero_stage, int shard_ranks);
+
 // `before`: the operator whose output is the linear's input, or null.
 // REQUIRES: multiplies_in_eight_bits(op, layout).
 EightBitCasts eight_bit_casts(EightBit framework, const ModelOp& op, const ModelOp* before,

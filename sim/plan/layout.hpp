@@ -122,9 +122,7 @@ struct Layout {
   std::int64_t micro_batches() const { return global_batch / (micro_batch * data_parallel); }
   int chunks() const { return pipeline_parallel * virtual_stages; }
   int shard_ranks() const { return shard_group > 0 ? shard_group : replicas(); }
-  bool gathers_in_eight_bits() const {
-    return eight_bit_parameters && zero_stage == 3 && shard_ranks() > 1;
-  }
+  bool gathers_in_eight_bits() const { return eight_bit_parameters && zero_stage == 3; }
 };
 
 }  // namespace sim

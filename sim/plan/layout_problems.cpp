@@ -1,6 +1,7 @@
 // What a layout gets wrong for a model. Every sentence names what is allowed.
 #include <algorithm>
 
+#include "sim/plan/eight_bit.hpp"
 #include "sim/plan/layout_problem_list.hpp"
 #include "sim/plan/schedule.hpp"
 
@@ -313,16 +314,17 @@ class Checker : private LayoutProblemList {
     }
   }
 
-  // torchao's are those that FSDP gathers, Transformer Engine's those that persist.
   void eight_bit_parameters() {
     if (!layout_.eight_bit_parameters) return;
+    const bool possible =
+        can_have_eight_bit_parameters(model_.execution, layout_.zero_stage, layout_.shard_ranks());
+    if (layout_.compute_dtype == DType::fp8 && possible) return;
     const bool torchao = model_.execution.eight_bit == EightBit::torchao;
-    if (layout_.compute_dtype == DType::fp8 && (layout_.zero_stage == 3) == torchao) return;
     problem("eight_bit_parameters",
-            "eight_bit_parameters is true with {} products and zero_stage {}; allowed: fp8 "
-            "products, zero_stage {}",
-            word(layout_.compute_dtype), layout_.zero_stage,
-            torchao ? "3 (framework.eight_bit is torchao)" : "0 to 2");
+            "eight_bit_parameters is true with {} products and zero_stage {} over {} ranks; "
+            "allowed: fp8 products, zero_stage {}",
+            word(layout_.compute_dtype), layout_.zero_stage, layout_.shard_ranks(),
+            torchao ? "3 over 2 or more (framework.eight_bit is torchao)" : "0 to 2");
   }
 
   void formats() {

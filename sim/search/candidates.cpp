@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "sim/base/input_error.hpp"
+#include "sim/plan/eight_bit.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/plan/schedule.hpp"
 
@@ -98,6 +99,7 @@ class Lister {
     layout.global_batch = layout.micro_batch = 1;
     layout.sequence_parallel = sequence_parallel;
     layout.zero_stage = layout.shard_group = 0;
+    layout.eight_bit_parameters = false;
     if (model_.has_experts()) layout.expert_parallel = layout.expert_tensor_parallel = 1;
     layout.expert_imbalance = 1;
     layout.recompute = Recompute::none;
@@ -255,11 +257,12 @@ class Lister {
   }
 
   void add() {
+    const int replicas = one_.data * one_.context;
+    if (workload_.gathers_in_eight_bits() && replicas == 1) return refuse(Refusal::sharding);
     // Whatever the loops above do not know of: sizes beyond all measure, above all.
     if (!layout_problems(layout_of(specification_, one_), model_).empty())
       return refuse(Refusal::schedule);
     one_.first = static_cast<std::uint32_t>(made_.all.size());
-    const int replicas = one_.data * one_.context;
     std::vector<int> stages{0};
     if (replicas > 1) stages = {0, 1, 2, 3};
     if (model_.has_experts()) stages.resize(std::min<std::size_t>(stages.size(), 2));
@@ -285,7 +288,10 @@ class Lister {
     for (const int group : or_all(space_.shard_group, groups)) {
       const bool useless = stage == 0 && group > 0 && group < replicas;
       const bool of_mixture = model_.has_experts() && group > 0;
-      if (useless || of_mixture || (group > 0 && replicas % group != 0)) {
+      const bool in_other_format =
+          workload_.eight_bit_parameters &&
+          !can_have_eight_bit_parameters(model_.execution, stage, group > 0 ? group : replicas);
+      if (useless || of_mixture || in_other_format || (group > 0 && replicas % group != 0)) {
         refuse(Refusal::sharding);
         continue;
       }
@@ -379,7 +385,8 @@ Layout layout_of(const SearchSpecification& specification, const Pipeline& pipel
   layout.recompute_every = pipeline.recompute_every;
   layout.sequence_parallel = pipeline.sequence_parallel;
   layout.layers_per_chunk = split_layers(workload.model, layout.chunks()).layers;
-  layout.zero_stage = layout.shard_group = 0;
+  layout.zero_stage = workload.layout.gathers_in_eight_bits() ? 3 : 0;
+  layout.shard_group = 0;
   return layout;
 }
 

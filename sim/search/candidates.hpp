@@ -62,7 +62,8 @@ constexpr auto words_of(Refusal) {
       Word{Refusal::batch, "micro_batch x data_parallel does not divide the batch"},
       Word{Refusal::layers, "more model chunks than layers"},
       Word{Refusal::schedule, "the schedule does not go with the stages or micro-batches"},
-      Word{Refusal::sharding, "the sharding does not go with the replicas or the schedule"},
+      Word{Refusal::sharding,
+           "the sharding does not go with the replicas, the schedule or eight_bit_parameters"},
       Word{Refusal::nodes, "overlap.tensor_products, and tensor ranks on several nodes"}};
 }
 inline constexpr std::size_t refusal_count = 9;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "sim/plan/eight_bit.hpp"
 #include "sim/search/result.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/random_scenario.hpp"
@@ -26,6 +27,17 @@ std::vector<T> some(Dice& dice, const std::array<T, N>& options) {
   return chosen;
 }
 
+// Products in 8 bits, and parameters, where the device and the layout can have them.
+void draw_eight_bits(Dice& dice, Scenario& scenario) {
+  Layout layout = scenario.layout;
+  layout.compute_dtype = DType::fp8;
+  layout.eight_bit_parameters =
+      dice.coin() && can_have_eight_bit_parameters(scenario.model.execution, layout.zero_stage,
+                                                   layout.shard_ranks());
+  if (dice.coin() || !scenario.cluster.device().gemm_model(DType::fp8)) return;
+  if (layout_problems(layout, scenario.model).empty()) scenario.layout = layout;
+}
+
 SearchSpecification random_search(Dice& dice, Scenario scenario) {
   SearchSpecification asked{std::move(scenario)};
   asked.workload.path = "random.yaml";
@@ -45,6 +57,7 @@ SearchSpecification random_search(Dice& dice, Scenario scenario) {
   asked.top = 1 + dice.below(4);
   asked.wave = 1 + dice.below(20);
   asked.front_slowdown = dice.coin() ? 0.02 : 0.5;
+  draw_eight_bits(dice, asked.workload);
   return asked;
 }
 

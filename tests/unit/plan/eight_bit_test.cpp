@@ -179,10 +179,14 @@ TEST_CASE("weights that FSDP gathers in 8 bits are only transposed, for the inpu
   // Kernels before products: of inputs and gradients two per product, of weights one of two.
   CHECK(encoded(beside, Pass::forward) == 2 * encoded(gathered, Pass::forward));
   CHECK(encoded(gathered, Pass::backward) == 2 * encoded(beside, Pass::backward));
+  const auto refused = [&] { return !layout_problems(layout, model).empty(); };
   layout.data_parallel = 1;  // nothing is gathered
-  CHECK(named(shard(model, layout), "qkv").encode_weight);
+  CHECK(refused());
+  layout.data_parallel = 2;
   model.execution.eight_bit = EightBit::transformer_engine;
-  CHECK_FALSE(layout_problems(layout, model).empty());
+  CHECK(refused());
+  layout.zero_stage = 2;
+  CHECK_FALSE(refused());
 }
 
 TEST_CASE("What sequence parallelism gathers for 8-bit products is gathered in 8 bits", "[plan]") {
