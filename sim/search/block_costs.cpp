@@ -79,7 +79,8 @@ bool of_a_block(const Program& program, std::uint32_t op) {
   return program.action[op] < Action::send && program.subject[op] != Program::no_subject;
 }
 
-// Those of the second micro-batch: the first one encodes weights, too.
+// Those of the second micro-batch: the first one encodes weights, too, and the last one may reduce
+// gradients.
 std::vector<PassRun> second_micro_batch(const Program& program) {
   std::vector<PassRun> runs;
   ActivationHeap heap{program};
@@ -213,7 +214,7 @@ class Reader {
 }  // namespace
 
 ModelCosts model_costs(const Model& model, const Layout& layout, const BlockPricing& pricing) {
-  SIM_CHECK(layout.chunks() == 1 && layout.micro_batches() == 2, layout.chunks());
+  SIM_CHECK(layout.chunks() == 1 && layout.micro_batches() == 3, layout.chunks());
   Layout whole = layout;
   whole.layers_per_chunk = {static_cast<int>(model.layers.size())};
   const ShortModel shorter = shorten(model, whole);

@@ -50,7 +50,7 @@ struct BlockPricing {
 };
 
 // `layout` gives the split, the micro-batch, the kernels, the schedule (split backward pass or not)
-// and what is recomputed; it has one stage, one chunk, and two micro-batches.
+// and what is recomputed; it has one stage, one chunk, and three micro-batches.
 ModelCosts model_costs(const Model& model, const Layout& layout, const BlockPricing& pricing);
 
 }  // namespace sim

@@ -191,7 +191,7 @@ struct Bounds::Parts {
       Layout layout = layout_of(specification, pipeline);
       layout.pipeline_parallel = layout.data_parallel = layout.virtual_stages = 1;
       layout.schedule = split ? pipeline.schedule : Schedule::one_f_one_b;
-      layout.global_batch = 2 * layout.micro_batch;
+      layout.global_batch = 3 * layout.micro_batch;
       layout.recompute = recompute;
       layout.recompute_every = 1;
       return model_costs(

@@ -13,7 +13,7 @@ namespace {
 using namespace sim;
 using namespace sim::test;
 
-constexpr std::uint64_t scenarios = 60;
+constexpr std::uint64_t scenarios = 200;
 constexpr std::size_t most_layouts = 250;
 const std::atomic<bool> never{false};
 
