@@ -30,13 +30,11 @@ void StageLowering::make_parameters() {
       parameters.own.elements = op.parameters;
       parameters.own.bytes_each = bytes_of(layout_.activation_dtype);
       parameters.table.bytes_each = parameters.own.bytes_each;
-      if (op.encode_saved_weight) {
-        parameters.own.bytes_each = bytes_of(DType::fp8);
-      } else if (op.encode_weight) {
-        const bool stored = layout_.eight_bit_parameters && layout_.zero_stage < 3;
-        if (stored) parameters.own.bytes_each = bytes_of(DType::fp8);
-        parameters.encoded_bytes = (stored ? 1 : 2) * op.encode_weight->m * op.encode_weight->n;
-      }
+      const bool eight_bits =
+          layout_.eight_bit_parameters && (op.encode_weight || op.encode_saved_weight);
+      if (eight_bits) parameters.own.bytes_each = bytes_of(DType::fp8);
+      if (op.encode_weight)
+        parameters.encoded_bytes = (eight_bits ? 1 : 2) * op.encode_weight->m * op.encode_weight->n;
       if (op.op->kind == ModelOpKind::embedding && table == none) {
         table = static_cast<std::uint32_t>(parameters_.size() - 1);
         parameters.shared_over_stages = model_.model->tied_embedding && over_stages;
