@@ -186,8 +186,7 @@ class Reader {
   std::int64_t launches(const PassRun& run) const {
     std::int64_t count = 0;
     for (std::uint32_t op = run.first; op < run.last; ++op) {
-      // Gradients of experts that tensor ranks share are reduced by the last micro-batch alone.
-      if (program_.stream[op] == Stream::data_comm || may_be_missing(program_.action[op])) continue;
+      if (may_be_missing(program_.action[op])) continue;
       count += runs_kernel(program_.kind[op]) ? program_.kernels[program_.work[op]].launches : 1;
     }
     return count;
