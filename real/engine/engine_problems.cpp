@@ -46,8 +46,9 @@ bool runs_otherwise(const sim::Model& model) {
       if (op.products > 1) return true;
   const sim::Execution& runs = model.execution;
   return runs.gathers_logits || runs.adds_gradients || runs.keeps_gathered_inputs ||
-         runs.all_reduces_gradients || runs.sends_whole || runs.recomputes_head ||
-         runs.gradient_buckets != sim::GradientBuckets::flat || runs.held_logits > 0;
+         runs.all_reduces_gradients || runs.holds_units || runs.sends_whole ||
+         runs.recomputes_head || runs.gradient_buckets != sim::GradientBuckets::flat ||
+         runs.held_logits > 0;
 }
 
 }  // namespace

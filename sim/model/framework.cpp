@@ -268,7 +268,8 @@ Framework framework_of(FrameworkName name) {
                            .separate_products = true,
                            .caching_allocator = true,
                            .expandable_segments = true,
-                           .eager_ends = true};
+                           .eager_ends = true,
+                           .holds_units = true};
   }
   if (name == FrameworkName::scaling) {
     framework.joint_gate = false;

@@ -124,6 +124,7 @@ inline constexpr std::array execution_switches{
     ExecutionSwitch{"expandable_segments", &Execution::expandable_segments},
     ExecutionSwitch{"keeps_unread_outputs", &Execution::keeps_unread_outputs},
     ExecutionSwitch{"flat_parameters", &Execution::flat_parameters},
+    ExecutionSwitch{"holds_units", &Execution::holds_units},
     ExecutionSwitch{"waits_for_lengths", &Execution::waits_for_lengths},
     ExecutionSwitch{"waits_for_counts", &Execution::waits_for_counts},
     ExecutionSwitch{"waits_for_messages", &Execution::waits_for_messages},

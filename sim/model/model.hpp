@@ -279,6 +279,9 @@ struct Execution {
   bool eager_ends = false;            // head and last norm lie outside of what is compiled
   bool keeps_unread_outputs = false;  // recomputation by operators: also what no gradient needs
   bool flat_parameters = false;  // ZeRO-3 as PyTorch's first FSDP has it (sim/plan/flat_units.hpp)
+  // ZeRO-3 in a pipeline: what is gathered stays so, and gradients stay whole, from a stage's first
+  // micro-batch to its last (torch.distributed.pipelining).
+  bool holds_units = false;
   // The host waits for the device: before each attention, for the length of its sequences; before
   // tokens are exchanged, for how many go to each expert; for messages, where nothing overlaps
   // them, and all else that is under way; for every launch (CUDA_LAUNCH_BLOCKING=1).

@@ -74,7 +74,7 @@ void StageLowering::make_buckets() {
         }
         if (parameters.own.elements == 0) continue;
         add_to_bucket(open, b, parameters.own);
-        const std::int64_t bytes = open.bucket.elements * bytes_of(layout_.gradient_dtype);
+        const std::int64_t bytes = open.bucket.elements * bytes_of(gradient_dtype_);
         if (zero_ == 3 || bytes < open.limit) continue;
         close_bucket(open);
         open.limit = layout_.bucket.count();
@@ -165,20 +165,23 @@ void StageLowering::intern_bucket(Bucket& bucket) {
 // What runs beside the reduction: changes of format, sums over micro-batches.
 void StageLowering::intern_reduction(Bucket& bucket) {
   const std::int64_t wire = bytes_of(layout_.reduce_dtype);
-  const std::int64_t stored = bytes_of(layout_.gradient_dtype);
+  const std::int64_t stored = bytes_of(gradient_dtype_);
   const std::int64_t owned = shard_of(bucket);
   const GradientBuckets form = model_.model->execution.gradient_buckets;
-  const std::int64_t cast = layout_.reduce_dtype != layout_.gradient_dtype ? stored + wire : 0;
+  const std::int64_t cast = layout_.reduce_dtype != gradient_dtype_ ? stored + wire : 0;
   const auto pass = [&](std::int64_t bytes, DType dtype) {
     return memory_pass(bytes, OpKind::elementwise, dtype);
   };
   const auto casts = [&](std::int64_t out, std::int64_t in) {
     bucket.cast_out = pass(out, layout_.reduce_dtype);
-    bucket.cast_in = pass(in, layout_.gradient_dtype);
+    bucket.cast_in = pass(in, gradient_dtype_);
   };
   std::int64_t taken = 0;  // bytes moved per element of what a rank takes out of a message
   if (form == GradientBuckets::flat) {
-    if (cast > 0) casts(bucket.elements * cast, owned * cast);
+    if (cast > 0)
+      casts(bucket.elements * cast, owned * cast);
+    else if (holds_)  // put together: _fsdp_collectives.py, foreach_reduce_scatter_copy_in
+      bucket.cast_out = pass(bucket.elements * (stored + wire), layout_.reduce_dtype);
   } else if (form == GradientBuckets::copied || zero_ == 0 || converts_) {
     // Tensors are put together, divided by the ranks, and taken apart again: Scaling,
     // allreduce.py; DeepSpeed, runtime/engine.py, allreduce_bucket and allreduce_and_copy.
@@ -192,8 +195,7 @@ void StageLowering::intern_reduction(Bucket& bucket) {
     casts(bucket.elements * (stored + 5 * wire), owned * (taken + wire + stored));
   }
   if (cast > 0) bucket.cast_shard = pass(owned * cast, layout_.reduce_dtype);
-  if (accumulates())
-    bucket.accumulate = pass(owned * (taken + 2 * stored + wire), layout_.gradient_dtype);
+  if (accumulates()) bucket.accumulate = pass(owned * (taken + 2 * stored + wire), gradient_dtype_);
 }
 
 // DeepSpeed's ZeRO has buckets of full size, however few gradients there are: one, or with overlap
@@ -201,7 +203,7 @@ void StageLowering::intern_reduction(Bucket& bucket) {
 void StageLowering::allocate_bucket_copies() {
   const bool sliced = model_.model->execution.gradient_buckets == GradientBuckets::sliced;
   if (!sliced || zero_ == 0 || converts_) return;
-  const std::int64_t elements = layout_.bucket.count() / bytes_of(layout_.gradient_dtype);
+  const std::int64_t elements = layout_.bucket.count() / bytes_of(gradient_dtype_);
   const Bytes each{elements * bytes_of(layout_.activation_dtype)};
   for (int i = 0; i < (zero_ < 3 && layout_.overlap_gradients ? 2 : 1); ++i)
     builder_.buffer(each, BufferCategory::communication, true);
@@ -211,7 +213,7 @@ void StageLowering::allocate_bucket_copies() {
 // a bucket is reduced and gathered where it lies (Megatron-LM, core/distributed/
 // param_and_grad_buffer.py; PyTorch DDP, gradient_as_bucket_view; FSDP's flat parameter).
 void StageLowering::allocate_parameters() {
-  const int gradient = bytes_of(layout_.gradient_dtype);
+  const int gradient = bytes_of(gradient_dtype_);
   for (Parameters& parameters : parameters_) {
     if (parameters.encoded_bytes == 0 || zero_ == 3) continue;
     parameters.encoded =
@@ -394,7 +396,7 @@ void StageLowering::release_weights(const StageBlock& block, bool after_forward)
 void StageLowering::release_unit(const StageBlock& block, Bucket& bucket, bool after_forward) {
   if (after_forward && (!layout_.reshard_after_forward || bucket.keep_gathered)) return;
   if (after_forward && turns_around(block)) return;
-  if (!bucket.gathered) return;
+  if (!bucket.gathered || (holds_ && !after_forward)) return;
   builder_.frees(bucket.weight, Role::weight);
   bucket.gathered = false;
 }

@@ -2,7 +2,8 @@
 //
 // With gradient accumulation only the last micro-batch of a chunk synchronises (DDP's no_sync,
 // Megatron-LM's no_sync_func). Under ZeRO-2 and 3 full gradients do not outlive a micro-batch: each
-// one is reduced and added to the shard (FSDP without no_sync). The average over ranks is taken by
+// one is reduced and added to the shard (FSDP without no_sync), unless units are held
+// (lower_held_units.cpp). The average over ranks is taken by
 // the collective (ncclAvg) and costs nothing, but under Execution::scales_gradients.
 #include <set>
 #include <utility>
@@ -14,7 +15,7 @@ namespace sim::lowering {
 
 // Under a split backward pass norms are ready in the backward slot and matrices later.
 bool StageLowering::synchronises() const {
-  return zero_ >= 2 || is_last_microbatch();
+  return (zero_ >= 2 && !holds_) || is_last_microbatch();
 }
 
 bool StageLowering::is_last_microbatch() const {
@@ -27,6 +28,7 @@ bool StageLowering::is_last_microbatch() const {
 // gradient of a parameter and adds the later ones with a kernel of its own. Where they are
 // converted the first one is added too.
 bool StageLowering::adds_gradients(const Frame& frame) const {
+  if (holds_) return !is_first_microbatch(frame) || gradient_dtype_ != layout_.activation_dtype;
   if (!model_.model->execution.adds_gradients || zero_ >= 2) return false;
   return frame.label.microbatch > 0 || converts_;
 }
@@ -86,10 +88,14 @@ void StageLowering::allocate_kept_placeholders() {
 void StageLowering::add_gradient(const Frame& frame, std::size_t i, const Place& place,
                                  BufferId own) {
   if (own.value == none) return;
-  const int sum = bytes_of(layout_.gradient_dtype), written = bytes_of(layout_.activation_dtype);
+  if (holds_) {
+    held_gradients_.push_back({i, place, own});
+    return;
+  }
+  const int sum = bytes_of(gradient_dtype_), written = bytes_of(layout_.activation_dtype);
   const std::int64_t bytes = place.elements * (converts_ ? 5 * written + 4 * sum : 3 * sum);
   const ShardedOp& op = frame.shape->ops[i];
-  compute(frame, i, memory_pass(bytes, OpKind::elementwise, layout_.gradient_dtype, op.products),
+  compute(frame, i, memory_pass(bytes, OpKind::elementwise, gradient_dtype_, op.products),
           builder_.name(op.op->name + ".add_gradient"), Action::add_weight_gradient);
   builder_.frees(own, Role::input);
   builder_.writes(buckets_[place.bucket].gradient, Role::weight_gradient);
@@ -107,13 +113,13 @@ void StageLowering::gradient_written(std::uint32_t index) {
   if (bucket.reduce == none) return;
   if (bucket.pending == 0) bucket.pending = bucket.writers;
   if (--bucket.pending > 0) return;
-  if (zero_ >= 2) {
+  if (zero_ >= 2 && !holds_) {
     reduce_bucket(index);
     if (!layout_.overlap_gradients) builder_.wait_for_stream(Stream::compute, Stream::data_comm);
     return;
   }
   bucket.ready = true;
-  if (layout_.overlap_gradients && !aligns_reductions()) reduce_ready(0);
+  if (layout_.overlap_gradients && !aligns_reductions() && !holds_) reduce_ready(0);
 }
 
 // Buckets are launched in their fixed order, so that all ranks agree on it; chunks come last first.
@@ -148,7 +154,7 @@ void StageLowering::reduce_aligned() {
 }
 
 void StageLowering::reduce_remaining() {
-  if (zero_ >= 2) return;
+  if (zero_ >= 2 && !holds_) return;
   for (std::uint32_t i = 0; i < buckets_.size(); ++i)
     if (buckets_[i].reduce == none) prepare_bucket(i);
   for (; next_reduction_ < buckets_.size(); ++next_reduction_) {
@@ -187,11 +193,11 @@ void StageLowering::prepare_bucket(std::uint32_t index) {
   const int passes = (runs.checks_gradients ? 1 : 0) + (scales ? 2 : 0);
   if (passes == 0) return;
   const Bucket& bucket = buckets_[index];
-  const std::int64_t bytes = bucket.padded * bytes_of(layout_.gradient_dtype);
-  builder_.add_kernel(
-      memory_pass(bytes * passes, OpKind::elementwise, layout_.gradient_dtype, passes),
-      Stream::compute, Pass::gradient_sync, reduction_label(index, "gradients.prepare"),
-      {Action::prepare_gradients, index});
+  const std::int64_t bytes = bucket.padded * bytes_of(gradient_dtype_);
+  builder_.add_kernel(memory_pass(bytes * passes, OpKind::elementwise, gradient_dtype_, passes),
+                      Stream::compute, Pass::gradient_sync,
+                      reduction_label(index, "gradients.prepare"),
+                      {Action::prepare_gradients, index});
   builder_.writes(bucket.gradient, Role::output);
 }
 
@@ -206,11 +212,12 @@ void StageLowering::reduce_bucket(std::uint32_t index) {
   Bucket& bucket = buckets_[index];
   const OpLabel made = reduction_label(index, "gradients.reduce");
   builder_.wait_for_stream(Stream::data_comm, Stream::compute);
-  const bool casts = bucket.cast_out != none;
-  BufferId message = casts ? cast_for_wire(index, made) : bucket.gradient;
+  const bool copies = bucket.cast_out != none, casts = bucket.cast_in != none;
+  BufferId message = copies ? cast_for_wire(index, made) : bucket.gradient;
   builder_.add_collective(bucket.reduce, Stream::data_comm, Pass::gradient_sync, made,
                           {Action::reduce, index});
-  if (scatters_gradients(bucket) && (zero_ >= 2 || casts)) {
+  if (holds_) release_held_unit(bucket);
+  if (scatters_gradients(bucket) && (zero_ >= 2 || copies)) {
     builder_.frees(message, Role::input);
     const bool final = !casts && bucket.accumulate == none;
     message = final ? bucket.gradient_shard : message_buffer(bucket.padded / bucket.shards);

@@ -51,8 +51,8 @@ void StageLowering::zero_gradients() {
     elements += zero_ >= 2 ? shard_of(bucket) : bucket.elements;
   }
   if (elements == 0) return;
-  const std::uint32_t kernel = memory_pass(elements * bytes_of(layout_.gradient_dtype),
-                                           OpKind::elementwise, layout_.gradient_dtype);
+  const std::uint32_t kernel =
+      memory_pass(elements * bytes_of(gradient_dtype_), OpKind::elementwise, gradient_dtype_);
   builder_.add_kernel(kernel, Stream::compute, Pass::optimizer, label("zero_gradients"),
                       {Action::zero_gradients});
   touch_gradients(Access::write);
@@ -82,12 +82,11 @@ void StageLowering::write_updated_state() {
 void StageLowering::sum_tensor_gradients() {
   const std::int64_t elements = summed_elements();
   if (elements == 0) return;
-  const Bytes bytes{elements * bytes_of(layout_.gradient_dtype)};
+  const Bytes bytes{elements * bytes_of(gradient_dtype_)};
   builder_.wait_for_stream(Stream::tensor_comm, Stream::compute);
   builder_.wait_for_stream(Stream::tensor_comm, Stream::data_comm);
   const OpId done = builder_.add_collective(
-      builder_.collective(
-          {CollectiveKind::all_reduce, GroupRole::tensor, layout_.gradient_dtype, bytes}),
+      builder_.collective({CollectiveKind::all_reduce, GroupRole::tensor, gradient_dtype_, bytes}),
       Stream::tensor_comm, Pass::gradient_sync, label("sequence_gradients.all_reduce"),
       {Action::sum_tensor_gradients});
   std::vector<bool> summed(buckets_.size());
@@ -132,9 +131,8 @@ void StageLowering::sum_tied_gradients() {
   builder_.wait_for_stream(Stream::data_comm, Stream::compute);
   builder_.wait_for_stream(Stream::data_comm, Stream::tensor_comm);
   builder_.add_collective(
-      builder_.collective({CollectiveKind::all_reduce, GroupRole::tied_embedding,
-                           layout_.gradient_dtype,
-                           Bytes{elements * bytes_of(layout_.gradient_dtype)}}),
+      builder_.collective({CollectiveKind::all_reduce, GroupRole::tied_embedding, gradient_dtype_,
+                           Bytes{elements * bytes_of(gradient_dtype_)}}),
       Stream::data_comm, Pass::gradient_sync, label("tied_embedding.all_reduce"),
       {Action::sum_tied_gradient, static_cast<std::uint32_t>(table - buckets_.begin())});
   builder_.writes(zero_ >= 2 ? table->gradient_shard : table->gradient, Role::output);
@@ -153,8 +151,8 @@ StageLowering::DeepSpeedOptimizer StageLowering::deepspeed_optimizer() const {
 // The squares of gradients, of a rank's own where nothing else is said. With fp16 DeepSpeed looks
 // for what is not finite first.
 std::int64_t StageLowering::norm_bytes() const {
-  const std::int64_t gradient = bytes_of(layout_.gradient_dtype);
-  const bool checks = layout_.gradient_dtype == DType::fp16;
+  const std::int64_t gradient = bytes_of(gradient_dtype_);
+  const bool checks = gradient_dtype_ == DType::fp16;
   switch (deepspeed_optimizer()) {
     case DeepSpeedOptimizer::absent:
       break;
@@ -176,13 +174,13 @@ std::int64_t StageLowering::norm_bytes() const {
 // DeepSpeed's FusedAdam works on fp32 alone: gradients are put together, cast and scaled before it,
 // the weights copied from the masters behind it.
 std::int64_t StageLowering::adam_bytes() const {
-  const std::int64_t gradient = bytes_of(layout_.gradient_dtype);
+  const std::int64_t gradient = bytes_of(gradient_dtype_);
   const std::int64_t weight = bytes_of(layout_.activation_dtype);
   const std::int64_t states = layout_.master_weights ? 24 : 16 + weight;
   // Operation by operation in fp32 (torch/optim/adamw.py, _multi_tensor_adamw): weight decay 2,
   // first moment 3, second moment 2 + 3, root 2, bias correction 2, epsilon 2, update 4.
   constexpr std::int64_t eager_passes = 20;
-  const std::int64_t cast = layout_.gradient_dtype == DType::fp32 ? 0 : gradient + 4;
+  const std::int64_t cast = gradient_dtype_ == DType::fp32 ? 0 : gradient + 4;
   const std::int64_t update = 4 + states + (layout_.master_weights ? 4 : 0) + weight;
   switch (deepspeed_optimizer()) {
     case DeepSpeedOptimizer::absent:
@@ -200,15 +198,15 @@ std::int64_t StageLowering::adam_bytes() const {
 
 void StageLowering::optimizer_step() {
   const std::int64_t owned = owned_elements();
-  const std::int64_t gradient = bytes_of(layout_.gradient_dtype);
+  const std::int64_t gradient = bytes_of(gradient_dtype_);
   auto launches =
       static_cast<int>((static_cast<std::int64_t>(parameters_.size()) + tensors_per_launch - 1) /
                        tensors_per_launch);
   builder_.wait_for_stream(Stream::compute, Stream::data_comm);
   if (owned > 0) {
-    builder_.add_kernel(
-        memory_pass(norm_bytes(), OpKind::elementwise, layout_.gradient_dtype, launches),
-        Stream::compute, Pass::optimizer, label("gradient_norm"), {Action::gradient_norm});
+    builder_.add_kernel(memory_pass(norm_bytes(), OpKind::elementwise, gradient_dtype_, launches),
+                        Stream::compute, Pass::optimizer, label("gradient_norm"),
+                        {Action::gradient_norm});
     touch_gradients(Access::read);
   }
   if (layout_.world_size() > 1) {

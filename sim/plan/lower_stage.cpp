@@ -8,12 +8,17 @@
 namespace sim::lowering {
 
 StageLowering::StageLowering(const ShardedModel& sharded, int stage)
-    : model_{sharded}, layout_{sharded.layout}, stage_{stage}, builder_{stage} {
+    : model_{sharded},
+      layout_{sharded.layout},
+      stage_{stage},
+      gradient_dtype_{summed_gradient_dtype(*sharded.model, sharded.layout)},
+      builder_{stage} {
   // A copy shared by one rank is not sharded at all.
   shards_ = layout_.zero_stage > 0 ? layout_.shard_ranks() : 1;
   if (model_.model->has_experts()) expert_copies_ = std::max(1, layout_.expert_replicas());
   zero_ = shards_ > 1 || expert_copies_ > 1 ? layout_.zero_stage : 0;
   converts_ = converts_gradients(*model_.model, layout_);
+  holds_ = holds_units(*model_.model, layout_);
   slots_ = schedule_of(layout_, stage);
 }
 
@@ -98,9 +103,10 @@ void StageLowering::make_blocks() {
   const SlotKind last =
       splits_backward(layout_.schedule) ? SlotKind::weight_backward : SlotKind::backward;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (slots_[i].kind == last) {
-      chunks_[static_cast<std::size_t>(slots_[i].chunk)].last_backward = static_cast<int>(i);
-    }
+    if (slots_[i].kind != last) continue;
+    Chunk& chunk = chunks_[static_cast<std::size_t>(slots_[i].chunk)];
+    if (chunk.last_backward < 0) chunk.first_gradients = slots_[i].microbatch;
+    chunk.last_backward = static_cast<int>(i);
   }
 }
 
@@ -394,6 +400,7 @@ void StageLowering::lower_backward_slot(const Slot& slot) {
       if (block.checkpoint) recompute_block(block, slot.microbatch);
       gradient = backward_block(made, gradient);
     }
+    add_held_gradients(made);
     release_weights(block, false);
     if (ends_layers(chunk, i, -1)) share_maxima(chunk, slot.microbatch, Pass::backward);
   }

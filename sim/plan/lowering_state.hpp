@@ -117,6 +117,7 @@ struct Chunk {
   std::uint32_t saved = 0;       // operators: saved states of a micro-batch
   std::uint32_t saved_base = 0;  // of micro-batch 0 in saved_
   int last_backward = -1;        // index of the slot that completes its gradients
+  int first_gradients = 0;       // the micro-batch that has gradients first
   std::int16_t global = 0;
 };
 

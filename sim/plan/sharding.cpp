@@ -407,7 +407,18 @@ bool converts_gradients(const Model& model, const Layout& layout) {
 }
 
 DType written_gradient_dtype(const Model& model, const Layout& layout) {
-  return converts_gradients(model, layout) ? layout.activation_dtype : layout.gradient_dtype;
+  const bool apart = converts_gradients(model, layout) || holds_units(model, layout);
+  return apart ? layout.activation_dtype : layout.gradient_dtype;
+}
+
+bool holds_units(const Model& model, const Layout& layout) {
+  return model.execution.holds_units && layout.zero_stage == 3 && layout.pipeline_parallel > 1 &&
+         layout.shard_ranks() > 1;
+}
+
+DType summed_gradient_dtype(const Model& model, const Layout& layout) {
+  const bool widens = bytes_of(layout.reduce_dtype) > bytes_of(layout.gradient_dtype);
+  return holds_units(model, layout) && widens ? layout.reduce_dtype : layout.gradient_dtype;
 }
 
 ShardedModel shard(const Model& model, const Layout& layout) {

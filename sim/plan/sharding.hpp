@@ -154,6 +154,12 @@ ShardedModel shard(const Model& model, const Layout& layout);
 bool converts_gradients(const Model& model, const Layout& layout);
 // The format in which a weight gradient comes out of its product.
 DType written_gradient_dtype(const Model& model, const Layout& layout);
+// Execution::holds_units takes effect.
+bool holds_units(const Model& model, const Layout& layout);
+// In which a rank adds up the gradients of a step. Where units are held FSDP casts them to the
+// format in which they are reduced (torch/distributed/fsdp/_fully_shard/_fsdp_param.py,
+// to_accumulated_grad_if_needed).
+DType summed_gradient_dtype(const Model& model, const Layout& layout);
 
 // The layers of every chunk: as listed, or evenly. REQUIRES: the sum is right.
 std::vector<int> layers_of_chunks(const Layout& layout, std::size_t layers);

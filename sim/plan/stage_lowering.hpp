@@ -13,6 +13,7 @@
 //   lower_maxima.cpp         scales of 8-bit tensors
 //   lower_data_parallel.cpp  parameters, buckets, gathering of weights
 //   lower_gradients.cpp      reduction of gradients
+//   lower_held_units.cpp     ZeRO-3 under torch.distributed.pipelining
 //   lower_optimizer.cpp      gradient norm, Adam, what is summed once per step
 #pragma once
 
@@ -249,7 +250,7 @@ class StageLowering {
   void allocate_bucket_copies();
   void allocate_parameters();
   void describe_parameters();
-  bool accumulates() const { return zero_ >= 2 && layout_.micro_batches() > 1; }
+  bool accumulates() const { return zero_ >= 2 && !holds_ && layout_.micro_batches() > 1; }
   void gather_at_start();
   void gather_bucket(Bucket& bucket);
   void copy_weights(const StageBlock& block);
@@ -284,6 +285,11 @@ class StageLowering {
   bool scatters_gradients(const Bucket& bucket) const;
   bool is_last_microbatch() const;
 
+  // lower_held_units.cpp
+  bool is_first_microbatch(const Frame& frame) const;
+  void add_held_gradients(const Frame& frame);
+  void release_held_unit(Bucket& bucket);
+
   // lower_optimizer.cpp
   void zero_gradients();
   void touch_gradients(Access access);
@@ -308,6 +314,8 @@ class StageLowering {
   int stage_ = 0;
   int zero_ = 0;           // 0 when there is nobody to share with
   bool converts_ = false;  // converts_gradients()
+  bool holds_ = false;     // holds_units()
+  DType gradient_dtype_;   // summed_gradient_dtype()
   int shards_ = 1;         // ranks that share one copy
   int expert_copies_ = 1;  // ranks with the same experts
   ProgramBuilder builder_;
@@ -329,6 +337,12 @@ class StageLowering {
   std::vector<Bucket> buckets_;                             // in the order of their reduction
   std::vector<std::vector<std::uint32_t>> units_of_block_;  // ZeRO-3: its buckets
   std::uint32_t next_reduction_ = 0;
+  struct HeldGradient {
+    std::size_t op = 0;  // of the block
+    Place place;
+    BufferId own{none};
+  };
+  std::vector<HeldGradient> held_gradients_;  // of the block under way, from autograd
   std::size_t current_slot_ = 0;
   std::int64_t scaled_products_ = 0;  // in 8 bits, whose scales this rank shares
   bool has_messages_ = false;         // since the host has waited for some

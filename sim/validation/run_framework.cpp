@@ -165,4 +165,12 @@ void lay_out_deepspeed(const RunCells& cells, Layout& layout) {
   set_buckets(layout);
 }
 
+// torchtitan (distributed/parallelize: units of a pipeline are not resharded between their passes;
+// torch.distributed.pipelining/schedules.py waits for its messages).
+void lay_out_torchtitan(Layout& layout) {
+  if (layout.pipeline_parallel == 1) return;
+  layout.reshard_after_forward = false;
+  layout.overlap_pipeline = false;
+}
+
 }  // namespace sim

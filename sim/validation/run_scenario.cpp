@@ -293,6 +293,7 @@ Layout run_layout(const RunCells& cells) {
   if (framework == FrameworkName::scaling) lay_out_scaling(run_model(cells), layout);
   if (framework == FrameworkName::deepspeed || framework == FrameworkName::megatron_deepspeed)
     lay_out_deepspeed(cells, layout);
+  if (framework == FrameworkName::torchtitan) lay_out_torchtitan(layout);
   return layout;
 }
 

@@ -29,6 +29,7 @@ Framework run_framework(const RunCells& cells);
 // What Aleph Alpha's Scaling decides of a layout: overlap, buckets, layers of stages.
 void lay_out_scaling(const Model& model, Layout& layout);
 void lay_out_deepspeed(const RunCells& cells, Layout& layout);
+void lay_out_torchtitan(Layout& layout);
 
 // The steps of it.
 Model run_model(const RunCells& cells);

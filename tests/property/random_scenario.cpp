@@ -167,8 +167,9 @@ void write_framework(Dice& dice, const Shape& shape, std::ostream& out) {
     return;
   }
   out << "framework:\n  loss: " << (dice.coin() ? "separate" : "fused") << "\n";
-  for (const char* key : {"scales_gradients", "checks_gradients", "separate_update",
-                          "waits_for_lengths", "waits_for_counts", "waits_for_messages"})
+  for (const char* key :
+       {"scales_gradients", "checks_gradients", "separate_update", "waits_for_lengths",
+        "waits_for_counts", "waits_for_messages", "holds_units"})
     out << "  " << key << ": " << coin() << "\n";
   out << "  blocking_launches: " << (dice.below(4) == 0 ? "true" : "false") << "\n";
 }

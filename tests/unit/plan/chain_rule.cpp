@@ -221,6 +221,8 @@ void Interpreter::step(Action action) {
     case Action::gather_received:
       held(Role::output) = at_boundary(true);
       return;
+    case Action::add_weight_gradient:
+      return add_gradient();
     case Action::cast_out:
     case Action::reduce:
     case Action::replicate:

@@ -176,6 +176,7 @@ class Interpreter {
   Content at_boundary(bool receives) const;
   // What becomes of gradients (chain_rule_gradients.cpp).
   void reduction(Action action);
+  void add_gradient();
   void adam();
 
   void step(Action action);

@@ -23,9 +23,18 @@ void Interpreter::reduction(Action action) {
     if (use.access == Access::free) gradients_[use.buffer.value] = {};
 }
 
+// Of one micro-batch, which lay apart.
+void Interpreter::add_gradient() {
+  Gradients& own = counted(Role::input);
+  REQUIRE(own.written > 0);
+  counted(Role::weight_gradient).written += own.written;
+  own = {};
+}
+
 void Interpreter::adam() {
   std::vector<int> writers(program_.parameter_buckets.size());
   for (std::uint32_t i = 0; i < now_.value; ++i) {
+    if (program_.action[i] == Action::add_weight_gradient) continue;
     for (const BufferUse& use : program_.buffer_uses(OpId{i})) {
       if (use.role != Role::weight_gradient) continue;
       const Site& site = program_.sites[program_.subject[i]];

@@ -1,4 +1,5 @@
 #include "sim/model/framework.hpp"
+#include "sim/plan/sharding.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/plan/chain_rule.hpp"
 #include "tests/unit/plan/models.hpp"
@@ -16,8 +17,9 @@ TEST_CASE("Every operand holds what the chain rule asks for", "[plan][property]"
     models.push_back(test::transformer(kind));
     test::run_compiled(models.back().execution);
     models.back().execution.stops_recomputation = true;
+    models.back().execution.holds_units = true;
   }
-  int legal = 0, in_slices = 0;
+  int legal = 0, in_slices = 0, held = 0;
   for (std::uint64_t seed = 20000; seed < 23000; ++seed) {
     Layout layout = test::random_layout(seed);
     layout.context_parallel = 1;  // refused by the real engine
@@ -29,6 +31,7 @@ TEST_CASE("Every operand holds what the chain rule asks for", "[plan][property]"
     if (!layout_problems(layout, models[kind]).empty()) continue;
     ++legal;
     in_slices += models[kind].execution.symmetric_memory && layout.cuts_products() ? 1 : 0;
+    held += holds_units(models[kind], layout) ? 1 : 0;
     CAPTURE(seed, kind, test::to_text(layout));
     const Plan plan = make_plan(models[kind], layout);
     for (const Program& program : plan.programs)
@@ -36,4 +39,5 @@ TEST_CASE("Every operand holds what the chain rule asks for", "[plan][property]"
   }
   CHECK(legal > 600);
   CHECK(in_slices > 40);
+  CHECK(held > 40);
 }

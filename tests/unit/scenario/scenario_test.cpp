@@ -177,9 +177,9 @@ TEST_CASE("a framework names its kernels, and any of them alone") {
           "joint_gate, accuracy, gathers_logits, adds_gradients, keeps_gathered_inputs, "
           "all_reduces_gradients, scales_gradients, checks_gradients, separate_update, "
           "sends_whole, recomputes_head, stops_recomputation, copies_attention, caching_allocator, "
-          "expandable_segments, keeps_unread_outputs, flat_parameters, waits_for_lengths, "
-          "waits_for_counts, waits_for_messages, blocking_launches, held_logits, "
-          "loss_metrics"});
+          "expandable_segments, keeps_unread_outputs, flat_parameters, holds_units, "
+          "waits_for_lengths, waits_for_counts, waits_for_messages, blocking_launches, "
+          "held_logits, loss_metrics"});
 }
 
 TEST_CASE("the host's time per kernel is the framework's where it says one") {

@@ -414,6 +414,17 @@ TEST_CASE("torchtitan's selective recomputation is by operators", "[validation]"
   REQUIRE(run_layout(cells_with({{"recompute", "selective"}})).recompute == Recompute::selective);
 }
 
+TEST_CASE("torchtitan's pipelines keep what they gathered and wait for messages", "[validation]") {
+  const auto layout = [](const char* stages, const char* gpus) {
+    return run_layout(cells_with(
+        {{"shard_strategy", "FSDP2"}, {"zero_stage", "3"}, {"pp", stages}, {"num_gpus", gpus}}));
+  };
+  const Layout alone = layout("1", "8"), pipeline = layout("2", "16");
+  REQUIRE(alone.reshard_after_forward);
+  REQUIRE_FALSE(pipeline.reshard_after_forward);
+  REQUIRE_FALSE(pipeline.overlap_pipeline);
+}
+
 TEST_CASE("recipes with Transformer Engine keep their parameters in 8 bits", "[validation]") {
   REQUIRE(run_layout(cells_with({{"precision", "fp8 (TE hybrid delayed scaling)"}}))
               .eight_bit_parameters);

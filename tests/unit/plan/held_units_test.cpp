@@ -1,0 +1,116 @@
+// ZeRO-3 in torch.distributed.pipelining (sim/plan/lower_held_units.cpp).
+#include "sim/plan/memory.hpp"
+#include "tests/unit/plan/framework_programs.hpp"
+
+using namespace sim;
+using test::count;
+using test::program_of;
+using test::with;
+
+namespace {
+
+constexpr int micro_batches = 4;
+constexpr std::uint32_t none = UINT32_MAX;
+
+// Two stages of two replicas; gradients bf16 from autograd, reduced in fp32.
+Layout held_layout() {
+  Layout layout = test::layout_for(1, 2, 2, micro_batches);
+  layout.zero_stage = 3;
+  layout.reshard_after_forward = false;
+  layout.reduce_dtype = DType::fp32;
+  return layout;
+}
+
+Program held_program(const Layout& layout) {
+  return program_of(with(&Execution::holds_units), layout);
+}
+
+std::uint32_t first(const Program& program, Action action) {
+  for (std::uint32_t i = 0; i < program.size(); ++i)
+    if (program.action[i] == action) return i;
+  return none;
+}
+
+std::uint32_t last(const Program& program, Action action) {
+  for (auto i = static_cast<std::uint32_t>(program.size()); i-- > 0;)
+    if (program.action[i] == action) return i;
+  return none;
+}
+
+}  // namespace
+
+TEST_CASE("held units are gathered and reduced once per step", "[plan]") {
+  const Program program = held_program(held_layout());
+  const auto units = static_cast<int>(program.parameter_buckets.size());
+  CHECK(count(program, Action::gather_weights) == units);
+  CHECK(count(program, Action::reduce) == units);
+  CHECK(count(program, Action::accumulate) == 0);
+  // Behind the last backward pass and its message (the second stage sends gradients back).
+  CHECK(first(program, Action::reduce) > last(program, Action::backward));
+  const Program sender = program_of(with(&Execution::holds_units), held_layout(), 1);
+  CHECK(first(sender, Action::reduce) > last(sender, Action::send));
+}
+
+TEST_CASE("held gradients add up in the format in which they are reduced", "[plan]") {
+  const Layout layout = held_layout();
+  const Program program = held_program(layout);
+  const int each = count(program, Action::add_weight_gradient, 0);
+  CHECK(each > 0);
+  CHECK(count(program, Action::add_weight_gradient) == micro_batches * each);
+  std::int64_t elements = 0, cast = 0, added = 0;
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    if (program.action[i] != Action::add_weight_gradient) continue;
+    const std::int64_t bytes = program.kernels[program.work[i]].bytes.count();
+    (program.label[i].microbatch == 0 ? cast : added) += bytes;
+  }
+  for (const ParameterBucket& unit : program.parameter_buckets)
+    elements += unit.elements;
+  CHECK(cast == elements * (2 + 4));
+  CHECK(added == (micro_batches - 1) * elements * (4 + 2 + 4));
+  // What is reduced is fp32 before: put together, not cast back.
+  CHECK(count(program, Action::cast_out) == count(program, Action::reduce));
+  CHECK(count(program, Action::cast_in) == 0);
+}
+
+TEST_CASE("held gradients of the format of the weights begin where autograd puts them", "[plan]") {
+  Layout layout = held_layout();
+  layout.reduce_dtype = DType::bf16;
+  const Program program = held_program(layout);
+  CHECK(count(program, Action::add_weight_gradient, 0) == 0);
+  CHECK(count(program, Action::add_weight_gradient, 1) > 0);
+}
+
+TEST_CASE("with reshard_after_forward held units are gathered for every micro-batch", "[plan]") {
+  Layout layout = held_layout();
+  layout.reshard_after_forward = true;
+  const Program program = held_program(layout);
+  const auto units = static_cast<int>(program.parameter_buckets.size());
+  // The first stage runs two forward passes ahead: then a backward pass leaves them for the forward
+  // pass behind it.
+  CHECK(count(program, Action::gather_weights) > micro_batches * units);
+  CHECK(count(program, Action::gather_weights) < 2 * micro_batches * units);
+  CHECK(count(program, Action::reduce) == units);
+}
+
+TEST_CASE("held units take their memory", "[plan]") {
+  const Layout layout = held_layout();
+  const Program held = held_program(layout), freed = program_of({}, layout);
+  Bytes gradients{};
+  for (const ParameterBucket& unit : held.parameter_buckets)
+    gradients += Bytes{unit.padded * 4};
+  // All of them whole in fp32, where the other has one unit at a time.
+  CHECK(memory_use(held).peak > memory_use(freed).peak);
+  CHECK(memory_use(held).peak > gradients);
+}
+
+TEST_CASE("units are held in pipelines under ZeRO-3 alone", "[plan]") {
+  for (const int stage : {0, 1, 2, 3}) {
+    Layout layout = held_layout();
+    layout.zero_stage = stage;
+    if (stage == 3) layout.pipeline_parallel = 1;
+    CAPTURE(stage);
+    const Program held = held_program(layout), other = program_of({}, layout);
+    CHECK(held.action == other.action);
+    CHECK(memory_use(held).peak == memory_use(other).peak);
+  }
+}
