@@ -100,6 +100,11 @@ void StageLowering::make_blocks() {
     checkpoints_.resize(blocks_.size() * micro_batches);
     kept_outputs_.resize(checkpoints_.size(), BufferId{none});
   }
+  find_gradients();
+}
+
+// The passes with the first and the last gradients of each chunk.
+void StageLowering::find_gradients() {
   const SlotKind last =
       splits_backward(layout_.schedule) ? SlotKind::weight_backward : SlotKind::backward;
   for (std::size_t i = 0; i < slots_.size(); ++i) {

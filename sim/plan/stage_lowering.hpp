@@ -37,6 +37,7 @@ class StageLowering {
  private:
   // lower_stage.cpp
   void make_blocks();
+  void find_gradients();
   void make_work();
   std::uint32_t interned(const std::optional<Kernel>& kernel);  // none: no kernel
   std::vector<std::uint32_t> interned(const std::vector<Kernel>& kernels);

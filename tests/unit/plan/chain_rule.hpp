@@ -177,6 +177,7 @@ class Interpreter {
   // What becomes of gradients (chain_rule_gradients.cpp).
   void reduction(Action action);
   void add_gradient();
+  std::vector<int> writers_of_gradients() const;
   void adam();
 
   void step(Action action);

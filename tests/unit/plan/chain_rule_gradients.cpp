@@ -31,7 +31,8 @@ void Interpreter::add_gradient() {
   own = {};
 }
 
-void Interpreter::adam() {
+// Operators that have given gradients so far, by bucket.
+std::vector<int> Interpreter::writers_of_gradients() const {
   std::vector<int> writers(program_.parameter_buckets.size());
   for (std::uint32_t i = 0; i < now_.value; ++i) {
     if (program_.action[i] == Action::add_weight_gradient) continue;
@@ -41,6 +42,11 @@ void Interpreter::adam() {
       ++writers[site.bucket];
     }
   }
+  return writers;
+}
+
+void Interpreter::adam() {
+  const std::vector<int> writers = writers_of_gradients();
   for (std::size_t i = 0; i < writers.size(); ++i) {
     const ParameterBucket& bucket = program_.parameter_buckets[i];
     const bool sharded = bucket.gradient_shard.value != UINT32_MAX;
