@@ -56,6 +56,11 @@ constexpr std::array optimizer_keys{
              "the optimizer is modelled behind the backward pass"},
     KnownKey{"*"},
 };
+constexpr std::array float8_keys{
+    KnownKey{"recipe_name", Verdict::refused, "tensorwise",
+             "scales of rows (rowwise) are not modelled; allowed: tensorwise"},
+    KnownKey{"*"},
+};
 constexpr std::array anything{KnownKey{"*"}};
 
 class TitanReader {
@@ -249,7 +254,10 @@ class TitanReader {
     Flag asked, at_once;
     read_setting(float8, "enable_fsdp_float8_all_gather", asked);
     read_setting(float8, scales, at_once);
-    judge_keys(float8, anything, prefix, result_);
+    if (layout().compute_dtype == DType::fp8)
+      judge_keys(float8, float8_keys, prefix, result_);
+    else
+      judge_keys(float8, anything, prefix, result_);
     if (layout().compute_dtype != DType::fp8 || layout().zero_stage != 3 || !asked.value_or(false))
       return;
     layout().eight_bit_parameters = true;

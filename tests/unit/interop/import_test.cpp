@@ -287,6 +287,19 @@ enable_sequence_parallel = false
   CHECK(job.shape.qk_norm);
 }
 
+TEST_CASE("torchtitan: scales of rows are refused where products have 8 bits", "[interop]") {
+  const auto job = [](const std::string& converters, const std::string& recipe) {
+    return from_toml("[model]\nname = \"llama3\"\nflavor = \"8B\"\n" + converters +
+                         "[training]\nseq_len = 8192\n[float8]\nrecipe_name = \"" + recipe + "\"\n",
+                     8);
+  };
+  const std::string float8 = "converters = [\"float8\"]\n";
+  CHECK(job(float8, "tensorwise").layout.compute_dtype == DType::fp8);
+  CHECK(job("", "rowwise").layout.compute_dtype == DType::bf16);
+  CHECK_THROWS_WITH(job(float8, "rowwise"), Catch::Contains("float8.recipe_name") &&
+                                                Catch::Contains("allowed: tensorwise"));
+}
+
 TEST_CASE("torchtitan: weights that FSDP gathers in 8 bits", "[interop]") {
   const auto job = [](const std::string& converters, const std::string& section, bool at_once,
                       int gpus) {

@@ -425,6 +425,11 @@ TEST_CASE("torchtitan's pipelines keep what they gathered and wait for messages"
   REQUIRE_FALSE(pipeline.overlap_pipeline);
 }
 
+TEST_CASE("8-bit products with scales of rows are not forecast as those with one", "[validation]") {
+  REQUIRE(reason({{"precision", "fp8 rowwise"}}) ==
+          "precision is 'fp8 rowwise': 8-bit products with scales of rows are not modelled");
+}
+
 TEST_CASE("recipes with Transformer Engine keep their parameters in 8 bits", "[validation]") {
   REQUIRE(run_layout(cells_with({{"precision", "fp8 (TE hybrid delayed scaling)"}}))
               .eight_bit_parameters);
