@@ -254,12 +254,11 @@ class TitanReader {
     Flag asked, at_once;
     read_setting(float8, "enable_fsdp_float8_all_gather", asked);
     read_setting(float8, scales, at_once);
-    if (layout().compute_dtype == DType::fp8)
-      judge_keys(float8, float8_keys, prefix, result_);
-    else
-      judge_keys(float8, anything, prefix, result_);
-    if (layout().compute_dtype != DType::fp8 || layout().zero_stage != 3 || !asked.value_or(false))
-      return;
+    const bool used = layout().compute_dtype == DType::fp8;
+    const std::span<const KnownKey> known =
+        used ? std::span<const KnownKey>{float8_keys} : anything;
+    judge_keys(float8, known, prefix, result_);
+    if (!used || layout().zero_stage != 3 || !asked.value_or(false)) return;
     layout().eight_bit_parameters = true;
     if (!at_once.value_or(false))
       result_.notes.push_back(

@@ -396,7 +396,12 @@ void StageLowering::release_weights(const StageBlock& block, bool after_forward)
 void StageLowering::release_unit(const StageBlock& block, Bucket& bucket, bool after_forward) {
   if (after_forward && (!layout_.reshard_after_forward || bucket.keep_gathered)) return;
   if (after_forward && turns_around(block)) return;
-  if (!bucket.gathered || (holds_ && !after_forward)) return;
+  if (holds_ && !after_forward) return;
+  free_unit(bucket);
+}
+
+void StageLowering::free_unit(Bucket& bucket) {
+  if (!bucket.gathered) return;
   builder_.frees(bucket.weight, Role::weight);
   bucket.gathered = false;
 }

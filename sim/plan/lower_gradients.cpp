@@ -3,8 +3,8 @@
 // With gradient accumulation only the last micro-batch of a chunk synchronises (DDP's no_sync,
 // Megatron-LM's no_sync_func). Under ZeRO-2 and 3 full gradients do not outlive a micro-batch: each
 // one is reduced and added to the shard (FSDP without no_sync), unless units are held
-// (lower_held_units.cpp). The average over ranks is taken by
-// the collective (ncclAvg) and costs nothing, but under Execution::scales_gradients.
+// (lower_held_units.cpp). The average over ranks is taken by the collective (ncclAvg) and costs
+// nothing, but under Execution::scales_gradients.
 #include <set>
 #include <utility>
 
@@ -15,7 +15,7 @@ namespace sim::lowering {
 
 // Under a split backward pass norms are ready in the backward slot and matrices later.
 bool StageLowering::synchronises() const {
-  return (zero_ >= 2 && !holds_) || is_last_microbatch();
+  return reduces_each_microbatch() || is_last_microbatch();
 }
 
 bool StageLowering::is_last_microbatch() const {
@@ -83,22 +83,31 @@ void StageLowering::allocate_kept_placeholders() {
   }
 }
 
-// Converted: what autograd holds is zeroed, added to, read, written in the other format and added
-// to the sum (DeepSpeed, bf16_optimizer.py: clear_lp_grads, _update_hp_grad).
 void StageLowering::add_gradient(const Frame& frame, std::size_t i, const Place& place,
                                  BufferId own) {
   if (own.value == none) return;
+  const ApartGradient apart{i, place, own};
   if (holds_) {
-    held_gradients_.push_back({i, place, own});
-    return;
+    held_gradients_.push_back(apart);
+  } else {
+    add_to_sum(frame, apart);
   }
+}
+
+// Converted: what autograd holds is zeroed, added to, read, written in the other format and added
+// to the sum (DeepSpeed, bf16_optimizer.py: clear_lp_grads, _update_hp_grad). The first that is
+// held is cast, and is the sum.
+void StageLowering::add_to_sum(const Frame& frame, const ApartGradient& apart) {
   const int sum = bytes_of(gradient_dtype_), written = bytes_of(layout_.activation_dtype);
-  const std::int64_t bytes = place.elements * (converts_ ? 5 * written + 4 * sum : 3 * sum);
-  const ShardedOp& op = frame.shape->ops[i];
-  compute(frame, i, memory_pass(bytes, OpKind::elementwise, gradient_dtype_, op.products),
-          builder_.name(op.op->name + ".add_gradient"), Action::add_weight_gradient);
-  builder_.frees(own, Role::input);
-  builder_.writes(buckets_[place.bucket].gradient, Role::weight_gradient);
+  const bool begins = holds_ && is_first_microbatch(frame);
+  const int each = converts_ ? 5 * written + 4 * sum : written + (begins ? 1 : 2) * sum;
+  const ShardedOp& op = frame.shape->ops[apart.op];
+  compute(
+      frame, apart.op,
+      memory_pass(apart.place.elements * each, OpKind::elementwise, gradient_dtype_, op.products),
+      builder_.name(op.op->name + ".add_gradient"), Action::add_weight_gradient);
+  builder_.frees(apart.own, Role::input);
+  builder_.writes(buckets_[apart.place.bucket].gradient, Role::weight_gradient);
 }
 
 void StageLowering::gradient_ready(const Frame& frame, std::size_t i) {
@@ -113,7 +122,7 @@ void StageLowering::gradient_written(std::uint32_t index) {
   if (bucket.reduce == none) return;
   if (bucket.pending == 0) bucket.pending = bucket.writers;
   if (--bucket.pending > 0) return;
-  if (zero_ >= 2 && !holds_) {
+  if (reduces_each_microbatch()) {
     reduce_bucket(index);
     if (!layout_.overlap_gradients) builder_.wait_for_stream(Stream::compute, Stream::data_comm);
     return;
@@ -154,7 +163,7 @@ void StageLowering::reduce_aligned() {
 }
 
 void StageLowering::reduce_remaining() {
-  if (zero_ >= 2 && !holds_) return;
+  if (reduces_each_microbatch()) return;
   for (std::uint32_t i = 0; i < buckets_.size(); ++i)
     if (buckets_[i].reduce == none) prepare_bucket(i);
   for (; next_reduction_ < buckets_.size(); ++next_reduction_) {
@@ -216,7 +225,7 @@ void StageLowering::reduce_bucket(std::uint32_t index) {
   BufferId message = copies ? cast_for_wire(index, made) : bucket.gradient;
   builder_.add_collective(bucket.reduce, Stream::data_comm, Pass::gradient_sync, made,
                           {Action::reduce, index});
-  if (holds_) release_held_unit(bucket);
+  if (holds_) free_unit(bucket);
   if (scatters_gradients(bucket) && (zero_ >= 2 || copies)) {
     builder_.frees(message, Role::input);
     const bool final = !casts && bucket.accumulate == none;

@@ -18,24 +18,9 @@ bool StageLowering::is_first_microbatch(const Frame& frame) const {
 }
 
 void StageLowering::add_held_gradients(const Frame& frame) {
-  const int sum = bytes_of(gradient_dtype_), written = bytes_of(layout_.activation_dtype);
-  const int bytes = written + (is_first_microbatch(frame) ? sum : 2 * sum);
-  for (const HeldGradient& held : held_gradients_) {
-    const ShardedOp& op = frame.shape->ops[held.op];
-    compute(
-        frame, held.op,
-        memory_pass(held.place.elements * bytes, OpKind::elementwise, gradient_dtype_, op.products),
-        builder_.name(op.op->name + ".add_gradient"), Action::add_weight_gradient);
-    builder_.frees(held.own, Role::input);
-    builder_.writes(buckets_[held.place.bucket].gradient, Role::weight_gradient);
-  }
+  for (const ApartGradient& held : held_gradients_)
+    add_to_sum(frame, held);
   held_gradients_.clear();
-}
-
-void StageLowering::release_held_unit(Bucket& bucket) {
-  if (!bucket.gathered) return;
-  builder_.frees(bucket.weight, Role::weight);
-  bucket.gathered = false;
 }
 
 }  // namespace sim::lowering

@@ -129,6 +129,13 @@ struct Place {
   int bytes_each = 0;  // as stored
 };
 
+// A micro-batch's gradient as autograd gives it, before it is added to that of the step.
+struct ApartGradient {
+  std::size_t op = 0;  // of the block
+  Place place;
+  BufferId own{none};
+};
+
 // Parameters of an operator of the stage: its own, and the table that a tied head shares.
 struct Parameters {
   Place own, table;

@@ -251,7 +251,8 @@ class StageLowering {
   void allocate_bucket_copies();
   void allocate_parameters();
   void describe_parameters();
-  bool accumulates() const { return zero_ >= 2 && !holds_ && layout_.micro_batches() > 1; }
+  bool reduces_each_microbatch() const { return zero_ >= 2 && !holds_; }
+  bool accumulates() const { return reduces_each_microbatch() && layout_.micro_batches() > 1; }
   void gather_at_start();
   void gather_bucket(Bucket& bucket);
   void copy_weights(const StageBlock& block);
@@ -261,6 +262,7 @@ class StageLowering {
   bool turns_around(const StageBlock& block) const;
   void release_weights(const StageBlock& block, bool after_forward);
   void release_unit(const StageBlock& block, Bucket& bucket, bool after_forward);
+  void free_unit(Bucket& bucket);
 
   // lower_gradients.cpp
   bool adds_gradients(const Frame& frame) const;
@@ -269,6 +271,7 @@ class StageLowering {
   void allocate_kept_placeholders();
   BufferId write_gradient(const Frame& frame, const Place& place, BufferId own = BufferId{none});
   void add_gradient(const Frame& frame, std::size_t i, const Place& place, BufferId own);
+  void add_to_sum(const Frame& frame, const ApartGradient& apart);
   void gradient_ready(const Frame& frame, std::size_t i);
   void gradient_written(std::uint32_t index);
   void prepare_bucket(std::uint32_t index);
@@ -289,7 +292,6 @@ class StageLowering {
   // lower_held_units.cpp
   bool is_first_microbatch(const Frame& frame) const;
   void add_held_gradients(const Frame& frame);
-  void release_held_unit(Bucket& bucket);
 
   // lower_optimizer.cpp
   void zero_gradients();
@@ -338,12 +340,7 @@ class StageLowering {
   std::vector<Bucket> buckets_;                             // in the order of their reduction
   std::vector<std::vector<std::uint32_t>> units_of_block_;  // ZeRO-3: its buckets
   std::uint32_t next_reduction_ = 0;
-  struct HeldGradient {
-    std::size_t op = 0;  // of the block
-    Place place;
-    BufferId own{none};
-  };
-  std::vector<HeldGradient> held_gradients_;  // of the block under way, from autograd
+  std::vector<ApartGradient> held_gradients_;  // of the block under way
   std::size_t current_slot_ = 0;
   std::int64_t scaled_products_ = 0;  // in 8 bits, whose scales this rank shares
   bool has_messages_ = false;         // since the host has waited for some

@@ -1,11 +1,14 @@
 // Files of training jobs as scenarios: what they mean, and the exact text of what is refused. All
 // inputs are written for these tests.
-#include "sim/base/input_error.hpp"
-#include "sim/config/reader.hpp"
-#include "sim/interop/handover.hpp"
 #include "tests/catch.hpp"
+#include "tests/unit/interop/imports.hpp"
 
 using namespace sim;
+using test::flag_problems;
+using test::from_flags;
+using test::from_yaml;
+using test::notes;
+using test::problems;
 
 namespace {
 
@@ -16,39 +19,6 @@ std::string megatron(const std::string& more) {
          "  --vocab-size 50257 --attention-dropout 0.0 --hidden-dropout 0.0\n"
          "  --micro-batch-size 2\n)\nREST=( --bf16 \n" +
          more + "\n)\n";
-}
-
-Imported from_flags(const std::string& text, int gpus = 8) {
-  return import_megatron(Document::parse(text, "a.sh", Syntax::flags), {.gpus = gpus});
-}
-Imported from_toml(const std::string& text, int gpus) {
-  return import_torchtitan(Document::parse(text, "a.toml", Syntax::toml), {.gpus = gpus});
-}
-Imported from_yaml(const std::string& text, int gpus = 0) {
-  return import_nemo(Document::parse(text, "a.yaml", Syntax::yaml), {.gpus = gpus});
-}
-
-template <class Import>
-std::vector<std::string> problems(Import import) {
-  try {
-    static_cast<void>(import());
-  } catch (const InputError& error) {
-    std::vector<std::string> lines;
-    for (const Problem& problem : error.problems())
-      lines.push_back(std::to_string(problem.where.line) + ":" +
-                      std::to_string(problem.where.column) + ": " + problem.what);
-    return lines;
-  }
-  return {};
-}
-std::vector<std::string> flag_problems(const std::string& text, int gpus = 8) {
-  return problems([&] { return from_flags(text, gpus); });
-}
-
-bool notes(const Imported& result, const std::string& key) {
-  for (const Note& note : result.notes)
-    if (note.key == key) return true;
-  return false;
 }
 
 }  // namespace
@@ -168,173 +138,6 @@ TEST_CASE("what matters and is not modelled is told, what does not matter is cou
   CHECK(notes(job, "--tp-comm-overlap-cfg"));
   CHECK(job.notes.size() == 1);
   CHECK(job.ignored == std::vector<std::string>{"--lr", "--save", "--log-interval"});
-}
-
-TEST_CASE("torchtitan: flavors, degrees and stages", "[interop]") {
-  const Imported job = from_toml(R"([model]
-name = "llama3"
-flavor = "405B"
-converters = ["float8"]
-[training]
-local_batch_size = 2
-seq_len = 8192
-[parallelism]
-tensor_parallel_degree = 8
-enable_async_tensor_parallel = true
-[activation_checkpoint]
-mode = "full"
-[compile]
-enable = true
-components = ["model", "loss"]
-[metrics]
-log_freq = 10
-)",
-                                 128);
-  CHECK(job.shape.layers == 126);
-  CHECK(job.layout.data_parallel == 16);
-  CHECK(job.layout.zero_stage == 3);
-  CHECK(job.layout.reshard_after_forward);
-  CHECK(job.layout.sequence_parallel);
-  CHECK(job.layout.overlap_tensor_products);
-  CHECK_FALSE(job.layout.overlap_tensor_wgrad);
-  CHECK(job.framework == torchtitan_framework(true, true, true));
-  CHECK(job.layout.compute_dtype == DType::fp8);
-  CHECK(job.layout.global_batch == 32);
-  CHECK(job.layout.reduce_dtype == DType::fp32);
-  CHECK(job.layout.recompute == Recompute::full);
-  CHECK(job.ignored == std::vector<std::string>{"metrics.log_freq"});
-
-  // 32 layers and one more at each end over 2 x 2 stages: 9, 9, 8, 8 less the two ends.
-  const Imported pipeline = from_toml(R"([model]
-name = "llama3"
-flavor = "8B"
-[training]
-local_batch_size = 8
-[parallelism]
-pipeline_parallel_degree = 2
-pipeline_parallel_schedule = "Interleaved1F1B"
-)",
-                                      2);
-  CHECK(pipeline.layout.layers_per_chunk == std::vector<int>{8, 9, 8, 7});
-  CHECK(pipeline.layout.micro_batch == 1);
-  CHECK(pipeline.layout.micro_batches() == 8);
-  CHECK(pipeline.layout.recompute_every == 2);
-  Framework eager = torchtitan_framework(false, false, true);
-  eager.execution.stops_recomputation = false;  // early_stop is off by default
-  CHECK(pipeline.framework == eager);
-}
-
-TEST_CASE("torchtitan: recomputation by operator, an early end of it, kernels of AdamW",
-          "[interop]") {
-  const auto job = [](const std::string& keys) {
-    return from_toml("[model]\nname = \"llama3\"\nflavor = \"8B\"\n" + keys, 8);
-  };
-  CHECK(job("[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"op\"\n")
-            .layout.recompute == Recompute::operators);
-  const auto stops = [&](const std::string& keys) {
-    return job("[activation_checkpoint]\nmode = \"full\"\n" + keys)
-        .framework.execution.stops_recomputation;
-  };
-  CHECK_FALSE(stops(""));
-  CHECK(stops("early_stop = true\n"));
-  CHECK(stops("[compile]\nenable = true\n"));
-  CHECK(problems([&] {
-          job("[parallelism]\ntensor_parallel_degree = 2\nenable_async_tensor_parallel = true\n");
-        })
-            .front()
-            .find("needs [compile]") != std::string::npos);
-  const auto kernels = [&](const std::string& name) {
-    return job("[optimizer]\nimplementation = \"" + name + "\"\n");
-  };
-  CHECK(kernels("foreach").framework.optimizer == OptimizerForm::eager);
-  CHECK(kernels("fused").framework.optimizer == OptimizerForm::fused);
-  CHECK(problems([&] { kernels("for-loop"); }).front().find("fused, foreach") != std::string::npos);
-}
-
-TEST_CASE("torchtitan: attention over context ranks is PyTorch's", "[interop]") {
-  const auto job = [](const std::string& compile, const std::string& method) {
-    return from_toml(
-        "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[parallelism]\n"
-        "context_parallel_degree = 8\n" +
-            method + "[compile]\nenable = " + compile + "\n",
-        8);
-  };
-  const Imported compiled = job("true", "");
-  CHECK(compiled.layout.context_exchange == ContextExchange::all_gather);
-  CHECK(compiled.framework.execution.context == ContextForm::compiled);
-  const Imported eager = job("false", "context_parallel_rotate_method = \"alltoall\"\n");
-  CHECK(eager.layout.context_exchange == ContextExchange::ring);
-  CHECK(eager.framework.execution.context == ContextForm::eager);
-}
-
-TEST_CASE("torchtitan: the renamed keys of its head", "[interop]") {
-  const Imported job = from_toml(R"([model]
-name = "qwen3"
-flavor = "8B"
-[training]
-max_context_length = 4096
-num_tokens_per_microbatch_per_dp_rank = 8192
-num_tokens_per_train_step = 131072
-[parallelism]
-tensor_parallel_degree = 2
-enable_sequence_parallel = false
-)",
-                                 8);
-  CHECK(job.layout.sequence_length == 4096);
-  CHECK(job.layout.micro_batch == 2);
-  CHECK(job.layout.global_batch == 32);
-  CHECK_FALSE(job.layout.sequence_parallel);
-  CHECK(job.shape.qk_norm);
-}
-
-TEST_CASE("torchtitan: scales of rows are refused where products have 8 bits", "[interop]") {
-  const auto job = [](const std::string& converters, const std::string& recipe) {
-    return from_toml("[model]\nname = \"llama3\"\nflavor = \"8B\"\n" + converters +
-                         "[training]\nseq_len = 8192\n[float8]\nrecipe_name = \"" + recipe + "\"\n",
-                     8);
-  };
-  const std::string float8 = "converters = [\"float8\"]\n";
-  CHECK(job(float8, "tensorwise").layout.compute_dtype == DType::fp8);
-  CHECK(job("", "rowwise").layout.compute_dtype == DType::bf16);
-  CHECK_THROWS_WITH(job(float8, "rowwise"), Catch::Contains("float8.recipe_name") &&
-                                                Catch::Contains("allowed: tensorwise"));
-}
-
-TEST_CASE("torchtitan: weights that FSDP gathers in 8 bits", "[interop]") {
-  const auto job = [](const std::string& converters, const std::string& section, bool at_once,
-                      int gpus) {
-    return from_toml("[model]\nname = \"llama3\"\nflavor = \"8B\"\n" + converters +
-                         "[training]\nseq_len = 8192\n[" + section +
-                         "]\nenable_fsdp_float8_all_gather = true\n"
-                         "precompute_float8_dynamic_scale_for_fsdp = " +
-                         (at_once ? "true" : "false") + "\n",
-                     gpus);
-  };
-  const std::string float8 = "converters = [\"float8\"]\n";
-  for (const char* section : {"float8", "quantize.linear.float8"}) {
-    CHECK(job(float8, section, true, 8).layout.eight_bit_parameters);
-    CHECK(job(float8, section, true, 8).notes.empty());
-    CHECK(notes(job(float8, section, false, 8),
-                std::string{section} + ".precompute_float8_dynamic_scale_for_fsdp"));
-  }
-  for (const Imported& none : {job(float8, "float8", false, 1), job("", "float8", false, 8)}) {
-    CHECK_FALSE(none.layout.eight_bit_parameters);
-    CHECK(none.notes.empty());
-  }
-}
-
-TEST_CASE("torchtitan: what is wrong has its place", "[interop]") {
-  CHECK(problems([] {
-          return from_toml(
-              "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[parallelism]\n"
-              "tensor_paralel_degree = 2\n",
-              8);
-        }) == std::vector<std::string>{"5:1: unknown key 'tensor_paralel_degree'; did you mean "
-                                       "'tensor_parallel_degree'?"});
-  CHECK(problems([] {
-          return from_toml("[model]\nname = \"llama4\"\nflavor = \"17bx16e\"\n", 8);
-        }).size() == 1);
-  CHECK(problems([] { return from_toml("[model\n", 8); }).size() == 1);
 }
 
 TEST_CASE("DeepSpeed: two of three batches suffice, and auto says nothing", "[interop]") {

@@ -1,0 +1,46 @@
+// Files of training jobs, imported, and what they are refused for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/base/input_error.hpp"
+#include "sim/config/reader.hpp"
+#include "sim/interop/handover.hpp"
+
+namespace sim::test {
+
+inline Imported from_flags(const std::string& text, int gpus = 8) {
+  return import_megatron(Document::parse(text, "a.sh", Syntax::flags), {.gpus = gpus});
+}
+inline Imported from_toml(const std::string& text, int gpus) {
+  return import_torchtitan(Document::parse(text, "a.toml", Syntax::toml), {.gpus = gpus});
+}
+inline Imported from_yaml(const std::string& text, int gpus = 0) {
+  return import_nemo(Document::parse(text, "a.yaml", Syntax::yaml), {.gpus = gpus});
+}
+
+template <class Import>
+std::vector<std::string> problems(Import import) {
+  try {
+    static_cast<void>(import());
+  } catch (const InputError& error) {
+    std::vector<std::string> lines;
+    for (const Problem& problem : error.problems())
+      lines.push_back(std::to_string(problem.where.line) + ":" +
+                      std::to_string(problem.where.column) + ": " + problem.what);
+    return lines;
+  }
+  return {};
+}
+inline std::vector<std::string> flag_problems(const std::string& text, int gpus = 8) {
+  return problems([&] { return from_flags(text, gpus); });
+}
+
+inline bool notes(const Imported& result, const std::string& key) {
+  for (const Note& note : result.notes)
+    if (note.key == key) return true;
+  return false;
+}
+
+}  // namespace sim::test
