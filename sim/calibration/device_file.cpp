@@ -134,6 +134,7 @@ class DeviceWriter {
     };
     row("elementwise", m.elementwise);
     if (m.strided) row("strided", *m.strided);
+    if (m.transposed) row("transposed", *m.transposed);
     row("norm_forward", m.norm_forward);
     row("norm_backward", m.norm_backward);
     row("softmax", m.softmax);

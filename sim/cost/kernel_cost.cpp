@@ -164,14 +164,16 @@ double share_of(const Kernel& kernel, const MemoryModel& model) {
 // Bytes by the kind of kernel that moves them.
 struct Traffic {
   double own = 0;  // at the share of the operator's kind
-  double beside = 0, strided = 0;
-  double bytes() const { return own + beside + strided; }
+  double beside = 0, strided = 0, transposed = 0;
+  double bytes() const { return own + beside + strided + transposed; }
 };
 
 Traffic traffic_of(const Kernel& kernel) {
   const auto beside = static_cast<double>(kernel.beside.count());
   const auto strided = static_cast<double>(kernel.strided.count());
-  return {static_cast<double>(kernel.bytes.count()) - beside - strided, beside, strided};
+  const auto transposed = static_cast<double>(kernel.transposed.count());
+  const auto all = static_cast<double>(kernel.bytes.count());
+  return {all - beside - strided - transposed, beside, strided, transposed};
 }
 
 KernelCost memory_cost(const Traffic& traffic, int launches, double share, const Device& device) {
@@ -180,7 +182,8 @@ KernelCost memory_cost(const Traffic& traffic, int launches, double share, const
   const double seconds =
       to_seconds(model.fixed) * std::max(1, launches) + traffic.own / rate +
       traffic.beside / memory_rate(device, model.elementwise) +
-      traffic.strided / memory_rate(device, model.strided.value_or(model.elementwise));
+      traffic.strided / memory_rate(device, model.strided.value_or(model.elementwise)) +
+      traffic.transposed / memory_rate(device, model.transposed.value_or(model.elementwise));
   // As many SMs as it takes to reach this bandwidth: with the others gone it is no slower.
   const double all = device.memory_kernels.per_sm.in_bytes_per_second() * device.sms;
   return cost_of(seconds, traffic.bytes(), std::clamp(rate / all, 1.0 / device.sms, 1.0));

@@ -22,6 +22,11 @@ std::optional<TransformerShape> torchtitan_shape(std::string_view model, std::st
 std::optional<TorchtitanFlavor> torchtitan_flavor(const TransformerShape& shape);
 std::string torchtitan_flavors();  // for messages
 
+// [float8], behind the rest of the layout and the framework: what torchao's recipe changes of them.
+void read_float8(const ObjectReader& root, Imported& into);
+// REQUIRES: one of torchao's.
+std::string_view torchao_recipe(EightBit software);
+
 // generate_llm_fqn_per_model_part(): layers of each stage where embedding and head weigh as much as
 // `before` and `behind` layers. Empty: torchtitan refuses that.
 std::vector<int> torchtitan_split(std::int64_t layers, std::int64_t stages, std::int64_t before,

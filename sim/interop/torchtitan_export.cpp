@@ -122,8 +122,11 @@ class TitanWriter {
 
   // With scales that are computed once per step for all of them.
   void gathers() {
+    const EightBit recipe = scenario_.framework.execution.eight_bit;
+    const bool names = fp8() && scales_rows(recipe);
+    if (names || layout_.gathers_in_eight_bits()) section("float8");
+    if (names) add_text("recipe_name", torchao_recipe(recipe));
     if (!layout_.gathers_in_eight_bits()) return;
-    section("float8");
     text_ += "enable_fsdp_float8_all_gather = true\n";
     text_ += "precompute_float8_dynamic_scale_for_fsdp = true\n";
   }
@@ -250,8 +253,9 @@ class TitanWriter {
 
   bool runs_so(bool model, bool loss, bool fused) const {
     Framework framework = torchtitan_framework(model, loss, fused);
-    framework.execution.stops_recomputation =
-        model || scenario_.framework.execution.stops_recomputation;
+    const Execution& asked = scenario_.framework.execution;
+    framework.execution.stops_recomputation = model || asked.stops_recomputation;
+    if (fp8() && scales_rows(asked.eight_bit)) framework.execution.eight_bit = asked.eight_bit;
     return canonical(scenario_.framework, scenario_) == canonical(framework, scenario_);
   }
 

@@ -56,11 +56,6 @@ constexpr std::array optimizer_keys{
              "the optimizer is modelled behind the backward pass"},
     KnownKey{"*"},
 };
-constexpr std::array float8_keys{
-    KnownKey{"recipe_name", Verdict::refused, "tensorwise",
-             "scales of rows (rowwise) are not modelled; allowed: tensorwise"},
-    KnownKey{"*"},
-};
 constexpr std::array anything{KnownKey{"*"}};
 
 class TitanReader {
@@ -73,9 +68,9 @@ class TitanReader {
     parallelism();
     training();
     pipeline();
-    gathers();
     checkpointing();
     compilation();
+    read_float8(root_, result_);
     layout().attention = request_.has_flash_2 ? AttentionKernel::flash_2 : AttentionKernel::flash;
     rest();
     return result_;
@@ -236,34 +231,6 @@ class TitanReader {
     layout().reduce_dtype = reduce.value_or("float32") == "bfloat16" ? DType::bf16 : DType::fp32;
     layout().master_weights = layout().activation_dtype != DType::fp32;
     batch();
-  }
-
-  // Whether FSDP gathers what multiplies in 8 bits in 8 bits: [float8], in v0.2.2
-  // [quantize.linear.float8]. Where nothing is sharded, nothing is gathered.
-  void gathers() {
-    if (const auto found = section("float8")) gathers(*found, "float8.");
-    const auto quantize = section("quantize");
-    const auto linear = quantize ? quantize->find("linear") : std::nullopt;
-    if (!linear || !linear->is_object()) return;
-    const auto float8 = linear->object().find("float8");
-    linear->object().ignore_unknown();
-    if (float8 && float8->is_object()) gathers(float8->object(), "quantize.linear.float8.");
-  }
-  void gathers(const ObjectReader& float8, const std::string& prefix) {
-    constexpr const char* scales = "precompute_float8_dynamic_scale_for_fsdp";
-    Flag asked, at_once;
-    read_setting(float8, "enable_fsdp_float8_all_gather", asked);
-    read_setting(float8, scales, at_once);
-    const bool used = layout().compute_dtype == DType::fp8;
-    const std::span<const KnownKey> known =
-        used ? std::span<const KnownKey>{float8_keys} : anything;
-    judge_keys(float8, known, prefix, result_);
-    if (!used || layout().zero_stage != 3 || !asked.value_or(false)) return;
-    layout().eight_bit_parameters = true;
-    if (!at_once.value_or(false))
-      result_.notes.push_back(
-          {prefix + scales,
-           "off: an all-reduce for the scale of every weight, which is not modelled"});
   }
 
   // v0.1 and v0.2: sequences. HEAD counts tokens: num_tokens_per_microbatch_per_dp_rank,

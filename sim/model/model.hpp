@@ -204,10 +204,28 @@ struct AttentionShape {
 };
 
 // Which software brings the operands of 8-bit products into that format (sim/plan/eight_bit.hpp).
-enum class EightBit : std::uint8_t { transformer_engine, torchao };
+// Transformer Engine as a whole, or its linears alone, behind norms of another make; torchao with
+// scales of tensors, of rows, or of rows with weight gradients in 16 bits.
+enum class EightBit : std::uint8_t {
+  transformer_engine,
+  transformer_engine_linear,
+  torchao,
+  torchao_rowwise,
+  torchao_rowwise_with_gw_hp,
+};
 constexpr auto words_of(EightBit) {
   return std::array{Word{EightBit::transformer_engine, "transformer_engine"},
-                    Word{EightBit::torchao, "torchao"}};
+                    Word{EightBit::transformer_engine_linear, "transformer_engine_linear"},
+                    Word{EightBit::torchao, "torchao"},
+                    Word{EightBit::torchao_rowwise, "torchao_rowwise"},
+                    Word{EightBit::torchao_rowwise_with_gw_hp, "torchao_rowwise_with_gw_hp"}};
+}
+constexpr bool is_transformer_engine(EightBit software) {
+  return software == EightBit::transformer_engine ||
+         software == EightBit::transformer_engine_linear;
+}
+constexpr bool scales_rows(EightBit software) {
+  return software == EightBit::torchao_rowwise || software == EightBit::torchao_rowwise_with_gw_hp;
 }
 
 // Attention over context-parallel ranks. transformer_engine: kernels of its own. The others are

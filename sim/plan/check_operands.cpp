@@ -44,6 +44,8 @@ Operands operands_of_site(Action action) {
                         choice_weights, choice_gradient, workspace})};
     case Action::input_gradient:
       return {roles({gradient, input_gradient}), roles({weight})};
+    case Action::rescale_gradient:
+      return {0, roles({input_gradient, weight_gradient})};
     case Action::weight_gradient:
       return {roles({gradient, weight_gradient}), roles({input, saved, workspace})};
     case Action::bias_gradient:

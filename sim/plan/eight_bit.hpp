@@ -3,7 +3,8 @@
 // into the kernel before.
 //
 // Hopper multiplies 8-bit matrices in one orientation only (both operands with k innermost), so the
-// input- and weight-gradient products read transposed copies.
+// input- and weight-gradient products read transposed copies. Scales of rows are those of rows of
+// the operand as the product reads it, so that a transposed copy has scales of its own.
 #pragma once
 
 #include "sim/model/model.hpp"
@@ -12,7 +13,8 @@
 namespace sim {
 
 struct CastPass {
-  double bytes = 0;  // read + written, per element of the operand; 0: no kernel
+  double bytes = 0;       // read + written, per element of the operand; 0: no kernel
+  double transposed = 0;  // of those, by a compiler's kernels that write the transposed order
   int launches = 0;
 };
 
@@ -25,11 +27,15 @@ struct EightBitCasts {
   bool weight_each_time = false;    // else once per step, for the first micro-batch
   bool saves_eight_bits = false;    // the input is kept as it was multiplied
   bool gathers_eight_bits = false;  // what sequence parallelism gathers is cast before
+  bool rescales_gradients = false;  // behind their products, which know no scales
 };
 
 // What multiplies in 8 bits: the linears of layers. Embedding, head and classifiers stay in 16 bits
 // (Megatron-LM's output layer is no Transformer Engine module; torchtitan filters "output").
 bool multiplies_in_eight_bits(const ModelOp& op, const Layout& layout);
+
+// The format of its weight gradient's operands. REQUIRES: multiplies_in_eight_bits(op, layout).
+DType weight_gradient_format(EightBit software, const Layout& layout);
 
 // Delayed scaling: what the scales follow from, the maxima of tensors, is shared among the ranks of
 // a stage (Transformer Engine; torchao's dynamic scaling takes them over the tensor alone).
@@ -41,7 +47,7 @@ bool can_have_eight_bit_parameters(const Execution& execution, int zero_stage, i
 
 // `before`: the operator whose output is the linear's input, or null.
 // REQUIRES: multiplies_in_eight_bits(op, layout).
-EightBitCasts eight_bit_casts(EightBit framework, const ModelOp& op, const ModelOp* before,
+EightBitCasts eight_bit_casts(EightBit software, const ModelOp& op, const ModelOp* before,
                               const Layout& layout);
 
 }  // namespace sim

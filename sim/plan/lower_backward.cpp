@@ -315,6 +315,10 @@ Value StageLowering::product_gradient(Frame& frame, std::size_t i, const Value& 
     read_weight(frame, i);
     builder_.writes(out.buffer, Role::input_gradient);
   }
+  if (work.rescale_input_gradient == none) return out;
+  out.ready =
+      compute(frame, i, work.rescale_input_gradient, work.gradient_name, Action::rescale_gradient);
+  builder_.writes(out.buffer, Role::input_gradient);
   return out;
 }
 
@@ -373,6 +377,10 @@ void StageLowering::weight_gradient(Frame& frame, std::size_t i, const Value& gr
   drop(gradient, Role::gradient);
   free_saved(frame.saved[i]);
   own = write_gradient(frame, parameters.matrix(), own);
+  if (work.rescale_weight_gradient != none) {
+    compute(frame, i, work.rescale_weight_gradient, work.weight_name, Action::rescale_gradient);
+    own = write_gradient(frame, parameters.matrix(), own);
+  }
   add_gradient(frame, i, parameters.matrix(), own);
   gradient_ready(frame, i);
 }

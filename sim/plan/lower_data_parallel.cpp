@@ -33,7 +33,7 @@ void StageLowering::make_parameters() {
       const bool eight_bits =
           layout_.eight_bit_parameters && (op.encode_weight || op.encode_saved_weight);
       if (eight_bits) parameters.own.bytes_each = bytes_of(DType::fp8);
-      if (op.encode_weight)
+      if (op.encode_weight && !op.encodes_weight_each_time)
         parameters.encoded_bytes = (eight_bits ? 1 : 2) * op.encode_weight->m * op.encode_weight->n;
       if (op.op->kind == ModelOpKind::embedding && table == none) {
         table = static_cast<std::uint32_t>(parameters_.size() - 1);

@@ -195,6 +195,8 @@ void StageLowering::intern_op(const ShardedOp& op, OpWork& work) {
   work.own_logits = interned(op.own_logits);
   work.add_products = interned(op.add_products);
   work.sum_products = interned(op.sum_products);
+  work.rescale_input_gradient = interned(op.rescale_input_gradient);
+  work.rescale_weight_gradient = interned(op.rescale_weight_gradient);
   work.reorder_input = interned(op.reorder_input);
   work.reorder_output = interned(op.reorder_output);
   if (op.reorder_input || op.reorder_output) work.reorder_name = builder_.name(name + ".reorder");

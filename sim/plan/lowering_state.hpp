@@ -76,7 +76,7 @@ struct OpWork {
   std::uint32_t encode_weight = none, encode_saved_weight = none;
   // Linears: the products of a pass, in turn. Others that run again: one kernel.
   std::vector<std::uint32_t> products, products_again, input_gradients, weight_gradients;
-  std::uint32_t sum_products = none;
+  std::uint32_t sum_products = none, rescale_input_gradient = none, rescale_weight_gradient = none;
   std::uint32_t reorder_name = 0, reorder_input = none, reorder_output = none;
   std::uint32_t gather_input = none;     // all-gather of the input (column)
   std::uint32_t sum_gradient = none;     // reduction of the input gradient (column)

@@ -13,9 +13,12 @@
 //   column input gradient  by NCCL and beside nothing: of several products it is a sum, and a
 //                          reduce-scatter is joined with a product only (_find_producer_matmul);
 //                          of one product (a GELU's) scattered as a row's output
-// Slices go to two streams in turn. In a stream a copy waits for the products of the slice before,
-// and these for their copy; products of both run side by side, so that one fills the SMs that the
-// last wave of the other leaves (Kernel::abreast). Here they follow each other on one stream.
+// Products in 8 bits with scales of rows are cut where a row's output is scattered, and nowhere
+// else: their gathers are not joined with them (PyTorch issue 149990), and what they make of
+// gradients is multiplied by scales before it is scattered (eight_bit.hpp). Slices go to two
+// streams in turn. In a stream a copy waits for the products of the slice before, and these for
+// their copy; products of both run side by side, so that one fills the SMs that the last wave of
+// the other leaves (Kernel::abreast). Here they follow each other on one stream.
 //
 // A barrier stands between the product of a slice for a partner and its copy, another behind the
 // copy: the first finds no SM while the product of the other stream runs. That is so for the first

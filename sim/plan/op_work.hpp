@@ -36,6 +36,7 @@ struct Kernel {
   Bytes bytes{};            // device memory read + written at least
   Bytes beside{};      // those of them that element-wise kernels around a softmax or a norm move
   Bytes strided{};     // those that kernels move which read a broadcast or a strided tensor
+  Bytes transposed{};  // those that compiled kernels move which write a transposed tensor
   int launches = 1;    // kernels the host issues for it (an unfused attention is several)
   int spared_sms = 0;  // gemm: SMs that it leaves to others
   int abreast = 1;     // gemm: kernels like it that run at a time, each on a stream of its own

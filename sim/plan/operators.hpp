@@ -131,10 +131,11 @@ enum class Action : std::uint8_t {
   sum_output,         // all-reduce in place, or reduce-scatter: input, output
   sum_gradient,       // the same of an input gradient: input, output
   gather_gradient,    // all-gather over tokens: input, output
-  reorder_tokens,  // by rank or by sequence, before or behind such a collective, in place: output
-  sum_products,    // input gradients of products that are one linear here, in place: output
-  reduce_maximum,  // all-reduce in place (maximum): output
-  reduce_sum,      // all-reduce in place (sum): output
+  reorder_tokens,    // by rank or by sequence, before or behind such a collective, in place: output
+  sum_products,      // input gradients of products that are one linear here, in place: output
+  rescale_gradient,  // by scales of rows, in place: input_gradient, or weight_gradient
+  reduce_maximum,    // all-reduce in place (maximum): output
+  reduce_sum,        // all-reduce in place (sum): output
   // Of attention over the context-parallel ranks. A slice is the keys and values of one rank, its
   // gradient that of both. Ring: step 0 is `forward`, on the rank's own slice; backward, steps go
   // against the ring from the slice received last to the rank's own, without a `backward`.

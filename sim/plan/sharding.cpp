@@ -114,8 +114,12 @@ void shard_linear(const Region& region, const ModelOp& op, const ModelOp* before
   to.forward =
       gemm(dtype, {rows, each, in}, Bytes{to.whole_output.count() / op.products}, matrices);
   to.input_gradient = gradient_gemm(dtype, {rows, in, each}, to.whole_input, matrices);
+  const DType of_weight_gradient =
+      multiplies_in_eight_bits(op, *region.layout)
+          ? weight_gradient_format(region.model->execution.eight_bit, *region.layout)
+          : dtype;
   to.weight_gradient =
-      gradient_gemm(dtype, {each, in, rows},
+      gradient_gemm(of_weight_gradient, {each, in, rows},
                     weight_gradient * (region.model->execution.adds_gradients ? 1 : 2), matrices);
   if (op.products > 1) {
     const double elements = 3.0 * static_cast<double>(tokens) * static_cast<double>(in);
@@ -359,6 +363,7 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
     if (lends_input(block, op)) to.add_gradient = gradient_add_kernel(region, op, op.in_features);
     shard_reorders(region, to);
     separate_products(region, block, sharded.ops.size() - 1, to);
+    rescale_gradients(region, block, sharded.ops.size() - 1, to);
   }
   keep_outputs(region, block, sharded);
   slice_products(region, block, sharded);

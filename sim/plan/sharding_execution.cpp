@@ -12,6 +12,7 @@ std::optional<Kernel> encode_kernel(const Region& region, const ModelOp& op, con
   if (pass.bytes == 0) return std::nullopt;
   const double elements = static_cast<double>(rows) * static_cast<double>(columns);
   Kernel kernel = memory_kernel(OpKind::elementwise, region, op, elements * pass.bytes);
+  kernel.transposed = bytes_from(elements * pass.transposed);
   kernel.m = rows;
   kernel.n = columns;
   kernel.launches = pass.launches;
@@ -115,6 +116,27 @@ void separate_products(const Region& region, const Block& block, std::size_t i, 
   op.sum_products = memory_kernel(OpKind::elementwise, region, *op.op,
                                   static_cast<double>(op.whole_input.count()) *
                                       static_cast<double>(alone ? count + 1 : count - 1));
+}
+
+void rescale_gradients(const Region& region, const Block& block, std::size_t i, ShardedOp& op) {
+  if (!multiplies_in_eight_bits(*op.op, *region.layout)) return;
+  const ModelOp* before = i > 0 ? &block.ops[i - 1] : nullptr;
+  const EightBit software = region.model->execution.eight_bit;
+  if (!eight_bit_casts(software, *op.op, before, *region.layout).rescales_gradients) return;
+  const auto in_place = [&](Bytes gradient) {
+    return memory_kernel(OpKind::elementwise, region, *op.op,
+                         2 * static_cast<double>(gradient.count()));
+  };
+  const bool read_by_compiled = before == nullptr || before->kind == ModelOpKind::norm ||
+                                before->kind == ModelOpKind::elementwise;
+  if (!op.sum_products && (op.sums_gradient || !read_by_compiled))
+    op.rescale_input_gradient = in_place(op.whole_input);
+  if (weight_gradient_format(software, *region.layout) != DType::fp8) return;
+  op.rescale_weight_gradient =
+      in_place(Bytes{op.weight_gradient->m * op.weight_gradient->n * op.products *
+                     bytes_of(written_gradient_dtype(*region.model, *region.layout))});
+  op.rescale_weight_gradient->launches =
+      std::max(op.products, static_cast<int>(op.weight_gradient_apart.size()));
 }
 
 void shard_reorders(const Region& region, ShardedOp& op) {

@@ -103,6 +103,9 @@ void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharde
 // added up by the kernel behind, be it a norm or the copy of shard_reorders, which reads them all;
 // by one of their own before a collective that needs no copy.
 void separate_products(const Region& region, const Block& block, std::size_t i, ShardedOp& op);
+// Scales of rows (eight_bit.hpp) by which no product multiplies: kernels behind those that give
+// gradients do. That of input gradients is part of what reads them where that is a compiler's.
+void rescale_gradients(const Region& region, const Block& block, std::size_t i, ShardedOp& op);
 
 // sharding_user_buffers.cpp
 // A slice of the rank's own tokens: read, and written where the others read it; `bytes` of each

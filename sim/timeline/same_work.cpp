@@ -55,7 +55,7 @@ bool same_operator(const Program& a, OpId x, const Program& b, OpId y) {
 // Two kernels are the same work whatever the host launches for it, and however its bytes are moved.
 bool same_kernel(Kernel a, Kernel b) {
   a.launches = b.launches = 1;
-  a.beside = b.beside = a.strided = b.strided = Bytes{};
+  a.beside = b.beside = a.strided = b.strided = a.transposed = b.transposed = Bytes{};
   return a == b;
 }
 

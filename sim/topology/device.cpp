@@ -59,6 +59,7 @@ MemoryModel read_memory_kernels(const ObjectReader& reader) {
   MemoryModel model;
   model.elementwise = reader.real("elementwise", share);
   if (reader.has("strided")) model.strided = reader.real("strided", share);
+  if (reader.has("transposed")) model.transposed = reader.real("transposed", share);
   model.norm_forward = reader.real("norm_forward", share);
   model.norm_backward = reader.real("norm_backward", share);
   model.softmax = reader.real("softmax", share);

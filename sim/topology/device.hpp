@@ -53,6 +53,8 @@ struct MemoryModel {
   double elementwise = 0;
   // Element by element: one tensor is broadcast, or its rows lie apart. Absent: as elementwise.
   std::optional<double> strided{};
+  // A compiler's kernels that write a transposed tensor. Absent: as elementwise.
+  std::optional<double> transposed{};
   double norm_forward = 0;
   double norm_backward = 0;
   double softmax = 0;  // of unfused attention

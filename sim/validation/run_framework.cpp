@@ -22,20 +22,33 @@ namespace {
 // LanguageCrossEntropy and LanguagePerplexity (mpt/modeling_mpt.py, train_metrics).
 constexpr int foundry_metrics = 2;
 
+// torchao's recipes by name. "TE": Transformer Engine's linears, behind PyTorch's norms
+// (llm-foundry: precision amp_fp8, fc_type te).
+EightBit recipe_of(const RunCells& cells) {
+  const std::string precision = lower_case(cells["precision"]);
+  if (contains(precision, "gw_hp")) return EightBit::torchao_rowwise_with_gw_hp;
+  if (contains(precision, "rowwise") || contains(precision, "row-wise"))
+    return EightBit::torchao_rowwise;
+  return contains(precision, "(te ") ? EightBit::transformer_engine_linear : EightBit::torchao;
+}
+
 // PyTorch. llm-foundry, the code of the MPT models: loss_fn is fused_crossentropy by default, the
 // kernel of flash-attn (mpt/modeling_mpt.py), and Composer's DecoupledAdamW is a loop of PyTorch
 // operators.
 Framework fsdp_framework(const RunCells& cells) {
   const std::string notes = lower_case(cells["notes"]);
   const bool compiled = contains(notes, "compile");
-  if (contains(lower_case(cells["shard_strategy"]), "fsdp2"))
-    return torchtitan_framework(compiled, contains(notes, "loss compiled"),
-                                contains(notes, "fused adamw"));
+  if (contains(lower_case(cells["shard_strategy"]), "fsdp2")) {
+    Framework titan = torchtitan_framework(compiled, contains(notes, "loss compiled"),
+                                           contains(notes, "fused adamw"));
+    titan.execution.eight_bit = recipe_of(cells);
+    return titan;
+  }
   Framework fsdp = framework_of(compiled ? FrameworkName::megatron : FrameworkName::pytorch);
   if (compiled) fsdp.layer_norm = fsdp.rms_norm = NormForm::compiled;
   const bool foundry = contains(lower_case(cells["model"]), "mpt");
   fsdp.loss = foundry ? LossForm::keeps_logits : LossForm::eager;
-  fsdp.execution.eight_bit = EightBit::torchao;
+  fsdp.execution.eight_bit = recipe_of(cells);
   fsdp.execution.caching_allocator = fsdp.execution.flat_parameters = true;
   // From PyTorch 2.1 on; llm-foundry's tables ran 2.0.1 (scripts/train/benchmarking/sweep.sh).
   fsdp.execution.stops_recomputation = !foundry;

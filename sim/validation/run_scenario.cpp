@@ -211,9 +211,6 @@ void set_formats(const RunCells& cells, Layout& layout) {
   layout.master_weights = layout.activation_dtype != DType::fp32;
   // NVIDIA's recipes with Transformer Engine (NeMo, fp8_params).
   const std::string precision = lower_case(cells["precision"]);
-  if (contains(precision, "rowwise") || contains(precision, "row-wise"))
-    throw NotSimulated(fmt::format(
-        "precision is '{}': 8-bit products with scales of rows are not modelled", precision));
   layout.eight_bit_parameters =
       layout.compute_dtype == DType::fp8 &&
       (contains(precision, "te hybrid") || contains(precision, "fp8 parameters") ||

@@ -212,6 +212,17 @@ TEST_CASE("kernels that work element by element have a rate of their own", "[cos
              WithinRel(2 + 3e6 / 0.5e12 * 1e6 + 3e6 / 0.125e12 * 1e6, 1e-6));
 }
 
+TEST_CASE("kernels that write a transposed tensor have a rate of their own", "[cost]") {
+  Device device = round_device();
+  Kernel cast = streaming(OpKind::elementwise, 6'000'000);
+  const double alone = microseconds(kernel_cost(cast, device));
+  cast.transposed = Bytes{3'000'000};
+  CHECK(microseconds(kernel_cost(cast, device)) == alone);  // a file without it
+  device.memory_kernels.transposed = 0.25;
+  CHECK_THAT(microseconds(kernel_cost(cast, device)),
+             WithinRel(2 + 3e6 / 0.5e12 * 1e6 + 3e6 / 0.25e12 * 1e6, 1e-6));
+}
+
 TEST_CASE("heads of no multiple of 16 bytes do without tensor cores", "[cost]") {
   Device device = round_device();
   device.gemm[static_cast<std::size_t>(DType::fp32)]->peak = FlopRate::per_second(10e12);

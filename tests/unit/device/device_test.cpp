@@ -103,6 +103,7 @@ TEST_CASE("a device file is read to the last figure", "[device]") {
   CHECK(device.attention.kernels == "FlashAttention-3");
   CHECK(device.memory_kernels.per_sm.in_bytes_per_second() == 90e9);
   CHECK_FALSE(device.memory_kernels.strided.has_value());
+  CHECK_FALSE(device.memory_kernels.transposed.has_value());
   CHECK(device.burst_half == std::chrono::microseconds(250));
 }
 

@@ -200,6 +200,9 @@ TEST_CASE("layouts of a torchtitan flavor come back from torchtitan", "[interop]
     if (scenario.framework.execution.eight_bit == EightBit::torchao && dice.coin()) {
       layout.compute_dtype = DType::fp8;
       layout.eight_bit_parameters = layout.zero_stage == 3 && layout.replicas() > 1 && dice.coin();
+      if (!layout.eight_bit_parameters && dice.coin())
+        scenario.framework.execution.eight_bit =
+            dice.coin() ? EightBit::torchao_rowwise : EightBit::torchao_rowwise_with_gw_hp;
     }
     if (layout.zero_stage == 3 && layout.data_parallel > 2 && dice.coin())
       layout.shard_group = layout.replicas() / 2;

@@ -125,17 +125,25 @@ enable_sequence_parallel = false
   CHECK(job.shape.qk_norm);
 }
 
-TEST_CASE("torchtitan: scales of rows are refused where products have 8 bits", "[interop]") {
-  const auto job = [](const std::string& converters, const std::string& recipe) {
+TEST_CASE("torchtitan: torchao's recipes", "[interop]") {
+  const auto job = [](const std::string& converters, const std::string& float8) {
     return from_toml("[model]\nname = \"llama3\"\nflavor = \"8B\"\n" + converters +
-                         "[training]\nseq_len = 8192\n[float8]\nrecipe_name = \"" + recipe + "\"\n",
+                         "[training]\nseq_len = 8192\n[float8]\n" + float8 + "\n",
                      8);
   };
-  const std::string float8 = "converters = [\"float8\"]\n";
-  CHECK(job(float8, "tensorwise").layout.compute_dtype == DType::fp8);
-  CHECK(job("", "rowwise").layout.compute_dtype == DType::bf16);
-  CHECK_THROWS_WITH(job(float8, "rowwise"), Catch::Contains("float8.recipe_name") &&
-                                                Catch::Contains("allowed: tensorwise"));
+  const std::string on = "converters = [\"float8\"]\n", rows = "recipe_name = \"rowwise\"";
+  const auto software = [&](const std::string& float8) {
+    return job(on, float8).framework.execution.eight_bit;
+  };
+  CHECK(software("recipe_name = \"tensorwise\"") == EightBit::torchao);
+  CHECK(software(rows) == EightBit::torchao_rowwise);
+  CHECK(software("recipe_name = \"rowwise_with_gw_hp\"") == EightBit::torchao_rowwise_with_gw_hp);
+  CHECK(job("", rows).layout.compute_dtype == DType::bf16);
+  CHECK_THROWS_WITH(job(on, "recipe_name = \"blockwise\""),
+                    Catch::Contains("8:15") &&
+                        Catch::Contains("allowed: tensorwise, rowwise, rowwise_with_gw_hp"));
+  CHECK_THROWS_WITH(job(on, rows + "\nenable_fsdp_float8_all_gather = true"),
+                    Catch::Contains("torchao allows it with tensorwise"));
 }
 
 TEST_CASE("torchtitan: weights that FSDP gathers in 8 bits", "[interop]") {

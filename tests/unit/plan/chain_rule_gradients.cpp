@@ -35,7 +35,8 @@ void Interpreter::add_gradient() {
 std::vector<int> Interpreter::writers_of_gradients() const {
   std::vector<int> writers(program_.parameter_buckets.size());
   for (std::uint32_t i = 0; i < now_.value; ++i) {
-    if (program_.action[i] == Action::add_weight_gradient) continue;
+    const Action action = program_.action[i];
+    if (action == Action::add_weight_gradient || action == Action::rescale_gradient) continue;
     for (const BufferUse& use : program_.buffer_uses(OpId{i})) {
       if (use.role != Role::weight_gradient) continue;
       const Site& site = program_.sites[program_.subject[i]];

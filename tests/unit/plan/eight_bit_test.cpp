@@ -117,11 +117,101 @@ TEST_CASE("torchao takes a maximum first, fused with the kernel before where it 
   Model model = test::transformer(1);
   model.execution.eight_bit = EightBit::torchao;
   const ShardedModel sharded = shard(model, eight_bits(1));
-  CHECK(bytes_each(named(sharded, "qkv").encode_input) == 4);
-  CHECK(bytes_each(named(sharded, "attention_projection").encode_input) == 6);
-  CHECK(bytes_each(named(sharded, "mlp_down").encode_input) == 4);
-  CHECK(bytes_each(named(sharded, "qkv").encode_weight) == 6);
+  CHECK(bytes_each(named(sharded, "qkv").encode_input) == 3);
+  CHECK(bytes_each(named(sharded, "attention_projection").encode_input) == 5);
+  CHECK(bytes_each(named(sharded, "mlp_down").encode_input) == 3);
+  CHECK(bytes_each(named(sharded, "qkv").encode_weight) == 5);
   CHECK(named(sharded, "qkv").encodes_weight_each_time);
+}
+
+TEST_CASE("torchao casts the transposed order where it is needed, by kernels of their own rate",
+          "[plan]") {
+  Model model = test::transformer(1);
+  model.execution.eight_bit = EightBit::torchao;
+  const ShardedModel sharded = shard(model, eight_bits(1));
+  const ShardedOp& qkv = named(sharded, "qkv");
+  const auto all_transposed = [](const std::optional<Kernel>& cast) {
+    return cast->transposed == cast->bytes;
+  };
+  CHECK(qkv.encode_input->transposed.count() == 0);
+  CHECK(qkv.encode_weight->transposed.count() == 0);
+  CHECK(bytes_each(qkv.encode_saved) == 3);
+  CHECK(bytes_each(qkv.encode_gradient) == 4);
+  CHECK(bytes_each(qkv.encode_saved_weight) == 3);
+  CHECK(all_transposed(qkv.encode_saved));
+  CHECK(all_transposed(qkv.encode_gradient));
+  CHECK(all_transposed(qkv.encode_saved_weight));
+  model.execution.eight_bit = EightBit::transformer_engine;
+  CHECK(named(shard(model, eight_bits(1)), "qkv").encode_gradient->transposed.count() == 0);
+}
+
+TEST_CASE("scales of rows: every operand is cast for its product, and gradients are rescaled",
+          "[plan]") {
+  Model model = test::transformer(1);
+  model.execution.eight_bit = EightBit::torchao_rowwise;
+  const ShardedModel sharded = shard(model, eight_bits(1));
+  const ShardedOp& qkv = named(sharded, "qkv");
+  const ShardedOp& projection = named(sharded, "attention_projection");
+  CHECK(bytes_each(qkv.encode_input) == 1);
+  CHECK(bytes_each(projection.encode_input) == 3);
+  CHECK(bytes_each(qkv.encode_saved) == 5);
+  CHECK(bytes_each(qkv.encode_gradient) == 6);
+  CHECK(bytes_each(qkv.encode_weight) == 3);
+  CHECK(bytes_each(qkv.encode_saved_weight) == 5);
+  CHECK(3 * qkv.encode_saved->bytes.count() == 5 * qkv.encode_saved->transposed.count());
+  CHECK(qkv.weight_gradient->dtype == DType::fp8);
+  // In 16 bits, read and written; that of the input by the norm before, but not by attention.
+  CHECK(qkv.rescale_weight_gradient->bytes ==
+        Bytes{2 * bytes_of(written_gradient_dtype(model, eight_bits(1))) * qkv.op->weights});
+  CHECK_FALSE(qkv.rescale_input_gradient);
+  CHECK(projection.rescale_input_gradient->bytes == projection.whole_input * 2);
+  CHECK_FALSE(named(sharded, "head").rescale_weight_gradient);
+  const ShardedModel split = shard(model, eight_bits(2));
+  CHECK_FALSE(named(split, "qkv").gathers_eight_bits);
+  CHECK(bytes_each(named(split, "qkv").encode_input) == 3);
+  CHECK(bytes_each(named(split, "qkv").encode_gradient) == 8);
+  CHECK(bytes_each(named(split, "mlp_down").encode_input) == 3);
+  CHECK(named(split, "qkv").rescale_input_gradient);  // before it is scattered
+}
+
+TEST_CASE("scales of rows with weight gradients in 16 bits", "[plan]") {
+  Model model = test::transformer(1);
+  model.execution.eight_bit = EightBit::torchao_rowwise_with_gw_hp;
+  const ShardedModel sharded = shard(model, eight_bits(1));
+  const ShardedOp& qkv = named(sharded, "qkv");
+  CHECK(qkv.weight_gradient->dtype == DType::bf16);
+  CHECK(qkv.input_gradient->dtype == DType::fp8);
+  CHECK_FALSE(qkv.encode_saved);
+  CHECK(bytes_each(qkv.encode_gradient) == 1);
+  CHECK_FALSE(qkv.rescale_weight_gradient);
+  CHECK(named(sharded, "attention_projection").rescale_input_gradient);
+}
+
+TEST_CASE("rescaled gradients are kernels of the plan, and nothing persists of cast weights",
+          "[plan]") {
+  Model model = test::transformer(1);
+  const auto weights = [&] { return weight_bytes(make_plan(model, eight_bits(1))); };
+  const Bytes with_copies = weights();
+  model.execution.eight_bit = EightBit::torchao;
+  CHECK(weights() < with_copies);
+  model.execution.eight_bit = EightBit::torchao_rowwise;
+  const Plan plan = make_plan(model, eight_bits(1));
+  CHECK_NOTHROW(check_plan(plan));
+  const Program& program = plan.programs[0];
+  std::int64_t rescaled = 0, products = 0;
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    rescaled += program.action[i] == Action::rescale_gradient ? 1 : 0;
+    products += program.action[i] == Action::weight_gradient && program.label[i].layer >= 0 ? 1 : 0;
+  }
+  // Of every weight, and of what goes back into attention: one of four linears of a layer.
+  CHECK(rescaled == products + products / 4);
+}
+
+TEST_CASE("Transformer Engine's linears alone leave norms in 16 bits", "[plan]") {
+  Model model = test::transformer(1);
+  model.execution.eight_bit = EightBit::transformer_engine_linear;
+  const ShardedModel sharded = shard(model, eight_bits(1));
+  CHECK(bytes_each(named(sharded, "qkv").encode_input) == 4);
   CHECK_FALSE(named(sharded, "qkv").encode_saved);
 }
 
@@ -132,9 +222,9 @@ TEST_CASE("what torchao gathers in 8 bits each rank casts of its own tokens", "[
   CHECK(bytes_each(named(split, "qkv").encode_input) == 3.0 / 2);
   CHECK(bytes_each(named(split, "qkv").encode_saved) == 2);
   CHECK(bytes_each(named(split, "qkv").encode_gradient) == 4);
-  CHECK(bytes_each(named(split, "mlp_down").encode_input) == 4);
+  CHECK(bytes_each(named(split, "mlp_down").encode_input) == 3);
   CHECK(bytes_each(named(split, "mlp_down").encode_gradient) == 3.0 / 2 + 2);
-  CHECK_FALSE(named(split, "mlp_down").encode_saved);
+  CHECK(bytes_each(named(split, "mlp_down").encode_saved) == 3);
 }
 
 TEST_CASE("Transformer Engine keeps inputs in a byte, torchao in two", "[plan]") {
@@ -176,9 +266,9 @@ TEST_CASE("weights that FSDP gathers in 8 bits are only transposed, for the inpu
   const ShardedModel sharded = shard(model, layout);
   CHECK_FALSE(named(sharded, "qkv").encode_weight);
   CHECK(bytes_each(named(sharded, "qkv").encode_saved_weight) == 2);
-  // Kernels before products: of inputs and gradients two per product, of weights one of two.
+  // Kernels before products: of weights the first of two is not needed.
   CHECK(encoded(beside, Pass::forward) == 2 * encoded(gathered, Pass::forward));
-  CHECK(encoded(gathered, Pass::backward) == 2 * encoded(beside, Pass::backward));
+  CHECK(encoded(gathered, Pass::backward) == encoded(beside, Pass::backward));
   const auto refused = [&] { return !layout_problems(layout, model).empty(); };
   layout.data_parallel = 1;  // nothing is gathered
   CHECK(refused());

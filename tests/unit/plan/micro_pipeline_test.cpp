@@ -169,8 +169,24 @@ TEST_CASE("tokens of several sequences are brought into one order where PyTorch 
   // Attention's output, what two columns have gathered, and the gradients that two rows have.
   CHECK(copies(2, DType::bf16) == 1 + 2 + 2);
   // In 8 bits each operand of a weight gradient is transposed, whatever its order.
-  CHECK(copies(1, DType::fp8) == 4);
-  CHECK(copies(2, DType::fp8) == 1 + 4);
+  CHECK(copies(1, DType::fp8) == 2 * 2 + 2);
+  CHECK(copies(2, DType::fp8) == 1 + 2 * 2 + 2);
+}
+
+TEST_CASE("products with scales of rows are cut where a row's output is scattered alone",
+          "[plan]") {
+  Layout layout = layout_of(true);
+  layout.compute_dtype = DType::fp8;
+  Framework runs = compiler();
+  runs.execution.eight_bit = EightBit::torchao_rowwise;
+  const Model model = test::llama_of(runs);
+  const ShardedModel sharded = shard(model, layout);
+  for (const ShardedOp& op : sharded.blocks[sharded.of_layer[0]].ops) {
+    CHECK(op.sliced_forward.has_value() == op.sums_output);
+    CHECK_FALSE(op.sliced_gradient);
+    CHECK_FALSE(op.gathers_eight_bits);
+  }
+  CHECK_NOTHROW(check_plan(make_plan(model, layout)));
 }
 
 TEST_CASE("slices run abreast of each other, whole products alone", "[plan]") {

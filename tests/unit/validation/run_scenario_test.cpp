@@ -425,9 +425,16 @@ TEST_CASE("torchtitan's pipelines keep what they gathered and wait for messages"
   REQUIRE_FALSE(pipeline.overlap_pipeline);
 }
 
-TEST_CASE("8-bit products with scales of rows are not forecast as those with one", "[validation]") {
-  REQUIRE(reason({{"precision", "fp8 rowwise"}}) ==
-          "precision is 'fp8 rowwise': 8-bit products with scales of rows are not modelled");
+TEST_CASE("what casts a row's products to 8 bits is said by its precision", "[validation]") {
+  const auto software = [](const char* strategy, const char* precision) {
+    return run_framework(cells_with({{"shard_strategy", strategy}, {"precision", precision}}))
+        .execution.eight_bit;
+  };
+  REQUIRE(software("FSDP2", "fp8 tensorwise") == EightBit::torchao);
+  REQUIRE(software("FSDP2", "fp8 rowwise") == EightBit::torchao_rowwise);
+  REQUIRE(software("FSDP2", "fp8 rowwise_with_gw_hp") == EightBit::torchao_rowwise_with_gw_hp);
+  REQUIRE(software("FSDP FULL_SHARD", "fp8 (TE amp_fp8)") == EightBit::transformer_engine_linear);
+  REQUIRE(software("", "fp8 (TE hybrid)") == EightBit::transformer_engine);
 }
 
 TEST_CASE("recipes with Transformer Engine keep their parameters in 8 bits", "[validation]") {
