@@ -72,10 +72,11 @@ struct ShardedOp {
   std::optional<Kernel> encode_saved;  // the kept input, for the weight gradient; or its copy
   std::optional<Kernel> encode_gradient;
   std::optional<Kernel> encode_weight;
-  std::optional<Kernel> encode_saved_weight;                              // for the input gradient
-  bool encodes_weight_each_time = false;                                  // else once per step
-  std::optional<Kernel> rescale_input_gradient, rescale_weight_gradient;  // by scales of rows
-  bool gathers_eight_bits = false;  // input and gradient are gathered over tensor ranks so
+  std::optional<Kernel> encode_saved_weight;  // for the input gradient
+  // Multiply gradients by scales of rows.
+  std::optional<Kernel> rescale_input_gradient, rescale_weight_gradient;
+  bool encodes_weight_each_time = false;  // else once per step
+  bool gathers_eight_bits = false;        // input and gradient are gathered over tensor ranks so
   // Cut into parts (user_buffers.hpp). Column: `forward` by slices of tokens; row: by blocks of
   // output features, and `input_gradient` by slices of tokens.
   std::optional<Kernel> forward_part, gradient_part;
