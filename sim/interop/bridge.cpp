@@ -165,7 +165,6 @@ constexpr std::array optimizer_keys{
              "the optimizer's states are modelled in fp32 (12 bytes per parameter)"},
     KnownKey{"*"},
 };
-constexpr std::array anything{KnownKey{"*"}};
 
 // Sections whose keys are not settings have no effect on a step.
 std::span<const KnownKey> keys_of(std::string_view section) {

@@ -2,6 +2,7 @@
 // true, 5e8 for 500000000. A value that is absent or null leaves the setting as it is.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string_view>
 
@@ -26,6 +27,7 @@ struct KnownKey {
   std::string_view neutral{};  // the value that says "off"
   std::string_view reason{};
 };
+inline constexpr std::array anything{KnownKey{"*"}};
 
 // Looks at the keys of `from` that nobody has asked for: the first row of `known` that fits decides
 // whether it is a note, a problem or ignored. `prefix` stands in front of the names in notes. Keys

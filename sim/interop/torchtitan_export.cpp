@@ -45,6 +45,7 @@ class TitanWriter {
     text_ += fmt::format("{} = \"{}\"\n", key, value);
   }
   bool fp8() const { return layout_.compute_dtype == DType::fp8; }
+  bool by_rows() const { return fp8() && scales_rows(scenario_.framework.execution.eight_bit); }
 
   void model() {
     const auto flavor = scenario_.model.shape ? torchtitan_flavor(*scenario_.model.shape)
@@ -122,10 +123,8 @@ class TitanWriter {
 
   // With scales that are computed once per step for all of them.
   void gathers() {
-    const EightBit recipe = scenario_.framework.execution.eight_bit;
-    const bool names = fp8() && scales_rows(recipe);
-    if (names || layout_.gathers_in_eight_bits()) section("float8");
-    if (names) add_text("recipe_name", torchao_recipe(recipe));
+    if (by_rows() || layout_.gathers_in_eight_bits()) section("float8");
+    if (by_rows()) add_text("recipe_name", torchao_recipe(scenario_.framework.execution.eight_bit));
     if (!layout_.gathers_in_eight_bits()) return;
     text_ += "enable_fsdp_float8_all_gather = true\n";
     text_ += "precompute_float8_dynamic_scale_for_fsdp = true\n";
@@ -255,7 +254,7 @@ class TitanWriter {
     Framework framework = torchtitan_framework(model, loss, fused);
     const Execution& asked = scenario_.framework.execution;
     framework.execution.stops_recomputation = model || asked.stops_recomputation;
-    if (fp8() && scales_rows(asked.eight_bit)) framework.execution.eight_bit = asked.eight_bit;
+    if (by_rows()) framework.execution.eight_bit = asked.eight_bit;
     return canonical(scenario_.framework, scenario_) == canonical(framework, scenario_);
   }
 

@@ -14,7 +14,6 @@ namespace {
 
 constexpr const char* gather = "enable_fsdp_float8_all_gather";
 constexpr const char* scales = "precompute_float8_dynamic_scale_for_fsdp";
-constexpr std::array anything{KnownKey{"*"}};
 
 struct Recipe {
   std::string_view name;

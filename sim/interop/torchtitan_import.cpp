@@ -56,7 +56,6 @@ constexpr std::array optimizer_keys{
              "the optimizer is modelled behind the backward pass"},
     KnownKey{"*"},
 };
-constexpr std::array anything{KnownKey{"*"}};
 
 class TitanReader {
  public:

@@ -108,7 +108,7 @@ EightBitCasts torchao_rowwise(const ModelOp& op, const ModelOp* before, const La
   casts.gradient = whole_gradient ? rows_by_kernel_before : cast;
   casts.weight = cast;
   casts.saved_weight = columns;
-  casts.weight_each_time = casts.rescales_gradients = true;
+  casts.weight_each_time = true;
   if (sixteen_bit_weight_gradient) return casts;
   casts.saved_input = columns;
   casts.gradient = casts.gradient + columns;
@@ -121,9 +121,8 @@ bool multiplies_in_eight_bits(const ModelOp& op, const Layout& layout) {
   return layout.compute_dtype == DType::fp8 && is_linear_of_layer(op);
 }
 
-DType weight_gradient_format(EightBit software, const Layout& layout) {
-  return software == EightBit::torchao_rowwise_with_gw_hp ? layout.activation_dtype
-                                                          : layout.compute_dtype;
+bool multiplies_by_rows(const ModelOp& op, const Execution& execution, const Layout& layout) {
+  return multiplies_in_eight_bits(op, layout) && scales_rows(execution.eight_bit);
 }
 
 bool shares_maxima(const Execution& execution, const Layout& layout) {

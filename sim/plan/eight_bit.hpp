@@ -27,22 +27,21 @@ struct EightBitCasts {
   bool weight_each_time = false;    // else once per step, for the first micro-batch
   bool saves_eight_bits = false;    // the input is kept as it was multiplied
   bool gathers_eight_bits = false;  // what sequence parallelism gathers is cast before
-  bool rescales_gradients = false;  // behind their products, which know no scales
 };
 
 // What multiplies in 8 bits: the linears of layers. Embedding, head and classifiers stay in 16 bits
 // (Megatron-LM's output layer is no Transformer Engine module; torchtitan filters "output").
 bool multiplies_in_eight_bits(const ModelOp& op, const Layout& layout);
 
-// The format of its weight gradient's operands. REQUIRES: multiplies_in_eight_bits(op, layout).
-DType weight_gradient_format(EightBit software, const Layout& layout);
+// The same, with a scale for every row.
+bool multiplies_by_rows(const ModelOp& op, const Execution& execution, const Layout& layout);
 
 // Delayed scaling: what the scales follow from, the maxima of tensors, is shared among the ranks of
 // a stage (Transformer Engine; torchao's dynamic scaling takes them over the tensor alone).
 bool shares_maxima(const Execution& execution, const Layout& layout);
 
 // Whether parameters can be 8 bits themselves (Layout::eight_bit_parameters): torchao's are those
-// that FSDP gathers, Transformer Engine's those that persist.
+// that FSDP gathers, with one scale each; Transformer Engine's those that persist.
 bool can_have_eight_bit_parameters(const Execution& execution, int zero_stage, int shard_ranks);
 
 // `before`: the operator whose output is the linear's input, or null.

@@ -114,12 +114,8 @@ void shard_linear(const Region& region, const ModelOp& op, const ModelOp* before
   to.forward =
       gemm(dtype, {rows, each, in}, Bytes{to.whole_output.count() / op.products}, matrices);
   to.input_gradient = gradient_gemm(dtype, {rows, in, each}, to.whole_input, matrices);
-  const DType of_weight_gradient =
-      multiplies_in_eight_bits(op, *region.layout)
-          ? weight_gradient_format(region.model->execution.eight_bit, *region.layout)
-          : dtype;
   to.weight_gradient =
-      gradient_gemm(of_weight_gradient, {each, in, rows},
+      gradient_gemm(weight_gradient_dtype(region, op), {each, in, rows},
                     weight_gradient * (region.model->execution.adds_gradients ? 1 : 2), matrices);
   if (op.products > 1) {
     const double elements = 3.0 * static_cast<double>(tokens) * static_cast<double>(in);

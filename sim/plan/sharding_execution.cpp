@@ -59,6 +59,12 @@ DType product_dtype(const Region& region, const ModelOp& op) {
   return sixteen ? region.layout->activation_dtype : compute;
 }
 
+DType weight_gradient_dtype(const Region& region, const ModelOp& op) {
+  const bool sixteen = region.model->execution.eight_bit == EightBit::torchao_rowwise_with_gw_hp &&
+                       multiplies_in_eight_bits(op, *region.layout);
+  return sixteen ? region.layout->activation_dtype : product_dtype(region, op);
+}
+
 void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
                  const Product& forward, ShardedOp& to) {
   if (!multiplies_in_eight_bits(op, *region.layout)) return;
@@ -119,10 +125,8 @@ void separate_products(const Region& region, const Block& block, std::size_t i, 
 }
 
 void rescale_gradients(const Region& region, const Block& block, std::size_t i, ShardedOp& op) {
-  if (!multiplies_in_eight_bits(*op.op, *region.layout)) return;
+  if (!multiplies_by_rows(*op.op, region.model->execution, *region.layout)) return;
   const ModelOp* before = i > 0 ? &block.ops[i - 1] : nullptr;
-  const EightBit software = region.model->execution.eight_bit;
-  if (!eight_bit_casts(software, *op.op, before, *region.layout).rescales_gradients) return;
   const auto in_place = [&](Bytes gradient) {
     return memory_kernel(OpKind::elementwise, region, *op.op,
                          2 * static_cast<double>(gradient.count()));
@@ -131,7 +135,7 @@ void rescale_gradients(const Region& region, const Block& block, std::size_t i, 
                                 before->kind == ModelOpKind::elementwise;
   if (!op.sum_products && (op.sums_gradient || !read_by_compiled))
     op.rescale_input_gradient = in_place(op.whole_input);
-  if (weight_gradient_format(software, *region.layout) != DType::fp8) return;
+  if (op.weight_gradient->dtype != DType::fp8) return;
   op.rescale_weight_gradient =
       in_place(Bytes{op.weight_gradient->m * op.weight_gradient->n * op.products *
                      bytes_of(written_gradient_dtype(*region.model, *region.layout))});

@@ -57,11 +57,6 @@ bool copies_gathered(const Region& region, const ShardedOp& op) {
   return region.layout->micro_batch > 1 && !op.gathers_eight_bits;
 }
 
-bool scales_rows(const Region& region, const ModelOp& op) {
-  return multiplies_in_eight_bits(op, *region.layout) &&
-         scales_rows(region.model->execution.eight_bit);
-}
-
 void slice_column(const Region& region, ShardedOp& to) {
   const Slicing slicing{region, *to.op};
   if (copies_gathered(region, to)) to.encode_saved = slicing.copy(to.whole_input);
@@ -83,7 +78,7 @@ void slice_row(const Region& region, bool behind_attention, ShardedOp& to) {
   to.sliced_forward = slicing.scattered({*to.forward}, to.whole_output);
   if (behind_attention && region.layout->micro_batch > 1)
     to.sliced_forward->order = slicing.copy(to.whole_input);
-  if (scales_rows(region, *to.op)) return;
+  if (multiplies_by_rows(*to.op, region.model->execution, *region.layout)) return;
   to.sliced_gradient = slicing.gathered({*to.input_gradient}, to);
   to.reorder_output.reset();
   if (copies_gathered(region, to)) to.transpose_gradient = slicing.copy(to.whole_output);
@@ -104,7 +99,8 @@ void slice_products(const Region& region, const Block& block, ShardedBlock& shar
     ShardedOp& to = sharded.ops[i];
     const ModelOp& op = *to.op;
     if (!is_linear_of_layer(op) || op.once_per_sequence || op.experts > 0) continue;
-    if (to.gathers_input && !scales_rows(region, op)) slice_column(region, to);
+    const bool by_rows = multiplies_by_rows(op, region.model->execution, *region.layout);
+    if (to.gathers_input && !by_rows) slice_column(region, to);
     if (to.sums_output)
       slice_row(region, i > 0 && block.ops[i - 1].kind == ModelOpKind::attention, to);
   }

@@ -93,6 +93,7 @@ void shard_scratch(const Region& region, const ModelOp& op, ShardedOp& to);
 // sharding_execution.cpp
 // What is not multiplied in 8 bits beside products that are.
 DType product_dtype(const Region& region, const ModelOp& op);
+DType weight_gradient_dtype(const Region& region, const ModelOp& op);
 // What casts the operands of a linear whose forward product is `forward`.
 void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
                  const Product& forward, ShardedOp& to);

@@ -201,26 +201,20 @@ TEST_CASE("the sum of gradients beside a norm goes at the rate of element-wise k
              WithinRel(2 + 3e6 / 0.25e12 * 1e6 + 3e6 / 0.5e12 * 1e6, 1e-6));
 }
 
-TEST_CASE("kernels that work element by element have a rate of their own", "[cost]") {
-  Device device = round_device();
-  Kernel rotary = streaming(OpKind::elementwise, 6'000'000);
-  const double alone = microseconds(kernel_cost(rotary, device));
-  rotary.strided = Bytes{3'000'000};
-  CHECK(microseconds(kernel_cost(rotary, device)) == alone);  // a file without it
-  device.memory_kernels.strided = 0.125;
-  CHECK_THAT(microseconds(kernel_cost(rotary, device)),
-             WithinRel(2 + 3e6 / 0.5e12 * 1e6 + 3e6 / 0.125e12 * 1e6, 1e-6));
-}
-
-TEST_CASE("kernels that write a transposed tensor have a rate of their own", "[cost]") {
-  Device device = round_device();
-  Kernel cast = streaming(OpKind::elementwise, 6'000'000);
-  const double alone = microseconds(kernel_cost(cast, device));
-  cast.transposed = Bytes{3'000'000};
-  CHECK(microseconds(kernel_cost(cast, device)) == alone);  // a file without it
-  device.memory_kernels.transposed = 0.25;
-  CHECK_THAT(microseconds(kernel_cost(cast, device)),
-             WithinRel(2 + 3e6 / 0.5e12 * 1e6 + 3e6 / 0.25e12 * 1e6, 1e-6));
+TEST_CASE("kernels that work element by element or transpose have rates of their own", "[cost]") {
+  const auto has_rate = [](Bytes Kernel::*part, std::optional<double> MemoryModel::*share,
+                           double of_bandwidth) {
+    Device device = round_device();
+    Kernel kernel = streaming(OpKind::elementwise, 6'000'000);
+    const double alone = microseconds(kernel_cost(kernel, device));
+    kernel.*part = Bytes{3'000'000};
+    CHECK(microseconds(kernel_cost(kernel, device)) == alone);  // a file without it
+    device.memory_kernels.*share = of_bandwidth;
+    CHECK_THAT(microseconds(kernel_cost(kernel, device)),
+               WithinRel(2 + 3e6 / 0.5e12 * 1e6 + 3e6 / (of_bandwidth * 1e12) * 1e6, 1e-6));
+  };
+  has_rate(&Kernel::strided, &MemoryModel::strided, 0.125);
+  has_rate(&Kernel::transposed, &MemoryModel::transposed, 0.25);
 }
 
 TEST_CASE("heads of no multiple of 16 bytes do without tensor cores", "[cost]") {

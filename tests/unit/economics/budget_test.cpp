@@ -10,6 +10,7 @@
 #include "sim/base/random.hpp"
 #include "sim/economics/answer.hpp"
 #include "tests/catch.hpp"
+#include "tests/problems.hpp"
 #include "tests/temporary.hpp"
 
 using namespace sim;
@@ -53,15 +54,12 @@ BudgetAnswer answer(const std::string& budget, const std::vector<std::string>& s
 // "line:column: what" of every problem.
 std::vector<std::string> problems(const std::string& budget) {
   const File file{small(budget)};
-  std::vector<std::string> lines;
   try {
     load_budget(load_scenario(file.path.string()));
   } catch (const InputError& error) {
-    for (const Problem& problem : error.problems())
-      lines.push_back(std::to_string(problem.where.line) + ":" +
-                      std::to_string(problem.where.column) + ": " + problem.what);
+    return test::lines_of(error);
   }
-  return lines;
+  return {};
 }
 
 using Lines = std::vector<std::string>;

@@ -8,6 +8,7 @@
 #include "sim/interop/megatron_experts.hpp"
 #include "sim/model/transformer.hpp"
 #include "tests/catch.hpp"
+#include "tests/problems.hpp"
 #include "tests/property/random_scenario.hpp"
 
 using namespace sim;
@@ -41,19 +42,12 @@ Imported from_yaml(const std::string& text, int gpus = 8) {
   return import_nemo(Document::parse(text, "a.yaml", Syntax::yaml), {.gpus = gpus});
 }
 
-Lines lines_of(const InputError& error) {
-  Lines lines;
-  for (const Problem& problem : error.problems())
-    lines.push_back(std::to_string(problem.where.line) + ":" +
-                    std::to_string(problem.where.column) + ": " + problem.what);
-  return lines;
-}
 template <class Import>
 Lines problems(Import import) {
   try {
     static_cast<void>(import());
   } catch (const InputError& error) {
-    return lines_of(error);
+    return test::lines_of(error);
   }
   return {};
 }

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "sim/base/input_error.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/interop/handover.hpp"
+#include "tests/problems.hpp"
 
 namespace sim::test {
 
@@ -25,11 +25,7 @@ std::vector<std::string> problems(Import import) {
   try {
     static_cast<void>(import());
   } catch (const InputError& error) {
-    std::vector<std::string> lines;
-    for (const Problem& problem : error.problems())
-      lines.push_back(std::to_string(problem.where.line) + ":" +
-                      std::to_string(problem.where.column) + ": " + problem.what);
-    return lines;
+    return lines_of(error);
   }
   return {};
 }

@@ -7,6 +7,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/scenario/sources.hpp"
 #include "tests/catch.hpp"
+#include "tests/problems.hpp"
 #include "tests/temporary.hpp"
 
 using namespace sim;
@@ -51,11 +52,7 @@ std::vector<std::string> problems(const std::string& text,
   try {
     load(text, set);
   } catch (const InputError& error) {
-    std::vector<std::string> lines;
-    for (const Problem& problem : error.problems())
-      lines.push_back(std::to_string(problem.where.line) + ":" +
-                      std::to_string(problem.where.column) + ": " + problem.what);
-    return lines;
+    return test::lines_of(error);
   }
   return {};
 }
