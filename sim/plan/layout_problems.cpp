@@ -319,7 +319,13 @@ class Checker : private LayoutProblemList {
     const bool possible =
         can_have_eight_bit_parameters(model_.execution, layout_.zero_stage, layout_.shard_ranks());
     if (layout_.compute_dtype == DType::fp8 && possible) return;
-    const bool torchao = model_.execution.eight_bit == EightBit::torchao;
+    const EightBit software = model_.execution.eight_bit;
+    if (scales_rows(software))
+      return problem("eight_bit_parameters",
+                     "eight_bit_parameters is true and framework.eight_bit {}; torchao gathers "
+                     "weights with scales of rows in 16 bits",
+                     word(software));
+    const bool torchao = software == EightBit::torchao;
     problem("eight_bit_parameters",
             "eight_bit_parameters is true with {} products and zero_stage {} over {} ranks; "
             "allowed: fp8 products, zero_stage {}",

@@ -273,6 +273,10 @@ TEST_CASE("weights that FSDP gathers in 8 bits are only transposed, for the inpu
   layout.data_parallel = 1;  // nothing is gathered
   CHECK(refused());
   layout.data_parallel = 2;
+  model.execution.eight_bit = EightBit::torchao_rowwise;
+  const std::vector<LayoutProblem> of_rows = layout_problems(layout, model);
+  REQUIRE(of_rows.size() == 1);
+  CHECK(of_rows[0].what.find("scales of rows in 16 bits") != std::string::npos);
   model.execution.eight_bit = EightBit::transformer_engine;
   CHECK(refused());
   layout.zero_stage = 2;
