@@ -175,6 +175,42 @@ TEST_CASE("FlashAttention-2 on Hopper leaves a third of the rate behind, or more
   CHECK(kernel_cost(kernel, ampere).time == kernel_cost(same, ampere).time);
 }
 
+// github.com/pytorch/benchmark pull request 2296, "sdpa" (FlashAttention-2) on an H100 of Meta,
+// whose limit is 500 W (triton-lang/triton issue 2513); forward, no mask, 128 sequences, 8 heads of
+// 128.
+TEST_CASE("FlashAttention-2 on the H100 of 500 W runs at the clock of that limit", "[cost]") {
+  struct Row {
+    std::int64_t tokens;
+    double milliseconds;
+  };
+  const std::vector<Row> rows{
+      {1024, 1.91248}, {2048, 7.49987}, {4096, 29.4748}, {8192, 122.297}, {16384, 462.649}};
+  const Device limited = shipped("h100_sxm_hbm2e"), faster = shipped("h100_sxm");
+  double sum = 0, sum_faster = 0;
+  for (const Row& row : rows) {
+    Kernel kernel;
+    kernel.kind = OpKind::attention;
+    kernel.attention = AttentionKernel::flash_2;
+    kernel.m = kernel.n = row.tokens;
+    kernel.k = 128;
+    kernel.heads = kernel.kv_heads = 8;
+    kernel.batch = 128;
+    const double error = to_seconds(kernel_cost(kernel, limited).time) * 1e3 / row.milliseconds - 1;
+    CAPTURE(row.tokens, error);
+    CHECK(std::abs(error) < 0.2);
+    sum += error;
+    sum_faster += to_seconds(kernel_cost(kernel, faster).time) * 1e3 / row.milliseconds - 1;
+  }
+  CHECK(std::abs(sum / 5) < 0.03);
+  CHECK(sum_faster / 5 < -0.1);
+}
+
+// github.com/pytorch/ao pull request 3342: m=16640 n=5120 k=8192 in 3223.73 us on an H100 PCIe.
+TEST_CASE("the H100 PCIe runs large products as torchao's developers measured", "[cost]") {
+  const Duration time = kernel_cost(product(16640, 5120, 8192), shipped("h100_pcie")).time;
+  CHECK_THAT(to_seconds(time) * 1e6, WithinRel(3223.73, 0.05));
+}
+
 TEST_CASE("the V100 has no bf16", "[cost]") {
   REQUIRE_THROWS_WITH(
       kernel_cost(product(64, 64, 64), shipped("v100_sxm2_32")),
