@@ -37,6 +37,7 @@ constexpr std::array machines{
     Machine{"h100", 3200, "roce", "topologies/h100-roce.yaml"},
     Machine{"h100", 3200, "", "topologies/dgx-h100.yaml"},
     Machine{"h200", 3200, "efa", "topologies/aws-p5en.yaml"},
+    Machine{"h200", 3200, "different sockets", "validation/machines/h200-roce-apart.yaml"},
     Machine{"h200", 3200, "roce", "topologies/h200-roce.yaml"},
     Machine{"h200", 3200, "", "topologies/dgx-h200.yaml"},
     Machine{"b200", 3200, "efa", "topologies/aws-p6-b200.yaml"},

@@ -133,6 +133,15 @@ TEST_CASE("remarks set the version, the thread blocks and what a loop adds", "[v
   REQUIRE(predicted(four + "2.26.2,")[1].predicted != predicted(four + "2.30.1,")[1].predicted);
 }
 
+TEST_CASE("a NIC on the other socket carries what such a path was measured at", "[validation]") {
+  const CurveResult apart =
+      result_of("r,H200-SXM,2,2,all_reduce,1,400,RoCE on different sockets\n");
+  REQUIRE(apart.cluster == "validation/machines/h200-roce-apart.yaml");
+  // Of an all-reduce between two ranks half the bytes pass a rank twice.
+  const double rate = 1073741824 / to_seconds(apart.curve.points[1].predicted);
+  REQUIRE_THAT(rate, WithinRel(29.7e9, 0.01));
+}
+
 // Bounds of every curve that the project carries: the goals of validation/README.md.
 TEST_CASE("the published curves are within 12%, and within 5% above 64 MiB", "[validation]") {
   const std::string folder = STEPCAST_SOURCE_DIR "/validation/curves/";
@@ -143,10 +152,10 @@ TEST_CASE("the published curves are within 12%, and within 5% above 64 MiB", "[v
     CAPTURE(curve.id);
     const CurveResult result = predict_curve(curve, STEPCAST_SOURCE_DIR);
     REQUIRE(result.skipped.empty());
-    // One GPU and one NIC per node of a cloud, 32 of 50 GB/s: validation/README.md.
-    if (curve.id == "h200_2x1_ar_dranet") continue;
     CHECK(*result.median_abs_error < 0.12);
-    if (result.median_large_abs_error) CHECK(*result.median_large_abs_error < 0.05);
+    // A GPU and a NIC on different sockets, at the rate of another machine: validation/README.md.
+    const double large = curve.id == "h200_2x1_ar_dranet" ? 0.07 : 0.05;
+    if (result.median_large_abs_error) CHECK(*result.median_large_abs_error < large);
   }
 }
 
