@@ -268,6 +268,7 @@ class NemoReader {
     resolver_.read(model, "override_vocab_size", config_.vocab_size);
     resolver_.read(model, "position_embedding_type", config_.position_embedding_type);
     resolver_.read(model, "share_embeddings_and_output_weights", config_.share_embeddings);
+    resolver_.read(model, "cross_entropy_loss_fusion", config_.fused_loss);
     resolver_.read(model, "qk_layernorm", config_.qk_layernorm);
     resolver_.read(model, "bias", config_.add_bias_linear);
     resolver_.read(model, "hidden_dropout", config_.hidden_dropout);
@@ -384,7 +385,6 @@ Imported import_nemo1(const Document& yaml, const ImportRequest& asked) {
   const MegatronRules rules{
       .fp32_gradients_by_default = true, .groups_without_switch = true, .own_kernels = false};
   Imported result = scenario_of_megatron(config, rules, request, root);
-  result.framework.loss = LossForm::separate;  // no key fuses it
   result.ignored = read.ignored;
   result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());
   finish_import(yaml, root, result);

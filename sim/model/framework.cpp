@@ -140,6 +140,7 @@ void set_in_place_loss(ModelOp& op) {
 }
 
 void set_loss(const Framework& framework, double classes, ModelOp& op) {
+  if (framework.loss != LossForm::fused) op.backward_scratch_bytes = 0;
   if (framework.loss == LossForm::eager) {
     set(op, loss, classes, op.backward_elements);
     op.forward_split_elements = (split_loss.forward - loss.forward) * classes;

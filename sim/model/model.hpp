@@ -166,6 +166,7 @@ struct ModelOp {
   // attention_kernel_saved_bytes(). Its output is counted at the projection that reads it.
   double saved_elements = 0;
   double saved_fixed_bytes = 0;
+  double backward_scratch_bytes = 0;  // of a loss: what its backward pass takes besides, per token
   // For a column-split linear: its input is saved in the sequence region (and gathered again in the
   // backward pass with sequence parallelism); these elements are counted here, not above.
   double saved_input_elements = 0;

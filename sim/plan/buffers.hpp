@@ -42,8 +42,10 @@ struct Allocation {
   bool copies_gathered = false;     // FSDP2 (gathered_units.hpp)
   bool flat_parameters = false;     // the first FSDP (flat_units.hpp)
   bool separate_gradients = false;  // each parameter's made by its first backward pass
-  int held_logits = 0;              // Execution::held_logits
-  int loss_metrics = 0;             // Execution::loss_metrics
+  // Each parameter has a tensor of its own until all are copied into one buffer.
+  bool moved_parameters = false;
+  int held_logits = 0;   // Execution::held_logits
+  int loss_metrics = 0;  // Execution::loss_metrics
   bool master_weights = true;
   // Of the state of Adam: without the masters, which are there from the start.
   Bytes moments_of(Bytes state) const {

@@ -84,9 +84,11 @@ class Replay {
     pool_.count_retries_anew();
     const auto buffers = static_cast<std::uint32_t>(program_.buffers.size());
     if (step == 0) {
+      Blocks originals = make_originals();
       flat_.make_masters();
       for (std::uint32_t i = 0; i < buffers; ++i)
         allocate(blocks_[i], first_size(i), 1);
+      pool_.give(originals);
     }
     // An optimizer goes through the parameters in the order of the model, buckets lie the other
     // way.
@@ -94,6 +96,22 @@ class Replay {
       for (std::uint32_t i = buffers; i-- > 0;)
         allocate(moments_[i], moments_size(i), 2);
     }
+  }
+
+  // Parameters as the model's modules made them: what they leave behind is used again by what fits.
+  Blocks make_originals() {
+    Blocks originals;
+    if (!program_.allocation.moved_parameters) return originals;
+    for (const Site& site : program_.sites) {
+      if (site.tied || site.elements == 0 || site.bucket >= program_.parameter_buckets.size())
+        continue;
+      const ParameterBucket& bucket = program_.parameter_buckets[site.bucket];
+      const Bytes weights = program_.buffers[bucket.weight.value].size;
+      Blocks one;
+      allocate(one, Bytes{weights.count() / bucket.padded * site.elements}, 1);
+      originals.insert(originals.end(), one.begin(), one.end());
+    }
+    return originals;
   }
 
   Bytes persistent_size(std::uint32_t index) const {

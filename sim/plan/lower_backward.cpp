@@ -119,8 +119,8 @@ Value StageLowering::backward_loss(Frame& frame, std::size_t i) {
   out.ready = compute(frame, i, work.backward, work.name, Action::backward);
   if (op.backward_scratch.count() > 0) {
     const BufferId scratch = activation(op.backward_scratch);
-    builder_.writes(scratch, Role::gradient);
-    builder_.frees(scratch, Role::gradient);
+    builder_.writes(scratch, Role::workspace);
+    builder_.frees(scratch, Role::workspace);
   }
   free_saved(saved);
   let_go(saved.target_logit, Role::target_logit);

@@ -22,6 +22,13 @@ StageLowering::StageLowering(const ShardedModel& sharded, int stage)
   slots_ = schedule_of(layout_, stage);
 }
 
+// Megatron-LM's distributed optimizer (core/distributed/param_and_grad_buffer.py, param_data).
+bool StageLowering::moves_parameters() const {
+  const Execution& execution = model_.model->execution;
+  return zero_ == 1 && !execution.adds_gradients &&
+         execution.gradient_buckets == GradientBuckets::flat;
+}
+
 Program StageLowering::lower() {
   make_blocks();
   const Execution& execution = model_.model->execution;
@@ -29,6 +36,7 @@ Program StageLowering::lower() {
                            .copies_gathered = execution.copies_weights && zero_ == 3,
                            .flat_parameters = execution.flat_parameters && zero_ == 3,
                            .separate_gradients = execution.adds_gradients,
+                           .moved_parameters = moves_parameters(),
                            .held_logits = execution.held_logits,
                            .loss_metrics = execution.loss_metrics,
                            .master_weights = layout_.master_weights});

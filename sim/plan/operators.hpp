@@ -108,11 +108,11 @@ constexpr auto words_of(Pass) {
 //                     sum's own site adds it behind: `gradient` and `input_gradient` are one buffer
 //  lookup, add_table  backward: gradient, weight_gradient; add_table passes the gradient on
 //  cross_entropy      one operator: forward has input, saved, target_logit, exponential_sum.
-//                     backward: saved, target_logit, exponential_sum, input_gradient. Where logits
-//                     are fp32, the exponentials take their place: `saved` is their buffer, and
-//                     input is absent. Where logits are kept, backward has them as input, and saved
-//                     may be absent. target_logit is less the maximum. Columns that pad the
-//                     vocabulary are no classes
+//                     backward: saved, target_logit, exponential_sum, input_gradient, [workspace],
+//                     of which nothing is read. Where logits are fp32, the exponentials take their
+//                     place: `saved` is their buffer, and input is absent. Where logits are kept,
+//                     backward has them as input, and saved may be absent. target_logit is less the
+//                     maximum. Columns that pad the vocabulary are no classes
 enum class Action : std::uint8_t {
   // Of a model operator (its site):
   forward,            // [input], [residual], [output], [saved], [choice_weights]; attention run

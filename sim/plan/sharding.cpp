@@ -276,7 +276,9 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
                              : 1.0;
   const bool loss = op.kind == ModelOpKind::cross_entropy;
   const double elements = op.saved_elements * region.element;
-  if (loss) to.backward_scratch = bytes_from(elements * tokens / divisor * padding);
+  if (loss)
+    to.backward_scratch =
+        bytes_from((elements + op.backward_scratch_bytes) * tokens / divisor * padding);
   const double own = (loss ? 0.0 : elements) + op.saved_fixed_bytes;
   const std::int64_t inputs = region.model->execution.keeps_gathered_inputs && to.gathers_input
                                   ? tokens_of(region, op)

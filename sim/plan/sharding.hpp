@@ -110,7 +110,7 @@ struct ShardedOp {
   Bytes whole_output{};
   Bytes all_logits{};        // of every tensor rank
   Bytes saved{};             // kept for the backward pass, without attention_saved
-  Bytes backward_scratch{};  // of the loss: gradients that an eager backward pass makes
+  Bytes backward_scratch{};  // of the loss: what its backward pass makes on the way
   Bytes attention_saved{};   // what selective recomputation drops
   // Of eager kernels, and of the gather of all logits.
   Scratch scratch_forward, scratch_backward, scratch_gather;

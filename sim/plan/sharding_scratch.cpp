@@ -8,9 +8,13 @@ Bytes in_fp32(const Region& region, Bytes bytes) {
   return Bytes{bytes.count() / region.element * bytes_of(DType::fp32)};
 }
 
-void shard_loss_scratch(const Region& region, ShardedOp& to) {
-  if (to.backward_scratch.count() == 0) return;  // fused
+void shard_loss_scratch(const Region& region, const ModelOp& op, ShardedOp& to) {
+  if (to.backward_scratch.count() == 0) return;
   const Bytes logits = in_fp32(region, to.input);
+  if (op.backward_scratch_bytes > 0) {
+    to.scratch_backward = copied(logits);
+    return;
+  }
   to.scratch_forward = to.splits_loss ? split_loss_forward(logits) : eager_loss_forward(logits);
   to.scratch_backward = to.splits_loss ? split_loss_backward(logits) : eager_loss_backward(logits);
 }
@@ -43,7 +47,7 @@ void shard_attention_scratch(const Region& region, ShardedOp& to) {
 }  // namespace
 
 void shard_scratch(const Region& region, const ModelOp& op, ShardedOp& to) {
-  if (op.kind == ModelOpKind::cross_entropy) shard_loss_scratch(region, to);
+  if (op.kind == ModelOpKind::cross_entropy) shard_loss_scratch(region, op, to);
   if (op.kind == ModelOpKind::attention && to.forward &&
       (!to.context || exchanges_heads(*region.layout)))
     shard_attention_scratch(region, to);

@@ -36,6 +36,7 @@ class StageLowering {
 
  private:
   // lower_stage.cpp
+  bool moves_parameters() const;
   void make_blocks();
   void find_gradients();
   void make_work();

@@ -58,13 +58,23 @@ Framework fsdp_framework(const RunCells& cells) {
   return fsdp;
 }
 
+// NVIDIA's recipes (NeMo): those of Llama and Nemotron fuse the loss (cross_entropy_loss_fusion in
+// their yaml, later the default of NeMo 2, collections/llm/gpt/model/base.py), those of GPT-3 and
+// Grok-1 have no such key.
+bool recipe_fuses_loss(const RunCells& cells) {
+  const std::string model = lower_case(cells["model"]);
+  return says(cells, {"row_id"}, "dgxc") &&
+         (model.starts_with("llama") || model.starts_with("nemotron"));
+}
+
 // Megatron-LM, whose loss is fused by a flag only. What was computed and not run counts no
 // placeholders; Transformer Engine keeps them from version 2.3 on. Experts have a capacity of 1 to
 // which they are padded, unless a row says otherwise.
 Framework megatron_framework(const RunCells& cells) {
   Framework framework = framework_of(FrameworkName::megatron);
   const std::string notes = lower_case(cells["notes"]);
-  framework.loss = LossForm::separate;
+  framework.loss = recipe_fuses_loss(cells) || contains(notes, "fused loss") ? LossForm::fused
+                                                                             : LossForm::separate;
   framework.execution.waits_for_counts = contains(notes, "dropless");
   if (cells["status"].starts_with("analytic"))
     framework.execution.gradient_placeholders = Placeholders::none;

@@ -239,8 +239,10 @@ model:
   transformer_engine: True
   data:
     data_prefix: ???
+  cross_entropy_loss_fusion: True
   optim: {name: distributed_fused_adam, overlap_grad_sync: True}
 )");
+  CHECK(job.framework.loss == LossForm::fused);
   CHECK(job.layout.world_size() == 16);
   CHECK(job.layout.data_parallel == 2);
   CHECK(job.layout.context_exchange == ContextExchange::all_to_all);

@@ -178,6 +178,7 @@ TEST_CASE("Megatron-LM's loss without fusion goes over the logits operation by o
   CHECK(loss.forward_elements == ((half + full) + full + 3 * 2 * full + full) * classes);
   CHECK(loss.backward_elements == (2 * full + full + half) * classes);
   CHECK(loss.saved_fixed_bytes == 2 * full * classes);
+  CHECK(loss.backward_scratch_bytes == 0);
 }
 
 TEST_CASE("a single part of a framework may be of the other kind", "[model]") {

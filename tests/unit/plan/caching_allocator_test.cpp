@@ -109,6 +109,32 @@ TEST_CASE("the moments of Adam come at the end of the first step", "[plan]") {
   CHECK(memory.allocated.count() == (30 + 120 + 40) * mib);
 }
 
+TEST_CASE("parameters leave their first places behind", "[plan]") {
+  // Two of 20 and 40 MiB, moved into a buffer of 60: an activation of 40 fits where one was, of 50
+  // nowhere.
+  const auto reserved = [](std::int64_t activation, bool moved) {
+    test::Sketch sketch{{buffer(60 * mib, true, BufferCategory::weights), buffer(activation)}};
+    sketch.add(
+        OpKind::elementwise, Stream::compute, {},
+        {{BufferId{1}, Access::write, Role::output}, {BufferId{1}, Access::free, Role::output}});
+    ParameterBucket bucket;
+    bucket.elements = bucket.padded = 30 * mib;
+    bucket.weight = BufferId{0};
+    sketch.program.parameter_buckets = {bucket};
+    for (const std::int64_t elements : {10 * mib, 20 * mib}) {
+      Site site;
+      site.bucket = 0;
+      site.elements = elements;
+      sketch.program.sites.push_back(site);
+    }
+    sketch.program.allocation.moved_parameters = moved;
+    return cached_memory(sketch.program, Bytes{1'000 * mib}).reserved.count();
+  };
+  CHECK(reserved(40 * mib, false) == 100 * mib);
+  CHECK(reserved(40 * mib, true) == 120 * mib);
+  CHECK(reserved(50 * mib, true) == 170 * mib);
+}
+
 TEST_CASE("a buffer may stand for several tensors", "[plan]") {
   // Two tensors of 9 MiB share a segment of 20; one of 18 MiB has its own.
   Buffer two = buffer(18 * mib);

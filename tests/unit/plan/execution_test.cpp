@@ -159,10 +159,11 @@ TEST_CASE("a head that is recomputed runs again between the backward passes of l
 
 namespace {
 
-// Operators that take a tensor for themselves; its bytes must be those of their weights.
+// Operators with weights that take a tensor for themselves; its bytes must be those of the weights.
 int placeholders(const Program& program) {
   int found = 0;
   for (std::uint32_t i = 0; i < program.size(); ++i) {
+    if (program.kind[i] == OpKind::cross_entropy) continue;
     for (const BufferUse& use : program.buffer_uses(OpId{i})) {
       if (use.role != Role::workspace || use.access != Access::write) continue;
       const Site& site = program.sites[program.subject[i]];
@@ -206,6 +207,32 @@ TEST_CASE("a fused gradient leaves an empty one behind, which Transformer Engine
   }
   CHECK(persistent_gradients(kept) == persistent_gradients(none) + of_layer);
   CHECK(memory_use(temporary).peak >= memory_use(none).peak);
+}
+
+// The fp32 tensor of logits that a compiled loss takes besides what it keeps (ends.cpp).
+TEST_CASE("a fused loss takes a second fp32 tensor of logits backward", "[plan]") {
+  Framework framework;
+  framework.loss = LossForm::separate;
+  for (const int tensor : {1, 2}) {
+    const Layout layout = test::layout_for(tensor, 1, 1, 2);
+    const auto backward = [](const Program& program) {
+      std::int64_t taken = 0, kept = 0;
+      for (std::uint32_t i = 0; i < program.size(); ++i) {
+        if (program.kind[i] != OpKind::cross_entropy || program.pass[i] != Pass::backward) continue;
+        for (const BufferUse& use : program.buffer_uses(OpId{i})) {
+          const std::int64_t bytes = program.buffers[use.buffer.value].size.count();
+          if (use.access == Access::write) taken += bytes;
+          if (use.role == Role::saved) kept += bytes;
+        }
+      }
+      return std::pair{taken, kept};
+    };
+    const auto [fused, kept] = backward(program_of({}, layout));
+    const auto [separate, same] = backward(program_of(framework, layout));
+    CHECK(kept > 0);
+    CHECK(kept == same);
+    CHECK(fused == separate + kept);
+  }
 }
 
 TEST_CASE("a loss in place: the logits become their gradient", "[plan]") {

@@ -335,6 +335,17 @@ TEST_CASE("notes tell the version of Transformer Engine and its loss", "[validat
   const Execution own = framework("optimizer of Megatron-LM").execution;
   CHECK((own.scales_gradients && own.checks_gradients && own.separate_update));
   CHECK(framework("fused loss of Transformer Engine").loss == LossForm::in_place);
+  CHECK(framework("fused loss").loss == LossForm::fused);
+}
+
+TEST_CASE("NVIDIA's recipes of Llama and Nemotron fuse the loss", "[validation]") {
+  const auto loss = [](const char* row, const char* model) {
+    return run_framework(cells_with({{"row_id", row}, {"model", model}})).loss;
+  };
+  CHECK(loss("dgxc_benchmarking-1", "llama3.1 8b") == LossForm::fused);
+  CHECK(loss("dgxc_benchmarking-1", "nemotron4 15b") == LossForm::fused);
+  CHECK(loss("dgxc_benchmarking-1", "gpt3 175b") == LossForm::separate);
+  CHECK(loss("r", "llama3.1 8b") == LossForm::separate);
 }
 
 TEST_CASE("gradients may be fp32, and parameters gathered behind the optimizer", "[validation]") {
