@@ -220,7 +220,7 @@ TEST_CASE("DeepSpeed: what its engine makes of the keys", "[interop]") {
 }
 
 TEST_CASE("NeMo 1.x: interpolations are followed", "[interop]") {
-  const Imported job = from_yaml(R"(trainer: {devices: 8, num_nodes: 2, precision: bf16}
+  const std::string file = R"(trainer: {devices: 8, num_nodes: 2, precision: bf16}
 model:
   micro_batch_size: 1
   global_batch_size: ${multiply:${trainer.devices}, 4}
@@ -239,10 +239,11 @@ model:
   transformer_engine: True
   data:
     data_prefix: ???
-  cross_entropy_loss_fusion: True
   optim: {name: distributed_fused_adam, overlap_grad_sync: True}
-)");
-  CHECK(job.framework.loss == LossForm::fused);
+)";
+  const Imported job = from_yaml(file);
+  CHECK(job.framework.loss == LossForm::separate);
+  CHECK(from_yaml(file + "  cross_entropy_loss_fusion: True\n").framework.loss == LossForm::fused);
   CHECK(job.layout.world_size() == 16);
   CHECK(job.layout.data_parallel == 2);
   CHECK(job.layout.context_exchange == ContextExchange::all_to_all);
