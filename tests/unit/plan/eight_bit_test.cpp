@@ -21,6 +21,12 @@ Layout eight_bits(int tensor, int data = 1) {
   return layout;
 }
 
+Model with_recipe(EightBit recipe) {
+  Model model = test::transformer(1);
+  model.execution.eight_bit = recipe;
+  return model;
+}
+
 const ShardedOp& named(const ShardedModel& sharded, const std::string& name) {
   for (const ShardedBlock& block : sharded.blocks)
     for (const ShardedOp& op : block.ops)
@@ -114,8 +120,7 @@ TEST_CASE("Transformer Engine transposes behind gathers, and norms write 8 bits"
 }
 
 TEST_CASE("torchao takes a maximum first, fused with the kernel before where it can be", "[plan]") {
-  Model model = test::transformer(1);
-  model.execution.eight_bit = EightBit::torchao;
+  const Model model = with_recipe(EightBit::torchao);
   const ShardedModel sharded = shard(model, eight_bits(1));
   CHECK(bytes_each(named(sharded, "qkv").encode_input) == 3);
   CHECK(bytes_each(named(sharded, "attention_projection").encode_input) == 5);
@@ -126,8 +131,7 @@ TEST_CASE("torchao takes a maximum first, fused with the kernel before where it 
 
 TEST_CASE("torchao casts the transposed order where it is needed, by kernels of their own rate",
           "[plan]") {
-  Model model = test::transformer(1);
-  model.execution.eight_bit = EightBit::torchao;
+  Model model = with_recipe(EightBit::torchao);
   const ShardedModel sharded = shard(model, eight_bits(1));
   const ShardedOp& qkv = named(sharded, "qkv");
   const auto all_transposed = [](const std::optional<Kernel>& cast) {
@@ -147,8 +151,7 @@ TEST_CASE("torchao casts the transposed order where it is needed, by kernels of 
 
 TEST_CASE("scales of rows: every operand is cast for its product, and gradients are rescaled",
           "[plan]") {
-  Model model = test::transformer(1);
-  model.execution.eight_bit = EightBit::torchao_rowwise;
+  const Model model = with_recipe(EightBit::torchao_rowwise);
   const ShardedModel sharded = shard(model, eight_bits(1));
   const ShardedOp& qkv = named(sharded, "qkv");
   const ShardedOp& projection = named(sharded, "attention_projection");
@@ -175,8 +178,7 @@ TEST_CASE("scales of rows: every operand is cast for its product, and gradients 
 }
 
 TEST_CASE("scales of rows with weight gradients in 16 bits", "[plan]") {
-  Model model = test::transformer(1);
-  model.execution.eight_bit = EightBit::torchao_rowwise_with_gw_hp;
+  const Model model = with_recipe(EightBit::torchao_rowwise_with_gw_hp);
   const ShardedModel sharded = shard(model, eight_bits(1));
   const ShardedOp& qkv = named(sharded, "qkv");
   CHECK(qkv.weight_gradient->dtype == DType::bf16);
@@ -208,16 +210,14 @@ TEST_CASE("rescaled gradients are kernels of the plan, and nothing persists of c
 }
 
 TEST_CASE("Transformer Engine's linears alone leave norms in 16 bits", "[plan]") {
-  Model model = test::transformer(1);
-  model.execution.eight_bit = EightBit::transformer_engine_linear;
+  const Model model = with_recipe(EightBit::transformer_engine_linear);
   const ShardedModel sharded = shard(model, eight_bits(1));
   CHECK(bytes_each(named(sharded, "qkv").encode_input) == 4);
   CHECK_FALSE(named(sharded, "qkv").encode_saved);
 }
 
 TEST_CASE("what torchao gathers in 8 bits each rank casts of its own tokens", "[plan]") {
-  Model model = test::transformer(1);
-  model.execution.eight_bit = EightBit::torchao;
+  const Model model = with_recipe(EightBit::torchao);
   const ShardedModel split = shard(model, eight_bits(2));
   CHECK(bytes_each(named(split, "qkv").encode_input) == 3.0 / 2);
   CHECK(bytes_each(named(split, "qkv").encode_saved) == 2);
@@ -250,8 +250,7 @@ TEST_CASE("8-bit parameters weigh two bytes with their transpose, and are gather
 
 TEST_CASE("weights that FSDP gathers in 8 bits are only transposed, for the input gradient",
           "[plan]") {
-  Model model = test::transformer(1);
-  model.execution.eight_bit = EightBit::torchao;
+  Model model = with_recipe(EightBit::torchao);
   Layout layout = eight_bits(1, 2);
   layout.zero_stage = 3;
   const std::int64_t in_layers = elements_of_products(model, layout);
