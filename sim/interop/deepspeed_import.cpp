@@ -84,10 +84,12 @@ class DeepSpeedReader {
     batch();
     formats();
     const ObjectReader& root = flags_ ? *flags_ : json_;
-    Imported from = scenario_of_megatron(
-        config_,
-        {.fp32_gradients_by_default = false, .groups_without_switch = true, .own_kernels = false},
-        request_, root);
+    Imported from = scenario_of_megatron(config_,
+                                         {.fp32_gradients_by_default = false,
+                                          .groups_without_switch = true,
+                                          .own_loss = false,
+                                          .own_optimizer = false},
+                                         request_, root);
     from.notes.insert(from.notes.end(), result_.notes.begin(), result_.notes.end());
     from.ignored = result_.ignored;
     from.graphs = result_.graphs;

@@ -281,7 +281,8 @@ struct MegatronRules {
   bool groups_without_switch = false;  // no --group-query-attention is needed
   bool fuses_loss = false;             // where nothing is said, as the next
   bool checks_gradients = true;
-  bool own_kernels = true;  // of loss and optimizer; else nothing is said of them
+  // Megatron-LM's own kernels; else nothing is said of them.
+  bool own_loss = true, own_optimizer = true;
 };
 Imported scenario_of_megatron(const MegatronConfig& config, const MegatronRules& rules,
                               const ImportRequest& request, const ObjectReader& root);

@@ -383,9 +383,8 @@ Imported import_nemo1(const Document& yaml, const ImportRequest& asked) {
   const MegatronConfig config = NemoReader{root, request, read}.read();
   yaml.finish();
   const MegatronRules rules{
-      .fp32_gradients_by_default = true, .groups_without_switch = true, .own_kernels = false};
+      .fp32_gradients_by_default = true, .groups_without_switch = true, .own_optimizer = false};
   Imported result = scenario_of_megatron(config, rules, request, root);
-  result.framework.loss = config.fused_loss.value_or(false) ? LossForm::fused : LossForm::separate;
   result.ignored = read.ignored;
   result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());
   finish_import(yaml, root, result);

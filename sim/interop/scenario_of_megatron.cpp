@@ -28,10 +28,8 @@ class Reader : private SettingProblems {
     overlap();
     recomputation();
     attention();
-    if (rules_.own_kernels) {
-      loss();
-      optimizer();
-    }
+    if (rules_.own_loss) loss();
+    if (rules_.own_optimizer) optimizer();
     return result_;
   }
 

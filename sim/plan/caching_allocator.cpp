@@ -103,15 +103,19 @@ class Replay {
     Blocks originals;
     if (!program_.allocation.moved_parameters) return originals;
     for (const Site& site : program_.sites) {
-      if (site.tied || site.elements == 0 || site.bucket >= program_.parameter_buckets.size())
-        continue;
-      const ParameterBucket& bucket = program_.parameter_buckets[site.bucket];
-      const Bytes weights = program_.buffers[bucket.weight.value].size;
+      if (!program_.owns_parameters(site)) continue;
+      const BufferId weights = program_.parameter_buckets[site.bucket].weight;
       Blocks one;
-      allocate(one, Bytes{weights.count() / bucket.padded * site.elements}, 1);
+      allocate(one, part_of(program_.buffers[weights.value], site), 1);
       originals.insert(originals.end(), one.begin(), one.end());
     }
     return originals;
+  }
+
+  // Of a buffer of its whole bucket.
+  Bytes part_of(const Buffer& whole, const Site& site) const {
+    const std::int64_t padded = program_.parameter_buckets[site.bucket].padded;
+    return padded == 0 ? Bytes{} : Bytes{whole.size.count() / padded * site.elements};
   }
 
   Bytes persistent_size(std::uint32_t index) const {
@@ -238,10 +242,7 @@ class Replay {
     const Action action = program_.action[op.value];
     if (action != Action::weight_gradient && action != Action::backward) return;
     const std::uint32_t site = program_.subject[op.value];
-    const Site& parameters = program_.sites[site];
-    const std::int64_t padded = program_.parameter_buckets[parameters.bucket].padded;
-    if (padded == 0) return;
-    allocate(gradient_[site], Bytes{buffer.size.count() / padded * parameters.elements}, 1);
+    allocate(gradient_[site], part_of(buffer, program_.sites[site]), 1);
   }
 
   // The logits of earlier micro-batches are those held here.

@@ -49,7 +49,7 @@ void FlatUnits::find_units() {
     left_out_[buckets[i].weight_shard.value] = program_.allocation.master_weights;
   }
   for (const Site& site : program_.sites) {
-    if (!site.tied && site.elements > 0 && site.bucket < unit_of_bucket_.size())
+    if (program_.owns_parameters(site))
       units_[unit_of_bucket_[site.bucket]].parameters.push_back(site.elements);
   }
 }

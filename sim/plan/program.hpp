@@ -79,6 +79,11 @@ class Program {
   Allocation allocation;
   int stage = 0;  // pipeline rank this program belongs to
 
+  // Whether the operator of the site has parameters in a bucket, and not those of another one.
+  bool owns_parameters(const Site& site) const {
+    return !site.tied && site.elements > 0 && site.bucket < parameter_buckets.size();
+  }
+
  private:
   template <class T>
   static std::span<const T> slice(const std::vector<T>& items,

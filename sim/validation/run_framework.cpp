@@ -67,20 +67,25 @@ bool recipe_fuses_loss(const RunCells& cells) {
          (model.starts_with("llama") || model.starts_with("nemotron"));
 }
 
-// Megatron-LM, whose loss is fused by a flag only. What was computed and not run counts no
-// placeholders; Transformer Engine keeps them from version 2.3 on. Experts have a capacity of 1 to
-// which they are padded, unless a row says otherwise.
+// Megatron-LM's, which a flag fuses. `notes` in lower case.
+LossForm megatron_loss(const RunCells& cells, const std::string& notes) {
+  if (contains(notes, "fused loss of transformer engine")) return LossForm::in_place;
+  if (contains(notes, "fused loss") || recipe_fuses_loss(cells)) return LossForm::fused;
+  return LossForm::separate;
+}
+
+// Megatron-LM. What was computed and not run counts no placeholders; Transformer Engine keeps them
+// from version 2.3 on. Experts have a capacity of 1 to which they are padded, unless a row says
+// otherwise.
 Framework megatron_framework(const RunCells& cells) {
   Framework framework = framework_of(FrameworkName::megatron);
   const std::string notes = lower_case(cells["notes"]);
-  framework.loss = recipe_fuses_loss(cells) || contains(notes, "fused loss") ? LossForm::fused
-                                                                             : LossForm::separate;
+  framework.loss = megatron_loss(cells, notes);
   framework.execution.waits_for_counts = contains(notes, "dropless");
   if (cells["status"].starts_with("analytic"))
     framework.execution.gradient_placeholders = Placeholders::none;
   if (const auto version = version_behind(notes, "transformer engine "))
     if (*version >= std::pair{2, 3}) framework.execution.gradient_placeholders = Placeholders::kept;
-  if (contains(notes, "fused loss of transformer engine")) framework.loss = LossForm::in_place;
   if (contains(notes, "optimizer of megatron-lm"))
     framework.execution.scales_gradients = framework.execution.checks_gradients =
         framework.execution.separate_update = true;
