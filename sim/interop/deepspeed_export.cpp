@@ -10,6 +10,7 @@
 #include "sim/interop/formats.hpp"
 #include "sim/interop/settings.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/plan/bucket_sizes.hpp"
 #include "sim/plan/deepspeed.hpp"
 
 namespace sim {
@@ -126,9 +127,10 @@ class DeepSpeedWriter {
       note("layout.overlap.gradients",
            "DeepSpeed overlaps under its ZeRO optimizers without a pipeline");
     const int bytes = bytes_of(layout_.gradient_dtype);
-    if (layout_.zero_stage < 3 && layout_.bucket.count() % bytes != 0)
+    const BucketSizes sizes = bucket_sizes(layout_, scenario_.framework.execution);
+    if (layout_.zero_stage < 3 && sizes.others.count() % bytes != 0)
       note("layout.bucket", "rounded to whole gradients");
-    if (layout_.zero_stage < 3 && layout_.first_bucket != layout_.bucket)
+    if (layout_.zero_stage < 3 && sizes.first != sizes.others)
       note("layout.first_bucket", "DeepSpeed's buckets are all of one size");
     const bool shards = layout_.zero_stage > 0 || takes_bf16_optimizer(layout_);
     if (shards && layout_.zero_stage < 3 && layout_.overlap_parameters)
@@ -150,8 +152,9 @@ class DeepSpeedWriter {
   }
 
   std::string zero() const {
-    const std::int64_t elements =
-        std::max<std::int64_t>(1, layout_.bucket.count() / bytes_of(layout_.gradient_dtype));
+    const std::int64_t elements = std::max<std::int64_t>(
+        1, bucket_sizes(layout_, scenario_.framework.execution).others.count() /
+               bytes_of(layout_.gradient_dtype));
     std::string text = fmt::format(
         "  \"zero_optimization\": {{\n    \"stage\": {},\n    \"overlap_comm\": {},\n"
         "    \"reduce_bucket_size\": {},\n    \"allgather_bucket_size\": {}",

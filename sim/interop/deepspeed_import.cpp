@@ -227,7 +227,6 @@ class DeepSpeedReader {
 
   void zero() {
     layout().overlap_gradients = layout().overlap_parameters = false;
-    std::int64_t elements = usual_bucket;
     const auto found = section("zero_optimization");
     if (found) {
       const Whole stage = setting<std::int64_t>(*found, "stage");
@@ -236,7 +235,6 @@ class DeepSpeedReader {
         stage.place->problem(fmt::format("is {}; allowed: 0, 1, 2, 3", value));
       else
         layout().zero_stage = static_cast<int>(value);
-      elements = bucket(*found);
       static_cast<void>(found->has("allgather_bucket_size"));
       overlap(*found);
       if (layout().zero_stage == 3) stage_3(*found);
@@ -249,8 +247,7 @@ class DeepSpeedReader {
       note("layout.zero_stage",
            "1: with bf16 and gradients in fp32 DeepSpeed shards the optimizer at stage 0 too");
     }
-    layout().bucket = Bytes{elements * bytes_of(layout().gradient_dtype)};
-    layout().first_bucket = layout().bucket;
+    if (found) bucket(*found);
   }
 
   void note(const char* key, std::string what) { result_.notes.push_back({key, std::move(what)}); }
@@ -276,12 +273,13 @@ class DeepSpeedReader {
         note("zero_optimization", fmt::format("{} is false; {}", key, what));
   }
 
-  std::int64_t bucket(const ObjectReader& from) const {
+  void bucket(const ObjectReader& from) {
     const Whole size = setting<std::int64_t>(from, "reduce_bucket_size");
-    if (!size) return usual_bucket;
-    if (*size >= 1 && *size <= (1LL << 40)) return *size;
-    size.place->problem(fmt::format("is {}; allowed: 1 to {}", *size, 1LL << 40));
-    return 1;
+    if (!size) return;
+    if (*size < 1 || *size > (1LL << 40))
+      size.place->problem(fmt::format("is {}; allowed: 1 to {}", *size, 1LL << 40));
+    else
+      layout().bucket = Bytes{*size * bytes_of(layout().gradient_dtype)};
   }
 
   // So many layers as the prefetch's elements reach into.

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "sim/interop/handover.hpp"
+#include "sim/plan/bucket_sizes.hpp"
 
 namespace sim {
 namespace {
@@ -24,7 +25,7 @@ std::vector<Dimension> order_of(const Layout& layout) {
 }
 
 // What no step depends on gets one value.
-Layout canonical(Layout layout, std::int64_t layers) {
+Layout canonical(Layout layout, const Execution& runs, std::int64_t layers) {
   const Layout defaults;
   layout.placement = order_of(layout);
   const auto chunks = static_cast<std::int64_t>(layout.chunks());
@@ -35,9 +36,10 @@ Layout canonical(Layout layout, std::int64_t layers) {
   if (layout.zero_stage != 3) {
     layout.prefetch_layers = defaults.prefetch_layers;
     layout.reshard_after_forward = defaults.reshard_after_forward;
-  } else {
-    layout.bucket = layout.first_bucket = Bytes{};  // FSDP's units are the layers
   }
+  const BucketSizes sizes = bucket_sizes(layout, runs);
+  layout.bucket = layout.zero_stage == 3 ? Bytes{} : sizes.others;  // FSDP's units are the layers
+  layout.first_bucket = layout.zero_stage == 3 ? Bytes{} : sizes.first;
   if (layout.zero_stage == 0) layout.overlap_parameters = true;
   if (layout.replicas() == 1) layout.overlap_gradients = true;
   if (layout.pipeline_parallel == 1) layout.overlap_pipeline = true;
@@ -137,7 +139,8 @@ bool same_shape(const TransformerShape& a, const TransformerShape& b) {
 std::vector<std::string> differences(const Scenario& scenario, const Imported& imported) {
   Keys keys;
   const auto layers = static_cast<std::int64_t>(scenario.model.layers.size());
-  compare_layouts(canonical(scenario.layout, layers), canonical(imported.layout, layers), keys);
+  compare_layouts(canonical(scenario.layout, scenario.framework.execution, layers),
+                  canonical(imported.layout, imported.framework.execution, layers), keys);
   if (!scenario.model.shape || !same_shape(*scenario.model.shape, imported.shape))
     keys.compare("model", 0, 1);
   Framework framework = imported.framework;

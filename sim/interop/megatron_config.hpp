@@ -333,9 +333,6 @@ void read_latent_attention(const MegatronConfig& config, const SettingProblems& 
 void read_expert_layout(const MegatronConfig& config, const SettingProblems& problems,
                         Imported& result);
 
-// "All gradients in one": what Megatron-LM does without --overlap-grad-reduce.
-inline constexpr Bytes one_bucket{std::int64_t{1} << 40};
-
 // ---- "Et|(tt|)*29,m|L" (megatron/core/transformer/pipeline_parallel_layer_layout.py).
 
 std::string pipeline_layout_text(const std::vector<int>& layers_per_chunk);

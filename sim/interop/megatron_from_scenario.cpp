@@ -4,6 +4,7 @@
 
 #include "sim/interop/megatron_config.hpp"
 #include "sim/interop/megatron_experts.hpp"
+#include "sim/plan/bucket_sizes.hpp"
 
 namespace sim {
 namespace {
@@ -243,17 +244,17 @@ class Writer {
 
   // Buckets of parameters, all of one size (DistributedDataParallelConfig.bucket_size).
   void buckets() {
+    const BucketSizes sizes = bucket_sizes(layout_, scenario_.framework.execution);
+    if (sizes == usual_bucket_sizes(layout_, BucketRule::megatron)) return;
     if (!layout_.overlap_gradients) {
-      if (layout_.bucket != one_bucket || layout_.first_bucket != one_bucket) {
-        note("layout.bucket", "without --overlap-grad-reduce all gradients are one bucket");
-        note("layout.first_bucket", "as bucket");
-      }
+      note("layout.bucket", "without --overlap-grad-reduce all gradients are one bucket");
+      note("layout.first_bucket", "as bucket");
       return;
     }
     const int bytes = bytes_of(layout_.gradient_dtype);
-    config_.bucket_size = std::max<std::int64_t>(1, layout_.bucket.count() / bytes);
-    if (layout_.bucket.count() % bytes != 0) note("layout.bucket", "rounded to whole gradients");
-    if (layout_.first_bucket != layout_.bucket)
+    config_.bucket_size = std::max<std::int64_t>(1, sizes.others.count() / bytes);
+    if (sizes.others.count() % bytes != 0) note("layout.bucket", "rounded to whole gradients");
+    if (sizes.first != sizes.others)
       note("layout.first_bucket", "Megatron-LM's buckets are all of one size");
   }
 

@@ -148,18 +148,11 @@ class Reader : private SettingProblems {
     layout().reduce_dtype = layout().gradient_dtype;
   }
 
-  // distributed_data_parallel.py: max(40 million, 1 million x data parallel) parameters.
   void buckets() {
     layout().overlap_gradients = config_.overlap_grad_reduce.value_or(false);
-    if (!layout().overlap_gradients) {
-      layout().bucket = layout().first_bucket = one_bucket;
-      return;
-    }
-    const std::int64_t fallback =
-        std::max<std::int64_t>(40'000'000, std::int64_t{1'000'000} * layout().replicas());
-    const std::int64_t elements = size(config_.bucket_size, fallback, 1LL << 40);
+    if (!layout().overlap_gradients || !config_.bucket_size) return;
+    const std::int64_t elements = size(config_.bucket_size, 1, 1LL << 40);
     layout().bucket = Bytes{elements * bytes_of(layout().gradient_dtype)};
-    layout().first_bucket = layout().bucket;
   }
 
   void overlap() {

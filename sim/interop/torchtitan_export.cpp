@@ -5,6 +5,7 @@
 
 #include "sim/interop/formats.hpp"
 #include "sim/interop/torchtitan.hpp"
+#include "sim/plan/bucket_sizes.hpp"
 
 namespace sim {
 namespace {
@@ -141,7 +142,8 @@ class TitanWriter {
       note("layout.reshard_after_forward", "with one replica nothing is gathered");
       note("layout.overlap.parameters", "with one replica nothing is gathered");
     }
-    if (alone || layout_.bucket != Bytes{100LL << 20} || layout_.first_bucket != Bytes{1LL << 20}) {
+    if (alone || bucket_sizes(layout_, scenario_.framework.execution) !=
+                     usual_bucket_sizes(layout_, BucketRule::torchtitan)) {
       note("layout.bucket", "torchtitan's DDP has buckets of 100 MiB");
       note("layout.first_bucket", "torchtitan's DDP begins with a bucket of 1 MiB");
     }

@@ -197,8 +197,6 @@ class TitanReader {
     if (word != "default" && word != "always" && word != "never")
       problem(policy, fmt::format("is '{}'; allowed: default, always, never", word));
     if (group == 1) {
-      layout().bucket = Bytes{100LL << 20};
-      layout().first_bucket = Bytes{1LL << 20};
       if (replicate > 1 && (layout().tensor_parallel > 1 || layout().pipeline_parallel > 1))
         root_.problem(
             "DDP (data_parallel_shard_degree 1) beside tensor or pipeline parallelism is "

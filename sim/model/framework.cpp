@@ -231,6 +231,7 @@ void set_deepspeed(Framework& framework) {
   framework.weight_gathers = KernelForm::eager;
   framework.execution.adds_gradients = framework.execution.all_reduces_gradients = true;
   framework.execution.gradient_buckets = GradientBuckets::sliced;
+  framework.execution.bucket_rule = BucketRule::deepspeed;
   framework.execution.context = ContextForm::transformer_engine;  // Ulysses
 }
 
@@ -252,6 +253,7 @@ Framework framework_of(FrameworkName name) {
   framework.execution.stops_recomputation = name == FrameworkName::pytorch;
   if (name == FrameworkName::megatron) {
     framework.execution.gradient_placeholders = Placeholders::temporary;
+    framework.execution.bucket_rule = BucketRule::megatron;
     framework.execution.waits_for_counts = framework.execution.waits_for_messages = true;
   }
   if (name == FrameworkName::torchtitan) {
@@ -266,6 +268,7 @@ Framework framework_of(FrameworkName name) {
                            .symmetric_memory = true,
                            .stops_recomputation = true,
                            .context = ContextForm::compiled,
+                           .bucket_rule = BucketRule::torchtitan,
                            .separate_products = true,
                            .caching_allocator = true,
                            .expandable_segments = true,
@@ -284,6 +287,7 @@ Framework framework_of(FrameworkName name) {
                            .recomputes_head = true,
                            .copies_attention = true,
                            .gradient_buckets = GradientBuckets::copied,
+                           .bucket_rule = BucketRule::deepspeed,
                            .caching_allocator = true,
                            .waits_for_lengths = true,
                            .held_logits = 2};

@@ -258,6 +258,9 @@ constexpr auto words_of(GradientBuckets) {
                     Word{GradientBuckets::sliced, "sliced"}};
 }
 
+// Whose sizes of buckets hold where a layout gives none (sim/plan/bucket_sizes.hpp).
+enum class BucketRule : std::uint8_t { pytorch, torchtitan, megatron, deepspeed };
+
 // Adam. fused: one pass over memory; eager: one per arithmetic operation; deepspeed: fused between
 // passes that put gradients together in fp32, measure and scale them, and write the new weights.
 enum class OptimizerForm : std::uint8_t { fused, eager, deepspeed };
@@ -290,6 +293,7 @@ struct Execution {
   ContextForm context = ContextForm::transformer_engine;
   Placeholders gradient_placeholders = Placeholders::none;
   GradientBuckets gradient_buckets = GradientBuckets::flat;
+  BucketRule bucket_rule = BucketRule::pytorch;
   bool separate_products = false;  // of queries, keys, values; of a gate and what it gates
   bool copies_weights = false;     // gathered weights are copied out of the gather's buffer
   OptimizerForm optimizer = OptimizerForm::fused;

@@ -1,14 +1,9 @@
 // What DeepSpeed's engine makes of a layout (deepspeedai/DeepSpeed, runtime/engine.py).
 #pragma once
 
-#include <cstdint>
-
 #include "sim/plan/layout.hpp"
 
 namespace sim {
-
-// Gradients of a bucket where a job does not say (runtime/zero/config.py, reduce_bucket_size).
-inline constexpr std::int64_t usual_bucket = 500'000'000;
 
 // bf16 with gradients in fp32 takes BF16_Optimizer, which shards its states at stage 0 as at 1 and
 // reduces behind the last backward pass (_do_optimizer_sanity_check).

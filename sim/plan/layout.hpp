@@ -93,8 +93,9 @@ struct Layout {
   // ZeRO-3: gathered in 8 bits (torchao, enable_fsdp_float8_all_gather).
   bool eight_bit_parameters = false;
 
-  Bytes bucket{25LL << 20};          // gradient bucket of the data-parallel reduction
-  Bytes first_bucket{1LL << 20};     // the first bucket to fire is smaller (PyTorch DDP)
+  // Gradient buckets of the data-parallel reduction, the first to fire apart; unset: the
+  // framework's (sim/plan/bucket_sizes.hpp).
+  std::optional<Bytes> bucket, first_bucket;
   bool overlap_gradients = true;     // reduce buckets while the backward pass runs
   bool overlap_parameters = true;    // gather parameters while computing (ZeRO-1/2/3)
   bool overlap_pipeline = true;      // sends and receives beside compute

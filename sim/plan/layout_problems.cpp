@@ -286,10 +286,10 @@ class Checker : private LayoutProblemList {
       problem("zero_stage", "zero_stage is {}, but schedule {} keeps full gradients; allowed: 0, 1",
               stage, word(layout_.schedule));
     }
-    if (layout_.bucket.count() < 1) problem("bucket", "bucket is 0 bytes; allowed: 1 B or more");
-    if (layout_.first_bucket.count() < 1) {
+    if (layout_.bucket && layout_.bucket->count() < 1)
+      problem("bucket", "bucket is 0 bytes; allowed: 1 B or more");
+    if (layout_.first_bucket && layout_.first_bucket->count() < 1)
       problem("first_bucket", "first_bucket is 0 bytes; allowed: 1 B or more");
-    }
   }
 
   void recomputation() {

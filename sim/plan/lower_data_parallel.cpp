@@ -6,6 +6,7 @@
 // gathers).
 #include <utility>
 
+#include "sim/plan/bucket_sizes.hpp"
 #include "sim/plan/stage_lowering.hpp"
 
 namespace sim::lowering {
@@ -55,7 +56,9 @@ void StageLowering::make_buckets() {
   for (std::uint32_t c = static_cast<std::uint32_t>(chunks_.size()); c-- > 0;) {
     const Chunk& chunk = chunks_[c];
     const auto number = static_cast<int>(c);
-    const std::int64_t limit = layout_.first_bucket.count();
+    const BucketSizes sizes =
+        bucket_sizes(layout_, model_.model->execution, {.stage = stage_, .chunk = number});
+    const std::int64_t limit = sizes.first.count();
     OpenBucket dense{new_bucket(number, false), limit, {}};
     OpenBucket experts{new_bucket(number, true), limit, {}};
     for (std::uint32_t b = chunk.first_block + chunk.blocks; b-- > chunk.first_block;) {
@@ -77,7 +80,7 @@ void StageLowering::make_buckets() {
         const std::int64_t bytes = open.bucket.elements * bytes_of(gradient_dtype_);
         if (zero_ == 3 || bytes < open.limit) continue;
         close_bucket(open);
-        open.limit = layout_.bucket.count();
+        open.limit = sizes.others.count();
       }
       if (zero_ == 3) close_bucket(dense);
     }
@@ -201,9 +204,10 @@ void StageLowering::intern_reduction(Bucket& bucket) {
 // DeepSpeed's ZeRO has buckets of full size, however few gradients there are: one, or with overlap
 // two in turns (runtime/zero/stage_1_and_2.py, setup_buckets; stage3.py has one).
 void StageLowering::allocate_bucket_copies() {
-  const bool sliced = model_.model->execution.gradient_buckets == GradientBuckets::sliced;
-  if (!sliced || zero_ == 0 || converts_) return;
-  const std::int64_t elements = layout_.bucket.count() / bytes_of(gradient_dtype_);
+  const Execution& runs = model_.model->execution;
+  if (runs.gradient_buckets != GradientBuckets::sliced || zero_ == 0 || converts_) return;
+  const std::int64_t elements =
+      bucket_sizes(layout_, runs).others.count() / bytes_of(gradient_dtype_);
   const Bytes each{elements * bytes_of(layout_.activation_dtype)};
   for (int i = 0; i < (zero_ < 3 && layout_.overlap_gradients ? 2 : 1); ++i)
     builder_.buffer(each, BufferCategory::communication, true);

@@ -92,13 +92,16 @@ void read_dtypes(const Layered& section, Layout& layout) {
       section.boolean_or("master_weights", bytes_of(layout.activation_dtype) < 4);
 }
 
+std::optional<Bytes> read_bucket(const Layered& section, const char* key) {
+  if (!section.has(key)) return std::nullopt;
+  const Bytes size = section.bytes_or(key, Bytes{1});
+  if (size.count() < 1) section.problem(key, "must be at least 1 B");
+  return size;
+}
+
 void read_overlap(const Layered& section, const Execution& runs, Layout& layout) {
-  layout.bucket = section.bytes_or("bucket", layout.bucket);
-  layout.first_bucket =
-      section.bytes_or("first_bucket", std::min(layout.first_bucket, layout.bucket));
-  for (const char* key : {"bucket", "first_bucket"})
-    if (section.has(key) && section.bytes_or(key, Bytes{1}).count() < 1)
-      section.problem(key, "must be at least 1 B");
+  layout.bucket = read_bucket(section, "bucket");
+  layout.first_bucket = read_bucket(section, "first_bucket");
   if (const ObjectReader* holder = section.scalar_holder("overlap")) {
     const bool all = holder->boolean("overlap");
     layout.overlap_gradients = layout.overlap_parameters = layout.overlap_pipeline = all;

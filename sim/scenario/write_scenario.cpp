@@ -89,8 +89,8 @@ void write_layout(const Layout& layout, const Model& model, Lines& out) {
   out.add("reduce_dtype", word(layout.reduce_dtype));
   out.add("master_weights", layout.master_weights);
   out.add("eight_bit_parameters", layout.eight_bit_parameters);
-  out.add("bucket", yaml_bytes(layout.bucket));
-  out.add("first_bucket", yaml_bytes(layout.first_bucket));
+  if (layout.bucket) out.add("bucket", yaml_bytes(*layout.bucket));
+  if (layout.first_bucket) out.add("first_bucket", yaml_bytes(*layout.first_bucket));
   out.add("overlap",
           fmt::format("{{gradients: {}, parameters: {}, pipeline: {}, tensor_wgrad: {}, "
                       "tensor_products: {}}}",

@@ -129,11 +129,6 @@ Framework run_framework(const RunCells& cells) {
 
 namespace {
 
-// Of Scaling as of DeepSpeed.
-void set_buckets(Layout& layout) {
-  layout.bucket = layout.first_bucket = Bytes{usual_bucket * bytes_of(layout.gradient_dtype)};
-}
-
 // pipe_partition_balanced (core/nn/parallel_module/pipeline_partitioning.py): of embedding, layers,
 // final norm and head, each stage takes from the front what keeps its parameters within the
 // smallest possible maximum. Norms are nothing beside them.
@@ -175,7 +170,6 @@ void lay_out_scaling(const Model& model, Layout& layout) {
   layout.overlap_tensor_wgrad = layout.overlap_pipeline = false;
   layout.overlap_gradients = layout.overlap_parameters = false;
   layout.reduce_dtype = DType::fp32;
-  set_buckets(layout);
   if (layout.pipeline_parallel > 1 && layout.virtual_stages == 1)
     layout.layers_per_chunk = balanced_layers(model, layout.pipeline_parallel);
 }
@@ -190,7 +184,6 @@ void lay_out_deepspeed(const RunCells& cells, Layout& layout) {
   layout.overlap_pipeline = false;
   layout.overlap_parameters = shards_weights;
   layout.overlap_gradients &= can_overlap_gradients(layout) && (shards_weights || asked);
-  set_buckets(layout);
 }
 
 // torchtitan (distributed/parallelize: units of a pipeline are not resharded between their passes;

@@ -80,7 +80,6 @@ Scenario job(const std::string& model) {
        "layout.data_parallel=16", "layout.virtual_stages=1", "layout.schedule=1f1b",
        "layout.sequence_length=4096", "layout.global_batch=64", "layout.overlap.pipeline=false"});
   scenario.model = load_model(root + "/models/" + model + ".yaml");
-  scenario.layout.first_bucket = scenario.layout.bucket;
   return scenario;
 }
 

@@ -64,13 +64,18 @@ TEST_CASE("Megatron-LM's flags have their exact names", "[interop]") {
                            "  --use-distributed-optimizer\n",
                            "  --overlap-grad-reduce\n",
                            "  --overlap-param-gather\n",
-                           "  --ddp-bucket-size 6553600\n",
                            "  --bf16\n",
                            "  --accumulate-allreduce-grads-in-fp32\n"})
     CHECK(has(out.text, line));
   CHECK_FALSE(has(out.text, "--pipeline-model-parallel-layout"));
-  CHECK(out.notes.size() == 1);
-  CHECK(has(out.text, "# Not as in the scenario: layout.first_bucket: "));
+  CHECK(out.notes.empty());
+  CHECK_FALSE(has(out.text, "--ddp-bucket-size"));
+  const Exported small = export_scenario(
+      shipped("llama-3.1-70b-512-h100", {"layout.bucket=25 MiB", "layout.first_bucket=1 MiB"}),
+      Target::megatron, "");
+  CHECK(has(small.text, "  --ddp-bucket-size 6553600\n"));
+  CHECK(small.notes.size() == 1);
+  CHECK(has(small.text, "# Not as in the scenario: layout.first_bucket: "));
 }
 
 TEST_CASE("who shares heads among context ranks is told, or refuses", "[interop]") {

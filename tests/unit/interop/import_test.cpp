@@ -1,5 +1,6 @@
 // Files of training jobs as scenarios: what they mean, and the exact text of what is refused. All
 // inputs are written for these tests.
+#include "sim/plan/bucket_sizes.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/interop/imports.hpp"
 
@@ -58,7 +59,9 @@ TEST_CASE("Megatron-LM's defaults are filled in", "[interop]") {
   CHECK(from_flags(megatron("--swiglu")).shape.feed_forward == 2688);
   CHECK(from_flags(megatron("--grad-reduce-in-bf16")).layout.gradient_dtype == DType::bf16);
   // max(40 million, 1 million x 8) gradients of 4 bytes.
-  CHECK(from_flags(megatron("--overlap-grad-reduce")).layout.bucket.count() == 160'000'000);
+  const Imported overlapped = from_flags(megatron("--overlap-grad-reduce"));
+  CHECK(bucket_sizes(overlapped.layout, overlapped.framework.execution).first ==
+        Bytes{160'000'000});
 }
 
 TEST_CASE("Megatron-LM's ways to split a pipeline", "[interop]") {
@@ -167,7 +170,7 @@ TEST_CASE("DeepSpeed: two of three batches suffice, and auto says nothing", "[in
   CHECK(split.layout.data_parallel == 2);
   CHECK(split.layout.recompute == Recompute::selective);
   CHECK_FALSE(split.layout.overlap_gradients);
-  CHECK(split.layout.bucket.count() == 1'000'000'000);
+  CHECK(bucket_sizes(split.layout, split.framework.execution).others == Bytes{1'000'000'000});
   CHECK(split.framework == framework_of(FrameworkName::megatron_deepspeed));
   CHECK(problems([&] {
           return import(R"({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 1,
