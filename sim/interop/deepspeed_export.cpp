@@ -127,7 +127,7 @@ class DeepSpeedWriter {
       note("layout.overlap.gradients",
            "DeepSpeed overlaps under its ZeRO optimizers without a pipeline");
     const int bytes = bytes_of(layout_.gradient_dtype);
-    const BucketSizes sizes = bucket_sizes(layout_, scenario_.framework.execution);
+    const BucketSizes sizes = buckets();
     if (layout_.zero_stage < 3 && sizes.others.count() % bytes != 0)
       note("layout.bucket", "rounded to whole gradients");
     if (layout_.zero_stage < 3 && sizes.first != sizes.others)
@@ -151,10 +151,11 @@ class DeepSpeedWriter {
       note("layout.overlap.tensor_products", "Megatron-DeepSpeed cuts no products into parts");
   }
 
+  BucketSizes buckets() const { return bucket_sizes(layout_, scenario_.framework.execution); }
+
   std::string zero() const {
-    const std::int64_t elements = std::max<std::int64_t>(
-        1, bucket_sizes(layout_, scenario_.framework.execution).others.count() /
-               bytes_of(layout_.gradient_dtype));
+    const std::int64_t elements =
+        std::max<std::int64_t>(1, buckets().others.count() / bytes_of(layout_.gradient_dtype));
     std::string text = fmt::format(
         "  \"zero_optimization\": {{\n    \"stage\": {},\n    \"overlap_comm\": {},\n"
         "    \"reduce_bucket_size\": {},\n    \"allgather_bucket_size\": {}",

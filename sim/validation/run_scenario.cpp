@@ -9,7 +9,6 @@
 #include "sim/config/scalars.hpp"
 #include "sim/engine/device_spread.hpp"
 #include "sim/model/transformer.hpp"
-#include "sim/plan/bucket_sizes.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/validation/run_words.hpp"
 
@@ -248,7 +247,7 @@ bool sends_beside_compute(Schedule schedule, bool modern, std::string_view overl
          !contains(overlap, "overlap_p2p_comm false");
 }
 
-// Gradients are reduced once, behind the last backward pass.
+// Gradients are reduced behind the last backward pass.
 bool gradients_wait(std::string_view overlap) {
   for (const char* words :
        {"no bucketed", "gradients not overlapped", "gradients and parameters not overlapped"})
@@ -270,9 +269,6 @@ void set_overlap(const RunCells& cells, Layout& layout) {
   layout.overlap_tensor_wgrad = contains(text, "weight-grad") || (!fsdp && modern);
   layout.overlap_tensor_products =
       contains(text, fsdp ? "asynctp" : "userbuffers") && layout.sequence_parallel;
-  if (!layout.overlap_gradients) {
-    layout.bucket = layout.first_bucket = one_bucket;
-  }
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ BucketSizes sizes_under(FrameworkName name, const Layout& layout) {
 
 }  // namespace
 
-TEST_CASE("Megatron-LM's buckets grow with the replicas", "[plan]") {
+TEST_CASE("Megatron-LM's buckets grow with the data-parallel ranks", "[plan]") {
   Layout layout;
   layout.gradient_dtype = DType::fp32;
   layout.data_parallel = 8;

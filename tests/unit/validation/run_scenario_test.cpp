@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "sim/model/framework.hpp"
 #include "sim/plan/bucket_sizes.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/validation/predict.hpp"
@@ -248,7 +249,7 @@ TEST_CASE("what runs beside what follows the overlap column, else the generation
   REQUIRE_FALSE(titan("").overlap_tensor_products);
   const Layout local = run_layout(cells_with({{"overlap", "grad all-reduce not overlapped"}}));
   REQUIRE_FALSE(local.overlap_gradients);
-  REQUIRE(local.first_bucket == one_bucket);
+  REQUIRE(bucket_sizes(local, framework_of(FrameworkName::megatron).execution).first == one_bucket);
 }
 
 TEST_CASE("FSDP reduces in fp32 unless it is pure", "[validation]") {
@@ -404,6 +405,11 @@ TEST_CASE("DeepSpeed overlaps what its engine would", "[validation]") {
   CHECK_FALSE(overlaps("0", "1", "overlap_comm"));
   CHECK(overlaps("3", "1", ""));
   CHECK_FALSE(overlaps("3", "1", "not overlapped"));
+  for (const char* overlap : {"", "no bucketed DP overlap"}) {
+    const Layout any = run_layout(cells_with({{"notes", "DeepSpeed"}, {"overlap", overlap}}));
+    CHECK(bucket_sizes(any, framework_of(FrameworkName::deepspeed).execution).others ==
+          Bytes{1'000'000'000});
+  }
   const Layout layout = run_layout(cells_with({{"notes", "DeepSpeed"}}));
   CHECK_FALSE(layout.overlap_parameters);
   CHECK_FALSE(layout.overlap_pipeline);
