@@ -3,18 +3,18 @@ PACKAGES := cmake ninja-build g++ libboost-graph-dev libeigen3-dev libyaml-cpp-d
             libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libpugixml-dev libtbb-dev catch2 \
             libbenchmark-dev libopenmpi-dev openmpi-bin
 LINT_PACKAGES := clang-format-14 clang-tidy-14
-FUZZ_PACKAGES := clang-14 libclang-rt-14-dev
+SANITIZER_PACKAGES := clang-14 libclang-rt-14-dev
 FUZZ_SECONDS ?= 60
 JOBS ?= $(shell nproc)
 DEMO := scenarios/llama-3.1-405b-16384-h100.yaml
 
-.PHONY: help demo demo-real test build configure install asan fuzz bench format format-check lint golden
+.PHONY: help demo demo-real test build configure configure-asan install asan fuzz bench format format-check lint golden
 
 help:
 	@echo 'make demo    build, and forecast one training step of Llama 3.1 405B on 16,384 H100s'
 	@echo 'make demo-real   train a small model on 4 ranks of this machine, beside its forecast'
 	@echo 'make test    build, and run all tests'
-	@echo 'make asan    the tests under AddressSanitizer and UBSan'
+	@echo 'make asan    the tests under AddressSanitizer and UBSan (Clang)'
 	@echo 'make fuzz    every parser under libFuzzer, a minute each'
 	@echo 'make bench   the speed table of the README'
 	@echo 'make golden  record the reports of the shipped scenarios anew'
@@ -41,16 +41,17 @@ demo-real: configure
 test: build
 	@tools/run-tests release
 
-asan: install
+configure-asan: install
+	@tools/install-packages $(SANITIZER_PACKAGES)
 	cmake --preset asan
+
+asan: configure-asan
 	cmake --build --preset asan -j $(JOBS)
 	@tools/run-tests asan
 
-fuzz: install
-	@tools/install-packages $(FUZZ_PACKAGES)
-	cmake --preset fuzz
-	cmake --build --preset fuzz -j $(JOBS)
-	@tools/run-fuzzers build/fuzz $(FUZZ_SECONDS)
+fuzz: configure-asan
+	cmake --build --preset asan -j $(JOBS) --target stepcast_fuzzers
+	@tools/run-fuzzers build/asan $(FUZZ_SECONDS)
 
 bench: build
 	cmake --preset release -DSTEPCAST_BENCH=ON

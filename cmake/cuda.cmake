@@ -2,7 +2,7 @@
 #   -DSTEPCAST_CUDA=AUTO|ON|OFF            ON: an error if something is missing
 #   -DCMAKE_CUDA_ARCHITECTURES=90          which GPUs (90: H100, H200)
 #   -DSTEPCAST_CUDA_ROOT=/usr/local/cuda   where the toolkit, cuBLASLt and NCCL lie
-# Sets STEPCAST_HAVE_CUDA. Nothing needs a GPU or a driver to build and link.
+# Sets STEPCAST_HAVE_CUDA, or STEPCAST_CUDA_LEFT_OUT to the reason. Nothing needs a GPU or a driver to build and link.
 
 set(STEPCAST_CUDA AUTO CACHE STRING "build the CUDA backend: AUTO, ON or OFF")
 set_property(CACHE STEPCAST_CUDA PROPERTY STRINGS AUTO ON OFF)
@@ -34,6 +34,7 @@ function(stepcast_find_cuda missing)
 endfunction()
 
 if(STEPCAST_CUDA STREQUAL "OFF")
+  set(STEPCAST_CUDA_LEFT_OUT "configured with STEPCAST_CUDA=OFF")
   message(STATUS "CUDA backend: left out (STEPCAST_CUDA=OFF)")
 else()
   stepcast_find_cuda(stepcast_cuda_missing)
@@ -41,6 +42,7 @@ else()
     if(STEPCAST_CUDA STREQUAL "ON")
       message(FATAL_ERROR "STEPCAST_CUDA=ON, but not found: ${stepcast_cuda_missing}")
     endif()
+    set(STEPCAST_CUDA_LEFT_OUT "not found when it was configured: ${stepcast_cuda_missing}")
     message(STATUS "CUDA backend: left out (not found: ${stepcast_cuda_missing})")
   else()
     if(NOT CMAKE_CUDA_ARCHITECTURES)

@@ -300,27 +300,51 @@ bool cuda_built() {
   return true;
 }
 
-std::string cuda_summary() {
+CudaFacts cuda_facts() {
   int runtime = 0;
   int driver = 0;
   int nccl = 0;
   (void)cudaRuntimeGetVersion(&runtime);
   (void)cudaDriverGetVersion(&driver);
   (void)ncclGetVersion(&nccl);
-  std::string text =
-      fmt::format("CUDA {}.{}, cuBLASLt {}, NCCL {}.{}.{}", runtime / 1000, runtime % 1000 / 10,
-                  cublasLtGetVersion(), nccl / 10'000, nccl % 10'000 / 100, nccl % 100);
+  const auto cuda_version = [](int code) {
+    return fmt::format("{}.{}", code / 1000, code % 1000 / 10);
+  };
+  CudaFacts facts{.not_built = {},
+                  .toolkit = cuda_version(runtime),
+                  .cublaslt = std::to_string(cublasLtGetVersion()),
+                  .nccl = fmt::format("{}.{}.{}", nccl / 10'000, nccl % 10'000 / 100, nccl % 100),
+                  .architectures = STEPCAST_CUDA_ARCHITECTURES,
+                  .driver = driver > 0 ? cuda_version(driver) : std::string{},
+                  .gpus = {},
+                  .no_gpu = {}};
   int count = 0;
   const cudaError_t counted = cudaGetDeviceCount(&count);
   if (counted != cudaSuccess) {
-    return text + fmt::format("; no GPU: {}", cudaGetErrorString(counted));
+    facts.no_gpu = cudaGetErrorString(counted);
+    return facts;
   }
+  if (count == 0) facts.no_gpu = "the driver shows none";
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties{};
-    check(cudaGetDeviceProperties(&properties, i), "cudaGetDeviceProperties");
-    text += fmt::format("; GPU {}: {}, {:.0f} GiB, compute capability {}.{}", i, properties.name,
-                        static_cast<double>(properties.totalGlobalMem) / (1 << 30),
-                        properties.major, properties.minor);
+    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
+    facts.gpus.push_back({.name = properties.name,
+                          .memory_gib = static_cast<double>(properties.totalGlobalMem) / (1 << 30),
+                          .capability_major = properties.major,
+                          .capability_minor = properties.minor});
+  }
+  return facts;
+}
+
+std::string cuda_summary() {
+  const CudaFacts facts = cuda_facts();
+  std::string text =
+      fmt::format("CUDA {}, cuBLASLt {}, NCCL {}", facts.toolkit, facts.cublaslt, facts.nccl);
+  if (facts.gpus.empty()) return text + fmt::format("; no GPU: {}", facts.no_gpu);
+  for (std::size_t i = 0; i < facts.gpus.size(); ++i) {
+    const GpuFacts& gpu = facts.gpus[i];
+    text += fmt::format("; GPU {}: {}, {:.0f} GiB, compute capability {}.{}", i, gpu.name,
+                        gpu.memory_gib, gpu.capability_major, gpu.capability_minor);
   }
   return text;
 }

@@ -28,7 +28,24 @@ struct CudaSetup {
 };
 
 bool cuda_built();  // whether this program was built with CUDA
-// One line for `stepcast doctor`: versions of the libraries and what GPUs there are, or why none.
+
+// A GPU that the driver shows.
+struct GpuFacts {
+  std::string name;
+  double memory_gib = 0;
+  int capability_major = 0, capability_minor = 0;  // "compute capability 9.0"
+};
+// What there is of CUDA, in this program and on this machine. Versions as text, such as "13.0".
+struct CudaFacts {
+  std::string not_built;  // why this program has no CUDA backend; empty where it has
+  std::string toolkit, cublaslt, nccl, architectures;  // that it was built with, or is linked to
+  std::string driver;  // the newest CUDA that the driver takes; empty without a driver
+  std::vector<GpuFacts> gpus;
+  std::string no_gpu;  // why there are none, in the words of the CUDA runtime
+};
+// Asks the libraries and the driver; never throws for what is missing.
+CudaFacts cuda_facts();
+// The same in one line, for files that name the machine that they were measured on.
 std::string cuda_summary();
 // What this backend cannot execute beyond engine_problems(), by operator; no GPU is touched.
 std::vector<std::string> cuda_problems(const sim::Plan& plan, const sim::Model& model,

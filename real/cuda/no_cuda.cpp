@@ -9,8 +9,14 @@ bool cuda_built() {
   return false;
 }
 
+CudaFacts cuda_facts() {
+  CudaFacts facts;
+  facts.not_built = STEPCAST_CUDA_LEFT_OUT;
+  return facts;
+}
+
 std::string cuda_summary() {
-  return "not built: the CUDA toolkit was not found when this program was configured";
+  return std::string{"not built: "} + STEPCAST_CUDA_LEFT_OUT;
 }
 
 std::unique_ptr<Backend> make_cuda_backend(const CudaSetup& /*setup*/) {

@@ -1,40 +1,118 @@
-// stepcast doctor: how the program was built and where it looks for data.
+// stepcast doctor: what this program was built with, what it finds on this machine, and what each
+// missing part costs the user.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
+#include <algorithm>
 #include <thread>
 
+#include "real/cuda/cuda_backend.hpp"
 #include "sim/cli/command.hpp"
 #include "sim/distribute/team.hpp"
 
 namespace sim {
 namespace {
 
-ExitCode examine() {
-  const std::string folder = data_folder();
+struct Finding {
+  std::string part;
+  std::string state;
+  std::string cost;  // what does not work for want of it; empty where nothing is missing
+};
+
+std::string gpu_text(const real::GpuFacts& gpu) {
+  return fmt::format("{}, {:.0f} GiB, compute capability {}.{}", gpu.name, gpu.memory_gib,
+                     gpu.capability_major, gpu.capability_minor);
+}
+
+// Equal GPUs share a line.
+std::vector<Finding> gpu_findings(const std::vector<real::GpuFacts>& gpus) {
+  std::vector<std::pair<std::string, int>> kinds;
+  for (const real::GpuFacts& gpu : gpus) {
+    const std::string text = gpu_text(gpu);
+    const auto known = std::find_if(kinds.begin(), kinds.end(),
+                                    [&](const auto& kind) { return kind.first == text; });
+    if (known == kinds.end())
+      kinds.emplace_back(text, 1);
+    else
+      ++known->second;
+  }
+  std::vector<Finding> findings;
+  for (const auto& [text, count] : kinds)
+    findings.push_back({"GPUs", fmt::format("{} x {}", count, text), ""});
+  return findings;
+}
+
+void add_cuda(std::vector<Finding>& findings) {
+  const real::CudaFacts facts = real::cuda_facts();
+  constexpr const char* no_run = "`run --backend cuda` and `calibrate` of GPUs";
+  if (!facts.not_built.empty()) {
+    findings.push_back({"GPU engine", "not built; " + facts.not_built, no_run});
+    return;
+  }
+  findings.push_back({"GPU engine",
+                      fmt::format("built with CUDA {}, cuBLASLt {}, NCCL {}; code for sm_{}",
+                                  facts.toolkit, facts.cublaslt, facts.nccl, facts.architectures),
+                      ""});
+  if (facts.driver.empty()) {
+    findings.push_back({"GPU driver", "none found, so no GPU can be seen", no_run});
+    return;
+  }
+  findings.push_back({"GPU driver", "takes CUDA up to " + facts.driver, ""});
+  if (facts.gpus.empty()) findings.push_back({"GPUs", "none: " + facts.no_gpu, no_run});
+  for (Finding& gpu : gpu_findings(facts.gpus))
+    findings.push_back(std::move(gpu));
+}
+
+Finding data_finding(std::size_t models, std::size_t clusters) {
+  Finding found{"data", fmt::format("{}: {} models, {} clusters", data_folder(), models, clusters),
+                ""};
+  if (models == 0 || clusters == 0)
+    found.cost = "models and clusters by name; set STEPCAST_DATA to the folder that has them";
+  return found;
+}
+
+// A part that a later version, or another configuration, builds: found by its target in the build.
+Finding part_finding(const char* part, bool built, const char* cost) {
+  return {part, built ? "built" : "not part of this build", built ? "" : cost};
+}
+
+std::vector<Finding> examine(std::size_t models, std::size_t clusters) {
+  std::vector<Finding> findings{
+      {"compiler", fmt::format("{} {}, C++ {}", STEPCAST_COMPILER, __VERSION__, __cplusplus), ""},
+      {"build", STEPCAST_BUILD_TYPE, ""},
+      {"threads", std::to_string(std::thread::hardware_concurrency()), ""},
+      data_finding(models, clusters),
+      {"CPU engine", "built: ranks as threads or processes, fp32", ""}};
+  add_cuda(findings);
+  const std::optional<std::string> mpi = mpi_library();
+  findings.push_back({"MPI", mpi.value_or("not part of this build"),
+                      mpi ? "" : "`mpirun stepcast search` and `sweep`; use --shard"});
+  findings.push_back(
+      part_finding("window", STEPCAST_HAS_WINDOW,
+                   "`stepcast ui`; `simulate --picture` and `--trace` draw the step"));
+  findings.push_back(part_finding("Python", STEPCAST_HAS_PYTHON,
+                                  "`import stepcast`; every command has `-o json`"));
+  return findings;
+}
+
+ExitCode report_findings() {
   const std::size_t models = data_files("models").size();
   const std::size_t clusters = data_files("topologies").size();
   std::string text = fmt::format("stepcast {}\n", STEPCAST_VERSION);
-  text += fmt::format("compiler     {} {}, C++ {}\n", STEPCAST_COMPILER, __VERSION__, __cplusplus);
-  text += fmt::format("build        {}\n", STEPCAST_BUILD_TYPE);
-  text += fmt::format("threads      {}\n", std::thread::hardware_concurrency());
-  text += fmt::format("data         {}: {} models, {} clusters\n", folder, models, clusters);
-  text +=
-      fmt::format("MPI          {}\n",
-                  mpi_library().value_or("not part of this build: search and sweep by --shard"));
-  text += "real engine  not part of this build: forecasts only\n";
+  for (const Finding& finding : examine(models, clusters)) {
+    text += fmt::format("{:<12} {}\n", finding.part, finding.state);
+    if (!finding.cost.empty()) text += fmt::format("{:<12} not available: {}\n", "", finding.cost);
+  }
   print_result(text);
-  if (models > 0 && clusters > 0) return ExitCode::done;
-  print_note("no models or clusters there: set STEPCAST_DATA to the folder that has them");
-  return ExitCode::failed;
+  return models > 0 && clusters > 0 ? ExitCode::done : ExitCode::failed;
 }
 
 }  // namespace
 
 void add_doctor(CLI::App& app, ChosenCommand& action) {
-  CLI::App* command = app.add_subcommand("doctor", "how this program was built, and its data");
-  command->callback([&action] { action = examine; });
+  CLI::App* command =
+      app.add_subcommand("doctor", "what this program was built with, and what this machine has");
+  command->callback([&action] { action = report_findings; });
 }
 
 }  // namespace sim

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "real/cuda/communicators.hpp"
+#include "real/cuda/cuda_backend.hpp"
 #include "real/cuda/device.hpp"
 #include "real/cuda/gemm.hpp"
 #include "tests/catch.hpp"
@@ -34,6 +35,16 @@ sim::Layout mixed_layout() {
 }
 
 }  // namespace
+
+TEST_CASE("the facts of CUDA are those of its libraries and of the driver", "[real_cuda]") {
+  const real::CudaFacts facts = real::cuda_facts();
+  CHECK(facts.not_built.empty());
+  CHECK(facts.toolkit == "13.0");
+  CHECK(facts.driver == "13.0");
+  REQUIRE(!facts.gpus.empty());
+  CHECK(facts.gpus.at(0).name == "played by the CPU");
+  CHECK(real::cuda_summary().find("GPU 0: played by the CPU") != std::string::npos);
+}
 
 TEST_CASE("members of a communicator agree on it and on the order of making them", "[real_cuda]") {
   const bool hierarchical = GENERATE(false, true);
