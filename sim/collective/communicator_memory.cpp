@@ -1,7 +1,7 @@
 #include "sim/collective/communicator_memory.hpp"
 
 #include <algorithm>
-#include <vector>
+#include <array>
 
 #include "sim/collective/nccl_tuning.hpp"
 
@@ -50,23 +50,6 @@ std::int64_t in_switch(const NcclGroup& group) {
   return std::int64_t{group.nvls_channels} * 2 * chunk * steps * heads;
 }
 
-class Communicators {
- public:
-  explicit Communicators(const Cluster& cluster) : cluster_{cluster} {}
-
-  Bytes of(std::span<const RankId> ranks) {
-    if (ranks.size() < 2) return Bytes{};
-    gpus_.clear();
-    for (const RankId rank : ranks)
-      gpus_.push_back({rank.value});
-    return communicator_memory(nccl_group(cluster_, group_shape(cluster_, gpus_)));
-  }
-
- private:
-  const Cluster& cluster_;
-  std::vector<GpuId> gpus_;
-};
-
 }  // namespace
 
 Bytes communicator_memory(const NcclGroup& group) {
@@ -74,24 +57,40 @@ Bytes communicator_memory(const NcclGroup& group) {
   return Bytes{rings_and_trees(group) + in_switch(group)};
 }
 
-Bytes communicators_memory(const Plan& plan, const Cluster& cluster, int stage) {
-  const RankId rank = rank_of(plan.layout, {.pipeline = stage});
-  Communicators communicators{cluster};
+CommunicatorMemory::CommunicatorMemory(const Plan& plan, const Cluster& cluster)
+    : plan_{plan}, cluster_{cluster}, known_(plan.groups.size()) {}
+
+Bytes CommunicatorMemory::of_ranks(std::span<const RankId> ranks) {
+  if (ranks.size() < 2) return Bytes{};
+  gpus_.clear();
+  for (const RankId rank : ranks)
+    gpus_.push_back({rank.value});
+  return communicator_memory(nccl_group(cluster_, group_shape(cluster_, gpus_)));
+}
+
+Bytes CommunicatorMemory::of_group(std::uint32_t group) {
+  std::optional<Bytes>& known = known_.at(group);
+  if (!known) known = of_ranks(plan_.groups[group].ranks);
+  return *known;
+}
+
+Bytes CommunicatorMemory::of_stage(int stage) {
+  const RankId rank = rank_of(plan_.layout, {.pipeline = stage});
   Bytes total{};
-  const auto& groups = plan.group_of[rank.value];
+  const auto& groups = plan_.group_of[rank.value];
   const std::uint32_t data = groups[static_cast<std::size_t>(GroupRole::data)];
   for (std::size_t role = 0; role < groups.size(); ++role) {
     if (groups[role] == Plan::no_group) continue;
-    const std::vector<RankId>& ranks = plan.groups[groups[role]].ranks;
     // FSDP over all ranks takes the process group that they all share.
     const bool same = static_cast<GroupRole>(role) == GroupRole::world && data != Plan::no_group &&
-                      plan.groups[data].ranks.size() == ranks.size() && plan.layout.zero_stage == 3;
-    if (!same) total += communicators.of(ranks);
+                      plan_.groups[data].ranks.size() == plan_.groups[groups[role]].ranks.size() &&
+                      plan_.layout.zero_stage == 3;
+    if (!same) total += of_group(groups[role]);
   }
-  const auto& peers = plan.peer_of[rank.value];
+  const auto& peers = plan_.peer_of[rank.value];
   for (std::size_t side = 0; side < peers.size(); ++side) {
     if (peers[side] == rank || (side > 0 && peers[side] == peers[0])) continue;
-    total += communicators.of(std::array{rank, peers[side]});
+    total += of_ranks(std::array{rank, peers[side]});
   }
   return total;
 }

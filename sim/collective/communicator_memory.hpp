@@ -10,7 +10,10 @@
 // head (src/transport/nvls.cc, ncclNvlsBufferSetup).
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "sim/collective/collective_cost.hpp"
 #include "sim/plan/plan.hpp"
@@ -22,9 +25,25 @@ struct NcclGroup;
 // Of the rank that has the most of it.
 Bytes communicator_memory(const NcclGroup& group);
 
-// Of all communicators that a rank of a stage opens: one per group that it is a member of, and one
-// per neighbour in the pipeline (PyTorch, ProcessGroupNCCL: a message between two ranks has a
-// communicator of these two). Groups of one rank open none that has buffers.
-Bytes communicators_memory(const Plan& plan, const Cluster& cluster, int stage);
+// What the communicators of a plan take on one of its ranks.
+class CommunicatorMemory {
+ public:
+  // Both have to outlive it.
+  CommunicatorMemory(const Plan& plan, const Cluster& cluster);
+
+  // Of all communicators that a rank of a stage opens: one per group that it is a member of, and
+  // one per neighbour in the pipeline (PyTorch, ProcessGroupNCCL: a message between two ranks has a
+  // communicator of these two). Groups of one rank open none that has buffers.
+  Bytes of_stage(int stage);
+
+ private:
+  Bytes of_group(std::uint32_t group);  // of the plan's; worked out once
+  Bytes of_ranks(std::span<const RankId> ranks);
+
+  const Plan& plan_;
+  const Cluster& cluster_;
+  std::vector<std::optional<Bytes>> known_;  // by group
+  std::vector<GpuId> gpus_;                  // scratch
+};
 
 }  // namespace sim

@@ -159,16 +159,16 @@ ClosedForm bubble_closed_form(const Layout& layout) {
 std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster) {
   const Device& device = cluster.device();
   std::vector<StageMemory> stages(static_cast<std::size_t>(plan.layout.pipeline_parallel));
+  CommunicatorMemory communicators{plan, cluster};
   for (const Program& program : plan.programs) {
-    StageMemory here{
-        .stage = program.stage,
-        .use = memory_use(program),
-        .reserved = device.reserved + communicators_memory(plan, cluster, program.stage),
-        .fragments = {},
-        .retries = 0,
-        .total = {},
-        .capacity = device.memory,
-        .peak_operator = {}};
+    StageMemory here{.stage = program.stage,
+                     .use = memory_use(program),
+                     .reserved = device.reserved + communicators.of_stage(program.stage),
+                     .fragments = {},
+                     .retries = 0,
+                     .total = {},
+                     .capacity = device.memory,
+                     .peak_operator = {}};
     if (plan.caching_allocator) {
       const CachedMemory held = wanted_memory(program, device.memory - here.reserved);
       here.fragments = std::max(Bytes{}, held.reserved - here.use.peak);

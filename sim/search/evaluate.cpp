@@ -15,10 +15,10 @@ Evaluation evaluate(const SearchSpecification& specification, const Candidates& 
   const Plan plan = make_plan(workload.model, layout_of(specification, candidates, index));
   Evaluation made{.index = index, .fits = true};
   const Device& device = workload.cluster.device();
+  CommunicatorMemory communicators{plan, workload.cluster};
   for (const Program& program : plan.programs)
-    made.memory =
-        std::max(made.memory, memory_use(program).peak + device.reserved +
-                                  communicators_memory(plan, workload.cluster, program.stage));
+    made.memory = std::max(made.memory, memory_use(program).peak + device.reserved +
+                                            communicators.of_stage(program.stage));
   made.fits = made.memory <= device.memory;
   if (!made.fits) return made;
   SimulationOptions options = workload.options;
