@@ -45,21 +45,24 @@ configure-asan: install
 	@tools/install-packages $(SANITIZER_PACKAGES)
 	cmake --preset asan
 
+# ASAN_ONLY='base config': the tests of these rooms alone.
 asan: configure-asan
-	cmake --build --preset asan -j $(JOBS)
-	@tools/run-tests asan
+	cmake --build --preset asan -j $(JOBS) $(if $(ASAN_ONLY),--target $(ASAN_ONLY:%=test_%))
+	@tools/run-tests asan $(ASAN_ONLY)
 
 fuzz: configure-asan
 	cmake --build --preset asan -j $(JOBS) --target stepcast_fuzzers
 	@tools/run-fuzzers build/asan $(FUZZ_SECONDS)
 
+# BENCH: options of Google Benchmark, such as --benchmark_filter=REGEX.
 bench: build
 	cmake --preset release -DSTEPCAST_BENCH=ON
 	cmake --build --preset release --target stepcast_bench -j $(JOBS)
-	build/release/tests/bench/stepcast_bench
+	build/release/tests/bench/stepcast_bench $(BENCH)
 
+# GOLDEN=reports: without the studies of validation/searches, which take minutes.
 golden: build
-	tests/golden/update build/release/stepcast
+	tests/golden/update build/release/stepcast $(GOLDEN)
 
 format:
 	@tools/install-packages clang-format-14
