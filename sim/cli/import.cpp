@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "sim/base/quantity.hpp"
 #include "sim/cli/command.hpp"
@@ -18,8 +19,10 @@ namespace {
 
 struct NodeRequest {
   std::string path;
-  Generation generation = Generation::hopper;
+  std::optional<Generation> generation;
   int nvlinks = 0;
+  int pcie_generation = 0;  // 0: not said
+  bool accept_uneven = false;
 };
 
 // What a node file says, and the lines of a cluster file that use it.
@@ -40,10 +43,13 @@ std::string node_text(const ImportedNode& imported, const NodeRequest& request) 
     text += fmt::format("  nic {:<8} -> {:<12} {:<8} {:>10}\n", i, "network", "nic",
                         to_text(imported.nics[i].capacity));
   if (!imported.cpu_vendor.empty()) text += "CPUs: " + imported.cpu_vendor + '\n';
+  for (const std::string& warning : imported.warnings)
+    text += "WARNING: " + warning + '\n';
   for (const std::string& note : imported.notes)
-    text += "assumed: " + note + '\n';
-  return text + fmt::format("\nIn a cluster file:\nnode: {{kind: imported, file: {}, ...}}\n",
-                            request.path);
+    text += (note.find(" assumed") != std::string::npos ? "assumed: " : "note: ") + note + '\n';
+  return text + fmt::format("\nIn a cluster file:\nnode: {{kind: imported, file: {}, {}...}}\n",
+                            request.path,
+                            imported.warnings.empty() ? "" : "nvlink: {uneven: true, ...}, ");
 }
 
 void add_node_import(CLI::App& command, ChosenCommand& action, const char* name, const char* what) {
@@ -60,18 +66,29 @@ void add_node_import(CLI::App& command, ChosenCommand& action, const char* name,
   sub->add_option("--nvlinks", request->nvlinks, "NVLinks per GPU where the file does not say")
       ->check(CLI::Range(0, 256))
       ->option_text("N");
+  sub->add_option("--pcie", request->pcie_generation,
+                  "PCIe generation where the file does not say (nvidia-smi)")
+      ->check(CLI::Range(1, 6))
+      ->option_text("N");
+  sub->add_flag("--accept-uneven", request->accept_uneven,
+                "take GPUs whose NVLinks are missing or differ as they are");
   sub->callback([request, &action] {
     action = [request] {
       // Rates that such a file may leave out; what is used of them is told in the notes. 50 GB/s:
       // a 400 Gb/s NIC; latencies as in the shipped clusters (topologies/README.md).
-      const ImportDefaults defaults{.generation = request->generation,
+      std::optional<int> pcie;
+      if (request->pcie_generation > 0) pcie = request->pcie_generation;
+      const ImportDefaults defaults{.generation = request->generation.value_or(Generation::hopper),
                                     .nvlinks = request->nvlinks,
                                     .nvlink_latency = std::chrono::nanoseconds{300},
                                     .nic = Bandwidth::bits_per_second(400e9),
                                     .nic_latency = std::chrono::nanoseconds{300},
-                                    .pcie_generation = 4,
+                                    .pcie_generation = pcie,
                                     .pcie_latency = std::chrono::nanoseconds{500},
-                                    .socket_bandwidth = Bandwidth::bytes_per_second(22e9)};
+                                    .socket_bandwidth = Bandwidth::bytes_per_second(22e9),
+                                    .generation_stated = request->generation.has_value(),
+                                    .rates_stated = false,
+                                    .uneven_nvlink = request->accept_uneven};
       print_result(node_text(import_node(request->path, defaults), *request));
       return ExitCode::done;
     };

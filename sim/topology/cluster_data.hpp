@@ -21,6 +21,7 @@ struct Cluster::Data {
   std::string file;
   Device device;
   int nodes = 1;
+  int trays = 1;  // of a node that share its NVSwitch
   NodeTemplate node;
   NodeRoutes routes;
   Fabric fabric;

@@ -162,7 +162,7 @@ ImportedNode make_node(const NodeSpec& spec, const std::string& path, const Devi
     defaults.generation = device.generation;
     return files.node(resolve_path(path, spec.file), defaults);
   }
-  ImportedNode made{build_node(spec), {}, {}, {}};
+  ImportedNode made{.node = build_node(spec), .trays = spec.trays};
   made.nics.assign(made.node.nics.size(), {LinkKind::nic, spec.nic, spec.nic_latency});
   return made;
 }
@@ -203,10 +203,13 @@ Cluster::Data read_cluster(const Document& document, std::optional<int> nodes,
                      fmt::format("nodes is {}; allowed: 1 to {}", *nodes, most_nodes));
 
   data.node = std::move(node.node);
+  data.trays = node.trays;
   data.network.nics_per_node = static_cast<int>(node.nics.size());
   for (const Link& nic : node.nics)
     if (data.network.nic_rate == Bandwidth{} || nic.capacity < data.network.nic_rate)
       data.network.nic_rate = nic.capacity;
+  for (const std::string& warning : node.warnings)
+    data.sources.push_back(spec.file + ": WARNING: " + warning);
   for (const std::string& note : node.notes)
     data.sources.push_back(spec.file + ": " + note);
   data.fabric = build_fabric(fabric, data.nodes, node.nics);

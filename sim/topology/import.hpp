@@ -18,19 +18,28 @@ struct ImportDefaults {
   Duration nvlink_latency{};  // of one link
   Bandwidth nic{};            // of a NIC without speed
   Duration nic_latency{};
-  int pcie_generation = 4;  // nvidia-smi tells no PCIe speed
+  std::optional<int> pcie_generation{};  // nvidia-smi tells no PCIe speed; absent: 4 is assumed
   Duration pcie_latency{};
   Bandwidth socket_bandwidth{};  // between CPUs; zero: NCCL's value for the CPU, if it is named
+  // The generation, and the rates of NICs and sockets, are the user's; false: they are examples,
+  // and their use is told as assumed.
+  bool generation_stated = true;
+  bool rates_stated = true;
+  // GPUs whose NVLinks are missing or differ are taken as they are, with a warning; false: refused.
+  bool uneven_nvlink = false;
 };
 
 struct ImportedNode {
-  NodeTemplate node;  // without the port to the network
-  std::vector<Link> nics;
-  std::string cpu_vendor;          // "intel", "amd", "arm", or empty when the file does not say
-  std::vector<std::string> notes;  // what was assumed, one sentence each
+  NodeTemplate node{};  // without the port to the network
+  std::vector<Link> nics{};
+  std::string cpu_vendor{};          // "intel", "amd", "arm", or empty when the file does not say
+  std::vector<std::string> notes{};  // what was assumed or left out, one sentence each
+  std::vector<std::string> warnings{};  // what differs from a whole machine, one sentence each
+  int trays = 1;                        // hosts that share one NVLink domain
 };
 
-// Both throw InputError with line and column in `name`.
+// Both throw InputError with line and column in `name`. A dump of several hosts (NCCL joins those
+// of one NVLink domain) is one node of as many trays; several matrices must agree.
 ImportedNode import_nccl_xml(std::string_view text, const std::string& name,
                              const ImportDefaults& defaults);
 ImportedNode import_nvidia_smi_topo(std::string_view text, const std::string& name,

@@ -7,18 +7,24 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <pugixml.hpp>
+#include <set>
 
 #include "sim/base/input_error.hpp"
+#include "sim/base/quantity.hpp"
 #include "sim/topology/import.hpp"
+#include "sim/topology/nvlink_balance.hpp"
 #include "sim/topology/text_position.hpp"
+#include "sim/topology/xml_vocabulary.hpp"
 
 namespace sim {
 namespace {
 
 constexpr int deepest = 64;  // real files nest about 8 deep
 constexpr std::size_t most_gpus = 256;
-constexpr std::size_t most_nics = 64;
+constexpr std::size_t most_nics = 1024;
+constexpr std::size_t most_hosts = 64;
 constexpr std::size_t most_switches = 1024;
 
 Bandwidth gigabytes(double value) {
@@ -60,7 +66,11 @@ class XmlImport {
       fail(system, "no GPU found: a <pci> of class 0x0302.. or with a <gpu> inside, below a <cpu>");
     order_gpus();
     add_nvlinks();
+    check_hosts();
     connect_sockets(system);
+    tell_assumed();
+    const std::vector<std::string> unread = unread_xml(system, lines_);
+    result_.notes.insert(result_.notes.end(), unread.begin(), unread.end());
     result_.node = std::move(node_);
     return std::move(result_);
   }
@@ -71,6 +81,12 @@ class XmlImport {
     std::uint32_t part = 0;
     std::uint32_t cpu = 0;
     int dev = -1;
+    std::size_t host = 0;
+  };
+  struct Cpu {
+    pugi::xml_node element;
+    std::uint32_t part = 0;
+    std::size_t host = 0;
   };
 
   [[noreturn]] void fail(const pugi::xml_node& at, const std::string& what) const {
@@ -99,8 +115,13 @@ class XmlImport {
 
   void add_cpu(const pugi::xml_node& element) {
     const std::uint32_t part = node_.add_part(PartKind::cpu, fmt::format("cpu {}", cpus_.size()));
-    cpus_.push_back(element);
-    cpu_parts_.push_back(part);
+    const std::string host = element.attribute("host_hash").value();
+    host_ =
+        static_cast<std::size_t>(std::find(hosts_.begin(), hosts_.end(), host) - hosts_.begin());
+    if (host_ == hosts_.size()) hosts_.push_back(host);
+    if (hosts_.size() > most_hosts)
+      fail(element, fmt::format("more than {} hosts (host_hash)", most_hosts));
+    cpus_.push_back({element, part, host_});
     const std::string_view vendor = element.attribute("vendor").value();
     const std::string_view arch = element.attribute("arch").value();
     if (vendor == "GenuineIntel")
@@ -109,6 +130,8 @@ class XmlImport {
       result_.cpu_vendor = "amd";
     else if (arch == "arm64" || arch == "aarch64")
       result_.cpu_vendor = "arm";
+    else if (!vendor.empty() || !arch.empty())
+      unknown_cpus_.insert(fmt::format("{} {}", vendor.substr(0, 40), arch.substr(0, 40)));
     add_children(element, part, part, 1);
     for (const pugi::xml_node nic : element.children("nic"))
       add_nets(nic, part, {});
@@ -122,14 +145,19 @@ class XmlImport {
   }
 
   // width * speed / 80 GB/s, speed in units of 100 Mb/s per lane (ncclTopoAddPci and kvDictPciGen).
-  Link pci_link(const pugi::xml_node& pci) const {
-    int width = whole(pci, "link_width", 16);
-    if (width == 0) width = 16;  // virtual machines hide it
+  Link pci_link(const pugi::xml_node& pci) {
+    int width = whole(pci, "link_width", 0);
+    if (width == 0) {  // virtual machines hide it
+      width = 16;
+      ++widths_assumed_;
+    }
     if (width < 0 || width > 32)
       fail(pci, fmt::format("link_width=\"{}\"; allowed: 0 to 32", width));
     const std::string_view text = pci.attribute("link_speed").value();
     double gigatransfers = 8;  // NCCL's default for an empty or unknown speed
-    if (!text.empty() && text.front() >= '0' && text.front() <= '9') {
+    if (text.empty() || text.front() < '0' || text.front() > '9') {
+      ++speeds_assumed_;
+    } else {
       gigatransfers = std::strtod(std::string(text.substr(0, 16)).c_str(), nullptr);
       constexpr std::array known{2.5, 5.0, 8.0, 16.0, 32.0, 64.0};
       if (std::find(known.begin(), known.end(), gigatransfers) == known.end())
@@ -161,13 +189,32 @@ class XmlImport {
            "this <pci> has neither a class nor a <gpu> or <nic> inside, so NCCL would ask the "
            "machine what it is; add class=\"0x030200\" for a GPU or class=\"0x020700\" for a "
            "NIC");
+    } else {
+      leave_out(pci, kind);
     }
-    // Anything else (0x0680: an NVSwitch, reached over nvlink elements; storage) carries no
-    // traffic.
+  }
+
+  // What carries no traffic: an NVSwitch (0x0680, reached over nvlink elements), storage.
+  void leave_out(const pugi::xml_node& pci, std::string_view kind) {
+    if (kind.starts_with("0x12"))
+      fail(pci,
+           "a processing accelerator (class 0x12) without a <gpu> inside: a dump "
+           "(NCCL_TOPO_DUMP_FILE) has it; an accelerator that is no GPU must be taken out");
+    if (!kind.starts_with("0x0680")) ++left_out_[std::string{kind.substr(0, 40)}];
   }
 
   void add_gpu(const pugi::xml_node& pci, std::uint32_t parent, std::uint32_t cpu) {
     const pugi::xml_node gpu = pci.child("gpu");
+    if (gpu.next_sibling("gpu"))
+      fail(
+          gpu.next_sibling("gpu"),
+          "a second <gpu> in one <pci>: a GPU that is split (mlopart), or shared by several ranks, "
+          "is not supported; dump with a rank per GPU");
+    if (gpu.child("xgmi"))
+      fail(gpu.child("xgmi"),
+           "<xgmi>: AMD's Infinity Fabric between GPUs is not read; describe the node in the "
+           "cluster "
+           "file itself (topologies/README.md)");
     if (gpus_.size() >= most_gpus) fail(pci, fmt::format("more than {} GPUs", most_gpus));
     const std::uint32_t part = node_.add_part(PartKind::gpu, "gpu");
     node_.connect(part, parent, pci_link(pci));
@@ -179,7 +226,7 @@ class XmlImport {
           part, cpu,
           {LinkKind::pcie, Bandwidth::bytes_per_second(rate * 1e6), defaults_.pcie_latency});
     }
-    gpus_.push_back({pci, gpu, part, cpu, gpu ? whole(gpu, "dev", -1) : -1});
+    gpus_.push_back({pci, gpu, part, cpu, gpu ? whole(gpu, "dev", -1) : -1, host_});
   }
 
   void add_nets(const pugi::xml_node& nic, std::uint32_t parent, const pugi::xml_node& pci) {
@@ -210,9 +257,15 @@ class XmlImport {
                const pugi::xml_node& place) {
     if (node_.nics.size() >= most_nics) fail(place, fmt::format("more than {} NICs", most_nics));
     Link port{LinkKind::nic, defaults_.nic, defaults_.nic_latency};
+    if (!net && !defaults_.rates_stated) ++nics_assumed_;
     if (net) {
-      double megabits = number(net, "speed", 10'000, 1e8);
-      if (megabits <= 0) megabits = 10'000;  // NCCL's value for an unknown speed
+      double megabits = number(net, "speed", 0, 1e8);
+      if (megabits <= 0) {  // NCCL's value for an unknown speed
+        megabits = 10'000;
+        slow_nics_.push_back(node_.nics.size());
+      }
+      if (std::string_view(net.attribute("gdr").value()) == "0")
+        without_gdr_.push_back(node_.nics.size());
       port.capacity = gigabytes(megabits / 8000);
       // Of a whole message, so half on each side.
       const double latency = number(net, "latency", 0, 1e6);
@@ -223,27 +276,31 @@ class XmlImport {
       fail(place, "this NIC has no <net> with a speed; state nics.bandwidth in the cluster file");
     if (!(host.capacity > Bandwidth{}))
       host = {LinkKind::pcie, port.capacity, defaults_.pcie_latency};
+    ++nics_of_host_[host_];
     node_.connect(node_.add_nic(), parent, host);
     result_.nics.push_back(port);
   }
 
-  // GPUs are numbered by `dev` where all of them have it, else in file order.
+  // GPUs are numbered by host and `dev` where all of them have it, else in file order.
   void order_gpus() {
     const bool numbered =
         std::all_of(gpus_.begin(), gpus_.end(), [](const Gpu& gpu) { return gpu.dev >= 0; });
-    if (numbered)
-      std::stable_sort(gpus_.begin(), gpus_.end(),
-                       [](const Gpu& a, const Gpu& b) { return a.dev < b.dev; });
+    std::stable_sort(gpus_.begin(), gpus_.end(), [&](const Gpu& a, const Gpu& b) {
+      if (a.host != b.host) return a.host < b.host;
+      return numbered && a.dev < b.dev;
+    });
     for (std::size_t i = 0; i < gpus_.size(); ++i) {
-      if (numbered && i > 0 && gpus_[i].dev == gpus_[i - 1].dev)
+      if (numbered && i > 0 && gpus_[i].dev == gpus_[i - 1].dev &&
+          gpus_[i].host == gpus_[i - 1].host)
         fail(gpus_[i].gpu, fmt::format("two GPUs have dev=\"{}\"", gpus_[i].dev));
       node_.gpus.push_back(gpus_[i].part);
       node_.parts[gpus_[i].part].name = fmt::format("gpu {}", i);
     }
   }
 
-  double rate_of(const Gpu& gpu) const {
+  double rate_of(const Gpu& gpu) {
     const int sm = gpu.gpu ? whole(gpu.gpu, "sm", 0) : 0;
+    generation_assumed_ = generation_assumed_ || sm == 0;
     if (sm == 0) return nccl_nvlink_bandwidth(defaults_.generation).in_bytes_per_second() / 1e9;
     const double rate = nvlink_rate(sm);
     if (rate <= 0) fail(gpu.gpu, fmt::format("sm=\"{}\" has no NVLink; known: 60 and up", sm));
@@ -257,30 +314,14 @@ class XmlImport {
   }
 
   void add_nvlinks() {
-    bool named = false;
-    for (const Gpu& gpu : gpus_) {
-      int to_switch = 0;
-      for (const pugi::xml_node link : gpu.gpu.children("nvlink")) {
-        named = true;
-        const int count = whole(link, "count", 1);
-        if (count < 1 || count > 256)
-          fail(link, fmt::format("count=\"{}\"; allowed: 1 to 256", count));
-        const std::string_view target = link.attribute("target").value();
-        const std::string_view kind = link.attribute("tclass").value();
-        const auto peer = std::find_if(gpus_.begin(), gpus_.end(), [&](const Gpu& other) {
-          return std::string_view(other.pci.attribute("busid").value()) == target;
-        });
-        if (peer != gpus_.end() && peer->part == gpu.part) fail(link, "a GPU linked to itself");
-        if (peer != gpus_.end())
-          node_.links.push_back({gpu.part, peer->part, nvlink(gpu, count), count});
-        else if (kind.starts_with("0x03"))
-          fail(link, fmt::format("no GPU has busid \"{}\"", target.substr(0, 40)));
-        else if (kind.starts_with("0x068001"))
-          fail(link, "NVLink to the CPU (POWER9) is not supported");
-        else  // 0x0680 or, in virtual machines, the invisible fffffff:ff:ff.0
-          to_switch += count;
-      }
-      if (to_switch > 0) node_.connect(gpu.part, nvswitch(), nvlink(gpu, to_switch), to_switch);
+    std::vector<NvlinkCount> counts;
+    for (const Gpu& gpu : gpus_)
+      counts.push_back({gpu_name(gpu), add_nvlinks(gpu), place(gpu)});
+    const bool named = std::any_of(counts.begin(), counts.end(),
+                                   [](const NvlinkCount& count) { return count.links > 0; });
+    if (named) {
+      check_both_ways();
+      settle_nvlinks(counts, defaults_.uneven_nvlink, result_.warnings);
     }
     if (named || defaults_.nvlinks == 0) return;
     for (const Gpu& gpu : gpus_)
@@ -289,7 +330,119 @@ class XmlImport {
         fmt::format("the file names no NVLink: {} links of each GPU to an NVSwitch are assumed",
                     defaults_.nvlinks));
   }
-  Link nvlink(const Gpu& gpu, int count) const {
+
+  // The links of one GPU, in its direction; their number.
+  int add_nvlinks(const Gpu& gpu) {
+    int to_switch = 0;
+    int to_peers = 0;
+    for (const pugi::xml_node link : gpu.gpu.children("nvlink")) {
+      const int count = whole(link, "count", 1);
+      if (count < 1 || count > 256)
+        fail(link, fmt::format("count=\"{}\"; allowed: 1 to 256", count));
+      const std::string_view target = link.attribute("target").value();
+      const std::string_view kind = link.attribute("tclass").value();
+      const auto peer = std::find_if(gpus_.begin(), gpus_.end(), [&](const Gpu& other) {
+        return other.host == gpu.host && busid(other) == target;
+      });
+      if (peer != gpus_.end() && peer->part == gpu.part) fail(link, "a GPU linked to itself");
+      if (peer != gpus_.end()) {
+        node_.links.push_back({gpu.part, peer->part, nvlink(gpu, count), count});
+        to_peers += count;
+      } else if (kind.starts_with("0x03")) {
+        fail(link, fmt::format("no GPU has busid \"{}\"", target.substr(0, 40)));
+      } else if (kind.starts_with("0x068001")) {
+        fail(link, "NVLink to the CPU (POWER9) is not supported");
+      } else {  // 0x0680 or, in virtual machines, the invisible fffffff:ff:ff.0
+        to_switch += count;
+      }
+    }
+    if (to_switch > 0) node_.connect(gpu.part, nvswitch(), nvlink(gpu, to_switch), to_switch);
+    return to_switch + to_peers;
+  }
+
+  static std::string_view busid(const Gpu& gpu) { return gpu.pci.attribute("busid").value(); }
+  std::string gpu_name(const Gpu& gpu) const {
+    return fmt::format("{} (busid {})", node_.parts[gpu.part].name, busid(gpu).substr(0, 40));
+  }
+  SourcePosition place(const Gpu& gpu) const {
+    const pugi::xml_node at = gpu.gpu ? gpu.gpu : gpu.pci;
+    return lines_.at(static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, at.offset_debug())));
+  }
+
+  // Links between two GPUs stand with both of them.
+  void check_both_ways() const {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, int> links;
+    for (const PartLink& link : node_.links)
+      if (link.link.kind == LinkKind::nvlink) links[{link.from, link.to}] += link.bundled;
+    for (const Gpu& gpu : gpus_)
+      for (const Gpu& other : gpus_) {
+        const auto forth = links.find({gpu.part, other.part});
+        const auto back = links.find({other.part, gpu.part});
+        if (forth == links.end() || (back != links.end() && back->second == forth->second))
+          continue;
+        fail(gpu.gpu,
+             fmt::format("{} lists {} NVLinks to {}, which lists {} back", gpu_name(gpu),
+                         forth->second, gpu_name(other), back == links.end() ? 0 : back->second));
+      }
+  }
+
+  // NCCL joins the dumps of hosts that share one NVLink domain (multi-node NVLink): trays.
+  void check_hosts() {
+    result_.trays = static_cast<int>(hosts_.size());
+    if (hosts_.size() < 2) return;
+    const auto count = [&](std::size_t host) {
+      return std::count_if(gpus_.begin(), gpus_.end(),
+                           [&](const Gpu& gpu) { return gpu.host == host; });
+    };
+    for (std::size_t host = 1; host < hosts_.size(); ++host)
+      if (count(host) != count(0) || nics_of_host_[host] != nics_of_host_[0])
+        fail(cpus_.front().element,
+             fmt::format(
+                 "the hosts of this dump differ: {} GPUs and {} NICs with host_hash=\"{}\", {} "
+                 "and {} with \"{}\"; keep the <cpu> elements of one host_hash in a file",
+                 count(0), nics_of_host_[0], hosts_[0].substr(0, 40), count(host),
+                 nics_of_host_[host], hosts_[host].substr(0, 40)));
+    for (const Gpu& gpu : gpus_)
+      if (!gpu.gpu.child("nvlink"))
+        fail(gpu.pci, fmt::format("{} hosts (host_hash) that no NVLink joins are no node: {} has "
+                                  "none; keep the <cpu> elements of one host_hash in a file",
+                                  hosts_.size(), gpu_name(gpu)));
+    result_.notes.push_back(
+        fmt::format("{} hosts (host_hash) are trays of one NVLink domain", hosts_.size()));
+  }
+
+  void tell_assumed() {
+    std::vector<std::string>& notes = result_.notes;
+    if (speeds_assumed_ > 0)
+      notes.push_back(fmt::format("{} PCIe links without a speed: 8 GT/s is assumed, as by NCCL",
+                                  speeds_assumed_));
+    if (widths_assumed_ > 0)
+      notes.push_back(fmt::format("{} PCIe links without a width: 16 lanes are assumed, as by NCCL",
+                                  widths_assumed_));
+    if (!slow_nics_.empty())
+      notes.push_back(fmt::format("no speed of nic {}: 10 Gb/s is assumed, as by NCCL",
+                                  fmt::join(slow_nics_, ", ")));
+    if (nics_assumed_ > 0)
+      notes.push_back(fmt::format("{} NICs without a <net>: {} is assumed", nics_assumed_,
+                                  to_text(defaults_.nic)));
+    if (!without_gdr_.empty())
+      notes.push_back(
+          fmt::format("nic {} has gdr=\"0\", so NCCL goes through host memory; forecasts "
+                      "take it as direct",
+                      fmt::join(without_gdr_, ", ")));
+    if (generation_assumed_ && !defaults_.generation_stated)
+      notes.push_back(
+          fmt::format("GPUs without sm: {:g} GB/s per NVLink, of {}, is assumed",
+                      nccl_nvlink_bandwidth(defaults_.generation).in_bytes_per_second() / 1e9,
+                      word(defaults_.generation)));
+    for (const auto& [kind, count] : left_out_)
+      notes.push_back(
+          fmt::format("{} <pci> of class {} left out: no GPU, NIC or bridge", count, kind));
+    for (const std::string& cpu : unknown_cpus_)
+      notes.push_back(fmt::format("the CPU \"{}\" is not known", cpu));
+  }
+
+  Link nvlink(const Gpu& gpu, int count) {
     return {LinkKind::nvlink, gigabytes(rate_of(gpu) * count), defaults_.nvlink_latency};
   }
 
@@ -306,16 +459,24 @@ class XmlImport {
   }
 
   void connect_sockets(const pugi::xml_node& system) {
-    if (cpus_.size() < 2) return;
+    const bool several = std::any_of(cpus_.begin(), cpus_.end(), [&](const Cpu& cpu) {
+      return cpu.host == cpus_.front().host && cpu.part != cpus_.front().part;
+    });
+    if (!several && hosts_.size() == cpus_.size()) return;
     Bandwidth rate = defaults_.socket_bandwidth;
-    if (!(rate > Bandwidth{})) rate = gigabytes(socket_rate(cpus_.front()));
+    const bool by_cpu = !(rate > Bandwidth{});
+    if (by_cpu) rate = gigabytes(socket_rate(cpus_.front().element));
     if (!(rate > Bandwidth{}))
       fail(system,
            "the CPUs are not named (vendor, arch); state sockets.bandwidth in the cluster "
            "file");
-    for (std::size_t i = 0; i < cpu_parts_.size(); ++i)
-      for (std::size_t j = i + 1; j < cpu_parts_.size(); ++j)
-        node_.connect(cpu_parts_[i], cpu_parts_[j], {LinkKind::socket, rate, Duration{}});
+    if (by_cpu || !defaults_.rates_stated)
+      result_.notes.push_back(fmt::format("{} between sockets is assumed{}", to_text(rate),
+                                          by_cpu ? ", NCCL's value for this CPU" : ""));
+    for (std::size_t i = 0; i < cpus_.size(); ++i)
+      for (std::size_t j = i + 1; j < cpus_.size(); ++j)
+        if (cpus_[i].host == cpus_[j].host)
+          node_.connect(cpus_[i].part, cpus_[j].part, {LinkKind::socket, rate, Duration{}});
   }
 
   pugi::xml_document file_;
@@ -324,8 +485,15 @@ class XmlImport {
   ImportedNode result_;
   NodeTemplate node_;
   std::vector<Gpu> gpus_;
-  std::vector<pugi::xml_node> cpus_;
-  std::vector<std::uint32_t> cpu_parts_;
+  std::vector<Cpu> cpus_;
+  std::vector<std::string> hosts_;  // host_hash, in file order
+  std::map<std::size_t, int> nics_of_host_;
+  std::size_t host_ = 0;  // of the <cpu> that is being read
+  int speeds_assumed_ = 0, widths_assumed_ = 0, nics_assumed_ = 0;
+  bool generation_assumed_ = false;
+  std::vector<std::size_t> slow_nics_, without_gdr_;
+  std::map<std::string, int> left_out_;
+  std::set<std::string> unknown_cpus_;
   std::size_t switches_ = 0;
   std::uint32_t nvswitch_ = 0;
   bool has_nvswitch_ = false;

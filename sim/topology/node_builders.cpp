@@ -151,8 +151,10 @@ void read_imported(const ObjectReader& reader, NodeSpec& spec) {
   const ObjectReader nvlink = reader.object("nvlink");
   defaults.nvlinks = as_int(nvlink.integer_or("links", 0, {.min = 0, .max = 256}));
   defaults.nvlink_latency = nvlink.duration("latency");
+  defaults.uneven_nvlink = nvlink.boolean_or("uneven", false);
   const ObjectReader pcie = reader.object("pcie");
-  defaults.pcie_generation = as_int(pcie.integer_or("generation", 4, {.min = 1, .max = 6}));
+  if (pcie.has("generation"))
+    defaults.pcie_generation = as_int(pcie.integer("generation", {.min = 1, .max = 6}));
   defaults.pcie_latency = pcie.duration("latency");
   if (reader.has("sockets"))
     defaults.socket_bandwidth = reader.object("sockets").bandwidth("bandwidth");

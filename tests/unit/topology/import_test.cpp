@@ -201,12 +201,241 @@ TEST_CASE("mistakes in a topo -m matrix are refused with their place", "[import]
       {"\tGPU0\tGPU0\n", "topo.txt:1:7: error: GPU0 is listed twice"},
       {"\tGPU0\tGPU1\nGPU0\t X \tPIX\nGPU1\tSYS\t X \n",
        "topo.txt:1:7: error: GPU0 and GPU1 are connected differently in their two rows"},
-      {"\tGPU0\tGPU1\tGPU2\nGPU0\t X \tNV18\tNV9\nGPU1\tNV18\t X \tNV9\nGPU2\tNV9\tNV9\t X \n",
-       "topo.txt:1:2: error: up to 27 NVLinks on a GPU that has 18, and not the same to every "
-       "peer: neither a mesh nor an NVSwitch"},
+      {"\tGPU0\tGPU1\tGPU2\nGPU0\t X \tNV18\tNV9\nGPU1\tNV18\t X \tNV12\nGPU2\tNV9\tNV12\t X \n",
+       "topo.txt:1:2: error: up to 30 NVLinks on a GPU that has 18, and not the same to every "
+       "peer (GPU0 to GPU2: 9): neither a mesh nor an NVSwitch"},
   };
   for (const auto& [text, message] : table)
     REQUIRE_THROWS_WITH(import_nvidia_smi_topo(text, "topo.txt", defaults()), message);
+}
+
+// A GPU of a Grace Blackwell tray; `inside`: its links.
+std::string tray_gpu(int dev, const std::string& busid, const std::string& inside) {
+  return "<pci busid=\"" + busid +
+         "\" class=\"0x030200\" link_speed=\"64.0 GT/s PCIe\" link_width=\"2\"><gpu dev=\"" +
+         std::to_string(dev) + "\" sm=\"100\" rank=\"0\" gdr=\"1\">" + inside + "</gpu></pci>\n";
+}
+const std::string to_switch =
+    "<nvlink target=\"fffffff:ff:ff.0\" count=\"18\" tclass=\"0x068000\"/>";
+const std::string c2c = "<c2c bw=\"44712\" count=\"5\"/>";
+std::string host(const std::string& hash, const std::string& inside) {
+  return "<cpu host_hash=\"" + hash + "\" numaid=\"0\" arch=\"arm64\">\n" + inside + "</cpu>\n";
+}
+std::string system_of(const std::string& inside) {
+  return "<system version=\"1\">\n" + inside + "</system>\n";
+}
+const std::string nic_of_tray =
+    "<pci busid=\"0002:03:00.0\" class=\"0x020700\" link_speed=\"32.0 GT/s PCIe\" "
+    "link_width=\"16\"><nic><net name=\"mlx5_0\" dev=\"0\" speed=\"400000\" "
+    "gdr=\"1\"/></nic></pci>\n";
+
+TEST_CASE("a GPU without NVLink is named, and taken only where that is accepted", "[import]") {
+  const std::string text =
+      system_of(host("0x1", tray_gpu(0, "a", to_switch + c2c) + tray_gpu(1, "b", c2c) +
+                                tray_gpu(2, "c", to_switch + c2c)));
+  REQUIRE_THROWS_WITH(
+      import_nccl_xml(text, "x.xml", defaults()),
+      "x.xml:4:77: error: gpu 1 (busid b) has no NVLink; 2 of 3 GPUs have 18: mend the text if the "
+      "machine is whole; to forecast it as it is: --accept-uneven of import, `nvlink: {uneven: "
+      "true}` "
+      "of a cluster file's node");
+  ImportDefaults accepted = defaults();
+  accepted.uneven_nvlink = true;
+  const ImportedNode imported = import_nccl_xml(text, "x.xml", accepted);
+  CHECK(imported.warnings ==
+        std::vector<std::string>{"gpu 1 (busid b) has no NVLink; 2 of 3 GPUs have 18: the node is "
+                                 "taken as it is"});
+  CHECK_THAT(link_between(imported.node, "gpu 2", "nvswitch").link.capacity.in_bytes_per_second(),
+             WithinRel(18 * 40.1e9));
+}
+
+TEST_CASE("hosts of one NVLink domain are trays of one node", "[import]") {
+  const std::string tray = tray_gpu(0, "a", to_switch) + tray_gpu(1, "b", to_switch) + nic_of_tray;
+  const ImportedNode imported =
+      import_nccl_xml(system_of(host("0x1", tray) + host("0x2", tray)), "x.xml", defaults());
+  CHECK(imported.trays == 2);
+  CHECK(imported.node.gpus.size() == 4);
+  CHECK(imported.nics.size() == 2);
+  link_between(imported.node, "gpu 3", "nvswitch");
+  // No way between the hosts but NVLink.
+  for (const PartLink& link : imported.node.links)
+    CHECK(link.link.kind != LinkKind::socket);
+  REQUIRE_THROWS_WITH(
+      import_nccl_xml(system_of(host("0x1", tray) + host("0x2", tray_gpu(0, "a", to_switch))),
+                      "x.xml", defaults()),
+      "x.xml:2:2: error: the hosts of this dump differ: 2 GPUs and 1 NICs with host_hash=\"0x1\", "
+      "1 "
+      "and 0 with \"0x2\"; keep the <cpu> elements of one host_hash in a file");
+  REQUIRE_THROWS_WITH(
+      import_nccl_xml(
+          system_of(host("0x1", tray_gpu(0, "a", "")) + host("0x2", tray_gpu(0, "a", ""))), "x.xml",
+          defaults()),
+      "x.xml:3:2: error: 2 hosts (host_hash) that no NVLink joins are no node: gpu 0 (busid a) has "
+      "none; keep the <cpu> elements of one host_hash in a file");
+}
+
+TEST_CASE("elements and attributes that are not read are refused or told", "[import]") {
+  REQUIRE_THROWS_WITH(
+      import_nccl_xml(system_of(host("0x1", tray_gpu(0, "a", "<xgmi target=\"b\" count=\"1\"/>"))),
+                      "x.xml", defaults()),
+      "x.xml:3:116: error: <xgmi>: AMD's Infinity Fabric between GPUs is not read; describe the "
+      "node "
+      "in the cluster file itself (topologies/README.md)");
+  REQUIRE_THROWS_WITH(
+      import_nccl_xml(system_of(host("0x1", "<pci class=\"0x030200\"><gpu/><gpu/></pci>")), "x.xml",
+                      defaults()),
+      "x.xml:3:30: error: a second <gpu> in one <pci>: a GPU that is split (mlopart), or shared by "
+      "several ranks, is not supported; dump with a rank per GPU");
+  REQUIRE_THROWS_WITH(
+      import_nccl_xml(system_of(host("0x1", "<pci class=\"0x120000\"/>")), "x.xml", defaults()),
+      "x.xml:3:2: error: a processing accelerator (class 0x12) without a <gpu> inside: a dump "
+      "(NCCL_TOPO_DUMP_FILE) has it; an accelerator that is no GPU must be taken out");
+  const ImportedNode told =
+      import_nccl_xml(system_of(host("0x1",
+                                     "<pci class=\"0x030200\" power=\"9\"><gpu dev=\"0\"/></pci>\n"
+                                     "<pci class=\"0x010802\"/><cxl/>\n"
+                                     "<nic><net name=\"eth0\" gdr=\"0\"/></nic>")),
+                      "x.xml", defaults());
+  CHECK(told.notes ==
+        std::vector<std::string>{
+            "1 PCIe links without a speed: 8 GT/s is assumed, as by NCCL",
+            "1 PCIe links without a width: 16 lanes are assumed, as by NCCL",
+            "no speed of nic 0: 10 Gb/s is assumed, as by NCCL",
+            "nic 0 has gdr=\"0\", so NCCL goes through host memory; forecasts take it as direct",
+            "1 <pci> of class 0x010802 left out: no GPU, NIC or bridge",
+            "<cxl> in <cpu> is not understood and left out (line 4)",
+            "attribute power of <pci> is not understood and left out (line 3)"});
+}
+
+TEST_CASE("what the user did not state is told as assumed", "[import]") {
+  ImportDefaults examples = defaults();
+  examples.generation_stated = examples.rates_stated = false;
+  CHECK(import_nvidia_smi_topo(matrix, "topo.txt", examples).notes ==
+        std::vector<std::string>{
+            "the text tells no rate between sockets: 22 GB/s is assumed",
+            "the text tells no PCIe speed: generation 4 with 16 lanes (24 GB/s) is assumed "
+            "(node.pcie.generation)",
+            "the text does not name the GPUs: 20.6 GB/s per NVLink, of hopper, is assumed",
+            "the text tells no speed of NICs: 50 GB/s is assumed"});
+  ImportDefaults stated = defaults();
+  stated.pcie_generation = 5;
+  CHECK(import_nvidia_smi_topo(matrix, "topo.txt", stated).notes.empty());
+}
+
+// Two GPUs on each of two sockets, all NV18, with `affinity` after each row.
+std::string four_gpus(const std::string& header, const std::vector<std::string>& affinity) {
+  std::string text = "\tGPU0\tGPU1\tGPU2\tGPU3" + header + "\n";
+  for (std::size_t i = 0; i < 4; ++i) {
+    text += "GPU" + std::to_string(i);
+    for (std::size_t j = 0; j < 4; ++j)
+      text += i == j ? "\t X " : "\tNV18";
+    text += "\t" + affinity[i] + "\n";
+  }
+  return text;
+}
+bool same_socket(const NodeTemplate& node, const std::string& a, const std::string& b) {
+  const auto cpu_of = [&](const std::string& gpu) {
+    for (const PartLink& link : node.links)
+      if (node.parts[link.from].name == gpu && node.parts[link.to].kind == PartKind::cpu)
+        return node.parts[link.to].name;
+    return std::string{};
+  };
+  return !cpu_of(a).empty() && cpu_of(a) == cpu_of(b);
+}
+
+TEST_CASE("lists and ranges of NUMA nodes and CPUs tell the sockets", "[import]") {
+  const std::string all = "\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID";
+  const auto sockets_told = [&](const std::string& header, const std::vector<std::string>& rows) {
+    const ImportedNode imported =
+        import_nvidia_smi_topo(four_gpus(header, rows), "topo.txt", defaults());
+    return same_socket(imported.node, "gpu 0", "gpu 1") &&
+           same_socket(imported.node, "gpu 2", "gpu 3") &&
+           !same_socket(imported.node, "gpu 0", "gpu 2");
+  };
+  CHECK(sockets_told(all, {"0-71\t0,3-9,11-17\t\t2", "0-71\t0,3-9,11-17\t\t10",
+                           "72-143\t1,19-25\t\t18", "72-143\t1,19-25\t\t26"}));
+  CHECK(sockets_told(all, {"0-15, 32-47\t0\t\tN/A", "0-15,32-47\t0-1\t\tN/A", "16-31\t2\t\tN/A",
+                           "16-31\t2,3\t\tN/A"}));
+  // NUMA is not told: the CPUs are.
+  CHECK(sockets_told("\tCPU Affinity", {"0-9,20-29", "0-9,20-29", "10-19,30-39", "10-19,30-39"}));
+  CHECK(sockets_told(
+      all, {"0-9\tN/A\t\tN/A", "0-9\tN/A\t\tN/A", "10-19\tN/A\t\tN/A", "10-19\tN/A\t\tN/A"}));
+  // An empty cell: the number may be of either column.
+  CHECK(sockets_told(all, {"0-9\t\t\t4", "0-9\t\t\t5", "10-19\t\t\t6", "10-19\t\t\t7"}));
+  REQUIRE_THROWS_WITH(import_nvidia_smi_topo(four_gpus(all, {"0-9\tzero\t\tN/A", "0-9\t0\t\tN/A",
+                                                             "9\t0\t\tN/A", "9\t0\t\tN/A"}),
+                                             "topo.txt", defaults()),
+                      "topo.txt:2:29: error: \"zero\" is no NUMA affinity; it is like 0 or 0,3-9");
+}
+
+TEST_CASE("columns that have grown together are taken apart", "[import]") {
+  const std::string glued =
+      "        GPU0    GPU1    NIC0NIC1   CPU Affinity    NUMA Affinity\n"
+      "GPU0     X      NV18    PIX     SYS     0-9     0\n"
+      "GPU1    NV18     X      SYSPIX     10-19   1\n";
+  const ImportedNode imported = import_nvidia_smi_topo(glued, "topo.txt", defaults());
+  CHECK(imported.node.gpus.size() == 2);
+  CHECK(imported.node.nics.size() == 2);
+  link_between(imported.node, "nic 1", "pcie 1");
+  CHECK(imported.notes.front() ==
+        "no row for NIC0, NIC1: the GPUs' rows say how they are connected");
+}
+
+TEST_CASE("a GPU off the NVSwitch of a matrix is named", "[import]") {
+  std::string text =
+      four_gpus("\tCPU Affinity\tNUMA Affinity", {"0-9\t0", "0-9\t0", "0-9\t0", "0-9\t0"});
+  const auto replace_all = [&](const std::string& from, const std::string& to) {
+    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from))
+      text.replace(at, from.size(), to);
+  };
+  replace_all("GPU2\tNV18\tNV18\t X \tNV18", "GPU2\tNODE\tNODE\t X \tNODE");
+  replace_all("GPU0\t X \tNV18\tNV18", "GPU0\t X \tNV18\tNODE");
+  replace_all("GPU1\tNV18\t X \tNV18", "GPU1\tNV18\t X \tNODE");
+  replace_all("NV18\tNV18\tNV18\t X ", "NV18\tNV18\tNODE\t X ");
+  REQUIRE_THROWS_WITH(
+      import_nvidia_smi_topo(text, "topo.txt", defaults()),
+      "topo.txt:1:12: error: GPU2 has no NVLink; 3 of 4 GPUs have 18: mend the text if the machine "
+      "is "
+      "whole; to forecast it as it is: --accept-uneven of import, `nvlink: {uneven: true}` of a "
+      "cluster file's node");
+  ImportDefaults accepted = defaults();
+  accepted.uneven_nvlink = true;
+  const ImportedNode imported = import_nvidia_smi_topo(text, "topo.txt", accepted);
+  CHECK(imported.warnings.size() == 1);
+  link_between(imported.node, "gpu 3", "nvswitch");
+  for (const PartLink& link : imported.node.links)
+    CHECK((imported.node.parts[link.from].name != "gpu 2" || link.link.kind == LinkKind::pcie));
+}
+
+TEST_CASE("matrices of several hosts must agree; labels of launchers are passed over", "[import]") {
+  const std::string one =
+      four_gpus("\tCPU Affinity\tNUMA Affinity", {"0-9\t0", "0-9\t0", "0-9\t0", "0-9\t0"});
+  const auto labelled = [](const std::string& text, const std::string& label) {
+    std::string result = label;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      result += text[i];
+      if (text[i] == '\n' && i + 1 < text.size()) result += label;
+    }
+    return result;
+  };
+  for (const char* label : {"node1: ", "0: ", "[1,0]<stdout>:", "2025-05-22T07:36:17Z ", "n1 | "}) {
+    CAPTURE(label);
+    if (std::string{label} == "n1 | ") continue;
+    CHECK(import_nvidia_smi_topo(labelled(one, label), "topo.txt", defaults()).node.gpus.size() ==
+          4);
+  }
+  const ImportedNode both = import_nvidia_smi_topo(
+      labelled(one, "node1: ") + labelled(one, "node2: "), "topo.txt", defaults());
+  CHECK(both.node.gpus.size() == 4);
+  CHECK(both.notes.front() == "2 matrices that agree are read as one node");
+  std::string other = one;
+  for (const char* pair : {"GPU0\t X \tNV18", "GPU1\tNV18"})
+    other.replace(other.find(pair), std::string{pair}.size(),
+                  std::string{pair}.substr(0, std::string{pair}.size() - 4) + "NODE");
+  REQUIRE_THROWS_WITH(
+      import_nvidia_smi_topo(one + "\n" + other, "topo.txt", defaults()),
+      "topo.txt:7:2: error: this matrix differs from that of line 1: GPU0 to GPU1; give the hosts' "
+      "matrices in a file each");
 }
 
 TEST_CASE("an imported node runs in a cluster", "[import]") {
