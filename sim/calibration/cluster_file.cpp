@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -12,6 +13,7 @@
 #include "sim/calibration/statistics.hpp"
 #include "sim/config/json_scan.hpp"
 #include "sim/config/yaml_text.hpp"
+#include "sim/topology/cluster_data.hpp"
 
 namespace sim {
 namespace {
@@ -142,6 +144,48 @@ std::vector<MeasuredCurve> measured_curves(const std::vector<MeasuredCollective>
     curves.push_back(std::move(curve));
   }
   return curves;
+}
+
+void require_routes(const Cluster& cluster, const std::vector<MeasuredCurve>& curves,
+                    const std::string& where) {
+  const std::int64_t per_node = cluster.gpus_per_node();
+  const bool network =
+      !cluster.data().node.nics.empty() && cluster.data().fabric.kind != FabricKind::none;
+  std::vector<std::string> misfits;
+  for (const MeasuredCurve& curve : curves) {
+    std::string why;
+    if (curve.ranks > curve.nodes * per_node)
+      why = fmt::format("needs {} nodes or more", (curve.ranks + per_node - 1) / per_node);
+    else if (curve.nodes > 1 && !network)
+      why = "the cluster has no network between nodes";
+    if (!why.empty())
+      misfits.push_back(fmt::format("{} of {} ranks on {} node{}: {} ({})", curve.collective,
+                                    curve.ranks, curve.nodes, curve.nodes == 1 ? "" : "s", why,
+                                    curve.source));
+  }
+  if (misfits.empty()) return;
+  throw InputError(
+      SourcePosition{.file = where},
+      fmt::format("{} of {} curves fit{} no route of {} ({} GPUs per node): {}; give the --cluster "
+                  "that was measured, its --nodes, or leave the log out",
+                  misfits.size(), curves.size(), misfits.size() == 1 ? "s" : "", cluster.name(),
+                  per_node, fmt::join(misfits, "; ")));
+}
+
+std::string other_device(const Cluster& cluster, const std::string& of_log) {
+  static constexpr std::array<std::string_view, 20> models{
+      "V100", "A100", "A800", "H100", "H800", "H200", "H20", "B200",   "B300",   "GH200",
+      "P100", "A10G", "L40S", "L4",   "A40",  "T4",   "K80", "MI300X", "MI250X", "MI325X"};
+  const auto model_of = [&](std::string_view text) {
+    std::string_view found;
+    for (const std::string_view model : models)
+      if (text.find(model) != std::string_view::npos && model.size() > found.size()) found = model;
+    return found;
+  };
+  const std::string_view log = model_of(of_log), own = model_of(cluster.device().name);
+  if (log.empty() || own.empty() || log == own) return {};
+  return fmt::format("the log's GPUs are \"{}\", those of {} are {}", of_log, cluster.name(),
+                     cluster.device().name);
 }
 
 // For each point T = steps alpha + bytes beta, weighted by 1/T: linear least squares of the

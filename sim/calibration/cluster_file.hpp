@@ -9,9 +9,15 @@
 
 namespace sim {
 
-// A curve per collective and group shape, ascending in size: the median where a size was measured
-// several times. Points with an algorithm named are left out: a curve is the library's own choice.
+// A curve per collective, group shape and algorithm, ascending in size: the median where a size was
+// measured several times.
 std::vector<MeasuredCurve> measured_curves(const std::vector<MeasuredCollective>& points);
+// Throws InputError (file `where`) that names every curve whose group is none of the cluster's: its
+// ranks do not fit on its nodes, or it needs a network that the cluster has not.
+void require_routes(const Cluster& cluster, const std::vector<MeasuredCurve>& curves,
+                    const std::string& where);
+// A sentence where the log's GPU and the cluster's are known to be different ones; empty otherwise.
+std::string other_device(const Cluster& cluster, const std::string& of_log);
 
 // What alpha and beta of ring steps explain the curves best: T = steps (latency + bytes / p /
 // bandwidth), over all kinds and sizes (robust, relative error).

@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
-#include <set>
 
 #include "sim/base/input_error.hpp"
+#include "sim/calibration/nccl_table.hpp"
 #include "sim/config/json_scan.hpp"
 
 namespace sim {
@@ -18,84 +17,10 @@ namespace {
 constexpr std::size_t largest_file = std::size_t{64} << 20;
 constexpr double longest_us = 1e12;
 
-// Programs of nccl-tests and the collective that a curve names.
-struct Test {
-  std::string_view program;
-  std::string_view collective;
-};
-constexpr std::array<Test, 8> tests{{{"all_reduce_perf", "all_reduce"},
-                                     {"reduce_scatter_perf", "reduce_scatter"},
-                                     {"all_gather_perf", "all_gather"},
-                                     {"broadcast_perf", "broadcast"},
-                                     {"reduce_perf", "reduce"},
-                                     {"alltoall_perf", "all_to_all"},
-                                     {"sendrecv_perf", "send_receive"},
-                                     {"all_to_all_perf", "all_to_all"}}};
-
-// Without `[1,0]<stdout>:` of mpirun --tag-output, ANSI escapes and the carriage return.
-std::string cleaned(std::string_view line) {
-  std::string text;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '\x1b' && i + 1 < line.size() && line[i + 1] == '[') {
-      i += 2;
-      while (i < line.size() && (line[i] < '@' || line[i] > '~'))
-        ++i;
-    } else if (line[i] != '\r') {
-      text += line[i];
-    }
-  }
-  if (!text.starts_with('[')) return text;
-  const std::size_t end = text.find("]<std");
-  const std::size_t colon = text.find(">:", end);
-  if (end != std::string::npos && colon != std::string::npos) text.erase(0, colon + 2);
-  return text;
-}
-
-std::vector<std::string_view> words_in(std::string_view line) {
-  std::vector<std::string_view> words;
-  std::size_t at = 0;
-  while (true) {
-    at = line.find_first_not_of(" \t", at);
-    if (at == std::string_view::npos) return words;
-    const std::size_t end = std::min(line.find_first_of(" \t", at), line.size());
-    words.push_back(line.substr(at, end - at));
-    at = end;
-  }
-}
-
-std::optional<double> number_in(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value))
-    return std::nullopt;
-  return value;
-}
-
-// Where the columns of a table are. A half has time, algbw, busbw and more; the words repeat.
-struct Columns {
-  std::size_t size = 0, count = 0;
-  std::vector<std::size_t> times, buses, algs;
-  std::size_t all = 0;
-};
-std::optional<Columns> columns_of(std::string_view line) {
-  std::vector<std::string_view> words = words_in(line);
-  if (!words.empty() && words.front() == "#") words.erase(words.begin());
-  if (!words.empty() && words.front().starts_with('#') && words.front() != "#wrong")
-    words.front().remove_prefix(1);
-  Columns columns;
-  bool size = false;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "size") columns.size = i, size = true;
-    if (words[i] == "count") columns.count = i;
-    if (words[i] == "time") columns.times.push_back(i);
-    if (words[i] == "algbw") columns.algs.push_back(i);
-    if (words[i] == "busbw") columns.buses.push_back(i);
-  }
-  columns.all = words.size();
-  if (!size || columns.times.empty() || columns.algs.size() != columns.times.size() ||
-      columns.buses.size() != columns.times.size())
-    return std::nullopt;
-  return columns;
+std::string shortened(std::string_view text) {
+  const std::size_t begin = std::min(text.find_first_not_of(" \t"), text.size());
+  text.remove_prefix(begin);
+  return std::string{text.substr(0, 100)} + (text.size() > 100 ? "..." : "");
 }
 
 class LogReader {
@@ -108,161 +33,337 @@ class LogReader {
     while (begin < text_.size()) {
       const std::size_t end = std::min(text_.find('\n', begin), text_.size());
       ++line_;
-      read_line(cleaned(text_.substr(begin, end - begin)));
+      read_line(text_.substr(begin, end - begin));
       begin = end + 1;
     }
-    if (!columns_)
-      fail(0, "no table of nccl-tests was found: a header with size, time, algbw, busbw");
+    drop_pending("the log ends there");
+    if (tables_.empty())
+      fail(unread_line_,
+           fmt::format("no table of nccl-tests was found: a header with size, time, "
+                       "algbw, busbw{}",
+                       unread_.empty() ? "" : fmt::format("; not understood: '{}'", unread_)));
     finish();
     return std::move(log_);
   }
 
  private:
-  struct Row {
-    int line = 0;
-    double size = 0;
-    double microseconds = 0;
-    double bus_over_alg = 0;  // 0: not known
-  };
-
   [[noreturn]] void fail(int line, const std::string& what) const {
     throw InputError(SourcePosition{.file = name_, .line = line, .column = line > 0 ? 1 : 0}, what);
   }
-
-  void read_line(const std::string& line) {
-    if (const auto found = columns_of(line)) {
-      columns_ = found;
-    } else if (line.find('#') != std::string::npos &&
-               line.find_first_not_of(' ') == line.find('#')) {
-      read_comment(line);
-    } else if (line.starts_with("NCCL version ")) {
-      log_.versions.push_back("NCCL " + line.substr(13));
-    } else if (columns_) {
-      read_row(line);
-    }
-    if (!columns_ || line.find("perf") != std::string::npos) read_program(line);
-  }
-
-  void read_program(const std::string& line) {
-    for (const Test& test : tests)
-      if (const std::size_t at = line.find(test.program);
-          at != std::string::npos &&
-          (at == 0 ||
-           !(std::isalnum(static_cast<unsigned char>(line[at - 1])) != 0 || line[at - 1] == '_')))
-        collective_ = test.collective;
-  }
-
-  // "#  Rank  0 Group  0 Pid   2574 on HOST device  0 [0000:0f:00] NVIDIA A100"
-  void read_comment(const std::string& line) {
-    const std::vector<std::string_view> words = words_in(line);
-    const auto on = std::find(words.begin(), words.end(), "on");
-    if (words.size() < 6 || words[0] != "#" || words[1] != "Rank" || on == words.end() ||
-        on + 1 == words.end())
-      return;
-    const auto rank = number_in(words[2]);
-    if (!rank || *rank < 0 || *rank > 1e7) return;
-    most_rank_ = std::max(most_rank_, static_cast<int>(*rank));
-    hosts_.insert(std::string{*(on + 1)});
-    const std::size_t bracket = line.find(']');
-    if (bracket != std::string::npos && bracket + 2 < line.size())
-      log_.device = line.substr(bracket + 2);
-  }
-
-  void read_row(const std::string& line) {
-    const std::vector<std::string_view> words = words_in(line);
-    if (words.empty() || !number_in(words.front())) return;  // NCCL's own log, "..."
-    // Numbers of another program would be a row with fewer words.
-    if (words.size() < columns_->all)
-      return note(fmt::format("line {}: {} of {} columns", line_, words.size(), columns_->all));
-    Row row{.line = line_};
-    const auto size = number_in(words[columns_->size]);
-    if (!size || *size < 0 || *size > 0x1p50 || *size != std::floor(*size))
-      fail(line_, fmt::format("'{}' is no size in bytes", words[columns_->size]));
-    row.size = *size;
-    for (std::size_t half = 0; half < columns_->times.size(); ++half) {
-      const auto time = number_in(words[columns_->times[half]]);
-      if (!time) continue;  // N/A: this half was not run
-      if (*time < 0 || *time > longest_us)
-        fail(line_, fmt::format("'{}' is no time in us", words[columns_->times[half]]));
-      if (row.microseconds == 0 || *time < row.microseconds) row.microseconds = *time;
-      const auto alg = number_in(words[columns_->algs[half]]);
-      const auto bus = number_in(words[columns_->buses[half]]);
-      // Printed with two decimals: only large ones tell the ranks.
-      if (alg && bus && *alg >= 5 && *bus > 0) row.bus_over_alg = *bus / *alg;
-    }
-    rows_.push_back(row);
-  }
-
   void note(const std::string& text) {
     if (log_.notes.size() < 20) log_.notes.push_back(name_ + ": " + text);
   }
+  bool in_rows() const { return !tables_.empty() && !closed_ && !tables_.back().rows.empty(); }
+  bool before_rows() const { return !tables_.empty() && !closed_ && tables_.back().rows.empty(); }
+  // What the lines before a table say of it; between a header and its rows, of the open table.
+  LogRun& run() { return before_rows() ? tables_.back().run : next_; }
 
-  // Ranks: the header's list, else the largest ratio of bus to algorithm bandwidth.
-  int ranks_from_ratio() const {
-    double ratio = 0;
-    for (const Row& row : rows_)
-      ratio = std::max(ratio, row.bus_over_alg);
-    const bool all_reduce = collective_ == "all_reduce";
-    const bool sliced = collective_ == "reduce_scatter" || collective_ == "all_gather" ||
-                        collective_ == "all_to_all";
-    if (ratio == 0 || (!all_reduce && !sliced)) return 0;
-    // busbw = algbw 2(n-1)/n, or (n-1)/n (nccl-tests doc/PERFORMANCE.md). With two decimals of
-    // three digits n is certain up to some dozens only.
-    const double n = all_reduce ? 2 / (2 - ratio) : 1 / (1 - ratio);
-    return n > 1 && n < 40 ? static_cast<int>(std::lround(n)) : 0;
+  void read_line(std::string_view raw) {
+    read_versions(raw);
+    read_algorithm(raw);
+    const LogLine line = log_line(raw);
+    if (line.text.find("cputime") != std::string::npos &&
+        line.text.find("algbw") != std::string::npos)
+      fail(line_, "measured with -C 1: the time of the host alone; run nccl-tests without it");
+    if (const auto columns = log_columns(line.text)) {
+      start_table(*columns);
+    } else if (!read_comment(line.text) && !read_row(line) && !read_program(line.text)) {
+      if (!line.cut) keep_unread(line.text);
+    }
   }
 
-  template <class Value>
-  Value settled(const char* what, const char* option, std::optional<Value> hint, bool known,
-                Value found) const {
-    if (hint && known && *hint != found)
-      fail(0, fmt::format("the log says {} {}, {} says {}", what, found, option, *hint));
-    if (!hint && !known)
-      fail(0, fmt::format("the log does not tell the {}; say so with {}", what, option));
-    return hint ? *hint : found;
+  void start_table(const LogColumns& columns) {
+    drop_pending("another table begins");
+    if (before_rows())
+      fail(line_,
+           fmt::format("a second header after that of line {}, without a row between: outputs "
+                       "of several processes are mixed",
+                       tables_.back().line));
+    if (next_.algorithm.empty()) next_.algorithm = exported_algorithm_;
+    tables_.push_back({.line = line_, .columns = columns, .run = std::move(next_), .rows = {}});
+    next_ = {};
+    closed_ = false;
+  }
+
+  // The run of the open table is over: what follows is of the next one.
+  void close() {
+    drop_pending("the table ends");
+    closed_ = true;
+  }
+
+  bool read_comment(const std::string& text) {
+    const auto is = [&](std::string_view words, bool bare = false) {
+      return comment_of(text, words, bare);
+    };
+    if (const auto rank = is("Rank ", true); !rank.empty() && read_rank(rank)) return true;
+    if (!is("nThread", true).empty()) {
+      close();
+      read_grouping(text);
+      return true;
+    }
+    if (const auto start = is("Collective test starting:"); !start.empty()) {
+      close();
+      return read_program(text);
+    }
+    if (const auto end = is("Collective test concluded:"); !end.empty()) {
+      conclude(end);
+      return true;
+    }
+    if (const auto bounds = is("Out of bounds values", true); !bounds.empty()) {
+      check_bounds(text, bounds);
+      close();
+      return true;
+    }
+    if (const auto average = is("Avg bus bandwidth", true); !average.empty()) {
+      if (average.find("FAILED") != std::string_view::npos)
+        fail(line_, fmt::format("the run did not reach the bandwidth that it asked for "
+                                "(NCCL_TESTS_MIN_BW): '{}'",
+                                shortened(text)));
+      close();
+      return true;
+    }
+    const std::string plain = without_labels(text);
+    static constexpr std::array<std::string_view, 4> bare{"Using devices", "out-of-place", "(B)",
+                                                          "rccl-tests:"};
+    return plain.empty() || plain.front() == '#' ||
+           std::any_of(bare.begin(), bare.end(),
+                       [&](std::string_view words) { return plain.starts_with(words); });
+  }
+
+  void check_bounds(const std::string& text, std::string_view bounds) const {
+    const std::size_t colon = bounds.find(':');
+    const auto words = words_in(bounds.substr(colon == std::string_view::npos ? 0 : colon + 1));
+    const auto wrong = words.empty() ? std::nullopt : number_in(words.front());
+    if ((wrong && *wrong > 0) || bounds.find("FAILED") != std::string_view::npos)
+      fail(line_, fmt::format("the run computed wrong results: '{}'; its times are not used",
+                              shortened(text)));
+  }
+
+  // "Rank  0 Group  0 Pid   2574 on HOST device  0 [0000:0f:00] NVIDIA A100"
+  bool read_rank(std::string_view text) {
+    const std::vector<std::string_view> words = words_in(text);
+    const auto after = [&](std::string_view word) {
+      const auto found = std::find(words.begin(), words.end(), word);
+      return found == words.end() || found + 1 == words.end() ? std::string_view{} : *(found + 1);
+    };
+    const auto rank = words.size() < 2 ? std::nullopt : number_in(words[1]);
+    if (!rank || *rank < 0 || *rank > 1e7 || *rank != std::floor(*rank) || after("on").empty())
+      return false;
+    if (in_rows()) close();
+    LogRank entry{
+        .line = line_,
+        .text = std::string{text},
+        .host = std::string{after("on")},
+        .device = std::string{after("device")},
+        .group = static_cast<int>(std::clamp(number_in(after("Group")).value_or(0), 0.0, 1e7))};
+    const auto [known, fresh] = run().ranks.try_emplace(static_cast<int>(*rank), entry);
+    if (!fresh && known->second.text != entry.text)
+      fail(line_,
+           fmt::format("rank {} is listed a second time, after line {}: each process measured "
+                       "alone (nccl-tests built without MPI=1), or the outputs of several runs "
+                       "are mixed",
+                       known->first, known->second.line));
+    const std::size_t bracket = text.find(']');
+    if (log_.device.empty() && bracket != std::string_view::npos && bracket + 2 < text.size())
+      log_.device = text.substr(bracket + 2);
+    return true;
+  }
+
+  void read_grouping(const std::string& text) {
+    const std::size_t at = text.find("agg iters:");
+    if (at == std::string::npos) return;
+    const auto words = words_in(std::string_view{text}.substr(at + 10));
+    const auto count = words.empty() ? std::nullopt : number_in(words.front());
+    if (count && *count >= 1 && *count < 1e6) run().grouped_iterations = static_cast<int>(*count);
+  }
+
+  void conclude(std::string_view end) {
+    const std::string_view program = program_in(end);
+    if (tables_.empty() || program.empty()) return;
+    LogRun& run = tables_.back().run;
+    if (run.program.empty()) run.program = program;
+    if (run.program != program)
+      fail(line_,
+           fmt::format("the table of line {} is of {} (line {}) and of {}: outputs of several "
+                       "runs are mixed",
+                       tables_.back().line, run.program, run.program_line, program));
+    closed_ = true;
+  }
+
+  bool read_program(const std::string& text) {
+    if (text.find("Linking") != std::string::npos || text.find("Compiling") != std::string::npos)
+      return false;
+    const std::string_view program = program_in(text);
+    if (program.empty()) return false;
+    if (before_rows() && run().program.empty()) {
+      run().program = program;
+      run().program_line = line_;
+    }
+    next_.program = program;
+    next_.program_line = line_;
+    return true;
+  }
+
+  void read_versions(std::string_view raw) {
+    for (const std::string_view library : {"NCCL version ", "RCCL version "})
+      if (const std::size_t at = raw.find(library); at != std::string_view::npos) {
+        const auto words = words_in(raw.substr(at + library.size()));
+        std::string_view number = words.empty() ? std::string_view{} : words.front();
+        if (number == ":" && words.size() > 1) number = words[1];
+        while (number.ends_with('\r'))
+          number.remove_suffix(1);
+        const std::string version = fmt::format("{} {}", library.substr(0, 4), number);
+        if (!number.empty() && number.front() >= '0' && number.front() <= '9' &&
+            std::find(log_.versions.begin(), log_.versions.end(), version) == log_.versions.end())
+          log_.versions.push_back(version);
+      }
+  }
+
+  // "NCCL_ALGO=Ring" of a command, "NCCL_ALGO set by environment to Ring" of NCCL's log.
+  void read_algorithm(std::string_view raw) {
+    constexpr std::string_view variable = "NCCL_ALGO";
+    const std::size_t at = raw.find(variable);
+    if (at == std::string_view::npos) return;
+    std::string_view rest = raw.substr(at + variable.size());
+    constexpr std::string_view told = " set by environment to ";
+    const bool by_nccl = rest.starts_with(told);
+    if (!by_nccl && !rest.starts_with('=')) return;
+    rest.remove_prefix(by_nccl ? told.size() : 1);
+    const std::size_t end = std::min(rest.find_first_of(" \t\r.'\""), rest.size());
+    const std::string value{rest.substr(0, end)};
+    if (value.empty()) return;
+    // NCCL speaks of the run under way, a command of the next one.
+    (by_nccl && !tables_.empty() && !closed_ ? tables_.back().run : run()).algorithm = value;
+    if (raw.find("export ") != std::string_view::npos) exported_algorithm_ = value;
+  }
+
+  bool read_row(const LogLine& line) {
+    if (tables_.empty()) return false;
+    const LogColumns& columns = tables_.back().columns;
+    RowPiece piece = row_piece(line.text, columns);
+    if (!piece.words.empty()) {
+      if (!pending_.empty()) fail(pending_line_, incomplete("another row begins"));
+      if (closed_) fail(line_, fmt::format("a row without a header: '{}'", shortened(line.text)));
+      pending_ = std::move(piece.words);
+      pending_line_ = line_;
+    } else if (!pending_.empty()) {
+      piece = rest_of_row(line.text);
+      if (piece.words.empty() || pending_.size() + piece.words.size() > columns.all) return false;
+      pending_.insert(pending_.end(), piece.words.begin(), piece.words.end());
+    } else {
+      return false;
+    }
+    if (pending_.size() >= columns.all)
+      end_row();
+    else if (!line.cut && piece.ended && pending_.size() == columns.times.front() + columns.half)
+      end_row();  // nccl-tests leaves the other half blank where it was not run
+    return true;
+  }
+
+  std::string incomplete(const char* why) const {
+    return fmt::format(
+        "this row has {} of {} columns and {}: '{}'; outputs of several processes are "
+        "mixed, or it is cut off",
+        pending_.size(), tables_.back().columns.all, why, fmt::join(pending_, " "));
+  }
+
+  void drop_pending(const char* why) {
+    if (pending_.empty()) return;
+    note(fmt::format("line {}: a row of {} of {} columns is left out: {}", pending_line_,
+                     pending_.size(), tables_.back().columns.all, why));
+    pending_.clear();
+  }
+
+  void end_row() {
+    const LogColumns& columns = tables_.back().columns;
+    LogRow row{.line = pending_line_};
+    const auto size = number_in(pending_[0]);
+    if (!size || *size < 0 || *size > 0x1p50 || *size != std::floor(*size))
+      fail(pending_line_, fmt::format("'{}' is no size in bytes", pending_[0]));
+    row.size = *size;
+    if (columns.typed) row.type = pending_[2];
+    if (columns.redop) row.reduction = pending_[3];
+    for (std::size_t half = 0; half < columns.times.size(); ++half)
+      if (columns.buses[half] < pending_.size()) read_half(half, row);
+    check_wrong();
+    tables_.back().rows.push_back(std::move(row));
+    pending_.clear();
+  }
+
+  void read_half(std::size_t half, LogRow& row) const {
+    const LogColumns& columns = tables_.back().columns;
+    const std::string& text = pending_[columns.times[half]];
+    const auto time = number_in(text);
+    if (!time) return;  // N/A: this half was not run
+    if (*time < 0 || *time > longest_us)
+      fail(pending_line_, fmt::format("'{}' is no time in us", text));
+    if (row.microseconds == 0 || *time < row.microseconds) row.microseconds = *time;
+    const auto alg = number_in(pending_[columns.algs[half]]);
+    const auto bus = number_in(pending_[columns.buses[half]]);
+    // Printed with two decimals: only large ones tell the ranks.
+    if (alg && bus && *alg >= 5 && *bus > 0) row.bus_over_alg = *bus / *alg;
+  }
+
+  void check_wrong() const {
+    for (const std::size_t column : tables_.back().columns.wrongs)
+      if (column < pending_.size())
+        if (const auto wrong = number_in(pending_[column]); wrong && *wrong > 0)
+          fail(pending_line_,
+               fmt::format("#wrong is {}: the run computed wrong results; its times are not used",
+                           pending_[column]));
+  }
+
+  void keep_unread(const std::string& text) {
+    if (text.find("Test NCCL failure") != std::string::npos ||
+        text.find("Test CUDA failure") != std::string::npos ||
+        text.find("Test failure") != std::string::npos)
+      note(fmt::format("line {}: the run stopped: '{}'", line_, shortened(text)));
+    else if (in_rows())
+      ++strangers_;
+    const bool near = text.find("busbw") != std::string::npos;
+    if (unread_.empty() || (near && unread_.find("busbw") == std::string::npos)) {
+      unread_ = shortened(text);
+      unread_line_ = line_;
+    }
+    if (in_rows() && strangers_ == 1) {
+      stranger_ = shortened(text);
+      stranger_line_ = line_;
+    }
   }
 
   void finish() {
-    const std::string collective = settled<std::string>(
-        "collective", "--collective", hints_.collective, !collective_.empty(), collective_);
-    collective_ = collective;
-    const int listed = most_rank_ + 1;
-    const int guessed = listed > 0 ? listed : ranks_from_ratio();
-    const int ranks =
-        settled<int>("number of ranks", "--ranks", hints_.ranks, guessed > 0, guessed);
-    const int hosts = static_cast<int>(hosts_.size());
-    const int nodes = settled<int>("number of nodes", "--nodes", hints_.nodes, hosts > 0, hosts);
-    if (ranks < 2) fail(0, fmt::format("{} rank: a collective needs two", ranks));
-    if (nodes > ranks) fail(0, fmt::format("{} ranks on {} nodes", ranks, nodes));
-    if (rows_.empty()) fail(0, "the table has no rows");
-    int empty = 0;
-    for (const Row& row : rows_) {
-      if (row.size == 0 || row.microseconds == 0) {
-        ++empty;  // size 0 measures the launch alone
+    if (strangers_ > 0)
+      note(fmt::format("{} line{} between rows {} not understood and left out; line {}: '{}'",
+                       strangers_, strangers_ == 1 ? "" : "s", strangers_ == 1 ? "is" : "are",
+                       stranger_line_, stranger_));
+    std::vector<std::string> notes;
+    for (const LogTable& table : tables_) {
+      if (table.rows.empty()) {
+        if (tables_.size() == 1) fail(table.line, "the table has no rows");
+        notes.push_back(fmt::format("{}:{}: the table has no rows", name_, table.line));
         continue;
       }
-      log_.points.push_back({.collective = collective,
-                             .ranks = ranks,
-                             .nodes = nodes,
-                             .bytes = Bytes{static_cast<std::int64_t>(row.size)},
-                             .time = duration_from_seconds(row.microseconds * 1e-6),
-                             .algorithm = "",
-                             .samples = 1,
-                             .source = "nccl-tests log " + name_});
+      const auto points = points_of(table, name_, hints_, notes);
+      log_.points.insert(log_.points.end(), points.begin(), points.end());
     }
-    if (empty > 0) note(fmt::format("{} rows without bytes or time", empty));
+    log_.notes.insert(log_.notes.end(), notes.begin(), notes.end());
+    if (log_.points.empty())
+      fail(0, fmt::format("no table of this log makes a curve: {}", fmt::join(notes, "; ")));
   }
 
   std::string_view text_;
-  std::string name_;
+  const std::string& name_;
   const NcclTestsHints& hints_;
   NcclTestsLog log_;
-  std::optional<Columns> columns_;
-  std::vector<Row> rows_;
-  std::string collective_;
-  std::set<std::string> hosts_;
-  int most_rank_ = -1;
+  std::vector<LogTable> tables_;
+  LogRun next_;          // of the table to come
+  bool closed_ = false;  // the last table has ended
+  std::string exported_algorithm_;
+  std::vector<std::string> pending_;  // words of a row that is not complete yet
+  int pending_line_ = 0;
   int line_ = 0;
+  std::string unread_, stranger_;
+  int unread_line_ = 0, stranger_line_ = 0, strangers_ = 0;
 };
 
 }  // namespace

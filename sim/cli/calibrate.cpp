@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "sim/base/input_error.hpp"
 #include "sim/calibration/cluster_file.hpp"
@@ -11,6 +12,7 @@
 #include "sim/calibration/kineto.hpp"
 #include "sim/calibration/nccl_tests.hpp"
 #include "sim/cli/command.hpp"
+#include "sim/topology/cluster_data.hpp"
 
 namespace sim {
 namespace {
@@ -24,6 +26,19 @@ struct Request {
   int ranks = 0, nodes = 0, gpus_per_node = 0;
 };
 
+std::string base_cluster_path(const CalibrationTargets& targets) {
+  if (targets.base_cluster.empty())
+    throw InputError(SourcePosition{.file = "--cluster"},
+                     "a cluster file needs a base that describes the machine: --cluster dgx-h100");
+  return find_data_file("topologies", targets.base_cluster);
+}
+
+// The cluster whose nodes the logs are counted in; none where no cluster file is written.
+std::optional<Cluster> base_cluster(const CalibrationTargets& targets) {
+  if (targets.cluster_file.empty()) return std::nullopt;
+  return Cluster::load(base_cluster_path(targets));
+}
+
 MeasuredMachine machine_from_files(const Request& request) {
   MeasuredMachine machine;
   if (!request.kineto_traces.empty()) {
@@ -34,7 +49,11 @@ MeasuredMachine machine_from_files(const Request& request) {
       print_note("note: " + note);
     machine = std::move(result.machine);
   }
+  const std::optional<Cluster> cluster = base_cluster(request.targets);
   NcclTestsHints hints;
+  if (cluster && cluster->data().trays > 1)
+    hints.trays = TrayShape{.gpus = cluster->gpus_per_node() / cluster->data().trays,
+                            .trays = cluster->data().trays};
   if (!request.collective.empty()) hints.collective = request.collective;
   if (request.ranks > 0) hints.ranks = request.ranks;
   if (request.nodes > 0) hints.nodes = request.nodes;
@@ -42,6 +61,8 @@ MeasuredMachine machine_from_files(const Request& request) {
     NcclTestsLog log = read_nccl_tests(path, hints);
     for (const std::string& note : log.notes)
       print_note("note: " + note);
+    if (const std::string other = cluster ? other_device(*cluster, log.device) : ""; !other.empty())
+      print_note("WARNING: " + path + ": " + other);
     machine.collectives.insert(machine.collectives.end(), log.points.begin(), log.points.end());
     machine.versions.insert(machine.versions.end(), log.versions.begin(), log.versions.end());
   }
@@ -64,10 +85,7 @@ void write_device(const CalibrationTargets& targets, const MeasuredMachine& mach
 }
 
 void write_cluster(const CalibrationTargets& targets, const MeasuredMachine& machine) {
-  if (targets.base_cluster.empty())
-    throw InputError(SourcePosition{.file = "--cluster"},
-                     "a cluster file needs a base that describes the machine: --cluster dgx-h100");
-  const std::string base = find_data_file("topologies", targets.base_cluster);
+  const std::string base = base_cluster_path(targets);
   const fs::path folder = fs::path{targets.cluster_file}.parent_path();
   ClusterFile file{.name = fs::path{targets.cluster_file}.stem().string(),
                    .device = "",
@@ -76,6 +94,7 @@ void write_cluster(const CalibrationTargets& targets, const MeasuredMachine& mac
   if (file.curves.empty())
     throw InputError(SourcePosition{.file = targets.cluster_file},
                      "no collective was measured that a curve could hold");
+  require_routes(Cluster::load(base), file.curves, targets.base_cluster);
   if (!targets.device_file.empty())
     file.device = fs::absolute(targets.device_file)
                       .lexically_normal()
@@ -86,7 +105,8 @@ void write_cluster(const CalibrationTargets& targets, const MeasuredMachine& mac
   static_cast<void>(Cluster::load(targets.cluster_file));
   std::string text;
   for (const MeasuredCurve& curve : file.curves)
-    text += fmt::format("{} of {} ranks on {} node{}: {} points\n", curve.collective, curve.ranks,
+    text += fmt::format("{}{} of {} ranks on {} node{}: {} points\n", curve.collective,
+                        curve.algorithm.empty() ? "" : " (" + curve.algorithm + ")", curve.ranks,
                         curve.nodes, curve.nodes == 1 ? "" : "s", curve.points.size());
   print_result(text);
   print_note("cluster file: " + targets.cluster_file);
@@ -116,7 +136,9 @@ void add_hints(CLI::App& command, const std::shared_ptr<Request>& request) {
   command.add_option("--ranks", request->ranks, "ranks of a log that does not list them")
       ->check(CLI::Range(2, 1 << 24))
       ->option_text("N");
-  command.add_option("--nodes", request->nodes, "nodes of a log that does not list them")
+  command
+      .add_option("--nodes", request->nodes,
+                  "nodes of a log that does not list them, as the cluster counts them")
       ->check(CLI::Range(1, 1 << 17))
       ->option_text("N");
   command

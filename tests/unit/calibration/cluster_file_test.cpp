@@ -78,3 +78,21 @@ TEST_CASE("a cluster file keeps its base's node and fabric, and holds the curves
   CHECK(read.measured()[0].collective == "all_reduce");
   CHECK(read.measured()[0].points[0].time == 50us);
 }
+
+TEST_CASE("curves that are of no group of the cluster are refused by name", "[calibration]") {
+  const auto shipped = [](const char* name) {
+    return Cluster::load(std::string{STEPCAST_SOURCE_DIR} + "/topologies/" + name + ".yaml");
+  };
+  const auto curves =
+      measured_curves({point("all_reduce", 8, 4096, 30us), point("all_gather", 72, 4096, 30us)});
+  CHECK_THROWS_WITH(
+      require_routes(shipped("dgx-h100"), curves, "dgx-h100"),
+      "dgx-h100: error: 1 of 2 curves fits no route of dgx-h100 (8 GPUs per node): all_gather of "
+      "72 "
+      "ranks on 1 node: needs 9 nodes or more (made up); give the --cluster that was measured, its "
+      "--nodes, or leave the log out");
+  CHECK_NOTHROW(require_routes(shipped("gb200-nvl72"), curves, "gb200-nvl72"));
+  CHECK(other_device(shipped("gb200-nvl72"), "NVIDIA Graphics Device").empty());
+  CHECK(other_device(shipped("dgx-h100"), "NVIDIA H100 80GB HBM3").empty());
+  CHECK(!other_device(shipped("dgx-h200"), "NVIDIA H100 80GB HBM3").empty());
+}
