@@ -284,7 +284,9 @@ class TablePoints {
     const auto repeated =
         std::count_if(sizes.begin(), sizes.end(), [](const auto& size) { return size.second > 1; });
     if (repeated > 0)
-      note(fmt::format("{} sizes occur several times{}: their median counts", repeated,
+      note(fmt::format("{} occur{} several times{}: the median counts",
+                       repeated == 1 ? "a size" : fmt::format("{} sizes", repeated),
+                       repeated == 1 ? "s" : "",
                        types.size() > 1 ? fmt::format(" ({})", fmt::join(types, ", ")) : ""));
     if (table_.run.grouped_iterations > 1)
       note(fmt::format("{} collectives were issued as one (agg iters): one alone takes longer",

@@ -40,6 +40,10 @@ double nvlink_rate(int sm) {
   return sm >= 60 ? 18 : 0;
 }
 
+std::string counted(int number, const char* what) {
+  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
 class XmlImport {
  public:
   XmlImport(std::string_view text, const std::string& name, const ImportDefaults& defaults)
@@ -423,8 +427,8 @@ class XmlImport {
       notes.push_back(fmt::format("no speed of nic {}: 10 Gb/s is assumed, as by NCCL",
                                   fmt::join(slow_nics_, ", ")));
     if (nics_assumed_ > 0)
-      notes.push_back(fmt::format("{} NICs without a <net>: {} is assumed", nics_assumed_,
-                                  to_text(defaults_.nic)));
+      notes.push_back(fmt::format("{} without a <net>: {} is assumed",
+                                  counted(nics_assumed_, "NIC"), to_text(defaults_.nic)));
     if (!without_gdr_.empty())
       notes.push_back(
           fmt::format("nic {} has gdr=\"0\", so NCCL goes through host memory; forecasts "

@@ -307,7 +307,7 @@ TEST_CASE("sizes that occur several times, other reductions, NCCL_ALGO are told"
           "n.log:6: rows of max are left out: the curve is of sum",
           "n.log:6: NCCL_ALGO was Tree: a curve of algorithm tree, used where a scenario asks for "
           "it",
-          "n.log:6: 1 sizes occur several times: their median counts"});
+          "n.log:6: a size occurs several times: the median counts"});
 }
 
 TEST_CASE("a half that was not run, and what is between rows", "[nccl-tests]") {

@@ -298,8 +298,8 @@ TEST_CASE("elements and attributes that are not read are refused or told", "[imp
                       "x.xml", defaults());
   CHECK(told.notes ==
         std::vector<std::string>{
-            "1 PCIe links without a speed: 8 GT/s is assumed, as by NCCL",
-            "1 PCIe links without a width: 16 lanes are assumed, as by NCCL",
+            "1 PCIe link without a speed: 8 GT/s is assumed, as by NCCL",
+            "1 PCIe link without a width: 16 lanes are assumed, as by NCCL",
             "no speed of nic 0: 10 Gb/s is assumed, as by NCCL",
             "nic 0 has gdr=\"0\", so NCCL goes through host memory; forecasts take it as direct",
             "1 <pci> of class 0x010802 left out: no GPU, NIC or bridge",
