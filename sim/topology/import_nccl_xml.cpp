@@ -418,11 +418,11 @@ class XmlImport {
   void tell_assumed() {
     std::vector<std::string>& notes = result_.notes;
     if (speeds_assumed_ > 0)
-      notes.push_back(fmt::format("{} PCIe links without a speed: 8 GT/s is assumed, as by NCCL",
-                                  speeds_assumed_));
+      notes.push_back(fmt::format("{} without a speed: 8 GT/s is assumed, as by NCCL",
+                                  counted(speeds_assumed_, "PCIe link")));
     if (widths_assumed_ > 0)
-      notes.push_back(fmt::format("{} PCIe links without a width: 16 lanes are assumed, as by NCCL",
-                                  widths_assumed_));
+      notes.push_back(fmt::format("{} without a width: 16 lanes are assumed, as by NCCL",
+                                  counted(widths_assumed_, "PCIe link")));
     if (!slow_nics_.empty())
       notes.push_back(fmt::format("no speed of nic {}: 10 Gb/s is assumed, as by NCCL",
                                   fmt::join(slow_nics_, ", ")));
