@@ -93,7 +93,13 @@ ExitCode validate_rows(const Request& request) {
   const std::vector<SetResult> results{validate(load_table_set(request.rows, data_folder()))};
   print_sets(results, request.output);
   write_picture(request, results);
-  return ExitCode::done;
+  const SetScore& score = results.front().score;
+  if (score.unreadable > 0)
+    print_note(fmt::format("stepcast validate: {} of {} rows cannot be read and are left out",
+                           score.unreadable, score.rows));
+  const bool forecast = score.skipped < score.rows;
+  if (!forecast) print_note("stepcast validate: no row could be forecast");
+  return score.unreadable > 0 || !forecast ? ExitCode::invalid_input : ExitCode::done;
 }
 
 ExitCode validate_curves(const Request& request) {
@@ -178,6 +184,10 @@ void emit(const MeasuredSet& set, const std::string& folder) {
     const auto left_out = [&](const std::string& why) {
       print_note(fmt::format("left out: {}: {}", row.id, why));
     };
+    if (!row.unreadable.empty()) {
+      left_out(row.unreadable);
+      continue;
+    }
     if (!names_a_file(row.id)) {
       left_out("the row_id is no name of a file: letters, digits, '-', '_' and '.' are");
       continue;
@@ -262,6 +272,8 @@ void add_validate(CLI::App& app, ChosenCommand& action) {
       ->excludes("--picture");
   add_output_option(*command, request->output);
   command->footer(
+      "Exit code 3, of --rows: rows cannot be read, or none can be forecast; the others are "
+      "scored.\n"
       "Exit code 5: an error exceeds its bound in validation/bounds.yaml.\n"
       "Examples: stepcast validate --set sc21_table1\n"
       "          stepcast validate --rows runs.csv --picture runs.svg\n"

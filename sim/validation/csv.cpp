@@ -21,6 +21,10 @@ class Scanner {
   Scanner(std::string_view text, const std::string& name) : text_{text}, name_{name} {}
 
   bool at_end() const { return at_ == text_.size(); }
+  void skip_empty_lines() {
+    while (!at_end() && line_end() > 0)
+      take_line_end();
+  }
 
   // Throws InputError where the grammar is broken: what follows cannot be told apart.
   std::vector<CsvField> record() {
@@ -138,15 +142,15 @@ std::string csv_cell(std::string_view text) {
   return quoted + '"';
 }
 
-CsvTable CsvTable::load(const std::string& path) {
+CsvTable CsvTable::load(const std::string& path, Misfits misfits) {
   std::ifstream in{path, std::ios::binary};
   if (!in) throw InputError{SourcePosition{path, 0, 0}, "cannot be opened"};
   const std::string text{std::istreambuf_iterator<char>{in}, {}};
   if (in.bad()) throw InputError{SourcePosition{path, 0, 0}, "cannot be read"};
-  return parse(text, path);
+  return parse(text, path, misfits);
 }
 
-CsvTable CsvTable::parse(std::string_view text, std::string name) {
+CsvTable CsvTable::parse(std::string_view text, std::string name, Misfits misfits) {
   constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   check_text(text, name);
@@ -155,17 +159,23 @@ CsvTable CsvTable::parse(std::string_view text, std::string name) {
   Scanner scanner{text, table.name_};
   table.header_ = scanner.record();
   std::vector<Problem> problems = header_problems(table.header_, table.name_);
+  const bool tolerant = misfits == Misfits::set_aside;
+  if (tolerant) scanner.skip_empty_lines();
   while (!scanner.at_end() && problems.size() < most_problems) {
     std::vector<CsvField> record = scanner.record();
-    if (record.size() != table.header_.size())
-      problems.push_back(
-          {SourcePosition{table.name_, record.front().line, 0},
-           fmt::format("has {} fields, the header has {}", record.size(), table.header_.size()),
-           {}});
-    if (table.records_.size() == most_records)
+    if (table.records_.size() + table.misfits_.size() == most_records)
       throw InputError{SourcePosition{table.name_, record.front().line, 0},
                        fmt::format("more than {} records", most_records)};
-    table.records_.push_back(std::move(record));
+    if (record.size() == table.header_.size()) {
+      table.records_.push_back(std::move(record));
+    } else {
+      (tolerant ? table.misfits_ : problems)
+          .push_back(
+              {SourcePosition{table.name_, record.front().line, 0},
+               fmt::format("has {} fields, the header has {}", record.size(), table.header_.size()),
+               {}});
+    }
+    if (tolerant) scanner.skip_empty_lines();
   }
   if (!problems.empty()) throw InputError{std::move(problems)};
   return table;

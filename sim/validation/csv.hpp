@@ -4,6 +4,7 @@
 // quote, empty lines, text that is not UTF-8, more than 16 MiB or 200,000 records.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,11 +23,15 @@ struct CsvField {
   int column = 0;  // 1-based, in bytes
 };
 
+// A record with another number of fields than the header has, and an empty line. set_aside: they
+// are left out and listed (misfits), empty lines passed over.
+enum class Misfits : std::uint8_t { refuse, set_aside };
+
 class CsvTable {
  public:
   // Both throw InputError with every malformed record of the file, up to 20.
-  static CsvTable load(const std::string& path);
-  static CsvTable parse(std::string_view text, std::string name);
+  static CsvTable load(const std::string& path, Misfits misfits = Misfits::refuse);
+  static CsvTable parse(std::string_view text, std::string name, Misfits misfits = Misfits::refuse);
 
   const std::string& name() const { return name_; }
   // Throws InputError unless the columns are some of `known`, with all of `required` among them.
@@ -37,11 +42,13 @@ class CsvTable {
 
   const std::vector<CsvField>& header() const { return header_; }
   const std::vector<std::vector<CsvField>>& records() const { return records_; }
+  const std::vector<Problem>& misfits() const { return misfits_; }
 
  private:
   std::string name_;
   std::vector<CsvField> header_;
   std::vector<std::vector<CsvField>> records_;
+  std::vector<Problem> misfits_;
 };
 
 }  // namespace sim

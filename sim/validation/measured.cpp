@@ -106,7 +106,7 @@ MeasuredSet load_table_set(const std::string& path, const std::string& data_fold
   set.title = "Measured runs";
   set.source = path;
   set.data_folder = data_folder;
-  set.rows = read_runs(CsvTable::load(path));
+  set.rows = read_runs(CsvTable::load(path, Misfits::set_aside), BadRows::list);
   return set;
 }
 

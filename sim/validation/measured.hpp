@@ -62,6 +62,8 @@ struct MeasuredRow {
   std::optional<double> activation_share;
   std::string evidence;  // the figure as printed, where `measured` was derived from it
   std::vector<std::string> assumptions;
+  std::vector<std::string> defaults;  // what stands for cells that are empty, and whose default
+  std::string unreadable;             // line, column and reason; empty: the row was read
   bool has_time() const { return outcome == Outcome::ran && measured > Duration{}; }
   bool has_memory() const { return memory || activation_share; }
 };

@@ -204,7 +204,8 @@ Scenario row_scenario(const MeasuredSet& set, const MeasuredRow& row, Mechanism 
 }
 
 RowResult predict(const MeasuredSet& set, const MeasuredRow& row, Mechanism without) {
-  RowResult result{.row = row, .prediction = {}, .skipped = {}};
+  RowResult result{.row = row, .prediction = {}, .skipped = row.unreadable};
+  if (!row.unreadable.empty()) return result;
   try {
     result.prediction = simulate_row(set, row, without);
   } catch (const std::runtime_error& error) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 
 #include "sim/validation/run_scenario.hpp"
@@ -64,13 +65,30 @@ constexpr std::array machines{
     Machine{"v100", 32, 12.5, "", "topologies/cloud-v100-100g.yaml"},
 };
 
-// "80GB" or "80 GB" in the name of a GPU.
+// The number before "GB" or "GiB" in the name of a GPU, in lower case: "80gb", "79.6 GB",
+// "b200-sxm-180gb".
 std::optional<double> memory_in(const std::string& gpu) {
-  for (const Part& part : parts) {
-    const std::string number = fmt::format("{:.0f}", part.memory_gb);
-    if (contains(gpu, number + "gb") || contains(gpu, number + " gb")) return part.memory_gb;
+  for (std::size_t at = gpu.find('g'); at != std::string::npos; at = gpu.find('g', at + 1)) {
+    const std::string_view unit = std::string_view{gpu}.substr(at);
+    if (!unit.starts_with("gb") && !unit.starts_with("gib")) continue;
+    std::size_t end = at;
+    while (end > 0 && gpu[end - 1] == ' ')
+      --end;
+    std::size_t begin = end;
+    while (begin > 0 && ((gpu[begin - 1] >= '0' && gpu[begin - 1] <= '9') || gpu[begin - 1] == '.'))
+      --begin;
+    double value = 0;
+    const auto [stop, error] = std::from_chars(gpu.data() + begin, gpu.data() + end, value);
+    if (error == std::errc{} && stop == gpu.data() + end && value > 0) return value;
   }
   return std::nullopt;
+}
+
+// How far what a table says is from what a part has, as a share of it. Tools print what is left
+// beside the driver, in GB or GiB; parts of one name differ by more than a twentieth.
+constexpr double same_memory = 0.05;
+double apart(double memory, const Part& part) {
+  return std::abs(memory - part.memory_gb) / part.memory_gb;
 }
 
 const Part& part_of(const RunCells& cells) {
@@ -79,12 +97,17 @@ const Part& part_of(const RunCells& cells) {
   std::optional<double> memory = cells.real("gpu_mem_gb");
   if (!memory) memory = memory_in(gpu);
   const Form form = contains(gpu, "pcie") ? Form::pcie : Form::module;
+  const Part* best = nullptr;
   for (const Part& part : parts) {
     if (!contains(gpu, part.gpu) || part.form != form) continue;
     if (contains(gpu, "nvl-") || contains(gpu, " nvl")) break;
     if (!part.other_memory.empty() && contains(gpu, part.other_memory)) continue;
-    if (!memory || *memory == part.memory_gb) return part;
+    if (best != nullptr && best->gpu != part.gpu) break;  // of a shorter name
+    if (!memory) return part;
+    if (apart(*memory, part) > same_memory) continue;
+    if (best == nullptr || apart(*memory, part) < apart(*memory, *best)) best = &part;
   }
+  if (best != nullptr) return *best;
   throw NotSimulated(fmt::format("no device file for the GPU '{}'{}", cells["gpu"],
                                  memory ? fmt::format(" with {:g} GB", *memory) : ""));
 }

@@ -85,20 +85,26 @@ std::optional<Enum> leading_word(std::string_view text) {
   return std::nullopt;
 }
 
-template <class Enum>
-Enum needed_word(const RunCells& cells, std::string_view column) {
-  if (const std::optional<Enum> found = leading_word<Enum>(cells[column])) return *found;
-  throw NotSimulated(cells[column].empty()
-                         ? fmt::format("{} is empty", column)
-                         : fmt::format("{} is '{}', which is not known", column, cells[column]));
+DType precision_of(const RunCells& cells) {
+  const std::string_view text = cells["precision"];
+  if (const std::optional<DType> found = leading_word<DType>(text)) return *found;
+  if (text.empty()) throw NotSimulated("precision is empty");
+  std::string allowed;
+  for (const auto& entry : words_of(DType{}))
+    allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", entry.text);
+  throw NotSimulated(fmt::format(
+      "precision is '{}', which is not known; allowed: {}, with a remark", text, allowed));
 }
 
 Schedule schedule_of(const RunCells& cells, int virtual_stages) {
   const std::string_view text = cells["pp_schedule"];
   const std::optional<Schedule> named = leading_word<Schedule>(text);
   if (named == Schedule::zb_h1 || named == Schedule::gpipe) return *named;
-  if (!text.empty() && !contains(lower_case(text), "1f1b"))
-    throw NotSimulated(fmt::format("pp_schedule is '{}', which is not known", text));
+  const bool none = lower_case(text) == "none" && needed(cells, "pp") == 1;
+  if (!text.empty() && !none && !contains(lower_case(text), "1f1b"))
+    throw NotSimulated(fmt::format(
+        "pp_schedule is '{}', which is not known; allowed: 1F1B, interleaved 1F1B, gpipe, zb-h1",
+        text));
   return virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
 }
 
@@ -169,14 +175,27 @@ void set_split(const RunCells& cells, Layout& layout) {
   --layout.layers_per_chunk.back();
 }
 
+// Megatron-LM's selective recomputation takes a list of modules; the core of the attention is what
+// it was made for, and what it does without a list.
+Recompute recompute_of(const RunCells& cells) {
+  if (recomputes_operators(cells)) return Recompute::operators;
+  const std::string text = lower_case(cells["recompute"]);
+  if (text == "core_attn") return Recompute::selective;
+  if (const std::optional<Recompute> found = leading_word<Recompute>(text)) return *found;
+  throw NotSimulated(
+      text.empty() ? "recompute is empty"
+                   : fmt::format("recompute is '{}', which is not known; allowed: none, selective "
+                                 "or core_attn, full, per-op",
+                                 cells["recompute"]));
+}
+
 void set_recomputation(const RunCells& cells, Layout& layout) {
   // Megatron-LM, --recompute-method block: only some of a stage's layers.
   if (contains(lower_case(cells["recompute"]), "block"))
     throw NotSimulated(
         fmt::format("recompute is '{}': recomputing a part of a stage's layers is not modelled",
                     cells["recompute"]));
-  layout.recompute = recomputes_operators(cells) ? Recompute::operators
-                                                 : needed_word<Recompute>(cells, "recompute");
+  layout.recompute = recompute_of(cells);
   // torchtitan's selective_ac_option with a number: "full, every 2 layers".
   if (const auto every = number_behind(lower_case(cells["recompute"]), "every "))
     layout.recompute_every = *every;
@@ -197,13 +216,14 @@ AttentionKernel attention_of(const RunCells& cells) {
     return AttentionKernel::flash_1;
   // PyTorch and flash-attn run FlashAttention-2 on Hopper; on Ampere it is the fastest there is.
   if (contains(text, "flash")) return AttentionKernel::flash_2;
+  if (contains(text, "fused softmax")) return AttentionKernel::unfused;
   throw NotSimulated(fmt::format("attn_kernel is '{}', which is not known", cells["attn_kernel"]));
 }
 
 // Gradients are stored and reduced in the activations' format unless the row says otherwise. FSDP
 // reduces in fp32 unless told not to (llm-foundry: mixed_precision PURE is bf16 throughout).
 void set_formats(const RunCells& cells, Layout& layout) {
-  layout.compute_dtype = needed_word<DType>(cells, "precision");
+  layout.compute_dtype = precision_of(cells);
   layout.activation_dtype = DType::bf16;
   if (layout.compute_dtype == DType::fp16) layout.activation_dtype = DType::fp16;
   if (layout.compute_dtype == DType::fp32 || layout.compute_dtype == DType::tf32)

@@ -16,14 +16,14 @@ constexpr std::size_t most_problems = 20;
 constexpr double gib = 1024.0 * 1024 * 1024;
 
 constexpr std::array columns{
-    RunColumn{"use", CellKind::text, true},
+    RunColumn{"use"},
     RunColumn{"row_id", CellKind::text, true},
     RunColumn{"source"},
     RunColumn{"source_path"},
     RunColumn{"evidence"},
     RunColumn{"status"},
     RunColumn{"gpu", CellKind::text, true},
-    RunColumn{"gpu_mem_gb", CellKind::real},
+    RunColumn{"gpu_mem_gb", CellKind::gigabytes},
     RunColumn{"gpus_per_node", CellKind::whole, true},
     RunColumn{"intra_node_link"},
     RunColumn{"inter_node_net"},
@@ -48,11 +48,11 @@ constexpr std::array columns{
     RunColumn{"moe_shared_ffn", CellKind::whole},
     RunColumn{"moe_dense_layers", CellKind::whole},
     RunColumn{"attn_kernel"},
-    RunColumn{"tp", CellKind::whole, true},
-    RunColumn{"pp", CellKind::whole, true},
+    RunColumn{"tp", CellKind::whole},
+    RunColumn{"pp", CellKind::whole},
     RunColumn{"vpp", CellKind::whole},
     RunColumn{"layers_per_chunk"},
-    RunColumn{"dp", CellKind::whole, true},
+    RunColumn{"dp", CellKind::whole},
     RunColumn{"cp", CellKind::whole},
     RunColumn{"ep", CellKind::whole},
     RunColumn{"etp", CellKind::whole},
@@ -61,12 +61,12 @@ constexpr std::array columns{
     RunColumn{"dist_optimizer"},
     RunColumn{"seq_parallel"},
     RunColumn{"pp_schedule"},
-    RunColumn{"mbs", CellKind::whole, true},
-    RunColumn{"gbs", CellKind::whole, true},
+    RunColumn{"mbs", CellKind::whole},
+    RunColumn{"gbs", CellKind::whole},
     RunColumn{"grad_accum", CellKind::real},
     RunColumn{"precision", CellKind::text, true},
     RunColumn{"optimizer"},
-    RunColumn{"recompute", CellKind::text, true},
+    RunColumn{"recompute"},
     RunColumn{"overlap"},
     RunColumn{"host_issue_us", CellKind::real},
     RunColumn{"step_time_s", CellKind::real, true},
@@ -87,17 +87,26 @@ constexpr std::array columns{
 
 class RunReader {
  public:
-  explicit RunReader(const CsvTable& table) : table_{table} {}
+  RunReader(const CsvTable& table, BadRows bad) : table_{table}, bad_{bad} {}
 
   std::vector<MeasuredRow> read() {
     find_columns();
     std::vector<MeasuredRow> rows;
     for (const std::vector<CsvField>& record : table_.records()) {
-      rows.push_back(row_of(record));
-      if (problems_.size() >= most_problems) break;
+      problems_.clear();
+      MeasuredRow row = row_of(record);
+      if (!problems_.empty()) set_aside(record.front().line, row);
+      rows.push_back(std::move(row));
+      if (refused_.size() >= most_problems) break;
     }
-    if (rows.empty()) report({}, "has no rows");
-    finish();
+    for (const Problem& misfit : table_.misfits()) {
+      MeasuredRow row;
+      problems_ = {misfit};
+      set_aside(misfit.where.line, row);
+      rows.push_back(std::move(row));
+    }
+    if (rows.empty()) throw InputError{SourcePosition{table_.name(), 0, 0}, "has no rows"};
+    if (!refused_.empty()) throw InputError{refused_};
     return rows;
   }
 
@@ -106,8 +115,21 @@ class RunReader {
     problems_.push_back(
         {SourcePosition{table_.name(), field.line, field.column}, std::move(what), {}});
   }
-  void finish() const {
-    if (!problems_.empty()) throw InputError{problems_};
+
+  // A row with problems is refused with all of them, or listed with them.
+  void set_aside(int line, MeasuredRow& row) {
+    if (bad_ == BadRows::refuse) {
+      refused_.insert(refused_.end(), problems_.begin(), problems_.end());
+      return;
+    }
+    for (const Problem& problem : problems_) {
+      if (!row.unreadable.empty()) row.unreadable += "; ";
+      row.unreadable += fmt::format("line {}", problem.where.line);
+      if (problem.where.column > 0)
+        row.unreadable += fmt::format(", column {}", problem.where.column);
+      row.unreadable += ": " + problem.what;
+    }
+    if (row.id.empty()) row.id = fmt::format("line {}", line);
   }
 
   void find_columns() {
@@ -124,20 +146,35 @@ class RunReader {
               .kind);
   }
 
-  void check_number(const CsvField& field, CellKind kind, std::string_view name) {
-    if (field.text.empty() || kind == CellKind::text) return;
+  void check_number(const CsvField& field, std::string_view text, CellKind kind,
+                    std::string_view name) {
+    if (text.empty() || kind == CellKind::text) return;
     if (kind == CellKind::whole) {
-      const auto parsed = parse_integer(field.text, true);
+      const auto parsed = parse_integer(text, true);
       const auto* value = std::get_if<std::int64_t>(&parsed);
       if (!value || *value < 0 || *value > std::numeric_limits<std::int32_t>::max())
         report(field, fmt::format("{} is '{}'; allowed: a whole number from 0 to 2147483647", name,
                                   field.text));
       return;
     }
-    const auto parsed = parse_real(field.text);
+    const auto parsed = parse_real(text);
     const auto* value = std::get_if<double>(&parsed);
     if (!value || !(*value >= 0) || *value > 1e12)
-      report(field, fmt::format("{} is '{}'; allowed: a number from 0 to 1e12", name, field.text));
+      report(field, fmt::format("{} is '{}'; allowed: a number from 0 to 1e12{}", name, field.text,
+                                kind == CellKind::gigabytes ? ", with GB or without" : ""));
+  }
+
+  // "79.6 GB" as "79.6".
+  static std::string_view without_unit(std::string_view text, CellKind kind) {
+    if (kind != CellKind::gigabytes) return text;
+    for (const std::string_view unit : {"GiB", "GB", "G"})
+      if (text.ends_with(unit)) {
+        text.remove_suffix(unit.size());
+        break;
+      }
+    while (text.ends_with(' '))
+      text.remove_suffix(1);
+    return text;
   }
 
   MeasuredRow row_of(const std::vector<CsvField>& record) {
@@ -145,13 +182,15 @@ class RunReader {
     RunCells cells{.file = table_.name(), .line = record.front().line, .text = {}};
     for (std::size_t i = 0; i < record.size(); ++i) {
       const std::string& name = table_.header()[i].text;
-      check_number(record[i], kinds_[i], name);
+      const std::string_view text = without_unit(record[i].text, kinds_[i]);
+      check_number(record[i], text, kinds_[i], name);
       if (name == "row_id") take_id(record[i], row);
       if (name == "use") take_use(record[i], row);
       if (name == "status") take_status(record[i], row);
-      cells.text.emplace(name, record[i].text);
+      cells.text.emplace(name, text);
     }
     if (problems_.empty()) take_measured(record.front(), cells, row);
+    if (problems_.empty()) row.defaults = fill_empty_cells(cells);
     row.cells = std::move(cells);
     return row;
   }
@@ -164,6 +203,7 @@ class RunReader {
       report(field, fmt::format("a row above has the row_id '{}' too", row.id));
   }
   void take_use(const CsvField& field, MeasuredRow& row) {
+    if (field.text.empty()) return;
     if (const std::optional<RowUse> use = from_word<RowUse>(field.text))
       row.use = *use;
     else
@@ -212,9 +252,11 @@ class RunReader {
   }
 
   const CsvTable& table_;
+  BadRows bad_;
   std::vector<CellKind> kinds_;
   std::set<std::string> ids_;
-  std::vector<Problem> problems_;
+  std::vector<Problem> problems_;  // of the row that is read
+  std::vector<Problem> refused_;
 };
 
 }  // namespace
@@ -240,8 +282,8 @@ std::span<const RunColumn> run_columns() {
   return columns;
 }
 
-std::vector<MeasuredRow> read_runs(const CsvTable& table) {
-  return RunReader{table}.read();
+std::vector<MeasuredRow> read_runs(const CsvTable& table, BadRows bad) {
+  return RunReader{table, bad}.read();
 }
 
 }  // namespace sim

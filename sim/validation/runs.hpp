@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,7 +14,8 @@
 
 namespace sim {
 
-enum class CellKind : std::uint8_t { text, whole, real };
+// gigabytes: a number, behind which a unit may stand.
+enum class CellKind : std::uint8_t { text, whole, real, gigabytes };
 struct RunColumn {
   std::string_view name;
   CellKind kind = CellKind::text;
@@ -21,10 +23,18 @@ struct RunColumn {
 };
 std::span<const RunColumn> run_columns();
 
-// Every row of the table, with its cells as they stand: `use` score or fit, `status` empty, "ok",
-// "OOM" or beginning with "analytic" (computed by its authors: memory only). Whether a row can be
-// simulated is not decided here. Throws InputError with every unknown or missing column, number
-// that is none, row_id that is missing or not the first of its name.
-std::vector<MeasuredRow> read_runs(const CsvTable& table);
+// A row that cannot be read: `list` keeps it, with the reason in place of its cells.
+enum class BadRows : std::uint8_t { refuse, list };
+
+// Every row of the table, with its cells as they stand but for empty ones that have a default
+// (fill_empty_cells): `use` score, fit or empty, `status` empty, "ok", "OOM" or beginning with
+// "analytic" (computed by its authors: memory only). Whether a row can be simulated is not decided
+// here. Throws InputError with every unknown or missing column and, unless they are listed, every
+// number that is none and every row_id that is missing or not the first of its name.
+std::vector<MeasuredRow> read_runs(const CsvTable& table, BadRows bad = BadRows::refuse);
+
+// Puts into empty cells what the framework of the row does where a job says nothing. Returns what
+// and why, a line each. Rows that were computed, not run, stay as they are.
+std::vector<std::string> fill_empty_cells(RunCells& cells);
 
 }  // namespace sim

@@ -72,6 +72,7 @@ SetScore score(std::span<const RowResult> results) {
   for (const RowResult& result : results) {
     if (!result.prediction) {
       ++sums.skipped;
+      if (!result.row.unreadable.empty()) ++sums.unreadable;
       continue;
     }
     if (result.row.outcome != Outcome::analytic && result.row.use == RowUse::score) {

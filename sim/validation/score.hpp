@@ -17,8 +17,9 @@ namespace sim {
 
 struct SetScore {
   int rows = 0;
-  int scored = 0;   // predicted, ran, and not for fitting
-  int skipped = 0;  // not simulated
+  int scored = 0;      // predicted, ran, and not for fitting
+  int skipped = 0;     // not simulated
+  int unreadable = 0;  // of those: rows of a table that could not be read
   // Of the scored rows; nothing without any.
   std::optional<double> average_abs_error, median_abs_error, p90_abs_error, worst_abs_error;
   std::optional<double> rank_correlation;  // nothing for fewer than two, or all equal

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "sim/validation/csv.hpp"
@@ -42,6 +43,7 @@ RowText text_of(const RowResult& result) {
 std::string score_line(const SetScore& score) {
   std::string text =
       fmt::format("{} rows, {} scored, {} skipped", score.rows, score.scored, score.skipped);
+  if (score.unreadable > 0) text += fmt::format(", {} of them unreadable", score.unreadable);
   if (score.scored > 0) {
     text += fmt::format("; absolute error: average {}, median {}, p90 {}, worst {}",
                         percent(score.average_abs_error), percent(score.median_abs_error),
@@ -67,6 +69,7 @@ Json json_of(const SetResult& result) {
           {"rows", score.rows},
           {"scored", score.scored},
           {"skipped", score.skipped},
+          {"unreadable", score.unreadable},
           {"average_abs_error", number_or_null(score.average_abs_error)},
           {"median_abs_error", number_or_null(score.median_abs_error)},
           {"p90_abs_error", number_or_null(score.p90_abs_error)},
@@ -98,7 +101,21 @@ Json json_of(const RowResult& result) {
   if (result.row.has_memory()) row["memory_error"] = result.memory_error();
   row["predicted_peak_mem_bytes"] = result.prediction->peak_memory.count();
   row["fits"] = result.prediction->fits;
+  if (!result.row.defaults.empty()) row["defaults"] = result.row.defaults;
   return row;
+}
+
+// What stands for empty cells of rows that were forecast, and in how many of them.
+std::string default_lines(const SetResult& result) {
+  std::map<std::string, int> counts;
+  for (const RowResult& row : result.rows)
+    if (row.prediction)
+      for (const std::string& text : row.row.defaults)
+        ++counts[text];
+  std::string lines;
+  for (const auto& [text, rows] : counts)
+    lines += fmt::format("for an empty cell of {} row{}: {}\n", rows, rows == 1 ? "" : "s", text);
+  return lines;
 }
 
 }  // namespace
@@ -116,7 +133,7 @@ std::string validation_table(std::span<const SetResult> results) {
                           cells.predicted, cells.measured, cells.error, cells.memory, cells.fits);
       if (!row.prediction) text += fmt::format("  skipped: {}\n", row.skipped);
     }
-    text += score_line(result.score) + '\n';
+    text += default_lines(result) + score_line(result.score) + '\n';
   }
   return text;
 }
@@ -145,6 +162,7 @@ std::string validation_markdown(std::span<const SetResult> results) {
                           row.prediction ? cells.predicted : "skipped: " + row.skipped,
                           cells.measured, cells.error, cells.memory, cells.fits);
     }
+    if (const std::string lines = default_lines(result); !lines.empty()) text += '\n' + lines;
   }
   return text;
 }

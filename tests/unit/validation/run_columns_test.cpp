@@ -68,7 +68,9 @@ TEST_CASE("a schedule is found by its name, and decides how messages go", "[vali
   CHECK_FALSE(layout("interleaved-1F1B", "", "2").overlap_pipeline);
   CHECK(layout("interleaved-1F1B", "overlap_p2p_comm", "2").overlap_pipeline);
   CHECK_FALSE(layout("interleaved-1F1B", "overlap_p2p_comm False", "2").overlap_pipeline);
-  CHECK(reason({{"pp_schedule", "ZB-2p"}}) == "pp_schedule is 'ZB-2p', which is not known");
+  CHECK(
+      reason({{"pp_schedule", "ZB-2p"}}) ==
+      "pp_schedule is 'ZB-2p', which is not known; allowed: 1F1B, interleaved 1F1B, gpipe, zb-h1");
 }
 
 TEST_CASE("parameters may be waited for and gradients not", "[validation]") {

@@ -35,6 +35,7 @@ TEST_CASE("JSON has the documented fields, null where there is no value", "[vali
       "rows": 2,
       "scored": 1,
       "skipped": 1,
+      "unreadable": 0,
       "average_abs_error": 0.25,
       "median_abs_error": 0.25,
       "p90_abs_error": 0.25,
