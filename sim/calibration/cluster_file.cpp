@@ -244,6 +244,13 @@ std::string cluster_yaml(const std::string& base_path, const ClusterFile& file,
       curves.push_back(curve);
   std::string text = fmt::format("# Written by `stepcast calibrate` from {}.\nname: {}\n",
                                  yaml_quoted(base_path), yaml_quoted(file.name));
+  // What the reader takes from the node's file it takes again: a comment, no source of this file.
+  const std::vector<std::string>& told = base.data().node_notes;
+  for (std::string note : told) {
+    std::replace_if(
+        note.begin(), note.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
+    text += "# " + note + '\n';
+  }
   bool device = false;
   for (const Section& section : sections_of(load_text(base_path, largest_file))) {
     if (section.key == "device" && file.device.empty()) {
@@ -266,7 +273,8 @@ std::string cluster_yaml(const std::string& base_path, const ClusterFile& file,
   if (!device) text += fmt::format("device: {}\n", yaml_quoted(file.device));
   text += curves_text(curves);
   std::vector<std::string> sources = file.sources;
-  sources.insert(sources.end(), base.sources().begin(), base.sources().end());
+  sources.insert(sources.end(), base.sources().begin(),
+                 base.sources().end() - static_cast<std::ptrdiff_t>(told.size()));
   return text + sources_text(sources);
 }
 

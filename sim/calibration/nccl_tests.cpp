@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <map>
 
 #include "sim/base/input_error.hpp"
 #include "sim/calibration/nccl_table.hpp"
@@ -337,6 +338,7 @@ class LogReader {
                        strangers_, strangers_ == 1 ? "" : "s", strangers_ == 1 ? "is" : "are",
                        stranger_line_, stranger_));
     std::vector<std::string> notes;
+    std::map<std::string, int> curves;
     for (const LogTable& table : tables_) {
       if (table.rows.empty()) {
         if (tables_.size() == 1) fail(table.line, "the table has no rows");
@@ -345,10 +347,21 @@ class LogReader {
       }
       const auto points = points_of(table, name_, hints_, notes);
       log_.points.insert(log_.points.end(), points.begin(), points.end());
+      if (!points.empty()) ++curves[curve_name(points.front())];
     }
+    for (const auto& [curve, tables] : curves)
+      if (tables > 1)
+        notes.push_back(fmt::format("{}: {} tables of {} make one curve: the median of each size",
+                                    name_, tables, curve));
     log_.notes.insert(log_.notes.end(), notes.begin(), notes.end());
     if (log_.points.empty())
       fail(0, fmt::format("no table of this log makes a curve: {}", fmt::join(notes, "; ")));
+  }
+
+  static std::string curve_name(const MeasuredCollective& point) {
+    return fmt::format("{}{} of {} ranks on {} node{}", point.collective,
+                       point.algorithm.empty() ? "" : " (" + point.algorithm + ")", point.ranks,
+                       point.nodes, point.nodes == 1 ? "" : "s");
   }
 
   std::string_view text_;

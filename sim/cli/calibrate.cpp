@@ -94,7 +94,10 @@ void write_cluster(const CalibrationTargets& targets, const MeasuredMachine& mac
   if (file.curves.empty())
     throw InputError(SourcePosition{.file = targets.cluster_file},
                      "no collective was measured that a curve could hold");
-  require_routes(Cluster::load(base), file.curves, targets.base_cluster);
+  const Cluster cluster = Cluster::load(base);
+  require_routes(cluster, file.curves, targets.base_cluster);
+  for (const std::string& note : cluster.data().node_notes)
+    print_note("note: " + note);
   if (!targets.device_file.empty())
     file.device = fs::absolute(targets.device_file)
                       .lexically_normal()

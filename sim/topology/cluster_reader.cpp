@@ -209,9 +209,10 @@ Cluster::Data read_cluster(const Document& document, std::optional<int> nodes,
     if (data.network.nic_rate == Bandwidth{} || nic.capacity < data.network.nic_rate)
       data.network.nic_rate = nic.capacity;
   for (const std::string& warning : node.warnings)
-    data.sources.push_back(spec.file + ": WARNING: " + warning);
+    data.node_notes.push_back(spec.file + ": WARNING: " + warning);
   for (const std::string& note : node.notes)
-    data.sources.push_back(spec.file + ": " + note);
+    data.node_notes.push_back(spec.file + ": " + note);
+  data.sources.insert(data.sources.end(), data.node_notes.begin(), data.node_notes.end());
   data.fabric = build_fabric(fabric, data.nodes, node.nics);
   attach_network(data.node, node.nics, node_limit, fabric.switch_latency);
   const std::uint64_t links =

@@ -130,7 +130,7 @@ class XmlImport {
     const std::string_view arch = element.attribute("arch").value();
     if (vendor == "GenuineIntel")
       result_.cpu_vendor = "intel";
-    else if (vendor == "AuthenticAMD")
+    else if (vendor == "AuthenticAMD" || vendor == "AMD")
       result_.cpu_vendor = "amd";
     else if (arch == "arm64" || arch == "aarch64")
       result_.cpu_vendor = "arm";
@@ -168,7 +168,12 @@ class XmlImport {
         fail(pci, fmt::format("link_speed=\"{}\"; allowed: 2.5, 5, 8, 16, 32 or 64 GT/s",
                               text.substr(0, 40)));
     }
-    return {LinkKind::pcie, gigabytes(width * gigatransfers * 7.5 / 80), defaults_.pcie_latency};
+    const double rate = width * gigatransfers * 7.5 / 80;
+    if (rate < 2)  // x1, or x2 of the first generations
+      slow_pcie_.push_back(fmt::format(
+          "{} ({:g} GT/s x{})", std::string_view{pci.attribute("busid").value()}.substr(0, 40),
+          gigatransfers, width));
+    return {LinkKind::pcie, gigabytes(rate), defaults_.pcie_latency};
   }
 
   void add_pci(const pugi::xml_node& pci, std::uint32_t parent, std::uint32_t cpu, int depth) {
@@ -182,6 +187,7 @@ class XmlImport {
       else
         add_nic(parent, pci_link(pci), {}, pci);
     } else if (pci.child("pci")) {
+      joined_switches_ = joined_switches_ || pci.child("pcilink");
       if (++switches_ > most_switches)
         fail(pci, fmt::format("more than {} PCIe switches", most_switches));
       const std::uint32_t bridge =
@@ -236,8 +242,11 @@ class XmlImport {
   void add_nets(const pugi::xml_node& nic, std::uint32_t parent, const pugi::xml_node& pci) {
     std::vector<pugi::xml_node> nets;
     for (const pugi::xml_node net : nic.children("net"))
-      if (std::string_view(net.attribute("name").value()) != "lo") nets.push_back(net);
+      if (std::string_view(net.attribute("name").value()) != "lo" && first_listing(net))
+        nets.push_back(net);
     if (nets.empty()) {
+      if (nic.child("net") && std::string_view(nic.child("net").attribute("name").value()) != "lo")
+        return;
       if (nic.child("net")) {
         result_.notes.emplace_back("the loopback device \"lo\" is left out");
         return;
@@ -253,6 +262,20 @@ class XmlImport {
     }
     for (const pugi::xml_node& net : nets)
       add_nic(below, pci ? pci_link(pci) : Link{}, net, net);
+  }
+
+  // A virtual device stands below each <cpu>: NCCL has one of a name, number and port.
+  bool first_listing(const pugi::xml_node& net) {
+    const std::string_view name = net.attribute("name").value();
+    const std::string_view dev = net.attribute("dev").value();
+    if (name.empty() || dev.empty()) return true;
+    const bool fresh =
+        nets_.insert(fmt::format("{} {} {} {}", host_, name, dev, net.attribute("port").value()))
+            .second;
+    if (!fresh)
+      result_.notes.push_back(fmt::format(
+          "the network device \"{}\" is listed again: it counts once", name.substr(0, 40)));
+    return fresh;
   }
 
   // Without a <pci> around it (a virtual device) a NIC hangs at the CPU by a link as fast as
@@ -325,7 +348,8 @@ class XmlImport {
                                    [](const NvlinkCount& count) { return count.links > 0; });
     if (named) {
       check_both_ways();
-      settle_nvlinks(counts, defaults_.uneven_nvlink, result_.warnings);
+      settle_nvlinks(counts, has_nvswitch_ ? NvlinkShape::nvswitch : NvlinkShape::mesh,
+                     defaults_.uneven_nvlink, result_.warnings);
     }
     if (named || defaults_.nvlinks == 0) return;
     for (const Gpu& gpu : gpus_)
@@ -335,7 +359,8 @@ class XmlImport {
                     defaults_.nvlinks));
   }
 
-  // The links of one GPU, in its direction; their number.
+  // The links of one GPU, in its direction; their number, with those to GPUs that are not in the
+  // file.
   int add_nvlinks(const Gpu& gpu) {
     int to_switch = 0;
     int to_peers = 0;
@@ -353,7 +378,8 @@ class XmlImport {
         node_.links.push_back({gpu.part, peer->part, nvlink(gpu, count), count});
         to_peers += count;
       } else if (kind.starts_with("0x03")) {
-        fail(link, fmt::format("no GPU has busid \"{}\"", target.substr(0, 40)));
+        absent_peers_.insert(std::string{target.substr(0, 40)});  // as NCCL drops them
+        to_peers += count;
       } else if (kind.starts_with("0x068001")) {
         fail(link, "NVLink to the CPU (POWER9) is not supported");
       } else {  // 0x0680 or, in virtual machines, the invisible fffffff:ff:ff.0
@@ -439,6 +465,18 @@ class XmlImport {
           fmt::format("GPUs without sm: {:g} GB/s per NVLink, of {}, is assumed",
                       nccl_nvlink_bandwidth(defaults_.generation).in_bytes_per_second() / 1e9,
                       word(defaults_.generation)));
+    if (!absent_peers_.empty())
+      notes.push_back(
+          fmt::format("NVLinks to GPUs that are not in the file ({}) are left out, as by "
+                      "NCCL",
+                      fmt::join(absent_peers_, ", ")));
+    if (joined_switches_)
+      notes.emplace_back("PCIe switches that a <pcilink> joins are taken as separate ones");
+    if (!slow_pcie_.empty())
+      result_.warnings.push_back(fmt::format(
+          "slow PCIe link of {}: virtual machines show bridges so; mend link_speed and link_width "
+          "where that is not what it is",
+          fmt::join(slow_pcie_, ", ")));
     for (const auto& [kind, count] : left_out_)
       notes.push_back(
           fmt::format("{} <pci> of class {} left out: no GPU, NIC or bridge", count, kind));
@@ -494,9 +532,11 @@ class XmlImport {
   std::map<std::size_t, int> nics_of_host_;
   std::size_t host_ = 0;  // of the <cpu> that is being read
   int speeds_assumed_ = 0, widths_assumed_ = 0, nics_assumed_ = 0;
-  bool generation_assumed_ = false;
+  bool generation_assumed_ = false, joined_switches_ = false;
   std::vector<std::size_t> slow_nics_, without_gdr_;
   std::map<std::string, int> left_out_;
+  std::set<std::string> nets_, absent_peers_;
+  std::vector<std::string> slow_pcie_;
   std::set<std::string> unknown_cpus_;
   std::size_t switches_ = 0;
   std::uint32_t nvswitch_ = 0;

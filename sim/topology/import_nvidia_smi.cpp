@@ -228,7 +228,7 @@ class SmiImport {
                            "({} to {}: {}): neither a mesh nor an NVSwitch",
                            most, available, matrix_.devices[a].text, matrix_.devices[b].text,
                            links(a, b)));
-    settle(own);
+    settle(own, NvlinkShape::nvswitch);
     NodeTemplate& node = result_.node;
     const std::uint32_t nvswitch = node.add_part(PartKind::nvswitch, "nvswitch");
     for (std::size_t a = 0; a < matrix_.gpus; ++a)
@@ -240,20 +240,20 @@ class SmiImport {
     for (std::size_t a = 0; a < matrix_.gpus; ++a)
       for (std::size_t b = 0; b < matrix_.gpus; ++b)
         sums[a] += links(a, b);
-    settle(sums);
+    settle(sums, NvlinkShape::mesh);
     for (std::size_t a = 0; a < matrix_.gpus; ++a)
       for (std::size_t b = a + 1; b < matrix_.gpus; ++b)
         if (const int count = links(a, b); count > 0)
           result_.node.connect(result_.node.gpus[a], result_.node.gpus[b], bundle(count), count);
   }
 
-  void settle(const std::vector<int>& links) {
+  void settle(const std::vector<int>& links, NvlinkShape shape) {
     std::vector<NvlinkCount> counts;
     for (std::size_t a = 0; a < matrix_.gpus; ++a)
       counts.push_back({matrix_.devices[a].text,
                         links[a],
                         {name_, matrix_.devices[a].line, matrix_.devices[a].column}});
-    settle_nvlinks(counts, defaults_.uneven_nvlink, result_.warnings);
+    settle_nvlinks(counts, shape, defaults_.uneven_nvlink, result_.warnings);
   }
 
   void add_assumed_switch() {

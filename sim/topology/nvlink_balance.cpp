@@ -26,7 +26,7 @@ std::string amount(int links) {
 
 }  // namespace
 
-void settle_nvlinks(std::span<const NvlinkCount> gpus, bool accept,
+void settle_nvlinks(std::span<const NvlinkCount> gpus, NvlinkShape shape, bool accept,
                     std::vector<std::string>& warnings) {
   const int usual = usual_links(gpus);
   std::vector<std::string> odd;
@@ -41,7 +41,9 @@ void settle_nvlinks(std::span<const NvlinkCount> gpus, bool accept,
                                   [&](const NvlinkCount& gpu) { return gpu.links == usual; });
   const std::string what = fmt::format("{}; {} of {} GPUs have {}", fmt::join(odd, ", "), same,
                                        gpus.size(), usual == 0 ? "none" : fmt::format("{}", usual));
-  if (!accept)
+  const bool missing = usual == 0 || std::any_of(gpus.begin(), gpus.end(),
+                                                 [](const auto& gpu) { return gpu.links == 0; });
+  if (!accept && (missing || shape == NvlinkShape::nvswitch))
     throw InputError(first->at,
                      fmt::format("{}: mend the text if the machine is whole; to forecast it as it "
                                  "is: --accept-uneven of import, `nvlink: {{uneven: true}}` of a "

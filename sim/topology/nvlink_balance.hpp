@@ -1,6 +1,7 @@
 // Whether all GPUs of an imported node have as many NVLinks as each other.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,9 +16,13 @@ struct NvlinkCount {
   SourcePosition at{};
 };
 
-// A machine whose GPUs differ is seldom what a forecast is for: a GPU has fallen off, or the text
-// is cut. Throws InputError that names the GPUs; with `accept` the sentence goes into `warnings`.
-void settle_nvlinks(std::span<const NvlinkCount> gpus, bool accept,
+// mesh: GPU to GPU; half of a hybrid cube mesh has GPUs of four and of five links.
+enum class NvlinkShape : std::uint8_t { mesh, nvswitch };
+
+// A machine where a GPU has no NVLink, or fewer to an NVSwitch than the others, is seldom what a
+// forecast is for: the GPU has fallen off, or the text is cut. Throws InputError that names the
+// GPUs; with `accept`, or where GPUs of a mesh differ, the sentence goes into `warnings`.
+void settle_nvlinks(std::span<const NvlinkCount> gpus, NvlinkShape shape, bool accept,
                     std::vector<std::string>& warnings);
 
 }  // namespace sim

@@ -89,10 +89,11 @@ class MatrixReader {
       }
     }
     for (; i < line.size(); ++i) {
-      tail_columns_ += line[i].text == "Affinity" || line[i].text == "ID";
+      const bool numa = line[i].text == "NUMA" && line[i - 1].text != "GPU";
+      const bool id = line[i].text == "NUMA" && !numa;  // GPU NUMA ID
+      tail_columns_ += numa || id || line[i].text == "CPU";
       cpu_column_ = cpu_column_ || line[i].text == "CPU";
-      numa_column_ = numa_column_ || (line[i].text == "NUMA" && i + 1 < line.size() &&
-                                      line[i + 1].text == "Affinity");
+      numa_column_ = numa_column_ || numa;
     }
     while (matrix_.gpus < devices.size() && is_gpu(devices[matrix_.gpus].text))
       ++matrix_.gpus;
@@ -267,6 +268,11 @@ void require_equal(const SmiMatrix& first, const SmiMatrix& other, const std::st
 }  // namespace
 
 SmiMatrix read_smi_matrix(std::string_view text, const std::string& name) {
+  if (text.find("XGMI") != std::string_view::npos)
+    throw InputError(
+        {name, 0, 0},
+        "a table of rocm-smi or amd-smi (XGMI): not the output of `nvidia-smi topo -m`; "
+        "describe the node in the cluster file itself (topologies/README.md)");
   const std::vector<SmiLine> lines = smi_lines(text);
   std::vector<Header> headers;
   for (std::size_t i = 0; i < lines.size() && headers.size() <= most_matrices; ++i)

@@ -15,16 +15,17 @@ struct Element {
   std::string_view children;    // blank-separated
   std::string_view attributes;  // read, or without effect on rates and routes
 };
-constexpr std::array<Element, 8> elements{{
+constexpr std::array<Element, 9> elements{{
     {"system", " cpu ", " version name "},
     {"cpu", " pci nic ", " host_hash numaid affinity arch vendor familyid modelid keep "},
-    {"pci", " pci gpu nic ",
+    {"pci", " pci gpu nic pcilink ",
      " busid class vendor device subsystem_vendor subsystem_device link_speed link_width keep "},
     {"gpu", " nvlink c2c xgmi ", " dev sm rank gdr gcn arch keep "},
     {"nic", " net ", " keep "},
     {"net", "", " name dev speed port latency guid maxconn gdr coll keep net gin rma rail plane "},
     {"nvlink", "", " target count tclass "},
     {"c2c", "", " bw count "},
+    {"pcilink", "", " target "},
 }};
 
 const Element* element_of(std::string_view name) {

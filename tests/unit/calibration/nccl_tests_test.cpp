@@ -161,7 +161,11 @@ TEST_CASE("a table does not take the name of the one before it", "[nccl-tests]")
   CHECK_THROWS_WITH(
       parse_nccl_tests(log, "a.log"),
       "a.log:15:1: error: the log does not tell the collective; say so with --collective");
-  CHECK(parse_nccl_tests(log, "a.log", all_reduce()).points.size() == 2);
+  const NcclTestsLog hinted = parse_nccl_tests(log, "a.log", all_reduce());
+  CHECK(hinted.points.size() == 2);
+  CHECK(hinted.notes ==
+        std::vector<std::string>{"a.log: 2 tables of all_reduce of 2 ranks on 1 node "
+                                 "make one curve: the median of each size"});
 }
 
 TEST_CASE("labels of launchers before each line are passed over", "[nccl-tests]") {

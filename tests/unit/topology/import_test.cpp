@@ -1,6 +1,7 @@
 #include "sim/topology/import.hpp"
 
 #include "cluster_files.hpp"
+#include "sim/base/input_error.hpp"
 #include "tests/catch.hpp"
 
 namespace sim {
@@ -127,8 +128,6 @@ TEST_CASE("junk and contradictions in a topology XML are refused with their plac
        "x.xml:3:2: error: link_width=\"x\" is not a number up to 1e+06"},
       {pci("<gpu sm=\"90\"><nvlink target=\"b\" count=\"0\"/></gpu>"),
        "x.xml:3:47: error: count=\"0\"; allowed: 1 to 256"},
-      {pci("<gpu sm=\"90\"><nvlink target=\"b\" count=\"4\" tclass=\"0x030200\"/></gpu>"),
-       "x.xml:3:47: error: no GPU has busid \"b\""},
       {pci("<gpu sm=\"30\"><nvlink target=\"b\" count=\"4\"/></gpu>"),
        "x.xml:3:34: error: sm=\"30\" has no NVLink; known: 60 and up"},
   };
@@ -307,6 +306,29 @@ TEST_CASE("elements and attributes that are not read are refused or told", "[imp
             "attribute power of <pci> is not understood and left out (line 3)"});
 }
 
+TEST_CASE("what a part of a machine lists of the rest is left out and told", "[import]") {
+  const std::string link = "<nvlink target=\"z\" count=\"2\" tclass=\"0x030200\"/>";
+  const std::string eth = "<nic><net name=\"eth0\" dev=\"0\" speed=\"10000\" port=\"0\"/></nic>";
+  const ImportedNode imported =
+      import_nccl_xml(system_of(host("0x1", tray_gpu(0, "a", link + to_switch) + eth) +
+                                host("0x1", tray_gpu(1, "b", link + to_switch) + eth)),
+                      "x.xml", defaults());
+  CHECK(imported.nics.size() == 1);
+  CHECK(imported.notes ==
+        std::vector<std::string>{
+            "the network device \"eth0\" is listed again: it counts once",
+            "NVLinks to GPUs that are not in the file (z) are left out, as by NCCL"});
+  const ImportedNode slow =
+      import_nccl_xml(system_of(host("0x1",
+                                     "<pci busid=\"c\" class=\"0x060400\" link_speed=\"2.5 GT/s\" "
+                                     "link_width=\"1\">" +
+                                         tray_gpu(0, "a", "") + "</pci>")),
+                      "x.xml", defaults());
+  CHECK(slow.warnings == std::vector<std::string>{
+                             "slow PCIe link of c (2.5 GT/s x1): virtual machines show bridges so; "
+                             "mend link_speed and link_width where that is not what it is"});
+}
+
 TEST_CASE("what the user did not state is told as assumed", "[import]") {
   ImportDefaults examples = defaults();
   examples.generation_stated = examples.rates_stated = false;
@@ -360,6 +382,7 @@ TEST_CASE("lists and ranges of NUMA nodes and CPUs tell the sockets", "[import]"
   CHECK(sockets_told("\tCPU Affinity", {"0-9,20-29", "0-9,20-29", "10-19,30-39", "10-19,30-39"}));
   CHECK(sockets_told(
       all, {"0-9\tN/A\t\tN/A", "0-9\tN/A\t\tN/A", "10-19\tN/A\t\tN/A", "10-19\tN/A\t\tN/A"}));
+  CHECK(sockets_told("  CPU Affinity  NUMA", {"0-9 0", "0-9 0", "10-19 1", "10-19 1"}));
   // An empty cell: the number may be of either column.
   CHECK(sockets_told(all, {"0-9\t\t\t4", "0-9\t\t\t5", "10-19\t\t\t6", "10-19\t\t\t7"}));
   REQUIRE_THROWS_WITH(import_nvidia_smi_topo(four_gpus(all, {"0-9\tzero\t\tN/A", "0-9\t0\t\tN/A",
@@ -405,6 +428,22 @@ TEST_CASE("a GPU off the NVSwitch of a matrix is named", "[import]") {
   link_between(imported.node, "gpu 3", "nvswitch");
   for (const PartLink& link : imported.node.links)
     CHECK((imported.node.parts[link.from].name != "gpu 2" || link.link.kind == LinkKind::pcie));
+}
+
+TEST_CASE("GPUs of a mesh may differ, which is told; one without a link may not", "[import]") {
+  const auto mesh = [](const std::string& last) {
+    return "\tGPU0\tGPU1\tGPU2\tCPU Affinity\nGPU0\t X \tNV1\t" + last + "\t0-9\nGPU1\tNV1\t X \t" +
+           last + "\t0-9\nGPU2\t" + last + "\t" + last + "\t X \t0-9\n";
+  };
+  const ImportedNode imported = import_nvidia_smi_topo(mesh("NV2"), "topo.txt", defaults());
+  CHECK(imported.warnings ==
+        std::vector<std::string>{
+            "GPU2 has 4 NVLinks; 2 of 3 GPUs have 3: the node is taken as it is"});
+  CHECK_THROWS_AS(import_nvidia_smi_topo(mesh("PHB"), "topo.txt", defaults()), InputError);
+  REQUIRE_THROWS_WITH(import_nvidia_smi_topo("GPU0 GPU1\nGPU0 0 XGMI\n", "topo.txt", defaults()),
+                      "topo.txt: error: a table of rocm-smi or amd-smi (XGMI): not the output of "
+                      "`nvidia-smi topo -m`; describe the node in the cluster file itself "
+                      "(topologies/README.md)");
 }
 
 TEST_CASE("matrices of several hosts must agree; labels of launchers are passed over", "[import]") {
