@@ -377,6 +377,19 @@ KernelCost formula_cost(const Kernel& kernel, const Device& device, Load load, W
   }
 }
 
+namespace {
+
+// A time that was measured on another device than this one, whose formula says `formula`.
+Duration carried_over(Duration measured, Duration formula, const Kernel& kernel,
+                      const Device& device, Waves waves) {
+  if (!device.measured_on) return measured;
+  const Duration before = formula_cost(kernel, *device.measured_on, Load::step, waves).time;
+  if (before == formula || before <= Duration{}) return measured;
+  return duration_from_seconds(to_seconds(measured) * to_seconds(formula) / to_seconds(before));
+}
+
+}  // namespace
+
 // Those that run beside others of their like were not measured so.
 const KernelTime* measured_time(const Kernel& kernel, const Device& device) {
   if (kernel.abreast > 1) return nullptr;
@@ -392,9 +405,10 @@ KernelCost kernel_cost(const Kernel& kernel, const Device& device, Load load, Wa
   KernelCost cost = formula_cost(kernel, device, load, waves);
   if (load == Load::loop || device.measured_kernels.empty()) return cost;
   if (const KernelTime* row = measured_time(kernel, device)) {
+    const Duration time = carried_over(row->time, cost.time, kernel, device, waves);
     // The traffic is the formula's, over the time that was measured.
-    cost.memory = cost.memory * (to_seconds(cost.time) / to_seconds(row->time));
-    cost.time = row->time;
+    cost.memory = cost.memory * (to_seconds(cost.time) / to_seconds(time));
+    cost.time = time;
   }
   return cost;
 }

@@ -29,8 +29,10 @@ enum class Load : std::uint8_t { step, loop };
 enum class Waves : std::uint8_t { whole, fractional };
 
 // A time that was measured for exactly this kernel (Device::measured_kernels) beats the formula in
-// a step. Throws InputError (at `device.name`) for a dtype that the device cannot compute in.
-// REQUIRES: runs_kernel(kernel.kind); m, n, k and batch (and heads, of attention) at least 1.
+// a step; on a device with what-ifs it is scaled by the formula's ratio of this device to the one
+// it was measured on. Throws InputError (at `device.name`) for a dtype that the device cannot
+// compute in. REQUIRES: runs_kernel(kernel.kind); m, n, k and batch (and heads, of attention) at
+// least 1.
 KernelCost kernel_cost(const Kernel& kernel, const Device& device, Load load = Load::step,
                        Waves waves = Waves::whole);
 

@@ -74,8 +74,17 @@ KernelPricing::KernelPricing(const Cluster& cluster, const SimulationOptions& op
     : device_{cluster.device()},
       options_{options},
       slowest_{slowest_of(ranks, options.device_spread)} {
-  if (options.free_memory_traffic) device_.memory_bandwidth = boundless(device_.memory_bandwidth);
+  if (options.free_memory_traffic) free_memory_traffic();
   if (!options.measured) device_.measured_kernels.clear();
+}
+
+// Of what measured kernels were measured on, too: their times stay.
+void KernelPricing::free_memory_traffic() {
+  device_.memory_bandwidth = boundless(device_.memory_bandwidth);
+  if (!device_.measured_on) return;
+  Device measured_on = *device_.measured_on;
+  measured_on.memory_bandwidth = boundless(measured_on.memory_bandwidth);
+  device_.measured_on = std::make_shared<const Device>(std::move(measured_on));
 }
 
 std::vector<KernelCost> KernelPricing::costs_of(const Program& program) const {

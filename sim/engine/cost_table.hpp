@@ -36,6 +36,8 @@ class KernelPricing {
   std::vector<KernelCost> costs_of(const Program& program) const;  // by Program::kernels
 
  private:
+  void free_memory_traffic();
+
   Device device_;
   const SimulationOptions options_;
   double slowest_ = 1;

@@ -7,6 +7,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "sim/collective/load_cluster.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/engine/device_spread.hpp"
 #include "sim/model/transformer.hpp"
@@ -342,7 +343,7 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
       },
       problems);
   std::optional<Cluster> cluster = load_named(
-      [&] { return Cluster::load(machine.path, machine.nodes, machine.changes); }, problems);
+      [&] { return load_cluster(machine.path, machine.nodes, machine.changes); }, problems);
   if (!problems.empty()) throw InputError{std::move(problems)};
 
   run_with(framework, *model);

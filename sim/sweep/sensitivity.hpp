@@ -28,8 +28,7 @@ struct Sensitivity {
   std::vector<std::string> left_out;   // with the reason
 };
 
-// Central differences in logarithms, each against the same measured curves left out. REQUIRES:
-// 0 < by < 1. Throws InputError.
+// Central differences in logarithms. REQUIRES: 0 < by < 1. Throws InputError.
 Sensitivity sensitivity_of(const std::string& path, const std::vector<std::string>& overrides,
                            double by, const std::function<void()>& done = {});
 

@@ -183,18 +183,6 @@ class NetworkRouter {
   std::size_t gpus_;
 };
 
-namespace {
-
-// Curves within a node depend on the node, those between nodes on everything.
-bool touches_curve(const Change& change, const MeasuredCurve& curve) {
-  const bool node = change.key.starts_with("node.") && !change.key.starts_with("node.nics.");
-  const bool between = change.key.starts_with("node.") || change.key.starts_with("fabric.") ||
-                       change.key.starts_with("network.");
-  return node || change.key == "device" || (between && curve.nodes > 1);
-}
-
-}  // namespace
-
 Cluster Cluster::load(const std::string& path, std::optional<int> nodes,
                       const ClusterChanges& changes) {
   Document document = Document::load(path);
@@ -202,12 +190,9 @@ Cluster Cluster::load(const std::string& path, std::optional<int> nodes,
   ClusterFiles files;
   files.device = [&](const std::string& file) { return load_device(file, changes.device); };
   auto data = std::make_unique<Data>(read_cluster(document, nodes, files));
-  for (const Change& change : changes.cluster) {
-    const std::size_t dropped = std::erase_if(
-        data->measured, [&](const MeasuredCurve& curve) { return touches_curve(change, curve); });
-    data->sources.push_back(fmt::format("what if {} were {}{}", change.key, change.value,
-                                        dropped > 0 ? "; measured curves of it left out" : ""));
-  }
+  if (!changes.empty()) data->measured.clear();
+  for (const Change& change : changes.cluster)
+    data->sources.push_back(fmt::format("what if {} were {}", change.key, change.value));
   return Cluster{std::move(data)};
 }
 
@@ -235,6 +220,13 @@ const NetworkTraits& Cluster::network() const {
 }
 std::span<const MeasuredCurve> Cluster::measured() const {
   return data_->measured;
+}
+void Cluster::set_measured(std::vector<MeasuredCurve> curves, std::string source) {
+  data_->measured = std::move(curves);
+  data_->sources.push_back(std::move(source));
+}
+std::vector<MeasuredCurve> Cluster::take_measured() {
+  return std::exchange(data_->measured, {});
 }
 const std::vector<std::string>& Cluster::sources() const {
   return data_->sources;

@@ -100,13 +100,14 @@ struct LinkFault {
 // What-ifs: values of the cluster file and of its device file replaced.
 struct ClusterChanges {
   std::vector<Change> cluster, device;
+  bool empty() const { return cluster.empty() && device.empty(); }
 };
 
 class Cluster {
  public:
   // Reads a cluster file (topologies/*.yaml). `nodes` overrides the number of nodes of the file.
-  // Measured curves are left out where a change touches the links that they were measured on.
-  // Throws InputError.
+  // With changes it has no measured curves, which are of the machine as the file has it:
+  // load_cluster() of sim/collective carries them over. Throws InputError.
   static Cluster load(const std::string& path, std::optional<int> nodes = std::nullopt,
                       const ClusterChanges& changes = {});
 
@@ -122,6 +123,9 @@ class Cluster {
   int node_of(GpuId gpu) const { return static_cast<int>(gpu.value) / gpus_per_node(); }
   const NetworkTraits& network() const;
   std::span<const MeasuredCurve> measured() const;
+  // `source`: what became of them, for sources().
+  void set_measured(std::vector<MeasuredCurve> curves, std::string source);
+  std::vector<MeasuredCurve> take_measured();       // none are left
   const std::vector<std::string>& sources() const;  // provenance lines for reports
 
   std::uint32_t link_count() const;

@@ -118,12 +118,6 @@ Bytes read_reserved(const ObjectReader& reader) {
   return reader.bytes("cuda_context") + reader.bytes("nccl") + reader.bytes("libraries");
 }
 
-bool touches_kernels(const Change& change) {
-  constexpr std::array<std::string_view, 4> elsewhere{"memory", "host_issue", "tdp_watts", "name"};
-  return !change.key.starts_with("reserved.") &&
-         std::find(elsewhere.begin(), elsewhere.end(), change.key) == elsewhere.end();
-}
-
 // What the ranges of single values do not say.
 void check_device(const ObjectReader& top, const Device& device) {
   if (device.memory <= device.reserved) top.problem("memory", "must be more than what is reserved");
@@ -209,9 +203,12 @@ Device load_device(const std::string& path, std::span<const Change> changes) {
   Document document = Document::load(path);
   document.change(changes);
   Device device = read_device(document);
-  if (std::any_of(changes.begin(), changes.end(), touches_kernels)) device.measured_kernels.clear();
   for (const Change& change : changes)
     device.origin += fmt::format("; what if {} were {}", change.key, change.value);
+  if (!changes.empty() && !device.measured_kernels.empty()) {
+    device.measured_on = std::make_shared<const Device>(load_device(path));
+    device.origin += "; measured kernels scaled by the formulas' ratio to the file's device";
+  }
   return device;
 }
 

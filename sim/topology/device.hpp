@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -111,6 +112,9 @@ struct Device {
   // channels. On a core 1: the thread that runs kernels also moves messages, so kernels wait.
   std::optional<double> communication_share;
   std::vector<KernelTime> measured_kernels;  // ascending shape, each once
+  // Of a device with what-ifs: the one that they were measured on, as the file has it. Their times
+  // are then scaled by the formula's ratio of this device to that one (sim/cost).
+  std::shared_ptr<const Device> measured_on;
 
   const GemmModel* gemm_model(DType dtype) const {
     const auto& model = gemm[static_cast<std::size_t>(dtype)];
@@ -124,8 +128,8 @@ struct Device {
   const GemmModel& require_gemm(DType dtype) const;
 };
 
-// Reads a device file (topologies/devices/*.yaml), with `changes` made to its values. Measured
-// kernels are left out where a change touches what they depend on. Throws InputError.
+// Reads a device file (topologies/devices/*.yaml), with `changes` made to its values.
+// Throws InputError.
 Device load_device(const std::string& path, std::span<const Change> changes = {});
 Device parse_device(std::string_view yaml, const std::string& name);
 

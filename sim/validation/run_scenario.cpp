@@ -6,6 +6,7 @@
 #include <charconv>
 #include <sstream>
 
+#include "sim/collective/load_cluster.hpp"
 #include "sim/config/scalars.hpp"
 #include "sim/engine/device_spread.hpp"
 #include "sim/model/transformer.hpp"
@@ -325,7 +326,7 @@ Scenario run_scenario(const RunCells& cells, const std::string& data_folder, Ker
   if (!problems.empty()) throw NotSimulated(problems.front().what);
   const RunMachine machine = run_machine(cells);
   const std::string cluster_path = data_folder + "/" + machine.file;
-  Cluster cluster = Cluster::load(cluster_path, static_cast<int>(machine.nodes), machine.changes);
+  Cluster cluster = load_cluster(cluster_path, static_cast<int>(machine.nodes), machine.changes);
   if (cluster.gpus_per_node() != machine.gpus_per_node)
     throw NotSimulated(fmt::format("gpus_per_node is {}, the nodes of {} have {}",
                                    machine.gpus_per_node, machine.file, cluster.gpus_per_node()));

@@ -162,6 +162,20 @@ TEST_CASE("each generation of flash attention has its rates, its shape and its m
   CHECK_THROWS_AS(kernel_cost(kernel, device), std::logic_error);
 }
 
+TEST_CASE("a measured time follows what-ifs of its device by the formula's ratio", "[cost]") {
+  const Device file = round_device();
+  Kernel kernel = attention(1280, false, AttentionPart::forward);
+  Device device = file;
+  device.measured_kernels = {{shape_of(kernel), std::chrono::microseconds{300}}};
+  device.measured_on = std::make_shared<const Device>(file);
+  CHECK(kernel_cost(kernel, device).time == std::chrono::microseconds{300});
+  // Half the rate, in the formula and hence of what was measured.
+  device.attention.forward_attained /= 2;
+  CHECK_THAT(microseconds(kernel_cost(kernel, device)), WithinRel(600, 1e-6));
+  device.attention.forward_attained *= 2 * (1 + 1e-6);
+  CHECK_THAT(microseconds(kernel_cost(kernel, device)), WithinRel(300 / (1 + 1e-6), 1e-8));
+}
+
 TEST_CASE("unfused attention is its products and its memory-bound kernels", "[cost]") {
   const Device device = round_device();
   Kernel kernel = attention(1280, true, AttentionPart::forward);
