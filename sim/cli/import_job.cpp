@@ -22,12 +22,25 @@ struct JobRequest {
   std::string file, flags, cluster, model, output;
   int gpus = 0;
   std::int64_t sequence_length = 0;
+  std::vector<std::string> definitions;  // NAME=VALUE
 };
 
 using Importer = Imported (*)(const JobRequest& request, const ImportRequest& known);
 
+std::vector<Definition> definitions_of(const JobRequest& request) {
+  std::vector<Definition> all;
+  for (const std::string& text : request.definitions) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw InputError{{"--define", 0, 0},
+                       fmt::format("is '{}'; expected NAME=VALUE, as --define TP=4", text)};
+    all.push_back({text.substr(0, equals), text.substr(equals + 1)});
+  }
+  return all;
+}
+
 Imported from_megatron(const JobRequest& request, const ImportRequest& known) {
-  return import_megatron(Document::load(request.file, Syntax::flags), known);
+  return import_megatron(Document::load_flags(request.file, definitions_of(request)), known);
 }
 Imported from_torchtitan(const JobRequest& request, const ImportRequest& known) {
   return import_torchtitan(Document::load(request.file, Syntax::toml), known);
@@ -38,8 +51,11 @@ Imported from_nemo(const JobRequest& request, const ImportRequest& known) {
 Imported from_deepspeed(const JobRequest& request, const ImportRequest& known) {
   const Document json = Document::load(request.file, Syntax::json);
   if (request.flags.empty()) return import_deepspeed(json, nullptr, known);
-  const Document flags = Document::load(request.flags, Syntax::flags);
-  return import_deepspeed(json, &flags, known);
+  const Document flags = Document::load_flags(request.flags, definitions_of(request));
+  Imported imported = import_deepspeed(json, &flags, known);
+  for (const Remark& remark : flags.remarks())
+    imported.notes.push_back({remark.about, remark.what});
+  return imported;
 }
 
 // The shipped model of that shape: its file, or "".
@@ -146,6 +162,13 @@ void add_job_import(CLI::App& import, ChosenCommand& action, const char* name, c
   if (importer == from_deepspeed)
     command->add_option("--flags", request->flags, "arguments of Megatron-DeepSpeed beside it")
         ->option_text("FILE");
+  if (importer == from_megatron || importer == from_deepspeed)
+    command
+        ->add_option("--define", request->definitions,
+                     "a variable of the script that the file does not set; 1=VALUE: its first "
+                     "argument")
+        ->option_text("NAME=VALUE")
+        ->allow_extra_args(false);
   command->add_option("-o,--output", request->output, "where to; default: the standard output")
       ->option_text("FILE");
   command->footer(

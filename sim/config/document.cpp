@@ -71,7 +71,21 @@ Document Document::load(const std::string& path, Syntax syntax) {
   return parse(text, path, syntax);
 }
 
+Document Document::load_flags(const std::string& path, std::span<const Definition> definitions) {
+  const std::string text = read_file(path);
+  InputLog::note(path, text);
+  return parse_flags(text, path, definitions);
+}
+
+Document Document::parse_flags(std::string_view text, std::string name,
+                               std::span<const Definition> definitions) {
+  Document document{std::make_unique<Tree>(text, std::move(name))};
+  parse_flags_into(*document.tree_, definitions, document.remarks_);
+  return document;
+}
+
 Document Document::parse(std::string_view text, std::string name, Syntax syntax) {
+  if (syntax == Syntax::flags) return parse_flags(text, std::move(name), {});
   auto tree = std::make_unique<Tree>(text, std::move(name));
   switch (syntax) {
     case Syntax::yaml:
@@ -84,7 +98,6 @@ Document Document::parse(std::string_view text, std::string name, Syntax syntax)
       parse_toml_into(*tree);
       break;
     case Syntax::flags:
-      parse_flags_into(*tree);
       break;
   }
   return Document{std::move(tree)};

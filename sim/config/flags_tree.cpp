@@ -1,260 +1,400 @@
-// Command-line flags as they are kept in files: a list of "--flag value", or the arrays of a bash
-// script, NAME=( --flag value ), with comments, quotes and '\' at line ends. The tree is one
-// object:
-// "--flag" to true (no value follows), to a text, or to a list of several.
+// Command-line flags as people keep them: a list of "--flag value"; arrays of a bash script; a
+// whole script that starts a training (shell_script.hpp); the block of arguments that a training
+// prints (arguments_block.cpp); YAML of arguments (arguments_yaml.cpp). The tree is one object:
+// "--flag" to true (no value follows), to a text, or to a list of several. '_' in the name of a
+// flag is '-'; of a flag that is given more than once the last one counts.
 //
-// NAME=value assignments of the same file stand in for $NAME and ${NAME}. Any other expansion stays
-// in the text as it is written: whoever asks for that value has to refuse it. What such a list may
-// hold besides flags (a launcher, an array that lies elsewhere) is refused here.
+// Of a script the flags are those of the command that trains: the one that starts a program with
+// batches, layers or the like. What its launcher says of the number of processes becomes
+// "--nproc-per-node", "--nnodes" and "--world-size". Without such a command they are all flags of
+// all arrays and strings.
+//
+// What the file does not say stays in a value as "$NAME": whoever asks for it has to refuse it.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "sim/config/parsers.hpp"
+#include "sim/config/shell_script.hpp"
 
 namespace sim {
 namespace {
 
-bool is_name_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+using Origin = ShellUnknowns::Origin;
+
+bool is_flag(std::string_view text) {
+  return text.size() > 2 && text.starts_with("--");
 }
 
-// The length of the shell name at the front of `text`.
-std::size_t name_length(std::string_view text) {
-  std::size_t length = 0;
-  while (length < text.size() && is_name_char(text[length]))
-    ++length;
-  return length > 0 && text.front() >= '0' && text.front() <= '9' ? 0 : length;
+// The text with '\n' for the '\r\n' of Windows.
+ShellText source_of(const Tree& tree) {
+  ShellText source;
+  const std::string_view text = tree.source();
+  source.text.reserve(text.size());
+  source.from.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (text[i] != '\r' || i + 1 >= text.size() || text[i + 1] != '\n')
+      source.add(text[i], static_cast<std::uint32_t>(i));
+  return source;
 }
 
-struct Token {
-  TextPlace place;
-  std::string text;
-  bool begins_line = false;  // first of a line that no '\' continues
-  bool quoted = false;
-};
-
-class Tokens {
+// Lines and bytes of offsets.
+class Places {
  public:
-  explicit Tokens(const Tree& tree) : tree_{tree}, source_{tree.source()} {}
-
-  bool next(Token& token) {
-    if (!skip_space()) return false;
-    token = {place_, {}, line_begins_, false};
-    line_begins_ = false;
-    while (at_ < source_.size() && !is_space(source_[at_]))
-      take_part(token);
-    return true;
+  explicit Places(std::string_view text) {
+    begins_.push_back(0);
+    for (std::size_t at = text.find('\n'); at != std::string_view::npos;
+         at = text.find('\n', at + 1))
+      begins_.push_back(static_cast<std::uint32_t>(at + 1));
+  }
+  TextPlace of(std::uint32_t offset) const {
+    const auto after = std::ranges::upper_bound(begins_, offset);
+    const auto line = static_cast<std::int32_t>(after - begins_.begin());
+    const std::uint32_t begin = begins_[static_cast<std::size_t>(line) - 1];
+    return {line, static_cast<std::int32_t>(offset - begin)};
   }
 
  private:
-  static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+  std::vector<std::uint32_t> begins_;
+};
 
-  void advance() {
-    ++place_.byte;
-    if (source_[at_++] == '\n') place_ = {place_.line + 1, 0};
-  }
-  bool at_continuation() const {
-    const std::string_view rest = source_.substr(at_);
-    return rest.starts_with("\\\n") || rest.starts_with("\\\r\n");
-  }
-  void skip_continuation() {
-    while (source_[at_] != '\n')
-      advance();
-    advance();
-  }
+// Those by which the command that trains is told from one that converts or prepares.
+constexpr std::array<std::string_view, 12> of_training{"--micro-batch-size",
+                                                       "--global-batch-size",
+                                                       "--num-layers",
+                                                       "--hidden-size",
+                                                       "--seq-length",
+                                                       "--train-iters",
+                                                       "--train-samples",
+                                                       "--tensor-model-parallel-size",
+                                                       "--pipeline-model-parallel-size",
+                                                       "--lr",
+                                                       "--bf16",
+                                                       "--deepspeed"};
 
-  bool skip_space() {
-    while (at_ < source_.size()) {
-      if (at_continuation()) {
-        skip_continuation();
-      } else if (source_[at_] == '#') {
-        while (at_ < source_.size() && source_[at_] != '\n')
-          advance();
-      } else if (is_space(source_[at_])) {
-        if (source_[at_] == '\n') line_begins_ = true;
-        advance();
-      } else {
-        return true;
-      }
-    }
-    return false;
-  }
+std::string flag_name(std::string_view text) {
+  std::string name{text.substr(0, text.find_first_of("=\x01"))};
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
 
-  void take_part(Token& token) {
-    const char c = source_[at_];
-    if (at_continuation()) {
-      skip_continuation();
-    } else if (c == '\'' || c == '"') {
-      take_quoted(token, c);
-    } else {
-      if (c == '\\' && at_ + 1 < source_.size()) advance();
-      token.text += source_[at_];
-      advance();
-    }
-  }
+std::size_t training_flags(const std::vector<ShellText>& words, std::size_t begin) {
+  std::size_t count = 0;
+  for (std::size_t i = begin; i < words.size(); ++i)
+    for (const ShellText& part : split_quoted_flag(words[i]))
+      if (std::ranges::find(of_training, flag_name(part.text)) != of_training.end()) ++count;
+  return count;
+}
 
-  void take_quoted(Token& token, char quote) {
-    const TextPlace begin = place_;
-    token.quoted = true;
-    advance();
-    while (at_ < source_.size() && source_[at_] != quote) {
-      if (quote == '"' && source_[at_] == '\\' && at_ + 1 < source_.size()) advance();
-      token.text += source_[at_];
-      advance();
-    }
-    if (at_ >= source_.size()) tree_.fail(begin, "the quote that opens here is never closed");
-    advance();
+// Behind the program that a command starts: pretrain_gpt.py, "-m module", "megatron sft".
+std::size_t behind_program(const std::vector<ShellText>& words) {
+  for (std::size_t i = 0; i < words.size(); ++i)
+    if (words[i].text.ends_with(".py")) return i + 1;
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    const std::string& word = words[i].text;
+    if (word == "-m") return i + 2;
+    if ((word == "megatron" || word.ends_with("/megatron")) && !is_flag(words[i + 1].text))
+      return i + 2;
   }
+  return 0;
+}
 
-  const Tree& tree_;
-  std::string_view source_;
-  std::size_t at_ = 0;
-  TextPlace place_{1, 0};
-  bool line_begins_ = true;
+// What launchers call the number of processes.
+struct LauncherFlag {
+  std::string_view name, ours;
+};
+constexpr std::array launcher_flags{
+    LauncherFlag{"--nproc-per-node", "--nproc-per-node"},
+    LauncherFlag{"--ntasks-per-node", "--nproc-per-node"},
+    LauncherFlag{"--num-gpus", "--nproc-per-node"},
+    LauncherFlag{"--nnodes", "--nnodes"},
+    LauncherFlag{"--num-nodes", "--nnodes"},
+    LauncherFlag{"--nodes", "--nnodes"},
+    LauncherFlag{"-N", "--nnodes"},
+    LauncherFlag{"--num-processes", "--world-size"},
+    LauncherFlag{"--ntasks", "--world-size"},
+    LauncherFlag{"-np", "--world-size"},
 };
 
 class FlagsTree {
  public:
-  explicit FlagsTree(Tree& tree) : tree_{tree} {}
+  FlagsTree(Tree& tree, std::span<const Definition> definitions, std::vector<Remark>& remarks)
+      : tree_{tree}, remarks_{remarks}, source_{source_of(tree)}, places_{tree.source()} {
+    for (const Definition& definition : definitions)
+      variables_.define(definition.name, definition.value);
+  }
 
   void parse() {
-    Tokens tokens{tree_};
-    for (Token token; tokens.next(token);)
-      take(token);
-    close_array();
+    try {
+      begins_with_flag() ? take_list() : take_script();
+    } catch (const ShellProblem& problem) {
+      tree_.fail(places_.of(problem.at), problem.what);
+    }
+    if (order_.empty()) tree_.fail({1, 0}, "there is no --flag in this file");
+    for (const auto& [name, at] : variables_.taken_as_empty)
+      remark(
+          "$" + name,
+          fmt::format("nothing in the file sets it, and a condition on line {} read it as empty; "
+                      "else give --define {}=VALUE",
+                      places_.of(at).line, name));
     tree_.open({1, 0}, ValueKind::object);
-    for (const Flag& flag : flags_)
-      add(flag);
+    for (const std::string& name : order_)
+      add(name, flags_.at(name));
     tree_.close();
-    if (flags_.empty()) tree_.fail({1, 0}, "there is no --flag in this file");
   }
 
  private:
+  struct Value {
+    TextPlace place;
+    std::string text;
+  };
   struct Flag {
-    Token name;
-    std::vector<Token> values;
+    TextPlace place;
+    std::vector<Value> values;
+    bool takes_values = true;  // "--flag=value" has its value
+    bool unsure = false;       // whether it is given is not known; its value says why
   };
 
-  void take(Token token) {
-    if (token.begins_line && !in_array_ && takes_assignment(token)) return;
-    if (in_array_ && !token.quoted && token.text.ends_with(')') &&
-        token.text.find('(') == std::string::npos) {
-      token.text.pop_back();
-      if (!token.text.empty()) take_word(token);
-      close_array();
-      return;
+  void remark(std::string about, std::string what) {
+    remarks_.push_back({std::move(about), std::move(what)});
+  }
+  TextPlace place(const ShellText& text) const { return places_.of(text.at()); }
+  std::string shown(std::string_view text) const { return variables_.unknowns.shown(text); }
+
+  bool begins_with_flag() const {
+    bool comment = false;
+    for (const char c : source_.text) {
+      if (c == '#') comment = true;
+      if (c == '\n') comment = false;
+      if (!comment && !is_shell_blank(c) && c != '\\') return c == '-';
     }
-    take_word(token);
+    return false;
   }
 
-  void close_array() {
-    in_array_ = false;
-    expects_value_ = false;
+  void take_list() {
+    ShellExpander expander{variables_};
+    for (const ShellText& word : argument_words(source_))
+      take_words(expander.fields(word));
   }
 
-  // "NAME=value", "NAME=(" and "NAME+=(".
-  bool takes_assignment(const Token& token) {
-    if (token.text == "export") return true;
-    const std::string_view text = token.text;
-    const std::size_t name = name_length(text);
-    if (name == 0) return false;
-    std::string_view rest = text.substr(name);
-    if (rest.starts_with("+=")) rest.remove_prefix(1);
-    if (!rest.starts_with('=')) return false;
-    rest.remove_prefix(1);
-    if (rest.starts_with('(')) {
-      arrays_.insert(std::string{text.substr(0, name)});
-      in_array_ = true;
-      rest.remove_prefix(1);
-      if (!rest.empty()) take(Token{token.place, std::string{rest}, false, token.quoted});
-    } else {
-      variables_[std::string{text.substr(0, name)}] = expanded(rest);
+  // ---- Scripts.
+
+  void take_script() {
+    const ShellOutcome outcome = run_shell_script(source_, variables_);
+    const std::vector<const ShellCommand*> trains = commands_that_train(outcome);
+    if (outcome.lost && !trains.empty())
+      tree_.fail(places_.of(*outcome.lost),
+                 "the comment above ends the command, so the shell does not hand these flags on: "
+                 "move the comment");
+    if (trains.empty()) return take_loose(outcome);
+    const ShellCommand& command = *trains.back();
+    if (trains.size() > 1) refuse_two(*trains.front(), command);
+    const std::size_t begin = behind_program(command.words);
+    take_launcher(command.words, begin);
+    take_words({command.words.begin() + static_cast<std::ptrdiff_t>(begin), command.words.end()});
+    if (outcome.loose.empty()) return;
+    tree_.fail(place(outcome.loose.front()), "this flag belongs to no command");
+  }
+
+  static std::vector<const ShellCommand*> commands_that_train(const ShellOutcome& outcome) {
+    std::vector<const ShellCommand*> trains;
+    for (const ShellCommand& command : outcome.commands) {
+      const std::size_t begin = behind_program(command.words);
+      const std::size_t flags = training_flags(command.words, begin);
+      if (flags >= (begin > 0 ? 1U : 2U)) trains.push_back(&command);
     }
-    return true;
+    // A checkpoint's converter says layers, too.
+    const auto best = std::ranges::max_element(trains, {}, [](const ShellCommand* command) {
+      return training_flags(command->words, behind_program(command->words));
+    });
+    if (best == trains.end()) return trains;
+    const std::size_t most = training_flags((*best)->words, behind_program((*best)->words));
+    std::erase_if(trains, [&](const ShellCommand* command) {
+      return 2 * training_flags(command->words, behind_program(command->words)) < most;
+    });
+    return trains;
   }
 
-  void take_word(Token token) {
-    token.text = expanded(token.text);
-    // The elements of an array that this file holds are in the list already.
-    if (token.text.starts_with("${") && token.text.ends_with("[@]}")) {
-      if (!arrays_.contains(token.text.substr(2, token.text.size() - 6)))
-        tree_.fail(token.place, fmt::format("the arguments in {} are not in this file: paste them, "
-                                            "too",
-                                            token.text));
-      return;
-    }
-    if (token.text.starts_with("--") && token.text.size() > 2) {
-      take_flag(token);
-    } else if (expects_value_) {
-      flags_.back().values.push_back(token);
-    } else {
-      tree_.fail(token.place, fmt::format("'{}' is no flag: paste only the arguments, \"--flag "
-                                          "value\", or bash arrays of them",
-                                          token.text));
-    }
+  // Two that say the same are one.
+  void refuse_two(const ShellCommand& first, const ShellCommand& last) const {
+    const auto texts = [](const ShellCommand& command) {
+      std::vector<std::string> all;
+      for (std::size_t i = behind_program(command.words); i < command.words.size(); ++i)
+        all.push_back(command.words[i].text);
+      return all;
+    };
+    if (texts(first) == texts(last)) return;
+    tree_.fail(places_.of(last.at),
+               fmt::format("this command trains, and that on line {} does with other flags: leave "
+                           "one of them in the file",
+                           places_.of(first.at).line));
   }
 
-  void take_flag(const Token& token) {
-    Token name = token;
-    const std::size_t equals = token.text.find('=');
-    name.text = token.text.substr(0, equals);
-    flags_.push_back({name, {}});
-    expects_value_ = equals == std::string::npos;
-    if (!expects_value_)
-      flags_.back().values.push_back({token.place, token.text.substr(equals + 1), false, false});
-  }
-
-  // $NAME and ${NAME} of names that this file assigns.
-  std::string expanded(std::string_view text) const {
-    std::string result;
-    while (!text.empty()) {
-      const std::size_t dollar = std::min(text.find('$'), text.size());
-      result += text.substr(0, dollar);
-      text.remove_prefix(dollar);
-      if (text.empty()) break;
-      const bool braced = text.starts_with("${");
-      const std::string_view inner = text.substr(braced ? 2 : 1);
-      const std::size_t length = name_length(inner);
-      const auto found = variables_.find(std::string{inner.substr(0, length)});
-      const bool closed = !braced || inner.substr(length).starts_with('}');
-      if (found == variables_.end() || !closed) {
-        result += '$';
-        text.remove_prefix(1);
-        continue;
+  // Without a command: every array and string of flags that no other one holds.
+  void take_loose(const ShellOutcome& outcome) {
+    std::vector<std::string> held;
+    for (const auto& [name, values] : outcome.flags)
+      if (!is_part_of_another(name, values, outcome)) take_variable(values);
+    current_.clear();
+    take_words(outcome.loose);
+    for (const ShellCommand& command : outcome.commands)
+      if (order_.empty()) {
+        const std::size_t begin = behind_program(command.words);
+        take_launcher(command.words, begin);
+        take_words(
+            {command.words.begin() + static_cast<std::ptrdiff_t>(begin), command.words.end()});
       }
-      result += found->second;
-      if (result.size() > Tree::max_bytes) tree_.fail({1, 0}, "the variables expand to no end");
-      text.remove_prefix(length + (braced ? 3 : 1));
-    }
-    return result;
   }
 
-  void add(const Flag& flag) {
-    tree_.add_key(flag.name.place, flag.name.text);
-    if (flag.values.size() > 1) tree_.open(flag.values.front().place, ValueKind::list);
-    for (const Token& value : flag.values)
-      tree_.add_scalar(value.place, ValueKind::plain, value.text);
-    if (flag.values.size() > 1) tree_.close();
-    if (flag.values.empty()) tree_.add_scalar(flag.name.place, ValueKind::plain, "true");
+  // A string's blanks part its words.
+  void take_variable(const std::vector<ShellText>& values) {
+    current_.clear();
+    for (const ShellText& value : values) {
+      ShellText rest = value;
+      while (!rest.empty() && is_shell_blank(rest.text.front()))
+        rest = rest.part(1);
+      take_words({rest});
+    }
+  }
+
+  // The same characters of the file stand in a later one.
+  static bool is_part_of_another(const std::string& name, const std::vector<ShellText>& values,
+                                 const ShellOutcome& outcome) {
+    const std::uint32_t first = values.front().at();
+    for (const auto& [other, texts] : outcome.flags) {
+      if (other == name) continue;
+      for (const ShellText& text : texts)
+        if (std::ranges::find(text.from, first) != text.from.end() && !text.from.empty() &&
+            (texts.size() > values.size() || text.text.size() > values.front().text.size()))
+          return true;
+    }
+    return false;
+  }
+
+  void take_launcher(const std::vector<ShellText>& words, std::size_t end) {
+    for (const char* name : {"NPROC_PER_NODE", "NNODES"})
+      if (end >= 2 && words[end - 2].text.ends_with("megatron"))
+        if (const ShellVariable* variable = variables_.find(name); variable != nullptr)
+          launcher(fmt::format("--{}", name), variable->values.front());
+    std::vector<ShellText> parts;
+    for (std::size_t i = 0; i < end; ++i)
+      for (const ShellText& part : split_quoted_flag(words[i]))
+        parts.push_back(part);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const std::size_t equals = parts[i].text.find('=');
+      if (equals != std::string::npos)
+        launcher(flag_name(parts[i].text), parts[i].part(equals + 1));
+      else if (i + 1 < parts.size())
+        launcher(flag_name(parts[i].text), parts[i + 1]);
+    }
+  }
+
+  // A count that is not known is left to --gpus.
+  void launcher(std::string name, const ShellText& value) {
+    std::ranges::transform(name, name.begin(), [upper = name.starts_with("--N")](char c) {
+      return upper && c == '_' ? '-' : upper ? static_cast<char>(std::tolower(c)) : c;
+    });
+    const auto known = std::ranges::find(launcher_flags, name, &LauncherFlag::name);
+    const bool number = !value.empty() && value.text.size() < 9 &&
+                        value.text.find_first_not_of("0123456789") == std::string::npos;
+    if (known == launcher_flags.end() || !number) return;
+    Flag flag{place(value), {{place(value), value.text}}, false};
+    put(std::string{known->ours}, std::move(flag));
+  }
+
+  // ---- Flags.
+
+  void take_words(const std::vector<ShellText>& words) {
+    for (const ShellText& word : words)
+      for (const ShellText& part : split_quoted_flag(word))
+        take_word(part, current_);
+  }
+
+  void take_word(const ShellText& word, std::string& current) {
+    if (is_flag(word.text)) return take_flag(word, current);
+    Flag* flag = current.empty() ? nullptr : &flags_.at(current);
+    const bool expects = flag != nullptr && flag->takes_values;
+    if (ShellUnknowns::is_mark(word.text) && is_foreign(word, expects ? flag : nullptr, current))
+      tree_.fail(place(word), fmt::format("the arguments in {} are not in this file: paste them, "
+                                          "too",
+                                          shown(word.text)));
+    if (!expects)
+      tree_.fail(place(word), fmt::format("'{}' is no flag: paste only the arguments, \"--flag "
+                                          "value\", bash arrays of them, or the whole script",
+                                          shown(word.text)));
+    flag->values.push_back({place(word), shown(word.text)});
+  }
+
+  // Whether an unknown word may stand for flags: an array, or what stands where no value is due.
+  bool is_foreign(const ShellText& word, const Flag* flag, const std::string& name) const {
+    if (shown(word.text).ends_with("[@]}") || shown(word.text).ends_with("[*]}")) return true;
+    if (flag == nullptr) return true;
+    const bool list =
+        name.find("data") != std::string::npos || name.find("path") != std::string::npos;
+    return !flag->values.empty() && !list &&
+           variables_.unknowns.origin(word.text) != Origin::something;
+  }
+
+  void take_flag(const ShellText& word, std::string& current) {
+    std::string name = flag_name(word.text);
+    Flag flag{place(word), {}, true};
+    // Whether it is given is not known.
+    if (const auto why = variables_.unknowns.first(word.text.substr(0, word.text.find('=')))) {
+      flag.values.push_back({place(word), *why});
+      flag.unsure = true;
+    } else if (const std::size_t equals = word.text.find('='); equals != std::string::npos) {
+      const ShellText value = word.part(equals + 1);
+      flag.values.push_back({value.empty() ? place(word) : place(value), shown(value.text)});
+      flag.takes_values = false;
+    }
+    current = name;
+    put(std::move(name), std::move(flag));
+  }
+
+  void put(std::string name, Flag flag) {
+    const auto found = flags_.find(name);
+    if (found == flags_.end()) {
+      order_.push_back(name);
+      flags_.emplace(std::move(name), std::move(flag));
+      return;
+    }
+    remark(name, fmt::format("given on line {} and again on line {}, which counts",
+                             found->second.place.line, flag.place.line));
+    found->second = std::move(flag);
+  }
+
+  void add(const std::string& name, const Flag& flag) {
+    tree_.add_key(flag.place, name);
+    const std::size_t count = flag.unsure ? 1 : flag.values.size();
+    if (count > 1) tree_.open(flag.values.front().place, ValueKind::list);
+    for (std::size_t i = 0; i < count; ++i)
+      tree_.add_scalar(flag.values[i].place, ValueKind::plain, flag.values[i].text);
+    if (count > 1) tree_.close();
+    if (count == 0) tree_.add_scalar(flag.place, ValueKind::plain, "true");
   }
 
   Tree& tree_;
-  std::vector<Flag> flags_;
-  std::map<std::string, std::string> variables_;
-  std::set<std::string> arrays_;
-  bool in_array_ = false;
-  bool expects_value_ = false;
+  std::vector<Remark>& remarks_;
+  ShellText source_;
+  Places places_;
+  ShellVariables variables_;
+  std::vector<std::string> order_;
+  std::map<std::string, Flag> flags_;
+  std::string current_;  // the flag that values belong to
 };
 
 }  // namespace
 
-void parse_flags_into(Tree& tree) {
-  FlagsTree{tree}.parse();
+void parse_flags_into(Tree& tree, std::span<const Definition> definitions,
+                      std::vector<Remark>& remarks) {
+  if (is_arguments_block(tree.source())) return parse_arguments_block_into(tree);
+  if (is_arguments_yaml(tree.source())) return parse_arguments_yaml_into(tree);
+  FlagsTree{tree, definitions, remarks}.parse();
 }
 
 }  // namespace sim

@@ -151,6 +151,15 @@ class ObjectReader {
   std::uint32_t node_;
 };
 
+// What a shell script is told from outside: the value of NAME, whatever it assigns to it.
+struct Definition {
+  std::string name, value;
+};
+// Something that a reader of a whole file has to be told: "--lr" is given twice.
+struct Remark {
+  std::string about, what;
+};
+
 // flags: command-line flags in a file, as flags_tree.cpp describes them.
 enum class Syntax : std::uint8_t { yaml, json, toml, flags };
 
@@ -161,6 +170,10 @@ class Document {
   static Document load(const std::string& path);
   static Document load(const std::string& path, Syntax syntax);
   static Document parse(std::string_view text, std::string name, Syntax syntax);
+  // Syntax::flags, with variables given from outside.
+  static Document load_flags(const std::string& path, std::span<const Definition> definitions);
+  static Document parse_flags(std::string_view text, std::string name,
+                              std::span<const Definition> definitions);
   static Document parse_yaml(std::string_view text, std::string name);
   static Document parse_json(std::string_view text, std::string name);
 
@@ -173,12 +186,14 @@ class Document {
 
   ObjectReader root_object() const;  // a root that is not an object throws InputError
   const std::string& name() const;
+  const std::vector<Remark>& remarks() const { return remarks_; }
   // Reports every key that nobody asked for, then throws InputError if any problem was recorded.
   void finish() const;
 
  private:
   explicit Document(std::unique_ptr<Tree> tree);
   std::unique_ptr<Tree> tree_;
+  std::vector<Remark> remarks_;
 };
 
 // `reference` as written in the file `from`: absolute, or relative to the folder of `from`.

@@ -6,6 +6,7 @@
 
 #include "sim/interop/formats.hpp"
 #include "sim/interop/megatron_experts.hpp"
+#include "sim/interop/megatron_launch.hpp"
 #include "sim/interop/settings.hpp"
 
 namespace sim {
@@ -363,9 +364,12 @@ Exported export_megatron(const Scenario& scenario) {
 Imported import_megatron(const Document& flags, const ImportRequest& request) {
   const ObjectReader root = flags.root_object();
   Imported read;
-  const MegatronConfig config = read_megatron_flags(root, request, read);
+  const ImportRequest known = with_gpus_of_launcher(root, request, read);
+  const MegatronConfig config = read_megatron_flags(root, known, read);
+  for (const Remark& remark : flags.remarks())
+    read.notes.push_back({remark.about, remark.what});
   flags.finish();
-  Imported result = scenario_of_megatron(config, {}, request, root);
+  Imported result = scenario_of_megatron(config, {}, known, root);
   result.graphs = read.graphs;
   result.ignored = read.ignored;
   result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());

@@ -1,0 +1,39 @@
+// A shell script that starts a training, read without running anything: its variables, arrays,
+// functions, if, case and loops are followed as far as its text goes, and every command that
+// starts a program with flags is handed back with the words that it would get.
+//
+// Commands that set nothing (mkdir, echo, source) are passed over. What hangs on something that
+// only a running shell knows becomes a mark, in the words that it reaches.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/config/shell_variables.hpp"
+
+namespace sim {
+
+// A command's words.
+struct ShellCommand {
+  std::uint32_t at = 0;
+  std::vector<ShellText> words;
+  bool maybe = false;  // whether it runs hangs on what is not known
+};
+
+struct ShellOutcome {
+  std::vector<ShellCommand> commands;  // in order; those with words that begin with '-'
+  std::vector<ShellText> loose;        // lines that begin with a flag
+  // Arrays and strings that hold flags, by name, in order of assignment.
+  std::vector<std::pair<std::string, std::vector<ShellText>>> flags;
+  std::optional<std::uint32_t> lost;  // flags behind a comment that ended their command
+};
+
+// Throws ShellProblem for what is no script.
+ShellOutcome run_shell_script(const ShellText& source, ShellVariables& variables);
+
+// The fields of a word that begins with "--" and holds blanks, "--fp8-format hybrid", as an
+// unquoted expansion splits it; quotes inside group and go.
+std::vector<ShellText> split_quoted_flag(const ShellText& word);
+
+}  // namespace sim
