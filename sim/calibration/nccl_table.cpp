@@ -245,7 +245,7 @@ class TablePoints {
     for (const LogRow& row : table_.rows)
       names.insert(row.reduction);
     if (names.size() < 2) return names.empty() ? "" : *names.begin();
-    const std::string kept = names.contains("sum") ? "sum" : table_.rows.front().reduction;
+    std::string kept = names.contains("sum") ? "sum" : table_.rows.front().reduction;
     names.erase(kept);
     note(fmt::format("rows of {} are left out: the curve is of {}", fmt::join(names, ", "), kept));
     return kept;

@@ -254,10 +254,10 @@ class LogReader {
     } else {
       return false;
     }
-    if (pending_.size() >= columns.all)
-      end_row();
-    else if (!line.cut && piece.ended && pending_.size() == columns.times.front() + columns.half)
-      end_row();  // nccl-tests leaves the other half blank where it was not run
+    // nccl-tests leaves the other half blank where it was not run.
+    const bool one_half =
+        !line.cut && piece.ended && pending_.size() == columns.times.front() + columns.half;
+    if (pending_.size() >= columns.all || one_half) end_row();
     return true;
   }
 

@@ -62,7 +62,7 @@ MeasuredMachine machine_from_files(const Request& request) {
     for (const std::string& note : log.notes)
       print_note("note: " + note);
     if (const std::string other = cluster ? other_device(*cluster, log.device) : ""; !other.empty())
-      print_note("WARNING: " + path + ": " + other);
+      print_note(fmt::format("WARNING: {}: {}", path, other));
     machine.collectives.insert(machine.collectives.end(), log.points.begin(), log.points.end());
     machine.versions.insert(machine.versions.end(), log.versions.begin(), log.versions.end());
   }

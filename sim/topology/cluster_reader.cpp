@@ -167,6 +167,15 @@ ImportedNode make_node(const NodeSpec& spec, const std::string& path, const Devi
   return made;
 }
 
+// What the file of an imported node did not say, and what is odd about it.
+void take_notes(const ImportedNode& node, const std::string& file, Cluster::Data& data) {
+  for (const std::string& warning : node.warnings)
+    data.node_notes.push_back(fmt::format("{}: WARNING: {}", file, warning));
+  for (const std::string& note : node.notes)
+    data.node_notes.push_back(fmt::format("{}: {}", file, note));
+  data.sources.insert(data.sources.end(), data.node_notes.begin(), data.node_notes.end());
+}
+
 }  // namespace
 
 Cluster::Data read_cluster(const Document& document, std::optional<int> nodes,
@@ -208,11 +217,7 @@ Cluster::Data read_cluster(const Document& document, std::optional<int> nodes,
   for (const Link& nic : node.nics)
     if (data.network.nic_rate == Bandwidth{} || nic.capacity < data.network.nic_rate)
       data.network.nic_rate = nic.capacity;
-  for (const std::string& warning : node.warnings)
-    data.node_notes.push_back(spec.file + ": WARNING: " + warning);
-  for (const std::string& note : node.notes)
-    data.node_notes.push_back(spec.file + ": " + note);
-  data.sources.insert(data.sources.end(), data.node_notes.begin(), data.node_notes.end());
+  take_notes(node, spec.file, data);
   data.fabric = build_fabric(fabric, data.nodes, node.nics);
   attach_network(data.node, node.nics, node_limit, fabric.switch_latency);
   const std::uint64_t links =
