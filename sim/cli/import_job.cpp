@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -23,30 +24,67 @@ struct JobRequest {
   int gpus = 0;
   std::int64_t sequence_length = 0;
   std::vector<std::string> definitions;  // NAME=VALUE
+  std::vector<std::string> changes;      // KEY=VALUE
 };
 
 using Importer = Imported (*)(const JobRequest& request, const ImportRequest& known);
 
+std::pair<std::string, std::string> split_pair(const std::string& text, const char* option,
+                                               const char* example) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    throw InputError{{option, 0, 0},
+                     fmt::format("is '{}'; expected NAME=VALUE, as {}", text, example)};
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
 std::vector<Definition> definitions_of(const JobRequest& request) {
   std::vector<Definition> all;
   for (const std::string& text : request.definitions) {
-    const std::size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0)
-      throw InputError{{"--define", 0, 0},
-                       fmt::format("is '{}'; expected NAME=VALUE, as --define TP=4", text)};
-    all.push_back({text.substr(0, equals), text.substr(equals + 1)});
+    auto [name, value] = split_pair(text, "--define", "--define TP=4");
+    all.push_back({std::move(name), std::move(value)});
   }
   return all;
 }
 
+// The values that were set on top of the file's, told in notes.
+struct SetValues {
+  std::vector<Change> changes;
+  std::vector<Note> notes;
+};
+// `of_flags`: "tensor_model_parallel_size" is "--tensor-model-parallel-size".
+SetValues set_values(const JobRequest& request, bool of_flags) {
+  SetValues set;
+  for (const std::string& text : request.changes) {
+    auto [key, value] = split_pair(text, "--set", "--set optimizer=adam");
+    if (of_flags) {
+      if (!key.starts_with("--")) key.insert(0, "--");
+      std::replace(key.begin(), key.end(), '_', '-');
+    }
+    set.notes.push_back({key, fmt::format("'{}', as --set says, whatever the file does", value)});
+    set.changes.push_back({std::move(key), std::move(value)});
+  }
+  return set;
+}
+Imported with_notes(Imported imported, const SetValues& set) {
+  imported.notes.insert(imported.notes.end(), set.notes.begin(), set.notes.end());
+  return imported;
+}
+
 Imported from_megatron(const JobRequest& request, const ImportRequest& known) {
-  return import_megatron(Document::load_flags(request.file, definitions_of(request)), known);
+  Document flags = Document::load_flags(request.file, definitions_of(request));
+  const SetValues set = set_values(request, true);
+  flags.change(set.changes);
+  return with_notes(import_megatron(flags, known), set);
 }
 Imported from_torchtitan(const JobRequest& request, const ImportRequest& known) {
   return import_torchtitan(Document::load(request.file, Syntax::toml), known);
 }
 Imported from_nemo(const JobRequest& request, const ImportRequest& known) {
-  return import_nemo(Document::load(request.file, Syntax::yaml), known);
+  Document yaml = Document::load(request.file, Syntax::yaml);
+  const SetValues set = set_values(request, false);
+  yaml.change(set.changes);
+  return with_notes(import_nemo(yaml, known), set);
 }
 Imported from_deepspeed(const JobRequest& request, const ImportRequest& known) {
   const Document json = Document::load(request.file, Syntax::json);
@@ -168,6 +206,13 @@ void add_job_import(CLI::App& import, ChosenCommand& action, const char* name, c
                      "a variable of the script that the file does not set; 1=VALUE: its first "
                      "argument")
         ->option_text("NAME=VALUE")
+        ->allow_extra_args(false);
+  if (importer == from_megatron || importer == from_nemo)
+    command
+        ->add_option(
+            "--set", request->changes,
+            "another value than the file's, as optimizer=adam or model.mtp_num_layers=null")
+        ->option_text("KEY=VALUE")
         ->allow_extra_args(false);
   command->add_option("-o,--output", request->output, "where to; default: the standard output")
       ->option_text("FILE");

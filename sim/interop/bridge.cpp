@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <utility>
 
 #include "sim/interop/formats.hpp"
 #include "sim/interop/megatron_experts.hpp"
+#include "sim/interop/megatron_flag_table.hpp"
 #include "sim/interop/nemo.hpp"
 #include "sim/interop/settings.hpp"
 
@@ -16,165 +18,391 @@ namespace {
 
 // Fields of `model` that no setting carries (GPTModelProvider, which is Megatron's
 // TransformerConfig). What is neither here nor a setting is told in a note.
+constexpr auto refused = Verdict::refused;
+constexpr auto noted = Verdict::noted;
+constexpr std::string_view offload =
+    "offloading to the host is not modelled; to forecast the job without it, --set {}=false";
+constexpr std::string_view optimizer_bytes =
+    "the optimizer's states are modelled in fp32, 12 bytes per parameter with the master weights; "
+    "to forecast the job so, --set {}=null";
+constexpr std::string_view buffers_of_te =
+    "user buffers are modelled with Transformer Engine's default methods";
+constexpr std::string_view no_hybrid = "state-space and linear attention layers are not modelled";
+
+// Fields of `model` that no setting carries (GPTModelProvider, which is Megatron's
+// TransformerConfig) and that change time or memory. What is neither here, nor harmless, nor a
+// setting is told in a note.
 constexpr std::array model_keys{
-    KnownKey{"_target_"},
-    KnownKey{"moe_*"},
-    KnownKey{"mtp_num_layers", Verdict::refused, "0",
-             "multi-token prediction layers are not modelled"},
-    KnownKey{"mtp_*"},
-    KnownKey{"is_hybrid_model", Verdict::refused, "", "state-space layers are not modelled"},
-    KnownKey{"mamba_*"},
-    KnownKey{"linear_*"},
-    KnownKey{"heterogeneous_block_specs", Verdict::refused, "",
+    KnownKey{"mtp_num_layers", refused, "0",
+             "multi-token prediction is not modelled; to forecast the job without, --set {}=null"},
+    KnownKey{"is_hybrid_model", refused, "", no_hybrid},
+    KnownKey{"hybrid_override_pattern", refused, "", no_hybrid},
+    KnownKey{"hybrid_layer_pattern", refused, "", no_hybrid},
+    KnownKey{"linear_attention_freq", refused, "", no_hybrid},
+    KnownKey{"heterogeneous_block_specs", refused, "",
              "layers of different kinds are not modelled"},
-    KnownKey{"experimental_attention_variant", Verdict::refused, "", "not modelled"},
-    KnownKey{"dsa_*"},
-    KnownKey{"window_size", Verdict::refused, "", "sliding-window attention is not modelled"},
-    KnownKey{"window_attn_skip_freq"},
-    KnownKey{"cpu_offloading", Verdict::refused, "", "offloading to the host is not modelled"},
-    KnownKey{"cpu_offloading_*"},
-    KnownKey{"fine_grained_activation_offloading", Verdict::refused, "",
-             "offloading to the host is not modelled"},
-    KnownKey{"fp4", Verdict::refused, "", "fp4 products are not modelled"},
-    KnownKey{"fp4_*"},
-    KnownKey{"fp8_param", Verdict::noted, "", "weights are modelled in 16 bits"},
-    KnownKey{"fp8_*"},
-    KnownKey{"first_last_layers_bf16", Verdict::noted, "", "all layers are modelled alike"},
-    KnownKey{"num_layers_at_*"},
-    KnownKey{"fp32_residual_connection", Verdict::noted, "",
+    KnownKey{"experimental_attention_variant", refused, "", "not modelled"},
+    KnownKey{"enable_mhc_connections", refused, "", "not modelled"},
+    KnownKey{"attention_output_gate", refused, "", "a gate of attention's output is not modelled"},
+    KnownKey{"cpu_offloading", refused, "", offload},
+    KnownKey{"fine_grained_activation_offloading", refused, "", offload},
+    KnownKey{"fp4", refused, "", "fp4 products are not modelled"},
+    KnownKey{"fp8_recipe", refused, "delayed",
+             "8-bit products are modelled with delayed scaling; to forecast the job so, --set "
+             "{}=delayed"},
+    KnownKey{"fp8_dot_product_attention", refused, "", "attention in 8 bits is not modelled"},
+    KnownKey{"fp8_multi_head_attention", refused, "", "attention in 8 bits is not modelled"},
+    KnownKey{"fp8_output_proj", refused, "", "the head is modelled in 16 bits"},
+    KnownKey{"fp8_wgrad", refused, "true",
+             "weight gradients in 16 bits beside 8-bit products are not modelled"},
+    KnownKey{"use_kitchen", refused, "", "formats by module are not modelled"},
+    KnownKey{"quant_recipe", refused, "", "formats by module are not modelled"},
+    KnownKey{"activation_func_fp8_input_store", refused, "",
+             "activations are modelled as kept in 16 bits"},
+    KnownKey{"first_last_layers_bf16", noted, "", "all layers are modelled alike"},
+    KnownKey{"fp32_residual_connection", noted, "",
              "residual connections are modelled in the activations' format"},
-    KnownKey{"apply_residual_connection_post_layernorm", Verdict::noted, "",
+    KnownKey{"apply_residual_connection_post_layernorm", noted, "",
              "the residual connection is modelled before the norm"},
-    KnownKey{"apply_rope_fusion"},
-    KnownKey{"apply_*"},
-    KnownKey{"bias_activation_fusion"},
-    KnownKey{"bias_dropout_fusion"},
+    KnownKey{"apply_rope_fusion", noted, "true", "modelled as fused: set framework.rotary: eager"},
+    KnownKey{"bias_activation_fusion", noted, "true",
+             "modelled as fused: set framework.gate: eager"},
+    KnownKey{"bias_dropout_fusion", noted, "true", "modelled as fused"},
     KnownKey{"masked_softmax_fusion"},
-    KnownKey{"gradient_accumulation_fusion"},
-    KnownKey{"fused_*"},
-    KnownKey{"distribute_saved_activations", Verdict::noted, "",
+    KnownKey{"gradient_accumulation_fusion", noted, "true",
+             "gradients are modelled as accumulated by the product"},
+    KnownKey{"fused_single_qkv_rope", noted, "", "the rotation is modelled as a kernel of its own"},
+    KnownKey{"use_transformer_engine_op_fuser", noted, "",
+             "kernels are modelled as without its fusions"},
+    KnownKey{"distribute_saved_activations", noted, "",
              "kept activations are modelled as whole on every tensor-parallel rank"},
-    KnownKey{"hierarchical_context_parallel_sizes", Verdict::noted, "",
+    KnownKey{"hierarchical_context_parallel_sizes", noted, "",
              "context parallelism is modelled in one level"},
-    KnownKey{"hybrid_context_parallel", Verdict::noted, "",
-             "context parallelism is modelled in one level"},
-    KnownKey{"tp_comm_overlap_cfg", Verdict::noted, "",
-             "user buffers are modelled with Transformer Engine's default methods"},
-    KnownKey{"tp_comm_*"},
-    KnownKey{"overlap_p2p_comm_warmup_flush", Verdict::noted, "",
+    KnownKey{"hybrid_context_parallel", noted, "", "context parallelism is modelled in one level"},
+    KnownKey{"tp_comm_overlap_cfg", noted, "", buffers_of_te},
+    KnownKey{"tp_comm_overlap_rs_dgrad", noted, "", buffers_of_te},
+    KnownKey{"tp_comm_bulk_dgrad", noted, "true", buffers_of_te},
+    KnownKey{"tp_comm_bulk_wgrad", noted, "true", buffers_of_te},
+    KnownKey{"tp_comm_overlap_ag", noted, "true", buffers_of_te},
+    KnownKey{"tp_comm_overlap_rs", noted, "true", buffers_of_te},
+    KnownKey{"tp_comm_split_ag", noted, "true", buffers_of_te},
+    KnownKey{"tp_comm_split_rs", noted, "true", buffers_of_te},
+    KnownKey{"tp_comm_atomic_ag", noted, "", buffers_of_te},
+    KnownKey{"tp_comm_atomic_rs", noted, "", buffers_of_te},
+    KnownKey{"overlap_p2p_comm_warmup_flush", noted, "",
              "warm-up and flush are modelled as without it"},
-    KnownKey{"microbatch_group_size_per_vp_stage", Verdict::noted, "",
+    KnownKey{"microbatch_group_size_per_vp_stage", noted, "",
              "groups are modelled as large as the pipeline"},
-    KnownKey{"defer_embedding_wgrad_compute", Verdict::noted, "",
+    KnownKey{"defer_embedding_wgrad_compute", noted, "",
              "the head's weight gradient is modelled where it arises"},
-    KnownKey{"make_vocab_size_divisible_by", Verdict::noted, "128",
+    KnownKey{"make_vocab_size_divisible_by", noted, "128",
              "the vocabulary is modelled as padded to tensor parallel x 128"},
-    KnownKey{"max_position_embeddings"},
-    KnownKey{"activation_func_*"},
-    KnownKey{"activations_checkpoint_*"},
-    KnownKey{"attention_output_gate", Verdict::noted, "", "the gate is not modelled"},
-    KnownKey{"attention_softmax_in_fp32"},
-    KnownKey{"batch_p2p_*"},
-    KnownKey{"barrier_with_L1_time"},
-    KnownKey{"autocast_dtype"},
-    KnownKey{"enable_autocast"},
-    KnownKey{"params_dtype"},
-    KnownKey{"pipeline_dtype"},
-    KnownKey{"layernorm_*"},
-    KnownKey{"memory_efficient_layer_norm"},
-    KnownKey{"persist_layer_norm"},
-    KnownKey{"qk_clip*"},
-    KnownKey{"qk_l2_norm", Verdict::noted, "", "not modelled"},
-    KnownKey{"rotary_*"},
-    KnownKey{"rope_*"},
-    KnownKey{"no_rope_freq"},
-    KnownKey{"mrope_section"},
-    KnownKey{"seq_len_interpolation_factor"},
-    KnownKey{"original_max_position_embeddings"},
-    KnownKey{"beta_*"},
-    KnownKey{"mscale*"},
-    KnownKey{"mup_*"},
-    KnownKey{"softmax_*"},
-    KnownKey{"init_*"},
-    KnownKey{"embedding_init_*"},
-    KnownKey{"output_layer_init_method"},
-    KnownKey{"perform_initialization"},
-    KnownKey{"use_cpu_initialization"},
-    KnownKey{"inference_*"},
-    KnownKey{"cuda_graph_*"},
-    KnownKey{"deterministic_mode", Verdict::noted, "", "kernels are modelled at full speed"},
-    KnownKey{"transformer_impl", Verdict::noted, "transformer_engine",
+    KnownKey{"qk_clip", noted, "", "its pass is not modelled"},
+    KnownKey{"qk_l2_norm", noted, "", "not modelled"},
+    KnownKey{"rotary_percent", noted, "1.0", "all of a head's width is modelled as rotated"},
+    KnownKey{"no_rope_freq", noted, "", "all layers are modelled with rotary positions"},
+    KnownKey{"memory_efficient_layer_norm", noted, "", "the norm is modelled as keeping its input"},
+    KnownKey{"deterministic_mode", noted, "", "kernels are modelled at full speed"},
+    KnownKey{"batch_invariant_mode", noted, "", "kernels are modelled at full speed"},
+    KnownKey{"transformer_impl", noted, "transformer_engine",
              "kernels are modelled as Transformer Engine's"},
-    KnownKey{"transformer_layer_spec"},
-    KnownKey{"hf_model_id"},
-    KnownKey{"should_pad_vocab"},
-    KnownKey{"parallel_output"},
-    KnownKey{"scatter_embedding_sequence_parallel"},
-    KnownKey{"deallocate_pipeline_outputs"},
-    KnownKey{"variable_seq_lengths"},
-    KnownKey{"calculate_per_token_loss"},
-    KnownKey{"fp16_lm_cross_entropy"},
-    KnownKey{"config_logger_dir"},
-    KnownKey{"timers"},
-    KnownKey{"test_mode"},
-    KnownKey{"generation_config"},
-    KnownKey{"restore_modelopt_state"},
-    KnownKey{"num_microbatches_with_partial_activation_checkpoints", Verdict::noted, "",
+    KnownKey{"variable_seq_lengths", noted, "", "sequences are modelled as filled"},
+    KnownKey{"num_microbatches_with_partial_activation_checkpoints", noted, "",
              "every micro-batch is modelled alike"},
+    // Of layers and modes that are refused above, or of generation.
+    KnownKey{"mamba_*"},
+    KnownKey{"dsa_*"},
+    KnownKey{"inference_*"},
 };
+
+constexpr std::array<std::string_view, 98> harmless_model_keys{
+    "_target_",
+    "mtp_loss_scaling_factor",
+    "mtp_use_repeated_layer",
+    "window_attn_skip_freq",
+    "cpu_offloading_num_layers",
+    "cpu_offloading_activations",
+    "cpu_offloading_weights",
+    "cpu_offloading_double_buffering",
+    "offload_modules",
+    "fp4_recipe",
+    "fp4_param",
+    "fp4_quantizer_factory",
+    "fp8_margin",
+    "fp8_interval",
+    "fp8_amax_history_len",
+    "fp8_amax_compute_algo",
+    "fp8_quantizer_factory",
+    "tp_only_amax_red",
+    "num_layers_at_start_in_bf16",
+    "num_layers_at_end_in_bf16",
+    "apply_query_key_layer_scaling",
+    "apply_wd_to_qk_layernorm",
+    "max_position_embeddings",
+    "activation_func_clamp_value",
+    "glu_linear_offset",
+    "attention_softmax_in_fp32",
+    "batch_p2p_comm",
+    "batch_p2p_sync",
+    "barrier_with_L1_time",
+    "autocast_dtype",
+    "enable_autocast",
+    "params_dtype",
+    "pipeline_dtype",
+    "layernorm_epsilon",
+    "layernorm_zero_centered_gamma",
+    "persist_layer_norm",
+    "qk_clip_alpha",
+    "qk_clip_threshold",
+    "rotary_base",
+    "rotary_interleaved",
+    "rotary_scaling_factor",
+    "rotary_base_local",
+    "rope_scaling",
+    "rope_scaling_factor",
+    "rope_type",
+    "mrope_section",
+    "seq_len_interpolation_factor",
+    "original_max_position_embeddings",
+    "beta_fast",
+    "beta_slow",
+    "mscale",
+    "mscale_all_dim",
+    "use_mup",
+    "softmax_scale",
+    "softmax_type",
+    "init_method",
+    "init_method_std",
+    "init_model_with_meta_device",
+    "embedding_init_method",
+    "embedding_init_method_std",
+    "output_layer_init_method",
+    "perform_initialization",
+    "use_cpu_initialization",
+    "cuda_graph_scope",
+    "cuda_graph_modules",
+    "cuda_graph_warmup_steps",
+    "cuda_graph_use_single_mempool",
+    "cuda_graph_retain_backward_graph",
+    "use_te_rng_tracker",
+    "transformer_layer_spec",
+    "hf_model_id",
+    "should_pad_vocab",
+    "parallel_output",
+    "scatter_embedding_sequence_parallel",
+    "deallocate_pipeline_outputs",
+    "calculate_per_token_loss",
+    "fp16_lm_cross_entropy",
+    "config_logger_dir",
+    "timers",
+    "test_mode",
+    "generation_config",
+    "restore_modelopt_state",
+    "cache_mla_latents",
+    "finalize_model_grads_func",
+    "grad_scale_func",
+    "grad_sync_func",
+    "no_sync_func",
+    "param_sync_func",
+    "wgrad_deferral_limit",
+    "clone_scatter_output_in_embedding",
+    "async_tensor_model_parallel_allreduce",
+    "disable_parameter_transpose_cache",
+    "tp_comm_bootstrap_backend",
+    "tp_comm_overlap_disable_qkv",
+    "tp_comm_overlap_disable_fc1",
+    "flash_decode",
+    "use_inference_optimized_layers",
+    "gradient_reduce_div_fusion"};
 
 constexpr std::array ddp_keys{
-    KnownKey{"reduce_scatter_with_fp32_accumulation", Verdict::noted, "",
+    KnownKey{"reduce_scatter_with_fp32_accumulation", noted, "",
              "the reduction is modelled as a reduce-scatter"},
-    KnownKey{"fp8_param_gather", Verdict::noted, "", "weights are modelled in 16 bits"},
-    KnownKey{"use_custom_fsdp", Verdict::refused, "", "write use_megatron_fsdp"},
-    KnownKey{"nccl_ub", Verdict::noted, "", "user buffers of NCCL are not modelled"},
-    KnownKey{"outer_dp_sharding_strategy", Verdict::noted, "no_shard",
+    KnownKey{"use_custom_fsdp", refused, "", "write use_megatron_fsdp"},
+    KnownKey{"nccl_ub", noted, "", "user buffers of NCCL are not modelled"},
+    KnownKey{"fsdp_double_buffer", noted, "", "set layout.prefetch_layers instead"},
+    KnownKey{"suggested_communication_unit_size", noted, "",
+             "one layer is gathered ahead: see layout.prefetch_layers"},
+    KnownKey{"num_buckets", refused, "", "give bucket_size instead"},
+    KnownKey{"param_name_patterns_for_fp32_local_accumulation", noted, "[]",
+             "all gradients are modelled in one format"},
+    KnownKey{"outer_dp_sharding_strategy", noted, "no_shard",
              "hybrid sharding is modelled with whole copies per group"},
-    KnownKey{"*"},
+    KnownKey{"reuse_grad_buf_for_mxfp8_param_ag", noted, "", "the buffers are modelled apart"},
 };
+constexpr std::array<std::string_view, 14> harmless_ddp_keys{
+    "_target_",
+    "check_for_large_grads",
+    "pad_buckets_for_high_nccl_busbw",
+    "align_param_gather",
+    "align_grad_reduce",
+    "gradient_reduce_div_fusion",
+    "preserve_fp32_weights",
+    "keep_fp8_transpose_cache",
+    "keep_fp8_transpose_cache_when_using_custom_fsdp",
+    "disable_symmetric_registration",
+    "fsdp_manual_registration",
+    "delay_wgrad_compute",
+    "db_use_persist_buf_on_alloc_fail",
+    "finalize_model_grads_func"};
 
 constexpr std::array overlap_keys{
-    KnownKey{"tp_comm_overlap_cfg", Verdict::noted, "",
-             "user buffers are modelled with Transformer Engine's default methods"},
-    KnownKey{"overlap_param_gather_with_optimizer_step", Verdict::noted, "",
+    KnownKey{"tp_comm_overlap_cfg", noted, "", buffers_of_te},
+    KnownKey{"overlap_param_gather_with_optimizer_step", noted, "",
              "parameters are modelled as gathered in the forward pass"},
-    KnownKey{"defer_embedding_wgrad_compute", Verdict::noted, "",
+    KnownKey{"defer_embedding_wgrad_compute", noted, "",
              "the head's weight gradient is modelled where it arises"},
-    KnownKey{"*"},
+    KnownKey{"batch_p2p_comm", noted, "", "messages are modelled as sent one by one"},
 };
+constexpr std::array<std::string_view, 5> harmless_overlap_keys{
+    "_target_", "align_param_gather", "wgrad_deferral_limit", "tp_comm_bootstrap_backend",
+    "data_parallel_size"};
 
 constexpr std::array train_keys{
-    KnownKey{"rampup_batch_size", Verdict::noted, "", "the final batch is forecast"},
-    KnownKey{"*"},
+    KnownKey{"rampup_batch_size", noted, "", "the final batch is forecast"},
 };
+constexpr std::array<std::string_view, 26> harmless_train_keys{
+    "_target_",
+    "train_iters",
+    "train_samples",
+    "eval_iters",
+    "eval_interval",
+    "skip_train",
+    "exit_signal",
+    "exit_signal_handler",
+    "exit_signal_handler_for_dataloader",
+    "exit_duration_in_mins",
+    "exit_interval",
+    "manual_gc",
+    "manual_gc_interval",
+    "manual_gc_eval",
+    "empty_unused_memory_level",
+    "iterations_to_skip",
+    "train_sync_interval",
+    "check_weight_hash_across_dp_replicas_interval",
+    "check_weight_hash_interval",
+    "decrease_batch_size_if_needed",
+    "check_optimizer_step_success",
+    "skip_sync_grad_norm_across_mp",
+    "exit_on_missing_checkpoint",
+    "full_validation",
+    "multiple_validation_sets",
+    "callbacks"};
 
 constexpr std::array precision_keys{
-    KnownKey{"fp4", Verdict::refused, "", "fp4 products are not modelled"},
-    KnownKey{"fp8_param", Verdict::noted, "", "weights are modelled in 16 bits"},
-    KnownKey{"fp8_param_gather", Verdict::noted, "", "weights are modelled in 16 bits"},
-    KnownKey{"first_last_layers_bf16", Verdict::noted, "", "all layers are modelled alike"},
-    KnownKey{"*"},
+    KnownKey{"fp4", refused, "", "fp4 products are not modelled"},
+    KnownKey{"fp8_recipe", refused, "delayed",
+             "8-bit products are modelled with delayed scaling; to forecast the job so, --set "
+             "{}=delayed"},
+    KnownKey{"fp8_wgrad", refused, "true",
+             "weight gradients in 16 bits beside 8-bit products are not modelled"},
+    KnownKey{"fp8_dot_product_attention", refused, "", "attention in 8 bits is not modelled"},
+    KnownKey{"fp8_multi_head_attention", refused, "", "attention in 8 bits is not modelled"},
+    KnownKey{"first_last_layers_bf16", noted, "", "all layers are modelled alike"},
+    KnownKey{"reuse_grad_buf_for_mxfp8_param_ag", noted, "", "the buffers are modelled apart"},
 };
+constexpr std::array<std::string_view, 21> harmless_precision_keys{"_target_",
+                                                                   "params_dtype",
+                                                                   "pipeline_dtype",
+                                                                   "autocast_dtype",
+                                                                   "autocast_enabled",
+                                                                   "enable_autocast",
+                                                                   "fp32",
+                                                                   "fp8_margin",
+                                                                   "fp8_interval",
+                                                                   "fp8_amax_history_len",
+                                                                   "fp8_amax_compute_algo",
+                                                                   "fp8_quantizer_factory",
+                                                                   "fp4_recipe",
+                                                                   "fp4_param",
+                                                                   "num_layers_at_start_in_bf16",
+                                                                   "num_layers_at_end_in_bf16",
+                                                                   "loss_scale",
+                                                                   "initial_loss_scale",
+                                                                   "min_loss_scale",
+                                                                   "loss_scale_window",
+                                                                   "hysteresis"};
 
 constexpr std::array optimizer_keys{
-    KnownKey{"optimizer", Verdict::noted, "adam", "the step is forecast with Adam"},
-    KnownKey{"optimizer_cpu_offload", Verdict::refused, "",
-             "offloading to the host is not modelled"},
-    KnownKey{"use_precision_aware_optimizer", Verdict::noted, "",
-             "the optimizer's states are modelled in fp32 (12 bytes per parameter)"},
-    KnownKey{"*"},
+    KnownKey{"optimizer", refused, "adam",
+             "only Adam is modelled; to forecast the job with it, --set {}=adam"},
+    KnownKey{"optimizer_cpu_offload", refused, "", offload},
+    KnownKey{"use_precision_aware_optimizer", refused, "",
+             "the optimizer's states are modelled in fp32, 12 bytes per parameter with the master "
+             "weights; to forecast the job so, --set {}=false"},
+    KnownKey{"main_grads_dtype", refused, "fp32", optimizer_bytes},
+    KnownKey{"main_params_dtype", refused, "fp32", optimizer_bytes},
+    KnownKey{"exp_avg_dtype", refused, "fp32", optimizer_bytes},
+    KnownKey{"exp_avg_sq_dtype", refused, "fp32", optimizer_bytes},
+    KnownKey{"overlap_param_gather_with_optimizer_step", noted, "",
+             "parameters are modelled as gathered in the forward pass"},
+    KnownKey{"log_num_zeros_in_grad", noted, "", "its pass over the gradients is not modelled"},
+    // Rates, decays, clipping: numbers of the update.
+    KnownKey{"adam_*"},
+    KnownKey{"lr*"},
+    KnownKey{"min_lr"},
+    KnownKey{"decoupled_*"},
+    KnownKey{"muon_*"},
+    KnownKey{"sgd_momentum"},
+    KnownKey{"weight_decay*"},
+    KnownKey{"clip_grad"},
+    KnownKey{"barrier_with_L1_time"},
+    KnownKey{"config_logger_dir"},
+    KnownKey{"timers"},
+    KnownKey{"_target_"},
+    KnownKey{"fp16"},
+    KnownKey{"bf16"},
+    KnownKey{"params_dtype"},
+    KnownKey{"fp8_recipe"},
+    KnownKey{"loss_scale*"},
+    KnownKey{"initial_loss_scale"},
+    KnownKey{"min_loss_scale"},
+    KnownKey{"hysteresis"},
+    KnownKey{"optimizer_offload_fraction"},
+    KnownKey{"use_torch_optimizer_for_cpu_offload"},
+    KnownKey{"overlap_cpu_optimizer_d2h_h2d"},
+    KnownKey{"pin_cpu_grads"},
+    KnownKey{"pin_cpu_params"},
+    KnownKey{"store_param_remainders"},
+    KnownKey{"decoupled_weight_decay"},
+    KnownKey{"use_megatron_fsdp"},
+    KnownKey{"reuse_grad_buf_for_mxfp8_param_ag"},
+    KnownKey{"apply_wd_to_qk_layernorm"},
 };
-
-// Sections whose keys are not settings have no effect on a step.
-std::span<const KnownKey> keys_of(std::string_view section) {
-  if (section == "model") return model_keys;
-  if (section == "ddp") return ddp_keys;
-  if (section == "comm_overlap") return overlap_keys;
-  if (section == "train") return train_keys;
-  if (section == "mixed_precision") return precision_keys;
-  if (section == "optimizer") return optimizer_keys;
-  return anything;
+constexpr std::array dist_keys{
+    KnownKey{"distributed_backend", refused, "nccl", "modelled: nccl"},
+    KnownKey{"use_sharp", noted, "",
+             "in-network reduction: set simulation.data_algorithm: in_switch"},
+    KnownKey{"_target_"},
+    KnownKey{"distributed_timeout_minutes"},
+    KnownKey{"distributed_timeout_seconds_after_init"},
+    KnownKey{"align_grad_reduce"},
+    KnownKey{"local_rank"},
+    KnownKey{"lazy_init"},
+    KnownKey{"use_gloo_process_groups"},
+    KnownKey{"sharp_enabled_group"},
+    KnownKey{"nccl_communicator_config_path"},
+    KnownKey{"high_priority_stream_groups"},
+    KnownKey{"external_gpu_device_mapping"},
+    KnownKey{"enable_megatron_core_experimental"},
+    KnownKey{"use_decentralized_pg"},
+    KnownKey{"disable_jit_fuser"},
+    KnownKey{"distributed_timeout_seconds"},
+};
+// Of a section: what is judged, and what is harmless. The rest is told.
+struct SectionKeys {
+  std::span<const KnownKey> judged;
+  std::span<const std::string_view> harmless{};
+};
+SectionKeys keys_of(std::string_view section) {
+  if (section == "model") return {model_keys, harmless_model_keys};
+  if (section == "ddp") return {ddp_keys, harmless_ddp_keys};
+  if (section == "comm_overlap") return {overlap_keys, harmless_overlap_keys};
+  if (section == "train") return {train_keys, harmless_train_keys};
+  if (section == "mixed_precision") return {precision_keys, harmless_precision_keys};
+  if (section == "optimizer") return {optimizer_keys};
+  if (section == "dist") return {dist_keys};
+  return {anything};  // no step depends on it
 }
 
 constexpr std::array sections{"model",     "train",     "ddp",        "comm_overlap",
@@ -286,6 +514,38 @@ void check_provider(const ObjectReader& model) {
       model.problem("_target_", fmt::format("the architecture of {} is not modelled", name));
 }
 
+// A layout as a list of what is in each stage, [[embedding, decoder], [decoder, loss]], in the
+// letters of its text (megatron/core/transformer/enums.py, LayerType).
+std::string layout_text(const ValueReader& layout) {
+  std::string text;
+  bool first = true;
+  for (const ValueReader& stage : layout.list()) {
+    if (!std::exchange(first, false)) text += '|';
+    if (!stage.is_list()) {
+      stage.problem("a stage of a pipeline layout is a list, such as [embedding, decoder]");
+      return text;
+    }
+    for (const ValueReader& layer : stage.list()) {
+      const std::string name = layer.peek_text().value_or("");
+      constexpr std::array<std::pair<std::string_view, char>, 8> letters{{{"embedding", 'E'},
+                                                                          {"decoder", 't'},
+                                                                          {"loss", 'L'},
+                                                                          {"mtp", 'm'},
+                                                                          {"E", 'E'},
+                                                                          {"t", 't'},
+                                                                          {"L", 'L'},
+                                                                          {"m", 'm'}}};
+      const auto letter =
+          std::ranges::find(letters, name, [](const auto& row) { return row.first; });
+      if (letter == letters.end())
+        layer.problem(fmt::format("'{}' is no layer; allowed: embedding, decoder, loss", name));
+      else
+        text += letter->second;
+    }
+  }
+  return text;
+}
+
 template <class T>
 void read_bridge(const ObjectReader& root, const Spelling& name, Setting<T>& into) {
   for (const char* place : name.bridge) {
@@ -295,6 +555,11 @@ void read_bridge(const ObjectReader& root, const Spelling& name, Setting<T>& int
     if (!found || !found->is_object()) continue;
     const std::optional<ValueReader> value = found->object().find(key);
     Setting<T> read;
+    if constexpr (std::is_same_v<T, std::string>)
+      if (key == "pipeline_model_parallel_layout" && value && value->is_list()) {
+        into = {layout_text(*value), value};
+        continue;
+      }
     // Enumerations and dtypes are written as {_target_: ...}: left to the defaults.
     if (value && !value->is_object()) read_setting(found->object(), key, read);
     if (read && !into) into = read;
@@ -309,20 +574,52 @@ void spell_expert_layers(MegatronConfig& config) {
   layers.value = "[" + *layers.value + "]";
 }
 
+void judge_experts(const ObjectReader& model, bool has_experts, Imported& result) {
+  constexpr std::array nothing_without{KnownKey{"moe_*"}};
+  if (!has_experts) return judge_keys(model, nothing_without, "model.", result);
+  judge_expert_keys(model, KeySpelling::snake_case, "model.", result);
+  std::vector<std::string> names;
+  for (const std::string_view flag : harmless_expert_flags()) {
+    std::string name{flag.substr(2)};
+    std::ranges::replace(name, '-', '_');
+    names.push_back(std::move(name));
+  }
+  const std::vector<std::string_view> views{names.begin(), names.end()};
+  ignore_keys(model, views, "model.", result);
+}
+
+// A recipe of formats by its name (megatron/bridge/training/mixed_precision.py).
+void read_precision_recipe(const ObjectReader& root, MegatronConfig& config) {
+  const std::optional<ValueReader> value = root.find("mixed_precision");
+  if (!value || value->is_object()) return;
+  const std::string name = value->peek_text().value_or("");
+  if (name == "bf16_mixed" || name == "bf16_with_fp8_delayed_scaling_mixed") {
+    config.bf16 = true;
+    if (!config.grads_in_fp32) config.grads_in_fp32 = true;
+  } else if (name == "fp16_mixed") {
+    config.fp16 = true;
+  } else {
+    value->problem(fmt::format(
+        "mixed_precision is '{}'; modelled: bf16_mixed, fp16_mixed, "
+        "bf16_with_fp8_delayed_scaling_mixed. To forecast the job so, --set mixed_precision=NAME",
+        name));
+  }
+  if (name == "bf16_with_fp8_delayed_scaling_mixed") {
+    config.fp8 = Text{"hybrid", value};
+    config.fp8_param_gather = true;
+  }
+}
+
 void judge_sections(const ObjectReader& root, Imported& result) {
   for (const char* section : sections) {
     const std::optional<ValueReader> found = root.find(section);
     if (!found || !found->is_object()) continue;
     const ObjectReader object = found->object();
     const std::string prefix = fmt::format("{}.", section);
-    judge_keys(object, keys_of(section), prefix, result);
-    for (const std::string& key : object.unasked_keys()) {
-      const std::optional<ValueReader> value = object.find(key);
-      if (!value || is_neutral(*value, ""))
-        result.ignored.push_back(prefix + key);
-      else
-        result.notes.push_back({prefix + key, "not known here: what it changes is not forecast"});
-    }
+    const SectionKeys keys = keys_of(section);
+    judge_keys(object, keys.judged, prefix, result);
+    ignore_keys(object, keys.harmless, prefix, result);
+    note_unknown_keys(object, prefix, result);
   }
   constexpr std::array top_keys{KnownKey{"_target_"},
                                 KnownKey{"ft"},
@@ -368,12 +665,13 @@ Imported import_bridge(const Document& yaml, const ImportRequest& request) {
   for_each_setting(config,
                    [&](const Spelling& name, auto& setting) { read_bridge(root, name, setting); });
   spell_expert_layers(config);
+  read_precision_recipe(root, config);
   const bool experts = request.model && request.model->experts.count > 0;
   if (const std::optional<ValueReader> model = root.find("model"); model && model->is_object()) {
     read_activation(model->object(), config);
     check_provider(model->object());
-    if (experts || config.num_experts.value_or(0) > 0)
-      judge_expert_keys(model->object(), KeySpelling::snake_case, "model.", read);
+    judge_experts(model->object(), experts || config.num_experts.value_or(0) > 0, read);
+    judge_window(model->object(), "window_size", config.seq_length.value_or(0));
     Text graphs;
     read_setting(model->object(), "cuda_graph_impl", graphs);
     read.graphs = graphs.value_or("none") != "none";
@@ -385,7 +683,8 @@ Imported import_bridge(const Document& yaml, const ImportRequest& request) {
   const MegatronRules rules{.fp32_gradients_by_default = false,
                             .groups_without_switch = true,
                             .fuses_loss = true,
-                            .checks_gradients = false};
+                            .checks_gradients = false,
+                            .layout_excludes_virtual_stages = false};
   Imported result = scenario_of_megatron(config, rules, request, root);
   result.graphs = read.graphs;
   result.ignored = read.ignored;

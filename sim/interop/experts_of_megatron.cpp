@@ -44,7 +44,10 @@ void check_dispatcher(const MegatronConfig& config, const SettingProblems& probl
         "the token dispatcher is missing, and Megatron-LM's default, allgather, is not modelled: "
         "add --moe-token-dispatcher-type alltoall (model.moe_token_dispatcher_type)");
   else if (*config.token_dispatcher != "alltoall")
-    problems.problem(config.token_dispatcher, "is '{}'; modelled: alltoall",
+    problems.problem(config.token_dispatcher,
+                     "is '{}'; modelled: alltoall. To forecast the exchange of tokens as that, "
+                     "--set moe-token-dispatcher-type=alltoall (YAML: "
+                     "model.moe_token_dispatcher_type)",
                      *config.token_dispatcher);
 }
 

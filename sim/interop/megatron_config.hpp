@@ -84,6 +84,7 @@ struct MegatronConfig {
   Whole recompute_num_layers;
   Flag bf16, fp16, grad_reduce_in_bf16, grads_in_fp32;
   Text fp8;
+  Flag fp8_param_gather;
 };
 
 // How the two formats spell a field; empty: not at all. A flag without a value means
@@ -91,7 +92,7 @@ struct MegatronConfig {
 // first is absent; all of them are written.
 struct Spelling {
   const char* flag = "";
-  std::array<const char*, 3> bridge{};
+  std::array<const char*, 4> bridge{};
   bool flag_means = true;
 };
 
@@ -249,6 +250,10 @@ void for_each_storage_setting(Config& c, Visit& visit) {
   visit(Spelling{"--bf16", {"mixed_precision.bf16", "model.bf16"}}, c.bf16);
   visit(Spelling{"--fp16", {"mixed_precision.fp16", "model.fp16"}}, c.fp16);
   visit(Spelling{"--fp8-format", {"mixed_precision.fp8", "model.fp8"}}, c.fp8);
+  visit(Spelling{"--fp8-param-gather",
+                 {"mixed_precision.fp8_param_gather", "mixed_precision.fp8_param",
+                  "ddp.fp8_param_gather", "model.fp8_param"}},
+        c.fp8_param_gather);
   visit(Spelling{"--grad-reduce-in-bf16", {}}, c.grad_reduce_in_bf16);
   visit(Spelling{"--accumulate-allreduce-grads-in-fp32",
                  {"mixed_precision.grad_reduce_in_fp32", "ddp.grad_reduce_in_fp32"}},
@@ -281,6 +286,8 @@ struct MegatronRules {
   bool groups_without_switch = false;  // no --group-query-attention is needed
   bool fuses_loss = false;             // where nothing is said, as the next
   bool checks_gradients = true;
+  // --pipeline-model-parallel-layout beside a number of virtual stages is refused, even the same.
+  bool layout_excludes_virtual_stages = true;
   // Megatron-LM's own kernels; else nothing is said of them.
   bool own_loss = true, own_optimizer = true;
 };
@@ -320,8 +327,8 @@ void read_megatron_model(const MegatronConfig& config, const MegatronRules& rule
                          const ImportRequest& request, const SettingProblems& problems,
                          TransformerShape& shape);
 // REQUIRES: the parallel sizes of `layout` are read.
-void read_pipeline(const MegatronConfig& config, const SettingProblems& problems,
-                   std::int64_t layers, Layout& layout);
+void read_pipeline(const MegatronConfig& config, const MegatronRules& rules,
+                   const SettingProblems& problems, std::int64_t layers, Layout& layout);
 
 // Those that only models with experts or latent attention have.
 // REQUIRES: the layers, heads, positions and the MLP of `shape` are read.

@@ -307,6 +307,7 @@ class Writer {
     config_.bf16 = activation == DType::bf16;
     config_.fp16 = activation == DType::fp16;
     if (fp8) config_.fp8 = "hybrid";
+    if (fp8 && layout_.eight_bit_parameters) config_.fp8_param_gather = true;
     if (activation == DType::fp32 && layout_.master_weights)
       note("layout.master_weights", "fp32 weights have no further copy in Megatron-LM");
     gradients(activation);

@@ -21,7 +21,6 @@ Said said(const ObjectReader& root) {
   read_setting(root, "--nproc-per-node", per_node);
   read_setting(root, "--nnodes", nodes);
   read_setting(root, "--world-size", all);
-  if (!all) read_setting(root, "world_size", all);
   if (per_node && per_node.value_or(0) > 0 && per_node.value_or(0) <= most_gpus &&
       nodes.value_or(1) > 0 && nodes.value_or(1) <= most_gpus)
     return {*per_node * nodes.value_or(1),

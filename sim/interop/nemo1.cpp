@@ -17,9 +17,11 @@ constexpr std::array model_keys{
              "a mixture of experts is not read from files of NeMo 1.x"},
     KnownKey{"num_moe_experts", Verdict::refused, "0",
              "a mixture of experts is not read from files of NeMo 1.x"},
-    KnownKey{"moe_*"},
+    KnownKey{"moe_*"},  // nothing without experts, which are refused
     KnownKey{"cpu_offloading", Verdict::refused, "", "offloading to the host is not modelled"},
-    KnownKey{"cpu_offloading_*"},
+    KnownKey{"cpu_offloading_num_layers"},
+    KnownKey{"cpu_offloading_activations"},
+    KnownKey{"cpu_offloading_weights"},
     KnownKey{"transformer_block_type", Verdict::refused, "pre_ln", "norms stand before branches"},
     KnownKey{"attention_type", Verdict::refused, "multihead", "not modelled"},
     KnownKey{"headscale", Verdict::noted, "", "not modelled"},
@@ -38,52 +40,91 @@ constexpr std::array model_keys{
              "every stage is modelled alike"},
     KnownKey{"make_vocab_size_divisible_by", Verdict::noted, "128",
              "the vocabulary is modelled as padded to tensor parallel x 128"},
+    KnownKey{"optimizer_cpu_offload", Verdict::refused, "",
+             "offloading to the host is not modelled"},
+    KnownKey{"mcore_customization_config", Verdict::refused, "",
+             "layers by a customization are not known here"},
+    KnownKey{"reduce_amax", Verdict::noted, "true", "maxima are modelled as shared among ranks"},
+    KnownKey{"fp8_e4m3"},
+    KnownKey{"fp8_hybrid"},
+    KnownKey{"fp8_params", Verdict::refused, "",
+             "8-bit parameters are not read from files of NeMo 1.x; set "
+             "layout.eight_bit_parameters in the scenario, and fp8_params false here"},
+    KnownKey{"fp8_dot_product_attention", Verdict::refused, "",
+             "attention in 8 bits is not modelled"},
+    KnownKey{"fp8_mha", Verdict::refused, "", "attention in 8 bits is not modelled"},
+    KnownKey{"bias_activation_fusion", Verdict::noted, "true",
+             "modelled as fused: set framework.gate: eager"},
+    KnownKey{"bias_dropout_add_fusion", Verdict::noted, "true", "modelled as fused"},
+    KnownKey{"gradient_accumulation_fusion"},
+    KnownKey{"masked_softmax_fusion"},
+    KnownKey{"apply_rope_fusion", Verdict::noted, "true",
+             "modelled as fused: set framework.rotary: eager"},
+    KnownKey{"rotary_percentage", Verdict::noted, "1.0",
+             "all of a head's width is modelled as rotated"},
+    KnownKey{"use_emha", Verdict::noted, "", "not modelled"},
+    KnownKey{"fsdp_grad_reduce_dtype", Verdict::noted, "32",
+             "gradients are modelled as reduced in fp32"},
+    KnownKey{"fsdp_sharded_checkpoint"},
+    KnownKey{"fsdp_use_orig_params"},
+    // Without an effect on a step: set-up, initial values, checkpoints, data, numbers of the loss
+    // and the update.
     KnownKey{"pre_process"},
     KnownKey{"post_process"},
-    KnownKey{"restore_*"},
+    KnownKey{"restore_from_path"},
+    KnownKey{"restore_from_ckpt"},
     KnownKey{"mcore_gpt"},
+    KnownKey{"name"},
     KnownKey{"skip_train"},
-    KnownKey{"init_*"},
-    KnownKey{"use_*"},
-    KnownKey{"apply_*"},
-    KnownKey{"layernorm_*"},
+    KnownKey{"init_method_std"},
+    KnownKey{"use_scaled_init_method"},
+    KnownKey{"use_cpu_initialization"},
+    KnownKey{"apply_query_key_layer_scaling"},
+    KnownKey{"layernorm_epsilon"},
     KnownKey{"do_layer_norm_weight_decay"},
-    KnownKey{"persist_*"},
+    KnownKey{"persist_layer_norm"},
     KnownKey{"openai_gelu"},
-    KnownKey{"normalize_*"},
-    KnownKey{"rotary_*"},
+    KnownKey{"normalize_attention_scores"},
+    KnownKey{"rotary_base"},
+    KnownKey{"rotary_interleaved"},
     KnownKey{"batch_p2p_comm"},
-    KnownKey{"seq_len_*"},
-    KnownKey{"scale_*"},
-    KnownKey{"reset_*"},
+    KnownKey{"seq_len_interpolation_factor"},
+    KnownKey{"scale_positional_embedding"},
+    KnownKey{"reset_position_ids"},
+    KnownKey{"reset_attention_mask"},
+    KnownKey{"eod_mask_loss"},
     KnownKey{"tokenizer"},
-    KnownKey{"native_amp_*"},
+    KnownKey{"native_amp_init_scale"},
+    KnownKey{"native_amp_growth_interval"},
     KnownKey{"hysteresis"},
+    KnownKey{"fp32_lm_cross_entropy"},
     KnownKey{"fp16_lm_cross_entropy"},
-    KnownKey{"grad_div_ar_*"},
-    KnownKey{"gradient_*"},
-    KnownKey{"bias_*"},
-    KnownKey{"masked_softmax_fusion"},
-    KnownKey{"get_attention_*"},
+    KnownKey{"grad_div_ar_fusion"},
+    KnownKey{"gradient_as_bucket_view"},
+    KnownKey{"get_attention_mask_from_fusion"},
     KnownKey{"seed"},
-    KnownKey{"resume_*"},
+    KnownKey{"resume_from_checkpoint"},
     KnownKey{"onnx_safe"},
-    KnownKey{"apex_*"},
+    KnownKey{"apex_transformer_log_level"},
     KnownKey{"sync_batch_comm"},
-    KnownKey{"nccl_*"},
-    KnownKey{"validation_*"},
-    KnownKey{"fsdp_*"},
+    KnownKey{"nccl_communicator_config_path"},
+    KnownKey{"validation_drop_last"},
+    KnownKey{"validation_param_sync_overlap"},
     KnownKey{"dist_ckpt_*"},
-    KnownKey{"fp8_*"},
-    KnownKey{"reduce_amax"},
-    KnownKey{"enable_*"},
+    KnownKey{"fp8_margin"},
+    KnownKey{"fp8_interval"},
+    KnownKey{"fp8_amax_history_len"},
+    KnownKey{"fp8_amax_compute_algo"},
+    KnownKey{"enable_megatron_timers"},
     KnownKey{"megatron_timer_kwargs"},
     KnownKey{"data"},
     KnownKey{"nsys_profile"},
+    KnownKey{"memory_profile"},
     KnownKey{"gc_interval"},
     KnownKey{"optim"},
     KnownKey{"overlap_p2p_comm"},
     KnownKey{"grad_allreduce_chunk_size_mb"},
+    KnownKey{"use_flash_attention"},
 };
 
 // Values with their interpolations resolved.
@@ -221,10 +262,7 @@ class NemoReader {
     optimizer(model);
     kernels(model);
     judge_keys(model, model_keys, "model.", result_);
-    for (const std::string& key : model.unasked_keys())
-      if (const auto value = model.find(key); value && !is_neutral(*value, ""))
-        result_.notes.push_back(
-            {"model." + key, "not known here: what it changes is not forecast"});
+    note_unknown_keys(model, "model.", result_);
     root_.ignore_unknown();
     return config_;
   }
@@ -334,8 +372,10 @@ class NemoReader {
     const ObjectReader section = optim->object();
     section.ignore_unknown();
     const std::string name = resolver_.text(section, "name").value_or("");
-    if (name.find("adam") == std::string::npos)
-      result_.notes.push_back({"model.optim.name", "the step is forecast with Adam"});
+    if (!name.empty() && name.find("adam") == std::string::npos)
+      section.problem("name", fmt::format("model.optim.name is '{}': only Adam is modelled; to "
+                                          "forecast the job with it, write adam",
+                                          name));
     if (name != "distributed_fused_adam") return;
     config_.distributed_optimizer = true;
     resolver_.read(section, "overlap_grad_sync", config_.overlap_grad_reduce);

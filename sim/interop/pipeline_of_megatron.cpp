@@ -8,13 +8,18 @@ namespace {
 
 class PipelineReader : private SettingProblems {
  public:
-  PipelineReader(const MegatronConfig& config, const SettingProblems& problems, std::int64_t layers,
-                 Layout& layout)
-      : SettingProblems{problems}, config_{config}, layers_{layers}, layout_{layout} {}
+  PipelineReader(const MegatronConfig& config, const MegatronRules& rules,
+                 const SettingProblems& problems, std::int64_t layers, Layout& layout)
+      : SettingProblems{problems},
+        config_{config},
+        rules_{rules},
+        layers_{layers},
+        layout_{layout} {}
 
   void read() {
     const int ways = int{bool{config_.layers_per_virtual_stage}} +
-                     int{config_.virtual_stages.value_or(1) > 1 && !config_.pipeline_layout} +
+                     int{config_.virtual_stages &&
+                         (rules_.layout_excludes_virtual_stages || !config_.pipeline_layout)} +
                      int{bool{config_.pipeline_layout}};
     if (ways > 1)
       problem(config_.pipeline_layout.place ? Whole{{}, config_.pipeline_layout.place}
@@ -43,6 +48,17 @@ class PipelineReader : private SettingProblems {
     }
     layout_.virtual_stages = stages / layout_.pipeline_parallel;
     layout_.layers_per_chunk = parsed.layers_per_chunk;
+    // transformer_config.py: "virtual_pipeline_model_parallel_size conflicts with
+    // pipeline_model_parallel_layout", and "cannot be set with other pipeline layout arguments".
+    const std::int64_t named = config_.virtual_stages.value_or(layout_.virtual_stages);
+    if (!rules_.layout_excludes_virtual_stages && named != layout_.virtual_stages)
+      problem(config_.virtual_stages,
+              "is {}, but the pipeline layout has {} stages over {} ranks, which is {}", named,
+              stages, layout_.pipeline_parallel, layout_.virtual_stages);
+    if (config_.first_stage_layers || config_.last_stage_layers ||
+        config_.account_for_embedding.value_or(false) || config_.account_for_loss.value_or(false))
+      problem(config_.pipeline_layout,
+              "a pipeline layout excludes other settings of the layers of stages");
   }
 
   // Embedding and loss may count as a layer each; what is left for each stage has to come out even.
@@ -115,15 +131,16 @@ class PipelineReader : private SettingProblems {
   }
 
   const MegatronConfig& config_;
+  const MegatronRules& rules_;
   const std::int64_t layers_;
   Layout& layout_;
 };
 
 }  // namespace
 
-void read_pipeline(const MegatronConfig& config, const SettingProblems& problems,
-                   std::int64_t layers, Layout& layout) {
-  PipelineReader{config, problems, layers, layout}.read();
+void read_pipeline(const MegatronConfig& config, const MegatronRules& rules,
+                   const SettingProblems& problems, std::int64_t layers, Layout& layout) {
+  PipelineReader{config, rules, problems, layers, layout}.read();
 }
 
 }  // namespace sim

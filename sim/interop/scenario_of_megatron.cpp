@@ -21,7 +21,7 @@ class Reader : private SettingProblems {
     if (!parallelism()) return result_;
     read_expert_layout(config_, *this, result_);
     batch();
-    read_pipeline(config_, *this, result_.shape.layers, layout());
+    read_pipeline(config_, rules_, *this, result_.shape.layers, layout());
     data_parallelism();
     precision();
     buckets();
@@ -140,12 +140,27 @@ class Reader : private SettingProblems {
       layout().compute_dtype = DType::fp8;
       layout().activation_dtype = DType::bf16;
     }
+    eight_bit_parameters();
     // validate_args: beside bf16 gradients are summed in fp32 unless --grad-reduce-in-bf16.
     const bool fp32 = config_.grads_in_fp32.value_or(weights == DType::bf16 &&
                                                      rules_.fp32_gradients_by_default) &&
                       !(weights == DType::bf16 && config_.grad_reduce_in_bf16.value_or(false));
     layout().gradient_dtype = fp32 ? DType::fp32 : weights;
     layout().reduce_dtype = layout().gradient_dtype;
+  }
+
+  // validate_args: "--fp8-param-gather only supported with distributed optimizer, torch fsdp2,
+  // megatron fsdp"; with torch's it is switched off.
+  void eight_bit_parameters() {
+    if (!config_.fp8_param_gather.value_or(false)) return;
+    if (!config_.fp8)
+      problem(config_.fp8_param_gather, "8-bit parameters need 8-bit products (--fp8-format)");
+    else if (layout().zero_stage == 0)
+      problem(config_.fp8_param_gather, "8-bit parameters need the distributed optimizer or FSDP");
+    else if (config_.torch_fsdp2.value_or(false))
+      note("fp8-param-gather", "with PyTorch's FSDP2 Megatron-LM switches it off");
+    else
+      layout().eight_bit_parameters = true;
   }
 
   void buckets() {
@@ -181,7 +196,7 @@ class Reader : private SettingProblems {
   void recomputation() {
     std::string granularity = config_.recompute_granularity.value_or("");
     if (config_.recompute_activations.value_or(false)) granularity = "selective";
-    if (granularity.empty()) return;
+    if (granularity.empty() || granularity == "none" || granularity == "None") return;
     if (granularity == "selective") {
       selective();
     } else if (granularity == "full") {
@@ -197,10 +212,11 @@ class Reader : private SettingProblems {
       problem(config_.recompute_method, "does not go with selective recomputation");
     const std::string modules = config_.recompute_modules.value_or("core_attn");
     if (modules == "core_attn") return;
-    const bool attention = modules.find("core_attn") != std::string::npos;
-    if (!attention) layout().recompute = Recompute::none;
-    note("recompute-modules", "recomputes {}; modelled: {}", modules,
-         attention ? "core_attn alone" : "none of it");
+    problem(config_.recompute_modules,
+            "recomputes {}; modelled: core_attn alone. To forecast the job so, --set "
+            "recompute-modules=core_attn, and without any, --set recompute-granularity= (YAML: "
+            "model.recompute_modules, model.recompute_granularity)",
+            modules);
   }
 
   void full() {

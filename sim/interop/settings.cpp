@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "sim/config/scalars.hpp"
@@ -10,6 +11,17 @@
 
 namespace sim {
 namespace {
+
+// How to give a variable of a script.
+std::string definition_hint(std::string_view text) {
+  const std::size_t dollar = text.find('$');
+  const std::string_view name = text.substr(dollar + 1);
+  std::size_t length = 0;
+  while (length < name.size() &&
+         (std::isalnum(static_cast<unsigned char>(name[length])) != 0 || name[length] == '_'))
+    ++length;
+  return length == 0 ? "" : fmt::format(", or give --define {}=VALUE", name.substr(0, length));
+}
 
 // The value of a present key as text; a shell variable or an interpolation is none.
 std::optional<std::string> scalar(const ObjectReader& from, std::string_view key,
@@ -23,8 +35,8 @@ std::optional<std::string> scalar(const ObjectReader& from, std::string_view key
     return std::nullopt;
   }
   if (text->find('$') == std::string::npos) return text;
-  value->problem(
-      fmt::format("'{}' is not resolved in this file: write the value in its place", *text));
+  value->problem(fmt::format("'{}' is not resolved in this file: write the value in its place{}",
+                             *text, definition_hint(*text)));
   return std::nullopt;
 }
 
@@ -93,11 +105,24 @@ bool is_neutral(const ValueReader& value, std::string_view neutral) {
   return *text == neutral || std::ranges::find(off, *text) != off.end();
 }
 
+namespace {
+
+std::string reason_of(const KnownKey& row, std::string_view key) {
+  std::string reason{row.reason};
+  const std::string_view name = key.starts_with("--") ? key.substr(2) : key;
+  if (const std::size_t at = reason.find("{}"); at != std::string::npos)
+    reason.replace(at, 2, name);
+  return reason;
+}
+
+}  // namespace
+
 void judge_keys(const ObjectReader& from, std::span<const KnownKey> known, std::string_view prefix,
                 Imported& result) {
   const auto fits = [](const KnownKey& entry, std::string_view key) {
     if (!entry.name.ends_with('*')) return entry.name == key;
-    return key.starts_with(entry.name.substr(0, entry.name.size() - 1));
+    return key.starts_with(entry.name.substr(0, entry.name.size() - 1)) &&
+           key.find_first_of(" \t\n") == std::string_view::npos;
   };
   for (const std::string& key : from.unasked_keys()) {
     const auto entry =
@@ -108,10 +133,51 @@ void judge_keys(const ObjectReader& from, std::span<const KnownKey> known, std::
     if (!value || entry->verdict == Verdict::ignored || is_neutral(*value, entry->neutral))
       result.ignored.push_back(name);
     else if (entry->verdict == Verdict::noted)
-      result.notes.push_back({name, std::string{entry->reason}});
+      result.notes.push_back({name, reason_of(*entry, name)});
     else
-      value->problem(fmt::format("{}: {}", name, entry->reason));
+      value->problem(fmt::format("{}: {}", name, reason_of(*entry, name)));
   }
+}
+
+void ignore_keys(const ObjectReader& from, std::span<const std::string_view> harmless,
+                 std::string_view prefix, Imported& result) {
+  for (const std::string& key : from.unasked_keys()) {
+    if (std::ranges::find(harmless, key) == harmless.end()) continue;
+    static_cast<void>(from.find(key));
+    result.ignored.push_back(std::string{prefix} + key);
+  }
+}
+
+void note_unknown_keys(const ObjectReader& from, std::string_view prefix, Imported& result) {
+  for (const std::string& key : from.unasked_keys()) {
+    const std::optional<ValueReader> value = from.find(key);
+    const std::string name = std::string{prefix} + key;
+    if (!value || is_neutral(*value, ""))
+      result.ignored.push_back(name);
+    else
+      result.notes.push_back({name, "not known here: what it changes is not forecast"});
+  }
+}
+
+void judge_window(const ObjectReader& from, std::string_view key, std::int64_t sequence) {
+  Text window;
+  read_setting(from, key, window);
+  if (!window || *window == "None" || *window == "null") return;
+  std::string before;
+  for (const char c : *window)
+    if (c == ',' || (c == ' ' && !before.empty()))
+      break;
+    else if (c != '(' && c != '[' && c != ' ')
+      before += c;
+  const ParsedNumber<std::int64_t> parsed = parse_integer(before, true);
+  const auto* tokens = std::get_if<std::int64_t>(&parsed);
+  if (tokens == nullptr)
+    window.place->problem(fmt::format("{} is '{}'; expected two numbers, as 128,0", key, *window));
+  else if (*tokens >= 0 && *tokens + 1 < sequence)
+    window.place->problem(
+        fmt::format("{}: a sliding window of {} tokens before a token is shorter than the sequence "
+                    "of {}, and is not modelled",
+                    key, *tokens, sequence));
 }
 
 void refuse_experts(const Document& document, const ImportRequest& request) {

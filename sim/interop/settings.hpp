@@ -22,11 +22,12 @@ enum class Verdict : std::uint8_t {
   ignored,  // it changes nothing
 };
 struct KnownKey {
-  std::string_view name;  // a '*' at the end stands for any rest
+  std::string_view name;  // a '*' at the end stands for any rest without blanks
   Verdict verdict = Verdict::ignored;
   std::string_view neutral{};  // the value that says "off"
-  std::string_view reason{};
+  std::string_view reason{};   // "{}" in it stands for the name of the key
 };
+
 inline constexpr std::array anything{KnownKey{"*"}};
 
 // Looks at the keys of `from` that nobody has asked for: the first row of `known` that fits decides
@@ -34,6 +35,13 @@ inline constexpr std::array anything{KnownKey{"*"}};
 // that are not in `known` stay unknown.
 void judge_keys(const ObjectReader& from, std::span<const KnownKey> known, std::string_view prefix,
                 Imported& result);
+// Those of `harmless` are ignored.
+void ignore_keys(const ObjectReader& from, std::span<const std::string_view> harmless,
+                 std::string_view prefix, Imported& result);
+// The rest: ignored where it switches nothing on, else told as not known.
+void note_unknown_keys(const ObjectReader& from, std::string_view prefix, Imported& result);
+// Refuses a sliding window (tokens before and behind, "128,0") that is shorter than the sequence.
+void judge_window(const ObjectReader& from, std::string_view key, std::int64_t sequence);
 // Whether a value switches nothing on: absent, null, false, 0, [], "", none, or `neutral`.
 bool is_neutral(const ValueReader& value, std::string_view neutral);
 

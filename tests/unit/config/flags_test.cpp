@@ -176,13 +176,18 @@ TEST_CASE("arguments that a training prints", "[config]") {
       "[rank0]: ------------------------ arguments ------------------------\n"
       "[rank0]:   bf16 ............................................ True\n"
       "[rank0]:   num_layers ...................................... 24\n"
-      "[rank0]:   recompute_modules ............................... ['core_attn']\n"
+      "[rank0]:   add_bias_linear ................................. False\n"
+      "[rank0]:   recompute_modules ............................... ['core_attn', 'mlp']\n"
+      "[rank0]:   attention_backend ............................... AttnBackend.flash\n"
+      "[rank0]:   exp_avg_dtype ................................... torch.bfloat16\n"
       "[rank0]:   load ............................................ None\n"
       "[rank0]:   a_name_that_is_so_long_that_no_dots_fit_behind_it  7\n"
       "[rank0]: -------------------- end of arguments ---------------------\n"
       "[rank0]: > setting tensorboard ...\n";
-  CHECK(flags_of(block) == Lines{"bf16 True", "num_layers 24", "recompute_modules ['core_attn']",
-                                 "a_name_that_is_so_long_that_no_dots_fit_behind_it 7"});
+  CHECK(flags_of(block) == Lines{"printed true", "--bf16 True", "--num-layers 24",
+                                 "--disable-bias-linear True", "--recompute-modules core_attn mlp",
+                                 "--attention-backend flash", "--exp-avg-dtype bf16",
+                                 "--a-name-that-is-so-long-that-no-dots-fit-behind-it 7"});
 }
 
 TEST_CASE("arguments as YAML", "[config]") {

@@ -129,8 +129,8 @@ TEST_CASE("Megatron-LM's defaults for experts", "[interop]") {
 TEST_CASE("experts without grouped products or fused permutation are told", "[interop]") {
   const std::string text = mixture("", "--num-experts 8 --moe-token-dispatcher-type alltoall");
   CHECK(note_keys(from_flags(text).notes) == Lines{"moe-grouped-gemm"});
-  CHECK(note_keys(from_flags(mixture("--moe-router-dtype fp32 --moe-layer-recompute")).notes) ==
-        Lines{"--moe-router-dtype", "--moe-layer-recompute"});
+  CHECK(note_keys(from_flags(mixture("--moe-router-dtype fp32 --moe-router-fusion")).notes) ==
+        Lines{"--moe-router-dtype", "--moe-router-fusion"});
 }
 
 TEST_CASE("which layers have experts, in Megatron-LM's words", "[interop]") {
@@ -205,8 +205,11 @@ TEST_CASE("what Megatron-LM can do with experts and is not modelled is refused",
         Lines{"1:1: the token dispatcher is missing, and Megatron-LM's default, allgather, is not "
               "modelled: add --moe-token-dispatcher-type alltoall "
               "(model.moe_token_dispatcher_type)"});
-  CHECK(flag_problems(mixture("", "--num-experts 8 --moe-token-dispatcher-type flex")) ==
-        Lines{"5:47: is 'flex'; modelled: alltoall"});
+  CHECK(
+      flag_problems(mixture("", "--num-experts 8 --moe-token-dispatcher-type flex")) ==
+      Lines{
+          "5:47: is 'flex'; modelled: alltoall. To forecast the exchange of tokens as that, --set "
+          "moe-token-dispatcher-type=alltoall (YAML: model.moe_token_dispatcher_type)"});
   CHECK(flag_problems(mixture("", "--num-experts 1 --moe-token-dispatcher-type alltoall")) ==
         Lines{"5:17: is 1; allowed: 2 to 65536"});
   CHECK(flag_problems(mixture("--moe-router-topk 9")) ==
@@ -220,7 +223,8 @@ TEST_CASE("what Megatron-LM can do with experts and is not modelled is refused",
   CHECK(flag_problems(mixture("--moe-shared-expert-gate")) ==
         Lines{"6:1: --moe-shared-expert-gate: the gate of the shared expert is not modelled"});
   CHECK(flag_problems(mixture("--mtp-num-layers 1")) ==
-        Lines{"6:18: --mtp-num-layers: multi-token prediction layers are not modelled"});
+        Lines{"6:18: --mtp-num-layers: multi-token prediction is not modelled; to forecast the job "
+              "without, --set mtp-num-layers=0"});
 }
 
 TEST_CASE("a capacity of experts is modelled where it makes their shares equal", "[interop]") {

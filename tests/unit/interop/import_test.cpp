@@ -122,7 +122,7 @@ TEST_CASE("shell variables are resolved, or reported", "[interop]") {
   CHECK(from_flags("TP=4\n" + job).layout.tensor_parallel == 4);
   CHECK(flag_problems(job) ==
         std::vector<std::string>{"8:30: '$TP' is not resolved in this file: write the value in "
-                                 "its place"});
+                                 "its place, or give --define TP=VALUE"});
   CHECK(flag_problems(job + "OTHER=( \"${MODEL[@]}\" \"${DATA[@]}\" )") ==
         std::vector<std::string>{"10:24: the arguments in ${DATA[@]} are not in this file: paste "
                                  "them, too"});
@@ -139,7 +139,170 @@ TEST_CASE("what matters and is not modelled is told, what does not matter is cou
   CHECK(job.layout.overlap_tensor_products);
   CHECK(notes(job, "--tp-comm-overlap-cfg"));
   CHECK(job.notes.size() == 1);
-  CHECK(job.ignored == std::vector<std::string>{"--lr", "--save", "--log-interval"});
+  CHECK(job.ignored == std::vector<std::string>{"--log-interval", "--lr", "--save"});
+}
+
+TEST_CASE("what changes time or memory and is not modelled is refused by name", "[interop]") {
+  const auto refused = [](const std::string& flags) { return flag_problems(megatron(flags)); };
+  using Lines = std::vector<std::string>;
+  CHECK(refused("--optimizer sgd") ==
+        Lines{"8:13: --optimizer: only Adam is modelled; to forecast the job with it, --set "
+              "optimizer=adam"});
+  CHECK(refused("--use-precision-aware-optimizer --exp-avg-dtype bf16").size() == 2);
+  CHECK(refused("--fp8-format hybrid --fp8-recipe mxfp8").size() == 1);
+  CHECK(refused("--fp8-format hybrid --no-fp8-wgrad").size() == 1);
+  CHECK(refused("--optimizer-cpu-offload --cpu-offloading-num-layers 2").size() == 2);
+  CHECK(refused("--recompute-granularity selective --recompute-modules core_attn mlp").size() == 1);
+  CHECK(refused("--attention-output-gate").size() == 1);
+  CHECK(refused("--distributed-backend gloo").size() == 1);
+  // Their values that say "off" or "as modelled".
+  CHECK(from_flags(megatron("--optimizer adam --exp-avg-dtype fp32 --mtp-num-layers 0 "
+                            "--fp8-recipe delayed --recompute-granularity none"))
+            .notes.empty());
+  // A window as long as the sequence (2048) changes nothing.
+  CHECK(refused("--window-size 128,0") ==
+        Lines{"8:15: --window-size: a sliding window of 128 tokens before a token is shorter than "
+              "the sequence of 2048, and is not modelled"});
+  CHECK(refused("--window-size 2047,0").empty());
+  CHECK(refused("--window-size (-1,0)").empty());
+}
+
+TEST_CASE("no table of harmless flags takes a word with a blank, or a flag that it does not name",
+          "[interop]") {
+  CHECK(flag_problems(megatron("--fp8-something 1")).size() == 1);
+  CHECK(flag_problems(megatron("--data-something 1")).size() == 1);
+  CHECK(flag_problems(megatron("--num-experts 8 --moe-token-dispatcher-type alltoall "
+                               "--moe-something 1"))
+            .size() == 1);
+  // As a shell splits it where the array stands unquoted.
+  const Imported job = from_flags(megatron("\"--fp8-format hybrid\" \"--log-interval 1\""));
+  CHECK(job.layout.compute_dtype == DType::fp8);
+  CHECK(job.ignored == std::vector<std::string>{"--log-interval"});
+}
+
+TEST_CASE("8-bit parameters of Megatron-LM", "[interop]") {
+  const auto eight = [](const std::string& flags) {
+    return from_flags(megatron("--fp8-format hybrid --use-distributed-optimizer " + flags))
+        .layout.eight_bit_parameters;
+  };
+  CHECK(eight("--fp8-param-gather"));
+  CHECK_FALSE(eight(""));
+  CHECK(flag_problems(megatron("--fp8-param-gather")) ==
+        std::vector<std::string>{"8:1: 8-bit parameters need 8-bit products (--fp8-format)"});
+}
+
+TEST_CASE("a pipeline layout and a number of virtual stages", "[interop]") {
+  const std::string layout =
+      "--pipeline-model-parallel-size 2 --global-batch-size 32 --pipeline-model-parallel-layout "
+      "'Et*5|t*7|t*7|t*5L' ";
+  CHECK(from_flags(megatron(layout)).layout.virtual_stages == 2);
+  CHECK(flag_problems(megatron(layout + "--num-virtual-stages-per-pipeline-rank 2")).size() == 1);
+  CHECK(flag_problems(megatron(layout + "--num-virtual-stages-per-pipeline-rank 1")).size() == 1);
+  CHECK(flag_problems(megatron(layout + "--account-for-loss-in-pipeline-split")).size() == 1);
+  const auto bridge = [](const std::string& more) {
+    return "model: {num_layers: 6, hidden_size: 512, num_attention_heads: 8, vocab_size: 50304,\n"
+           "  seq_length: 512, position_embedding_type: rope, activation_func: "
+           "torch.nn.functional.gelu,\n"
+           "  pipeline_model_parallel_size: 2, " +
+           more + "}\ntrain: {micro_batch_size: 1, global_batch_size: 16}\n" +
+           "mixed_precision: bf16_mixed\n";
+  };
+  const std::string list =
+      "pipeline_model_parallel_layout: [[embedding, decoder], [decoder, decoder], [decoder], "
+      "[decoder, decoder, loss]]";
+  const Imported listed = from_yaml(bridge(list), 4);
+  CHECK(listed.layout.layers_per_chunk == std::vector<int>{1, 2, 1, 2});
+  CHECK(listed.layout.virtual_stages == 2);
+  CHECK(listed.layout.gradient_dtype == DType::fp32);  // bf16_mixed
+  CHECK(from_yaml(bridge(list + ", virtual_pipeline_model_parallel_size: 2"), 4)
+            .layout.virtual_stages == 2);
+  CHECK(problems([&] {
+          return from_yaml(bridge(list + ", virtual_pipeline_model_parallel_size: 1"), 4);
+        }) == std::vector<std::string>{"3:187: is 1, but the pipeline layout has 4 stages over 2 "
+                                       "ranks, which is 2"});
+  CHECK(problems([&] {
+          return from_yaml(bridge("pipeline_model_parallel_layout: [[embedding, attention]]"), 4);
+        }).size() == 1);
+}
+
+TEST_CASE("Megatron-Bridge: recipes of formats by name, and nothing under a wildcard",
+          "[interop]") {
+  const auto bridge = [](const std::string& more) {
+    return "model: {num_layers: 6, hidden_size: 512, num_attention_heads: 8, vocab_size: 50304,\n"
+           "  seq_length: 512, position_embedding_type: rope, activation_func: "
+           "torch.nn.functional.gelu}\n"
+           "train: {micro_batch_size: 1}\n" +
+           more;
+  };
+  const Imported job = from_yaml(bridge("ddp: {use_distributed_optimizer: true}\n"
+                                        "mixed_precision: bf16_with_fp8_delayed_scaling_mixed\n"),
+                                 4);
+  CHECK(job.layout.compute_dtype == DType::fp8);
+  CHECK(job.layout.eight_bit_parameters);
+  CHECK(problems([&] {
+          return from_yaml(bridge("mixed_precision: bf16_with_mxfp8_mixed\n"), 4);
+        }).size() == 1);
+  CHECK(problems([&] {
+          return from_yaml(bridge("optimizer: {optimizer: muon, exp_avg_dtype: bf16}\n"), 4);
+        }).size() == 2);
+  CHECK(notes(from_yaml(bridge("ddp: {some_switch: true}\n"), 4), "ddp.some_switch"));
+}
+
+TEST_CASE("the arguments that a training of Megatron-LM prints", "[interop]") {
+  const std::string block =
+      "------------------------ arguments ------------------------\n"
+      "  add_bias_linear ................................. False\n"
+      "  attention_backend ............................... AttnBackend.auto\n"
+      "  attention_dropout ............................... 0.0\n"
+      "  bf16 ............................................ True\n"
+      "  bias_swiglu_fusion .............................. True\n"
+      "  encoder_num_layers .............................. 24\n"
+      "  exp_avg_dtype ................................... torch.float32\n"
+      "  hidden_dropout .................................. 0.0\n"
+      "  hidden_size ..................................... 1024\n"
+      "  micro_batch_size ................................ 2\n"
+      "  new_number ...................................... 3\n"
+      "  num_attention_heads ............................. 16\n"
+      "  num_layers ...................................... 24\n"
+      "  overlap_p2p_comm ................................ False\n"
+      "  padded_vocab_size ............................... 50304\n"
+      "  pipeline_model_parallel_size .................... 4\n"
+      "  global_batch_size ............................... 64\n"
+      "  position_embedding_type ......................... rope\n"
+      "  seq_length ...................................... 2048\n"
+      "  virtual_pipeline_model_parallel_size ............ 3\n"
+      "  world_size ...................................... 16\n"
+      "-------------------- end of arguments ---------------------\n";
+  const Imported job = from_flags(block, 0);
+  CHECK(job.layout.world_size() == 16);
+  CHECK_FALSE(job.shape.mlp_bias);
+  CHECK(job.shape.vocabulary == 50304);
+  CHECK(job.layout.virtual_stages == 3);
+  CHECK_FALSE(job.layout.overlap_pipeline);
+  CHECK(notes(job, "--new-number"));
+  CHECK_FALSE(notes(job, "--no-bias-swiglu-fusion"));
+}
+
+TEST_CASE("ms-swift: its own defaults, and what it cannot mean here", "[interop]") {
+  const TransformerShape shape =
+      *load_model(std::string{STEPCAST_SOURCE_DIR} + "/models/llama-3.1-8b.yaml").shape;
+  const auto import = [&](const std::string& more) {
+    return import_megatron(
+        Document::parse("NPROC_PER_NODE=8 NNODES=2 \\\nmegatron sft --load model \\\n"
+                        "  --tensor_model_parallel_size 2 --sequence_parallel true \\\n"
+                        "  --max_length 4096 --dataset 'a b' " +
+                            more + "\n",
+                        "a.sh", Syntax::flags),
+        {.model = shape});
+  };
+  const Imported job = import("--micro_batch_size 2");
+  CHECK(job.layout.world_size() == 16);
+  CHECK(job.layout.sequence_length == 4096);
+  CHECK(job.layout.global_batch == 16);
+  CHECK(job.layout.activation_dtype == DType::bf16);
+  CHECK(job.layout.zero_stage == 1);
+  CHECK(job.layout.recompute == Recompute::selective);
+  CHECK(problems([&] { return import("--train_type lora"); }).size() == 1);
 }
 
 TEST_CASE("DeepSpeed: two of three batches suffice, and auto says nothing", "[interop]") {
