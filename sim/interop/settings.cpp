@@ -34,6 +34,7 @@ std::optional<std::string> scalar(const ObjectReader& from, std::string_view key
     value->problem(fmt::format("{} takes a single value", key));
     return std::nullopt;
   }
+  if (*text == "null" || *text == "None") return std::nullopt;  // set on top of the file
   if (text->find('$') == std::string::npos) return text;
   value->problem(fmt::format("'{}' is not resolved in this file: write the value in its place{}",
                              *text, definition_hint(*text)));
