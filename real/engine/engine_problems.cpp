@@ -90,6 +90,10 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
         "layout.overlap.tensor_products: the engine does not execute products cut into parts");
   if (plan.layout.compute_dtype == sim::DType::fp8)
     problems.emplace_back("layout.compute_dtype: the engine does not execute 8-bit products");
+  if (plan.layout.optimizer != sim::OptimizerKind::adam ||
+      plan.layout.moment_dtype != sim::DType::fp32)
+    problems.emplace_back(
+        "layout.optimizer, layout.moment_dtype: the engine updates with Adam, moments in fp32");
   if (plan.layout.recompute == sim::Recompute::operators)
     problems.emplace_back("layout.recompute: the engine does not recompute by operators");
   if (model.execution.copies_tokens || model.execution.copies_weights)

@@ -48,6 +48,7 @@ Layout canonical(Layout layout, const Execution& runs, std::int64_t layers) {
   if (layout.overlap_tensor_products) layout.overlap_tensor_wgrad = true;  // implied
   if (layout.context_parallel == 1) layout.context_exchange = defaults.context_exchange;
   if (layout.recompute != Recompute::full) layout.recompute_every = 1;
+  if (moments_of(layout.optimizer) == 0) layout.moment_dtype = DType::fp32;
   layout.expert_tensor_parallel = layout.expert_tensor();
   return layout;
 }
@@ -104,6 +105,8 @@ void compare_layouts(const Layout& a, const Layout& b, Keys& keys) {
   keys.compare("layout.gradient_dtype", a.gradient_dtype, b.gradient_dtype);
   keys.compare("layout.reduce_dtype", a.reduce_dtype, b.reduce_dtype);
   keys.compare("layout.master_weights", a.master_weights, b.master_weights);
+  keys.compare("layout.optimizer", a.optimizer, b.optimizer);
+  keys.compare("layout.moment_dtype", a.moment_dtype, b.moment_dtype);
   keys.compare("layout.bucket", a.bucket, b.bucket);
   keys.compare("layout.first_bucket", a.first_bucket, b.first_bucket);
   keys.compare("layout.overlap.gradients", a.overlap_gradients, b.overlap_gradients);

@@ -75,7 +75,24 @@ std::string header_text(const Scenario& scenario, const std::vector<Note>& notes
   return marked;
 }
 
+namespace {
+
+// What Megatron's flags here have no word for.
+void refuse_optimizer(const Scenario& scenario, Target target) {
+  const Layout& layout = scenario.layout;
+  Refusals refusals;
+  if (layout.optimizer != OptimizerKind::adam)
+    refusals.push_back(fmt::format("optimizer {}: Adam is written", word(layout.optimizer)));
+  if (layout.moment_dtype != DType::fp32)
+    refusals.push_back(
+        fmt::format("moment_dtype {}: states in fp32 are written", word(layout.moment_dtype)));
+  throw_refusals(scenario, target, refusals);
+}
+
+}  // namespace
+
 Exported export_scenario(const Scenario& scenario, Target target, const std::string& folder) {
+  if (target == Target::megatron || target == Target::nemo) refuse_optimizer(scenario, target);
   Exported exported;
   switch (target) {
     case Target::scenario:

@@ -47,9 +47,11 @@ struct Allocation {
   int held_logits = 0;   // Execution::held_logits
   int loss_metrics = 0;  // Execution::loss_metrics
   bool master_weights = true;
-  // Of the state of Adam: without the masters, which are there from the start.
+  std::int64_t master_bytes = 4, moment_bytes = 8;  // per parameter, of the optimizer's state
+  // Of that state: without the masters, which are there from the start.
   Bytes moments_of(Bytes state) const {
-    return master_weights ? Bytes{state.count() / 3 * 2} : state;
+    const std::int64_t each = master_bytes + moment_bytes;
+    return each == 0 ? Bytes{} : Bytes{state.count() / each * moment_bytes};
   }
 };
 

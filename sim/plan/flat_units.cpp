@@ -168,7 +168,7 @@ void FlatUnits::end(OpId op) {
     unit.reduced = 0;
     reduce(unit, op);
   }
-  if (action != Action::adam) return;
+  if (action != Action::adam || program_.allocation.moment_bytes < 8) return;
   // Adam goes from one flat parameter to the next: a root of the second moment, and its quotient
   // (Composer, composer/optim/decoupled_weight_decay.py, DecoupledAdamW.adamw).
   std::int64_t most = 0;

@@ -30,7 +30,8 @@ void GatheredUnits::leave_out(std::vector<bool>& buffers) const {
   if (unit_of_buffer_.empty()) return;
   for (const ParameterBucket& unit : program_.parameter_buckets) {
     buffers.at(unit.weight.value) = true;
-    buffers.at(unit.weight_shard.value) = true;
+    // Without masters the shard is the parameter itself.
+    buffers.at(unit.weight_shard.value) = program_.allocation.master_weights;
     buffers.at(unit.gradient_shard.value) = true;
   }
 }
@@ -49,7 +50,9 @@ bool GatheredUnits::replay(OpId op) {
       return true;
     case Action::reduce: {
       const ParameterBucket& bucket = program_.parameter_buckets[unit];
-      take(reduced_[unit], Bytes{bucket.padded / bucket.shards * fp32}, reductions);
+      const Bytes own = program_.buffers[bucket.gradient_shard.value].size;
+      const Bytes widened{bucket.padded / bucket.shards * fp32};
+      take(reduced_[unit], program_.allocation.master_weights ? widened : own, reductions);
       return false;
     }
     default:

@@ -7,6 +7,7 @@
 // last norm and head) is gathered at the start of the forward pass and stays until the end of the
 // backward pass. Shards of the parameters are fp32, which here are the optimizer's masters; those
 // of the gradients are fp32, made by the stream that reduces them, and freed before the next step.
+// Without masters both have the format of the parameters.
 #pragma once
 
 #include <vector>

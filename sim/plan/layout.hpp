@@ -11,6 +11,7 @@
 #include "sim/base/dtype.hpp"
 #include "sim/base/units.hpp"
 #include "sim/base/words.hpp"
+#include "sim/plan/optimizer_kind.hpp"
 
 namespace sim {
 
@@ -87,7 +88,10 @@ struct Layout {
   DType activation_dtype = DType::bf16;  // activations, weights in the forward pass, messages
   DType gradient_dtype = DType::bf16;    // gradient storage
   DType reduce_dtype = DType::bf16;      // gradients on the wire
-  bool master_weights = true;            // mixed-precision Adam: fp32 master, m, v
+  bool master_weights = true;            // the optimizer keeps fp32 copies of the weights
+  OptimizerKind optimizer = OptimizerKind::adam;
+  DType moment_dtype =
+      DType::fp32;  // moments of the optimizer; 16 bits: torchtitan's training.dtype
   // Weights of 8-bit products are stored and gathered in 8 bits, with a transposed copy
   // (Megatron-LM, --fp8-param-gather; NeMo, fp8_params); else in activation_dtype, beside both.
   // ZeRO-3: gathered in 8 bits (torchao, enable_fsdp_float8_all_gather).
@@ -123,6 +127,9 @@ struct Layout {
   std::int64_t micro_batches() const { return global_batch / (micro_batch * data_parallel); }
   int chunks() const { return pipeline_parallel * virtual_stages; }
   int shard_ranks() const { return shard_group > 0 ? shard_group : replicas(); }
+  // Of the optimizer, per parameter that a rank updates.
+  std::int64_t master_bytes() const { return master_weights ? 4 : 0; }
+  std::int64_t moment_bytes() const { return moments_of(optimizer) * bytes_of(moment_dtype); }
   bool gathers_in_eight_bits() const { return eight_bit_parameters && zero_stage == 3; }
 };
 

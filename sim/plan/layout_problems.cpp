@@ -333,6 +333,25 @@ class Checker : private LayoutProblemList {
             torchao ? "3 over 2 or more (framework.eight_bit is torchao)" : "0 to 2");
   }
 
+  void optimizer() {
+    const int moments = moments_of(layout_.optimizer);
+    const DType weights = layout_.activation_dtype;
+    if (layout_.moment_dtype != DType::fp32 && bytes_of(layout_.moment_dtype) != 2)
+      problem("moment_dtype", "moment_dtype is {}; allowed: fp32, bf16, fp16",
+              word(layout_.moment_dtype));
+    if (!layout_.master_weights && weights != DType::fp32 && moments > 0 &&
+        layout_.moment_dtype != weights)
+      problem("master_weights",
+              "master_weights is false, but the weights are {} and the moments {}; without fp32 "
+              "copies an optimizer needs activation_dtype fp32, or moment_dtype {}",
+              word(weights), word(layout_.moment_dtype), word(weights));
+    if (eager_passes(layout_.optimizer) == 0 && model_.execution.optimizer == OptimizerForm::eager)
+      problem("optimizer",
+              "optimizer is {} and framework.optimizer eager: PyTorch has no {}; allowed: adam, "
+              "momentum, sgd, or framework.optimizer fused",
+              word(layout_.optimizer), word(layout_.optimizer));
+  }
+
   void formats() {
     const auto stored = [&](const char* key, DType dtype, bool wire) {
       if (dtype == DType::fp8 || dtype == DType::tf32) {
@@ -344,12 +363,7 @@ class Checker : private LayoutProblemList {
     stored("gradient_dtype", layout_.gradient_dtype, false);
     stored("reduce_dtype", layout_.reduce_dtype, true);
     eight_bit_parameters();
-    if (!layout_.master_weights && layout_.activation_dtype != DType::fp32) {
-      problem("master_weights",
-              "master_weights is false, but the weights are {}; Adam without fp32 "
-              "copies needs activation_dtype fp32",
-              word(layout_.activation_dtype));
-    }
+    optimizer();
   }
 
   void absurd_sizes() {

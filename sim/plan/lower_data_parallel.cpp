@@ -238,9 +238,10 @@ void StageLowering::allocate_parameters() {
       bucket.gradient_shard =
           builder_.buffer(Bytes{shard * gradient}, BufferCategory::gradients, true);
     }
-    // fp32 master weights, first and second moment; or the two moments alone.
-    bucket.optimizer = builder_.buffer(Bytes{shard * (layout_.master_weights ? 12 : 8)},
-                                       BufferCategory::optimizer, true);
+    // fp32 master weights, if any, and moments.
+    bucket.optimizer =
+        builder_.buffer(Bytes{shard * (layout_.master_bytes() + layout_.moment_bytes())},
+                        BufferCategory::optimizer, true);
     if (converts_)  // what autograd adds to
       builder_.buffer(Bytes{bucket.padded * bytes_of(layout_.activation_dtype)},
                       BufferCategory::gradients, true);

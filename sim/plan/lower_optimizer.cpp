@@ -170,18 +170,22 @@ std::int64_t StageLowering::norm_bytes() const {
 }
 
 // Adam reads gradient, master, m and v, and writes master, m, v and the weights; without masters
-// it reads and writes the weights themselves. Clipping scales the gradient as it is read.
+// it reads and writes the weights themselves. Clipping scales the gradient as it is read. Others
+// the same with their own moments.
 // DeepSpeed's FusedAdam works on fp32 alone: gradients are put together, cast and scaled before it,
 // the weights copied from the masters behind it.
-std::int64_t StageLowering::adam_bytes() const {
+std::int64_t StageLowering::update_bytes() const {
   const std::int64_t gradient = bytes_of(gradient_dtype_);
   const std::int64_t weight = bytes_of(layout_.activation_dtype);
-  const std::int64_t states = layout_.master_weights ? 24 : 16 + weight;
-  // Operation by operation in fp32 (torch/optim/adamw.py, _multi_tensor_adamw): weight decay 2,
-  // first moment 3, second moment 2 + 3, root 2, bias correction 2, epsilon 2, update 4.
-  constexpr std::int64_t eager_passes = 20;
+  const std::int64_t states =
+      2 * (layout_.master_bytes() + layout_.moment_bytes()) + (layout_.master_weights ? 0 : weight);
+  const std::int64_t element = layout_.master_weights ? 4 : weight;
+  const std::int64_t by_operation = element * eager_passes(layout_.optimizer);
   const std::int64_t cast = gradient_dtype_ == DType::fp32 ? 0 : gradient + 4;
-  const std::int64_t update = 4 + states + (layout_.master_weights ? 4 : 0) + weight;
+  // Its Adam and Lion are kernels of its own; SGD is PyTorch's.
+  const bool own =
+      layout_.optimizer == OptimizerKind::adam || layout_.optimizer == OptimizerKind::lion;
+  const std::int64_t update = (own ? 4 + states : by_operation) + layout_.master_bytes() + weight;
   switch (deepspeed_optimizer()) {
     case DeepSpeedOptimizer::absent:
       break;
@@ -193,7 +197,7 @@ std::int64_t StageLowering::adam_bytes() const {
       return owned_elements() * (2 * gradient + cast + 8 + update);
   }
   const bool eager = model_.model->execution.optimizer == OptimizerForm::eager;
-  return owned_elements() * (gradient + weight + (eager ? 4 * eager_passes : states));
+  return owned_elements() * (gradient + weight + (eager ? by_operation : states));
 }
 
 void StageLowering::optimizer_step() {
@@ -218,16 +222,16 @@ void StageLowering::optimizer_step() {
     builder_.wait(Stream::compute, done);
   }
   if (owned == 0) return;
-  std::int64_t bytes = adam_bytes();
+  std::int64_t bytes = update_bytes();
   // The gradients scaled in a pass of their own, the masters read once more for the weights
   // (Megatron-LM, core/optimizer/clip_grads.py, clip_grad_by_total_norm_fp32; distrib_optimizer.py,
   // _copy_main_params_to_model_params, parameter by parameter).
   if (model_.model->execution.separate_update) {
-    bytes += owned * (2 * gradient + (layout_.master_weights ? 4 : 0));
+    bytes += owned * (2 * gradient + layout_.master_bytes());
     launches += launches + static_cast<int>(parameters_.size());
   }
   builder_.add_kernel(memory_pass(bytes, OpKind::optimizer, DType::fp32, launches), Stream::compute,
-                      Pass::optimizer, label("adam"), {Action::adam});
+                      Pass::optimizer, label(word(layout_.optimizer).data()), {Action::adam});
   touch_gradients(Access::read);
   write_updated_state();
   if ((zero_ == 1 || zero_ == 2) && !layout_.overlap_parameters) {

@@ -39,7 +39,9 @@ Program StageLowering::lower() {
                            .moved_parameters = moves_parameters(),
                            .held_logits = execution.held_logits,
                            .loss_metrics = execution.loss_metrics,
-                           .master_weights = layout_.master_weights});
+                           .master_weights = layout_.master_weights,
+                           .master_bytes = layout_.master_bytes(),
+                           .moment_bytes = layout_.moment_bytes()});
   builder_.set_host_rules(
       {.waits = layout_.overlap_pipeline || layout_.schedule != Schedule::interleaved,
        .blocks_launches = execution.blocking_launches});

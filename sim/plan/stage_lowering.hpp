@@ -308,7 +308,7 @@ class StageLowering {
   enum class DeepSpeedOptimizer : std::uint8_t { absent, zero, bf16, fp16 };
   DeepSpeedOptimizer deepspeed_optimizer() const;
   std::int64_t norm_bytes() const;
-  std::int64_t adam_bytes() const;
+  std::int64_t update_bytes() const;
   static std::int64_t shard_of(const Bucket& bucket);
 
   OpLabel label(const char* name);

@@ -51,6 +51,8 @@ Json layout_json(const Layout& layout) {
     json["expert_tensor_parallel"] = layout.expert_tensor();
     json["expert_imbalance"] = layout.expert_imbalance;
   }
+  if (layout.optimizer != OptimizerKind::adam) json["optimizer"] = word(layout.optimizer);
+  if (layout.moment_dtype != DType::fp32) json["moment_dtype"] = word(layout.moment_dtype);
   if (layout.context_parallel > 1) json["context_exchange"] = word(layout.context_exchange);
   return json;
 }

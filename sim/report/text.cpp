@@ -47,6 +47,9 @@ std::string layout_line(const Report& report) {
   if (l.sequence_parallel) text += ", sequence parallel";
   if (l.zero_stage > 0) text += fmt::format(", ZeRO-{}", l.zero_stage);
   if (l.recompute != Recompute::none) text += fmt::format(", recompute {}", word(l.recompute));
+  if (l.optimizer != OptimizerKind::adam) text += fmt::format(", {}", word(l.optimizer));
+  if (l.moment_bytes() > 0 && l.moment_dtype != DType::fp32)
+    text += fmt::format(", moments in {}", word(l.moment_dtype));
   return text;
 }
 

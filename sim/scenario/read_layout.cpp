@@ -90,6 +90,8 @@ void read_dtypes(const Layered& section, Layout& layout) {
   layout.eight_bit_parameters = section.boolean_or("eight_bit_parameters", false);
   layout.master_weights =
       section.boolean_or("master_weights", bytes_of(layout.activation_dtype) < 4);
+  layout.optimizer = section.word_or("optimizer", OptimizerKind::adam);
+  layout.moment_dtype = section.word_or("moment_dtype", DType::fp32);
 }
 
 std::optional<Bytes> read_bucket(const Layered& section, const char* key) {

@@ -88,6 +88,8 @@ void write_layout(const Layout& layout, const Model& model, Lines& out) {
   out.add("gradient_dtype", word(layout.gradient_dtype));
   out.add("reduce_dtype", word(layout.reduce_dtype));
   out.add("master_weights", layout.master_weights);
+  out.add("optimizer", word(layout.optimizer));
+  out.add("moment_dtype", word(layout.moment_dtype));
   out.add("eight_bit_parameters", layout.eight_bit_parameters);
   if (layout.bucket) out.add("bucket", yaml_bytes(*layout.bucket));
   if (layout.first_bucket) out.add("first_bucket", yaml_bytes(*layout.first_bucket));

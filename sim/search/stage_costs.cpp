@@ -107,7 +107,7 @@ std::int64_t parameter_bytes(const Layout& layout, std::int64_t parameters) {
   const std::int64_t weight =
       bytes_of(layout.gathers_in_eight_bits() ? DType::fp8 : layout.activation_dtype);
   const std::int64_t gradient = bytes_of(layout.gradient_dtype);
-  const std::int64_t optimizer = layout.master_weights ? 12 : 8;
+  const std::int64_t optimizer = layout.master_bytes() + layout.moment_bytes();
   // Of experts there may be more copies than of the rest; then they are taken for all of it.
   const bool mixture = layout.expert_tensor_parallel > 0;
   const std::int64_t most =

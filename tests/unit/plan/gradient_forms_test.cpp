@@ -234,6 +234,45 @@ TEST_CASE("what DeepSpeed's optimizers read and write per element", "[plan]") {
   CHECK(single.adam == 28);
 }
 
+TEST_CASE("an optimizer keeps and moves its own states", "[plan]") {
+  struct Cost {
+    std::int64_t state = 0, moved = 0;  // bytes per element
+  };
+  const auto cost = [](const Framework& framework, OptimizerKind kind, bool master = true,
+                       DType moments = DType::fp32) {
+    Layout layout = test::layout_for(1, 1, 1, 1);
+    layout.gradient_dtype = DType::bf16;
+    layout.optimizer = kind;
+    layout.master_weights = master;
+    layout.moment_dtype = moments;
+    const Program program = program_of(framework, layout);
+    std::int64_t elements = 0, state = 0;
+    for (const ParameterBucket& bucket : program.parameter_buckets) {
+      elements += bucket.elements;
+      state += program.buffers[bucket.optimizer.value].size.count();
+    }
+    const std::string name{word(kind)};
+    return Cost{state / elements, first_kernel(program, name.c_str()).bytes.count() / elements};
+  };
+  const auto check = [](const Cost& found, std::int64_t state, std::int64_t moved) {
+    CHECK(found.state == state);
+    CHECK(found.moved == moved);
+  };
+  // Fused: the gradient read, the weight written, states and masters read and written.
+  check(cost({}, OptimizerKind::adam), 12, 2 + 2 + 24);
+  check(cost({}, OptimizerKind::lion), 8, 2 + 2 + 16);
+  check(cost({}, OptimizerKind::momentum), 8, 2 + 2 + 16);
+  check(cost({}, OptimizerKind::sgd), 4, 2 + 2 + 8);
+  // Nothing but bf16: the weight is read and written.
+  check(cost({}, OptimizerKind::adam, false, DType::bf16), 4, 2 + 2 + 8 + 2);
+  check(cost({}, OptimizerKind::sgd, false), 0, 2 + 2 + 2);
+  Framework eager;
+  eager.optimizer = OptimizerForm::eager;
+  check(cost(eager, OptimizerKind::adam), 12, 2 + 2 + 4 * 20);
+  check(cost(eager, OptimizerKind::momentum), 8, 2 + 2 + 4 * 8);
+  check(cost(eager, OptimizerKind::sgd), 4, 2 + 2 + 4 * 3);
+}
+
 TEST_CASE("without overlap compute waits for each reduction of ZeRO-2 and 3", "[plan]") {
   for (const int stage : {2, 3}) {
     Layout layout = test::layout_for(1, 4, 1, 2);

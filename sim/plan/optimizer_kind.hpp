@@ -1,0 +1,52 @@
+// Optimizers by what they keep per parameter beside the weights, and what an update moves.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "sim/base/words.hpp"
+
+namespace sim {
+
+// adam: Adam, AdamW. sgd: without momentum; momentum: SGD with it.
+enum class OptimizerKind : std::uint8_t { adam, lion, momentum, sgd };
+constexpr auto words_of(OptimizerKind) {
+  return std::array{Word{OptimizerKind::adam, "adam"}, Word{OptimizerKind::lion, "lion"},
+                    Word{OptimizerKind::momentum, "momentum"}, Word{OptimizerKind::sgd, "sgd"}};
+}
+
+// Numbers kept per parameter: first and second moment, or a momentum.
+constexpr int moments_of(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::adam:
+      return 2;
+    case OptimizerKind::lion:
+    case OptimizerKind::momentum:
+      return 1;
+    case OptimizerKind::sgd:
+      break;
+  }
+  return 0;
+}
+
+// What PyTorch's multi-tensor form of an update reads and writes operation by operation, in numbers
+// per parameter. 0: PyTorch has no such optimizer.
+// adam: torch/optim/adamw.py, _multi_tensor_adamw: weight decay 2, first moment 3, second moment
+// 2 + 3, root 2, bias correction 2, epsilon 2, update 4.
+// momentum, sgd: pytorch/pytorch torch/optim/sgd.py (commit 0316fdce), _multi_tensor_sgd without
+// weight decay and Nesterov: _foreach_mul_ 2 and _foreach_add_ 3 of the momentum, update 3.
+constexpr int eager_passes(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::adam:
+      return 20;
+    case OptimizerKind::momentum:
+      return 8;
+    case OptimizerKind::sgd:
+      return 3;
+    case OptimizerKind::lion:
+      break;
+  }
+  return 0;
+}
+
+}  // namespace sim
