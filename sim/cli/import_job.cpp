@@ -1,10 +1,12 @@
-// stepcast import megatron|torchtitan|deepspeed|nemo: the file of a training job as a scenario.
+// stepcast import megatron|torchtitan|deepspeed|accelerate|nemo: the file of a training job as a
+// scenario.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 
 #include "sim/cli/command.hpp"
@@ -21,10 +23,9 @@ namespace fs = std::filesystem;
 
 struct JobRequest {
   std::string file, flags, cluster, model, output;
-  int gpus = 0;
-  std::int64_t sequence_length = 0;
   std::vector<std::string> definitions;  // NAME=VALUE
   std::vector<std::string> changes;      // KEY=VALUE
+  ImportRequest known{};
 };
 
 using Importer = Imported (*)(const JobRequest& request, const ImportRequest& known);
@@ -96,6 +97,11 @@ Imported from_deepspeed(const JobRequest& request, const ImportRequest& known) {
   return imported;
 }
 
+Imported from_accelerate(const JobRequest& request, const ImportRequest& known) {
+  const std::string folder = fs::absolute(request.file).parent_path().string();
+  return import_accelerate(Document::load(request.file, Syntax::yaml), folder, known);
+}
+
 // The shipped model of that shape: its file, or "".
 std::string shipped_model(const TransformerShape& shape) {
   for (const std::string& name : data_files("models")) {
@@ -149,20 +155,48 @@ void tell(const Imported& imported) {
                            fmt::join(imported.ignored, ", ")));
 }
 
-ExitCode import_job(const JobRequest& request, Importer importer) {
-  const std::string cluster_path = find_data_file("topologies", request.cluster);
-  ImportRequest known{
-      .gpus = request.gpus,
-      .model = {},
-      .sequence_length = request.sequence_length,
-      .has_flash_2 = Cluster::load(cluster_path).device().flash_attention_2.has_value()};
-  if (!request.model.empty()) {
-    const std::string path = find_data_file("models", request.model);
-    known.model = load_model(path).shape;
-    if (!known.model)
-      throw InputError{SourcePosition{path, 0, 0}, "a list of layers is no transformer"};
+// What is known beside the file; a cluster that is not named leaves its part open.
+ImportRequest known_of(const JobRequest& request, const std::string& cluster_path) {
+  ImportRequest known = request.known;
+  if (!cluster_path.empty()) {
+    const Cluster cluster = Cluster::load(cluster_path);
+    known.has_flash_2 = cluster.device().flash_attention_2.has_value();
+    known.gpus_per_node = cluster.gpus_per_node();
   }
-  const Imported imported = importer(request, known);
+  if (request.model.empty()) return known;
+  const std::string path = find_data_file("models", request.model);
+  known.model = load_model(path).shape;
+  if (!known.model)
+    throw InputError{SourcePosition{path, 0, 0}, "a list of layers is no transformer"};
+  return known;
+}
+
+Problem no_cluster(const JobRequest& request, std::string_view name) {
+  return {SourcePosition{request.file, 0, 0},
+          fmt::format("the cluster is not in the file: give --cluster NAME, a cluster file or a "
+                      "name of 'topo list', for example: stepcast import {} {} --cluster dgx-h100",
+                      name, request.file),
+          ""};
+}
+
+// With the mistakes of the file what is missing beside it.
+Imported read_job(const JobRequest& request, const ImportRequest& known, Importer importer,
+                  std::string_view name) {
+  std::vector<Problem> problems;
+  if (request.cluster.empty()) problems.push_back(no_cluster(request, name));
+  try {
+    Imported imported = importer(request, known);
+    if (problems.empty()) return imported;
+  } catch (const InputError& error) {
+    problems.insert(problems.end(), error.problems().begin(), error.problems().end());
+  }
+  throw InputError{std::move(problems)};
+}
+
+ExitCode import_job(const JobRequest& request, Importer importer, std::string_view name) {
+  const std::string cluster_path =
+      request.cluster.empty() ? "" : find_data_file("topologies", request.cluster);
+  const Imported imported = read_job(request, known_of(request, cluster_path), importer, name);
   std::string comment = "Imported from " + fs::path{request.file}.filename().string() + ".";
   for (const Note& note : imported.notes)
     comment += fmt::format("\n{}: {}", note.key, note.what);
@@ -178,15 +212,40 @@ ExitCode import_job(const JobRequest& request, Importer importer) {
   return ExitCode::done;
 }
 
+// What DeepSpeed's JSON and the files of Hugging Face leave to the program.
+void add_trainer_options(CLI::App& command, ImportRequest& known) {
+  const auto size = [&](const char* name, std::int64_t& into, const char* what) {
+    command.add_option(name, into, what)
+        ->option_text("N")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
+  };
+  size("--micro-batch-size", known.micro_batch,
+       "sequences per GPU (per_device_train_batch_size), where the file says auto or nothing");
+  size("--gradient-accumulation-steps", known.accumulation_steps,
+       "micro-batches per step, where the file says auto or nothing");
+  size("--global-batch-size", known.global_batch, "sequences per step, in place of one of the two");
+  command
+      .add_option("--precision", known.precision,
+                  "bf16, fp16 or fp32, where the file says auto or nothing")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, DType>{
+          {"bf16", DType::bf16}, {"fp16", DType::fp16}, {"fp32", DType::fp32}}))
+      ->option_text("NAME");
+  command
+      .add_option("--recompute", known.recompute,
+                  "full (gradient_checkpointing) or none, where the file does not say")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, Recompute>{{"full", Recompute::full}, {"none", Recompute::none}}))
+      ->option_text("NAME");
+}
+
 void add_job_import(CLI::App& import, ChosenCommand& action, const char* name, const char* what,
                     Importer importer) {
   const auto request = std::make_shared<JobRequest>();
   CLI::App* command = import.add_subcommand(name, what);
   command->add_option("FILE", request->file, "the file")->required();
   command->add_option("--cluster", request->cluster, "cluster file, or name as 'topo list' has it")
-      ->option_text("NAME")
-      ->required();
-  command->add_option("--gpus", request->gpus, "of the job, where the file does not say")
+      ->option_text("NAME");
+  command->add_option("--gpus", request->known.gpus, "of the job, where the file does not say")
       ->option_text("N")
       ->check(CLI::Range(1, 1 << 20));
   command
@@ -194,9 +253,12 @@ void add_job_import(CLI::App& import, ChosenCommand& action, const char* name, c
                    "model file, or name as 'models list' has it, where the file has none")
       ->option_text("NAME");
   command
-      ->add_option("--seq-length", request->sequence_length, "tokens, where the file does not say")
+      ->add_option("--seq-length", request->known.sequence_length,
+                   "tokens, where the file does not say")
       ->option_text("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
+  if (importer == from_deepspeed || importer == from_accelerate)
+    add_trainer_options(*command, request->known);
   if (importer == from_deepspeed)
     command->add_option("--flags", request->flags, "arguments of Megatron-DeepSpeed beside it")
         ->option_text("FILE");
@@ -218,8 +280,8 @@ void add_job_import(CLI::App& import, ChosenCommand& action, const char* name, c
       ->option_text("FILE");
   command->footer(
       fmt::format("Example: stepcast import {} FILE --cluster dgx-h100 --gpus 64", name));
-  command->callback([request, importer, &action] {
-    action = [request, importer] { return import_job(*request, importer); };
+  command->callback([request, importer, name, &action] {
+    action = [request, importer, name] { return import_job(*request, importer, name); };
   });
 }
 
@@ -233,6 +295,9 @@ void add_job_imports(CLI::App& import, ChosenCommand& action) {
                  from_torchtitan);
   add_job_import(import, action, "deepspeed",
                  "a scenario from DeepSpeed's JSON; the model comes with --model", from_deepspeed);
+  add_job_import(import, action, "accelerate",
+                 "a scenario from the YAML of Hugging Face Accelerate, TRL or axolotl",
+                 from_accelerate);
   add_job_import(import, action, "nemo", "a scenario from the YAML of Megatron-Bridge or NeMo 1.x",
                  from_nemo);
 }

@@ -68,6 +68,7 @@ class DeepSpeedWriter {
     text += fmt::format("  \"train_batch_size\": {},\n", layout_.global_batch);
     text += fmt::format("  \"train_micro_batch_size_per_gpu\": {},\n", layout_.micro_batch);
     text += fmt::format("  \"gradient_accumulation_steps\": {},\n", layout_.micro_batches());
+    text += optimizer();
     text += zero();
     if (layout_.activation_dtype != DType::fp32)
       text += fmt::format("  \"{}\": {{\"enabled\": true}},\n", word(layout_.activation_dtype));
@@ -76,6 +77,20 @@ class DeepSpeedWriter {
     text += fmt::format("  \"communication_data_type\": \"{}\"\n}}\n",
                         dtype_name(layout_.reduce_dtype));
     return text;
+  }
+
+  std::string_view optimizer() const {
+    switch (layout_.optimizer) {
+      case OptimizerKind::adam:
+        break;
+      case OptimizerKind::lion:
+        return "  \"optimizer\": {\"type\": \"Lion\"},\n";
+      case OptimizerKind::momentum:
+        return "  \"optimizer\": {\"type\": \"SGD\", \"params\": {\"momentum\": 0.9}},\n";
+      case OptimizerKind::sgd:
+        return "  \"optimizer\": {\"type\": \"SGD\"},\n";
+    }
+    return "";
   }
 
   std::string flags() const {
@@ -113,6 +128,10 @@ class DeepSpeedWriter {
     if (layout_.compute_dtype != layout_.activation_dtype)
       refuse("compute_dtype {} with activation_dtype {}: DeepSpeed trains in fp32, bf16 or fp16",
              word(layout_.compute_dtype), word(layout_.activation_dtype));
+    if (layout_.moment_dtype != DType::fp32)
+      refuse("moment_dtype {}: DeepSpeed's states are fp32", word(layout_.moment_dtype));
+    if (layout_.activation_dtype != DType::fp32 && !layout_.master_weights)
+      refuse("master_weights false: DeepSpeed keeps fp32 copies of 16-bit weights");
     if (layout_.activation_dtype == DType::fp32 && layout_.master_weights)
       note("layout.master_weights", "fp32 weights have no further copy");
     if (layout_.attention == AttentionKernel::flash)

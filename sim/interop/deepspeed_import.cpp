@@ -1,5 +1,9 @@
 // DeepSpeed's JSON, with the flags of Megatron-DeepSpeed beside it, as a scenario.
 //
+// "auto" is what transformers fills in: the batch and the format from its arguments, which are
+// options here, sizes of stage 3 from the model (huggingface/transformers
+// src/transformers/integrations/deepspeed.py, commit 02348331, trainer_config_finalize).
+//
 // Sources: deepspeedai/DeepSpeed deepspeed/runtime/zero/config.py (commit 1b88ac36) and
 // runtime/constants.py; deepspeedai/Megatron-DeepSpeed megatron/arguments.py (commit 207b2d5a).
 #include <fmt/format.h>
@@ -8,70 +12,16 @@
 #include <array>
 #include <utility>
 
+#include "sim/interop/deepspeed_keys.hpp"
 #include "sim/interop/formats.hpp"
+#include "sim/interop/job_batch.hpp"
+#include "sim/interop/missing_options.hpp"
 #include "sim/interop/settings.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/plan/deepspeed.hpp"
 
 namespace sim {
 namespace {
-
-constexpr std::array zero_keys{
-    KnownKey{"offload_param", Verdict::refused, "", "offloading to the host is not modelled"},
-    KnownKey{"offload_optimizer", Verdict::refused, "", "offloading to the host is not modelled"},
-    KnownKey{"cpu_offload*", Verdict::refused, "", "offloading to the host is not modelled"},
-    KnownKey{"zero_hpz_partition_size", Verdict::refused, "1",
-             "secondary partitions (ZeRO++) are not modelled"},
-    KnownKey{"zero_quantized_*", Verdict::refused, "", "quantised messages are not modelled"},
-    KnownKey{"zenflow", Verdict::refused, "", "not modelled"},
-    KnownKey{"mics_hierarchical_params_gather", Verdict::noted, "",
-             "parameters are modelled as gathered in one level"},
-    KnownKey{"stage3_max_live_parameters"},
-    KnownKey{"stage3_max_reuse_distance", Verdict::noted, "1000000000",
-             "gathered weights are modelled as freed behind each layer"},
-    KnownKey{"stage3_param_persistence_threshold"},
-    KnownKey{"*"},
-};
-constexpr std::array top_keys{
-    KnownKey{"optimizer"},
-    KnownKey{"scheduler"},
-    KnownKey{"zero_allow_untested_optimizer"},
-    KnownKey{"zero_force_ds_cpu_optimizer"},
-    KnownKey{"gradient_clipping"},
-    KnownKey{"prescale_gradients"},
-    KnownKey{"gradient_predivide_factor"},
-    KnownKey{"sparse_gradients", Verdict::refused, "", "sparse gradients are not modelled"},
-    KnownKey{"seq_parallel_communication_data_type"},
-    KnownKey{"steps_per_print"},
-    KnownKey{"wall_clock_breakdown"},
-    KnownKey{"dump_state"},
-    KnownKey{"memory_breakdown"},
-    KnownKey{"flops_profiler"},
-    KnownKey{"tensorboard"},
-    KnownKey{"wandb"},
-    KnownKey{"csv_monitor"},
-    KnownKey{"comet"},
-    KnownKey{"comms_logger"},
-    KnownKey{"checkpoint"},
-    KnownKey{"data_sampling"},
-    KnownKey{"dataloader_drop_last"},
-    KnownKey{"disable_allgather"},
-    KnownKey{"activation_checkpointing", Verdict::noted, "",
-             "what is recomputed is the program's choice: set layout.recompute"},
-    KnownKey{"amp", Verdict::refused, "", "apex's amp is not modelled"},
-    KnownKey{"torch_autocast", Verdict::refused, "", "not modelled"},
-    KnownKey{"sparse_attention", Verdict::refused, "", "not modelled"},
-    KnownKey{"compression_training", Verdict::refused, "", "not modelled"},
-    KnownKey{"data_efficiency", Verdict::noted, "", "not modelled"},
-    KnownKey{"curriculum_learning", Verdict::noted, "", "the full sequence length is forecast"},
-    KnownKey{"progressive_layer_drop", Verdict::noted, "", "all layers are forecast"},
-    KnownKey{"elasticity", Verdict::noted, "", "the batch is forecast as it is written"},
-    KnownKey{"autotuning"},
-    KnownKey{"compile", Verdict::noted, "", "kernels are modelled as eager: set framework"},
-    KnownKey{"expert_parallel", Verdict::refused, "",
-             "a mixture of experts is modelled only as Megatron-LM runs it"},
-    KnownKey{"pipeline", Verdict::noted, "", "see layout.layers_per_chunk"},
-};
 
 class DeepSpeedReader {
  public:
@@ -80,9 +30,9 @@ class DeepSpeedReader {
 
   Imported read() {
     if (flags_) read_flags();
-    unset_auto();
-    batch();
+    own_tensor_parallelism();
     formats();
+    if (!batch()) return result_;
     const ObjectReader& root = flags_ ? *flags_ : json_;
     Imported from = scenario_of_megatron(config_,
                                          {.fp32_gradients_by_default = false,
@@ -97,23 +47,16 @@ class DeepSpeedReader {
     kernels();
     gradients();
     zero();
-    judge_keys(json_, top_keys, "", result_);
+    rest();
     return result_;
   }
 
  private:
   Layout& layout() { return result_.layout; }
 
-  // A key with the value "auto", which transformers fills in, says nothing.
-  bool says(const ObjectReader& from, std::string_view key) const {
-    const std::optional<ValueReader> value = from.find(key);
-    return value && value->peek_text().value_or("") != "auto";
-  }
   template <class T>
-  Setting<T> setting(const ObjectReader& from, std::string_view key) const {
-    Setting<T> read;
-    if (says(from, key)) read_setting(from, key, read);
-    return read;
+  static Setting<T> setting(const ObjectReader& from, std::string_view key) {
+    return deepspeed_setting<T>(from, key);
   }
   std::optional<ObjectReader> section(std::string_view key) const {
     const std::optional<ValueReader> value = json_.find(key);
@@ -144,49 +87,85 @@ class DeepSpeedReader {
   }
 
   // tensor_parallel.autotp_size, DeepSpeed's own splitting.
-  void unset_auto() {
+  void own_tensor_parallelism() {
     const auto tensor = section("tensor_parallel");
     if (!tensor) return;
     const Whole size = setting<std::int64_t>(*tensor, "autotp_size");
-    if (!size) return;
+    if (!size || *size == 0) return;
     if (config_.tensor_parallel && *config_.tensor_parallel != *size)
       size.place->problem("differs from --tensor-model-parallel-size");
     config_.tensor_parallel = size;
   }
 
-  // train_batch_size = micro-batch x accumulation steps x replicas; two of three suffice.
-  void batch() {
-    const Whole whole = setting<std::int64_t>(json_, "train_batch_size");
-    const Whole micro = setting<std::int64_t>(json_, "train_micro_batch_size_per_gpu");
-    const Whole steps = setting<std::int64_t>(json_, "gradient_accumulation_steps");
+  // Missing options are told together with what the file is refused for.
+  bool batch() {
+    JobBatch read{.whole = setting<std::int64_t>(json_, "train_batch_size"),
+                  .micro = setting<std::int64_t>(json_, "train_micro_batch_size_per_gpu"),
+                  .steps = setting<std::int64_t>(json_, "gradient_accumulation_steps")};
+    if (!read.micro && config_.micro_batch_size) read.micro = config_.micro_batch_size;
+    if (!read.whole && !read.steps && config_.global_batch_size)
+      read.whole = config_.global_batch_size;
+    add_options(request_, read);
+    find_missing(read);
+    if (missing_.any()) {
+      json_.problem(missing_.sentence("FILE"));
+      mark_settings();
+      rest();
+      return false;
+    }
     const std::int64_t split = std::max<std::int64_t>(1, config_.tensor_parallel.value_or(1)) *
                                std::max<std::int64_t>(1, config_.pipeline_parallel.value_or(1));
     const std::int64_t replicas =
         std::max<std::int64_t>(1, request_.gpus / std::min<std::int64_t>(split, 1 << 20));
-    constexpr std::int64_t most = 1LL << 32;
-    for (const Whole* value : {&whole, &micro, &steps})
-      if (*value && (**value < 1 || **value > most)) {
-        value->place->problem(fmt::format("is {}; allowed: 1 to {}", **value, most));
-        return;
-      }
-    std::int64_t one = micro.value_or(config_.micro_batch_size.value_or(0));
-    if (one == 0 && whole)
-      one = *whole /
-            std::max<std::int64_t>(1, replicas * std::min(steps.value_or(1), most / replicas));
-    if (one < 1) {
-      json_.problem(
-          "the batch is not in the file: two of train_batch_size, "
-          "train_micro_batch_size_per_gpu and gradient_accumulation_steps are needed");
-      return;
+    const auto sizes = sizes_of(read, replicas, json_);
+    if (!sizes) {
+      mark_settings();
+      rest();
+      return false;
     }
-    const std::int64_t unit = std::min(one, most / replicas) * replicas;
-    const std::int64_t all = whole.value_or(steps ? std::min(*steps, most / unit) * unit
-                                                  : config_.global_batch_size.value_or(unit));
-    if (steps && whole && (*whole % unit != 0 || *whole / unit != *steps))
-      whole.place->problem(fmt::format("is {}, not micro-batch {} x {} steps x {} replicas", *whole,
-                                       one, *steps, replicas));
-    config_.micro_batch_size = Whole{one, micro.place};
-    config_.global_batch_size = Whole{all, whole.place};
+    config_.micro_batch_size = Whole{sizes->micro, read.micro.place};
+    config_.global_batch_size = Whole{sizes->global, read.whole.place};
+    return true;
+  }
+
+  void find_missing(const JobBatch& read) {
+    ImportRequest known = request_;
+    // Flags of Megatron-DeepSpeed say both.
+    if (config_.num_layers) known.model.emplace();
+    if (config_.seq_length) known.sequence_length = 1;
+    missing_.add_common(known);
+    const bool auto_steps = is_auto(json_, "gradient_accumulation_steps");
+    const bool auto_micro = is_auto(json_, "train_micro_batch_size_per_gpu");
+    const bool open = !read.steps && (auto_steps || auto_micro);
+    if (!read.micro && (!read.whole || open))
+      missing_.add("--micro-batch-size 1", "train_micro_batch_size_per_gpu");
+    if (!read.steps && !read.whole && auto_steps)
+      missing_.add("--gradient-accumulation-steps 8", "gradient_accumulation_steps");
+    if (open_format_) missing_.add("--precision bf16", "the format, bf16 or fp16");
+  }
+
+  // For a job that is not read further: known keys are not unknown.
+  void mark_settings() {
+    for (const char* key :
+         {"communication_data_type", "data_types", "zero_optimization", "optimizer"})
+      static_cast<void>(json_.has(key));
+    if (const auto types = section("data_types")) types->ignore_unknown();
+    read_deepspeed_optimizer(json_, result_);
+    const auto found = section("zero_optimization");
+    if (!found) return;
+    for (const char* key :
+         {"stage", "overlap_comm", "reduce_bucket_size", "reduce_scatter",
+          "use_multi_rank_bucket_allreduce", "contiguous_gradients", "stage3_prefetch_bucket_size",
+          "prefetch_bucket_size", "stage3_param_persistence_threshold",
+          "param_persistence_threshold", "stage3_max_live_parameters", "max_live_parameters",
+          "stage3_max_reuse_distance", "max_reuse_distance", "sub_group_size", "mics_shard_size"})
+      static_cast<void>(found->has(key));
+  }
+
+  void rest() {
+    const auto found = section("zero_optimization");
+    const std::int64_t stage = found ? setting<std::int64_t>(*found, "stage").value_or(0) : 0;
+    judge_deepspeed_keys(json_, static_cast<int>(std::clamp<std::int64_t>(stage, 0, 3)), result_);
   }
 
   void formats() {
@@ -194,9 +173,26 @@ class DeepSpeedReader {
          {std::pair{"bf16", &config_.bf16}, {"bfloat16", &config_.bf16}, {"fp16", &config_.fp16}}) {
       const auto found = section(key);
       if (!found) continue;
-      found->ignore_unknown();
+      open_format_ = is_auto(*found, "enabled") || open_format_;
       const Flag enabled = setting<bool>(*found, "enabled");
       if (enabled) *flag = enabled;
+      judge_precision_keys(*found, key, result_);
+    }
+    const bool said = config_.bf16.value_or(false) || config_.fp16.value_or(false);
+    open_format_ = open_format_ && !said && !request_.precision;
+    if (request_.precision) take_precision(*request_.precision);
+  }
+
+  // What the file leaves open; it may not say otherwise.
+  void take_precision(DType asked) {
+    const bool said = config_.bf16.value_or(false) || config_.fp16.value_or(false);
+    for (const auto& [type, flag] :
+         {std::pair{DType::bf16, &config_.bf16}, {DType::fp16, &config_.fp16}}) {
+      if (!*flag)
+        *flag = asked == type && !said;
+      else if (**flag != (asked == type) && flag->place)
+        flag->place->problem(fmt::format("{} is {}, but --precision says {}", word(type),
+                                         **flag ? "enabled" : "not enabled", word(asked)));
     }
   }
 
@@ -206,7 +202,7 @@ class DeepSpeedReader {
     if (name == "fp16" || name == "float16") return DType::fp16;
     return std::nullopt;
   }
-  DType dtype(const Text& name, DType fallback) const {
+  static DType dtype(const Text& name, DType fallback) {
     if (!name) return fallback;
     const std::optional<DType> known = dtype_of(*name);
     if (!known) name.place->problem(fmt::format("is '{}'; allowed: fp32, bf16, fp16", *name));
@@ -221,6 +217,12 @@ class DeepSpeedReader {
     const bool zero = zero_section && setting<std::int64_t>(*zero_section, "stage").value_or(0) > 0;
     const auto types = section("data_types");
     const Text kept = types ? setting<std::string>(*types, "grad_accum_dtype") : Text{};
+    if (types) {
+      const Text weight = setting<std::string>(*types, "param_dtype");
+      if (weight && dtype_of(*weight) != weights)
+        weight.place->problem("data_types.param_dtype: weights are modelled as bf16, fp16 say");
+      static_cast<void>(types->has("buffer_dtype"));
+    }
     layout().gradient_dtype = dtype(kept, weights == DType::bf16 && !zero ? DType::fp32 : weights);
     layout().reduce_dtype = dtype(setting<std::string>(json_, "communication_data_type"), weights);
   }
@@ -235,12 +237,12 @@ class DeepSpeedReader {
         stage.place->problem(fmt::format("is {}; allowed: 0, 1, 2, 3", value));
       else
         layout().zero_stage = static_cast<int>(value);
-      static_cast<void>(found->has("allgather_bucket_size"));
       overlap(*found);
-      if (layout().zero_stage == 3) stage_3(*found);
+      stage_3(*found);
       mics(*found);
       ways_of_reduction(*found);
-      judge_keys(*found, zero_keys, "zero_optimization.", result_);
+    } else {
+      old_switch();
     }
     if (takes_bf16_optimizer(layout()) && layout().zero_stage == 0 && layout().replicas() > 1) {
       layout().zero_stage = 1;
@@ -273,8 +275,24 @@ class DeepSpeedReader {
         note("zero_optimization", fmt::format("{} is false; {}", key, what));
   }
 
+  // "zero_optimization": true, as before there were stages (zero/config.py,
+  // read_zero_config_deprecated).
+  void old_switch() {
+    Flag on;
+    if (!json_.has("zero_optimization")) return;
+    read_setting(json_, "zero_optimization", on);
+    if (!on.value_or(false)) return;
+    layout().zero_stage = 1;
+    note("zero_optimization", "true is stage 1");
+  }
+
   void bucket(const ObjectReader& from) {
-    const Whole size = setting<std::int64_t>(from, "reduce_bucket_size");
+    Whole size = setting<std::int64_t>(from, "reduce_bucket_size");
+    if (is_auto(from, "reduce_bucket_size")) {
+      size = result_.shape.hidden * result_.shape.hidden;
+      note("zero_optimization.reduce_bucket_size",
+           fmt::format("auto is hidden x hidden, {}, as transformers fills it in", *size));
+    }
     if (!size) return;
     if (*size < 1 || *size > (1LL << 40))
       size.place->problem(fmt::format("is {}; allowed: 1 to {}", *size, 1LL << 40));
@@ -282,19 +300,61 @@ class DeepSpeedReader {
       layout().bucket = Bytes{*size * bytes_of(layout().gradient_dtype)};
   }
 
+  // A key of stage 3 under its two names.
+  static Whole stage_3_setting(const ObjectReader& from, std::string_view name) {
+    const Whole alias = setting<std::int64_t>(from, fmt::format("stage3_{}", name));
+    const Whole plain = setting<std::int64_t>(from, name);
+    return alias ? alias : plain;
+  }
+  static bool stage_3_auto(const ObjectReader& from, std::string_view name) {
+    return is_auto(from, fmt::format("stage3_{}", name));
+  }
+
   // So many layers as the prefetch's elements reach into.
   void stage_3(const ObjectReader& from) {
-    const Whole size = setting<std::int64_t>(from, "stage3_prefetch_bucket_size");
-    const std::int64_t ahead = size.value_or(50'000'000);
+    const Whole size = stage_3_setting(from, "prefetch_bucket_size");
+    const std::int64_t square = result_.shape.hidden * result_.shape.hidden;
+    const std::int64_t ahead =
+        stage_3_auto(from, "prefetch_bucket_size") ? square * 9 / 10 : size.value_or(50'000'000);
+    const Whole kept = stage_3_setting(from, "param_persistence_threshold");
+    const Whole live = stage_3_setting(from, "max_live_parameters");
+    const Whole reuse = stage_3_setting(from, "max_reuse_distance");
+    const Whole group = setting<std::int64_t>(from, "sub_group_size");
+    if (layout().zero_stage != 3) return;
     if (ahead < 0 || ahead > (1LL << 50)) {
       size.place->problem(fmt::format("is {}; allowed: 0 and more", ahead));
       return;
     }
     if (result_.shape.hidden == 0 || result_.shape.heads == 0) return;  // a problem already
-    const std::int64_t layer =
-        std::max<std::int64_t>(1, transformer_layer(result_.shape).parameters());
+    const Block block = transformer_layer(result_.shape);
+    const std::int64_t layer = std::max<std::int64_t>(1, block.parameters());
     layout().prefetch_layers =
         static_cast<int>(std::min<std::int64_t>(1000, ahead / layer + (ahead % layer > 0 ? 1 : 0)));
+    const std::int64_t threshold = stage_3_auto(from, "param_persistence_threshold")
+                                       ? 10 * result_.shape.hidden
+                                       : kept.value_or(100'000);
+    note_persistence(block, threshold);
+    if (live.value_or(1'000'000'000) < layer * (1 + layout().prefetch_layers))
+      note("zero_optimization.stage3_max_live_parameters",
+           fmt::format("is {}, less than the {} layers of {} parameters that are modelled as "
+                       "gathered at a time",
+                       *live, 1 + layout().prefetch_layers, layer));
+    if (reuse.value_or(1'000'000'000) != 1'000'000'000)
+      note("zero_optimization.stage3_max_reuse_distance",
+           "gathered weights are modelled as freed behind each layer");
+    if (group.value_or(1'000'000'000) < layer)
+      note("zero_optimization.sub_group_size",
+           "the optimizer is modelled as updating its shard in one pass");
+  }
+
+  // Below the threshold parameters stay whole on every rank: of a usual model its norms and biases.
+  void note_persistence(const Block& block, std::int64_t threshold) {
+    for (const ModelOp& op : block.ops)
+      if (op.weights > 0 && op.kind == ModelOpKind::linear && op.weights < threshold)
+        return note("zero_optimization.stage3_param_persistence_threshold",
+                    fmt::format("is {}: matrices of {} parameters stay whole on every GPU, and are "
+                                "modelled as sharded",
+                                threshold, op.weights));
   }
 
   void mics(const ObjectReader& from) {
@@ -309,6 +369,7 @@ class DeepSpeedReader {
 
   void kernels() {
     layout().overlap_pipeline = false;
+    read_deepspeed_optimizer(json_, result_);
     if (zero_bubble_.value_or(false)) layout().schedule = Schedule::zb_h1;
     if (checkpoints_.value_or(false)) layout().recompute = Recompute::full;
     result_.framework =
@@ -320,8 +381,11 @@ class DeepSpeedReader {
       return;
     }
     layout().attention = request_.has_flash_2 ? AttentionKernel::flash_2 : AttentionKernel::flash;
-    note("layout.recompute", "the JSON does not say what is recomputed: none");
-    note("framework", "eager PyTorch kernels with flash attention are assumed");
+    layout().recompute = request_.recompute.value_or(Recompute::none);
+    if (!request_.recompute)
+      note("layout.recompute", "the JSON does not say what is recomputed: none (see --recompute)");
+    note("framework", fmt::format("eager PyTorch kernels with flash attention{} are assumed",
+                                  json_.has("optimizer") ? "" : " and AdamW"));
   }
 
   static constexpr std::array attention_flags{
@@ -335,6 +399,8 @@ class DeepSpeedReader {
   const ImportRequest& request_;
   MegatronConfig config_;
   Imported result_;
+  MissingOptions missing_{request_.command.empty() ? "deepspeed" : request_.command};
+  bool open_format_ = false;  // "auto"
   std::optional<AttentionKernel> attention_;
   Flag zero_bubble_, checkpoints_;
 };

@@ -52,6 +52,12 @@ struct ImportRequest {
   std::optional<TransformerShape> model{};  // where the file does not describe it
   std::int64_t sequence_length = 0;         // where the file does not say it; 0: not known
   bool has_flash_2 = false;                 // the device file has rates of FlashAttention-2
+  // What the files of DeepSpeed and of Hugging Face leave to the program, or call "auto".
+  std::int64_t micro_batch = 0, global_batch = 0, accumulation_steps = 0;  // 0: not known
+  std::optional<DType> precision{};                                        // bf16, fp16, fp32
+  std::optional<Recompute> recompute{};
+  int gpus_per_node = 0;       // of the cluster; 0: not known
+  std::string_view command{};  // of `stepcast import`, for examples; empty: the file's format
 };
 
 struct Imported {
@@ -71,6 +77,10 @@ Imported import_nemo(const Document& yaml, const ImportRequest& request);
 // `flags`: of Megatron-DeepSpeed, beside the JSON; or nullptr.
 Imported import_deepspeed(const Document& json, const Document* flags,
                           const ImportRequest& request);
+// The YAML of Accelerate, or the arguments of TRL's and axolotl's trainers. `folder`: where it
+// lies, for a DeepSpeed file that it names; empty: such a file is refused.
+Imported import_accelerate(const Document& yaml, const std::string& folder,
+                           const ImportRequest& request);
 
 // ---- Both.
 

@@ -24,7 +24,9 @@ class ModelReader : private SettingProblems {
       if (request_.model)
         shape_ = *request_.model;
       else
-        at_root("the file does not describe the model: name it with --model");
+        at_root(
+            "the file does not describe the model: name it with --model, for example "
+            "--model llama-3.1-8b");
       return;
     }
     shape_.name = "imported";

@@ -48,7 +48,7 @@ class Reader : private SettingProblems {
     const std::int64_t inner = std::int64_t{layout().tensor_parallel} * layout().pipeline_parallel *
                                layout().context_parallel;
     if (request_.gpus < 1) {
-      at_root("the number of GPUs is not in the file: give --gpus N");
+      at_root("the number of GPUs is not in the file: give --gpus N, for example --gpus 64");
       return false;
     }
     if (request_.gpus % inner != 0) {

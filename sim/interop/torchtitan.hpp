@@ -22,6 +22,9 @@ std::optional<TransformerShape> torchtitan_shape(std::string_view model, std::st
 std::optional<TorchtitanFlavor> torchtitan_flavor(const TransformerShape& shape);
 std::string torchtitan_flavors();  // for messages
 
+// What no setting has: told, refused or without an effect.
+void judge_torchtitan_keys(const ObjectReader& root, Imported& result);
+
 // [float8], behind the rest of the layout and the framework: what torchao's recipe changes of them.
 void read_float8(const ObjectReader& root, Imported& into);
 // REQUIRES: one of torchao's.

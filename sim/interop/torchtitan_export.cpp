@@ -77,12 +77,24 @@ class TitanWriter {
       note("layout.reduce_dtype", "torchtitan reduces gradients in float32");
     if (layout_.gradient_dtype != layout_.activation_dtype)
       note("layout.gradient_dtype", "gradients have the type of the gathered parameters");
-    if (layout_.master_weights != bf16)
+    if (layout_.optimizer != OptimizerKind::adam)
+      refuse("optimizer {}: torchtitan has Adam and AdamW", word(layout_.optimizer));
+    if (!sixteen_bit_states() && layout_.moment_dtype != DType::fp32)
+      refuse("moment_dtype {}: torchtitan's moments have the format of its parameters",
+             word(layout_.moment_dtype));
+    if (layout_.master_weights != bf16 && !sixteen_bit_states())
       note("layout.master_weights", "torchtitan's parameters are float32, and the only copy");
+  }
+
+  // training.dtype
+  bool sixteen_bit_states() const {
+    return layout_.activation_dtype == DType::bf16 && !layout_.master_weights &&
+           layout_.moment_dtype == DType::bf16;
   }
 
   void batch() {
     section("training");
+    if (sixteen_bit_states()) add_text("dtype", "bfloat16");
     // With a pipeline the micro-batches of a step are one local batch.
     const bool pipeline = layout_.pipeline_parallel > 1;
     add("local_batch_size",

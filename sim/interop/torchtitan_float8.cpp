@@ -23,6 +23,23 @@ constexpr std::array recipes{Recipe{"tensorwise", EightBit::torchao},
                              Recipe{"rowwise", EightBit::torchao_rowwise},
                              Recipe{"rowwise_with_gw_hp", EightBit::torchao_rowwise_with_gw_hp}};
 
+constexpr std::array float8_keys{
+    KnownKey{"emulate", Verdict::refused, "", "emulated 8-bit products are not modelled"},
+    KnownKey{"force_recompute_fp8_weight_in_bwd"},  // of an 8-bit weight that is gathered again
+    KnownKey{"moe_fqns_prototype"},
+};
+
+// Names of linears that stay in 16 bits. "output", the head, always does here.
+void judge_filter(const ObjectReader& float8, const std::string& prefix, Imported& into) {
+  const auto list = float8.find("filter_fqns");
+  if (!list || !list->is_list()) return;
+  for (const ValueReader& item : list->list())
+    if (item.peek_text().value_or("") != "output")
+      into.notes.push_back(
+          {prefix + "filter_fqns", fmt::format("{}: its products are modelled in 8 bits, too",
+                                               item.peek_text().value_or(""))});
+}
+
 // Beside products in 16 bits the section means nothing. Where nothing is sharded, nothing is
 // gathered.
 void read_section(const ObjectReader& float8, const std::string& prefix, Imported& into) {
@@ -31,8 +48,9 @@ void read_section(const ObjectReader& float8, const std::string& prefix, Importe
   read_setting(float8, gather, asked);
   read_setting(float8, scales, at_once);
   read_setting(float8, "recipe_name", recipe);
-  judge_keys(float8, anything, prefix, into);
-  if (into.layout.compute_dtype != DType::fp8) return;
+  if (into.layout.compute_dtype != DType::fp8) return judge_keys(float8, anything, prefix, into);
+  judge_keys(float8, float8_keys, prefix, into);
+  judge_filter(float8, prefix, into);
   const std::string name = recipe.value_or("tensorwise");
   const Recipe* const known =
       std::find_if(recipes.begin(), recipes.end(), [&](const Recipe& r) { return r.name == name; });

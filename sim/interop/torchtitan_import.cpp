@@ -1,8 +1,5 @@
 #include <fmt/format.h>
 
-#include <array>
-#include <span>
-
 #include "sim/config/scalars.hpp"
 #include "sim/interop/settings.hpp"
 #include "sim/interop/torchtitan.hpp"
@@ -12,50 +9,6 @@ namespace {
 
 constexpr std::int64_t most = 1LL << 32;
 constexpr std::int64_t most_ranks = 1 << 20;
-
-constexpr std::array model_keys{
-    KnownKey{"hf_assets_path"},
-    KnownKey{"tokenizer_path"},
-    KnownKey{"print_after_conversion"},
-};
-constexpr std::array training_keys{
-    KnownKey{"enable_cpu_offload", Verdict::refused, "", "offloading to the host is not modelled"},
-    KnownKey{"dataset"},
-    KnownKey{"dataset_path"},
-    KnownKey{"max_norm"},
-    KnownKey{"steps"},
-    KnownKey{"gc_*"},
-    KnownKey{"seed"},
-    KnownKey{"deterministic", Verdict::noted, "", "kernels are modelled at full speed"},
-    KnownKey{"debug_moe_force_load_balance"},
-    KnownKey{"compile", Verdict::refused, "", "write [compile] enable"},
-};
-constexpr std::array parallelism_keys{
-    KnownKey{"expert_parallel_degree", Verdict::refused, "1",
-             "a mixture of experts is modelled only as Megatron-LM runs it"},
-    KnownKey{"expert_tensor_parallel_degree"},
-    KnownKey{"expert_parallel_*"},
-    KnownKey{"pipeline_parallel_schedule_csv", Verdict::refused, "",
-             "schedules of one's own are not modelled"},
-    KnownKey{"pipeline_parallel_split_points", Verdict::refused, "",
-             "deprecated: write module_fqns_per_model_part"},
-    KnownKey{"pipeline_parallel_expert_parallel_overlap"},
-    KnownKey{"disable_loss_parallel", Verdict::noted, "",
-             "the loss is modelled as split over the vocabulary"},
-    KnownKey{"enable_compiled_autograd"},
-    KnownKey{"spmd_backend"},
-};
-constexpr std::array checkpoint_keys{
-    KnownKey{"memory_budget"},      KnownKey{"per_op_*"},          KnownKey{"visualize_*"},
-    KnownKey{"preserve_rng_state"}, KnownKey{"determinism_check"}, KnownKey{"debug"},
-};
-constexpr std::array compile_keys{KnownKey{"backend"}};
-constexpr std::array optimizer_keys{
-    KnownKey{"name", Verdict::noted, "AdamW", "the step is forecast with Adam"},
-    KnownKey{"early_step_in_backward", Verdict::noted, "",
-             "the optimizer is modelled behind the backward pass"},
-    KnownKey{"*"},
-};
 
 class TitanReader {
  public:
@@ -71,7 +24,7 @@ class TitanReader {
     compilation();
     read_float8(root_, result_);
     layout().attention = request_.has_flash_2 ? AttentionKernel::flash_2 : AttentionKernel::flash;
-    rest();
+    judge_torchtitan_keys(root_, result_);
     return result_;
   }
 
@@ -170,7 +123,9 @@ class TitanReader {
                                layout().context_parallel * replicate;
     if (shard == -1) {
       if (request_.gpus < 1)
-        root_.problem("data_parallel_shard_degree takes what is left of the GPUs: give --gpus N");
+        root_.problem(
+            "data_parallel_shard_degree takes what is left of the GPUs: give --gpus N, for example "
+            "--gpus 64");
       else if (request_.gpus % inner != 0)
         problem(asked, fmt::format("{} GPUs are no multiple of replicate x tp x cp x pp = {}",
                                    request_.gpus, inner));
@@ -210,6 +165,19 @@ class TitanReader {
         word == "always" || (word == "default" && layout().pipeline_parallel == 1);
   }
 
+  // Parameters are made in `dtype`, and with them Adam's moments (torch/optim/adamw.py,
+  // torch.zeros_like); fully_shard casts reduced gradients to it.
+  void parameters_in(const Text& whole, const Text& param) {
+    const std::string type = whole.value_or("float32");
+    if (type == "float32") return;
+    if (type != "bfloat16")
+      problem(whole, fmt::format("is '{}'; allowed: float32, bfloat16", type));
+    else if (layout().activation_dtype != DType::bf16)
+      problem(param, "is float32, and training.dtype bfloat16: not modelled");
+    layout().master_weights = false;
+    layout().moment_dtype = DType::bf16;
+  }
+
   void training() {
     const Text param = setting<std::string>("training", "mixed_precision_param");
     const Text reduce = setting<std::string>("training", "mixed_precision_reduce");
@@ -219,14 +187,16 @@ class TitanReader {
       problem(param, fmt::format("is '{}'; allowed: bfloat16, float32", type));
     if (reduce.value_or("float32") != "float32" && reduce.value_or("") != "bfloat16")
       problem(reduce, fmt::format("is '{}'; allowed: float32, bfloat16", *reduce));
-    if (whole.value_or("float32") != "float32")
-      problem(whole, "optimizer states in other types than float32 are not modelled");
     layout().activation_dtype = type == "float32" ? DType::fp32 : DType::bf16;
     if (type == "float32" && layout().compute_dtype == DType::bf16)
       layout().compute_dtype = DType::fp32;
     layout().gradient_dtype = layout().activation_dtype;
     layout().reduce_dtype = reduce.value_or("float32") == "bfloat16" ? DType::bf16 : DType::fp32;
+    if (reduce.value_or("float32") == "bfloat16")
+      result_.notes.push_back({"training.mixed_precision_reduce",
+                               "bfloat16 is not among the values of v0.1 to v0.2.2"});
     layout().master_weights = layout().activation_dtype != DType::fp32;
+    parameters_in(whole, param);
     batch();
   }
 
@@ -251,8 +221,10 @@ class TitanReader {
                 fmt::format("is {}, no multiple of pipeline_parallel_microbatch_size = {}", local,
                             layout().micro_batch));
     }
-    global_batch(tokens ? local * size("parallelism", "num_pp_microbatches", 1, 1'000'000) : local,
-                 length);
+    const std::int64_t parts = tokens ? size("parallelism", "num_pp_microbatches", 1, 1'000'000)
+                                      : local / layout().micro_batch;
+    at_once_ = parts;
+    global_batch(tokens ? local * parts : local, length);
   }
 
   std::int64_t sequences(const Whole& tokens, std::int64_t length) {
@@ -287,17 +259,7 @@ class TitanReader {
         setting<std::int64_t>("parallelism", "pipeline_parallel_last_stage_less_layers");
     std::vector<int> parts = listed_parts();
     if (layout().pipeline_parallel == 1) return;
-    std::string name = schedule.value_or("1F1B");
-    for (char& c : name)
-      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-    if (name == "interleaved1f1b")
-      layout().schedule = Schedule::interleaved;
-    else if (name == "gpipe")
-      layout().schedule = Schedule::gpipe;
-    else if (name != "1f1b")
-      problem(schedule, fmt::format("the schedule {} is not modelled; known: 1F1B, GPipe, "
-                                    "Interleaved1F1B",
-                                    schedule.value_or("")));
+    read_schedule(schedule);
     const bool single = layout().schedule != Schedule::interleaved;
     if (parts.empty()) parts = counted_parts(each, first, last, single);
     if (parts.empty()) return;
@@ -311,6 +273,29 @@ class TitanReader {
     layout().virtual_stages = per_rank;
     layout().layers_per_chunk = parts;
     layout().overlap_pipeline = false;  // torch's schedules wait for their messages
+  }
+
+  // pytorch/pytorch torch/distributed/pipelining/schedules.py (commit 00722e64),
+  // get_schedule_class, which ignores case, and Schedule1F1B.__init__.
+  void read_schedule(const Text& schedule) {
+    const std::string asked = schedule.value_or("1F1B");
+    std::string name = asked;
+    for (char& c : name)
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+    const int stages = layout().pipeline_parallel;
+    if (name == "interleaved1f1b")
+      layout().schedule = Schedule::interleaved;
+    else if (name == "gpipe")
+      layout().schedule = Schedule::gpipe;
+    else if (name != "1f1b")
+      problem(schedule, fmt::format("the schedule {} is not modelled; available: 1F1B, GPipe, "
+                                    "Interleaved1F1B",
+                                    asked));
+    else if (at_once_ < stages)
+      problem(setting<std::int64_t>("training", "local_batch_size"),
+              fmt::format("makes {} micro-batches of {} for {} stages; 1F1B takes at least one for "
+                          "each stage: a larger local_batch_size, or GPipe",
+                          at_once_, layout().micro_batch, stages));
   }
 
   std::vector<int> counted_parts(const Whole& each, const Whole& first, const Whole& last,
@@ -406,38 +391,21 @@ class TitanReader {
     const Text optimizer = setting<std::string>("optimizer", "implementation");
     const std::string kernels = optimizer.value_or("fused");
     if (kernels != "fused" && kernels != "foreach")
-      problem(optimizer, fmt::format("is '{}'; allowed: fused, foreach", kernels));
+      problem(optimizer, fmt::format("is '{}'; modelled: fused, foreach", kernels));
+    const Text name = setting<std::string>("optimizer", "name");
+    if (name.value_or("AdamW") != "AdamW" && *name != "Adam")
+      problem(name,
+              fmt::format("the optimizer {} is not modelled; torchtitan has Adam, AdamW", *name));
     result_.framework = torchtitan_framework(model, loss, kernels == "fused");
     const Flag early = setting<bool>("activation_checkpoint", "early_stop");
     // A compiler leaves out what no gradient needs, whatever the switch says.
     result_.framework.execution.stops_recomputation = model || early.value_or(false);
   }
 
-  void rest() {
-    const auto judge = [&](const char* name, std::span<const KnownKey> known) {
-      if (const auto found = section(name))
-        judge_keys(*found, known, fmt::format("{}.", name), result_);
-    };
-    judge("model", model_keys);
-    judge("training", training_keys);
-    judge("parallelism", parallelism_keys);
-    judge("activation_checkpoint", checkpoint_keys);
-    judge("compile", compile_keys);
-    judge("optimizer", optimizer_keys);
-    for (const char* name :
-         {"job", "profiling", "metrics", "lr_scheduler", "checkpoint", "comm", "memory_estimation",
-          "fault_tolerance", "experimental", "validation", "mx", "quantize", "debug"})
-      ignore(name);
-  }
-
-  void ignore(const char* name) {
-    if (const auto found = section(name))
-      judge_keys(*found, anything, std::string{name} + ".", result_);
-  }
-
   const ObjectReader& root_;
   const ImportRequest& request_;
   Imported result_;
+  std::int64_t at_once_ = 1;  // micro-batches of one run of the pipeline
 };
 
 }  // namespace

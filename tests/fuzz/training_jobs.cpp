@@ -22,6 +22,8 @@ sim::Imported import(char kind, std::string_view text, const sim::ImportRequest&
       return sim::import_megatron(Document::parse(text, "a.sh", Syntax::flags), request);
     case 't':
       return sim::import_torchtitan(Document::parse(text, "a.toml", Syntax::toml), request);
+    case 'a':
+      return sim::import_accelerate(Document::parse(text, "a.yaml", Syntax::yaml), "", request);
     case 'n':
       return sim::import_nemo(Document::parse(text, "a.yaml", Syntax::yaml), request);
     default:

@@ -111,7 +111,8 @@ TEST_CASE("Megatron-LM's rules are kept", "[interop]") {
   CHECK(flag_problems(megatron("--overlap-param-gather")) ==
         std::vector<std::string>{"8:1: needs the distributed optimizer or Megatron-FSDP"});
   CHECK(flag_problems(megatron(""), 0) ==
-        std::vector<std::string>{"1:1: the number of GPUs is not in the file: give --gpus N"});
+        std::vector<std::string>{
+            "1:1: the number of GPUs is not in the file: give --gpus N, for example --gpus 64"});
   CHECK(flag_problems(megatron("--tensor-model-parallel-sise 2")) ==
         std::vector<std::string>{"8:1: unknown key '--tensor-model-parallel-sise'; did you mean "
                                  "'--tensor-model-parallel-size'?"});
@@ -306,7 +307,7 @@ TEST_CASE("ms-swift: its own defaults, and what it cannot mean here", "[interop]
   CHECK(problems([&] { return import("--train_type lora"); }).size() == 1);
 }
 
-TEST_CASE("DeepSpeed: two of three batches suffice, and auto says nothing", "[interop]") {
+TEST_CASE("DeepSpeed: two of three batches suffice, with flags beside it or without", "[interop]") {
   const TransformerShape shape =
       *load_model(std::string{STEPCAST_SOURCE_DIR} + "/models/llama-3.1-8b.yaml").shape;
   const auto import = [&](const std::string& json, const char* flags = nullptr) {
@@ -339,8 +340,8 @@ TEST_CASE("DeepSpeed: two of three batches suffice, and auto says nothing", "[in
           return import(R"({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 1,
  "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}})");
         }) == std::vector<std::string>{
-                  "2:57: zero_optimization.offload_optimizer: offloading to the host is not "
-                  "modelled"});
+                  "2:68: zero_optimization.offload_optimizer is on cpu: offloading to the host is "
+                  "not modelled; \"device\": \"none\" forecasts the job without"});
 }
 
 TEST_CASE("DeepSpeed: what its engine makes of the keys", "[interop]") {

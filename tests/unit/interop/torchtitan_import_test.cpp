@@ -62,6 +62,51 @@ pipeline_parallel_schedule = "Interleaved1F1B"
   CHECK(pipeline.framework == eager);
 }
 
+TEST_CASE("torchtitan: schedules that are not modelled, and what 1F1B asks for", "[interop]") {
+  const auto pipeline = [](const std::string& schedule, int batch) {
+    return problems([&] {
+      return from_toml(
+          "[model]\nflavor = \"8B\"\n[training]\nlocal_batch_size = " + std::to_string(batch) +
+              "\n[parallelism]\npipeline_parallel_degree = 4\n"
+              "pipeline_parallel_schedule = \"" +
+              schedule + "\"\n",
+          8);
+    });
+  };
+  using Lines = std::vector<std::string>;
+  for (const std::string name : {"ZBVZeroBubble", "DualPipeV", "InterleavedZeroBubble"})
+    CHECK(pipeline(name, 8) == Lines{"7:30: the schedule " + name +
+                                     " is not modelled; available: 1F1B, GPipe, Interleaved1F1B"});
+  CHECK(pipeline("1F1B", 4).empty());
+  CHECK(pipeline("1F1B", 2) ==
+        Lines{"4:20: makes 2 micro-batches of 1 for 4 stages; 1F1B takes at least one for each "
+              "stage: a larger local_batch_size, or GPipe"});
+  CHECK(pipeline("GPipe", 2).empty());
+}
+
+TEST_CASE("torchtitan: parameters in bfloat16 keep 6 bytes of states and weights", "[interop]") {
+  const auto job = [](const std::string& more) {
+    return from_toml("[model]\nflavor = \"8B\"\n[training]\nlocal_batch_size = 1\n" + more, 8);
+  };
+  const Layout layout = job("dtype = \"bfloat16\"\n").layout;
+  CHECK_FALSE(layout.master_weights);
+  CHECK(layout.moment_dtype == DType::bf16);
+  CHECK(layout.master_bytes() + layout.moment_bytes() == 4);
+  CHECK(layout.reduce_dtype == DType::fp32);
+  CHECK(job("").layout.master_bytes() + job("").layout.moment_bytes() == 12);
+  using Lines = std::vector<std::string>;
+  CHECK(problems([&] { return job("[optimizer]\nearly_step_in_backward = true\n"); }) ==
+        Lines{"6:26: optimizer.early_step_in_backward: steps within the backward pass, which keep "
+              "no gradients, are not modelled; false forecasts the job with all gradients held to "
+              "the end of the step"});
+  CHECK(problems([&] { return job("[optimizer]\nname = \"Muon\"\n"); }) ==
+        Lines{"6:8: the optimizer Muon is not modelled; torchtitan has Adam, AdamW"});
+  CHECK(problems([&] { return job("[fault_tolerance]\nenable = true\n"); }) ==
+        Lines{"6:10: fault_tolerance.enable: torchft's replicas are not modelled"});
+  const Imported told = job("[compile]\nenable = true\nbackend = \"aot_eager\"\n");
+  CHECK(notes(told, "compile.backend"));
+}
+
 TEST_CASE("torchtitan: recomputation by operator, an early end of it, kernels of AdamW",
           "[interop]") {
   const auto job = [](const std::string& keys) {

@@ -1,0 +1,289 @@
+// The YAML that `accelerate config` writes: FSDP, DeepSpeed and DDP (MULTI_GPU). Keys:
+// huggingface/accelerate commands/config/config_args.py, ClusterConfig (commit 16cb6eb8).
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+
+#include "sim/interop/deepspeed_keys.hpp"
+#include "sim/interop/trainer_job.hpp"
+
+namespace sim {
+namespace {
+
+constexpr std::array top_keys{
+    KnownKey{"debug", Verdict::noted, "", "the checks of every collective are not modelled"},
+    KnownKey{"use_cpu", Verdict::refused, "", "training on CPUs is not modelled"},
+    KnownKey{"mpirun_config", Verdict::noted, "", "not read"},
+    KnownKey{"ipex_config", Verdict::noted, "", "of CPUs and XPUs: not read"},
+    KnownKey{"compute_environment"},
+    KnownKey{"downcast_bf16"},  // of TPUs
+    KnownKey{"enable_cpu_affinity"},
+    KnownKey{"machine_rank"},
+    KnownKey{"main_training_function"},
+    KnownKey{"main_process_ip"},
+    KnownKey{"main_process_port"},
+    KnownKey{"rdzv_backend"},
+    KnownKey{"rdzv_conf"},
+    KnownKey{"same_network"},
+    KnownKey{"gpu_ids"},
+    KnownKey{"fp8_config"},  // of mixed_precision fp8, which is refused
+    KnownKey{"tpu_name"},
+    KnownKey{"tpu_zone"},
+    KnownKey{"tpu_env"},
+    KnownKey{"tpu_use_cluster"},
+    KnownKey{"tpu_use_sudo"},
+    KnownKey{"tpu_vm"},
+    KnownKey{"command_file"},
+    KnownKey{"commands"},
+};
+constexpr std::array parallelism_keys{
+    KnownKey{"sp_size", Verdict::refused, "1",
+             "DeepSpeed's Ulysses is not read: set layout.context_parallel and context_exchange "
+             "all_to_all in the scenario"},
+    KnownKey{"sp_backend"},
+    KnownKey{"sp_seq_length"},
+    KnownKey{"sp_seq_length_is_variable"},
+    KnownKey{"sp_attn_implementation"},
+    KnownKey{"cp_backend"},
+};
+constexpr std::array deepspeed_keys{
+    KnownKey{"deepspeed_multinode_launcher"},  KnownKey{"deepspeed_hostfile"},
+    KnownKey{"deepspeed_exclusion_filter"},    KnownKey{"deepspeed_inclusion_filter"},
+    KnownKey{"deepspeed_moe_layer_cls_names"}, KnownKey{"offload_optimizer_nvme_path"},
+    KnownKey{"offload_param_nvme_path"},       KnownKey{"zero3_init_flag"},
+    KnownKey{"zero3_save_16bit_model"},
+};
+
+class AccelerateReader {
+ public:
+  AccelerateReader(const Document& yaml, const std::string& folder, const ImportRequest& request)
+      : yaml_{yaml}, folder_{folder}, request_{request}, root_{yaml.root_object()} {}
+
+  Imported read() {
+    const Text type = text("distributed_type");
+    read_setting(root_, "num_processes", job_.processes);
+    if (job_.processes.value_or(0) == -1) job_.processes = Whole{};
+    read_setting(root_, "num_machines", job_.machines);
+    mixed_precision();
+    read_compiler();
+    parallelism();
+    judge_keys(root_, top_keys, "", result_);
+    if (!engine(type)) return finish();
+    return job_.engine == TrainerEngine::deepspeed ? deepspeed() : torch();
+  }
+
+ private:
+  Text text(const char* key) const {
+    Text read;
+    read_setting(root_, key, read);
+    return read;
+  }
+  std::optional<ObjectReader> section(const char* key) const {
+    const std::optional<ValueReader> found = root_.find(key);
+    return found && found->is_object() ? std::optional{found->object()} : std::nullopt;
+  }
+  Imported finish() {
+    yaml_.finish();
+    return result_;
+  }
+
+  bool engine(const Text& type) {
+    const std::string name = type.value_or("");
+    if (name == "FSDP") return set(TrainerEngine::fsdp);
+    if (name == "DEEPSPEED") return set(TrainerEngine::deepspeed);
+    if (name == "MULTI_GPU" || name == "NO" || name == "no") return set(TrainerEngine::ddp);
+    const char* allowed = "allowed: FSDP, DEEPSPEED, MULTI_GPU, NO";
+    static_cast<void>(root_.has("megatron_lm_config"));
+    for (const char* other : {"fsdp_config", "deepspeed_config", "tp_config"})
+      static_cast<void>(root_.has(other));
+    if (!type)
+      root_.problem(fmt::format("distributed_type is missing; {}", allowed));
+    else if (name == "MEGATRON_LM")
+      type.place->problem(fmt::format(
+          "MEGATRON_LM is not read here: give Megatron-LM's arguments to stepcast import "
+          "megatron; {}",
+          allowed));
+    else
+      type.place->problem(fmt::format("is '{}'; {}", name, allowed));
+    return false;
+  }
+  bool set(TrainerEngine engine) {
+    job_.engine = engine;
+    return true;
+  }
+
+  // The value may also be the key of old files, fp16.
+  void mixed_precision() {
+    job_.mixed = text("mixed_precision");
+    if (job_.mixed.value_or("") == "false") job_.mixed.value = "no";  // unquoted: no
+    Flag old;
+    read_setting(root_, "fp16", old);
+    if (!job_.mixed && old.value_or(false)) job_.mixed = std::string{"fp16"};
+  }
+
+  void read_compiler() {
+    const auto compiled = [&](const std::string& name) {
+      return name != "no" && name != "NO" && name != "EAGER" && name != "eager" && !name.empty();
+    };
+    std::string backend = text("dynamo_backend").value_or("no");
+    if (const auto found = section("dynamo_config")) {
+      found->ignore_unknown();
+      Text read;
+      for (const char* key : {"dynamo_backend", "backend"})
+        read_setting(*found, key, read);
+      if (read) backend = *read;
+    } else {
+      static_cast<void>(root_.has("dynamo_config"));
+    }
+    if (compiled(backend))
+      result_.notes.push_back({"dynamo_config", "kernels are modelled as eager: set framework"});
+  }
+
+  void parallelism() {
+    const auto found = section("parallelism_config");
+    if (!found) {
+      static_cast<void>(root_.has("parallelism_config"));
+      return;
+    }
+    const std::string prefix = "parallelism_config_";
+    for (const std::string& key : found->unasked_keys()) {
+      const std::string name = key.starts_with(prefix) ? key.substr(prefix.size()) : key;
+      if (name == "dp_replicate_size")
+        read_setting(*found, key, job_.replicate);
+      else if (name == "dp_shard_size")
+        read_setting(*found, key, job_.shard);
+      else if (name == "tp_size")
+        read_setting(*found, key, job_.tensor);
+      else if (name == "cp_size")
+        read_setting(*found, key, job_.context);
+      else if (name == "cp_comm_strategy")
+        read_setting(*found, key, job_.context_method);
+      else
+        judge_parallel_key(*found, key, name);
+    }
+  }
+
+  void judge_parallel_key(const ObjectReader& found, const std::string& key,
+                          const std::string& name) {
+    for (const KnownKey& row : parallelism_keys) {
+      if (row.name != name) continue;
+      const std::optional<ValueReader> value = found.find(key);
+      if (!value || row.verdict == Verdict::ignored || is_neutral(*value, row.neutral))
+        result_.ignored.push_back(key);
+      else
+        value->problem(fmt::format("{}: {}", key, row.reason));
+    }
+  }
+
+  // Sections of engines that the job does not run are not read.
+  void leave(const char* key) {
+    if (root_.has(key)) result_.ignored.emplace_back(key);
+  }
+
+  Imported torch() {
+    leave("deepspeed_config");
+    leave("megatron_lm_config");
+    leave("tp_config");
+    if (job_.engine == TrainerEngine::fsdp) {
+      if (const auto found = section("fsdp_config"))
+        read_fsdp_section(*found, "fsdp_config.", job_.fsdp, result_);
+      else
+        static_cast<void>(root_.has("fsdp_config"));
+    } else {
+      leave("fsdp_config");
+    }
+    const bool unsharded = job_.engine == TrainerEngine::ddp;
+    if (unsharded && (job_.tensor.value_or(1) > 1 || job_.context.value_or(1) > 1))
+      root_.problem("parallelism_config needs distributed_type FSDP and fsdp_version 2");
+    MissingOptions missing{"accelerate"};
+    scenario_of_trainer(job_, request_, missing, root_, result_);
+    if (missing.any()) return finish();
+    finish_import(yaml_, root_, result_);
+    return result_;
+  }
+
+  Imported deepspeed() {
+    leave("fsdp_config");
+    leave("megatron_lm_config");
+    leave("tp_config");
+    const auto found = section("deepspeed_config");
+    if (!found) {
+      root_.problem("distributed_type is DEEPSPEED, and deepspeed_config is missing");
+      return finish();
+    }
+    Text file;
+    read_setting(*found, "deepspeed_config_file", file);
+    const bool named = file && *file != "none";
+    const std::string json = named ? std::string{} : inline_json(*found);
+    if (!named) judge_keys(*found, deepspeed_keys, "deepspeed_config.", result_);
+    const ImportRequest known = request_of_trainer(job_, request_, root_, result_);
+    if (named) refuse_beside_file(*found);
+    yaml_.finish();
+    Imported job =
+        named ? import_deepspeed_file(file, folder_, known)
+              : import_deepspeed(Document::parse(json, yaml_.name(), Syntax::json), nullptr, known);
+    job.notes.insert(job.notes.begin(), result_.notes.begin(), result_.notes.end());
+    job.ignored.insert(job.ignored.begin(), result_.ignored.begin(), result_.ignored.end());
+    return job;
+  }
+
+  // DeepSpeedPlugin._deepspeed_config_checks: what the file says, nothing else may.
+  void refuse_beside_file(const ObjectReader& found) {
+    const auto refusal = [](std::string_view key) {
+      return fmt::format(
+          "Accelerate refuses {} beside deepspeed_config_file: write it in that file", key);
+    };
+    for (const char* key :
+         {"zero_stage", "gradient_accumulation_steps", "gradient_clipping",
+          "offload_optimizer_device", "offload_param_device", "offload_optimizer_nvme_path",
+          "offload_param_nvme_path", "zero3_save_16bit_model"})
+      if (found.has(key)) found.problem(key, refusal(key));
+    if (job_.mixed.place) job_.mixed.place->problem(refusal("mixed_precision"));
+    judge_keys(found, deepspeed_keys, "deepspeed_config.", result_);
+  }
+
+  // What DeepSpeedPlugin makes of the fields; the default of zero_stage is 2.
+  std::string inline_json(const ObjectReader& from) {
+    const SettingProblems problems{root_};
+    Whole stage, steps;
+    read_setting(from, "zero_stage", stage);
+    steps = deepspeed_setting<std::int64_t>(from, "gradient_accumulation_steps");
+    static_cast<void>(from.has("gradient_clipping"));
+    if (stage.value_or(2) < 0 || stage.value_or(2) > 3)
+      problems.problem(stage, "is {}; allowed: 0, 1, 2, 3", *stage);
+    if (!job_.batch.steps) job_.batch.steps = steps;
+    for (const char* key : {"offload_optimizer_device", "offload_param_device"}) {
+      Text device;
+      read_setting(from, key, device);
+      if (device.value_or("none") != "none")
+        device.place->problem(
+            fmt::format("{} is {}: offloading to the host is not modelled; none "
+                        "forecasts the job without",
+                        key, *device));
+    }
+    // Accelerate fills the format in from mixed_precision.
+    return fmt::format(
+        "{{\"train_batch_size\": \"auto\", \"train_micro_batch_size_per_gpu\": \"auto\", "
+        "\"gradient_accumulation_steps\": \"auto\", \"zero_optimization\": {{\"stage\": {}}}}}",
+        stage.value_or(2));
+  }
+
+  const Document& yaml_;
+  const std::string& folder_;
+  const ImportRequest& request_;
+  const ObjectReader root_;
+  TrainerJob job_;
+  Imported result_;
+};
+
+}  // namespace
+
+Imported import_accelerate(const Document& yaml, const std::string& folder,
+                           const ImportRequest& request) {
+  refuse_experts(yaml, request);
+  if (is_trainer_file(yaml.root_object())) return import_trainer(yaml, folder, request);
+  return AccelerateReader{yaml, folder, request}.read();
+}
+
+}  // namespace sim

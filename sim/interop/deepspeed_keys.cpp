@@ -1,0 +1,239 @@
+// Names and defaults: deepspeedai/DeepSpeed deepspeed/runtime/config.py (commit 029f12b3),
+// runtime/zero/config.py (commit 1b88ac36), runtime/precision_config.py.
+#include "sim/interop/deepspeed_keys.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace sim {
+namespace {
+
+constexpr std::string_view host = "offloading to the host is not modelled";
+
+constexpr std::array zero_keys{
+    KnownKey{"cpu_offload", Verdict::refused, "", host},
+    KnownKey{"cpu_offload_param", Verdict::refused, "", host},
+    KnownKey{"cpu_offload_params", Verdict::refused, "", host},
+    KnownKey{"cpu_offload_use_pin_memory"},
+    KnownKey{"zero_hpz_partition_size", Verdict::refused, "1",
+             "secondary partitions (ZeRO++) are not modelled"},
+    KnownKey{"zero_quantized_weights", Verdict::refused, "", "quantised messages are not modelled"},
+    KnownKey{"zero_quantized_nontrainable_weights", Verdict::refused, "",
+             "quantised weights are not modelled"},
+    KnownKey{"zero_quantized_gradients", Verdict::refused, "",
+             "quantised messages are not modelled"},
+    KnownKey{"zeropp_loco_param", Verdict::refused, "", "quantised messages are not modelled"},
+    KnownKey{"zenflow", Verdict::refused, "", "not modelled"},
+    KnownKey{"legacy_stage1", Verdict::refused, "", "the old ZeRO-1 is not modelled"},
+    KnownKey{"allgather_partitions", Verdict::noted, "true",
+             "parameters are modelled as gathered, not broadcast"},
+    KnownKey{"allgather_bucket_size"},  // how many gathers the same bytes are cut into
+    KnownKey{"load_from_fp32_weights"},
+    KnownKey{"elastic_checkpoint"},
+    KnownKey{"ignore_unused_parameters"},
+    KnownKey{"round_robin_gradients"},  // which rank owns which gradient
+    KnownKey{"override_module_apply"},
+    KnownKey{"pipeline_loading_checkpoint"},
+    KnownKey{"log_trace_cache_warnings"},
+    KnownKey{"enable_sanity_checks", Verdict::noted, "", "the checks are not modelled"},
+    KnownKey{"save_muon_momentum_buffer_in_memory"},
+    KnownKey{"gather_16bit_weights_on_model_save"},
+    KnownKey{"stage3_gather_16bit_weights_on_model_save"},
+    KnownKey{"stage3_gather_fp16_weights_on_model_save"},
+    KnownKey{"stage3_partition_stream_chunk_size"},
+};
+// Read only by stage 3.
+constexpr std::array stage_3_keys{
+    KnownKey{"mics_hierarchical_params_gather", Verdict::noted, "",
+             "parameters are modelled as gathered in one level"},
+    KnownKey{"stage3_use_all_reduce_for_fetch_params", Verdict::noted, "",
+             "parameters are modelled as gathered"},
+    KnownKey{"stage3_module_granularity_threshold", Verdict::noted, "0",
+             "layers are modelled as gathered one by one"},
+    KnownKey{"stage3_allgather_sequential", Verdict::noted, "",
+             "a layer is modelled as gathered at once"},
+    KnownKey{"stage3_model_persistence_threshold"},
+    KnownKey{"model_persistence_threshold"},
+    KnownKey{"memory_efficient_linear", Verdict::noted, "true",
+             "linears are modelled as keeping no copy of gathered weights"},
+    KnownKey{"leaf_module", Verdict::noted, "", "units are modelled as one per layer"},
+};
+constexpr std::array top_keys{
+    KnownKey{"scheduler"},
+    KnownKey{"zero_allow_untested_optimizer"},
+    KnownKey{"zero_force_ds_cpu_optimizer"},
+    KnownKey{"gradient_clipping"},
+    KnownKey{"prescale_gradients"},  // where a division stands
+    KnownKey{"gradient_predivide_factor"},
+    KnownKey{"gradient_allreduce_op"},  // sum or mean of the same messages
+    KnownKey{"managed_gradient_accumulation"},
+    KnownKey{"sparse_gradients", Verdict::refused, "", "sparse gradients are not modelled"},
+    KnownKey{"seq_parallel_communication_data_type"},
+    KnownKey{"sequence_parallel_size", Verdict::refused, "1",
+             "DeepSpeed's Ulysses is not read: set layout.context_parallel and context_exchange "
+             "all_to_all in the scenario"},
+    KnownKey{"steps_per_print"},
+    KnownKey{"log_level"},
+    KnownKey{"vocabulary_size"},
+    KnownKey{"wall_clock_breakdown", Verdict::noted, "",
+             "its waits for the device between the phases are not modelled"},
+    KnownKey{"memory_breakdown", Verdict::noted, "", "its waits are not modelled"},
+    KnownKey{"flops_profiler", Verdict::noted, "", "profiled steps are not modelled"},
+    KnownKey{"comms_logger", Verdict::noted, "", "its waits are not modelled"},
+    KnownKey{"timers"},
+    KnownKey{"dump_state"},
+    KnownKey{"tensorboard"},
+    KnownKey{"wandb"},
+    KnownKey{"csv_monitor"},
+    KnownKey{"comet"},
+    KnownKey{"checkpoint"},
+    KnownKey{"nebula"},
+    KnownKey{"datastates"},
+    KnownKey{"aio"},
+    KnownKey{"data_sampling"},
+    KnownKey{"dataloader_drop_last"},
+    KnownKey{"disable_allgather", Verdict::noted, "",
+             "parameters are modelled as gathered, not broadcast"},
+    KnownKey{"amp", Verdict::refused, "", "apex's amp is not modelled"},
+    KnownKey{"torch_autocast", Verdict::refused, "", "not modelled"},
+    KnownKey{"sparse_attention", Verdict::refused, "", "not modelled"},
+    KnownKey{"compression_training", Verdict::refused, "", "not modelled"},
+    KnownKey{"quantize_training", Verdict::refused, "", "not modelled"},
+    KnownKey{"weight_quantization", Verdict::refused, "", "not modelled"},
+    KnownKey{"eigenvalue", Verdict::refused, "", "not modelled"},
+    KnownKey{"hybrid_engine", Verdict::refused, "", "generation within a step is not modelled"},
+    KnownKey{"msamp", Verdict::refused, "", "8-bit optimizers and messages are not modelled"},
+    KnownKey{"data_efficiency", Verdict::noted, "", "the full batch is forecast"},
+    KnownKey{"curriculum_learning", Verdict::noted, "", "the full sequence length is forecast"},
+    KnownKey{"progressive_layer_drop", Verdict::noted, "", "all layers are forecast"},
+    KnownKey{"elasticity", Verdict::refused, "",
+             "it replaces the batch: write train_batch_size and train_micro_batch_size_per_gpu"},
+    KnownKey{"autotuning", Verdict::refused, "", "it replaces the batch and ZeRO's settings"},
+    KnownKey{"graph_harvesting", Verdict::noted, "", "CUDA graphs: set simulation.graphs"},
+    KnownKey{"use_data_before_expert_parallelism"},
+    KnownKey{"expert_parallel", Verdict::refused, "",
+             "a mixture of experts is modelled only as Megatron-LM runs it"},
+    KnownKey{"pipeline", Verdict::noted, "",
+             "stages, partition and recomputation of a pipeline: see layout.layers_per_chunk and "
+             "layout.recompute"},
+};
+constexpr std::array precision_keys{
+    KnownKey{"auto_cast"},
+    KnownKey{"loss_scale"},
+    KnownKey{"initial_scale_power"},
+    KnownKey{"loss_scale_window"},
+    KnownKey{"hysteresis"},
+    KnownKey{"consecutive_hysteresis"},
+    KnownKey{"min_loss_scale"},
+    KnownKey{"opt_level"},
+    KnownKey{"immediate_grad_update"},
+    KnownKey{"check_grad_overflow", Verdict::noted, "", "the check is not modelled"},
+    KnownKey{"fp16_master_weights_and_grads", Verdict::refused, "",
+             "master weights in 16 bits are not modelled"},
+    KnownKey{"bf16_master_weights_and_grads", Verdict::refused, "",
+             "master weights in 16 bits are not modelled"},
+    KnownKey{"bf16_optimizer_states", Verdict::refused, "",
+             "optimizer states in 16 bits are not modelled for DeepSpeed"},
+};
+
+// Sections are switched by a key of their own.
+bool is_off(const ValueReader& value, const KnownKey& row) {
+  if (!value.is_object()) return is_neutral(value, row.neutral);
+  const ObjectReader section = value.object();
+  section.ignore_unknown();
+  const auto enabled = section.find("enabled");
+  if (!enabled) return section.keys().empty();
+  const std::string text = enabled->peek_text().value_or("");
+  return text == "false" || text == "auto";
+}
+
+template <std::size_t N>
+void judge(const ObjectReader& from, const std::array<KnownKey, N>& rows, std::string_view prefix,
+           Imported& result) {
+  for (const KnownKey& row : rows) {
+    const auto unasked = from.unasked_keys();
+    if (std::ranges::find(unasked, row.name) == unasked.end()) continue;
+    const std::optional<ValueReader> value = from.find(row.name);
+    const std::string name = fmt::format("{}{}", prefix, row.name);
+    if (!value || row.verdict == Verdict::ignored || is_off(*value, row))
+      result.ignored.push_back(name);
+    else if (row.verdict == Verdict::noted)
+      result.notes.push_back({name, std::string{row.reason}});
+    else
+      value->problem(fmt::format("{}: {}", name, row.reason));
+  }
+}
+
+// {"device": "none"}, the default, is none.
+void judge_offload(const ObjectReader& zero, const char* key, Imported& result) {
+  const std::optional<ValueReader> value = zero.find(key);
+  const std::string name = fmt::format("zero_optimization.{}", key);
+  if (!value) return;
+  if (!value->is_object()) {
+    if (is_neutral(*value, "")) return result.ignored.push_back(name);
+    value->problem(fmt::format("{}: expected an object with a device", name));
+    return;
+  }
+  const ObjectReader section = value->object();
+  section.ignore_unknown();
+  const Text device = deepspeed_setting<std::string>(section, "device");
+  if (device.value_or("none") == "none") return result.ignored.push_back(name);
+  device.place->problem(fmt::format(
+      "{} is on {}: {}; \"device\": \"none\" forecasts the job without", name, *device, host));
+}
+
+void judge_compile(const ObjectReader& json, Imported& result) {
+  const std::optional<ValueReader> value = json.find("compile");
+  if (!value || !value->is_object()) return;
+  const ObjectReader section = value->object();
+  section.ignore_unknown();
+  const Flag deep = deepspeed_setting<bool>(section, "deepcompile");
+  if (deep.value_or(false)) deep.place->problem("DeepCompile is not modelled");
+  result.notes.push_back({"compile", "kernels are modelled as eager: set framework"});
+}
+
+void judge_recomputation(const ObjectReader& json, Imported& result) {
+  const std::optional<ValueReader> value = json.find("activation_checkpointing");
+  if (!value || !value->is_object()) return;
+  const ObjectReader section = value->object();
+  section.ignore_unknown();
+  for (const char* key : {"cpu_checkpointing", "partition_activations"}) {
+    const Flag on = deepspeed_setting<bool>(section, key);
+    if (on.value_or(false))
+      on.place->problem(fmt::format("activation_checkpointing.{}: not modelled", key));
+  }
+  result.notes.push_back({"activation_checkpointing",
+                          "what is recomputed is the program's choice: give --recompute full, or "
+                          "set layout.recompute"});
+}
+
+}  // namespace
+
+bool is_auto(const ObjectReader& from, std::string_view key) {
+  const std::optional<ValueReader> value = from.find(key);
+  return value && value->peek_text().value_or("") == "auto";
+}
+
+void judge_precision_keys(const ObjectReader& section, std::string_view name, Imported& result) {
+  judge(section, precision_keys, fmt::format("{}.", name), result);
+}
+
+void judge_deepspeed_keys(const ObjectReader& json, int stage, Imported& result) {
+  judge_compile(json, result);
+  judge_recomputation(json, result);
+  judge(json, top_keys, "", result);
+  const std::optional<ValueReader> zero = json.find("zero_optimization");
+  if (!zero || !zero->is_object()) return;
+  constexpr std::string_view prefix = "zero_optimization.";
+  const ObjectReader section = zero->object();
+  judge_offload(section, "offload_optimizer", result);
+  judge_offload(section, "offload_param", result);
+  judge(section, zero_keys, prefix, result);
+  if (stage == 3) return judge(section, stage_3_keys, prefix, result);
+  for (const KnownKey& row : stage_3_keys)
+    if (section.has(row.name)) result.ignored.push_back(fmt::format("{}{}", prefix, row.name));
+}
+
+}  // namespace sim

@@ -1,0 +1,323 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "sim/interop/trainer_job.hpp"
+#include "sim/model/transformer.hpp"
+
+namespace sim {
+namespace {
+
+constexpr std::int64_t most_ranks = 1 << 20;
+
+// torch.distributed.fsdp.ShardingStrategy, which Accelerate numbers from 1 (utils/constants.py,
+// FSDP_SHARDING_STRATEGY).
+constexpr std::array<std::string_view, 5> strategies{"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
+                                                     "HYBRID_SHARD", "HYBRID_SHARD_ZERO2"};
+
+std::string upper(std::string text) {
+  for (char& c : text)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 32);
+  return text;
+}
+
+class TrainerScenario : private SettingProblems {
+ public:
+  TrainerScenario(const TrainerJob& job, const ImportRequest& request, const ObjectReader& root,
+                  Imported& result)
+      : SettingProblems{root}, job_{job}, request_{request}, root_{root}, result_{result} {}
+
+  void read(MissingOptions& missing) {
+    gpus_ = request_.gpus > 0 ? request_.gpus : job_.processes.value_or(0);
+    find_missing(missing);
+    if (missing.any()) {
+      at_root(missing.sentence("FILE"));
+      return;
+    }
+    result_.shape = *request_.model;
+    layout().sequence_length =
+        job_.sequence_length ? size(job_.sequence_length, 1, 1LL << 32) : request_.sequence_length;
+    framework();
+    precision();
+    if (!degrees()) return;
+    if (job_.engine == TrainerEngine::fsdp) fsdp();
+    batch();
+    recomputation();
+    layout().optimizer = job_.optimizer;
+    layout().attention = request_.has_flash_2 ? AttentionKernel::flash_2 : AttentionKernel::flash;
+  }
+
+ private:
+  Layout& layout() { return result_.layout; }
+  void note(const char* key, std::string what) { result_.notes.push_back({key, std::move(what)}); }
+
+  void find_missing(MissingOptions& missing) {
+    ImportRequest known = request_;
+    known.gpus = static_cast<int>(std::clamp<std::int64_t>(gpus_, 0, most_ranks));
+    if (job_.sequence_length) known.sequence_length = 1;
+    missing.add_common(known);
+    batch_ = job_.batch;
+    add_options(request_, batch_);
+    if (!batch_.micro && !batch_.whole)
+      missing.add("--micro-batch-size 1", "the sequences per GPU");
+  }
+
+  // transformers' models, operator by operator; attention by scaled_dot_product_attention.
+  void framework() {
+    Framework& made = result_.framework;
+    made = framework_of(FrameworkName::pytorch);
+    if (job_.multi_tensor) made.optimizer = OptimizerForm::eager;
+    if (job_.engine == TrainerEngine::fsdp) {
+      made.execution.caching_allocator = true;
+      if (version() == 2)
+        made.weight_gathers = KernelForm::eager;
+      else
+        made.execution.flat_parameters = true;
+    }
+    note("framework", "eager PyTorch kernels with flash attention are assumed");
+  }
+
+  int version() const { return static_cast<int>(job_.fsdp.version.value_or(1)); }
+
+  // Under FSDP parameters are fp32 shards, gathered and reduced in the format of mixed precision
+  // (set_mixed_precision). DDP runs autocast over fp32 parameters, whose gradients are fp32.
+  void precision() {
+    const std::string mixed = job_.mixed.value_or("no");
+    DType type = DType::fp32;
+    if (mixed == "bf16") type = DType::bf16;
+    if (mixed == "fp16") type = DType::fp16;
+    if (mixed == "fp8") problem(job_.mixed, "fp8 of Accelerate is not modelled");
+    if (mixed != "no" && mixed != "bf16" && mixed != "fp16" && mixed != "fp8")
+      problem(job_.mixed, "is '{}'; allowed: no, fp16, bf16", mixed);
+    const bool pure = mixed == "no";
+    if (pure) type = request_.precision.value_or(job_.weights);
+    layout().compute_dtype = layout().activation_dtype = type;
+    layout().gradient_dtype = layout().reduce_dtype = type;
+    layout().master_weights = !pure;
+    if (pure) {
+      layout().moment_dtype = type;
+      note("mixed_precision", fmt::format("no: weights, gradients and states in {}", word(type)));
+    } else if (job_.engine == TrainerEngine::ddp) {
+      layout().gradient_dtype = layout().reduce_dtype = DType::fp32;
+    }
+  }
+
+  bool degrees() {
+    if (job_.processes && request_.gpus > 0 && *job_.processes != request_.gpus)
+      note("num_processes", fmt::format("{} in the file, {} by --gpus", *job_.processes, gpus_));
+    const Whole& tensor = job_.tensor;
+    const Whole& context = job_.context;
+    layout().tensor_parallel = static_cast<int>(size(tensor, 1, most_ranks));
+    layout().context_parallel = static_cast<int>(size(context, 1, most_ranks));
+    layout().overlap_tensor_wgrad = false;
+    const std::int64_t inner = std::int64_t{layout().tensor_parallel} * layout().context_parallel;
+    if (gpus_ < 1 || gpus_ > most_ranks || gpus_ % inner != 0) {
+      problem(job_.processes, "is {}; {} GPUs are no multiple of tp {} x cp {}", gpus_, gpus_,
+              layout().tensor_parallel, layout().context_parallel);
+      return false;
+    }
+    layout().data_parallel = static_cast<int>(gpus_ / inner);
+    if (layout().tensor_parallel > 1) tensor_parallelism();
+    if (layout().context_parallel > 1) context_parallelism();
+    return true;
+  }
+
+  // transformers' tp_plan: the head is "colwise_rep", whose logits each rank has.
+  void tensor_parallelism() {
+    result_.framework.execution.gathers_logits = true;
+    note("parallelism_config_tp_size",
+         "products are modelled as split by column and row, without sequence parallelism");
+  }
+
+  void context_parallelism() {
+    const std::string method = job_.context_method.value_or("allgather");
+    if (method != "allgather" && method != "alltoall")
+      problem(job_.context_method, "is '{}'; allowed: allgather, alltoall", method);
+    layout().context_exchange =
+        method == "alltoall" ? ContextExchange::ring : ContextExchange::all_gather;
+  }
+
+  void fsdp() {
+    if (version() != 1 && version() != 2) {
+      problem(job_.fsdp.version, "is {}; allowed: 1, 2", *job_.fsdp.version);
+      return;
+    }
+    if (job_.fsdp.offload.value_or(false))
+      problem(job_.fsdp.offload,
+              "offloading to the host is not modelled; false forecasts the job without");
+    units();
+    layout().zero_stage = 3;
+    layout().overlap_gradients = layout().overlap_parameters = true;
+    if (version() == 2)
+      second_version();
+    else
+      first_version();
+    if (layout().replicas() == 1) layout().zero_stage = 0;
+    const std::string prefetch = upper(job_.fsdp.prefetch.value_or("NO_PREFETCH"));
+    if (version() == 1 && prefetch != "BACKWARD_PRE" && prefetch != "1")
+      note("fsdp_backward_prefetch",
+           fmt::format("{}: gathers are modelled one layer ahead, as with BACKWARD_PRE", prefetch));
+  }
+
+  // What is gathered at a time.
+  void units() {
+    const std::string wrap = upper(job_.fsdp.wrap.value_or("NO_WRAP"));
+    if (wrap == "TRANSFORMER_BASED_WRAP") return;
+    const char* all = "TRANSFORMER_BASED_WRAP";
+    if (wrap == "NO_WRAP")
+      problem(job_.fsdp.wrap,
+              "fsdp_auto_wrap_policy is NO_WRAP{}: the whole model is one unit, gathered at once, "
+              "which is not modelled; modelled: {}",
+              job_.fsdp.wrap ? "" : ", the default", all);
+    else
+      problem(job_.fsdp.wrap, "is '{}'; modelled: {}", wrap, all);
+  }
+
+  // reshard_after_forward: true or false; dp_replicate and dp_shard from parallelism_config.
+  void second_version() {
+    if (job_.fsdp.strategy) note("fsdp_sharding_strategy", "has no effect with fsdp_version 2");
+    const std::string reshard = job_.fsdp.reshard.value_or("true");
+    const bool yes = reshard == "true" || reshard == "True";
+    if (!yes && reshard != "false" && reshard != "False")
+      problem(job_.fsdp.reshard, "is '{}'; with fsdp_version 2 allowed: true, false", reshard);
+    layout().reshard_after_forward = yes;
+    if (!job_.replicate && !job_.shard) return;
+    const std::int64_t copies = size(job_.replicate, 1, most_ranks);
+    const std::int64_t shard = size(job_.shard, 1, most_ranks);
+    if (copies * shard != layout().data_parallel) {
+      problem(job_.shard, "dp_replicate {} x dp_shard {} is not the {} data-parallel GPUs", copies,
+              shard, layout().data_parallel);
+      return;
+    }
+    const std::int64_t group = shard * layout().context_parallel;
+    if (group == 1)
+      layout().zero_stage = 0;
+    else if (copies > 1)
+      layout().shard_group = static_cast<int>(group);
+  }
+
+  void first_version() {
+    if (job_.tensor.value_or(1) > 1 || job_.context.value_or(1) > 1 || job_.shard || job_.replicate)
+      problem(job_.tensor.place ? job_.tensor : job_.shard,
+              "parallelism_config needs fsdp_version 2");
+    const std::string name = strategy();
+    if (job_.fsdp.reshard && upper(*job_.fsdp.reshard) != name && !job_.fsdp.strategy)
+      note("fsdp_reshard_after_forward",
+           "with fsdp_version 1 Accelerate reads fsdp_sharding_strategy, by default FULL_SHARD");
+    const auto found = std::ranges::find(strategies, name);
+    if (found == strategies.end()) {
+      problem(job_.fsdp.strategy,
+              "is '{}'; allowed: 1 to 5, FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD, "
+              "HYBRID_SHARD_ZERO2",
+              job_.fsdp.strategy.value_or(""));
+      return;
+    }
+    layout().reshard_after_forward = name == "FULL_SHARD" || name == "HYBRID_SHARD";
+    if (name == "NO_SHARD") layout().zero_stage = 0;
+    if (name.starts_with("HYBRID")) hybrid();
+  }
+
+  std::string strategy() const {
+    const std::string text = upper(job_.fsdp.strategy.value_or("FULL_SHARD"));
+    const bool number = text.size() == 1 && text[0] >= '1' && text[0] <= '5';
+    return number ? std::string{strategies.at(static_cast<std::size_t>(text[0] - '1'))} : text;
+  }
+
+  // Shards within a machine, copies across (torch/distributed/fsdp/_init_utils.py,
+  // _init_intra_and_inter_node_groups).
+  void hybrid() {
+    const std::int64_t machines = job_.machines.value_or(1);
+    const std::int64_t node = machines > 1 ? gpus_ / machines : request_.gpus_per_node;
+    if (machines < 1 || node < 1 || gpus_ % std::max<std::int64_t>(1, node) != 0)
+      problem(job_.machines, "hybrid sharding needs whole machines; {} GPUs on {} machines", gpus_,
+              machines);
+    else if (node < gpus_)
+      layout().shard_group = static_cast<int>(node);
+  }
+
+  void batch() {
+    const auto sizes = sizes_of(batch_, layout().data_parallel, root_);
+    if (!sizes) return;
+    layout().micro_batch = sizes->micro;
+    layout().global_batch = sizes->global;
+    if (!batch_.steps && !batch_.whole)
+      note("gradient_accumulation_steps",
+           "the file does not say: 1 (see "
+           "--gradient-accumulation-steps)");
+    if (layout().zero_stage == 3 && layout().micro_batches() > 1) note_no_sync();
+  }
+
+  // accelerator.accumulate() runs all but the last micro-batch under no_sync.
+  void note_no_sync() {
+    const double parameters = static_cast<double>(build_transformer(result_.shape).parameters()) /
+                              layout().tensor_parallel;
+    const double bytes = parameters * bytes_of(layout().gradient_dtype);
+    note("gradient_accumulation_steps",
+         fmt::format("Accelerate keeps whole gradients on every GPU until the last micro-batch "
+                     "(no_sync), {:.1f} GB more than forecast, and reduces once; forecast: reduced "
+                     "and sharded after each",
+                     bytes / 1e9));
+  }
+
+  void recomputation() {
+    const Flag& asked = job_.fsdp.recompute.value_or(false) ? job_.fsdp.recompute : job_.recompute;
+    if (asked.value_or(false))
+      layout().recompute = Recompute::full;
+    else if (request_.recompute)
+      layout().recompute = *request_.recompute;
+    else if (!asked)
+      note("layout.recompute", "the file does not say what is recomputed: none (see --recompute)");
+  }
+
+  const TrainerJob& job_;
+  const ImportRequest& request_;
+  const ObjectReader& root_;
+  Imported& result_;
+  JobBatch batch_;
+  std::int64_t gpus_ = 0;
+};
+
+}  // namespace
+
+void scenario_of_trainer(const TrainerJob& job, const ImportRequest& request,
+                         MissingOptions& missing, const ObjectReader& root, Imported& result) {
+  TrainerScenario{job, request, root, result}.read(missing);
+}
+
+ImportRequest request_of_trainer(const TrainerJob& job, const ImportRequest& request,
+                                 const ObjectReader& root, Imported& result) {
+  ImportRequest known = request;
+  known.command = "accelerate";
+  JobBatch batch = job.batch;
+  add_options(request, batch);
+  known.micro_batch = batch.micro.value_or(0);
+  known.accumulation_steps = batch.steps.value_or(0);
+  known.global_batch = batch.whole.value_or(0);
+  if (known.gpus == 0)
+    known.gpus =
+        static_cast<int>(std::clamp<std::int64_t>(job.processes.value_or(0), 0, most_ranks));
+  else if (job.processes && *job.processes != known.gpus)
+    result.notes.push_back(
+        {"num_processes", fmt::format("{} in the file, {} by --gpus", *job.processes, known.gpus)});
+  if (job.sequence_length)
+    known.sequence_length = SettingProblems{root}.size(job.sequence_length, 1, 1LL << 32);
+  const std::string mixed = job.mixed.value_or("");
+  if (mixed == "bf16") known.precision = DType::bf16;
+  if (mixed == "fp16") known.precision = DType::fp16;
+  if (job.recompute) known.recompute = *job.recompute ? Recompute::full : Recompute::none;
+  return known;
+}
+
+Imported import_deepspeed_file(const Text& name, const std::string& folder,
+                               const ImportRequest& request) {
+  if (folder.empty())
+    throw InputError{SourcePosition{*name, 0, 0}, "the DeepSpeed file is not read here"};
+  // Beside the YAML, or where the command runs, as Accelerate takes it.
+  const std::filesystem::path beside = std::filesystem::path{folder} / *name;
+  const std::string path = std::filesystem::exists(beside) ? beside.string() : *name;
+  return import_deepspeed(Document::load(path, Syntax::json), nullptr, request);
+}
+
+}  // namespace sim

@@ -1,0 +1,266 @@
+// Arguments of trainers that wrap Accelerate: TRL and transformers (TrainingArguments), axolotl.
+// Of their hundreds the ones are read that choose the parallelism, the batch and the formats.
+//
+// Names: huggingface/transformers src/transformers/training_args.py (commit fd798335), fsdp,
+// fsdp_config, deepspeed, optim; axolotl-ai-cloud/axolotl src/axolotl/utils/schemas/config.py
+// (commit 70be5461) and fsdp.py (commit 06dcd85d); huggingface/trl trl/trainer/sft_config.py
+// (max_length, before it max_seq_length).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "sim/interop/trainer_job.hpp"
+
+namespace sim {
+namespace {
+
+constexpr std::string_view adapters =
+    "adapters are not modelled: full parameters are trained in the forecast";
+constexpr std::string_view other_losses = "a loss over other models or samples is not modelled";
+
+// Those that change a step beyond what is modelled, or a little; the rest is data, learning rate,
+// logging and checkpoints.
+constexpr std::array trainer_keys{
+    KnownKey{"adapter", Verdict::refused, "", adapters},
+    KnownKey{"use_peft", Verdict::refused, "", adapters},
+    KnownKey{"load_in_8bit", Verdict::refused, "", "quantised weights are not modelled"},
+    KnownKey{"load_in_4bit", Verdict::refused, "", "quantised weights are not modelled"},
+    KnownKey{"quantization", Verdict::refused, "", "quantised weights are not modelled"},
+    KnownKey{"fp8", Verdict::refused, "", "fp8 of Accelerate is not modelled"},
+    KnownKey{"qat", Verdict::refused, "", "quantisation-aware training is not modelled"},
+    KnownKey{"rl", Verdict::refused, "", other_losses},
+    KnownKey{"reward_model", Verdict::refused, "", other_losses},
+    KnownKey{"use_vllm", Verdict::refused, "", other_losses},
+    KnownKey{"num_generations", Verdict::refused, "", other_losses},
+    KnownKey{"unfrozen_parameters", Verdict::refused, "", "frozen parameters are not modelled"},
+    KnownKey{"spectrum_top_fraction", Verdict::refused, "", "frozen parameters are not modelled"},
+    KnownKey{"sequence_parallel_degree", Verdict::refused, "1",
+             "ring attention of axolotl is not read: set layout.context_parallel in the scenario"},
+    KnownKey{"torch_compile", Verdict::noted, "", "kernels are modelled as eager: set framework"},
+    KnownKey{"plugins", Verdict::noted, "", "their kernels are not modelled"},
+    KnownKey{"use_liger_kernel", Verdict::noted, "", "its kernels are not modelled"},
+    KnownKey{"use_liger", Verdict::noted, "", "its kernels are not modelled"},
+    KnownKey{"cut_cross_entropy", Verdict::noted, "", "its kernel is not modelled"},
+    KnownKey{"xformers_attention", Verdict::noted, "", "attention is modelled as flash attention"},
+    KnownKey{"flash_attention"},
+    KnownKey{"sdp_attention"},
+    KnownKey{"flex_attention", Verdict::noted, "", "attention is modelled as flash attention"},
+    KnownKey{"neftune_noise_alpha"},
+    KnownKey{"group_by_length", Verdict::noted, "", "every sequence is forecast at full length"},
+};
+
+struct TrainerOptimizer {
+  std::string_view name;
+  OptimizerKind kind = OptimizerKind::adam;
+  bool multi_tensor = false;
+};
+constexpr std::array optimizers{
+    TrainerOptimizer{"adamw_torch_fused"},
+    TrainerOptimizer{"adamw_apex_fused"},
+    TrainerOptimizer{"adamw_torch", OptimizerKind::adam, true},
+    TrainerOptimizer{"adamw_hf", OptimizerKind::adam, true},
+    TrainerOptimizer{"sgd", OptimizerKind::sgd, true},
+    TrainerOptimizer{"lion_32bit", OptimizerKind::lion},
+};
+
+class TrainerReader {
+ public:
+  TrainerReader(const Document& yaml, const std::string& folder, const ImportRequest& request)
+      : yaml_{yaml}, folder_{folder}, request_{request}, root_{yaml.root_object()} {}
+
+  Imported read() {
+    batch();
+    formats();
+    optimizer();
+    first("gradient_checkpointing", {}, job_.recompute);
+    parallelism();
+    const Text file = deepspeed_file();
+    sharding();
+    note_model();
+    judge_keys(root_, trainer_keys, "", result_);
+    leave_rest();
+    return file ? deepspeed(file) : torch();
+  }
+
+ private:
+  template <class Value>
+  void first(const char* name, std::initializer_list<const char*> others, Value& into) {
+    if (root_.has(name)) read_setting(root_, name, into);
+    for (const char* other : others)
+      if (root_.has(other) && !into) read_setting(root_, other, into);
+  }
+
+  void batch() {
+    first("per_device_train_batch_size", {"micro_batch_size"}, job_.batch.micro);
+    first("gradient_accumulation_steps", {}, job_.batch.steps);
+    first("sequence_len", {"max_length", "max_seq_length", "cutoff_len", "model_max_length"},
+          job_.sequence_length);
+  }
+
+  // bf16: true is mixed precision, "auto" that where the GPU has it, "full" weights of that format
+  // (axolotl); without, weights train as they are loaded.
+  void formats() {
+    for (const char* key : {"bf16", "fp16"}) {
+      Text on;
+      first(key, {}, on);
+      const std::string word = on.value_or("false");
+      const bool yes = word == "true" || word == "True" || word == "auto";
+      if (word == "full") job_.weights = key[0] == 'b' ? DType::bf16 : DType::fp16;
+      if (yes) job_.mixed = Text{std::string{key}, on.place};
+    }
+    Text loaded;
+    first("torch_dtype", {"dtype"}, loaded);
+    if (loaded.value_or("") == "bfloat16") job_.weights = DType::bf16;
+    if (loaded.value_or("") == "float16") job_.weights = DType::fp16;
+    Flag tf32;
+    first("tf32", {}, tf32);
+    if (tf32.value_or(false) && !job_.mixed && job_.weights == DType::fp32)
+      result_.notes.push_back({"tf32", "products are modelled in fp32: set layout.compute_dtype"});
+  }
+
+  void optimizer() {
+    Text name;
+    first("optim", {"optimizer"}, name);
+    if (!name) return;
+    const auto row = std::ranges::find_if(
+        optimizers, [&](const TrainerOptimizer& one) { return one.name == *name; });
+    if (row == optimizers.end()) {
+      name.place->problem(
+          fmt::format("the optimizer {} is not modelled; modelled: adamw_torch, "
+                      "adamw_torch_fused, sgd, lion_32bit",
+                      *name));
+      return;
+    }
+    job_.optimizer = row->kind;
+    job_.multi_tensor = row->multi_tensor;
+  }
+
+  void parallelism() {
+    first("dp_replicate_size", {}, job_.replicate);
+    first("dp_shard_size", {}, job_.shard);
+    first("tensor_parallel_size", {}, job_.tensor);
+    first("context_parallel_size", {}, job_.context);
+  }
+
+  Text deepspeed_file() {
+    Text name;
+    const std::optional<ValueReader> value = root_.find("deepspeed");
+    if (!value) return name;
+    if (value->is_object())
+      value->problem("an inline DeepSpeed configuration is not read here: write it to a file");
+    else if (!value->peek_text().value_or("").empty())
+      read_setting(root_, "deepspeed", name);
+    return name;
+  }
+
+  // fsdp: "full_shard auto_wrap", or a list of such words, or true; fsdp_config beside it.
+  void sharding() {
+    Text words;
+    first("fsdp", {}, words);
+    const std::optional<ValueReader> section = root_.find("fsdp_config");
+    first("fsdp_version", {}, job_.fsdp.version);
+    const bool asked = words && !(*words).empty() && *words != "false" && *words != "False";
+    const bool configured = section && section->is_object();
+    if (!asked && !configured) return;
+    job_.engine = TrainerEngine::fsdp;
+    if (configured) read_fsdp_section(section->object(), "fsdp_config.", job_.fsdp, result_);
+    if (asked) options(words);
+    if (!job_.fsdp.wrap && job_.fsdp.version.value_or(1) == 2)
+      job_.fsdp.wrap = std::string{"TRANSFORMER_BASED_WRAP"};
+  }
+
+  void options(const Text& words) {
+    std::string one;
+    for (const char c : *words + " ") {
+      if (c != ' ' && c != ',') {
+        one += c;
+        continue;
+      }
+      if (!one.empty()) option(one, words);
+      one.clear();
+    }
+  }
+
+  void option(const std::string& word, const Text& at) {
+    constexpr std::array<std::string_view, 5> strategies{"full_shard", "shard_grad_op", "no_shard",
+                                                         "hybrid_shard", "hybrid_shard_zero2"};
+    if (word == "auto_wrap") {
+      if (!job_.fsdp.wrap) job_.fsdp.wrap = Text{std::string{"TRANSFORMER_BASED_WRAP"}, at.place};
+    } else if (word == "offload") {
+      job_.fsdp.offload = Flag{true, at.place};
+    } else if (std::ranges::find(strategies, word) != strategies.end()) {
+      if (!job_.fsdp.strategy) job_.fsdp.strategy = Text{word, at.place};
+    } else if (word != "true" && word != "True") {
+      at.place->problem(
+          fmt::format("fsdp: '{}' is not known; allowed: full_shard, shard_grad_op, "
+                      "no_shard, hybrid_shard, hybrid_shard_zero2, auto_wrap",
+                      word));
+    }
+  }
+
+  // The name of a model on the hub is no file.
+  void note_model() {
+    Text name;
+    first("base_model", {"model_name_or_path"}, name);
+    if (name)
+      result_.notes.push_back({"model", fmt::format("the file trains {}; the forecast takes the "
+                                                    "model of --model",
+                                                    *name)});
+  }
+
+  void leave_rest() {
+    std::string names;
+    for (const std::string& key : root_.unasked_keys()) {
+      if (root_.has(key)) names += (names.empty() ? "" : ", ") + key;
+    }
+    if (!names.empty())
+      result_.notes.push_back(
+          {"arguments", "not read, as if they did not change a step: " + names});
+  }
+
+  Imported deepspeed(const Text& file) {
+    const ImportRequest known = request_of_trainer(job_, request_, root_, result_);
+    yaml_.finish();
+    Imported job = import_deepspeed_file(file, folder_, known);
+    if (job_.optimizer != OptimizerKind::adam) job.layout.optimizer = job_.optimizer;
+    job.notes.insert(job.notes.begin(), result_.notes.begin(), result_.notes.end());
+    job.ignored.insert(job.ignored.begin(), result_.ignored.begin(), result_.ignored.end());
+    return job;
+  }
+
+  Imported torch() {
+    if (job_.engine == TrainerEngine::ddp)
+      result_.notes.push_back({"fsdp", "neither fsdp nor deepspeed is in the file: DDP"});
+    MissingOptions missing{"accelerate"};
+    scenario_of_trainer(job_, request_, missing, root_, result_);
+    if (!missing.any()) finish_import(yaml_, root_, result_);
+    yaml_.finish();
+    return result_;
+  }
+
+  const Document& yaml_;
+  const std::string& folder_;
+  const ImportRequest& request_;
+  const ObjectReader root_;
+  TrainerJob job_;
+  Imported result_;
+};
+
+}  // namespace
+
+bool is_trainer_file(const ObjectReader& root) {
+  if (root.has("distributed_type") || root.has("compute_environment")) return false;
+  for (const char* key : {"base_model", "model_name_or_path", "per_device_train_batch_size",
+                          "micro_batch_size", "sequence_len"})
+    if (root.has(key)) return true;
+  return false;
+}
+
+Imported import_trainer(const Document& yaml, const std::string& folder,
+                        const ImportRequest& request) {
+  return TrainerReader{yaml, folder, request}.read();
+}
+
+}  // namespace sim

@@ -1,0 +1,63 @@
+// A job of Hugging Face's Accelerate in its own words, whichever file says them: the YAML of
+// `accelerate config`, or the arguments of a trainer that wraps it (TRL, axolotl).
+//
+// Names, defaults and rules: huggingface/accelerate (commit 16cb6eb8), utils/dataclasses.py
+// (FullyShardedDataParallelPlugin, DeepSpeedPlugin), commands/launch.py, utils/launch.py,
+// parallelism_config.py, utils/fsdp_utils.py.
+#pragma once
+
+#include <string>
+
+#include "sim/interop/job_batch.hpp"
+#include "sim/interop/missing_options.hpp"
+#include "sim/interop/settings.hpp"
+
+namespace sim {
+
+enum class TrainerEngine : std::uint8_t { ddp, fsdp, deepspeed };
+
+// fsdp_config, with or without its prefix "fsdp_".
+struct FsdpSettings {
+  Whole version;
+  Text strategy, reshard;  // a word, 1 to 5; of version 2 true or false
+  Text wrap, classes, prefetch;
+  Flag offload, recompute;
+};
+
+struct TrainerJob {
+  TrainerEngine engine = TrainerEngine::ddp;
+  Whole processes, machines;
+  JobBatch batch;
+  Text mixed;                   // no, fp16, bf16
+  DType weights = DType::fp32;  // as the program loads them; what trains without mixed precision
+  Flag recompute;               // gradient_checkpointing
+  bool multi_tensor = false;    // AdamW operation by operation
+  OptimizerKind optimizer = OptimizerKind::adam;
+  FsdpSettings fsdp;
+  Whole replicate, shard, tensor, context;  // parallelism_config
+  Text context_method;
+  Whole sequence_length;
+};
+
+// Adds what the section has; keys without a setting are told, refused or without an effect.
+void read_fsdp_section(const ObjectReader& section, std::string_view prefix, FsdpSettings& fsdp,
+                       Imported& result);
+
+// The layout and framework of a job of DDP or FSDP. Problems go to the places of the settings, or
+// to `root`; `missing` is told there, too, and then nothing is read further.
+void scenario_of_trainer(const TrainerJob& job, const ImportRequest& request,
+                         MissingOptions& missing, const ObjectReader& root, Imported& result);
+
+// What the job knows beside a DeepSpeed file.
+ImportRequest request_of_trainer(const TrainerJob& job, const ImportRequest& request,
+                                 const ObjectReader& root, Imported& result);
+// A file of DeepSpeed that `from` names. `folder`: where files may be read; empty: nowhere.
+Imported import_deepspeed_file(const Text& name, const std::string& folder,
+                               const ImportRequest& request);
+
+// Arguments of TRL's and axolotl's trainers.
+bool is_trainer_file(const ObjectReader& root);
+Imported import_trainer(const Document& yaml, const std::string& folder,
+                        const ImportRequest& request);
+
+}  // namespace sim

@@ -1,0 +1,238 @@
+// The YAML of Hugging Face Accelerate, and of trainers that wrap it, as scenarios. All inputs are
+// written for these tests.
+#include <filesystem>
+#include <fstream>
+
+#include "sim/model/model.hpp"
+#include "tests/catch.hpp"
+#include "tests/temporary.hpp"
+#include "tests/unit/interop/imports.hpp"
+
+using namespace sim;
+using test::notes;
+using test::problems;
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+ImportRequest request(int gpus = 0) {
+  return {
+      .gpus = gpus,
+      .model = *load_model(std::string{STEPCAST_SOURCE_DIR} + "/models/llama-3.1-8b.yaml").shape,
+      .sequence_length = 4096,
+      .micro_batch = 1,
+      .gpus_per_node = 8};
+}
+Imported import(const std::string& yaml, const ImportRequest& known = request(),
+                const std::string& folder = "") {
+  return import_accelerate(Document::parse(yaml, "a.yaml", Syntax::yaml), folder, known);
+}
+Lines refused(const std::string& yaml, const ImportRequest& known = request()) {
+  return problems([&] { return import(yaml, known); });
+}
+// A sound job of FSDP, and what its section has besides.
+std::string fsdp(const std::string& more, const std::string& top = "") {
+  return "distributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 16\nnum_machines: 2\n" +
+         top + "fsdp_config:\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n" + more;
+}
+
+}  // namespace
+
+TEST_CASE("Accelerate: FSDP by number and by name", "[interop]") {
+  struct Case {
+    const char* strategy;
+    int zero, group;
+    bool reshard;
+  };
+  for (const Case& tried :
+       {Case{"1", 3, 0, true}, Case{"FULL_SHARD", 3, 0, true}, Case{"2", 3, 0, false},
+        Case{"SHARD_GRAD_OP", 3, 0, false}, Case{"4", 3, 8, true}, Case{"HYBRID_SHARD", 3, 8, true},
+        Case{"HYBRID_SHARD_ZERO2", 3, 8, false}, Case{"5", 3, 8, false}}) {
+    CAPTURE(tried.strategy);
+    const Imported job = import(fsdp("  fsdp_sharding_strategy: " + std::string{tried.strategy} +
+                                     "\n  fsdp_backward_prefetch: BACKWARD_PRE\n"));
+    CHECK(job.layout.zero_stage == tried.zero);
+    CHECK(job.layout.shard_group == tried.group);
+    CHECK(job.layout.reshard_after_forward == tried.reshard);
+    CHECK(job.layout.data_parallel == 16);
+    CHECK(job.framework.execution.flat_parameters);
+    CHECK_FALSE(notes(job, "fsdp_backward_prefetch"));
+  }
+  CHECK(import(fsdp("  fsdp_sharding_strategy: NO_SHARD\n")).layout.zero_stage == 0);
+  CHECK(refused(fsdp("  fsdp_sharding_strategy: 6\n")) ==
+        Lines{"7:27: is '6'; allowed: 1 to 5, FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD, "
+              "HYBRID_SHARD_ZERO2"});
+}
+
+TEST_CASE("Accelerate: FSDP2 reads reshard_after_forward, FSDP1 its strategy", "[interop]") {
+  const Imported second = import(fsdp(
+      "  fsdp_version: 2\n  fsdp_reshard_after_forward: false\n  fsdp_activation_checkpointing: "
+      "true\n"));
+  CHECK(second.layout.zero_stage == 3);
+  CHECK_FALSE(second.layout.reshard_after_forward);
+  CHECK(second.layout.recompute == Recompute::full);
+  CHECK(second.layout.reduce_dtype == DType::bf16);
+  CHECK(second.layout.master_weights);
+  CHECK_FALSE(second.framework.execution.flat_parameters);
+  CHECK(second.framework.weight_gathers == KernelForm::eager);
+  CHECK(import(fsdp("  version: 2\n")).layout.reshard_after_forward);
+  const Imported first = import(fsdp("  fsdp_reshard_after_forward: SHARD_GRAD_OP\n"));
+  CHECK(first.layout.reshard_after_forward);
+  CHECK(notes(first, "fsdp_reshard_after_forward"));
+  CHECK(refused(fsdp("  fsdp_version: 3\n")) == Lines{"7:17: is 3; allowed: 1, 2"});
+}
+
+TEST_CASE("Accelerate: what FSDP does beyond the model is refused", "[interop]") {
+  CHECK(refused(fsdp("  fsdp_offload_params: true\n")) ==
+        Lines{"7:24: offloading to the host is not modelled; false forecasts the job without"});
+  CHECK(refused("distributed_type: FSDP\nnum_processes: 8\nfsdp_config: {fsdp_version: 2}\n") ==
+        Lines{"1:1: fsdp_auto_wrap_policy is NO_WRAP, the default: the whole model is one unit, "
+              "gathered at once, which is not modelled; modelled: TRANSFORMER_BASED_WRAP"});
+  CHECK(refused(fsdp("  fsdp_reshard: true\n")).size() == 1);
+}
+
+TEST_CASE("Accelerate: parallelism_config splits GPUs as torch's mesh does", "[interop]") {
+  const Imported job =
+      import(fsdp("  fsdp_version: 2\n",
+                  "parallelism_config:\n  parallelism_config_dp_replicate_size: 2\n"
+                  "  parallelism_config_dp_shard_size: 2\n  parallelism_config_cp_size: 2\n"
+                  "  parallelism_config_tp_size: 2\n"));
+  CHECK(job.layout.data_parallel == 4);
+  CHECK(job.layout.tensor_parallel == 2);
+  CHECK(job.layout.context_parallel == 2);
+  CHECK(job.layout.shard_group == 4);
+  CHECK(job.layout.context_exchange == ContextExchange::all_gather);
+  CHECK(refused(fsdp("  fsdp_version: 2\n",
+                     "parallelism_config:\n  parallelism_config_dp_shard_size: 4\n")) ==
+        Lines{"6:37: dp_replicate 1 x dp_shard 4 is not the 16 data-parallel GPUs"});
+  CHECK(refused(fsdp("  fsdp_version: 2\n", "parallelism_config: {sp_size: 2}\n")).size() == 1);
+}
+
+TEST_CASE("Accelerate: DDP trains fp32 parameters under autocast", "[interop]") {
+  const Imported job =
+      import("distributed_type: MULTI_GPU\nmixed_precision: bf16\nnum_processes: 8\n");
+  CHECK(job.layout.zero_stage == 0);
+  CHECK(job.layout.activation_dtype == DType::bf16);
+  CHECK(job.layout.gradient_dtype == DType::fp32);
+  CHECK(job.layout.reduce_dtype == DType::fp32);
+  const Imported single =
+      import("distributed_type: 'NO'\nmixed_precision: 'no'\nnum_processes: 1\n");
+  CHECK(single.layout.activation_dtype == DType::fp32);
+  CHECK_FALSE(single.layout.master_weights);
+  ImportRequest pure = request();
+  pure.precision = DType::bf16;
+  const Layout sixteen = import("distributed_type: MULTI_GPU\nnum_processes: 8\n", pure).layout;
+  CHECK(sixteen.moment_dtype == DType::bf16);
+  CHECK_FALSE(sixteen.master_weights);
+}
+
+TEST_CASE("Accelerate: other engines are refused with what to do", "[interop]") {
+  CHECK(
+      refused("distributed_type: MEGATRON_LM\nmegatron_lm_config: {megatron_lm_tp_degree: 2}\n") ==
+      Lines{"1:19: MEGATRON_LM is not read here: give Megatron-LM's arguments to stepcast import "
+            "megatron; allowed: FSDP, DEEPSPEED, MULTI_GPU, NO"});
+  CHECK(refused("num_processes: 8\n") ==
+        Lines{"1:1: distributed_type is missing; allowed: FSDP, DEEPSPEED, MULTI_GPU, NO"});
+  CHECK(refused("distributed_type: XLA\nnum_processes: 8\n") ==
+        Lines{"1:19: is 'XLA'; allowed: FSDP, DEEPSPEED, MULTI_GPU, NO"});
+}
+
+TEST_CASE("Accelerate: all missing options are told at once", "[interop]") {
+  CHECK(refused("distributed_type: MULTI_GPU\nnum_processes: -1\n", {}) ==
+        Lines{"1:1: not in this file: the model (--model), the tokens of a sequence "
+              "(--seq-length), the number of GPUs (--gpus), the sequences per GPU "
+              "(--micro-batch-size); give the options, for example: stepcast import accelerate "
+              "FILE --cluster dgx-h100 --model llama-3.1-8b --seq-length 4096 --gpus 8 "
+              "--micro-batch-size 1"});
+}
+
+TEST_CASE("Accelerate: whole gradients between micro-batches of FSDP are told", "[interop]") {
+  ImportRequest known = request();
+  known.accumulation_steps = 4;
+  CHECK(notes(import(fsdp(""), known), "gradient_accumulation_steps"));
+  CHECK(import(fsdp(""), known).layout.micro_batches() == 4);
+}
+
+TEST_CASE("Accelerate: DeepSpeed inline and by a file beside it", "[interop]") {
+  const Imported inside = import(
+      "distributed_type: DEEPSPEED\nmixed_precision: bf16\nnum_processes: 8\ndeepspeed_config:\n"
+      "  zero_stage: 3\n  gradient_accumulation_steps: 2\n  offload_optimizer_device: none\n");
+  CHECK(inside.layout.zero_stage == 3);
+  CHECK(inside.layout.micro_batches() == 2);
+  CHECK(inside.layout.activation_dtype == DType::bf16);
+  CHECK(inside.framework == framework_of(FrameworkName::deepspeed));
+  CHECK(refused("distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n"
+                "  offload_param_device: cpu\n") ==
+        Lines{"4:25: offload_param_device is cpu: offloading to the host is not modelled; none "
+              "forecasts the job without"});
+
+  const std::filesystem::path folder = test::temporary_path("accelerate");
+  std::filesystem::create_directories(folder);
+  std::ofstream{folder / "zero.json"} << R"({"train_micro_batch_size_per_gpu": "auto",
+    "bf16": {"enabled": true}, "zero_optimization": {"stage": 2}})";
+  const std::string named =
+      "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n"
+      "  deepspeed_config_file: zero.json\n";
+  CHECK(import(named, request(), folder.string()).layout.zero_stage == 2);
+  CHECK(problems([&] { return import(named + "  zero_stage: 3\n", request(), folder.string()); }) ==
+        Lines{"5:15: Accelerate refuses zero_stage beside deepspeed_config_file: write it in "
+              "that file"});
+}
+
+TEST_CASE("TRL and axolotl: their arguments around FSDP", "[interop]") {
+  const ImportRequest known{
+      .gpus = 8,
+      .model = *load_model(std::string{STEPCAST_SOURCE_DIR} + "/models/llama-3.1-8b.yaml").shape};
+  const Imported axolotl = import(R"(base_model: some/llama
+sequence_len: 8192
+micro_batch_size: 2
+gradient_accumulation_steps: 1
+optimizer: adamw_torch
+bf16: auto
+gradient_checkpointing: true
+learning_rate: 2e-5
+datasets:
+  - path: some/data
+fsdp: [full_shard, auto_wrap]
+fsdp_config:
+  fsdp_offload_params: false
+  fsdp_transformer_layer_cls_to_wrap: LlamaDecoderLayer
+)",
+                                  known);
+  CHECK(axolotl.layout.sequence_length == 8192);
+  CHECK(axolotl.layout.micro_batch == 2);
+  CHECK(axolotl.layout.global_batch == 16);
+  CHECK(axolotl.layout.zero_stage == 3);
+  CHECK(axolotl.layout.recompute == Recompute::full);
+  CHECK(axolotl.framework.optimizer == OptimizerForm::eager);
+  CHECK(notes(axolotl, "model"));
+  CHECK(notes(axolotl, "arguments"));
+
+  const Imported trl = import(R"(model_name_or_path: some/model
+torch_dtype: bfloat16
+per_device_train_batch_size: 1
+gradient_accumulation_steps: 1
+max_length: 2048
+fsdp: shard_grad_op auto_wrap
+)",
+                              known);
+  CHECK(trl.layout.sequence_length == 2048);
+  CHECK_FALSE(trl.layout.reshard_after_forward);
+  CHECK_FALSE(trl.layout.master_weights);
+  CHECK(trl.layout.moment_dtype == DType::bf16);
+}
+
+TEST_CASE("TRL and axolotl: adapters, other optimizers and offloading are refused", "[interop]") {
+  const auto job = [](const std::string& more) {
+    return refused("micro_batch_size: 1\nsequence_len: 1024\n" + more, request(8));
+  };
+  CHECK(job("adapter: qlora\nload_in_4bit: true\n").size() == 2);
+  CHECK(job("optimizer: paged_adamw_8bit\n") ==
+        Lines{"3:12: the optimizer paged_adamw_8bit is not modelled; modelled: adamw_torch, "
+              "adamw_torch_fused, sgd, lion_32bit"});
+  CHECK(job("fsdp: full_shard auto_wrap offload\nbf16: true\n") ==
+        Lines{"3:7: offloading to the host is not modelled; false forecasts the job without"});
+  CHECK(job("rl: dpo\n").size() == 1);
+  CHECK(job("fsdp: full_shard wrapped\n").size() >= 1);
+}
