@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "sim/cli/command.hpp"
+#include "sim/cli/unvalidated_note.hpp"
 #include "sim/economics/answer.hpp"
 #include "sim/scenario/scenario.hpp"
 
@@ -32,6 +33,7 @@ ExitCode answer_request(const Request& request) {
   const auto table = [](const BudgetAnswer& one) {
     return budget_table(one, {.color = color_wanted()});
   };
+  note_unvalidated(scenario.cluster);
   print_result(in_format(request.output, answer, table, budget_json, budget_csv, budget_markdown));
   if (answer.is_yes()) return ExitCode::done;
   print_note(answer.why_not());

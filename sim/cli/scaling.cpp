@@ -12,6 +12,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/cli/point_request.hpp"
+#include "sim/cli/unvalidated_note.hpp"
 #include "sim/search/search.hpp"
 #include "sim/sweep/axis.hpp"
 #include "sim/sweep/sensitivity.hpp"
@@ -41,6 +42,7 @@ ExitCode show_sensitivity(const SensitivityRequest& request) {
   PointCounter counter{request.no_progress};
   const Sensitivity sensitivity = sensitivity_of(request.scenario, request.overrides,
                                                  request.percent / 100, counter.callback());
+  note_unvalidated(request.scenario, request.overrides);
   print_result(in_format(request.output, sensitivity, sensitivity_table, sensitivity_json,
                          sensitivity_csv, sensitivity_markdown));
   return ExitCode::done;
@@ -86,6 +88,7 @@ ExitCode show_scaling(const ScalingRequest& request) {
   PointCounter counter{request.no_progress};
   const std::vector<ScalingCurve> curves = scaling_curves(specification, kinds, counter.callback());
   if (!request.plot.empty()) write_plot(request.plot, scaling_svg(curves));
+  note_unvalidated(request.scenario, request.overrides);
   print_result(in_format(request.output, curves, scaling_table, scaling_json, scaling_csv,
                          scaling_markdown));
   return ExitCode::done;

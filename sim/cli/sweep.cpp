@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "sim/cli/sweep_request.hpp"
+#include "sim/cli/unvalidated_note.hpp"
 #include "sim/search/search.hpp"
 #include "sim/sweep/crew_sweep.hpp"
 
@@ -17,6 +18,7 @@ namespace {
 
 ExitCode show_sweep(const SweepRequest& request, const Sweep& sweep) {
   if (!request.plot.empty()) write_plot(request.plot, sweep_svg(sweep));
+  note_unvalidated(request.scenario, request.overrides);
   print_result(
       in_format(request.output, sweep, sweep_table, sweep_json, sweep_csv, sweep_markdown));
   return ExitCode::done;

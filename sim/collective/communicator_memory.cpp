@@ -14,6 +14,10 @@ constexpr std::int64_t ll128_buffer = std::int64_t{640} * 120 * 8 * 8;
 constexpr std::int64_t simple_buffer = 4 * mib;
 constexpr std::int64_t ll_buffer = mib / 2;
 constexpr std::int64_t flags = 4096;
+// RCCL has 256 threads, with 8 lines of 16 bytes (LL) and 28 values of 8 (LL128) each (ROCm/rccl at
+// 0cbce2a7, src/include/device.h, src/init.cc).
+constexpr std::int64_t rccl_ll_buffer = std::int64_t{256} * 8 * 16 * 8;
+constexpr std::int64_t rccl_ll128_buffer = std::int64_t{256} * 28 * 8 * 8;
 
 std::int64_t in_pages(std::int64_t bytes) {
   constexpr std::int64_t page = 2 * mib;  // CUDA_IPC_MIN, and what cudaMalloc hands out
@@ -22,6 +26,8 @@ std::int64_t in_pages(std::int64_t bytes) {
 
 // Both ends of a direction within a node, on one rank: what it sends by and what it receives by.
 std::int64_t pair_within(Generation generation) {
+  if (is_cdna(generation))
+    return in_pages(flags) + in_pages(flags + rccl_ll_buffer + rccl_ll128_buffer + simple_buffer);
   const bool reads = generation == Generation::ampere;
   const std::int64_t sent = flags + (reads ? simple_buffer : 0);
   const std::int64_t received = flags + ll_buffer + ll128_buffer + (reads ? 0 : simple_buffer);

@@ -28,7 +28,7 @@ struct MeshPeers {
 };
 
 bool direct(const Route& route) {
-  return route.kind == PathKind::nvlink && route.hops.size() == 1;
+  return route.kind <= PathKind::nvlink && route.hops.size() == 1;
 }
 
 MeshPeers mesh_peers(const Cluster& cluster, const GroupLayout& layout, int node) {

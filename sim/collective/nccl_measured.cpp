@@ -13,8 +13,9 @@ namespace {
 
 using PerGeneration = std::array<double, 4>;  // Volta, Ampere, Hopper, Blackwell
 
-double of(const PerGeneration& table, Generation generation) {
-  return generation == Generation::cpu ? 1 : table[static_cast<std::size_t>(generation)];
+double of(const PerGeneration& table, double cdna, Generation generation) {
+  if (generation == Generation::cpu) return 1;
+  return is_cdna(generation) ? cdna : table[nccl_row(generation)];
 }
 
 }  // namespace
@@ -23,29 +24,34 @@ double of(const PerGeneration& table, Generation generation) {
 // without its caps per channel and host, which 8 and 16 channels exceed on H100.
 double tree_share(const NcclGroup& group, Protocol protocol) {
   if (!group.nccl || protocol == Protocol::simple) return 1;
+  if (group.rccl) return rccl_tree_share(protocol);
   if (protocol == Protocol::ll) return 0.92 / 3.8;
   return group.nodes == 1 ? 7.0 / 9 : 120.0 / 128;
 }
 
 // All-reduce of 8 and 16 GiB on eight GPUs by ring: 234.9 of 240 GB/s (A100), 365.6 of 370.8
-// (H200), 682 of 721.8 (B200). Volta: as Ampere.
+// (H200), 682 of 721.8 (B200). Volta: as Ampere. MI300X, 315.7 of 7 x 48 GB/s at 8 GiB
+// (hisohara/ai-scripts at 0780bb3c, training/01_rccl-smoketest); MI325X 319.1, Azure's MI300X
+// 316.8.
 double ring_share(Generation generation) {
-  return of({0.98, 0.98, 0.985, 0.945}, generation);
+  return of({0.98, 0.98, 0.985, 0.945}, 0.94, generation);
 }
 
 // Send and receive of 1 GiB on A100: 195 of 240 GB/s; of 8 GiB on H100 367, all-to-all of 16 GiB
-// 348 of 370.8; all-to-all in place on GB200 and GB300 667 to 680 of 721.8.
+// 348 of 370.8; all-to-all in place on GB200 and GB300 667 to 680 of 721.8. AMD: taken as its ring.
 double message_share(Generation generation) {
-  return of({0.81, 0.81, 0.965, 0.955}, generation);
+  return of({0.81, 0.81, 0.965, 0.955}, 0.94, generation);
 }
 
 // One block copies what its loads and stores in flight allow. Hopper: 4 channels of a send of 64
 // MiB carry 82 GB/s; rings of 16 channels over ten nodes of eight 324 GB/s, over 8 x 400 Gb/s where
 // 24 blocks reach 392. Ampere: 8 channels of a send of 128 MiB carry 111 GB/s. Volta: as Ampere.
-// Blackwell: rings of 16 channels over two nodes 329 GB/s, of 32 on one node 682.
+// Blackwell: rings of 16 channels over two nodes 329 GB/s, of 32 on one node 682. AMD: RCCL starts
+// as many channels as fill the links (56 to 112), so they bound nothing.
 double block_rate(Generation generation) {
-  return generation == Generation::cpu ? std::numeric_limits<double>::infinity()
-                                       : of({13.9, 13.9, 20.3, 21}, generation);
+  constexpr double unbounded = std::numeric_limits<double>::infinity();
+  return generation == Generation::cpu ? unbounded
+                                       : of({13.9, 13.9, 20.3, 21}, unbounded, generation);
 }
 
 // All-reduce over two nodes of eight H100 or H200: 469, 486 and 487 GB/s at 16 GiB, where NCCL's

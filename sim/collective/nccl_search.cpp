@@ -11,7 +11,7 @@ namespace sim {
 namespace {
 
 bool from_hopper(const NcclGroup& group) {
-  return group.generation >= Generation::hopper;
+  return group.generation == Generation::hopper || group.generation == Generation::blackwell;
 }
 
 // Per-channel speeds that the topology search tries, fastest first (speedArrayIntra/Inter and their
@@ -118,6 +118,11 @@ NcclGroup nccl_group(const Cluster& cluster, const GroupShape& shape, Collective
   group.version = choice.nccl;
   group.nccl = group.generation != Generation::cpu;
   if (!group.nccl) return group;
+  group.rccl = is_cdna(group.generation);
+  if (group.rccl) {
+    search_rings_of_rccl(group, shape, choice.least_blocks);
+    return group;
+  }
   const double line_rate =
       shape.inter_bandwidth.in_bytes_per_second() * 1e-9 / network.network_efficiency;
   const double nic_rate = network.nic_rate.in_bytes_per_second() * 1e-9;

@@ -21,10 +21,6 @@ constexpr Row tree_net{5.0, 8.5, 14.0}, ring_net{2.7, 4.0, 14.0};
 constexpr double nvls_nvlink = 25, nvls_net = 18, nvls_tree_nvlink = 25, nvls_tree_net = 20.9;
 constexpr double collnet_chain_net = 30;
 
-std::size_t index_of(Generation generation) {
-  SIM_CHECK(generation != Generation::cpu, "NCCL runs on GPUs");
-  return static_cast<std::size_t>(generation);
-}
 bool before_ampere(const NcclGroup& group) {
   return group.generation == Generation::volta;
 }
@@ -34,7 +30,7 @@ bool before_ampere(const NcclGroup& group) {
 double ll_cap(const NcclGroup& group) {
   constexpr std::array<Row, 4> table{
       {{39.0, 39.0, 20.4}, {87.7, 22.5, 19.0}, {141.0, 45.0, 35.0}, {282.0, 90.0, 70.0}}};
-  const std::size_t row = group.nodes == 1 ? index_of(group.generation) : group.amd ? 1 : 0;
+  const std::size_t row = group.nodes == 1 ? nccl_row(group.generation) : group.amd ? 1 : 0;
   return table[row][static_cast<std::size_t>(group.span())];
 }
 
@@ -50,7 +46,7 @@ constexpr ChannelCaps tree_caps{
 constexpr ChannelCaps nvls_tree_caps{{{0, 0, 0}, {0, 0, 0}, {0, 57.7, 45.5}, {0, 96, 80}}};
 
 double cap_of(const ChannelCaps& caps, const NcclGroup& group) {
-  return caps[index_of(group.generation)][static_cast<std::size_t>(group.span())];
+  return caps[nccl_row(group.generation)][static_cast<std::size_t>(group.span())];
 }
 
 // treeCorrectionFactor: NCCL's own correction of the tree's bandwidth by log2(bytes / 64).
@@ -125,8 +121,29 @@ double nvls_estimate(const NcclGroup& group, CollectiveKind kind, double bytes) 
 
 }  // namespace
 
+// By compute capability: below 8.0, below 9.0 (Ada has 8.9), below 10.0, and from there on.
+std::size_t nccl_row(Generation generation) {
+  switch (generation) {
+    case Generation::volta:
+      return 0;
+    case Generation::ampere:
+    case Generation::ada:
+      return 1;
+    case Generation::hopper:
+      return 2;
+    case Generation::blackwell:
+      return 3;
+    case Generation::cdna3:
+    case Generation::cdna4:
+    case Generation::cpu:
+      break;
+  }
+  SIM_CHECK(false, "NCCL has no table of ", word(generation));
+}
+
 HopLatency hop_latency(const NcclGroup& group, Algorithm algorithm, Protocol protocol) {
   if (!group.nccl) return {};
+  if (group.rccl) return rccl_hop_latency(group, algorithm, protocol);
   const auto c = static_cast<std::size_t>(column(protocol));
   // NCCL_NET_OVERHEAD: 1 us, 2 us on AMD hosts, three times that for Simple.
   const double overhead =
@@ -151,6 +168,7 @@ double sharp_latency(bool with_nvls) {
 
 double ring_protocol_bandwidth(const NcclGroup& group, Protocol protocol, double bus) {
   if (!group.nccl) return bus;
+  if (group.rccl) return bus * rccl_ring_share(protocol);
   switch (protocol) {
     case Protocol::ll:
       return std::min(ll_cap(group), 0.5 * bus);
@@ -163,6 +181,7 @@ double ring_protocol_bandwidth(const NcclGroup& group, Protocol protocol, double
 
 double tree_protocol_bandwidth(const NcclGroup& group, Protocol protocol, double bus) {
   if (!group.nccl) return bus;
+  if (group.rccl) return bus * rccl_tree_share(protocol);
   const double bw = std::min(0.92 * bus, group.channels * cap_of(tree_caps, group));
   switch (protocol) {
     case Protocol::ll:
@@ -177,8 +196,8 @@ double tree_protocol_bandwidth(const NcclGroup& group, Protocol protocol, double
 
 double nvls_efficiency(Generation generation) {
   constexpr std::array efficiency{0.0, 0.0, 0.85, 0.74};
-  if (generation == Generation::cpu) return 0;
-  return efficiency[index_of(generation)];
+  if (generation == Generation::cpu || is_cdna(generation)) return 0;
+  return efficiency[nccl_row(generation)];
 }
 
 double nvls_tree_channel_cap(const NcclGroup& group) {
@@ -196,12 +215,13 @@ int blocks_used(const NcclGroup& group, Algorithm algorithm, Protocol protocol, 
 }
 
 bool ll128_enabled(const NcclGroup& group, PathKind intra) {
-  return group.ranks_per_node == 1 || intra <= PathKind::nvlink;
+  return !group.rccl && (group.ranks_per_node == 1 || intra <= PathKind::nvlink);
 }
 
 double nccl_estimate(const NcclGroup& group, CollectiveKind kind, Algorithm algorithm,
                      Protocol protocol, double bytes) {
   constexpr double never = std::numeric_limits<double>::infinity();
+  if (group.rccl) return rccl_estimate(group, kind, algorithm, protocol, bytes);
   const bool reduces = kind == CollectiveKind::all_reduce || kind == CollectiveKind::barrier;
   switch (algorithm) {
     case Algorithm::ring:

@@ -20,6 +20,7 @@ struct NcclGroup {
   // False for ranks on cores of hosts: they exchange plain messages, so that a hop costs what its
   // links do, and of the members below only ranks, nodes and ranks_per_node mean something.
   bool nccl = true;
+  bool rccl = false;  // AMD GPUs: channels, constants and choice are RCCL's
   bool amd = false;   // host processor
   bool pcie = false;  // neighbours of a node reach each other over PCIe, not NVLink
   int ranks = 1;
@@ -38,6 +39,9 @@ struct NcclGroup {
   int span() const { return nodes == 1 ? 0 : nodes == 2 ? 1 : 2; }  // column of per-size tables
 };
 NcclGroup nccl_group(const Cluster& cluster, const GroupShape& shape, CollectiveChoice choice = {});
+
+// Channels and speeds of RCCL (rccl_tuning.cpp).
+void search_rings_of_rccl(NcclGroup& group, const GroupShape& shape, int least_blocks);
 
 // Fixed costs of one collective and of one hop, before the links' own latency.
 struct HopLatency {
@@ -77,5 +81,15 @@ int blocks_used(const NcclGroup& group, Algorithm algorithm, Protocol protocol, 
 double nccl_estimate(const NcclGroup& group, CollectiveKind kind, Algorithm algorithm,
                      Protocol protocol, double bytes);
 bool ll128_enabled(const NcclGroup& group, PathKind intra);
+
+// The same for RCCL, which keeps NCCL's model and has constants of its own.
+HopLatency rccl_hop_latency(const NcclGroup& group, Algorithm algorithm, Protocol protocol);
+double rccl_ring_share(Protocol protocol);  // of the bus bandwidth, what a protocol leaves
+double rccl_tree_share(Protocol protocol);
+double rccl_estimate(const NcclGroup& group, CollectiveKind kind, Algorithm algorithm,
+                     Protocol protocol, double bytes);
+// Row of a generation in tables by NCCL's Volta, Ampere, Hopper and Blackwell. REQUIRES: not cdna,
+// not cpu.
+std::size_t nccl_row(Generation generation);
 
 }  // namespace sim

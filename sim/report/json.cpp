@@ -108,9 +108,13 @@ Json links_json(const Report& report) {
 
 // What every answer begins with.
 Json identity_json(const Report& report) {
-  return {{"schema_version", schema_version}, {"tool_version", STEPCAST_VERSION},
-          {"scenario", report.scenario},      {"model", report.model},
-          {"cluster", report.cluster},        {"device", report.device}};
+  Json json = {{"schema_version", schema_version}, {"tool_version", STEPCAST_VERSION},
+               {"scenario", report.scenario},      {"model", report.model},
+               {"cluster", report.cluster},        {"device", report.device}};
+  for (const Unvalidated& part : report.not_validated)
+    json["not_validated"].push_back(
+        {{"what", part.what}, {"name", part.name}, {"rests_on", part.rests_on}});
+  return json;
 }
 
 void add_fullest_stage(Json& json, const Report& report) {

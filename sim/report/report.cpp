@@ -25,6 +25,7 @@ void add_identity(Report& report, const Scenario& scenario, const Plan& plan) {
   report.model = scenario.model.name;
   report.cluster = scenario.cluster.name();
   report.device = scenario.cluster.device().name;
+  report.not_validated = unvalidated(scenario.cluster);
   report.ranks = plan.world_size();
   report.gpus_per_node = scenario.cluster.gpus_per_node();
   report.nodes = (report.ranks + report.gpus_per_node - 1) / report.gpus_per_node;
@@ -114,6 +115,8 @@ void add_provenance(Report& report, const Scenario& scenario) {
   for (const std::string& source : scenario.cluster.sources())
     add("          " + source);
   add(fmt::format("kernels   {}: {}", report.device, scenario.cluster.device().origin));
+  for (const Unvalidated& part : report.not_validated)
+    add(fmt::format("rests on  {} {}, not validated: {}", part.what, part.name, part.rests_on));
   const SimulationOptions& options = scenario.options;
   add(fmt::format("engine    {}, {} collectives, {}, seed {}{}", report.engine,
                   word(options.collectives), options.fold ? "folded" : "unfolded", options.seed,

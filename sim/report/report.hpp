@@ -12,6 +12,7 @@
 #include "sim/timeline/breakdown.hpp"
 #include "sim/timeline/record.hpp"
 #include "sim/timeline/timeline.hpp"
+#include "sim/topology/unvalidated.hpp"
 
 namespace sim {
 
@@ -55,9 +56,10 @@ struct Report {
   std::vector<LinkLoad> busiest_links;
   std::vector<std::string> link_names;
   std::vector<Bandwidth> link_capacities;
-  std::vector<StageMemory> memory;      // one per pipeline stage
-  int worst_stage = 0;                  // index into `memory`
-  std::vector<WhatIf> what_if;          // largest gain first
+  std::vector<StageMemory> memory;  // one per pipeline stage
+  int worst_stage = 0;              // index into `memory`
+  std::vector<WhatIf> what_if;      // largest gain first
+  std::vector<Unvalidated> not_validated;
   std::vector<std::string> provenance;  // parameter sets and their origin, seed, versions
   std::string engine;
   std::uint64_t seed = 0;

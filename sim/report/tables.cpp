@@ -57,6 +57,8 @@ std::vector<Row> rows_of(const Report& report) {
   }
   for (const WhatIf& entry : report.what_if)
     rows.push_back({"what_if." + entry.resource, real(in_seconds(entry.step_time)), "s"});
+  for (const Unvalidated& part : report.not_validated)
+    rows.push_back({"not_validated", part.what + ' ' + part.name, ""});
   return rows;
 }
 

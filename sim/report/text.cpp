@@ -63,6 +63,11 @@ std::string batch_line(const Report& report) {
                      word(l.gradient_dtype), word(l.reduce_dtype));
 }
 
+void add_unvalidated(Page& page, const Report& report) {
+  for (const std::string& line : wrapped(unvalidated_line(report.not_validated), page_width))
+    page.line(page.paint("1;33", line));
+}
+
 void add_headline(Page& page, const Report& report) {
   page.line(page.paint(
       "1", fmt::format("{} on {} x {}", report.model, grouped(report.ranks), report.device)));
@@ -71,6 +76,7 @@ void add_headline(Page& page, const Report& report) {
                         report.gpus_per_node));
   page.line(layout_line(report));
   page.line(batch_line(report));
+  add_unvalidated(page, report);
   page.line();
   const StageMemory& worst = report.worst_memory();
   const std::string unit = report.counts_samples ? "samples" : "tokens";
@@ -251,6 +257,7 @@ std::string memory_table(const Report& report, TextStyle style) {
                                         grouped(report.ranks), report.device)));
   page.line(layout_line(report));
   page.line(batch_line(report));
+  add_unvalidated(page, report);
   page.heading("Stages", "GiB at the peak of each stage");
   std::string header = fmt::format("  {:>5}", "stage");
   for (const auto& category : words_of(BufferCategory{}))

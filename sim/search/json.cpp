@@ -72,6 +72,15 @@ std::string ranked_text(const RankedLayout& one, Bytes capacity) {
       layout_text(one.layout));
 }
 
+std::string unvalidated_text(const std::vector<Unvalidated>& parts) {
+  std::vector<std::string> items;
+  items.reserve(parts.size());
+  for (const Unvalidated& part : parts)
+    items.push_back(fmt::format("{{\"what\": {}, \"name\": {}, \"rests_on\": {}}}",
+                                quoted(part.what), quoted(part.name), quoted(part.rests_on)));
+  return list(items, "  ");
+}
+
 std::string front_text(const SearchResult& result, const std::vector<FrontLayout>& front) {
   std::vector<std::string> items;
   items.reserve(front.size());
@@ -104,6 +113,7 @@ std::string search_json(const SearchResult& result) {
   add("model", quoted(result.model));
   add("cluster", quoted(result.cluster));
   add("device", quoted(result.device));
+  if (!result.not_validated.empty()) add("not_validated", unvalidated_text(result.not_validated));
   add("device_mem_bytes", std::to_string(result.capacity.count()));
   add("seed", std::to_string(result.seed));
   add("complete", result.complete ? "true" : "false");

@@ -157,6 +157,7 @@ SearchResult make_result(const Search& search, bool complete) {
       .model = workload.model.name,
       .cluster = workload.cluster.name(),
       .device = workload.cluster.device().name,
+      .not_validated = unvalidated(workload.cluster),
       .complete = complete,
       .counts = search.counts(),
       .capacity = workload.cluster.device().memory,

@@ -6,6 +6,7 @@
 
 #include "sim/search/search.hpp"
 #include "sim/timeline/breakdown.hpp"
+#include "sim/topology/unvalidated.hpp"
 
 namespace sim {
 
@@ -28,6 +29,7 @@ struct FrontLayout {
 
 struct SearchResult {
   std::string title, path, model, cluster, device;
+  std::vector<Unvalidated> not_validated{};
   bool complete = true;  // false: stopped early
   SearchCounts counts;
   Bytes capacity{};

@@ -137,6 +137,7 @@ std::vector<std::pair<std::string, Rows>> fronts(const SearchResult& result) {
 
 std::string search_table(const SearchResult& result) {
   std::string text = fmt::format("{}: {}\n", result.title, result.device);
+  if (!result.not_validated.empty()) text += unvalidated_line(result.not_validated) + '\n';
   text += counts_text(result.counts);
   if (!result.complete) text += "Stopped early: the best of what was simulated\n";
   if (result.best.empty()) return text;
@@ -151,6 +152,7 @@ std::string search_table(const SearchResult& result) {
 
 std::string search_markdown(const SearchResult& result) {
   std::string text = fmt::format("# {}\n\n{}\n", result.title, counts_text(result.counts));
+  if (!result.not_validated.empty()) text += unvalidated_line(result.not_validated) + "\n\n";
   if (result.best.empty()) return text;
   text += markdown(ranking_rows(result));
   if (!result.comparison.empty()) text += fmt::format("\n{}\n", result.comparison);

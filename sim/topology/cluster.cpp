@@ -231,6 +231,9 @@ std::vector<MeasuredCurve> Cluster::take_measured() {
 const std::vector<std::string>& Cluster::sources() const {
   return data_->sources;
 }
+const std::string& Cluster::not_validated() const {
+  return data_->not_validated;
+}
 const Cluster::Data& Cluster::data() const {
   return *data_;
 }

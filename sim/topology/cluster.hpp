@@ -24,11 +24,16 @@ namespace sim {
 
 inline constexpr int most_nodes = 131'072;  // of a cluster, in its file or in a scenario
 
-enum class LinkKind : std::uint8_t { nvlink, pcie, socket, nic, fabric };
+// xgmi: AMD's Infinity Fabric between GPUs.
+enum class LinkKind : std::uint8_t { nvlink, xgmi, pcie, socket, nic, fabric };
 constexpr auto words_of(LinkKind) {
-  return std::array{Word{LinkKind::nvlink, "nvlink"}, Word{LinkKind::pcie, "pcie"},
-                    Word{LinkKind::socket, "socket"}, Word{LinkKind::nic, "nic"},
-                    Word{LinkKind::fabric, "fabric"}};
+  return std::array{Word{LinkKind::nvlink, "nvlink"}, Word{LinkKind::xgmi, "xgmi"},
+                    Word{LinkKind::pcie, "pcie"},     Word{LinkKind::socket, "socket"},
+                    Word{LinkKind::nic, "nic"},       Word{LinkKind::fabric, "fabric"}};
+}
+// Links that join GPUs directly, beside PCIe.
+constexpr bool joins_gpus(LinkKind kind) {
+  return kind == LinkKind::nvlink || kind == LinkKind::xgmi;
 }
 
 // One direction of a link, or of a bundle of equal parallel links that share traffic evenly.
@@ -47,11 +52,12 @@ struct Hop {
   std::uint32_t share = 65536;
 };
 
-enum class PathKind : std::uint8_t { same_device, nvlink, pcie, socket, network };
+// In the order of NCCL's path classes: up to nvlink, GPUs reach each other without PCIe.
+enum class PathKind : std::uint8_t { same_device, xgmi, nvlink, pcie, socket, network };
 constexpr auto words_of(PathKind) {
-  return std::array{Word{PathKind::same_device, "same_device"}, Word{PathKind::nvlink, "nvlink"},
-                    Word{PathKind::pcie, "pcie"}, Word{PathKind::socket, "socket"},
-                    Word{PathKind::network, "network"}};
+  return std::array{Word{PathKind::same_device, "same_device"}, Word{PathKind::xgmi, "xgmi"},
+                    Word{PathKind::nvlink, "nvlink"},           Word{PathKind::pcie, "pcie"},
+                    Word{PathKind::socket, "socket"},           Word{PathKind::network, "network"}};
 }
 
 struct Route {
@@ -127,6 +133,9 @@ class Cluster {
   void set_measured(std::vector<MeasuredCurve> curves, std::string source);
   std::vector<MeasuredCurve> take_measured();       // none are left
   const std::vector<std::string>& sources() const;  // provenance lines for reports
+  // What the file's figures rest on where no measurement of this machine stands behind them. Empty:
+  // validated. The device has a text of its own.
+  const std::string& not_validated() const;
 
   std::uint32_t link_count() const;
   const Link& link(LinkId id) const;

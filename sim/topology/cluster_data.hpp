@@ -29,6 +29,7 @@ struct Cluster::Data {
   std::vector<MeasuredCurve> measured;
   std::vector<std::string> sources;
   std::vector<std::string> node_notes;  // of an imported node's file; also in `sources`
+  std::string not_validated;
 
   // What faults have changed: capacities by link id, dead links of a node and its routes without
   // them. Ordered maps: small, and iterated by nobody.

@@ -1,6 +1,6 @@
 // Degraded and dead links. Places are named as link_name() and describe() print them:
 //   node 3 nic 1              both directions of that NIC's port
-//   node 3 gpu 2 nvlink       every NVLink of that GPU, both directions
+//   node 3 gpu 2 nvlink       every NVLink of that GPU, both directions (xgmi: every xGMI link)
 //   node 3 gpu 2 pcie         its PCIe link
 //   node 3 gpu 2 -> nvswitch  one direction of one link
 //   node 3                    all NIC ports of the node
@@ -72,7 +72,7 @@ bool means(const Cluster& cluster, LinkId id, const PartLink& link, std::string_
   const std::string& to = node.parts[link.to].name;
   if (place.starts_with("nic "))
     return link.link.kind == LinkKind::nic && (from == place || to == place);
-  for (const LinkKind kind : {LinkKind::nvlink, LinkKind::pcie})
+  for (const LinkKind kind : {LinkKind::nvlink, LinkKind::xgmi, LinkKind::pcie})
     if (link.link.kind == kind)
       for (const std::string& part : {from, to})
         if (part.starts_with("gpu ") && part + ' ' + std::string(word(kind)) == place) return true;

@@ -202,6 +202,7 @@ Cluster::Data read_cluster(const Document& document, std::optional<int> nodes,
       data.measured.push_back(read_curve(curve.object()));
   for (const ValueReader& line : top.list("sources"))
     data.sources.push_back(line.text());
+  data.not_validated = top.text_or("not_validated", "");
   if (data.nodes > 1 && (fabric.kind == FabricKind::none || node.nics.empty()))
     top.problem("fabric", fmt::format("{} nodes need a fabric and NICs", data.nodes));
   if (fabric.kind != FabricKind::none && node.nics.empty())

@@ -11,6 +11,7 @@
 #include "sim/base/quantity.hpp"
 #include "sim/topology/cluster_data.hpp"
 #include "sim/topology/paths.hpp"
+#include "sim/topology/unvalidated.hpp"
 
 namespace sim {
 namespace {
@@ -153,6 +154,8 @@ std::string describe(const Cluster& cluster) {
   for (const MeasuredCurve& curve : cluster.measured())
     text += fmt::format("  {}, ranks {}, nodes {}, {} sizes: {}\n", curve.collective, curve.ranks,
                         curve.nodes, curve.points.size(), curve.source);
+  for (const Unvalidated& part : unvalidated(cluster))
+    text += fmt::format("not validated: {} {}: {}\n", part.what, part.name, part.rests_on);
   text += "sources:\n";
   for (const std::string& source : cluster.sources())
     text += "  " + source + '\n';

@@ -130,6 +130,7 @@ Device read_device(const Document& document) {
   Device device;
   device.name = top.text("name");
   device.origin = top.text("origin");
+  device.not_validated = top.text_or("not_validated", "");
   for (const ValueReader& source : top.list("sources"))
     static_cast<void>(source.text());
   device.generation = top.word<Generation>("generation");

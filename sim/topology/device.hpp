@@ -19,12 +19,21 @@
 
 namespace sim {
 
-// cpu: a core that runs one rank. It has no NCCL: its collectives are messages between ranks.
-enum class Generation : std::uint8_t { volta, ampere, hopper, blackwell, cpu };
+// cdna3, cdna4: AMD Instinct, whose collectives are RCCL's. cpu: a core that runs one rank. It has
+// no NCCL: its collectives are messages between ranks.
+enum class Generation : std::uint8_t { volta, ampere, ada, hopper, blackwell, cdna3, cdna4, cpu };
 constexpr auto words_of(Generation) {
-  return std::array{Word{Generation::volta, "volta"}, Word{Generation::ampere, "ampere"},
-                    Word{Generation::hopper, "hopper"}, Word{Generation::blackwell, "blackwell"},
+  return std::array{Word{Generation::volta, "volta"},
+                    Word{Generation::ampere, "ampere"},
+                    Word{Generation::ada, "ada"},
+                    Word{Generation::hopper, "hopper"},
+                    Word{Generation::blackwell, "blackwell"},
+                    Word{Generation::cdna3, "cdna3"},
+                    Word{Generation::cdna4, "cdna4"},
                     Word{Generation::cpu, "cpu"}};
+}
+constexpr bool is_cdna(Generation generation) {
+  return generation == Generation::cdna3 || generation == Generation::cdna4;
 }
 
 // The tile-and-wave model of a matrix product in one dtype (sim/cost/README.md has the formula).
@@ -86,6 +95,9 @@ inline constexpr Duration most_host_issue = std::chrono::milliseconds{1};
 struct Device {
   std::string name;
   std::string origin;  // how its model parameters were obtained: printed with every report
+  // What its parameters rest on where no measurement of a training step on this device stands
+  // behind them. Empty: validated.
+  std::string not_validated;
   Generation generation = Generation::hopper;
   int sms = 0;
   Bytes memory{};    // as the driver reports it to a process, before reservations

@@ -42,6 +42,19 @@ void read_nvlink(const ObjectReader& reader, NodeSpec& spec) {
   }
 }
 
+// One bundle of `links` for every pair.
+void read_xgmi(const ObjectReader& reader, NodeSpec& spec) {
+  const int links = as_int(reader.integer_or("links", 1, {.min = 1, .max = 256}));
+  spec.rate = reader.bandwidth("rate");
+  spec.usable = reader.bandwidth_or("usable", spec.rate);
+  spec.nvlink_latency = reader.duration("latency");
+  if (spec.usable > spec.rate)
+    reader.problem("usable", "usable is above rate, the data-sheet figure of one link");
+  for (int a = 0; a < spec.gpus; ++a)
+    for (int b = a + 1; b < spec.gpus; ++b)
+      spec.mesh.push_back({a, b, links});
+}
+
 std::vector<int> read_numbers(const ObjectReader& reader, const char* key, int count,
                               std::vector<bool>& taken) {
   std::vector<int> numbers;
@@ -197,7 +210,10 @@ NodeSpec read_node(const ObjectReader& reader) {
   }
   if (spec.kind == NodeKind::nvswitch)
     spec.trays = as_int(reader.integer_or("trays", 1, {.min = 1, .max = 256 / spec.gpus}));
-  if (spec.kind != NodeKind::pcie) read_nvlink(reader.object("nvlink"), spec);
+  if (spec.kind == NodeKind::xgmi_mesh)
+    read_xgmi(reader.object("xgmi"), spec);
+  else if (spec.kind != NodeKind::pcie)
+    read_nvlink(reader.object("nvlink"), spec);
   const ObjectReader sockets = reader.object("sockets");
   spec.sockets = as_int(sockets.integer("count", {.min = 1, .max = 16}));
   if (spec.sockets > 1) {
@@ -218,7 +234,8 @@ NodeTemplate build_node(const NodeSpec& spec) {
   NodeTemplate node;
   for (int tray = 0; tray < spec.trays; ++tray)
     build_tray(node, spec, tray);
-  const Link one{LinkKind::nvlink, spec.usable, spec.nvlink_latency};
+  const LinkKind kind = spec.kind == NodeKind::xgmi_mesh ? LinkKind::xgmi : LinkKind::nvlink;
+  const Link one{kind, spec.usable, spec.nvlink_latency};
   if (spec.kind == NodeKind::nvswitch) {
     const std::uint32_t nvswitch = node.add_part(PartKind::nvswitch, "nvswitch");
     Link port = one;

@@ -10,13 +10,21 @@
 
 namespace sim {
 
-// shared_memory: a host whose cores run a rank each and pass messages through its memory.
-enum class NodeKind : std::uint8_t { nvswitch, nvlink_mesh, pcie, imported, shared_memory };
+// xgmi_mesh: every pair of GPUs has xGMI links of its own. shared_memory: a host whose cores run a
+// rank each and pass messages through its memory.
+enum class NodeKind : std::uint8_t {
+  nvswitch,
+  nvlink_mesh,
+  xgmi_mesh,
+  pcie,
+  imported,
+  shared_memory
+};
 constexpr auto words_of(NodeKind) {
-  return std::array{Word{NodeKind::nvswitch, "nvswitch"},
-                    Word{NodeKind::nvlink_mesh, "nvlink_mesh"}, Word{NodeKind::pcie, "pcie"},
-                    Word{NodeKind::imported, "imported"},
-                    Word{NodeKind::shared_memory, "shared_memory"}};
+  return std::array{
+      Word{NodeKind::nvswitch, "nvswitch"},   Word{NodeKind::nvlink_mesh, "nvlink_mesh"},
+      Word{NodeKind::xgmi_mesh, "xgmi_mesh"}, Word{NodeKind::pcie, "pcie"},
+      Word{NodeKind::imported, "imported"},   Word{NodeKind::shared_memory, "shared_memory"}};
 }
 
 struct MeshEdge {
@@ -33,8 +41,8 @@ struct NodeSpec {
   NodeKind kind = NodeKind::nvswitch;
   int gpus = 8;   // of one tray
   int trays = 1;  // trays that share the NVSwitch: an NVL72 rack has 18
-  // NVLink: `usable` times `links` is the capacity; `rate` is the data sheet's, for reports.
-  int links = 0;
+  // NVLink, xGMI: `usable` times `links` is the capacity; `rate` is the data sheet's, for reports.
+  int links = 0;  // of a GPU's port to the NVSwitch
   Bandwidth rate{}, usable{};
   Duration nvlink_latency{};
   std::vector<MeshEdge> mesh;

@@ -17,12 +17,12 @@ constexpr std::uint32_t narrow_weight = 5'040;  // divisible by bundles of 1 to 
 
 std::uint32_t weight_of(const PartLink& link) {
   if (link.link.kind == LinkKind::socket) return socket_weight;
-  if (link.link.kind != LinkKind::nvlink) return hop_weight;
+  if (!joins_gpus(link.link.kind)) return hop_weight;
   return hop_weight + narrow_weight / static_cast<std::uint32_t>(std::max(1, link.bundled));
 }
 
 bool is_nvlink(const PartLink& link) {
-  return link.link.kind == LinkKind::nvlink;
+  return joins_gpus(link.link.kind);
 }
 bool is_host(const PartLink& link) {
   return link.link.kind == LinkKind::pcie || link.link.kind == LinkKind::socket;
@@ -83,15 +83,27 @@ WaysToGpu ways_to_gpu(const NodeTemplate& node, const RouteSearch& search, std::
   return ways;
 }
 
+PathKind direct_kind(const NodeTemplate& node, const std::vector<Hop>& hops) {
+  const bool xgmi =
+      !hops.empty() && node.links[hops.front().link.value].link.kind == LinkKind::xgmi;
+  return xgmi ? PathKind::xgmi : PathKind::nvlink;
+}
+
 std::pair<std::vector<Hop>, PathKind> gpu_path(const NodeTemplate& node, const RouteSearch& search,
                                                std::uint32_t from, std::uint32_t target,
                                                WaysToGpu& ways) {
-  if (ways.by_direct[from] != PathGraph::unreachable)
-    return {search.path(from, target, ways.by_direct, ways.direct), PathKind::nvlink};
+  if (ways.by_direct[from] != PathGraph::unreachable) {
+    std::vector<Hop> hops = search.path(from, target, ways.by_direct, ways.direct);
+    const PathKind kind = direct_kind(node, hops);
+    return {std::move(hops), kind};
+  }
   if (ways.by_relayed.empty()) ways.by_relayed = search.distances(target, ways.relayed);
   // At most one GPU between (NCCL's NVB): two hops.
-  if (ways.by_relayed[from] < 3 * hop_weight)
-    return {search.path(from, target, ways.by_relayed, ways.relayed), PathKind::nvlink};
+  if (ways.by_relayed[from] < 3 * hop_weight) {
+    std::vector<Hop> hops = search.path(from, target, ways.by_relayed, ways.relayed);
+    const PathKind kind = direct_kind(node, hops);
+    return {std::move(hops), kind};
+  }
   if (ways.by_host[from] == PathGraph::unreachable) return {{}, PathKind::same_device};
   std::vector<Hop> hops = search.path(from, target, ways.by_host, ways.host);
   const bool crosses = std::any_of(hops.begin(), hops.end(), [&](const Hop& hop) {
@@ -213,11 +225,15 @@ Bandwidth nccl_nvlink_bandwidth(Generation generation) {
   switch (generation) {
     case Generation::volta:
     case Generation::ampere:
+    case Generation::ada:
       return Bandwidth::bytes_per_second(20e9);
     case Generation::hopper:
       return Bandwidth::bytes_per_second(20.6e9);
     case Generation::blackwell:
       return Bandwidth::bytes_per_second(40.1e9);
+    case Generation::cdna3:
+    case Generation::cdna4:
+      return Bandwidth::bytes_per_second(48e9);
     case Generation::cpu:
       return {};
   }

@@ -79,7 +79,9 @@ NodeRoutes node_routes(const NodeTemplate& node, const std::vector<bool>& dead);
 // NCCL's usable rates. PCIe: src/graph/topo.h and xml.cc, width * speed / 80 with speed
 // 15 * 2^(generation - 1): 12, 24, 48 GB/s for 16 lanes of generations 3, 4, 5.
 Bandwidth nccl_pcie_bandwidth(int generation, int lanes);
-// NVLink, per link and direction: 20 (Volta, Ampere), 20.6 (Hopper), 40.1 GB/s (Blackwell).
+// NVLink, per link and direction: 20 (Volta, Ampere, Ada), 20.6 (Hopper), 40.1 GB/s (Blackwell). On
+// AMD Instinct an xGMI link, by RCCL: 48 GB/s of gfx942 and of gfx950 (ROCm/rocm-systems at
+// 03a89144, projects/rccl/src/graph/topo.h).
 Bandwidth nccl_nvlink_bandwidth(Generation generation);
 
 }  // namespace sim
