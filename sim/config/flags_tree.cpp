@@ -112,6 +112,7 @@ constexpr std::array launcher_flags{
     LauncherFlag{"--nproc-per-node", "--nproc-per-node"},
     LauncherFlag{"--ntasks-per-node", "--nproc-per-node"},
     LauncherFlag{"--num-gpus", "--nproc-per-node"},
+    LauncherFlag{"--gpus-per-node", "--nproc-per-node"},
     LauncherFlag{"--nnodes", "--nnodes"},
     LauncherFlag{"--num-nodes", "--nnodes"},
     LauncherFlag{"--nodes", "--nnodes"},
@@ -195,7 +196,10 @@ class FlagsTree {
     const ShellCommand& command = *trains.back();
     if (trains.size() > 1) refuse_two(*trains.front(), command);
     const std::size_t begin = behind_program(command.words);
-    take_launcher(command.words, begin);
+    if (trains.size() == 1 || same_words(*trains.front(), command, true)) {
+      take_launcher(command.words, begin);
+      if (order_.empty()) take_batch_job();
+    }
     take_words({command.words.begin() + static_cast<std::ptrdiff_t>(begin), command.words.end()});
     if (outcome.loose.empty()) return;
     tree_.fail(place(outcome.loose.front()), "this flag belongs to no command");
@@ -220,15 +224,21 @@ class FlagsTree {
     return trains;
   }
 
-  // Two that say the same are one.
-  void refuse_two(const ShellCommand& first, const ShellCommand& last) const {
-    const auto texts = [](const ShellCommand& command) {
+  // Whether two commands hand on the same flags; `launcher`: and start as many processes.
+  static bool same_words(const ShellCommand& first, const ShellCommand& last, bool launcher) {
+    const auto texts = [&](const ShellCommand& command) {
       std::vector<std::string> all;
-      for (std::size_t i = behind_program(command.words); i < command.words.size(); ++i)
+      const std::size_t begin = launcher ? 0 : behind_program(command.words);
+      for (std::size_t i = begin; i < command.words.size(); ++i)
         all.push_back(command.words[i].text);
       return all;
     };
-    if (texts(first) == texts(last)) return;
+    return texts(first) == texts(last);
+  }
+
+  // Two that say the same are one.
+  void refuse_two(const ShellCommand& first, const ShellCommand& last) const {
+    if (same_words(first, last, false)) return;
     tree_.fail(places_.of(last.at),
                fmt::format("this command trains, and that on line {} does with other flags: leave "
                            "one of them in the file",
@@ -274,6 +284,20 @@ class FlagsTree {
           return true;
     }
     return false;
+  }
+
+  // "#SBATCH --nodes=4": what Slurm is asked for, where no launcher says more.
+  void take_batch_job() {
+    constexpr std::string_view mark = "#SBATCH ";
+    for (std::size_t at = 0; at < source_.text.size();) {
+      const std::size_t end = std::min(source_.text.find('\n', at), source_.text.size());
+      const ShellText line = source_.part(at, end - at);
+      at = end + 1;
+      if (!line.text.starts_with(mark)) continue;
+      std::vector<ShellText> words = argument_words(line.part(mark.size()));
+      words.emplace_back();  // an option's value is the word behind it
+      take_launcher(words, words.size());
+    }
   }
 
   void take_launcher(const std::vector<ShellText>& words, std::size_t end) {

@@ -15,6 +15,7 @@ namespace {
 
 constexpr int deepest = 48;
 constexpr std::size_t most_tokens = 2'000'000;  // of functions that call each other
+constexpr std::size_t most_variables = 2000;    // that hold flags
 
 using Kind = ShellToken::Kind;
 
@@ -391,6 +392,9 @@ class Script {
   }
   void note_flags(const std::string& name) {
     std::erase_if(outcome_.flags, [&](const auto& entry) { return entry.first == name; });
+    if (outcome_.flags.size() >= most_variables)
+      throw ShellProblem{here().raw.at(),
+                         fmt::format("more than {} variables hold flags", most_variables)};
     outcome_.flags.emplace_back(name, variables_.find(name)->values);
   }
 

@@ -22,6 +22,13 @@ ShellVariable single(ShellText value) {
   return {{std::move(value)}, {}, false};
 }
 
+// "$@" and "${NAME[@]}": as many fields as there are values, none without any.
+bool is_all_of(std::string_view text) {
+  return text == "$@" || text == "${@}" ||
+         (text.starts_with("${") && text.ends_with("[@]}") &&
+          shell_name_length(text.substr(2)) == text.size() - 6);
+}
+
 // ${NAME%pattern} and its kin: the shortest or longest front or back that the pattern matches.
 ShellText without_match(const ShellText& value, char side, bool longest, std::string_view pattern) {
   const std::size_t size = value.text.size();
@@ -160,7 +167,7 @@ void ShellExpander::expand(const ShellText& raw, bool quoted, Fields& out) {
       const std::size_t end = end_of_shell_part(raw, at);
       const ShellText inner = raw.part(at + 1, end - at - 2);
       if (c == '`') expand_substitution(inner, quoted, out);
-      if (c != '`') out.open();
+      if (c != '`' && !is_all_of(inner.text)) out.open();
       if (c == '\'') out.quoted(inner);
       if (c == '"') expand(inner, true, out);
       at = end;
@@ -393,6 +400,8 @@ void ShellExpander::expand_change(const std::string& name, const ShellText& rest
 void ShellExpander::expand_substitution(const ShellText& raw, bool quoted, Fields& out) {
   const std::string& text = raw.text;
   const auto unknown = [&] { put_unknown("$(" + text + ")", raw.at(), out); };
+  const std::size_t begin = text.find_first_not_of(" \t\n");
+  if (begin == std::string::npos || text[begin] == '#') return;  // `# a comment`
   const bool echo = text.starts_with("echo "), expr = text.starts_with("expr ");
   if ((!echo && !expr) || text.find_first_of("|;&<>") != std::string::npos) return unknown();
   const ShellText arguments = raw.part(5);

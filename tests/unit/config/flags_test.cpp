@@ -147,6 +147,22 @@ TEST_CASE("texts that are scripts, and documents that are none", "[config]") {
         Lines{"--nproc-per-node 8", "--nnodes 2", "--micro-batch-size 2"});
 }
 
+TEST_CASE("a word of no value is none, and a comment in backticks is nothing", "[config]") {
+  CHECK(flags_of("E=()\ntorchrun a.py --num-layers 2 --bf16 \"$@\" \"${E[@]}\"\n") ==
+        Lines{"--num-layers 2", "--bf16 true"});
+  CHECK(flags_of("torchrun a.py --num-layers 2 \\\n  `# formats` --bf16\n") ==
+        Lines{"--num-layers 2", "--bf16 true"});
+}
+
+TEST_CASE("how many processes there are, where launchers say it", "[config]") {
+  CHECK(flags_of("#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --ntasks-per-node 8\n"
+                 "srun sh -c \"python a.py --num-layers 2\"\n") ==
+        Lines{"--nnodes 4", "--nproc-per-node 8", "--num-layers 2"});
+  // Which of the two runs is not known.
+  CHECK(flags_of("if [ $N -gt 1 ]; then torchrun --nnodes 2 a.py --num-layers 2\n"
+                 "else torchrun --nnodes 1 a.py --num-layers 2; fi\n") == Lines{"--num-layers 2"});
+}
+
 TEST_CASE("lists and arrays hold what a shell would want in quotes", "[config]") {
   CHECK(flags_of("--moe-layer-freq ([0]*3+[1]*58)\n--layout Et|(tt|)*30L\n") ==
         Lines{"--moe-layer-freq ([0]*3+[1]*58)", "--layout Et|(tt|)*30L"});
