@@ -21,12 +21,34 @@ struct Part {
   Form form = Form::module;
 };
 
-// Longer names first: "gb200" holds "b200".
+// Longer names first: "gb200" holds "b200". A remark keeps "h20" from "h200".
 constexpr std::array parts{
-    Part{"gb200", 192, ""},    Part{"gb200", 186, ""}, Part{"gb200", 184, ""},
-    Part{"b200", 192, ""},     Part{"b200", 180, ""},  Part{"h200", 141, ""},
-    Part{"h100", 80, "hbm2e"}, Part{"h100", 96, ""},   Part{"h100", 80, "", Form::pcie},
-    Part{"a100", 80, ""},      Part{"a100", 40, ""},   Part{"a100", 80, "", Form::pcie},
+    Part{"gb300", 288, ""},
+    Part{"gb300", 279, ""},
+    Part{"b300", 288, ""},
+    Part{"b300", 270, ""},
+    Part{"gh200", 96, ""},
+    Part{"h100 nvl", 94, ""},
+    Part{"h20", 96, "h200"},
+    Part{"l40s", 48, ""},
+    Part{"l40s", 48, "", Form::pcie},
+    Part{"4090", 24, ""},
+    Part{"5090", 32, ""},
+    Part{"mi300x", 192, ""},
+    Part{"mi325x", 256, ""},
+    Part{"mi355x", 288, ""},
+    Part{"gb200", 192, ""},
+    Part{"gb200", 186, ""},
+    Part{"gb200", 184, ""},
+    Part{"b200", 192, ""},
+    Part{"b200", 180, ""},
+    Part{"h200", 141, ""},
+    Part{"h100", 80, "hbm2e"},
+    Part{"h100", 96, ""},
+    Part{"h100", 80, "", Form::pcie},
+    Part{"a100", 80, ""},
+    Part{"a100", 40, ""},
+    Part{"a100", 80, "", Form::pcie},
     Part{"v100", 32, ""},
 };
 
@@ -61,6 +83,18 @@ constexpr std::array machines{
     Machine{"b200", 192, 400, "roce", "topologies/b200-roce.yaml"},
     Machine{"b200", 192, 400, "", "topologies/dgx-b200.yaml"},
     Machine{"gb200", 192, 400, "", "topologies/gb200-nvl72.yaml"},
+    Machine{"gb300", 288, 800, "", "topologies/gb300-nvl72.yaml"},
+    Machine{"b300", 288, 800, "", "topologies/dgx-b300.yaml"},
+    Machine{"gh200", 96, 200, "", "topologies/gh200-4.yaml"},
+    Machine{"h100 nvl", 94, 100, "", "topologies/h100-nvl.yaml"},
+    Machine{"h20", 96, 400, "", "topologies/h20-8.yaml"},
+    Machine{"l40s", 48, 50, "", "topologies/l40s-8.yaml"},
+    Machine{"l40s", 48, 50, "", "topologies/l40s-8.yaml", Form::pcie},
+    Machine{"4090", 24, 12.5, "", "topologies/rtx4090-8.yaml"},
+    Machine{"5090", 32, 25, "", "topologies/rtx5090-8.yaml"},
+    Machine{"mi300x", 192, 400, "", "topologies/mi300x-8.yaml"},
+    Machine{"mi325x", 256, 400, "", "topologies/mi325x-8.yaml"},
+    Machine{"mi355x", 288, 400, "", "topologies/mi355x-8.yaml"},
     Machine{"v100", 32, 50, "", "topologies/dgx1-v100.yaml"},
     Machine{"v100", 32, 12.5, "", "topologies/cloud-v100-100g.yaml"},
 };
@@ -100,7 +134,8 @@ const Part& part_of(const RunCells& cells) {
   const Part* best = nullptr;
   for (const Part& part : parts) {
     if (!contains(gpu, part.gpu) || part.form != form) continue;
-    if (contains(gpu, "nvl-") || contains(gpu, " nvl")) break;
+    const bool pair = contains(gpu, "nvl-") || contains(gpu, " nvl");
+    if (pair && !contains(part.gpu, " nvl")) break;
     if (!part.other_memory.empty() && contains(gpu, part.other_memory)) continue;
     if (best != nullptr && best->gpu != part.gpu) break;  // of a shorter name
     if (!memory) return part;
@@ -118,7 +153,8 @@ std::vector<Machine> machines_with(const Part& part, const std::string& fabric) 
   bool named = false;
   for (const Machine& machine : machines) {
     if (machine.gpu != part.gpu || machine.form != part.form) continue;
-    if (part.memory_gb != machine.memory_gb && part.gpu != "b200" && part.gpu != "gb200") continue;
+    const bool several = contains(part.gpu, "b200") || contains(part.gpu, "b300");
+    if (part.memory_gb != machine.memory_gb && !several) continue;
     const bool asks = !machine.fabric.empty();
     if (asks ? !contains(fabric, machine.fabric) : named) continue;
     named = named || asks;
@@ -169,7 +205,8 @@ RunMachine run_machine(const RunCells& cells) {
   if (!one_node && distance(rate, nearest) > 0.02)
     machine.changes.cluster.push_back(
         {"node.nics.bandwidth", fmt::format("x{:g}", rate / nearest.gbps_per_gpu)});
-  if (part.gpu == "gb200" && per_node == 4) spread_over_racks(gpus, machine);
+  if ((part.gpu == "gb200" || part.gpu == "gb300") && per_node == 4)
+    spread_over_racks(gpus, machine);
   return machine;
 }
 

@@ -41,7 +41,9 @@ std::set<std::string> documented() {
 
 TEST_CASE("every key of the JSON is documented, and every documented key is there") {
   std::set<std::string> written;
-  collect(nlohmann::json::parse(to_json(small_report())), "", written);
+  Report report = small_report();
+  report.not_validated = {{"device", "GPU", "a data sheet"}};  // absent where there is none
+  collect(nlohmann::json::parse(to_json(report)), "", written);
   const std::set<std::string> known = documented();
   REQUIRE_FALSE(known.empty());
   for (const std::string& key : written) {

@@ -71,9 +71,9 @@ TEST_CASE("what cannot be simulated is told with its reason", "[validation]") {
   REQUIRE(reason({{"moe_experts", "8"}}) == "moe_topk is empty");
   REQUIRE(reason({{"moe_experts", "8"}, {"moe_topk", "2"}, {"moe_dense_layers", "99"}}) ==
           "moe_dense_layers is 99; allowed: 0 to 3");
-  REQUIRE(reason({{"gpu", "MI300X"}}) == "no device file for the GPU 'MI300X'");
-  REQUIRE(reason({{"gpu", "H100 NVL 94GB"}}) ==
-          "no device file for the GPU 'H100 NVL 94GB' with 94 GB");
+  REQUIRE(reason({{"gpu", "MI250X"}}) == "no device file for the GPU 'MI250X'");
+  REQUIRE(reason({{"gpu", "H100 NVL 80GB"}}) ==
+          "no device file for the GPU 'H100 NVL 80GB' with 80 GB");
   REQUIRE(reason({{"gpu_mem_gb", "64"}}) == "no device file for the GPU 'A100-80GB' with 64 GB");
   REQUIRE(reason({{"inter_node_gbps_per_gpu", ""}}) ==
           "inter_node_gbps_per_gpu is empty, and the run left its node");
@@ -90,6 +90,20 @@ TEST_CASE("what cannot be simulated is told with its reason", "[validation]") {
   REQUIRE(reason({{"gpus_per_node", "4"}}) ==
           "gpus_per_node is 4, the nodes of topologies/dgx-a100-80.yaml have 8");
   REQUIRE(reason({{"precision", "fp8"}}) == "the A100 SXM4 80 GB does not compute in fp8");
+}
+
+TEST_CASE("names of GPUs that hold each other are told apart", "[validation]") {
+  const auto file = [](const char* gpu) { return run_machine(cells_with({{"gpu", gpu}})).file; };
+  REQUIRE(file("NVIDIA H200 141GB") == "topologies/dgx-h200.yaml");
+  REQUIRE(file("H20 96GB") == "topologies/h20-8.yaml");
+  REQUIRE(file("GH200 96GB") == "topologies/gh200-4.yaml");
+  REQUIRE(file("H100 NVL 94GB") == "topologies/h100-nvl.yaml");
+  REQUIRE(file("NVIDIA B300 SXM6 AC") == "topologies/dgx-b300.yaml");
+  REQUIRE(file("AMD Instinct MI300X") == "topologies/mi300x-8.yaml");
+  REQUIRE(file("AMD Instinct MI325X 256GB") == "topologies/mi325x-8.yaml");
+  REQUIRE(file("NVIDIA GeForce RTX 5090") == "topologies/rtx5090-8.yaml");
+  REQUIRE(reason({{"gpu", "H20-3e 141GB"}}) ==
+          "no device file for the GPU 'H20-3e 141GB' with 141 GB");
 }
 
 TEST_CASE("context parallelism goes round a ring", "[validation]") {
