@@ -33,6 +33,8 @@ constexpr std::array table{
     Known{"host time per kernel", true, {"host_issue"}},
     Known{"NVLink bandwidth", false, {"node.nvlink.rate", "node.nvlink.usable"}},
     Known{"NVLink latency", false, {"node.nvlink.latency"}},
+    Known{"xGMI bandwidth", false, {"node.xgmi.rate", "node.xgmi.usable"}},
+    Known{"xGMI latency", false, {"node.xgmi.latency"}},
     Known{"PCIe latency", false, {"node.pcie.latency"}},
     Known{"NIC bandwidth", false, {"node.nics.bandwidth", "fabric.link"}},
     Known{"NIC latency", false, {"node.nics.latency"}},

@@ -80,6 +80,16 @@ TEST_CASE("a small job is forecast on every machine that is not validated, and s
   CHECK(machines >= 11);
 }
 
+TEST_CASE("twice the xGMI links of a pair make a mesh's collectives faster") {
+  const std::string file = root + "/topologies/mi325x-8.yaml";
+  const Cluster whole = Cluster::load(file, 1);
+  const Cluster twice =
+      Cluster::load(file, 1, {.cluster = {{.key = "node.xgmi.links", .value = "2"}}, .device = {}});
+  const Route one = whole.route(GpuId{0}, GpuId{1}), two = twice.route(GpuId{0}, GpuId{1});
+  CHECK_THAT(two.bandwidth.in_bytes_per_second(),
+             WithinRel(2 * one.bandwidth.in_bytes_per_second(), 1e-9));
+}
+
 TEST_CASE("a validated machine says nothing of validation") {
   const Report report = forecast(root + "/topologies/dgx-h100.yaml", "bf16");
   CHECK(report.not_validated.empty());
