@@ -62,7 +62,7 @@ bool read_one(const ObjectReader& section, const std::string& key, FsdpSettings&
     read_setting(section, key, fsdp.wrap);
   else if (name == "transformer_layer_cls_to_wrap")
     read_setting(section, key, fsdp.classes);
-  else if (name == "backward_prefetch")
+  else if (name == "backward_prefetch" || name == "backward_prefetch_policy")
     read_setting(section, key, fsdp.prefetch);
   else if (name == "offload_params")
     read_setting(section, key, fsdp.offload);
@@ -79,6 +79,12 @@ void read_fsdp_section(const ObjectReader& section, std::string_view prefix, Fsd
                        Imported& result) {
   for (const std::string& key : section.unasked_keys())
     if (!read_one(section, key, fsdp)) judge(section, key, prefix, result);
+  // For the nearest name of an unknown key.
+  for (const char* key :
+       {"fsdp_version", "fsdp_sharding_strategy", "fsdp_reshard_after_forward",
+        "fsdp_auto_wrap_policy", "fsdp_transformer_layer_cls_to_wrap", "fsdp_backward_prefetch",
+        "fsdp_offload_params", "fsdp_activation_checkpointing"})
+    static_cast<void>(section.has(key));
 }
 
 }  // namespace sim

@@ -79,10 +79,7 @@ class AccelerateReader {
     read_setting(root_, key, read);
     return read;
   }
-  std::optional<ObjectReader> section(const char* key) const {
-    const std::optional<ValueReader> found = root_.find(key);
-    return found && found->is_object() ? std::optional{found->object()} : std::nullopt;
-  }
+  std::optional<ObjectReader> section(const char* key) const { return section_at(root_, key); }
   Imported finish() {
     yaml_.finish();
     return result_;
@@ -133,8 +130,6 @@ class AccelerateReader {
       for (const char* key : {"dynamo_backend", "backend"})
         read_setting(*found, key, read);
       if (read) backend = *read;
-    } else {
-      static_cast<void>(root_.has("dynamo_config"));
     }
     if (compiled(backend))
       result_.notes.push_back({"dynamo_config", "kernels are modelled as eager: set framework"});
@@ -142,10 +137,7 @@ class AccelerateReader {
 
   void parallelism() {
     const auto found = section("parallelism_config");
-    if (!found) {
-      static_cast<void>(root_.has("parallelism_config"));
-      return;
-    }
+    if (!found) return;
     const std::string prefix = "parallelism_config_";
     for (const std::string& key : found->unasked_keys()) {
       const std::string name = key.starts_with(prefix) ? key.substr(prefix.size()) : key;
@@ -188,8 +180,6 @@ class AccelerateReader {
     if (job_.engine == TrainerEngine::fsdp) {
       if (const auto found = section("fsdp_config"))
         read_fsdp_section(*found, "fsdp_config.", job_.fsdp, result_);
-      else
-        static_cast<void>(root_.has("fsdp_config"));
     } else {
       leave("fsdp_config");
     }

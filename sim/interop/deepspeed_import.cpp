@@ -30,6 +30,7 @@ class DeepSpeedReader {
 
   Imported read() {
     if (flags_) read_flags();
+    check_sections();
     own_tensor_parallelism();
     formats();
     if (!batch()) return result_;
@@ -61,6 +62,14 @@ class DeepSpeedReader {
   std::optional<ObjectReader> section(std::string_view key) const {
     const std::optional<ValueReader> value = json_.find(key);
     return value && value->is_object() ? std::optional{value->object()} : std::nullopt;
+  }
+  // Once for each, as sections are asked for more than once.
+  void check_sections() const {
+    for (const char* key : {"bf16", "bfloat16", "fp16", "data_types", "tensor_parallel"})
+      static_cast<void>(section_at(json_, key));
+    const auto zero = section("zero_optimization");
+    if (zero && is_auto(*zero, "stage"))
+      zero->problem("stage", "nothing fills in the stage: write 0, 1, 2 or 3");
   }
 
   void read_flags() {

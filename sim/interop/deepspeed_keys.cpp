@@ -185,22 +185,20 @@ void judge_offload(const ObjectReader& zero, const char* key, Imported& result) 
 }
 
 void judge_compile(const ObjectReader& json, Imported& result) {
-  const std::optional<ValueReader> value = json.find("compile");
-  if (!value || !value->is_object()) return;
-  const ObjectReader section = value->object();
-  section.ignore_unknown();
-  const Flag deep = deepspeed_setting<bool>(section, "deepcompile");
+  const auto section = section_at(json, "compile");
+  if (!section) return;
+  section->ignore_unknown();
+  const Flag deep = deepspeed_setting<bool>(*section, "deepcompile");
   if (deep.value_or(false)) deep.place->problem("DeepCompile is not modelled");
   result.notes.push_back({"compile", "kernels are modelled as eager: set framework"});
 }
 
 void judge_recomputation(const ObjectReader& json, Imported& result) {
-  const std::optional<ValueReader> value = json.find("activation_checkpointing");
-  if (!value || !value->is_object()) return;
-  const ObjectReader section = value->object();
-  section.ignore_unknown();
+  const auto section = section_at(json, "activation_checkpointing");
+  if (!section) return;
+  section->ignore_unknown();
   for (const char* key : {"cpu_checkpointing", "partition_activations"}) {
-    const Flag on = deepspeed_setting<bool>(section, key);
+    const Flag on = deepspeed_setting<bool>(*section, key);
     if (on.value_or(false))
       on.place->problem(fmt::format("activation_checkpointing.{}: not modelled", key));
   }

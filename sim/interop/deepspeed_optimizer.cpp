@@ -52,6 +52,8 @@ std::string lower(std::string text) {
 // Momentum 0, the default of torch.optim.SGD, keeps none.
 OptimizerKind kind_of_sgd(const std::optional<ObjectReader>& params) {
   if (!params) return OptimizerKind::sgd;
+  if (is_auto(*params, "momentum"))
+    params->problem("momentum", "nothing fills in the momentum: write a number");
   const Real momentum = deepspeed_setting<double>(*params, "momentum");
   return momentum.value_or(0) != 0 ? OptimizerKind::momentum : OptimizerKind::sgd;
 }
@@ -74,16 +76,16 @@ void note_passes(const ObjectReader& params, OptimizerKind kind, Imported& resul
 }  // namespace
 
 void read_deepspeed_optimizer(const ObjectReader& json, Imported& result) {
-  const std::optional<ValueReader> found = json.find("optimizer");
-  if (!found || !found->is_object()) return;
-  const ObjectReader section = found->object();
-  static_cast<void>(section.has("legacy_fusion"));
-  const Text type = deepspeed_setting<std::string>(section, "type");
-  const std::optional<ValueReader> value = section.find("params");
-  std::optional<ObjectReader> params;
-  if (value && value->is_object()) params = value->object();
+  const auto section = section_at(json, "optimizer");
+  if (!section) return;
+  static_cast<void>(section->has("legacy_fusion"));
+  const Text type = deepspeed_setting<std::string>(*section, "type");
+  const auto params = section_at(*section, "params");
   if (params) params->ignore_unknown();
-  if (!type) return;
+  if (!type) {
+    section->problem("the optimizer has no type; modelled: AdamW, Adam, Lion, SGD");
+    return;
+  }
   const std::string name = lower(*type);
   const auto row =
       std::ranges::find_if(optimizers, [&](const KnownOptimizer& one) { return one.name == name; });

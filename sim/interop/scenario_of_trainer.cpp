@@ -316,7 +316,12 @@ Imported import_deepspeed_file(const Text& name, const std::string& folder,
     throw InputError{SourcePosition{*name, 0, 0}, "the DeepSpeed file is not read here"};
   // Beside the YAML, or where the command runs, as Accelerate takes it.
   const std::filesystem::path beside = std::filesystem::path{folder} / *name;
-  const std::string path = std::filesystem::exists(beside) ? beside.string() : *name;
+  std::error_code unreadable;
+  const bool is_beside = std::filesystem::exists(beside, unreadable);
+  if (!is_beside && !std::filesystem::exists(*name, unreadable))
+    throw InputError{name.place->where(),
+                     fmt::format("{} is neither in {} nor in the working folder", *name, folder)};
+  const std::string path = is_beside ? beside.string() : *name;
   return import_deepspeed(Document::load(path, Syntax::json), nullptr, request);
 }
 

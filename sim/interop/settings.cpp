@@ -97,6 +97,14 @@ void read_setting(const ObjectReader& from, std::string_view key, Text& into) {
   if (!joined.empty()) into = {joined, value};
 }
 
+std::optional<ObjectReader> section_at(const ObjectReader& from, std::string_view key) {
+  const std::optional<ValueReader> value = from.find(key);
+  if (!value) return std::nullopt;
+  if (value->is_object()) return value->object();
+  if (!is_neutral(*value, "")) value->problem(fmt::format("{} takes an object of settings", key));
+  return std::nullopt;
+}
+
 bool is_neutral(const ValueReader& value, std::string_view neutral) {
   if (value.is_list()) return value.list().empty();
   const std::optional<std::string> text = value.peek_text();

@@ -42,6 +42,8 @@ void ignore_keys(const ObjectReader& from, std::span<const std::string_view> har
 void note_unknown_keys(const ObjectReader& from, std::string_view prefix, Imported& result);
 // Refuses a sliding window (tokens before and behind, "128,0") that is shorter than the sequence.
 void judge_window(const ObjectReader& from, std::string_view key, std::int64_t sequence);
+// The object at `key`; another value that switches something on is a problem.
+std::optional<ObjectReader> section_at(const ObjectReader& from, std::string_view key);
 // Whether a value switches nothing on: absent, null, false, 0, [], "", none, or `neutral`.
 bool is_neutral(const ValueReader& value, std::string_view neutral);
 

@@ -178,6 +178,20 @@ class TitanReader {
     layout().moment_dtype = DType::bf16;
   }
 
+  // distributed/utils.py, maybe_enable_amp (v0.2.2).
+  void without_fsdp() {
+    if (layout().zero_stage == 3) return;
+    if (layout().tensor_parallel > 1 || layout().pipeline_parallel > 1)
+      result_.notes.push_back(
+          {"training.mixed_precision_param",
+           "without FSDP torchtitan switches mixed precision off beside tensor "
+           "or pipeline parallelism and runs in float32; forecast in bfloat16"});
+    else if (layout().data_parallel > 1)
+      result_.notes.push_back({"layout.gradient_dtype",
+                               "DDP keeps and reduces float32 gradients; forecast as kept in "
+                               "bfloat16, 2 bytes per parameter less"});
+  }
+
   void training() {
     const Text param = setting<std::string>("training", "mixed_precision_param");
     const Text reduce = setting<std::string>("training", "mixed_precision_reduce");
@@ -197,6 +211,7 @@ class TitanReader {
                                "bfloat16 is not among the values of v0.1 to v0.2.2"});
     layout().master_weights = layout().activation_dtype != DType::fp32;
     parameters_in(whole, param);
+    if (layout().activation_dtype == DType::bf16 && layout().master_weights) without_fsdp();
     batch();
   }
 

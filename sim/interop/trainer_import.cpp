@@ -16,8 +16,7 @@
 namespace sim {
 namespace {
 
-constexpr std::string_view adapters =
-    "adapters are not modelled: full parameters are trained in the forecast";
+constexpr std::string_view adapters = "adapters (LoRA) are not modelled";
 constexpr std::string_view other_losses = "a loss over other models or samples is not modelled";
 
 // Those that change a step beyond what is modelled, or a little; the rest is data, learning rate,
@@ -159,13 +158,12 @@ class TrainerReader {
   void sharding() {
     Text words;
     first("fsdp", {}, words);
-    const std::optional<ValueReader> section = root_.find("fsdp_config");
+    const auto section = section_at(root_, "fsdp_config");
     first("fsdp_version", {}, job_.fsdp.version);
     const bool asked = words && !(*words).empty() && *words != "false" && *words != "False";
-    const bool configured = section && section->is_object();
-    if (!asked && !configured) return;
+    if (!asked && !section) return;
     job_.engine = TrainerEngine::fsdp;
-    if (configured) read_fsdp_section(section->object(), "fsdp_config.", job_.fsdp, result_);
+    if (section) read_fsdp_section(*section, "fsdp_config.", job_.fsdp, result_);
     if (asked) options(words);
     if (!job_.fsdp.wrap && job_.fsdp.version.value_or(1) == 2)
       job_.fsdp.wrap = std::string{"TRANSFORMER_BASED_WRAP"};

@@ -149,6 +149,18 @@ TEST_CASE("DeepSpeed: nothing that changes a step is ignored", "[interop]") {
   CHECK(import(job(R"("zero_optimization": true)")).layout.zero_stage == 1);
 }
 
+TEST_CASE("DeepSpeed: a value in the place of a section is refused", "[interop]") {
+  CHECK(problems([] { return import(R"({"train_batch_size": 8, "bf16": true})"); }) ==
+        Lines{"1:33: bf16 takes an object of settings"});
+  CHECK(refused(R"("optimizer": "SGD")") == Lines{"2:42: optimizer takes an object of settings"});
+  CHECK(refused(R"("optimizer": {"params": {"lr": 1}})") ==
+        Lines{"2:42: the optimizer has no type; modelled: AdamW, Adam, Lion, SGD"});
+  CHECK(refused(R"("optimizer": {"type": "SGD", "params": {"momentum": "auto"}})") ==
+        Lines{"2:81: nothing fills in the momentum: write a number"});
+  CHECK(refused(R"("zero_optimization": {"stage": "auto"})") ==
+        Lines{"2:60: nothing fills in the stage: write 0, 1, 2 or 3"});
+}
+
 TEST_CASE("DeepSpeed: limits of stage 3 that the forecast does not keep are told", "[interop]") {
   const auto stage_3 = [](const std::string& more) {
     return import(job(R"("zero_optimization": {"stage": 3, )" + more + "}"));

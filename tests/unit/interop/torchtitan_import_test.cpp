@@ -103,6 +103,9 @@ TEST_CASE("torchtitan: parameters in bfloat16 keep 6 bytes of states and weights
         Lines{"6:8: the optimizer Muon is not modelled; torchtitan has Adam, AdamW"});
   CHECK(problems([&] { return job("[fault_tolerance]\nenable = true\n"); }) ==
         Lines{"6:10: fault_tolerance.enable: torchft's replicas are not modelled"});
+  CHECK(
+      notes(job("[parallelism]\ntensor_parallel_degree = 8\n"), "training.mixed_precision_param"));
+  CHECK(notes(job("[parallelism]\ndata_parallel_replicate_degree = 8\n"), "layout.gradient_dtype"));
   const Imported told = job("[compile]\nenable = true\nbackend = \"aot_eager\"\n");
   CHECK(notes(told, "compile.backend"));
 }
