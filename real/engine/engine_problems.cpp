@@ -15,7 +15,10 @@ using sim::Function;
 // Why an operator is forecast only.
 const char* reason(const sim::Model& model, const sim::ModelOp& op) {
   if (op.kind == sim::ModelOpKind::attention)
-    return model.attention.dropout ? "dropout of attention probabilities" : "ALiBi's slopes";
+    return model.attention.dropout   ? "dropout of attention probabilities"
+           : model.attention.softcap ? "a soft cap of scores"
+           : op.biases > 0           ? "attention sinks"
+                                     : "ALiBi's slopes";
   if (op.kind == sim::ModelOpKind::linear && op.tied_to_embedding) return "a tied head with a bias";
   if (op.once_per_sequence) return "what is computed for one token of each sequence";
   if (op.kind == sim::ModelOpKind::elementwise && op.saved_fixed_bytes > 0) return "dropout";
@@ -31,6 +34,22 @@ void check_block(const sim::Model& model, const sim::Block& block,
     if (std::find(problems.begin(), problems.end(), text) == problems.end())
       problems.push_back(std::move(text));
   }
+}
+
+// What kernels and checks know of Llama's and GPT's layers only.
+void check_layers(const sim::Plan& plan, const sim::Model& model,
+                  std::vector<std::string>& problems) {
+  if (!model.shape) return;
+  const auto refuse = [&](bool has, const std::string& what) {
+    if (has)
+      problems.push_back(fmt::format("{}: the engine does not execute {}", model.name, what));
+  };
+  const sim::TransformerShape& shape = *model.shape;
+  refuse(sim::is_shorter(shape.window, plan.layout.sequence_length),
+         fmt::format("attention within a window of {} tokens", shape.window));
+  refuse(shape.rotary_share < 1, "rotary positions of a part of a head");
+  refuse(shape.qk_norm_whole, "a norm over all queries of a token");
+  refuse(sim::norms_branch(shape.norm_placement), "norms behind attention and MLP");
 }
 
 bool computes_loss(const sim::Model& model) {
@@ -63,6 +82,7 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
   for (const sim::Block& layer : model.layers)
     check_block(model, layer, problems);
   check_block(model, model.output, problems);
+  check_layers(plan, model, problems);
   const bool reads_tokens =
       !model.input.ops.empty() && model.input.ops.front().function == Function::lookup;
   if (!reads_tokens && problems.empty())

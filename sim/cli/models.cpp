@@ -27,6 +27,25 @@ ExitCode list_models() {
 
 }  // namespace
 
+namespace {
+
+// What of its attention the sizes of heads do not say.
+std::string window_text(const TransformerShape& shape) {
+  std::string text;
+  const auto counted = [&](const LayerSet& without) {
+    return shape.layers - static_cast<std::int64_t>(without.layers.size());
+  };
+  if (shape.window > 0)
+    text += fmt::format("window      {} tokens in {} of {} layers\n", shape.window,
+                        counted(shape.full_attention), shape.layers);
+  if (!shape.without_positions.empty())
+    text += fmt::format("positions   {}, in {} of {} layers\n", word(shape.positions),
+                        counted(shape.without_positions), shape.layers);
+  return text;
+}
+
+}  // namespace
+
 std::string model_text(const Model& model) {
   std::string text =
       fmt::format("{} ({})\nsource      {}\nparameters  {}\nlayers      {}\n", model.name,
@@ -43,6 +62,9 @@ std::string model_text(const Model& model) {
     text += fmt::format("vocabulary  {}{}\n", model.vocabulary,
                         model.tied_embedding ? ", head tied to the embedding" : "");
   }
+  if (model.shape) text += window_text(*model.shape);
+  for (const std::string& note : model.notes)
+    text += fmt::format("note        {}\n", note);
   const auto add_block = [&](const Block& block, const std::string& title) {
     if (block.ops.empty()) return;
     text += fmt::format("\n{}: {} parameters\n", title, grouped(block.parameters()));

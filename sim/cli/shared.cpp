@@ -107,6 +107,9 @@ std::vector<std::string> data_files(const std::string& kind) {
 std::string find_data_file(const std::string& kind, const std::string& name) {
   std::error_code ignored;
   if (fs::is_regular_file(name, ignored)) return name;
+  // A folder as Hugging Face's tools write it.
+  if (kind == "models" && fs::is_regular_file(fs::path{name} / "config.json", ignored))
+    return (fs::path{name} / "config.json").string();
   const fs::path folder = fs::path{data_folder()} / kind;
   for (const fs::path& candidate : {folder / (name + ".yaml"), folder / name / "config.json"})
     if (fs::is_regular_file(candidate, ignored)) return candidate.string();

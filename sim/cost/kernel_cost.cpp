@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/model/model.hpp"
 
 namespace sim {
 namespace {
@@ -210,6 +211,23 @@ double width_of_values(const Kernel& kernel) {
   return static_cast<double>(kernel.values > 0 ? kernel.values : kernel.k);
 }
 
+// What a mask leaves of the scores.
+double unmasked_share(const Kernel& kernel) {
+  return kernel.causal ? 0.5 * share_in_window(kernel.window, kernel.n) : 1.0;
+}
+
+// A block of rows works on whole blocks of keys. What that adds at the diagonal of a causal mask is
+// in the ramp and the efficiency of the device; a window has a second edge, at which the rows that
+// have one, n - w of n, see half a block in vain. Keys in all over keys that count; never more than
+// without a window.
+double edge_of_window(const Kernel& kernel, double block) {
+  if (!is_shorter(kernel.window, kernel.n)) return 1;
+  const double tokens = static_cast<double>(kernel.n);
+  const double counted = tokens * unmasked_share(kernel);
+  const double all = 1 + (1 - static_cast<double>(kernel.window) / tokens) * block / 2 / counted;
+  return std::min(all, tokens / 2 / counted);
+}
+
 // FLOPs as FlashAttention counts them (Dao 2023, section 4.1): 4 b h sq sk d forward, 2.5 times
 // that backward (it recomputes the scores), half of both under a causal mask; of two widths, three
 // of the five products have that of the keys.
@@ -220,7 +238,7 @@ double attention_flops(const Kernel& kernel) {
   const double widths = backward ? 3 * keys + 2 * values : keys + values;
   return 2.0 * static_cast<double>(kernel.batch) * static_cast<double>(kernel.heads) *
          static_cast<double>(kernel.m) * static_cast<double>(kernel.n) * widths *
-         (kernel.causal ? 0.5 : 1.0);
+         unmasked_share(kernel);
 }
 
 // Q and the output are m tokens of `heads`, K and V are n tokens of `kv_heads`; backward reads them
@@ -242,7 +260,7 @@ KernelCost flash_cost(const Kernel& kernel, const Device& device, Waves waves) {
   SIM_CHECK(rates != nullptr, device.name, word(kernel.attention));
   const AttentionModel& model = *rates;
   const bool backward = kernel.part == AttentionPart::backward;
-  const double keys = static_cast<double>(kernel.n) * (kernel.causal ? 0.5 : 1.0);
+  const double keys = static_cast<double>(kernel.n) * unmasked_share(kernel);
   const double dim = static_cast<double>(kernel.k);
   const double dim_share = dim / (dim + model.ramp_head_dim) * (128 + model.ramp_head_dim) / 128;
   const double attained = (backward ? model.backward_attained : model.forward_attained) * keys /
@@ -254,9 +272,10 @@ KernelCost flash_cost(const Kernel& kernel, const Device& device, Waves waves) {
                         ceil_ratio(static_cast<double>(backward ? kernel.n : kernel.m), block);
   const double quantised = wave_count(blocks, device.sms, waves) * device.sms / blocks;
   const double bytes = flash_bytes(kernel);
-  const double seconds = to_seconds(model.fixed) +
-                         std::max(attention_flops(kernel) / rate * quantised,
-                                  bytes / memory_rate(device, device.memory_kernels.elementwise));
+  const double seconds =
+      to_seconds(model.fixed) +
+      std::max(attention_flops(kernel) / rate * quantised * edge_of_window(kernel, block),
+               bytes / memory_rate(device, device.memory_kernels.elementwise));
   return cost_of(seconds, bytes, std::min(1.0, blocks / device.sms));
 }
 
@@ -390,9 +409,9 @@ Duration carried_over(Duration measured, Duration formula, const Kernel& kernel,
 
 }  // namespace
 
-// Those that run beside others of their like were not measured so.
+// Those that run beside others of their like, or in a window, were not measured so.
 const KernelTime* measured_time(const Kernel& kernel, const Device& device) {
-  if (kernel.abreast > 1) return nullptr;
+  if (kernel.abreast > 1 || kernel.window > 0) return nullptr;
   const KernelShape shape = shape_of(kernel);
   const auto& rows = device.measured_kernels;
   const auto found =

@@ -77,7 +77,11 @@ ModelOp rotary_op(const TransformerShape& shape) {
 }
 
 ModelOp qk_norm_op(const TransformerShape& shape) {
-  const double width = real((shape.heads + shape.kv_heads) * shape.head_dim);
+  const std::int64_t all = (shape.heads + shape.kv_heads) * shape.head_dim;
+  const double width = real(all);
+  const std::int64_t normed = shape.qk_norm_whole ? all : shape.head_dim;
+  // One norm for Q, one for K: of every head alike, or of all heads of a token together (OLMo 2).
+  const std::int64_t scales = shape.qk_norm_whole ? all : 2 * shape.head_dim;
   const bool shift = shape.norm == NormKind::layer;
   // In place; the raw queries and keys, which its backward pass reads, are written beside it.
   return {.name = "qk_norm",
@@ -85,9 +89,9 @@ ModelOp qk_norm_op(const TransformerShape& shape) {
           .split = TensorSplit::inner,
           .function = norm_function(shape.norm),
           .in_place = true,
-          .in_features = shape.head_dim,
-          .out_features = shape.head_dim,
-          .biases = (shift ? 4 : 2) * shape.head_dim,  // one norm for Q, one for K
+          .in_features = normed,
+          .out_features = normed,
+          .biases = (shift ? 2 : 1) * scales,
           .forward_elements = 3 * width,
           .backward_elements = 3 * width,
           .saved_elements = width};
@@ -99,9 +103,10 @@ ModelOp attention_op(const TransformerShape& shape) {
   const std::int64_t keys_values = shape.kv_heads * (shape.head_dim + value_dim);
   const std::int64_t outputs = shape.heads * value_dim;
   const double moved = real(queries + keys_values + outputs);
-  // Without ALiBi's slopes and dropout, and with one width, it is the function of its name.
-  const bool plain =
-      shape.positions != Positions::alibi && shape.attention_dropout == 0 && !shape.latent.exists();
+  // Without ALiBi's slopes, dropout, sinks and a soft cap, and with one width, it is the function
+  // of its name.
+  const bool plain = shape.positions != Positions::alibi && shape.attention_dropout == 0 &&
+                     !shape.latent.exists() && !shape.attention_sinks && !shape.attention_softcap;
   return {.name = "attention",
           .kind = ModelOpKind::attention,
           .split = TensorSplit::inner,
@@ -109,6 +114,8 @@ ModelOp attention_op(const TransformerShape& shape) {
           .backward_reads_output = true,
           .in_features = queries + keys_values,
           .out_features = outputs,
+          .biases = shape.attention_sinks ? shape.heads : 0,
+          .window = shape.window,
           // Forward: reads Q, K, V, writes O. Backward (Dao 2022, algorithm 4): reads Q, K, V, O
           // and dO, writes dQ, dK, dV.
           .forward_elements = moved,
@@ -118,8 +125,7 @@ ModelOp attention_op(const TransformerShape& shape) {
 
 // Norms, residual sums and dropout of the two branches differ only in their names.
 struct BranchNames {
-  const char* norm;
-  const char* residual;
+  const char *norm, *output_norm, *scale, *residual;
 };
 
 void append_attention(Block& block, const TransformerShape& shape) {
@@ -131,7 +137,8 @@ void append_attention(Block& block, const TransformerShape& shape) {
     block.ops.push_back(
         linear_op("qkv", TensorSplit::column, shape.hidden, q + 2 * kv, shape.qkv_bias));
     if (shape.qk_norm) block.ops.push_back(qk_norm_op(shape));
-    if (shape.positions == Positions::rotary) block.ops.push_back(rotary_op(shape));
+    if (shape.positions == Positions::rotary && shape.rotary_share > 0)
+      block.ops.push_back(rotary_op(shape));
   }
   block.ops.push_back(attention_op(shape));
   block.ops.push_back(linear_op("attention_projection", TensorSplit::row,
@@ -226,28 +233,47 @@ ModelOp activation_op(std::string name, Activation activation, TensorSplit split
   return op;
 }
 
+ModelOp scale_op(std::string name, TensorSplit split, std::int64_t width) {
+  return {.name = std::move(name),
+          .kind = ModelOpKind::elementwise,
+          .split = split,
+          .in_features = width,
+          .out_features = width,
+          .forward_elements = 2 * real(width),
+          .backward_elements = 2 * real(width)};
+}
+
 Block transformer_layer(const TransformerShape& shape, bool with_experts) {
   Block block{.name = "layer", .ops = {}, .output_elements = shape.hidden};
-  const bool pre = shape.norm_placement == NormPlacement::pre;
+  const bool post = shape.norm_placement == NormPlacement::post;
   const auto branch = [&](auto append, const BranchNames& names, double dropout) {
     const auto first = static_cast<int>(block.ops.size());  // the norm, or the linear behind it
-    if (pre) {
+    if (norms_input(shape.norm_placement)) {
       ModelOp norm = norm_op(shape, names.norm);
       norm.backward_beside = gradient_add_traffic * real(shape.hidden);
       norm.backward_elements += norm.backward_beside;
       block.ops.push_back(norm);
     }
     append(block, shape);
+    if (norms_branch(shape.norm_placement)) block.ops.push_back(norm_op(shape, names.output_norm));
+    if (shape.residual_scale)
+      block.ops.push_back(scale_op(names.scale, TensorSplit::sequence, shape.hidden));
     ModelOp sum = residual_op(shape, names.residual, dropout);
     sum.residual_of = first;
     block.ops.push_back(sum);
-    if (!pre) block.ops.push_back(norm_op(shape, names.norm));
+    if (post) block.ops.push_back(norm_op(shape, names.norm));
   };
   branch(append_attention,
-         {.norm = pre ? "input_norm" : "attention_norm", .residual = "attention_residual"},
+         {.norm = post ? "attention_norm" : "input_norm",
+          .output_norm = "attention_output_norm",
+          .scale = "attention_scale",
+          .residual = "attention_residual"},
          shape.projection_dropout);
   branch(with_experts ? append_experts : append_mlp,
-         {.norm = pre ? "post_attention_norm" : "output_norm", .residual = "mlp_residual"},
+         {.norm = post ? "output_norm" : "post_attention_norm",
+          .output_norm = "mlp_output_norm",
+          .scale = "mlp_scale",
+          .residual = "mlp_residual"},
          shape.mlp_dropout);
   return block;
 }

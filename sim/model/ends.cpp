@@ -82,6 +82,18 @@ ModelOp vocabulary_head_op(const TransformerShape& shape) {
   return op;
 }
 
+// c tanh(logits / c), an operation at a time, as transformers (models/gemma2/modular_gemma2.py) and
+// Megatron-Bridge run it. Forward: quotient 1 + 1, tanh 1 + 1, product 1 + 1. Backward: of the
+// product 1 + 1, of tanh from its output 2 + 1, of the quotient 1 + 1. Kept: the output of tanh.
+ModelOp softcap_op(std::string name, TensorSplit split, std::int64_t width) {
+  ModelOp op = scale_op(std::move(name), split, width);
+  op.forward_elements = 6 * real(width);
+  op.backward_elements = 7 * real(width);
+  op.forward_launches = op.backward_launches = 3;
+  op.saved_elements = real(width);
+  return op;
+}
+
 // Loss from 16-bit logits, kept as fp32 (Korthikanti 2022, section 4.3: 4 v bytes). Traffic of
 // Megatron-LM's fused_cross_entropy.py in 16-bit elements per class. Forward: cast to fp32 with the
 // maximum 1 + 2, exponential in place 2 + 2, its sum 2, division in place 2 + 2. Backward: scaling
@@ -100,6 +112,16 @@ ModelOp cross_entropy_op(TensorSplit split, std::int64_t classes) {
           .backward_elements = 7 * real(classes),
           .saved_fixed_bytes = 4 * real(classes),
           .backward_scratch_bytes = 4 * real(classes)};
+}
+
+// The head, what becomes of its logits, and the loss.
+void append_language_model(Block& block, const TransformerShape& shape) {
+  block.ops.push_back(vocabulary_head_op(shape));
+  if (shape.logit_scale)
+    block.ops.push_back(scale_op("logit_scale", TensorSplit::vocabulary, shape.vocabulary));
+  if (shape.logit_softcap)
+    block.ops.push_back(softcap_op("logit_softcap", TensorSplit::vocabulary, shape.vocabulary));
+  block.ops.push_back(cross_entropy_op(TensorSplit::vocabulary, shape.vocabulary));
 }
 
 // BERT (Devlin et al. 2019; transformers' BertLMPredictionHead): dense, activation, norm, then the
@@ -149,6 +171,8 @@ Block input_block(const TransformerShape& shape) {
     append_patch_embedding(block, shape);
   } else {
     block.ops.push_back(word_embedding_op(shape));
+    if (shape.embedding_scale)
+      block.ops.push_back(scale_op("embedding_scale", TensorSplit::sequence, shape.hidden));
     if (shape.positions == Positions::learned)
       block.ops.push_back(
           added_table_op("positions", Function::add_table, shape.max_sequence, shape.hidden));
@@ -163,11 +187,11 @@ Block input_block(const TransformerShape& shape) {
 
 Block output_block(const TransformerShape& shape) {
   Block block{.name = "head", .ops = {}, .output_elements = 0};
-  if (shape.norm_placement == NormPlacement::pre) block.ops.push_back(norm_op(shape, "final_norm"));
+  if (shape.norm_placement != NormPlacement::post)
+    block.ops.push_back(norm_op(shape, "final_norm"));
   switch (shape.head) {
     case Head::language_model:
-      block.ops.push_back(vocabulary_head_op(shape));
-      block.ops.push_back(cross_entropy_op(TensorSplit::vocabulary, shape.vocabulary));
+      append_language_model(block, shape);
       break;
     case Head::masked_lm:
       append_masked_lm(block, shape);
@@ -194,6 +218,18 @@ Block output_block(const TransformerShape& shape) {
   return block;
 }
 
+namespace {
+
+// A layer with the window, the positions and the experts of its number.
+Block numbered_layer(const TransformerShape& shape, std::int64_t layer) {
+  TransformerShape own = shape;
+  own.window = shape.window_of(layer);
+  if (shape.without_positions.has(layer)) own.rotary_share = 0;
+  return transformer_layer(own, shape.experts.in_layer(layer));
+}
+
+}  // namespace
+
 Model build_transformer(const TransformerShape& shape) {
   SIM_CHECK(shape.layers > 0 && shape.hidden > 0 && shape.heads > 0 && shape.kv_heads > 0,
             shape.name);
@@ -211,15 +247,15 @@ Model build_transformer(const TransformerShape& shape) {
                      .head_dim = shape.head_dim,
                      .value_dim = shape.latent.exists() ? shape.latent.value_dim : shape.head_dim,
                      .causal = shape.mask == AttentionMask::causal,
-                     .dropout = shape.attention_dropout > 0};
+                     .dropout = shape.attention_dropout > 0,
+                     .softcap = shape.attention_softcap,
+                     .rotary_share = shape.rotary_share};
   model.feed_forward = shape.feed_forward;
   model.tied_embedding = shape.tied_head;
   model.input = input_block(shape);
   model.layers.reserve(static_cast<std::size_t>(shape.layers));
-  const Block dense = transformer_layer(shape);
-  const Block mixed = shape.experts.count > 0 ? transformer_layer(shape, true) : Block{};
   for (std::int64_t layer = 0; layer < shape.layers; ++layer)
-    model.layers.push_back(shape.experts.in_layer(layer) ? mixed : dense);
+    model.layers.push_back(numbered_layer(shape, layer));
   model.output = output_block(shape);
   model.shape = shape;
   return model;

@@ -25,6 +25,7 @@ ModelOp router_op(const TransformerShape& shape) {
           .in_features = shape.hidden,
           .out_features = experts,
           .weights = shape.hidden * experts,
+          .biases = shape.experts.router_bias ? experts : 0,
           .forward_elements = choice_launches * fp32_elements * scores,
           .backward_elements = choice_backward_launches * fp32_elements * scores,
           .forward_launches = choice_launches,

@@ -54,6 +54,12 @@ constexpr EagerForm rotary{.forward = 10,
                            .backward_launches = 18,
                            .saved = 1};
 
+// Of heads that are turned in part (phi3, glm4) the turned part and the rest are put together: per
+// feature of the whole, reads and writes 1 + 1; backward, of the two slices, zeros 1 + 1, the parts
+// copied into them 1 + 1, their sum 2 + 1; of queries and of keys.
+constexpr EagerForm turned_part{
+    .forward = 2, .backward = 7, .forward_launches = 2, .backward_launches = 10};
+
 // (x.float().view(complex) * freqs).view(float).type_as(x). Forward: cast 1 + 2, product 2 + 2,
 // cast 2 + 1, of queries and of keys; backward the same with the conjugate.
 constexpr EagerForm complex_rotary{
@@ -108,13 +114,18 @@ void set(ModelOp& op, const EagerForm& form, double width, double fused_backward
   if (keeps && form.saved > 0) op.saved_elements = form.saved * width;
 }
 
-// A norm of heads, which works in place, is fused with what is around it. What of several kernels
-// is not strided is element-wise.
-void set_norm(ModelOp& op, NormForm form, const EagerForm& eager, bool keeps) {
-  if (form == NormForm::fused || op.in_place) return;
+// A norm of heads, which works in place, is fused with what is around it; one over all heads is
+// two norms, of queries and of keys. What of several kernels is not strided is element-wise.
+void set_norm(ModelOp& op, NormForm form, const EagerForm& eager, std::int64_t head_dim,
+              bool keeps) {
+  if (form == NormForm::fused || (op.in_place && op.in_features == head_dim)) return;
   const EagerForm& passes = form == NormForm::eager ? eager : compiled_norm;
   const double out = real(op.out_features);
   set(op, passes, out, 3 * out, keeps);
+  if (op.in_place) {
+    op.forward_launches *= 2;
+    op.backward_launches *= 2;
+  }
   if (op.forward_strided == 0) return;
   op.forward_beside = op.forward_elements - op.forward_strided;
   op.backward_beside = op.backward_elements - op.backward_strided;
@@ -159,6 +170,20 @@ void set_loss(const Framework& framework, double classes, ModelOp& op) {
   op.backward_launches += metrics * loss.forward_launches;
 }
 
+void set_rotary(const Framework& framework, const AttentionShape& shape, ModelOp& op) {
+  if (framework.rotary == RotaryForm::fused) return;
+  // The operator's width counts queries, keys and values; only the first two turn.
+  const double width = op.forward_elements / 2;
+  const EagerForm& form = framework.rotary == RotaryForm::complex ? complex_rotary : rotary;
+  set(op, form, width * shape.rotary_share, op.backward_elements, framework.keeps_intermediates);
+  if (shape.rotary_share == 1) return;
+  op.forward_elements += turned_part.forward * width;
+  op.backward_elements += turned_part.backward * width;
+  op.forward_launches += turned_part.forward_launches;
+  op.backward_launches += turned_part.backward_launches;
+  if (framework.keeps_intermediates) op.saved_elements = form.saved * width;
+}
+
 void set_op(const Framework& framework, const AttentionShape& shape, ModelOp& op) {
   const bool repeats = framework.key_heads == KernelForm::eager && shape.kv_heads < shape.heads;
   const bool keeps = framework.keeps_intermediates;
@@ -166,11 +191,11 @@ void set_op(const Framework& framework, const AttentionShape& shape, ModelOp& op
   const double in = real(op.in_features);
   switch (op.function) {
     case Function::rms_norm:
-      set_norm(op, framework.rms_norm, rms_norm, keeps);
+      set_norm(op, framework.rms_norm, rms_norm, shape.head_dim, keeps);
       break;
     case Function::layer_norm:
     case Function::layer_norm_no_bias:
-      set_norm(op, framework.layer_norm, layer_norm, keeps);
+      set_norm(op, framework.layer_norm, layer_norm, shape.head_dim, keeps);
       break;
     case Function::attention:
       // qkv.chunk(3): its backward concatenates the three gradients.
@@ -178,19 +203,14 @@ void set_op(const Framework& framework, const AttentionShape& shape, ModelOp& op
       if (repeats && keeps)
         op.saved_elements += 2 * real((shape.heads - shape.kv_heads) * shape.head_dim);
       break;
-    case Function::rotary: {
-      // The operator's width counts queries, keys and values; only the first two turn.
-      const double turned = op.forward_elements / 2;
-      if (framework.rotary != RotaryForm::fused)
-        set(op, framework.rotary == RotaryForm::complex ? complex_rotary : rotary, turned,
-            op.backward_elements, keeps);
+    case Function::rotary:
+      set_rotary(framework, shape, op);
       if (!repeats) break;
       op.forward_elements += repeated_keys(shape);
       op.backward_elements += repeated_keys(shape);
       op.forward_launches += 2;
       op.backward_launches += 2;
       break;
-    }
     case Function::swiglu:
     case Function::geglu:
       if (framework.gate == KernelForm::eager) set(op, gate, out, op.backward_elements, keeps);

@@ -19,15 +19,6 @@ namespace {
 using Family = HuggingFaceFamily;
 using Fields = HuggingFaceFields;
 
-Activation gated_activation(const ObjectReader& in) {
-  const std::string name = in.text_or("hidden_act", "silu");
-  if (name == "silu" || name == "swish") return Activation::swiglu;
-  if (name.starts_with("gelu")) return Activation::geglu;
-  in.problem("hidden_act",
-             fmt::format("unknown activation \"{}\" of a gated MLP; known: silu, gelu", name));
-  return Activation::swiglu;
-}
-
 Activation plain_activation(const ObjectReader& in, const char* key, const char* fallback) {
   const std::string name = in.text_or(key, fallback);
   if (name.starts_with("gelu") || name == "quick_gelu") return Activation::gelu;
@@ -36,102 +27,6 @@ Activation plain_activation(const ObjectReader& in, const char* key, const char*
                               "gelu_pytorch_tanh, quick_gelu, relu",
                               name));
   return Activation::gelu;
-}
-
-void read_head_dim(const Fields& fields, Fields::Names heads_key, TransformerShape& shape) {
-  if (fields.in().has("head_dim")) {
-    shape.head_dim = fields.size({"head_dim"}, transformer_limits::head_dim);
-    return;
-  }
-  shape.head_dim = shape.hidden / shape.heads;
-  if (shape.hidden % shape.heads != 0 || shape.head_dim > transformer_limits::head_dim)
-    fields.in().problem(*heads_key.begin(),
-                        fmt::format("{} heads do not make heads of equal width, at most {}, of "
-                                    "hidden size {}, and no head_dim is given",
-                                    shape.heads, transformer_limits::head_dim, shape.hidden));
-}
-
-// A window makes attention cheaper beyond it; up to it nothing changes, and longer sequences are
-// refused by the limit.
-void read_window(const ObjectReader& in, bool window_used, TransformerShape& shape) {
-  if (const auto types = in.find("layer_types")) {
-    window_used = false;
-    for (const ValueReader& type : types->list()) {
-      const std::string text = type.text();
-      if (text == "sliding_attention") window_used = true;
-      if (text != "sliding_attention" && text != "full_attention")
-        type.problem(
-            fmt::format("unknown layer type \"{}\"; known: full_attention, "
-                        "sliding_attention",
-                        text));
-    }
-  }
-  if (window_used && in.has("sliding_window"))
-    shape.max_sequence = in.integer("sliding_window", {.min = 1, .max = transformer_limits::rows});
-}
-
-void read_grouped_heads(const Fields& fields, Family family, TransformerShape& shape) {
-  // Llama's class defaults to as many key/value heads as heads; the classes of the others default
-  // to the number of their first model (4, 8 or 32), which is no fact about this file: required.
-  shape.kv_heads =
-      family == Family::llama
-          ? fields.size_or({"num_key_value_heads"}, shape.heads, transformer_limits::heads)
-          : fields.size({"num_key_value_heads"}, transformer_limits::heads);
-  if (shape.heads % shape.kv_heads != 0)
-    fields.in().problem(
-        "num_key_value_heads",
-        fmt::format("{} key/value heads do not divide {} heads", shape.kv_heads, shape.heads));
-  read_head_dim(fields, {"num_attention_heads"}, shape);
-}
-
-void read_llama_biases(const Fields& fields, Family family, TransformerShape& shape) {
-  // Qwen2's class has biases on Q, K and V always; attention_bias adds them to all four.
-  const bool may = family == Family::llama || family == Family::qwen3 ||
-                   family == Family::qwen3_moe || family == Family::deepseek;
-  const bool attention_bias = may && fields.flag("attention_bias", false);
-  shape.qkv_bias = attention_bias || family == Family::qwen2;
-  shape.projection_bias = attention_bias;
-  shape.mlp_bias = family == Family::llama && fields.flag("mlp_bias", false);
-}
-
-void read_llama_window(const Fields& fields, Family family, TransformerShape& shape) {
-  if (family == Family::mistral || family == Family::mixtral) read_window(fields.in(), true, shape);
-  if (family == Family::qwen2 || family == Family::qwen3 || family == Family::qwen3_moe) {
-    // Without layer_types, the layers from max_window_layers on have the window.
-    const bool some = !fields.in().has("max_window_layers") ||
-                      fields.in().integer("max_window_layers") < shape.layers;
-    read_window(fields.in(), fields.flag("use_sliding_window", false) && some, shape);
-  }
-}
-
-void read_experts(const Fields& fields, Family family, TransformerShape& shape) {
-  if (family == Family::mixtral) read_mixtral_experts(fields, shape);
-  if (family == Family::qwen3_moe) read_qwen3_experts(fields, shape);
-  if (family == Family::deepseek) read_deepseek_experts(fields, shape);
-}
-
-// llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, deepseek: RMSNorm before each branch, rotary
-// positions, gated MLP.
-void read_llama_like(const Fields& fields, Family family, TransformerShape& shape) {
-  namespace limits = transformer_limits;
-  shape.layers = fields.size({"num_hidden_layers"}, limits::layers);
-  shape.hidden = fields.size({"hidden_size"}, limits::hidden);
-  shape.heads = fields.size({"num_attention_heads"}, limits::heads);
-  read_llama_biases(fields, family, shape);
-  if (family == Family::deepseek)
-    read_deepseek_attention(fields, shape);
-  else
-    read_grouped_heads(fields, family, shape);
-  shape.feed_forward = fields.size({"intermediate_size"}, limits::feed_forward);
-  read_experts(fields, family, shape);
-  shape.vocabulary = fields.size({"vocab_size"}, limits::rows);
-  shape.norm = NormKind::rms;
-  shape.positions = Positions::rotary;
-  shape.activation = gated_activation(fields.in());
-  shape.tied_head = fields.flag("tie_word_embeddings", false);
-  shape.attention_dropout = fields.dropout({"attention_dropout"}, 0);
-  shape.qk_norm = family == Family::qwen3 || family == Family::qwen3_moe;
-  read_llama_window(fields, family, shape);
 }
 
 void read_gpt2(const Fields& fields, TransformerShape& shape) {
@@ -241,26 +136,21 @@ void refuse_decoders_of_others(const ObjectReader& in) {
 }  // namespace
 
 Model read_hugging_face(const Document& document) {
-  const ObjectReader in = document.root_object();
-  in.ignore_unknown();
+  const ObjectReader root = document.root_object();
+  root.ignore_unknown();
+  const HuggingFaceText text = hugging_face_text(document, root);
+  const ObjectReader& in = text.in;
   const HuggingFaceArchitecture architecture = hugging_face_architecture(document, in);
   refuse_decoders_of_others(in);
   TransformerShape shape;
   shape.name = name_from_path(document.name());
   shape.family = architecture.model_type;
-  shape.source = in.text_or("_source", "Hugging Face config " + document.name());
+  shape.source = root.text_or("_source", "Hugging Face config " + document.name());
   shape.head = architecture.head;
+  std::vector<std::string> notes;
+  if (!text.note.empty()) notes.push_back(text.note);
   const Fields fields{in};
   switch (architecture.family) {
-    case Family::llama:
-    case Family::mistral:
-    case Family::mixtral:
-    case Family::qwen2:
-    case Family::qwen3:
-    case Family::qwen3_moe:
-    case Family::deepseek:
-      read_llama_like(fields, architecture.family, shape);
-      break;
     case Family::gpt2:
       read_gpt2(fields, shape);
       break;
@@ -273,9 +163,17 @@ Model read_hugging_face(const Document& document) {
     case Family::vit:
       read_vit(fields, shape);
       break;
+    default:
+      read_llama_like(fields, architecture.family, shape, notes);
+      break;
   }
+  const bool wrapped = root.has("text_config");
+  if (wrapped && !in.has("tie_word_embeddings") && root.has("tie_word_embeddings"))
+    shape.tied_head = root.boolean("tie_word_embeddings");
   document.finish();
-  return build_transformer(shape);
+  Model model = build_transformer(shape);
+  model.notes = std::move(notes);
+  return model;
 }
 
 }  // namespace sim

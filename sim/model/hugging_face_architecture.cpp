@@ -27,6 +27,27 @@ constexpr std::array architectures{
     Architecture{"DeepseekV2ForCausalLM", "deepseek_v2", Family::deepseek, Head::language_model},
     Architecture{"DeepseekV3ForCausalLM", "deepseek_v3", Family::deepseek, Head::language_model},
     Architecture{"DeepseekV3ForCausalLM", "kimi_k2", Family::deepseek, Head::language_model},
+    Architecture{"Qwen2VLForConditionalGeneration", "qwen2_vl", Family::qwen2,
+                 Head::language_model},
+    Architecture{"Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", Family::qwen2,
+                 Head::language_model},
+    Architecture{"Qwen2VLTextModel", "qwen2_vl_text", Family::qwen2, Head::language_model},
+    Architecture{"Qwen2_5_VLTextModel", "qwen2_5_vl_text", Family::qwen2, Head::language_model},
+    Architecture{"Qwen3VLTextModel", "qwen3_vl_text", Family::qwen3, Head::language_model},
+    Architecture{"Phi3ForCausalLM", "phi3", Family::phi3, Head::language_model},
+    Architecture{"Olmo2ForCausalLM", "olmo2", Family::olmo2, Head::language_model},
+    Architecture{"Olmo3ForCausalLM", "olmo3", Family::olmo3, Head::language_model},
+    Architecture{"SmolLM3ForCausalLM", "smollm3", Family::smollm3, Head::language_model},
+    Architecture{"Ernie4_5ForCausalLM", "ernie4_5", Family::ernie4_5, Head::language_model},
+    Architecture{"Ernie4_5_ForCausalLM", "ernie4_5", Family::ernie4_5, Head::language_model},
+    Architecture{"GraniteForCausalLM", "granite", Family::granite, Head::language_model},
+    Architecture{"GlmForCausalLM", "glm", Family::glm, Head::language_model},
+    Architecture{"Glm4ForCausalLM", "glm4", Family::glm4, Head::language_model},
+    Architecture{"GemmaForCausalLM", "gemma", Family::gemma, Head::language_model},
+    Architecture{"Gemma2ForCausalLM", "gemma2", Family::gemma2, Head::language_model},
+    Architecture{"Gemma3ForCausalLM", "gemma3_text", Family::gemma3, Head::language_model},
+    Architecture{"SeedOssForCausalLM", "seed_oss", Family::seed_oss, Head::language_model},
+    Architecture{"GptOssForCausalLM", "gpt_oss", Family::gpt_oss, Head::language_model},
     Architecture{"GPT2LMHeadModel", "gpt2", Family::gpt2, Head::language_model},
     Architecture{"BertForMaskedLM", "bert", Family::bert, Head::masked_lm},
     Architecture{"BertForPreTraining", "bert", Family::bert, Head::pretraining},
@@ -37,38 +58,32 @@ constexpr std::array architectures{
 };
 
 bool reads_experts(Family family) {
-  return family == Family::mixtral || family == Family::qwen3_moe || family == Family::deepseek;
+  return family == Family::mixtral || family == Family::qwen3_moe || family == Family::deepseek ||
+         family == Family::gpt_oss;
 }
 
-// Families that have more than is modelled (a gate of the shared experts, norms over all heads,
-// biases of experts, sparse or linear attention), by model_type and by the stem of their classes.
+// Families that have more than is modelled, by model_type and by the stem of their classes.
 struct OtherFamily {
   std::string_view model_type;
   std::string_view class_stem;
+  std::string_view has;
 };
-constexpr std::array other_families{OtherFamily{"qwen2_moe", "Qwen2Moe"},
-                                    OtherFamily{"qwen3_next", "Qwen3Next"},
-                                    OtherFamily{"deepseek_v32", "DeepseekV32"},
-                                    OtherFamily{"llama4", "Llama4"},
-                                    OtherFamily{"llama4_text", "Llama4"},
-                                    OtherFamily{"gpt_oss", "GptOss"},
-                                    OtherFamily{"dbrx", "Dbrx"},
-                                    OtherFamily{"olmoe", "Olmoe"},
-                                    OtherFamily{"phimoe", "PhiMoE"},
-                                    OtherFamily{"phimoe", "Phimoe"},
-                                    OtherFamily{"jamba", "Jamba"},
-                                    OtherFamily{"granitemoe", "GraniteMoe"},
-                                    OtherFamily{"glm4_moe", "Glm4Moe"},
-                                    OtherFamily{"ernie4_5_moe", "Ernie4_5_Moe"}};
-
-std::string known_architectures() {
-  std::string text;
-  for (const Architecture& known : architectures) {
-    if (!text.empty()) text += ", ";
-    text += fmt::format("{} ({})", known.name, known.model_type);
-  }
-  return text;
-}
+constexpr std::array other_families{
+    OtherFamily{"qwen2_moe", "Qwen2Moe", "a gate of its shared experts"},
+    OtherFamily{"qwen3_next", "Qwen3Next", "linear attention in three of four layers"},
+    OtherFamily{"deepseek_v32", "DeepseekV32", "sparse attention"},
+    OtherFamily{"llama4", "Llama4", "attention in chunks"},
+    OtherFamily{"llama4_text", "Llama4", "attention in chunks"},
+    OtherFamily{"dbrx", "Dbrx", "clipped queries, keys and values"},
+    OtherFamily{"olmoe", "Olmoe", "experts beside norms over all heads"},
+    OtherFamily{"minimax_m2", "MiniMaxM2", "experts beside norms over all heads"},
+    OtherFamily{"minimax", "MiniMax", "linear attention"},
+    OtherFamily{"phimoe", "PhiMoE", "routers of its own"},
+    OtherFamily{"phimoe", "Phimoe", "routers of its own"},
+    OtherFamily{"jamba", "Jamba", "state-space layers"},
+    OtherFamily{"granitemoe", "GraniteMoe", "experts without a capacity beside scaled branches"},
+    OtherFamily{"glm4_moe", "Glm4Moe", "experts beside a partial rotary embedding"},
+    OtherFamily{"ernie4_5_moe", "Ernie4_5_Moe", "experts of several groups"}};
 
 // Ends the reading with a problem at a key: what else is wrong with the file does not matter.
 [[noreturn]] void refuse(const Document& document, const ObjectReader& in, std::string_view key,
@@ -88,13 +103,22 @@ std::string known_experts() {
   return text;
 }
 
+// What to do about a model that is not read, with the file to write.
+std::string way_out(const ObjectReader& in, std::string_view name) {
+  return fmt::format(
+      "models/README.md lists the families that are, and every key of a model file of ours. If "
+      "this comes close enough, write it down and name it as the model:\n{}",
+      transformer_to_write(in, name));
+}
+
 void refuse_other_families(const Document& document, const ObjectReader& in, const char* key,
                            const std::string& name) {
   for (const OtherFamily& family : other_families)
     if (name == family.model_type || name.starts_with(fmt::format("{}For", family.class_stem)))
       refuse(document, in, key,
-             fmt::format("\"{}\" is not supported yet; mixtures of experts that are: {}", name,
-                         known_experts()));
+             fmt::format("\"{}\" is not supported yet: it has {}; mixtures of experts that are: "
+                         "{}. {}",
+                         name, family.has, known_experts(), way_out(in, name)));
 }
 
 std::optional<std::string> architecture_name(const ObjectReader& in) {
@@ -104,22 +128,6 @@ std::optional<std::string> architecture_name(const ObjectReader& in) {
   return names.front().text();
 }
 
-// A model of several modalities keeps its language model in `text_config`: costing that alone would
-// leave the rest out silently.
-void refuse_multimodal(const Document& document, const ObjectReader& in, const std::string& name) {
-  if (!in.has("text_config") && !in.has("vision_config")) return;
-  if (in.has("text_config")) {
-    const ObjectReader text = in.object("text_config");
-    text.ignore_unknown();
-    if (text.has("model_type"))
-      refuse_other_families(document, text, "model_type", text.text("model_type"));
-  }
-  refuse(document, in, in.has("text_config") ? "text_config" : "vision_config",
-         fmt::format("\"{}\": multimodal models are not supported; its text_config, saved "
-                     "as a config.json of its own, is if its architecture is known: {}",
-                     name, known_architectures()));
-}
-
 void refuse_expert_fields(const Document& document, const ObjectReader& in,
                           const std::string& name) {
   for (const char* key :
@@ -127,8 +135,8 @@ void refuse_expert_fields(const Document& document, const ObjectReader& in,
     if (const auto value = in.find(key); value && value->peek_text() != "0")
       refuse(document, in, key,
              fmt::format("\"{}\" with experts is not supported yet; mixtures of experts that are: "
-                         "{}",
-                         name, known_experts()));
+                         "{}. {}",
+                         name, known_experts(), way_out(in, name)));
 }
 
 // The row of a name, a model type or both; one of the name where none has both.
@@ -144,6 +152,17 @@ const Architecture* find_architecture(const std::optional<std::string>& name,
   return found;
 }
 
+// "gemma3_text" for "gemma3", an architecture for its neighbour.
+std::string nearest_architecture(const std::string& shown) {
+  std::vector<std::string_view> names;
+  for (const Architecture& known : architectures) {
+    names.push_back(known.name);
+    names.push_back(known.model_type);
+  }
+  const std::string_view nearest = nearest_name(shown, names);
+  return nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest);
+}
+
 }  // namespace
 
 HuggingFaceArchitecture hugging_face_architecture(const Document& document,
@@ -155,11 +174,11 @@ HuggingFaceArchitecture hugging_face_architecture(const Document& document,
   if (name) refuse_other_families(document, in, "architectures", *name);
   if (!name && !type) document.finish();  // neither could be read: that is the error to show
   const std::string shown = name ? *name : type.value_or("");
-  refuse_multimodal(document, in, shown);
   const Architecture* found = find_architecture(name, type);
   if (found == nullptr)
     refuse(document, in, name ? "architectures" : "model_type",
-           fmt::format("unknown architecture \"{}\"; known: {}", shown, known_architectures()));
+           fmt::format("unknown architecture \"{}\"{}. {}", shown, nearest_architecture(shown),
+                       way_out(in, shown)));
   if (!reads_experts(found->family)) refuse_expert_fields(document, in, shown);
   if (type && found->model_type != *type)
     refuse(document, in, "model_type",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "sim/config/reader.hpp"
@@ -17,6 +18,19 @@ enum class HuggingFaceFamily : std::uint8_t {
   qwen3,
   qwen3_moe,
   deepseek,
+  phi3,
+  olmo2,
+  olmo3,
+  smollm3,
+  ernie4_5,
+  granite,
+  glm,
+  glm4,
+  gemma,
+  gemma2,
+  gemma3,
+  seed_oss,
+  gpt_oss,
   gpt2,
   bert,
   distilbert,
@@ -32,7 +46,19 @@ struct HuggingFaceArchitecture {
   Head head;
 };
 // Recognised by `architectures`, or without it by `model_type`. Throws InputError for an unknown
-// architecture, for other mixtures of experts and for multimodal models, each by name.
+// architecture and for other mixtures of experts, each by name and with the model file to write.
 HuggingFaceArchitecture hugging_face_architecture(const Document& document, const ObjectReader& in);
+
+// A wrapper of several modalities keeps its language model in `text_config`, whose architecture is
+// that of its model_type.
+struct HuggingFaceText {
+  ObjectReader in;
+  std::string note;  // what of the file is left out; empty: nothing
+};
+HuggingFaceText hugging_face_text(const Document& document, const ObjectReader& root);
+
+// The mapping of a model file of ours for a model that is read no other way, filled in as far as a
+// config.json goes by the names that families share.
+std::string transformer_to_write(const ObjectReader& in, std::string_view name);
 
 }  // namespace sim

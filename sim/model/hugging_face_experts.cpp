@@ -13,7 +13,8 @@ void read_routed_experts(const HuggingFaceFields& fields, HuggingFaceFields::Nam
                          TransformerShape& shape) {
   Experts& experts = shape.experts;
   experts.count = fields.size(count, transformer_limits::experts, 2);
-  experts.per_token = fields.size({"num_experts_per_tok"}, transformer_limits::experts);
+  experts.per_token =
+      fields.size({"num_experts_per_tok", "experts_per_token"}, transformer_limits::experts);
 }
 
 // `key` is that of the fields that say which layers have experts.
@@ -32,6 +33,16 @@ void set_layers(const HuggingFaceFields& fields, const char* key, const std::vec
 void read_mixtral_experts(const HuggingFaceFields& fields, TransformerShape& shape) {
   read_routed_experts(fields, {"num_local_experts", "num_experts"}, shape);
   shape.experts.feed_forward = shape.feed_forward;
+  set_layers(fields, "num_hidden_layers",
+             std::vector<bool>(static_cast<std::size_t>(shape.layers), true), shape);
+}
+
+// Routers, gates, up- and down-projections of all experts have biases (GptOssExperts,
+// GptOssTopKRouter).
+void read_gpt_oss_experts(const HuggingFaceFields& fields, TransformerShape& shape) {
+  read_routed_experts(fields, {"num_local_experts", "num_experts"}, shape);
+  shape.experts.feed_forward = shape.feed_forward;
+  shape.experts.router_bias = true;
   set_layers(fields, "num_hidden_layers",
              std::vector<bool>(static_cast<std::size_t>(shape.layers), true), shape);
 }

@@ -62,6 +62,17 @@ class HuggingFaceFields {
 void read_mixtral_experts(const HuggingFaceFields& fields, TransformerShape& shape);
 void read_qwen3_experts(const HuggingFaceFields& fields, TransformerShape& shape);
 void read_deepseek_experts(const HuggingFaceFields& fields, TransformerShape& shape);
+void read_gpt_oss_experts(const HuggingFaceFields& fields, TransformerShape& shape);
+// The window of the layers that have one.
+void read_window(const HuggingFaceFields& fields, HuggingFaceFamily family,
+                 TransformerShape& shape);
+// The families that are made like Llama: all with rotary positions. Notes what is not in the file.
+void read_llama_like(const HuggingFaceFields& fields, HuggingFaceFamily family,
+                     TransformerShape& shape, std::vector<std::string>& notes);
+Activation gated_activation(const ObjectReader& in, const char* key, const char* fallback);
+// Heads of the width of head_dim, or of hidden / heads.
+void read_head_dim(const HuggingFaceFields& fields, HuggingFaceFields::Names heads_key,
+                   TransformerShape& shape);
 // REQUIRES: the heads of `shape` are read.
 void read_deepseek_attention(const HuggingFaceFields& fields, TransformerShape& shape);
 

@@ -48,7 +48,7 @@ Flops forward_flops(const Block& block, const AttentionShape& attention, std::in
     } else if (op.kind == ModelOpKind::attention) {
       // Q K^T and P V: 2 * sequence * width each, per head and token.
       sum +=
-          Flops{2.0 * tokens *
+          Flops{2.0 * tokens * share_in_window(op.window, sequence) *
                 static_cast<double>(attention.heads * (attention.head_dim + attention.value_dim)) *
                 times};
     } else if (op.kind == ModelOpKind::generic) {
@@ -71,10 +71,12 @@ double attention_kernel_saved_bytes(const AttentionShape& attention, bool flash,
   if (flash) return 4 * heads;
   const double matrix = heads * static_cast<double>(sequence);
   const double softmax = matrix * bytes_per_element;
+  const double capped = attention.softcap ? softmax : 0;  // the output of tanh
   // Eager: softmax(scores.float()).type_as(scores) keeps its fp32 output, and the product behind it
   // the cast one, which with dropout is the dropped output.
-  if (attention.eager_softmax) return 4 * matrix + softmax + (attention.dropout ? matrix : 0);
-  return attention.dropout ? 2 * softmax + matrix : softmax;
+  if (attention.eager_softmax)
+    return capped + 4 * matrix + softmax + (attention.dropout ? matrix : 0);
+  return capped + (attention.dropout ? 2 * softmax + matrix : softmax);
 }
 
 SavedBytes saved_bytes(const Block& block, const AttentionShape& attention, bool flash,

@@ -145,6 +145,8 @@ struct ModelOp {
   // Linear of column split: products that share the input, each with an equal part of the outputs;
   // backward, each has an input gradient of its own, and a kernel adds them.
   int products = 1;
+  // Attention: keys that a query sees, its own included (TransformerShape::window); 0: all.
+  std::int64_t window = 0;
 
   // Device memory traffic besides that of a matrix product (which its shape implies): reads +
   // writes per token in elements of the activation dtype; an fp32 value counts as two and a mask
@@ -202,7 +204,21 @@ struct AttentionShape {
   bool causal = true;
   bool dropout = false;        // dropout on the attention probabilities
   bool eager_softmax = false;  // unfused attention: mask, casts, softmax in kernels of their own
+  bool softcap = false;        // of the scores
+  double rotary_share = 1;     // of a head's width that rotary positions turn
 };
+
+// Whether a window of keys leaves any of `tokens` out.
+constexpr bool is_shorter(std::int64_t window, std::int64_t tokens) {
+  return window > 0 && window < tokens;
+}
+// Of the scores under a causal mask those within a window of w of s keys, (w s - w^2 / 2) / (s^2 /
+// 2), counted as the mask is: its diagonal halved. 1 where the window is not shorter.
+constexpr double share_in_window(std::int64_t window, std::int64_t tokens) {
+  if (!is_shorter(window, tokens)) return 1;
+  const double share = static_cast<double>(window) / static_cast<double>(tokens);
+  return share * (2 - share);
+}
 
 // Which software brings the operands of 8-bit products into that format (sim/plan/eight_bit.hpp).
 // Transformer Engine as a whole, or its linears alone, behind norms of another make; torchao with
@@ -323,10 +339,8 @@ struct Model {
   std::string source;  // where its figures come from
   bool is_layer_list = false;
   std::int64_t hidden = 0;
-  std::int64_t vocabulary = 0;  // unpadded; 0 for ViT and layer lists
-  // Longest sequence, 0: unlimited (rotary embedding). A model with sliding-window attention is
-  // limited to its window: up to there the window changes nothing.
-  std::int64_t max_sequence = 0;
+  std::int64_t vocabulary = 0;    // unpadded; 0 for ViT and layer lists
+  std::int64_t max_sequence = 0;  // longest sequence, 0: unlimited (rotary embedding)
   std::int64_t fixed_sequence =
       0;  // ViT: patches + class token; layer list: 1; 0: the scenario says
   AttentionShape attention;
@@ -337,6 +351,7 @@ struct Model {
   std::vector<Block> layers;               // one entry per layer
   Block output;                            // final norm, head, loss; may be empty
   std::optional<TransformerShape> shape;   // what it was built from; none for a list of layers
+  std::vector<std::string> notes;          // what of its file is not in it, a line each
   std::int64_t parameters() const;         // tied weights counted once
   std::int64_t active_parameters() const;  // that a token passes: of the routed experts, its own
   bool has_experts() const { return shape && shape->experts.count > 0; }

@@ -25,6 +25,8 @@ Block transformer_layer(const TransformerShape& shape, bool with_experts = false
 Block output_block(const TransformerShape& shape);
 ModelOp norm_op(const TransformerShape& shape, std::string name);
 ModelOp residual_op(const TransformerShape& shape, std::string name, double probability);
+// Multiplies by a number: reads and writes, backward the same. Keeps nothing.
+ModelOp scale_op(std::string name, TensorSplit split, std::int64_t width);
 ModelOp activation_op(std::string name, Activation activation, TensorSplit split,
                       std::int64_t width);
 ModelOp linear_op(std::string name, TensorSplit split, std::int64_t in, std::int64_t out,

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "sim/config/reader.hpp"
+#include "sim/model/layer_sets.hpp"
 #include "sim/model/sources.hpp"
 #include "sim/model/transformer.hpp"
 
@@ -16,6 +17,12 @@ enum class Biases : std::uint8_t { none, qkv, attention, all };
 constexpr auto words_of(Biases) {
   return std::array{Word{Biases::none, "none"}, Word{Biases::qkv, "qkv"},
                     Word{Biases::attention, "attention"}, Word{Biases::all, "all"}};
+}
+
+// What a norm of queries and of keys goes over.
+enum class QkNormOver : std::uint8_t { heads, projection };
+constexpr auto words_of(QkNormOver) {
+  return std::array{Word{QkNormOver::heads, "heads"}, Word{QkNormOver::projection, "projection"}};
 }
 
 bool needs_vocabulary(Head head) {
@@ -34,6 +41,7 @@ void read_experts(const ObjectReader& in, TransformerShape& shape) {
       from.integer_or("shared_feed_forward", 0, {.min = 0, .max = limits::feed_forward});
   experts.first_layer = from.integer_or("first_layer", 0, {.min = 0, .max = limits::layers});
   experts.every = from.integer_or("every", 1, {.min = 1, .max = limits::layers});
+  experts.router_bias = from.boolean_or("router_bias", false);
   if (experts.first_layer >= shape.layers)
     from.problem("first_layer", fmt::format("first_layer is {}; the last of {} layers is {}",
                                             experts.first_layer, shape.layers, shape.layers - 1));
@@ -98,6 +106,46 @@ void check_latent_attention(const ObjectReader& in, const TransformerShape& shap
                                         word(shape.positions)));
   if (shape.qk_norm)
     in.problem("qk_norm", "qk_norm does not go with latent_attention, which has norms of its own");
+  for (const char* key : {"rotary_share", "without_positions", "window", "attention_sinks"})
+    if (in.has(key)) in.problem(key, fmt::format("\"{}\" does not go with latent_attention", key));
+}
+
+// Which tokens a query sees and how, layer by layer.
+void read_attention(const ObjectReader& in, TransformerShape& shape) {
+  shape.mask = in.word_or("attention", AttentionMask::causal);
+  shape.window = in.integer_or("window", 0, {.min = 1, .max = transformer_limits::rows});
+  shape.full_attention = read_layer_set(in, "full_attention", shape.layers);
+  shape.attention_sinks = in.boolean_or("attention_sinks", false);
+  shape.attention_softcap = in.boolean_or("attention_softcap", false);
+  if (shape.window > 0 && shape.mask != AttentionMask::causal)
+    in.problem("window", "a window goes with attention causal only");
+  if (shape.window == 0 && !shape.full_attention.empty())
+    in.problem("full_attention", "\"full_attention\" goes with \"window\", which is absent");
+}
+
+// Norms and positions of queries and keys.
+void read_queries(const ObjectReader& in, TransformerShape& shape) {
+  shape.positions = in.word<Positions>("positions");
+  shape.qk_norm = in.boolean_or("qk_norm", false);
+  shape.qk_norm_whole = in.word_or("qk_norm_over", QkNormOver::heads) == QkNormOver::projection;
+  if (shape.qk_norm_whole && !shape.qk_norm)
+    in.problem("qk_norm_over", "\"qk_norm_over\" goes with \"qk_norm: true\"");
+  shape.rotary_share = in.real_or("rotary_share", 1, {.min = 0.01, .max = 1});
+  shape.without_positions = read_layer_set(in, "without_positions", shape.layers);
+  if (shape.positions == Positions::rotary) return;
+  for (const char* key : {"rotary_share", "without_positions"})
+    if (in.has(key))
+      in.problem(key, fmt::format("\"{}\" goes with \"positions: rotary\" only", key));
+}
+
+// Numbers by which tensors are multiplied, in passes of their own.
+void read_scales(const ObjectReader& in, TransformerShape& shape) {
+  shape.embedding_scale = in.boolean_or("embedding_scale", false);
+  shape.residual_scale = in.boolean_or("residual_scale", false);
+  shape.logit_scale = in.boolean_or("logit_scale", false);
+  shape.logit_softcap = in.boolean_or("logit_softcap", false);
+  if (in.has("image") && shape.embedding_scale)
+    in.problem("embedding_scale", "\"embedding_scale\" does not go with \"image\"");
 }
 
 void read_architecture(const ObjectReader& in, TransformerShape& shape) {
@@ -105,13 +153,13 @@ void read_architecture(const ObjectReader& in, TransformerShape& shape) {
   shape.norm = in.word<NormKind>("norm");
   shape.norm_placement = in.word_or("norm_placement", NormPlacement::pre);
   shape.activation = in.word<Activation>("activation");
-  shape.positions = in.word<Positions>("positions");
-  shape.mask = in.word_or("attention", AttentionMask::causal);
+  read_queries(in, shape);
+  read_attention(in, shape);
+  read_scales(in, shape);
   const Biases biases = in.word<Biases>("biases");
   shape.qkv_bias = biases != Biases::none;
   shape.projection_bias = biases == Biases::attention || biases == Biases::all;
   shape.mlp_bias = biases == Biases::all;
-  shape.qk_norm = in.boolean_or("qk_norm", false);
   shape.embedding_norm = in.boolean_or("embedding_norm", false);
   const RealRange probability{.min = 0, .max = 1};
   shape.mlp_dropout = in.real_or("hidden_dropout", 0, probability);
@@ -160,6 +208,10 @@ void read_head(const ObjectReader& in, TransformerShape& shape) {
                                    word(shape.head)));
   if (shape.tied_head && (shape.has_image() || !needs_vocabulary(shape.head)))
     in.problem("tied_head", "there is no head over the vocabulary that could be tied");
+  if (shape.head == Head::language_model) return;
+  for (const char* key : {"logit_scale", "logit_softcap"})
+    if (in.has(key))
+      in.problem(key, fmt::format("\"{}\" goes with \"head: language_model\" only", key));
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 // training frameworks come down to.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "sim/base/words.hpp"
 
@@ -16,9 +18,20 @@ constexpr auto words_of(NormKind) {
                     Word{NormKind::rms, "rms"}};
 }
 
-enum class NormPlacement : std::uint8_t { pre, post };
+// Of a branch f of the layer and what goes past it: pre x + f(norm(x)), post norm(x + f(x)),
+// reordered x + norm(f(x)) (OLMo 2, arXiv:2501.00656, section 3.1), sandwich x + norm(f(norm(x)))
+// (Gemma 2, arXiv:2408.00118, section 2). All but post have a norm behind the last layer.
+enum class NormPlacement : std::uint8_t { pre, post, reordered, sandwich };
 constexpr auto words_of(NormPlacement) {
-  return std::array{Word{NormPlacement::pre, "pre"}, Word{NormPlacement::post, "post"}};
+  return std::array{Word{NormPlacement::pre, "pre"}, Word{NormPlacement::post, "post"},
+                    Word{NormPlacement::reordered, "reordered"},
+                    Word{NormPlacement::sandwich, "sandwich"}};
+}
+constexpr bool norms_input(NormPlacement placement) {
+  return placement == NormPlacement::pre || placement == NormPlacement::sandwich;
+}
+constexpr bool norms_branch(NormPlacement placement) {
+  return placement == NormPlacement::reordered || placement == NormPlacement::sandwich;
 }
 
 enum class Activation : std::uint8_t { gelu, relu, squared_relu, swiglu, geglu };
@@ -76,6 +89,7 @@ struct Experts {
   std::int64_t shared_feed_forward = 0;  // of those that every token passes, together; 0: none
   std::int64_t first_layer = 0;          // the layers before it have an MLP
   std::int64_t every = 1;                // from there on, each n-th layer has experts
+  bool router_bias = false;
   bool in_layer(std::int64_t layer) const {
     return count > 0 && layer >= first_layer && (layer - first_layer) % every == 0;
   }
@@ -93,6 +107,16 @@ struct LatentAttention {
   std::int64_t value_dim = 0;
   bool exists() const { return key_value_rank > 0; }
   bool operator==(const LatentAttention&) const = default;
+};
+
+// Some layers, by their numbers from 0, in ascending order.
+struct LayerSet {
+  std::vector<std::int64_t> layers;
+  bool has(std::int64_t layer) const {
+    return std::binary_search(layers.begin(), layers.end(), layer);
+  }
+  bool empty() const { return layers.empty(); }
+  bool operator==(const LayerSet&) const = default;
 };
 
 struct TransformerShape {
@@ -123,8 +147,23 @@ struct TransformerShape {
   bool mlp_bias = false;
   bool head_bias = false;
   bool qk_norm = false;         // Qwen3: norm over head_dim of every query and key
+  bool qk_norm_whole = false;   // OLMo 2, with qk_norm: over all queries, and all keys, of a token
   bool embedding_norm = false;  // BERT
   bool tied_head = false;
+
+  double rotary_share = 1;         // of a head's width that rotary positions turn
+  LayerSet without_positions;      // layers whose queries and keys are not turned
+  std::int64_t window = 0;         // keys that a query sees, its own included; 0: all before it
+  LayerSet full_attention;         // layers that see all of them in spite of a window
+  bool attention_sinks = false;    // gpt-oss: a trained score per head beside those of the keys
+  bool attention_softcap = false;  // Gemma 2: c tanh(score / c)
+  bool logit_softcap = false;      // the same of the logits
+  bool embedding_scale = false;    // the embedding is multiplied by a number,
+  bool residual_scale = false;     // every branch before it is added,
+  bool logit_scale = false;        // the logits
+  std::int64_t window_of(std::int64_t layer) const {
+    return full_attention.has(layer) ? 0 : window;
+  }
 
   double projection_dropout = 0;  // after the attention projection
   double mlp_dropout = 0;         // after the MLP

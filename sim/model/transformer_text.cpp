@@ -2,6 +2,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/config/yaml_text.hpp"
+#include "sim/model/layer_sets.hpp"
 #include "sim/model/transformer.hpp"
 
 namespace sim {
@@ -54,10 +55,10 @@ std::string transformer_yaml(const TransformerShape& shape, std::size_t indent) 
   if (shape.experts.count > 0)
     line(2, "experts",
          fmt::format("{{count: {}, per_token: {}, feed_forward: {}, shared_feed_forward: {}, "
-                     "first_layer: {}, every: {}}}",
+                     "first_layer: {}, every: {}{}}}",
                      shape.experts.count, shape.experts.per_token, shape.experts.feed_forward,
                      shape.experts.shared_feed_forward, shape.experts.first_layer,
-                     shape.experts.every));
+                     shape.experts.every, shape.experts.router_bias ? ", router_bias: true" : ""));
   if (shape.has_image()) {
     line(2, "image",
          fmt::format("{{size: {}, patch: {}, channels: {}}}", shape.image.size, shape.image.patch,
@@ -74,6 +75,23 @@ std::string transformer_yaml(const TransformerShape& shape, std::size_t indent) 
   line(2, "attention", word(shape.mask));
   line(2, "biases", biases_of(shape));
   line(2, "qk_norm", boolean(shape.qk_norm));
+  if (shape.qk_norm_whole) line(2, "qk_norm_over", "projection");
+  if (shape.rotary_share != 1) line(2, "rotary_share", shape.rotary_share);
+  const auto layers = [&](std::string_view key, const LayerSet& set) {
+    if (!set.empty()) line(2, key, layer_set_text(set, shape.layers));
+  };
+  layers("without_positions", shape.without_positions);
+  if (shape.window > 0) line(2, "window", shape.window);
+  layers("full_attention", shape.full_attention);
+  const auto flag = [&](std::string_view key, bool value) {
+    if (value) line(2, key, "true");
+  };
+  flag("attention_sinks", shape.attention_sinks);
+  flag("attention_softcap", shape.attention_softcap);
+  flag("embedding_scale", shape.embedding_scale);
+  flag("residual_scale", shape.residual_scale);
+  flag("logit_scale", shape.logit_scale);
+  flag("logit_softcap", shape.logit_softcap);
   line(2, "embedding_norm", boolean(shape.embedding_norm));
   line(2, "hidden_dropout", shape.mlp_dropout);
   line(2, "projection_dropout", shape.projection_dropout);

@@ -152,6 +152,7 @@ class Checker : private LayoutProblemList {
               : by_heads ? " (two chunks a rank)"
                          : " (two chunks a rank, which balance a causal mask)");
     }
+    window_of_context();
     // The parts are merged by log-sum-exps, which only flash kernels give (Transformer Engine
     // refuses the unfused backend too: dot_product_attention/utils.py, get_attention_backend).
     if (!is_flash(layout_.attention)) {
@@ -159,6 +160,25 @@ class Checker : private LayoutProblemList {
               "attention is unfused, but context_parallel is {}; allowed: flash, flash-1, flash-2",
               c);
     }
+  }
+
+  // Transformer Engine, context_parallel.py, attn_forward_func_with_cp: a window with "a2a" and
+  // "all_gather" only; PyTorch's context_parallel takes is_causal and no other mask.
+  void window_of_context() {
+    if (model_.shape && model_.shape->attention_sinks)
+      problem("context_parallel",
+              "context_parallel is {}, but {} has attention sinks, for which it is not modelled; "
+              "allowed: 1",
+              layout_.context_parallel, model_.name);
+    const std::int64_t window = model_.shape ? model_.shape->window : 0;
+    if (!is_shorter(window, layout_.sequence_length)) return;
+    const bool whole = layout_.context_exchange != ContextExchange::ring &&
+                       model_.execution.context == ContextForm::transformer_engine;
+    if (whole) return;
+    problem("context_parallel",
+            "context_parallel is {}, but layers of {} see a window of {} tokens of {}; allowed: 1, "
+            "or framework megatron with context_exchange all_gather or all_to_all",
+            layout_.context_parallel, model_.name, window, layout_.sequence_length);
   }
 
   // Transformer Engine, context_parallel.py, AttnFuncWithCPAndQKVOA2A: "The number of attention

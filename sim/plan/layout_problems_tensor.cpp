@@ -40,6 +40,12 @@ class TensorChecker {
     must_divide(model_.attention.heads, "heads");
     must_divide(model_.attention.kv_heads, "key/value heads");
     must_divide(model_.feed_forward, "feed-forward features");
+    if (model_.shape && model_.shape->qk_norm_whole)
+      list_.problem("tensor_parallel",
+                    "tensor_parallel is {}, but {} norms all queries, and all keys, of a token "
+                    "together, which tensor ranks would have to gather: that is not modelled; "
+                    "allowed: 1",
+                    t, model_.name);
     for (const Block* block : blocks_of_each_kind(model_))
       split_linears(*block);
   }

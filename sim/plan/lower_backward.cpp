@@ -159,6 +159,7 @@ void StageLowering::recompute_attention(Frame& frame, std::size_t i) {
   Saved& saved = frame.saved[i];
   compute(again, i, frame.work->ops[i].forward, frame.work->ops[i].name, Action::forward);
   if (saved.input.value != none) builder_.reads(saved.input, Role::input);
+  read_weight(frame, i);  // sinks
   saved.core = activation(op.attention_saved);
   builder_.writes(saved.core, Role::saved);
 }

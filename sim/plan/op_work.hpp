@@ -32,6 +32,7 @@ struct Kernel {
   std::int64_t batch = 1;
   std::int64_t heads = 0, kv_heads = 0;
   std::int64_t values = 0;  // attention: width of a head's values and output; 0: k
+  std::int64_t window = 0;  // flash attention: keys that a query of the causal mask sees; 0: all
   Flops flops{};            // executed floating-point operations
   Bytes bytes{};            // device memory read + written at least
   Bytes beside{};      // those of them that element-wise kernels around a softmax or a norm move

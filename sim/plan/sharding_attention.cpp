@@ -23,6 +23,7 @@ ScorePasses score_passes(bool forward, bool causal, const AttentionShape& shape)
   passes.products = forward ? 2 : 4;
   passes.softmax = (forward ? read : 2 * read) + 1;
   passes.elementwise = shape.dropout ? 2.5 : 0;
+  if (shape.softcap) passes.elementwise += forward ? 6 : 7;  // sim/model/ends.cpp, softcap_op
   if (shape.eager_softmax) {
     passes.softmax *= 2;
     passes.elementwise += 8;
@@ -41,6 +42,7 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
   const AttentionShape& shape = region.model->attention;
   const bool forward = part == AttentionPart::forward;
   const bool flash = is_flash(region.layout->attention);
+  const bool banded = block.causal && is_shorter(op.window, block.n);
   Kernel kernel;
   kernel.kind = OpKind::attention;
   kernel.dtype = region.layout->activation_dtype;
@@ -51,6 +53,7 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
   kernel.n = block.n;
   kernel.k = shape.head_dim;
   if (shape.value_dim != shape.head_dim) kernel.values = shape.value_dim;
+  if (flash && banded) kernel.window = op.window;
   kernel.batch = region.layout->micro_batch;
   const int divisor = region.tensor * block.shares;
   kernel.heads = shape.heads / divisor;
@@ -59,11 +62,13 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
                         static_cast<double>(kernel.m) * static_cast<double>(kernel.n);
   // Two products forward, of the width of keys and of values; backward twice as many, and in a
   // flash kernel the scores again (Dao et al. 2022, algorithm 4). A flash kernel skips the masked
-  // half.
+  // half, and what lies before a window (Dao 2023, section 3.1; flash-attn since 2.3, window_size).
   const auto keys = static_cast<double>(shape.head_dim);
   const auto values = static_cast<double>(shape.value_dim);
   const double widths = (forward ? 1 : 2) * (keys + values) + (forward || !flash ? 0 : keys);
-  kernel.flops = Flops{2.0 * scores * widths * (flash && block.causal ? 0.5 : 1.0)};
+  const double unmasked =
+      flash && block.causal ? 0.5 * share_in_window(kernel.window, block.n) : 1.0;
+  kernel.flops = Flops{2.0 * scores * widths * unmasked};
   const double elements = forward ? op.forward_elements : op.backward_elements;
   // Those of K and V belong to the n tokens; `elements` counts them per token of m.
   const double of_keys =
@@ -72,16 +77,17 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
       (elements * static_cast<double>(block.m) + of_keys * static_cast<double>(block.n - block.m)) *
       static_cast<double>(kernel.batch) / divisor;
   if (!flash) {
-    const ScorePasses passes = score_passes(forward, block.causal, shape);
+    // The fused softmax of a causal mask knows no window: that is a mask like any other.
+    const ScorePasses passes = score_passes(forward, block.causal && !banded, shape);
     bytes += passes.all() * scores;
     kernel.beside = bytes_from(passes.elementwise * scores * region.element);
   }
   kernel.bytes = bytes_from(bytes * region.element);
   // Flash backward: dO.O, the main kernel, conversion of dQ. Unfused: the products, the softmax and
   // the dropout.
-  kernel.launches =
-      flash ? (forward ? 1 : 3)
-            : (forward ? 3 : 5) + (shape.dropout ? 1 : 0) + (shape.eager_softmax ? 3 : 0);
+  kernel.launches = flash ? (forward ? 1 : 3)
+                          : (forward ? 3 : 5) + (shape.dropout ? 1 : 0) +
+                                (shape.eager_softmax ? 3 : 0) + (shape.softcap ? 3 : 0);
   return kernel;
 }
 

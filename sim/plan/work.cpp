@@ -31,7 +31,7 @@ BlockFlops flops_of(const Model& model, const Block& block, const Layout& layout
     } else if (op.kind == ModelOpKind::attention) {
       const AttentionShape& shape = model.attention;
       const bool half = shape.causal && count == AttentionCount::causal_half;
-      forward = 2.0 * tokens * sequence *
+      forward = 2.0 * tokens * sequence * share_in_window(op.window, layout.sequence_length) *
                 static_cast<double>(shape.heads * (shape.head_dim + shape.value_dim)) *
                 (half ? 0.5 : 1.0);
       backward = 2.0 * forward;

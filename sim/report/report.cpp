@@ -107,10 +107,27 @@ void add_links(Report& report, const Cluster& cluster, const Timeline& timeline)
   }
 }
 
+// No measured run stands behind kernels that skip what is outside of a window.
+void add_window(const Scenario& scenario, Report& report) {
+  if (!scenario.model.shape) return;
+  const TransformerShape& shape = *scenario.model.shape;
+  const std::int64_t sequence = scenario.layout.sequence_length;
+  if (!is_shorter(shape.window, sequence)) return;
+  const auto layers = shape.layers - static_cast<std::int64_t>(shape.full_attention.layers.size());
+  report.provenance.push_back(fmt::format(
+      "          attention sees a window of {} of {} tokens in {} of {} layers{}", shape.window,
+      sequence, layers, shape.layers,
+      is_flash(scenario.layout.attention) ? "; not validated: no measured kernel or run has one"
+                                          : ", which unfused kernels do not skip"));
+}
+
 void add_provenance(Report& report, const Scenario& scenario) {
   const auto add = [&](std::string line) { report.provenance.push_back(std::move(line)); };
   add(fmt::format("scenario  {}", scenario.path));
   add(fmt::format("model     {} ({})", scenario.model_path, scenario.model.source));
+  for (const std::string& note : scenario.model.notes)
+    add("          " + note);
+  add_window(scenario, report);
   add(fmt::format("cluster   {}", scenario.cluster_path));
   for (const std::string& source : scenario.cluster.sources())
     add("          " + source);

@@ -38,6 +38,14 @@ std::string referenced_path(const ObjectReader& holder, std::string_view key, bo
   const std::string text = holder.text(key);
   std::string path = by_hand ? text : resolve_path(scenario_path, text);
   std::error_code ignored;
+  if (key == "model" && !text.empty() && std::filesystem::is_directory(path, ignored)) {
+    // A folder as Hugging Face's tools write it.
+    path = (std::filesystem::path{path} / "config.json").string();
+    if (!std::filesystem::is_regular_file(path, ignored))
+      holder.problem(key,
+                     fmt::format("the folder holds no config.json; there is no file {}", path));
+    return path;
+  }
   if (!text.empty() && !std::filesystem::is_regular_file(path, ignored))
     holder.problem(key, fmt::format("there is no file {}", path));
   return path;

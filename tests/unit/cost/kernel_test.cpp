@@ -98,6 +98,25 @@ TEST_CASE("flash attention takes the FLOPs that FlashAttention counts", "[cost]"
              WithinRel(full * 5, 1e-6));
 }
 
+TEST_CASE("flash attention within a window takes the keys that count, and half a block at its edge",
+          "[cost]") {
+  // 1280 tokens, a window of 256: of 1280^2 / 2 scores 256 * 1280 - 256^2 / 2 count, a share of
+  // 0.36; of 1280 rows 1024 see 64 keys in vain.
+  const Device device = round_device();
+  const auto time = [&](std::int64_t window) {
+    Kernel kernel = attention(1280, true, AttentionPart::forward);
+    kernel.window = window;
+    return microseconds(kernel_cost(kernel, device));
+  };
+  const double causal = time(0);
+  const double counted = 256.0 * 1280 - 256.0 * 256 / 2;
+  CHECK_THAT(time(256), WithinRel(causal * (counted + 1024.0 * 64) / (1280.0 * 1280 / 2), 1e-6));
+  CHECK(time(1280) == causal);
+  CHECK(time(1279) <= causal);
+  for (std::int64_t window = 64; window < 1280; window += 64)
+    CHECK(time(window) < time(window + 64) * 1.0001);
+}
+
 TEST_CASE("latent attention multiplies by the width of keys and by that of values", "[cost]") {
   // Keys of 192, values of 128: 2 (192 + 128) instead of 4 * 128 forward; backward three products
   // of the keys' width and two of the values'.

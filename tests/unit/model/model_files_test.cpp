@@ -227,22 +227,49 @@ TEST_CASE("a file that is no model is refused", "[model]") {
           "or \"model_type\" or \"architectures\" (a Hugging Face config.json)");
 }
 
+TEST_CASE("layers that differ are listed or counted, and contradictions refused", "[model]") {
+  const std::string rotary = with("positions: learned\n", "positions: rotary\n");
+  const auto set = [&](const std::string& lines) { return problem(rotary + lines); };
+  REQUIRE(from_yaml(rotary + "  window: 8\n  full_attention: [1]\n").shape->window_of(1) == 0);
+  REQUIRE(from_yaml(rotary + "  without_positions: {every: 2}\n").shape->without_positions ==
+          LayerSet{{1}});
+  REQUIRE(set("  full_attention: [1]\n") ==
+          "15:19 \"full_attention\" goes with \"window\", which is absent");
+  REQUIRE(set("  window: 8\n  full_attention: [2]\n") ==
+          "16:20 full_attention[0] is 2; allowed: 0 to 1");
+  REQUIRE(set("  window: 8\n  full_attention: [1, 1]\n") == "16:19 names a layer twice");
+  REQUIRE(set("  window: 8\n  attention: bidirectional\n") ==
+          "15:11 a window goes with attention causal only");
+  REQUIRE(set("  qk_norm_over: projection\n") ==
+          "15:17 \"qk_norm_over\" goes with \"qk_norm: true\"");
+  REQUIRE(problem(small + "  rotary_share: 0.5\n") ==
+          "15:17 \"rotary_share\" goes with \"positions: rotary\" only");
+  REQUIRE(set("  rotary_share: 0\n") == "15:17 rotary_share is 0; allowed: 0.01 to 1");
+  REQUIRE(problem(with("tied_head: true", "head: none") + "  logit_scale: true\n") ==
+          "15:16 \"logit_scale\" goes with \"head: language_model\" only");
+}
+
 TEST_CASE("the formats are as models/README.md shows them", "[model]") {
   const std::vector<std::string> examples = documented_examples();
-  REQUIRE(examples.size() == 4);
+  REQUIRE(examples.size() == 5);
   // Llama 3.1 8B, but for the two token types.
   REQUIRE(from_yaml(examples[0]).parameters() == 8'030'261'248 + 2 * 4'096);
+  const TransformerShape varied = *from_yaml(examples[1]).shape;
+  REQUIRE(varied.full_attention.layers == std::vector<std::int64_t>{5, 11, 17, 23});
+  REQUIRE(varied.without_positions.layers == std::vector<std::int64_t>{3, 7});
+  REQUIRE(varied.window_of(5) == 0);
+  REQUIRE(varied.window_of(6) == 4'096);
   const std::string image =
       "source: x\ntransformer:\n  layers: 12\n  hidden: 768\n  heads: 12\n"
       "  feed_forward: 3072\n  norm: layer\n  activation: gelu\n"
       "  positions: learned\n  biases: all\n";
-  REQUIRE(from_yaml(image + examples[1]).parameters() == 86'567'656);
+  REQUIRE(from_yaml(image + examples[2]).parameters() == 86'567'656);
   const std::string deepseek_v3 =
       "source: x\ntransformer:\n  layers: 61\n  hidden: 7168\n  heads: 128\n"
       "  feed_forward: 18432\n  vocabulary: 129280\n  norm: rms\n  activation: swiglu\n"
       "  positions: rotary\n  biases: none\n";
-  REQUIRE(from_yaml(deepseek_v3 + examples[2]).parameters() == 671'026'404'352);
-  const Model list = from_yaml(examples[3]);
+  REQUIRE(from_yaml(deepseek_v3 + examples[3]).parameters() == 671'026'404'352);
+  const Model list = from_yaml(examples[4]);
   REQUIRE(list.parameters() == 18'536);
   // The values that the example says are the defaults.
   REQUIRE(list.layers[0].ops[0].backward_flops == list.layers[0].ops[0].forward_flops * 2);

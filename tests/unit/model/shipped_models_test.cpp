@@ -41,7 +41,10 @@ TEST_CASE("parameter counts equal the published ones to the last parameter", "[m
                Published{"deepseek-v2", 235'741'434'880},
                // Published with 58 x 256 correction biases of the routers, which are not trained.
                Published{"deepseek-v3", 671'026'419'200 - 14'848},
-               Published{"qwen3-235b-a22b", 235'093'634'560});
+               Published{"qwen3-235b-a22b", 235'093'634'560}, Published{"phi-4", 14'659'507'200},
+               Published{"olmo-2-32b", 32'234'279'936}, Published{"gemma-3-1b", 999'885'952},
+               Published{"smollm3-3b", 3'075'098'624}, Published{"ernie-4.5-0.3b", 360'748'032},
+               Published{"granite-3.3-8b", 8'170'864'640});
   CAPTURE(published.name);
   REQUIRE(shipped(published.name).parameters() == published.parameters);
 }

@@ -149,6 +149,32 @@ Model transformer(int kind, int layers) {
   return build_transformer(shape);
 }
 
+Model newer_transformer(int kind, int layers) {
+  TransformerShape shape = small_shape("test-newer", layers);
+  set_llama(shape);
+  shape.vocabulary = 300;
+  shape.max_sequence = 0;
+  shape.tied_head = kind == 2;
+  if (kind == 0) {
+    shape.norm_placement = NormPlacement::reordered;
+    shape.qk_norm = shape.qk_norm_whole = true;
+  }
+  if (kind == 1) {
+    shape.norm_placement = NormPlacement::sandwich;
+    shape.embedding_scale = shape.attention_softcap = shape.logit_softcap = true;
+    shape.window = 32;
+    for (int layer = 1; layer < layers; layer += 2)
+      shape.full_attention.layers.push_back(layer);
+  }
+  if (kind == 2) shape.embedding_scale = shape.residual_scale = shape.logit_scale = true;
+  if (kind == 3) {
+    shape.rotary_share = 0.5;
+    for (int layer = 3; layer < layers; layer += 4)
+      shape.without_positions.layers.push_back(layer);
+  }
+  return build_transformer(shape);
+}
+
 Model mixture(int kind, int layers) {
   TransformerShape shape = small_shape("test-mixture", layers);
   set_llama(shape);

@@ -28,6 +28,14 @@ Model gpt(const GptShape& shape);
 Model transformer(int kind, int layers = 8);
 inline constexpr int transformer_kinds = 5;
 
+// As Llama, with what newer families have besides; by `kind`:
+//  0  OLMo 2: norms behind branches, q/k norms over all heads
+//  1  Gemma 2: norms before and behind, a scaled embedding, soft caps, a window in every other
+//  layer 2  Granite: scaled embedding, branches and logits, tied head 3  SmolLM 3: every fourth
+//  layer without positions; queries and keys turned in part
+Model newer_transformer(int kind, int layers = 8);
+inline constexpr int newer_kinds = 4;
+
 // Small mixtures of 8 experts, two for each token; by `kind`:
 //  0  Mixtral: experts in every layer
 //  1  DeepSeek-V2: latent attention, a first layer without experts, a shared expert

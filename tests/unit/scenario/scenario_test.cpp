@@ -61,6 +61,21 @@ using Lines = std::vector<std::string>;
 
 }  // namespace
 
+TEST_CASE("the model may be a folder with a config.json", "[scenario]") {
+  std::string text = small("");
+  const std::string file = root + "/models/gpt2.yaml";
+  const auto with_model = [&](const std::string& path) {
+    std::string changed = text;
+    return changed.replace(changed.find(file), file.size(), path);
+  };
+  const Scenario scenario = load(with_model(root + "/models/llama-3.1-405b"));
+  CHECK(scenario.model.name == "llama-3.1-405b");
+  CHECK(scenario.model_path == root + "/models/llama-3.1-405b/config.json");
+  CHECK(problems(with_model(root + "/topologies")) ==
+        Lines{"1:8: the folder holds no config.json; there is no file " + root +
+              "/topologies/config.json"});
+}
+
 TEST_CASE("every shipped scenario loads") {
   int found = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator{root + "/scenarios"}) {
