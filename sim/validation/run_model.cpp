@@ -50,6 +50,18 @@ constexpr std::array families{
     like_gpt("turing", 0.1),
 };
 
+// Names of families whose layers have more than the columns can say: norms behind branches,
+// windows, soft caps, sinks.
+void refuse_others(const std::string& model) {
+  for (const char* name :
+       {"gemma", "olmo-2", "olmo2", "olmo-3", "olmo3", "granite", "glm-4", "glm4", "gpt-oss"})
+    if (contains(model, name))
+      throw NotSimulated(fmt::format(
+          "{} in the name of the model: columns of tables do not say what its layers have; write "
+          "the run as a scenario (models/README.md)",
+          name));
+}
+
 // A name that tells no family: a plain MLP is 4 wide by convention, a gated one is not.
 const Family& family_of(const std::string& model, std::int64_t hidden, std::int64_t feed_forward) {
   for (const Family& family : families)
@@ -150,6 +162,7 @@ Model run_model(const RunCells& cells) {
   TransformerShape shape;
   shape.name = std::string{cells["model"]};
   if (shape.name.empty()) throw NotSimulated("model is empty");
+  refuse_others(lower_case(shape.name));
   shape.layers = needed(cells, "layers");
   shape.hidden = needed(cells, "hidden");
   shape.heads = needed(cells, "heads");

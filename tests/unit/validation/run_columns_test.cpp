@@ -43,6 +43,12 @@ TEST_CASE("Qwen's families differ from Llama's by biases and norms of heads", "[
   CHECK(parameters("mixtral") == parameters("llama"));
 }
 
+TEST_CASE("a family that columns cannot describe is not taken for another", "[validation]") {
+  CHECK(reason({{"model", "gpt-oss-20b"}}).starts_with("gpt-oss in the name of the model: "));
+  CHECK(reason({{"model", "Gemma-2-9B"}}).starts_with("gemma in the name of the model: "));
+  CHECK(reason({{"model", "OLMo-7B"}, {"ffn", "2752"}}).empty());
+}
+
 TEST_CASE("the layers of every chunk may be listed", "[validation]") {
   const auto split = [](const char* layers) {
     return run_layout(cells_with({{"layers_per_chunk", layers}})).layers_per_chunk;
