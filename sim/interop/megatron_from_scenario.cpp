@@ -79,7 +79,25 @@ class Writer {
     config_.share_embeddings = shape_.tied_head;
   }
 
+  // What newer families have besides, for which the importer of Megatron-LM's files has no flags.
+  void newer_kind() {
+    const auto has = [&](bool it, std::string_view what) {
+      if (it) refuse("the model {}: {}", shape_.name, what);
+    };
+    has(is_shorter(shape_.window, layout_.sequence_length),
+        fmt::format("a window of {} tokens, shorter than the sequence", shape_.window));
+    has(shape_.qk_norm_whole, "norms over all queries, and all keys, of a token");
+    has(shape_.rotary_share < 1, "rotary positions of a part of a head");
+    has(!shape_.without_positions.empty(), "layers without rotary positions");
+    has(shape_.attention_sinks, "attention sinks");
+    has(shape_.attention_softcap || shape_.logit_softcap, "soft caps");
+    has(shape_.embedding_scale || shape_.residual_scale || shape_.logit_scale,
+        "scaled embeddings, branches or logits");
+    has(shape_.experts.router_bias, "biases of routers");
+  }
+
   void model_kind() {
+    newer_kind();
     if (shape_.norm == NormKind::layer_no_bias)
       refuse("norm layer_no_bias: Megatron-LM has LayerNorm and RMSNorm");
     config_.normalization = shape_.norm == NormKind::rms ? "RMSNorm" : "LayerNorm";

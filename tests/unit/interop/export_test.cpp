@@ -39,6 +39,26 @@ bool notes(const Exported& out, const std::string& key) {
 
 }  // namespace
 
+TEST_CASE("Megatron-LM has no flags for what newer families have, but takes an idle window",
+          "[interop]") {
+  const auto refused = [](const char* model, const char* sequence = "4096") {
+    const Scenario scenario =
+        shipped("llama-3.1-8b-fsdp-8-h100", {"model=" + root + "/models/" + model + ".yaml",
+                                             "layout.sequence_length=" + std::string{sequence}});
+    std::string all;
+    for (const std::string& line : refusals(scenario, Target::megatron))
+      all += line + "\n";
+    return all;
+  };
+  CHECK(has(refused("granite-3.3-8b"), "granite-3.3-8b: scaled embeddings, branches or logits"));
+  CHECK(has(refused("smollm3-3b"), "smollm3-3b: layers without rotary positions"));
+  CHECK(
+      has(refused("gemma-3-1b"), "gemma-3-1b: a window of 512 tokens, shorter than the sequence"));
+  CHECK(has(refused("olmo-2-32b"), "olmo-2-32b: norms over all queries"));
+  CHECK(refused("mistral-7b").empty());
+  CHECK(has(refused("mistral-7b", "8192"), "mistral-7b: a window of 4096 tokens"));
+}
+
 TEST_CASE("Megatron-LM's flags have their exact names", "[interop]") {
   const Exported out = export_scenario(shipped("llama-3.1-70b-512-h100"), Target::megatron, "");
   for (const char* line : {"STEPCAST_ARGS=(\n",
