@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "sim/cli/command.hpp"
+#include "sim/cli/followed_notes.hpp"
 #include "sim/cli/unvalidated_note.hpp"
 #include "sim/economics/answer.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -28,6 +29,7 @@ void save(const Request& request, const Scenario& scenario, const Budget& budget
 
 ExitCode answer_request(const Request& request) {
   const Scenario scenario = load_scenario(request.scenario, request.overrides);
+  print_followed(scenario);
   const BudgetAnswer answer = answer_budget(scenario, request.overrides);
   if (!request.save.empty()) save(request, scenario, answer.budget);
   const auto table = [](const BudgetAnswer& one) {

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "sim/cli/command.hpp"
+#include "sim/cli/followed_notes.hpp"
 #include "sim/cli/hand_over.hpp"
 #include "sim/scenario/scenario.hpp"
 
@@ -67,8 +68,9 @@ void add_export(CLI::App& app, ChosenCommand& action) {
       "Example: stepcast export scenarios/llama-3.1-70b-512-h100.yaml --to megatron args.sh");
   command->callback([request, &action] {
     action = [request] {
-      hand_over(load_scenario(request->scenario, request->overrides), *request->target,
-                request->file);
+      const Scenario scenario = load_scenario(request->scenario, request->overrides);
+      print_followed(scenario);
+      hand_over(scenario, *request->target, request->file);
       return ExitCode::done;
     };
   });

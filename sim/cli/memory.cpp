@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "sim/cli/command.hpp"
+#include "sim/cli/followed_notes.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/scenario.hpp"
 
@@ -20,6 +21,7 @@ struct Request {
 
 ExitCode show_memory(const Request& request) {
   const Scenario scenario = load_scenario(request.scenario, request.overrides);
+  print_followed(scenario);
   const Plan plan = make_plan(scenario.model, scenario.layout);
   const Report report = make_memory_report(scenario, plan);
   const auto table = [](const Report& shown) {

@@ -11,6 +11,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/cli/command.hpp"
+#include "sim/cli/followed_notes.hpp"
 #include "sim/cli/run_end.hpp"
 #include "sim/cli/run_report.hpp"
 #include "sim/cli/training_run.hpp"
@@ -92,6 +93,7 @@ ExitCode run_scenario(const Request& request) {
   check_writable(request);
   const real::RunResult result =
       train_scenario(scenario, plan, options, [&](const TrainingRun& run) {
+        print_followed(scenario);
         if (run.steps.empty()) return print_note(untrained_text(scenario, run));
         print_result(in_format(request.output, make_run_report(scenario, plan, run), run_table,
                                run_json, run_csv, run_markdown));

@@ -43,6 +43,8 @@ ExitCode show_sensitivity(const SensitivityRequest& request) {
   const Sensitivity sensitivity = sensitivity_of(request.scenario, request.overrides,
                                                  request.percent / 100, counter.callback());
   note_unvalidated(request.scenario, request.overrides);
+  for (const std::string& note : sensitivity.base.notes)
+    print_note(note);
   print_result(in_format(request.output, sensitivity, sensitivity_table, sensitivity_json,
                          sensitivity_csv, sensitivity_markdown));
   return ExitCode::done;

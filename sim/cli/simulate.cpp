@@ -9,7 +9,9 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/cli/command.hpp"
+#include "sim/cli/followed_notes.hpp"
 #include "sim/report/report.hpp"
+#include "sim/report/unmoved.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/timeline/perfetto.hpp"
 #include "sim/timeline/picture.hpp"
@@ -98,6 +100,7 @@ void write_picture(const Request& request, const Scenario& scenario, const Plan&
 
 ExitCode simulate_scenario(const Request& request) {
   Scenario scenario = load_scenario(request.scenario, request.overrides);
+  print_followed(scenario);
   if (request.no_fold) scenario.options.fold = false;
   // A list may name any rank, so every one is simulated: the figures are the same.
   const bool every_rank = !request.trace.empty() && request.trace_ranks != "stages" &&
@@ -117,7 +120,10 @@ ExitCode simulate_scenario(const Request& request) {
     write_record(request.record, make_record(plan, simulation.timeline, origin_of(scenario)));
     print_note(fmt::format("record: {}: compare it with `stepcast compare`", request.record));
   }
-  if (!request.no_what_if) add_what_if(report, scenario, plan);
+  if (!request.no_what_if) {
+    add_what_if(report, scenario, plan);
+    note_unmoved(report, scenario, plan);
+  }
   const auto table = [](const Report& shown) { return to_table(shown, {.color = color_wanted()}); };
   print_result(in_format(request.output, report, table, to_json, to_csv, to_markdown));
   if (report.fits()) return ExitCode::done;

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <stdexcept>
 
 #include "sim/cli/sweep_request.hpp"
@@ -16,7 +17,18 @@
 namespace sim {
 namespace {
 
+// What followed the values of the points, each line once.
+void print_notes_of_points(const Sweep& sweep) {
+  std::set<std::string> told;
+  for (std::size_t i = 0; i < sweep.points.size(); ++i)
+    for (const std::string& note : sweep.points[i].notes)
+      if (told.insert(note).second)
+        print_note(
+            fmt::format("{}: {}", fmt::join(assignments(sweep.specification.axes, i), ", "), note));
+}
+
 ExitCode show_sweep(const SweepRequest& request, const Sweep& sweep) {
+  print_notes_of_points(sweep);
   if (!request.plot.empty()) write_plot(request.plot, sweep_svg(sweep));
   note_unvalidated(request.scenario, request.overrides);
   print_result(

@@ -159,6 +159,7 @@ std::string to_json(const Report& report) {
   for (const WhatIf& entry : report.what_if)
     json["what_if"].push_back(
         {{"infinitely_fast", entry.resource}, {"step_time_s", in_seconds(entry.step_time)}});
+  if (!report.notes.empty()) json["notes"] = report.notes;
   json["provenance"] = report.provenance;
   json["simulation"] = {{"rank_classes", report.stats.rank_classes},
                         {"activities", report.stats.activities},
@@ -168,6 +169,7 @@ std::string to_json(const Report& report) {
 
 std::string memory_json(const Report& report) {
   Json json = identity_json(report);
+  if (!report.notes.empty()) json["notes"] = report.notes;
   json["gpus"] = report.ranks;
   json["parameters"] = report.parameters;
   add_fullest_stage(json, report);

@@ -210,6 +210,8 @@ bool Report::fits() const {
 Report make_memory_report(const Scenario& scenario, const Plan& plan) {
   Report report;
   add_identity(report, scenario, plan);
+  for (const Followed& followed : scenario.followed)
+    report.notes.push_back(text_of(followed));
   report.memory = stage_memory(plan, scenario.cluster);
   const auto worst =
       std::max_element(report.memory.begin(), report.memory.end(),

@@ -60,6 +60,7 @@ struct Report {
   int worst_stage = 0;              // index into `memory`
   std::vector<WhatIf> what_if;      // largest gain first
   std::vector<Unvalidated> not_validated;
+  std::vector<std::string> notes;       // what followed a knob, what does not move the step
   std::vector<std::string> provenance;  // parameter sets and their origin, seed, versions
   std::string engine;
   std::uint64_t seed = 0;

@@ -102,6 +102,16 @@ void add_headline(Page& page, const Report& report) {
     page.line("  " + page.paint("2", line));
 }
 
+void add_notes(Page& page, const Report& report) {
+  for (const std::string& note : report.notes) {
+    bool first = true;
+    for (const std::string& line : wrapped(note, page_width - 8)) {
+      page.line((first ? "  note: " : "        ") + line);
+      first = false;
+    }
+  }
+}
+
 void add_breakdown(Page& page, const Report& report) {
   page.heading("Time of a GPU",
                fmt::format("mean of {}; the parts sum to the step exactly", grouped(report.ranks)));
@@ -241,6 +251,7 @@ void add_provenance(Page& page, const Report& report) {
 std::string to_table(const Report& report, TextStyle style) {
   Page page{style};
   add_headline(page, report);
+  add_notes(page, report);
   add_breakdown(page, report);
   if (report.layout.pipeline_parallel > 1) add_stages(page, report);
   add_memory(page, report);
@@ -258,6 +269,7 @@ std::string memory_table(const Report& report, TextStyle style) {
   page.line(layout_line(report));
   page.line(batch_line(report));
   add_unvalidated(page, report);
+  add_notes(page, report);
   page.heading("Stages", "GiB at the peak of each stage");
   std::string header = fmt::format("  {:>5}", "stage");
   for (const auto& category : words_of(BufferCategory{}))

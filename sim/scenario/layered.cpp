@@ -81,6 +81,11 @@ const ObjectReader* Layered::scalar_holder(std::string_view key) const {
   return nullptr;
 }
 
+std::optional<std::string> Layered::text_of_file(std::string_view key) const {
+  const std::optional<ValueReader> value = lower_ ? lower_->find(key) : std::nullopt;
+  return value ? value->peek_text() : std::nullopt;
+}
+
 Layered Layered::object(std::string_view key) const {
   const auto part = [&](const std::optional<ObjectReader>& layer) -> std::optional<ObjectReader> {
     if (!layer) return std::nullopt;

@@ -33,6 +33,8 @@ class Layered {
     if (upper_) visit(*upper_);
   }
   bool overridden(std::string_view key) const { return upper_ && upper_->has(key); }
+  // What the lower mapping has for `key` as a single value, whatever is on top.
+  std::optional<std::string> text_of_file(std::string_view key) const;
   // Whether `reader` is the upper mapping, that of --set.
   bool is_upper(const ObjectReader* reader) const { return upper_ && reader == &*upper_; }
   // A nested mapping; where a layer has none, or a single value, that layer is absent in it.

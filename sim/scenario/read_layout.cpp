@@ -27,18 +27,28 @@ void read_parallelism(const Layered& section, LayoutText& text) {
       "schedule", layout.virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b);
 }
 
-void read_placement(const Layered& section, Layout& layout) {
+void read_placement(const Layered& section, LayoutText& text) {
+  Layout& layout = text.layout;
   const ObjectReader* holder = section.holder("placement");
   if (!holder) return;
   std::vector<Dimension> order;
   for (const ValueReader& entry : holder->list("placement")) {
-    const std::string text = entry.text();
-    const std::optional<Dimension> dimension = from_word<Dimension>(text);
+    const std::string name = entry.text();
+    const std::optional<Dimension> dimension = from_word<Dimension>(name);
     if (!dimension) {
-      entry.problem(fmt::format("'{}' is no dimension; allowed: tp, cp, dp, pp", text));
+      entry.problem(fmt::format("'{}' is no dimension; allowed: tp, cp, dp, pp", name));
       return;
     }
     order.push_back(*dimension);
+  }
+  // A file without context parallelism does not say where its ranks lie: behind the tensor ranks.
+  const bool follows = layout.context_parallel > 1 && section.overridden("context_parallel") &&
+                       !section.is_upper(holder);
+  if (follows && std::count(order.begin(), order.end(), Dimension::context) == 0) {
+    const auto tensor = std::find(order.begin(), order.end(), Dimension::tensor);
+    if (tensor != order.end()) order.insert(tensor + 1, Dimension::context);
+    text.followed.push_back(
+        {"layout.placement", "an order without cp", "cp behind tp", "context_parallel is above 1"});
   }
   std::vector<Dimension> sorted = order;
   std::sort(sorted.begin(), sorted.end());
@@ -208,7 +218,7 @@ std::vector<int> over_virtual_stages(const std::vector<int>& stages, const Layou
 LayoutText read_layout(const Layered& section, const Execution& runs) {
   LayoutText text;
   read_parallelism(section, text);
-  read_placement(section, text.layout);
+  read_placement(section, text);
   read_batch(section, text);
   read_sharding(section, text.layout);
   read_dtypes(section, text.layout);

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "sim/model/model.hpp"
 #include "sim/plan/layout.hpp"
+#include "sim/scenario/followed.hpp"
 #include "sim/scenario/layered.hpp"
 
 namespace sim {
@@ -18,6 +20,7 @@ struct LayoutText {
   std::vector<int> chunks;         // layers_per_chunk: a list
   std::vector<int> stages;         // layers_per_stage: a list
   std::optional<int> first, last;  // layers_per_chunk: {first: .., last: ..}
+  std::vector<Followed> followed;  // what no longer went with a knob that is set on top
 };
 
 LayoutText read_layout(const Layered& section, const Execution& runs);

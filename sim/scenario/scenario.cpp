@@ -12,11 +12,13 @@
 #include "sim/engine/device_spread.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/scenario/followers.hpp"
 #include "sim/scenario/layered.hpp"
 #include "sim/scenario/read_changes.hpp"
 #include "sim/scenario/read_layout.hpp"
 #include "sim/scenario/read_training.hpp"
 #include "sim/scenario/sources.hpp"
+#include "sim/topology/coupled_changes.hpp"
 
 namespace sim {
 namespace {
@@ -29,6 +31,7 @@ struct ClusterText {
   std::optional<int> nodes;
   int gpus = 0;  // 0: all
   ClusterChanges changes;
+  std::vector<Followed> followed;
 };
 
 // The path at `key` of `holder`: relative to the scenario file, or in --set (`by_hand`) to where
@@ -72,6 +75,29 @@ ModelText read_model_text(const Layered& top, const std::string& scenario_path,
   return {scenario_path, read_transformer_shape(value.object(), scenario_name)};
 }
 
+// Another cluster under the same job, which keeps its number of GPUs: on as many nodes as that
+// takes where the file says the nodes of its own cluster.
+void keep_gpus(const Layered& top, const Layered& section, const std::string& scenario_path,
+               ClusterText& text) {
+  const std::optional<std::string> nodes = section.text_of_file("nodes");
+  const std::optional<std::string> own =
+      section.text_of_file("path") ? section.text_of_file("path") : top.text_of_file("cluster");
+  if (!nodes || !own || section.overridden("nodes") || section.overridden("gpus")) return;
+  try {
+    const int per_node = Cluster::load(text.path).gpus_per_node();
+    const Cluster before = Cluster::load(resolve_path(scenario_path, *own), text.nodes);
+    if (per_node == before.gpus_per_node()) return;
+    const int gpus = text.gpus > 0 ? text.gpus : before.gpus();
+    const int now = (gpus + per_node - 1) / per_node;
+    text.followed.push_back({"cluster.nodes", *nodes, std::to_string(now),
+                             fmt::format("{} GPUs in nodes of {}", gpus, per_node)});
+    text.nodes = now;
+    if (gpus != now * per_node) text.gpus = gpus;
+  } catch (const InputError&) {
+    return;  // what is wrong with the new one is reported where it is loaded
+  }
+}
+
 // "cluster: FILE" is short for "cluster: {path: FILE}"; --set cluster.nodes goes with both.
 ClusterText read_cluster(const Layered& top, const std::string& scenario_path) {
   constexpr int most_gpus = 1 << 21;
@@ -88,7 +114,15 @@ ClusterText read_cluster(const Layered& top, const std::string& scenario_path) {
   }
   if (section.has("nodes")) text.nodes = section.int_or("nodes", 1, {1, most_nodes});
   text.gpus = section.int_or("gpus", 0, {1, most_gpus});
+  if (section.overridden("path") || (plain && top.is_upper(plain)))
+    keep_gpus(top, section, scenario_path, text);
   text.changes = read_changes(section);
+  if (text.changes.cluster.empty() || text.path.empty()) return text;
+  for (Change& change : coupled_changes(text.path, text.changes.cluster)) {
+    text.followed.push_back({"cluster.change." + change.key, "the file's", change.value,
+                             "what it follows from is changed so"});
+    text.changes.cluster.push_back(std::move(change));
+  }
   return text;
 }
 
@@ -199,6 +233,15 @@ auto load_named(Load load, std::vector<Problem>& problems) -> std::optional<decl
   }
 }
 
+// Of the degrees that the GPUs must hold, the one that is set on top, else the first that is used.
+std::string_view key_to_blame(const Layout& layout, const Layered& section) {
+  for (const std::string_view key : {"tensor_parallel", "context_parallel", "pipeline_parallel"})
+    if (section.overridden(key)) return key;
+  return layout.tensor_parallel > 1    ? "tensor_parallel"
+         : layout.context_parallel > 1 ? "context_parallel"
+                                       : "pipeline_parallel";
+}
+
 void fill_data_parallel(LayoutText& text, const Cluster& cluster, int gpus, const Layered& layout) {
   const std::int64_t inner = std::int64_t{text.layout.tensor_parallel} *
                              text.layout.context_parallel * text.layout.pipeline_parallel;
@@ -210,7 +253,9 @@ void fill_data_parallel(LayoutText& text, const Cluster& cluster, int gpus, cons
                                   ? fmt::format("the cluster has {} GPUs ({} nodes of {})", gpus,
                                                 cluster.nodes(), cluster.gpus_per_node())
                                   : fmt::format("the job has {} GPUs", gpus);
-  if (text.has_data_parallel) {
+  // A file's own number of replicas has followed, unless there is none that goes.
+  const bool follows = gpus % inner != 0 && !layout.overridden("data_parallel");
+  if (text.has_data_parallel && !follows) {
     const std::int64_t ranks = inner * text.layout.data_parallel;
     if (ranks != gpus)
       layout.problem(
@@ -222,9 +267,7 @@ void fill_data_parallel(LayoutText& text, const Cluster& cluster, int gpus, cons
     return;
   }
   if (gpus % inner != 0) {
-    layout.problem(text.layout.tensor_parallel > 1    ? "tensor_parallel"
-                   : text.layout.context_parallel > 1 ? "context_parallel"
-                                                      : "pipeline_parallel",
+    layout.problem(key_to_blame(text.layout, layout),
                    fmt::format("tensor_parallel {}{} x pipeline_parallel {} is {}, which does not "
                                "divide the GPUs: {}",
                                text.layout.tensor_parallel, context, text.layout.pipeline_parallel,
@@ -250,6 +293,23 @@ int gpus_of_job(const ClusterText& machine, const Cluster& cluster, const Layere
         fmt::format("gpus is {}, but the cluster has {} ({} nodes of {}); set cluster.nodes",
                     machine.gpus, cluster.gpus(), cluster.nodes(), cluster.gpus_per_node()));
   return machine.gpus > 0 ? machine.gpus : cluster.gpus();
+}
+
+// Replicas that alone are set on top come with their GPUs, on as many nodes as these need.
+void add_gpus_for_replicas(LayoutText& text, const Layered& top, ClusterText& machine,
+                           Cluster& cluster) {
+  const std::int64_t wanted = gpus_for_replicas(text, top);
+  const int before = machine.gpus > 0 ? machine.gpus : cluster.gpus();
+  const std::int64_t per_node = cluster.gpus_per_node();
+  const std::int64_t nodes = (wanted + per_node - 1) / per_node;
+  if (wanted == 0 || wanted == before || nodes > most_nodes) return;
+  machine.nodes = static_cast<int>(nodes);
+  machine.gpus = static_cast<int>(wanted);
+  cluster = load_cluster(machine.path, machine.nodes, machine.changes);
+  text.followed.push_back(
+      {"cluster.gpus", std::to_string(before), fmt::format("{} on {} nodes", wanted, nodes),
+       fmt::format("data_parallel {} replicas of {} GPUs", text.layout.data_parallel,
+                   wanted / text.layout.data_parallel)});
 }
 
 void fill_sequence_length(LayoutText& text, const Model& model, const Layered& layout) {
@@ -327,7 +387,7 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   const Layered top = sources.top();
   const std::string name = top.text_or("name", std::filesystem::path{path}.stem().string());
   const ModelText model_text = read_model_text(top, path, name);
-  const ClusterText machine = read_cluster(top, path);
+  ClusterText machine = read_cluster(top, path);
   top.require("layout");
   const Layered layout_section = top.section("layout");
   SimulationOptions options;
@@ -356,8 +416,11 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
 
   run_with(framework, *model);
   options.host_issue = framework.host_issue;
+  if (state == LayoutState::given) add_gpus_for_replicas(text, top, machine, *cluster);
   const int gpus = gpus_of_job(machine, *cluster, top);
   sources.finish();
+  if (state == LayoutState::given && knob_is_set(top))
+    follow_knobs(text, *model, gpus, cluster->gpus_per_node(), layout_section);
   if (state == LayoutState::given)
     fill_data_parallel(text, *cluster, gpus, layout_section);
   else
@@ -373,6 +436,8 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   if (state == LayoutState::given) check_cut_products(text.layout, *cluster, layout_section);
   check_trouble(trouble, options, gpus, *cluster);
   sources.finish();
+  std::vector<Followed> followed = std::move(machine.followed);
+  followed.insert(followed.end(), text.followed.begin(), text.followed.end());
   return Scenario{.path = path,
                   .name = name,
                   .model = std::move(*model),
@@ -385,7 +450,8 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
                   .options = std::move(options),
                   .faults = trouble.faults,
                   .flops = flops,
-                  .training = std::move(training)};
+                  .training = std::move(training),
+                  .followed = std::move(followed)};
 }
 
 }  // namespace

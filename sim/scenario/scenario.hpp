@@ -11,6 +11,7 @@
 #include "sim/model/model.hpp"
 #include "sim/plan/layout.hpp"
 #include "sim/plan/training.hpp"
+#include "sim/scenario/followed.hpp"
 #include "sim/topology/cluster.hpp"
 
 namespace sim {
@@ -43,11 +44,13 @@ struct Scenario {
   SimulationOptions options;
   std::vector<LinkFault> faults;  // applied to `cluster` already
   FlopConvention flops;
-  Training training;  // of `stepcast run`; a forecast does not depend on it
+  Training training;                 // of `stepcast run`; a forecast does not depend on it
+  std::vector<Followed> followed{};  // what followed the knobs of `overrides`, in order
 };
 
 // Reads a scenario file. `overrides` are "section.key=value" (of --set); they win over the file,
-// and their mistakes are reported as lines of a file called "--set". Throws InputError with every
+// and their mistakes are reported as lines of a file called "--set". What the file says of other
+// keys follows them where it no longer goes with them (followers.hpp). Throws InputError with every
 // problem of the file, including contradictions between model, layout and cluster
 // (layout_problems), each at the line of the key that causes it.
 Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides = {});

@@ -17,16 +17,18 @@ Json result_json(const PointResult& point) {
   Json breakdown;
   for (const BreakdownField& field : breakdown_fields)
     breakdown[std::string{field.key}] = in_seconds(point.breakdown.*field.member);
-  return {{"layout", point.layout},
-          {"gpus", point.gpus},
-          {"step_time_s", in_seconds(point.step_time)},
-          {"tokens_per_s", point.tokens_per_second},
-          {"tokens_per_s_per_gpu", point.tokens_per_second_per_gpu},
-          {"mfu", point.mfu},
-          {"peak_mem_bytes", point.memory.count()},
-          {"device_mem_bytes", point.capacity.count()},
-          {"fits", point.fits()},
-          {"breakdown_s", breakdown}};
+  Json json{{"layout", point.layout},
+            {"gpus", point.gpus},
+            {"step_time_s", in_seconds(point.step_time)},
+            {"tokens_per_s", point.tokens_per_second},
+            {"tokens_per_s_per_gpu", point.tokens_per_second_per_gpu},
+            {"mfu", point.mfu},
+            {"peak_mem_bytes", point.memory.count()},
+            {"device_mem_bytes", point.capacity.count()},
+            {"fits", point.fits()},
+            {"breakdown_s", breakdown}};
+  if (!point.notes.empty()) json["notes"] = point.notes;
+  return json;
 }
 
 Json time_or_null(Duration time) {
@@ -46,21 +48,23 @@ std::string sweep_json(const Sweep& sweep) {
     point.update(result_json(sweep.points[i]));
     points.push_back(std::move(point));
   }
-  return Json{{"schema_version", schema_version}, {"scenario", of.path}, {"set", of.overrides},
-              {"layout", word(of.layout)},        {"axes", axes},        {"points", points}}
-             .dump(2) +
-         '\n';
+  Json json{{"schema_version", schema_version}, {"scenario", of.path}, {"set", of.overrides},
+            {"layout", word(of.layout)},        {"axes", axes},        {"points", points}};
+  if (!sweep.notes.empty()) json["notes"] = sweep.notes;
+  return json.dump(2) + '\n';
 }
 
 std::string sensitivity_json(const Sensitivity& sensitivity) {
   Json parameters = Json::array();
-  for (const Elasticity& entry : sensitivity.parameters)
+  for (const Elasticity& entry : sensitivity.parameters) {
     parameters.push_back({{"parameter", entry.parameter},
                           {"value", entry.value},
                           {"keys", entry.keys},
                           {"elasticity", entry.value_of_one},
                           {"step_time_with_more_s", time_or_null(entry.with_more)},
                           {"step_time_with_less_s", time_or_null(entry.with_less)}});
+    if (!entry.unmoved.empty()) parameters.back()["unmoved"] = entry.unmoved;
+  }
   return Json{{"schema_version", schema_version},      {"scenario", sensitivity.path},
               {"set", sensitivity.overrides},          {"by", sensitivity.by},
               {"base", result_json(sensitivity.base)}, {"parameters", parameters},

@@ -21,16 +21,19 @@ PointResult result_of(const Scenario& scenario) {
   const Plan plan = make_plan(scenario.model, scenario.layout);
   const Report report =
       make_report(scenario, plan, simulate(plan, scenario.cluster, scenario.options));
-  return {.problem = {},
-          .layout = layout_text(scenario.layout),
-          .gpus = report.ranks,
-          .step_time = report.step_time,
-          .tokens_per_second = report.tokens_per_second,
-          .tokens_per_second_per_gpu = report.tokens_per_second_per_gpu,
-          .mfu = report.mfu,
-          .breakdown = report.breakdown,
-          .memory = report.worst_memory().total,
-          .capacity = report.worst_memory().capacity};
+  PointResult result{.problem = {},
+                     .layout = layout_text(scenario.layout),
+                     .gpus = report.ranks,
+                     .step_time = report.step_time,
+                     .tokens_per_second = report.tokens_per_second,
+                     .tokens_per_second_per_gpu = report.tokens_per_second_per_gpu,
+                     .mfu = report.mfu,
+                     .breakdown = report.breakdown,
+                     .memory = report.worst_memory().total,
+                     .capacity = report.worst_memory().capacity};
+  for (const Followed& followed : scenario.followed)
+    result.notes.push_back(text_of(followed));
+  return result;
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ struct PointResult {
   double mfu = 0;
   Breakdown breakdown;  // mean over the ranks
   Bytes memory{}, capacity{};
+  std::vector<std::string> notes{};  // what followed the keys that are set on top
   bool told() const { return problem.empty(); }
   bool fits() const { return memory <= capacity; }
   Duration communication() const {  // that nothing hides

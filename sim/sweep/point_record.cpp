@@ -27,15 +27,17 @@ std::string answer_text(const PointResult& point) {
   Json breakdown;
   for (const BreakdownField& field : breakdown_fields)
     breakdown[std::string{field.key}] = (point.breakdown.*field.member).count();
-  return line_of({{"layout", point.layout},
-                  {"gpus", point.gpus},
-                  {"step_time_ps", point.step_time.count()},
-                  {"tokens_per_s", point.tokens_per_second},
-                  {"tokens_per_s_per_gpu", point.tokens_per_second_per_gpu},
-                  {"mfu", point.mfu},
-                  {"peak_mem_bytes", point.memory.count()},
-                  {"device_mem_bytes", point.capacity.count()},
-                  {"breakdown_ps", breakdown}});
+  Json json{{"layout", point.layout},
+            {"gpus", point.gpus},
+            {"step_time_ps", point.step_time.count()},
+            {"tokens_per_s", point.tokens_per_second},
+            {"tokens_per_s_per_gpu", point.tokens_per_second_per_gpu},
+            {"mfu", point.mfu},
+            {"peak_mem_bytes", point.memory.count()},
+            {"device_mem_bytes", point.capacity.count()},
+            {"breakdown_ps", breakdown}};
+  if (!point.notes.empty()) json["notes"] = point.notes;
+  return line_of(json);
 }
 
 PointResult read_point(const ObjectReader& answer) {
@@ -54,6 +56,9 @@ PointResult read_point(const ObjectReader& answer) {
   point.mfu = answer.real("mfu", any_real);
   point.memory = Bytes{answer.integer("peak_mem_bytes")};
   point.capacity = Bytes{answer.integer("device_mem_bytes")};
+  if (answer.has("notes"))
+    for (const ValueReader& note : answer.list("notes"))
+      point.notes.push_back(note.text());
   const ObjectReader breakdown = answer.object("breakdown_ps");
   for (const BreakdownField& field : breakdown_fields)
     point.breakdown.*field.member = Duration{breakdown.integer(field.key, any_time)};

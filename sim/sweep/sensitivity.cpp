@@ -8,6 +8,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/base/quantity.hpp"
+#include "sim/report/unmoved.hpp"
 #include "sim/sweep/machine_parameters.hpp"
 
 namespace sim {
@@ -49,7 +50,23 @@ Elasticity elasticity_of(const MachineParameter& parameter, const Sides& at, dou
               std::log(to_seconds(high.step_time) / to_seconds(low.step_time)) / (up - down),
           .with_more = at.more.step_time,
           .with_less = at.less.step_time,
+          .unmoved = {},
           .one_sided = !at.complete()};
+}
+
+// Where a side takes as long as the step itself: which, and why.
+std::string unmoved_text(const Elasticity& entry, const Sensitivity& all, const Scenario& scenario,
+                         const Plan& plan) {
+  const bool more = entry.with_more == all.base.step_time;
+  const bool less = entry.with_less == all.base.step_time;
+  if (!more && !less) return {};
+  const double percent = all.by * 100;
+  const std::string which = more && less
+                                ? fmt::format("{:g} % more or less changes nothing", percent)
+                            : more ? fmt::format("{:g} % more changes nothing", percent)
+                                   : fmt::format("{:g} % less changes nothing", percent);
+  // The last of the keys is the one that governs.
+  return fmt::format("{}: {}", which, why_unmoved(scenario, plan, entry.keys.back()));
 }
 
 }  // namespace
@@ -88,6 +105,9 @@ Sensitivity sensitivity_of(const std::string& path, const std::vector<std::strin
     else
       result.left_out.push_back(fmt::format("{}: {}", parameters[i].name, sides[i].more.problem));
   }
+  const Plan plan = make_plan(scenario.model, scenario.layout);
+  for (Elasticity& entry : result.parameters)
+    entry.unmoved = unmoved_text(entry, result, scenario, plan);
   std::stable_sort(result.parameters.begin(), result.parameters.end(),
                    [](const Elasticity& a, const Elasticity& b) {
                      return std::abs(a.value_of_one) > std::abs(b.value_of_one);

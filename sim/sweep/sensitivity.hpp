@@ -16,6 +16,7 @@ struct Elasticity {
   // d ln(step time) / d ln(parameter): -0.31 where 1 % more takes 0.31 % off the step.
   double value_of_one = 0;
   Duration with_more{}, with_less{};  // step times with the parameter up and down by the share
+  std::string unmoved;                // where a side takes as long: which, and what bounds it
   bool one_sided = false;             // a limit of the parameter forbids the other side
 };
 

@@ -62,7 +62,9 @@ Sweep sweep_of(const SweepSpecification& specification, std::vector<PointResult>
                    [](const PointResult& point) { return point.told(); }))
     refuse(specification.path,
            fmt::format("no point can be forecast; the first: {}", points.front().problem));
-  return {specification, std::move(points)};
+  Sweep sweep{specification, std::move(points)};
+  sweep.notes = flat_stretches(sweep);
+  return sweep;
 }
 
 Sweep run_sweep(const SweepSpecification& specification, const std::function<void()>& done) {

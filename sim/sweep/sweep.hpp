@@ -19,13 +19,18 @@ struct SweepSpecification {
 
 struct Sweep {
   SweepSpecification specification;
-  std::vector<PointResult> points;  // in the order of the grid, the last axis fastest
+  std::vector<PointResult> points;   // in the order of the grid, the last axis fastest
+  std::vector<std::string> notes{};  // values of a machine's parameter that all give the same step
 };
 
 // The `sweep` section of a scenario file, where that has one; `over` of the command line stands in
 // for the section's axes. Throws InputError, also for a grid of no axis or too many points.
 SweepSpecification load_sweep(const std::string& path, const std::vector<std::string>& overrides,
                               const std::vector<std::string>& over, bool best);
+
+// A line per axis of the machine along which neighbouring values give the same step everywhere:
+// which values, and what bounds it.
+std::vector<std::string> flat_stretches(const Sweep& sweep);
 
 // "key=value" of --set and of the axes at a point.
 std::vector<std::string> overrides_at(const SweepSpecification& specification, std::uint64_t point);

@@ -123,6 +123,8 @@ std::string sensitivity_notes(const Sensitivity& sensitivity) {
     text += fmt::format("1 % more of the first, {}, changes the step by {:+.3f} %\n",
                         first.parameter, first.value_of_one);
   }
+  for (const Elasticity& entry : sensitivity.parameters)
+    if (!entry.unmoved.empty()) text += fmt::format("{}: {}\n", entry.parameter, entry.unmoved);
   for (const std::string& reason : sensitivity.left_out)
     text += fmt::format("left out: {}\n", reason);
   return text;
@@ -146,7 +148,10 @@ std::string scaling_notes(const std::vector<ScalingCurve>& curves) {
 }  // namespace
 
 std::string sweep_table(const Sweep& sweep) {
-  return grid_table(sweep_grid(sweep));
+  std::string text = grid_table(sweep_grid(sweep));
+  for (const std::string& note : sweep.notes)
+    text += note + '\n';
+  return text;
 }
 std::string sweep_csv(const Sweep& sweep) {
   return grid_csv(sweep_grid(sweep));

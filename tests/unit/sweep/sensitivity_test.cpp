@@ -1,5 +1,6 @@
 #include "sim/sweep/sensitivity.hpp"
 
+#include <cmath>
 #include <fstream>
 #include <map>
 
@@ -61,6 +62,21 @@ TEST_CASE("a side that the file refuses is left out", "[sweep]") {
   CHECK(efficiency->one_sided);
   CHECK(efficiency->with_more == Duration{});
   CHECK(efficiency->with_less > Duration{});
+}
+
+TEST_CASE("all sides have one basis, and one that changes nothing says what bounds it", "[sweep]") {
+  const Sensitivity all = sensitivity_of(root + "/scenarios/llama-3.1-70b-512-h100.yaml", {}, 0.05);
+  const double base = to_seconds(all.base.step_time);
+  std::map<std::string, std::string> unmoved;
+  for (const Elasticity& entry : all.parameters) {
+    unmoved[entry.parameter] = entry.unmoved;
+    if (entry.parameter.find("latency") == std::string::npos) continue;
+    CAPTURE(entry.parameter);
+    CHECK(std::abs(to_seconds(entry.with_more) / base - 1) < 1e-3);
+    CHECK(std::abs(to_seconds(entry.with_less) / base - 1) < 1e-3);
+  }
+  CHECK(unmoved.at("NIC bandwidth") == "5 % more changes nothing: PCIe's 48 GB/s bounds it");
+  CHECK(unmoved.at("matrix rate").empty());
 }
 
 TEST_CASE("parameters are those that the files have", "[sweep]") {

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "sim/base/input_error.hpp"
+#include "sim/sweep/crew_sweep.hpp"
 #include "sim/sweep/scaling.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary.hpp"
@@ -39,6 +40,27 @@ TEST_CASE("every point of a sweep is the scenario with its keys set", "[sweep]")
                      LayoutMode::fixed);
   CHECK(sweep.points[2] == alone);
   CHECK(sweep.points[0].step_time > sweep.points[1].step_time);
+}
+
+TEST_CASE("a swept knob takes the others along, and every point tells it", "[sweep]") {
+  const std::string path = root + "/scenarios/llama-3.1-70b-512-h100.yaml";
+  const Sweep sweep = run_sweep(load_sweep(path, {}, {"layout.tensor_parallel=4,8"}, false));
+  CHECK(sweep.points[0].notes ==
+        std::vector<std::string>{"layout.data_parallel follows: 32 instead of 16 (512 GPUs / "
+                                 "(tensor_parallel 4 x pipeline_parallel 4))"});
+  CHECK(sweep.points[1].notes.empty());
+  CHECK(point_of_text(answer_text(sweep.points[0])) == sweep.points[0]);
+  CHECK(sweep_json(sweep).find("data_parallel follows: 32") != std::string::npos);
+}
+
+TEST_CASE("a stretch of a parameter that moves no step says what bounds it", "[sweep]") {
+  const std::string path = root + "/scenarios/llama-3.1-70b-512-h100.yaml";
+  const Sweep sweep = run_sweep(load_sweep(
+      path, {}, {"cluster.change.node.nics.bandwidth=100 Gbps,400 Gbps,800 Gbps"}, false));
+  CHECK(sweep.notes ==
+        std::vector<std::string>{"cluster.change.node.nics.bandwidth from 400 Gbps to 800 Gbps "
+                                 "does not change the step: PCIe's 48 GB/s bounds it"});
+  CHECK(sweep_table(sweep).find("PCIe's 48 GB/s bounds it") != std::string::npos);
 }
 
 TEST_CASE("a point that is wrong is listed with its reason", "[sweep]") {
