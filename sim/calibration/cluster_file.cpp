@@ -173,9 +173,10 @@ void require_routes(const Cluster& cluster, const std::vector<MeasuredCurve>& cu
 }
 
 std::string other_device(const Cluster& cluster, const std::string& of_log) {
-  static constexpr std::array<std::string_view, 20> models{
-      "V100", "A100", "A800", "H100", "H800", "H200", "H20", "B200",   "B300",   "GH200",
-      "P100", "A10G", "L40S", "L4",   "A40",  "T4",   "K80", "MI300X", "MI250X", "MI325X"};
+  static constexpr std::array<std::string_view, 23> models{
+      "V100", "A100",   "A800",   "H100",   "H800",   "H200",     "H20",     "B200",
+      "B300", "GH200",  "P100",   "A10G",   "L40S",   "L4",       "A40",     "T4",
+      "K80",  "MI300X", "MI250X", "MI325X", "MI355X", "RTX 4090", "RTX 5090"};
   const auto model_of = [&](std::string_view text) {
     std::string_view found;
     for (const std::string_view model : models)

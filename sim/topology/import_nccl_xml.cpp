@@ -220,11 +220,6 @@ class XmlImport {
           gpu.next_sibling("gpu"),
           "a second <gpu> in one <pci>: a GPU that is split (mlopart), or shared by several ranks, "
           "is not supported; dump with a rank per GPU");
-    if (gpu.child("xgmi"))
-      fail(gpu.child("xgmi"),
-           "<xgmi>: AMD's Infinity Fabric between GPUs is not read; describe the node in the "
-           "cluster "
-           "file itself (topologies/README.md)");
     if (gpus_.size() >= most_gpus) fail(pci, fmt::format("more than {} GPUs", most_gpus));
     const std::uint32_t part = node_.add_part(PartKind::gpu, "gpu");
     node_.connect(part, parent, pci_link(pci));
@@ -348,8 +343,9 @@ class XmlImport {
                                    [](const NvlinkCount& count) { return count.links > 0; });
     if (named) {
       check_both_ways();
-      settle_nvlinks(counts, has_nvswitch_ ? NvlinkShape::nvswitch : NvlinkShape::mesh,
-                     defaults_.uneven_nvlink, result_.warnings);
+      const NvlinkShape mesh = has_xgmi_ ? NvlinkShape::xgmi : NvlinkShape::mesh;
+      settle_nvlinks(counts, has_nvswitch_ ? NvlinkShape::nvswitch : mesh, defaults_.uneven_nvlink,
+                     result_.warnings);
     }
     if (named || defaults_.nvlinks == 0) return;
     for (const Gpu& gpu : gpus_)
@@ -364,7 +360,9 @@ class XmlImport {
   int add_nvlinks(const Gpu& gpu) {
     int to_switch = 0;
     int to_peers = 0;
-    for (const pugi::xml_node link : gpu.gpu.children("nvlink")) {
+    for (const pugi::xml_node link : gpu.gpu.children()) {
+      const std::string_view name = link.name();
+      if (name != "nvlink" && name != "xgmi") continue;
       const int count = whole(link, "count", 1);
       if (count < 1 || count > 256)
         fail(link, fmt::format("count=\"{}\"; allowed: 1 to 256", count));
@@ -375,19 +373,41 @@ class XmlImport {
       });
       if (peer != gpus_.end() && peer->part == gpu.part) fail(link, "a GPU linked to itself");
       if (peer != gpus_.end()) {
-        node_.links.push_back({gpu.part, peer->part, nvlink(gpu, count), count});
+        const Link bundle = name == "xgmi" ? xgmi(gpu, count) : nvlink(gpu, count);
+        node_.links.push_back({gpu.part, peer->part, bundle, count});
         to_peers += count;
-      } else if (kind.starts_with("0x03")) {
+      } else if (kind.starts_with("0x03") || kind.starts_with("0x12")) {
         absent_peers_.insert(std::string{target.substr(0, 40)});  // as NCCL drops them
         to_peers += count;
       } else if (kind.starts_with("0x068001")) {
         fail(link, "NVLink to the CPU (POWER9) is not supported");
+      } else if (name == "xgmi") {
+        fail(link,
+             fmt::format("<xgmi> to \"{}\", which is no GPU of the file", target.substr(0, 40)));
       } else {  // 0x0680 or, in virtual machines, the invisible fffffff:ff:ff.0
         to_switch += count;
       }
     }
     if (to_switch > 0) node_.connect(gpu.part, nvswitch(), nvlink(gpu, to_switch), to_switch);
     return to_switch + to_peers;
+  }
+
+  // RCCL's rate per link (ncclTopoXGMISpeed, src/graph/topo.h at 0cbce2a): gfx90a 36, gfx94x 48,
+  // else 24 GB/s; gfx95x by the generation's links.
+  Link xgmi(const Gpu& gpu, int count) {
+    has_xgmi_ = true;
+    const std::string_view gcn = gpu.gpu.attribute("gcn").value();
+    const auto is = [&](std::string_view name) { return gcn.find(name) != std::string_view::npos; };
+    double rate = 24;
+    if (is("gfx94"))
+      rate = 48;
+    else if (is("gfx95"))
+      rate = nccl_nvlink_bandwidth(Generation::cdna4).in_bytes_per_second() / 1e9;
+    else if (is("gfx90a"))
+      rate = 36;
+    else if (!is("gfx906") && !is("gfx908"))
+      xgmi_assumed_.insert(std::string{gcn.substr(0, 40)});
+    return {LinkKind::xgmi, gigabytes(rate * count), defaults_.nvlink_latency};
   }
 
   static std::string_view busid(const Gpu& gpu) { return gpu.pci.attribute("busid").value(); }
@@ -403,7 +423,7 @@ class XmlImport {
   void check_both_ways() const {
     std::map<std::pair<std::uint32_t, std::uint32_t>, int> links;
     for (const PartLink& link : node_.links)
-      if (link.link.kind == LinkKind::nvlink) links[{link.from, link.to}] += link.bundled;
+      if (joins_gpus(link.link.kind)) links[{link.from, link.to}] += link.bundled;
     for (const Gpu& gpu : gpus_)
       for (const Gpu& other : gpus_) {
         const auto forth = links.find({gpu.part, other.part});
@@ -411,7 +431,7 @@ class XmlImport {
         if (forth == links.end() || (back != links.end() && back->second == forth->second))
           continue;
         fail(gpu.gpu,
-             fmt::format("{} lists {} NVLinks to {}, which lists {} back", gpu_name(gpu),
+             fmt::format("{} lists {} links to {}, which lists {} back", gpu_name(gpu),
                          forth->second, gpu_name(other), back == links.end() ? 0 : back->second));
       }
   }
@@ -467,9 +487,11 @@ class XmlImport {
                       word(defaults_.generation)));
     if (!absent_peers_.empty())
       notes.push_back(
-          fmt::format("NVLinks to GPUs that are not in the file ({}) are left out, as by "
+          fmt::format("links to GPUs that are not in the file ({}) are left out, as by "
                       "NCCL",
                       fmt::join(absent_peers_, ", ")));
+    for (const std::string& gcn : xgmi_assumed_)
+      notes.push_back(fmt::format("gcn=\"{}\": 24 GB/s per xGMI link is assumed, as by RCCL", gcn));
     if (joined_switches_)
       notes.emplace_back("PCIe switches that a <pcilink> joins are taken as separate ones");
     if (!slow_pcie_.empty())
@@ -532,10 +554,10 @@ class XmlImport {
   std::map<std::size_t, int> nics_of_host_;
   std::size_t host_ = 0;  // of the <cpu> that is being read
   int speeds_assumed_ = 0, widths_assumed_ = 0, nics_assumed_ = 0;
-  bool generation_assumed_ = false, joined_switches_ = false;
+  bool generation_assumed_ = false, joined_switches_ = false, has_xgmi_ = false;
   std::vector<std::size_t> slow_nics_, without_gdr_;
   std::map<std::string, int> left_out_;
-  std::set<std::string> nets_, absent_peers_;
+  std::set<std::string> nets_, absent_peers_, xgmi_assumed_;
   std::vector<std::string> slow_pcie_;
   std::set<std::string> unknown_cpus_;
   std::size_t switches_ = 0;

@@ -19,9 +19,10 @@ int usual_links(std::span<const NvlinkCount> gpus) {
   return usual;
 }
 
-std::string amount(int links) {
-  if (links == 0) return "no NVLink";
-  return fmt::format("{} NVLink{}", links, links == 1 ? "" : "s");
+std::string amount(int links, NvlinkShape shape) {
+  const char* const name = shape == NvlinkShape::xgmi ? "xGMI link" : "NVLink";
+  if (links == 0) return fmt::format("no {}", name);
+  return fmt::format("{} {}{}", links, name, links == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -34,7 +35,7 @@ void settle_nvlinks(std::span<const NvlinkCount> gpus, NvlinkShape shape, bool a
   for (const NvlinkCount& gpu : gpus) {
     if (gpu.links == usual) continue;
     if (first == nullptr) first = &gpu;
-    if (odd.size() < 8) odd.push_back(fmt::format("{} has {}", gpu.gpu, amount(gpu.links)));
+    if (odd.size() < 8) odd.push_back(fmt::format("{} has {}", gpu.gpu, amount(gpu.links, shape)));
   }
   if (first == nullptr) return;
   const auto same = std::count_if(gpus.begin(), gpus.end(),

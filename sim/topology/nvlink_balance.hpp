@@ -16,8 +16,9 @@ struct NvlinkCount {
   SourcePosition at{};
 };
 
-// mesh: GPU to GPU; half of a hybrid cube mesh has GPUs of four and of five links.
-enum class NvlinkShape : std::uint8_t { mesh, nvswitch };
+// mesh: GPU to GPU; half of a hybrid cube mesh has GPUs of four and of five links. xgmi: a mesh of
+// AMD's links.
+enum class NvlinkShape : std::uint8_t { mesh, nvswitch, xgmi };
 
 // A machine where a GPU has no NVLink, or fewer to an NVSwitch than the others, is seldom what a
 // forecast is for: the GPU has fallen off, or the text is cut. Throws InputError that names the

@@ -15,7 +15,7 @@ struct Element {
   std::string_view children;    // blank-separated
   std::string_view attributes;  // read, or without effect on rates and routes
 };
-constexpr std::array<Element, 9> elements{{
+constexpr std::array<Element, 10> elements{{
     {"system", " cpu ", " version name "},
     {"cpu", " pci nic ", " host_hash numaid affinity arch vendor familyid modelid keep "},
     {"pci", " pci gpu nic pcilink ",
@@ -24,6 +24,7 @@ constexpr std::array<Element, 9> elements{{
     {"nic", " net ", " keep "},
     {"net", "", " name dev speed port latency guid maxconn gdr coll keep net gin rma rail plane "},
     {"nvlink", "", " target count tclass "},
+    {"xgmi", "", " target count tclass "},
     {"c2c", "", " bw count "},
     {"pcilink", "", " target "},
 }};

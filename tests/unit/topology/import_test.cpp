@@ -273,13 +273,53 @@ TEST_CASE("hosts of one NVLink domain are trays of one node", "[import]") {
       "none; keep the <cpu> elements of one host_hash in a file");
 }
 
-TEST_CASE("elements and attributes that are not read are refused or told", "[import]") {
+// A GPU of an RCCL dump; `peers`: bus ids that a link goes to.
+std::string amd_gpu(int dev, const std::string& busid, const std::string& gcn,
+                    const std::vector<std::string>& peers) {
+  std::string text =
+      "<pci busid=\"" + busid +
+      "\" class=\"0x120000\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"><gpu dev=\"" +
+      std::to_string(dev) + "\" sm=\"94\" gcn=\"" + gcn + "\" arch=\"38911\">";
+  for (const std::string& peer : peers)
+    text += "<xgmi target=\"" + peer + "\" count=\"1\" tclass=\"0x120000\"/>";
+  return text + "</gpu></pci>\n";
+}
+
+TEST_CASE("xGMI links between AMD's GPUs have RCCL's rates", "[import]") {
+  const auto cpu = [](const std::string& inside) {
+    return system_of("<cpu numaid=\"0\" arch=\"x86_64\" vendor=\"AuthenticAMD\">\n" + inside +
+                     "</cpu>\n");
+  };
+  const ImportedNode mesh = import_nccl_xml(
+      cpu(amd_gpu(0, "a", "gfx942", {"b", "c"}) + amd_gpu(1, "b", "gfx942", {"a", "c"}) +
+          amd_gpu(2, "c", "gfx942", {"a", "b"})),
+      "x.xml", defaults());
+  const PartLink& link = link_between(mesh.node, "gpu 0", "gpu 2");
+  CHECK(link.link.kind == LinkKind::xgmi);
+  CHECK_THAT(link.link.capacity.in_bytes_per_second(), WithinRel(48e9));
+  CHECK(mesh.notes.empty());
+  CHECK(mesh.warnings.empty());
+  const ImportedNode older =
+      import_nccl_xml(cpu(amd_gpu(0, "a", "gfx90a", {"b"}) + amd_gpu(1, "b", "gfx90a", {"a"})),
+                      "x.xml", defaults());
+  CHECK_THAT(link_between(older.node, "gpu 0", "gpu 1").link.capacity.in_bytes_per_second(),
+             WithinRel(36e9));
   REQUIRE_THROWS_WITH(
-      import_nccl_xml(system_of(host("0x1", tray_gpu(0, "a", "<xgmi target=\"b\" count=\"1\"/>"))),
+      import_nccl_xml(cpu(amd_gpu(0, "a", "gfx942", {"b"}) + amd_gpu(1, "b", "gfx942", {"a"}) +
+                          amd_gpu(2, "c", "gfx942", {})),
                       "x.xml", defaults()),
-      "x.xml:3:116: error: <xgmi>: AMD's Infinity Fabric between GPUs is not read; describe the "
-      "node "
-      "in the cluster file itself (topologies/README.md)");
+      "x.xml:5:78: error: gpu 2 (busid c) has no xGMI link; 2 of 3 GPUs have 1: mend the text if "
+      "the "
+      "machine is whole; to forecast it as it is: --accept-uneven of import, `nvlink: {uneven: "
+      "true}` of "
+      "a cluster file's node");
+  const ImportedNode unknown = import_nccl_xml(
+      cpu(amd_gpu(0, "a", "21943", {"b"}) + amd_gpu(1, "b", "21943", {"a"})), "x.xml", defaults());
+  CHECK(unknown.notes ==
+        std::vector<std::string>{"gcn=\"21943\": 24 GB/s per xGMI link is assumed, as by RCCL"});
+}
+
+TEST_CASE("elements and attributes that are not read are refused or told", "[import]") {
   REQUIRE_THROWS_WITH(
       import_nccl_xml(system_of(host("0x1", "<pci class=\"0x030200\"><gpu/><gpu/></pci>")), "x.xml",
                       defaults()),
@@ -317,7 +357,7 @@ TEST_CASE("what a part of a machine lists of the rest is left out and told", "[i
   CHECK(imported.notes ==
         std::vector<std::string>{
             "the network device \"eth0\" is listed again: it counts once",
-            "NVLinks to GPUs that are not in the file (z) are left out, as by NCCL"});
+            "links to GPUs that are not in the file (z) are left out, as by NCCL"});
   const ImportedNode slow =
       import_nccl_xml(system_of(host("0x1",
                                      "<pci busid=\"c\" class=\"0x060400\" link_speed=\"2.5 GT/s\" "
