@@ -176,7 +176,7 @@ void read_power(Reader& reader, const Scenario& scenario, Budget& budget) {
                                   fmt::format("TDP of the {}, all the time", device.name));
   // NVIDIA DGX H100 data sheet: 10.2 kW at most, of which 8 x 700 W are the GPUs.
   constexpr double beside_gpus = (10200.0 - 8 * 700) / (8 * 700);
-  const double node = std::round(beside_gpus * device.tdp_watts * scenario.cluster.gpus_per_node());
+  const double node = std::round(beside_gpus * device.tdp_watts * scenario.cluster.node_gpus());
   budget.node_watts =
       reader.power("power.node", node,
                    "0.82 of the TDP of its GPUs: DGX H100 data sheet, 10.2 kW at most in all");

@@ -3,6 +3,7 @@
 
 #include "sim/collective/collective_cost.hpp"
 #include "sim/report/numbers.hpp"
+#include "sim/report/page.hpp"
 #include "sim/report/report.hpp"
 
 namespace sim {
@@ -117,6 +118,23 @@ Json identity_json(const Report& report) {
   return json;
 }
 
+// How the job lies on the nodes.
+void add_nodes(Json& json, const Report& report) {
+  json["gpus"] = report.ranks;
+  json["nodes"] = report.nodes;
+  json["gpus_per_node"] = report.gpus_per_node;
+  json["idle_gpus_per_node"] = report.idle_gpus_per_node();
+  if (report.even_gpus_per_node != report.gpus_per_node) json["uneven_nodes"] = uneven_text(report);
+  for (const CrossingGroups& groups : report.crossing)
+    json["crossing_groups"].push_back({{"role", word(groups.role)},
+                                       {"ranks", groups.ranks},
+                                       {"groups", groups.groups},
+                                       {"crossing", groups.crossing},
+                                       {"nodes", groups.nodes},
+                                       {"set", groups.remedy},
+                                       {"text", describe(groups, report.room)}});
+}
+
 void add_fullest_stage(Json& json, const Report& report) {
   const StageMemory& worst = report.worst_memory();
   json["peak_mem_bytes"] = worst.total.count();
@@ -131,7 +149,7 @@ std::string to_json(const Report& report) {
   Json json = identity_json(report);
   json["engine"] = report.engine;
   json["seed"] = report.seed;
-  json["gpus"] = report.ranks;
+  add_nodes(json, report);
   json["parameters"] = report.parameters;
   json["tokens_per_step"] = report.tokens;
   json["token_unit"] = report.counts_samples ? "sample" : "token";
@@ -170,7 +188,7 @@ std::string to_json(const Report& report) {
 std::string memory_json(const Report& report) {
   Json json = identity_json(report);
   if (!report.notes.empty()) json["notes"] = report.notes;
-  json["gpus"] = report.ranks;
+  add_nodes(json, report);
   json["parameters"] = report.parameters;
   add_fullest_stage(json, report);
   json["memory_bytes"] = categories_json(report.worst_memory());

@@ -14,6 +14,7 @@
 #include "sim/plan/caching_allocator.hpp"
 #include "sim/plan/work.hpp"
 #include "sim/report/memory_hints.hpp"
+#include "sim/scenario/node_use.hpp"
 
 namespace sim {
 namespace {
@@ -27,8 +28,11 @@ void add_identity(Report& report, const Scenario& scenario, const Plan& plan) {
   report.device = scenario.cluster.device().name;
   report.not_validated = unvalidated(scenario.cluster);
   report.ranks = plan.world_size();
-  report.gpus_per_node = scenario.cluster.gpus_per_node();
+  report.room = room_of(scenario.cluster);
+  report.gpus_per_node = std::min(report.ranks, scenario.cluster.gpus_per_node());
   report.nodes = (report.ranks + report.gpus_per_node - 1) / report.gpus_per_node;
+  report.crossing = crossing_groups(plan, report.room, report.gpus_per_node);
+  report.even_gpus_per_node = even_gpus_per_node(plan.layout, report.room, report.gpus_per_node);
   report.layout = plan.layout;
   report.counts_samples = scenario.model.is_layer_list;
   report.parameters = plan.parameters;

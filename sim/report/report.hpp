@@ -8,6 +8,7 @@
 
 #include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/plan/whole_groups.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/timeline/breakdown.hpp"
 #include "sim/timeline/record.hpp"
@@ -35,7 +36,11 @@ struct WhatIf {
 
 struct Report {
   std::string scenario, model, cluster, device;
-  int ranks = 0, nodes = 0, gpus_per_node = 0;
+  int ranks = 0, nodes = 0;
+  int gpus_per_node = 0;  // that the job uses
+  NodeRoom room;          // the machine's nodes
+  std::vector<CrossingGroups> crossing;
+  int even_gpus_per_node = 0;  // that would fill racks alike; gpus_per_node: they are, or cannot be
   Layout layout;
   bool counts_samples = false;  // a layer list: its "tokens" are samples
   std::int64_t parameters = 0;
@@ -66,6 +71,7 @@ struct Report {
   std::uint64_t seed = 0;
   SimulationStats stats;
   bool fits() const;
+  int idle_gpus_per_node() const { return room.gpus - gpus_per_node; }
   const StageMemory& worst_memory() const { return memory[static_cast<std::size_t>(worst_stage)]; }
 };
 

@@ -68,15 +68,37 @@ void add_unvalidated(Page& page, const Report& report) {
     page.line(page.paint("1;33", line));
 }
 
+// "2 nodes of 72 GPUs, 64 of each used, 8 idle".
+std::string nodes_line(const Report& report) {
+  std::string text = fmt::format("{} node{} of {} GPUs", grouped(report.nodes),
+                                 report.nodes == 1 ? "" : "s", report.room.gpus);
+  if (report.nodes > 1 && report.idle_gpus_per_node() > 0)
+    text += fmt::format(", {} of each used, {} idle", report.gpus_per_node,
+                        report.idle_gpus_per_node());
+  return text;
+}
+
+// Groups that lie on several nodes though they need not, each in a line, and unequal nodes.
+void add_crossing(Page& page, const Report& report) {
+  std::vector<std::string> lines;
+  for (const CrossingGroups& groups : report.crossing)
+    lines.push_back("! " + describe(groups, report.room));
+  if (report.even_gpus_per_node != report.gpus_per_node)
+    lines.push_back("! " + uneven_text(report));
+  for (const std::string& line : lines)
+    for (const std::string& part : wrapped(line, page_width))
+      page.line(page.paint("33", part));
+}
+
 void add_headline(Page& page, const Report& report) {
   page.line(page.paint(
       "1", fmt::format("{} on {} x {}", report.model, grouped(report.ranks), report.device)));
-  page.line(fmt::format("{} parameters; {}, {} node{} of {} GPUs", scaled_count(report.parameters),
-                        report.cluster, grouped(report.nodes), report.nodes == 1 ? "" : "s",
-                        report.gpus_per_node));
+  page.line(fmt::format("{} parameters; {}, {}", scaled_count(report.parameters), report.cluster,
+                        nodes_line(report)));
   page.line(layout_line(report));
   page.line(batch_line(report));
   add_unvalidated(page, report);
+  add_crossing(page, report);
   page.line();
   const StageMemory& worst = report.worst_memory();
   const std::string unit = report.counts_samples ? "samples" : "tokens";

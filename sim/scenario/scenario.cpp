@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <filesystem>
 #include <set>
 #include <stdexcept>
@@ -14,6 +16,7 @@
 #include "sim/plan/plan.hpp"
 #include "sim/scenario/followers.hpp"
 #include "sim/scenario/layered.hpp"
+#include "sim/scenario/node_use.hpp"
 #include "sim/scenario/read_changes.hpp"
 #include "sim/scenario/read_layout.hpp"
 #include "sim/scenario/read_training.hpp"
@@ -25,11 +28,12 @@ namespace {
 
 // Sections that other rooms read from the same file: sim/search and its commands.
 constexpr std::array sections_of_others{"search", "sweep", "budget"};
+constexpr int most_gpus = 1 << 21;
 
 struct ClusterText {
   std::string path;
   std::optional<int> nodes;
-  int gpus = 0;  // 0: all
+  NodeUse use;
   ClusterChanges changes;
   std::vector<Followed> followed;
 };
@@ -84,15 +88,15 @@ void keep_gpus(const Layered& top, const Layered& section, const std::string& sc
       section.text_of_file("path") ? section.text_of_file("path") : top.text_of_file("cluster");
   if (!nodes || !own || section.overridden("nodes") || section.overridden("gpus")) return;
   try {
-    const int per_node = Cluster::load(text.path).gpus_per_node();
+    const NodeRoom room = room_of(Cluster::load(text.path));
     const Cluster before = Cluster::load(resolve_path(scenario_path, *own), text.nodes);
-    if (per_node == before.gpus_per_node()) return;
-    const int gpus = text.gpus > 0 ? text.gpus : before.gpus();
-    const int now = (gpus + per_node - 1) / per_node;
+    if (room.gpus == before.node_gpus()) return;
+    const int gpus = text.use.gpus > 0 ? text.use.gpus : before.gpus();
+    const int now = nodes_for(room, gpus);
     text.followed.push_back({"cluster.nodes", *nodes, std::to_string(now),
-                             fmt::format("{} GPUs in nodes of {}", gpus, per_node)});
+                             fmt::format("{} GPUs in nodes of {}", gpus, room.gpus)});
     text.nodes = now;
-    if (gpus != now * per_node) text.gpus = gpus;
+    if (gpus != now * room.gpus) text.use.gpus = gpus;
   } catch (const InputError&) {
     return;  // what is wrong with the new one is reported where it is loaded
   }
@@ -100,7 +104,6 @@ void keep_gpus(const Layered& top, const Layered& section, const std::string& sc
 
 // "cluster: FILE" is short for "cluster: {path: FILE}"; --set cluster.nodes goes with both.
 ClusterText read_cluster(const Layered& top, const std::string& scenario_path) {
-  constexpr int most_gpus = 1 << 21;
   ClusterText text;
   top.require("cluster");
   const Layered section = top.object("cluster");
@@ -113,7 +116,8 @@ ClusterText read_cluster(const Layered& top, const std::string& scenario_path) {
       text.path = referenced_path(*holder, "path", section.overridden("path"), scenario_path);
   }
   if (section.has("nodes")) text.nodes = section.int_or("nodes", 1, {1, most_nodes});
-  text.gpus = section.int_or("gpus", 0, {1, most_gpus});
+  text.use.gpus = section.int_or("gpus", 0, {1, most_gpus});
+  text.use.gpus_per_node = section.int_or("gpus_per_node", 0, {1, most_gpus});
   if (section.overridden("path") || (plain && top.is_upper(plain)))
     keep_gpus(top, section, scenario_path, text);
   text.changes = read_changes(section);
@@ -249,10 +253,9 @@ void fill_data_parallel(LayoutText& text, const Cluster& cluster, int gpus, cons
       text.layout.context_parallel > 1
           ? fmt::format(" x context_parallel {}", text.layout.context_parallel)
           : std::string{};
-  const std::string machine = gpus == cluster.gpus()
-                                  ? fmt::format("the cluster has {} GPUs ({} nodes of {})", gpus,
-                                                cluster.nodes(), cluster.gpus_per_node())
-                                  : fmt::format("the job has {} GPUs", gpus);
+  const std::string machine = gpus == cluster.gpus() ? fmt::format("the cluster has {} GPUs ({})",
+                                                                   gpus, nodes_text(cluster))
+                                                     : fmt::format("the job has {} GPUs", gpus);
   // A file's own number of replicas has followed, unless there is none that goes.
   const bool follows = gpus % inner != 0 && !layout.overridden("data_parallel");
   if (text.has_data_parallel && !follows) {
@@ -261,17 +264,18 @@ void fill_data_parallel(LayoutText& text, const Cluster& cluster, int gpus, cons
       layout.problem(
           "data_parallel",
           fmt::format("tensor_parallel {}{} x pipeline_parallel {} x data_parallel {} is {} ranks, "
-                      "but {}; set cluster.nodes or cluster.gpus to match",
+                      "but {}; {} to match",
                       text.layout.tensor_parallel, context, text.layout.pipeline_parallel,
-                      text.layout.data_parallel, ranks, machine));
+                      text.layout.data_parallel, ranks, machine, what_to_set(cluster)));
     return;
   }
   if (gpus % inner != 0) {
-    layout.problem(key_to_blame(text.layout, layout),
-                   fmt::format("tensor_parallel {}{} x pipeline_parallel {} is {}, which does not "
-                               "divide the GPUs: {}",
-                               text.layout.tensor_parallel, context, text.layout.pipeline_parallel,
-                               inner, machine));
+    layout.problem(
+        key_to_blame(text.layout, layout),
+        fmt::format("tensor_parallel {}{} x pipeline_parallel {} is {}, which does not "
+                    "divide the GPUs: {}{}",
+                    text.layout.tensor_parallel, context, text.layout.pipeline_parallel, inner,
+                    machine, gpus == cluster.gpus() ? whole_replicas_hint(cluster, inner) : ""));
     return;
   }
   text.layout.data_parallel = static_cast<int>(gpus / inner);
@@ -287,25 +291,51 @@ void forget_parallelism(Layout& layout, int gpus) {
 
 // The GPUs of the job: all of the cluster, or as many as the file says.
 int gpus_of_job(const ClusterText& machine, const Cluster& cluster, const Layered& top) {
-  if (machine.gpus > cluster.gpus())
+  if (machine.use.gpus > cluster.gpus())
     top.object("cluster").problem(
         "gpus",
-        fmt::format("gpus is {}, but the cluster has {} ({} nodes of {}); set cluster.nodes",
-                    machine.gpus, cluster.gpus(), cluster.nodes(), cluster.gpus_per_node()));
-  return machine.gpus > 0 ? machine.gpus : cluster.gpus();
+        fmt::format(
+            "gpus is {}, but the cluster has {} ({}); set cluster.nodes{}", machine.use.gpus,
+            cluster.gpus(), nodes_text(cluster),
+            cluster.gpus_per_node() < cluster.node_gpus() ? " or cluster.gpus_per_node" : ""));
+  return machine.use.gpus > 0 ? machine.use.gpus : cluster.gpus();
+}
+
+// The GPUs of the job as the layout of the file has them, where its data_parallel follows a knob.
+std::int64_t gpus_of_file(const Layered& layout) {
+  std::int64_t gpus = 1;
+  for (const char* degree :
+       {"tensor_parallel", "context_parallel", "pipeline_parallel", "data_parallel"}) {
+    const std::string text = layout.text_of_file(degree).value_or("1");
+    int value = 0;
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (read.ec != std::errc{} || value < 1) return 0;  // told where the layout is read
+    gpus = std::min<std::int64_t>(gpus * value, most_gpus);
+  }
+  return gpus;
+}
+
+void use_nodes_of_layout(NodeUse use, const LayoutText& text, const Layered& top,
+                         Cluster& cluster) {
+  const Layered layout = top.object("layout");
+  const bool follows =
+      text.has_data_parallel && knob_is_set(top) && !layout.overridden("data_parallel");
+  if (follows && use.gpus == 0) use.gpus = static_cast<int>(gpus_of_file(layout));
+  use_nodes(use, &text.layout, text.has_data_parallel && !follows, top.object("cluster"), cluster);
 }
 
 // Replicas that alone are set on top come with their GPUs, on as many nodes as these need.
 void add_gpus_for_replicas(LayoutText& text, const Layered& top, ClusterText& machine,
                            Cluster& cluster) {
   const std::int64_t wanted = gpus_for_replicas(text, top);
-  const int before = machine.gpus > 0 ? machine.gpus : cluster.gpus();
+  const int before = machine.use.gpus > 0 ? machine.use.gpus : cluster.gpus();
   const std::int64_t per_node = cluster.gpus_per_node();
   const std::int64_t nodes = (wanted + per_node - 1) / per_node;
   if (wanted == 0 || wanted == before || nodes > most_nodes) return;
   machine.nodes = static_cast<int>(nodes);
-  machine.gpus = static_cast<int>(wanted);
+  machine.use.gpus = static_cast<int>(wanted);
   cluster = load_cluster(machine.path, machine.nodes, machine.changes);
+  use_nodes_of_layout(machine.use, text, top, cluster);
   text.followed.push_back(
       {"cluster.gpus", std::to_string(before), fmt::format("{} on {} nodes", wanted, nodes),
        fmt::format("data_parallel {} replicas of {} GPUs", text.layout.data_parallel,
@@ -416,7 +446,13 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
 
   run_with(framework, *model);
   options.host_issue = framework.host_issue;
-  if (state == LayoutState::given) add_gpus_for_replicas(text, top, machine, *cluster);
+  if (state == LayoutState::given) {
+    use_nodes_of_layout(machine.use, text, top, *cluster);
+    add_gpus_for_replicas(text, top, machine, *cluster);
+  } else {
+    use_nodes(machine.use, nullptr, false, top.object("cluster"), *cluster);
+  }
+  sources.finish();
   const int gpus = gpus_of_job(machine, *cluster, top);
   sources.finish();
   if (state == LayoutState::given && knob_is_set(top))
@@ -446,6 +482,7 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
                   .cluster = std::move(*cluster),
                   .cluster_path = machine.path,
                   .changes = machine.changes,
+                  .asked_gpus_per_node = machine.use.gpus_per_node,
                   .framework = framework,
                   .options = std::move(options),
                   .faults = trouble.faults,

@@ -39,8 +39,9 @@ struct Scenario {
   Layout layout;
   Cluster cluster;
   std::string cluster_path;
-  ClusterChanges changes;  // what-ifs, applied to `cluster` already
-  Framework framework;     // applied to `model` already
+  ClusterChanges changes;       // what-ifs, applied to `cluster` already
+  int asked_gpus_per_node = 0;  // cluster.gpus_per_node, applied already; 0: not in the file
+  Framework framework;          // applied to `model` already
   SimulationOptions options;
   std::vector<LinkFault> faults;  // applied to `cluster` already
   FlopConvention flops;

@@ -215,6 +215,8 @@ void write_cluster(const Scenario& scenario, const std::string& folder, Lines& o
   out.raw(fmt::format("cluster:\n  path: {}\n  nodes: {}\n  gpus: {}\n",
                       reference(scenario.cluster_path, folder), scenario.cluster.nodes(),
                       scenario.layout.world_size()));
+  if (scenario.cluster.gpus_per_node() < scenario.cluster.node_gpus())
+    out.add("  gpus_per_node", scenario.cluster.gpus_per_node());
   write_changes("change", scenario.changes.cluster, out);
   write_changes("device", scenario.changes.device, out);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/base/input_error.hpp"
+#include "sim/scenario/node_use.hpp"
 #include "sim/scenario/sources.hpp"
 
 namespace sim {
@@ -17,8 +18,8 @@ namespace {
 // What all points share.
 struct Job {
   const ScalingSpecification& specification;
-  int gpus_per_node = 1;
-  int inner = 1;  // ranks of one replica
+  std::function<int(int gpus)> nodes_for;  // as many as hold so many GPUs
+  int inner = 1;                           // ranks of one replica
   std::int64_t batch = 0;
 
   std::int64_t batch_on(ScalingKind kind, int gpus) const {
@@ -26,7 +27,7 @@ struct Job {
   }
   std::vector<std::string> overrides(ScalingKind kind, int gpus) const {
     std::vector<std::string> all = specification.overrides;
-    all.push_back(fmt::format("cluster.nodes={}", (gpus + gpus_per_node - 1) / gpus_per_node));
+    all.push_back(fmt::format("cluster.nodes={}", nodes_for(gpus)));
     all.push_back(fmt::format("cluster.gpus={}", gpus));
     all.push_back(fmt::format("layout.global_batch={}", batch_on(kind, gpus)));
     if (specification.layout == LayoutMode::fixed)
@@ -78,12 +79,18 @@ void fill_efficiency(ScalingCurve& curve) {
 }
 
 Job job_of(const ScalingSpecification& specification) {
-  Job job{.specification = specification};
+  Job job{.specification = specification, .nodes_for = {}};
   const ScenarioSources sources{specification.path, specification.overrides};
   const Scenario scenario = specification.layout == LayoutMode::best
                                 ? load_workload(sources)
                                 : load_scenario(specification.path, specification.overrides);
-  job.gpus_per_node = scenario.cluster.gpus_per_node();
+  const NodeRoom room = room_of(scenario.cluster);
+  if (specification.layout == LayoutMode::best && scenario.asked_gpus_per_node == 0)
+    job.nodes_for = [room](int gpus) { return nodes_for(room, gpus); };
+  else
+    job.nodes_for = [per_node = scenario.cluster.gpus_per_node()](int gpus) {
+      return (gpus + per_node - 1) / per_node;
+    };
   job.batch = scenario.layout.global_batch;
   if (specification.layout == LayoutMode::fixed)
     job.inner = scenario.layout.world_size() / scenario.layout.data_parallel;

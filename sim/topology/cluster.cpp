@@ -70,8 +70,9 @@ bool contains(const std::vector<int>& list, int value) {
 // Routes between nodes.
 class NetworkRouter {
  public:
-  NetworkRouter(const Cluster::Data& data, Endpoint from, Endpoint to)
+  NetworkRouter(const Cluster::Data& data, int used_gpus, Endpoint from, Endpoint to)
       : data_{data},
+        used_gpus_{used_gpus},
         from_{from},
         to_{to},
         out_{data.routes_in(from.node)},
@@ -119,10 +120,10 @@ class NetworkRouter {
     return pairs;
   }
 
-  // The GPU that PXN relays through to this NIC: reached over NVLink, or -1.
+  // The GPU that PXN relays through to this NIC: one of the job, reached over NVLink, or -1.
   int relay_for(int nic) const {
     const int relay = out_.nic_gpu[static_cast<std::size_t>(nic)];
-    if (relay < 0 || relay == from_.gpu) return -1;
+    if (relay < 0 || relay == from_.gpu || relay >= used_gpus_) return -1;
     return out_.kind[at(from_.gpu, gpus_, relay)] == PathKind::nvlink ? relay : -1;
   }
 
@@ -176,6 +177,7 @@ class NetworkRouter {
   }
 
   const Cluster::Data& data_;
+  int used_gpus_;
   Endpoint from_, to_;
   const NodeRoutes& out_;
   const NodeRoutes& in_;
@@ -196,9 +198,12 @@ Cluster Cluster::load(const std::string& path, std::optional<int> nodes,
   return Cluster{std::move(data)};
 }
 
-Cluster::Cluster(std::unique_ptr<Data> data) : data_{std::move(data)} {
+Cluster::Cluster(std::unique_ptr<Data> data) : Cluster{data.get()} {
+  owned_ = std::move(data);
   data_->index();
 }
+Cluster::Cluster(Data* shared)
+    : data_{shared}, used_gpus_{static_cast<int>(shared->node.gpus.size())} {}
 Cluster::Cluster(Cluster&&) noexcept = default;
 Cluster& Cluster::operator=(Cluster&&) noexcept = default;
 Cluster::~Cluster() = default;
@@ -212,8 +217,20 @@ const Device& Cluster::device() const {
 int Cluster::nodes() const {
   return data_->nodes;
 }
-int Cluster::gpus_per_node() const {
+int Cluster::node_gpus() const {
   return static_cast<int>(data_->node.gpus.size());
+}
+int Cluster::trays() const {
+  return data_->trays;
+}
+void Cluster::use_gpus_per_node(int gpus) {
+  SIM_CHECK(gpus >= 1 && gpus <= node_gpus(), gpus, node_gpus());
+  used_gpus_ = gpus;
+}
+Cluster Cluster::with_gpus_per_node(int gpus) const {
+  Cluster other{data_};
+  other.use_gpus_per_node(gpus);
+  return other;
 }
 const NetworkTraits& Cluster::network() const {
   return data_->network;
@@ -304,7 +321,7 @@ Route Cluster::route(GpuId from, GpuId to) const {
                                  whole_share);
   } else {
     route.kind = PathKind::network;
-    if (!NetworkRouter{*data_, source, target}.route(route.hops)) route.hops.clear();
+    if (!NetworkRouter{*data_, used_gpus_, source, target}.route(route.hops)) route.hops.clear();
   }
   if (route.hops.empty())
     throw InputError({data_->file, 0, 0},

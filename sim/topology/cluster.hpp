@@ -124,7 +124,11 @@ class Cluster {
   const std::string& name() const;
   const Device& device() const;
   int nodes() const;
-  int gpus_per_node() const;
+  // GPUs of a node that are used; GPU g of the cluster is GPU g % gpus_per_node() of its node, the
+  // rest is idle. All of them until use_gpus_per_node() says otherwise.
+  int gpus_per_node() const { return used_gpus_; }
+  int node_gpus() const;  // that a node has
+  int trays() const;      // that share the NVSwitch of a node: 18 of an NVL72 rack, else 1
   int gpus() const { return nodes() * gpus_per_node(); }
   int node_of(GpuId gpu) const { return static_cast<int>(gpu.value) / gpus_per_node(); }
   const NetworkTraits& network() const;
@@ -154,14 +158,23 @@ class Cluster {
   // Throws std::invalid_argument for a place that does not exist, naming what does.
   void apply(const LinkFault& fault);
 
+  // REQUIRES: 1 to node_gpus().
+  void use_gpus_per_node(int gpus);
+  // This machine with another number of GPUs used per node. It refers to this cluster, which must
+  // outlive it, and takes no faults of its own.
+  Cluster with_gpus_per_node(int gpus) const;
+
   struct Data;  // defined in cluster_data.hpp, for the builders and tests
   const Data& data() const;
 
  private:
   explicit Cluster(std::unique_ptr<Data> data);
+  explicit Cluster(Data* shared);
   void finish_route(Route& route) const;
   void degrade(LinkId id, double factor);
-  std::unique_ptr<Data> data_;
+  std::unique_ptr<Data> owned_;  // empty: another cluster's
+  Data* data_ = nullptr;
+  int used_gpus_ = 0;
 };
 
 }  // namespace sim

@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "sim/base/check.hpp"
 #include "sim/topology/cluster_data.hpp"
 
 namespace sim {
@@ -107,6 +108,7 @@ std::vector<LinkId> node_links(const Cluster& cluster, std::string_view where,
 }  // namespace
 
 void Cluster::apply(const LinkFault& fault) {
+  SIM_CHECK(owned_ != nullptr);
   if (!(fault.factor >= 0 && fault.factor <= 1))
     throw std::invalid_argument(fmt::format("\"{}\": the factor is {:g}; allowed: 0 (dead) to 1",
                                             fault.where, fault.factor));

@@ -31,6 +31,8 @@ inline Report small_report() {
   report.ranks = 8;
   report.nodes = 1;
   report.gpus_per_node = 8;
+  report.room = {.gpus = 8, .trays = 1, .nodes = 1};
+  report.even_gpus_per_node = 8;
   report.layout.tensor_parallel = 2;
   report.layout.pipeline_parallel = 2;
   report.layout.data_parallel = 2;

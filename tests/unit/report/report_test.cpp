@@ -97,3 +97,30 @@ TEST_CASE("a stage that is too large makes the whole not fit") {
   CHECK_FALSE(report.fits());
   CHECK(has(to_table(report), "DOES NOT FIT"));
 }
+
+TEST_CASE("idle GPUs and groups that cross nodes are told in a line each") {
+  Report report = small_report();
+  CHECK(has(to_table(report), "box, 1 node of 8 GPUs\n"));
+  report.ranks = 256;
+  report.nodes = 4;
+  report.gpus_per_node = 64;
+  report.even_gpus_per_node = 64;
+  report.room = {.gpus = 72, .trays = 18, .nodes = 4};
+  CHECK(has(to_table(report), "box, 4 nodes of 72 GPUs, 64 of each used, 8 idle\n"));
+  CHECK_FALSE(has(to_table(report), "!"));
+  report.gpus_per_node = 72;
+  report.crossing = {{.role = GroupRole::expert,
+                      .ranks = 32,
+                      .groups = 8,
+                      .crossing = 3,
+                      .nodes = 2,
+                      .remedy = "cluster.gpus_per_node: 64"}};
+  CHECK(has(to_table(report),
+            "\n! 3 of 8 expert groups (32 ranks) cross nodes of 72 GPUs; set "
+            "cluster.gpus_per_node: 64\n"
+            "! the last node has 40 ranks, the others 72; set cluster.gpus_per_node: 64\n"));
+  const std::string json = to_json(report);
+  CHECK(has(json, "\"gpus_per_node\": 72,\n  \"idle_gpus_per_node\": 0,"));
+  CHECK(has(json, "\"set\": \"cluster.gpus_per_node: 64\""));
+  CHECK(has(json, "\"uneven_nodes\": \"the last node has 40 ranks, the others 72; set"));
+}

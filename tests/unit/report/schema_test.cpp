@@ -43,6 +43,13 @@ TEST_CASE("every key of the JSON is documented, and every documented key is ther
   std::set<std::string> written;
   Report report = small_report();
   report.not_validated = {{"device", "GPU", "a data sheet"}};  // absent where there is none
+  report.crossing = {{.role = GroupRole::expert,
+                      .ranks = 4,
+                      .groups = 2,
+                      .crossing = 1,
+                      .nodes = 2,
+                      .remedy = "cluster.gpus_per_node: 8"}};
+  report.even_gpus_per_node = 4;
   collect(nlohmann::json::parse(to_json(report)), "", written);
   const std::set<std::string> known = documented();
   REQUIRE_FALSE(known.empty());

@@ -392,3 +392,53 @@ TEST_CASE("mistakes in what-ifs are refused", "[scenario]") {
   CHECK(problems(small(""), {"cluster.change=3"}).size() == 1);
   CHECK(problems(small(""), {"cluster.change.fabric=[1, 2]"}).size() == 1);
 }
+
+namespace {
+
+// A mixture of experts on `cluster` of 72-GPU racks.
+std::string on_racks(const std::string& cluster, const std::string& layout) {
+  return "model: " + root + "/models/mixtral-8x7b.yaml\ncluster: {path: " + root +
+         "/topologies/gb200-nvl72.yaml, " + cluster +
+         "}\nlayout: {sequence_length: 4096, global_batch: 576, " + layout + "}\n";
+}
+
+}  // namespace
+
+TEST_CASE("racks are used as far as groups stay whole, unless the file says otherwise") {
+  const auto cluster = [](const std::string& text, const std::vector<std::string>& set = {}) {
+    return load(text, set).cluster;
+  };
+  const std::string job =
+      "tensor_parallel: 2, sequence_parallel: true, expert_parallel: 8, "
+      "expert_tensor_parallel: 2";
+  const Scenario open = load(on_racks("nodes: 2", job));
+  CHECK(open.cluster.gpus_per_node() == 64);
+  CHECK(open.cluster.gpus() == 128);
+  CHECK(open.layout.data_parallel == 64);
+  CHECK(cluster(on_racks("nodes: 2", job + ", data_parallel: 64")).gpus_per_node() == 64);
+  CHECK(cluster(on_racks("nodes: 2, gpus: 128", job)).gpus_per_node() == 64);
+  // As many nodes as there are hold 144 GPUs only if all of each are used.
+  CHECK(cluster(on_racks("nodes: 2, gpus: 144", job)).gpus_per_node() == 72);
+  CHECK(cluster(on_racks("nodes: 2, gpus: 128, gpus_per_node: 72", job)).gpus_per_node() == 72);
+  CHECK(cluster(on_racks("nodes: 4", job), {"cluster.gpus_per_node=32"}).gpus() == 128);
+  CHECK(cluster(on_racks("nodes: 2", "expert_parallel: 8")).gpus_per_node() == 72);
+}
+
+TEST_CASE("GPUs per node that do not go with the rest are refused") {
+  const std::string path = root + "/topologies/gb200-nvl72.yaml";
+  CHECK(problems(on_racks("nodes: 2, gpus_per_node: 73", "expert_parallel: 8")) ==
+        Lines{"2:" + std::to_string(path.size() + 44) +
+              ": gpus_per_node is 73, but a node of gb200-nvl72 has 72; allowed: 1 to 72"});
+  CHECK(problems(on_racks("nodes: 2, gpus: 128", ""), {"cluster.gpus_per_node=60"}) ==
+        Lines{"2:" + std::to_string(path.size() + 35) +
+              ": gpus is 128, but the cluster has 120 (2 nodes with 60 of 72 GPUs in use); set "
+              "cluster.nodes or cluster.gpus_per_node"});
+  CHECK(problems(on_racks("nodes: 2", "data_parallel: 144"), {"cluster.gpus_per_node=36"}) ==
+        Lines{"3:67: tensor_parallel 1 x pipeline_parallel 1 x data_parallel 144 is 144 ranks, but "
+              "the cluster has 72 GPUs (2 nodes with 36 of 72 GPUs in use); set cluster.nodes, "
+              "cluster.gpus or cluster.gpus_per_node to match"});
+  CHECK(
+      problems(on_racks("nodes: 2", "pipeline_parallel: 32")) ==
+      Lines{"3:71: tensor_parallel 1 x pipeline_parallel 32 is 32, which does not divide the GPUs: "
+            "the cluster has 144 GPUs (2 nodes of 72); cluster.gpus_per_node: 64 would do"});
+}
