@@ -7,7 +7,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/cli/hand_over.hpp"
 #include "sim/cli/search_request.hpp"
-#include "sim/topology/cluster.hpp"
+#include "sim/scenario/node_use.hpp"
 
 namespace sim {
 namespace {
@@ -44,10 +44,9 @@ ScenarioSources sources_of(const SearchRequest& request) {
   if (request.gpus < 1) throw missing("--gpus");
   if (request.batch < 1) throw missing("--batch");
   const std::string cluster = find_data_file("topologies", request.cluster);
-  const int per_node = Cluster::load(cluster).gpus_per_node();
   std::vector<std::string> assignments{
       "model=" + find_data_file("models", request.model), "cluster.path=" + cluster,
-      fmt::format("cluster.nodes={}", (request.gpus + per_node - 1) / per_node),
+      fmt::format("cluster.nodes={}", nodes_for(room_of(Cluster::load(cluster)), request.gpus)),
       fmt::format("cluster.gpus={}", request.gpus),
       fmt::format("layout.global_batch={}", request.batch)};
   if (request.sequence > 0)

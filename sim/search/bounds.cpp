@@ -92,6 +92,13 @@ struct StageTail {
   TailCosts costs;
 };
 
+// The machine with a number of GPUs used per node, and the shapes that groups have there.
+struct Machine {
+  explicit Machine(Cluster used) : cluster{std::move(used)}, shapes{cluster} {}
+  Cluster cluster;
+  ShapeCache shapes;
+};
+
 }  // namespace
 
 struct Bounds::Parts {
@@ -103,10 +110,20 @@ struct Bounds::Parts {
         options{asked.workload.options},
         slowness{least_slowness(options)},
         // What a collective takes message by message is no more than close to its closed form.
-        exact_collectives{options.collectives == CollectiveModel::fluid},
-        shapes{cluster} {
+        exact_collectives{options.collectives == CollectiveModel::fluid} {
     for (const int gpus : asked.space.gpus)
       pricing.try_emplace(gpus, cluster, options, gpus);
+    for (const int gpus : listed.gpus_per_node)
+      machines.try_emplace(gpus, cluster.with_gpus_per_node(gpus));
+  }
+
+  // The numbers of GPUs per node that candidates of the pipeline use, ascending.
+  std::vector<int> used_by(const Pipeline& pipeline) const {
+    if (candidates.gpus_per_node.size() == 1) return candidates.gpus_per_node;
+    std::set<int> used;
+    for (std::uint32_t i = pipeline.first; i < pipeline.first + pipeline.count; ++i)
+      used.insert(candidates.all[i].gpus_per_node);
+    return {used.begin(), used.end()};
   }
 
   LeastCollective collective(const GroupShape& shape, const Collective& request) const {
@@ -115,11 +132,19 @@ struct Bounds::Parts {
     return {time_of(cost), cost.transfer.count(), cost.sm};
   }
 
-  // The shapes that groups of this role have on the lane, over all stages and placements.
-  std::vector<GroupShape> lane_shapes(const Pipeline& pipeline, GroupRole role) const {
+  // The shapes that groups of this role have on the lane, over all stages and placements, and over
+  // the GPUs per node in `used`.
+  std::vector<GroupShape> lane_shapes(const Pipeline& pipeline, GroupRole role,
+                                      const std::vector<int>& used) const {
     std::vector<GroupShape> found;
+    for (const int per_node : used)
+      add_lane_shapes(pipeline, role, per_node, found);
+    return found;
+  }
+  void add_lane_shapes(const Pipeline& pipeline, GroupRole role, int per_node,
+                       std::vector<GroupShape>& found) const {
     Layout layout = layout_of(specification, pipeline);
-    const int per_node = cluster.gpus_per_node();
+    const ShapeCache& shapes = machines.at(per_node).shapes;
     for (const std::vector<Dimension>& placement : candidates.placements) {
       layout.placement = placement;
       // Groups within nodes are alike where they take the same places, as long as nodes are.
@@ -134,7 +159,6 @@ struct Bounds::Parts {
         if (std::find(found.begin(), found.end(), shape) == found.end()) found.push_back(shape);
       }
     }
-    return found;
   }
 
   // By role, of those within layers.
@@ -145,12 +169,18 @@ struct Bounds::Parts {
     return static_cast<std::size_t>(std::find(roles.begin(), roles.end(), role) - roles.begin());
   }
   const LaneShapes& shapes_of(const Pipeline& pipeline) {
-    const std::tuple key{pipeline.gpus,   pipeline.tensor,  pipeline.context,
-                         pipeline.stages, pipeline.experts, pipeline.expert_tensor};
+    const std::vector<int> used = used_by(pipeline);
+    const std::tuple key{pipeline.gpus,
+                         pipeline.tensor,
+                         pipeline.context,
+                         pipeline.stages,
+                         pipeline.experts,
+                         pipeline.expert_tensor,
+                         used};
     return lane_memo.get(key, [&] {
       LaneShapes made;
       const auto add = [&](GroupRole role, int ranks) {
-        if (ranks > 1) made[lane_of(role)] = lane_shapes(pipeline, role);
+        if (ranks > 1) made[lane_of(role)] = lane_shapes(pipeline, role, used);
       };
       add(GroupRole::tensor, pipeline.tensor);
       add(GroupRole::context, pipeline.context);
@@ -233,7 +263,8 @@ struct Bounds::Parts {
     return most * layout.micro_batches() * issue.count();
   }
 
-  std::vector<MessageTimes> messages(const Pipeline& pipeline, const Layout& layout) {
+  std::vector<MessageTimes> messages(const Pipeline& pipeline, const Layout& layout,
+                                     const Cluster& machine) {
     const int stages = layout.pipeline_parallel;
     std::vector<MessageTimes> times(static_cast<std::size_t>(stages));
     if (stages == 1) return times;
@@ -251,7 +282,7 @@ struct Bounds::Parts {
     };
     for (int s = 0; s < stages; ++s) {
       const auto one_way = [&](GpuId from, GpuId to) {
-        return time_of(priced_transfer(cluster, cluster.route(from, to), Bytes{part}, options));
+        return time_of(priced_transfer(machine, machine.route(from, to), Bytes{part}, options));
       };
       times[static_cast<std::size_t>(s)] = {
           std::min(one_way(gpu(s), gpu(s + 1)), one_way(gpu(s + 1), gpu(s))), gather};
@@ -272,7 +303,8 @@ struct Bounds::Parts {
     return {some, std::min(all, some + unit)};
   }
 
-  std::vector<StageTail> make_tails(const Pipeline& pipeline, Layout layout) {
+  std::vector<StageTail> make_tails(const Pipeline& pipeline, Layout layout, int gpus_per_node) {
+    const ShapeCache& shapes = machines.at(gpus_per_node).shapes;
     const FewBatches few = few_batches(layout);
     layout.micro_batch = 1;
     layout.recompute = Recompute::none;
@@ -295,18 +327,23 @@ struct Bounds::Parts {
     return tails;
   }
 
+  using TailKey = std::tuple<std::tuple<int, int, int, ContextExchange, int, int, int, int, bool>,
+                             std::tuple<bool, std::uint8_t, int, std::uint8_t, int, bool, int>,
+                             std::int64_t, std::int64_t>;
   const std::vector<StageTail>& tails_of(const Pipeline& pipeline, const Candidate& candidate,
                                          const Layout& layout) {
     const FewBatches few = few_batches(layout);
     const bool split = splits_backward(layout.schedule);
-    const std::tuple key{
+    const TailKey key{
         std::tuple{pipeline.gpus, pipeline.tensor, pipeline.context, pipeline.exchange,
                    pipeline.experts, pipeline.expert_tensor, pipeline.stages,
                    pipeline.virtual_stages, split},
         std::tuple{pipeline.sequence_parallel, candidate.zero_stage, candidate.shard_group,
-                   candidate.placement, candidate.reshard_after_forward, candidate.prefetch_layers},
+                   candidate.placement, candidate.gpus_per_node, candidate.reshard_after_forward,
+                   candidate.prefetch_layers},
         few.some, few.more};
-    return tail_memo.get(key, [&] { return make_tails(pipeline, layout); });
+    return tail_memo.get(key,
+                         [&] { return make_tails(pipeline, layout, candidate.gpus_per_node); });
   }
 
   struct Timed {
@@ -315,11 +352,14 @@ struct Bounds::Parts {
     std::int64_t host = 0;
     std::vector<StageKernels> kernels;  // of all micro-batches, by stage
   };
-  const Timed& times_of(std::uint32_t number, std::uint8_t placement, const Layout& layout) {
-    return time_memo.get(std::tuple{number, placement}, [&] {
-      const Pipeline& pipeline = candidates.pipelines[number];
+  const Timed& times_of(const Candidate& candidate, const Layout& layout) {
+    const std::tuple<std::uint32_t, std::uint8_t, int> key{candidate.pipeline, candidate.placement,
+                                                           candidate.gpus_per_node};
+    return time_memo.get(key, [&] {
+      const Pipeline& pipeline = candidates.pipelines[candidate.pipeline];
+      const Cluster& machine = machines.at(candidate.gpus_per_node).cluster;
       const std::vector<ChunkCosts> chunks = chunks_of(pipeline, layout);
-      return Timed{schedule_times(layout, chunks, messages(pipeline, layout)),
+      return Timed{schedule_times(layout, chunks, messages(pipeline, layout, machine)),
                    chunks.front().forward, host_time(layout, chunks),
                    kernels_of_stages(layout, chunks)};
     });
@@ -332,20 +372,17 @@ struct Bounds::Parts {
   const SimulationOptions& options;
   double slowness;
   bool exact_collectives;
-  ShapeCache shapes;
-  std::map<int, KernelPricing> pricing;
+  std::map<int, KernelPricing> pricing;  // by the GPUs of the job
+  std::map<int, Machine> machines;       // by the GPUs used per node
   std::mutex lane_mutex;
   std::vector<LaneShapes> lanes;
-  Memo<std::tuple<int, int, int, int, int, int>, LaneShapes> lane_memo;
+  Memo<std::tuple<int, int, int, int, int, int, std::vector<int>>, LaneShapes> lane_memo;
   Memo<
       std::tuple<int, int, int, ContextExchange, int, int, int, bool, bool, Recompute, std::size_t>,
       ModelCosts>
       cost_memo;
-  using TailKey = std::tuple<std::tuple<int, int, int, ContextExchange, int, int, int, int, bool>,
-                             std::tuple<bool, std::uint8_t, int, std::uint8_t, bool, std::int16_t>,
-                             std::int64_t, std::int64_t>;
   Memo<TailKey, std::vector<StageTail>> tail_memo;
-  Memo<std::tuple<std::uint32_t, std::uint8_t>, Timed> time_memo;
+  Memo<std::tuple<std::uint32_t, std::uint8_t, int>, Timed> time_memo;
 };
 
 Bounds::Bounds(const SearchSpecification& specification, const Candidates& candidates)
@@ -384,7 +421,7 @@ Bound Bounds::fine(std::uint32_t index) const {
   const Candidate& candidate = parts.candidates.all[index];
   const Pipeline& pipeline = parts.candidates.pipelines[candidate.pipeline];
   const Layout layout = layout_of(parts.specification, parts.candidates, index);
-  const Parts::Timed& timed = parts.times_of(candidate.pipeline, candidate.placement, layout);
+  const Parts::Timed& timed = parts.times_of(candidate, layout);
   const std::vector<StageTail>& tails = parts.tails_of(pipeline, candidate, layout);
   // Everything follows the first pass of the first stage, which waits for its weights.
   const std::int64_t late =

@@ -11,6 +11,8 @@
 #include "sim/plan/eight_bit.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/plan/schedule.hpp"
+#include "sim/plan/whole_groups.hpp"
+#include "sim/scenario/node_use.hpp"
 
 namespace sim {
 namespace {
@@ -66,7 +68,8 @@ class Lister {
       : specification_{specification},
         space_{specification.space},
         workload_{specification.workload.layout},
-        model_{specification.workload.model} {
+        model_{specification.workload.model},
+        room_{room_of(specification.workload.cluster)} {
     made_.placements = space_.placement;
     if (made_.placements.empty())
       made_.placements = {
@@ -80,6 +83,7 @@ class Lister {
       for (const int tensor : or_all(space_.tensor_parallel, divisors(gpus, gpus)))
         with_tensor(tensor);
     }
+    made_.gpus_per_node.assign(used_.begin(), used_.end());
     return std::move(made_);
   }
 
@@ -259,9 +263,9 @@ class Lister {
   void add() {
     const int replicas = one_.data * one_.context;
     if (workload_.gathers_in_eight_bits() && replicas == 1) return refuse(Refusal::sharding);
+    placed_ = layout_of(specification_, one_);
     // Whatever the loops above do not know of: sizes beyond all measure, above all.
-    if (!layout_problems(layout_of(specification_, one_), model_).empty())
-      return refuse(Refusal::schedule);
+    if (!layout_problems(placed_, model_).empty()) return refuse(Refusal::schedule);
     one_.first = static_cast<std::uint32_t>(made_.all.size());
     std::vector<int> stages{0};
     if (replicas > 1) stages = {0, 1, 2, 3};
@@ -312,34 +316,53 @@ class Lister {
     for (std::size_t placement = 0; placement < made_.placements.size(); ++placement) {
       // The two default orders are the same where a dimension has one rank.
       if (placement > 0 && one_order && space_.placement.empty()) break;
-      if (!can_cut_products(made_.placements[placement])) {
-        refuse(Refusal::nodes);
-        continue;
-      }
-      for (const int reshard : reshards)
-        for (const int prefetch : prefetches)
-          made_.all.push_back({.pipeline = static_cast<std::uint32_t>(made_.pipelines.size()),
-                               .shard_group = group,
-                               .prefetch_layers = static_cast<std::int16_t>(prefetch),
-                               .zero_stage = static_cast<std::uint8_t>(stage),
-                               .placement = static_cast<std::uint8_t>(placement),
-                               .reshard_after_forward = reshard == 1});
+      placed_.placement = made_.placements[placement];
+      placed_.zero_stage = stage;
+      placed_.shard_group = group;
+      for (const int gpus_per_node : gpus_per_node_of(placed_))
+        for (const int reshard : reshards)
+          for (const int prefetch : prefetches)
+            made_.all.push_back({.pipeline = static_cast<std::uint32_t>(made_.pipelines.size()),
+                                 .shard_group = group,
+                                 .prefetch_layers = static_cast<std::int16_t>(prefetch),
+                                 .gpus_per_node = static_cast<std::int16_t>(gpus_per_node),
+                                 .zero_stage = static_cast<std::uint8_t>(stage),
+                                 .placement = static_cast<std::uint8_t>(placement),
+                                 .reshard_after_forward = reshard == 1});
     }
   }
 
-  bool can_cut_products(const std::vector<Dimension>& placement) const {
-    if (!workload_.overlap_tensor_products) return true;
-    Layout layout = layout_of(specification_, one_);
-    layout.placement = placement;
-    return tensor_within_nodes(layout, specification_.workload.cluster.gpus_per_node());
+  // What keeps groups whole, and what fills racks alike besides.
+  std::vector<int> open_gpus_per_node(const Layout& layout) const {
+    const int most = whole_gpus_per_node(layout, room_, one_.gpus);
+    const int even = even_gpus_per_node(layout, room_, most);
+    return even == most ? std::vector{most} : std::vector{most, even};
+  }
+
+  // Those with which the nodes hold the layout, and its tensor ranks where products are cut.
+  std::vector<int> gpus_per_node_of(const Layout& layout) {
+    std::vector<int> possible;
+    for (const int gpus : or_all(space_.gpus_per_node, open_gpus_per_node(layout))) {
+      if (std::int64_t{gpus} * room_.nodes < one_.gpus)
+        refuse(Refusal::room);
+      else if (workload_.overlap_tensor_products && !tensor_within_nodes(layout, gpus))
+        refuse(Refusal::nodes);
+      else
+        possible.push_back(gpus);
+    }
+    used_.insert(possible.begin(), possible.end());
+    return possible;
   }
 
   const SearchSpecification& specification_;
   const SearchSpace& space_;
   const Layout& workload_;
   const Model& model_;
+  NodeRoom room_;
   Candidates made_;
   Pipeline one_;
+  Layout placed_;  // of `one_`, for what follows from how its ranks lie
+  std::set<int> used_;
   std::map<std::tuple<int, int, ContextExchange, bool>, bool> known_splits_;
 };
 
@@ -400,6 +423,11 @@ Layout layout_of(const SearchSpecification& specification, const Candidates& can
   layout.reshard_after_forward = candidate.reshard_after_forward;
   layout.placement = candidates.placements[candidate.placement];
   return layout;
+}
+
+Cluster cluster_of(const SearchSpecification& specification, const Candidates& candidates,
+                   std::uint32_t index) {
+  return specification.workload.cluster.with_gpus_per_node(candidates.all[index].gpus_per_node);
 }
 
 std::string describe(const Layout& layout) {

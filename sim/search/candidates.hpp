@@ -33,6 +33,7 @@ struct Candidate {
   std::uint32_t pipeline = 0;
   std::int32_t shard_group = 0;
   std::int16_t prefetch_layers = 1;
+  std::int16_t gpus_per_node = 1;
   std::uint8_t zero_stage = 0;
   std::uint8_t placement = 0;  // index into Candidates::placements
   bool reshard_after_forward = true;
@@ -49,7 +50,8 @@ enum class Refusal : std::uint8_t {
   layers,
   schedule,
   sharding,
-  nodes
+  nodes,
+  room
 };
 constexpr auto words_of(Refusal) {
   return std::array{
@@ -64,14 +66,16 @@ constexpr auto words_of(Refusal) {
       Word{Refusal::schedule, "the schedule does not go with the stages or micro-batches"},
       Word{Refusal::sharding,
            "the sharding does not go with the replicas, the schedule or eight_bit_parameters"},
-      Word{Refusal::nodes, "overlap.tensor_products, and tensor ranks on several nodes"}};
+      Word{Refusal::nodes, "overlap.tensor_products, and tensor ranks on several nodes"},
+      Word{Refusal::room, "gpus_per_node x nodes is less than the GPUs"}};
 }
-inline constexpr std::size_t refusal_count = 9;
+inline constexpr std::size_t refusal_count = 10;
 
 struct Candidates {
   std::vector<Pipeline> pipelines;
   std::vector<Candidate> all;
   std::vector<std::vector<Dimension>> placements;
+  std::vector<int> gpus_per_node;  // those of `all`, ascending
   std::array<std::uint64_t, refusal_count> refused{};
 };
 
@@ -81,6 +85,9 @@ Candidates list_candidates(const SearchSpecification& specification);
 
 Layout layout_of(const SearchSpecification& specification, const Candidates& candidates,
                  std::uint32_t index);
+// The machine as a candidate uses it. It refers to that of the specification.
+Cluster cluster_of(const SearchSpecification& specification, const Candidates& candidates,
+                   std::uint32_t index);
 // With the plainest sharding and the first placement.
 Layout layout_of(const SearchSpecification& specification, const Pipeline& pipeline);
 

@@ -14,8 +14,9 @@ Evaluation evaluate(const SearchSpecification& specification, const Candidates& 
   const Scenario& workload = specification.workload;
   const Plan plan = make_plan(workload.model, layout_of(specification, candidates, index));
   Evaluation made{.index = index, .fits = true};
-  const Device& device = workload.cluster.device();
-  CommunicatorMemory communicators{plan, workload.cluster};
+  const Cluster cluster = cluster_of(specification, candidates, index);
+  const Device& device = cluster.device();
+  CommunicatorMemory communicators{plan, cluster};
   for (const Program& program : plan.programs)
     made.memory = std::max(made.memory, memory_use(program).peak + device.reserved +
                                             communicators.of_stage(program.stage));
@@ -23,7 +24,7 @@ Evaluation evaluate(const SearchSpecification& specification, const Candidates& 
   if (!made.fits) return made;
   SimulationOptions options = workload.options;
   options.record_spans = false;
-  made.step_time = simulate(plan, workload.cluster, options).timeline.end.time_since_epoch();
+  made.step_time = simulate(plan, cluster, options).timeline.end.time_since_epoch();
   return made;
 }
 

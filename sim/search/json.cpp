@@ -1,6 +1,8 @@
 // The result of a search as JSON; README.md has its keys.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/report/numbers.hpp"
 #include "sim/search/result.hpp"
 
@@ -63,13 +65,14 @@ std::string ranked_text(const RankedLayout& one, Bytes capacity) {
     parts += fmt::format("{}\"{}\": {}", parts.empty() ? "" : ", ", field.key,
                          in_seconds(one.breakdown.*field.member));
   return fmt::format(
-      "{{\"gpus\": {}, \"step_time_s\": {}, \"step_time_ps\": {}, \"tokens_per_s_per_gpu\": {}, "
+      "{{\"gpus\": {}, \"gpus_per_node\": {}, \"step_time_s\": {}, \"step_time_ps\": {}, "
+      "\"tokens_per_s_per_gpu\": {}, "
       "\"mfu\": {}, \"peak_mem_bytes\": {}, \"headroom_bytes\": {}, \"breakdown_s\": {{{}}}, "
       "\"layout\": {}}}",
-      one.layout.world_size(), in_seconds(one.evaluation.step_time),
-      one.evaluation.step_time.count(), one.tokens_per_second_per_gpu, one.mfu,
-      one.evaluation.memory.count(), (capacity - one.evaluation.memory).count(), parts,
-      layout_text(one.layout));
+      one.layout.world_size(), std::min(one.gpus_per_node, one.layout.world_size()),
+      in_seconds(one.evaluation.step_time), one.evaluation.step_time.count(),
+      one.tokens_per_second_per_gpu, one.mfu, one.evaluation.memory.count(),
+      (capacity - one.evaluation.memory).count(), parts, layout_text(one.layout));
 }
 
 std::string unvalidated_text(const std::vector<Unvalidated>& parts) {
@@ -86,10 +89,11 @@ std::string front_text(const SearchResult& result, const std::vector<FrontLayout
   items.reserve(front.size());
   for (const FrontLayout& one : front)
     items.push_back(fmt::format(
-        "{{\"gpus\": {}, \"step_time_s\": {}, \"peak_mem_bytes\": {}, \"gpu_hours_per_step\": "
+        "{{\"gpus\": {}, \"gpus_per_node\": {}, \"step_time_s\": {}, \"peak_mem_bytes\": {}, "
+        "\"gpu_hours_per_step\": "
         "{}{}, \"layout\": {}}}",
-        one.layout.world_size(), in_seconds(one.evaluation.step_time),
-        one.evaluation.memory.count(), one.gpu_hours_per_step,
+        one.layout.world_size(), std::min(one.gpus_per_node, one.layout.world_size()),
+        in_seconds(one.evaluation.step_time), one.evaluation.memory.count(), one.gpu_hours_per_step,
         result.price_per_gpu_hour ? fmt::format(", \"cost_per_step\": {}",
                                                 one.gpu_hours_per_step * *result.price_per_gpu_hour)
                                   : std::string{},

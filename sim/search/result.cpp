@@ -25,15 +25,17 @@ Breakdown mean_breakdown(const Plan& plan, const Timeline& timeline) {
 
 RankedLayout ranked(const Search& search, const Evaluation& evaluation) {
   const Scenario& workload = search.specification().workload;
+  const Cluster cluster = cluster_of(search.specification(), search.candidates(), evaluation.index);
   const Plan plan = make_plan(
       workload.model, layout_of(search.specification(), search.candidates(), evaluation.index));
-  const Simulation simulation = simulate(plan, workload.cluster, workload.options);
+  const Simulation simulation = simulate(plan, cluster, workload.options);
   const AttentionCount count =
       workload.flops.causal_half() ? AttentionCount::causal_half : AttentionCount::full;
   const double gpu_seconds = to_seconds(evaluation.step_time) * plan.world_size();
   const FlopRate peak = workload.cluster.device().peak(plan.layout.compute_dtype);
   return {.evaluation = evaluation,
           .layout = plan.layout,
+          .gpus_per_node = cluster.gpus_per_node(),
           .tokens_per_second_per_gpu = static_cast<double>(plan.tokens) / gpu_seconds,
           .mfu = model_flops(workload.model, plan.layout, count).count() / gpu_seconds /
                  peak.in_flops_per_second(),
@@ -44,7 +46,8 @@ std::vector<FrontLayout> front(const Search& search, const std::vector<Evaluatio
   std::vector<FrontLayout> points;
   for (const Evaluation& one : evaluations) {
     const Layout layout = layout_of(search.specification(), search.candidates(), one.index);
-    points.push_back({one, layout, layout.world_size() * to_seconds(one.step_time) / 3600});
+    points.push_back({one, layout, search.candidates().all[one.index].gpus_per_node,
+                      layout.world_size() * to_seconds(one.step_time) / 3600});
   }
   return points;
 }
@@ -74,11 +77,19 @@ std::string changes_of(const Breakdown& from, const Breakdown& to, Duration step
   return joined(parts);
 }
 
+template <class Value>
+void add_difference(std::vector<std::string>& found, const char* key, const Value& from,
+                    const Value& to) {
+  if (from != to) found.push_back(fmt::format("{} {} -> {}", key, from, to));
+}
+
 std::string compare(const RankedLayout& first, const RankedLayout& second) {
   const Duration gap = second.evaluation.step_time - first.evaluation.step_time;
-  std::string text = fmt::format("The second ({}) takes {} more, {:.2f} %.",
-                                 joined(differences(first.layout, second.layout)), precise(gap),
-                                 100 * to_seconds(gap) / to_seconds(first.evaluation.step_time));
+  std::vector<std::string> differing = differences(first.layout, second.layout);
+  add_difference(differing, "gpus_per_node", first.gpus_per_node, second.gpus_per_node);
+  std::string text =
+      fmt::format("The second ({}) takes {} more, {:.2f} %.", joined(differing), precise(gap),
+                  100 * to_seconds(gap) / to_seconds(first.evaluation.step_time));
   const std::string changes =
       changes_of(first.breakdown, second.breakdown, first.evaluation.step_time);
   if (!changes.empty()) text += fmt::format(" Where: {} per GPU on average.", changes);
@@ -92,7 +103,7 @@ std::string nothing_fits_text(const Search& search) {
   const SearchSpecification& specification = search.specification();
   const std::optional<std::uint32_t> leanest = search.leanest();
   if (!leanest) return "no layout is legal: see what was refused, and why";
-  const Cluster& cluster = specification.workload.cluster;
+  const Cluster cluster = cluster_of(specification, search.candidates(), *leanest);
   Report report;
   report.layout = layout_of(specification, search.candidates(), *leanest);
   report.device = cluster.device().name;
@@ -103,12 +114,6 @@ std::string nothing_fits_text(const Search& search) {
   report.worst_stage = static_cast<int>(worst - report.memory.begin());
   return fmt::format("nothing fits; closest is {}\n{}", describe(report.layout),
                      does_not_fit_text(report, specification.workload.model, cluster));
-}
-
-template <class Value>
-void add_difference(std::vector<std::string>& found, const char* key, const Value& from,
-                    const Value& to) {
-  if (from != to) found.push_back(fmt::format("{} {} -> {}", key, from, to));
 }
 
 std::string order_text(const std::vector<Dimension>& order) {
@@ -161,6 +166,7 @@ SearchResult make_result(const Search& search, bool complete) {
       .complete = complete,
       .counts = search.counts(),
       .capacity = workload.cluster.device().memory,
+      .node_gpus = workload.cluster.node_gpus(),
       .seed = workload.options.seed,
       .price_per_gpu_hour = specification.price_per_gpu_hour,
       .best = std::vector<RankedLayout>(ranking.best().size()),

@@ -13,6 +13,7 @@ namespace sim {
 struct RankedLayout {
   Evaluation evaluation;
   Layout layout;
+  int gpus_per_node = 0;  // that it uses
   double tokens_per_second_per_gpu = 0;
   double mfu = 0;
   Breakdown breakdown;  // mean over the ranks
@@ -24,6 +25,7 @@ struct RankedLayout {
 struct FrontLayout {
   Evaluation evaluation;
   Layout layout;
+  int gpus_per_node = 0;
   double gpu_hours_per_step = 0;
 };
 
@@ -33,6 +35,7 @@ struct SearchResult {
   bool complete = true;  // false: stopped early
   SearchCounts counts;
   Bytes capacity{};
+  int node_gpus = 0;  // of a node of the cluster
   std::uint64_t seed = 0;
   std::optional<double> price_per_gpu_hour;
   std::vector<RankedLayout> best;
@@ -48,6 +51,18 @@ std::string search_table(const SearchResult& result);
 std::string search_json(const SearchResult& result);
 std::string search_csv(const SearchResult& result);
 std::string search_markdown(const SearchResult& result);
+
+// The layout in one line, with the GPUs that it uses of each node where some are idle.
+template <class Shown>
+std::string describe(const Shown& shown, int node_gpus) {
+  std::string text = describe(shown.layout);
+  if (shown.gpus_per_node < node_gpus && shown.layout.world_size() > shown.gpus_per_node) {
+    text += ' ';
+    text += std::to_string(shown.gpus_per_node);
+    text += "/node";
+  }
+  return text;
+}
 
 // Which keys of the scenario differ, as "pipeline_parallel 8 -> 16".
 std::vector<std::string> differences(const Layout& from, const Layout& to);

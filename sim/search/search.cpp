@@ -166,8 +166,10 @@ std::optional<Scenario> best_scenario(const ScenarioSources& sources) {
 
 Scenario take_scenario(Search&& search, std::uint32_t index) {
   Layout layout = layout_of(search.specification_, search.candidates_, index);
+  const int gpus_per_node = search.candidates_.all[index].gpus_per_node;
   Scenario scenario = std::move(search.specification_.workload);
   scenario.layout = std::move(layout);
+  scenario.cluster.use_gpus_per_node(gpus_per_node);
   return scenario;
 }
 

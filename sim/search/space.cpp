@@ -82,6 +82,10 @@ void read_search(const Layered& section, int job, SearchSpecification& specifica
   SearchSpace& space = specification.space;
   read_integers(section, "gpus", {1, job}, space.gpus);
   if (space.gpus.empty()) space.gpus = {job};
+  const Scenario& workload = specification.workload;
+  read_integers(section, "gpus_per_node", {1, workload.cluster.node_gpus()}, space.gpus_per_node);
+  if (space.gpus_per_node.empty() && workload.asked_gpus_per_node > 0)
+    space.gpus_per_node = {workload.asked_gpus_per_node};
   read_integers(section, "tensor_parallel", {1, most_ranks}, space.tensor_parallel);
   read_integers(section, "context_parallel", {1, most_ranks}, space.context_parallel);
   read_integers(section, "pipeline_parallel", {1, most_layers}, space.pipeline_parallel);

@@ -27,7 +27,7 @@ Rows ranking_rows(const SearchResult& result) {
          fmt::format("{:.1f} %", 100 * one.mfu), fmt::format("{:.1f}", one.evaluation.memory.gib()),
          fmt::format("{:.1f}", (result.capacity - one.evaluation.memory).gib()),
          share(one.breakdown.bubble, step), share(one.exposed(), step),
-         grouped(one.layout.world_size()), describe(one.layout)});
+         grouped(one.layout.world_size()), describe(one, result.node_gpus)});
   }
   return rows;
 }
@@ -43,7 +43,7 @@ Rows front_rows(const SearchResult& result, const std::vector<FrontLayout>& fron
     rows.push_back({precise(one.evaluation.step_time),
                     fmt::format("{:.1f}", one.evaluation.memory.gib()),
                     grouped(one.layout.world_size()), fmt::format("{:.4g}", one.gpu_hours_per_step),
-                    describe(one.layout)});
+                    describe(one, result.node_gpus)});
     if (result.price_per_gpu_hour)
       rows.back().insert(
           rows.back().end() - 1,
@@ -172,7 +172,7 @@ std::string search_csv(const SearchResult& result) {
                         one.mfu, one.evaluation.memory.count(),
                         (result.capacity - one.evaluation.memory).count(),
                         in_seconds(one.breakdown.bubble), in_seconds(one.exposed()),
-                        csv_field(describe(one.layout)));
+                        csv_field(describe(one, result.node_gpus)));
   }
   return text;
 }

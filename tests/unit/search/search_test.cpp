@@ -165,3 +165,66 @@ TEST_CASE("the best layout comes as a scenario that can be simulated", "[search]
   CHECK(simulate(plan, scenario.cluster, scenario.options).timeline.end.time_since_epoch() ==
         best.step_time);
 }
+
+namespace {
+
+// A mixture of experts on racks of 72 GPUs; `options` on top.
+SearchSpecification rack_search(const std::string& model, int nodes, int gpus,
+                                const std::vector<std::string>& options) {
+  const std::string root = STEPCAST_SOURCE_DIR;
+  std::vector<std::string> all{"model=" + root + "/models/" + model,
+                               "cluster.path=" + root + "/topologies/gb200-nvl72.yaml",
+                               "cluster.nodes=" + std::to_string(nodes),
+                               "cluster.gpus=" + std::to_string(gpus),
+                               "layout.sequence_length=4096",
+                               "layout.global_batch=512",
+                               "search.tensor_parallel=1",
+                               "search.micro_batch=1",
+                               "search.recompute=none",
+                               "search.schedule=1f1b"};
+  all.insert(all.end(), options.begin(), options.end());
+  return load_search(ScenarioSources::of_options(all));
+}
+
+}  // namespace
+
+TEST_CASE("experts are shared within a rack, which keeps some GPUs idle", "[search]") {
+  Search search{rack_search("deepseek-v2.yaml", 4, 256,
+                            {"search.pipeline_parallel=[1, 2]", "search.zero_stage=1"})};
+  REQUIRE(run_search(search, never));
+  const SearchResult result = make_result(search, true);
+  REQUIRE(result.best.front().layout.expert_parallel == 32);
+  CHECK(result.best.front().gpus_per_node == 64);
+  CHECK(search_table(result).find("zero-1 64/node") != std::string::npos);
+  CHECK(search_json(result).find("\"gpus\": 256, \"gpus_per_node\": 64,") != std::string::npos);
+  const std::uint32_t best = search.ranking().best().front().index;
+  CHECK(take_scenario(std::move(search), best).cluster.gpus_per_node() == 64);
+}
+
+TEST_CASE("pruning changes no result where GPUs per node vary", "[search]") {
+  const auto asked = [] {
+    return rack_search("mixtral-8x7b.yaml", 2, 128,
+                       {"search.gpus_per_node=[64, 72]", "search.top=3", "search.wave=2",
+                        "search.pipeline_parallel=[1, 2, 4]", "search.zero_stage=[0, 1]"});
+  };
+  const Outcome pruned = outcome_of(asked(), true);
+  const Outcome all = outcome_of(asked(), false);
+  CHECK(pruned.best == all.best);
+  CHECK(pruned.memory == all.memory);
+  CHECK(pruned.counts.simulated < all.counts.simulated);
+}
+
+TEST_CASE("as many GPUs per node as the nodes need", "[search]") {
+  const SearchSpecification fixed =
+      rack_search("mixtral-8x7b.yaml", 2, 128, {"cluster.gpus_per_node=64"});
+  CHECK(fixed.space.gpus_per_node == std::vector<int>{64});
+  const Candidates few =
+      list_candidates(rack_search("mixtral-8x7b.yaml", 2, 128, {"search.gpus_per_node=[60, 68]"}));
+  CHECK(few.gpus_per_node == std::vector<int>{68});
+  CHECK(few.refused[static_cast<std::size_t>(Refusal::room)] > 0);
+  // Left open: what keeps groups whole, and racks filled alike.
+  const Candidates open = list_candidates(rack_search("mixtral-8x7b.yaml", 2, 128, {}));
+  CHECK(open.gpus_per_node == std::vector<int>{64, 72});
+  CHECK_THROWS_AS(rack_search("mixtral-8x7b.yaml", 2, 128, {"search.gpus_per_node=73"}),
+                  InputError);
+}
