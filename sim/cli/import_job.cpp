@@ -14,6 +14,7 @@
 #include "sim/engine/device_spread.hpp"
 #include "sim/interop/handover.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/scenario/node_use.hpp"
 #include "sim/scenario/write_scenario.hpp"
 
 namespace sim {
@@ -112,15 +113,21 @@ std::string shipped_model(const TransformerShape& shape) {
   return {};
 }
 
-// As many nodes as the job fills; a cluster of a fixed size stays as it is.
-Cluster cluster_for(const std::string& path, int gpus) {
+// As many nodes as the job takes, with whole groups; a cluster of a fixed size stays as it is.
+Cluster cluster_for(const std::string& path, const Layout& layout) {
   Cluster whole = Cluster::load(path);
-  const int nodes = (gpus + whole.gpus_per_node() - 1) / whole.gpus_per_node();
-  if (nodes == whole.nodes()) return whole;
+  const int gpus = layout.world_size();
+  NodeRoom room = room_of(whole);
+  room.nodes = most_nodes;
+  const int used = whole_gpus_per_node(layout, room, gpus);
+  const int nodes = (gpus + used - 1) / used;
   try {
-    return Cluster::load(path, nodes);
+    Cluster sized = nodes == whole.nodes() ? std::move(whole) : Cluster::load(path, nodes);
+    sized.use_gpus_per_node(used);
+    return sized;
   } catch (const InputError&) {
     if (gpus > whole.gpus()) throw;
+    whole.use_gpus_per_node(whole_gpus_per_node(layout, room_of(whole), gpus));
     return whole;
   }
 }
@@ -134,7 +141,7 @@ Scenario scenario_of(const JobRequest& request, const Imported& imported,
                     .model = build_transformer(imported.shape),
                     .model_path = std::move(model_path),
                     .layout = imported.layout,
-                    .cluster = cluster_for(cluster_path, imported.layout.world_size()),
+                    .cluster = cluster_for(cluster_path, imported.layout),
                     .cluster_path = cluster_path,
                     .changes = {},
                     .framework = imported.framework,
@@ -202,9 +209,12 @@ ExitCode import_job(const JobRequest& request, Importer importer, std::string_vi
     comment += fmt::format("\n{}: {}", note.key, note.what);
   const std::string folder =
       request.output.empty() ? "" : fs::absolute(request.output).parent_path().string();
-  const std::string text =
-      scenario_yaml(scenario_of(request, imported, cluster_path), folder, comment);
+  const Scenario scenario = scenario_of(request, imported, cluster_path);
+  const std::string text = scenario_yaml(scenario, folder, comment);
   tell(imported);
+  if (scenario.cluster.gpus_per_node() < scenario.cluster.node_gpus())
+    print_note(fmt::format("note: cluster.gpus_per_node: {} of {}, so that groups stay on one node",
+                           scenario.cluster.gpus_per_node(), scenario.cluster.node_gpus()));
   if (request.output.empty())
     print_result(text);
   else

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "sim/collective/collective_cost.hpp"
+#include "sim/scenario/node_use.hpp"
 #include "sim/validation/curves.hpp"
 #include "sim/validation/run_scenario.hpp"
 #include "sim/validation/run_words.hpp"
@@ -26,7 +27,8 @@ struct Machine {
 
 // "gb200" before "b200", which it holds; the fabrics with a word before those without.
 constexpr std::array machines{
-    Machine{"gb200", 3200, "nvl72", "topologies/gb200-nvl72.yaml"},
+    Machine{"gb200", 3200, "nvl72", "topologies/gb200-nvl72.yaml"},  // as some list its 4 x 400
+    Machine{"gb200", 1600, "nvl72", "topologies/gb200-nvl72.yaml"},
     Machine{"gb300", 3200, "nvl72", "topologies/gb200-nvl72.yaml"},  // the same NVLink
     Machine{"a100", 400, "efa", "topologies/aws-p4d.yaml"},
     Machine{"a100", 1600, "roce", "topologies/oci-a100.yaml"},
@@ -54,6 +56,24 @@ bool fits_fabric(const Machine& machine, const std::string& fabric) {
                       [&](std::string_view word) { return contains(fabric, word); });
 }
 
+// NVL72 racks, whatever joins them but EFA and TCPX; a job on one of them uses no NIC. The NICs are
+// those of a tray, or of all trays that a node of the table has.
+bool fits_rack(const Machine& machine, const Curve& curve, const std::string& fabric) {
+  constexpr int tray = 4, rack = 72;
+  if (contains(fabric, "efa") || contains(fabric, "tcpx")) return false;
+  if (curve.gpus <= rack) return true;
+  const double gbps = curve.nics * curve.nic_gbps;
+  const double of_tray = gbps * tray / std::max(tray, curve.gpus / curve.nodes);
+  return std::min(std::abs(gbps - machine.gbps), std::abs(of_tray - machine.gbps)) <
+         0.02 * machine.gbps;
+}
+
+std::string rack_file(const Machine& machine, const std::string& fabric) {
+  const bool infiniband = contains(fabric, "infiniband") || contains(fabric, "quantum");
+  return infiniband && machine.gpu == "gb200" ? "validation/machines/gb200-nvl72-ib.yaml"
+                                              : std::string{machine.file};
+}
+
 std::string cluster_of(const Curve& curve) {
   const std::string gpu = lower_case(curve.gpu);
   const std::string fabric = lower_case(curve.fabric);
@@ -62,6 +82,8 @@ std::string cluster_of(const Curve& curve) {
     if (!contains(gpu, machine.gpu) || (machine.gpu == "b200" && contains(gpu, "gb200"))) continue;
     const bool rack = machine.fabric == "nvl72";
     if (curve.nodes == 1 && (machine.fabric.empty() || rack)) return std::string{machine.file};
+    if (rack && fits_rack(machine, curve, fabric)) return rack_file(machine, fabric);
+    if (rack) continue;
     if (!fits_fabric(machine, fabric)) continue;
     // A GPU alone on its node has one NIC of the eight to itself.
     const double gbps = curve.nics * curve.nic_gbps * (per_node == 1 && curve.nics == 1 ? 8 : 1);
@@ -120,6 +142,19 @@ std::vector<GpuId> members_of(const Curve& curve, const Cluster& cluster) {
   return members;
 }
 
+// How many nodes of the cluster the run was on. Racks may be the nodes of the table, or its trays:
+// then as few as give each the same number of whole trays.
+int nodes_of(const Curve& curve, const NodeRoom& room) {
+  const int tray = room.gpus / room.trays;
+  if (room.trays == 1 || curve.gpus / curve.nodes > 2 * tray) return curve.nodes;
+  const int least = (curve.gpus + room.gpus - 1) / room.gpus;
+  if (least == 1) return 1;
+  for (int racks = least; racks <= 2 * least; ++racks)
+    if (curve.gpus % (racks * tray) == 0) return racks;
+  throw NotSimulated(fmt::format("{} GPUs are not the same number of trays of {} on {} to {} racks",
+                                 curve.gpus, tray, least, 2 * least));
+}
+
 void predict_points(Curve& curve, const Cluster& cluster) {
   const std::vector<GpuId> members = members_of(curve, cluster);
   const std::optional<CollectiveKind> kind = kind_of(curve.op);
@@ -164,9 +199,9 @@ CurveResult predict_curve(Curve curve, const std::string& data_folder) {
           fmt::format("{} GPUs do not spread evenly over {} nodes", it.gpus, it.nodes));
     result.cluster = cluster_of(it);
     const std::string path = data_folder + "/" + result.cluster;
-    // A rack of NVLink is one node of its cluster file.
-    const int per_node = Cluster::load(path, 1).gpus_per_node();
-    const int nodes = per_node > 8 ? (it.gpus + per_node - 1) / per_node : it.nodes;
+    const NodeRoom room = room_of(Cluster::load(path, 1));
+    const int per_node = room.gpus;
+    const int nodes = nodes_of(it, room);
     if (it.gpus % nodes != 0 || it.gpus / nodes > per_node)
       throw NotSimulated(
           fmt::format("{} GPUs do not fit on {} nodes of {}", it.gpus, nodes, result.cluster));

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "sim/collective/load_cluster.hpp"
+#include "sim/scenario/node_use.hpp"
 #include "sim/validation/run_scenario.hpp"
 #include "sim/validation/run_words.hpp"
 
@@ -168,18 +170,45 @@ double distance(double gbps, const Machine& machine) {
   return std::abs(std::log(gbps / machine.gbps_per_gpu));
 }
 
-// Racks of 18 trays, whose trays a table counts as nodes: a job has the same share of each rack.
-void spread_over_racks(std::int64_t gpus, RunMachine& machine) {
-  constexpr std::int64_t tray = 4, rack = 72;
-  const std::int64_t racks = (gpus + rack - 1) / rack;
-  if (gpus % (racks * tray) != 0)
-    throw NotSimulated(fmt::format("{} GPUs are no whole trays on {} racks", gpus, racks));
-  machine.nodes = racks;
-  machine.gpus_per_node = gpus / racks;
-  machine.changes.cluster.push_back({"node.trays", fmt::format("{}", gpus / racks / tray)});
+// How many GPUs of a rack a job uses whose table counts trays as nodes: the same share of as few
+// racks as hold it, unless that tears groups or trays.
+int share_of_rack(const Layout& layout, const NodeRoom& room) {
+  const int gpus = layout.world_size(), tray = room.gpus / room.trays;
+  if (gpus % tray != 0) throw NotSimulated(fmt::format("{} GPUs are no whole trays", gpus));
+  const int racks = (gpus + room.gpus - 1) / room.gpus;
+  const bool even = gpus % (racks * tray) == 0;
+  if (even && (racks == 1 || keeps_groups_whole(layout, room, gpus / racks))) return gpus / racks;
+  return whole_gpus_per_node(layout, room, gpus);
+}
+
+int share_of_rack(const RunMachine& machine, const Layout& layout, const NodeRoom& room) {
+  if (machine.trays) return share_of_rack(layout, room);
+  if (machine.gpus_per_node == room.gpus)
+    return whole_gpus_per_node(layout, room, layout.world_size());
+  if (machine.gpus_per_node < 2 * room.gpus / room.trays || machine.gpus_per_node > room.gpus)
+    throw NotSimulated(fmt::format("gpus_per_node is {}, the racks of {} have {} in trays of {}",
+                                   machine.gpus_per_node, machine.file, room.gpus,
+                                   room.gpus / room.trays));
+  return static_cast<int>(machine.gpus_per_node);
 }
 
 }  // namespace
+
+Cluster run_cluster(const RunMachine& machine, const std::string& path, const Layout& layout) {
+  Cluster cluster = load_cluster(path, static_cast<int>(machine.nodes), machine.changes);
+  if (cluster.trays() == 1) {
+    if (cluster.gpus_per_node() == machine.gpus_per_node) return cluster;
+    throw NotSimulated(fmt::format("gpus_per_node is {}, the nodes of {} have {}",
+                                   machine.gpus_per_node, machine.file, cluster.gpus_per_node()));
+  }
+  NodeRoom room = room_of(cluster);
+  room.nodes = most_nodes;
+  const int used = share_of_rack(machine, layout, room);
+  const int racks = (layout.world_size() + used - 1) / used;
+  if (racks != cluster.nodes()) cluster = load_cluster(path, racks, machine.changes);
+  cluster.use_gpus_per_node(used);
+  return cluster;
+}
 
 RunMachine run_machine(const RunCells& cells) {
   const Part& part = part_of(cells);
@@ -201,12 +230,12 @@ RunMachine run_machine(const RunCells& cells) {
   RunMachine machine{.file = std::string{nearest.file},
                      .nodes = (gpus + per_node - 1) / per_node,
                      .gpus_per_node = per_node,
+                     .trays = false,
                      .changes = {}};
   if (!one_node && distance(rate, nearest) > 0.02)
     machine.changes.cluster.push_back(
         {"node.nics.bandwidth", fmt::format("x{:g}", rate / nearest.gbps_per_gpu)});
-  if ((part.gpu == "gb200" || part.gpu == "gb300") && per_node == 4)
-    spread_over_racks(gpus, machine);
+  machine.trays = part.gpu.starts_with("gb") && per_node == 4;
   return machine;
 }
 

@@ -6,7 +6,6 @@
 #include <charconv>
 #include <sstream>
 
-#include "sim/collective/load_cluster.hpp"
 #include "sim/config/scalars.hpp"
 #include "sim/engine/device_spread.hpp"
 #include "sim/model/transformer.hpp"
@@ -326,10 +325,7 @@ Scenario run_scenario(const RunCells& cells, const std::string& data_folder, Ker
   if (!problems.empty()) throw NotSimulated(problems.front().what);
   const RunMachine machine = run_machine(cells);
   const std::string cluster_path = data_folder + "/" + machine.file;
-  Cluster cluster = load_cluster(cluster_path, static_cast<int>(machine.nodes), machine.changes);
-  if (cluster.gpus_per_node() != machine.gpus_per_node)
-    throw NotSimulated(fmt::format("gpus_per_node is {}, the nodes of {} have {}",
-                                   machine.gpus_per_node, machine.file, cluster.gpus_per_node()));
+  Cluster cluster = run_cluster(machine, cluster_path, layout);
   if (layout.attention == AttentionKernel::flash_1 && !cluster.device().flash_attention_1)
     layout.attention = AttentionKernel::flash_2;
   if (layout.attention == AttentionKernel::flash_2 && !cluster.device().flash_attention_2)

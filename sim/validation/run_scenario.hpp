@@ -39,8 +39,11 @@ struct RunMachine {
   std::string file;  // the cluster, relative to the data folder
   std::int64_t nodes = 1;
   std::int64_t gpus_per_node = 8;
-  ClusterChanges changes;  // of the file: the rate of its NICs, the trays of a rack
+  bool trays = false;  // nodes are the trays of racks: which racks hold them is still open
+  ClusterChanges changes;  // of the file: the rate of its NICs
 };
 RunMachine run_machine(const RunCells& cells);
+// That machine, read from `path`, with as many nodes, and GPUs used of each, as the layout takes.
+Cluster run_cluster(const RunMachine& machine, const std::string& path, const Layout& layout);
 
 }  // namespace sim

@@ -80,6 +80,27 @@ TEST_CASE("a curve runs on the cluster of its GPU, NICs and fabric", "[validatio
           "topologies/gb200-nvl72.yaml");
 }
 
+// 16 of 18 trays of each rack, counted as trays or as racks, with the NICs of a tray or of a rack.
+TEST_CASE("racks with trays to spare are racks, whatever joins them", "[validation]") {
+  const std::string racks = "topologies/gb200-nvl72.yaml";
+  const CurveResult trays = result_of("r,GB200,32,128,all_reduce,4,400,RoCE\n");
+  REQUIRE(trays.cluster == racks);
+  REQUIRE(trays.skipped.empty());
+  REQUIRE(trays.points == 2);
+  for (const char* same :
+       {"r,GB200,2,128,all_reduce,4,400,RoCE\n", "r,GB200,2,128,all_reduce,64,400,NVL72 + RoCE\n",
+        "r,GB200 NVL72,32,128,all_reduce,8,400,2 x NVL72\n"})
+    REQUIRE(result_of(same).curve.points[1].predicted == trays.curve.points[1].predicted);
+  REQUIRE(result_of("r,GB200,32,128,all_reduce,4,400,InfiniBand NDR\n").cluster ==
+          "validation/machines/gb200-nvl72-ib.yaml");
+  REQUIRE(result_of("r,GB200,256,1024,all_gather,4,400,RoCE\n").skipped.empty());  // 64 of 16 racks
+  REQUIRE(result_of("r,GB200,16,64,all_reduce,,,NVLink\n").cluster == racks);
+  REQUIRE(result_of("r,GB200,32,128,all_reduce,4,200,RoCE\n").skipped ==
+          "no cluster file for GB200 with 4 x 200 Gb/s per node (RoCE)");
+  REQUIRE(result_of("r,GB200,19,76,all_reduce,4,400,RoCE\n").skipped ==
+          "76 GPUs are not the same number of trays of 4 on 2 to 4 racks");
+}
+
 TEST_CASE("what cannot be predicted is told with its reason", "[validation]") {
   REQUIRE(result_of("r,MI300X,1,4,all_reduce,8,400,NVL72\n").skipped ==
           "no cluster file for the GPU 'MI300X'");

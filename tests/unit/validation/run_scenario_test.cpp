@@ -232,13 +232,50 @@ TEST_CASE("trays of an NVL72 make racks with the same share of a job", "[validat
                        {"gpus_per_node", "4"},
                        {"inter_node_gbps_per_gpu", "400"},
                        {"num_gpus", gpus},
+                       {"gbs", "80640"},
                        {"dp", dp}});
   };
-  const RunMachine two = run_machine(cells("128", "32"));
-  REQUIRE(two.nodes == 2);
-  REQUIRE(two.gpus_per_node == 64);
-  REQUIRE(run_scenario(cells("16", ""), STEPCAST_SOURCE_DIR).cluster.gpus() == 16);
-  REQUIRE_THROWS_AS(run_machine(cells("74", "")), NotSimulated);
+  const auto cluster = [&](const char* gpus, const char* dp) {
+    return run_scenario(cells(gpus, dp), STEPCAST_SOURCE_DIR).cluster;
+  };
+  REQUIRE(cluster("128", "32").nodes() == 2);
+  REQUIRE(cluster("128", "32").gpus_per_node() == 64);
+  REQUIRE(cluster("16", "").gpus() == 16);
+  // Each pipeline stage, 2 x 20 ranks, has a rack.
+  REQUIRE(cluster("80", "20").gpus_per_node() == 40);
+  // 1,008 GPUs are 14 full racks.
+  REQUIRE(cluster("1008", "252").gpus_per_node() == 72);
+  // 1,024 fill no number of racks that just holds them; 15 of 72 are used.
+  REQUIRE(cluster("1024", "256").nodes() == 15);
+  REQUIRE(reason({{"gpu", "GB200"},
+                  {"gpus_per_node", "4"},
+                  {"inter_node_gbps_per_gpu", "400"},
+                  {"num_gpus", "74"},
+                  {"pp", "1"},
+                  {"dp", "37"},
+                  {"gbs", "37"}}) == "74 GPUs are no whole trays");
+}
+
+TEST_CASE("a table may count racks as nodes, full ones or with trays to spare", "[validation]") {
+  const auto cluster = [](const char* per_node, const char* gpus, const char* dp,
+                          const char* tp = "2") {
+    return run_scenario(cells_with({{"gpu", "GB200"},
+                                    {"gpus_per_node", per_node},
+                                    {"inter_node_gbps_per_gpu", "400"},
+                                    {"num_gpus", gpus},
+                                    {"gbs", "80640"},
+                                    {"dp", dp},
+                                    {"tp", tp}}),
+                        STEPCAST_SOURCE_DIR)
+        .cluster;
+  };
+  REQUIRE(cluster("64", "128", "32").gpus_per_node() == 64);
+  REQUIRE(cluster("64", "128", "32").nodes() == 2);
+  REQUIRE(cluster("72", "144", "36").gpus_per_node() == 72);
+  REQUIRE(cluster("72", "128", "4", "16").gpus_per_node() == 64);  // groups of 16 stay whole
+  REQUIRE_THROWS_WITH(cluster("6", "144", "36"),
+                      "gpus_per_node is 6, the racks of topologies/gb200-nvl72.yaml have 72 in "
+                      "trays of 4");
 }
 
 TEST_CASE("what runs beside what follows the overlap column, else the generation", "[validation]") {
