@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/config/data_folder.hpp"
+
 namespace CLI {  // NOLINT(readability-identifier-naming): the name that CLI11 has given it
 class App;
 }
@@ -110,9 +112,6 @@ void print_note(const std::string& text);
 bool color_wanted();
 void write_text_file(const std::string& path, const std::string& text);  // complete, or not at all
 
-// The folder with models/ and topologies/: $STEPCAST_DATA, else the working folder if it has them,
-// else the source tree that the program was built from.
-std::string data_folder();
 // `name` if it is a file, else the file of that name in folder `kind` of the data folder.
 // Throws InputError naming the nearest.
 std::string find_data_file(const std::string& kind, const std::string& name);

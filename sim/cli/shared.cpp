@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "sim/base/input_error.hpp"
+#include "sim/base/near_names.hpp"
 #include "sim/cli/command.hpp"
 #include "sim/timeline/complete_file.hpp"
 
@@ -17,12 +18,6 @@ namespace sim {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool holds_data(const fs::path& folder) {
-  std::error_code ignored;
-  return fs::is_directory(folder / "models", ignored) &&
-         fs::is_directory(folder / "topologies", ignored);
-}
 
 }  // namespace
 
@@ -85,11 +80,6 @@ bool color_wanted() {
          !(terminal && std::string_view{terminal} == "dumb");
 }
 
-std::string data_folder() {
-  if (const char* chosen = std::getenv("STEPCAST_DATA"); chosen && *chosen) return chosen;
-  return holds_data(fs::current_path()) ? fs::current_path().string() : STEPCAST_SOURCE_DIR;
-}
-
 // "dgx-h100" for dgx-h100.yaml, "llama-3.1-405b" for llama-3.1-405b/config.json.
 std::vector<std::string> data_files(const std::string& kind) {
   std::vector<std::string> names;
@@ -114,11 +104,10 @@ std::string find_data_file(const std::string& kind, const std::string& name) {
   for (const fs::path& candidate : {folder / (name + ".yaml"), folder / name / "config.json"})
     if (fs::is_regular_file(candidate, ignored)) return candidate.string();
   const std::vector<std::string> names = data_files(kind);
-  const std::string_view nearest = nearest_name(name, {names.begin(), names.end()});
   throw InputError{
       SourcePosition{name, 0, 0},
       fmt::format("there is no such file, and none of that name in {}{}", folder.string(),
-                  nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest))};
+                  names.empty() ? "" : "; " + choices_text(name, {names.begin(), names.end()}))};
 }
 
 std::string find_suite(const std::string& name) {

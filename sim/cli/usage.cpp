@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "sim/base/input_error.hpp"
+#include "sim/base/near_names.hpp"
 
 namespace sim {
 namespace {
@@ -49,6 +49,30 @@ std::string unknown_argument(const CLI::App& command, const std::vector<std::str
   return {};
 }
 
+// CLI11's own words, where they are not those of a user.
+std::string words_of(const CLI::App& command, const CLI::ParseError& error) {
+  const std::string own = error.what();
+  // "--set: 1 required TEXT missing"
+  if (const std::size_t colon = own.find(": 1 required "); colon != std::string::npos)
+    return own.substr(0, colon) + " needs a value";
+  if (error.get_name() != "RequiredError") return own;
+  const std::vector<std::string> commands = names_of(command, false);
+  if (commands.empty() || !command.get_subcommands().empty()) return own;
+  std::string text = "a command is required:";
+  for (const std::string& name : commands)
+    text += (name == commands.front() ? " " : ", ") + name;
+  return text;
+}
+
+// What a user may have meant by an option or a command that there is not.
+std::string unknown_text(const CLI::App& command, const std::string& unknown) {
+  const bool option = unknown.starts_with("--");
+  const std::vector<std::string> names = names_of(command, option);
+  const std::vector<std::string_view> candidates{names.begin(), names.end()};
+  const std::string choices = names.empty() ? "" : "; " + choices_text(unknown, candidates);
+  return fmt::format("unknown {} '{}'{}", option ? "option" : "command", unknown, choices);
+}
+
 }  // namespace
 
 std::string usage_error_text(const CLI::App& app, const CLI::ParseError& error,
@@ -58,17 +82,10 @@ std::string usage_error_text(const CLI::App& app, const CLI::ParseError& error,
   for (const CLI::App* up = command.get_parent(); up; up = up->get_parent())
     path.insert(0, up->get_name() + ' ');
   const std::string unknown = unknown_argument(command, arguments);
-  std::string text;
-  if (unknown.empty()) {
-    text = fmt::format("{}: {}\n", path, error.what());
-  } else {
-    const bool option = unknown.starts_with("--");
-    const std::vector<std::string> names = names_of(command, option);
-    const std::vector<std::string_view> candidates{names.begin(), names.end()};
-    text = fmt::format("{}: unknown {} '{}'", path, option ? "option" : "command", unknown);
-    const std::string_view nearest = nearest_name(unknown, candidates);
-    text += nearest.empty() ? "\n" : fmt::format("; did you mean '{}'?\n", nearest);
-  }
+  std::string text =
+      fmt::format("{}: {}\n", path,
+                  unknown.empty() ? words_of(command, error) : unknown_text(command, unknown));
+  if (unknown.empty() && !command.get_footer().empty()) text += command.get_footer() + '\n';
   return text + fmt::format("Run '{} --help' for what there is.\n", path);
 }
 

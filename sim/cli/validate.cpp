@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "sim/base/input_error.hpp"
+#include "sim/base/near_names.hpp"
 #include "sim/cli/command.hpp"
 #include "sim/validation/ablation.hpp"
 #include "sim/validation/curves.hpp"
@@ -39,12 +40,9 @@ std::vector<std::string> chosen_sets(const Request& request, const std::string& 
   std::vector<std::string> known = measured_sets(folder);
   for (const std::string& name : request.sets) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    const std::string_view nearest = nearest_name(name, {known.begin(), known.end()});
-    throw InputError{
-        SourcePosition{folder, 0, 0},
-        fmt::format("there is no set '{}'{}; there are: {}", name,
-                    nearest.empty() ? "" : fmt::format(" (did you mean '{}'?)", nearest),
-                    fmt::join(known, ", "))};
+    throw InputError{SourcePosition{folder, 0, 0},
+                     fmt::format("there is no set '{}'; {}", name,
+                                 choices_text(name, {known.begin(), known.end()}))};
   }
   if (request.sets.empty()) return known;
   std::vector<std::string> chosen;

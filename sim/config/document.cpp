@@ -26,6 +26,7 @@ std::string read_file(const std::string& path) {
   const auto cannot_read = [&](int reason) {
     return InputError({path, 0, 0}, fmt::format("cannot read the file: {}", std::strerror(reason)));
   };
+  if (path.empty()) throw InputError({"''", 0, 0}, "no file is named");
   std::error_code error;
   if (std::filesystem::is_directory(path, error))
     throw InputError({path, 0, 0}, "this is a directory, not a file");
@@ -123,6 +124,10 @@ ObjectReader Document::root_object() const {
   return object;
 }
 
+bool Document::root_has(std::string_view key) const {
+  return tree_->find(tree_->root(), key) != nullptr;
+}
+
 const std::string& Document::name() const {
   return tree_->name();
 }
@@ -130,6 +135,11 @@ const std::string& Document::name() const {
 void Document::finish() const {
   tree_->report_unknown_keys();
   tree_->throw_problems();
+}
+
+std::vector<Problem> Document::problems(const Document* related) const {
+  tree_->report_unknown_keys(related ? related->tree_.get() : nullptr);
+  return tree_->problems();
 }
 
 std::string resolve_path(const std::string& from, const std::string& reference) {

@@ -253,7 +253,7 @@ ValueReader ObjectReader::at(std::string_view key) const {
   if (const TreeEntry* entry = tree_->ask(node_, key)) return {tree_, entry->node};
   const TreeNode& node = tree_->node(node_);
   const TextPlace place = node.place;
-  if (node.kind == ValueKind::object) tree_->report(place, missing_key(key));
+  if (node.kind == ValueKind::object) tree_->report_missing_key(place, key);
   return {tree_, tree_->add_absent(place, node_)};
 }
 

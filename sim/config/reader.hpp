@@ -185,10 +185,15 @@ class Document {
   void change(std::span<const Change> changes);
 
   ObjectReader root_object() const;  // a root that is not an object throws InputError
+  // Whether the root is an object with that key. Unlike ObjectReader::has, it makes no key known.
+  bool root_has(std::string_view key) const;
   const std::string& name() const;
   const std::vector<Remark>& remarks() const { return remarks_; }
   // Reports every key that nobody asked for, then throws InputError if any problem was recorded.
   void finish() const;
+  // What finish() would throw. A key that nobody asked for here, but somebody in `related`, is told
+  // where it belongs.
+  std::vector<Problem> problems(const Document* related = nullptr) const;
 
  private:
   explicit Document(std::unique_ptr<Tree> tree);

@@ -66,8 +66,6 @@ struct TreeNode {
   std::uint32_t parent_slot = 0;  // its number among the parent's entries
 };
 
-std::string missing_key(std::string_view key);  // the text of that problem
-
 class Tree {
  public:
   static constexpr int max_depth = 64;
@@ -119,8 +117,11 @@ class Tree {
   std::string_view line_text(std::int32_t line) const;
   [[noreturn]] void fail(TextPlace place, const std::string& what) const;  // throws at once
   void report(TextPlace place, const std::string& what);
-  void report_unknown_keys();
-  void throw_problems();  // if there are any, sorted by place
+  void report_missing_key(TextPlace object, std::string_view key);
+  // With `related`, keys that another part of that file knows are told where they belong, too.
+  void report_unknown_keys(const Tree* related = nullptr);
+  std::vector<Problem> problems() const;  // sorted by place
+  void throw_problems();                  // if there are any
 
  private:
   struct OpenNode {
@@ -130,6 +131,7 @@ class Tree {
   struct Found {
     TextPlace place;
     std::string what;
+    bool missing = false;  // `what` is the name of a key that the object at `place` lacks
   };
 
   Problem to_problem(const Found& found) const;
@@ -139,7 +141,10 @@ class Tree {
   void insert(NodeIndex object, std::string_view key, NodeIndex child);
   void sort_keys(const TreeNode& object);  // the newest one
   void refuse_duplicates(const OpenNode& object);
-  void report_unknown_keys_of(NodeIndex object);
+  void report_unknown_keys_of(NodeIndex object, const Tree* related);
+  std::string unknown_key_text(NodeIndex object, const TreeEntry& unknown, const Tree* related);
+  std::string home_of(std::string_view key, NodeIndex but) const;
+  std::string home_text(std::string_view key, NodeIndex but, const Tree* related) const;
   void withdraw_missing_key(TextPlace object, std::string_view key);
 
   std::string name_;

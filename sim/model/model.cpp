@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "sim/config/file_kind.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/model/sources.hpp"
 
@@ -101,6 +102,7 @@ Model read_model(const Document& document) {
   const bool layer_list = root.has("layer_list");
   const bool hugging_face = root.has("model_type") || root.has("architectures");
   if (int{transformer} + int{layer_list} + int{hugging_face} != 1) {
+    refuse_other_kinds(document, FileKind::model);
     throw InputError(root.where(),
                      "not a model: expected one of \"transformer\" or \"layer_list\" (a model of "
                      "ours), or \"model_type\" or \"architectures\" (a Hugging Face config.json)");

@@ -49,21 +49,36 @@ void emit(const std::vector<Assignment>& siblings, std::size_t indent, std::stri
 
 }  // namespace
 
-Document overrides_document(const std::vector<std::string>& overrides) {
+namespace {
+
+// Throws InputError where it is no assignment.
+void add_assignment(std::vector<Assignment>& root, const std::string& option) {
   constexpr std::size_t deepest = 6;  // cluster.change.node.nics.bandwidth is the deepest
+  const std::size_t equals = option.find('=');
+  if (equals == std::string::npos || equals + 1 == option.size())
+    refuse(option, "write it as section.key=value, for example layout.tensor_parallel=4");
+  // A line break would smuggle further keys in, a comment would cut the value off.
+  if (option.find_first_of("\n\r#") != std::string::npos)
+    refuse(option, "a value has no line breaks and no '#'");
+  const std::string_view key = std::string_view{option}.substr(0, equals);
+  if (static_cast<std::size_t>(std::count(key.begin(), key.end(), '.')) >= deepest)
+    refuse(option, "no key lies that deep");
+  insert(root, option, key, std::string_view{option}.substr(equals + 1));
+}
+
+}  // namespace
+
+Document overrides_document(const std::vector<std::string>& overrides,
+                            std::vector<Problem>& problems) {
   std::vector<Assignment> root;
   for (const std::string& option : overrides) {
-    const std::size_t equals = option.find('=');
-    if (equals == std::string::npos || equals + 1 == option.size())
-      refuse(option, "write it as section.key=value, for example layout.tensor_parallel=4");
-    // A line break would smuggle further keys in, a comment would cut the value off.
-    if (option.find_first_of("\n\r#") != std::string::npos)
-      refuse(option, "a value has no line breaks and no '#'");
-    const std::string_view key = std::string_view{option}.substr(0, equals);
-    if (static_cast<std::size_t>(std::count(key.begin(), key.end(), '.')) >= deepest)
-      refuse(option, "no key lies that deep");
-    insert(root, option, key, std::string_view{option}.substr(equals + 1));
+    try {
+      add_assignment(root, option);
+    } catch (const InputError& error) {
+      problems.insert(problems.end(), error.problems().begin(), error.problems().end());
+    }
   }
+  if (root.empty()) return Document::parse_yaml("{}", "--set");
   std::string yaml;
   emit(root, 0, yaml);
   return Document::parse_yaml(yaml, "--set");

@@ -10,8 +10,10 @@
 namespace sim {
 
 // "layout.tensor_parallel=4" options as a YAML document of their own, named "--set", so that the
-// strict reader checks them as it checks a file. Throws InputError for text that is no assignment.
-Document overrides_document(const std::vector<std::string>& overrides);
+// strict reader checks them as it checks a file. What is no assignment goes to `problems`, the rest
+// into the document.
+Document overrides_document(const std::vector<std::string>& overrides,
+                            std::vector<Problem>& problems);
 
 // Reads each key from the upper mapping where that has it, else from the lower one. Either may be
 // absent. A key is marked as known in both, so that what --set replaces is no unknown key.

@@ -16,6 +16,7 @@
 #include "sim/plan/plan.hpp"
 #include "sim/scenario/followers.hpp"
 #include "sim/scenario/layered.hpp"
+#include "sim/scenario/near_files.hpp"
 #include "sim/scenario/node_use.hpp"
 #include "sim/scenario/read_changes.hpp"
 #include "sim/scenario/read_layout.hpp"
@@ -40,8 +41,9 @@ struct ClusterText {
 
 // The path at `key` of `holder`: relative to the scenario file, or in --set (`by_hand`) to where
 // the user stands.
+// `kind`: the folder of shipped files of its kind.
 std::string referenced_path(const ObjectReader& holder, std::string_view key, bool by_hand,
-                            const std::string& scenario_path) {
+                            const std::string& scenario_path, const std::string& kind) {
   const std::string text = holder.text(key);
   std::string path = by_hand ? text : resolve_path(scenario_path, text);
   std::error_code ignored;
@@ -54,7 +56,7 @@ std::string referenced_path(const ObjectReader& holder, std::string_view key, bo
     return path;
   }
   if (!text.empty() && !std::filesystem::is_regular_file(path, ignored))
-    holder.problem(key, fmt::format("there is no file {}", path));
+    holder.problem(key, fmt::format("there is no file {}{}", path, near_files_text(path, kind)));
   return path;
 }
 
@@ -70,7 +72,8 @@ ModelText read_model_text(const Layered& top, const std::string& scenario_path,
   if (!holder) return {};
   const ValueReader value = holder->at("model");
   if (!value.is_object())
-    return {referenced_path(*holder, "model", top.overridden("model"), scenario_path), {}};
+    return {referenced_path(*holder, "model", top.overridden("model"), scenario_path, "models"),
+            {}};
   if (top.is_upper(holder)) {
     value.problem("--set model takes the name of a file, not single keys of a model");
     value.object().ignore_unknown();
@@ -109,11 +112,13 @@ ClusterText read_cluster(const Layered& top, const std::string& scenario_path) {
   const Layered section = top.object("cluster");
   const ObjectReader* plain = top.scalar_holder("cluster");
   if (plain && !section.overridden("path")) {
-    text.path = referenced_path(*plain, "cluster", top.is_upper(plain), scenario_path);
+    text.path =
+        referenced_path(*plain, "cluster", top.is_upper(plain), scenario_path, "topologies");
   } else {
     section.require("path");
     if (const ObjectReader* holder = section.holder("path"))
-      text.path = referenced_path(*holder, "path", section.overridden("path"), scenario_path);
+      text.path =
+          referenced_path(*holder, "path", section.overridden("path"), scenario_path, "topologies");
   }
   if (section.has("nodes")) text.nodes = section.int_or("nodes", 1, {1, most_nodes});
   text.use.gpus = section.int_or("gpus", 0, {1, most_gpus});
@@ -226,9 +231,13 @@ Framework read_framework(const Layered& section) {
   return framework;
 }
 
-// Loads a file that the scenario names; its problems join those of the other such file.
+// Loads a file that the scenario names; its problems join those of the other such file. A name that
+// leads nowhere has been told by who read it.
 template <class Load>
-auto load_named(Load load, std::vector<Problem>& problems) -> std::optional<decltype(load())> {
+auto load_named(const std::string& path, Load load, std::vector<Problem>& problems)
+    -> std::optional<decltype(load())> {
+  std::error_code ignored;
+  if (path.empty() || !std::filesystem::exists(path, ignored)) return std::nullopt;
   try {
     return load();
   } catch (const InputError& error) {
@@ -244,6 +253,21 @@ std::string_view key_to_blame(const Layout& layout, const Layered& section) {
   return layout.tensor_parallel > 1    ? "tensor_parallel"
          : layout.context_parallel > 1 ? "context_parallel"
                                        : "pipeline_parallel";
+}
+
+// Of a model that the scenario carries, nothing is made of a shape that may be wrong.
+std::optional<Model> load_model_of(const ModelText& text, bool scenario_is_right,
+                                   std::vector<Problem>& problems) {
+  if (!text.shape)
+    return load_named(
+        text.path, [&] { return load_model(text.path); }, problems);
+  if (!scenario_is_right) return std::nullopt;
+  return build_transformer(*text.shape);
+}
+
+std::optional<Cluster> load_cluster_of(const ClusterText& text, std::vector<Problem>& problems) {
+  return load_named(
+      text.path, [&] { return load_cluster(text.path, text.nodes, text.changes); }, problems);
 }
 
 void fill_data_parallel(LayoutText& text, const Cluster& cluster, int gpus, const Layered& layout) {
@@ -428,20 +452,17 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   const Layered training_section = top.section("training");
   Training training = read_training(training_section);
   if (const ObjectReader* holder = training_section.holder("data"))
-    training.data = referenced_path(*holder, "data", training_section.overridden("data"), path);
+    training.data =
+        referenced_path(*holder, "data", training_section.overridden("data"), path, "data/corpus");
   for (const char* section : sections_of_others)
     static_cast<void>(top.has(section));
-  sources.finish();
-
-  std::vector<Problem> problems;
-  std::optional<Model> model = load_named(
-      [&] {
-        return model_text.shape ? build_transformer(*model_text.shape)
-                                : load_model(model_text.path);
-      },
-      problems);
-  std::optional<Cluster> cluster = load_named(
-      [&] { return load_cluster(machine.path, machine.nodes, machine.changes); }, problems);
+  // All that is known to be wrong is told at once, in the files that the scenario names too.
+  std::vector<Problem> named;
+  std::optional<Model> model = load_model_of(model_text, sources.problems().empty(), named);
+  std::optional<Cluster> cluster = load_cluster_of(machine, named);
+  if (model && !layout_section.empty()) fill_sequence_length(text, *model, layout_section);
+  std::vector<Problem> problems = sources.problems();
+  problems.insert(problems.end(), named.begin(), named.end());
   if (!problems.empty()) throw InputError{std::move(problems)};
 
   run_with(framework, *model);
@@ -461,7 +482,6 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
     fill_data_parallel(text, *cluster, gpus, layout_section);
   else
     forget_parallelism(text.layout, gpus);
-  fill_sequence_length(text, *model, layout_section);
   sources.finish();
   if (state == LayoutState::given) {
     spread_layers(text, static_cast<int>(model->layers.size()), layout_section, text.layout);

@@ -3,20 +3,57 @@
 #include <utility>
 
 #include "sim/base/input_error.hpp"
+#include "sim/config/file_kind.hpp"
 
 namespace sim {
 
-ScenarioSources::ScenarioSources(std::string path, Document file,
-                                 const std::vector<std::string>& overrides)
-    : path_{std::move(path)}, file_{std::move(file)} {
-  if (!overrides.empty()) set_ = overrides_document(overrides);
+namespace {
+
+struct SetOptions {
+  std::optional<Document> document;
+  std::vector<Problem> no_assignments;
+};
+
+SetOptions read_set(const std::vector<std::string>& overrides) {
+  SetOptions set;
+  if (!overrides.empty()) set.document = overrides_document(overrides, set.no_assignments);
+  return set;
 }
 
+// Throws InputError with the mistakes of --set beside those of the file.
+Document load_file(const std::string& path, const std::vector<Problem>& no_assignments) {
+  try {
+    Document file = Document::load(path);
+    refuse_other_kinds(file, FileKind::scenario);
+    return file;
+  } catch (const InputError& error) {
+    std::vector<Problem> problems = error.problems();
+    problems.insert(problems.end(), no_assignments.begin(), no_assignments.end());
+    throw InputError{std::move(problems)};
+  }
+}
+
+}  // namespace
+
+ScenarioSources::ScenarioSources(std::string path, Document file, std::optional<Document> set,
+                                 std::vector<Problem> no_assignments)
+    : path_{std::move(path)},
+      file_{std::move(file)},
+      set_{std::move(set)},
+      no_assignments_{std::move(no_assignments)} {}
+
 ScenarioSources::ScenarioSources(const std::string& path, const std::vector<std::string>& overrides)
-    : ScenarioSources{path, Document::load(path), overrides} {}
+    : ScenarioSources{[&] {
+        SetOptions set = read_set(overrides);
+        Document file = load_file(path, set.no_assignments);
+        return ScenarioSources{path, std::move(file), std::move(set.document),
+                               std::move(set.no_assignments)};
+      }()} {}
 
 ScenarioSources ScenarioSources::of_options(const std::vector<std::string>& assignments) {
-  return {"command line", Document::parse_yaml("{}", "command line"), assignments};
+  SetOptions set = read_set(assignments);
+  return {"command line", Document::parse_yaml("{}", "command line"), std::move(set.document),
+          std::move(set.no_assignments)};
 }
 
 Layered ScenarioSources::top() const {
@@ -29,16 +66,18 @@ Layered ScenarioSources::only_section(std::string_view key) const {
   return top().section(key);
 }
 
+std::vector<Problem> ScenarioSources::problems() const {
+  std::vector<Problem> problems = file_.problems();
+  const auto add = [&](const std::vector<Problem>& more) {
+    problems.insert(problems.end(), more.begin(), more.end());
+  };
+  add(no_assignments_);
+  if (set_) add(set_->problems(&file_));
+  return problems;
+}
+
 void ScenarioSources::finish() const {
-  std::vector<Problem> problems;
-  for (const Document* document : {&file_, set_ ? &*set_ : nullptr}) {
-    if (!document) continue;
-    try {
-      document->finish();
-    } catch (const InputError& error) {
-      problems.insert(problems.end(), error.problems().begin(), error.problems().end());
-    }
-  }
+  std::vector<Problem> problems = this->problems();
   if (!problems.empty()) throw InputError{std::move(problems)};
 }
 

@@ -13,7 +13,8 @@ namespace sim {
 
 class ScenarioSources {
  public:
-  // `overrides` are "section.key=value" of --set. Throws InputError where either does not parse.
+  // `overrides` are "section.key=value" of --set. Throws InputError, with the mistakes of both,
+  // where the file does not parse or is no scenario; what is no assignment is told by finish().
   explicit ScenarioSources(const std::string& path, const std::vector<std::string>& overrides = {});
   // No file: the whole scenario as "section.key=value", its mistakes as lines of "--set".
   static ScenarioSources of_options(const std::vector<std::string>& assignments);
@@ -22,15 +23,19 @@ class ScenarioSources {
   Layered top() const;
   // A top-level section by itself: of the rest of the file finish() then reports nothing.
   Layered only_section(std::string_view key) const;
-  // Throws one InputError with the problems of both.
+  // The problems of both so far.
+  std::vector<Problem> problems() const;
+  // Throws one InputError with them, if there are any.
   void finish() const;
 
  private:
-  ScenarioSources(std::string path, Document file, const std::vector<std::string>& overrides);
+  ScenarioSources(std::string path, Document file, std::optional<Document> set,
+                  std::vector<Problem> no_assignments);
 
   std::string path_;
   Document file_;
   std::optional<Document> set_;
+  std::vector<Problem> no_assignments_;  // of --set
 };
 
 }  // namespace sim

@@ -8,6 +8,7 @@
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/base/random.hpp"
+#include "sim/config/file_kind.hpp"
 #include "sim/topology/cluster_data.hpp"
 #include "sim/topology/paths.hpp"
 
@@ -188,6 +189,7 @@ class NetworkRouter {
 Cluster Cluster::load(const std::string& path, std::optional<int> nodes,
                       const ClusterChanges& changes) {
   Document document = Document::load(path);
+  refuse_other_kinds(document, FileKind::cluster);
   document.change(changes.cluster);
   ClusterFiles files;
   files.device = [&](const std::string& file) { return load_device(file, changes.device); };

@@ -7,6 +7,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
+#include "sim/config/file_kind.hpp"
 #include "sim/config/reader.hpp"
 
 namespace sim {
@@ -202,6 +203,7 @@ FlopRate Device::peak(DType dtype) const {
 
 Device load_device(const std::string& path, std::span<const Change> changes) {
   Document document = Document::load(path);
+  refuse_other_kinds(document, FileKind::device);
   document.change(changes);
   Device device = read_device(document);
   for (const Change& change : changes)

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <optional>
 
+#include "sim/base/near_names.hpp"
 #include "sim/config/text_check.hpp"
 
 namespace sim {
@@ -186,19 +187,24 @@ void CsvTable::check_columns(std::span<const std::string_view> known,
   std::vector<Problem> problems;
   for (const CsvField& field : header_) {
     if (std::find(known.begin(), known.end(), field.text) != known.end()) continue;
-    const std::string_view nearest = nearest_name(field.text, {known.begin(), known.end()});
-    problems.push_back(
-        {SourcePosition{name_, field.line, field.column},
-         fmt::format("there is no column '{}'{}", field.text,
-                     nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)),
-         {}});
+    problems.push_back({SourcePosition{name_, field.line, field.column},
+                        fmt::format("there is no column '{}'; {}", field.text,
+                                    choices_text(field.text, {known.begin(), known.end()})),
+                        {}});
   }
-  for (const std::string_view name : required) {
-    const auto same = [&](const CsvField& field) { return field.text == name; };
-    if (std::none_of(header_.begin(), header_.end(), same))
-      problems.push_back(
-          {SourcePosition{name_, 1, 1}, fmt::format("the column '{}' is missing", name), {}});
-  }
+  std::vector<std::string_view> missing;
+  for (const std::string_view name : required)
+    if (std::none_of(header_.begin(), header_.end(),
+                     [&](const CsvField& field) { return field.text == name; }))
+      missing.push_back(name);
+  if (missing.size() == 1)
+    problems.push_back({SourcePosition{name_, 1, 1},
+                        fmt::format("the column '{}' is missing", missing.front()),
+                        {}});
+  else if (!missing.empty())
+    problems.push_back({SourcePosition{name_, 1, 1},
+                        fmt::format("the columns {} are missing", fmt::join(missing, ", ")),
+                        {}});
   if (!problems.empty()) throw InputError{std::move(problems)};
 }
 

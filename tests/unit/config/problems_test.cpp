@@ -84,6 +84,71 @@ TEST_CASE("an unknown key is answered with the nearest name or the allowed ones"
         "1:1 unknown key '<<'; merge keys are not supported");
 }
 
+TEST_CASE("of many keys an unknown one is answered with the three nearest", "[config]") {
+  const Read read = [](const ObjectReader& top) {
+    for (const char* key : {"tensor_parallel", "pipeline_parallel", "data_parallel", "micro_batch"})
+      (void)top.integer_or(key, 1);
+  };
+  CHECK(yaml_problems("parallelism: 2\n", read) ==
+        "1:1 unknown key 'parallelism'; nearest of 4: data_parallel, "
+        "pipeline_parallel, tensor_parallel");
+  CHECK(yaml_problems("zzz: 2\n", read) ==
+        "1:1 unknown key 'zzz'; allowed: tensor_parallel, pipeline_parallel, data_parallel and 1 "
+        "more");
+}
+
+TEST_CASE("a key at the wrong level is told where it belongs", "[config]") {
+  const Read read = [](const ObjectReader& top) {
+    (void)top.text_or("name", "");
+    const ObjectReader layout = top.object("layout");
+    (void)layout.integer_or("tensor_parallel", 1);
+    for (const sim::ValueReader& item : top.list("items"))
+      (void)item.object().integer_or("width", 1);
+  };
+  CHECK(yaml_problems("tensor_parallel: 2\nlayout: {name: x}\nitems: []\n", read) ==
+        "1:1 unknown key 'tensor_parallel'; it belongs in 'layout' | "
+        "2:10 unknown key 'name'; it belongs at the top of the file");
+  // An item of a list is no place of its own.
+  CHECK(yaml_problems("layout: {width: 2}\nitems: [{width: 1}]\n", read) ==
+        "1:10 unknown key 'width'; allowed: tensor_parallel");
+}
+
+TEST_CASE("the keys of one object that are missing are one problem", "[config]") {
+  const Read read = [](const ObjectReader& top) {
+    (void)top.text("model");
+    (void)top.text("cluster");
+    const ObjectReader layout = top.object("layout");
+    (void)layout.integer("batch");
+    (void)layout.integer("sequence");
+  };
+  CHECK(yaml_problems("{}\n", read) == "1:1 missing keys 'model', 'cluster' and 'layout'");
+  CHECK(yaml_problems("model: a\nlayout: {}\n", read) ==
+        "1:1 missing key 'cluster' | 2:9 missing keys 'batch' and 'sequence'");
+  CHECK(yaml_problems("modell: a\nlayout: {batch: 1}\n", read) ==
+        "1:1 missing key 'cluster' | 1:1 unknown key 'modell'; did you mean 'model'? | "
+        "2:9 missing key 'sequence'");
+}
+
+TEST_CASE("a key that is there twice is not unknown, too", "[config]") {
+  CHECK(yaml_problems("a: 1\na: 2\n", [](const ObjectReader& top) { (void)top.integer("a"); }) ==
+        "2:1 duplicate key 'a'; the first is on line 1");
+}
+
+TEST_CASE("a file of nothing but mistakes is answered in no time", "[config]") {
+  std::string text;
+  for (int i = 0; i < 200'000; ++i)
+    text += 'k' + std::to_string(i) + ": {}\n";
+  const std::string problems = yaml_problems(text, [](const ObjectReader& top) {
+    for (int i = 0; i < 50; ++i)
+      (void)top.has("some_key_" + std::to_string(i));
+    for (const std::string& key : {std::string{"k7"}, std::string{"k8"}})
+      for (int i = 0; i < 100; ++i)
+        (void)top.object(key).integer("missing_" + std::to_string(i));
+  });
+  CHECK(problems.find("1:1 unknown key 'k0'; ") == 0);
+  CHECK(problems.find("more problems") != std::string::npos);
+}
+
 TEST_CASE("a missing key is one problem, a misspelt one too", "[config]") {
   const Read read = [](const ObjectReader& top) {
     const ObjectReader layout = top.object("layout");

@@ -1,6 +1,7 @@
 // Scenario files: what they mean, and the exact text of what is refused.
 #include "sim/scenario/scenario.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -180,18 +181,8 @@ TEST_CASE("a framework names its kernels, and any of them alone") {
         Lines{"6:22: softmax is 'lazy'; allowed: fused, eager"});
   CHECK(problems(small("", "framework: {context: lazy}\n")) ==
         Lines{"6:22: context is 'lazy'; allowed: transformer_engine, eager, compiled"});
-  CHECK(
-      problems(small("", "framework: {norm: eager}\n")) ==
-      Lines{
-          "6:13: unknown key 'norm'; allowed: name, layer_norm, qkv, rms_norm, rotary, gate, "
-          "softmax, loss, key_heads, optimizer, token_collectives, weight_gathers, eight_bit, "
-          "context, gradient_placeholders, gradient_buckets, keeps_intermediates, host_issue, "
-          "joint_gate, accuracy, gathers_logits, adds_gradients, keeps_gathered_inputs, "
-          "all_reduces_gradients, scales_gradients, checks_gradients, separate_update, "
-          "sends_whole, recomputes_head, stops_recomputation, copies_attention, caching_allocator, "
-          "expandable_segments, keeps_unread_outputs, flat_parameters, holds_units, "
-          "waits_for_lengths, waits_for_counts, waits_for_messages, blocking_launches, "
-          "held_logits, loss_metrics"});
+  CHECK(problems(small("", "framework: {norms: eager}\n")) ==
+        Lines{"6:13: unknown key 'norms'; nearest of 42: rms_norm, layer_norm, waits_for_counts"});
 }
 
 TEST_CASE("the host's time per kernel is the framework's where it says one") {
@@ -247,10 +238,68 @@ TEST_CASE("FlashAttention-2 is taken where the device file has its rates, else r
 }
 
 TEST_CASE("all mistakes of a file come in one pass") {
-  const Lines lines = problems(
-      "model: nowhere.yaml\ncluster: neither.yaml\nlayout:\n  tensor_paralel: 2\n  zero_stage: 4\n"
-      "  bucket: 25\n");
-  CHECK(lines.size() >= 6);  // both files, the key, the stage, the unit, two missing keys
+  CHECK(problems("model: nowhere.yaml\ncluster: neither.yaml\nlayout:\n  tensor_paralel: 2\n"
+                 "  zero_stage: 4\n  bucket: 25\n")
+            .size() == 6);  // both files, the key, the stage, the unit, the missing batch
+}
+
+TEST_CASE("all that is missing is told at once, what the model asks for too") {
+  CHECK(problems("name: empty\n") == Lines{"1:1: missing keys 'model', 'cluster' and 'layout'"});
+  CHECK(problems("model: " + root + "/models/gpt2.yaml\nlayout: {}\n") ==
+        Lines{"1:1: missing key 'cluster'", "2:9: missing key 'global_batch'",
+              "2:9: the key is missing: tokens per sequence of gpt2"});
+}
+
+TEST_CASE("mistakes of the file, of --set and of the files that are named come in one pass") {
+  const std::string broken = write("broken.yaml", "transformer: {layers: 0}\n");
+  const Lines lines =
+      problems("model: broken.yaml\ncluster: " + root +
+                   "/topologies/dgx-h100.yaml\nlayout: {global_batch: 8, "
+                   "zero_stage: 4}\n",
+               {"layout.foo=3", "lay", "tensor_parallel=4", "simulation.jitter=-1"});
+  REQUIRE(lines.size() > 5);
+  CHECK(lines[0] == "3:39: zero_stage is 4; allowed: 0 to 3");
+  CHECK(lines[1] ==
+        "0:0: --set lay: write it as section.key=value, for example "
+        "layout.tensor_parallel=4");
+  CHECK(lines[2] ==
+        "2:3: unknown key 'foo'; allowed: tensor_parallel, context_parallel, "
+        "pipeline_parallel and 30 more");
+  CHECK(lines[3] == "3:1: unknown key 'tensor_parallel'; it belongs in 'layout'");
+  CHECK(lines[4] == "5:11: jitter is -1; allowed: 0 to 2");
+  CHECK(std::any_of(lines.begin() + 5, lines.end(), [](const std::string& line) {
+    return line.find("layers is 0") != std::string::npos;  // of broken.yaml
+  }));
+}
+
+TEST_CASE("a file that is not there is answered with the nearest, or with the shipped one") {
+  const std::string rest = "\ncluster: " + root +
+                           "/topologies/dgx-h100.yaml\nlayout: {global_batch: 8, "
+                           "sequence_length: 1024}\n";
+  CHECK(problems("model: " + root + "/models/gtp2.yaml" + rest) ==
+        Lines{"1:8: there is no file " + root + "/models/gtp2.yaml; did you mean 'gpt2.yaml'?"});
+  CHECK(problems("model: gpt2" + rest)[0].find("gpt2; the shipped file is ") != std::string::npos);
+  CHECK(problems("model: /no/where/a.yaml" + rest) ==
+        Lines{"1:8: there is no file /no/where/a.yaml; there is no folder /no/where"});
+}
+
+TEST_CASE("what is given as a scenario and is none is told what it is") {
+  try {
+    load_scenario(root + "/topologies/dgx-h100.yaml", {"lay"});
+    FAIL("a cluster is no scenario");
+  } catch (const InputError& error) {
+    CHECK(test::lines_of(error) ==
+          Lines{"0:0: this is a cluster file, not a scenario; a scenario names it as 'cluster: "
+                "{path: FILE}'",
+                "0:0: --set lay: write it as section.key=value, for example "
+                "layout.tensor_parallel=4"});
+  }
+  const Lines swapped = problems("model: " + root + "/topologies/dgx-h100.yaml\ncluster: " + root +
+                                 "/models/gpt2.yaml\nlayout: {global_batch: 8}\n");
+  CHECK(swapped == Lines{"0:0: this is a cluster file, not a model file; a scenario names it as "
+                         "'cluster: {path: FILE}'",
+                         "0:0: this is a model file, not a cluster file; a scenario names it as "
+                         "'model: FILE'"});
 }
 
 TEST_CASE("injected trouble must name what exists") {

@@ -1,0 +1,29 @@
+// Which of our files, or of those of other programs, a file is, by the keys at its top.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/config/reader.hpp"
+
+namespace sim {
+
+enum class FileKind : std::uint8_t {
+  scenario,
+  cluster,
+  device,
+  model,
+  hugging_face,  // a config.json
+  deepspeed,
+  accelerate,
+  nemo,
+  measured_set,
+  records,      // of a search or sweep
+  step_record,  // of `simulate --record`
+  report,       // of `-o json`
+};
+
+// Throws InputError where the file is surely of another kind, with what it is good for. A file
+// whose kind does not show passes: its reader knows better what is wrong.
+void refuse_other_kinds(const Document& document, FileKind wanted);
+
+}  // namespace sim
