@@ -41,11 +41,11 @@ bool run_shown(const SearchRequest& request, Search& search, const RunSearch& ru
 
 // At once, before anything is simulated again: mpirun gives ranks a second to end.
 void note_best_so_far(const Search& search) {
-  if (search.ranking().best().empty()) return print_note("stopped before a layout was found");
-  const Evaluation& best = search.ranking().best().front();
+  const std::optional<Evaluation> best = search.ranking().favourite();
+  if (!best) return print_note("stopped before a layout was found");
   print_note(
-      fmt::format("stopped; best so far: {}, {}", precise(best.step_time),
-                  describe(layout_of(search.specification(), search.candidates(), best.index))));
+      fmt::format("stopped; best so far: {}, {}", precise(best->step_time),
+                  describe(layout_of(search.specification(), search.candidates(), best->index))));
 }
 
 void note_rate(const SearchCounts& counts, double seconds) {
@@ -57,7 +57,8 @@ void note_rate(const SearchCounts& counts, double seconds) {
 ExitCode show_result(const SearchRequest& request, Search& search, bool complete, double seconds) {
   const SearchResult result = make_result(search, complete);
   // The standard output has one thing: the winner's file, if it goes there.
-  const bool emits = request.emit && !result.best.empty();
+  const RankedLayout* favourite = result.favourite();
+  const bool emits = request.emit && favourite;
   const std::string ranking =
       in_format(request.output, result, search_table, search_json, search_csv, search_markdown);
   if (emits && request.emit_to.empty())
@@ -66,10 +67,10 @@ ExitCode show_result(const SearchRequest& request, Search& search, bool complete
     print_result(ranking);
   note_rate(result.counts, seconds);
   if (emits)
-    hand_over(take_scenario(std::move(search), result.best.front().evaluation.index), *request.emit,
+    hand_over(take_scenario(std::move(search), favourite->evaluation.index), *request.emit,
               request.emit_to);
   if (!complete) return ExitCode::interrupted;
-  if (!result.best.empty()) return ExitCode::done;
+  if (favourite) return ExitCode::done;
   print_note(result.nothing_fits);
   return ExitCode::does_not_fit;
 }

@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <stdexcept>
 
@@ -15,6 +17,7 @@
 #include "sim/validation/ablation.hpp"
 #include "sim/validation/curves.hpp"
 #include "sim/validation/favourites.hpp"
+#include "sim/validation/memory_error_rows.hpp"
 #include "sim/validation/peers.hpp"
 #include "sim/validation/predict.hpp"
 #include "sim/validation/row_yaml.hpp"
@@ -31,7 +34,7 @@ struct Request {
   std::string curves, index;      // of collectives
   std::string picture;            // SVG to write; empty: none
   std::string emit;               // folder for the rows as scenarios; empty: none
-  bool ablate = false, peers = false, favourites = false;
+  bool ablate = false, peers = false, favourites = false, memory_error = false;
   OutputFormat output = OutputFormat::table;
 };
 
@@ -109,8 +112,7 @@ ExitCode validate_curves(const Request& request) {
   return ExitCode::done;
 }
 
-ExitCode validate_sets(const Request& request) {
-  const std::string folder = data_folder() + "/validation";
+std::vector<SetResult> simulate_sets(const Request& request, const std::string& folder) {
   const bool show_progress = isatty(STDERR_FILENO) == 1;
   std::vector<SetResult> results;
   for (const std::string& name : chosen_sets(request, folder + "/published")) {
@@ -118,10 +120,34 @@ ExitCode validate_sets(const Request& request) {
     const std::string path = fmt::format("{}/published/{}/measured.yaml", folder, name);
     results.push_back(validate(load_measured_set(path)));
   }
+  return results;
+}
+
+// Whether the shipped error of the memory forecast is that of these rows; says on stderr if not.
+bool same_memory_error(const std::vector<SetResult>& results, const std::string& folder) {
+  const std::string path = folder + "/memory-error.yaml";
+  std::ifstream file{path};
+  const std::string shipped{std::istreambuf_iterator<char>{file}, {}};
+  if (shipped == memory_error_yaml(memory_excesses(results))) return true;
+  print_note(fmt::format(
+      "stepcast validate: {} is not what these rows say: make it anew with --memory-error", path));
+  return false;
+}
+
+ExitCode validate_sets(const Request& request) {
+  const std::string folder = data_folder() + "/validation";
+  const std::vector<SetResult> results = simulate_sets(request, folder);
   print_sets(results, request.output);
   write_picture(request, results);
-  return within_bounds(results, folder + "/bounds.yaml") ? ExitCode::done
-                                                         : ExitCode::bound_exceeded;
+  bool within = within_bounds(results, folder + "/bounds.yaml");
+  if (request.sets.empty()) within = same_memory_error(results, folder) && within;
+  return within ? ExitCode::done : ExitCode::bound_exceeded;
+}
+
+ExitCode show_memory_error(const Request& request) {
+  const std::vector<SetResult> results = simulate_sets(request, data_folder() + "/validation");
+  print_result(memory_error_yaml(memory_excesses(results)));
+  return ExitCode::done;
 }
 
 ExitCode validate_ablated(const Request& request) {
@@ -155,10 +181,11 @@ ExitCode validate_beside_peers(const Request& request) {
 // The layout studies as a test of search.
 ExitCode validate_favourites(const Request& request) {
   const std::string folder = data_folder() + "/validation";
+  const std::optional<MemoryErrors> errors = shipped_memory_errors();
   std::vector<GroupRank> ranks;
   for (const std::string& name : chosen_sets(request, folder + "/published")) {
     const std::string path = fmt::format("{}/published/{}/measured.yaml", folder, name);
-    const std::vector<GroupRank> found = rank_groups(load_measured_set(path));
+    const std::vector<GroupRank> found = rank_groups(load_measured_set(path), errors);
     ranks.insert(ranks.end(), found.begin(), found.end());
   }
   print_result(in_format(request.output, ranks, favourites_table, favourites_json, favourites_csv,
@@ -255,6 +282,15 @@ void add_validate(CLI::App& app, ChosenCommand& action) {
       ->excludes(ablate)
       ->excludes("--peers");
   command
+      ->add_flag("--memory-error", request->memory_error,
+                 "the error of the memory forecast, as validation/memory-error.yaml has it")
+      ->excludes(sets)
+      ->excludes(rows)
+      ->excludes(curves)
+      ->excludes(ablate)
+      ->excludes("--peers")
+      ->excludes("--favourites");
+  command
       ->add_option("--picture", request->picture,
                    "write predicted against measured as a picture (SVG)")
       ->option_text("FILE.svg")
@@ -267,6 +303,7 @@ void add_validate(CLI::App& app, ChosenCommand& action) {
       ->excludes(ablate)
       ->excludes("--peers")
       ->excludes("--favourites")
+      ->excludes("--memory-error")
       ->excludes("--picture");
   add_output_option(*command, request->output);
   command->footer(
@@ -284,6 +321,7 @@ void add_validate(CLI::App& app, ChosenCommand& action) {
       if (!request->emit.empty()) return emit_rows(*request);
       if (request->ablate) return validate_ablated(*request);
       if (request->favourites) return validate_favourites(*request);
+      if (request->memory_error) return show_memory_error(*request);
       if (request->peers) return validate_beside_peers(*request);
       if (!request->curves.empty()) return validate_curves(*request);
       return request->rows.empty() ? validate_sets(*request) : validate_rows(*request);

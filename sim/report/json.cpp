@@ -140,6 +140,12 @@ void add_fullest_stage(Json& json, const Report& report) {
   json["peak_mem_bytes"] = worst.total.count();
   json["device_mem_bytes"] = worst.capacity.count();
   json["fits"] = report.fits();
+  json["memory_left_bytes"] = report.memory_left().count();
+  json["memory_in_doubt"] = report.memory_in_doubt();
+  if (report.memory_error)
+    json["memory_error"] = {{"share", report.memory_error->fraction},
+                            {"runs", report.memory_error->rows},
+                            {"of", report.memory_error->of}};
   json["worst_stage"] = worst.stage;
 }
 

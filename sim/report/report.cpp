@@ -211,6 +211,12 @@ bool Report::fits() const {
   return std::all_of(memory.begin(), memory.end(), [](const StageMemory& m) { return m.fits(); });
 }
 
+bool Report::memory_in_doubt() const {
+  const StageMemory& worst = worst_memory();
+  return fits() && memory_error &&
+         worst.total > most_within(memory_error->fraction, worst.capacity);
+}
+
 Report make_memory_report(const Scenario& scenario, const Plan& plan) {
   Report report;
   add_identity(report, scenario, plan);
@@ -221,6 +227,8 @@ Report make_memory_report(const Scenario& scenario, const Plan& plan) {
       std::max_element(report.memory.begin(), report.memory.end(),
                        [](const auto& a, const auto& b) { return a.total < b.total; });
   report.worst_stage = static_cast<int>(worst - report.memory.begin());
+  if (const std::optional<MemoryErrors> errors = shipped_memory_errors())
+    report.memory_error = errors->of(scenario.framework.name, plan.layout.schedule);
   return report;
 }
 

@@ -9,6 +9,7 @@
 #include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/plan/whole_groups.hpp"
+#include "sim/report/memory_error.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/timeline/breakdown.hpp"
 #include "sim/timeline/record.hpp"
@@ -61,9 +62,10 @@ struct Report {
   std::vector<LinkLoad> busiest_links;
   std::vector<std::string> link_names;
   std::vector<Bandwidth> link_capacities;
-  std::vector<StageMemory> memory;  // one per pipeline stage
-  int worst_stage = 0;              // index into `memory`
-  std::vector<WhatIf> what_if;      // largest gain first
+  std::vector<StageMemory> memory;          // one per pipeline stage
+  int worst_stage = 0;                      // index into `memory`
+  std::optional<MemoryError> memory_error;  // of the forecast; nothing: no figures are shipped
+  std::vector<WhatIf> what_if;              // largest gain first
   std::vector<Unvalidated> not_validated;
   std::vector<std::string> notes;       // what followed a knob, what does not move the step
   std::vector<std::string> provenance;  // parameter sets and their origin, seed, versions
@@ -72,6 +74,9 @@ struct Report {
   SimulationStats stats;
   bool fits() const;
   int idle_gpus_per_node() const { return room.gpus - gpus_per_node; }
+  Bytes memory_left() const { return worst_memory().capacity - worst_memory().total; }
+  // It fits, but by less than the error of the forecast.
+  bool memory_in_doubt() const;
   const StageMemory& worst_memory() const { return memory[static_cast<std::size_t>(worst_stage)]; }
 };
 

@@ -35,7 +35,11 @@ std::vector<Row> rows_of(const Report& report) {
       {"hfu", real(report.hfu), ""},
       {"peak_mem", std::to_string(worst.total.count()), "B"},
       {"device_mem", std::to_string(worst.capacity.count()), "B"},
-      {"fits", report.fits() ? "true" : "false", ""}};
+      {"fits", report.fits() ? "true" : "false", ""},
+      {"memory_left", std::to_string(report.memory_left().count()), "B"},
+      {"memory_in_doubt", report.memory_in_doubt() ? "true" : "false", ""}};
+  if (report.memory_error)
+    rows.push_back({"memory_error", real(report.memory_error->fraction), ""});
   for (const BreakdownField& field : breakdown_fields)
     rows.push_back({fmt::format("breakdown.{}", field.key),
                     real(in_seconds(report.breakdown.*field.member)), "s"});

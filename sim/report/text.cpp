@@ -90,6 +90,11 @@ void add_crossing(Page& page, const Report& report) {
       page.line(page.paint("33", part));
 }
 
+const char* fit_text(const Report& report) {
+  if (!report.fits()) return "DOES NOT FIT";
+  return report.memory_in_doubt() ? "may not fit" : "fits";
+}
+
 void add_headline(Page& page, const Report& report) {
   page.line(page.paint(
       "1", fmt::format("{} on {} x {}", report.model, grouped(report.ranks), report.device)));
@@ -104,14 +109,13 @@ void add_headline(Page& page, const Report& report) {
   const std::string unit = report.counts_samples ? "samples" : "tokens";
   page.line(fmt::format("  {:<20}{:<24}{:<20}{}", "step time", unit + "/s per GPU", "MFU",
                         "memory of the fullest GPU"));
-  const std::string memory =
-      fmt::format("{:.1f} of {:.1f} GiB: {}", worst.total.gib(), worst.capacity.gib(),
-                  report.fits() ? "fits" : "DOES NOT FIT");
+  const std::string memory = fmt::format("{:.1f} of {:.1f} GiB: {}", worst.total.gib(),
+                                         worst.capacity.gib(), fit_text(report));
   page.line(
       "  " + page.paint("1;32", fmt::format("{:<20}", precise(report.step_time))) +
       page.paint("1", fmt::format("{:<24}{:<20}", significant(report.tokens_per_second_per_gpu),
                                   fmt::format("{:.1f} %", 100 * report.mfu))) +
-      page.paint(report.fits() ? "1" : "1;31", memory));
+      page.paint(report.fits() && !report.memory_in_doubt() ? "1" : "1;31", memory));
   page.line();
   page.line(
       fmt::format("  {} {}/s in all; {:.1f} model TFLOP/s per GPU, {:.1f} executed (HFU {:.1f} "
@@ -170,6 +174,18 @@ void add_stages(Page& page, const Report& report) {
   }
 }
 
+void add_memory_left(Page& page, const Report& report) {
+  const Bytes left = report.memory_left();
+  const MemoryError& error = *report.memory_error;
+  const bool doubt = report.memory_in_doubt();
+  page.line(fmt::format(
+      "  {:<20}{:>8.2f} GiB  {:>5.1f} %  {}", "left", left.gib(),
+      100 * left.gib() / report.worst_memory().capacity.gib(),
+      page.paint(doubt ? "31" : "2",
+                 fmt::format("{} its error, {:.1f} % ({} runs, {})", doubt ? "inside" : "beyond",
+                             100 * error.fraction, error.rows, error.of))));
+}
+
 void add_memory(Page& page, const Report& report) {
   const StageMemory& worst = report.worst_memory();
   page.heading(fmt::format("Memory of stage {}", worst.stage),
@@ -190,6 +206,7 @@ void add_memory(Page& page, const Report& report) {
   row("reserved by device", worst.reserved);
   row("total", worst.total);
   page.line(fmt::format("  {:<20}{:>8.2f} GiB", "capacity", worst.capacity.gib()));
+  if (report.fits() && report.memory_error) add_memory_left(page, report);
   int retries = 0;
   for (const StageMemory& stage : report.memory)
     retries = std::max(retries, stage.retries);

@@ -80,9 +80,7 @@ bool CrewSearch::run(const std::atomic<bool>& stop,
     search_.accept(known_of(wave));
     if (!progress) continue;
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-    const std::vector<Evaluation>& best = search_.ranking().best();
-    progress({search_.counts(), passed.count(),
-              best.empty() ? std::nullopt : std::optional{best.front()}});
+    progress({search_.counts(), passed.count(), search_.ranking().favourite()});
   }
   return false;
 }

@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-#include "sim/collective/communicator_memory.hpp"
-#include "sim/plan/memory.hpp"
+#include "sim/report/report.hpp"
 
 namespace sim {
 
@@ -15,12 +14,10 @@ Evaluation evaluate(const SearchSpecification& specification, const Candidates& 
   const Plan plan = make_plan(workload.model, layout_of(specification, candidates, index));
   Evaluation made{.index = index, .fits = true};
   const Cluster cluster = cluster_of(specification, candidates, index);
-  const Device& device = cluster.device();
-  CommunicatorMemory communicators{plan, cluster};
-  for (const Program& program : plan.programs)
-    made.memory = std::max(made.memory, memory_use(program).peak + device.reserved +
-                                            communicators.of_stage(program.stage));
-  made.fits = made.memory <= device.memory;
+  for (const StageMemory& stage : stage_memory(plan, cluster)) {
+    made.memory = std::max(made.memory, stage.total);
+    made.fits = made.fits && stage.fits();
+  }
   if (!made.fits) return made;
   SimulationOptions options = workload.options;
   options.record_spans = false;

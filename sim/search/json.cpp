@@ -90,10 +90,10 @@ std::string front_text(const SearchResult& result, const std::vector<FrontLayout
   for (const FrontLayout& one : front)
     items.push_back(fmt::format(
         "{{\"gpus\": {}, \"gpus_per_node\": {}, \"step_time_s\": {}, \"peak_mem_bytes\": {}, "
-        "\"gpu_hours_per_step\": "
-        "{}{}, \"layout\": {}}}",
+        "\"memory_in_doubt\": {}, \"gpu_hours_per_step\": {}{}, \"layout\": {}}}",
         one.layout.world_size(), std::min(one.gpus_per_node, one.layout.world_size()),
-        in_seconds(one.evaluation.step_time), one.evaluation.memory.count(), one.gpu_hours_per_step,
+        in_seconds(one.evaluation.step_time), one.evaluation.memory.count(), !one.leaves_margin,
+        one.gpu_hours_per_step,
         result.price_per_gpu_hour ? fmt::format(", \"cost_per_step\": {}",
                                                 one.gpu_hours_per_step * *result.price_per_gpu_hour)
                                   : std::string{},
@@ -105,9 +105,12 @@ std::string front_text(const SearchResult& result, const std::vector<FrontLayout
 
 std::string search_json(const SearchResult& result) {
   const SearchCounts& counts = result.counts;
-  std::vector<std::string> best;
-  for (const RankedLayout& one : result.best)
-    best.push_back(ranked_text(one, result.capacity));
+  const auto ranked = [&](const std::vector<RankedLayout>& layouts) {
+    std::vector<std::string> items;
+    for (const RankedLayout& one : layouts)
+      items.push_back(ranked_text(one, result.capacity));
+    return list(items, "  ");
+  };
   std::string text = "{\n  \"schema_version\": 1,\n";
   const auto add = [&](std::string_view key, const std::string& value) {
     text += fmt::format("  \"{}\": {},\n", key, value);
@@ -125,7 +128,9 @@ std::string search_json(const SearchResult& result) {
                            "\"too_slow\": {}, \"simulated\": {}, \"open\": {}}}",
                            counts.legal, counts.too_large_by_bound, counts.too_large,
                            counts.too_slow, counts.simulated, counts.open));
-  add("best", list(best, "  "));
+  add("memory_margin", quoted(result.margin));
+  add("best", ranked(result.best));
+  add("within_memory_margin", ranked(result.within_margin));
   add("comparison", quoted(result.comparison));
   add("memory_front", front_text(result, result.memory_front));
   add("gpus_front", front_text(result, result.gpus_front));

@@ -13,19 +13,39 @@ void keep_faster(std::optional<Evaluation>& best, const Evaluation& other) {
   if (!best || faster(other, *best)) best = other;
 }
 
+// Into the fastest `most`, by (step time, index).
+void insert_faster(std::vector<Evaluation>& fastest, const Evaluation& other, int most) {
+  fastest.insert(std::lower_bound(fastest.begin(), fastest.end(), other, faster), other);
+  if (static_cast<int>(fastest.size()) > most) fastest.pop_back();
+}
+
 }  // namespace
 
 Ranking::Ranking(const SearchSpecification& specification, const Candidates& candidates)
     : specification_{specification},
       candidates_{candidates},
       of_gpus_(specification.space.gpus.size()),
-      up_to_class_(memory_classes + 1) {}
+      within_of_gpus_(specification.space.gpus.size()),
+      up_to_class_(memory_classes + 1) {
+  for (const auto& schedule : words_of(Schedule{}))
+    most_.at(static_cast<std::size_t>(schedule.value)) = specification.memory_margin.most_of(
+        schedule.value, specification.workload.cluster.device().memory);
+}
 
 int Ranking::class_of(Bytes memory) const {
   const std::int64_t capacity = specification_.workload.cluster.device().memory.count();
   const std::int64_t part = (capacity + memory_classes - 1) / memory_classes;
   return static_cast<int>(
       std::clamp<std::int64_t>((memory.count() + part - 1) / part, 1, memory_classes));
+}
+
+Bytes Ranking::most_of(std::uint32_t index) const {
+  const Pipeline& pipeline = candidates_.pipelines[candidates_.all[index].pipeline];
+  return most_.at(static_cast<std::size_t>(pipeline.schedule));
+}
+
+bool Ranking::leaves_margin(const Evaluation& evaluation) const {
+  return evaluation.memory <= most_of(evaluation.index);
 }
 
 std::size_t Ranking::gpus_index(std::uint32_t index) const {
@@ -42,9 +62,12 @@ void Ranking::add(const Evaluation& evaluation) {
     if (!closest_ || nearer(evaluation, *closest_)) closest_ = evaluation;
     return;
   }
-  const auto place = std::lower_bound(best_.begin(), best_.end(), evaluation, faster);
-  best_.insert(place, evaluation);
-  if (static_cast<int>(best_.size()) > specification_.top) best_.pop_back();
+  if (!leaves_margin(evaluation)) {
+    insert_faster(within_, evaluation, specification_.top);
+    keep_faster(within_of_gpus_[gpus_index(evaluation.index)], evaluation);
+    return;
+  }
+  insert_faster(best_, evaluation, specification_.top);
   keep_faster(of_gpus_[gpus_index(evaluation.index)], evaluation);
   for (int c = class_of(evaluation.memory); c <= memory_classes; ++c)
     keep_faster(up_to_class_[static_cast<std::size_t>(c)], evaluation);
@@ -56,7 +79,17 @@ bool Ranking::near_best(Duration step_time) const {
   return to_seconds(step_time) <= limit;
 }
 
+// Whether it can still be in the result as one that fits within the margin.
+bool Ranking::matters_within(std::uint32_t index, Duration bound) const {
+  const std::size_t gpus = gpus_index(index);
+  const std::optional<Evaluation>& of_gpus = within_of_gpus_[gpus];
+  if (!of_gpus_[gpus] && (!of_gpus || bound <= of_gpus->step_time)) return true;
+  if (!best_.empty() && bound >= best_.front().step_time) return false;
+  return static_cast<int>(within_.size()) < specification_.top || bound <= within_.back().step_time;
+}
+
 bool Ranking::matters(std::uint32_t index, Duration bound, Bytes memory) const {
+  if (memory > most_of(index)) return matters_within(index, bound);
   if (static_cast<int>(best_.size()) < specification_.top || bound <= best_.back().step_time)
     return true;
   const std::optional<Evaluation>& of_gpus = of_gpus_[gpus_index(index)];
@@ -64,6 +97,19 @@ bool Ranking::matters(std::uint32_t index, Duration bound, Bytes memory) const {
   if (!near_best(bound)) return false;
   const std::optional<Evaluation>& lean = up_to_class_[static_cast<std::size_t>(class_of(memory))];
   return !lean || bound <= lean->step_time;
+}
+
+std::vector<Evaluation> Ranking::within_margin() const {
+  std::vector<Evaluation> shown = within_;
+  std::erase_if(shown, [&](const Evaluation& one) {
+    return !best_.empty() && one.step_time >= best_.front().step_time;
+  });
+  return shown;
+}
+
+std::optional<Evaluation> Ranking::favourite() const {
+  if (!best_.empty()) return best_.front();
+  return within_.empty() ? std::nullopt : std::optional{within_.front()};
 }
 
 std::vector<Evaluation> Ranking::memory_front() const {
@@ -78,8 +124,10 @@ std::vector<Evaluation> Ranking::memory_front() const {
 
 std::vector<Evaluation> Ranking::by_gpus() const {
   std::vector<Evaluation> each;
-  for (const std::optional<Evaluation>& one : of_gpus_)
+  for (std::size_t gpus = 0; gpus < of_gpus_.size(); ++gpus) {
+    const std::optional<Evaluation>& one = of_gpus_[gpus] ? of_gpus_[gpus] : within_of_gpus_[gpus];
     if (one) each.push_back(*one);
+  }
   return each;
 }
 
@@ -93,7 +141,7 @@ std::vector<Evaluation> Ranking::cost_front() const {
   for (const Evaluation& one : each)
     if (std::none_of(each.begin(), each.end(), [&](const Evaluation& other) {
           return other.index != one.index && !faster(one, other) &&
-                 gpu_time(other) <= gpu_time(one);
+                 (leaves_margin(other) || !leaves_margin(one)) && gpu_time(other) <= gpu_time(one);
         }))
       front.push_back(one);
   std::sort(front.begin(), front.end(), faster);

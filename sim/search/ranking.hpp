@@ -1,6 +1,10 @@
 // The result of a search, from a set of evaluations: in any order, the same.
+//
+// Layouts that leave the memory margin are ranked; those that fit and do not leave it stand apart,
+// and are in the result only where they are faster than all others.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -22,12 +26,19 @@ class Ranking {
   // Never false for one that is: see README.md.
   bool matters(std::uint32_t index, Duration bound, Bytes memory) const;
 
-  // The fastest that fit, by (step time, index).
+  // The fastest that leave the margin, by (step time, index).
   const std::vector<Evaluation>& best() const { return best_; }
-  // By memory: each needs less than the one before and is the fastest that needs no more, in
-  // eighths of the device; none is slower than the best by more than `front_slowdown`.
+  // The fastest that fit within the margin and are faster than the best; all, where that is empty.
+  std::vector<Evaluation> within_margin() const;
+  // The first of best(), else of within_margin(); nothing: no layout fits.
+  std::optional<Evaluation> favourite() const;
+  bool leaves_margin(const Evaluation& evaluation) const;
+  // Of those that leave the margin, by memory: each needs less than the one before and is the
+  // fastest that needs no more, in eighths of the device; none is slower than the best by more than
+  // `front_slowdown`.
   std::vector<Evaluation> memory_front() const;
-  // The fastest for each number of GPUs, in the order of the specification.
+  // The fastest for each number of GPUs, in the order of the specification. Where none leaves the
+  // margin, the fastest that fits.
   std::vector<Evaluation> by_gpus() const;
   // Of those, who are neither slower nor dearer than another: price = GPUs x time.
   std::vector<Evaluation> cost_front() const;
@@ -36,13 +47,16 @@ class Ranking {
 
  private:
   int class_of(Bytes memory) const;  // 1 .. memory_classes
+  Bytes most_of(std::uint32_t index) const;
+  bool matters_within(std::uint32_t index, Duration bound) const;
   bool near_best(Duration step_time) const;
   std::size_t gpus_index(std::uint32_t index) const;
 
   const SearchSpecification& specification_;
   const Candidates& candidates_;
-  std::vector<Evaluation> best_;
-  std::vector<std::optional<Evaluation>> of_gpus_;
+  std::array<Bytes, words_of(Schedule{}).size()> most_{};  // by schedule, that leaves the margin
+  std::vector<Evaluation> best_, within_;
+  std::vector<std::optional<Evaluation>> of_gpus_, within_of_gpus_;
   // The fastest of a class and the classes below it.
   std::vector<std::optional<Evaluation>> up_to_class_;
   std::optional<Evaluation> closest_;

@@ -47,6 +47,7 @@ std::vector<FrontLayout> front(const Search& search, const std::vector<Evaluatio
   for (const Evaluation& one : evaluations) {
     const Layout layout = layout_of(search.specification(), search.candidates(), one.index);
     points.push_back({one, layout, search.candidates().all[one.index].gpus_per_node,
+                      search.ranking().leaves_margin(one),
                       layout.world_size() * to_seconds(one.step_time) / 3600});
   }
   return points;
@@ -57,6 +58,34 @@ std::string joined(const std::vector<std::string>& parts) {
   for (const std::string& part : parts)
     text += (text.empty() ? "" : ", ") + part;
   return text;
+}
+
+std::vector<RankedLayout> ranked_all(const Search& search,
+                                     const std::vector<Evaluation>& evaluations) {
+  std::vector<RankedLayout> all(evaluations.size());
+  tbb::parallel_for(std::size_t{0}, all.size(),
+                    [&](std::size_t i) { all[i] = ranked(search, evaluations[i]); });
+  return all;
+}
+
+// What a layout must leave, in words. Schedules may have errors of their own.
+std::string margin_text(const Search& search) {
+  const MemoryMargin& margin = search.specification().memory_margin;
+  if (margin.bytes) return fmt::format("{:.1f} GiB", margin.bytes->gib());
+  if (margin.fraction) return fmt::format("{:.1f} % of what it needs", 100 * *margin.fraction);
+  if (!margin.errors) return {};
+  std::optional<MemoryError> least, most;
+  for (const Pipeline& pipeline : search.candidates().pipelines) {
+    const MemoryError error = margin.error_of(pipeline.schedule);
+    if (!least || error.fraction < least->fraction) least = error;
+    if (!most || error.fraction > most->fraction) most = error;
+  }
+  if (!least) return {};
+  if (least->of == most->of)
+    return fmt::format("the error of the memory forecast, {:.1f} % ({} runs, {})",
+                       100 * least->fraction, least->rows, least->of);
+  return fmt::format("the error of the memory forecast, {:.1f} to {:.1f} % by schedule",
+                     100 * least->fraction, 100 * most->fraction);
 }
 
 // "bubble +120.0 ms, exposed data -10.00 ms": largest change first, none below a thousandth.
@@ -152,6 +181,11 @@ std::vector<std::string> differences(const Layout& from, const Layout& to) {
   return found;
 }
 
+const RankedLayout* SearchResult::favourite() const {
+  if (!best.empty()) return &best.front();
+  return within_margin.empty() ? nullptr : &within_margin.front();
+}
+
 SearchResult make_result(const Search& search, bool complete) {
   const SearchSpecification& specification = search.specification();
   const Scenario& workload = specification.workload;
@@ -169,18 +203,18 @@ SearchResult make_result(const Search& search, bool complete) {
       .node_gpus = workload.cluster.node_gpus(),
       .seed = workload.options.seed,
       .price_per_gpu_hour = specification.price_per_gpu_hour,
-      .best = std::vector<RankedLayout>(ranking.best().size()),
+      .margin = margin_text(search),
+      .best = ranked_all(search, ranking.best()),
+      .within_margin = ranked_all(search, ranking.within_margin()),
       .comparison = {},
       .memory_front = front(search, ranking.memory_front()),
       .gpus_front = {},
       .cost_front = {},
       .nothing_fits = {}};
-  tbb::parallel_for(std::size_t{0}, result.best.size(),
-                    [&](std::size_t i) { result.best[i] = ranked(search, ranking.best()[i]); });
   if (result.best.size() > 1) result.comparison = compare(result.best[0], result.best[1]);
   if (specification.space.gpus.size() > 1) result.gpus_front = front(search, ranking.by_gpus());
   if (specification.price_per_gpu_hour) result.cost_front = front(search, ranking.cost_front());
-  if (result.best.empty() && complete) result.nothing_fits = nothing_fits_text(search);
+  if (!result.favourite() && complete) result.nothing_fits = nothing_fits_text(search);
   return result;
 }
 

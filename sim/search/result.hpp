@@ -26,6 +26,7 @@ struct FrontLayout {
   Evaluation evaluation;
   Layout layout;
   int gpus_per_node = 0;
+  bool leaves_margin = true;
   double gpu_hours_per_step = 0;
 };
 
@@ -38,8 +39,12 @@ struct SearchResult {
   int node_gpus = 0;  // of a node of the cluster
   std::uint64_t seed = 0;
   std::optional<double> price_per_gpu_hour;
+  std::string margin;  // what a layout must leave of the device, in words; empty: nothing
   std::vector<RankedLayout> best;
-  std::string comparison;  // of the first with the second; empty without
+  // Faster than these, but within the margin; if none leaves it, all that fit.
+  std::vector<RankedLayout> within_margin;
+  const RankedLayout* favourite() const;  // null: nothing fits
+  std::string comparison;                 // of the first with the second; empty without
   std::vector<FrontLayout> memory_front, gpus_front, cost_front;
   std::string nothing_fits;  // what is closest, what would help; empty: something fits
 };

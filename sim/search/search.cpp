@@ -134,9 +134,7 @@ bool run_search(Search& search, const std::atomic<bool>& stop,
     search.accept(evaluate_all(search, wave, stop));
     if (!progress) continue;
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-    const std::vector<Evaluation>& best = search.ranking().best();
-    progress({search.counts(), passed.count(),
-              best.empty() ? std::nullopt : std::optional{best.front()}});
+    progress({search.counts(), passed.count(), search.ranking().favourite()});
   }
   return false;
 }
@@ -159,9 +157,9 @@ std::optional<Scenario> best_scenario(const ScenarioSources& sources) {
   Search search{std::move(specification)};
   const std::atomic<bool> never{false};
   run_search(search, never);
-  if (search.ranking().best().empty()) return std::nullopt;
-  const std::uint32_t best = search.ranking().best().front().index;
-  return take_scenario(std::move(search), best);
+  const std::optional<Evaluation> best = search.ranking().favourite();
+  if (!best) return std::nullopt;
+  return take_scenario(std::move(search), best->index);
 }
 
 Scenario take_scenario(Search&& search, std::uint32_t index) {

@@ -102,7 +102,8 @@ class SearchThreads {
 // The scenario that was searched, with the layout of a candidate. The search is over then.
 Scenario take_scenario(Search&& search, std::uint32_t index);
 
-// The fastest layout for a model on a cluster, for other rooms; empty: none fits.
+// The fastest layout for a model on a cluster that leaves the memory margin, else the fastest that
+// fits, for other rooms; empty: none fits.
 std::optional<Scenario> best_scenario(const ScenarioSources& sources);
 
 }  // namespace sim

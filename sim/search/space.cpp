@@ -76,7 +76,42 @@ void read_experts(const Layered& section, const Model& model, SearchSpace& space
     if (section.has(key)) section.problem(key, fmt::format("{} has no experts", model.name));
 }
 
+// A fraction of what a layout needs, an amount, or nothing: the error of the forecast.
+void read_memory_margin(const Layered& section, SearchSpecification& specification) {
+  constexpr const char* key = "memory_margin";
+  MemoryMargin& margin = specification.memory_margin;
+  margin.framework = specification.workload.framework.name;
+  const ObjectReader* holder = section.holder(key);
+  if (!holder) {
+    margin.errors = shipped_memory_errors();
+    return;
+  }
+  const std::string text = holder->at(key).peek_text().value_or("");
+  if (text.find_first_not_of("0123456789.eE+-") == std::string::npos) {
+    const double fraction = holder->real(key, {0, 10});
+    if (fraction > 0) margin.fraction = fraction;
+    return;
+  }
+  const Bytes bytes = holder->bytes(key);
+  const Bytes capacity = specification.workload.cluster.device().memory;
+  if (bytes < Bytes{} || bytes >= capacity)
+    section.problem(key, fmt::format("is a fraction of what a layout needs (0.05; 0: none), or an "
+                                     "amount below the {:.1f} GiB of the device",
+                                     capacity.gib()));
+  else if (bytes > Bytes{})
+    margin.bytes = bytes;
+}
+
 }  // namespace
+
+MemoryError MemoryMargin::error_of(Schedule schedule) const {
+  if (errors) return errors->of(framework, schedule);
+  return {.fraction = fraction.value_or(0), .rows = 0, .measured = 0, .of = {}};
+}
+
+Bytes MemoryMargin::most_of(Schedule schedule, Bytes capacity) const {
+  return bytes ? capacity - *bytes : most_within(error_of(schedule).fraction, capacity);
+}
 
 void read_search(const Layered& section, int job, SearchSpecification& specification) {
   SearchSpace& space = specification.space;
@@ -107,6 +142,7 @@ void read_search(const Layered& section, int job, SearchSpecification& specifica
   specification.wave = section.int_or("wave", specification.wave, {1, 4096});
   specification.front_slowdown =
       section.real_or("front_slowdown", specification.front_slowdown, {0, 100});
+  read_memory_margin(section, specification);
   if (section.has("price_per_gpu_hour"))
     specification.price_per_gpu_hour = section.real_or("price_per_gpu_hour", 0, {0, 1e6});
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/plan/layout.hpp"
+#include "sim/report/memory_error.hpp"
 #include "sim/scenario/layered.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/scenario/sources.hpp"
@@ -30,6 +31,19 @@ struct SearchSpace {
   std::vector<std::vector<Dimension>> placement;
 };
 
+// What a layout must leave of the device for the forecast that it fits to be trusted.
+struct MemoryMargin {
+  std::optional<double> fraction{};      // of what the layout needs, ...
+  std::optional<Bytes> bytes{};          // ... or an amount, ...
+  std::optional<MemoryErrors> errors{};  // ... or the error of the forecast. None: nothing
+  FrameworkName framework = FrameworkName::megatron;  // of `errors`
+  // Of layouts of one schedule.
+  MemoryError error_of(Schedule schedule) const;
+  // The most that they may need.
+  Bytes most_of(Schedule schedule, Bytes capacity) const;
+  bool is_on() const { return fraction || bytes || errors; }
+};
+
 struct SearchSpecification {
   Scenario workload;  // load_workload(): its layout has batch, formats, overlap, kernels
   SearchSpace space{};
@@ -37,6 +51,7 @@ struct SearchSpecification {
   int wave = 16;                 // layouts simulated between two looks at the best so far
   double front_slowdown = 0.02;  // how much slower than the best the memory front goes
   std::optional<double> price_per_gpu_hour{};
+  MemoryMargin memory_margin{};
   bool prune = true;  // false: every layout is simulated, as a check
 };
 

@@ -15,12 +15,12 @@ std::string share(Duration part, Duration whole) {
   return fmt::format("{:.1f} %", 100 * to_seconds(part) / to_seconds(whole));
 }
 
-Rows ranking_rows(const SearchResult& result) {
+Rows ranking_rows(const SearchResult& result, const std::vector<RankedLayout>& layouts) {
   Rows rows{{"rank", "step time", "tokens/s/GPU", "MFU", "memory", "headroom", "bubble", "exposed",
              "GPUs", "layout"},
             {"", "", "", "", "GiB", "GiB", "of step", "of step", "", ""}};
-  for (std::size_t i = 0; i < result.best.size(); ++i) {
-    const RankedLayout& one = result.best[i];
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    const RankedLayout& one = layouts[i];
     const Duration step = one.evaluation.step_time;
     rows.push_back(
         {std::to_string(i + 1), precise(step), significant(one.tokens_per_second_per_gpu),
@@ -41,7 +41,8 @@ Rows front_rows(const SearchResult& result, const std::vector<FrontLayout>& fron
   }
   for (const FrontLayout& one : front) {
     rows.push_back({precise(one.evaluation.step_time),
-                    fmt::format("{:.1f}", one.evaluation.memory.gib()),
+                    fmt::format("{:.1f}{}", one.evaluation.memory.gib(),
+                                one.leaves_margin ? "" : " (may not fit)"),
                     grouped(one.layout.world_size()), fmt::format("{:.4g}", one.gpu_hours_per_step),
                     describe(one, result.node_gpus)});
     if (result.price_per_gpu_hour)
@@ -118,9 +119,22 @@ std::string markdown(const Rows& rows) {
   return fmt::format("|{}\n|{}\n{}", head, rule, body);
 }
 
+std::string margin_note(const SearchResult& result) {
+  return result.margin.empty() ? "" : fmt::format(", leaving {}", result.margin);
+}
+
+// The title over layouts that fit within the margin.
+std::string within_title(const SearchResult& result) {
+  return fmt::format("{}: may not fit, less is left than {}",
+                     result.best.empty() ? "Nothing leaves the memory margin" : "Faster",
+                     result.margin);
+}
+
 // The parts after the ranking, each with its title.
 std::vector<std::pair<std::string, Rows>> fronts(const SearchResult& result) {
   std::vector<std::pair<std::string, Rows>> parts;
+  if (!result.within_margin.empty())
+    parts.emplace_back(within_title(result), ranking_rows(result, result.within_margin));
   if (result.memory_front.size() > 1)
     parts.emplace_back("Step time against memory, in eighths of the device",
                        front_rows(result, result.memory_front));
@@ -140,8 +154,10 @@ std::string search_table(const SearchResult& result) {
   if (!result.not_validated.empty()) text += unvalidated_line(result.not_validated) + '\n';
   text += counts_text(result.counts);
   if (!result.complete) text += "Stopped early: the best of what was simulated\n";
-  if (result.best.empty()) return text;
-  text += fmt::format("\nBest {}\n", result.best.size()) + aligned(ranking_rows(result));
+  if (!result.favourite()) return text;
+  if (!result.best.empty())
+    text += fmt::format("\nBest {}{}\n", result.best.size(), margin_note(result)) +
+            aligned(ranking_rows(result, result.best));
   if (!result.comparison.empty()) text += "\nFirst and second\n" + wrapped_text(result.comparison);
   for (const auto& [title, rows] : fronts(result))
     text += fmt::format("\n{}\n", title) + aligned(rows);
@@ -153,8 +169,8 @@ std::string search_table(const SearchResult& result) {
 std::string search_markdown(const SearchResult& result) {
   std::string text = fmt::format("# {}\n\n{}\n", result.title, counts_text(result.counts));
   if (!result.not_validated.empty()) text += unvalidated_line(result.not_validated) + "\n\n";
-  if (result.best.empty()) return text;
-  text += markdown(ranking_rows(result));
+  if (!result.favourite()) return text;
+  if (!result.best.empty()) text += markdown(ranking_rows(result, result.best));
   if (!result.comparison.empty()) text += fmt::format("\n{}\n", result.comparison);
   for (const auto& [title, rows] : fronts(result))
     text += fmt::format("\n## {}\n\n", title) + markdown(rows);
@@ -164,16 +180,20 @@ std::string search_markdown(const SearchResult& result) {
 std::string search_csv(const SearchResult& result) {
   std::string text =
       "rank,gpus,step_time_s,tokens_per_s_per_gpu,mfu,peak_mem_bytes,headroom_bytes,bubble_s,"
-      "exposed_s,layout\n";
-  for (std::size_t i = 0; i < result.best.size(); ++i) {
-    const RankedLayout& one = result.best[i];
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", i + 1, one.layout.world_size(),
-                        in_seconds(one.evaluation.step_time), one.tokens_per_second_per_gpu,
-                        one.mfu, one.evaluation.memory.count(),
-                        (result.capacity - one.evaluation.memory).count(),
-                        in_seconds(one.breakdown.bubble), in_seconds(one.exposed()),
-                        csv_field(describe(one, result.node_gpus)));
-  }
+      "exposed_s,layout,memory_margin\n";
+  const auto add = [&](const std::vector<RankedLayout>& layouts, std::string_view margin) {
+    for (std::size_t i = 0; i < layouts.size(); ++i) {
+      const RankedLayout& one = layouts[i];
+      text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", i + 1, one.layout.world_size(),
+                          in_seconds(one.evaluation.step_time), one.tokens_per_second_per_gpu,
+                          one.mfu, one.evaluation.memory.count(),
+                          (result.capacity - one.evaluation.memory).count(),
+                          in_seconds(one.breakdown.bubble), in_seconds(one.exposed()),
+                          csv_field(describe(one, result.node_gpus)), margin);
+    }
+  };
+  add(result.best, "left");
+  add(result.within_margin, "within");
   return text;
 }
 

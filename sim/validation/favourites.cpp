@@ -57,7 +57,7 @@ std::vector<LayoutGroup> layout_groups(const MeasuredSet& set) {
   return groups;
 }
 
-GroupRank rank_of_best(const LayoutGroup& group, std::span<const RowResult> rows) {
+GroupRank rank_of_best(const LayoutGroup& group, std::span<const RowResult> rows, double margin) {
   GroupRank made{.set = group.set,
                  .job = group.job,
                  .layouts = static_cast<int>(rows.size()),
@@ -72,12 +72,14 @@ GroupRank rank_of_best(const LayoutGroup& group, std::span<const RowResult> rows
       ++made.ran;
       if (!best || row.row.measured < best->row.measured) best = &row;
     }
-    if (row.prediction && row.prediction->fits) order.push_back(&row);
+    if (row.prediction && row.prediction->fits && (margin == 0 || row.prediction->room() >= margin))
+      order.push_back(&row);
   }
   if (!best) return made;
   std::stable_sort(order.begin(), order.end(), [](const RowResult* a, const RowResult* b) {
     return a->prediction->time < b->prediction->time;
   });
+  made.first_fails = !order.empty() && order.front()->row.outcome == Outcome::out_of_memory;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const RowResult& row = *order[i];
     if (&row == best) made.rank = static_cast<int>(i) + 1;
@@ -90,14 +92,41 @@ GroupRank rank_of_best(const LayoutGroup& group, std::span<const RowResult> rows
   return made;
 }
 
-std::vector<GroupRank> rank_groups(const MeasuredSet& set) {
+namespace {
+
+// All rows of a group are of one framework. Those without a forecast tell none.
+std::optional<double> margin_of(const MeasuredSet& set, std::span<const RowResult> rows,
+                                const std::optional<MemoryErrors>& errors) {
+  std::optional<double> margin;
+  for (const RowResult& row : rows) {
+    if (!errors || !row.prediction) continue;
+    const MemoryError& error =
+        errors->without(set.name, row.prediction->framework, row.prediction->schedule);
+    margin = std::max(error.fraction, margin.value_or(0));
+  }
+  return margin;
+}
+
+}  // namespace
+
+std::vector<GroupRank> rank_groups(const MeasuredSet& set,
+                                   const std::optional<MemoryErrors>& errors) {
   std::vector<GroupRank> ranks;
   for (const LayoutGroup& group : layout_groups(set)) {
     MeasuredSet part = set;
     part.rows.clear();
     for (const std::size_t row : group.rows)
       part.rows.push_back(set.rows[row]);
-    ranks.push_back(rank_of_best(group, validate(part).rows));
+    const std::vector<RowResult> rows = validate(part).rows;
+    GroupRank& rank = ranks.emplace_back(rank_of_best(group, rows));
+    const std::optional<double> margin = margin_of(set, rows, errors);
+    if (!margin) continue;
+    const GroupRank leaving = rank_of_best(group, rows, *margin);
+    rank.with_margin = {.margin = *margin,
+                        .rank = leaving.rank,
+                        .first_behind = leaving.first_behind,
+                        .favourites_behind = leaving.favourites_behind,
+                        .first_fails = leaving.first_fails};
   }
   return ranks;
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/report/memory_error.hpp"
 #include "sim/validation/score.hpp"
 
 namespace sim {
@@ -37,12 +38,25 @@ struct GroupRank {
   // How much slower than the fastest, as measured: the first in our order that ran, and the best of
   // our first three. Nothing: none of those ran.
   std::optional<double> first_behind, favourites_behind;
+  bool first_fails = false;  // the first in our order ran out of memory
+  // The same among those that leave the memory margin, as a search ranks them; those within it
+  // stand beside. Nothing: no margin is known.
+  struct WithMargin {
+    double margin = 0;  // of what a layout needs
+    std::optional<int> rank;
+    std::optional<double> first_behind, favourites_behind;
+    bool first_fails = false;
+  };
+  std::optional<WithMargin> with_margin{};
   bool in_favourites() const { return rank && *rank <= favourites; }
 };
-// `rows` are the predictions of the rows of the group.
-GroupRank rank_of_best(const LayoutGroup& group, std::span<const RowResult> rows);
-// Forecasts the rows of all groups of the set.
-std::vector<GroupRank> rank_groups(const MeasuredSet& set);
+// `rows` are the predictions of the rows of the group; of those that fit only those that leave
+// `margin` of what they need are ranked.
+GroupRank rank_of_best(const LayoutGroup& group, std::span<const RowResult> rows,
+                       double margin = 0);
+// Forecasts the rows of all groups of the set. The margin is that of the rows of other sets.
+std::vector<GroupRank> rank_groups(const MeasuredSet& set,
+                                   const std::optional<MemoryErrors>& errors);
 
 // What falls short of the bound of this set, one sentence each; empty: nothing.
 std::vector<std::string> short_of(std::span<const GroupRank> ranks, const Bound& bound);

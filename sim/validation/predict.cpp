@@ -113,13 +113,16 @@ Duration time_of(const MeasuredSet& set, const Plan& plan, const Scenario& it,
 // What measured runs print is what PyTorch's allocator has taken: torchtitan the most of any GPU,
 // NeMo that of rank 0 (nemo/collections/nlp/models/language_modeling/megatron_gpt_model.py,
 // "peak_memory_usage": max_memory_reserved(), rank_zero_only).
+bool first_alone(const MeasuredRow& row) {
+  return row.cells &&
+         (*row.cells)["mem_metric"].find("peak_memory_usage") != std::string_view::npos;
+}
+
 Bytes reserved_memory(const MeasuredRow& row, const Plan& plan, const Device& device) {
-  const bool first_alone =
-      row.cells && (*row.cells)["mem_metric"].find("peak_memory_usage") != std::string_view::npos;
   const Bytes room = device.memory - device.reserved;
   Bytes most{};
   for (const Program& program : plan.programs) {
-    if (first_alone && program.stage > 0) continue;
+    if (first_alone(row) && program.stage > 0) continue;
     most = std::max(most, wanted_memory(program, room).reserved);
   }
   return most;
@@ -138,6 +141,30 @@ Bytes most_tensors(const std::vector<StageMemory>& stages) {
   return most;
 }
 
+// What the allocator holds besides the tensors of a stage, by a replay.
+Bytes replayed_fragments(const Plan& plan, const Device& device, const StageMemory& of) {
+  Bytes most{};
+  for (const Program& program : plan.programs)
+    if (program.stage == of.stage)
+      most = std::max(most, wanted_memory(program, device.memory - of.reserved).reserved);
+  return std::max(Bytes{}, most - of.use.peak);
+}
+
+// What a measured run needed beyond what `memory` says of it. Where its tensors alone were
+// measured, it needed what the allocator holds besides them, too, as the replay has it.
+double memory_excess(const MeasuredRow& row, const Plan& plan, const Device& device,
+                     const std::vector<StageMemory>& stages) {
+  const StageMemory& told = first_alone(row)
+                                ? stages.front()
+                                : *std::max_element(stages.begin(), stages.end(),
+                                                    [](const StageMemory& a, const StageMemory& b) {
+                                                      return a.total < b.total;
+                                                    });
+  Bytes needed = *row.memory + told.reserved;
+  if (counts_tensors(row)) needed += replayed_fragments(plan, device, told);
+  return static_cast<double>(needed.count()) / static_cast<double>(told.total.count()) - 1;
+}
+
 Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row, Mechanism without) {
   Scenario it = row_scenario(set, row, without);
   leave_out(without, it.options);
@@ -154,6 +181,11 @@ Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row, Mechanis
     prediction.plan_memory = std::max(prediction.plan_memory, stage.use.peak + stage.fragments);
     prediction.fits = prediction.fits && stage.fits();
   }
+  prediction.framework = it.framework.name;
+  prediction.schedule = it.layout.schedule;
+  prediction.capacity = it.cluster.device().memory;
+  if (row.memory && row.outcome == Outcome::ran)
+    prediction.memory_excess = memory_excess(row, plan, it.cluster.device(), stages);
   if (row.memory && row.outcome == Outcome::ran)
     prediction.plan_memory = counts_tensors(row) ? most_tensors(stages)
                                                  : reserved_memory(row, plan, it.cluster.device());

@@ -46,6 +46,17 @@ struct Prediction {
   // Of the activations at their peak, where the row has such a share.
   double activation_share = 0;
   bool fits = false;
+  // For the error of the memory forecast (memory_error_rows.hpp).
+  FrameworkName framework = FrameworkName::megatron;
+  Schedule schedule = Schedule::one_f_one_b;
+  Bytes capacity{};  // of the device
+  // Of `peak_memory`, or of what `memory` says of the rank that was measured: what the run needed
+  // beyond it. Nothing: its memory was not measured.
+  std::optional<double> memory_excess{};
+  // What the device has beyond `peak_memory`, as a fraction of that; negative: it does not fit.
+  double room() const {
+    return static_cast<double>(capacity.count()) / static_cast<double>(peak_memory.count()) - 1;
+  }
 };
 
 struct RowResult {

@@ -81,6 +81,8 @@ inline Report small_report() {
   report.engine = "simulated";
   report.seed = 7;
   report.stats = {.rank_classes = 2, .activities = 10, .events = 20};
+  report.memory_error =
+      MemoryError{.fraction = 0.05, .rows = 100, .measured = 60, .of = "megatron 1f1b"};
   return report;
 }
 

@@ -124,3 +124,39 @@ TEST_CASE("idle GPUs and groups that cross nodes are told in a line each") {
   CHECK(has(json, "\"set\": \"cluster.gpus_per_node: 64\""));
   CHECK(has(json, "\"uneven_nodes\": \"the last node has 40 ranks, the others 72; set"));
 }
+
+TEST_CASE("what is left of the memory is told beside the forecast's error") {
+  Report report = small_report();  // 48 of 80 GiB
+  report.memory_error =
+      MemoryError{.fraction = 0.03, .rows = 157, .measured = 157, .of = "megatron"};
+  CHECK_FALSE(report.memory_in_doubt());
+  CHECK(has(to_table(report), "48.0 of 80.0 GiB: fits\n"));
+  CHECK(has(to_table(report),
+            "  left                   32.00 GiB   40.0 %  beyond its error, 3.0 % (157 runs, "
+            "megatron)\n"));
+  // 78 GiB and 3 % are 80.3.
+  report.memory[1].total = Bytes{78LL << 30};
+  CHECK(report.fits());
+  CHECK(report.memory_in_doubt());
+  CHECK(has(to_table(report), "78.0 of 80.0 GiB: may not fit\n"));
+  CHECK(has(memory_table(report),
+            "  left                    2.00 GiB    2.5 %  inside its error, 3.0 % (157 runs, "
+            "megatron)\n"));
+  CHECK(has(to_csv(report), "memory_in_doubt,true,"));
+  CHECK(has(memory_json(report), "\"memory_in_doubt\": true"));
+  // 77.6 GiB and 3 % are less than 80.
+  report.memory[1].total = Bytes{(77LL << 30) + (6LL << 30) / 10};
+  CHECK_FALSE(report.memory_in_doubt());
+  report.memory[1].total = Bytes{81LL << 30};
+  CHECK_FALSE(report.memory_in_doubt());
+  CHECK_FALSE(has(to_table(report), "  left  "));
+}
+
+TEST_CASE("without figures of its error a forecast says nothing of it") {
+  Report report = small_report();
+  report.memory_error.reset();
+  report.memory[1].total = Bytes{80LL << 30};
+  CHECK_FALSE(report.memory_in_doubt());
+  CHECK_FALSE(has(to_table(report), "  left  "));
+  CHECK_FALSE(has(memory_json(report), "memory_error"));
+}

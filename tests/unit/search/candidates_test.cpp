@@ -142,6 +142,13 @@ TEST_CASE("layers that do not divide leave the last and the first chunks one sho
 TEST_CASE("what the section search gets wrong is said where it stands", "[search]") {
   CHECK(first_problem("top: 3") == "none");
   CHECK(first_problem("tops: 3") == "unknown key 'tops'; did you mean 'top'?");
+  CHECK(first_problem("memory_margin: -1") == "memory_margin is -1; allowed: 0 to 10");
+  CHECK(first_problem("memory_margin: 5%") ==
+        "'5%' has the unknown unit '%'; allowed: B, KB, MB, GB, TB, PB, KiB, MiB, GiB, TiB, PiB");
+  CHECK(first_problem("memory_margin: 80 GiB") ==
+        "is a fraction of what a layout needs (0.05; 0: none), or an amount below the 79.6 GiB of "
+        "the device");
+  CHECK(first_problem("memory_margin: [1]").find("memory_margin is a list; expected") == 0);
   CHECK(first_problem("schedule: 1f2b") == "'1f2b' is none of 1f1b, gpipe, interleaved, zb-h1");
   CHECK(first_problem("zero_stage: [0, 4]") == "zero_stage[1] is 4; allowed: 0 to 3");
   CHECK(first_problem("micro_batch: []") == "is an empty list: leave the key out for all values");

@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "sim/report/report.hpp"
 #include "sim/search/result.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/search/small_search.hpp"
@@ -21,7 +22,7 @@ namespace {
 const std::atomic<bool> never{false};
 
 struct Outcome {
-  std::vector<Evaluation> best, memory, gpus;
+  std::vector<Evaluation> best, within, memory, gpus;
   SearchCounts counts;
 };
 
@@ -30,7 +31,8 @@ Outcome outcome_of(SearchSpecification specification, bool prune) {
   Search search{std::move(specification)};
   REQUIRE(run_search(search, never));
   const Ranking& ranking = search.ranking();
-  return {ranking.best(), ranking.memory_front(), ranking.by_gpus(), search.counts()};
+  return {ranking.best(), ranking.within_margin(), ranking.memory_front(), ranking.by_gpus(),
+          search.counts()};
 }
 
 // Spaces of a few hundred layouts that differ in what they exercise.
@@ -227,4 +229,91 @@ TEST_CASE("as many GPUs per node as the nodes need", "[search]") {
   CHECK(open.gpus_per_node == std::vector<int>{64, 72});
   CHECK_THROWS_AS(rack_search("mixtral-8x7b.yaml", 2, 128, {"search.gpus_per_node=73"}),
                   InputError);
+}
+
+// The layouts of this space need between 6 and 14 GiB of 80: the margin sets the lean ones apart.
+TEST_CASE("pruning changes no result with a memory margin", "[search]") {
+  for (const char* margin : {"68 GiB", "70 GiB", "72 GiB", "79 GiB", "9", "10"}) {
+    for (const auto& [space, layout] : {spaces[0], spaces[2]}) {
+      CAPTURE(margin, space);
+      const std::string asked = space + ", memory_margin: " + margin;
+      const Outcome all = outcome_of(small_search(asked, layout), false);
+      const Outcome pruned = outcome_of(small_search(asked, layout), true);
+      CHECK(pruned.best == all.best);
+      CHECK(pruned.within == all.within);
+      CHECK(pruned.memory == all.memory);
+      CHECK(pruned.gpus == all.gpus);
+    }
+  }
+}
+
+TEST_CASE("a faster layout within the memory margin stands beside the best, marked", "[search]") {
+  const std::string space = "top: 3, zero_stage: 0, recompute: [none, full], recompute_every: 1";
+  const Outcome free = outcome_of(small_search(space + ", memory_margin: 0"), true);
+  REQUIRE(free.best.size() == 3);
+  CHECK(free.within.empty());
+  // A margin that the fastest does not leave by a byte.
+  SearchSpecification asked = small_search(space);
+  const Bytes capacity = asked.workload.cluster.device().memory;
+  const Bytes fastest = free.best.front().memory;
+  asked.memory_margin = {.bytes = capacity - fastest + Bytes{1}};
+  Search search{std::move(asked)};
+  REQUIRE(run_search(search, never));
+  const Ranking& ranking = search.ranking();
+  REQUIRE_FALSE(ranking.best().empty());
+  CHECK(ranking.best().front().memory < fastest);
+  CHECK(ranking.best().front().step_time >= free.best.front().step_time);
+  REQUIRE_FALSE(ranking.within_margin().empty());
+  CHECK(ranking.within_margin().front() == free.best.front());
+  for (const Evaluation& one : ranking.within_margin())
+    CHECK(one.step_time < ranking.best().front().step_time);
+  const SearchResult result = make_result(search, true);
+  CHECK(search_table(result).find("Faster: may not fit, less is left than") != std::string::npos);
+  CHECK(search_json(result).find("\"within_memory_margin\": [\n") != std::string::npos);
+  CHECK(search_csv(result).find(",within\n") != std::string::npos);
+  CHECK(result.favourite() == &result.best.front());
+}
+
+TEST_CASE("where no layout leaves the margin those that fit are shown, marked", "[search]") {
+  Search search{small_search("top: 2, zero_stage: 0, recompute: none, memory_margin: 79 GiB")};
+  REQUIRE(run_search(search, never));
+  CHECK(search.ranking().best().empty());
+  CHECK(search.ranking().within_margin().size() == 2);
+  CHECK(search.ranking().by_gpus().size() == 1);
+  const SearchResult result = make_result(search, true);
+  CHECK(result.nothing_fits.empty());
+  CHECK(result.favourite() == &result.within_margin.front());
+  CHECK(search_table(result).find("Nothing leaves the memory margin: may not fit, less is left "
+                                  "than 79.0 GiB") != std::string::npos);
+}
+
+TEST_CASE("the memory margin is the forecast's error unless the file says another", "[search]") {
+  const auto margin_of = [](const std::string& search) {
+    return small_search(search).memory_margin;
+  };
+  const Bytes capacity{80'000'000'000};
+  const MemoryMargin own = margin_of("top: 1");
+  REQUIRE(own.errors);
+  for (const auto& schedule : words_of(Schedule{}))
+    CHECK(own.most_of(schedule.value, capacity) ==
+          most_within(own.errors->of(FrameworkName::megatron, schedule.value).fraction, capacity));
+  CHECK(margin_of("memory_margin: 0.25").most_of(Schedule::gpipe, capacity) ==
+        Bytes{64'000'000'000});
+  CHECK(margin_of("memory_margin: 2 GB").most_of(Schedule::gpipe, capacity) ==
+        Bytes{78'000'000'000});
+  CHECK(margin_of("memory_margin: 0").most_of(Schedule::gpipe, capacity) == capacity);
+}
+
+TEST_CASE("what is said to fit in a search fits in its report too", "[search]") {
+  // PyTorch's allocator holds more than tensors; a search counts what `memory` does.
+  SearchSpecification asked = small_search("top: 1, zero_stage: 3, shard_group: 0",
+                                           "global_batch: 16", "framework: {name: torchtitan}\n");
+  const Candidates listed = list_candidates(asked);
+  REQUIRE(!listed.all.empty());
+  const Plan plan = make_plan(asked.workload.model, layout_of(asked, listed, 0));
+  REQUIRE(plan.caching_allocator);
+  Bytes most{};
+  for (const StageMemory& stage : stage_memory(plan, asked.workload.cluster))
+    most = std::max(most, stage.total);
+  CHECK(evaluate(asked, listed, 0).memory == most);
 }

@@ -80,6 +80,26 @@ TEST_CASE("layouts that do not fit count where the forecast has them fit", "[val
   CHECK_THAT(*lost.first_behind, WithinRel(1.0, 1e-12));
 }
 
+// The margin sets the first apart: it ran out of memory with 1% of room.
+TEST_CASE("of those that leave a margin the first is ranked anew", "[validation]") {
+  const auto with_room = [](RowResult row, double room) {
+    row.prediction->capacity = Bytes{1'000'000};
+    row.prediction->peak_memory = Bytes{static_cast<std::int64_t>(1e6 / (1 + room))};
+    return row;
+  };
+  const auto row = [](int measured) { return run_of("64", "1", measured); };
+  const std::vector<RowResult> rows{with_room(predicted(row(0), 5), 0.01),
+                                    with_room(predicted(row(12), 10), 0.5),
+                                    with_room(predicted(row(10), 20), 0.4)};
+  const GroupRank all = rank_of_best({"set", "job", {}}, rows);
+  CHECK(all.first_fails);
+  CHECK(all.rank == 3);
+  const GroupRank leaving = rank_of_best({"set", "job", {}}, rows, 0.05);
+  CHECK_FALSE(leaving.first_fails);
+  CHECK(leaving.rank == 2);
+  CHECK_THAT(*leaving.first_behind, WithinRel(0.2, 1e-12));
+}
+
 TEST_CASE("falling short of the recorded ranks is said", "[validation]") {
   GroupRank good{.set = "s", .job = "a", .rank = 3, .first_behind = {}, .favourites_behind = {}};
   GroupRank bad = good;

@@ -143,7 +143,7 @@ TEST_CASE("a set may be a table, beside which no rows are listed", "[validation]
   REQUIRE(set.rows[0].cells->line == 2);
   REQUIRE(set.rows[0].measured == std::chrono::milliseconds{250});
   REQUIRE(problems_of(folder.write("measured.yaml", header + "table: rows.csv\nrows: []\n")) ==
-          "6: unknown key 'rows'; allowed: name, title, source, quantity, assumptions, table\n");
+          "6: unknown key 'rows'; allowed: name, title, source and 3 more\n");
 }
 
 TEST_CASE("every shipped set is readable and has a bound if it is scored", "[validation]") {

@@ -1,0 +1,81 @@
+#include "sim/report/memory_error.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "sim/config/data_folder.hpp"
+#include "sim/config/reader.hpp"
+
+namespace sim {
+
+Bytes most_within(double fraction, Bytes capacity) {
+  return Bytes{static_cast<std::int64_t>(
+      std::floor(static_cast<double>(capacity.count()) / (1 + fraction)))};
+}
+
+MemoryErrors MemoryErrors::load(const std::string& path) {
+  const Document document = Document::load(path);
+  const ObjectReader top = document.root_object();
+  static_cast<void>(top.text("source"));
+  MemoryErrors errors;
+  bool has_all = false;
+  for (const ValueReader& value : top.list("errors")) {
+    const ObjectReader in = value.object();
+    Entry entry{.without = in.text_or("without", ""), .framework = {}, .schedule = {}, .error = {}};
+    entry.error.of = "all frameworks";
+    if (in.has("framework")) {
+      entry.framework = in.word<FrameworkName>("framework");
+      entry.error.of = word(*entry.framework);
+    }
+    if (in.has("schedule")) {
+      if (!entry.framework) in.problem("schedule", "goes with a framework only");
+      entry.schedule = in.word<Schedule>("schedule");
+      entry.error.of += fmt::format(" {}", word(*entry.schedule));
+    }
+    entry.error.fraction = in.real("error", {.min = 0, .max = 10});
+    entry.error.rows = static_cast<int>(in.integer("rows", {.min = 1, .max = 1 << 20}));
+    entry.error.measured = static_cast<int>(in.integer("measured", {.min = 0, .max = 1 << 20}));
+    has_all |= entry.without.empty() && !entry.framework;
+    errors.entries_.push_back(std::move(entry));
+  }
+  if (!has_all) top.problem("errors", "has no entry of all frameworks");
+  document.finish();
+  return errors;
+}
+
+const MemoryError* MemoryErrors::find(const std::string& without, FrameworkName framework,
+                                      Schedule schedule) const {
+  const Entry* best = nullptr;
+  const auto detail = [](const Entry& entry) {
+    return int{entry.framework.has_value()} + int{entry.schedule.has_value()};
+  };
+  for (const Entry& entry : entries_) {
+    if (entry.without != without || entry.framework.value_or(framework) != framework ||
+        entry.schedule.value_or(schedule) != schedule)
+      continue;
+    if (!best || detail(entry) > detail(*best)) best = &entry;
+  }
+  return best ? &best->error : nullptr;
+}
+
+const MemoryError& MemoryErrors::of(FrameworkName framework, Schedule schedule) const {
+  return *find("", framework, schedule);
+}
+
+// A set that is nowhere left out has no rows in any figure.
+const MemoryError& MemoryErrors::without(const std::string& set, FrameworkName framework,
+                                         Schedule schedule) const {
+  const MemoryError* found = find(set, framework, schedule);
+  return found ? *found : of(framework, schedule);
+}
+
+std::optional<MemoryErrors> shipped_memory_errors() {
+  const std::string path = data_folder() + "/validation/memory-error.yaml";
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return std::nullopt;
+  return MemoryErrors::load(path);
+}
+
+}  // namespace sim

@@ -1,0 +1,55 @@
+// The error of the memory forecast: how much more than `stepcast memory` says measured runs needed.
+// The figures are data, validation/memory-error.yaml, which `stepcast validate --memory-error`
+// makes of the measured rows; validation/README.md, "How far the memory forecast is off", defines
+// them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/model/framework.hpp"
+#include "sim/plan/layout.hpp"
+
+namespace sim {
+
+struct MemoryError {
+  // Of the forecast, 0 or more: that much above it nine in ten runs found room.
+  double fraction = 0;
+  int rows = 0;  // that it rests on
+  // Of these, runs whose memory was measured; of the others it is known whether they ran.
+  int measured = 0;
+  std::string of;  // whose: "megatron 1f1b", "megatron", "all frameworks"
+};
+
+// The most that a forecast may say for nine in ten such runs to fit into `capacity`.
+Bytes most_within(double fraction, Bytes capacity);
+
+class MemoryErrors {
+ public:
+  // Throws InputError.
+  static MemoryErrors load(const std::string& path);
+
+  // Of the schedule under that framework, else of the framework, else of all.
+  const MemoryError& of(FrameworkName framework, Schedule schedule) const;
+  // The same from rows that are not of `set`: for forecasts of that set.
+  const MemoryError& without(const std::string& set, FrameworkName framework,
+                             Schedule schedule) const;
+
+ private:
+  struct Entry {
+    std::string without;  // the set that is left out; empty: none is
+    std::optional<FrameworkName> framework;
+    std::optional<Schedule> schedule;
+    MemoryError error;
+  };
+  const MemoryError* find(const std::string& without, FrameworkName framework,
+                          Schedule schedule) const;
+  std::vector<Entry> entries_;
+};
+
+// The shipped figures; nothing where the data folder has none.
+std::optional<MemoryErrors> shipped_memory_errors();
+
+}  // namespace sim

@@ -1,0 +1,88 @@
+// The figures of the memory forecast's error, as the file has them.
+#include "sim/report/memory_error.hpp"
+
+#include <fstream>
+
+#include "sim/base/input_error.hpp"
+#include "tests/catch.hpp"
+#include "tests/problems.hpp"
+#include "tests/temporary.hpp"
+
+using namespace sim;
+
+namespace {
+
+struct File {
+  std::string path = test::temporary_path("memory_error").string();
+  explicit File(const std::string& text) { std::ofstream{path} << text; }
+  ~File() { std::remove(path.c_str()); }
+};
+
+const std::string sound =
+    "source: a command\n"
+    "errors:\n"
+    "  - {error: 0.05, rows: 200, measured: 100}\n"
+    "  - {framework: megatron, error: 0.03, rows: 100, measured: 100}\n"
+    "  - {framework: megatron, schedule: zb-h1, error: 0.04, rows: 30, measured: 30}\n"
+    "  - {without: some_set, error: 0.02, rows: 150, measured: 50}\n";
+
+std::vector<std::string> problems(const std::string& text) {
+  const File file{text};
+  try {
+    static_cast<void>(MemoryErrors::load(file.path));
+  } catch (const InputError& error) {
+    return test::lines_of(error);
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("the error is of the schedule, else of the framework, else of all", "[report]") {
+  const File file{sound};
+  const MemoryErrors errors = MemoryErrors::load(file.path);
+  const MemoryError own = errors.of(FrameworkName::megatron, Schedule::zb_h1);
+  CHECK(own.fraction == 0.04);
+  CHECK(own.rows == 30);
+  CHECK(own.of == "megatron zb-h1");
+  CHECK(errors.of(FrameworkName::megatron, Schedule::gpipe).of == "megatron");
+  CHECK(errors.of(FrameworkName::pytorch, Schedule::zb_h1).fraction == 0.05);
+  CHECK(errors.of(FrameworkName::pytorch, Schedule::zb_h1).of == "all frameworks");
+}
+
+TEST_CASE("for the rows of a set the error is that of all other sets", "[report]") {
+  const File file{sound};
+  const MemoryErrors errors = MemoryErrors::load(file.path);
+  CHECK(errors.without("some_set", FrameworkName::megatron, Schedule::zb_h1).fraction == 0.02);
+  // Which has no rows in them.
+  CHECK(errors.without("another", FrameworkName::megatron, Schedule::zb_h1).fraction == 0.04);
+}
+
+TEST_CASE("a file of errors without sense is refused", "[report]") {
+  CHECK(problems(sound).empty());
+  CHECK(problems("source: x\nerrors: []\n") ==
+        std::vector<std::string>{"2:9: has no entry of all frameworks"});
+  CHECK(problems("source: x\nerrors: [{schedule: gpipe, error: -1, rows: 0, measured: 0}]\n") ==
+        std::vector<std::string>{"2:21: goes with a framework only",
+                                 "2:35: error is -1; allowed: 0 to 10",
+                                 "2:45: rows is 0; allowed: 1 to 1048576"});
+}
+
+TEST_CASE("what is within an error fits with it", "[report]") {
+  CHECK(most_within(0, Bytes{1000}) == Bytes{1000});
+  CHECK(most_within(0.25, Bytes{1000}) == Bytes{800});
+  CHECK(most_within(0.03, Bytes{1000}) == Bytes{970});
+}
+
+TEST_CASE("the shipped figures are readable", "[report]") {
+  const std::optional<MemoryErrors> errors = shipped_memory_errors();
+  REQUIRE(errors);
+  for (const auto& framework : words_of(FrameworkName{})) {
+    for (const auto& schedule : words_of(Schedule{})) {
+      const MemoryError& error = errors->of(framework.value, schedule.value);
+      CHECK(error.fraction > 0);
+      CHECK(error.fraction < 0.5);
+      CHECK(error.rows >= 20);
+    }
+  }
+}
