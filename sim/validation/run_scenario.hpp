@@ -39,7 +39,7 @@ struct RunMachine {
   std::string file;  // the cluster, relative to the data folder
   std::int64_t nodes = 1;
   std::int64_t gpus_per_node = 8;
-  bool trays = false;  // nodes are the trays of racks: which racks hold them is still open
+  bool trays = false;      // nodes are the trays of racks: which racks hold them is still open
   ClusterChanges changes;  // of the file: the rate of its NICs
 };
 RunMachine run_machine(const RunCells& cells);

@@ -264,7 +264,7 @@ TEST_CASE("mistakes of the file, of --set and of the files that are named come i
         "layout.tensor_parallel=4");
   CHECK(lines[2] ==
         "2:3: unknown key 'foo'; allowed: tensor_parallel, context_parallel, "
-        "pipeline_parallel and 30 more");
+        "pipeline_parallel and 32 more");
   CHECK(lines[3] == "3:1: unknown key 'tensor_parallel'; it belongs in 'layout'");
   CHECK(lines[4] == "5:11: jitter is -1; allowed: 0 to 2");
   CHECK(std::any_of(lines.begin() + 5, lines.end(), [](const std::string& line) {
@@ -482,10 +482,15 @@ TEST_CASE("GPUs per node that do not go with the rest are refused") {
         Lines{"2:" + std::to_string(path.size() + 35) +
               ": gpus is 128, but the cluster has 120 (2 nodes with 60 of 72 GPUs in use); set "
               "cluster.nodes or cluster.gpus_per_node"});
-  CHECK(problems(on_racks("nodes: 2", "data_parallel: 144"), {"cluster.gpus_per_node=36"}) ==
+  CHECK(problems(on_racks("nodes: 2, gpus_per_node: 36", "data_parallel: 144")) ==
         Lines{"3:67: tensor_parallel 1 x pipeline_parallel 1 x data_parallel 144 is 144 ranks, but "
               "the cluster has 72 GPUs (2 nodes with 36 of 72 GPUs in use); set cluster.nodes, "
               "cluster.gpus or cluster.gpus_per_node to match"});
+  // Set on top it makes the file's replicas follow.
+  const Scenario fewer =
+      load(on_racks("nodes: 2", "data_parallel: 144"), {"cluster.gpus_per_node=36"});
+  CHECK(fewer.layout.data_parallel == 72);
+  CHECK_FALSE(fewer.followed.empty());
   CHECK(
       problems(on_racks("nodes: 2", "pipeline_parallel: 32")) ==
       Lines{"3:71: tensor_parallel 1 x pipeline_parallel 32 is 32, which does not divide the GPUs: "
