@@ -29,7 +29,7 @@ struct Machine {
 constexpr std::array machines{
     Machine{"gb200", 3200, "nvl72", "topologies/gb200-nvl72.yaml"},  // as some list its 4 x 400
     Machine{"gb200", 1600, "nvl72", "topologies/gb200-nvl72.yaml"},
-    Machine{"gb300", 3200, "nvl72", "topologies/gb200-nvl72.yaml"},  // the same NVLink
+    Machine{"gb300", 3200, "nvl72", "topologies/gb300-nvl72.yaml"},
     Machine{"a100", 400, "efa", "topologies/aws-p4d.yaml"},
     Machine{"a100", 1600, "roce", "topologies/oci-a100.yaml"},
     Machine{"a100", 1600, "", "topologies/dgx-a100-80.yaml"},
@@ -46,7 +46,11 @@ constexpr std::array machines{
     Machine{"b200", 3200, "(a4)", "topologies/gcp-a4.yaml"},
     Machine{"b200", 3200, "roce", "topologies/b200-roce.yaml"},
     Machine{"b200", 3200, "", "topologies/dgx-b200.yaml"},
+    Machine{"b300", 6400, "", "topologies/dgx-b300.yaml"},
     Machine{"v100", 100, "efa", "topologies/cloud-v100-100g.yaml"},
+    Machine{"mi300x", 3200, "", "topologies/mi300x-8.yaml"},
+    Machine{"mi325x", 3200, "", "topologies/mi325x-8.yaml"},
+    Machine{"mi355x", 3200, "", "topologies/mi355x-8.yaml"},
 };
 constexpr std::array<std::string_view, 3> other_fabrics{"efa", "tcpx", "nvl72"};
 
@@ -79,7 +83,7 @@ std::string cluster_of(const Curve& curve) {
   const std::string fabric = lower_case(curve.fabric);
   const int per_node = curve.gpus / curve.nodes;
   for (const Machine& machine : machines) {
-    if (!contains(gpu, machine.gpu) || (machine.gpu == "b200" && contains(gpu, "gb200"))) continue;
+    if (!contains(gpu, machine.gpu) || contains(gpu, fmt::format("g{}", machine.gpu))) continue;
     const bool rack = machine.fabric == "nvl72";
     if (curve.nodes == 1 && (machine.fabric.empty() || rack)) return std::string{machine.file};
     if (rack && fits_rack(machine, curve, fabric)) return rack_file(machine, fabric);

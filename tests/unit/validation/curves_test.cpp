@@ -95,6 +95,7 @@ TEST_CASE("racks with trays to spare are racks, whatever joins them", "[validati
           "validation/machines/gb200-nvl72-ib.yaml");
   REQUIRE(result_of("r,GB200,256,1024,all_gather,4,400,RoCE\n").skipped.empty());  // 64 of 16 racks
   REQUIRE(result_of("r,GB200,16,64,all_reduce,,,NVLink\n").cluster == racks);
+  REQUIRE(result_of("r,MI300X,2,16,all_reduce,8,400,RoCE\n").cluster == "topologies/mi300x-8.yaml");
   REQUIRE(result_of("r,GB200,32,128,all_reduce,4,200,RoCE\n").skipped ==
           "no cluster file for GB200 with 4 x 200 Gb/s per node (RoCE)");
   REQUIRE(result_of("r,GB200,19,76,all_reduce,4,400,RoCE\n").skipped ==
@@ -102,8 +103,8 @@ TEST_CASE("racks with trays to spare are racks, whatever joins them", "[validati
 }
 
 TEST_CASE("what cannot be predicted is told with its reason", "[validation]") {
-  REQUIRE(result_of("r,MI300X,1,4,all_reduce,8,400,NVL72\n").skipped ==
-          "no cluster file for the GPU 'MI300X'");
+  REQUIRE(result_of("r,Gaudi3,1,4,all_reduce,8,400,NVL72\n").skipped ==
+          "no cluster file for the GPU 'Gaudi3'");
   REQUIRE(result_of("r,H100,2,16,all_gather,2,200,TCPX\n").skipped ==
           "no cluster file for H100 with 2 x 200 Gb/s per node (TCPX)");
   REQUIRE(result_of("r,H100,2,15,all_reduce,8,400,IB\n").skipped ==
@@ -183,14 +184,14 @@ TEST_CASE("the published curves are within 12%, and within 5% above 64 MiB", "[v
 TEST_CASE("curves are shown in every form", "[validation]") {
   const std::vector<CurveResult> results{
       result_of("r,H100,1,8,all_reduce,8,400,NVLink\n"),
-      result_of("r,MI300X,1,4,all_reduce,8,400,\"NVL72, one\"\n")};
-  REQUIRE(curve_table(results).find("  skipped: no cluster file for the GPU 'MI300X'\n2 curves, 1 "
+      result_of("r,Gaudi3,1,4,all_reduce,8,400,\"NVL72, one\"\n")};
+  REQUIRE(curve_table(results).find("  skipped: no cluster file for the GPU 'Gaudi3'\n2 curves, 1 "
                                     "skipped;") != std::string::npos);
   REQUIRE(curve_markdown(results).find("| r | all_reduce | 1 | 8 | dgx-h100 | 2 |") !=
           std::string::npos);
   REQUIRE(curve_csv(results).find("r,all_reduce,,1024,2e-05,,,no cluster file for the GPU "
-                                  "'MI300X'\n") != std::string::npos);
-  REQUIRE(curve_json(results).find("\"skipped\": \"no cluster file for the GPU 'MI300X'\"") !=
+                                  "'Gaudi3'\n") != std::string::npos);
+  REQUIRE(curve_json(results).find("\"skipped\": \"no cluster file for the GPU 'Gaudi3'\"") !=
           std::string::npos);
 }
 
