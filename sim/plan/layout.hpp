@@ -129,7 +129,9 @@ struct Layout {
   int shard_ranks() const { return shard_group > 0 ? shard_group : replicas(); }
   // Of the optimizer, per parameter that a rank updates.
   std::int64_t master_bytes() const { return master_weights ? 4 : 0; }
-  std::int64_t moment_bytes() const { return moments_of(optimizer) * bytes_of(moment_dtype); }
+  std::int64_t moment_bytes() const {
+    return std::int64_t{moments_of(optimizer)} * bytes_of(moment_dtype);
+  }
   bool gathers_in_eight_bits() const { return eight_bit_parameters && zero_stage == 3; }
 };
 
