@@ -37,6 +37,7 @@ std::vector<Finding> gpu_findings(const std::vector<real::GpuFacts>& gpus) {
       ++known->second;
   }
   std::vector<Finding> findings;
+  findings.reserve(kinds.size());
   for (const auto& [text, count] : kinds)
     findings.push_back({"GPUs", fmt::format("{} x {}", count, text), ""});
   return findings;

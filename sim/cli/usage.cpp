@@ -51,7 +51,7 @@ std::string unknown_argument(const CLI::App& command, const std::vector<std::str
 
 // CLI11's own words, where they are not those of a user.
 std::string words_of(const CLI::App& command, const CLI::ParseError& error) {
-  const std::string own = error.what();
+  std::string own = error.what();
   // "--set: 1 required TEXT missing"
   if (const std::size_t colon = own.find(": 1 required "); colon != std::string::npos)
     return own.substr(0, colon) + " needs a value";

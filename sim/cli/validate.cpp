@@ -242,69 +242,67 @@ ExitCode emit_rows(const Request& request) {
   return ExitCode::done;
 }
 
+void add_tables(CLI::App& command, Request& request) {
+  command.add_option("--set", request.sets, "only this set (may be repeated)")
+      ->option_text("NAME")
+      ->allow_extra_args(false);
+  command.add_option("--rows", request.rows, "a table of measured runs instead of the sets")
+      ->option_text("FILE.csv")
+      ->excludes("--set");
+  CLI::Option* curves =
+      command.add_option("--curves", request.curves, "measured curves of collectives instead")
+          ->option_text("FILE.csv")
+          ->excludes("--set")
+          ->excludes("--rows");
+  curves->needs(command.add_option("--index", request.index, "the index of the curves")
+                    ->option_text("FILE.csv")
+                    ->needs(curves));
+}
+
+void exclude(CLI::Option& option, std::initializer_list<const char*> others) {
+  for (const char* other : others)
+    option.excludes(other);
+}
+
+void add_studies(CLI::App& command, Request& request) {
+  exclude(*command.add_flag("--ablate", request.ablate,
+                            "the errors with each mechanism of the forecast left out"),
+          {"--rows", "--curves"});
+  exclude(*command.add_flag("--peers", request.peers,
+                            "other simulators beside this one, on the same rows"),
+          {"--set", "--rows", "--curves", "--ablate"});
+  exclude(
+      *command.add_flag("--favourites", request.favourites,
+                        "studies of many layouts: how high the forecast ranks the truly fastest"),
+      {"--rows", "--curves", "--ablate", "--peers"});
+  exclude(
+      *command.add_flag("--memory-error", request.memory_error,
+                        "the error of the memory forecast, as validation/memory-error.yaml has it"),
+      {"--set", "--rows", "--curves", "--ablate", "--peers", "--favourites"});
+}
+
+void add_files(CLI::App& command, Request& request) {
+  command
+      .add_option("--picture", request.picture,
+                  "write predicted against measured as a picture (SVG)")
+      ->option_text("FILE.svg")
+      ->excludes("--curves");
+  exclude(*command
+               .add_option("--emit", request.emit,
+                           "write every row as a scenario, DIR/ROW_ID.yaml, and simulate nothing")
+               ->option_text("DIR"),
+          {"--curves", "--ablate", "--peers", "--favourites", "--memory-error", "--picture"});
+}
+
 }  // namespace
 
 void add_validate(CLI::App& app, ChosenCommand& action) {
   const auto request = std::make_shared<Request>();
   CLI::App* command =
       app.add_subcommand("validate", "forecasts beside published measurements, with their errors");
-  CLI::Option* sets = command->add_option("--set", request->sets, "only this set (may be repeated)")
-                          ->option_text("NAME")
-                          ->allow_extra_args(false);
-  CLI::Option* rows =
-      command->add_option("--rows", request->rows, "a table of measured runs instead of the sets")
-          ->option_text("FILE.csv")
-          ->excludes(sets);
-  CLI::Option* curves =
-      command->add_option("--curves", request->curves, "measured curves of collectives instead")
-          ->option_text("FILE.csv")
-          ->excludes(sets)
-          ->excludes(rows);
-  CLI::Option* index = command->add_option("--index", request->index, "the index of the curves")
-                           ->option_text("FILE.csv")
-                           ->needs(curves);
-  curves->needs(index);
-  CLI::Option* ablate = command
-                            ->add_flag("--ablate", request->ablate,
-                                       "the errors with each mechanism of the forecast left out")
-                            ->excludes(rows)
-                            ->excludes(curves);
-  command->add_flag("--peers", request->peers, "other simulators beside this one, on the same rows")
-      ->excludes(sets)
-      ->excludes(rows)
-      ->excludes(curves)
-      ->excludes(ablate);
-  command
-      ->add_flag("--favourites", request->favourites,
-                 "studies of many layouts: how high the forecast ranks the truly fastest")
-      ->excludes(rows)
-      ->excludes(curves)
-      ->excludes(ablate)
-      ->excludes("--peers");
-  command
-      ->add_flag("--memory-error", request->memory_error,
-                 "the error of the memory forecast, as validation/memory-error.yaml has it")
-      ->excludes(sets)
-      ->excludes(rows)
-      ->excludes(curves)
-      ->excludes(ablate)
-      ->excludes("--peers")
-      ->excludes("--favourites");
-  command
-      ->add_option("--picture", request->picture,
-                   "write predicted against measured as a picture (SVG)")
-      ->option_text("FILE.svg")
-      ->excludes(curves);
-  command
-      ->add_option("--emit", request->emit,
-                   "write every row as a scenario, DIR/ROW_ID.yaml, and simulate nothing")
-      ->option_text("DIR")
-      ->excludes(curves)
-      ->excludes(ablate)
-      ->excludes("--peers")
-      ->excludes("--favourites")
-      ->excludes("--memory-error")
-      ->excludes("--picture");
+  add_tables(*command, *request);
+  add_studies(*command, *request);
+  add_files(*command, *request);
   add_output_option(*command, request->output);
   command->footer(
       "Exit code 3, of --rows: rows cannot be read, or none can be forecast; the others are "

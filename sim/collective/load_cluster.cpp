@@ -37,6 +37,7 @@ std::vector<GpuId> members_of(const Cluster& cluster, const MeasuredCurve& curve
   if (per_node > cluster.gpus_per_node() || curve.nodes > cluster.nodes()) return {};
   if (per_node * (curve.nodes - 1) >= curve.ranks) return {};
   std::vector<GpuId> members;
+  members.reserve(static_cast<std::size_t>(curve.ranks));
   for (int rank = 0; rank < curve.ranks; ++rank)
     members.push_back(
         {static_cast<std::uint32_t>(rank / per_node * cluster.gpus_per_node() + rank % per_node)});

@@ -146,7 +146,7 @@ class Script {
   ShellTruth run_command(Runs runs) {
     if (++steps_ > most_tokens) throw ShellProblem{here().raw.at(), "the script runs to no end"};
     if (++depth_ > deepest) throw ShellProblem{here().raw.at(), "nested too deeply"};
-    const ShellTruth truth = command(runs);
+    ShellTruth truth = command(runs);
     --depth_;
     return truth;
   }
@@ -185,7 +185,7 @@ class Script {
   template <class Ends>
   ShellTruth group(Runs runs, Ends ends) {
     ++at_;
-    const ShellTruth truth = run_list(runs);
+    ShellTruth truth = run_list(runs);
     if (ends(here())) ++at_;
     return truth;
   }
@@ -377,7 +377,7 @@ class Script {
     words.erase(words.begin());
     const std::vector<ShellText>* before = std::exchange(variables_.arguments, &words);
     const std::size_t back = std::exchange(at_, body);
-    const ShellTruth truth = run_command(runs);
+    ShellTruth truth = run_command(runs);
     at_ = back;
     variables_.arguments = before;
     return truth;
@@ -673,8 +673,8 @@ std::vector<ShellText> split_quoted_flag(const ShellText& word) {
       if (open) parts.push_back(std::move(part));
       part = {};
       open = false;
-    } else if (c == quote || (quote == 0 && open == false && (c == '"' || c == '\''))) {
-      quote = c == quote ? 0 : c;
+    } else if (c == quote || (quote == 0 && !open && (c == '"' || c == '\''))) {
+      quote = c == quote ? '\0' : c;
       open = true;
     } else {
       part.add(c, word.from[i]);

@@ -29,7 +29,7 @@ class Template {
   std::optional<std::string> value(std::initializer_list<const char*> names) const {
     for (const char* name : names)
       if (const auto found = in_.find(name))
-        if (const std::optional<std::string> text = found->peek_text()) return text;
+        if (std::optional<std::string> text = found->peek_text()) return text;
     return std::nullopt;
   }
   bool has(std::initializer_list<const char*> names) const { return value(names).has_value(); }

@@ -21,6 +21,28 @@ std::string boolean(bool value) {
   return value ? "true" : "false";
 }
 
+// What only newer families say.
+template <class Line>
+void add_family_lines(const TransformerShape& shape, const Line& line) {
+  if (shape.qk_norm_whole) line(2, "qk_norm_over", "projection");
+  if (shape.rotary_share != 1) line(2, "rotary_share", shape.rotary_share);
+  const auto layers = [&](std::string_view key, const LayerSet& set) {
+    if (!set.empty()) line(2, key, layer_set_text(set, shape.layers));
+  };
+  layers("without_positions", shape.without_positions);
+  if (shape.window > 0) line(2, "window", shape.window);
+  layers("full_attention", shape.full_attention);
+  const auto flag = [&](std::string_view key, bool value) {
+    if (value) line(2, key, "true");
+  };
+  flag("attention_sinks", shape.attention_sinks);
+  flag("attention_softcap", shape.attention_softcap);
+  flag("embedding_scale", shape.embedding_scale);
+  flag("residual_scale", shape.residual_scale);
+  flag("logit_scale", shape.logit_scale);
+  flag("logit_softcap", shape.logit_softcap);
+}
+
 }  // namespace
 
 bool has_transformer_yaml(const TransformerShape& shape) {
@@ -75,23 +97,7 @@ std::string transformer_yaml(const TransformerShape& shape, std::size_t indent) 
   line(2, "attention", word(shape.mask));
   line(2, "biases", biases_of(shape));
   line(2, "qk_norm", boolean(shape.qk_norm));
-  if (shape.qk_norm_whole) line(2, "qk_norm_over", "projection");
-  if (shape.rotary_share != 1) line(2, "rotary_share", shape.rotary_share);
-  const auto layers = [&](std::string_view key, const LayerSet& set) {
-    if (!set.empty()) line(2, key, layer_set_text(set, shape.layers));
-  };
-  layers("without_positions", shape.without_positions);
-  if (shape.window > 0) line(2, "window", shape.window);
-  layers("full_attention", shape.full_attention);
-  const auto flag = [&](std::string_view key, bool value) {
-    if (value) line(2, key, "true");
-  };
-  flag("attention_sinks", shape.attention_sinks);
-  flag("attention_softcap", shape.attention_softcap);
-  flag("embedding_scale", shape.embedding_scale);
-  flag("residual_scale", shape.residual_scale);
-  flag("logit_scale", shape.logit_scale);
-  flag("logit_softcap", shape.logit_softcap);
+  add_family_lines(shape, line);
   line(2, "embedding_norm", boolean(shape.embedding_norm));
   line(2, "hidden_dropout", shape.mlp_dropout);
   line(2, "projection_dropout", shape.projection_dropout);

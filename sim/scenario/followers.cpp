@@ -53,11 +53,11 @@ class Followers {
   bool set(std::string_view key) const { return section_.overridden(key); }
 
   template <class Value>
-  void tell(std::string_view key, const Value& from, const Value& to, std::string why) {
+  void tell(std::string_view key, const Value& from, const Value& to, const std::string& why) {
     text_.followed.push_back({.key = fmt::format("layout.{}", key),
                               .from = fmt::format("{}", from),
                               .to = fmt::format("{}", to),
-                              .why = std::move(why)});
+                              .why = why});
   }
 
   template <class Value>
@@ -308,9 +308,9 @@ std::vector<int> nearly_even(int layers, int chunks) {
   std::vector<int> split(static_cast<std::size_t>(chunks), layers / chunks);
   const int more = layers % chunks;
   // All but the last, then all but both ends, then from the second chunk on.
-  const int first = more == chunks - 1 ? 0 : 1;
+  const std::size_t first = more == chunks - 1 ? 0 : 1;
   for (int i = 0; i < more; ++i)
-    ++split[static_cast<std::size_t>(first + i)];
+    ++split[first + static_cast<std::size_t>(i)];
   return split;
 }
 

@@ -6,6 +6,8 @@
 #include <bit>
 #include <limits>
 
+#include "sim/base/check.hpp"
+
 namespace sim {
 
 NodeRoom room_of(const Cluster& cluster) {
@@ -36,6 +38,7 @@ void use_nodes(const NodeUse& use, const Layout* layout, bool has_data_parallel,
 }
 
 int nodes_for(const NodeRoom& room, int gpus) {
+  SIM_CHECK(room.gpus > 0);
   const auto has = static_cast<unsigned>(room.gpus);
   const int filled = static_cast<int>(room.trays > 1 ? std::bit_floor(has) : has);
   return gpus <= room.gpus ? 1 : (gpus + filled - 1) / filled;

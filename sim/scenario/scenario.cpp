@@ -436,6 +436,37 @@ void check_trouble(const Trouble& trouble, const SimulationOptions& options, int
 // The layout as the file has it, or the workload of one that is still to be found.
 enum class LayoutState : std::uint8_t { given, open };
 
+// How many GPUs of which nodes the job takes.
+int place_job(LayoutState state, const ScenarioSources& sources, LayoutText& text,
+              ClusterText& machine, Cluster& cluster) {
+  const Layered top = sources.top();
+  if (state == LayoutState::given) {
+    use_nodes_of_layout(machine.use, text, top, cluster);
+    add_gpus_for_replicas(text, top, machine, cluster);
+  } else {
+    use_nodes(machine.use, nullptr, false, top.object("cluster"), cluster);
+  }
+  sources.finish();
+  const int gpus = gpus_of_job(machine, cluster, top);
+  sources.finish();
+  return gpus;
+}
+
+// Fills in what the file leaves open, and tells what does not go together.
+void complete_layout(LayoutState state, int gpus, const Model& model, const Cluster& cluster,
+                     const ScenarioSources& sources, const Layered& section, LayoutText& text) {
+  if (state == LayoutState::open) {
+    forget_parallelism(text.layout, gpus);
+    return sources.finish();
+  }
+  if (knob_is_set(sources.top())) follow_knobs(text, model, gpus, cluster.gpus_per_node(), section);
+  fill_data_parallel(text, cluster, gpus, section);
+  sources.finish();
+  spread_layers(text, static_cast<int>(model.layers.size()), section, text.layout);
+  sources.finish();
+  report_layout_problems(text.layout, model, section);
+}
+
 Scenario load(const ScenarioSources& sources, LayoutState state) {
   const std::string& path = sources.path();
   const Layered top = sources.top();
@@ -467,27 +498,8 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
 
   run_with(framework, *model);
   options.host_issue = framework.host_issue;
-  if (state == LayoutState::given) {
-    use_nodes_of_layout(machine.use, text, top, *cluster);
-    add_gpus_for_replicas(text, top, machine, *cluster);
-  } else {
-    use_nodes(machine.use, nullptr, false, top.object("cluster"), *cluster);
-  }
-  sources.finish();
-  const int gpus = gpus_of_job(machine, *cluster, top);
-  sources.finish();
-  if (state == LayoutState::given && knob_is_set(top))
-    follow_knobs(text, *model, gpus, cluster->gpus_per_node(), layout_section);
-  if (state == LayoutState::given)
-    fill_data_parallel(text, *cluster, gpus, layout_section);
-  else
-    forget_parallelism(text.layout, gpus);
-  sources.finish();
-  if (state == LayoutState::given) {
-    spread_layers(text, static_cast<int>(model->layers.size()), layout_section, text.layout);
-    sources.finish();
-    report_layout_problems(text.layout, *model, layout_section);
-  }
+  const int gpus = place_job(state, sources, text, machine, *cluster);
+  complete_layout(state, gpus, *model, *cluster, sources, layout_section, text);
   check_attention(text.layout, cluster->device(), layout_section);
   if (state == LayoutState::given) check_cut_products(text.layout, *cluster, layout_section);
   check_trouble(trouble, options, gpus, *cluster);

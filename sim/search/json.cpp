@@ -107,6 +107,7 @@ std::string search_json(const SearchResult& result) {
   const SearchCounts& counts = result.counts;
   const auto ranked = [&](const std::vector<RankedLayout>& layouts) {
     std::vector<std::string> items;
+    items.reserve(layouts.size());
     for (const RankedLayout& one : layouts)
       items.push_back(ranked_text(one, result.capacity));
     return list(items, "  ");

@@ -1,5 +1,7 @@
 // Every number of a cluster and a device file: twice and half of it move the step of some job the
 // right way, or the program says why not.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <fstream>
 #include <map>
@@ -183,8 +185,10 @@ TEST_CASE("every number of a cluster file moves a step, or it is said why not", 
     check_numbers(
         numbers_of(path, "cluster.change."),
         jobs_on(path, machine.nodes,
-                {batch + ", micro_batch: 1" + unfused,
-                 batch + ", micro_batch: 1, tensor_parallel: 2, pipeline_parallel: 2" + unfused,
-                 batch + ", micro_batch: 1, pipeline_parallel: 2, overlap: false" + unfused}));
+                {fmt::format("{}, micro_batch: 1{}", batch, unfused),
+                 fmt::format("{}, micro_batch: 1, tensor_parallel: 2, pipeline_parallel: 2{}",
+                             batch, unfused),
+                 fmt::format("{}, micro_batch: 1, pipeline_parallel: 2, overlap: false{}", batch,
+                             unfused)}));
   }
 }

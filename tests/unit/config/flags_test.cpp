@@ -184,7 +184,7 @@ TEST_CASE("scripts that cannot be read say why", "[config]") {
         "1:22: '(' needs quotes here, for the shell too");
   CHECK(problem_of("A=\"b") == "1:3: the quote that opens here is never closed");
   CHECK(problem_of("echo hello") == "1:1: there is no --flag in this file");
-  CHECK(problem_of("A=$A$A$A\nA=1\nf() { A=$A$A; f; }\nf\n") != "");
+  CHECK_FALSE(problem_of("A=$A$A$A\nA=1\nf() { A=$A$A; f; }\nf\n").empty());
 }
 
 TEST_CASE("arguments that a training prints", "[config]") {

@@ -43,6 +43,7 @@ Model windowed(std::int64_t window) {
 
 TEST_CASE("Operands of newer families hold what the chain rule asks for", "[plan][property]") {
   std::vector<Model> models;
+  models.reserve(2 * static_cast<std::size_t>(test::newer_kinds));
   for (int kind = 0; kind < test::newer_kinds; ++kind)
     models.push_back(test::newer_transformer(kind));
   for (int kind = 0; kind < test::newer_kinds; ++kind) {

@@ -252,7 +252,7 @@ TEST_CASE("an optimizer keeps and moves its own states", "[plan]") {
       state += program.buffers[bucket.optimizer.value].size.count();
     }
     const std::string name{word(kind)};
-    return Cost{state / elements, first_kernel(program, name.c_str()).bytes.count() / elements};
+    return Cost{state / elements, first_kernel(program, name).bytes.count() / elements};
   };
   const auto check = [](const Cost& found, std::int64_t state, std::int64_t moved) {
     CHECK(found.state == state);

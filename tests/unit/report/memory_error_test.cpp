@@ -41,7 +41,7 @@ std::vector<std::string> problems(const std::string& text) {
 TEST_CASE("the error is of the schedule, else of the framework, else of all", "[report]") {
   const File file{sound};
   const MemoryErrors errors = MemoryErrors::load(file.path);
-  const MemoryError own = errors.of(FrameworkName::megatron, Schedule::zb_h1);
+  const MemoryError& own = errors.of(FrameworkName::megatron, Schedule::zb_h1);
   CHECK(own.fraction == 0.04);
   CHECK(own.rows == 30);
   CHECK(own.of == "megatron zb-h1");

@@ -200,7 +200,8 @@ TEST_CASE("experts are shared within a rack, which keeps some GPUs idle", "[sear
   CHECK(search_table(result).find("zero-1 64/node") != std::string::npos);
   CHECK(search_json(result).find("\"gpus\": 256, \"gpus_per_node\": 64,") != std::string::npos);
   const std::uint32_t best = search.ranking().best().front().index;
-  CHECK(take_scenario(std::move(search), best).cluster.gpus_per_node() == 64);
+  const Scenario taken = take_scenario(std::move(search), best);
+  CHECK(taken.cluster.gpus_per_node() == 64);
 }
 
 TEST_CASE("pruning changes no result where GPUs per node vary", "[search]") {
