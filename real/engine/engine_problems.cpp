@@ -6,6 +6,7 @@
 
 #include "real/engine/bound_program.hpp"
 #include "real/engine/expert_problems.hpp"
+#include "sim/model/key_heads.hpp"
 
 namespace real {
 namespace {
@@ -95,6 +96,10 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
   if (plan.layout.context_parallel > 1)
     problems.emplace_back(
         "layout.context_parallel: the engine does not split the tokens of a sequence");
+  if (sim::shares_key_heads(model, plan.layout.tensor_parallel))
+    problems.push_back(fmt::format(
+        "layout.tensor_parallel: the engine splits {} key/value heads over as many ranks at most",
+        model.attention.kv_heads));
   if (runs_otherwise(model))
     problems.emplace_back(
         "framework: the engine runs logits, gradients and messages as Megatron-LM does; "

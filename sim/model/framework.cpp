@@ -274,6 +274,7 @@ Framework framework_of(FrameworkName name) {
   if (name == FrameworkName::megatron) {
     framework.execution.gradient_placeholders = Placeholders::temporary;
     framework.execution.bucket_rule = BucketRule::megatron;
+    framework.execution.shares_key_heads = true;
     framework.execution.waits_for_counts = framework.execution.waits_for_messages = true;
   }
   if (name == FrameworkName::torchtitan) {

@@ -145,6 +145,9 @@ struct ModelOp {
   // Linear of column split: products that share the input, each with an equal part of the outputs;
   // backward, each has an input gradient of its own, and a kernel adds them.
   int products = 1;
+  // Column: tensor ranks gather the output, and of it these features go on, split over them
+  // (key_heads.hpp). 0: the output of a rank is its own.
+  std::int64_t gathered_features = 0;
   // Attention: keys that a query sees, its own included (TransformerShape::window); 0: all.
   std::int64_t window = 0;
 
@@ -289,6 +292,7 @@ constexpr auto words_of(OptimizerForm) {
 // Set by run_with (framework.hpp); FRAMEWORKS.md has the sources.
 struct Execution {
   EightBit eight_bit = EightBit::transformer_engine;
+  bool shares_key_heads = false;       // of more tensor ranks than such heads (key_heads.hpp)
   bool gathers_logits = false;         // every tensor rank has the logits of the whole vocabulary
   bool adds_gradients = false;         // a micro-batch's gradients lie apart, until a kernel adds
   bool keeps_gathered_inputs = false;  // sequence parallelism: not gathered again backward

@@ -1,7 +1,11 @@
 // What a layout gets wrong of tensor parallelism, and of products that are cut into parts beside
 // it.
+#include <fmt/format.h>
+
+#include "sim/model/key_heads.hpp"
 #include "sim/plan/layout_problem_list.hpp"
 #include "sim/plan/schedule.hpp"
+#include "sim/plan/sharding.hpp"
 #include "sim/plan/user_buffers.hpp"
 
 namespace sim {
@@ -38,7 +42,10 @@ class TensorChecker {
       }
     };
     must_divide(model_.attention.heads, "heads");
-    must_divide(model_.attention.kv_heads, "key/value heads");
+    if (shares_key_heads(model_, t) && model_.execution.shares_key_heads)
+      shared_key_heads();
+    else
+      must_divide(model_.attention.kv_heads, "key/value heads");
     must_divide(model_.feed_forward, "feed-forward features");
     if (model_.shape && model_.shape->qk_norm_whole)
       list_.problem("tensor_parallel",
@@ -48,6 +55,26 @@ class TensorChecker {
                     t, model_.name);
     for (const Block* block : blocks_of_each_kind(model_))
       split_linears(*block);
+  }
+
+  // Megatron-LM core_v0.16.1, core/transformer/attention.py: each head on as many ranks as it
+  // takes. What is not modelled beside it is refused.
+  void shared_key_heads() {
+    const int t = layout_.tensor_parallel;
+    const std::int64_t heads = model_.attention.kv_heads;
+    const auto refuse = [&](const std::string& why) {
+      list_.problem("tensor_parallel", "tensor_parallel is {}, but {} has {} key/value heads: {}",
+                    t, model_.name, heads, why);
+    };
+    if (t % heads != 0)
+      refuse(fmt::format("each is on as many ranks; allowed: divisors and multiples of {}", heads));
+    else if (!model_.shape || model_.has_latent_attention())
+      refuse("only those of plain attention can be shared");
+    else if (layout_.cuts_products() || layout_.recompute == Recompute::operators ||
+             exchanges_heads(layout_))
+      refuse(
+          "sharing them is not modelled with overlap.tensor_products, recompute operators or "
+          "context_exchange all_to_all");
   }
 
   // Any other split of a linear layer must come out even too; the vocabulary is padded.

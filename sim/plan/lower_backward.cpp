@@ -214,7 +214,8 @@ Value StageLowering::backward_linear(Frame& frame, std::size_t i, Value gradient
   const bool split = splits_backward(layout_.schedule);
   // A row's bias was added to the tokens that the rank holds: the gradient of those is its.
   Value own_tokens;
-  if (work.own_logits != none) gradient = own_logits(frame, i, gradient);
+  if (work.own_output != none) gradient = own_output(frame, i, gradient);
+  if (work.spread_gradient != none) gradient = scatter_output_gradient(frame, i, gradient);
   if (work.gather_gradient != none && work.backward != none) {
     own_tokens = gradient;
     hold(gradient.buffer);
@@ -269,12 +270,29 @@ Value StageLowering::add_residual_gradient(Frame& frame, std::size_t i, Value gr
 }
 
 // The gradient of all logits is there: a copy of the rank's own.
-Value StageLowering::own_logits(Frame& frame, std::size_t i, Value gradient) {
+Value StageLowering::own_output(Frame& frame, std::size_t i, Value gradient) {
   const OpWork& work = frame.work->ops[i];
   wait_for(gradient);
   Value own = fresh(frame.shape->ops[i].whole_output);
-  own.ready = compute(frame, i, work.own_logits, work.gradient_name, Action::own_logits);
+  own.ready = compute(frame, i, work.own_output, work.gradient_name, Action::own_output);
   drop(gradient, Role::input);
+  builder_.writes(own.buffer, Role::output);
+  return own;
+}
+
+// Every tensor rank took a part of the output of all: what they make of it is summed.
+Value StageLowering::scatter_output_gradient(Frame& frame, std::size_t i, Value gradient) {
+  const ShardedOp& op = frame.shape->ops[i];
+  const OpWork& work = frame.work->ops[i];
+  wait_for(gradient);
+  Value all = fresh(op.gathered_output);
+  all.ready = compute(frame, i, work.spread_gradient, work.gradient_name, Action::spread_gradient);
+  drop(gradient, Role::input);
+  builder_.writes(all.buffer, Role::output);
+  Value own = fresh(op.whole_output);
+  own.ready = tensor_collective(frame, i, work.scatter_gradient, work.sum_name,
+                                Action::scatter_output_gradient);
+  drop(all, Role::input);
   builder_.writes(own.buffer, Role::output);
   return own;
 }

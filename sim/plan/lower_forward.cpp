@@ -68,7 +68,7 @@ OpId StageLowering::tensor_collective(const Frame& frame, std::size_t i, std::ui
   builder_.wait_for_stream(Stream::tensor_comm, Stream::compute);
   const OpId op = builder_.add_collective(work, Stream::tensor_comm, frame.pass, label,
                                           {action, site(frame, i)});
-  if (action == Action::gather_logits || action == Action::gather_input)
+  if (action == Action::gather_output || action == Action::gather_input)
     builder_.takes(frame.shape->ops[i].scratch_gather);
   return op;
 }
@@ -227,7 +227,7 @@ Value StageLowering::forward_linear(Frame& frame, std::size_t i, Value x) {
   }
   read_weight(frame, i);
   builder_.writes(out.buffer, Role::output);
-  if (work.gather_logits != none) return gather_logits(frame, i, out);
+  if (work.gather_output != none) return gather_output(frame, i, out);
   return op.sums_output ? sum_over_tensor(frame, i, out) : out;
 }
 
@@ -247,18 +247,18 @@ Value StageLowering::gather_input(Frame& frame, std::size_t i, const Value& x) {
   return whole;
 }
 
-// The logits of all classes on every tensor rank.
-Value StageLowering::gather_logits(Frame& frame, std::size_t i, Value own) {
+// The output of all tensor ranks on each of them.
+Value StageLowering::gather_output(Frame& frame, std::size_t i, Value own) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
-  Value parts = fresh(op.all_logits);
+  Value parts = fresh(op.gathered_output);
   parts.ready =
-      tensor_collective(frame, i, work.gather_logits, work.gather_name, Action::gather_logits);
+      tensor_collective(frame, i, work.gather_output, work.gather_name, Action::gather_output);
   drop(own, Role::input);
   builder_.writes(parts.buffer, Role::output);
   wait_for(parts);
-  Value whole = fresh(op.all_logits);
-  whole.ready = compute(frame, i, work.join_logits, work.name, Action::join_logits);
+  Value whole = fresh(op.gathered_output);
+  whole.ready = compute(frame, i, work.join_output, work.name, Action::join_output);
   drop(parts, Role::input);
   builder_.writes(whole.buffer, Role::output);
   return whole;

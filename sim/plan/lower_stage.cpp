@@ -201,8 +201,9 @@ void StageLowering::intern_op(const ShardedOp& op, OpWork& work) {
   work.encode_gradient = interned(op.encode_gradient);
   work.encode_weight = interned(op.encode_weight);
   work.encode_saved_weight = interned(op.encode_saved_weight);
-  work.join_logits = interned(op.join_logits);
-  work.own_logits = interned(op.own_logits);
+  work.join_output = interned(op.join_output);
+  work.own_output = interned(op.own_output);
+  work.spread_gradient = interned(op.spread_gradient);
   work.add_products = interned(op.add_products);
   work.sum_products = interned(op.sum_products);
   work.rescale_input_gradient = interned(op.rescale_input_gradient);
@@ -265,9 +266,13 @@ void StageLowering::intern_collectives(const ShardedOp& op, OpWork& work) {
     work.sum_output = make(sum, op.whole_output);
     if (scattered) work.gather_gradient = gather(op.whole_output);
   }
-  if (op.join_logits) {
+  if (op.join_output) {
     work.gather_name = builder_.name(name + ".all_gather");
-    work.gather_logits = make(CollectiveKind::all_gather, op.all_logits);
+    work.gather_output = make(CollectiveKind::all_gather, op.gathered_output);
+  }
+  if (op.spread_gradient) {
+    work.sum_name = builder_.name(name + ".reduce_scatter");
+    work.scatter_gradient = make(CollectiveKind::reduce_scatter, op.gathered_output);
   }
   if (op.splits_loss) {
     // One fp32 number per token, three times (Megatron-LM, core/tensor_parallel/cross_entropy.py):

@@ -83,7 +83,8 @@ struct OpWork {
   std::uint32_t sum_output = none;       // reduction of the output (row, embedding)
   std::uint32_t gather_gradient = none;  // all-gather of the output gradient (row, embedding)
   std::uint32_t loss_maximum = none, loss_sum = none;  // vocabulary-parallel loss
-  std::uint32_t gather_logits = none, join_logits = none, own_logits = none;
+  std::uint32_t gather_output = none, join_output = none, own_output = none;
+  std::uint32_t spread_gradient = none, scatter_gradient = none;
   std::uint32_t add_products = none;
   UserBufferWork buffers;
   SlicedWork sliced_forward, sliced_again, sliced_gradient;

@@ -180,12 +180,15 @@ enum class Action : std::uint8_t {
   sort_tokens,      // input; output: the same by expert, or back in the order in which they came
   exchange_tokens,  // collective between ranks that share experts, or one; also of the weights of
                     // choices and their gradients: input, output
-  // Of frameworks other than Megatron-LM (sim/model/model.hpp, Execution):
-  gather_logits,         // all-gather: input: the classes of a rank, output: rank after rank
-  join_logits,           // input: what was gathered, output: token after token
-  own_logits,            // input: gradient of all classes, output: of those of the rank
-  add_product_gradient,  // input: of a further product, input_gradient: added to
-  add_weight_gradient,   // input: of a micro-batch, weight_gradient: added to
+  // Where every tensor rank has the output of all: logits of frameworks other than Megatron-LM
+  // (sim/model/model.hpp, Execution), queries, keys and values of shared key/value heads:
+  gather_output,    // all-gather: input: the features of a rank, output: rank after rank
+  join_output,      // input: what was gathered, output: token after token
+  own_output,       // input: gradient of all features, output: of those of the rank
+  spread_gradient,  // input: gradient of what the rank took, output: of all, in the order of ranks
+  scatter_output_gradient,  // reduce-scatter: input, output: of the features of the rank
+  add_product_gradient,     // input: of a further product, input_gradient: added to
+  add_weight_gradient,      // input: of a micro-batch, weight_gradient: added to
   // Between stages:
   send,             // input; without sequence parallelism the tensor rank's part of it
   receive,          // output

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "sim/base/check.hpp"
+#include "sim/model/key_heads.hpp"
 #include "sim/plan/eight_bit.hpp"
 #include "sim/plan/sharding_parts.hpp"
 
@@ -75,15 +76,29 @@ bool gathers_logits(const Region& region, const ModelOp& op) {
 // All-gathered, the classes of a rank lie together: a copy puts those of a token together.
 // Backward, a copy takes those of the rank.
 void shard_logits(const Region& region, const ModelOp& op, ShardedOp& to) {
-  to.all_logits = to.whole_output * region.tensor;
+  to.gathered_output = to.whole_output * region.tensor;
   const auto copy = [&](Bytes bytes) {
     return memory_kernel(OpKind::elementwise, region, op, 2.0 * static_cast<double>(bytes.count()));
   };
   // all_gather into a list gathers into one buffer and copies its parts (ProcessGroupNCCL.cpp,
   // allgather); they are then concatenated.
-  to.join_logits = copy(to.all_logits * 2);
-  to.join_logits->launches = region.tensor + 1;
-  to.own_logits = copy(to.whole_output);
+  to.join_output = copy(to.gathered_output * 2);
+  to.join_output->launches = region.tensor + 1;
+  to.own_output = copy(to.whole_output);
+}
+
+// Megatron-LM core_v0.16.1, core/tensor_parallel/mappings.py: _gather_along_last_dim concatenates
+// what was gathered, of which queries, keys and values are views. Backward, autograd writes zeros
+// around their gradient, and _reduce_scatter_along_last_dim orders the sum by ranks.
+void shard_gathered_heads(const Region& region, const ModelOp& op, ShardedOp& to) {
+  to.gathered_output = to.whole_output * region.tensor;
+  const auto all = static_cast<double>(to.gathered_output.count());
+  const double part = static_cast<double>(to.whole_output.count()) *
+                      static_cast<double>(op.gathered_features) /
+                      static_cast<double>(op.out_features);
+  to.join_output = memory_kernel(OpKind::elementwise, region, op, 2 * all);
+  to.spread_gradient = memory_kernel(OpKind::elementwise, region, op, 3 * all + 2 * part);
+  to.spread_gradient->launches = 3;
 }
 
 void shard_linear(const Region& region, const ModelOp& op, const ModelOp* before, ShardedOp& to) {
@@ -122,6 +137,7 @@ void shard_linear(const Region& region, const ModelOp& op, const ModelOp* before
     to.add_products = memory_kernel(OpKind::elementwise, region, op, elements * region.element);
   }
   if (gathers_logits(region, op)) shard_logits(region, op, to);
+  if (op.gathered_features > 0) shard_gathered_heads(region, op, to);
   shard_casts(region, op, before, {tokens, out, in}, to);
   if (op.backward_elements > 0) {
     // A row's bias is added behind the reduction, to the tokens that the rank holds (Megatron-LM,
@@ -424,13 +440,17 @@ DType summed_gradient_dtype(const Model& model, const Layout& layout) {
   return holds_units(model, layout) && widens ? layout.reduce_dtype : layout.gradient_dtype;
 }
 
-ShardedModel shard(const Model& model, const Layout& layout) {
+ShardedModel shard(const Model& given, const Layout& layout) {
+  ShardedModel sharded;
+  if (shares_key_heads(given, layout.tensor_parallel))
+    sharded.shared_keys =
+        std::make_shared<const Model>(with_shared_key_heads(given, layout.tensor_parallel));
+  const Model& model = sharded.shared_keys ? *sharded.shared_keys : given;
   Region region{&model, &layout};
   region.tensor = layout.tensor_parallel;
   region.element = bytes_of(layout.activation_dtype);
   region.tokens = layout.micro_batch * (model.is_layer_list ? 1 : layout.tokens_held());
   region.sequence_tokens = layout.sequence_parallel ? region.tokens / region.tensor : region.tokens;
-  ShardedModel sharded;
   sharded.model = &model;
   sharded.layout = layout;
   const auto add = [&](const Block& block) {

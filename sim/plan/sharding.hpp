@@ -5,6 +5,7 @@
 // Megatron-LM does (training/tokenizer: --make-vocab-size-divisible-by 128).
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -90,9 +91,11 @@ struct ShardedOp {
   std::optional<ContextAttention> context;
   std::optional<ExpertExchange> experts;
   std::optional<Kernel> choose, choose_backward;  // router
-  std::optional<Kernel> join_logits, own_logits;  // where each tensor rank has all logits
-  std::optional<Kernel> add_products;             // the input gradients of two products
-  int products = 1;                               // linear: that its kernels run each
+  // Where every tensor rank has the output of all: puts what was gathered together; backward, takes
+  // a rank's own of logits, or lays the gradient of a rank's part out to be summed and scattered.
+  std::optional<Kernel> join_output, own_output, spread_gradient;
+  std::optional<Kernel> add_products;  // the input gradients of two products
+  int products = 1;                    // linear: that its kernels run each
   // Recompute::operators: the products that run again, or what stands for an output that was kept.
   std::vector<Kernel> forward_again;
   // Execution::separate_products: in place of `forward`, `input_gradient` and `weight_gradient`.
@@ -108,7 +111,7 @@ struct ShardedOp {
   Bytes output{};              // after the sum, if any
   Bytes whole_input{};         // gathered over the tensor group: all tokens
   Bytes whole_output{};
-  Bytes all_logits{};        // of every tensor rank
+  Bytes gathered_output{};   // of every tensor rank
   Bytes saved{};             // kept for the backward pass, without attention_saved
   Bytes backward_scratch{};  // of the loss: what its backward pass makes on the way
   Bytes attention_saved{};   // what selective recomputation drops
@@ -130,6 +133,7 @@ struct ShardedBlock {
 
 struct ShardedModel {
   const Model* model = nullptr;
+  std::shared_ptr<const Model> shared_keys;  // `model`, where it differs from the one given
   Layout layout;
   std::vector<ShardedBlock> blocks;     // distinct ones
   std::vector<std::uint32_t> of_layer;  // index into `blocks`

@@ -55,7 +55,8 @@ void shard_scratch(const Region& region, const ModelOp& op, ShardedOp& to) {
   if (to.gathers_input && region.model->execution.eager_ends &&
       op.split == TensorSplit::vocabulary && !region.model->execution.copies_tokens)
     to.scratch_gather = copied(to.whole_input);
-  if (to.join_logits) to.scratch_gather = gathered_list(to.all_logits);
+  if (to.join_output && op.gathered_features == 0)
+    to.scratch_gather = gathered_list(to.gathered_output);
 }
 
 }  // namespace sim

@@ -105,7 +105,7 @@ class StageLowering {
   Value forward_loss(Frame& frame, std::size_t i, Value x);
   void encode_operands(Frame& frame, std::size_t i, const Value& x);
   Value sum_over_tensor(const Frame& frame, std::size_t i, Value partial);
-  Value gather_logits(Frame& frame, std::size_t i, Value own);
+  Value gather_output(Frame& frame, std::size_t i, Value own);
   void keep_or_free(Frame& frame, std::size_t i, const Value& x);
   void keep_beside(Frame& frame, std::size_t i, Bytes bytes);
   void keep_output(Frame& frame, std::size_t i, const Value& out);
@@ -143,7 +143,8 @@ class StageLowering {
   Value gather_saved_input(Frame& frame, std::size_t i);
   void encode_gradient(const Frame& frame, std::size_t i, const Value& gradient);
   Value gather_gradient(Frame& frame, std::size_t i, Value gradient);
-  Value own_logits(Frame& frame, std::size_t i, Value gradient);
+  Value own_output(Frame& frame, std::size_t i, Value gradient);
+  Value scatter_output_gradient(Frame& frame, std::size_t i, Value gradient);
   Value product_gradient(Frame& frame, std::size_t i, const Value& gradient);
   Value sum_gradient(const Frame& frame, std::size_t i, Value partial);
   Value add_product(Frame& frame, std::size_t i, Value sum, Value part);

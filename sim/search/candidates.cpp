@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "sim/base/input_error.hpp"
+#include "sim/model/key_heads.hpp"
 #include "sim/plan/eight_bit.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/plan/schedule.hpp"
@@ -123,6 +124,9 @@ class Lister {
     one_.tensor = tensor;
     one_.exchange = workload_.context_exchange;
     if (one_.gpus % tensor != 0) return refuse(Refusal::ranks);
+    // Shared key/value heads are gathered in every layer: looked at where they are asked for.
+    if (space_.tensor_parallel.empty() && shares_key_heads(model_, tensor))
+      return refuse(Refusal::tensor);
     if (!splits(tensor, 1, splits_tokens(tensor))) return refuse(Refusal::tensor);
     const int rest = one_.gpus / tensor;
     const bool splits_context = workload_.sequence_length >= long_sequence;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sim/model/transformer.hpp"
+#include "sim/plan/check_operands.hpp"
 #include "sim/plan/happens_before.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/plan/scratch.hpp"
@@ -91,15 +93,72 @@ TEST_CASE("gathered logits: every tensor rank computes the loss of the whole voc
   const Program split = program_of({}, layout);
   const Program gathered = program_of(with(&Execution::gathers_logits), layout);
   CHECK(forward_bytes(gathered, "cross_entropy") == 2 * forward_bytes(split, "cross_entropy"));
-  CHECK(count(gathered, Action::gather_logits) == 1);
-  CHECK(count(gathered, Action::join_logits) == 1);
-  CHECK(count(gathered, Action::own_logits) == 1);
+  CHECK(count(gathered, Action::gather_output) == 1);
+  CHECK(count(gathered, Action::join_output) == 1);
+  CHECK(count(gathered, Action::own_output) == 1);
   CHECK(count(gathered, Action::reduce_maximum) == 0);
   CHECK(count(split, Action::reduce_maximum) == 1);
   CHECK(memory_use(gathered).peak > memory_use(split).peak);
   // One rank has them all.
   CHECK(count(program_of(with(&Execution::gathers_logits), test::layout_for(1, 2, 1, 1)),
-              Action::gather_logits) == 0);
+              Action::gather_output) == 0);
+}
+
+// 8 layers of 8 heads, 4 of keys and values.
+Model llama_for_eight(const Framework& framework) {
+  TransformerShape shape = *test::transformer(1).shape;
+  shape.heads = 8;
+  shape.kv_heads = shape.head_dim = 4;
+  Model model = build_transformer(shape);
+  run_with(framework, model);
+  return model;
+}
+
+TEST_CASE("more tensor ranks than key/value heads gather queries, keys and values", "[plan]") {
+  const Framework megatron = framework_of(FrameworkName::megatron);
+  const Model model = llama_for_eight(megatron);
+  REQUIRE(model.attention.kv_heads == 4);
+  const int layers = static_cast<int>(model.layers.size());
+  for (const bool sequence_parallel : {false, true}) {
+    Layout layout = test::layout_for(8, 1, 1, 1);
+    layout.sequence_parallel = sequence_parallel;
+    REQUIRE(layout_problems(layout, model).empty());
+    const Plan plan = make_plan(model, layout);
+    check_plan(plan);
+    const Program& program = plan.programs.front();
+    check_operands(program);
+    for (const Action action : {Action::gather_output, Action::join_output, Action::spread_gradient,
+                                Action::scatter_output_gradient})
+      CHECK(count(program, action) == layers);
+    const Kernel& attention = first_kernel(program, "attention");
+    CHECK(attention.heads == 1);
+    CHECK(attention.kv_heads == 1);
+    // The product is split as ever; what is gathered are the outputs of all ranks.
+    const Kernel& product = first_kernel(program, "qkv");
+    const std::int64_t features =
+        (model.attention.heads + 2 * model.attention.kv_heads) * model.attention.head_dim;
+    CHECK(product.n == features / 8);
+    for (std::uint32_t i = 0; i < program.size(); ++i)
+      if (program.action[i] == Action::gather_output ||
+          program.action[i] == Action::scatter_output_gradient)
+        CHECK(program.collectives[program.work[i]].bytes ==
+              Bytes{product.m * features * bytes_of(layout.activation_dtype)});
+    const Program fewer = make_plan(model, test::layout_for(4, 1, 1, 1)).programs.front();
+    CHECK(count(fewer, Action::gather_output) == 0);
+    CHECK(plan.parameters == model.parameters());
+  }
+}
+
+TEST_CASE("who shares no key/value heads is told so", "[plan]") {
+  const Model eager = llama_for_eight(framework_of(FrameworkName::pytorch));
+  const Layout layout = test::layout_for(8, 1, 1, 1);
+  REQUIRE(layout_problems(layout, eager).size() == 1);
+  CHECK(layout_problems(layout, eager).front().what ==
+        "tensor_parallel is 8, which does not divide 4 key/value heads; allowed: 1, 2, 4");
+  const Model megatron = llama_for_eight(framework_of(FrameworkName::megatron));
+  Layout operators = layout;
+  operators.recompute = Recompute::operators;
+  REQUIRE_FALSE(layout_problems(operators, megatron).empty());
 }
 
 TEST_CASE("gate and up-projection apart: two products, and two reductions of input gradients",
