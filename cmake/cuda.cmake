@@ -1,8 +1,10 @@
 # CUDA for real/cuda: found, or left out with one line.
 #   -DSTEPCAST_CUDA=AUTO|ON|OFF            ON: an error if something is missing
 #   -DCMAKE_CUDA_ARCHITECTURES=90          which GPUs (90: H100, H200)
-#   -DSTEPCAST_CUDA_ROOT=/usr/local/cuda   where the toolkit, cuBLASLt and NCCL lie
+#   -DSTEPCAST_CUDA_ROOT=/usr/local/cuda   where the toolkit and the headers of cuBLASLt and NCCL lie
 # Sets STEPCAST_HAVE_CUDA, or STEPCAST_CUDA_LEFT_OUT to the reason. Nothing needs a GPU or a driver to build and link.
+# The runtime is linked statically and opens the driver when it is first called; cuBLASLt and NCCL are opened then, too
+# (real/cuda/forward.hpp): a program that only forecasts starts without any of them.
 
 set(STEPCAST_CUDA AUTO CACHE STRING "build the CUDA backend: AUTO, ON or OFF")
 set_property(CACHE STEPCAST_CUDA PROPERTY STRINGS AUTO ON OFF)
@@ -18,11 +20,9 @@ function(stepcast_find_cuda missing)
   find_path(STEPCAST_CUDART_INCLUDE cuda_runtime_api.h HINTS ${include_hints})
   find_path(STEPCAST_CUBLASLT_INCLUDE cublasLt.h HINTS ${include_hints})
   find_path(STEPCAST_NCCL_INCLUDE nccl.h HINTS ${include_hints})
-  find_library(STEPCAST_CUDART cudart HINTS ${library_hints})
-  find_library(STEPCAST_CUBLASLT cublasLt HINTS ${library_hints})
-  find_library(STEPCAST_NCCL NAMES nccl libnccl.so.2 HINTS ${library_hints})
+  find_library(STEPCAST_CUDART_STATIC cudart_static HINTS ${library_hints})
   set(lacking)
-  foreach(part NVCC CUDART_INCLUDE CUDART CUBLASLT_INCLUDE CUBLASLT NCCL_INCLUDE NCCL)
+  foreach(part NVCC CUDART_INCLUDE CUDART_STATIC CUBLASLT_INCLUDE NCCL_INCLUDE)
     if(NOT STEPCAST_${part})
       string(TOLOWER ${part} name)
       string(REPLACE "_include" " headers" name ${name})
@@ -62,9 +62,10 @@ else()
     add_library(stepcast_cuda_libraries INTERFACE)
     target_include_directories(stepcast_cuda_libraries SYSTEM INTERFACE
       ${STEPCAST_CUDART_INCLUDE} ${STEPCAST_CUBLASLT_INCLUDE} ${STEPCAST_NCCL_INCLUDE})
+    find_package(Threads REQUIRED)
     target_link_libraries(stepcast_cuda_libraries INTERFACE
-      ${STEPCAST_CUBLASLT} ${STEPCAST_NCCL} ${STEPCAST_CUDART})
+      ${STEPCAST_CUDART_STATIC} Threads::Threads ${CMAKE_DL_LIBS} rt)
     message(STATUS "CUDA backend: nvcc ${CMAKE_CUDA_COMPILER_VERSION}, architectures "
-                   "${CMAKE_CUDA_ARCHITECTURES}, ${STEPCAST_NCCL}")
+                   "${CMAKE_CUDA_ARCHITECTURES}")
   endif()
 endif()

@@ -303,21 +303,35 @@ bool cuda_built() {
 CudaFacts cuda_facts() {
   int runtime = 0;
   int driver = 0;
-  int nccl = 0;
   (void)cudaRuntimeGetVersion(&runtime);
   (void)cudaDriverGetVersion(&driver);
-  (void)ncclGetVersion(&nccl);
   const auto cuda_version = [](int code) {
     return fmt::format("{}.{}", code / 1000, code % 1000 / 10);
   };
   CudaFacts facts{.not_built = {},
                   .toolkit = cuda_version(runtime),
-                  .cublaslt = std::to_string(cublasLtGetVersion()),
-                  .nccl = fmt::format("{}.{}.{}", nccl / 10'000, nccl % 10'000 / 100, nccl % 100),
+                  .cublaslt = {},
+                  .nccl = {},
                   .architectures = STEPCAST_CUDA_ARCHITECTURES,
                   .driver = driver > 0 ? cuda_version(driver) : std::string{},
                   .gpus = {},
-                  .no_gpu = {}};
+                  .no_gpu = {},
+                  .missing = {}};
+  // Opened here for the first time (forward.hpp).
+  const auto ask = [&facts](std::string& version, const auto& question) {
+    try {
+      version = question();
+    } catch (const std::exception& error) {
+      version = "not found";
+      facts.missing.emplace_back(error.what());
+    }
+  };
+  ask(facts.cublaslt, [] { return std::to_string(cublasLtGetVersion()); });
+  ask(facts.nccl, [] {
+    int nccl = 0;
+    (void)ncclGetVersion(&nccl);
+    return fmt::format("{}.{}.{}", nccl / 10'000, nccl % 10'000 / 100, nccl % 100);
+  });
   int count = 0;
   const cudaError_t counted = cudaGetDeviceCount(&count);
   if (counted != cudaSuccess) {

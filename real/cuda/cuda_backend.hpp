@@ -37,11 +37,14 @@ struct GpuFacts {
 };
 // What there is of CUDA, in this program and on this machine. Versions as text, such as "13.0".
 struct CudaFacts {
-  std::string not_built;  // why this program has no CUDA backend; empty where it has
-  std::string toolkit, cublaslt, nccl, architectures;  // that it was built with, or is linked to
-  std::string driver;  // the newest CUDA that the driver takes; empty without a driver
+  std::string not_built;       // why this program has no CUDA backend; empty where it has
+  std::string toolkit;         // that it was built with
+  std::string cublaslt, nccl;  // that it finds here
+  std::string architectures;   // that it has code for
+  std::string driver;          // the newest CUDA that the driver takes; empty without a driver
   std::vector<GpuFacts> gpus;
-  std::string no_gpu;  // why there are none, in the words of the CUDA runtime
+  std::string no_gpu;                // why there are none, in the words of the CUDA runtime
+  std::vector<std::string> missing;  // libraries: where each was looked for
 };
 // Asks the libraries and the driver; never throws for what is missing.
 CudaFacts cuda_facts();

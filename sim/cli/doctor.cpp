@@ -51,9 +51,11 @@ void add_cuda(std::vector<Finding>& findings) {
     return;
   }
   findings.push_back({"GPU engine",
-                      fmt::format("built with CUDA {}, cuBLASLt {}, NCCL {}; code for sm_{}",
+                      fmt::format("built with CUDA {}; cuBLASLt {}, NCCL {}; code for sm_{}",
                                   facts.toolkit, facts.cublaslt, facts.nccl, facts.architectures),
                       ""});
+  for (const std::string& library : facts.missing)
+    findings.push_back({"library", library, no_run});
   if (facts.driver.empty()) {
     findings.push_back({"GPU driver", "none found, so no GPU can be seen", no_run});
     return;

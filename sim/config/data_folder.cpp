@@ -14,11 +14,20 @@ bool holds_data(const fs::path& folder) {
          fs::is_directory(folder / "topologies", ignored);
 }
 
+// Empty where the system does not tell.
+fs::path folder_of_program() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
 }  // namespace
 
 std::string data_folder() {
   if (const char* chosen = std::getenv("STEPCAST_DATA"); chosen && *chosen) return chosen;
-  return holds_data(fs::current_path()) ? fs::current_path().string() : STEPCAST_SOURCE_DIR;
+  std::error_code ignored;
+  for (const fs::path& folder : {fs::current_path(ignored), folder_of_program()})
+    if (!folder.empty() && holds_data(folder)) return folder.string();
+  return STEPCAST_SOURCE_DIR;
 }
 
 }  // namespace sim

@@ -6,7 +6,7 @@
 namespace sim {
 
 // The folder with models/ and topologies/: $STEPCAST_DATA, else the working folder if it has them,
-// else the source tree that the program was built from.
+// else the folder that the program lies in, else the source tree that it was built from.
 std::string data_folder();
 
 }  // namespace sim
