@@ -33,7 +33,6 @@ struct StepMemory {
   float* clip_scale = nullptr;
   kernels::AdamStep* adam = nullptr;
   std::int32_t* first_not_finite = nullptr;
-  float* maximum = nullptr;                 // of a token's logits
   float* rotary_table = nullptr;            // cosines and sines
   std::vector<kernels::DecayRanges> decay;  // per parameter bucket
   std::array<kernels::Workspace, sim::stream_count> workspaces{};

@@ -64,17 +64,9 @@ Launch Preparation::loss_exponentials(const BoundOp& op) {
   return exponentials(op, reinterpret_cast<const float*>(at(op, Role::maximum)));
 }
 
-// One rank has the whole vocabulary: nothing is reduced between the two.
+// One rank has the whole vocabulary: nothing is reduced between the two, and one kernel does both.
 Launch Preparation::loss_forward(const BoundOp& op) {
-  const kernels::LossShape shape = shapes_.loss(op);
-  const std::int64_t tokens = shapes_.tokens();
-  const std::byte* logits = at(op, op.operand(Role::input).exists() ? Role::input : Role::saved);
-  float* maximum = parts_.memory.maximum;
-  Launch rest = exponentials(op, maximum);
-  return [=, rest = std::move(rest)](cudaStream_t stream) {
-    kernels::loss_maximum(shape, tokens, logits, maximum, stream);
-    rest(stream);
-  };
+  return exponentials(op, nullptr);
 }
 
 Launch Preparation::exponentials(const BoundOp& op, const float* maximum) {

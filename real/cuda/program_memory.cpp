@@ -16,7 +16,6 @@ ScratchLayout scratch_of(const BoundProgram& program) {
   const sim::Layout& layout = program.plan->layout;
   ScratchNeeds needs{
       .ids = layout.micro_batches() * layout.micro_batch * (layout.sequence_length + 1),
-      .tokens = shapes.tokens(),
       .gemm_workspace = gemm_workspace};
   for (const BoundOp& op : program.ops) {
     if (op.collective != nullptr || op.transfer != nullptr) continue;
@@ -70,7 +69,6 @@ StepMemory ProgramMemory::place() const {
   memory.norm = &results->norm;
   memory.clip_scale = &results->clip_scale;
   memory.first_not_finite = &results->first_not_finite;
-  memory.maximum = reinterpret_cast<float*>(at(layout_.maximum));
   memory.rotary_table = reinterpret_cast<float*>(at(layout_.rotary_table));
   for (std::size_t i = 0; i < program_.buckets.size(); ++i) {
     memory.decay.push_back({.ranges = reinterpret_cast<const kernels::Range*>(at(layout_.decay[i])),

@@ -14,12 +14,10 @@ ScratchLayout scratch_layout(const ScratchNeeds& needs) {
     return at;
   };
   constexpr auto id_bytes = static_cast<std::int64_t>(sizeof(std::int32_t));
-  constexpr auto float_bytes = static_cast<std::int64_t>(sizeof(float));
   layout.upload = take(static_cast<std::int64_t>(sizeof(kernels::AdamStep)));
   layout.ids = take(needs.ids * id_bytes);
   layout.upload_bytes = layout.ids - layout.upload + needs.ids * id_bytes;
   layout.results = take(static_cast<std::int64_t>(sizeof(StepResults)));
-  layout.maximum = take(needs.tokens * float_bytes);
   layout.rotary_table = take(needs.rotary_table);
   for (const std::int64_t ranges : needs.decay) {
     layout.decay.push_back(take(ranges * static_cast<std::int64_t>(sizeof(kernels::Range))));

@@ -12,7 +12,6 @@ namespace real {
 
 struct ScratchNeeds {
   std::int64_t ids = 0;                                      // token ids of a step
-  std::int64_t tokens = 0;                                   // of a micro-batch
   std::int64_t rotary_table = 0;                             // bytes
   std::vector<std::int64_t> decay{};                         // ranges of each parameter bucket
   std::array<std::int64_t, sim::stream_count> workspaces{};  // bytes, of each stream
@@ -32,7 +31,6 @@ struct ScratchLayout {
   std::int64_t ids = 0;
   std::int64_t upload_bytes = 0;
   std::int64_t results = 0;  // StepResults
-  std::int64_t maximum = 0;  // fp32 per token
   std::int64_t rotary_table = 0;
   std::vector<std::int64_t> decay;
   std::array<std::int64_t, sim::stream_count> workspaces{};

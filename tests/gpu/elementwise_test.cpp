@@ -95,9 +95,10 @@ TEST_CASE("sums, casts, biases", "[gpu]") {
 
 TEST_CASE("the gradient of a bias is the sum of the rows", "[gpu]") {
   const DType dtype = GENERATE(DType::fp32, DType::bf16);
-  const std::size_t width = GENERATE(40, 7);
-  const std::size_t rows = GENERATE(5, 400);  // more than blocks
+  const std::size_t width = GENERATE(40, 7, 264, 2056);  // one tile of columns, more, part of one
+  const std::size_t rows = GENERATE(1, 5, 700);          // no whole round of a warp; several
   const bool accumulate = GENERATE(false, true);
+  run_in_descending_order(accumulate);
   const Numbers dy = random_numbers(1, rows * width, dtype);
   Numbers expected = random_numbers(2, width, DType::fp32);
   const Array gradient{dtype, dy}, sums{DType::fp32, expected};
@@ -109,6 +110,7 @@ TEST_CASE("the gradient of a bias is the sum of the rows", "[gpu]") {
   const Scratch scratch{bias_gradient_workspace(shape)};
   bias_gradient(shape, gradient.data(), sums.data(), scratch.workspace(), nullptr);
   CHECK(worst_error(sums.numbers(), expected) < 1e-5);
+  run_in_descending_order(false);
 }
 
 TEST_CASE("ranges are packed side by side, and unpacked", "[gpu]") {

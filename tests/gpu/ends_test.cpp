@@ -130,21 +130,84 @@ LossProblem make_loss(DType dtype, std::int64_t vocabulary, std::int64_t padded)
 
 TEST_CASE("cross-entropy over a whole vocabulary", "[gpu]") {
   const DType dtype = GENERATE(DType::fp32, DType::bf16);
-  const std::int64_t vocabulary = GENERATE(50, 1000), padded = vocabulary + GENERATE(0, 6);
+  // Whole vectors, a padding that begins inside one, rows that begin anywhere, wide blocks.
+  const auto [vocabulary, padded] =
+      GENERATE(std::pair{50, 50}, std::pair{50, 56}, std::pair{1000, 1000}, std::pair{1001, 1001},
+               std::pair{3, 5}, std::pair{8200, 8208});
+  const bool descending = GENERATE(false, true);
+  run_in_descending_order(descending);
+  CAPTURE(static_cast<int>(dtype), vocabulary, padded);
   const LossProblem problem = make_loss(dtype, vocabulary, padded);
   const Values<std::int32_t> ids{problem.ids};
   const TokenIds targets{ids.data() + 1, 8, 4, 5};
   const LossShape shape{dtype, 0, padded, vocabulary};
-  const Array logits{dtype, problem.logits}, probabilities{DType::fp32, problem.logits.size()};
-  const Array gradient{dtype, problem.logits.size()};
+  const Array logits{dtype, problem.logits}, exponentials{DType::fp32, problem.logits.size()};
+  const Array target{DType::fp32, 8}, sum{DType::fp32, 8}, gradient{dtype, problem.logits.size()};
   const Values<double> loss{{0.5}};
-  const Scratch scratch{real::kernels::cross_entropy_workspace(8)};
-  cross_entropy_forward(shape, targets, logits.data(), probabilities.floats(), 0.25, loss.data(),
-                        scratch.workspace(), nullptr);
-  loss_gradient(shape, targets,
-                {.saved = probabilities.floats(), .logit_gradient = gradient.data()}, nullptr);
+  loss_exponentials(shape, targets,
+                    {.logits = logits.data(),
+                     .exponentials = exponentials.floats(),
+                     .target_logit = target.floats(),
+                     .exponential_sum = sum.floats()},
+                    nullptr);
+  if (dtype == DType::fp32) {  // in place of the logits
+    const Array same{dtype, problem.logits}, same_target{DType::fp32, 8};
+    loss_exponentials(shape, targets,
+                      {same.data(), nullptr, same.floats(), same_target.floats(), sum.floats()},
+                      nullptr);
+    CHECK(same.numbers() == exponentials.numbers());
+    CHECK(same_target.numbers() == target.numbers());
+  }
+  loss_finish(shape, 8, {target.floats(), sum.floats(), nullptr, 0.25, loss.data()}, nullptr);
+  loss_gradient(shape, targets, {exponentials.floats(), sum.floats(), gradient.data(), 1}, nullptr);
   CHECK(loss.values()[0] == Approx(0.5 + 0.25 * problem.loss).epsilon(1e-6));
   CHECK(worst_error(gradient.numbers(), problem.gradient) < tolerance(dtype));
+  run_in_descending_order(false);
+}
+
+TEST_CASE("a loss that keeps no exponentials, and arrays that begin at no vector", "[gpu]") {
+  const DType dtype = GENERATE(DType::fp32, DType::bf16);
+  const LossProblem problem = make_loss(dtype, 45, 48);
+  Numbers shifted = problem.logits;
+  shifted.insert(shifted.begin(), 0);  // the arrays begin one element behind a boundary
+  const Values<std::int32_t> ids{problem.ids};
+  const TokenIds targets{ids.data() + 1, 8, 4, 5};
+  const LossShape shape{dtype, 0, 48, 45};
+  const Array array{dtype, shifted}, kept{DType::fp32, shifted.size()}, to{dtype, shifted.size()};
+  const auto second = [&](const Array& of) {
+    return static_cast<std::byte*>(of.data()) + sim::bytes_of(dtype);
+  };
+  const Array target{DType::fp32, 8}, sum{DType::fp32, 8}, sum_alone{DType::fp32, 8};
+  const Array maximum{DType::fp32, 8};
+  loss_maximum(shape, 8, second(array), maximum.floats(), nullptr);
+  loss_exponentials(
+      shape, targets,
+      {second(array), maximum.floats(), kept.floats() + 1, target.floats(), sum.floats()}, nullptr);
+  loss_exponentials(shape, targets,
+                    {second(array), maximum.floats(), nullptr, target.floats(), sum_alone.floats()},
+                    nullptr);
+  CHECK(sum_alone.numbers() == sum.numbers());
+  const Values<double> loss{{0.0}};
+  loss_finish(shape, 8, {target.floats(), sum.floats(), kept.floats() + 1, 1, loss.data()},
+              nullptr);
+  CHECK(loss.values()[0] == Approx(problem.loss).epsilon(1e-6));
+  loss_gradient(shape, targets, {kept.floats() + 1, nullptr, second(to), 1}, nullptr);
+  Numbers gradient = to.numbers();
+  gradient.erase(gradient.begin());
+  CHECK(worst_error(gradient, problem.gradient) < tolerance(dtype));
+}
+
+TEST_CASE("a target outside of a whole vocabulary makes the loss not a number", "[gpu]") {
+  const LossProblem problem = make_loss(DType::bf16, 45, 48);
+  const Values<std::int32_t> ids{{1, 2, 46, 3, 4, 5, 6, 7, 8, 9}};
+  const Array logits{DType::bf16, problem.logits};
+  const Array target{DType::fp32, 8}, sum{DType::fp32, 8};
+  const Values<double> loss{{0.0}};
+  const LossShape shape{DType::bf16, 0, 48, 45};
+  loss_exponentials(shape, {ids.data() + 1, 8, 4, 5},
+                    {logits.data(), nullptr, nullptr, target.floats(), sum.floats()}, nullptr);
+  loss_finish(shape, 8, {target.floats(), sum.floats(), nullptr, 1, loss.data()}, nullptr);
+  CHECK(std::isnan(loss.values()[0]));
 }
 
 TEST_CASE("cross-entropy in slices of the vocabulary, one of padding only", "[gpu]") {

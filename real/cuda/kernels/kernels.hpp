@@ -279,19 +279,15 @@ struct LossShape {
   std::int64_t valid = 0;  // of these columns; may be 0
 };
 // Targets: ids as above, shifted by one by the caller (ids + 1).
-// Whole vocabulary on this rank: *loss += weight * sum of the tokens' losses; `probabilities`, fp32
-// [tokens, classes], may be null.
-void cross_entropy_forward(const LossShape& shape, const TokenIds& targets, const void* logits,
-                           float* probabilities, double weight, double* loss, Workspace workspace,
-                           StreamHandle stream);
-std::int64_t cross_entropy_workspace(std::int64_t tokens);
-// Vocabulary-parallel pieces; between them the ranks reduce maximum (max), target_logit and
-// exponential_sum (sum). maximum of no valid column: lowest float. exponentials: exp(x - maximum).
-// target_logit: logit - maximum of the target where it lies here, else 0.
+// Pieces; where the vocabulary is split, the ranks reduce between them maximum (max), target_logit
+// and exponential_sum (sum). Where this rank has all of it, loss_exponentials finds the maximum.
+// maximum of no valid column: lowest float. exponentials: exp(x - maximum). target_logit: logit -
+// maximum of the target where it lies here, else 0.
 void loss_maximum(const LossShape& shape, std::int64_t tokens, const void* logits, float* maximum,
                   StreamHandle stream);
 struct LossExponentials {
   const void* logits = nullptr;
+  // Null: of the row itself; a target that is not here makes the loss NaN, so that it is seen.
   const float* maximum = nullptr;
   float* exponentials = nullptr;  // fp32 [tokens, classes], or null; fp32 logits may lie there
   float* target_logit = nullptr;

@@ -95,7 +95,12 @@ void loss_exponentials(const LossShape& shape, const TokenIds& targets,
                        const LossExponentials& operands, StreamHandle stream) {
   enqueue_call(stream, [=] {
     const auto x = take(shape.dtype, operands.logits, targets.tokens * shape.classes);
-    const auto maximum = take(DType::fp32, operands.maximum, targets.tokens);
+    auto maximum = std::vector<float>(static_cast<std::size_t>(targets.tokens));
+    if (operands.maximum != nullptr) {
+      maximum = take(DType::fp32, operands.maximum, targets.tokens);
+    } else {
+      real::loss_maximum(of(shape), x, maximum);
+    }
     std::vector<float> exponentials(x.size());
     std::vector<float> target(maximum.size());
     std::vector<float> sum(maximum.size());
