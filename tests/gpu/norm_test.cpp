@@ -43,7 +43,29 @@ Reference solve(const NormShape& shape, const Numbers& x, const Numbers& paramet
   return to;
 }
 
-void check_norm(const NormShape& shape, DType gradient_dtype, bool residual, bool accumulate) {
+// An array of the numbers that begins one element behind a boundary, where asked for.
+class Placed {
+ public:
+  Placed(DType dtype, Numbers numbers, bool shifted)
+      : before_{shifted ? 1U : 0U}, bytes_{shifted ? sim::bytes_of(dtype) : 0}, array_{[&] {
+          if (shifted) numbers.insert(numbers.begin(), 0);
+          return Array{dtype, numbers};
+        }()} {}
+  void* data() const { return static_cast<std::byte*>(array_.data()) + bytes_; }
+  Numbers numbers() const {
+    Numbers all = array_.numbers();
+    all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(before_));
+    return all;
+  }
+
+ private:
+  std::size_t before_;
+  std::int64_t bytes_;
+  Array array_;
+};
+
+void check_norm(const NormShape& shape, DType gradient_dtype, bool residual, bool accumulate,
+                bool shifted = false) {
   CAPTURE(shape.rows, shape.width, static_cast<int>(shape.dtype), residual, accumulate);
   const auto count = static_cast<std::size_t>(shape.rows * shape.width);
   const auto parameter_count =
@@ -63,8 +85,9 @@ void check_norm(const NormShape& shape, DType gradient_dtype, bool residual, boo
   for (std::size_t i = 0; accumulate && i < parameter_count; ++i)
     expected.parameter_gradient[i] += before[i];
 
-  const Array dx{shape.dtype, x}, dparameters{shape.dtype, parameters}, ddy{shape.dtype, dy};
-  const Array dpast{shape.dtype, past}, output{shape.dtype, count};
+  const Placed dx{shape.dtype, x, shifted}, dparameters{shape.dtype, parameters, shifted};
+  const Placed ddy{shape.dtype, dy, shifted}, dpast{shape.dtype, past, shifted};
+  const Placed output{shape.dtype, Numbers(count, NAN), shifted};
   const Array parameter_gradient{gradient_dtype, before};
   norm_forward(shape, dx.data(), dparameters.data(), output.data(), nullptr);
   CHECK(worst_error(output.numbers(), expected.output) < tolerance(shape.dtype));
@@ -98,11 +121,33 @@ TEST_CASE("norms and their gradients equal the formulas in double", "[gpu]") {
   run_in_descending_order(false);
 }
 
+TEST_CASE("norms whose rows are shared by one warp, by some, by a block", "[gpu]") {
+  const DType dtype = GENERATE(DType::fp32, DType::bf16);
+  const Function function = GENERATE(Function::layer_norm, Function::rms_norm);
+  const bool descending = GENERATE(false, true);
+  run_in_descending_order(descending);
+  // In bf16: lanes of 3 vectors and one warp; 2 and 2, 4, 8 warps, the last ones idle in part; 3
+  // and 7; 4 and 8, the widest that stays in registers.
+  for (const std::int64_t width : {768, 1024, 1600, 4080, 5120, 8192})
+    check_norm({function, dtype, 5, width}, DType::fp32, descending, true);
+  run_in_descending_order(false);
+}
+
+TEST_CASE("norms of rows that begin at no vector", "[gpu]") {
+  const DType dtype = GENERATE(DType::fp32, DType::bf16);
+  const Function function =
+      GENERATE(Function::layer_norm, Function::layer_norm_no_bias, Function::rms_norm);
+  check_norm({function, dtype, 4, 64}, DType::fp32, true, true, true);
+  check_norm({function, dtype, 3, 1001}, DType::fp32, true, false, true);
+}
+
 TEST_CASE("norms of wide rows, and of more rows than blocks", "[gpu]") {
   const DType dtype = GENERATE(DType::fp32, DType::bf16);
   check_norm({Function::layer_norm, dtype, 2, 5000}, DType::fp32, true, true);
   check_norm({Function::rms_norm, dtype, 1, 12288}, DType::fp32, false, true);
-  check_norm({Function::layer_norm, dtype, 300, 16}, DType::fp32, false, false);
+  check_norm({Function::layer_norm, dtype, 2, 16384}, DType::fp32, true, true);
+  check_norm({Function::layer_norm, dtype, 2011, 16}, DType::fp32, false, false);
+  check_norm({Function::rms_norm, dtype, 300, 9}, DType::fp32, true, false);
 }
 
 TEST_CASE("a norm refuses a row that is too wide", "[gpu]") {

@@ -50,6 +50,25 @@ __device__ __forceinline__ void store(const float (&from)[count], T* to) {
   *reinterpret_cast<Vector<T, count>*>(to) = vector;
 }
 
+// Sixteen bytes as they lie in memory: four registers, where elements of two bytes that wait to be
+// used would take one each.
+struct alignas(16) Words {
+  std::uint32_t at[4];
+};
+template <class T, int count>
+__device__ __forceinline__ void unpack(const Words& words, float (&to)[count]) {
+  static_assert(count * sizeof(T) == sizeof(Words));
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    if constexpr (sizeof(T) == 4) {
+      to[i] = __uint_as_float(words.at[i]);
+    } else {
+      const std::uint32_t pair = words.at[i / 2];
+      to[i] = __uint_as_float(i % 2 == 0 ? pair << 16 : pair & 0xffff0000U);
+    }
+  }
+}
+
 // The block's dynamic shared memory.
 template <class T>
 __device__ __forceinline__ T* shared_memory() {

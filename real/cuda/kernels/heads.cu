@@ -5,6 +5,13 @@
 namespace real::kernels {
 namespace {
 
+// Blocks that share the heads of a backward pass, and so the partial sums: two for every SM of an
+// H100, a number of its own so that results do not depend on the device.
+constexpr std::int64_t partial_blocks = 264;
+std::int64_t parts_of(std::int64_t tokens) {
+  return tokens < partial_blocks ? tokens : partial_blocks;
+}
+
 constexpr unsigned block_threads = 256;
 constexpr int block_warps = block_threads / warp_size;
 constexpr int most_per_lane = 8;  // elements of a head that a lane holds: head_dim up to 256

@@ -2,6 +2,7 @@
 // host.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -31,6 +32,10 @@ struct alignas(8) float2 {
 };
 inline float2 make_float2(float x, float y) {
   return {x, y};
+}
+
+inline float __uint_as_float(unsigned bits) {
+  return std::bit_cast<float>(bits);
 }
 
 enum cudaError_t : int { cudaSuccess = 0 };
