@@ -168,6 +168,13 @@ void add_measuring(CLI::App& command, CalibrationTargets& targets) {
   command.add_option("--ranks-per-gpu", targets.ranks_per_gpu, "ranks that share a GPU")
       ->check(CLI::Range(1, 64))
       ->option_text("N");
+  command
+      .add_option(
+          "--gpu", targets.gpu,
+          "the base is the device file of this GPU, in nvidia-smi's words; default: of this "
+          "machine's")
+      ->option_text("NAME");
+  command.add_flag("--nominal", targets.nominal, "measure nothing: write the figures of the bases");
   command.add_option("--seconds", targets.seconds, "about what the measurement may take")
       ->check(CLI::Range(1.0, 86'400.0))
       ->option_text("S");

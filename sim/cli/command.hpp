@@ -61,8 +61,10 @@ struct CalibrationTargets {
   // Of a measurement of this machine:
   std::string suite;  // its scenarios, backend and ranks
   std::string backend = "host";
-  std::string folder;  // for device.yaml and cluster.yaml
-  int ranks = 0;       // 0: those of the widest scenario
+  std::string folder;    // for device.yaml and cluster.yaml
+  std::string gpu;       // in the driver's words, instead of this machine's
+  bool nominal = false;  // nothing is measured: the figures of the bases
+  int ranks = 0;         // 0: those of the widest scenario
   int ranks_per_gpu = 0;
   double seconds = 60;  // about what it may take
 };

@@ -7,12 +7,15 @@
 
 #include "real/calibrate/machine_facts.hpp"
 #include "real/calibrate/measure_machine.hpp"
+#include "real/cuda/cuda_backend.hpp"
 #include "sim/base/input_error.hpp"
+#include "sim/base/near_names.hpp"
 #include "sim/calibration/cluster_file.hpp"
 #include "sim/calibration/fit.hpp"
 #include "sim/cli/command.hpp"
 #include "sim/cli/run_end.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/topology/device_of_gpu.hpp"
 #include "sim/validation/real_suite.hpp"
 
 namespace sim {
@@ -53,6 +56,8 @@ Job job_of(const CalibrationTargets& targets) {
                                                              : real::MeasuredBackend::host;
     job.request.ranks_per_gpu = suite.ranks_per_gpu;
     job.request.ranks = suite.ranks;
+    if (job.request.backend == real::MeasuredBackend::cuda && job.targets.base_cluster.empty())
+      job.targets.base_cluster = suite.cluster;
     for (const SuiteScenario& one : suite.scenarios)
       add(job, load_scenario(one.base, overrides_of(suite, one)));
   }
@@ -83,6 +88,7 @@ std::vector<std::string> arguments_of(const CalibrationTargets& targets) {
   option("--seconds", fmt::format("{}", targets.seconds));
   option("--base", targets.base_device);
   option("--cluster", targets.base_cluster);
+  option("--gpu", targets.gpu);
   option("--folder", targets.folder);
   return words;
 }
@@ -92,12 +98,44 @@ std::string cpu_vendor() {
   return name.find("AMD") != std::string::npos ? "amd" : "intel";
 }
 
+// The device file of this machine's GPU, or of the one that the command line names.
+std::string device_of_this_gpu(const CalibrationTargets& targets) {
+  std::string gpu = targets.gpu;
+  if (gpu.empty()) {
+    const real::CudaFacts facts = real::cuda_facts();
+    if (facts.gpus.empty()) {
+      const std::string why = !facts.not_built.empty() ? "no CUDA: " + facts.not_built
+                              : facts.driver.empty()   ? "no driver"
+                                                       : facts.no_gpu;
+      throw InputError(SourcePosition{.file = "calibrate"},
+                       fmt::format("which GPU this machine has is not known ({}): name a base for "
+                                   "what is not measured, --base h100_sxm",
+                                   why));
+    }
+    gpu = facts.gpus.front().name;
+  }
+  const std::string device = device_of_gpu(gpu);
+  if (device.empty())
+    throw InputError(SourcePosition{.file = "calibrate"},
+                     fmt::format("there is no device file for the GPU '{}': name a base for what "
+                                 "is not measured, --base h100_sxm; {}",
+                                 gpu, choices_text(gpu, known_gpus())));
+  return find_data_file("topologies/devices", device);
+}
+
+// What the measurements are fitted to: the device that was named, else a core of this host, or this
+// GPU or a rank's share of it.
+Device base_device(const Job& job) {
+  if (!job.targets.base_device.empty())
+    return load_device(find_data_file("topologies/devices", job.targets.base_device));
+  if (job.request.backend == real::MeasuredBackend::host) return host_base_device();
+  return share_of_gpu(load_device(device_of_this_gpu(job.targets)),
+                      std::max(1, job.request.ranks_per_gpu));
+}
+
 std::string write_files(const Job& job, const MeasuredMachine& machine) {
   const bool host = job.request.backend == real::MeasuredBackend::host;
-  const Device base =
-      host && job.targets.base_device.empty()
-          ? host_base_device()
-          : load_device(find_data_file("topologies/devices", job.targets.base_device));
+  const Device base = base_device(job);
   fs::create_directories(job.targets.folder);
   const DeviceCalibration fit = calibrate_device(base, machine);
   const std::string device_file = job.targets.folder + "/device.yaml";
@@ -128,17 +166,33 @@ std::string write_files(const Job& job, const MeasuredMachine& machine) {
                             machine.collectives.size(), device_file, cluster_file);
 }
 
+// Nothing measured.
+MeasuredMachine nominal_machine(const Job& job) {
+  MeasuredMachine machine;
+  machine.host = real::host_name();
+  machine.date = real::date_and_time();
+  machine.device = base_device(job).name;
+  return machine;
+}
+
 ExitCode measure(const CalibrationTargets& targets) {
   if (targets.folder.empty())
     throw InputError(SourcePosition{.file = "calibrate"},
                      "nothing to write: give a folder for what is measured here (-o), or "
                      "--from-nccl-tests or --from-kineto");
   Job job = job_of(targets);
-  if (job.request.backend == real::MeasuredBackend::cuda &&
-      (targets.base_device.empty() || targets.base_cluster.empty()))
-    throw InputError(SourcePosition{.file = "calibrate"},
-                     "GPUs need a base for what is not measured: --base h200_sxm --cluster "
-                     "single-h200");
+  if (job.request.backend == real::MeasuredBackend::cuda) {
+    if (job.targets.base_cluster.empty())
+      throw InputError(
+          SourcePosition{.file = "calibrate"},
+          "GPUs need a cluster for what is not measured: --cluster single-h200, or the "
+          "--suite that is measured for");
+    static_cast<void>(base_device(job));  // refused now, not behind the measurement
+  }
+  if (targets.nominal) {
+    print_result(write_files(job, nominal_machine(job)));
+    return ExitCode::done;
+  }
   job.request.arguments = arguments_of(targets);
   const real::RunResult result = real::measure_machine(
       job.request,

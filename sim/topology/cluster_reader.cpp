@@ -9,6 +9,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/topology/cluster_data.hpp"
+#include "sim/topology/device_of_gpu.hpp"
 #include "sim/topology/fabric_builders.hpp"
 #include "sim/topology/node_builders.hpp"
 
@@ -188,6 +189,8 @@ Cluster::Data read_cluster(const Document& document, std::optional<int> nodes,
   // Empty: a problem that finish() reports.
   const std::string device = top.text("device");
   if (!device.empty()) data.device = files.device(resolve_path(path, device));
+  const int sharing = as_int(top.integer_or("ranks_per_gpu", 1, {.min = 1, .max = 50}));
+  if (!device.empty()) data.device = share_of_gpu(data.device, sharing);
   data.nodes = as_int(top.integer("nodes", {.min = 1, .max = most_nodes}));
   if (nodes) data.nodes = *nodes;
   const NodeSpec spec = read_node(top.object("node"));

@@ -113,7 +113,7 @@ TEST_CASE("what was measured of a GPU is a device and a cluster that simulate ta
   const sim::MeasuredMachine machine = measured(program);
   const std::string machines = STEPCAST_SOURCE_DIR "/validation/real/machines/h200-virtual-4/";
   const sim::DeviceCalibration fit =
-      sim::calibrate_device(sim::load_device(machines + "device.yaml"), machine);
+      sim::calibrate_device(sim::Cluster::load(machines + "cluster.yaml").device(), machine);
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / "stepcast-cuda-bench-test";
   std::filesystem::create_directories(folder);
