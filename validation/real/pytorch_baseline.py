@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
 """Trains the same shapes with PyTorch on one GPU: what our single-GPU throughput is compared with.
 
-As fast as PyTorch is without writing kernels: torch.compile of the whole model, fused attention
-(scaled_dot_product_attention, flash), fused AdamW, and the arithmetic of our engine: parameters in
-bf16 with fp32 masters (`--dtype bf16`), or fp32 parameters under autocast (`--dtype autocast`).
-Prints one CSV line per model: tokens per second and TFLOP/s, with the FLOPs counted as
-`stepcast simulate` counts them (6 per parameter of a matrix and token, and causal attention in
+As fast as PyTorch is without writing kernels: torch.compile of the layer (once for all of them) and
+of the head with its loss, scaled_dot_product_attention by flash or by cuDNN (`--attention`), fused
+AdamW, and the arithmetic of our engine: parameters in bf16 with fp32 masters (`--dtype bf16`), or
+fp32 parameters under autocast (`--dtype autocast`). Token ids are uniform; `--write-ids` writes such
+ids for our side (16 bits each).
+Prints one CSV line per model and attention: tokens per second and TFLOP/s, with the FLOPs counted
+as `stepcast simulate` counts them (6 per parameter of a matrix and token, and causal attention in
 full: 12 layers hidden sequence).
+`--attention-only` times attention alone, forward and backward, of the shapes of both models. Under
+CUDNN_LOGLEVEL_DBG=3 CUDNN_LOGDEST_DBG=FILE its log holds the graph that PyTorch gives to cuDNN.
 """
 import argparse
+import array
+import contextlib
 import csv
+import random
 import statistics
 import sys
 import time
@@ -32,7 +39,82 @@ def flops_per_token(layers, hidden):
     return 6 * parameters_of(layers, hidden) + 12 * layers * hidden * SEQUENCE
 
 
-def make_model(torch, layers, hidden, heads):
+@contextlib.contextmanager
+def attention_by(torch, name):
+    """Attention by one backend only; `auto` leaves the choice to PyTorch."""
+    if name == "auto":
+        yield
+        return
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    backend = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}[name]
+    with sdpa_kernel([backend]):
+        yield
+
+
+def chosen_backend(torch, q, k, v):
+    """The backend that scaled_dot_product_attention takes for these tensors, in PyTorch's word."""
+    try:
+        from torch.nn.attention import SDPBackend
+        number = torch._fused_sdp_choice(q, k, v, None, 0.0, True)
+        members = getattr(SDPBackend, "__members__", {})
+        return next((n for n, b in members.items() if int(b) == int(number)), str(number))
+    except Exception as error:  # a private function: what it says is a remark, not a result
+        return f"unknown ({type(error).__name__})"
+
+
+def heads_of(torch, heads, head_dim, micro_batch):
+    """Query, key and value as the model's permuted view has them, and the gradient of the output."""
+    qkv = torch.randn(micro_batch, SEQUENCE, 3, heads, head_dim, device="cuda",
+                      dtype=torch.bfloat16, requires_grad=True)
+    q, k, v = qkv.permute(2, 0, 3, 1, 4)
+    gradient = torch.randn(micro_batch, heads, SEQUENCE, head_dim, device="cuda",
+                           dtype=torch.bfloat16)
+    return q, k, v, gradient
+
+
+def print_versions(torch):
+    print(f"torch {torch.__version__}, CUDA {torch.version.cuda}, "
+          f"cuDNN {torch.backends.cudnn.version()}, {torch.cuda.get_device_name()}; "
+          f"cuDNN attention allowed: {torch.backends.cuda.cudnn_sdp_enabled()}", flush=True)
+
+
+def median_seconds(torch, run, runs=11, warm_up=3):
+    times = []
+    for i in range(warm_up + runs):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        run()
+        end.record()
+        end.synchronize()
+        if i >= warm_up:
+            times.append(begin.elapsed_time(end) * 1e-3)
+    return statistics.median(times)
+
+
+def time_attention(torch, model, micro_batch, name):
+    """One attention forward and backward; FLOPs as the FlashAttention-2 paper counts them."""
+    _, hidden, heads = SHAPES[model]
+    q, k, v, gradient = heads_of(torch, heads, hidden // heads, micro_batch)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    with attention_by(torch, name):
+        backend = chosen_backend(torch, q, k, v)
+        forward = median_seconds(torch, lambda: attend(q, k, v, is_causal=True))
+        output = attend(q, k, v, is_causal=True)
+        backward = median_seconds(
+            torch, lambda: torch.autograd.grad(output, (q, k, v), gradient, retain_graph=True))
+    flops = 2.0 * micro_batch * SEQUENCE * SEQUENCE * hidden  # causal: half of 4
+    return {
+        "attention": name, "backend": backend, "model": model, "micro_batch": micro_batch,
+        "sequence": SEQUENCE, "heads": heads, "head_dim": hidden // heads,
+        "forward_us": round(forward * 1e6, 1), "backward_us": round(backward * 1e6, 1),
+        "forward_tflops": round(flops / forward * 1e-12, 1),
+        "backward_tflops": round(2.5 * flops / backward * 1e-12, 1),
+        "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
+        "device": torch.cuda.get_device_name(),
+    }
+
+
+def make_model(torch, layers, hidden, heads, compiled):
     nn, functional = torch.nn, torch.nn.functional
 
     class Layer(nn.Module):
@@ -61,14 +143,23 @@ def make_model(torch, layers, hidden, heads):
             self.layers = nn.ModuleList(Layer() for _ in range(layers))
             self.norm = nn.LayerNorm(hidden)
 
+        def loss(self, x, targets):
+            logits = functional.linear(self.norm(x), self.tokens.weight)
+            return functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+
         def forward(self, ids, targets):
             x = self.tokens(ids) + self.positions.weight[: ids.shape[1]]
             for layer in self.layers:
                 x = layer(x)
-            logits = functional.linear(self.norm(x), self.tokens.weight)
-            return functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+            return self.loss(x, targets)
 
-    return Gpt()
+    model = Gpt()
+    if compiled:
+        # All layers share one compilation: 48 unrolled ones would take minutes.
+        for layer in model.layers:
+            layer.compile()
+        model.loss = torch.compile(model.loss)
+    return model
 
 
 class Trainer:
@@ -76,7 +167,7 @@ class Trainer:
         self.torch = torch
         self.autocast = dtype == "autocast"
         torch.manual_seed(1)
-        self.model = make_model(torch, *shape).cuda()
+        self.model = make_model(torch, *shape, compiled).cuda()
         self.masters = None
         if not self.autocast:
             self.masters = [p.detach().clone() for p in self.model.parameters()]  # fp32
@@ -84,13 +175,12 @@ class Trainer:
         trained = self.masters if self.masters else list(self.model.parameters())
         self.optimizer = torch.optim.AdamW(trained, lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1,
                                            fused=True)
-        self.run = torch.compile(self.model) if compiled else self.model
 
     def step(self, batches):
         torch = self.torch
         for ids, targets in batches:
             with torch.autocast("cuda", torch.bfloat16, enabled=self.autocast):
-                loss = self.run(ids, targets) / len(batches)
+                loss = self.model(ids, targets) / len(batches)
             loss.backward()
         parameters = list(self.model.parameters())
         if self.masters is None:
@@ -107,30 +197,49 @@ class Trainer:
         return loss
 
 
-def measure(torch, name, micro_batch, micro_batches, dtype, compiled, steps, warm_up):
+def trace_step(torch, trainer, batches, path):
+    from torch.profiler import ProfilerActivity, profile
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+        trainer.step(batches)
+        torch.cuda.synchronize()
+    profiler.export_chrome_trace(path)
+
+
+def measure(torch, job, attention, options):
+    name, micro_batch, micro_batches = job
     layers, hidden, heads = SHAPES[name]
-    trainer = Trainer(torch, (layers, hidden, heads), dtype, compiled)
+    began = time.perf_counter()
+    trainer = Trainer(torch, (layers, hidden, heads), options.dtype, not options.no_compile)
     batches = []
     for _ in range(micro_batches):
         ids = torch.randint(0, VOCABULARY, (micro_batch, SEQUENCE + 1), device="cuda")
         batches.append((ids[:, :-1].contiguous(), ids[:, 1:].contiguous()))
     times = []
-    for i in range(warm_up + steps):
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        trainer.step(batches)
-        torch.cuda.synchronize()
-        if i >= warm_up:
-            times.append(time.perf_counter() - begin)
+    with attention_by(torch, attention):
+        backend = chosen_backend(torch, *heads_of(torch, heads, hidden // heads, micro_batch)[:3])
+        for i in range(options.warm_up + options.steps):
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            trainer.step(batches)
+            torch.cuda.synchronize()
+            if i == 0:
+                print(f"{name}, {attention} ({backend}): first step done after "
+                      f"{time.perf_counter() - began:.1f} s", flush=True)
+            if i >= options.warm_up:
+                times.append(time.perf_counter() - begin)
+        if options.trace:
+            trace_step(torch, trainer, batches, options.trace)
     seconds = statistics.median(times)
     tokens = micro_batch * micro_batches * SEQUENCE
     return {
-        "model": name, "dtype": dtype, "compiled": compiled, "micro_batch": micro_batch,
+        "model": name, "attention": attention, "backend": backend, "dtype": options.dtype,
+        "compiled": not options.no_compile, "micro_batch": micro_batch,
         "micro_batches": micro_batches, "step_s": round(seconds, 6),
         "tokens_per_s": round(tokens / seconds, 1),
         "tflops": round(tokens / seconds * flops_per_token(layers, hidden) / 1e12, 1),
         "peak_memory_bytes": torch.cuda.max_memory_allocated(),
-        "torch": torch.__version__, "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
+        "device": torch.cuda.get_device_name(),
     }
 
 
@@ -138,27 +247,66 @@ def measure(torch, name, micro_batch, micro_batches, dtype, compiled, steps, war
 OURS = {("gpt-124m", 16, 1): "124m-micro-16", ("gpt-1.5b", 8, 1): "1.5b-micro-8"}
 
 
-def print_ratio(path, row):
+def our_step_seconds(path, row):
+    """From the result of `stepcast run -o csv`, or the results of the suite gpu-1."""
     name = OURS.get((row["model"], row["micro_batch"], row["micro_batches"]))
+    with open(path, newline="") as file:
+        for line in csv.DictReader(file):
+            if line.get("metric") == "step_time":
+                return float(line["value"])
+            if line.get("scenario") == name and line.get("measured_s"):
+                return float(line["measured_s"])
+    return None
+
+
+def print_ratio(path, row):
     try:
-        with open(path, newline="") as file:
-            found = [r for r in csv.DictReader(file) if r["scenario"] == name and r["measured_s"]]
+        step = our_step_seconds(path, row)
     except OSError as error:
-        print(f"no results of ours: {error}")
+        print(f"no results of ours: {error}", flush=True)
         return
-    if not found:
-        print(f"{row['model']}: no measurement of ours ({name})")
+    if not step:
+        print(f"{row['model']}: no measurement of ours in {path}", flush=True)
         return
-    tokens = row["micro_batch"] * row["micro_batches"] * SEQUENCE
-    ours = tokens / float(found[-1]["measured_s"])
-    print(f"{row['model']}: ours {ours:.0f} tokens/s, PyTorch {row['tokens_per_s']:.0f}, "
-          f"ratio {ours / row['tokens_per_s']:.3f}", flush=True)
+    ours = row["micro_batch"] * row["micro_batches"] * SEQUENCE / step
+    print(f"{row['model']}: ours {ours:.0f} tokens/s, PyTorch ({row['backend']}) "
+          f"{row['tokens_per_s']:.0f}, ratio {ours / row['tokens_per_s']:.3f}", flush=True)
+
+
+def write_ids(path):
+    """4 million token ids of equal probability, 16 bits each, little-endian, without a header."""
+    ids = array.array("H", random.Random(1).choices(range(VOCABULARY), k=4_000_000))
+    if sys.byteorder == "big":
+        ids.byteswap()
+    with open(path, "wb") as file:
+        ids.tofile(file)
+
+
+def rows_of(torch, jobs, options):
+    """The results, one by one. A backend that this PyTorch or GPU lacks is told and left out."""
+    for job in jobs:
+        for attention in options.attention or ["flash", "cudnn"]:
+            try:
+                if options.attention_only:
+                    yield time_attention(torch, job[0], job[1], attention)
+                else:
+                    yield measure(torch, job, attention, options)
+            except RuntimeError as error:
+                print(f"{job[0]}, {attention}: {error}", flush=True)
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", action="append", metavar="NAME:MICRO_BATCH:MICRO_BATCHES",
                         help="default: gpt-124m:16:1 and gpt-1.5b:8:1")
+    parser.add_argument("--attention", action="append", choices=["flash", "cudnn", "auto"],
+                        help="backend of attention (may be repeated); default: flash and cudnn")
+    parser.add_argument("--attention-only", action="store_true",
+                        help="time attention alone, of the models' shapes")
+    parser.add_argument("--trace", metavar="FILE", help="trace of one more step (Chrome's format)")
+    parser.add_argument("--write-ids", metavar="FILE", help="write uniform token ids, and end")
     parser.add_argument("--dtype", choices=["bf16", "autocast"], default="bf16")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--warm-up", type=int, default=5)
@@ -166,8 +314,12 @@ def main():
     parser.add_argument("--dry-run", action="store_true", help="check the arguments, count FLOPs")
     parser.add_argument("-o", "--output", help="CSV file; default: stdout")
     parser.add_argument("--beside", metavar="FILE",
-                        help="results of the suite gpu-1 (CSV): prints ours beside PyTorch's")
+                        help="`stepcast run -o csv`, or results of the suite gpu-1: prints ours "
+                             "beside PyTorch's")
     options = parser.parse_args()
+    if options.write_ids:
+        write_ids(options.write_ids)
+        return
     jobs = []
     for text in options.model or ["gpt-124m:16:1", "gpt-1.5b:8:1"]:
         name, *counts = text.split(":")
@@ -184,20 +336,20 @@ def main():
         return
     import torch  # only here: a dry run needs no PyTorch
     torch.set_float32_matmul_precision("high")
+    print_versions(torch)
     out = open(options.output, "w", newline="") if options.output else sys.stdout
     writer = None
-    for name, micro_batch, micro_batches in jobs:
-        row = measure(torch, name, micro_batch, micro_batches, options.dtype,
-                      not options.no_compile, options.steps, options.warm_up)
+    for row in rows_of(torch, jobs, options):
         if writer is None:
             writer = csv.DictWriter(out, fieldnames=list(row))
             writer.writeheader()
         writer.writerow(row)
         out.flush()
-        if options.beside:
+        print(", ".join(f"{key} {value}" for key, value in row.items()), flush=True)
+        if options.beside and not options.attention_only:
             print_ratio(options.beside, row)
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
+    if writer is None:
+        sys.exit("nothing was measured")
 
 
 if __name__ == "__main__":
