@@ -91,10 +91,6 @@ void CudaKernels::fill_inputs(std::uint64_t seed) {
   upload(place.upload, &adam, sizeof adam);
   upload(place.ids, tokens.data(), tokens.size() * sizeof(std::int32_t));
   upload(place.results, &results, sizeof results);
-  check(cudaMemsetAsync(memory_.scratch().at(place.maximum), 0,
-                        static_cast<std::size_t>(place.rotary_table - place.maximum),
-                        bench_.clock().compute()),
-        "cudaMemsetAsync");
 }
 
 void CudaKernels::refill(std::uint64_t seed) {
