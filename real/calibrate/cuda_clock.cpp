@@ -3,7 +3,7 @@
 
 #include "real/calibrate/cuda_bench.hpp"
 #include "real/calibrate/kernel_samples.hpp"
-#include "real/cuda/kernels/kernels.hpp"
+#include "real/cuda/prepare.hpp"
 
 namespace real {
 namespace {
@@ -83,8 +83,8 @@ double CudaClock::event_cost() {
   while (events_.size() <= probes + 2)
     events_.emplace_back(DeviceEvent::Kind::timing);
   const auto small = [&] {
-    kernels::add(sim::DType::fp32, 32, ballast_.at(0), ballast_.at(128), ballast_.at(256),
-                 compute());
+    cuda_kernels().add(sim::DType::fp32, 32, ballast_.at(0), ballast_.at(128), ballast_.at(256),
+                       compute());
   };
   check(cudaMemsetAsync(ballast_.at(0), 0, 4096, compute()), "cudaMemsetAsync");
   std::vector<double> costs;

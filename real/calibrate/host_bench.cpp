@@ -10,10 +10,7 @@
 
 #include "real/calibrate/bench.hpp"
 #include "real/calibrate/machine_facts.hpp"
-#include "real/host/arena.hpp"
-#include "real/host/model_ops.hpp"
-#include "real/host/state_ops.hpp"
-#include "real/host/step_state.hpp"
+#include "real/host/host_program.hpp"
 #include "real/net/collectives.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/random.hpp"
@@ -32,11 +29,7 @@ constexpr std::uint32_t message_channel_of_bench = 0x62000000;
 class HostKernels : public KernelBench {
  public:
   HostKernels(const BoundProgram& program, Bench& bench, std::uint64_t seed)
-      : program_{program},
-        bench_{bench},
-        arena_{program.arena_bytes},
-        state_ops_{program, training_, arena_, state_},
-        model_ops_{program, arena_, state_} {
+      : bench_{bench}, host_{program, training_} {
     const sim::Layout& layout = program.plan->layout;
     const std::int64_t count =
         layout.micro_batches() * layout.micro_batch * (layout.sequence_length + 1);
@@ -44,12 +37,12 @@ class HostKernels : public KernelBench {
     const double classes = static_cast<double>(program.model->vocabulary);
     for (std::size_t i = 0; i < tokens_.size(); ++i)
       tokens_[i] = static_cast<std::int32_t>(sim::uniform(seed, 1, i) * classes);
-    state_.begin({.step = 0, .tokens = tokens_}, layout);
+    host_.begin_step({.step = 0, .tokens = tokens_});
     HostKernels::refill(seed);
   }
 
   void refill(std::uint64_t seed) override {
-    const std::span<std::byte> all = arena_.bytes(0, arena_.size());
+    const std::span<std::byte> all = host_.arena().bytes(0, host_.arena().size());
     const std::span<float> values{reinterpret_cast<float*>(all.data()), all.size() / sizeof(float)};
     std::uint64_t bits = seed;
     for (float& value : values) {
@@ -75,21 +68,13 @@ class HostKernels : public KernelBench {
 
  private:
   void run_one(std::uint32_t index) {
-    const BoundOp& op = program_.ops[index];
-    state_.square_sum = 1;  // Adam leaves out a step whose norm is not finite
-    if (ModelOps::runs(op.action))
-      model_ops_.run(op);
-    else
-      state_ops_.run(op);
+    *host_.memory().square_sum = 1;  // Adam leaves out a step whose norm is not finite
+    host_.run(index);
   }
 
-  const BoundProgram& program_;
   Bench& bench_;
   sim::Training training_;
-  Arena arena_;
-  StepState state_;
-  StateOps state_ops_;
-  ModelOps model_ops_;
+  HostProgram host_;
   std::vector<std::int32_t> tokens_;
 };
 

@@ -131,12 +131,13 @@ Launch CudaBackend::tail() const {
   bool has_adam = false;
   for (const BoundOp& op : program_.ops)
     has_adam = has_adam || op.action == sim::Action::adam;
-  const auto clip = static_cast<float>(setup_.training.clip);
+  const double clip = setup_.training.clip;
   const StepMemory* memory = &memory_.step();
   std::byte* to = results_.at(0);
   return [=](cudaStream_t stream) {
     if (!has_adam) {
-      kernels::finish_norm(memory->square_sum, clip, memory->norm, memory->clip_scale, stream);
+      cuda_kernels().finish_norm(memory->square_sum, clip, memory->norm, memory->clip_scale,
+                                 stream);
     }
     check(cudaMemcpyAsync(to, memory->loss, sizeof(StepResults), cudaMemcpyDeviceToHost, stream),
           "reading the results of a step");
@@ -147,10 +148,7 @@ void CudaBackend::upload(const StepInput& input) {
   const std::int64_t ids = memory_.layout().ids - memory_.layout().upload;
   const auto bytes = static_cast<std::int64_t>(input.tokens.size_bytes());
   SIM_CHECK(bytes == memory_.layout().upload_bytes - ids, bytes, memory_.layout().upload_bytes);
-  const auto step = static_cast<double>(input.step + 1);
-  const kernels::AdamStep adam{.rate = setup_.training.learning_rate,
-                               .correction1 = 1 - std::pow(setup_.training.beta1, step),
-                               .correction2 = 1 - std::pow(setup_.training.beta2, step)};
+  const kernels::AdamStep adam = adam_step(setup_.training, input.step);
   std::memcpy(upload_.at(0), &adam, sizeof adam);
   std::memcpy(upload_.at(ids), input.tokens.data(), input.tokens.size_bytes());
   check(cudaMemcpyAsync(memory_.scratch().at(memory_.layout().upload), upload_.at(0),

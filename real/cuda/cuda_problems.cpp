@@ -51,7 +51,7 @@ void check_formats(const sim::Layout& layout, Problems& problems) {
   }
 }
 
-// Limits of real/cuda/kernels/kernels.hpp.
+// Limits of real/engine/kernels.hpp.
 void check_op(const sim::ModelOp& op, const sim::Model& model, const sim::Layout& layout,
               Problems& problems) {
   const std::int64_t head = model.attention.head_dim;

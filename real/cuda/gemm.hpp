@@ -17,27 +17,9 @@
 #include <string_view>
 #include <utility>
 
-#include "sim/base/dtype.hpp"
+#include "real/engine/products.hpp"
 
 namespace real {
-
-// The three products of a linear layer Y = X W^T + b, all row-major: X [tokens, in], W [out, in].
-enum class GemmPass : std::uint8_t {
-  forward,          // Y [tokens, out] = X W^T (+ b)
-  input_gradient,   // dX [tokens, in] = dY W
-  weight_gradient,  // dW [out, in] (+)= dY^T X
-};
-
-struct GemmShape {
-  GemmPass pass = GemmPass::forward;
-  sim::DType dtype = sim::DType::bf16;   // of the operands
-  sim::DType output = sim::DType::bf16;  // of the result
-  std::int64_t tokens = 0, in = 0, out = 0;
-  bool bias = false;        // forward: added in the epilogue
-  bool accumulate = false;  // the result is added to what is there
-  float scale = 1;          // of the result
-  auto operator<=>(const GemmShape&) const = default;
-};
 
 // What cuBLASLt is called with: D[m, n] = op(A) op(B), column-major. Its A is the second of the
 // operands, its B the first.
@@ -54,12 +36,6 @@ inline void check(cublasStatus_t status, std::string_view what) {
   if (status != CUBLAS_STATUS_SUCCESS) fail(status, what);
 }
 
-struct GemmOperands {
-  const void* first = nullptr;   // X, dY, dY
-  const void* second = nullptr;  // W, W, X
-  const void* bias = nullptr;
-  void* result = nullptr;
-};
 // Bytes that an address is a multiple of, 256 at most: what the library may assume of an operand.
 int alignment_of(const void* memory);
 // The library wants a bias to be aligned so; another one is added by a kernel of its own.

@@ -113,43 +113,28 @@ Launch Preparation::collective(const BoundOp& op, const NcclWorld::Call& call) {
   }
 }
 
-// Pieces of gradients, packed into one message and put back. The ranks of a tensor group hold the
-// same pieces of their shards; the message is as long as that of the shard with the most of them.
+// Pieces of gradients, packed into one message and put back. The message is as long as that of the
+// shard with the most of them.
 Launch Preparation::tensor_gradients(const BoundOp& op, Launch all_reduce, std::byte* packed) {
-  struct Piece {
-    std::byte* gradient;
-    std::int64_t elements;
-  };
-  const sim::DType dtype = op.collective->dtype;
-  const std::int64_t size = sim::bytes_of(dtype);
-  std::vector<Piece> pieces;
-  std::int64_t total = 0;
-  for (const sim::Site& site : parts_.program.program->sites) {
-    if (site.summed == 0) continue;
-    const BoundBucket& bucket = parts_.program.buckets.at(site.bucket);
-    const std::int64_t held = bucket.gradient.bytes / size;
-    const std::int64_t start = held == bucket.padded ? 0 : bucket.owned_first;
-    const std::int64_t first = std::clamp<std::int64_t>(site.summed_first - start, 0, held);
-    const std::int64_t last =
-        std::clamp<std::int64_t>(site.summed_first + site.summed - start, 0, held);
-    if (first == last) continue;
-    pieces.push_back({at(bucket.gradient) + first * size, last - first});
-    total += last - first;
-  }
-  const std::int64_t rest = op.collective->bytes.count() - total * size;
-  SIM_CHECK(rest >= 0, rest, total);
-  return [=, all_reduce = std::move(all_reduce)](cudaStream_t stream) {
+  const std::int64_t size = sim::bytes_of(op.collective->dtype);
+  const std::vector<Operand> pieces = summed_pieces(parts_.program, size);
+  std::int64_t rest = op.collective->bytes.count();
+  for (const Operand& piece : pieces)
+    rest -= piece.bytes;
+  SIM_CHECK(rest >= 0, rest, pieces.size());
+  return [=, arena = parts_.arena, zero = cuda_kernels().zero,
+          all_reduce = std::move(all_reduce)](cudaStream_t stream) {
     std::byte* to = packed;
-    for (const Piece& piece : pieces) {
-      copy_on_device(to, piece.gradient, piece.elements * size, stream);
-      to += piece.elements * size;
+    for (const Operand& piece : pieces) {
+      copy_on_device(to, arena + piece.offset, piece.bytes, stream);
+      to += piece.bytes;
     }
-    if (rest > 0) kernels::zero(to, rest, stream);
+    if (rest > 0) zero(to, rest, stream);
     all_reduce(stream);
     const std::byte* from = packed;
-    for (const Piece& piece : pieces) {
-      copy_on_device(piece.gradient, from, piece.elements * size, stream);
-      from += piece.elements * size;
+    for (const Operand& piece : pieces) {
+      copy_on_device(arena + piece.offset, from, piece.bytes, stream);
+      from += piece.bytes;
     }
   };
 }

@@ -4,8 +4,8 @@
 
 #include "real/cuda/device.hpp"
 #include "real/cuda/prepare.hpp"
-#include "real/cuda/scratch.hpp"
 #include "real/engine/bound_program.hpp"
+#include "real/engine/scratch.hpp"
 
 namespace real {
 
@@ -26,8 +26,6 @@ class ProgramMemory {
   void fill_tables(cudaStream_t stream);
 
  private:
-  StepMemory place() const;
-
   const BoundProgram& program_;
   DeviceMemory arena_;
   ScratchLayout layout_;

@@ -1,6 +1,6 @@
 #include "real/cuda/step_runner.hpp"
 
-#include "real/cuda/scratch.hpp"
+#include "real/engine/scratch.hpp"
 #include "sim/base/check.hpp"
 
 namespace real {

@@ -1,4 +1,4 @@
-// What both backends ask of an operator beside its operands. Inline: a backend links no engine.
+// What both backends ask of an operator beside its operands.
 #pragma once
 
 #include <algorithm>

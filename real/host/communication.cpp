@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "real/engine/kernel_launches.hpp"
 #include "real/engine/operator_facts.hpp"
 #include "sim/base/check.hpp"
 
@@ -37,19 +38,38 @@ class Collective : public Exchange {
 // Pieces of gradients, packed into one message and put back.
 class SummedPieces : public Exchange {
  public:
-  SummedPieces(Transport& transport, const CollectiveCall& call, StateOps& pieces)
+  SummedPieces(Transport& transport, const CollectiveCall& call, std::span<const Operand> pieces,
+               Arena& arena)
       : pieces_{pieces},
-        message_{reinterpret_cast<float*>(call.output.data()), call.output.size() / sizeof(float)},
-        run_{(pieces.pack_summed(message_), start_collective(transport, call))} {}
+        arena_{arena},
+        message_{call.output},
+        run_{(pack(), start_collective(transport, call))} {}
   bool progress() override {
     if (!run_->progress()) return false;
-    pieces_.unpack_summed(message_);
+    std::span<const std::byte> from = message_;
+    for (const Operand& piece : pieces_) {
+      const std::span<std::byte> to = arena_.bytes(piece);
+      std::copy_n(from.begin(), to.size(), to.begin());
+      from = from.subspan(to.size());
+    }
     return true;
   }
 
  private:
-  StateOps& pieces_;
-  std::span<float> message_;
+  void pack() {
+    std::span<std::byte> to = message_;
+    for (const Operand& piece : pieces_) {
+      const std::span<const std::byte> from = arena_.bytes(piece);
+      SIM_CHECK(from.size() <= to.size(), from.size(), to.size());
+      std::copy(from.begin(), from.end(), to.begin());
+      to = to.subspan(from.size());
+    }
+    std::fill(to.begin(), to.end(), std::byte{0});
+  }
+
+  std::span<const Operand> pieces_;
+  Arena& arena_;
+  std::span<std::byte> message_;
   std::unique_ptr<CollectiveRun> run_;
 };
 
@@ -111,7 +131,8 @@ RunAlgorithm algorithm_for(CollectiveKind kind, AlgorithmChoice choice,
   return {};
 }
 
-Communication::Communication(const Parts& parts) : parts_{parts} {
+Communication::Communication(const Parts& parts)
+    : parts_{parts}, summed_{summed_pieces(parts.program, sizeof(float))} {
   for (std::size_t role = 0; role < members_.size(); ++role) {
     for (const sim::RankId rank : parts.program.groups[role].ranks)
       members_[role].push_back(static_cast<int>(rank.value));
@@ -123,7 +144,7 @@ std::unique_ptr<Exchange> Communication::start(const BoundOp& op) {
   SIM_CHECK(op.collective != nullptr, static_cast<int>(op.action));
   const CollectiveCall call = call_of(op);
   if (op.action == Action::sum_tensor_gradients) {
-    return std::make_unique<SummedPieces>(parts_.transport, call, parts_.state_ops);
+    return std::make_unique<SummedPieces>(parts_.transport, call, summed_, parts_.arena);
   }
   return std::make_unique<Collective>(parts_.transport, call);
 }
@@ -176,7 +197,7 @@ CollectiveCall Communication::call_of(const BoundOp& op) {
 void Communication::place_buffers(const BoundOp& op, CollectiveCall& call) {
   const auto whole = static_cast<std::size_t>(op.collective->bytes.count());
   if (op.action == Action::sum_gradient_norm) {
-    call.output = std::as_writable_bytes(std::span{&parts_.state.square_sum, 1});
+    call.output = std::as_writable_bytes(std::span{parts_.memory.square_sum, 1});
     call.input = call.output;
     SIM_CHECK(whole == call.output.size(), whole);
     return;

@@ -8,9 +8,8 @@
 
 #include "real/engine/algorithms.hpp"
 #include "real/engine/bound_program.hpp"
+#include "real/engine/scratch.hpp"
 #include "real/host/arena.hpp"
-#include "real/host/state_ops.hpp"
-#include "real/host/step_state.hpp"
 #include "real/net/collectives.hpp"
 #include "real/net/transport.hpp"
 
@@ -47,8 +46,7 @@ class Communication {
     const Algorithms& algorithms;
     Transport& transport;
     Arena& arena;
-    StepState& state;
-    StateOps& state_ops;
+    const StepMemory& memory;
   };
   explicit Communication(const Parts& parts);
   std::unique_ptr<Exchange> start(const BoundOp& op);
@@ -63,6 +61,7 @@ class Communication {
 
   Parts parts_;
   std::array<std::vector<int>, sim::group_role_count> members_;
+  std::vector<Operand> summed_;  // pieces of gradients
 };
 
 }  // namespace real

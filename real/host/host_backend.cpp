@@ -7,9 +7,7 @@
 
 #include "real/host/arrivals.hpp"
 #include "real/host/communication.hpp"
-#include "real/host/finite_check.hpp"
-#include "real/host/model_ops.hpp"
-#include "real/host/state_ops.hpp"
+#include "real/host/host_program.hpp"
 #include "real/host/stream_schedule.hpp"
 #include "sim/base/check.hpp"
 
@@ -32,7 +30,7 @@ class HostBackend : public Backend {
   StepOutcome step(const StepInput& input) override;
   void read(std::int64_t offset, std::span<std::byte> to) override;
   void write(std::int64_t offset, std::span<const std::byte> from) override;
-  std::int64_t arena_bytes() const override { return arena_.size(); }
+  std::int64_t arena_bytes() const override { return setup_.program->arena_bytes; }
   std::int64_t device_bytes_in_use() const override;
 
  private:
@@ -42,17 +40,13 @@ class HostBackend : public Backend {
   bool run_kernel();
   void begin(OpId op);
   void end(OpId op);
-  void run(const BoundOp& op);
   const BoundOp& bound(OpId op) const { return setup_.program->ops[op.value]; }
 
   HostSetup setup_;
-  Arena arena_;
-  StepState state_;
-  StateOps state_ops_;
-  ModelOps model_ops_;
+  HostProgram program_;
   Communication communication_;
   StreamSchedule schedule_;
-  FiniteCheck finite_check_;
+  bool scans_ = false;  // what every operator has written
   struct UnderWay {
     OpId op;
     std::unique_ptr<Exchange> exchange;
@@ -63,17 +57,13 @@ class HostBackend : public Backend {
 
 HostBackend::HostBackend(const HostSetup& setup)
     : setup_{setup},
-      arena_{setup.program->arena_bytes},
-      state_ops_{*setup.program, setup_.training, arena_, state_},
-      model_ops_{*setup.program, arena_, state_},
+      program_{*setup.program, setup_.training},
       communication_{{.program = *setup.program,
                       .algorithms = setup_.algorithms,
                       .transport = *setup.transport,
-                      .arena = arena_,
-                      .state = state_,
-                      .state_ops = state_ops_}},
+                      .arena = program_.arena(),
+                      .memory = program_.memory()}},
       schedule_{*setup.program->program},
-      finite_check_{*setup.program, arena_, state_},
       moments_(setup.program->ops.size()) {}
 
 std::unique_ptr<HostBackend> checked(const HostSetup& setup) {
@@ -83,16 +73,15 @@ std::unique_ptr<HostBackend> checked(const HostSetup& setup) {
 }
 
 StepOutcome HostBackend::step(const StepInput& input) {
-  const sim::Layout& layout = setup_.program->plan->layout;
   if (setup_.heartbeat != nullptr) setup_.heartbeat->begin_step(input.step);
   const std::int64_t start = now();
-  state_.begin(input, layout);
+  program_.begin_step(input);
   run_step();
   StepOutcome outcome;
   outcome.time = std::chrono::nanoseconds{now() - start};
-  for (const double loss : state_.loss)
-    outcome.loss += loss;
-  outcome.gradient_norm = std::sqrt(static_cast<double>(state_.square_sum));
+  outcome.loss = *program_.memory().loss;
+  const float square_sum = *program_.memory().square_sum;
+  outcome.gradient_norm = std::sqrt(static_cast<double>(square_sum));
   if (input.record) {
     outcome.spans = share_arrivals({.program = *setup_.program,
                                     .communication = communication_,
@@ -100,14 +89,16 @@ StepOutcome HostBackend::step(const StepInput& input) {
                                     .heartbeat = setup_.heartbeat},
                                    start, moments_);
   }
-  if (!std::isfinite(state_.square_sum)) {
+  if (!std::isfinite(square_sum)) {
     // All ranks have the same norm, so all run the step again. Nothing was updated: it is the same
     // step to the last bit.
-    state_.begin(input, layout);
-    finite_check_.watch(true);
+    program_.begin_step(input);
+    scans_ = true;
     run_step();
-    finite_check_.watch(false);
-    outcome.first_not_finite = finite_check_.first();
+    scans_ = false;
+    const std::int32_t first = *program_.memory().first_not_finite;
+    if (static_cast<std::size_t>(first) < setup_.program->ops.size())
+      outcome.first_not_finite = first;
   }
   return outcome;
 }
@@ -159,7 +150,7 @@ bool HostBackend::run_kernel() {
   }
   if (!next) return false;
   begin(*next);
-  run(bound(*next));
+  program_.run(next->value);
   end(*next);
   return true;
 }
@@ -175,32 +166,22 @@ void HostBackend::end(OpId op) {
   of.active = of.begin;  // of communication: share_arrivals() knows better
   of.end = now();
   schedule_.finish(op);
-  finite_check_.finished(op);
-}
-
-void HostBackend::run(const BoundOp& op) {
-  if (ModelOps::runs(op.action)) {
-    model_ops_.run(op);
-  } else {
-    state_ops_.run(op);
-  }
+  if (scans_) program_.scan(op.value);
 }
 
 void HostBackend::read(std::int64_t offset, std::span<std::byte> to) {
-  const auto from = arena_.bytes(offset, static_cast<std::int64_t>(to.size()));
+  const auto from = program_.arena().bytes(offset, static_cast<std::int64_t>(to.size()));
   if (!to.empty()) std::memcpy(to.data(), from.data(), to.size());
 }
 
 void HostBackend::write(std::int64_t offset, std::span<const std::byte> from) {
-  const auto to = arena_.bytes(offset, static_cast<std::int64_t>(from.size()));
+  const auto to = program_.arena().bytes(offset, static_cast<std::int64_t>(from.size()));
   if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
 }
 
-// Tokens and loss; what kernels and collectives take for a moment is not counted.
+// What kernels and collectives take for a moment is not counted.
 std::int64_t HostBackend::device_bytes_in_use() const {
-  const std::size_t tokens = state_.inputs.capacity() + state_.targets.capacity();
-  return static_cast<std::int64_t>(tokens * sizeof(std::int32_t) +
-                                   state_.loss.capacity() * sizeof(double));
+  return program_.scratch().size();
 }
 
 }  // namespace

@@ -144,8 +144,8 @@ void rotary(const RotaryShape& shape, std::span<float> rows, bool inverse) {
             shape.head_dim, shape.heads, shape.width, rows.size());
   Values frequency(half);
   for (std::int64_t i = 0; i < half; ++i) {
-    frequency[i] = static_cast<float>(
-        std::pow(rotary_base, -2.0 * static_cast<double>(i) / static_cast<double>(shape.head_dim)));
+    frequency[i] = static_cast<float>(std::pow(
+        kernels::rotary_base, -2.0 * static_cast<double>(i) / static_cast<double>(shape.head_dim)));
   }
   Values cosine;
   Values sine;

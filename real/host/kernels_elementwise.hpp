@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "sim/model/model.hpp"
+#include "real/engine/kernels.hpp"
 
 namespace real {
 
@@ -20,7 +20,6 @@ void activation_backward(sim::Function function, std::int64_t width, std::span<c
 
 // Rotary embedding (Su et al. 2021) in the layout of Llama's and GPT-NeoX's code: of a head with
 // dimension d, elements i and i + d/2 are rotated by position / 10,000^(2i/d).
-inline constexpr double rotary_base = 10'000;
 struct RotaryShape {
   std::int64_t tokens = 0, sequence = 0;  // token t stands at position t % sequence
   std::int64_t heads = 0;                 // rotated ones, from the start of the row

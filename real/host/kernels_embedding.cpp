@@ -4,14 +4,14 @@
 
 namespace real {
 
-void lookup(const TableSlice& slice, std::span<const std::int32_t> ids,
-            std::span<const float> table, std::span<float> out) {
+void lookup(const TableSlice& slice, const kernels::TokenIds& ids, std::span<const float> table,
+            std::span<float> out) {
   SIM_CHECK(static_cast<std::int64_t>(table.size()) == slice.rows * slice.width &&
-                out.size() == ids.size() * static_cast<std::size_t>(slice.width),
-            table.size(), out.size(), ids.size());
-  for (std::size_t t = 0; t < ids.size(); ++t) {
+                out.size() == static_cast<std::size_t>(ids.tokens * slice.width),
+            table.size(), out.size(), ids.tokens);
+  for (std::int64_t t = 0; t < ids.tokens; ++t) {
     const std::int64_t local = ids[t] - slice.first;
-    auto to = array(row(out, static_cast<std::int64_t>(t), slice.width));
+    auto to = array(row(out, t, slice.width));
     if (local < 0 || local >= slice.rows) {
       to.setZero();
     } else {
@@ -20,17 +20,16 @@ void lookup(const TableSlice& slice, std::span<const std::int32_t> ids,
   }
 }
 
-void lookup_backward(const TableSlice& slice, std::span<const std::int32_t> ids,
+void lookup_backward(const TableSlice& slice, const kernels::TokenIds& ids,
                      std::span<const float> dout, std::span<float> dtable, bool accumulate) {
   SIM_CHECK(static_cast<std::int64_t>(dtable.size()) == slice.rows * slice.width &&
-                dout.size() == ids.size() * static_cast<std::size_t>(slice.width),
-            dtable.size(), dout.size(), ids.size());
+                dout.size() == static_cast<std::size_t>(ids.tokens * slice.width),
+            dtable.size(), dout.size(), ids.tokens);
   if (!accumulate) array(dtable).setZero();
-  for (std::size_t t = 0; t < ids.size(); ++t) {
+  for (std::int64_t t = 0; t < ids.tokens; ++t) {
     const std::int64_t local = ids[t] - slice.first;
     if (local < 0 || local >= slice.rows) continue;
-    array(row(dtable, local, slice.width)) +=
-        array(row(dout, static_cast<std::int64_t>(t), slice.width));
+    array(row(dtable, local, slice.width)) += array(row(dout, t, slice.width));
   }
 }
 

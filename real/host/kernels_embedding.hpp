@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "real/engine/kernels.hpp"
+
 namespace real {
 
 // Rows first .. first + rows of a table are here; other tokens give zeros, so that the sum over the
@@ -11,10 +13,10 @@ namespace real {
 struct TableSlice {
   std::int64_t first = 0, rows = 0, width = 0;
 };
-void lookup(const TableSlice& slice, std::span<const std::int32_t> ids,
-            std::span<const float> table, std::span<float> out);
+void lookup(const TableSlice& slice, const kernels::TokenIds& ids, std::span<const float> table,
+            std::span<float> out);
 // dtable[id] += dout, token by token
-void lookup_backward(const TableSlice& slice, std::span<const std::int32_t> ids,
+void lookup_backward(const TableSlice& slice, const kernels::TokenIds& ids,
                      std::span<const float> dout, std::span<float> dtable, bool accumulate);
 
 // Positions: token t of the micro-batch, counted from `first_token`, has row t % sequence.

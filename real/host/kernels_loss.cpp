@@ -14,6 +14,11 @@ void check(const ClassSlice& slice, std::span<const float> logits, std::size_t t
             slice.width);
 }
 
+// NaN must not be hidden by a maximum: it reaches the loss through the exponentials.
+float largest(std::span<const float> logits, std::int64_t count) {
+  return count > 0 ? array(logits).head(count).maxCoeff() : std::numeric_limits<float>::lowest();
+}
+
 }  // namespace
 
 std::int64_t ClassSlice::real_width() const {
@@ -24,27 +29,26 @@ void loss_maximum(const ClassSlice& slice, std::span<const float> logits,
                   std::span<float> maximum) {
   check(slice, logits, maximum.size());
   const std::int64_t count = slice.real_width();
-  for (std::size_t t = 0; t < maximum.size(); ++t) {
-    const auto of = array(row(logits, static_cast<std::int64_t>(t), slice.width)).head(count);
-    // NaN must not be hidden by a maximum: it reaches the loss through the exponentials.
-    maximum[t] = count > 0 ? of.maxCoeff() : std::numeric_limits<float>::lowest();
-  }
+  for (std::size_t t = 0; t < maximum.size(); ++t)
+    maximum[t] = largest(row(logits, static_cast<std::int64_t>(t), slice.width), count);
 }
 
 void loss_exponentials(const ClassSlice& slice, std::span<const float> logits,
-                       std::span<const std::int32_t> targets, std::span<const float> maximum,
+                       const kernels::TokenIds& targets, std::span<const float> maximum,
                        std::span<float> exponentials, std::span<float> target_logit,
                        std::span<float> exponential_sum) {
-  check(slice, logits, targets.size());
+  check(slice, logits, static_cast<std::size_t>(targets.tokens));
   const std::int64_t count = slice.real_width();
   Eigen::ArrayXf values;
-  for (std::size_t t = 0; t < targets.size(); ++t) {
-    const auto index = static_cast<std::int64_t>(t);
+  for (std::int64_t index = 0; index < targets.tokens; ++index) {
+    const auto t = static_cast<std::size_t>(index);
     const auto from = row(logits, index, slice.width);
-    const std::int64_t target = targets[t] - slice.first;
+    const std::int64_t target = targets[index] - slice.first;
+    const float top = maximum.empty() ? largest(from, count) : maximum[t];
+    const float elsewhere = maximum.empty() ? std::numeric_limits<float>::quiet_NaN() : 0.0F;
     target_logit[t] =
-        target >= 0 && target < count ? from[static_cast<std::size_t>(target)] - maximum[t] : 0.0F;
-    values = (array(from).head(count) - maximum[t]).exp();
+        target >= 0 && target < count ? from[static_cast<std::size_t>(target)] - top : elsewhere;
+    values = (array(from).head(count) - top).exp();
     exponential_sum[t] = values.sum();
     if (exponentials.empty()) continue;
     auto to = array(row(exponentials, index, slice.width));
@@ -64,17 +68,17 @@ double loss_of(std::span<const float> target_logit, std::span<const float> expon
 }
 
 void loss_gradient(const ClassSlice& slice, std::span<const float> exponentials,
-                   std::span<const float> exponential_sum, std::span<const std::int32_t> targets,
+                   std::span<const float> exponential_sum, const kernels::TokenIds& targets,
                    float scale, std::span<float> dlogits) {
-  check(slice, exponentials, targets.size());
+  check(slice, exponentials, static_cast<std::size_t>(targets.tokens));
   const std::int64_t count = slice.real_width();
-  for (std::size_t t = 0; t < targets.size(); ++t) {
-    const auto index = static_cast<std::int64_t>(t);
+  for (std::int64_t index = 0; index < targets.tokens; ++index) {
+    const auto t = static_cast<std::size_t>(index);
     const std::span<float> to = row(dlogits, index, slice.width);
     array(to).head(count) =
         array(row(exponentials, index, slice.width)).head(count) * (scale / exponential_sum[t]);
     array(to).tail(slice.width - count).setZero();
-    const std::int64_t target = targets[t] - slice.first;
+    const std::int64_t target = targets[index] - slice.first;
     if (target >= 0 && target < count) to[static_cast<std::size_t>(target)] -= scale;
   }
 }

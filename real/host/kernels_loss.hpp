@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <span>
 
+#include "real/engine/kernels.hpp"
+
 namespace real {
 
 // Classes first .. first + width of the vocabulary; those from `classes` on are padding, which
@@ -20,16 +22,18 @@ struct ClassSlice {
 
 // The lowest finite number where a slice is padding only.
 void loss_maximum(const ClassSlice& slice, std::span<const float> logits, std::span<float> maximum);
-// exponentials may be `logits` itself or empty; target_logit is 0 where the target is elsewhere.
+// exponentials may be `logits` itself or empty; target_logit is 0 where the target is elsewhere. An
+// empty maximum: the slice is the whole vocabulary, a row has its own; a target that is not in it
+// makes the loss NaN.
 void loss_exponentials(const ClassSlice& slice, std::span<const float> logits,
-                       std::span<const std::int32_t> targets, std::span<const float> maximum,
+                       const kernels::TokenIds& targets, std::span<const float> maximum,
                        std::span<float> exponentials, std::span<float> target_logit,
                        std::span<float> exponential_sum);
 // Sum of the losses of all tokens.
 double loss_of(std::span<const float> target_logit, std::span<const float> exponential_sum);
 // Gradient of scale * (sum of losses); dlogits may be `exponentials` itself.
 void loss_gradient(const ClassSlice& slice, std::span<const float> exponentials,
-                   std::span<const float> exponential_sum, std::span<const std::int32_t> targets,
+                   std::span<const float> exponential_sum, const kernels::TokenIds& targets,
                    float scale, std::span<float> dlogits);
 
 }  // namespace real

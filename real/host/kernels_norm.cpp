@@ -16,7 +16,7 @@ struct Statistics {
 Statistics statistics(std::span<const float> x, bool centred) {
   Statistics of;
   if (centred) of.mean = array(x).mean();
-  of.inverse = 1.0F / std::sqrt((array(x) - of.mean).square().mean() + norm_epsilon);
+  of.inverse = 1.0F / std::sqrt((array(x) - of.mean).square().mean() + kernels::norm_epsilon);
   return of;
 }
 
@@ -92,11 +92,6 @@ std::array<Parts<T>, 2> head_parts(const HeadNormShape& shape, std::span<T> para
 
 bool has_shift(sim::Function function) {
   return function == sim::Function::layer_norm;
-}
-
-bool is_norm(sim::Function function) {
-  return function == sim::Function::layer_norm || function == sim::Function::layer_norm_no_bias ||
-         function == sim::Function::rms_norm;
 }
 
 void norm_forward(const NormShape& shape, std::span<const float> x,

@@ -6,16 +6,12 @@
 #include <cstdint>
 #include <span>
 
-#include "sim/model/model.hpp"
+#include "real/engine/kernels.hpp"
 
 namespace real {
 
-// Added to the variance: the default of torch.nn.LayerNorm and what GPT-2 and Llama 2 use.
-inline constexpr float norm_epsilon = 1e-5F;
-
 // `function`: layer_norm, layer_norm_no_bias or rms_norm. Parameters lie as scale, then shift.
 bool has_shift(sim::Function function);
-bool is_norm(sim::Function function);
 
 struct NormShape {
   std::int64_t rows = 0, features = 0;

@@ -18,15 +18,14 @@ void adamw(const AdamStep& step, std::span<const float> gradient, std::span<floa
   SIM_CHECK(gradient.size() == weight.size() && m.size() == weight.size() &&
                 v.size() == weight.size() && (master.empty() || master.size() == weight.size()),
             gradient.size(), weight.size(), master.size(), m.size(), v.size());
-  const auto age = static_cast<double>(step.step);
   const auto beta1 = static_cast<float>(step.beta1);
   const auto beta2 = static_cast<float>(step.beta2);
   const auto fresh1 = static_cast<float>(1 - step.beta1);
   const auto fresh2 = static_cast<float>(1 - step.beta2);
   const auto scale = static_cast<float>(step.gradient_scale);
   const auto keep = static_cast<float>(1 - step.learning_rate * step.weight_decay);
-  const auto rate = static_cast<float>(step.learning_rate / (1 - std::pow(step.beta1, age)));
-  const auto root = static_cast<float>(1 / std::sqrt(1 - std::pow(step.beta2, age)));
+  const auto rate = static_cast<float>(step.learning_rate / step.correction1);
+  const auto root = static_cast<float>(1 / std::sqrt(step.correction2));
   const auto epsilon = static_cast<float>(step.epsilon);
   const std::span<float> exact = master.empty() ? weight : master;
   Eigen::ArrayXf g;

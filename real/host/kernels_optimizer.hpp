@@ -9,8 +9,8 @@ namespace real {
 struct AdamStep {
   double learning_rate = 0, beta1 = 0, beta2 = 0, epsilon = 0;
   double weight_decay = 0;
-  double gradient_scale = 1;  // of clipping, applied as the gradient is read
-  std::int64_t step = 1;      // counted from 1
+  double gradient_scale = 1;                // of clipping, applied as the gradient is read
+  double correction1 = 1, correction2 = 1;  // 1 - beta1^step, 1 - beta2^step; steps from 1
 };
 
 // Decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), in the order of operations of

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "real/cuda/kernels/kernels.hpp"
+#include "real/engine/kernels.hpp"
 
 namespace gpu_test {
 

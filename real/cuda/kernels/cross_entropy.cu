@@ -241,7 +241,7 @@ void loss_finish(const LossShape& shape, std::int64_t tokens, const LossFinish& 
           .shared_bytes = sum_threads / warp_size * sizeof(double),
           .stream = stream},
          sum_losses_kernel, tokens, operands.exponential_sum, operands.target_logit,
-         operands.weight, operands.loss);
+         1 / operands.parts, operands.loss);
   if (operands.exponentials == nullptr) return;
   const Shape form = block_per_token("division of exponentials", slice, tokens, stream);
   launch(form, aligned({operands.exponentials}) ? divide_kernel<true> : divide_kernel<false>, slice,

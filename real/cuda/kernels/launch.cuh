@@ -7,7 +7,7 @@
 #include <string>
 
 #include "real/cuda/kernels/device.cuh"
-#include "real/cuda/kernels/kernels.hpp"
+#include "real/engine/kernels.hpp"
 
 namespace real::kernels {
 

@@ -160,10 +160,10 @@ void square_sum(const SquareSum& how, std::int64_t elements, const void* values,
          finish_squares_kernel, parts, partials, how.weight, how.accumulate, sum);
 }
 
-void finish_norm(const float* sum, float clip, float* norm, float* clip_scale,
+void finish_norm(const float* sum, double clip, float* norm, float* clip_scale,
                  StreamHandle stream) {
-  launch({.name = "finish_norm", .stream = stream}, finish_norm_kernel, sum, clip, norm,
-         clip_scale);
+  launch({.name = "finish_norm", .stream = stream}, finish_norm_kernel, sum,
+         static_cast<float>(clip), norm, clip_scale);
 }
 
 void require_finite(const double* value, float* sum, StreamHandle stream) {

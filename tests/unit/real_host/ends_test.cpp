@@ -16,6 +16,11 @@ std::vector<std::int32_t> random_ids(std::uint64_t seed, std::int64_t count, std
   return ids;
 }
 
+real::kernels::TokenIds one_row(const std::vector<std::int32_t>& ids) {
+  const std::int64_t count = std::ssize(ids);
+  return {.ids = ids.data(), .tokens = count, .sequence = count, .stride = count + 1};
+}
+
 // Sum of the losses of all tokens.
 double loss(const Doubles& logits, const std::vector<std::int32_t>& targets, std::size_t classes) {
   double total = 0;
@@ -46,12 +51,12 @@ TEST_CASE("slices of a table give partial rows whose sum is the lookup", "[real_
     const auto part = static_cast<std::size_t>(rows * width);
     const std::size_t first = static_cast<std::size_t>(rank) * part;
     Floats out(sum.size(), 3.0F);
-    real::lookup(slice, ids, std::span{table}.subspan(first, part), out);
+    real::lookup(slice, one_row(ids), std::span{table}.subspan(first, part), out);
     for (std::size_t i = 0; i < sum.size(); ++i)
       sum[i] += out[i];
     const std::span<float> to = std::span{gradient}.subspan(first, part);
-    real::lookup_backward(slice, ids, dout, to, false);
-    real::lookup_backward(slice, ids, dout, to, true);
+    real::lookup_backward(slice, one_row(ids), dout, to, false);
+    real::lookup_backward(slice, one_row(ids), dout, to, true);
   }
   Doubles expected(table.size());
   for (std::size_t t = 0; t < ids.size(); ++t) {
@@ -136,7 +141,7 @@ TEST_CASE("the loss in slices of the vocabulary is that of the whole, padding le
     Floats local_target(tokens);
     Floats local_sum(tokens);
     // In place: the exponentials take the place of the logits.
-    real::loss_exponentials(slice_of(rank), slice, targets, maximum, slice, local_target,
+    real::loss_exponentials(slice_of(rank), slice, one_row(targets), maximum, slice, local_target,
                             local_sum);
     for (std::size_t t = 0; t < tokens; ++t) {
       target[t] += local_target[t];
@@ -152,7 +157,7 @@ TEST_CASE("the loss in slices of the vocabulary is that of the whole, padding le
   Floats whole(gradient.size());
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     Floats& slice = slices[static_cast<std::size_t>(rank)];
-    real::loss_gradient(slice_of(rank), slice, sum, targets, scale, slice);
+    real::loss_gradient(slice_of(rank), slice, sum, one_row(targets), scale, slice);
     for (std::int64_t t = 0; t < tokens; ++t) {
       for (std::int64_t i = 0; i < width; ++i) {
         const float value = slice[static_cast<std::size_t>(t * width + i)];

@@ -2,13 +2,15 @@
 // for numbers that are not finite.
 #include <algorithm>
 
-#include "real/cuda/device.hpp"
-#include "real/cuda/prepare.hpp"
+#include "real/engine/kernel_launches.hpp"
 #include "real/engine/operator_facts.hpp"
 #include "sim/base/check.hpp"
 
 namespace real {
 
+using kernels::as_launch;
+using kernels::Launch;
+using kernels::StreamHandle;
 using sim::Action;
 using sim::Role;
 
@@ -22,15 +24,15 @@ std::int64_t owned_real(const BoundBucket& bucket) {
 }  // namespace
 
 // The owned elements in a buffer that holds them alone or the whole bucket.
-std::byte* Preparation::owned_part(const BoundBucket& bucket, const Operand& operand,
-                                   sim::DType dtype) const {
+std::byte* KernelLaunches::owned_part(const BoundBucket& bucket, const Operand& operand,
+                                      sim::DType dtype) const {
   const std::int64_t size = sim::bytes_of(dtype);
   if (operand.bytes == bucket.owned * size) return at(operand);
   SIM_CHECK(operand.bytes == bucket.padded * size, operand.bytes, bucket.padded, size);
   return at(operand) + bucket.owned_first * size;
 }
 
-Launch Preparation::state_op(const BoundOp& op) {
+Launch KernelLaunches::state_op(const BoundOp& op) {
   switch (op.action) {
     case Action::cast_out:
     case Action::cast_in:
@@ -48,21 +50,21 @@ Launch Preparation::state_op(const BoundOp& op) {
   }
 }
 
-Launch Preparation::cast(const BoundOp& op) {
+Launch KernelLaunches::cast(const BoundOp& op) {
   const sim::Layout& layout = shapes_.layout();
   const bool out = op.action == Action::cast_out;
   return cast_gradients(op, {.from = out ? layout.gradient_dtype : layout.reduce_dtype,
                              .to = out ? layout.reduce_dtype : layout.gradient_dtype});
 }
 
-Launch Preparation::accumulate(const BoundOp& op) {
+Launch KernelLaunches::accumulate(const BoundOp& op) {
   const sim::Layout& layout = shapes_.layout();
   return cast_gradients(
       op, {.from = layout.reduce_dtype, .to = layout.gradient_dtype, .accumulate = true});
 }
 
 // To the whole output, or to the part of it that this rank owns.
-Launch Preparation::cast_gradients(const BoundOp& op, const kernels::Cast& how) {
+Launch KernelLaunches::cast_gradients(const BoundOp& op, const kernels::Cast& how) {
   const Operand& input = op.operand(Role::input);
   const Operand& output = op.operand(Role::output);
   const std::int64_t elements = input.bytes / sim::bytes_of(how.from);
@@ -71,10 +73,10 @@ Launch Preparation::cast_gradients(const BoundOp& op, const kernels::Cast& how) 
   std::byte* to = output.bytes == elements * sim::bytes_of(how.to)
                       ? at(output)
                       : owned_part(bucket, output, how.to);
-  return [=](cudaStream_t stream) { kernels::cast(how, elements, from, to, stream); };
+  return as_launch(kernels_.cast, how, elements, from, to);
 }
 
-Launch Preparation::zero_gradients() {
+Launch KernelLaunches::zero_gradients() {
   struct Piece {
     std::byte* memory;
     std::int64_t bytes;
@@ -83,15 +85,15 @@ Launch Preparation::zero_gradients() {
   for (const BoundBucket& bucket : parts_.program.buckets) {
     if (bucket.gradient.exists()) pieces.push_back({at(bucket.gradient), bucket.gradient.bytes});
   }
-  return [=](cudaStream_t stream) {
+  return [pieces, zero = kernels_.zero](StreamHandle stream) {
     for (const Piece& piece : pieces)
-      kernels::zero(piece.memory, piece.bytes, stream);
+      zero(piece.memory, piece.bytes, stream);
   };
 }
 
 // The sum was set to zero at the start of the step. A loss that is not finite makes it so, too: the
 // ranks share the norm, not the loss, and must agree whether Adam does anything.
-Launch Preparation::gradient_norm(const BoundOp& op) {
+Launch KernelLaunches::gradient_norm(const BoundOp& op) {
   struct Piece {
     const std::byte* values;
     std::int64_t elements;
@@ -109,16 +111,17 @@ Launch Preparation::gradient_norm(const BoundOp& op) {
   float* sum = parts_.memory.square_sum;
   const double* loss = parts_.memory.loss;
   const kernels::Workspace space = workspace(op);
-  return [=](cudaStream_t stream) {
+  return [=, add = kernels_.square_sum, require = kernels_.require_finite](StreamHandle stream) {
+    bool first = true;
     for (const Piece& piece : pieces) {
-      kernels::square_sum({.dtype = dtype, .accumulate = true}, piece.elements, piece.values, sum,
-                          space, stream);
+      add({.dtype = dtype, .accumulate = !first}, piece.elements, piece.values, sum, space, stream);
+      first = false;
     }
-    kernels::require_finite(loss, sum, stream);
+    require(loss, sum, stream);
   };
 }
 
-Launch Preparation::adam() {
+Launch KernelLaunches::adam() {
   struct Piece {
     kernels::AdamState state;
     std::int64_t elements;
@@ -153,13 +156,13 @@ Launch Preparation::adam() {
                                .beta2 = training.beta2,
                                .epsilon = training.epsilon,
                                .decay = training.weight_decay};
-  const auto clip = static_cast<float>(training.clip);
-  const StepMemory* memory = &parts_.memory;
-  return [=](cudaStream_t stream) {
-    kernels::finish_norm(memory->square_sum, clip, memory->norm, memory->clip_scale, stream);
-    for (const Piece& piece : pieces) {
-      kernels::adam(settings, piece.state, piece.elements, piece.decay, stream);
-    }
+  const StepMemory& memory = parts_.memory;
+  return [=, adam = kernels_.adam,
+          finish = as_launch(kernels_.finish_norm, memory.square_sum, training.clip, memory.norm,
+                             memory.clip_scale)](StreamHandle stream) {
+    finish(stream);
+    for (const Piece& piece : pieces)
+      adam(settings, piece.state, piece.elements, piece.decay, stream);
   };
 }
 
@@ -201,7 +204,7 @@ sim::DType format_of(const BoundOp& op, Role role, const sim::Layout& layout) {
 
 }  // namespace
 
-Launch Preparation::scan_of(const BoundOp& op, std::int32_t index) {
+Launch KernelLaunches::scan_of(const BoundOp& op, std::int32_t index) {
   struct Piece {
     sim::DType dtype;
     std::int64_t elements;
@@ -222,11 +225,27 @@ Launch Preparation::scan_of(const BoundOp& op, std::int32_t index) {
       if (elements > 0) pieces.push_back({dtype, elements, at(operand)});
     }
   }
-  return [=](cudaStream_t stream) {
-    for (const Piece& piece : pieces) {
-      kernels::find_not_finite(piece.dtype, piece.elements, piece.values, index, first, stream);
-    }
+  return [=, find = kernels_.find_not_finite](StreamHandle stream) {
+    for (const Piece& piece : pieces)
+      find(piece.dtype, piece.elements, piece.values, index, first, stream);
   };
+}
+
+// The ranks of a tensor group hold the same pieces of their shards.
+std::vector<Operand> summed_pieces(const BoundProgram& program, std::int64_t size) {
+  std::vector<Operand> pieces;
+  for (const sim::Site& site : program.program->sites) {
+    if (site.summed == 0) continue;
+    const BoundBucket& bucket = program.buckets.at(site.bucket);
+    const std::int64_t held = bucket.gradient.bytes / size;
+    const std::int64_t start = held == bucket.padded ? 0 : bucket.owned_first;
+    const std::int64_t first = std::clamp<std::int64_t>(site.summed_first - start, 0, held);
+    const std::int64_t last =
+        std::clamp<std::int64_t>(site.summed_first + site.summed - start, 0, held);
+    if (first == last) continue;
+    pieces.push_back({bucket.gradient.offset + first * size, (last - first) * size});
+  }
+  return pieces;
 }
 
 }  // namespace real

@@ -1,12 +1,15 @@
 // Device memory beside the arena: what a step brings along, scalars, tables and workspaces, in one
-// block. CUDA-free.
+// block.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "sim/plan/program.hpp"
+#include "real/engine/bound_program.hpp"
+#include "real/engine/kernels.hpp"
+#include "sim/plan/training.hpp"
 
 namespace real {
 
@@ -39,5 +42,29 @@ struct ScratchLayout {
 };
 
 ScratchLayout scratch_layout(const ScratchNeeds& needs);
+// Of a program, with these kernels.
+ScratchLayout scratch_layout(const BoundProgram& program, const kernels::Table& kernels,
+                             std::int64_t gemm_workspace);
+
+// Where launches find it.
+struct StepMemory {
+  std::int32_t* ids = nullptr;  // as StepInput::tokens
+  double* loss = nullptr;       // the first of StepResults
+  float* square_sum = nullptr;
+  float* norm = nullptr;
+  float* clip_scale = nullptr;
+  kernels::AdamStep* adam = nullptr;
+  std::int32_t* first_not_finite = nullptr;
+  float* rotary_table = nullptr;            // cosines and sines
+  std::vector<kernels::DecayRanges> decay;  // per parameter bucket
+  std::array<kernels::Workspace, sim::stream_count> workspaces{};
+};
+// In a block that begins at `start`.
+StepMemory step_memory(const ScratchLayout& layout, const BoundProgram& program, std::byte* start);
+
+// What a step brings along: Adam's part. `step` from 0.
+kernels::AdamStep adam_step(const sim::Training& training, std::int64_t step);
+// What StepMemory::decay points to.
+std::vector<kernels::Range> decay_ranges(const BoundBucket& bucket);
 
 }  // namespace real

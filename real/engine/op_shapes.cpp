@@ -1,6 +1,7 @@
+#include "real/engine/op_shapes.hpp"
+
 #include <algorithm>
 
-#include "real/cuda/prepare.hpp"
 #include "real/engine/operator_facts.hpp"
 #include "sim/base/check.hpp"
 
@@ -12,18 +13,10 @@ using sim::Role;
 
 namespace {
 
-// Beside the variance: the default of torch.nn.LayerNorm, and what GPT-2 and Llama 2 use.
-constexpr float norm_epsilon = 1e-5F;
-
 std::int64_t rows_of(std::int64_t bytes, std::int64_t width, sim::DType dtype) {
   const std::int64_t row = width * sim::bytes_of(dtype);
   SIM_CHECK(row > 0 && bytes % row == 0, bytes, row);
   return bytes / row;
-}
-
-bool is_norm(Function function) {
-  return function == Function::layer_norm || function == Function::layer_norm_no_bias ||
-         function == Function::rms_norm;
 }
 
 }  // namespace
@@ -52,7 +45,7 @@ kernels::NormShape OpShapes::norm(const BoundOp& op) const {
           .dtype = activations(),
           .rows = rows_of(rows.bytes, width, activations()),
           .width = width,
-          .epsilon = norm_epsilon};
+          .epsilon = kernels::norm_epsilon};
 }
 
 kernels::HeadsShape OpShapes::heads(std::int64_t bytes) const {
@@ -73,7 +66,8 @@ kernels::AttentionShape OpShapes::attention(const BoundOp& op) const {
                     .heads = op.kernel->heads,
                     .kv_heads = op.kernel->kv_heads,
                     .head_dim = op.kernel->k},
-          .causal = op.kernel->causal};
+          .causal = op.kernel->causal,
+          .fused = sim::is_flash(op.kernel->attention)};
 }
 
 kernels::ActivationShape OpShapes::activation(const BoundOp& op) const {
@@ -195,18 +189,18 @@ kernels::TokenIds OpShapes::ids(const BoundOp& op, const std::int32_t* all,
           .stride = stride};
 }
 
-std::int64_t OpShapes::workspace_of(const BoundOp& op) const {
-  if (op.action == Action::gradient_norm) return kernels::square_sum_workspace();
-  if (op.action == Action::bias_gradient) return kernels::bias_gradient_workspace(bias_sum(op));
+std::int64_t OpShapes::workspace_of(const BoundOp& op, const kernels::Table& kernels) const {
+  if (op.action == Action::gradient_norm) return kernels.square_sum_workspace();
+  if (op.action == Action::bias_gradient) return kernels.bias_gradient_workspace(bias_sum(op));
   if (op.action != Action::backward) return 0;
   const Function function = op.model_op->function;
   if (function == Function::attention) {
-    return kernels::attention_backward_workspace(attention(op));
+    return kernels.attention_backward_workspace(attention(op));
   }
-  if (function == Function::lookup) return kernels::embedding_backward_workspace(tokens_);
+  if (function == Function::lookup) return kernels.embedding_backward_workspace(tokens_);
   if (!is_norm(function)) return 0;
-  if (!is_head_norm(op)) return kernels::norm_backward_workspace(norm(op));
-  return kernels::head_norm_backward_workspace(heads(op.operand(Role::gradient).bytes));
+  if (!is_head_norm(op)) return kernels.norm_backward_workspace(norm(op));
+  return kernels.head_norm_backward_workspace(heads(op.operand(Role::gradient).bytes));
 }
 
 }  // namespace real

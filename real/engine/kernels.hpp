@@ -1,10 +1,14 @@
-// The CUDA kernels of the engine: what a backend calls. Everything is asynchronous on `stream`;
-// pointers are device memory, not checked; `dtype` is bf16 or fp32. Rows are contiguous.
+// The kernels of the engine, which every backend implements: `Table` at the end has one of each.
+// Declared here as functions: those of real/cuda/kernels have these names, real/host/host_kernels
+// has its own.
+//
+// Everything is asynchronous on `stream` (on the host: has run when the call returns); pointers are
+// memory of the device, not checked; `dtype` is bf16 or fp32. Rows are contiguous.
 //
 // Arithmetic is fp32 throughout; bf16 is a format of memory (and of the operands of the tensor
 // cores, in attention). Every kernel is deterministic: sums have a fixed order, no floating-point
 // atomics. Pointers that are not 16-byte aligned, and widths that are no multiple of 16 bytes, are
-// taken too, by a slower path.
+// taken too.
 //
 // Where a parameter's gradient is written, `accumulate` says whether it is added to what is there;
 // it has a dtype of its own. A `Workspace` is scratch memory that a call uses until it has run: one
@@ -15,16 +19,21 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "real/engine/routing.hpp"
 #include "sim/base/dtype.hpp"
 #include "sim/model/model.hpp"
 
-struct CUstream_st;  // cudaStream_t is a pointer to it: no CUDA header needed here
+struct CUstream_st;  // cudaStream_t is a pointer to it: no CUDA header needed here; null on a host
 
 namespace real::kernels {
 
 using StreamHandle = CUstream_st*;
+
+// Beside the variance: the default of torch.nn.LayerNorm, and what GPT-2 and Llama 2 use.
+inline constexpr float norm_epsilon = 1e-5f;
+inline constexpr double rotary_base = 10'000;  // Su et al. 2021
 
 struct Workspace {
   void* memory = nullptr;  // 256-byte aligned
@@ -38,7 +47,7 @@ struct NormShape {
   sim::Function function = sim::Function::layer_norm;
   sim::DType dtype = sim::DType::bf16;
   std::int64_t rows = 0, width = 0;  // width at most norm_width_limit
-  float epsilon = 1e-5f;
+  float epsilon = norm_epsilon;
 };
 inline constexpr std::int64_t norm_width_limit = 16384;
 
@@ -77,7 +86,7 @@ struct HeadsShape {
 // (heads + kv_heads) * head_dim]; null: not kept. Output may be the input; else values are copied.
 struct HeadNorm {
   sim::Function function = sim::Function::rms_norm;
-  float epsilon = 1e-5f;
+  float epsilon = norm_epsilon;
 };
 void head_norm_forward(const HeadsShape& shape, const HeadNorm& norm, const void* input,
                        const void* parameters, void* output, void* saved, StreamHandle stream);
@@ -113,6 +122,9 @@ void rotary(const HeadsShape& shape, bool backward, const float* table, const vo
 struct AttentionShape {
   HeadsShape heads;
   bool causal = true;
+  // Else `log_sum_exp` is the probabilities, fp32 [heads of all sequences, sequence, sequence], as
+  // a framework without a fused kernel keeps them. On the host only.
+  bool fused = true;
 };
 void attention_forward(const AttentionShape& shape, const void* qkv, void* output,
                        float* log_sum_exp, StreamHandle stream);
@@ -153,6 +165,8 @@ struct Cast {
   float scale = 1;  // of what is read
 };
 void cast(const Cast& how, std::int64_t elements, const void* from, void* to, StreamHandle stream);
+// Within the device; nothing where both are one place.
+void copy(void* to, const void* from, std::int64_t bytes, StreamHandle stream);
 // A zero of any format.
 void zero(void* memory, std::int64_t bytes, StreamHandle stream);
 
@@ -238,6 +252,9 @@ void weighed_backward(const WeighedShape& shape, const WeighedBackward& operands
 struct TokenIds {
   const std::int32_t* ids = nullptr;
   std::int64_t tokens = 0, sequence = 0, stride = 0;
+  std::int32_t operator[](std::int64_t t) const {
+    return ids[t / sequence * stride + t % sequence];
+  }
 };
 
 // Rows first_row ... first_row + rows of the table lie here; other tokens give zeros (a partial sum
@@ -295,13 +312,13 @@ struct LossExponentials {
 };
 void loss_exponentials(const LossShape& shape, const TokenIds& targets,
                        const LossExponentials& operands, StreamHandle stream);
-// *loss += weight * sum over tokens of log(exponential_sum) - target_logit. Finishes the loss; with
-// `exponentials`, divides them by their sum so that they become probabilities.
+// *loss += sum over tokens of log(exponential_sum) - target_logit, divided by `parts`. Finishes the
+// loss; with `exponentials`, divides them by their sum so that they become probabilities.
 struct LossFinish {
   const float* target_logit = nullptr;
   const float* exponential_sum = nullptr;
   float* exponentials = nullptr;  // may be null: left as they are
-  double weight = 1;
+  double parts = 1;
   double* loss = nullptr;
 };
 void loss_finish(const LossShape& shape, std::int64_t tokens, const LossFinish& operands,
@@ -319,7 +336,8 @@ void loss_gradient(const LossShape& shape, const TokenIds& targets, const LossGr
 
 // ---- End of the step (optimizer.cu) ----------------------------------------------------------
 
-// *sum (+)= sum of squares of elements [0, elements), fp32 scalar on the device.
+// *sum (+)= sum of squares of elements [0, elements), fp32 scalar on the device. Calls that add to
+// one sum follow each other on a stream with the same workspace.
 struct SquareSum {
   sim::DType dtype = sim::DType::fp32;
   bool accumulate = false;
@@ -330,7 +348,8 @@ void square_sum(const SquareSum& how, std::int64_t elements, const void* values,
 std::int64_t square_sum_workspace();
 // norm = sqrt(*sum); clip_scale = min(1, clip / (norm + 1e-6)) as torch.nn.utils.clip_grad_norm_;
 // clip 0: 1. A norm that is not finite gives clip_scale 1 (and is reported by the flag below).
-void finish_norm(const float* sum, float clip, float* norm, float* clip_scale, StreamHandle stream);
+void finish_norm(const float* sum, double clip, float* norm, float* clip_scale,
+                 StreamHandle stream);
 // *sum = NaN if *value is not finite.
 void require_finite(const double* value, float* sum, StreamHandle stream);
 
@@ -372,4 +391,48 @@ void adam(const Adam& settings, const AdamState& state, std::int64_t elements,
 void find_not_finite(sim::DType dtype, std::int64_t elements, const void* values,
                      std::int32_t index, std::int32_t* first, StreamHandle stream);
 
+// ---- All of them -----------------------------------------------------------------------------
+
+// DO(name of a kernel), for each that launches call.
+// clang-format off
+#define STEPCAST_KERNELS(DO)                                                                       \
+  DO(norm_forward) DO(norm_backward) DO(norm_backward_workspace)                                   \
+  DO(head_norm_forward) DO(head_norm_backward) DO(head_norm_backward_workspace)                    \
+  DO(rotary_table_bytes) DO(fill_rotary_table) DO(rotary)                                          \
+  DO(attention_forward) DO(attention_backward) DO(attention_backward_workspace)                    \
+  DO(activation_forward) DO(activation_backward)                                                   \
+  DO(add) DO(cast) DO(copy) DO(zero) DO(add_bias) DO(bias_gradient) DO(bias_gradient_workspace)    \
+  DO(choose) DO(choose_backward) DO(copy_tokens) DO(sum_copies) DO(sort_copies) DO(restore_order)  \
+  DO(weighed_forward) DO(weighed_backward)                                                         \
+  DO(embedding_forward) DO(embedding_backward) DO(embedding_backward_workspace)                    \
+  DO(add_table_forward) DO(add_table_backward)                                                     \
+  DO(loss_maximum) DO(loss_exponentials) DO(loss_finish) DO(loss_gradient)                         \
+  DO(square_sum) DO(square_sum_workspace) DO(finish_norm) DO(require_finite) DO(adam)              \
+  DO(find_not_finite)
+// clang-format on
+
+struct Table {
+#define STEPCAST_KERNEL(name) decltype(&kernels::name) name = nullptr;
+  STEPCAST_KERNELS(STEPCAST_KERNEL)
+#undef STEPCAST_KERNEL
+};
+
+// Puts work on a stream.
+using Launch = std::function<void(StreamHandle)>;
+
+// A kernel with all but its stream.
+template <class... Parameters, class... Arguments>
+Launch as_launch(void (*kernel)(Parameters...), const Arguments&... arguments) {
+  return [=](StreamHandle stream) { kernel(arguments..., stream); };
+}
+
 }  // namespace real::kernels
+
+namespace real {
+
+constexpr bool is_norm(sim::Function function) {
+  return function == sim::Function::layer_norm || function == sim::Function::layer_norm_no_bias ||
+         function == sim::Function::rms_norm;
+}
+
+}  // namespace real

@@ -1,0 +1,103 @@
+// Turns every operator of a BoundProgram that is no communication into a launch: a function that
+// puts its kernels or its matrix product on a stream. All decisions are taken here, once, for every
+// backend; a step only calls.
+//
+// A launch reads from the host nothing that changes from step to step, so a step may be captured in
+// a CUDA graph: token ids, the learning rate and Adam's corrections lie in device memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "real/engine/bound_program.hpp"
+#include "real/engine/kernels.hpp"
+#include "real/engine/op_shapes.hpp"
+#include "real/engine/products.hpp"
+#include "real/engine/scratch.hpp"
+#include "sim/plan/training.hpp"
+
+namespace real {
+
+class KernelLaunches {
+ public:
+  using Launch = kernels::Launch;
+  struct Parts {
+    const BoundProgram& program;
+    const sim::Training& training;
+    std::byte* arena = nullptr;
+    const StepMemory& memory;
+    const kernels::Table& kernels;
+    Products& products;
+    kernels::StreamHandle stream = nullptr;  // products are measured on it
+  };
+  // `parts` outlives the launches.
+  explicit KernelLaunches(const Parts& parts)
+      : parts_{parts}, kernels_{parts.kernels}, shapes_{parts.program} {}
+
+  Launch launch_of(const BoundOp& op);
+  // Scans what an operator writes for numbers that are not finite.
+  Launch scan_of(const BoundOp& op, std::int32_t index);
+
+ private:
+  // launch_model.cpp
+  Launch model_op(const BoundOp& op);
+  Launch forward(const BoundOp& op);
+  Launch backward(const BoundOp& op);
+  Launch linear_forward(const BoundOp& op);
+  Launch linear_gradient(const BoundOp& op);
+  Launch bias_gradient(const BoundOp& op);
+  Launch norm_forward(const BoundOp& op);
+  Launch norm_backward(const BoundOp& op);
+  Launch rotary(const BoundOp& op, bool backward);
+  Launch attention_forward(const BoundOp& op);
+  Launch attention_backward(const BoundOp& op);
+  Launch activation_forward(const BoundOp& op);
+  Launch activation_backward(const BoundOp& op);
+  Launch add(const BoundOp& op, sim::Role first, sim::Role second, sim::Role to);
+  Launch product(const BoundOp& op, const GemmShape& shape, const GemmOperands& operands);
+  static sim::Role kept_of(const BoundOp& op);
+  // launch_experts.cpp
+  Launch choose(const BoundOp& op, bool backward);
+  Launch move_tokens(const BoundOp& op);
+  Launch sort_tokens(const BoundOp& op);
+  Launch weighed_forward(const BoundOp& op);
+  Launch weighed_backward(const BoundOp& op);
+  // launch_ends.cpp
+  Launch table_forward(const BoundOp& op);
+  Launch table_backward(const BoundOp& op);
+  Launch loss_maximum(const BoundOp& op);
+  Launch loss_exponentials(const BoundOp& op);
+  Launch loss_forward(const BoundOp& op);
+  Launch loss_backward(const BoundOp& op);
+  Launch exponentials(const BoundOp& op, const float* maximum);
+  // launch_state.cpp
+  Launch state_op(const BoundOp& op);
+  Launch cast(const BoundOp& op);
+  Launch accumulate(const BoundOp& op);
+  Launch cast_gradients(const BoundOp& op, const kernels::Cast& how);
+  Launch zero_gradients();
+  Launch gradient_norm(const BoundOp& op);
+  Launch adam();
+  std::byte* owned_part(const BoundBucket& bucket, const Operand& operand, sim::DType dtype) const;
+
+  std::byte* at(const Operand& operand) const {
+    return operand.exists() ? parts_.arena + operand.offset : nullptr;
+  }
+  std::byte* at(const BoundOp& op, sim::Role role) const { return at(op.operand(role)); }
+  kernels::Workspace workspace(const BoundOp& op) const {
+    return parts_.memory.workspaces[static_cast<std::size_t>(op.stream)];
+  }
+  // Copies the input to `saved` where that is asked for; the input lives on by itself else.
+  Launch keep_input(const BoundOp& op, Launch then_after);
+
+  Parts parts_;
+  const kernels::Table& kernels_;
+  OpShapes shapes_;
+};
+
+// Gradients that are summed over the tensor group (sim::Site::summed) and held here, `size` bytes
+// each element: one after another in the message.
+std::vector<Operand> summed_pieces(const BoundProgram& program, std::int64_t size);
+
+}  // namespace real

@@ -1,0 +1,49 @@
+// Shapes of operators as the kernels take them.
+#pragma once
+
+#include <cstdint>
+
+#include "real/engine/bound_program.hpp"
+#include "real/engine/kernels.hpp"
+#include "real/engine/products.hpp"
+
+namespace real {
+
+class OpShapes {
+ public:
+  explicit OpShapes(const BoundProgram& program);
+
+  kernels::NormShape norm(const BoundOp& op) const;
+  bool is_head_norm(const BoundOp& op) const;
+  kernels::HeadsShape heads(std::int64_t bytes) const;  // of [q|k|v] rows in so many bytes
+  kernels::AttentionShape attention(const BoundOp& op) const;
+  kernels::ActivationShape activation(const BoundOp& op) const;
+  kernels::ChoiceShape choice(const BoundOp& op) const;
+  kernels::CopyShape copies(const BoundOp& op) const;
+  kernels::SortShape sorted(const BoundOp& op) const;
+  kernels::WeighedShape weighed(const BoundOp& op) const;
+  kernels::ColumnSum bias_sum(const BoundOp& op) const;
+  kernels::TableShape table(const BoundOp& op, const Operand& parameters,
+                            sim::DType parameter_dtype) const;
+  kernels::Positions positions(const BoundOp& op, std::int64_t bytes) const;
+  kernels::LossShape loss(const BoundOp& op) const;
+  GemmShape gemm(const BoundOp& op) const;
+  kernels::TokenIds ids(const BoundOp& op, const std::int32_t* all, std::int64_t shift) const;
+  std::int64_t tokens() const { return tokens_; }  // of a micro-batch
+  std::int64_t workspace_of(const BoundOp& op, const kernels::Table& kernels) const;  // bytes
+
+  sim::DType activations() const { return layout_.activation_dtype; }
+  sim::DType gradients() const { return layout_.gradient_dtype; }
+  const sim::Layout& layout() const { return layout_; }
+
+ private:
+  std::int64_t split(const BoundOp& op) const;  // of its features: tensor ranks or 1
+
+  const BoundProgram& program_;
+  const sim::Model& model_;
+  const sim::Layout& layout_;
+  std::int64_t tensor_ = 1, tensor_rank_ = 0;
+  std::int64_t tokens_ = 0;
+};
+
+}  // namespace real

@@ -1,0 +1,47 @@
+#include "real/host/host_program.hpp"
+
+#include <cstring>
+#include <limits>
+
+#include "sim/base/check.hpp"
+
+namespace real {
+
+HostProgram::HostProgram(const BoundProgram& program, const sim::Training& training)
+    : program_{program},
+      training_{training},
+      arena_{program.arena_bytes},
+      layout_{scratch_layout(program, host_kernels(), 0)},
+      scratch_{layout_.bytes},
+      memory_{step_memory(layout_, program, scratch_.bytes(0, layout_.bytes).data())} {
+  for (std::size_t i = 0; i < program.buckets.size(); ++i) {
+    const std::vector<kernels::Range> ranges = decay_ranges(program.buckets[i]);
+    const auto to = scratch_.bytes(layout_.decay[i], layout_.bytes - layout_.decay[i]);
+    if (!ranges.empty())
+      std::memcpy(to.data(), ranges.data(), ranges.size() * sizeof(kernels::Range));
+  }
+  KernelLaunches launches{{.program = program,
+                           .training = training,
+                           .arena = arena_.bytes(0, arena_.size()).data(),
+                           .memory = memory_,
+                           .kernels = host_kernels(),
+                           .products = products_}};
+  for (const BoundOp& op : program.ops) {
+    const auto index = static_cast<std::int32_t>(launches_.size());
+    launches_.push_back(sim::runs_kernel(op.kind) ? launches.launch_of(op) : kernels::Launch{});
+    scans_.push_back(launches.scan_of(op, index));
+  }
+}
+
+void HostProgram::begin_step(const StepInput& input) {
+  const std::int64_t bytes = layout_.upload_bytes - (layout_.ids - layout_.upload);
+  SIM_CHECK(static_cast<std::int64_t>(input.tokens.size_bytes()) == bytes, input.tokens.size(),
+            bytes);
+  std::memcpy(memory_.ids, input.tokens.data(), input.tokens.size_bytes());
+  *memory_.adam = adam_step(training_, input.step);
+  *memory_.loss = 0;
+  *memory_.square_sum = 0;
+  *memory_.first_not_finite = std::numeric_limits<std::int32_t>::max();
+}
+
+}  // namespace real

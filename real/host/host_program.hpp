@@ -1,0 +1,41 @@
+// What the program of a rank needs in memory, with its operators as launches on it: of a step, and
+// of a measurement (real/calibrate).
+#pragma once
+
+#include <vector>
+
+#include "real/engine/backend.hpp"
+#include "real/engine/kernel_launches.hpp"
+#include "real/host/arena.hpp"
+#include "real/host/host_kernels.hpp"
+
+namespace real {
+
+class HostProgram {
+ public:
+  // REQUIRES: both outlive it. Throws OutOfMemory.
+  HostProgram(const BoundProgram& program, const sim::Training& training);
+  HostProgram(const HostProgram&) = delete;
+  HostProgram& operator=(const HostProgram&) = delete;
+
+  Arena& arena() { return arena_; }
+  const Arena& scratch() const { return scratch_; }  // beside it
+  const StepMemory& memory() const { return memory_; }
+  // Tokens and Adam's part; sums start anew.
+  void begin_step(const StepInput& input);
+  // A kernel. `scan` looks at what any operator has written for numbers that are not finite.
+  void run(std::uint32_t op) const { launches_[op](nullptr); }
+  void scan(std::uint32_t op) const { scans_[op](nullptr); }
+
+ private:
+  const BoundProgram& program_;
+  const sim::Training& training_;
+  Arena arena_;
+  ScratchLayout layout_;
+  Arena scratch_;
+  StepMemory memory_;
+  HostProducts products_;
+  std::vector<kernels::Launch> launches_, scans_;  // of communication: no launch
+};
+
+}  // namespace real
