@@ -27,6 +27,9 @@ Communicator communicator_of(const CollectiveCase& collective, int rank) {
   Communicator made;
   made.kind = collective.message ? CommunicatorKind::message : CommunicatorKind::group;
   made.members = collective.members;
+  if (!collective.message)
+    made.collectives = {sim::CollectiveKind::all_reduce, sim::CollectiveKind::reduce_scatter,
+                        sim::CollectiveKind::all_gather};
   for (std::size_t i = 0; i < made.members.size(); ++i)
     if (made.members[i] == rank) made.position = static_cast<int>(i);
   return made;

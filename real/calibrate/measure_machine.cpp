@@ -12,6 +12,7 @@
 #include "real/calibrate/grid.hpp"
 #include "real/calibrate/machine_facts.hpp"
 #include "real/calibrate/measure.hpp"
+#include "real/cuda/environment.hpp"
 #include "sim/base/input_error.hpp"
 
 namespace real {
@@ -181,6 +182,7 @@ sim::MeasuredMachine measure_rank(const MeasureRequest& request, Bench& bench, T
 RunResult measure_machine(const MeasureRequest& request,
                           const std::function<void(const sim::MeasuredMachine&)>& done) {
   check(request);
+  set_cuda_environment();  // before there are threads and ranks
   const bool host = request.backend == MeasuredBackend::host;
   Launch launch;
   launch.ranks = request.ranks;

@@ -12,6 +12,7 @@
 #include "real/calibrate/bench.hpp"
 #include "real/calibrate/machine_facts.hpp"
 #include "real/cuda/cuda_backend.hpp"
+#include "real/cuda/environment.hpp"
 #include "real/engine/operator_name.hpp"
 #include "real/engine/tokens.hpp"
 #include "real/engine/trainer.hpp"
@@ -161,6 +162,7 @@ RunFacts facts_of(const sim::Record& record, const std::string& path) {
 
 RunResult run_suite(const SuiteRequest& request) {
   check(request);
+  set_cuda_environment();  // before there are threads and ranks
   Launch launch;
   launch.ranks = request.ranks;
   launch.kind = request.backend == MeasuredBackend::host ? RankKind::threads : RankKind::processes;

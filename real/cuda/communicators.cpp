@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -12,6 +13,7 @@ namespace real {
 
 namespace {
 
+using sim::CollectiveKind;
 using sim::GroupRole;
 using sim::OpKind;
 using sim::Peer;
@@ -62,8 +64,12 @@ class Grouping {
   void add(Communicator communicator) {
     communicator.position = position_in(communicator.members, program_.rank);
     const auto order = communicator.order;
-    const auto [at, added] = all_.emplace(order, std::move(communicator));
-    SIM_CHECK(added || at->second.order == order);
+    const std::vector<CollectiveKind> more = communicator.collectives;
+    std::vector<CollectiveKind>& kinds =
+        all_.emplace(order, std::move(communicator)).first->second.collectives;
+    std::vector<CollectiveKind> both;
+    std::set_union(kinds.begin(), kinds.end(), more.begin(), more.end(), std::back_inserter(both));
+    kinds = std::move(both);
   }
 
   void add_group(const BoundOp& op) {
@@ -72,7 +78,7 @@ class Grouping {
     if (group.index == sim::Plan::no_group || group.ranks.size() < 2) return;
     const AlgorithmChoice algorithm = algorithms_.of(role);
     const bool composed = algorithm == AlgorithmChoice::hierarchical &&
-                          op.collective->kind == sim::CollectiveKind::all_reduce;
+                          op.collective->kind == CollectiveKind::all_reduce;
     const auto nodes = nodes_of(group.ranks, algorithms_);
     Communicator base;
     base.stream = op.stream;
@@ -86,6 +92,7 @@ class Grouping {
       base.algorithm =
           algorithm == AlgorithmChoice::hierarchical ? AlgorithmChoice::automatic : algorithm;
       base.order = {group.index, stream, 0};
+      base.collectives = {op.collective->kind};
       return add(base);
     }
     add_hierarchy(base, group, nodes);
@@ -100,10 +107,13 @@ class Grouping {
     Communicator node = base;
     node.kind = CommunicatorKind::node;
     node.members = own;
+    node.collectives = {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter,
+                        CollectiveKind::all_gather};
     node.order = {group.index, stream, 1 + 2 * own_node};
     add(node);
     Communicator across = base;
     across.kind = CommunicatorKind::rail;
+    across.collectives = {CollectiveKind::all_reduce};
     for (const auto& [id, members] : nodes) {
       across.members.push_back(members[static_cast<std::size_t>(rail)]);
     }

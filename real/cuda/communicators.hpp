@@ -27,8 +27,9 @@ struct Communicator {
   sim::Stream stream = sim::Stream::compute;  // of this rank: the one that uses it
   sim::GroupRole role = sim::GroupRole::world;
   AlgorithmChoice algorithm = AlgorithmChoice::automatic;
-  std::vector<int> members{};  // world ranks in the order of the communicator
-  int position = 0;            // of this rank in it
+  std::vector<int> members{};                      // world ranks in the order of the communicator
+  std::vector<sim::CollectiveKind> collectives{};  // that it is for, ascending; of a message none
+  int position = 0;                                // of this rank in it
   // (group or 2^32 + pair, stream of the lower end, kind and part): equal on all members, distinct
   // between communicators.
   std::array<std::uint64_t, 3> order{};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <exception>
 #include <limits>
 #include <optional>
 #include <stdexcept>
@@ -76,7 +77,8 @@ CudaBackend::CudaBackend(const CudaSetup& setup)
       results_{static_cast<std::int64_t>(sizeof(StepResults))},
       done_{DeviceEvent::Kind::order} {
   recorder_.emplace(program_, *setup.control);
-  nccl_.emplace(communicators_of(program_, setup.algorithms), *setup.control, setup.timeout);
+  nccl_.emplace(communicators_of(program_, setup.algorithms), *setup.control,
+                setup.connect_timeout);
   runner_.emplace(StepRunner::Parts{
       .program = program_, .memory = memory_.step(), .recorder = &*recorder_, .progress = [this] {
         if (watchdog_) watchdog_->progress();
@@ -96,8 +98,11 @@ CudaBackend::CudaBackend(const CudaSetup& setup)
 }
 
 CudaBackend::~CudaBackend() {
+  // Graphs first, as NCCL waits for them; also in the watchdog's thread, if that is aborting.
+  runner_->drop_graphs();
   watchdog_.reset();
-  // First the communicators: an operation that waits for a partner that is gone keeps its stream.
+  // Then the communicators: an operation that waits for a partner that is gone keeps its stream.
+  if (std::uncaught_exceptions() > 0) nccl_->abort();
   nccl_.reset();
   (void)cudaDeviceSynchronize();
 }
@@ -210,6 +215,7 @@ void CudaBackend::run(StepMode mode) {
     wait_for_device();
   } catch (const std::exception&) {
     const std::string failure = watchdog_->failure();
+    runner_->drop_graphs();
     nccl_->abort();
     if (failure.empty()) throw;
     throw std::runtime_error(failure);  // what came first; the rest is its consequence

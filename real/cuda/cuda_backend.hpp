@@ -25,6 +25,8 @@ struct CudaSetup {
   Heartbeat* heartbeat = nullptr;  // may be null
   // An operator that the device does not get through in this time ends the run.
   std::chrono::milliseconds timeout{30'000};
+  // Making and connecting a communicator takes seconds, however short the operators are.
+  std::chrono::milliseconds connect_timeout{30'000};
 };
 
 bool cuda_built();  // whether this program was built with CUDA

@@ -78,6 +78,13 @@ DeviceGraph DeviceGraph::end_capture(cudaStream_t stream) {
   return result;
 }
 
+void DeviceGraph::discard_capture(cudaStream_t stream) {
+  cudaGraph_t graph = nullptr;
+  (void)cudaStreamEndCapture(stream, &graph);  // fails for a capture that is not complete
+  if (graph != nullptr) (void)cudaGraphDestroy(graph);
+  (void)cudaGetLastError();
+}
+
 void DeviceGraph::launch(cudaStream_t stream) const {
   check(cudaGraphLaunch(executable_, stream), "cudaGraphLaunch");
 }

@@ -103,6 +103,7 @@ class DeviceGraph {
     return *this;
   }
   static DeviceGraph end_capture(cudaStream_t stream);
+  static void discard_capture(cudaStream_t stream);  // after an error in it
   bool exists() const { return executable_ != nullptr; }
   void launch(cudaStream_t stream) const;
 

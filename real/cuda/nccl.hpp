@@ -1,16 +1,15 @@
-// The NCCL communicators of a rank: made, used, watched, aborted.
+// The operations of the NCCL communicators that a program uses.
 #pragma once
 
 #include <nccl.h>
 
-#include <atomic>
 #include <chrono>
-#include <functional>
-#include <mutex>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "real/cuda/communicators.hpp"
+#include "real/cuda/nccl_pool.hpp"
 #include "real/net/collectives.hpp"
 #include "real/net/transport.hpp"
 
@@ -18,20 +17,18 @@ namespace real {
 
 class NcclWorld {
  public:
-  // Collective over the plan's ranks: ids travel over `control`. The setting NCCL_ALGO of the
-  // process is changed while a communicator with an algorithm of its own is made.
+  // Collective over the plan's ranks, as NcclPool::take() is. Communicators come from `pool`, which
+  // may be shared with other runs of the rank.
   NcclWorld(std::vector<Communicator> communicators, Transport& control,
-            std::chrono::milliseconds timeout);
-  ~NcclWorld();
-  NcclWorld(const NcclWorld&) = delete;
-  NcclWorld& operator=(const NcclWorld&) = delete;
+            std::chrono::milliseconds timeout,
+            std::shared_ptr<NcclPool> pool = std::make_shared<NcclPool>());
 
   // Index of a communicator, or npos.
   static constexpr std::size_t npos = SIZE_MAX;
   std::size_t find(CommunicatorKind kind, sim::GroupRole role, sim::Stream stream) const;
   // From `from` to `to`, world ranks, on a stream of this rank.
   std::size_t find_message(int from, int to, sim::Stream stream) const;
-  const Communicator& at(std::size_t index) const { return members_[index].communicator; }
+  const Communicator& at(std::size_t index) const { return communicators_[index]; }
 
   // Asynchronous on `stream`; `count` elements of the full buffer (of a reduce-scatter its input,
   // of an all-gather its result). Input and output may be one.
@@ -54,26 +51,17 @@ class NcclWorld {
   void hierarchical_all_reduce(std::size_t node, std::size_t rail, const Call& call,
                                cudaStream_t stream);
 
-  // Errors that NCCL met by itself, as a sentence; empty: none. From any thread.
-  std::string asynchronous_error() const;
-  // Ends all operations under way with an error, on this rank and, through closed connections, on
-  // its partners. From any thread, once.
-  void abort();
+  // As of NcclPool, for all of its communicators.
+  std::string asynchronous_error() const { return pool_->asynchronous_error(); }
+  void abort() { pool_->abort(); }
 
  private:
-  struct Member {
-    Communicator communicator;
-    ncclComm_t handle = nullptr;
-  };
-  void make(Member& member, Transport& control, std::chrono::milliseconds timeout);
-  // The handle; throws once communication was aborted, as handles are gone then.
-  ncclComm_t handle(std::size_t index) const;
+  NcclPool::Use use(std::size_t index) const { return {*pool_, places_[index]}; }
   void check_call(ncclResult_t result, std::size_t index, const char* what) const;
 
-  std::vector<Member> members_;
-  int device_ = 0;
-  mutable std::mutex mutex_;  // of aborting beside asynchronous_error()
-  std::atomic<bool> aborted_{false};
+  std::vector<Communicator> communicators_;
+  std::shared_ptr<NcclPool> pool_;
+  std::vector<std::size_t> places_;  // of each in the pool
 };
 
 }  // namespace real

@@ -3,19 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <stdexcept>
+
+#include "real/cuda/environment.hpp"
 
 namespace real {
 
-// Work queues of the device: at least one for each stream of a plan. Two streams that share one
-// wait for each other in the order of issue, and a receive must not wait for a send that waits for
-// it. 1 to 32, 8 by default (CUDA C++ Programming Guide, "CUDA Environment Variables"); under the
-// Multi-Process Service a client may get fewer unless it asks (MPS, "CUDA_DEVICE_MAX_CONNECTIONS").
 int select_device(int device) {
-  static_assert(sim::stream_count <= 16);
-  // Read when the process first uses CUDA; what the user has set stays.
-  (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "16", 0);
+  set_cuda_environment();  // where the program has not done it before it had threads
   int count = 0;
   check(cudaGetDeviceCount(&count), "no GPU can be used");
   if (device < 0 || device >= count) {

@@ -50,17 +50,29 @@ void StepRunner::issue(StepMode mode, const Launch& tail) {
 void StepRunner::replay(StepMode mode, const Launch& tail) {
   SIM_CHECK(mode != StepMode::scan);
   DeviceGraph& graph = graphs_[static_cast<std::size_t>(mode)];
-  if (!graph.exists()) {
-    // Thread-local: what other threads of the process do meanwhile (NCCL's, the watchdog's) is not
-    // part of it.
-    check(cudaStreamBeginCapture(compute(), cudaStreamCaptureModeThreadLocal),
-          "cudaStreamBeginCapture");
-    issue_all(mode, tail, timing_flags_of(true));
-    graph = DeviceGraph::end_capture(compute());
-  }
+  if (!graph.exists()) graph = capture(mode, tail);
   issued_.store(0);
   finished_until_.store(0);
   graph.launch(compute());
+}
+
+DeviceGraph StepRunner::capture(StepMode mode, const Launch& tail) {
+  // Thread-local: what other threads of the process do meanwhile (NCCL's, the watchdog's) is not
+  // part of it.
+  check(cudaStreamBeginCapture(compute(), cudaStreamCaptureModeThreadLocal),
+        "cudaStreamBeginCapture");
+  try {
+    issue_all(mode, tail, timing_flags_of(true));
+  } catch (...) {
+    DeviceGraph::discard_capture(compute());
+    throw;
+  }
+  return DeviceGraph::end_capture(compute());
+}
+
+void StepRunner::drop_graphs() {
+  for (DeviceGraph& graph : graphs_)
+    graph = DeviceGraph{};
 }
 
 void StepRunner::issue_all(StepMode mode, const Launch& tail, unsigned timing_flags) {
@@ -150,7 +162,8 @@ std::size_t StepRunner::next_unfinished() const {
 
 std::int64_t StepRunner::first_unfinished() const {
   const std::size_t next = next_unfinished();
-  return next < issued_.load(std::memory_order_acquire) ? communications_[next] : -1;
+  if (next >= issued_.load(std::memory_order_acquire)) return -1;
+  return std::int64_t{communications_[next]};
 }
 
 std::int64_t StepRunner::advance() {

@@ -41,6 +41,9 @@ class StepRunner {
   void issue(StepMode mode, const Launch& tail);
   // The same by a graph, captured at the first call for each mode.
   void replay(StepMode mode, const Launch& tail);
+  // Before communicators are left or aborted: NCCL waits in that until no graph holds an operation
+  // of a communicator. One that the device is at is freed when its kernels end.
+  void drop_graphs();
 
   // The first communication in issue order that the device has been given and has not finished; -1:
   // none. From any thread. Not of replayed steps: their events are not recorded until they run.
@@ -50,6 +53,7 @@ class StepRunner {
 
  private:
   std::size_t next_unfinished() const;
+  DeviceGraph capture(StepMode mode, const Launch& tail);
   void issue_all(StepMode mode, const Launch& tail, unsigned timing_flags);
   void issue_op(std::uint32_t op, StepMode mode, unsigned timing_flags);
   void wait_before(std::uint32_t op);

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "real/cuda/cuda_backend.hpp"
+#include "real/cuda/environment.hpp"
 #include "real/engine/operator_name.hpp"
 #include "real/host/host_backend.hpp"
 #include "sim/base/input_error.hpp"
@@ -207,6 +208,7 @@ real::Algorithms algorithms_of(const Scenario& scenario) {
 real::RunResult train_scenario(const Scenario& scenario, const Plan& plan,
                                const TrainingRunOptions& options,
                                const std::function<void(const TrainingRun&)>& report) {
+  real::set_cuda_environment();  // before CUDA is asked, and before there are threads and ranks
   const bool cuda = chosen_backend(options.backend) == BackendChoice::cuda;
   const real::Algorithms algorithms = algorithms_of(scenario);
   check_executable(scenario, plan, cuda, algorithms);

@@ -61,6 +61,13 @@ Device& current_device() {
   return runtime().device[static_cast<std::size_t>(device_of_thread())];
 }
 
+Device& device_at(int index) {
+  // One that no rank has, for an index that is none.
+  static Device nowhere;
+  if (index < 0 || index >= devices) return nowhere;
+  return runtime().device[static_cast<std::size_t>(index)];
+}
+
 }  // namespace fakes
 
 using fakes::Capture;

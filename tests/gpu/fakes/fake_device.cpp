@@ -114,12 +114,17 @@ Capture*& current_capture() {
   return capture;
 }
 
+bool is_captured(cudaStream_t stream) {
+  const Capture* capture = current_capture();
+  return capture != nullptr && capture->items.count(stream) != 0;
+}
+
 void enqueue(cudaStream_t stream, Work work) {
   if (stream == nullptr) throw std::logic_error{"work for no stream"};
   Item item;
   item.work = std::move(work);
-  Capture* capture = current_capture();
-  if (capture != nullptr && capture->items.count(stream) != 0) {
+  if (is_captured(stream)) {
+    Capture* capture = current_capture();
     ++capture->seen[stream][stream];
     capture->items[stream].push_back(item);
     capture->all.emplace_back(stream, std::move(item));

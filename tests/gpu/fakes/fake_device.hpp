@@ -71,6 +71,7 @@ class Device {
 
 // Device of the calling thread, by cudaSetDevice.
 Device& current_device();
+Device& device_at(int index);
 
 // What a thread captures, if anything.
 struct Capture {
@@ -83,6 +84,7 @@ struct Capture {
   bool joined() const;
 };
 Capture*& current_capture();
+bool is_captured(cudaStream_t stream);  // by this thread
 
 }  // namespace fakes
 

@@ -3,6 +3,7 @@
 #include "tests/gpu/fakes/fake_nccl.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
@@ -10,7 +11,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -49,6 +52,10 @@ struct Meeting {
   bool done = false;
 };
 
+// Where hosts wait for each other inside a call: {way, first, second}.
+using MeetingPoint = std::array<int, 3>;
+enum Way : int { message_connects, collective_connects, collective_captured };
+
 // What the members of a communicator share.
 struct Shared {
   std::mutex mutex;
@@ -60,6 +67,7 @@ struct Shared {
   std::condition_variable changed;
   std::string error;
   std::map<std::uint64_t, Meeting> meetings;
+  std::map<MeetingPoint, int> came;  // members whose hosts came there
 };
 
 struct Registry {
@@ -67,6 +75,8 @@ struct Registry {
   std::uint64_t next = 1;
   std::map<std::uint64_t, std::shared_ptr<Shared>> by_id;
   std::vector<CommunicatorRecord> records;
+  std::string misuse;
+  NcclFault fault;
 };
 Registry& registry() {
   static Registry state;
@@ -190,6 +200,12 @@ struct FakeCommunicator {
   std::uint64_t executed = 0;  // operations that began
   bool busy = false;           // one is under way
   std::string error;
+  fakes::Device* device = nullptr;
+  bool connects_at_use = true;         // collectives, by NCCL_RUNTIME_CONNECT
+  std::set<fakes::MeetingPoint> been;  // guarded by Shared::mutex
+  int captured = 0;                    // collectives
+  std::atomic<int> persistent{0};      // operations that graphs hold
+  std::atomic<int> inside{0};          // calls under way
 };
 
 namespace fakes {
@@ -246,12 +262,129 @@ std::shared_ptr<FakeCommunicator> of(ncclComm_t communicator) {
   return at == handles().end() ? nullptr : at->second;
 }
 
+// A graph that holds an operation holds its communicator (localPersistentRefs of NCCL).
+class GraphReference {
+ public:
+  explicit GraphReference(std::shared_ptr<FakeCommunicator> of) : of_{std::move(of)} {
+    ++of_->persistent;
+  }
+  ~GraphReference() { --of_->persistent; }
+  GraphReference(const GraphReference&) = delete;
+  GraphReference& operator=(const GraphReference&) = delete;
+
+ private:
+  std::shared_ptr<FakeCommunicator> of_;
+};
+
+// A call that is under way: its communicator must not be freed meanwhile.
+class Inside {
+ public:
+  explicit Inside(FakeCommunicator& communicator) : communicator_{communicator} {
+    ++communicator_.inside;
+  }
+  ~Inside() { --communicator_.inside; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  FakeCommunicator& communicator_;
+};
+
+// What NCCL's calls wait for while the device runs on.
+template <class Done>
+void wait_beside_device(FakeCommunicator& mine, Done done) {
+  while (!done()) {
+    if (!mine.device->run_one()) std::this_thread::yield();
+  }
+}
+
+// Connecting is a rendezvous of hosts: of the two ends of each message between pairs that had none
+// yet (ncclTransportP2pSetup, of all channels of a pair at once), of all members at the first
+// collective of its kind unless all was connected when the communicator was made, and of all
+// members of a collective that is captured (its buffers are registered, with barriers over the
+// members).
+std::vector<std::pair<MeetingPoint, int>> meetings_of(FakeCommunicator& mine, const Call& call,
+                                                      bool captured) {
+  std::vector<std::pair<MeetingPoint, int>> all;
+  const int own = mine.rank;
+  const auto message = [&](int from, int to) {
+    if (from != to) all.push_back({{message_connects, from, to}, 2});
+  };
+  const int ranks = mine.shared->ranks;
+  switch (call.kind) {
+    case Kind::send:
+      message(own, 1 - own);
+      break;
+    case Kind::receive:
+      message(1 - own, own);
+      break;
+    case Kind::exchange:
+      for (const Message& send : call.sends)
+        message(own, send.peer);
+      for (const Message& receive : call.receives)
+        message(receive.peer, own);
+      break;
+    default:
+      if (mine.connects_at_use)
+        all.push_back({{collective_connects, static_cast<int>(call.kind), 0}, ranks});
+      if (captured) all.push_back({{collective_captured, mine.captured++, 0}, ranks});
+  }
+  return all;
+}
+
+// Whether the call is the one that a test wants to go wrong; waits for the end where it hangs.
+bool goes_wrong(FakeCommunicator& mine, bool first, bool captured) {
+  NcclFault fault;
+  {
+    const std::lock_guard lock{registry().mutex};
+    fault = registry().fault;
+  }
+  if (&device_at(fault.device) != mine.device) return false;
+  if (fault.during == NcclFault::During::first_use ? !first : !captured) return false;
+  if (fault.hangs) wait_beside_device(mine, [&] { return mine.aborted.load(); });
+  return true;
+}
+
+ncclResult_t connect(FakeCommunicator& mine, const Call& call, bool captured) {
+  const Inside inside{mine};
+  Shared& shared = *mine.shared;
+  std::vector<std::pair<MeetingPoint, int>> waiting;
+  for (const auto& meeting : meetings_of(mine, call, captured)) {
+    const std::lock_guard lock{shared.mutex};
+    if (mine.been.insert(meeting.first).second) waiting.push_back(meeting);
+  }
+  if (goes_wrong(mine, !waiting.empty(), captured)) return ncclInternalError;
+  {
+    const std::lock_guard lock{shared.mutex};
+    for (const auto& [point, members] : waiting)
+      ++shared.came[point];
+  }
+  ncclResult_t result = ncclInProgress;
+  wait_beside_device(mine, [&] {
+    const std::lock_guard lock{shared.mutex};
+    const bool all = std::all_of(waiting.begin(), waiting.end(), [&](const auto& meeting) {
+      return shared.came[meeting.first] == meeting.second;
+    });
+    if (all)
+      result = ncclSuccess;
+    else if (mine.aborted)
+      result = ncclInternalError;
+    else if (shared.gone)
+      result = ncclRemoteError;
+    return result != ncclInProgress;
+  });
+  return result;
+}
+
 ncclResult_t enqueue_call_of(ncclComm_t handle, const Call& call, cudaStream_t stream) {
   const auto communicator = of(handle);
   if (!communicator) return ncclInvalidArgument;
-  enqueue(stream, [communicator, call, state = std::make_shared<Attempt>()] {
-    return attempt(communicator, call, *state);
-  });
+  const bool captured = is_captured(stream);
+  const ncclResult_t connected = connect(*communicator, call, captured);
+  if (connected != ncclSuccess) return connected;
+  enqueue(stream, [communicator, call, state = std::make_shared<Attempt>(),
+                   reference = captured ? std::make_shared<GraphReference>(communicator)
+                                        : nullptr] { return attempt(communicator, call, *state); });
   return ncclSuccess;
 }
 
@@ -264,6 +397,7 @@ struct Grouped {
 struct Group {
   int depth = 0;
   std::vector<Grouped> operations;
+  std::vector<ncclComm_t> aborted;  // freed at the end of the group
 };
 Group& group() {
   static thread_local Group state;
@@ -285,7 +419,31 @@ bool join_group(ncclComm_t communicator, cudaStream_t stream, const Message& mes
   return true;
 }
 
+// Until no graph holds it (commDestroySync of NCCL).
+void wait_for_graphs(FakeCommunicator& mine) {
+  wait_beside_device(mine, [&] { return mine.persistent == 0; });
+}
+
+void free_handle(ncclComm_t handle) {
+  const auto mine = of(handle);
+  if (!mine) return;
+  wait_for_graphs(*mine);
+  const std::lock_guard lock{registry().mutex};
+  if (mine->inside > 0) registry().misuse = "a communicator was freed under a call of it";
+  handles().erase(handle);
+}
+
 }  // namespace
+
+std::string nccl_misuse() {
+  const std::lock_guard lock{registry().mutex};
+  return std::exchange(registry().misuse, {});
+}
+
+void set_nccl_fault(const NcclFault& fault) {
+  const std::lock_guard lock{registry().mutex};
+  registry().fault = fault;
+}
 
 std::vector<CommunicatorRecord> communicators_made() {
   const std::lock_guard lock{registry().mutex};
@@ -340,6 +498,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUni
     if (at == registry.by_id.end() || config->blocking != 1) return ncclInvalidArgument;
     mine->shared = at->second;
     mine->rank = rank;
+    mine->device = &fakes::current_device();
+    const char* connect = std::getenv("NCCL_RUNTIME_CONNECT");
+    mine->connects_at_use = connect == nullptr || std::string{connect} != "0";
     *communicator = mine.get();
     fakes::handles()[mine.get()] = mine;
     const char* algorithm = std::getenv("NCCL_ALGO");
@@ -369,6 +530,8 @@ ncclResult_t ncclGroupEnd() {
     const ncclResult_t result = fakes::enqueue_call_of(one.communicator, one.call, one.stream);
     if (result != ncclSuccess) worst = result;
   }
+  for (const ncclComm_t one : std::exchange(own.aborted, {}))
+    fakes::free_handle(one);
   return worst;
 }
 
@@ -386,6 +549,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state)
 ncclResult_t ncclCommFinalize(ncclComm_t communicator) {
   const auto mine = fakes::of(communicator);
   if (!mine) return ncclInvalidArgument;
+  const fakes::Inside inside{*mine};
+  fakes::wait_for_graphs(*mine);
   auto& shared = *mine->shared;
   std::unique_lock lock{shared.mutex};
   ++shared.leaving;
@@ -394,14 +559,13 @@ ncclResult_t ncclCommFinalize(ncclComm_t communicator) {
   return shared.leaving == shared.ranks ? ncclSuccess : ncclRemoteError;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
-  const auto mine = fakes::of(communicator);
-  if (!mine) return ncclInvalidArgument;
-  const std::lock_guard lock{fakes::registry().mutex};
-  fakes::handles().erase(communicator);
+  if (!fakes::of(communicator)) return ncclInvalidArgument;
+  fakes::free_handle(communicator);
   return ncclSuccess;
 }
 
-// Partners notice only if they have something to do with it.
+// Ends what is under way at once; memory is freed at the end of the group. Partners notice only if
+// they have something to do with it.
 ncclResult_t ncclCommAbort(ncclComm_t communicator) {
   const auto mine = fakes::of(communicator);
   if (!mine) return ncclInvalidArgument;
@@ -412,8 +576,11 @@ ncclResult_t ncclCommAbort(ncclComm_t communicator) {
     mine->shared->gone = true;
     mine->shared->changed.notify_all();
   }
-  const std::lock_guard lock{fakes::registry().mutex};
-  fakes::handles().erase(communicator);
+  if (fakes::group().depth > 0) {
+    fakes::group().aborted.push_back(communicator);
+  } else {
+    fakes::free_handle(communicator);
+  }
   return ncclSuccess;
 }
 

@@ -1,6 +1,7 @@
 // What tests ask the fake of NCCL about.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,5 +14,16 @@ struct CommunicatorRecord {
 };
 std::vector<CommunicatorRecord> communicators_made();
 void forget_communicators();
+
+// A call that goes wrong on the rank of a device: it fails, or hangs until the rank aborts.
+struct NcclFault {
+  int device = -1;  // -1: none
+  enum class During : std::uint8_t { first_use, capture } during = During::first_use;
+  bool hangs = false;
+};
+void set_nccl_fault(const NcclFault& fault);
+
+// What the engine did that NCCL does not take, once; empty: nothing.
+std::string nccl_misuse();
 
 }  // namespace fakes

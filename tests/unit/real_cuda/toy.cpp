@@ -1,12 +1,12 @@
 #include "tests/unit/real_cuda/toy.hpp"
 
 #include <atomic>
-#include <cstdlib>
 #include <limits>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
 
+#include "real/cuda/environment.hpp"
 #include "real/engine/initial_weights.hpp"
 #include "real/engine/rank_state.hpp"
 #include "real/host/host_backend.hpp"
@@ -46,7 +46,8 @@ std::unique_ptr<real::Backend> make_backend(const ToyRun& run, const real::Bound
                                   .algorithms = run.algorithms,
                                   .device = transport.rank(),
                                   .graphs = run.graphs,
-                                  .timeout = run.timeout});
+                                  .timeout = run.timeout,
+                                  .connect_timeout = run.connect_timeout});
 }
 
 class Rank {
@@ -130,8 +131,9 @@ struct Shared {
 void run_steps(Shared& shared, Rank& rank, std::size_t index) {
   const ToyRun& run = shared.run;
   for (int step = 0; step < run.steps; ++step) {
-    if (step == 1 && static_cast<int>(index) == run.quits) throw std::runtime_error{"quit"};
-    if (step == 1 && static_cast<int>(index) == run.hangs) {
+    if (step == run.leaves_before && static_cast<int>(index) == run.quits)
+      throw std::runtime_error{"quit"};
+    if (step == run.leaves_before && static_cast<int>(index) == run.hangs) {
       while (shared.failed.load() + 1 < shared.result.plan.world_size())
         std::this_thread::yield();
       throw std::runtime_error{"hung"};
@@ -203,9 +205,7 @@ sim::Layout toy_layout(sim::DType dtype) {
 }
 
 ToyResult run_toy(const ToyRun& run) {
-  // Ranks are processes elsewhere. Here they are threads, which set this variable beside each
-  // other: one that is there already is replaced without moving the environment under a reader.
-  ::setenv("NCCL_ALGO", "", 0);
+  real::set_cuda_environment();
   fakes::set_behaviour(run.behaviour);
   const sim::Model model = sim::build_transformer(run.shape);
   for (const sim::LayoutProblem& problem : sim::layout_problems(run.layout, model))

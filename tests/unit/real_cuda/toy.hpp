@@ -24,11 +24,13 @@ struct ToyRun {
   bool host = false;  // by the host backend instead
   bool graphs = false;
   bool record = false;
-  int quits = -1;        // a rank that throws "quit" instead of running its second step
-  int hangs = -1;        // a rank that stops for good before its second step until others give up
+  int quits = -1;  // a rank that throws "quit" instead of running this step
+  int hangs = -1;  // a rank that stops for good before this step until others give up
+  int leaves_before = 1;
   std::string poison{};  // a parameter that begins with a number that is not finite
   fakes::Behaviour behaviour{};
   std::chrono::milliseconds timeout{60'000};
+  std::chrono::milliseconds connect_timeout{60'000};
 };
 
 struct ToyResult {

@@ -1,0 +1,22 @@
+// Environment variables that CUDA and NCCL read when a process uses them first. CUDA-free.
+#pragma once
+
+namespace real {
+
+// Sets those that the user has not set:
+//  CUDA_DEVICE_MAX_CONNECTIONS  16: a work queue for each stream of a plan. Two streams that share
+//      one wait for each other in the order of issue, and a receive must not wait for a send that
+//      waits for it. 1 to 32, 8 by default (CUDA C++ Programming Guide, "CUDA Environment
+//      Variables"); under the Multi-Process Service a client may get fewer unless it asks (MPS,
+//      "CUDA_DEVICE_MAX_CONNECTIONS").
+//  NCCL_RUNTIME_CONNECT         0: a communicator connects for all its algorithms when it is made,
+//      not in the first collective that uses one, which waits for the other hosts (NCCL
+//      v2.28.9-1, src/init.cc:1269, src/enqueue.cc:453).
+//  NCCL_ALGO                    empty, which is no choice (parseList in src/graph/tuning.cc): it is
+//      changed while a communicator with an algorithm of its own is made, and changing a variable
+//      that exists moves nothing under a reader in another thread.
+// Call it before the process has threads, as setenv(3) beside getenv(3) is not safe; ranks that are
+// started later inherit them.
+void set_cuda_environment();
+
+}  // namespace real
