@@ -16,7 +16,7 @@ help:
 	@echo 'make test    build, and run all tests'
 	@echo 'make asan    the tests under AddressSanitizer and UBSan (Clang)'
 	@echo 'make fuzz    every parser under libFuzzer, a minute each'
-	@echo 'make bench   the speed table of the README'
+	@echo 'make bench   the speed table of docs/speed.md'
 	@echo 'make golden  record the reports of the shipped scenarios anew'
 	@echo 'make format, make format-check, make lint'
 

@@ -242,7 +242,9 @@ enum class Role : std::uint8_t {
 };
 inline constexpr int role_count = 20;
 
-struct OpLabel {                 // for reports only: never read by the engine
+// Where an operator comes from. The engine of the simulator never reads it. Reports do, bounds of
+// the search, and real/engine: the micro-batch of a launch, who was the first that is not finite.
+struct OpLabel {
   std::uint32_t name = 0;        // index into Program::names
   std::int16_t layer = -1;       // of the model, -1: none
   std::int16_t chunk = -1;       // model chunk, 0 .. chunks - 1 over all stages
