@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "real/cuda/first_launches.hpp"
 #include "real/cuda/nccl.hpp"
 #include "real/cuda/prepare.hpp"
 #include "real/cuda/program_memory.hpp"
@@ -43,6 +44,7 @@ class CudaBackend : public Backend {
 
  private:
   void prepare();
+  void load_kernels(const std::vector<Launch>& launches, const std::vector<Launch>& scans);
   void upload(const StepInput& input);
   Launch tail() const;
   void run(StepMode mode);
@@ -85,11 +87,6 @@ CudaBackend::CudaBackend(const CudaSetup& setup)
       }});
   gemms_.emplace(memory_.gemm_workspace());
   prepare();
-  // Measuring products left numbers in the arena: a state that nobody wrote is zero.
-  check(cudaMemsetAsync(memory_.arena().at(0), 0, static_cast<std::size_t>(memory_.arena().bytes()),
-                        runner_->compute()),
-        "cudaMemsetAsync");
-  check(cudaStreamSynchronize(runner_->compute()), "preparing the device");
   watchdog_.emplace(*nccl_, setup.timeout, [this] {
     // On the thread of the watchdog, which would else make a context on device 0.
     (void)cudaSetDevice(device_);
@@ -127,8 +124,27 @@ void CudaBackend::prepare() {
       throw std::runtime_error(fmt::format("{}: {}", name_of(op), error.what()));
     }
   }
-  runner_->prepare(std::move(launches), std::move(scans));
   tail_ = tail();
+  load_kernels(launches, scans);
+  runner_->prepare(std::move(launches), std::move(scans));
+}
+
+// Leaves the arena, and what a step brings along, as zeros.
+void CudaBackend::load_kernels(const std::vector<Launch>& launches,
+                               const std::vector<Launch>& scans) {
+  const cudaStream_t stream = runner_->compute();
+  const auto zero = [stream](std::byte* memory, std::int64_t bytes) {
+    check(cudaMemsetAsync(memory, 0, static_cast<std::size_t>(bytes), stream), "cudaMemsetAsync");
+  };
+  zero(memory_.scratch().at(memory_.layout().upload), memory_.layout().upload_bytes);
+  zero(memory_.scratch().at(memory_.layout().results), sizeof(StepResults));
+  run_first_launches(
+      {.program = program_, .arena = memory_.arena().at(0), .launches = launches, .scans = scans},
+      stream);
+  tail_(stream);
+  // Numbers are left: a state that nobody wrote is zero.
+  zero(memory_.arena().at(0), memory_.arena().bytes());
+  check(cudaStreamSynchronize(stream), "preparing the device");
 }
 
 // A rank without parameters has no Adam and learns the norm here.

@@ -179,6 +179,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
   if (product->epilogue == CUBLASLT_EPILOGUE_BIAS && !aligned(product->bias, 16)) {
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
+  stream->device.load(
+      {algorithm->data[0], algorithm->data[1], algorithm->data[2], algorithm->data[3],
+       algorithm->data[5], static_cast<std::uint64_t>(product->transpose_a),
+       static_cast<std::uint64_t>(product->transpose_b),
+       static_cast<std::uint64_t>(product->epilogue), static_cast<std::uint64_t>(a_layout->type),
+       static_cast<std::uint64_t>(d_layout->type)});
   const Operand left{a, *a_layout, product->transpose_a == CUBLAS_OP_T};
   const Operand right{b, *b_layout, product->transpose_b == CUBLAS_OP_T};
   fakes::enqueue_call(

@@ -19,8 +19,6 @@ std::int64_t& device_memory() {
 
 namespace {
 
-constexpr int devices = 32;
-
 struct Runtime {
   std::array<Device, devices> device;
   std::mutex mutex;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <stdexcept>
+#include <thread>
 
 namespace fakes {
 
@@ -27,6 +28,8 @@ std::int64_t& device_memory();
 void set_behaviour(const Behaviour& behaviour) {
   seed() = behaviour.seed;
   device_memory() = behaviour.memory;
+  for (int i = 0; i < devices; ++i)
+    device_at(i).unload();
 }
 
 void Device::push(cudaStream_t stream, Item item) {
@@ -95,6 +98,25 @@ bool Device::run_one() {
     }
   }
   return false;
+}
+
+void Device::load(const std::vector<std::uint64_t>& kernel) {
+  {
+    const std::lock_guard lock{mutex};
+    if (!loaded_.insert(kernel).second) return;
+  }
+  for (;;) {
+    {
+      const std::lock_guard lock{mutex};
+      if (idle() || !failure.empty()) return;
+    }
+    if (!run_one()) std::this_thread::yield();
+  }
+}
+
+void Device::unload() {
+  const std::lock_guard lock{mutex};
+  loaded_.clear();
 }
 
 bool Capture::joined() const {

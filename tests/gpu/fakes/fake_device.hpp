@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,11 @@ class Device {
   bool idle(cudaStream_t stream) const;
   bool idle() const;
 
+  // A kernel is loaded when it is launched first, which may wait for all that the device is at
+  // (CUDA C++ Programming Guide, "Lazy Loading"). The host waits here.
+  void load(const std::vector<std::uint64_t>& kernel);
+  void unload();  // all: another process
+
   std::recursive_mutex mutex;
   std::string failure;  // of work that threw: every later call fails
   std::int64_t allocated = 0;
@@ -63,6 +69,7 @@ class Device {
   bool run_head(CUstream_st& stream);
 
   std::vector<CUstream_st*> streams_;
+  std::set<std::vector<std::uint64_t>> loaded_;
   std::uint64_t sequence_ = 0;
   std::uint64_t held_until_ = 0;
   CUstream_st* held_ = nullptr;
@@ -71,6 +78,7 @@ class Device {
 
 // Device of the calling thread, by cudaSetDevice.
 Device& current_device();
+inline constexpr int devices = 32;
 Device& device_at(int index);
 
 // What a thread captures, if anything.

@@ -10,6 +10,14 @@
 namespace real {
 namespace {
 
+// Kernels of different formats are different kernels.
+template <class First, class... Others>
+std::uint64_t type_of(const First& first, const Others&...) {
+  if constexpr (requires { first.dtype; }) return static_cast<std::uint64_t>(first.dtype);
+  if constexpr (std::is_same_v<First, sim::DType>) return static_cast<std::uint64_t>(first);
+  return 0;
+}
+
 // Of a host's function, one that puts it on its stream, the last argument. What returns something
 // (the size of a workspace) is called at once.
 template <auto kernel>
@@ -20,6 +28,7 @@ struct Late<kernel> {
     if constexpr (std::is_void_v<Result>) {
       const kernels::StreamHandle stream =
           std::get<sizeof...(arguments) - 1>(std::tie(arguments...));
+      stream->device.load({reinterpret_cast<std::uint64_t>(kernel), type_of(arguments...)});
       fakes::enqueue_call(stream, [=] { kernel(arguments...); });
     } else {
       return kernel(arguments...);

@@ -113,7 +113,7 @@ TEST_CASE("graphs go before communicators, whether a run ends or is aborted",
   run.steps = 4;
   run.leaves_before = 3;  // its partners are in a graph that was launched before
   if (quits) run.quits = 1;
-  if (quits) run.timeout = std::chrono::milliseconds{400};
+  if (quits) run.timeout = std::chrono::milliseconds{2000};
   const ToyResult result = run_toy(run);
   CHECK(result.failures[1] == (quits ? "quit" : ""));
   CHECK(result.failures[0].empty() != quits);

@@ -1,0 +1,51 @@
+#include "real/cuda/first_launches.hpp"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "real/cuda/device.hpp"
+
+namespace real {
+namespace {
+
+// What decides on the kernel of an operator, and more: two operators of one key run the same.
+std::vector<std::int64_t> key_of(const BoundOp& op) {
+  std::vector<std::int64_t> key{
+      static_cast<std::int64_t>(op.action), static_cast<std::int64_t>(op.pass),
+      static_cast<std::int64_t>(op.kind), static_cast<std::int64_t>(op.accumulate)};
+  key.push_back(op.model_op == nullptr ? -1 : static_cast<std::int64_t>(op.model_op->function));
+  for (const Operand& operand : op.operands) {
+    key.push_back(operand.exists() ? operand.bytes : -1);
+    key.push_back(operand.exists() ? alignment_of(reinterpret_cast<const void*>(operand.offset))
+                                   : -1);
+  }
+  return key;
+}
+
+void zero_operands(const BoundOp& op, std::byte* arena, cudaStream_t stream) {
+  for (const Operand& operand : op.operands) {
+    if (!operand.exists() || operand.bytes == 0) continue;
+    check(
+        cudaMemsetAsync(arena + operand.offset, 0, static_cast<std::size_t>(operand.bytes), stream),
+        "cudaMemsetAsync");
+  }
+}
+
+}  // namespace
+
+void run_first_launches(const FirstLaunches& what, cudaStream_t stream) {
+  std::set<std::vector<std::int64_t>> seen;
+  for (std::uint32_t i = 0; i < what.launches.size(); ++i) {
+    const BoundOp& op = what.program.ops[i];
+    const bool communicates = op.collective != nullptr || op.transfer != nullptr;
+    if (!seen.insert(key_of(op)).second) continue;
+    zero_operands(op, what.arena, stream);
+    if (!communicates) what.launches[i](stream);
+    what.scans[i](stream);
+  }
+  // Of gradients that a collective packs.
+  cuda_kernels().zero(what.arena, std::min<std::int64_t>(what.program.arena_bytes, 256), stream);
+}
+
+}  // namespace real
