@@ -1,5 +1,5 @@
 // Lowers the work of one pipeline rank to a Program, in the order in which a Megatron-LM or PyTorch
-// host issues it. README.md has the rules and their sources. The parts:
+// host issues it. RULES.md has the rules and their sources. The parts:
 //   lower_stage.cpp          set-up, slots of the schedule
 //   lower_messages.cpp       sends and receives
 //   lower_forward.cpp        forward pass of a block, also when recomputed
