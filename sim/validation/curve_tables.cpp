@@ -27,7 +27,7 @@ std::string cell(std::string text) {
   return text;
 }
 
-// Curves within the goals of validation/README.md: 12% over all sizes, 5% above 64 MiB.
+// Curves within the goals of validation/CURVES.md: 12% over all sizes, 5% above 64 MiB.
 struct Within {
   int all = 0, all_good = 0, large = 0, large_good = 0;
 

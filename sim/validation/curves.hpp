@@ -3,7 +3,7 @@
 //
 // Two tables, as nccl-tests prints them: the index has a line per curve (which GPUs, how many, what
 // fabric), the curves a line per size. A curve is mapped to a shipped cluster by its GPU, the NICs
-// of a node and the words of its fabric; validation/README.md has the rule.
+// of a node and the words of its fabric; validation/CURVES.md has the rule.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 // A set is a folder of validation/published with `measured.yaml`, which says for the set where it
 // comes from and what was assumed, and either lists its rows, each with a scenario file, its use
 // and the measured time, or names a table of runs (runs.hpp) whose rows become scenarios in memory.
-// validation/README.md has both formats with examples.
+// validation/published/README.md and validation/ROWS.md have the formats.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // A row of a table of runs as something to simulate. The rules by which free text becomes a model,
-// a machine and a layout are the same for every row; validation/README.md lists them.
+// a machine and a layout are the same for every row; validation/ROWS.md lists them.
 #pragma once
 
 #include <stdexcept>

@@ -1,5 +1,5 @@
 // Tables of measured training runs: one row per run, the columns of `run_columns` by name and in
-// any order. What the columns mean: validation/README.md.
+// any order. What the columns mean: validation/ROWS.md.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@ namespace sim {
 std::string validation_table(std::span<const SetResult> results);
 std::string validation_markdown(std::span<const SetResult> results);
 std::string validation_csv(std::span<const SetResult> results);
-// {"sets": [...], "rows": [...]}: validation/README.md lists the fields.
+// {"sets": [...], "rows": [...]}: validation/published/README.md lists the fields.
 std::string validation_json(std::span<const SetResult> results);
 
 }  // namespace sim

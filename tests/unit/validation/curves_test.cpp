@@ -166,7 +166,7 @@ TEST_CASE("a NIC on the other socket carries what such paths were measured at", 
   CHECK_THAT(rate, WithinRel(29.68e9, 0.04));  // on one with B200
 }
 
-// Bounds of every curve that the project carries: the goals of validation/README.md.
+// Bounds of every curve that the project carries: the goals of validation/CURVES.md.
 TEST_CASE("the published curves are within 12%, and within 5% above 64 MiB", "[validation]") {
   const std::string folder = STEPCAST_SOURCE_DIR "/validation/curves/";
   const std::vector<Curve> curves =
