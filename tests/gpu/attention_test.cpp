@@ -85,8 +85,8 @@ Problem make_problem(const AttentionShape& shape, unsigned seed) {
   return problem;
 }
 
-void check_attention(const AttentionShape& shape, unsigned seed) {
-  const Problem problem = make_problem(shape, seed);
+void check_problem(const Problem& problem, unsigned seed) {
+  const AttentionShape& shape = problem.shape;
   const Reference expected = problem.solve();
   const auto& h = shape.heads;
   const Array qkv{h.dtype, problem.qkv}, dout{h.dtype, problem.dout};
@@ -111,7 +111,23 @@ void check_attention(const AttentionShape& shape, unsigned seed) {
   CHECK(again.numbers() == output.numbers());
 }
 
+void check_attention(const AttentionShape& shape, unsigned seed) {
+  check_problem(make_problem(shape, seed), seed);
+}
+
 }  // namespace
+
+TEST_CASE("attention whose scores are all very small, in a sequence that ends inside a tile",
+          "[gpu]") {
+  const bool causal = GENERATE(true, false);
+  Problem problem = make_problem({{DType::bf16, 2 * 40, 40, 1, 1, 64}, causal}, 13);
+  // Products of -256: exp(-log-sum-exp) of a key that does not exist is infinite.
+  for (std::size_t i = 0; i < problem.qkv.size(); ++i) {
+    if (i % 192 < 64) problem.qkv[i] = -16;
+    if (i % 192 / 64 == 1) problem.qkv[i] = 2;
+  }
+  check_problem(problem, 13);
+}
 
 TEST_CASE("attention and its gradient equal the matrices in double", "[gpu]") {
   const DType dtype = GENERATE(DType::fp32, DType::bf16);
@@ -126,6 +142,15 @@ TEST_CASE("attention and its gradient equal the matrices in double", "[gpu]") {
   SECTION("heads narrower than their tile") {
     check_attention({{dtype, 130, 130, 2, 1, 16}, causal}, 3);
     check_attention({{dtype, 65, 65, 1, 1, 80}, causal}, 4);
+  }
+  SECTION("every width of a tile, sequences longer than a block's rows and divisible by nothing") {
+    check_attention({{dtype, 2 * 139, 139, 2, 1, 32}, causal}, 8);
+    check_attention({{dtype, 133, 133, 2, 1, 96}, causal}, 9);
+    check_attention({{dtype, 165, 165, 1, 1, 112}, causal}, 10);
+  }
+  SECTION("statistics that begin at no vector, three heads that share their keys") {
+    check_attention({{dtype, 3 * 33, 33, 3, 1, 64}, causal}, 11);
+    check_attention({{dtype, 131, 131, 3, 1, 64}, causal}, 12);
   }
   SECTION("a sequence of one token, and whole tiles") {
     check_attention({{dtype, 3, 1, 1, 1, 32}, causal}, 5);

@@ -7,30 +7,12 @@ namespace {
 
 constexpr int m_tiles = 2;
 constexpr int query_rows = 16 * m_tiles * attention_warps;
-constexpr float infinity = __builtin_huge_valf();
 
 struct ForwardOperands {
   const Bf16* qkv;
   Bf16* output;
   float* log_sum_exp;
 };
-
-// Scores outside the mask become -infinity. Row and column of element j of (m, n): a lane holds two
-// neighbouring columns of row l / 4, and of the row eight below.
-template <int n_tiles>
-__device__ __forceinline__ void mask_scores(const AttentionSizes& s, int first_query, int first_key,
-                                            float (&scores)[m_tiles][n_tiles][4]) {
-#pragma unroll
-  for (int m = 0; m < m_tiles; ++m)
-#pragma unroll
-    for (int n = 0; n < n_tiles; ++n)
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int query = first_query + 16 * m + j / 2 * 8 + lane_id() / 4;
-        const int key = first_key + n * 8 + lane_id() % 4 * 2 + j % 2;
-        if (key >= s.sequence || (s.causal && key > query)) scores[m][n][j] = -infinity;
-      }
-}
 
 __device__ __forceinline__ float quad_maximum(float value) {
   value = fmaxf(value, __shfl_xor_sync(all_lanes, value, 1));
@@ -153,7 +135,7 @@ __global__ void __launch_bounds__(attention_threads)
     commit_copies();
     multiply_transposed<width>(tiles.query(), row, tiles.key(i), scores);
     if (next > s.sequence || (s.causal && next > begin + row + 1))
-      mask_scores(s, begin + row, i * key_rows, scores);
+      mask_scores<false>(s, begin + row, i * key_rows, scores);
     online_softmax<width>(s.scale * log2_e, scores, state, output);
     wait_for_copies<1>();  // values i
     __syncthreads();

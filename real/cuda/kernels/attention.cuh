@@ -10,7 +10,6 @@
 
 namespace real::kernels {
 
-inline constexpr int tile_rows = 64;
 // Of the other side at a time: wide heads leave registers for half of it, or they spill.
 template <int width>
 inline constexpr int walk_rows = width > 64 ? 32 : 64;
@@ -18,6 +17,7 @@ inline constexpr int attention_warps = 4;
 inline constexpr int attention_threads = attention_warps * warp_size;
 inline constexpr float log2_e = 1.4426950408889634f;
 inline constexpr float natural_log_2 = 0.6931471805599453f;
+inline constexpr float infinity = __builtin_huge_valf();
 
 // Rows of one operand of one head: element (r, c) is rows[r * stride + c].
 template <class T>
@@ -106,8 +106,8 @@ const __device__ __forceinline__ Bf16* b_row(const Tile<width>& tile, int row, i
 }
 
 // scores[m][n] = A B^T for the warp's 16 m_tiles rows of `a`, from row `first` on, and all rows of
-// `b`.
-template <int width, int m_tiles, int n_tiles>
+// `b`. `at_once`: steps along the width that are unrolled; fewer take fewer registers.
+template <int width, int at_once = width / 16, int m_tiles, int n_tiles>
 __device__ __forceinline__ void multiply_transposed(const Tile<width>& a, int first,
                                                     const Tile<width>& b,
                                                     float (&scores)[m_tiles][n_tiles][4]) {
@@ -118,7 +118,7 @@ __device__ __forceinline__ void multiply_transposed(const Tile<width>& a, int fi
 #pragma unroll
       for (int j = 0; j < 4; ++j)
         scores[m][n][j] = 0;
-#pragma unroll
+#pragma unroll at_once
   for (int k = 0; k < width; k += 16) {
     std::uint32_t fragment[m_tiles][4];
 #pragma unroll
@@ -135,6 +135,27 @@ __device__ __forceinline__ void multiply_transposed(const Tile<width>& a, int fi
       }
     }
   }
+}
+
+// Scores outside the mask become -infinity. Rows are queries and columns keys, or the other way
+// round. Row and column of element j of (m, n): a lane holds two neighbouring columns of row l / 4,
+// and of the row eight below.
+template <bool rows_are_keys, int m_tiles, int n_tiles>
+__device__ __forceinline__ void mask_scores(const AttentionSizes& s, int first_row,
+                                            int first_column,
+                                            float (&scores)[m_tiles][n_tiles][4]) {
+#pragma unroll
+  for (int m = 0; m < m_tiles; ++m)
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int row = first_row + 16 * m + j / 2 * 8 + lane_id() / 4;
+        const int column = first_column + n * 8 + lane_id() % 4 * 2 + j % 2;
+        const int query = rows_are_keys ? column : row;
+        const int key = rows_are_keys ? row : column;
+        if (key >= s.sequence || (s.causal && key > query)) scores[m][n][j] = -infinity;
+      }
 }
 
 // sum[m] += P B with P in registers as the product above left it, rounded to bf16.

@@ -5,8 +5,10 @@
 //   queries: dQ = scale dS K         over tiles of keys
 //   keys:    dV = P^T dO, dK = scale dS^T Q  over tiles of queries, of all heads that share them
 //
-// A block owns 64 rows (16 of each warp) and works on transposed products where it owns keys: in
-// both cases P and dS lie in registers as operand A of what is summed.
+// A block works on transposed products where it owns keys: in both cases P and dS lie in registers
+// as operand A of what is summed.
+#include <bit>
+
 #include "real/cuda/kernels/attention.cuh"
 
 namespace real::kernels {
@@ -22,75 +24,122 @@ struct BackwardOperands {
   Bf16* qkv_gradient;
 };
 
-// delta[head, token], a warp each.
+// delta[head, token]: as many lanes as a row of a head has vectors, up to a power of two, and a
+// power of two of rows in a warp.
 template <class T>
-__global__ void delta_kernel(AttentionSizes s, const T* output, const T* gradient, float* delta) {
-  const std::int64_t warps = global_threads() / warp_size;
-  for (std::int64_t item = global_thread() / warp_size;
-       item < static_cast<std::int64_t>(s.tokens) * s.heads; item += warps) {
+__global__ void delta_kernel(AttentionSizes s, int lanes, const T* output, const T* gradient,
+                             float* delta) {
+  constexpr int count = 16 / sizeof(T);
+  const std::int64_t items = static_cast<std::int64_t>(s.tokens) * s.heads;
+  const int column = static_cast<int>(threadIdx.x) % lanes * count;
+  const std::int64_t step = global_threads() / lanes;
+  // All lanes of a warp go as many rounds: they meet in the sums.
+  for (std::int64_t first = global_thread() / warp_size * (warp_size / lanes); first < items;
+       first += step) {
+    const std::int64_t item = first + lane_id() / lanes;
     float sum = 0;
-    for (int i = lane_id(); i < s.head_dim; i += warp_size)
-      sum += to_float(output[item * s.head_dim + i]) * to_float(gradient[item * s.head_dim + i]);
-    sum = combine_warp(sum, Sum{});
-    if (lane_id() == 0) delta[item % s.heads * s.tokens + item / s.heads] = sum;
+    if (item < items && column < s.head_dim) {
+      float x[count], y[count];
+      load(output + item * s.head_dim + column, x);
+      load(gradient + item * s.head_dim + column, y);
+#pragma unroll
+      for (int j = 0; j < count; ++j)
+        sum += x[j] * y[j];
+    }
+    for (int mask = lanes / 2; mask > 0; mask /= 2)
+      sum += __shfl_xor_sync(all_lanes, sum, mask);
+    if (item < items && column == 0) delta[item % s.heads * s.tokens + item / s.heads] = sum;
   }
 }
 
+// How the work is cut. A warp owns 16 m_tiles rows, which share every fragment of the other side
+// that is loaded: with one tile, shared memory bounds the kernel. `walk`: rows of the other side at
+// a time. Sums and scores fill the registers, so wide heads have less of both.
+template <bool own_keys, int width>
+struct Cut {
+  static constexpr int m_tiles = own_keys && width > 64 ? 1 : 2;
+  static constexpr int own = 16 * m_tiles * attention_warps;
+  static constexpr int walk = width > 32 ? 32 : 64;
+  static constexpr int at_once = width > 96 ? 2 : width / 16;
+};
+
 // Shared memory: the own tiles (queries and their gradients, or keys and values), two of each of
-// the other side, and log-sum-exp (in powers of two) and delta of the queries, two tiles of them.
-template <int width>
+// the other side, and log-sum-exp and delta of the queries: of the own rows, or two tiles of them.
+template <bool own_keys, int width>
 struct BackwardTiles {
-  static constexpr int own_elements = tile_rows * width;
-  static constexpr int other_elements = walk_rows<width> * width;
-  static constexpr int bytes = (2 * own_elements + 4 * other_elements) * 2 + 4 * tile_rows * 4;
+  using C = Cut<own_keys, width>;
+  static constexpr int own_elements = C::own * width;
+  static constexpr int other_elements = C::walk * width;
+  static constexpr int queries = own_keys ? C::walk : C::own;  // whose statistics lie together
+  static constexpr int bytes =
+      (2 * own_elements + 4 * other_elements) * 2 + (own_keys ? 4 : 2) * queries * 4;
   Bf16* memory;
   __device__ Tile<width> own(int which) const { return {memory + which * own_elements}; }
   __device__ Tile<width> other(int which, int i) const {
     return {memory + 2 * own_elements + (2 * which + (i & 1)) * other_elements};
   }
-  __device__ float* log_sums(int i) const {
+  // Log-sum-exp of the queries of step i, then their deltas.
+  __device__ float* statistics(int i) const {
     return reinterpret_cast<float*>(memory + 2 * own_elements + 4 * other_elements) +
-           (i & 1) * tile_rows;
+           (own_keys ? (i & 1) * 2 * queries : 0);
   }
-  __device__ float* deltas(int i) const { return log_sums(i) + 2 * tile_rows; }
 };
 
-// A query beyond the sequence has an infinite sum: its probabilities are zero.
-template <int rows, int width>
-__device__ __forceinline__ void load_statistics(const AttentionSizes& s, const BackwardOperands& o,
-                                                const BackwardTiles<width>& tiles, int i, int head,
-                                                int first_query) {
-  if (threadIdx.x >= rows) return;
-  const int query = first_query + static_cast<int>(threadIdx.x);
-  const std::int64_t at = static_cast<std::int64_t>(head) * s.tokens +
-                          static_cast<std::int64_t>(blockIdx.z) * s.sequence + query;
-  const bool valid = query < s.sequence;
-  tiles.log_sums(i)[threadIdx.x] = valid ? o.log_sum_exp[at] * log2_e : __builtin_huge_valf();
-  tiles.deltas(i)[threadIdx.x] = valid ? o.delta[at] : 0.0f;
+// Starts copying log-sum-exp and delta of `queries` queries; zeros beyond the sequence, where the
+// rows of queries and their gradients are zeros as well: they add nothing.
+template <int queries>
+__device__ __forceinline__ void start_statistics(const AttentionSizes& s, const BackwardOperands& o,
+                                                 float* to, int head, int first_query) {
+  const std::int64_t first = static_cast<std::int64_t>(head) * s.tokens +
+                             static_cast<std::int64_t>(blockIdx.z) * s.sequence + first_query;
+#pragma unroll
+  for (int begin = 0; begin < 2 * queries; begin += attention_threads) {
+    const int item = begin + static_cast<int>(threadIdx.x);
+    if (item >= 2 * queries) return;
+    const int query = item % queries;
+    const bool valid = first_query + query < s.sequence;
+    const float* from = item < queries ? o.log_sum_exp : o.delta;
+    start_copy_4(to + item, valid ? from + first + query : from, valid);
+  }
 }
 
-// scores become P, dp becomes dS. Rows are queries, or keys; the statistics belong to the queries.
-template <bool own_keys, int n_tiles>
-__device__ __forceinline__ void differentiate(const AttentionSizes& s, int first_row,
-                                              int row_in_tile, int first_column,
-                                              const float* log_sums, const float* deltas,
-                                              float (&scores)[1][n_tiles][4],
-                                              float (&dp)[1][n_tiles][4]) {
+// scores become P, dp becomes dS. Rows are queries, or keys; `statistics` are of the queries: of
+// the warp's rows (from `row` on of `queries`), or of the columns.
+template <bool own_keys, int queries, int m_tiles, int n_tiles>
+__device__ __forceinline__ void differentiate(float scale, const float* statistics, int row,
+                                              float (&scores)[m_tiles][n_tiles][4],
+                                              float (&dp)[m_tiles][n_tiles][4]) {
+  const auto one = [&](float log_sum, float delta, float& score, float& gradient) {
+    score = power_of_two(score * (scale * log2_e) - log_sum * log2_e);
+    gradient = score * (gradient - delta);
+  };
+  if constexpr (own_keys) {
 #pragma unroll
-  for (int n = 0; n < n_tiles; ++n)
+    for (int n = 0; n < n_tiles; ++n) {
+      const int column = n * 8 + lane_id() % 4 * 2;
+      const float2 log_sum = *reinterpret_cast<const float2*>(statistics + column);
+      const float2 delta = *reinterpret_cast<const float2*>(statistics + queries + column);
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const int row = row_in_tile + j / 2 * 8 + lane_id() / 4;
-      const int column = n * 8 + lane_id() % 4 * 2 + j % 2;
-      const int statistic = own_keys ? column : row;
-      const int key = own_keys ? first_row + row : first_column + column;
-      const int query = own_keys ? first_column + column : first_row + row;
-      const bool masked = key >= s.sequence || (s.causal && key > query);
-      const float p =
-          masked ? 0.0f : power_of_two(scores[0][n][j] * (s.scale * log2_e) - log_sums[statistic]);
-      scores[0][n][j] = p;
-      dp[0][n][j] = p * (dp[0][n][j] - deltas[statistic]);
+      for (int m = 0; m < m_tiles; ++m)
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+          one(j % 2 == 0 ? log_sum.x : log_sum.y, j % 2 == 0 ? delta.x : delta.y, scores[m][n][j],
+              dp[m][n][j]);
     }
+  } else {
+#pragma unroll
+    for (int m = 0; m < m_tiles; ++m)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float* own = statistics + row + 16 * m + 8 * half + lane_id() / 4;
+        const float log_sum = own[0], delta = own[queries];
+#pragma unroll
+        for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+          for (int j = 2 * half; j < 2 * half + 2; ++j)
+            one(log_sum, delta, scores[m][n][j], dp[m][n][j]);
+      }
+  }
 }
 
 // What a step of the walk needs of the other side: keys and values, or queries and gradients of one
@@ -101,9 +150,10 @@ struct Step {
 
 template <bool own_keys, int width>
 struct Walk {
+  using C = Cut<own_keys, width>;
+  using Tiles = BackwardTiles<own_keys, width>;
   AttentionSizes s;
   BackwardOperands o;
-  static constexpr int rows = walk_rows<width>;
   std::int64_t first_token;
   int begin;  // first own row
   int tiles_from, tiles_to;
@@ -112,37 +162,49 @@ struct Walk {
   __device__ Step step(int i) const {
     const int count = tiles_to - tiles_from;
     const int head = static_cast<int>(blockIdx.y) * heads() + i / count;
-    return {head, (tiles_from + i % count) * rows};
+    return {head, (tiles_from + i % count) * C::walk};
   }
-  __device__ void start(const BackwardTiles<width>& tiles, int i) const {
+  // Whether any, and whether all, of the scores of a warp's rows count that are `first` columns on.
+  __device__ bool sees(int row, int first) const {
+    if (begin + row >= s.sequence) return false;
+    if (!s.causal) return true;
+    return own_keys ? first + C::walk > begin + row : first < begin + row + 16 * C::m_tiles;
+  }
+  __device__ bool sees_all(int row, int first) const {
+    if (!own_keys && first + C::walk > s.sequence) return false;
+    if (!s.causal) return true;
+    return own_keys ? first >= begin + row + 16 * C::m_tiles - 1
+                    : first + C::walk <= begin + row + 1;
+  }
+  __device__ void start(const Tiles& tiles, int i) const {
     const Step at = step(i);
     if constexpr (own_keys) {
-      start_tile<width, rows>(tiles.other(0, i), s.query(o.qkv, first_token, at.head), at.first,
-                              s.sequence, s.head_dim);
-      start_tile<width, rows>(tiles.other(1, i), s.output(o.gradient, first_token, at.head),
-                              at.first, s.sequence, s.head_dim);
-      load_statistics<rows>(s, o, tiles, i, at.head, at.first);
+      start_tile<width, C::walk>(tiles.other(0, i), s.query(o.qkv, first_token, at.head), at.first,
+                                 s.sequence, s.head_dim);
+      start_tile<width, C::walk>(tiles.other(1, i), s.output(o.gradient, first_token, at.head),
+                                 at.first, s.sequence, s.head_dim);
+      start_statistics<C::walk>(s, o, tiles.statistics(i), at.head, at.first);
     } else {
       const int kv = s.kv_head(at.head);
-      start_tile<width, rows>(tiles.other(0, i), s.key(o.qkv, first_token, kv), at.first,
-                              s.sequence, s.head_dim);
-      start_tile<width, rows>(tiles.other(1, i), s.value(o.qkv, first_token, kv), at.first,
-                              s.sequence, s.head_dim);
+      start_tile<width, C::walk>(tiles.other(0, i), s.key(o.qkv, first_token, kv), at.first,
+                                 s.sequence, s.head_dim);
+      start_tile<width, C::walk>(tiles.other(1, i), s.value(o.qkv, first_token, kv), at.first,
+                                 s.sequence, s.head_dim);
     }
   }
-  __device__ void start_own(const BackwardTiles<width>& tiles) const {
+  __device__ void start_own(const Tiles& tiles) const {
     const int head = static_cast<int>(blockIdx.y);
     if constexpr (own_keys) {
-      start_tile<width, tile_rows>(tiles.own(0), s.key(o.qkv, first_token, head), begin, s.sequence,
-                                   s.head_dim);
-      start_tile<width, tile_rows>(tiles.own(1), s.value(o.qkv, first_token, head), begin,
-                                   s.sequence, s.head_dim);
+      start_tile<width, C::own>(tiles.own(0), s.key(o.qkv, first_token, head), begin, s.sequence,
+                                s.head_dim);
+      start_tile<width, C::own>(tiles.own(1), s.value(o.qkv, first_token, head), begin, s.sequence,
+                                s.head_dim);
     } else {
-      start_tile<width, tile_rows>(tiles.own(0), s.query(o.qkv, first_token, head), begin,
-                                   s.sequence, s.head_dim);
-      start_tile<width, tile_rows>(tiles.own(1), s.output(o.gradient, first_token, head), begin,
-                                   s.sequence, s.head_dim);
-      load_statistics<tile_rows>(s, o, tiles, 0, head, begin);
+      start_tile<width, C::own>(tiles.own(0), s.query(o.qkv, first_token, head), begin, s.sequence,
+                                s.head_dim);
+      start_tile<width, C::own>(tiles.own(1), s.output(o.gradient, first_token, head), begin,
+                                s.sequence, s.head_dim);
+      start_statistics<C::own>(s, o, tiles.statistics(0), head, begin);
     }
   }
 };
@@ -152,58 +214,73 @@ struct Walk {
 template <bool own_keys, int width>
 __device__ __forceinline__ Walk<own_keys, width> make_walk(const AttentionSizes& s,
                                                            const BackwardOperands& o) {
-  constexpr int rows = walk_rows<width>;
+  using C = Cut<own_keys, width>;
   // The longest walks start first.
   const int tile = static_cast<int>(own_keys ? blockIdx.x : gridDim.x - 1 - blockIdx.x);
-  const int begin = tile * tile_rows;
-  const int all = (s.sequence + rows - 1) / rows;
-  const int seen = (begin + tile_rows) / rows;
+  const int begin = tile * C::own;
+  const int all = (s.sequence + C::walk - 1) / C::walk;
+  const int seen = (begin + C::own) / C::walk;
   return {s,
           o,
           static_cast<std::int64_t>(blockIdx.z) * s.sequence,
           begin,
-          own_keys && s.causal ? begin / rows : 0,
+          own_keys && s.causal ? begin / C::walk : 0,
           !own_keys && s.causal && seen < all ? seen : all};
+}
+
+template <int m_tiles>
+struct Factors {
+  float of[2 * m_tiles];
+};
+template <int m_tiles>
+__device__ __forceinline__ Factors<m_tiles> all_rows(float factor) {
+  Factors<m_tiles> factors;
+#pragma unroll
+  for (float& f : factors.of)
+    f = factor;
+  return factors;
 }
 
 template <bool own_keys, int width>
 __global__ void __launch_bounds__(attention_threads)
     attention_backward_kernel(AttentionSizes s, BackwardOperands o) {
-  const BackwardTiles<width> tiles{shared_memory<Bf16>()};
+  using C = Cut<own_keys, width>;
+  using Tiles = BackwardTiles<own_keys, width>;
+  const Tiles tiles{shared_memory<Bf16>()};
   const auto walk = make_walk<own_keys, width>(s, o);
   const int steps = walk.steps();
   walk.start_own(tiles);
   walk.start(tiles, 0);
   commit_copies();
-  const int row = warp_id() * 16;
-  float first_sum[1][width / 8][4] = {};                  // dQ or dK, before the scale
-  float second_sum[1][own_keys ? width / 8 : 1][4] = {};  // dV
+  const int row = warp_id() * 16 * C::m_tiles;
+  float first_sum[C::m_tiles][width / 8][4] = {};                  // dQ or dK, before the scale
+  float second_sum[C::m_tiles][own_keys ? width / 8 : 1][4] = {};  // dV
   for (int i = 0; i < steps; ++i) {
     wait_for_copies<0>();
     __syncthreads();  // step i is here, and step i - 1 is done with the buffers of i + 1
     if (i + 1 < steps) walk.start(tiles, i + 1);
     commit_copies();
-    constexpr int n_tiles = walk_rows<width> / 8;
-    float scores[1][n_tiles][4], dp[1][n_tiles][4];
-    multiply_transposed<width>(tiles.own(0), row, tiles.other(0, i), scores);
-    multiply_transposed<width>(tiles.own(1), row, tiles.other(1, i), dp);
-    const int statistics = own_keys ? i : 0;
-    differentiate<own_keys>(s, walk.begin, row, walk.step(i).first, tiles.log_sums(statistics),
-                            tiles.deltas(statistics), scores, dp);
+    const int first = walk.step(i).first;
+    if (!walk.sees(row, first)) continue;
+    float scores[C::m_tiles][C::walk / 8][4], dp[C::m_tiles][C::walk / 8][4];
+    multiply_transposed<width, C::at_once>(tiles.own(0), row, tiles.other(0, i), scores);
+    multiply_transposed<width, C::at_once>(tiles.own(1), row, tiles.other(1, i), dp);
+    if (!walk.sees_all(row, first)) mask_scores<own_keys>(s, walk.begin + row, first, scores);
+    differentiate<own_keys, Tiles::queries>(s.scale, tiles.statistics(i), row, scores, dp);
     if constexpr (own_keys) multiply_add<width>(scores, tiles.other(1, i), second_sum);
     multiply_add<width>(dp, tiles.other(0, i), first_sum);
   }
   wait_for_copies<0>();
   const int head = static_cast<int>(blockIdx.y);
-  const float scaled[2] = {s.scale, s.scale};
-  const float plain[2] = {1.0f, 1.0f};
+  const auto scaled = all_rows<C::m_tiles>(s.scale);
   if constexpr (own_keys) {
-    store_rows<width>(first_sum, scaled, s.key(o.qkv_gradient, walk.first_token, head),
+    store_rows<width>(first_sum, scaled.of, s.key(o.qkv_gradient, walk.first_token, head),
                       walk.begin + row, s.sequence, s.head_dim);
-    store_rows<width>(second_sum, plain, s.value(o.qkv_gradient, walk.first_token, head),
-                      walk.begin + row, s.sequence, s.head_dim);
+    store_rows<width>(second_sum, all_rows<C::m_tiles>(1.0f).of,
+                      s.value(o.qkv_gradient, walk.first_token, head), walk.begin + row, s.sequence,
+                      s.head_dim);
   } else {
-    store_rows<width>(first_sum, scaled, s.query(o.qkv_gradient, walk.first_token, head),
+    store_rows<width>(first_sum, scaled.of, s.query(o.qkv_gradient, walk.first_token, head),
                       walk.begin + row, s.sequence, s.head_dim);
   }
 }
@@ -211,12 +288,14 @@ __global__ void __launch_bounds__(attention_threads)
 template <class T>
 void compute_delta(const AttentionSizes& sizes, const void* output, const void* gradient,
                    float* delta, StreamHandle stream) {
+  const auto vectors = static_cast<unsigned>(sizes.head_dim) * sizeof(T) / 16;
+  const auto lanes = static_cast<int>(std::bit_ceil(vectors));
+  const std::int64_t items = static_cast<std::int64_t>(sizes.tokens) * sizes.heads;
   launch({.name = "attention_backward (delta)",
-          .blocks = {stride_blocks(static_cast<std::int64_t>(sizes.tokens) * sizes.heads,
-                                   delta_threads / warp_size)},
+          .blocks = {stride_blocks(items, delta_threads / lanes)},
           .threads = delta_threads,
           .stream = stream},
-         delta_kernel<T>, sizes, as<T>(output), as<T>(gradient), delta);
+         delta_kernel<T>, sizes, lanes, as<T>(output), as<T>(gradient), delta);
 }
 
 template <bool own_keys>
@@ -225,11 +304,11 @@ void start_backward(const AttentionSizes& sizes, const BackwardOperands& operand
   with_head_width(sizes.head_dim, [&](auto width) {
     constexpr int w = decltype(width)::value;
     launch({.name = own_keys ? "attention_backward (keys)" : "attention_backward (queries)",
-            .blocks = {static_cast<unsigned>(divide_up(sizes.sequence, tile_rows)),
+            .blocks = {static_cast<unsigned>(divide_up(sizes.sequence, Cut<own_keys, w>::own)),
                        static_cast<unsigned>(own_keys ? sizes.kv_heads : sizes.heads),
                        static_cast<unsigned>(sizes.tokens / sizes.sequence)},
             .threads = attention_threads,
-            .shared_bytes = BackwardTiles<w>::bytes,
+            .shared_bytes = BackwardTiles<own_keys, w>::bytes,
             .stream = stream},
            attention_backward_kernel<own_keys, w>, sizes, operands);
   });

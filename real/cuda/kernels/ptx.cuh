@@ -41,10 +41,15 @@ __device__ __forceinline__ void load_matrices_transposed(std::uint32_t (&to)[4],
                : "memory");
 }
 
-// Copies 16 bytes from global to shared memory in the background; zeros where not valid.
+// Copy 16 or 4 bytes from global to shared memory in the background; zeros where not valid.
 __device__ __forceinline__ void start_copy_16(void* to, const void* from, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared_address(to)),
                "l"(__cvta_generic_to_global(from)), "r"(valid ? 16 : 0)
+               : "memory");
+}
+__device__ __forceinline__ void start_copy_4(void* to, const void* from, bool valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(shared_address(to)),
+               "l"(__cvta_generic_to_global(from)), "r"(valid ? 4 : 0)
                : "memory");
 }
 __device__ __forceinline__ void commit_copies() {
@@ -72,6 +77,7 @@ __device__ __forceinline__ float power_of_two(float x) {
 using emulation::commit_copies;
 using emulation::multiply_16x8x16;
 using emulation::start_copy_16;
+using emulation::start_copy_4;
 
 inline void load_matrices(std::uint32_t (&to)[4], const void* row) {
   emulation::load_matrices(to, row, false);

@@ -44,6 +44,7 @@ void arrive(StackBounds&, StackBounds&) {}
 struct Copy {
   std::byte* to = nullptr;
   const std::byte* from = nullptr;
+  std::size_t bytes = 0;
   bool valid = false;
 };
 
@@ -261,9 +262,9 @@ class Machine {
 void carry_out(const std::vector<Copy>& copies) {
   for (const Copy& copy : copies) {
     if (copy.valid) {
-      std::memcpy(copy.to, copy.from, 16);
+      std::memcpy(copy.to, copy.from, copy.bytes);
     } else {
-      std::memset(copy.to, 0, 16);
+      std::memset(copy.to, 0, copy.bytes);
     }
   }
 }
@@ -309,13 +310,23 @@ WarpView warp_meet(WarpOp op, const void* operand, std::size_t bytes) {
   return current().machine->meet(op, operand, bytes);
 }
 
-void start_copy_16(void* to, const void* from, bool valid) {
-  if (reinterpret_cast<std::uintptr_t>(to) % 16 != 0 ||
-      (valid && reinterpret_cast<std::uintptr_t>(from) % 16 != 0)) {
-    throw std::logic_error{"an asynchronous copy of 16 bytes that is not aligned"};
+namespace {
+void start_copy(void* to, const void* from, std::size_t bytes, bool valid) {
+  if (reinterpret_cast<std::uintptr_t>(to) % bytes != 0 ||
+      (valid && reinterpret_cast<std::uintptr_t>(from) % bytes != 0)) {
+    throw std::logic_error{"an asynchronous copy of " + std::to_string(bytes) +
+                           " bytes that is not aligned"};
   }
   current().fiber->open.push_back(
-      {static_cast<std::byte*>(to), static_cast<const std::byte*>(from), valid});
+      {static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes, valid});
+}
+}  // namespace
+
+void start_copy_16(void* to, const void* from, bool valid) {
+  start_copy(to, from, 16, valid);
+}
+void start_copy_4(void* to, const void* from, bool valid) {
+  start_copy(to, from, 4, valid);
 }
 void commit_copies() {
   Fiber& self = *current().fiber;

@@ -71,6 +71,7 @@ WarpView warp_meet(WarpOp op, const T& operand) {
 }
 
 void start_copy_16(void* to, const void* from, bool valid);
+void start_copy_4(void* to, const void* from, bool valid);
 void commit_copies();
 void wait_for_copies(int pending_groups);
 
