@@ -106,8 +106,8 @@ std::string known_experts() {
 // What to do about a model that is not read, with the file to write.
 std::string way_out(const ObjectReader& in, std::string_view name) {
   return fmt::format(
-      "models/README.md lists the families that are, and every key of a model file of ours. If "
-      "this comes close enough, write it down and name it as the model:\n{}",
+      "models/README.md lists the families that are, models/FORMAT.md every key of a model file of "
+      "ours. If this comes close enough, write it down and name it as the model:\n{}",
       transformer_to_write(in, name));
 }
 

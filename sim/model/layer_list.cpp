@@ -1,5 +1,5 @@
 // A list of layers with their parameters, FLOPs and activations: for whatever is not a transformer.
-// Everything is per sample; models/README.md documents every key.
+// Everything is per sample; models/FORMAT.md documents every key.
 #include <fmt/format.h>
 
 #include "sim/config/reader.hpp"

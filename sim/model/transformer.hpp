@@ -13,7 +13,7 @@ namespace sim {
 // REQUIRES: positive sizes within transformer_limits, heads % kv_heads == 0.
 Model build_transformer(const TransformerShape& shape);
 
-// The lines of a model file (models/README.md) that read_transformer_shape() reads back as `shape`.
+// The lines of a model file (models/FORMAT.md) that read_transformer_shape() reads back as `shape`.
 // REQUIRES: has_transformer_yaml(shape); a Hugging Face config may have biases that our file cannot
 // say.
 std::string transformer_yaml(const TransformerShape& shape, std::size_t indent);

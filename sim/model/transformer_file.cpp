@@ -1,4 +1,4 @@
-// The description of a transformer in YAML, our own format (models/README.md documents every key).
+// The description of a transformer in YAML, our own format (models/FORMAT.md documents every key).
 #include <fmt/format.h>
 
 #include <filesystem>

@@ -11,9 +11,9 @@ using namespace sim;
 
 namespace {
 
-// The YAML examples of models/README.md, in their order.
+// The YAML examples of models/FORMAT.md, in their order.
 std::vector<std::string> documented_examples() {
-  std::ifstream file{STEPCAST_SOURCE_DIR "/models/README.md"};
+  std::ifstream file{STEPCAST_SOURCE_DIR "/models/FORMAT.md"};
   const std::string text{std::istreambuf_iterator<char>{file}, {}};
   const std::string opening = "```yaml\n";
   std::vector<std::string> examples;
@@ -249,7 +249,7 @@ TEST_CASE("layers that differ are listed or counted, and contradictions refused"
           "15:16 \"logit_scale\" goes with \"head: language_model\" only");
 }
 
-TEST_CASE("the formats are as models/README.md shows them", "[model]") {
+TEST_CASE("the formats are as models/FORMAT.md shows them", "[model]") {
   const std::vector<std::string> examples = documented_examples();
   REQUIRE(examples.size() == 5);
   // Llama 3.1 8B, but for the two token types.
