@@ -438,7 +438,7 @@ Bound Bounds::fine(std::uint32_t index) const {
     least = std::max(least, costs.data_fixed + costs.data_each * layout.micro_batches());
     const StageKernels& kernels = timed.kernels[static_cast<std::size_t>(tail.stage)];
     const std::int64_t held = costs.held_fixed + costs.held_each * layout.micro_batches();
-    // README.md, 5.
+    // BOUNDS.md, 5.
     least = std::max(least, (kernels.all + kernels.persistent + held) / 2 - 1);
   }
   return {Duration{std::max(least, synced + after)}, {}};

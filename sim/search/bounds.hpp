@@ -1,4 +1,4 @@
-// Lower bounds on what a candidate takes and needs. README.md proves that they are.
+// Lower bounds on what a candidate takes and needs. BOUNDS.md proves that they are.
 #pragma once
 
 #include <memory>

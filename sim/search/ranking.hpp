@@ -23,7 +23,7 @@ class Ranking {
   void add(const Evaluation& evaluation);
 
   // Whether a layout that takes at least `bound` and at least `memory` can still be in the result.
-  // Never false for one that is: see README.md.
+  // Never false for one that is: see BOUNDS.md.
   bool matters(std::uint32_t index, Duration bound, Bytes memory) const;
 
   // The fastest that leave the margin, by (step time, index).

@@ -1,5 +1,5 @@
 // The result of a search does not depend on who evaluates, in which order, and what was known: not
-// in a byte. That shards lose nothing is the README's "Beyond one process"; the test is here.
+// in a byte. Shards lose nothing: proof in BOUNDS.md, "Parts"; test here.
 #include "sim/search/crew_search.hpp"
 
 #include <fmt/format.h>
