@@ -1,5 +1,5 @@
-// Time of one kernel on one device. The formulas, their sources, how the parameters were fitted and
-// what the fit is worth on shapes that it never saw: README.md of this folder.
+// Time of one kernel on one device. MODEL.md has the formulas and their sources, README.md how the
+// parameters were fitted and the errors on held-out shapes.
 #pragma once
 
 #include "sim/plan/program.hpp"
@@ -12,7 +12,7 @@ struct KernelCost {
   Bandwidth memory{};   // device memory traffic while it runs: bytes / time
   double sm_share = 1;  // of the SMs while it runs, in (0, 1]
   // Its thread blocks take their SMs at once and keep them until it is done: it cannot give way to
-  // what comes later, and blocks that find their SM taken run behind the others (README.md); unless
+  // what comes later, and blocks that find their SM taken run behind the others (MODEL.md); unless
   // it runs abreast of others, on whose SMs they do.
   bool persistent = false;
   bool abreast = false;

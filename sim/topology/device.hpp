@@ -36,11 +36,11 @@ constexpr bool is_cdna(Generation generation) {
   return generation == Generation::cdna3 || generation == Generation::cdna4;
 }
 
-// The tile-and-wave model of a matrix product in one dtype (sim/cost/README.md has the formula).
+// The tile-and-wave model of a matrix product in one dtype (sim/cost/MODEL.md has the formula).
 struct GemmModel {
   FlopRate peak{};            // dense data-sheet rate
   double attained = 0;        // share of it that the SMs reach on an infinitely large tile and K
-  double gradient_share = 1;  // of that, 8-bit products that give gradients (sim/cost/README.md)
+  double gradient_share = 1;  // of that, 8-bit products that give gradients (sim/cost/MODEL.md)
   double sustained = 0;  // share of it that the power limit allows in a step, on the whole device
   double ramp_k = 0;     // steps of K that filling and draining a tile's pipeline cost
   Duration fixed{};      // launch and tail of one kernel on the device
