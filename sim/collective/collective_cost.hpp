@@ -81,7 +81,7 @@ struct CollectiveCost {
   Bandwidth rate{};       // bytes/s on a link whose pattern share is 65536, at full rate
   int channels = 0;       // SMs it occupies on every member
   int flows = 1;          // equal flows that make up `rate`: a link of share s carries s / 65536 of
-                          // them (README.md, "Flows")
+                          // them (ALGORITHMS.md, "Flows")
   Bandwidth memory{};     // device memory traffic on every member at full rate
   bool measured = false;  // taken from a measured curve of the topology
   Duration link_time{};   // of `transfer`, what the links alone would take (stepwise needs it)

@@ -40,7 +40,7 @@ void require_supported(const FormInput& in) {
 // Each chunk costs a hand-over h, and too few chunks leave stages idle: K chunks of a transfer T
 // take (T/K + h)(K + 1) ~ T + T/K + hK, at best T + 2 sqrt(h T), and NCCL shrinks its chunks with
 // the message to stay near that (src/enqueue.cc). h is fitted once, on the all-reduce curve of one
-// H100 node in README.md; two and four nodes follow. On Blackwell that of one B200 node, and two
+// H100 node (ALGORITHMS.md); two and four nodes follow. On Blackwell that of one B200 node; two
 // follow.
 constexpr double chunk_handover = 6e-6;
 constexpr double blackwell_handover = 4.5e-6;
