@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "real/calibrate/reference.hpp"
 #include "real/engine/bound_program.hpp"
 #include "real/net/transport.hpp"
 #include "sim/calibration/measurements.hpp"
@@ -52,6 +53,7 @@ class KernelBench {
 class Bench {
  public:
   virtual ~Bench() = default;
+  virtual Reference& reference() = 0;
   // REQUIRES: `program` outlives the result. Throws OutOfMemory.
   virtual std::unique_ptr<KernelBench> load(const BoundProgram& program, std::uint64_t seed) = 0;
   // Called by all members, after a barrier. `repeats` calls, one behind the other.

@@ -49,6 +49,7 @@ CudaBench::CudaBench(Transport& transport, const CudaSeat& seat)
   barrier(transport_);
   context_ = bytes_in_use() - seat_.ranks_per_device * clock_.bytes();
   barrier(transport_);
+  reference_ = make_cuda_reference(seat_.device);
 }
 
 std::int64_t CudaBench::bytes_in_use() const {
@@ -165,7 +166,8 @@ void CudaBench::describe(sim::MeasuredMachine& machine) {
   const std::int64_t sharing = seat_.ranks_per_device;
   machine.sms = properties.multiProcessorCount;  // with the service: those of this rank
   machine.memory = sim::Bytes{static_cast<std::int64_t>(properties.totalGlobalMem) / sharing};
-  const std::int64_t buffers = sharing * (clock_.bytes() + input_.bytes() + output_.bytes());
+  const std::int64_t buffers =
+      sharing * (clock_.bytes() + reference_->bytes() + input_.bytes() + output_.bytes());
   const std::int64_t since = std::max<std::int64_t>(0, bytes_in_use() - context_ - buffers);
   machine.reserved = sim::MeasuredReserve{.context = sim::Bytes{context_ / sharing},
                                           .nccl = sim::Bytes{worlds_.empty() ? 0 : since / sharing},

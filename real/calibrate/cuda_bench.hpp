@@ -50,6 +50,7 @@ class CudaBench : public Bench {
  public:
   CudaBench(Transport& transport, const CudaSeat& seat);
 
+  Reference& reference() override { return *reference_; }
   std::unique_ptr<KernelBench> load(const BoundProgram& program, std::uint64_t seed) override;
   Interval run(const CollectiveCase& collective, int repeats) override;
   int calls_per_sample(std::int64_t bytes) const override;
@@ -72,6 +73,7 @@ class CudaBench : public Bench {
   Transport& transport_;
   CudaSeat seat_;
   CudaClock clock_;
+  std::unique_ptr<Reference> reference_;
   DeviceMemory input_, output_;
   PinnedMemory host_;
   std::int64_t host_bytes_ = 0;

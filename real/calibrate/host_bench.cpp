@@ -2,13 +2,13 @@
 // the transport of the run.
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <limits>
 #include <string>
 
 #include "real/calibrate/bench.hpp"
+#include "real/calibrate/core_clock.hpp"
 #include "real/calibrate/machine_facts.hpp"
 #include "real/host/host_program.hpp"
 #include "real/net/collectives.hpp"
@@ -18,18 +18,13 @@
 namespace real {
 namespace {
 
-// One for all processes of a machine.
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 constexpr std::uint32_t collective_channel_of_bench = 0x61000000;
 constexpr std::uint32_t message_channel_of_bench = 0x62000000;
 
 class HostKernels : public KernelBench {
  public:
-  HostKernels(const BoundProgram& program, Bench& bench, std::uint64_t seed)
-      : bench_{bench}, host_{program, training_} {
+  HostKernels(const BoundProgram& program, Bench& bench, std::uint64_t seed, bool share_cores)
+      : bench_{bench}, share_cores_{share_cores}, host_{program, training_} {
     const sim::Layout& layout = program.plan->layout;
     const std::int64_t count =
         layout.micro_batches() * layout.micro_batch * (layout.sequence_length + 1);
@@ -54,12 +49,11 @@ class HostKernels : public KernelBench {
   std::vector<double> run(std::span<const std::uint32_t> ops) override {
     std::vector<double> seconds;
     seconds.reserve(ops.size());
-    double before = now();
     for (const std::uint32_t op : ops) {
+      CoreTimer timer;
+      timer.start();
       run_one(op);
-      const double after = now();
-      seconds.push_back(after - before);
-      before = after;
+      seconds.push_back(share_cores_ ? timer.wall() : timer.stop());
     }
     return seconds;
   }
@@ -73,6 +67,7 @@ class HostKernels : public KernelBench {
   }
 
   Bench& bench_;
+  bool share_cores_;
   sim::Training training_;
   HostProgram host_;
   std::vector<std::int32_t> tokens_;
@@ -80,18 +75,23 @@ class HostKernels : public KernelBench {
 
 class HostBench : public Bench {
  public:
-  explicit HostBench(Transport& transport) : transport_{transport} {}
+  explicit HostBench(Transport& transport)
+      : transport_{transport},
+        share_cores_{ranks_share_cores(transport.size())},
+        reference_{make_host_reference(share_cores_)} {}
+
+  Reference& reference() override { return *reference_; }
 
   std::unique_ptr<KernelBench> load(const BoundProgram& program, std::uint64_t seed) override {
-    return std::make_unique<HostKernels>(program, *this, seed);
+    return std::make_unique<HostKernels>(program, *this, seed, share_cores_);
   }
 
   Interval run(const CollectiveCase& collective, int repeats) override {
     prepare(collective);
-    Interval interval{.begin = now(), .end = 0};
+    Interval interval{.begin = wall_now(), .end = 0};
     for (int i = 0; i < repeats; ++i)
       run_once(collective);
-    interval.end = now();
+    interval.end = wall_now();
     return interval;
   }
 
@@ -102,9 +102,9 @@ class HostBench : public Bench {
     const auto count = static_cast<std::size_t>(bytes);
     if (input_.size() < count) input_.resize(count);
     if (output_.size() < count) output_.resize(count);
-    const double begin = now();
+    const double begin = wall_now();
     std::memcpy(output_.data(), input_.data(), count);
-    return now() - begin;
+    return wall_now() - begin;
   }
 
   std::vector<sim::MeasuredCopy::Way> copies() const override {
@@ -137,6 +137,8 @@ class HostBench : public Bench {
   void run_once(const CollectiveCase& collective);
 
   Transport& transport_;
+  bool share_cores_;
+  std::unique_ptr<Reference> reference_;
   std::vector<std::byte> input_, output_;
 };
 
@@ -191,22 +193,22 @@ Beside HostKernels::run_beside(std::uint32_t op, int repeats, const CollectiveCa
   auto& bench = static_cast<HostBench&>(bench_);
   bench.prepare(with);
   Beside times;
-  const double begin = now();
+  const double begin = wall_now();
   const std::unique_ptr<CollectiveRun> run = bench.start(with);
   bool done = run->progress();
-  if (done) times.collective = now() - begin;
+  if (done) times.collective = wall_now() - begin;
   for (int i = 0; i < repeats; ++i) {
     run_one(op);
-    times.kernels = now() - begin;
+    times.kernels = wall_now() - begin;
     if (done) continue;
     done = run->progress();
-    if (done) times.collective = now() - begin;
+    if (done) times.collective = wall_now() - begin;
   }
   if (!done) {
     bench.finish(*run);
-    times.collective = now() - begin;
+    times.collective = wall_now() - begin;
   }
-  times.together = now() - begin;
+  times.together = wall_now() - begin;
   return times;
 }
 

@@ -1,11 +1,11 @@
 #include "real/calibrate/kernel_samples.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <tuple>
 
 #include "sim/base/check.hpp"
+#include "sim/base/median_interval.hpp"
 
 namespace real {
 namespace {
@@ -54,23 +54,6 @@ double median(std::vector<double> values) {
          2;
 }
 
-namespace {
-
-// The order statistics n/2 -+ 0.98 sqrt(n) enclose the median with 95% (Conover 1999, section 3.2:
-// binomial(n, 1/2) by its normal approximation, 1.96 * sqrt(n) / 2).
-double relative_half_width(std::vector<double> values) {
-  if (values.size() < 5) return std::numeric_limits<double>::infinity();
-  std::sort(values.begin(), values.end());
-  const double n = static_cast<double>(values.size());
-  const double reach = 0.98 * std::sqrt(n);
-  const auto low = static_cast<std::size_t>(std::max(0.0, std::floor(n / 2 - reach)));
-  const auto high = std::min(values.size() - 1, static_cast<std::size_t>(std::ceil(n / 2 + reach)));
-  const double middle = values[values.size() / 2];
-  return middle > 0 ? (values[high] - values[low]) / 2 / middle : 0;
-}
-
-}  // namespace
-
 double KernelTimes::spread(std::span<const KernelVariant> variants) const {
   struct Share {
     double seconds, width;
@@ -80,7 +63,7 @@ double KernelTimes::spread(std::span<const KernelVariant> variants) const {
   for (std::size_t v = 0; v < variants.size(); ++v) {
     if (of_variant[v].empty()) return std::numeric_limits<double>::infinity();
     const double seconds = median(of_variant[v]) * static_cast<double>(variants[v].ops.size());
-    shares.push_back({seconds, relative_half_width(of_variant[v])});
+    shares.push_back({seconds, sim::median_half_width(of_variant[v])});
     total += seconds;
   }
   std::sort(shares.begin(), shares.end(),

@@ -15,15 +15,20 @@
 namespace real {
 
 // Ranks that outnumber the cores take turns: then a time is the mean over the samples, for the
-// median would be that of the lucky ones. Cores of a virtual machine have slow phases of seconds,
-// when others use them: the lower quartile of all the time that is given is what a step sees most.
+// median would be that of the lucky ones. On a core that others use, too, what is timed is longer
+// than undisturbed or as long, never shorter: a kernel that lost the core in its middle finds its
+// caches empty, a message waits for its partner. The lower quartile then.
 enum class Typical : std::uint8_t { median, lower_quartile, mean };
 double typical(const std::vector<double>& values, Typical how);
+
+// Products and attention follow the GEMM of the reference, everything else the copy.
+ReferenceKind reference_of(const sim::Kernel& kernel);
 
 struct PartRequest {
   double seconds = 1;  // that this part may take, about
   std::uint64_t seed = 1;
   Typical typical = Typical::median;
+  DriftMeter* drift = nullptr;  // takes the drift of the machine out; null: times as they are
   // Collective: leave out what is not measured yet.
   std::function<bool()> stop_wanted = [] { return false; };
 };

@@ -119,7 +119,9 @@ class CollectiveTimer {
     times.reserve(static_cast<std::size_t>(samples));
     for (int i = 0; i < samples; ++i)
       times.push_back(sample(call, wanted.shape.ranks));
-    return typical(times, request_.typical);
+    if (request_.drift == nullptr) return typical(times, request_.typical);
+    request_.drift->mark();
+    return typical(times, request_.typical) * request_.drift->scale(ReferenceKind::copy);
   }
 
  private:

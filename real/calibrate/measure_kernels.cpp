@@ -33,26 +33,44 @@ std::vector<std::size_t> shuffled(std::size_t count, std::uint64_t seed, std::ui
   return order;
 }
 
+// What a pass takes samples of, and the generator of its order.
+struct Pass {
+  std::span<const KernelVariant> variants;
+  std::uint64_t seed = 1;
+  std::uint64_t number = 0;
+};
+
 // One sample of every variant: of one of its operators each, in random order, so that no kernel
-// finds its own operands in a cache.
-void run_pass(KernelBench& bench, const BoundProgram& program,
-              std::span<const KernelVariant> variants, std::uint64_t seed, std::uint64_t pass,
-              KernelTimes& times) {
+// finds its own operands in a cache. Seconds by variant.
+std::vector<double> run_pass(KernelBench& bench, const BoundProgram& program, const Pass& pass) {
   std::vector<std::uint32_t> ops;
   std::vector<std::size_t> last;  // place in `ops` of the operator that counts
-  const std::vector<std::size_t> order = shuffled(variants.size(), seed, pass);
+  const std::vector<std::size_t> order = shuffled(pass.variants.size(), pass.seed, pass.number);
   for (const std::size_t v : order) {
-    const std::vector<std::uint32_t>& all = variants[v].ops;
-    const auto chosen = static_cast<std::size_t>(sim::uniform(seed, pass, 1'000'000 + v) *
-                                                 static_cast<double>(all.size()));
+    const std::vector<std::uint32_t>& all = pass.variants[v].ops;
+    const auto chosen = static_cast<std::size_t>(
+        sim::uniform(pass.seed, pass.number, 1'000'000 + v) * static_cast<double>(all.size()));
     for (const std::uint32_t op : with_lead_in(program, all[chosen]))
       ops.push_back(op);
     last.push_back(ops.size() - 1);
   }
   const std::vector<double> seconds = bench.run(ops);
   SIM_CHECK(seconds.size() == ops.size(), seconds.size(), ops.size());
+  std::vector<double> of_variant(order.size());
   for (std::size_t i = 0; i < order.size(); ++i)
-    times.of_variant[order[i]].push_back(seconds[last[i]]);
+    of_variant[order[i]] = seconds[last[i]];
+  return of_variant;
+}
+
+// A pass between two marks of the reference, the second of which is made here.
+void add_pass(KernelBench& bench, const BoundProgram& program, const Pass& pass, DriftMeter* drift,
+              KernelTimes& times) {
+  const std::vector<double> seconds = run_pass(bench, program, pass);
+  if (drift != nullptr) drift->mark();
+  for (std::size_t v = 0; v < seconds.size(); ++v) {
+    const double scale = drift != nullptr ? drift->scale(reference_of(pass.variants[v].kernel)) : 1;
+    times.of_variant[v].push_back(seconds[v] * scale);
+  }
 }
 
 bool any_rank(Transport& transport, bool mine) {
@@ -101,6 +119,12 @@ void add_times_of_all(Transport& transport, const Planned& planned, const MyTime
 
 }  // namespace
 
+ReferenceKind reference_of(const sim::Kernel& kernel) {
+  return kernel.kind == sim::OpKind::gemm || kernel.kind == sim::OpKind::attention
+             ? ReferenceKind::product
+             : ReferenceKind::copy;
+}
+
 double typical(const std::vector<double>& values, Typical how) {
   if (how == Typical::median) return median(values);
   if (how == Typical::lower_quartile) {
@@ -128,14 +152,15 @@ void measure_kernels(Bench& bench, Transport& transport, const sim::Plan& plan,
   KernelTimes times;
   times.of_variant.resize(variants.size());
   // The first pass brings pages, code and clocks to where they stay.
-  KernelTimes warm_up{.of_variant = times.of_variant};
   barrier(transport);
-  run_pass(*kernels, program, variants, request.seed, 0, warm_up);
+  static_cast<void>(run_pass(*kernels, program, {.variants = variants, .seed = request.seed}));
+  if (request.drift != nullptr) request.drift->mark();
   const double begin = now();
   for (int pass = 1; pass <= most_passes; ++pass) {
-    kernels->refill(request.seed + static_cast<std::uint64_t>(pass));
+    const auto number = static_cast<std::uint64_t>(pass);
+    kernels->refill(request.seed + number);
     barrier(transport);
-    run_pass(*kernels, program, variants, request.seed, static_cast<std::uint64_t>(pass), times);
+    add_pass(*kernels, program, {variants, request.seed, number}, request.drift, times);
     const bool known = request.typical == Typical::median && times.spread(variants) < enough_spread;
     const bool stop = pass >= fewest_passes && (known || now() - begin > request.seconds);
     if (agree(transport, stop ? 1 : 0) > 0) break;

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdio>
 #include <stdexcept>
-#include <thread>
 
 #include "real/calibrate/agree.hpp"
 #include "real/calibrate/grid.hpp"
@@ -38,21 +37,42 @@ std::string command_of(const MeasureRequest& request) {
                      sim::word(request.backend), request.ranks, request.ranks == 1 ? "" : "s");
 }
 
+// Everything at the typical speed of the machine while it was measured, and what that was.
+void take_out_drift(const DriftMeter& drift, sim::MeasuredMachine& machine) {
+  const auto scale = [&](sim::Duration& time, ReferenceKind kind) {
+    time = sim::duration_from_seconds(sim::to_seconds(time) * drift.rescale(kind));
+  };
+  for (sim::MeasuredKernel& row : machine.kernels)
+    scale(row.time, reference_of(row.kernel));
+  for (sim::MeasuredCollective& row : machine.collectives)
+    scale(row.time, ReferenceKind::copy);
+  const ReferenceSample typical = drift.typical();
+  const std::vector<double> slowdowns = drift.slowdowns();
+  machine.reference = sim::MeasuredReference{
+      .product = sim::duration_from_seconds(typical.typical.product),
+      .copy = sim::duration_from_seconds(typical.typical.copy),
+      .whole = sim::duration_from_seconds(typical.whole),
+      .samples = static_cast<int>(slowdowns.size()),
+      .median_slowdown = median(slowdowns),
+      .worst_slowdown = *std::max_element(slowdowns.begin(), slowdowns.end())};
+}
+
 // One rank's part.
 class Measurement {
  public:
   Measurement(const MeasureRequest& request, Bench& bench, Transport& transport,
               const std::function<bool()>& stop_wanted)
       : request_{request}, bench_{bench}, transport_{transport}, stop_wanted_{stop_wanted} {
-    const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-    if (request.backend == MeasuredBackend::host)
-      typical_ = request.ranks > cores ? Typical::mean : Typical::lower_quartile;
+    if (request.backend != MeasuredBackend::host) return;
+    share_cores_ = ranks_share_cores(request.ranks);
+    typical_ = share_cores_ ? Typical::mean : Typical::lower_quartile;
   }
 
   sim::MeasuredMachine run() {
     sim::MeasuredMachine machine;
     machine.host = host_name();
     machine.date = date_and_time();
+    drift_.emplace(bench_.reference(), transport_, share_cores_);
     machine.kernels = kernels();
     machine.collectives = collectives();
     const MeasuredPlan* widest = largest_plan();
@@ -61,6 +81,7 @@ class Measurement {
           measure_interference(bench_, transport_, *widest->plan, *widest->model, part(1));
     if (!stop_wanted_()) machine.copies = measure_copies(bench_, transport_, part(1));
     if (!stop_wanted_()) machine.host_issue = issue_cost();
+    take_out_drift(*drift_, machine);
     barrier(transport_);
     bench_.describe(machine);
     barrier(transport_);  // no rank gives its memory back before
@@ -68,10 +89,11 @@ class Measurement {
   }
 
  private:
-  PartRequest part(double seconds) const {
+  PartRequest part(double seconds) {
     return {.seconds = seconds,
             .seed = request_.seed,
             .typical = typical_,
+            .drift = &*drift_,
             .stop_wanted = stop_wanted_};
   }
 
@@ -153,7 +175,9 @@ class Measurement {
   Bench& bench_;
   Transport& transport_;
   const std::function<bool()>& stop_wanted_;
+  bool share_cores_ = false;
   Typical typical_ = Typical::median;
+  std::optional<DriftMeter> drift_;
 };
 
 void check(const MeasureRequest& request) {

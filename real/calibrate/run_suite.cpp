@@ -9,8 +9,10 @@
 #include <stdexcept>
 #include <thread>
 
+#include "real/calibrate/agree.hpp"
 #include "real/calibrate/bench.hpp"
 #include "real/calibrate/machine_facts.hpp"
+#include "real/calibrate/reference.hpp"
 #include "real/cuda/cuda_backend.hpp"
 #include "real/cuda/environment.hpp"
 #include "real/engine/operator_name.hpp"
@@ -18,6 +20,7 @@
 #include "real/engine/trainer.hpp"
 #include "real/host/host_backend.hpp"
 #include "sim/base/input_error.hpp"
+#include "sim/base/median_interval.hpp"
 
 namespace real {
 namespace {
@@ -56,16 +59,76 @@ sim::Timeline typical_timeline(Trainer& trainer, const SuiteRequest& request, co
   return std::move(recorded[recorded.size() / 2]);
 }
 
+// The steps that are timed, with the reference between them.
+struct TimedSteps {
+  std::vector<sim::Duration> steps;
+  StepReferences references;
+};
+
+class StepTimer {
+ public:
+  StepTimer(Trainer& trainer, Reference& reference, Transport& transport)
+      : trainer_{trainer}, reference_{reference}, transport_{transport} {}
+
+  // `step`: how long one takes, about.
+  void choose_length(sim::Duration step) {
+    const ReferenceSample probe =
+        sample_reference(reference_, transport_, reference_.pieces_between_kernels());
+    pieces_ = static_cast<int>(
+        agree(transport_, reference_.pieces_beside_step(sim::to_seconds(step), probe.whole)));
+  }
+  void mark() {
+    const ReferenceSample sample = sample_reference(reference_, transport_, pieces_);
+    timed_.references.product.push_back(sample.typical.product);
+    timed_.references.copy.push_back(sample.typical.copy);
+    timed_.references.whole.push_back(sample.whole);
+  }
+  StepResult step() {
+    StepResult result = trainer_.step(false);
+    mark();
+    timed_.steps.push_back(result.time);
+    const std::vector<double>& whole = timed_.references.whole;
+    const std::size_t i = timed_.steps.size();
+    relative_.push_back(sim::to_seconds(result.time) / (whole[i - 1] + whole[i]));
+    return result;
+  }
+  // Whether the median of the steps, over the reference beside each, is known well enough.
+  bool enough(const SuiteRequest& request) const {
+    const std::size_t done = timed_.steps.size();
+    const auto wanted = static_cast<std::size_t>(request.measured_steps);
+    const bool stop = done >= wanted && (done >= more_steps * wanted ||
+                                         sim::median_half_width(relative_) < enough_spread);
+    return agree(transport_, stop ? 1 : 0) > 0;
+  }
+  const TimedSteps& timed() const { return timed_; }
+
+ private:
+  static constexpr std::size_t more_steps = 3;
+  static constexpr double enough_spread = 0.03;
+
+  Trainer& trainer_;
+  Reference& reference_;
+  Transport& transport_;
+  int pieces_ = 1;
+  TimedSteps timed_;
+  std::vector<double> relative_;
+};
+
+// Of the backend and its reference: that one is not part of a run.
+sim::Bytes device_memory_of(const RankMemory& rank, const SuiteRequest& request,
+                            const Reference& reference) {
+  const std::int64_t own = reference.bytes() * std::max(1, request.ranks_per_gpu);
+  return sim::Bytes{std::max<std::int64_t>(0, rank.device - own)};
+}
+
 void write_result(const SuiteRequest& request, const SuiteRun& run, const sim::Timeline& timeline,
-                  const std::vector<RankMemory>& memory, RunFacts facts,
+                  const RunFacts& facts, const std::vector<RankMemory>& memory,
                   std::vector<sim::Duration> steps) {
   sim::RecordOrigin origin;
   origin.scenario = run.name;
   origin.date = date_and_time();
   origin.machine = machine_line(request.backend);
   origin.steps = std::move(steps);
-  for (const RankMemory& rank : memory)
-    facts.device_memory = std::max(facts.device_memory, sim::Bytes{rank.device});
   origin.provenance = to_provenance(facts);
   sim::Record record = sim::make_record(*run.what.plan, timeline, origin);
   for (sim::RecordedTrack& track : record.tracks)
@@ -79,7 +142,7 @@ int threads_of(const SuiteRequest& request) {
   return std::max(1, cores / request.ranks);
 }
 
-void run_one(const SuiteRequest& request, const SuiteRun& run, Seat& seat) {
+void run_one(const SuiteRequest& request, const SuiteRun& run, Reference& reference, Seat& seat) {
   const sim::RankId rank{static_cast<std::uint32_t>(seat.world().rank)};
   const BoundProgram program = bind(*run.what.plan, *run.what.model, rank);
   const std::unique_ptr<Backend> backend = make_backend(request, run, program, seat);
@@ -93,19 +156,65 @@ void run_one(const SuiteRequest& request, const SuiteRun& run, Seat& seat) {
                    .threads = threads_of(request)}};
   trainer.start();
   RunFacts facts;
+  sim::Duration last{};
   for (int step = 0; step < request.warm_up_steps; ++step) {
     const StepResult result = trainer.step(false);
     if (step == 0) facts.first_loss = result.loss;
+    last = result.time;
   }
-  std::vector<sim::Duration> steps;
-  for (int step = 0; step < request.measured_steps; ++step) {
-    const StepResult result = trainer.step(false);
-    if (request.warm_up_steps == 0 && step == 0) facts.first_loss = result.loss;
-    steps.push_back(result.time);
-  }
+  StepTimer timer{trainer, reference, seat.transport()};
+  timer.choose_length(last);
+  timer.mark();
+  do {
+    const StepResult result = timer.step();
+    if (request.warm_up_steps == 0 && timer.timed().steps.size() == 1)
+      facts.first_loss = result.loss;
+  } while (!timer.enough(request));
   const sim::Timeline timeline = typical_timeline(trainer, request, run, facts.last_loss);
+  timer.mark();
+  facts.references = timer.timed().references;
   const std::vector<RankMemory> memory = trainer.memory();
-  if (seat.world().rank == 0) write_result(request, run, timeline, memory, facts, steps);
+  for (const RankMemory& held : memory)
+    facts.device_memory = std::max(facts.device_memory, device_memory_of(held, request, reference));
+  if (seat.world().rank == 0)
+    write_result(request, run, timeline, facts, memory, timer.timed().steps);
+}
+
+// The numbers behind a key; nothing where there is no such line, or something else is in it.
+std::vector<double> numbers_of(const std::vector<std::string>& lines, std::string_view key) {
+  for (const std::string& line : lines) {
+    if (line.size() <= key.size() || line.compare(0, key.size(), key) != 0) continue;
+    std::vector<double> values;
+    const char* at = line.data() + key.size();
+    const char* const end = line.data() + line.size();
+    while (at != end && *at == ' ') {
+      double value = 0;
+      const auto [rest, error] = std::from_chars(at + 1, end, value);
+      if (error != std::errc{}) return {};
+      values.push_back(value);
+      at = rest;
+    }
+    if (at == end) return values;
+  }
+  return {};
+}
+
+// One before each step, one behind the last, one behind those that are recorded; or none at all.
+void check_references(const StepReferences& references, std::size_t steps,
+                      const std::string& path) {
+  const std::size_t wanted = references.whole.empty() ? 0 : steps + 2;
+  for (const std::vector<double>* values :
+       {&references.product, &references.copy, &references.whole}) {
+    const bool positive =
+        std::all_of(values->begin(), values->end(), [](double value) { return value > 0; });
+    if (values->size() != wanted || !positive)
+      throw sim::InputError{
+          sim::SourcePosition{path, 0, 0},
+          fmt::format(
+              "its provenance has {} values of the reference for {} steps; it needs {}, all "
+              "above 0",
+              values->size(), steps, wanted)};
+  }
 }
 
 void check(const SuiteRequest& request) {
@@ -138,26 +247,34 @@ std::string record_path(const std::string& folder, const std::string& name) {
 }
 
 std::vector<std::string> to_provenance(const RunFacts& facts) {
-  return {fmt::format("first_loss {}", facts.first_loss),
-          fmt::format("last_loss {}", facts.last_loss),
-          fmt::format("device_memory_bytes {}", facts.device_memory.count())};
+  std::vector<std::string> lines{
+      fmt::format("first_loss {}", facts.first_loss), fmt::format("last_loss {}", facts.last_loss),
+      fmt::format("device_memory_bytes {}", facts.device_memory.count())};
+  const StepReferences& references = facts.references;
+  if (references.whole.empty()) return lines;
+  lines.push_back(fmt::format("reference_product_s {}", fmt::join(references.product, " ")));
+  lines.push_back(fmt::format("reference_copy_s {}", fmt::join(references.copy, " ")));
+  lines.push_back(fmt::format("reference_whole_s {}", fmt::join(references.whole, " ")));
+  return lines;
 }
 
 RunFacts facts_of(const sim::Record& record, const std::string& path) {
+  const std::vector<std::string>& lines = record.origin.provenance;
   const auto number = [&](std::string_view key) {
-    for (const std::string& line : record.origin.provenance) {
-      if (line.size() <= key.size() || line.compare(0, key.size(), key) != 0) continue;
-      double value = 0;
-      const char* const end = line.data() + line.size();
-      const auto [rest, error] = std::from_chars(line.data() + key.size() + 1, end, value);
-      if (error == std::errc{} && rest == end) return value;
-    }
+    const std::vector<double> found = numbers_of(lines, key);
+    if (found.size() == 1) return found[0];
     throw sim::InputError{sim::SourcePosition{path, 0, 0},
                           fmt::format("its provenance has no '{} NUMBER'", key)};
   };
-  return {.first_loss = number("first_loss"),
-          .last_loss = number("last_loss"),
-          .device_memory = sim::Bytes{static_cast<std::int64_t>(number("device_memory_bytes"))}};
+  RunFacts facts{
+      .first_loss = number("first_loss"),
+      .last_loss = number("last_loss"),
+      .device_memory = sim::Bytes{static_cast<std::int64_t>(number("device_memory_bytes"))}};
+  facts.references = {.product = numbers_of(lines, "reference_product_s"),
+                      .copy = numbers_of(lines, "reference_copy_s"),
+                      .whole = numbers_of(lines, "reference_whole_s")};
+  check_references(facts.references, record.origin.steps.size(), path);
+  return facts;
 }
 
 RunResult run_suite(const SuiteRequest& request) {
@@ -177,10 +294,14 @@ RunResult run_suite(const SuiteRequest& request) {
       };
   }
   return run_ranks(launch, [&](Seat& seat) {
+    const std::unique_ptr<Reference> reference =
+        request.backend == MeasuredBackend::host
+            ? make_host_reference(ranks_share_cores(request.ranks))
+            : make_cuda_reference(device_of(seat.world(), request.ranks_per_gpu));
     for (const SuiteRun& run : request.runs) {
       if (seat.stop_wanted()) return;
       if (seat.world().rank == 0) announce(request, run);
-      run_one(request, run, seat);
+      run_one(request, run, *reference, seat);
     }
   });
 }

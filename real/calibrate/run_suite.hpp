@@ -2,6 +2,9 @@
 // with its forecast: a record (sim/timeline/record.hpp) of a typical step, with the times of all
 // measured steps.
 //
+// Between the steps runs the reference, as long as a step: it tells what part of a step's time is
+// the machine's drift.
+//
 // Each rank runs them all, so that processes, devices and services start once. A record is written
 // when its run is complete: what a failure leaves is good.
 #pragma once
@@ -29,7 +32,7 @@ struct SuiteRequest {
   int ranks = 1;
   int ranks_per_gpu = 0;
   int warm_up_steps = 2;
-  int measured_steps = 5;
+  int measured_steps = 5;  // up to three times as many where the machine is not calm
   // Besides. Recording may cost time on a device, so times come from steps of their own; of the
   // recorded ones, that in the middle is kept.
   int recorded_steps = 3;
@@ -41,10 +44,18 @@ struct SuiteRequest {
 
 std::string record_path(const std::string& folder, const std::string& name);
 
+// The reference (reference.hpp) beside the steps of a run: before each measured step, behind the
+// last of them, and behind the recorded ones. Seconds of a GEMM, of a copy, and of a piece with
+// what other processes took. Empty: recorded without.
+struct StepReferences {
+  std::vector<double> product, copy, whole;
+};
+
 // What a record says of a run beside its timeline.
 struct RunFacts {
   double first_loss = 0, last_loss = 0;
   sim::Bytes device_memory{};  // of the rank that holds most: context, libraries
+  StepReferences references{};
 };
 std::vector<std::string> to_provenance(const RunFacts& facts);
 // Throws InputError naming the record for one that was not written by run_suite().

@@ -28,6 +28,7 @@ class DeviceWriter {
     if (d_.communication_share)
       line("communication: {{compute_share: {}}}  # {}", yaml_real(*d_.communication_share),
            from("communication.compute_share"));
+    reference();
     measured();
     return std::move(text_);
   }
@@ -154,6 +155,20 @@ class DeviceWriter {
     line("  ramp_head_dim: {}  # base", yaml_real(model.ramp_head_dim));
     line("  causal_efficiency: {}  # base", yaml_real(model.causal_efficiency));
     line("  fixed: {}", yaml_duration(model.fixed));
+  }
+
+  void reference() {
+    if (!machine_.reference) return;
+    const MeasuredReference& r = *machine_.reference;
+    line(
+        "# A fixed GEMM and a fixed copy that ran between the measurements: {} times, {:.2f} times",
+        r.samples, r.median_slowdown);
+    line(
+        "# as long as undisturbed (median; worst {:.2f}). No forecast uses it; `validate real` "
+        "does.",
+        r.worst_slowdown);
+    line("reference: {{product: {}, copy: {}, whole: {}}}", yaml_duration(r.product),
+         yaml_duration(r.copy), yaml_duration(r.whole));
   }
 
   void measured() {

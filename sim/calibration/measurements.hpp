@@ -61,6 +61,15 @@ struct MeasuredReserve {
   Bytes libraries{};  // workspaces
 };
 
+// The reference that ran between the measurements (real/calibrate/reference.hpp): what their times
+// refer to. Not a part of any forecast: it tells runs on this machine, later, in which phase it is.
+struct MeasuredReference {
+  Duration product{}, copy{};  // one GEMM, one copy: medians while calibrating
+  Duration whole{};            // both, of an undisturbed rank; of ranks that share cores, in turns
+  int samples = 0;
+  double median_slowdown = 1, worst_slowdown = 1;  // of the samples, with what others took
+};
+
 struct MeasuredMachine {
   std::string host{};                   // name of the machine
   std::string device{};                 // as the driver or /proc/cpuinfo names it
@@ -75,6 +84,7 @@ struct MeasuredMachine {
   std::optional<int> sms{};
   std::optional<Bytes> memory{};
   std::optional<MeasuredReserve> reserved{};
+  std::optional<MeasuredReference> reference{};
 };
 
 }  // namespace sim

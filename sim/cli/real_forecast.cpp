@@ -57,6 +57,26 @@ Bytes planned_memory(const Plan& plan) {
   return most;
 }
 
+// Step and parts as they would have been in the phase of the machine that was calibrated.
+void set_drift(const std::optional<ReferenceTimes>& calibrated, const real::RunFacts& facts,
+               const std::vector<double>& steps, RealResult& result, RealRow& row) {
+  if (!calibrated)
+    result.without_drift = "the calibration has no reference; calibrate again";
+  else if (facts.references.whole.empty())
+    result.without_drift = "the records have no reference; run again";
+  if (!calibrated || facts.references.whole.empty()) return;
+  row.drift = take_out_drift({.steps = steps,
+                              .product = facts.references.product,
+                              .copy = facts.references.copy,
+                              .whole = facts.references.whole},
+                             *calibrated);
+  row.measured = duration_from_seconds(row.drift->measured);
+  Breakdown& parts = row.measured_parts;
+  for (Duration* part : {&parts.compute, &parts.exposed_tensor, &parts.exposed_data,
+                         &parts.exposed_pipeline, &parts.bubble, &parts.host})
+    *part = duration_from_seconds(to_seconds(*part) / row.drift->recorded);
+}
+
 }  // namespace
 
 RealForecast forecast(const RealSuite& suite, const SuiteScenario& wanted) {
@@ -89,7 +109,9 @@ RealForecast forecast(const RealSuite& suite, const SuiteScenario& wanted) {
           .row = std::move(row)};
 }
 
-void add_measurement(const std::string& record_path, RealForecast& forecast, RealResult& result) {
+void add_measurement(const std::string& record_path,
+                     const std::optional<ReferenceTimes>& calibrated, RealForecast& forecast,
+                     RealResult& result) {
   RealRow& row = forecast.row;
   if (row.failed.empty() && !std::filesystem::exists(record_path)) row.failed = "no record";
   if (row.failed.empty()) {
@@ -100,13 +122,14 @@ void add_measurement(const std::string& record_path, RealForecast& forecast, Rea
     std::vector<double> seconds;
     for (const Duration step : row.steps)
       seconds.push_back(to_seconds(step));
-    row.measured = duration_from_seconds(quantile(seconds, 0.5));
+    row.as_timed = row.measured = duration_from_seconds(quantile(seconds, 0.5));
     if (row.measured <= Duration{})
       throw InputError{SourcePosition{record_path, 0, 0}, "its steps took no time"};
     row.measured_parts = mean_parts(record);
     for (const RecordedTrack& track : record.tracks)
       row.used_memory = std::max(row.used_memory, track.peak_memory);
     const real::RunFacts facts = real::facts_of(record, record_path);
+    set_drift(calibrated, facts, seconds, result, row);
     row.first_loss = facts.first_loss;
     row.last_loss = facts.last_loss;
     row.device_memory = facts.device_memory;

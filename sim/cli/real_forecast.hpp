@@ -22,7 +22,10 @@ struct RealForecast {
 RealForecast forecast(const RealSuite& suite, const SuiteScenario& scenario);
 
 // Completes the row from the record of the run, if there is one, and moves it to `result`.
-void add_measurement(const std::string& record_path, RealForecast& forecast, RealResult& result);
+// `calibrated`: the reference of the calibration, if it has one.
+void add_measurement(const std::string& record_path,
+                     const std::optional<ReferenceTimes>& calibrated, RealForecast& forecast,
+                     RealResult& result);
 
 // Where the forecasts' parameters come from.
 std::vector<std::string> calibration_lines(const std::vector<RealForecast>& forecasts);

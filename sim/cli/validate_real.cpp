@@ -164,14 +164,16 @@ ExitCode validate_suite(const Request& request) {
   RealResult result;
   result.suite = suite;
   result.calibration = calibration_lines(forecasts);
+  const std::optional<ReferenceTimes> reference = load_reference(suite.cluster);
   for (RealForecast& one : forecasts)
-    add_measurement(real::record_path(folder.path(), one.row.name), one, result);
+    add_measurement(real::record_path(folder.path(), one.row.name), reference, one, result);
   result.score = score_real(result.rows);
   if (!request.results.empty())
     write_complete_file(request.results, [&](std::ostream& out) { out << real_csv(result); });
   print_result(in_format(request.output, result, real_table, real_json, real_csv, real_markdown));
   if (ended != ExitCode::done) return ended;
-  return exceeded(result.score, suite.bounds).empty() ? ExitCode::done : ExitCode::bound_exceeded;
+  if (!exceeded(result.score, suite.bounds).empty()) return ExitCode::bound_exceeded;
+  return too_noisy(result.score, suite.bounds).empty() ? ExitCode::done : ExitCode::failed;
 }
 
 }  // namespace
@@ -200,7 +202,7 @@ void add_validate_real(CLI::App& validate, ChosenCommand& action) {
   command->add_option("--member-from", request->member_from)->group("");
   add_output_option(*command, request->output);
   command->footer(
-      "Exit code 5: a bound of the suite is exceeded.\n"
+      "Exit code 5: a bound of the suite is exceeded. 1: the machine is too noisy for a verdict.\n"
       "Example: stepcast validate real host-2 --cluster here/cluster.yaml --results results.csv");
   command->callback([request, &action] {
     action = [request] {

@@ -119,6 +119,13 @@ Bytes read_reserved(const ObjectReader& reader) {
   return reader.bytes("cuda_context") + reader.bytes("nccl") + reader.bytes("libraries");
 }
 
+// Of the machine that was calibrated, for runs on it: sim/validation/real_drift.hpp reads it, and
+// no forecast does.
+void check_reference(const ObjectReader& reader) {
+  for (const char* key : {"product", "copy", "whole"})
+    if (reader.duration(key) <= Duration{}) reader.problem(key, "a reference takes time");
+}
+
 // What the ranges of single values do not say.
 void check_device(const ObjectReader& top, const Device& device) {
   if (device.memory <= device.reserved) top.problem("memory", "must be more than what is reserved");
@@ -162,6 +169,7 @@ Device read_device(const Document& document) {
     device.communication_share =
         top.object("communication").real("compute_share", {.min = 0, .max = 1});
   if (top.has("measured_kernels")) read_measured_kernels(top, device);
+  if (top.has("reference")) check_reference(top.object("reference"));
   check_device(top, device);
   document.finish();
   return device;

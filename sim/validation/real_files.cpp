@@ -35,6 +35,9 @@ Json json_of(const RealRow& row) {
   }
   json["measured_s"] = to_seconds(row.measured);
   json["step_error"] = row.step_error();
+  json["as_timed_s"] = to_seconds(row.as_timed);
+  json["drift"] = number_or_null(row.drift ? std::optional{row.drift->slowdown - 1} : std::nullopt);
+  json["drift_left"] = number_or_null(row.drift ? std::optional{row.drift->left} : std::nullopt);
   Json steps = Json::array();
   for (const Duration step : row.steps)
     steps.push_back(to_seconds(step));
@@ -72,6 +75,8 @@ Json json_of(const RealScore& score) {
           {"worst_step_error", number_or_null(score.worst_step_error)},
           {"worst_scenario", score.worst_row},
           {"bias", score.bias},
+          {"drift", number_or_null(score.drift)},
+          {"drift_left", number_or_null(score.drift_left)},
           {"worst_memory_error", number_or_null(score.worst_memory_error)},
           {"worst_favourite_loss", number_or_null(score.worst_favourite_loss)},
           {"families", std::move(families)}};
@@ -97,6 +102,8 @@ std::string measured_cells(const RealRow& row) {
       fmt::format("{},{},{},", to_seconds(row.measured), row.step_error(), row.steps.size());
   const auto [least, most] = std::minmax_element(row.steps.begin(), row.steps.end());
   text += row.steps.empty() ? ",," : fmt::format("{},{},", to_seconds(*least), to_seconds(*most));
+  text += fmt::format("{},", to_seconds(row.as_timed));
+  text += row.drift ? fmt::format("{},{},", row.drift->slowdown - 1, row.drift->left) : ",,";
   text += parts_cells(row.predicted_parts) + parts_cells(row.measured_parts);
   return text + fmt::format("{},{},{},{},{},{},", row.planned_memory.count(),
                             row.used_memory.count(), row.device_memory.count(),
@@ -106,10 +113,10 @@ std::string measured_cells(const RealRow& row) {
 }  // namespace
 
 std::string real_csv(const RealResult& result) {
-  const std::string empty(23, ',');
+  const std::string empty(26, ',');
   std::string text =
       "date,machine,suite,scenario,family,layout,predicted_s,measured_s,step_error,steps,"
-      "fastest_step_s,slowest_step_s," +
+      "fastest_step_s,slowest_step_s,as_timed_s,drift,drift_left," +
       parts_columns("predicted") + parts_columns("measured") +
       "planned_memory_bytes,used_memory_bytes,device_memory_bytes,same_work,first_loss,"
       "last_loss,remark\n";
@@ -128,12 +135,16 @@ std::string real_json(const RealResult& result) {
   Json rows = Json::array();
   for (const RealRow& row : result.rows)
     rows.push_back(json_of(row));
-  const Json json = {
-      {"suite", result.suite.name},     {"backend", word(result.suite.backend)},
-      {"ranks", result.suite.ranks},    {"date", result.date},
-      {"machine", result.machine},      {"calibration", result.calibration},
-      {"score", json_of(result.score)}, {"exceeded", exceeded(result.score, result.suite.bounds)},
-      {"scenarios", std::move(rows)}};
+  const Json json = {{"suite", result.suite.name},
+                     {"backend", word(result.suite.backend)},
+                     {"ranks", result.suite.ranks},
+                     {"date", result.date},
+                     {"machine", result.machine},
+                     {"calibration", result.calibration},
+                     {"score", json_of(result.score)},
+                     {"exceeded", exceeded(result.score, result.suite.bounds)},
+                     {"no_verdict", too_noisy(result.score, result.suite.bounds)},
+                     {"scenarios", std::move(rows)}};
   return json.dump(2) + "\n";
 }
 

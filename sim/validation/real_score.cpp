@@ -54,6 +54,25 @@ void score_families(std::span<const RealRow> rows, RealScore& score) {
   }
 }
 
+void score_drift(std::span<const RealRow> rows, RealScore& score) {
+  std::vector<double> drifts, left;
+  for (const RealRow& row : rows) {
+    if (!row.scored() || !row.drift) continue;
+    drifts.push_back(row.drift->slowdown - 1);
+    left.push_back(row.drift->left);
+    if (row.name == score.worst_row) score.drift_left_of_worst = row.drift->left;
+  }
+  if (drifts.empty()) return;
+  score.drift = quantile(drifts, 0.5);
+  score.drift_left = quantile(left, 0.5);
+  score.least_drift = *std::min_element(drifts.begin(), drifts.end());
+  score.most_drift = *std::max_element(drifts.begin(), drifts.end());
+}
+
+bool above(std::optional<double> value, std::optional<double> most) {
+  return value && most && *value > *most;
+}
+
 }  // namespace
 
 double RealRow::step_error() const {
@@ -118,7 +137,21 @@ RealScore score_real(std::span<const RealRow> rows) {
   score.bias = quantile(signed_errors, 0.5);
   score.worst_memory_error = worst_memory;
   score_families(rows, score);
+  score_drift(rows, score);
   return score;
+}
+
+std::vector<std::string> too_noisy(const RealScore& score, const SuiteBounds& bounds) {
+  std::vector<std::string> problems;
+  const auto check = [&](const char* what, std::optional<double> left, std::optional<double> most) {
+    if (above(left, most))
+      problems.push_back(
+          fmt::format("machine too noisy: drift {:.1f}% above {:.1f}% is left beside the steps {}",
+                      *left * 100, *most * 100, what));
+  };
+  check("(median of the scenarios)", score.drift_left, bounds.median_step_error);
+  check("of the worst scenario", score.drift_left_of_worst, bounds.worst_step_error);
+  return problems;
 }
 
 std::vector<std::string> exceeded(const RealScore& score, const SuiteBounds& bounds) {
@@ -128,12 +161,14 @@ std::vector<std::string> exceeded(const RealScore& score, const SuiteBounds& bou
                                    score.scored, bounds.scored));
   const auto check = [&](const char* what, std::optional<double> value,
                          std::optional<double> most) {
-    if (value && most && *value > *most)
+    if (above(value, most))
       problems.push_back(
           fmt::format("{} is {:.2f}%, the bound is {:.2f}%", what, *value * 100, *most * 100));
   };
-  check("the median error of the step time", score.median_step_error, bounds.median_step_error);
-  check("the worst error of the step time", score.worst_step_error, bounds.worst_step_error);
+  if (!above(score.drift_left, bounds.median_step_error))
+    check("the median error of the step time", score.median_step_error, bounds.median_step_error);
+  if (!above(score.drift_left_of_worst, bounds.worst_step_error))
+    check("the worst error of the step time", score.worst_step_error, bounds.worst_step_error);
   check("the loss of the forecast's favourite", score.worst_favourite_loss, bounds.favourite_loss);
   check("the worst error of the memory", score.worst_memory_error, bounds.worst_memory_error);
   if (bounds.same_work && score.same_work < score.scored)

@@ -14,6 +14,7 @@
 
 #include "sim/base/units.hpp"
 #include "sim/timeline/breakdown.hpp"
+#include "sim/validation/real_drift.hpp"
 #include "sim/validation/real_suite.hpp"
 
 namespace sim {
@@ -23,8 +24,10 @@ struct RealRow {
   std::string family;  // "gpt-124m, 8 x 1024 tokens": what layouts are compared within
   std::string layout;  // "tp 2, dp 2, zero 1"
   std::string failed;  // why there is no measurement; empty: there is one
-  Duration predicted{}, measured{};           // step time; measured: the median
-  std::vector<Duration> steps;                // measured, in order
+  Duration predicted{}, measured{};  // step time; measured: the median, less the machine's drift
+  Duration as_timed{};               // the median as it was timed
+  std::optional<Drift> drift;        // nothing: calibrated or recorded without the reference
+  std::vector<Duration> steps;       // measured, in order
   Breakdown predicted_parts, measured_parts;  // mean over ranks
   Bytes planned_memory{}, used_memory{};      // of the arena, of the worst rank
   Bytes device_memory{};                      // used besides: context, libraries
@@ -50,14 +53,21 @@ struct RealScore {
   int same_work = 0;  // of the scored rows
   std::optional<double> median_step_error, worst_step_error, worst_memory_error;  // absolute
   std::string worst_row;
-  double bias = 0;                    // median of the signed error
+  double bias = 0;  // median of the signed error
+  // Of the rows with a reference: the median slowdown of the machine, less 1; what the reference
+  // cannot take out, the median and of the row with the worst error.
+  std::optional<double> drift, drift_left, drift_left_of_worst;
+  double least_drift = 0, most_drift = 0;
   std::vector<FamilyScore> families;  // in the order of the rows
   std::optional<double> worst_favourite_loss;
 };
 
 RealScore score_real(std::span<const RealRow> rows);
 
-// What exceeds the bounds, one sentence each; empty: none.
+// What of the step times cannot be judged, one sentence each: the drift that the reference leaves
+// is larger than the bound, so the error is not known to within what it would be judged by.
+std::vector<std::string> too_noisy(const RealScore& score, const SuiteBounds& bounds);
+// What exceeds the bounds and is no matter of too_noisy(), one sentence each; empty: none.
 std::vector<std::string> exceeded(const RealScore& score, const SuiteBounds& bounds);
 
 // Kendall's tau-b. Nothing for fewer than two, or where one side is all equal.
@@ -68,6 +78,7 @@ struct RealResult {
   std::string date;                      // ISO 8601
   std::string machine;                   // host and device that it ran on
   std::vector<std::string> calibration;  // provenance of the forecast
+  std::string without_drift;             // why times are as they were timed; empty: they are not
   std::vector<RealRow> rows;
   RealScore score;
 };

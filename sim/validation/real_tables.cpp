@@ -35,6 +35,7 @@ struct Column {
   std::size_t width;
   std::string (*text)(const RealRow& row);
   bool category = false;  // a part of the step
+  bool drift = false;     // of the reference beside the steps
 };
 
 // Of scored rows; all times in ms.
@@ -46,6 +47,16 @@ const Column columns[] = {
      [](const RealRow& r) { return fmt::format("{:.2f}", in_ms(r.measured)); }},
     {"error", "error", 8,
      [](const RealRow& r) { return fmt::format("{:+.1f}%", r.step_error() * 100); }},
+    {"drift", "drift", 8,
+     [](const RealRow& r) {
+       return r.drift ? fmt::format("{:+.1f}%", (r.drift->slowdown - 1) * 100) : std::string{"-"};
+     },
+     false, true},
+    {"left", "drift left", 7,
+     [](const RealRow& r) {
+       return r.drift ? fmt::format("{:.1f}%", r.drift->left * 100) : std::string{"-"};
+     },
+     false, true},
     {"compute", "compute ms", 16,
      [](const RealRow& r) { return pair_of(r.predicted_parts.compute, r.measured_parts.compute); },
      true},
@@ -89,7 +100,8 @@ std::vector<const Column*> shown_columns(const RealResult& result) {
   const bool shared = shared_cores(result).has_value();
   std::vector<const Column*> shown;
   for (const Column& column : columns)
-    if (!shared || !column.category) shown.push_back(&column);
+    if ((!shared || !column.category) && (!column.drift || result.score.drift))
+      shown.push_back(&column);
   return shown;
 }
 
@@ -109,6 +121,16 @@ std::string verdict(const RealResult& result) {
   text += fmt::format("; step time: median error {}, worst {} ({}), bias {:+.1f}%\n",
                       percent(score.median_step_error), percent(score.worst_step_error),
                       score.worst_row, score.bias * 100);
+  if (score.drift)
+    text += fmt::format(
+        "drift of the machine since its calibration: {:+.1f}% (median; {:+.1f}% to {:+.1f}%), "
+        "taken "
+        "out by the reference; {:.1f}% left (median)\n",
+        *score.drift * 100, score.least_drift * 100, score.most_drift * 100,
+        *score.drift_left * 100);
+  else if (!result.without_drift.empty())
+    text += fmt::format("drift of the machine since its calibration: not taken out: {}\n",
+                        result.without_drift);
   text += fmt::format("memory: worst error {}; same operators, order and bytes: {} of {}\n",
                       percent(score.worst_memory_error), score.same_work, score.scored);
   return text;
@@ -129,6 +151,8 @@ std::string remarks(const RealResult& result, const char* prefix) {
     if (row.scored() && !row.difference.empty())
       text += fmt::format("{}{}: {}\n", prefix, row.name, row.difference);
   }
+  for (const std::string& problem : too_noisy(result.score, result.suite.bounds))
+    text += fmt::format("{}no verdict: {}\n", prefix, problem);
   for (const std::string& problem : exceeded(result.score, result.suite.bounds))
     text += fmt::format("{}bound exceeded: {}\n", prefix, problem);
   return text;

@@ -105,6 +105,9 @@ TEST_CASE("a GPU is measured with every kernel and collective of a plan", "[real
   CHECK(machine.reserved->context == sim::Bytes{0});
   CHECK(machine.reserved->nccl == sim::Bytes{0});
   CHECK(machine.versions.size() == 4);
+  REQUIRE(machine.reference);
+  CHECK(machine.reference->product > sim::Duration{});
+  CHECK(machine.reference->copy > sim::Duration{});
 }
 
 TEST_CASE("what was measured of a GPU is a device and a cluster that simulate takes",

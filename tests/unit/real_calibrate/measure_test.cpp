@@ -89,6 +89,9 @@ TEST_CASE("a machine is measured with all of its parts, and says what it is") {
     REQUIRE(machine.interference.size() == 2);
     CHECK(machine.interference[0].together >= machine.interference[0].kernels_beside);
     CHECK_FALSE(machine.host_issue);  // a host runs what it issues
+    REQUIRE(machine.reference);
+    CHECK(machine.reference->product > sim::Duration{});
+    CHECK(machine.reference->samples > 5);  // one behind each pass
   });
   CHECK(result.end == RunEnd::done);
   CHECK(result.message.empty());

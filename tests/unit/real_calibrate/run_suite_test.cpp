@@ -20,8 +20,25 @@ TEST_CASE("facts of a run survive their record") {
   CHECK(facts.first_loss == 5.545177444479562);
   CHECK(facts.last_loss == 0.1);
   CHECK(facts.device_memory == sim::Bytes{123456789});
+  CHECK(facts.references.whole.empty());
   record.origin.provenance.pop_back();
   CHECK_THROWS_AS(facts_of(record, "r.json"), sim::InputError);
+}
+
+TEST_CASE("the reference beside a run's steps survives its record, or is refused") {
+  sim::Record record;
+  record.origin.steps = {std::chrono::milliseconds{1}};
+  const StepReferences references{
+      .product = {1e-4, 1.5e-4, 2e-4}, .copy = {3e-5, 2e-5, 1e-5}, .whole = {1.25e-4, 1e-3, 1}};
+  record.origin.provenance = to_provenance({.references = references});
+  const StepReferences read = facts_of(record, "r.json").references;
+  CHECK(read.product == references.product);
+  CHECK(read.copy == references.copy);
+  CHECK(read.whole == references.whole);
+  record.origin.steps.push_back(std::chrono::milliseconds{1});
+  CHECK_THROWS_WITH(facts_of(record, "r.json"),
+                    "r.json: error: its provenance has 3 values of the reference for 2 steps; it "
+                    "needs 4, all above 0");
 }
 
 TEST_CASE("a run leaves a record with its program, its steps and a loss") {
@@ -42,7 +59,9 @@ TEST_CASE("a run leaves a record with its program, its steps and a loss") {
   const sim::Record record = sim::read_record(path);
   std::filesystem::remove(path);
   CHECK(record.engine == "host");
-  CHECK(record.origin.steps.size() == 2);
+  // More of them where the machine is not calm.
+  CHECK(record.origin.steps.size() >= 2);
+  CHECK(record.origin.steps.size() <= 6);
   REQUIRE(record.tracks.size() == 1);
   CHECK(record.tracks[0].spans.size() == grid.plan.programs[0].size());
   CHECK(record.tracks[0].peak_memory > sim::Bytes{});
@@ -50,6 +69,7 @@ TEST_CASE("a run leaves a record with its program, its steps and a loss") {
   // 256 equally likely bytes: ln 256 = 5.545, before the first step and a few steps after it.
   CHECK_THAT(facts.first_loss, WithinRel(5.545, 0.05));
   CHECK(facts.last_loss < facts.first_loss);
+  CHECK(facts.references.whole.size() == record.origin.steps.size() + 2);
 }
 
 TEST_CASE("a run of another number of ranks is refused by name") {
