@@ -36,7 +36,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual StepOutcome step(const StepInput& input) = 0;
-  // The arena: initial weights, checkpoints, tests. Between steps only.
+  // The arena: initial weights, checkpoints, tests. Between steps only. Zero until it is written.
   virtual void read(std::int64_t offset, std::span<std::byte> to) = 0;
   virtual void write(std::int64_t offset, std::span<const std::byte> from) = 0;
   // Most bytes of arena ever in use and what the device holds besides (context, libraries).

@@ -15,7 +15,8 @@ namespace real {
 void initial_values(const Parameter& parameter, std::uint64_t seed, std::int64_t first,
                     std::span<float> values);
 
-// Writes weights, masters and zero moments into the arena. `threads` make the numbers.
+// Writes weights and masters into the arena of a new backend, which is zero: so are the moments.
+// `threads` make the numbers.
 void write_initial_state(const BoundProgram& bound, const std::vector<Parameter>& parameters,
                          std::uint64_t seed, int threads, Backend& backend);
 

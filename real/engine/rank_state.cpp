@@ -1,8 +1,11 @@
 #include "real/engine/rank_state.hpp"
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <future>
+#include <thread>
 
 #include "sim/base/check.hpp"
 
@@ -34,26 +37,29 @@ std::uint16_t to_fp16(float value) {
   return static_cast<std::uint16_t>(sign | ((rounded - (112U << 23)) >> 13));
 }
 
-template <class Convert>
-void write_16_bit(Backend& backend, std::int64_t offset, std::span<const float> values,
-                  Convert convert) {
-  std::vector<std::uint16_t> converted(values.size());
-  std::transform(values.begin(), values.end(), converted.begin(), convert);
-  backend.write(offset, std::as_bytes(std::span{converted}));
-}
+// A piece of a bucket's weights on its way into the arena.
+struct WeightPiece {
+  std::vector<float> values;
+  std::vector<std::uint16_t> narrow;  // the same in 16 bits, where the weights are
 
-void write_as(Backend& backend, sim::DType dtype, std::int64_t offset,
-              std::span<const float> values) {
-  switch (dtype) {
-    case sim::DType::fp32:
-      return backend.write(offset, std::as_bytes(values));
-    case sim::DType::bf16:
-      return write_16_bit(backend, offset, values, to_bf16);
-    case sim::DType::fp16:
-      return write_16_bit(backend, offset, values, to_fp16);
-    default:
-      SIM_CHECK(false, static_cast<int>(dtype));
+  std::span<const std::byte> as(sim::DType dtype) const {
+    return dtype == sim::DType::fp32 ? std::as_bytes(std::span{values})
+                                     : std::as_bytes(std::span{narrow});
   }
+};
+
+void convert(WeightPiece& piece, sim::DType dtype, int threads) {
+  if (dtype == sim::DType::fp32) return;
+  SIM_CHECK(dtype == sim::DType::bf16 || dtype == sim::DType::fp16, static_cast<int>(dtype));
+  piece.narrow.resize(piece.values.size());
+  in_shares(std::ssize(piece.values), threads, [&](std::int64_t at, std::int64_t count) {
+    const auto from = piece.values.begin() + at;
+    const auto to = piece.narrow.begin() + at;
+    if (dtype == sim::DType::bf16)
+      std::transform(from, from + count, to, to_bf16);
+    else
+      std::transform(from, from + count, to, to_fp16);
+  });
 }
 
 // Offset of an owned element in the arena.
@@ -68,6 +74,27 @@ std::int64_t place_of(const BoundProgram& bound, const BoundBucket& bucket, Stat
   return bucket.optimizer.offset + (index * bucket.owned + element) * 4;
 }
 
+// Elements of a bucket: those held begin with `start`, a piece `at` elements behind that.
+struct PiecePlace {
+  std::int64_t start = 0, at = 0;
+};
+
+// As weights; and what of it the rank owns as masters, where there are any.
+void write_piece(const BoundProgram& bound, Backend& backend, const BoundBucket& bucket,
+                 const PiecePlace& place, const WeightPiece& piece) {
+  const sim::DType dtype = bound.plan->layout.activation_dtype;
+  backend.write(bucket.weight.offset + place.at * sim::bytes_of(dtype), piece.as(dtype));
+  if (!bound.plan->layout.master_weights) return;
+  const std::int64_t first = place.start + place.at;
+  const std::int64_t from = std::max(first, bucket.owned_first);
+  const std::int64_t to =
+      std::min(first + std::ssize(piece.values), bucket.owned_first + bucket.owned);
+  if (from >= to) return;
+  backend.write(place_of(bound, bucket, StateKind::master, from - bucket.owned_first),
+                std::as_bytes(std::span{piece.values}.subspan(
+                    static_cast<std::size_t>(from - first), static_cast<std::size_t>(to - from))));
+}
+
 }  // namespace
 
 std::vector<BucketPieces> bucket_pieces(const BoundProgram& bound,
@@ -78,41 +105,40 @@ std::vector<BucketPieces> bucket_pieces(const BoundProgram& bound,
   return buckets;
 }
 
-void write_weights(const BoundProgram& bound, Backend& backend, const FillWeights& fill) {
+void in_shares(std::int64_t size, int threads,
+               const std::function<void(std::int64_t, std::int64_t)>& work) {
+  SIM_CHECK(threads >= 1, threads);
+  const std::int64_t share = (size + threads - 1) / threads;
+  std::vector<std::jthread> workers;
+  for (std::int64_t at = share; at < size; at += share)
+    workers.emplace_back([&work, at, count = std::min(share, size - at)] { work(at, count); });
+  work(0, std::min(share, size));
+}
+
+void write_weights(const BoundProgram& bound, Backend& backend, const FillWeights& fill,
+                   int threads) {
   const sim::DType dtype = bound.plan->layout.activation_dtype;
   const std::int64_t element = sim::bytes_of(dtype);
-  std::vector<float> values;
+  // Two in turn: one is made while the other is on its way to the device.
+  std::array<WeightPiece, 2> pieces;
+  std::future<void> written;
+  std::size_t turn = 0;
   for (std::uint32_t b = 0; b < bound.buckets.size(); ++b) {
     const BoundBucket& bucket = bound.buckets[b];
     const std::int64_t held = bucket.weight.bytes / element;
     const std::int64_t start = held == bucket.padded ? 0 : bucket.owned_first;
-    for (std::int64_t at = 0; at < held; at += most_elements) {
-      values.resize(static_cast<std::size_t>(std::min(most_elements, held - at)));
-      fill(b, start + at, values);
-      write_as(backend, dtype, bucket.weight.offset + at * element, values);
-      if (!bound.plan->layout.master_weights) continue;
-      // What of this the rank owns.
-      const std::int64_t from = std::max(start + at, bucket.owned_first);
-      const std::int64_t to = std::min(start + at + static_cast<std::int64_t>(values.size()),
-                                       bucket.owned_first + bucket.owned);
-      if (from >= to) continue;
-      backend.write(
-          place_of(bound, bucket, StateKind::master, from - bucket.owned_first),
-          std::as_bytes(std::span{values}.subspan(static_cast<std::size_t>(from - start - at),
-                                                  static_cast<std::size_t>(to - from))));
+    for (std::int64_t at = 0; at < held; at += most_elements, turn = 1 - turn) {
+      WeightPiece& piece = pieces[turn];
+      piece.values.resize(static_cast<std::size_t>(std::min(most_elements, held - at)));
+      fill(b, start + at, piece.values);
+      convert(piece, dtype, threads);
+      if (written.valid()) written.get();
+      written = std::async(std::launch::async, [&bound, &backend, &bucket, &piece, start, at] {
+        write_piece(bound, backend, bucket, {.start = start, .at = at}, piece);
+      });
     }
   }
-}
-
-void zero_moments(const BoundProgram& bound, Backend& backend) {
-  const std::vector<float> zeros(static_cast<std::size_t>(most_elements));
-  for (const BoundBucket& bucket : bound.buckets) {
-    for (std::int64_t at = 0; at < 2 * bucket.owned; at += most_elements) {
-      const auto count = static_cast<std::size_t>(std::min(most_elements, 2 * bucket.owned - at));
-      backend.write(place_of(bound, bucket, StateKind::first_moment, at),
-                    std::as_bytes(std::span{zeros}.first(count)));
-    }
-  }
+  if (written.valid()) written.get();
 }
 
 void read_owned(const BoundProgram& bound, Backend& backend, std::uint32_t bucket, StateKind kind,

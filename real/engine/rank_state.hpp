@@ -37,11 +37,16 @@ std::vector<BucketPieces> bucket_pieces(const BoundProgram& bound,
 // The fp32 numbers that Adam keeps, in their order in BoundBucket::optimizer.
 enum class StateKind : std::uint8_t { master, first_moment, second_moment };
 
+// work(first, count) for equal shares of [0, size), on so many threads at once.
+void in_shares(std::int64_t size, int threads,
+               const std::function<void(std::int64_t, std::int64_t)>& work);
+
 // fill(bucket, first element, values) is asked for all weights that the rank holds, in pieces of a
-// few MiB; they are written as weights, and as masters where there are any.
+// few MiB; they are written as weights, and as masters where there are any. While one piece is
+// written, by a thread of its own, the next is asked for. `threads` round numbers to 16 bits.
 using FillWeights = std::function<void(std::uint32_t, std::int64_t, std::span<float>)>;
-void write_weights(const BoundProgram& bound, Backend& backend, const FillWeights& fill);
-void zero_moments(const BoundProgram& bound, Backend& backend);
+void write_weights(const BoundProgram& bound, Backend& backend, const FillWeights& fill,
+                   int threads = 1);
 
 // Elements of the owned part of a bucket, counted from its start. `master`: the weights themselves
 // where there are no masters.
