@@ -28,7 +28,7 @@ function(stepcast_test name)
   add_test(NAME ${name} COMMAND test_${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
 endfunction()
 
-# stepcast_travels(TARGET): finds libraries in lib/ beside it before those of the system, also for the libraries'
+# stepcast_travels(TARGET): looks for libraries in lib/ beside it before those of the system, also for the libraries'
 # own needs (DT_RPATH, not DT_RUNPATH): tools/make-travelling-build fills that folder.
 function(stepcast_travels target)
   set_target_properties(${target} PROPERTIES BUILD_RPATH "$ORIGIN/lib")

@@ -3,7 +3,10 @@
 // as much backward. Run as `gpu_kernels "[speed]"`.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <memory>
+#include <random>
 #include <vector>
 
 #include "tests/catch.hpp"
@@ -37,21 +40,43 @@ double median_seconds(Run run) {
   return static_cast<double>(times[runs / 2]) * 1e-3;
 }
 
+// bf16 numbers in [-1, 1): a million random ones again and again, copied on the device. To make all
+// of them here would take longer than to measure.
+std::shared_ptr<void> repeated_numbers(unsigned seed, std::size_t count) {
+  const std::size_t pattern = std::min<std::size_t>(count, 1 << 20);
+  std::vector<std::uint16_t> values(pattern);
+  std::mt19937 generator{seed};
+  for (std::uint16_t& value : values)
+    value = to_bf16(static_cast<double>(generator()) / 2147483648.0 - 1);
+  std::shared_ptr<void> memory = allocate(count * 2);
+  upload(memory.get(), values.data(), pattern * 2);
+  auto* const bytes = static_cast<std::byte*>(memory.get());
+  for (std::size_t done = pattern; done < count;) {
+    const std::size_t more = std::min(done, count - done);
+    REQUIRE(cudaMemcpy(bytes + done * 2, bytes, more * 2, cudaMemcpyDeviceToDevice) == cudaSuccess);
+    done += more;
+  }
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  return memory;
+}
+
 void measure(const AttentionShape& shape) {
   const auto& h = shape.heads;
   const auto elements = static_cast<std::size_t>(h.tokens * h.row());
   const auto outputs = static_cast<std::size_t>(h.tokens * h.heads * h.head_dim);
-  const Array qkv{h.dtype, random_numbers(1, elements, h.dtype)};
-  const Array gradient{h.dtype, random_numbers(2, outputs, h.dtype)};
-  const Array output{h.dtype, outputs}, qkv_gradient{h.dtype, elements};
-  const Array log_sums{sim::DType::fp32, static_cast<std::size_t>(h.tokens * h.heads)};
+  const std::shared_ptr<void> qkv = repeated_numbers(1, elements);
+  const std::shared_ptr<void> gradient = repeated_numbers(2, outputs);
+  const std::shared_ptr<void> output = allocate(outputs * 2);
+  const std::shared_ptr<void> qkv_gradient = allocate(elements * 2);
+  const std::shared_ptr<void> sums =
+      allocate(static_cast<std::size_t>(h.tokens * h.heads) * sizeof(float));
+  auto* const log_sums = static_cast<float*>(sums.get());
   const Scratch scratch{real::kernels::attention_backward_workspace(shape)};
-  const double forward = median_seconds([&] {
-    real::kernels::attention_forward(shape, qkv.data(), output.data(), log_sums.floats(), nullptr);
-  });
+  const double forward = median_seconds(
+      [&] { real::kernels::attention_forward(shape, qkv.get(), output.get(), log_sums, nullptr); });
   const double backward = median_seconds([&] {
     real::kernels::attention_backward(
-        shape, {qkv.data(), output.data(), log_sums.floats(), gradient.data(), qkv_gradient.data()},
+        shape, {qkv.get(), output.get(), log_sums, gradient.get(), qkv_gradient.get()},
         scratch.workspace(), nullptr);
   });
   const double flops = 4.0 * static_cast<double>(h.tokens) * static_cast<double>(h.sequence) *
@@ -61,12 +86,16 @@ void measure(const AttentionShape& shape) {
               static_cast<long long>(h.heads), static_cast<long long>(h.kv_heads),
               static_cast<long long>(h.head_dim), flops / forward * 1e-12,
               2.5 * flops / backward * 1e-12);
+  (void)std::fflush(stdout);  // a run that is cut short keeps what it has
 }
 
 }  // namespace
 
 TEST_CASE("speed of attention", "[.][speed]") {
   std::printf("mask,sequences,sequence,heads,kv_heads,head_dim,forward_tflops,backward_tflops\n");
+  // First those of the models that are compared with PyTorch.
+  for (const std::int64_t heads : {12, 25})
+    measure({{sim::DType::bf16, 16384, 1024, heads, heads, 64}, true});
   for (const bool causal : {true, false})
     for (const std::int64_t head_dim : {std::int64_t{64}, std::int64_t{128}})
       for (const std::int64_t sequence : {1024, 2048, 4096, 8192})

@@ -227,13 +227,14 @@ facts() {
   echo "== Multi-Process Service, tools"
   ls -l /usr/bin/nvidia-cuda-mps-control /usr/local/nvidia/bin/nvidia-cuda-mps-control
   command -v nvcc compute-sanitizer ncu nsys python3
-  find / -name nccl.h -not -path '/proc/*' 2>/dev/null | head -n 3
   echo "== PyTorch"
   python3 -c 'import torch; print(torch.__version__, torch.version.cuda,
 torch.backends.cudnn.version(), torch.cuda.nccl.version())'
   echo "== nvidia-smi"
   nvidia-smi -q
   nvidia-smi topo -m
+  echo "== nccl.h"
+  timeout 5 find / -xdev -name nccl.h 2>/dev/null | head -n 3
   return 0
 }
 
