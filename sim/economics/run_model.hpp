@@ -1,5 +1,5 @@
 // A training run as a sequence of work, checkpoints and stops, and what follows from it in closed
-// form. README.md derives the formulas.
+// form. FORMULAS.md derives the formulas.
 //
 // The run is `segments` times: work, then a checkpoint. A checkpoint halts the training for `stall`
 // and can be restored from `lag` after that (0: a blocking write; else it is written while training
