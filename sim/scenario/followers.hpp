@@ -1,5 +1,5 @@
 // A knob that is set on top of a scenario file (--set, an axis of a sweep) makes what the file says
-// of others follow, where it no longer goes with it. The order is that of the table in README.md.
+// of others follow, where it no longer goes with it. The order is that of the table in DEFAULTS.md.
 #pragma once
 
 #include <string>
