@@ -15,6 +15,8 @@ using kernels::Launch;
 
 // The kernels of real/cuda/kernels.
 const kernels::Table& cuda_kernels();
+// The fastest first: another one (cuDNN's) is a class of real/engine/attention.hpp, before our own.
+Attentions cuda_attentions();
 
 // Products by cuBLASLt. A bias that the library does not take as it lies is added by a kernel.
 class CudaProducts : public Products {
@@ -47,6 +49,7 @@ class Preparation {
                   .arena = parts.arena,
                   .memory = parts.memory,
                   .kernels = cuda_kernels(),
+                  .attentions = cuda_attentions(),
                   .products = products_,
                   .stream = parts.stream}} {}
   Preparation(const Preparation&) = delete;

@@ -1,3 +1,5 @@
+#include <array>
+
 #include "real/cuda/device.hpp"
 #include "real/cuda/prepare.hpp"
 
@@ -14,6 +16,18 @@ Launch CudaProducts::prepare(const GemmShape& shape, const GemmOperands& operand
     gemms->run(*plan, operands, on);
     add_bias(shape.dtype, shape.tokens, shape.out, operands.bias, operands.result, on);
   };
+}
+
+Attentions cuda_attentions() {
+  static const kernels::Table& table = cuda_kernels();
+  static const KernelAttention own{
+      "flash",
+      {[](const kernels::AttentionShape& shape) {
+         return shape.fused && shape.heads.head_dim % 16 == 0 && shape.heads.head_dim <= 128;
+       },
+       table.attention_forward, table.attention_backward, table.attention_backward_workspace}};
+  static const std::array<const Attention*, 1> all{&own};
+  return all;
 }
 
 void copy_on_device(void* to, const void* from, std::int64_t bytes, cudaStream_t stream) {

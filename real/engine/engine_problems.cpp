@@ -7,6 +7,7 @@
 #include "real/engine/bound_program.hpp"
 #include "real/engine/expert_problems.hpp"
 #include "sim/model/key_heads.hpp"
+#include "sim/plan/selective_operators.hpp"
 
 namespace real {
 namespace {
@@ -58,7 +59,7 @@ bool computes_loss(const sim::Model& model) {
                      [](const sim::ModelOp& op) { return op.function == Function::cross_entropy; });
 }
 
-bool runs_otherwise(const sim::Model& model) {
+bool runs_otherwise(const sim::Model& model, const sim::Layout& layout) {
   for (const sim::ModelOp& op : model.output.ops)
     if (op.function == Function::cross_entropy && op.in_place) return true;
   for (const sim::Block& layer : model.layers)
@@ -67,8 +68,9 @@ bool runs_otherwise(const sim::Model& model) {
   const sim::Execution& runs = model.execution;
   return runs.gathers_logits || runs.adds_gradients || runs.keeps_gathered_inputs ||
          runs.all_reduces_gradients || runs.holds_units || runs.sends_whole ||
-         runs.recomputes_head || runs.gradient_buckets != sim::GradientBuckets::flat ||
-         runs.held_logits > 0;
+         runs.recomputes_head || runs.separate_products ||
+         (runs.copies_attention && layout.micro_batch > 1) ||
+         runs.gradient_buckets != sim::GradientBuckets::flat || runs.held_logits > 0;
 }
 
 }  // namespace
@@ -100,7 +102,7 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
     problems.push_back(fmt::format(
         "layout.tensor_parallel: the engine splits {} key/value heads over as many ranks at most",
         model.attention.kv_heads));
-  if (runs_otherwise(model))
+  if (runs_otherwise(model, plan.layout))
     problems.emplace_back(
         "framework: the engine runs logits, gradients and messages as Megatron-LM does; "
         "sim/model/FRAMEWORKS.md has the keys");
@@ -119,8 +121,12 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
       plan.layout.moment_dtype != sim::DType::fp32)
     problems.emplace_back(
         "layout.optimizer, layout.moment_dtype: the engine updates with Adam, moments in fp32");
-  if (plan.layout.recompute == sim::Recompute::operators)
-    problems.emplace_back("layout.recompute: the engine does not recompute by operators");
+  if (plan.layout.recompute == sim::Recompute::operators &&
+      !sim::keeps_tensors(model.execution, plan.layout))
+    problems.emplace_back(
+        "layout.recompute: by operators the engine keeps the outputs that a gradient needs, each "
+        "as a whole; allowed: recompute none, selective, full, or framework.keeps_unread_outputs, "
+        "keeps_gathered_inputs and copies_attention: false");
   if (model.execution.copies_tokens || model.execution.copies_weights)
     problems.emplace_back(
         "framework: the engine does not copy what it has gathered (token_collectives and "

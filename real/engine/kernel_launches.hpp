@@ -28,6 +28,7 @@ class KernelLaunches {
     std::byte* arena = nullptr;
     const StepMemory& memory;
     const kernels::Table& kernels;
+    Attentions attentions;
     Products& products;
     kernels::StreamHandle stream = nullptr;  // products are measured on it
   };

@@ -241,8 +241,13 @@ Launch KernelLaunches::rotary(const BoundOp& op, bool backward) {
 }
 
 Launch KernelLaunches::attention_forward(const BoundOp& op) {
-  return as_launch(kernels_.attention_forward, shapes_.attention(op), at(op, Role::input),
-                   at(op, Role::output), reinterpret_cast<float*>(at(op, Role::saved)));
+  const kernels::AttentionShape shape = shapes_.attention(op);
+  const Operand& kept = op.operand(Role::saved);
+  SIM_CHECK(!kept.exists() || kept.bytes == kept_bytes(shape), op.model_op->name, kept.bytes);
+  const AttentionForward operands{.qkv = at(op, Role::input),
+                                  .output = at(op, Role::output),
+                                  .log_sum_exp = reinterpret_cast<float*>(at(op, Role::saved))};
+  return attention_for(shape, parts_.attentions).forward(shape, operands, workspace(op));
 }
 
 Launch KernelLaunches::attention_backward(const BoundOp& op) {
@@ -252,7 +257,8 @@ Launch KernelLaunches::attention_backward(const BoundOp& op) {
       .log_sum_exp = reinterpret_cast<const float*>(at(op, Role::saved)),
       .gradient = at(op, Role::gradient),
       .qkv_gradient = at(op, Role::input_gradient)};
-  return as_launch(kernels_.attention_backward, shapes_.attention(op), operands, workspace(op));
+  const kernels::AttentionShape shape = shapes_.attention(op);
+  return attention_for(shape, parts_.attentions).backward(shape, operands, workspace(op));
 }
 
 Launch KernelLaunches::activation_forward(const BoundOp& op) {

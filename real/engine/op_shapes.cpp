@@ -189,14 +189,17 @@ kernels::TokenIds OpShapes::ids(const BoundOp& op, const std::int32_t* all,
           .stride = stride};
 }
 
-std::int64_t OpShapes::workspace_of(const BoundOp& op, const kernels::Table& kernels) const {
+std::int64_t OpShapes::workspace_of(const BoundOp& op, const kernels::Table& kernels,
+                                    Attentions attentions) const {
   if (op.action == Action::gradient_norm) return kernels.square_sum_workspace();
   if (op.action == Action::bias_gradient) return kernels.bias_gradient_workspace(bias_sum(op));
-  if (op.action != Action::backward) return 0;
+  if (op.action != Action::backward && op.action != Action::forward) return 0;
   const Function function = op.model_op->function;
   if (function == Function::attention) {
-    return kernels.attention_backward_workspace(attention(op));
+    const kernels::AttentionShape shape = attention(op);
+    return attention_for(shape, attentions).workspace(shape, op.action == Action::backward);
   }
+  if (op.action != Action::backward) return 0;
   if (function == Function::lookup) return kernels.embedding_backward_workspace(tokens_);
   if (!is_norm(function)) return 0;
   if (!is_head_norm(op)) return kernels.norm_backward_workspace(norm(op));

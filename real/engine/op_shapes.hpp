@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "real/engine/attention.hpp"
 #include "real/engine/bound_program.hpp"
 #include "real/engine/kernels.hpp"
 #include "real/engine/products.hpp"
@@ -30,7 +31,9 @@ class OpShapes {
   GemmShape gemm(const BoundOp& op) const;
   kernels::TokenIds ids(const BoundOp& op, const std::int32_t* all, std::int64_t shift) const;
   std::int64_t tokens() const { return tokens_; }  // of a micro-batch
-  std::int64_t workspace_of(const BoundOp& op, const kernels::Table& kernels) const;  // bytes
+  // Bytes.
+  std::int64_t workspace_of(const BoundOp& op, const kernels::Table& kernels,
+                            Attentions attentions) const;
 
   sim::DType activations() const { return layout_.activation_dtype; }
   sim::DType gradients() const { return layout_.gradient_dtype; }

@@ -33,7 +33,7 @@ ScratchLayout scratch_layout(const ScratchNeeds& needs) {
 }
 
 ScratchLayout scratch_layout(const BoundProgram& program, const kernels::Table& kernels,
-                             std::int64_t gemm_workspace) {
+                             Attentions attentions, std::int64_t gemm_workspace) {
   const OpShapes shapes{program};
   const sim::Layout& layout = program.plan->layout;
   ScratchNeeds needs{
@@ -42,7 +42,7 @@ ScratchLayout scratch_layout(const BoundProgram& program, const kernels::Table& 
   for (const BoundOp& op : program.ops) {
     if (op.collective != nullptr || op.transfer != nullptr) continue;
     auto& bytes = needs.workspaces[static_cast<std::size_t>(op.stream)];
-    bytes = std::max(bytes, shapes.workspace_of(op, kernels));
+    bytes = std::max(bytes, shapes.workspace_of(op, kernels, attentions));
     if (op.model_op != nullptr && op.model_op->function == sim::Function::rotary) {
       needs.rotary_table =
           kernels.rotary_table_bytes(layout.sequence_length, program.model->attention.head_dim);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "real/engine/attention.hpp"
 #include "real/engine/bound_program.hpp"
 #include "real/engine/kernels.hpp"
 #include "sim/plan/training.hpp"
@@ -44,7 +45,7 @@ struct ScratchLayout {
 ScratchLayout scratch_layout(const ScratchNeeds& needs);
 // Of a program, with these kernels.
 ScratchLayout scratch_layout(const BoundProgram& program, const kernels::Table& kernels,
-                             std::int64_t gemm_workspace);
+                             Attentions attentions, std::int64_t gemm_workspace);
 
 // Where launches find it.
 struct StepMemory {

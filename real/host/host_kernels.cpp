@@ -1,6 +1,7 @@
 // Layers' operators but those of experts; and the table.
 #include "real/host/host_kernels.hpp"
 
+#include <array>
 #include <cstring>
 
 #include "real/host/kernels_attention.hpp"
@@ -44,11 +45,6 @@ AttentionSize of(const kernels::AttentionShape& shape) {
           .kv_heads = heads.kv_heads,
           .head_dim = heads.head_dim,
           .causal = shape.causal};
-}
-
-// What attention keeps for its backward pass.
-std::int64_t kept(const kernels::AttentionShape& shape) {
-  return shape.fused ? of(shape).log_sums() : of(shape).probabilities();
 }
 
 std::int64_t inputs(const kernels::ActivationShape& shape) {
@@ -136,8 +132,7 @@ void attention_forward(const kernels::AttentionShape& shape, const void* qkv, vo
   const AttentionSize size = of(shape);
   const In in{shape.heads.dtype, qkv, size.tokens() * size.qkv_width()};
   const Out out{shape.heads.dtype, output, size.tokens() * size.out_width()};
-  const Out saved{DType::fp32, log_sum_exp, kept(shape)};
-  (shape.fused ? flash_forward : unfused_forward)(size, in, out, saved);
+  flash_forward(size, in, out, Out{DType::fp32, log_sum_exp, size.log_sums()});
 }
 
 void attention_backward(const kernels::AttentionShape& shape,
@@ -147,11 +142,10 @@ void attention_backward(const kernels::AttentionShape& shape,
   const std::int64_t outputs = size.tokens() * size.out_width();
   const In qkv{dtype, operands.qkv, size.tokens() * size.qkv_width()};
   const In out{dtype, operands.output, outputs};
-  const In saved{DType::fp32, operands.log_sum_exp, kept(shape)};
+  const In sums{DType::fp32, operands.log_sum_exp, size.log_sums()};
   const In dout{dtype, operands.gradient, outputs};
-  const Out dqkv{dtype, operands.qkv_gradient, size.tokens() * size.qkv_width()};
-  if (shape.fused) return flash_backward(size, qkv, out, saved, dout, dqkv);
-  unfused_backward(size, qkv, saved, dout, dqkv);
+  flash_backward(size, qkv, out, sums, dout,
+                 Out{dtype, operands.qkv_gradient, size.tokens() * size.qkv_width()});
 }
 std::int64_t attention_backward_workspace(const kernels::AttentionShape&) {
   return 0;
@@ -210,9 +204,49 @@ std::int64_t bias_gradient_workspace(const kernels::ColumnSum&) {
   return 0;
 }
 
+namespace {
+
+void unfused_attention_forward(const kernels::AttentionShape& shape, const void* qkv, void* output,
+                               float* probabilities, StreamHandle) {
+  const AttentionSize size = of(shape);
+  unfused_forward(size, In{shape.heads.dtype, qkv, size.tokens() * size.qkv_width()},
+                  Out{shape.heads.dtype, output, size.tokens() * size.out_width()},
+                  Out{DType::fp32, probabilities, size.probabilities()});
+}
+
+void unfused_attention_backward(const kernels::AttentionShape& shape,
+                                const kernels::AttentionBackward& operands, Workspace,
+                                StreamHandle) {
+  const AttentionSize size = of(shape);
+  const DType dtype = shape.heads.dtype;
+  unfused_backward(size, In{dtype, operands.qkv, size.tokens() * size.qkv_width()},
+                   In{DType::fp32, operands.log_sum_exp, size.probabilities()},
+                   In{dtype, operands.gradient, size.tokens() * size.out_width()},
+                   Out{dtype, operands.qkv_gradient, size.tokens() * size.qkv_width()});
+}
+
+}  // namespace
+
+Attentions attentions() {
+  static const KernelAttention flash{
+      "flash",
+      {[](const kernels::AttentionShape& shape) { return shape.fused; }, attention_forward,
+       attention_backward, attention_backward_workspace}};
+  static const KernelAttention unfused{
+      "unfused",
+      {[](const kernels::AttentionShape& shape) { return !shape.fused; }, unfused_attention_forward,
+       unfused_attention_backward, attention_backward_workspace}};
+  static constexpr std::array<const Attention*, 2> all{&flash, &unfused};
+  return all;
+}
+
 }  // namespace real::host
 
 namespace real {
+
+Attentions host_attentions() {
+  return host::attentions();
+}
 
 kernels::Launch HostProducts::prepare(const GemmShape& shape, const GemmOperands& operands,
                                       kernels::StreamHandle) {

@@ -3,6 +3,7 @@
 // interface has as well, is what the tests of the CUDA backend run on.
 #pragma once
 
+#include "real/engine/attention.hpp"
 #include "real/engine/kernels.hpp"
 #include "real/engine/products.hpp"
 #include "real/host/operands.hpp"
@@ -10,6 +11,7 @@
 namespace real {
 
 const kernels::Table& host_kernels();
+Attentions host_attentions();  // flash, unfused
 
 class HostProducts : public Products {
  public:

@@ -11,7 +11,7 @@ HostProgram::HostProgram(const BoundProgram& program, const sim::Training& train
     : program_{program},
       training_{training},
       arena_{program.arena_bytes},
-      layout_{scratch_layout(program, host_kernels(), 0)},
+      layout_{scratch_layout(program, host_kernels(), host_attentions(), 0)},
       scratch_{layout_.bytes},
       memory_{step_memory(layout_, program, scratch_.bytes(0, layout_.bytes).data())} {
   for (std::size_t i = 0; i < program.buckets.size(); ++i) {
@@ -25,6 +25,7 @@ HostProgram::HostProgram(const BoundProgram& program, const sim::Training& train
                            .arena = arena_.bytes(0, arena_.size()).data(),
                            .memory = memory_,
                            .kernels = host_kernels(),
+                           .attentions = host_attentions(),
                            .products = products_}};
   for (const BoundOp& op : program.ops) {
     const auto index = static_cast<std::int32_t>(launches_.size());

@@ -86,19 +86,20 @@ void StageLowering::keep_or_free(Frame& frame, std::size_t i, const Value& x) {
   const ShardedOp& op = frame.shape->ops[i];
   Bytes rest = op.saved;
   if (!recomputes_attention(op)) rest += op.attention_saved;
-  if (op.op->in_place) return keep_beside(frame, i, rest);
-  if (!frame.keep || !x.exists() || x.bytes.count() > rest.count()) {
+  if (op.op->in_place && !is_held(frame, i)) return keep_beside(frame, i, rest);
+  const bool fits = x.exists() && x.bytes.count() <= rest.count();
+  if (!frame.keep || !fits) {
     drop(x, Role::input);
   } else {
     read(x, Role::input);
     frame.saved[i].input = x.buffer;
-    rest -= x.bytes;
   }
+  if (fits) rest -= x.bytes;
   keep_beside(frame, i, rest);
 }
 
 void StageLowering::keep_beside(Frame& frame, std::size_t i, Bytes bytes) {
-  if (!frame.keep || bytes.count() == 0) return;
+  if (!(frame.keep || holds_output(frame, i)) || bytes.count() == 0) return;
   frame.saved[i].extra = activation(bytes);
   builder_.writes(frame.saved[i].extra, Role::saved);
 }
@@ -108,6 +109,28 @@ void StageLowering::keep_output(Frame& frame, std::size_t i, const Value& out) {
   if (!frame.keep || !frame.shape->ops[i].op->backward_reads_output) return;
   hold(out.buffer);
   frame.saved[i].output = out.buffer;
+}
+
+// Recomputation by operators: what is kept of an operator beside its input, from its forward pass
+// on.
+bool StageLowering::holds_output(const Frame& frame, std::size_t i) {
+  return !frame.keep && frame.shape->ops[i].keeps_tensor;
+}
+
+// Whether the input of an operator is such an output: nothing may be written in its place.
+bool StageLowering::is_held(const Frame& frame, std::size_t i) {
+  return i > 0 && holds_output(frame, i - 1);
+}
+
+// It takes the place of what the operator would make again.
+Value StageLowering::held_output(Frame& frame, std::size_t i, const Value& x) {
+  const ShardedOp& op = frame.shape->ops[i];
+  SIM_CHECK(x.exists() && x.bytes.count() <= (op.saved + op.attention_saved).count(), op.op->name);
+  frame.saved[i].input = x.buffer;
+  Value out = std::exchange(frame.saved[i].held, {});
+  out.ready = x.ready;
+  keep_output(frame, i, out);
+  return out;
 }
 
 Value StageLowering::forward_block(Frame& frame, Value x) {
@@ -130,7 +153,12 @@ Value StageLowering::forward_block(Frame& frame, Value x) {
       hold(x.buffer);
       past_branch_[i] = x;
     }
-    x = forward_op(frame, i, x);
+    const bool again = frame.pass == Pass::recompute && frame.shape->ops[i].keeps_tensor;
+    x = again ? held_output(frame, i, x) : forward_op(frame, i, x);
+    if (holds_output(frame, i)) {
+      hold(x.buffer);
+      frame.saved[i].held = x;
+    }
     // What runs again makes tensors of its own, kept outputs among them.
     const bool kernel_last = frame.shape->ops[i].op->kind != ModelOpKind::linear;
     if (frame.kept.value == none || !kernel_last || frame.saved[i].extra.value != none) continue;
@@ -187,7 +215,10 @@ Value StageLowering::forward_op(Frame& frame, std::size_t i, Value x) {
   wait_for(x);
   wait_for(residual);
   const bool in_place = op.op->in_place && x.exists();
-  Value out = in_place ? x : fresh(op.sums_output ? op.whole_output : op.output);
+  const bool apart = in_place && is_held(frame, i);
+  Value out = apart      ? fresh(x.bytes)
+              : in_place ? x
+                         : fresh(op.sums_output ? op.whole_output : op.output);
   out.ready = compute(frame, i, work.forward, work.name, Action::forward);
   keep_or_free(frame, i, x);
   weigh_choices(frame, i);

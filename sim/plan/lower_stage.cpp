@@ -386,8 +386,10 @@ void StageLowering::recompute_block(const StageBlock& block, int microbatch) {
   if (!checkpoint.exists()) return;  // the first block of the model has no input to keep
   Frame again = frame(block, microbatch, Pass::recompute);
   std::swap(again.kept, kept_outputs_[checkpoint_index(block, microbatch)]);
-  if (layout_.recompute == Recompute::full && !block.is_output)
-    again.end = operators_run_again(*again.shape->block, model_.model->execution);
+  const bool may_end =
+      layout_.recompute == Recompute::full || keeps_tensors(model_.model->execution, layout_);
+  if (may_end && !block.is_output)
+    again.end = operators_run_again(*again.shape->block, model_.model->execution, layout_);
   Value input = checkpoint;
   input.ready = OpId{none};  // its forward pass has read it: no need to wait again
   drop(forward_block(again, input), Role::output);

@@ -32,6 +32,7 @@ struct Saved {
   BufferId extra{none};    // what it keeps besides
   BufferId core{none};     // what selective recomputation has run again
   BufferId output{none};   // its output, where the backward pass reads it
+  Value held{};            // its output, where it does not run again
   BufferId weights{none};  // of choices, where an expert's activation multiplies by them
   BufferId keys{none};     // the slice that came last, where attention goes round a ring
   BufferId target_logit{none}, exponential_sum{none};  // of the loss

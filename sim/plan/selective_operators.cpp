@@ -22,9 +22,17 @@ std::vector<std::int64_t> products_of(const Block& layer, std::size_t i,
   return {op.out_features};
 }
 
-std::size_t operators_run_again(const Block& layer, const Execution& execution) {
+bool keeps_tensors(const Execution& execution, const Layout& layout) {
+  return layout.recompute == Recompute::operators && !execution.separate_products &&
+         !execution.keeps_gathered_inputs && !execution.copies_tokens &&
+         !execution.copies_attention && !execution.keeps_unread_outputs &&
+         layout.compute_dtype != DType::fp8;
+}
+
+std::size_t operators_run_again(const Block& layer, const Execution& execution,
+                                const Layout& layout) {
   const std::size_t all = layer.ops.size();
-  if (!execution.stops_recomputation) return all;
+  if (!execution.stops_recomputation && !keeps_tensors(execution, layout)) return all;
   const auto keeps_nothing = [](const ModelOp& op) {
     return op.kind == ModelOpKind::elementwise && !op.in_place && op.saved_elements == 0 &&
            op.saved_fixed_bytes == 0 && op.saved_input_elements == 0;
@@ -46,26 +54,31 @@ bool ends_products(const Block& layer, std::size_t op) {
                       [](const ModelOp& later) { return later.kind == ModelOpKind::linear; });
 }
 
-std::vector<std::vector<std::int64_t>> products_run_again(const Block& layer,
-                                                          const AttentionShape& attention,
+std::vector<std::vector<std::int64_t>> products_run_again(const Block& layer, const Model& model,
                                                           const Layout& layout) {
   std::vector<std::vector<std::int64_t>> again(layer.ops.size());
+  const bool whole = keeps_tensors(model.execution, layout);
+  const std::size_t end = operators_run_again(layer, model.execution, layout);
   int product = 0;
   for (std::size_t i = 0; i < layer.ops.size(); ++i) {
     const ModelOp& op = layer.ops[i];
     if (op.kind != ModelOpKind::linear) continue;
     const bool scattered = op.split == TensorSplit::row && layout.tensor_parallel > 1;
+    if (whole) {
+      const bool last = ends_products(layer, i);
+      const bool runs = last ? i < end : ++product % 2 == 0 && !scattered;
+      if (runs) again[i].push_back(op.out_features);
+      continue;
+    }
     const bool kept = scattered || ends_products(layer, i);
-    for (const std::int64_t width : products_of(layer, i, attention))
+    for (const std::int64_t width : products_of(layer, i, model.attention))
       if (++product % 2 == 0 && !kept) again[i].push_back(width);
   }
   return again;
 }
 
-std::vector<double> shares_run_again(const Block& layer, const AttentionShape& attention,
-                                     const Layout& layout) {
-  const std::vector<std::vector<std::int64_t>> products =
-      products_run_again(layer, attention, layout);
+std::vector<double> shares_run_again(const Block& layer, const Model& model, const Layout& layout) {
+  const std::vector<std::vector<std::int64_t>> products = products_run_again(layer, model, layout);
   std::vector<double> shares(layer.ops.size(), 1.0);
   for (std::size_t i = 0; i < layer.ops.size(); ++i) {
     const ModelOp& op = layer.ops[i];

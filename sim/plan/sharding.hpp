@@ -101,6 +101,7 @@ struct ShardedOp {
   // Execution::separate_products: in place of `forward`, `input_gradient` and `weight_gradient`.
   std::vector<Kernel> forward_apart, input_gradient_apart, weight_gradient_apart;
   bool keeps_whole_output = false;     // nothing of it runs again, nor what sums it over the group
+  bool keeps_tensor = false;           // so, and its output is held (keeps_tensors())
   std::optional<Kernel> sum_products;  // Execution::separate_products: their input gradients
   std::optional<Kernel> reorder_input, reorder_output;  // Execution::copies_tokens
   bool gathers_input = false;  // column, with sequence parallelism: all-gather before the product

@@ -83,10 +83,15 @@ void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
 
 void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharded) {
   if (region.layout->recompute != Recompute::operators) return;
-  const std::vector<double> shares =
-      shares_run_again(block, region.model->attention, *region.layout);
+  const std::vector<double> shares = shares_run_again(block, *region.model, *region.layout);
+  if (keeps_tensors(region.model->execution, *region.layout)) {
+    const std::size_t end = operators_run_again(block, region.model->execution, *region.layout);
+    for (std::size_t i = 0; i < end; ++i)
+      sharded.ops[i].keeps_tensor = shares[i] == 0 && sharded.ops[i].forward.has_value();
+    return;
+  }
   const std::vector<std::vector<std::int64_t>> again =
-      products_run_again(block, region.model->attention, *region.layout);
+      products_run_again(block, *region.model, *region.layout);
   double kept = 0;
   for (std::size_t i = 0; i < shares.size(); ++i) {
     ShardedOp& op = sharded.ops[i];

@@ -95,6 +95,9 @@ class StageLowering {
   static Value end_early(Frame& frame, std::size_t i, const Value& x);
   Value forward_block(Frame& frame, Value x);
   Value kept_output(Frame& frame, std::size_t i, Value x);
+  static bool holds_output(const Frame& frame, std::size_t i);
+  static bool is_held(const Frame& frame, std::size_t i);
+  Value held_output(Frame& frame, std::size_t i, const Value& x);
   Value gather_input(Frame& frame, std::size_t i, const Value& x);
   void reorder(const Frame& frame, std::size_t i, std::uint32_t kernel, Value& tokens,
                Action action = Action::reorder_tokens);

@@ -44,7 +44,7 @@ BlockFlops flops_of(const Model& model, const Block& block, const Layout& layout
 }
 
 double run_again(const Model& model, const Block& layer, const Layout& layout) {
-  const std::vector<double> shares = shares_run_again(layer, model.attention, layout);
+  const std::vector<double> shares = shares_run_again(layer, model, layout);
   double sum = 0;
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const ModelOp& op = layer.ops[i];
@@ -56,7 +56,7 @@ double run_again(const Model& model, const Block& layer, const Layout& layout) {
 
 // Of the product at which a full recomputation ends, for a sequence.
 double not_run_again(const Model& model, const Block& layer, const Layout& layout) {
-  const std::size_t end = operators_run_again(layer, model.execution);
+  const std::size_t end = operators_run_again(layer, model.execution, layout);
   if (end == layer.ops.size()) return 0;
   return product_flops(layer.ops[end], static_cast<double>(layout.sequence_length));
 }

@@ -164,6 +164,16 @@ void add_recomputation(std::vector<EquivalenceCase>& to) {
                   l.attention = sim::AttentionKernel::unfused;
                   l.recompute = Recompute::selective;
                 })});
+  to.push_back({"recomputation by operators, tp 2 sp dp 2 ZeRO-3",
+                {.llama = true, .grouped = true, .qk_norm = true},
+                changed(with({.tensor = 2, .data = 2}), [](auto& l) {
+                  l.recompute = Recompute::operators;
+                  l.sequence_parallel = true;
+                  l.zero_stage = 3;
+                })});
+  to.push_back({"recomputation by operators, norms behind the branches",
+                {.post_norm = true},
+                changed(base(), [](auto& l) { l.recompute = Recompute::operators; })});
   to.push_back({"full recomputation, tp 2 sp",
                 {.llama = true, .grouped = true},
                 changed(with({.tensor = 2}), [](auto& l) {
@@ -270,7 +280,8 @@ EquivalenceCase drawn_case(std::uint64_t seed) {
   layout.prefetch_layers = dice.below(3);
   layout.sequence_parallel = layout.tensor_parallel > 1 && dice.coin();
   layout.global_batch = 4 * layout.data_parallel;
-  layout.recompute = dice.pick(std::array{Recompute::none, Recompute::selective, Recompute::full});
+  layout.recompute = dice.pick(
+      std::array{Recompute::none, Recompute::selective, Recompute::operators, Recompute::full});
   if (dice.coin()) layout.attention = sim::AttentionKernel::unfused;
   layout.overlap_gradients = dice.coin();
   layout.overlap_parameters = dice.coin();
@@ -382,6 +393,7 @@ EquivalenceCase drawn_mixture(std::uint64_t seed) {
   layout.sequence_parallel = layout.tensor_parallel > 1;
   layout.zero_stage %= 2;
   layout.shard_group = 0;
+  if (layout.recompute == Recompute::operators) layout.recompute = Recompute::full;
   const int ranks = layout.tensor_parallel * layout.data_parallel;
   layout.expert_parallel = dice.pick(std::array{1, 2, 4});
   layout.expert_tensor_parallel = dice.pick(std::array{1, 2, 4});

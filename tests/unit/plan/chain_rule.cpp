@@ -22,12 +22,11 @@ void Interpreter::forward() {
   const int at = op();
   const ModelOp& model_op = chain_.at(at);
   const bool again = find(Role::output) == nullptr && model_op.kind == ModelOpKind::attention;
-  if (model_op.in_place) {
+  if (model_op.in_place && find(Role::input) == nullptr) {
     expect(Role::output, output(at - 1, true));
   } else if (find(Role::input) != nullptr) {
     // Where the output was kept, the input need not be gathered.
-    const bool may_be_kept = layout_.recompute == Recompute::operators &&
-                             program_.pass[now_.value] == Pass::recompute &&
+    const bool may_be_kept = makes_again_ && program_.pass[now_.value] == Pass::recompute &&
                              model_op.kind == ModelOpKind::linear;
     expect(Role::input, output(at - 1, may_be_kept ? held(Role::input).whole : whole_for(at)));
   }
@@ -40,9 +39,9 @@ void Interpreter::forward() {
     held(Role::target_logit) = {Kind::target, at, microbatch()};
     held(Role::exponential_sum) = {Kind::sum, at, microbatch()};
   } else if (!again) {
-    // What a recomputation by operators has kept is the sum already.
-    const bool kept = layout_.recompute == Recompute::operators && sums_output(at) &&
-                      program_.pass[now_.value] == Pass::recompute;
+    // Where an empty kernel stands for what was kept, that is the sum already.
+    const bool kept =
+        makes_again_ && sums_output(at) && program_.pass[now_.value] == Pass::recompute;
     const bool partial = sums_output(at) && !kept;
     const bool whole = kept ? whole_after(at) : partial || whole_for(at);
     held(Role::output) = {Kind::output, at, microbatch(), partial, whole};

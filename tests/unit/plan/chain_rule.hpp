@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/plan/plan.hpp"
+#include "sim/plan/selective_operators.hpp"
 #include "tests/catch.hpp"
 
 namespace sim::test {
@@ -97,6 +98,8 @@ class Interpreter {
       : chain_{model},
         in_slices_{model.execution.symmetric_memory},
         layout_{plan.layout},
+        makes_again_{plan.layout.recompute == Recompute::operators &&
+                     !keeps_tensors(model.execution, plan.layout)},
         program_{program},
         held_(program.buffers.size()),
         gradients_(program.buffers.size()) {}
@@ -185,6 +188,7 @@ class Interpreter {
   Chain chain_;
   bool in_slices_;  // AsyncTP
   const Layout& layout_;
+  bool makes_again_ = false;  // recomputation by operators: empty kernels for what was kept
   const Program& program_;
   OpId now_;
   std::vector<Content> held_;

@@ -1,7 +1,11 @@
 // Recomputation by operators, as torchtitan's save list has it.
 #include "sim/plan/selective_operators.hpp"
 
+#include <map>
+#include <string>
+
 #include "models.hpp"
+#include "sim/plan/arena.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/plan/sharding.hpp"
 #include "sim/plan/work.hpp"
@@ -10,6 +14,18 @@
 using namespace sim;
 
 namespace {
+
+// Queries, keys and values apart, a gate and what it gates too.
+Model torchtitan_like() {
+  Model model = test::transformer(1);
+  model.execution.separate_products = true;
+  return model;
+}
+
+Layout by_operators(Layout layout) {
+  layout.recompute = Recompute::operators;
+  return layout;
+}
 
 double share_of(const Block& layer, const std::vector<double>& shares, const std::string& name) {
   for (std::size_t i = 0; i < shares.size(); ++i)
@@ -20,10 +36,10 @@ double share_of(const Block& layer, const std::vector<double>& shares, const std
 }  // namespace
 
 TEST_CASE("Every second product of a layer runs again, attention does not", "[plan]") {
-  const Model model = test::transformer(1);  // q, k, v, output, gate, up, down: k, output, up
+  const Model model = torchtitan_like();  // q, k, v, output, gate, up, down: k, output, up
   const Block& layer = model.layers[0];
-  const Layout layout = test::layout_for(1, 1, 1, 1);
-  const std::vector<double> shares = shares_run_again(layer, model.attention, layout);
+  const Layout layout = by_operators(test::layout_for(1, 1, 1, 1));
+  const std::vector<double> shares = shares_run_again(layer, model, layout);
   const auto keys = static_cast<double>(model.attention.kv_heads);
   const auto heads = static_cast<double>(model.attention.heads);
   CHECK(share_of(layer, shares, "qkv") == keys / (heads + 2 * keys));
@@ -32,13 +48,58 @@ TEST_CASE("Every second product of a layer runs again, attention does not", "[pl
   CHECK(share_of(layer, shares, "mlp_up") == 0.5);
   CHECK(share_of(layer, shares, "mlp_down") == 0);
   CHECK(share_of(layer, shares, "activation") == 1);
-  const Layout split = test::layout_for(2, 1, 1, 1);  // sums over the group are kept
-  CHECK(share_of(layer, shares_run_again(layer, model.attention, split), "attention_projection") ==
-        0);
+  // Sums over the group are kept.
+  const Layout split = by_operators(test::layout_for(2, 1, 1, 1));
+  CHECK(share_of(layer, shares_run_again(layer, model, split), "attention_projection") == 0);
+}
+
+TEST_CASE("Products that a framework runs at once are kept or run again at once", "[plan]") {
+  Model model = test::transformer(1);  // qkv, output, gate and up, down: output
+  const Block& layer = model.layers[0];
+  const Layout layout = by_operators(test::layout_for(1, 1, 1, 1));
+  const auto share = [&](const Layout& of, const char* name) {
+    return share_of(layer, shares_run_again(layer, model, of), name);
+  };
+  CHECK(keeps_tensors(model.execution, layout));
+  CHECK(share(layout, "qkv") == 0);
+  CHECK(share(layout, "attention") == 0);
+  CHECK(share(layout, "attention_projection") == 1);
+  CHECK(share(layout, "mlp_up") == 0);
+  CHECK(share(layout, "mlp_down") == 0);  // nothing behind it keeps what it makes
+  CHECK(share(by_operators(test::layout_for(2, 1, 1, 1)), "attention_projection") == 0);
+  Model post = test::transformer(1);
+  post.layers[0].ops.back().saved_elements = 1;
+  CHECK(shares_run_again(post.layers[0], post, layout)[layer.ops.size() - 2] == 1);
+  model.execution.separate_products = true;
+  CHECK_FALSE(keeps_tensors(model.execution, layout));
+}
+
+TEST_CASE("A kept output is one tensor from the forward pass to the backward pass", "[plan]") {
+  const Model model = test::transformer(1);
+  const int tensor = GENERATE(1, 2);
+  Layout layout = test::layout_for(tensor, 1, 1, 1);
+  const auto peak = [&](Recompute recompute) {
+    layout.recompute = recompute;
+    return arena_layout(make_plan(model, layout).programs[0]).size;
+  };
+  CHECK(peak(Recompute::full) < peak(Recompute::operators));
+  CHECK(peak(Recompute::operators) < peak(Recompute::none));
+  layout.recompute = Recompute::operators;
+  const Plan plan = make_plan(model, layout);
+  check_plan(plan);
+  std::map<std::string, int> again;
+  for (std::uint32_t i = 0; i < plan.programs[0].size(); ++i)
+    if (plan.programs[0].pass[i] == Pass::recompute) ++again[plan.programs[0].name({i})];
+  const int each = again["activation"];
+  CHECK(each > 0);
+  CHECK(again["input_norm"] == each);
+  CHECK(again["attention_projection"] == (tensor == 1 ? each : 0));
+  for (const char* name : {"qkv", "attention", "mlp_up", "mlp_down", "mlp_residual"})
+    CHECK(again[name] == 0);
 }
 
 TEST_CASE("What runs again and what is kept lie between none and full", "[plan]") {
-  const Model model = test::transformer(1);
+  const Model model = GENERATE(torchtitan_like(), test::transformer(1));
   Layout layout = test::layout_for(1, 1, 1, 1);
   const auto flops = [&](Recompute recompute) {
     layout.recompute = recompute;
@@ -60,9 +121,9 @@ TEST_CASE("What runs again and what is kept lie between none and full", "[plan]"
 TEST_CASE("Full recomputation may end at the last tensor to keep", "[plan]") {
   Model model = test::transformer(1);
   const Block& layer = model.layers[0];
-  CHECK(operators_run_again(layer, model.execution) == layer.ops.size());
+  CHECK(operators_run_again(layer, model.execution, Layout{}) == layer.ops.size());
   model.execution.stops_recomputation = true;
-  const std::size_t end = operators_run_again(layer, model.execution);
+  const std::size_t end = operators_run_again(layer, model.execution, Layout{});
   REQUIRE(end < layer.ops.size());
   CHECK(layer.ops[end].name == "mlp_down");
 
@@ -101,11 +162,12 @@ TEST_CASE("A dropout behind the last product keeps its mask, so all of a layer r
   model.execution.stops_recomputation = true;
   for (ModelOp& op : model.layers[0].ops)
     if (op.kind == ModelOpKind::elementwise && op.residual_of >= 0) op.saved_fixed_bytes = 1;
-  CHECK(operators_run_again(model.layers[0], model.execution) == model.layers[0].ops.size());
+  CHECK(operators_run_again(model.layers[0], model.execution, Layout{}) ==
+        model.layers[0].ops.size());
 }
 
-TEST_CASE("A kept output costs a launch and no work", "[plan]") {
-  const Model model = test::transformer(1);
+TEST_CASE("Beside a part that runs again a kept output costs a launch and no work", "[plan]") {
+  const Model model = torchtitan_like();
   Layout layout = test::layout_for(1, 1, 1, 1);
   layout.recompute = Recompute::operators;
   const ShardedModel sharded = shard(model, layout);

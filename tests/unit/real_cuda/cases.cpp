@@ -49,6 +49,21 @@ std::vector<Case> mixtures() {
   };
 }
 
+std::vector<Case> by_operators() {
+  return {
+      {"recomputation by operators",
+       [](ToyRun& r) {
+         r.layout.micro_batch = 1;
+         r.layout.recompute = sim::Recompute::operators;
+       }},
+      {"tensor parallel, recomputation by operators",
+       [](ToyRun& r) {
+         r.layout.tensor_parallel = r.layout.data_parallel = 2, r.layout.sequence_parallel = true;
+         r.layout.recompute = sim::Recompute::operators;
+       }},
+  };
+}
+
 double relative_error(const std::vector<float>& values, const std::vector<float>& reference) {
   REQUIRE(values.size() == reference.size());
   double largest = 1e-30;
@@ -133,6 +148,8 @@ std::vector<Case> cases() {
        }},
   };
   for (Case& one : mixtures())
+    all.push_back(std::move(one));
+  for (Case& one : by_operators())
     all.push_back(std::move(one));
   return all;
 }

@@ -33,6 +33,8 @@ ToyRun run_of(const Named& named) {
 TEST_CASE("in fp32 the kernels of the GPU train what the host trains", "[real_cuda_emulated]") {
   const Named named = GENERATE(
       Named{"micro-batches and recomputation", true}, Named{"ZeRO-3", false},
+      Named{"recomputation by operators", true},
+      Named{"tensor parallel, recomputation by operators", false},
       Named{"tensor and sequence parallel", false}, Named{"tensor and sequence parallel", true},
       Named{"pipeline 1F1B", false}, Named{"tied head over two stages", false},
       Named{"mixture, ep 2 of dp 4, ZeRO-1", true},

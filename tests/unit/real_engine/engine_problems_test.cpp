@@ -120,6 +120,7 @@ TEST_CASE("mixtures whose shares are not even are refused, and what experts have
                                  "evenly over 4"});
   }
   SECTION("a tensor rank's slice of it") {
+    shape.heads = shape.kv_heads = 8;
     plan.layout.tensor_parallel = 8;
     plan.layout.sequence_parallel = true;
     CHECK(problems() == Problems{"layout.tensor_parallel: the engine gives every expert as many "
@@ -150,6 +151,37 @@ TEST_CASE("lists of layers and 8-bit products are refused", "[engine_problems]")
                  " is a list of layers: the engine executes transformers"});
   CHECK(problems_of(sim::build_transformer(plain_shape()), sim::DType::fp8) ==
         Problems{"layout.compute_dtype: the engine does not execute 8-bit products"});
+}
+
+TEST_CASE("recomputation by operators is refused where parts of outputs are kept",
+          "[engine_problems]") {
+  sim::Model model = sim::build_transformer(plain_shape());
+  sim::Plan plan;
+  plan.layout.compute_dtype = sim::DType::fp32;
+  plan.layout.recompute = sim::Recompute::operators;
+  CHECK(engine_problems(plan, model).empty());
+  model.execution.keeps_unread_outputs = true;
+  CHECK(engine_problems(plan, model) ==
+        Problems{"layout.recompute: by operators the engine keeps the outputs that a gradient "
+                 "needs, each as a whole; allowed: recompute none, selective, full, or "
+                 "framework.keeps_unread_outputs, keeps_gathered_inputs and copies_attention: "
+                 "false"});
+}
+
+TEST_CASE("kernels that the engine has not are refused, not run as others", "[engine_problems]") {
+  sim::Model model = sim::build_transformer(plain_shape());
+  sim::Plan plan;
+  plan.layout.compute_dtype = sim::DType::fp32;
+  plan.layout.micro_batch = 2;
+  SECTION("a product for queries, one for keys, one for values") {
+    model.execution.separate_products = true;
+  }
+  SECTION("attention's output in another order") {
+    model.execution.copies_attention = true;
+  }
+  CHECK(engine_problems(plan, model) ==
+        Problems{"framework: the engine runs logits, gradients and messages as Megatron-LM does; "
+                 "sim/model/FRAMEWORKS.md has the keys"});
 }
 
 }  // namespace real::test

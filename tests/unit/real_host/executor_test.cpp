@@ -68,6 +68,37 @@ TEST_CASE("the loss falls when a rank trains alone", "[real_host]") {
   CHECK(result.loss.back() < 0.7 * result.loss.front());
 }
 
+TEST_CASE("recomputation changes no bit of what is trained", "[real_host]") {
+  struct Case {
+    const char* name;
+    void (*change)(sim::Layout&);
+  };
+  const auto one = GENERATE(
+      Case{"one rank", [](sim::Layout&) {}},
+      Case{"unfused",
+           [](sim::Layout& l) { l.attention = sim::AttentionKernel::unfused, l.micro_batch = 1; }},
+      Case{"ZeRO-3", [](sim::Layout& l) { l.data_parallel = 2, l.zero_stage = 3; }},
+      Case{"tensor", [](sim::Layout& l) { l.tensor_parallel = 2; }},
+      Case{"tensor and sequence",
+           [](sim::Layout& l) {
+             l.tensor_parallel = l.data_parallel = 2, l.sequence_parallel = true;
+           }},
+      Case{"pipeline", [](sim::Layout& l) { l.pipeline_parallel = 2, l.micro_batch = 1; }},
+      Case{"ZB-H1", [](sim::Layout& l) {
+             l.pipeline_parallel = l.tensor_parallel = 2, l.schedule = sim::Schedule::zb_h1;
+           }});
+  const int index = GENERATE(range(0, 5));
+  ToyRun run{.shape = family(index), .layout = toy_layout()};
+  one.change(run.layout);
+  const ToyResult reference = run_toy(run);
+  for (const sim::Recompute recompute :
+       {sim::Recompute::selective, sim::Recompute::operators, sim::Recompute::full}) {
+    CAPTURE(one.name, index, word(recompute));
+    run.layout.recompute = recompute;
+    CHECK(run_toy(run).weights == reference.weights);
+  }
+}
+
 TEST_CASE("every layout trains the same model", "[real_host]") {
   const int index = GENERATE(range(0, 5));
   ToyRun alone{.shape = family(index), .layout = toy_layout()};
