@@ -30,11 +30,16 @@ __global__ void embedding_kernel(Lookup lookup, const T* table, T* output) {
   }
 }
 
+// A token and its row of the own slice, -1 where it has none.
+struct Sorted {
+  std::int32_t token, row;
+};
+
 // Where each token stands when they are sorted by row, ties by token: the number of tokens that
 // come before it. Quadratic in the tokens, but a comparison each: 1e9 of them, of 32768 tokens,
 // are a fraction of what the gradients of the embedding cost to read. Tokens without a row are
 // last.
-__global__ void sort_tokens_kernel(Lookup lookup, std::int32_t* sorted) {
+__global__ void sort_tokens_kernel(Lookup lookup, Sorted* sorted) {
   auto* tile = shared_memory<std::int32_t>();
   constexpr std::int32_t last = 0x7fffffff;
   const std::int64_t count = lookup.tokens.tokens;
@@ -52,31 +57,45 @@ __global__ void sort_tokens_kernel(Lookup lookup, std::int32_t* sorted) {
     for (unsigned i = 0; i < blockDim.x && begin + i < count; ++i)
       before += tile[i] < own || (tile[i] == own && begin + i < token) ? 1 : 0;
   }
-  if (token < count) sorted[before] = static_cast<std::int32_t>(token);
+  if (token < count) sorted[before] = {static_cast<std::int32_t>(token), own == last ? -1 : own};
 }
 
 // A block per place in the sorted order, and tile of columns: works where a row's tokens begin. Its
-// warps take every eighth of them; warp 0 adds up and writes.
+// warps take every eighth of them, eight at a time, so that a row that many tokens have costs few
+// waits for memory; warp 0 adds up and writes.
 constexpr int gradient_warps = 8;
+constexpr int tokens_at_once = 8;
 
 template <int count, class T, class G>
-__global__ void embedding_gradient_kernel(Lookup lookup, const std::int32_t* sorted,
-                                          const T* gradient, G* table_gradient) {
+__global__ void __launch_bounds__(gradient_warps* warp_size, 2)
+    embedding_gradient_kernel(Lookup lookup, const Sorted* sorted, const T* gradient,
+                              G* table_gradient) {
   const std::int64_t place = blockIdx.x;
   const std::int64_t tokens = lookup.tokens.tokens;
-  const std::int64_t row = lookup.row(sorted[place]);
-  if (row < 0 || (place > 0 && lookup.row(sorted[place - 1]) == row)) return;
+  const std::int64_t row = sorted[place].row;
+  if (row < 0 || (place > 0 && sorted[place - 1].row == row)) return;
   const std::int64_t tile = static_cast<std::int64_t>(blockIdx.y) * warp_size + lane_id();
   const std::int64_t column = tile * count;
   const bool inside = column < lookup.width;
   float sum[count] = {};
-  for (std::int64_t i = place + warp_id(); i < tokens && lookup.row(sorted[i]) == row;
-       i += gradient_warps) {
-    float x[count] = {};
-    if (inside) load(gradient + sorted[i] * lookup.width + column, x);
+  bool more = true;
+  for (std::int64_t first = place + warp_id(); more; first += gradient_warps * tokens_at_once) {
+    Sorted own[tokens_at_once];
 #pragma unroll
-    for (int j = 0; j < count; ++j)
-      sum[j] += x[j];
+    for (int k = 0; k < tokens_at_once; ++k) {
+      const std::int64_t i = first + k * gradient_warps;
+      own[k] = i < tokens ? sorted[i] : Sorted{0, -1};
+    }
+    more = own[tokens_at_once - 1].row == row;
+    float x[tokens_at_once][count] = {};
+#pragma unroll
+    for (int k = 0; k < tokens_at_once; ++k)
+      if (inside && own[k].row == row) load(gradient + own[k].token * lookup.width + column, x[k]);
+#pragma unroll
+    for (int k = 0; k < tokens_at_once; ++k)
+#pragma unroll
+      for (int j = 0; j < count; ++j)
+        sum[j] += x[k][j];
   }
   auto* sums = shared_memory<float>();
 #pragma unroll
@@ -152,7 +171,7 @@ void embedding_forward(const TableShape& shape, const TokenIds& tokens, const vo
 }
 
 std::int64_t embedding_backward_workspace(std::int64_t tokens) {
-  return tokens * static_cast<std::int64_t>(sizeof(std::int32_t));
+  return tokens * static_cast<std::int64_t>(sizeof(Sorted));
 }
 
 void embedding_backward(const TableShape& shape, const TokenIds& tokens,
@@ -163,7 +182,7 @@ void embedding_backward(const TableShape& shape, const TokenIds& tokens,
          stream);
   }
   if (tokens.tokens * shape.width == 0) return;
-  auto* sorted = static_cast<std::int32_t*>(workspace.memory);
+  auto* sorted = static_cast<Sorted*>(workspace.memory);
   launch({.name = "sort of tokens",
           .blocks = {static_cast<unsigned>(divide_up(tokens.tokens, block_threads))},
           .threads = block_threads,
