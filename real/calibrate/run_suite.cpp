@@ -39,6 +39,7 @@ std::unique_ptr<Backend> make_backend(const SuiteRequest& request, const SuiteRu
   setup.training = run.training;
   setup.algorithms = run.algorithms;
   setup.device = device_of(seat.world(), request.ranks_per_gpu);
+  setup.shares_gpu = request.ranks_per_gpu > 1;
   setup.heartbeat = &seat.heartbeat();
   return make_cuda_backend(setup);
 }

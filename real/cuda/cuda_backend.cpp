@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "real/cuda/device_check.hpp"
 #include "real/cuda/first_launches.hpp"
 #include "real/cuda/nccl.hpp"
 #include "real/cuda/prepare.hpp"
@@ -239,8 +240,9 @@ void CudaBackend::run(StepMode mode) {
   watchdog_->step_ends();
 }
 
-// Busy at first, for short steps; a long one is asked about less often, so that ranks which share a
-// machine leave its cores to NCCL's threads: at most 1/128 of the step's time late.
+// Busy where the rank has its GPU alone: a step is over when the device says so. Ranks that share a
+// GPU are busy at first, for short steps, and ask about a long one less often, to leave the cores
+// to NCCL's threads: at most 1/128 of the step's time late.
 void CudaBackend::wait_for_device() {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
@@ -253,7 +255,7 @@ void CudaBackend::wait_for_device() {
     if (!failure.empty()) throw std::runtime_error(failure);
     beat(op);
     const auto pause = (Clock::now() - begin) / 128;
-    if (pause < shortest_sleep) {
+    if (!setup_.shares_gpu || pause < shortest_sleep) {
       std::this_thread::yield();
     } else {
       std::this_thread::sleep_for(std::min<Clock::duration>(pause, longest_sleep));
@@ -365,7 +367,9 @@ CudaFacts cuda_facts() {
     facts.gpus.push_back({.name = properties.name,
                           .memory_gib = static_cast<double>(properties.totalGlobalMem) / (1 << 30),
                           .capability_major = properties.major,
-                          .capability_minor = properties.minor});
+                          .capability_minor = properties.minor,
+                          .problem = capability_problem(STEPCAST_CUDA_ARCHITECTURES, "it",
+                                                        properties.major, properties.minor)});
   }
   return facts;
 }

@@ -22,6 +22,7 @@ struct CudaSetup {
   Algorithms algorithms;
   int device = 0;
   bool graphs = false;             // capture a whole step in a CUDA graph
+  bool shares_gpu = false;         // with other ranks, and its host's cores with their threads
   Heartbeat* heartbeat = nullptr;  // may be null
   // An operator that the device does not get through in this time ends the run.
   std::chrono::milliseconds timeout{30'000};
@@ -36,6 +37,7 @@ struct GpuFacts {
   std::string name;
   double memory_gib = 0;
   int capability_major = 0, capability_minor = 0;  // "compute capability 9.0"
+  std::string problem{};                           // why this program does not run on it
 };
 // What there is of CUDA, in this program and on this machine. Versions as text, such as "13.0".
 struct CudaFacts {

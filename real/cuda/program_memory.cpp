@@ -5,18 +5,32 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "real/cuda/device_check.hpp"
 #include "real/cuda/environment.hpp"
 
 namespace real {
 
 int select_device(int device) {
   set_cuda_environment();  // where the program has not done it before it had threads
+  const auto refuse = [](const std::string& problem) {
+    if (!problem.empty()) throw std::runtime_error("CUDA: " + problem);
+  };
+  int toolkit = 0;
+  int driver = 0;
+  check(cudaRuntimeGetVersion(&toolkit), "cudaRuntimeGetVersion");
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  refuse(driver_problem(toolkit, driver));
   int count = 0;
   check(cudaGetDeviceCount(&count), "no GPU can be used");
   if (device < 0 || device >= count) {
     throw std::runtime_error(
         fmt::format("CUDA: there is no GPU {}; this process sees {}", device, count));
   }
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  refuse(capability_problem(STEPCAST_CUDA_ARCHITECTURES,
+                            fmt::format("GPU {} ({})", device, properties.name), properties.major,
+                            properties.minor));
   check(cudaSetDevice(device), "cudaSetDevice");
   return device;
 }

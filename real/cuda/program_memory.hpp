@@ -9,7 +9,8 @@
 
 namespace real {
 
-// Makes it the thread's device. Throws std::runtime_error where there is none of that number.
+// Makes it the thread's device. Throws std::runtime_error where there is none of that number, or
+// this program's kernels do not run on it or with its driver.
 int select_device(int device);
 
 class ProgramMemory {

@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -23,6 +25,19 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr const char* program = "nvidia-cuda-mps-control";
+// Beside PATH: NVIDIA's container images and GKE's nodes, NVIDIA's GPU operator, WSL, Debian.
+const std::vector<std::string> program_folders{"/usr/bin",
+                                               "/usr/local/nvidia/bin",
+                                               "/usr/local/cuda/bin",
+                                               "/run/nvidia/driver/usr/bin",
+                                               "/opt/nvidia/bin",
+                                               "/usr/lib/wsl/lib",
+                                               "/usr/lib/nvidia/current"};
+
+std::string program_file() {
+  const char* const path = std::getenv("PATH");
+  return find_program(program, path == nullptr ? "" : path, program_folders);
+}
 
 struct Finished {
   bool in_time = false;
@@ -35,6 +50,7 @@ Finished run_control(const std::string& folder, std::vector<const char*> argumen
                      const std::string& input, std::chrono::milliseconds limit) {
   const std::string input_file = folder + "/input";
   std::ofstream{input_file} << input;
+  const std::string file = program_file();
   arguments.insert(arguments.begin(), program);
   arguments.push_back(nullptr);
   const std::string output_file = folder + "/output";
@@ -54,7 +70,7 @@ Finished run_control(const std::string& folder, std::vector<const char*> argumen
     sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    ::execvp(program, const_cast<char* const*>(arguments.data()));
+    ::execv(file.c_str(), const_cast<char* const*>(arguments.data()));
     ::_exit(127);
   }
   Finished finished;
@@ -85,6 +101,23 @@ pid_t daemon_of(const std::string& folder) {
 
 }  // namespace
 
+std::string find_program(const std::string& name, const std::string& path,
+                         const std::vector<std::string>& besides) {
+  std::vector<std::string> folders;
+  for (std::size_t at = 0; at <= path.size();) {
+    const std::size_t end = std::min(path.find(':', at), path.size());
+    if (end > at) folders.push_back(path.substr(at, end - at));
+    at = end + 1;
+  }
+  folders.insert(folders.end(), besides.begin(), besides.end());
+  for (const std::string& folder : folders) {
+    const std::string file = folder + "/" + name;
+    std::error_code ignored;
+    if (fs::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0) return file;
+  }
+  return {};
+}
+
 std::map<std::string, std::string> sharing_environment(const GpuSharing& sharing, int local_rank) {
   return {{"CUDA_MPS_PIPE_DIRECTORY", sharing.folder},
           {"CUDA_MPS_LOG_DIRECTORY", sharing.folder},
@@ -105,7 +138,8 @@ MpsService::MpsService() {
   if (!start.in_time)
     why = "it does not end";
   else if (WIFEXITED(start.status) && WEXITSTATUS(start.status) == 127)
-    why = "there is no such program on PATH; it comes with the NVIDIA driver";
+    why = fmt::format("there is no such program on PATH or in {}; it comes with the NVIDIA driver",
+                      fmt::join(program_folders, ", "));
   std::error_code ignored;
   fs::remove_all(folder_, ignored);
   throw std::runtime_error{

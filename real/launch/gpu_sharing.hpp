@@ -7,6 +7,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 namespace real {
 
@@ -22,8 +23,13 @@ struct GpuSharing {
 //  NCCL_SOCKET_IFNAME lo: "hosts" that are this machine talk over its loopback
 std::map<std::string, std::string> sharing_environment(const GpuSharing& sharing, int local_rank);
 
-// Starts nvidia-cuda-mps-control (on PATH) in a private folder and ends it, and its servers, when
-// destroyed. Throws std::runtime_error naming the program and what it said.
+// The file of a program: in a folder of `path` ("/a:/b"), else in one of `besides`; empty: in none.
+std::string find_program(const std::string& name, const std::string& path,
+                         const std::vector<std::string>& besides);
+
+// Starts nvidia-cuda-mps-control (on PATH, or where drivers put it) in a private folder and ends
+// it, and its servers, when destroyed. Throws std::runtime_error naming the program and what it
+// said.
 class MpsService {
  public:
   MpsService();

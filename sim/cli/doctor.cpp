@@ -26,20 +26,25 @@ std::string gpu_text(const real::GpuFacts& gpu) {
 
 // Equal GPUs share a line.
 std::vector<Finding> gpu_findings(const std::vector<real::GpuFacts>& gpus) {
-  std::vector<std::pair<std::string, int>> kinds;
+  struct Kind {
+    std::string text, problem;
+    int count;
+  };
+  std::vector<Kind> kinds;
   for (const real::GpuFacts& gpu : gpus) {
     const std::string text = gpu_text(gpu);
     const auto known = std::find_if(kinds.begin(), kinds.end(),
-                                    [&](const auto& kind) { return kind.first == text; });
+                                    [&](const Kind& kind) { return kind.text == text; });
     if (known == kinds.end())
-      kinds.emplace_back(text, 1);
+      kinds.push_back({text, gpu.problem, 1});
     else
-      ++known->second;
+      ++known->count;
   }
   std::vector<Finding> findings;
   findings.reserve(kinds.size());
-  for (const auto& [text, count] : kinds)
-    findings.push_back({"GPUs", fmt::format("{} x {}", count, text), ""});
+  for (const Kind& kind : kinds)
+    findings.push_back({"GPUs", fmt::format("{} x {}", kind.count, kind.text),
+                        kind.problem.empty() ? "" : "the GPU engine: " + kind.problem});
   return findings;
 }
 

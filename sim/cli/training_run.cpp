@@ -72,6 +72,7 @@ std::unique_ptr<real::Backend> make_backend(const Job& job, const real::BoundPro
                                   .algorithms = job.algorithms,
                                   .device = seat.world().local_rank / share,
                                   .graphs = job.scenario.options.graphs,
+                                  .shares_gpu = share > 1,
                                   .heartbeat = &seat.heartbeat()});
 }
 

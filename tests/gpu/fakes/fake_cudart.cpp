@@ -92,7 +92,7 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = 13000;
+  *version = fakes::behaviour().driver;
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int* count) {
@@ -104,6 +104,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   (void)std::snprintf(properties->name, sizeof properties->name, "%s", "played by the CPU");
   properties->totalGlobalMem = static_cast<std::size_t>(fakes::device_memory());
   properties->multiProcessorCount = 1;
+  properties->major = fakes::behaviour().capability / 10;
+  properties->minor = fakes::behaviour().capability % 10;
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {

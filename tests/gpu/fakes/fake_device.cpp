@@ -15,6 +15,11 @@ std::atomic<std::uint64_t>& seed() {
   return value;
 }
 
+Behaviour& chosen() {
+  static Behaviour value;
+  return value;
+}
+
 std::int64_t now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -26,10 +31,15 @@ std::int64_t now() {
 std::int64_t& device_memory();
 
 void set_behaviour(const Behaviour& behaviour) {
+  chosen() = behaviour;
   seed() = behaviour.seed;
   device_memory() = behaviour.memory;
   for (int i = 0; i < devices; ++i)
     device_at(i).unload();
+}
+
+Behaviour behaviour() {
+  return chosen();
 }
 
 void Device::push(cudaStream_t stream, Item item) {

@@ -1,5 +1,8 @@
 #include "real/launch/gpu_sharing.hpp"
 
+#include <filesystem>
+#include <fstream>
+
 #include "real/launch/rank_process.hpp"
 #include "tests/catch.hpp"
 
@@ -25,4 +28,23 @@ TEST_CASE("a rank's process has what torchrun's children have", "[launch]") {
                                                      {"LOCAL_WORLD_SIZE", "8"},
                                                      {"MASTER_ADDR", "127.0.0.1"},
                                                      {"MASTER_PORT", "29500"}});
+}
+
+TEST_CASE("a program is found on PATH first, then where drivers put it", "[launch]") {
+  namespace fs = std::filesystem;
+  const std::string root = (fs::temp_directory_path() / "stepcast-find-program").string();
+  const auto make = [&](const std::string& folder, fs::perms permissions) {
+    fs::create_directories(root + folder);
+    std::ofstream{root + folder + "/tool"} << "#!/bin/sh\n";
+    fs::permissions(root + folder + "/tool", permissions);
+  };
+  make("/plain", fs::perms::owner_read);
+  make("/driver", fs::perms::owner_all);
+  make("/path", fs::perms::owner_all);
+  const std::string path = root + "/nothing::" + root + "/plain";
+  CHECK(find_program("tool", path, {root + "/driver"}) == root + "/driver/tool");
+  CHECK(find_program("tool", path + ":" + root + "/path", {root + "/driver"}) ==
+        root + "/path/tool");
+  CHECK(find_program("tool", path, {}).empty());
+  fs::remove_all(root);
 }
