@@ -76,6 +76,7 @@ std::unique_ptr<Bench> make_host_bench(Transport& transport);
 struct CudaSeat {
   int device = 0;
   int ranks_per_device = 1;
+  std::string gemm_choices{};  // as of CudaSetup
 };
 // Collective. Throws std::runtime_error where the program is built without CUDA or there is no GPU.
 std::unique_ptr<Bench> make_cuda_bench(Transport& transport, const CudaSeat& seat);

@@ -62,6 +62,7 @@ class CudaBench : public Bench {
 
   Transport& transport() const { return transport_; }
   CudaClock& clock() { return clock_; }
+  const std::string& gemm_choices() const { return seat_.gemm_choices; }
   // Makes the communicator and the buffers of a collective, once. Called by all members.
   void prepare(const CollectiveCase& collective);
   // Asynchronous, on the stream for communication. REQUIRES: it was prepared.

@@ -44,7 +44,7 @@ CudaKernels::CudaKernels(const BoundProgram& program, CudaBench& bench, std::uin
       bench_{bench},
       memory_{program},
       no_communicators_{{}, bench.transport(), std::chrono::milliseconds{0}},
-      gemms_{memory_.gemm_workspace()},
+      gemms_{memory_.gemm_workspace(), bench.gemm_choices()},
       launches_(program.ops.size()),
       pattern_{std::min(most_pattern_bytes, (program.arena_bytes + 255) / 256 * 256),
                "random numbers"},

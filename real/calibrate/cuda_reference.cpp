@@ -5,6 +5,7 @@
 
 #include "real/calibrate/kernel_samples.hpp"
 #include "real/calibrate/reference.hpp"
+#include "real/cuda/algorithm_file.hpp"
 #include "real/cuda/device.hpp"
 #include "real/cuda/gemm.hpp"
 #include "real/cuda/program_memory.hpp"
@@ -45,7 +46,7 @@ class CudaReference : public Reference {
         from_{copied_, "the reference"},
         to_{copied_, "the reference"},
         workspace_{gemm_workspace, "the workspace of the reference"},
-        gemms_{workspace_.at(0)},
+        gemms_{workspace_.at(0), algorithm_file_of_user()},
         stream_{DeviceStream::Priority::normal} {
     SIM_CHECK(2 * 2 * side_ * side_ <= copied_, side_, copied_);
     // Signed numbers, as activations are: what a GEMM draws depends on its operands.

@@ -11,6 +11,7 @@
 #include "real/calibrate/grid.hpp"
 #include "real/calibrate/machine_facts.hpp"
 #include "real/calibrate/measure.hpp"
+#include "real/cuda/algorithm_file.hpp"
 #include "real/cuda/environment.hpp"
 #include "sim/base/input_error.hpp"
 
@@ -218,9 +219,10 @@ RunResult measure_machine(const MeasureRequest& request,
     const int gpu = device_of(seat.world(), request.ranks_per_gpu);
     const std::unique_ptr<Bench> bench =
         host ? make_host_bench(seat.transport())
-             : make_cuda_bench(
-                   seat.transport(),
-                   {.device = gpu, .ranks_per_device = std::max(1, request.ranks_per_gpu)});
+             : make_cuda_bench(seat.transport(),
+                               {.device = gpu,
+                                .ranks_per_device = std::max(1, request.ranks_per_gpu),
+                                .gemm_choices = algorithm_file_of_user()});
     const sim::MeasuredMachine machine =
         measure_rank(request, *bench, seat.transport(), [&seat] { return seat.stop_wanted(); });
     if (seat.world().rank == 0) done(machine);

@@ -13,6 +13,7 @@
 #include "real/calibrate/bench.hpp"
 #include "real/calibrate/machine_facts.hpp"
 #include "real/calibrate/reference.hpp"
+#include "real/cuda/algorithm_file.hpp"
 #include "real/cuda/cuda_backend.hpp"
 #include "real/cuda/environment.hpp"
 #include "real/engine/operator_name.hpp"
@@ -39,6 +40,7 @@ std::unique_ptr<Backend> make_backend(const SuiteRequest& request, const SuiteRu
   setup.training = run.training;
   setup.algorithms = run.algorithms;
   setup.device = device_of(seat.world(), request.ranks_per_gpu);
+  setup.gemm_choices = algorithm_file_of_user();
   setup.shares_gpu = request.ranks_per_gpu > 1;
   setup.heartbeat = &seat.heartbeat();
   return make_cuda_backend(setup);

@@ -86,7 +86,7 @@ CudaBackend::CudaBackend(const CudaSetup& setup)
       .program = program_, .memory = memory_.step(), .recorder = &*recorder_, .progress = [this] {
         if (watchdog_) watchdog_->progress();
       }});
-  gemms_.emplace(memory_.gemm_workspace());
+  gemms_.emplace(memory_.gemm_workspace(), setup.gemm_choices);
   prepare();
   watchdog_.emplace(*nccl_, setup.timeout, [this] {
     // On the thread of the watchdog, which would else make a context on device 0.

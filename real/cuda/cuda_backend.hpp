@@ -22,6 +22,7 @@ struct CudaSetup {
   Algorithms algorithms;
   int device = 0;
   bool graphs = false;             // capture a whole step in a CUDA graph
+  std::string gemm_choices{};      // a file (algorithm_file.hpp); empty: each run chooses
   bool shares_gpu = false;         // with other ranks, and its host's cores with their threads
   Heartbeat* heartbeat = nullptr;  // may be null
   // An operator that the device does not get through in this time ends the run.

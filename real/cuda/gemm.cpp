@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <limits>
+#include <cstdio>
+#include <cstring>
+#include <span>
 #include <stdexcept>
 
 #include "real/cuda/device.hpp"
+#include "real/cuda/gemm_tuner.hpp"
 #include "sim/base/check.hpp"
 
 namespace real {
@@ -14,7 +17,6 @@ namespace real {
 namespace {
 
 constexpr int candidates = 6;  // algorithms asked for
-constexpr int repetitions = 3;
 
 cudaDataType_t data_type(sim::DType dtype) {
   switch (dtype) {
@@ -67,6 +69,18 @@ void set_alignment(const Preference& preference, cublasLtMatmulPreferenceAttribu
   const auto bytes = static_cast<std::uint32_t>(alignment_of(operand));
   check(cublasLtMatmulPreferenceSetAttribute(preference.handle, attribute, &bytes, sizeof bytes),
         "a preference");
+}
+
+// What a choice depends on beside the product. Shares of a GPU have fewer SMs.
+std::string machine_text() {
+  int device = 0;
+  int driver = 0;
+  cudaDeviceProp properties{};
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  return fmt::format("{}, {} SMs; driver {}; cuBLASLt {}", properties.name,
+                     properties.multiProcessorCount, driver, cublasLtGetVersion());
 }
 
 }  // namespace
@@ -131,7 +145,8 @@ class Gemms::Plan {
   cublasLtMatmulAlgo_t algorithm{};
 };
 
-Gemms::Gemms(void* workspace) : workspace_{workspace} {
+Gemms::Gemms(void* workspace, const std::string& choices)
+    : choices_{choices}, machine_{machine_text()}, workspace_{workspace} {
   check(cublasLtCreate(&handle_), "cublasLtCreate");
 }
 
@@ -162,12 +177,13 @@ const Gemms::Plan& Gemms::prepare(const GemmShape& shape, const GemmOperands& op
   make(plan->a, shape.dtype, call.a_rows, call.a_columns);
   make(plan->b, shape.dtype, call.b_rows, call.b_columns);
   make(plan->result, shape.output, call.m, call.n);
-  choose(*plan, operands, stream);
+  choose(*plan, alignments, operands, stream);
   place = std::move(plan);
   return *place;
 }
 
-void Gemms::choose(Plan& plan, const GemmOperands& operands, cudaStream_t stream) const {
+std::vector<cublasLtMatmulAlgo_t> Gemms::candidates_of(const Plan& plan,
+                                                       const GemmOperands& operands) const {
   Preference preference;
   check(cublasLtMatmulPreferenceCreate(&preference.handle), "a preference");
   const auto workspace = static_cast<std::size_t>(gemm_workspace);
@@ -185,27 +201,53 @@ void Gemms::choose(Plan& plan, const GemmOperands& operands, cudaStream_t stream
       handle_, plan.descriptor.handle, plan.a.handle, plan.b.handle, plan.result.handle,
       plan.result.handle, preference.handle, candidates, found.data(), &count);
   check(asked, "no algorithm for the " + text(plan.shape));
-  const DeviceEvent begin{DeviceEvent::Kind::timing};
-  const DeviceEvent end{DeviceEvent::Kind::timing};
-  float best = std::numeric_limits<float>::max();
-  for (int i = 0; i < count; ++i) {
-    const auto& candidate = found[static_cast<std::size_t>(i)];
-    if (candidate.state != CUBLAS_STATUS_SUCCESS) continue;
-    multiply(plan, candidate.algo, operands, stream);  // loads the kernel
-    check(cudaEventRecord(begin.get(), stream), "cudaEventRecord");
-    for (int r = 0; r < repetitions; ++r)
-      multiply(plan, candidate.algo, operands, stream);
-    check(cudaEventRecord(end.get(), stream), "cudaEventRecord");
-    check(cudaEventSynchronize(end.get()), "a product that is measured");
-    float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");
-    if (milliseconds >= best) continue;
-    best = milliseconds;
-    plan.algorithm = candidate.algo;
-  }
-  if (best == std::numeric_limits<float>::max()) {
+  std::vector<cublasLtMatmulAlgo_t> algorithms;
+  for (const cublasLtMatmulHeuristicResult_t& one :
+       std::span{found}.first(static_cast<std::size_t>(count)))
+    if (one.state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(one.algo);
+  if (algorithms.empty())
     throw std::runtime_error("cuBLASLt: no algorithm for the " + text(plan.shape));
-  }
+  return algorithms;
+}
+
+ChosenAlgorithm Gemms::measured(const Plan& plan, const GemmOperands& operands,
+                                cudaStream_t stream) const {
+  const std::vector<cublasLtMatmulAlgo_t> algorithms = candidates_of(plan, operands);
+  const auto run = [&](const cublasLtMatmulAlgo_t& algorithm) {
+    multiply(plan, algorithm, operands, stream);
+  };
+  const FastestAlgorithm fastest = fastest_of(algorithms, run, stream);
+  ChosenAlgorithm chosen{.microseconds = fastest.microseconds,
+                         .description = description_of(algorithms[fastest.index])};
+  static_assert(sizeof chosen.algorithm == sizeof(cublasLtMatmulAlgo_t));
+  std::memcpy(chosen.algorithm.data(), &algorithms[fastest.index], sizeof chosen.algorithm);
+  return chosen;
+}
+
+// An algorithm of the file may be none of this library's, or want more memory.
+bool Gemms::takes(const Plan& plan, const ChosenAlgorithm& chosen) const {
+  cublasLtMatmulAlgo_t algorithm;
+  std::memcpy(&algorithm, chosen.algorithm.data(), sizeof algorithm);
+  cublasLtMatmulHeuristicResult_t result{};
+  const cublasStatus_t checked =
+      cublasLtMatmulAlgoCheck(handle_, plan.descriptor.handle, plan.a.handle, plan.b.handle,
+                              plan.result.handle, plan.result.handle, &algorithm, &result);
+  return checked == CUBLAS_STATUS_SUCCESS && result.state == CUBLAS_STATUS_SUCCESS &&
+         result.workspaceSize <= static_cast<std::size_t>(gemm_workspace);
+}
+
+void Gemms::choose(Plan& plan, const std::array<int, 3>& alignments, const GemmOperands& operands,
+                   cudaStream_t stream) {
+  const std::string key =
+      fmt::format("{}; {}{}{}; aligned to {} {} {}; workspace {}", machine_, text(plan.shape),
+                  plan.shape.bias ? ", bias" : "", plan.shape.accumulate ? ", accumulated" : "",
+                  alignments[0], alignments[1], alignments[2], gemm_workspace);
+  const ChosenAlgorithm chosen = choices_.get(
+      key, [&](const ChosenAlgorithm& known) { return takes(plan, known); },
+      [&] { return measured(plan, operands, stream); });
+  std::memcpy(&plan.algorithm, chosen.algorithm.data(), sizeof plan.algorithm);
+  for (const std::string& note : choices_.take_notes())
+    fmt::print(stderr, "{}\n", note);
 }
 
 void Gemms::multiply(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,

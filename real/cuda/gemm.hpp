@@ -14,9 +14,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "real/cuda/algorithm_file.hpp"
 #include "real/engine/products.hpp"
 
 namespace real {
@@ -46,15 +49,17 @@ inline constexpr std::int64_t gemm_workspace = 32LL << 20;
 
 class Gemms {
  public:
-  // `workspace`: gemm_workspace bytes; one stream uses it.
-  explicit Gemms(void* workspace);
+  // `workspace`: gemm_workspace bytes; one stream uses it. `choices`: the file of
+  // algorithm_file.hpp; empty: none.
+  explicit Gemms(void* workspace, const std::string& choices = {});
   ~Gemms();
   Gemms(const Gemms&) = delete;
   Gemms& operator=(const Gemms&) = delete;
 
-  // A prepared shape; lives as long as this. The first few algorithms that the library's heuristics
-  // propose are run three times each on `operands`, whose result they overwrite; the fastest is
-  // kept. A shape is measured once.
+  // A prepared shape; lives as long as this. Its algorithm is what the file of choices says for
+  // this GPU, driver, version of the library, shape, formats and alignment; else the first few that
+  // the library's heuristics propose are measured (gemm_tuner.hpp) on `operands`, whose result they
+  // overwrite, and the fastest is written there.
   class Plan;
   const Plan& prepare(const GemmShape& shape, const GemmOperands& operands, cudaStream_t stream);
   void run(const Plan& plan, const GemmOperands& operands, cudaStream_t stream) const;
@@ -62,9 +67,17 @@ class Gemms {
  private:
   void multiply(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
                 const GemmOperands& operands, cudaStream_t stream) const;
-  void choose(Plan& plan, const GemmOperands& operands, cudaStream_t stream) const;
+  std::vector<cublasLtMatmulAlgo_t> candidates_of(const Plan& plan,
+                                                  const GemmOperands& operands) const;
+  void choose(Plan& plan, const std::array<int, 3>& alignments, const GemmOperands& operands,
+              cudaStream_t stream);
+  ChosenAlgorithm measured(const Plan& plan, const GemmOperands& operands,
+                           cudaStream_t stream) const;
+  bool takes(const Plan& plan, const ChosenAlgorithm& chosen) const;
 
   cublasLtHandle_t handle_ = nullptr;
+  AlgorithmFile choices_;
+  std::string machine_;  // of the keys of choices
   void* workspace_ = nullptr;
   // By shape and the alignment of first, second, result: parameters lie anywhere in their bucket.
   std::map<std::pair<GemmShape, std::array<int, 3>>, std::unique_ptr<Plan>> plans_;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <thread>
 
+#include "real/cuda/algorithm_file.hpp"
 #include "real/cuda/cuda_backend.hpp"
 #include "real/cuda/environment.hpp"
 #include "real/engine/operator_name.hpp"
@@ -72,6 +73,7 @@ std::unique_ptr<real::Backend> make_backend(const Job& job, const real::BoundPro
                                   .algorithms = job.algorithms,
                                   .device = seat.world().local_rank / share,
                                   .graphs = job.scenario.options.graphs,
+                                  .gemm_choices = real::algorithm_file_of_user(),
                                   .shares_gpu = share > 1,
                                   .heartbeat = &seat.heartbeat()});
 }

@@ -1,5 +1,10 @@
 // cuBLASLt's matrix product as three loops, with the rules that the library has about layouts and
 // promised alignments.
+#include "tests/gpu/fakes/fake_cublaslt.hpp"
+
+#include <mutex>
+#include <utility>
+
 #include "tests/gpu/fakes/bf16.hpp"
 #include "tests/gpu/fakes/fake_device.hpp"
 #include "tests/gpu/fakes/include/cublasLt.h"
@@ -20,7 +25,36 @@ struct FakePreference {
   std::uint32_t alignment[4] = {256, 256, 256, 256};
 };
 
+namespace fakes {
 namespace {
+std::mutex product_mutex;
+std::function<std::int64_t(int)> product_time;
+std::vector<int> product_log;
+}  // namespace
+
+void set_product_times(std::function<std::int64_t(int)> nanoseconds) {
+  const std::lock_guard lock{product_mutex};
+  product_time = std::move(nanoseconds);
+  product_log.clear();
+}
+
+std::vector<int> products_run() {
+  const std::lock_guard lock{product_mutex};
+  return product_log;
+}
+}  // namespace fakes
+
+namespace {
+
+constexpr std::uint64_t mark = 0x616c676f;  // of algorithms of this library
+
+// What the device is busy with it beside the loops.
+std::int64_t time_of(int algorithm) {
+  const std::lock_guard lock{fakes::product_mutex};
+  if (!fakes::product_time) return 0;
+  fakes::product_log.push_back(algorithm);
+  return fakes::product_time(algorithm);
+}
 
 struct Operand {
   const void* memory;
@@ -152,14 +186,36 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   if (left.rows() != d->rows || right.columns() != d->columns || left.columns() != right.rows()) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  *count = wanted < 2 ? wanted : 2;
+  *count = wanted < 3 ? wanted : 3;
   for (int i = 0; i < *count; ++i) {
     found[i] = {};
     found[i].state = CUBLAS_STATUS_SUCCESS;
     for (int j = 0; j < 4; ++j)
       found[i].algo.data[j] = preference->alignment[j];
     found[i].algo.data[4] = preference->workspace;
+    found[i].algo.data[6] = static_cast<std::uint64_t>(i);
+    found[i].algo.data[7] = mark;
   }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                       const cublasLtMatmulAlgo_t* algorithm,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  *result = {};
+  result->algo = *algorithm;
+  result->workspaceSize = algorithm->data[4];
+  return algorithm->data[7] == mark ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                                    void* value, std::size_t bytes, std::size_t*) {
+  if (bytes != sizeof(std::int32_t)) return CUBLAS_STATUS_INVALID_VALUE;
+  const auto id = static_cast<std::int32_t>(algorithm->data[6]);
+  *static_cast<std::int32_t*>(value) = attribute == CUBLASLT_ALGO_CONFIG_ID ? id : 1;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -189,7 +245,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
   const Operand right{b, *b_layout, product->transpose_b == CUBLAS_OP_T};
   fakes::enqueue_call(
       stream, [=, description = *product, layout = *d_layout,
-               scale = *static_cast<const float*>(alpha), keep = *static_cast<const float*>(beta)] {
+               scale = *static_cast<const float*>(alpha), keep = *static_cast<const float*>(beta),
+               id = static_cast<int>(algorithm->data[6]), device = &stream->device] {
+        device->pass(time_of(id));
         multiply(description, left, right, scale, keep, d, layout);
       });
   return CUBLAS_STATUS_SUCCESS;

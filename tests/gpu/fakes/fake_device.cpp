@@ -87,7 +87,7 @@ bool Device::run_head(CUstream_st& stream) {
   if (head.wait && !head.wait->done) return false;
   if (head.work && !head.work()) return false;
   if (head.record) {
-    head.record->time = now();
+    head.record->time = now() + passed_;
     head.record->done = true;
     if (head.external != nullptr) head.external->latest = head.record;
   }

@@ -58,6 +58,8 @@ class Device {
   // (CUDA C++ Programming Guide, "Lazy Loading"). The host waits here.
   void load(const std::vector<std::uint64_t>& kernel);
   void unload();  // all: another process
+  // Time that the device's work takes beside the host's clock.
+  void pass(std::int64_t nanoseconds) { passed_ += nanoseconds; }
 
   std::recursive_mutex mutex;
   std::string failure;  // of work that threw: every later call fails
@@ -70,6 +72,7 @@ class Device {
 
   std::vector<CUstream_st*> streams_;
   std::set<std::vector<std::uint64_t>> loaded_;
+  std::int64_t passed_ = 0;
   std::uint64_t sequence_ = 0;
   std::uint64_t held_until_ = 0;
   CUstream_st* held_ = nullptr;

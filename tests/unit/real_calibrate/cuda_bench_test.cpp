@@ -3,6 +3,7 @@
 #include "real/calibrate/cuda_bench.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -25,6 +26,7 @@ using calibrate_test::two_ranks;
 
 // Small devices: the copies that keep one busy are a share of its memory.
 void small_devices() {
+  ::setenv("STEPCAST_GEMM_CACHE", "off", 1);  // not the user's
   fakes::set_behaviour({.seed = 0, .memory = std::int64_t{256} << 20});
 }
 
