@@ -412,6 +412,7 @@ void find_not_finite(sim::DType dtype, std::int64_t elements, const void* values
 // clang-format on
 
 struct Table {
+// NOLINTNEXTLINE(bugprone-macro-parentheses)
 #define STEPCAST_KERNEL(name) decltype(&kernels::name) name = nullptr;
   STEPCAST_KERNELS(STEPCAST_KERNEL)
 #undef STEPCAST_KERNEL

@@ -24,6 +24,7 @@ class HostProducts : public Products {
 namespace real::host {
 
 // Functions of the same types as those of real::kernels.
+// NOLINTNEXTLINE(bugprone-macro-parentheses)
 #define STEPCAST_KERNEL(name) decltype(kernels::name) name;
 STEPCAST_KERNELS(STEPCAST_KERNEL)
 #undef STEPCAST_KERNEL

@@ -39,9 +39,8 @@ class In {
   }
   In(const In&) = delete;
   In& operator=(const In&) = delete;
-  operator std::span<const float>() const {
-    return values_;
-  }  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  operator std::span<const float>() const { return values_; }
 
  private:
   std::vector<float> copy_;
@@ -69,10 +68,10 @@ class Out {
   }
   Out(const Out&) = delete;
   Out& operator=(const Out&) = delete;
-  operator std::span<float>() const { return values_; }  // NOLINT(google-explicit-constructor)
-  operator std::span<const float>() const {
-    return values_;
-  }  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  operator std::span<float>() const { return values_; }
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  operator std::span<const float>() const { return values_; }
 
  private:
   std::vector<float> copy_;
