@@ -151,7 +151,7 @@ Launch KernelLaunches::adam() {
          .decay = parts_.memory.decay.at(i)});
   }
   const sim::Training& training = parts_.training;
-  const kernels::Adam settings{.rate = training.learning_rate,
+  const kernels::Adam settings{.rate = training.learning_rate.peak,
                                .beta1 = training.beta1,
                                .beta2 = training.beta2,
                                .epsilon = training.epsilon,

@@ -83,7 +83,8 @@ StepResult Trainer::agree_on(const StepOutcome& outcome) {
   const sim::Plan& plan = *setup_.program->plan;
   const std::vector<RankStep> ranks = control_.all(RankStep{
       outcome.loss, outcome.gradient_norm, outcome.time.count(), outcome.first_not_finite});
-  StepResult result{.step = next_step_};
+  StepResult result{.step = next_step_,
+                    .learning_rate = setup_.training.learning_rate.at(next_step_)};
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const sim::RankCoordinates at =
         sim::coordinates_of(plan.layout, sim::RankId{static_cast<std::uint32_t>(r)});

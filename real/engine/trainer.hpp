@@ -40,7 +40,8 @@ struct StepResult {
   std::int64_t step = 0;
   double loss = 0;           // mean over all tokens of the global batch
   double gradient_norm = 0;  // before clipping
-  sim::Duration time{};      // of the rank that took longest
+  double learning_rate = 0;
+  sim::Duration time{};  // of the rank that took longest
 };
 
 struct RankMemory {

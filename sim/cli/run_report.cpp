@@ -80,6 +80,8 @@ std::vector<Row> rows_of(const RunReport& report) {
     rows.push_back({fmt::format("step.{}.loss", step.step), number(step.loss), ""});
     rows.push_back(
         {fmt::format("step.{}.gradient_norm", step.step), number(step.gradient_norm), ""});
+    rows.push_back(
+        {fmt::format("step.{}.learning_rate", step.step), number(step.learning_rate), ""});
     rows.push_back({fmt::format("step.{}.time", step.step), number(in_seconds(step.time)), "s"});
   }
   return rows;
@@ -156,11 +158,12 @@ std::string run_table(const RunReport& report) {
       "{}: {} ({} parameters)\n  {} backend on {}; ranks by {}\n  {}\n  {}\n\n", report.scenario,
       report.model, scaled_count(report.parameters), report.backend, report.machine,
       report.launched_by, layout_text(report.layout), batch_text(report.layout));
-  text += fmt::format("  {:>8}  {:>10}  {:>13}  {:>10}\n", "step", "loss", "gradient norm", "time");
+  text += fmt::format("  {:>8}  {:>10}  {:>13}  {:>13}  {:>10}\n", "step", "loss", "gradient norm",
+                      "learning rate", "time");
   for (const std::size_t i : shown_steps(report.steps.size())) {
     const real::StepResult& step = report.steps[i];
-    text += fmt::format("  {:>8}  {:>10.5f}  {:>13.5f}  {:>10}\n", step.step, step.loss,
-                        step.gradient_norm, precise(step.time));
+    text += fmt::format("  {:>8}  {:>10.5f}  {:>13.5f}  {:>13.4g}  {:>10}\n", step.step, step.loss,
+                        step.gradient_norm, step.learning_rate, precise(step.time));
   }
   text +=
       fmt::format("\nstep time  {}\ntokens/s   {}; {} of the model per rank\n", times_text(report),
@@ -201,6 +204,7 @@ std::string run_json(const RunReport& report) {
     steps.push_back({{"step", step.step},
                      {"loss", step.loss},
                      {"gradient_norm", step.gradient_norm},
+                     {"learning_rate", step.learning_rate},
                      {"time_s", in_seconds(step.time)}});
   return json.dump(2) + "\n";
 }

@@ -83,8 +83,8 @@ void log_step(const Job& job, const real::StepResult& step, std::int64_t last) {
   const std::int64_t every = job.options.log_every;
   if (every <= 0 || (step.step % every != 0 && step.step + 1 != last)) return;
   print_note(fmt::format(
-      "step {} of {}: loss {:.5f}, gradient norm {:.4f}, {}, {} tokens/s", step.step, last,
-      step.loss, step.gradient_norm, precise(step.time),
+      "step {} of {}: loss {:.5f}, gradient norm {:.4f}, learning rate {:.4g}, {}, {} tokens/s",
+      step.step, last, step.loss, step.gradient_norm, step.learning_rate, precise(step.time),
       significant(static_cast<double>(job.plan.tokens) / std::max(in_seconds(step.time), 1e-12))));
 }
 

@@ -5,13 +5,15 @@
 #include <cstdint>
 #include <string>
 
+#include "sim/plan/learning_rate.hpp"
+
 namespace sim {
 
 struct Training {
   int steps = 10;
   std::uint64_t seed = 1;  // of weights and of the order of the data
-  std::string data = {};   // text file, read as bytes; empty: the corpus that is shipped
-  double learning_rate = 1e-3;
+  std::string data = {};   // text or token file; empty: the corpus that is shipped
+  LearningRate learning_rate = {};
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
   double clip = 1.0;  // gradient norm; 0: off
   bool operator==(const Training&) const = default;

@@ -155,12 +155,24 @@ void write_framework(const Framework& framework, Lines& out) {
   out.add("loss_metrics", framework.execution.loss_metrics);
 }
 
+// A number alone is a constant rate; else what has an effect.
+std::string learning_rate_text(const LearningRate& rate) {
+  if (rate.is_constant()) return fmt::format("{}", rate.peak);
+  std::string text = fmt::format("{{peak: {}", rate.peak);
+  if (rate.warmup_steps > 0)
+    text += fmt::format(", initial: {}, warmup_steps: {}", rate.initial, rate.warmup_steps);
+  if (rate.decay != RateDecay::constant)
+    text += fmt::format(", decay: {}, minimum: {}, decay_steps: {}", word(rate.decay), rate.minimum,
+                        rate.decay_steps);
+  return text + "}";
+}
+
 void write_training(const Training& training, const std::string& folder, Lines& out) {
   out.section("training");
   out.add("steps", training.steps);
   out.add("seed", training.seed);
   if (!training.data.empty()) out.add("data", reference(training.data, folder));
-  out.add("learning_rate", training.learning_rate);
+  out.add("learning_rate", learning_rate_text(training.learning_rate));
   out.add("beta1", training.beta1);
   out.add("beta2", training.beta2);
   out.add("epsilon", training.epsilon);

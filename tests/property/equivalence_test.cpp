@@ -25,7 +25,7 @@ constexpr double bound = 1e-5;
 sim::Training five_steps(double epsilon) {
   sim::Training training;
   training.steps = 5;
-  training.learning_rate = 1e-2;
+  training.learning_rate.peak = 1e-2;
   training.epsilon = epsilon;
   return training;
 }
@@ -49,8 +49,8 @@ void check_case(const EquivalenceCase& one) {
   CHECK(expected.losses.size() == 5);
   CHECK(largest_relative(got.losses, expected.losses) <= bound);
   CHECK(largest_relative(got.norms, expected.norms) <= bound);
-  const Difference weights =
-      largest_difference(got.parameters, got.weights, expected.weights, training.learning_rate);
+  const Difference weights = largest_difference(got.parameters, got.weights, expected.weights,
+                                                training.learning_rate.peak);
   CAPTURE(weights.parameter);
   CHECK(weights.relative <= bound);
   const sim::Training usual = five_steps(1e-8);

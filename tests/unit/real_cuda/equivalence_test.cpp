@@ -39,6 +39,27 @@ TEST_CASE("a captured step does what an issued one does", "[real_cuda]") {
   check_equal(run_toy(run), reference_of(run), 1e-5);
 }
 
+// A captured graph reads the rate of its step from device memory.
+TEST_CASE("the learning rate of every step is the schedule's, captured or not", "[real_cuda]") {
+  const bool graphs = GENERATE(false, true);
+  CAPTURE(graphs);
+  ToyRun run = base(true);
+  run.steps = 6;
+  run.graphs = graphs;
+  run.training.learning_rate = {.peak = 0.02,
+                                .warmup_steps = 2,
+                                .decay = sim::RateDecay::cosine,
+                                .minimum = 0.001,
+                                .decay_steps = 5};
+  const ToyResult result = run_toy(run);
+  check_equal(result, reference_of(run), 1e-5);
+  // Step 0 has the rate 0: the second step sees the weights of the first.
+  run.steps = 1;
+  ToyRun still = run;
+  still.training.learning_rate = {.peak = 0};
+  CHECK(run_toy(run).weights == run_toy(still).weights);
+}
+
 // bf16 has 8 bits of mantissa, so a rounding moves a value by 2^-9 = 0.2% at most; sums of many
 // average that out. The bound is five roundings of the loss itself.
 TEST_CASE("in bf16 losses follow the fp32 run within one percent", "[real_cuda]") {

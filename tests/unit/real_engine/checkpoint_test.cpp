@@ -21,7 +21,8 @@ using Change = std::function<void(sim::Layout&)>;
 // A folder of a checkpoint after two steps of tp 2 x dp 2, ZeRO-2 unless that is changed.
 class Saved {
  public:
-  explicit Saved(const ModelTraits& traits = {.tied = true}, const Change& change = {})
+  explicit Saved(const ModelTraits& traits = {.tied = true}, const Change& change = {},
+                 const sim::LearningRate& rate = {})
       : model{equivalence_model(traits)} {
     layout = listed_cases().front().layout;
     layout.tensor_parallel = layout.data_parallel = 2;
@@ -29,6 +30,7 @@ class Saved {
     layout.zero_stage = 2;
     if (change) change(layout);
     training.steps = 2;
+    training.learning_rate = rate;
     files::remove_all(folder);
     TrainOptions options;
     options.save = folder.string();
@@ -133,6 +135,23 @@ TEST_CASE("a run that is resumed under its own layout goes on as if it had not e
   const TrainedModel resumed = saved.resumed(saved.layout);
   check_same(resumed, straight);
   CHECK(resumed.losses == std::vector<double>(straight.losses.begin() + 2, straight.losses.end()));
+}
+
+TEST_CASE("a run that is resumed goes on in the middle of its learning-rate schedule",
+          "[checkpoint]") {
+  Saved saved{{.tied = true},
+              {},
+              {.peak = 1e-2,
+               .warmup_steps = 2,
+               .decay = sim::RateDecay::linear,
+               .minimum = 1e-3,
+               .decay_steps = 5}};
+  saved.training.steps = 5;
+  const TrainedModel straight =
+      train_on_host(saved.model, saved.layout, saved.training, saved.corpus);
+  check_same(saved.resumed(saved.layout), straight);
+  saved.training.learning_rate = {.peak = 1e-2};
+  CHECK(!same_bits(saved.resumed(saved.layout).weights, straight.weights));
 }
 
 TEST_CASE("checkpoints that are torn, changed or incomplete are refused by file", "[checkpoint]") {

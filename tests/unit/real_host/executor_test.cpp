@@ -61,7 +61,7 @@ TEST_CASE("the loss falls when a rank trains alone", "[real_host]") {
   const int index = GENERATE(range(0, 5));
   CAPTURE(index);
   ToyRun run{.shape = family(index), .layout = toy_layout(), .steps = 20};
-  run.training.learning_rate = 0.01;
+  run.training.learning_rate.peak = 0.01;
   const ToyResult result = run_toy(run);
   CAPTURE(result.loss);
   CHECK(std::abs(result.loss.front() - std::log(23.0)) < 0.5);
