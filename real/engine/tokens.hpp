@@ -1,10 +1,13 @@
-// What a run is trained on: a text as bytes, and which part of it every sample is.
+// What a run is trained on: a text as bytes or a file of token ids, and which part of it every
+// sample is.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "real/engine/input_file.hpp"
+#include "real/engine/token_file.hpp"
 #include "sim/model/model.hpp"
 #include "sim/plan/layout.hpp"
 #include "sim/plan/plan.hpp"
@@ -12,22 +15,30 @@
 
 namespace real {
 
-// Byte-level tokens: a token is a byte of the text.
+// Read where it lies, so files may be of any size; samples are checked as they are drawn.
 class Corpus {
  public:
-  // Throws InputError for a file that is not there, is too short for one sample, or has a byte that
-  // is no token of the model's vocabulary.
+  // Throws InputError for a file that is not there or is no text or token file (find_tokens), that
+  // is too short for one sample, whose header says an id that is none of the model's vocabulary, or
+  // for a text with a byte that is none.
   Corpus(const std::string& path, const sim::Model& model, std::int64_t sequence_length);
-  const std::string& path() const { return path_; }
-  std::int64_t size() const { return static_cast<std::int64_t>(text_.size()); }
+  const std::string& path() const { return tokens_.data; }
+  std::int64_t size() const { return tokens_.count; }  // tokens
 
   // Sample `sample` of the global batch of step `step`: sequence_length + 1 tokens, from a place
-  // drawn from (seed, step, sample).
+  // drawn from (seed, step, sample). Throws InputError for an id that is none of the vocabulary,
+  // and for a file that cannot be read any more.
   void sample(std::uint64_t seed, std::int64_t step, std::int64_t sample, std::int32_t* to) const;
 
  private:
-  std::string path_;
-  std::string text_;
+  void check_header(std::int64_t sequence_length) const;
+  void check_bytes() const;
+  [[noreturn]] void refuse_id(std::int64_t index, std::int64_t id) const;
+
+  TokenFile tokens_;
+  InputFile file_;
+  std::string model_;
+  std::int64_t vocabulary_ = 0;
   std::int64_t sequence_length_ = 0;
 };
 

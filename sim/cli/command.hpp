@@ -44,6 +44,7 @@ void add_topo(CLI::App& app, ChosenCommand& action);
 void add_models(CLI::App& app, ChosenCommand& action);
 void add_merge(CLI::App& app, ChosenCommand& action);
 void add_run(CLI::App& app, ChosenCommand& action);
+void add_tokens(CLI::App& app, ChosenCommand& action);
 void add_validate(CLI::App& app, ChosenCommand& action);
 void add_validate_real(CLI::App& validate, ChosenCommand& action);  // its command `real`
 void add_import(CLI::App& app, ChosenCommand& action);

@@ -30,6 +30,7 @@ void add_commands(CLI::App& app, sim::ChosenCommand& action) {
   sim::add_scaling(app, action);
   sim::add_merge(app, action);
   sim::add_run(app, action);
+  sim::add_tokens(app, action);
   sim::add_validate(app, action);
   sim::add_import(app, action);
   sim::add_export(app, action);
