@@ -102,7 +102,8 @@ TEST_CASE("texts that cannot be trained on are refused", "[tokens]") {
   CHECK(refusal(file.path(), 64, 8) ==
         "byte 64 is 64, which is no token: the vocabulary of tiny has 64; allowed: 256 or more for "
         "any text, 128 for ASCII");
-  CHECK(refusal(file.path() + ".missing", 256, 8) == "cannot read this file: No such file or directory");
+  CHECK(refusal(file.path() + ".missing", 256, 8) ==
+        "cannot read this file: No such file or directory");
 }
 
 }  // namespace real::test
