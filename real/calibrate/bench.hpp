@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "real/calibrate/reference.hpp"
+#include "real/engine/algorithms.hpp"
 #include "real/engine/bound_program.hpp"
 #include "real/net/transport.hpp"
 #include "sim/calibration/measurements.hpp"
@@ -25,6 +26,7 @@ struct Interval {
 struct CollectiveCase {
   sim::CollectiveKind kind = sim::CollectiveKind::all_reduce;
   bool message = false;  // a send and its receive instead of a collective
+  AlgorithmChoice algorithm = AlgorithmChoice::automatic;  // ring or tree instead of the library's
   sim::DType dtype = sim::DType::fp32;
   std::int64_t bytes = 0;    // the full buffer
   std::vector<int> members;  // of this rank's group, in communicator order; this rank is one
@@ -40,7 +42,8 @@ struct Beside {
 class KernelBench {
  public:
   virtual ~KernelBench() = default;
-  // Gives every operand new data: positive numbers below 1, random, far from the denormal ones.
+  // Gives every operand new data: random numbers below 1 of either sign, far from the denormal
+  // ones; positive_operands() positive ones.
   virtual void refill(std::uint64_t seed) = 0;
   // Runs these operators of the program, all of them kernels, one behind the other in this order on
   // the otherwise idle device of this rank, and says how many seconds each took there. What the
@@ -66,6 +69,11 @@ class Bench {
   // Host time to issue one kernel; absent where issuing and running are one.
   virtual std::optional<double> issue_cost(KernelBench& program,
                                            std::span<const std::uint32_t> ops) = 0;
+  // Seconds between two kernels of these operators beyond their own times: issued one by one with
+  // the host ahead, and replayed by a graph. Absent where there are no graphs.
+  virtual std::optional<sim::MeasuredGaps> gaps(KernelBench&, std::span<const std::uint32_t>) {
+    return std::nullopt;
+  }
   // Device, versions, SMs, memory: what this rank can tell of the machine, when all parts have been
   // measured (libraries take memory as they are used).
   virtual void describe(sim::MeasuredMachine& machine) = 0;

@@ -27,6 +27,7 @@ Communicator communicator_of(const CollectiveCase& collective, int rank) {
   Communicator made;
   made.kind = collective.message ? CommunicatorKind::message : CommunicatorKind::group;
   made.members = collective.members;
+  made.algorithm = collective.algorithm;
   if (!collective.message)
     made.collectives = {sim::CollectiveKind::all_reduce, sim::CollectiveKind::reduce_scatter,
                         sim::CollectiveKind::all_gather};
@@ -73,7 +74,7 @@ void CudaBench::prepare(const CollectiveCase& collective) {
                           clock_.communication()),
           "cudaMemsetAsync");
   }
-  std::unique_ptr<NcclWorld>& world = worlds_[{collective.message, collective.members}];
+  std::unique_ptr<NcclWorld>& world = worlds_[key_of(collective)];
   if (world) return;
   world = std::make_unique<NcclWorld>(
       std::vector<Communicator>{communicator_of(collective, transport_.rank())}, transport_,
@@ -81,7 +82,7 @@ void CudaBench::prepare(const CollectiveCase& collective) {
 }
 
 void CudaBench::start(const CollectiveCase& collective) {
-  NcclWorld& world = *worlds_.at({collective.message, collective.members});
+  NcclWorld& world = *worlds_.at(key_of(collective));
   const cudaStream_t stream = clock_.communication();
   const NcclWorld::Call call{.input = input_.at(0),
                              .output = output_.at(0),
@@ -142,6 +143,11 @@ std::vector<Way> CudaBench::copies() const {
 std::optional<double> CudaBench::issue_cost(KernelBench& program,
                                             std::span<const std::uint32_t> ops) {
   return static_cast<CudaKernels&>(program).issue_cost(ops);
+}
+
+std::optional<sim::MeasuredGaps> CudaBench::gaps(KernelBench& program,
+                                                 std::span<const std::uint32_t> ops) {
+  return static_cast<CudaKernels&>(program).gaps(ops);
 }
 
 // Memory is a rank's part of the device. What was taken since the contexts were there, less the

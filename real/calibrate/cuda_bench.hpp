@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "real/calibrate/bench.hpp"
@@ -26,8 +27,13 @@ class CudaClock {
   // Returns the seconds from the end of one piece to the end of the next, less what the event
   // between them costs. Not repeated where `issue` is dear; nothing is left on the stream.
   std::vector<double> time_each(std::size_t count, const std::function<void(std::size_t)>& issue);
+  // What an event costs is measured anew before the next times: with the clock of then.
+  void renew_event_cost() { event_cost_ = -1; }
   // Host seconds to issue a piece of work, when the device does not hold it up.
   double issue_cost(std::size_t count, const std::function<void(std::size_t)>& issue);
+  // Seconds per piece beyond its own time, of pieces that are issued one by one behind copies and
+  // of the same in a graph that is replayed behind them. Below 0 where pieces overlap their ends.
+  sim::MeasuredGaps gaps(std::size_t count, const std::function<void(std::size_t)>& issue);
   std::int64_t bytes() const { return ballast_.bytes(); }
   // Seconds on the device.
   double time(cudaStream_t stream, const std::function<void()>& issue);
@@ -58,6 +64,8 @@ class CudaBench : public Bench {
   std::vector<sim::MeasuredCopy::Way> copies() const override;
   std::optional<double> issue_cost(KernelBench& program,
                                    std::span<const std::uint32_t> ops) override;
+  std::optional<sim::MeasuredGaps> gaps(KernelBench& program,
+                                        std::span<const std::uint32_t> ops) override;
   void describe(sim::MeasuredMachine& machine) override;
 
   Transport& transport() const { return transport_; }
@@ -79,8 +87,12 @@ class CudaBench : public Bench {
   PinnedMemory host_;
   std::int64_t host_bytes_ = 0;
   std::int64_t context_ = 0;  // bytes of the contexts of all ranks of the device
-  // By members; a message's are a pair in its direction.
-  std::map<std::pair<bool, std::vector<int>>, std::unique_ptr<NcclWorld>> worlds_;
+  // By members and algorithm; a message's are a pair in its direction.
+  using WorldKey = std::tuple<bool, AlgorithmChoice, std::vector<int>>;
+  static WorldKey key_of(const CollectiveCase& collective) {
+    return {collective.message, collective.algorithm, collective.members};
+  }
+  std::map<WorldKey, std::unique_ptr<NcclWorld>> worlds_;
 };
 
 }  // namespace real

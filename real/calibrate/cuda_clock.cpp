@@ -14,6 +14,8 @@ constexpr std::int64_t ballast_share = 1024;
 // Copies that give the host a second's start on the fastest device: what is not issued by then is
 // held up by something else.
 constexpr int most_copies = 1 << 14;
+// About 15 ms of copies.
+constexpr int warming_copies = 256;
 // Of small kernels, with and without an event behind each.
 constexpr std::size_t probes = 64;
 constexpr int probe_rounds = 9;
@@ -87,6 +89,8 @@ double CudaClock::event_cost() {
                        compute());
   };
   check(cudaMemsetAsync(ballast_.at(0), 0, 4096, compute()), "cudaMemsetAsync");
+  // Not of a clock that has just been woken.
+  keep_busy(warming_copies);
   std::vector<double> costs;
   for (int round = 0; round < probe_rounds; ++round) {
     std::vector<double> total;
@@ -117,6 +121,31 @@ double CudaClock::issue_cost(std::size_t count, const std::function<void(std::si
     check(cudaStreamSynchronize(compute()), "the cost to issue a kernel");
   }
   return median(costs);
+}
+
+sim::MeasuredGaps CudaClock::gaps(std::size_t count,
+                                  const std::function<void(std::size_t)>& issue) {
+  const auto issue_all = [&] {
+    for (std::size_t i = 0; i < count; ++i)
+      issue(i);
+  };
+  // Thread-local: what NCCL's threads do meanwhile is not part of it.
+  check(cudaStreamBeginCapture(compute(), cudaStreamCaptureModeThreadLocal),
+        "cudaStreamBeginCapture");
+  issue_all();
+  const DeviceGraph graph = DeviceGraph::end_capture(compute());
+  std::vector<double> issued, replayed;
+  for (int round = 0; round < probe_rounds; ++round) {
+    double own = 0;
+    for (const double seconds : time_each(count, issue))
+      own += seconds;
+    keep_busy(copies_);
+    issued.push_back(time(compute(), issue_all) - own);
+    keep_busy(copies_);
+    replayed.push_back(time(compute(), [&] { graph.launch(compute()); }) - own);
+  }
+  const auto per_piece = static_cast<double>(count);
+  return {.issued = median(issued) / per_piece, .replayed = median(replayed) / per_piece};
 }
 
 double CudaClock::time(cudaStream_t stream, const std::function<void()>& issue) {

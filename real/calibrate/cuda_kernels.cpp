@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "real/calibrate/kernel_samples.hpp"
 #include "sim/base/random.hpp"
 
 namespace real {
@@ -16,17 +17,20 @@ constexpr std::int64_t most_pattern_bytes = 65'521LL * 256;
 constexpr std::size_t most_in_flight = 200;
 constexpr std::size_t lead_in = 2;  // of with_lead_in()
 
-// Two bf16 in every word: positive, from 2^-7 to 1, all bits of the mantissa in use. Read as fp32
-// they are such numbers as well, so an arena of mixed formats holds no number that an operator
-// cannot take (the square root of Adam's second moment).
-std::vector<std::uint16_t> pattern_of(std::uint64_t seed, std::int64_t bytes) {
+// Two bf16 in every word, from 2^-7 to 1, all bits of the mantissa in use. Read as fp32 they are
+// such numbers as well, so an arena of mixed formats holds no number that an operator cannot take.
+// Of either sign, as activations and gradients are: what a product draws, and so the clock, depends
+// on how many bits change between its operands.
+enum class Sign : std::uint8_t { either, positive };
+std::vector<std::uint16_t> pattern_of(std::uint64_t seed, std::int64_t bytes, Sign sign) {
   std::vector<std::uint16_t> values(static_cast<std::size_t>(bytes) / 2);
   std::uint64_t bits = seed;
   for (std::uint16_t& value : values) {
     bits = bits * 6364136223846793005ULL + 1442695040888963407ULL;  // Knuth's MMIX generator
     const auto random = static_cast<std::uint32_t>(bits >> 40);
     const std::uint32_t exponent = 120 + random % 7;  // 2^-7 ... 2^-1
-    value = static_cast<std::uint16_t>(exponent << 7 | ((random >> 8) & 0x7f));
+    const std::uint32_t negative = sign == Sign::either ? (random >> 15) & 1 : 0;
+    value = static_cast<std::uint16_t>(negative << 15 | exponent << 7 | ((random >> 8) & 0x7f));
   }
   return values;
 }
@@ -48,6 +52,8 @@ CudaKernels::CudaKernels(const BoundProgram& program, CudaBench& bench, std::uin
       launches_(program.ops.size()),
       pattern_{std::min(most_pattern_bytes, (program.arena_bytes + 255) / 256 * 256),
                "random numbers"},
+      positive_{pattern_.bytes(), "random numbers"},
+      positive_operands_{positive_operands(program)},
       start_{DeviceEvent::Kind::timing},
       compute_end_{DeviceEvent::Kind::timing},
       communication_end_{DeviceEvent::Kind::timing} {
@@ -61,11 +67,15 @@ CudaKernels::CudaKernels(const BoundProgram& program, CudaBench& bench, std::uin
                                           .gemms = gemms_,
                                           .nccl = no_communicators_,
                                           .stream = stream});
-  const std::vector<std::uint16_t> values = pattern_of(seed, pattern_.bytes());
-  check(cudaMemcpy(pattern_.at(0), values.data(), static_cast<std::size_t>(pattern_.bytes()),
-                   cudaMemcpyHostToDevice),
-        "random numbers");
+  for (const auto& [pattern, sign] :
+       {std::pair{&pattern_, Sign::either}, std::pair{&positive_, Sign::positive}}) {
+    const std::vector<std::uint16_t> values = pattern_of(seed, pattern->bytes(), sign);
+    check(cudaMemcpy(pattern->at(0), values.data(), static_cast<std::size_t>(pattern->bytes()),
+                     cudaMemcpyHostToDevice),
+          "random numbers");
+  }
   CudaKernels::refill(seed);
+  bench.clock().renew_event_cost();
 }
 
 CudaKernels::~CudaKernels() {
@@ -93,16 +103,22 @@ void CudaKernels::fill_inputs(std::uint64_t seed) {
   upload(place.results, &results, sizeof results);
 }
 
-void CudaKernels::refill(std::uint64_t seed) {
-  const std::int64_t units = pattern_.bytes() / 256;
+void CudaKernels::fill(const Operand& place, const DeviceMemory& pattern, std::uint64_t seed) {
+  const std::int64_t units = pattern.bytes() / 256;
   std::int64_t from = static_cast<std::int64_t>(seed % static_cast<std::uint64_t>(units)) * 256;
-  const DeviceMemory& arena = memory_.arena();
-  for (std::int64_t at = 0; at < arena.bytes();) {
-    const std::int64_t bytes = std::min(pattern_.bytes() - from, arena.bytes() - at);
-    copy_on_device(arena.at(at), pattern_.at(from), bytes, bench_.clock().compute());
+  for (std::int64_t at = 0; at < place.bytes;) {
+    const std::int64_t bytes = std::min(pattern.bytes() - from, place.bytes - at);
+    copy_on_device(memory_.arena().at(place.offset + at), pattern.at(from), bytes,
+                   bench_.clock().compute());
     at += bytes;
     from = 0;
   }
+}
+
+void CudaKernels::refill(std::uint64_t seed) {
+  fill({.offset = 0, .bytes = memory_.arena().bytes()}, pattern_, seed);
+  for (const Operand& operand : positive_operands_)
+    fill(operand, positive_, seed);
   check(cudaStreamSynchronize(bench_.clock().compute()), "new data for a measurement");
 }
 
@@ -145,6 +161,13 @@ double CudaKernels::issue_cost(std::span<const std::uint32_t> ops) {
   prepare(some);
   CudaClock& clock = bench_.clock();
   return clock.issue_cost(some.size(), [&](std::size_t i) { launch(some[i])(clock.compute()); });
+}
+
+sim::MeasuredGaps CudaKernels::gaps(std::span<const std::uint32_t> ops) {
+  const std::span<const std::uint32_t> some = ops.first(std::min(ops.size(), most_in_flight));
+  prepare(some);
+  CudaClock& clock = bench_.clock();
+  return clock.gaps(some.size(), [&](std::size_t i) { launch(some[i])(clock.compute()); });
 }
 
 // Both streams wait for one event, as they do in a step.

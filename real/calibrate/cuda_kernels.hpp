@@ -19,6 +19,7 @@ class CudaKernels : public KernelBench {
   std::vector<double> run(std::span<const std::uint32_t> ops) override;
   Beside run_beside(std::uint32_t op, int repeats, const CollectiveCase& with) override;
   double issue_cost(std::span<const std::uint32_t> ops);
+  sim::MeasuredGaps gaps(std::span<const std::uint32_t> ops);
 
  private:
   const Launch& launch(std::uint32_t op);
@@ -33,7 +34,10 @@ class CudaKernels : public KernelBench {
   sim::Training training_;
   std::optional<Preparation> preparation_;
   std::vector<Launch> launches_;  // empty: not prepared yet
-  DeviceMemory pattern_;          // random numbers that operands are filled from
+  void fill(const Operand& place, const DeviceMemory& pattern, std::uint64_t seed);
+
+  DeviceMemory pattern_, positive_;  // random numbers that operands are filled from
+  std::vector<Operand> positive_operands_;
   DeviceEvent start_, compute_end_, communication_end_;
 };
 

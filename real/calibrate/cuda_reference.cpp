@@ -1,6 +1,9 @@
 // The reference on a GPU: one GEMM in bf16 and one copy inside of the device, timed by events.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <vector>
 
 #include "real/calibrate/kernel_samples.hpp"
@@ -30,6 +33,22 @@ std::int64_t device_memory() {
 std::int64_t side_of(std::int64_t copied) {
   const double side = std::sqrt(static_cast<double>(copied) / 2 / (2 * 2));
   return std::max<std::int64_t>(side_step, static_cast<std::int64_t>(side) / side_step * side_step);
+}
+
+// As NVML names a GPU: domain, bus, device.
+std::string pci_address() {
+  int device = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  return fmt::format("{:08X}:{:02X}:{:02X}.0", properties.pciDomainID, properties.pciBusID,
+                     properties.pciDeviceID);
+}
+
+// STEPCAST_NVML: another file than the one that the loader finds.
+std::string nvml_library() {
+  const char* const named = std::getenv("STEPCAST_NVML");
+  return named != nullptr ? named : "libnvidia-ml.so.1";
 }
 
 double seconds_between(const DeviceEvent& begin, const DeviceEvent& end) {
@@ -90,6 +109,8 @@ class CudaReference : public Reference {
             .whole = seconds_between(events_[0], events_[2 * count]) / pieces};
   }
 
+  std::optional<GpuReading> state() const override { return state_.read(); }
+  std::string no_state() const override { return state_.absent(); }
   int pieces_between_kernels() const override { return pieces_at_once; }
   int pieces_beside_step(double, double) const override { return pieces_at_once; }
   std::int64_t bytes() const override { return 2 * copied_ + gemm_workspace; }
@@ -107,6 +128,7 @@ class CudaReference : public Reference {
   Gemms gemms_;
   DeviceStream stream_;
   std::vector<DeviceEvent> events_;
+  GpuState state_{pci_address(), nvml_library()};
   const Gemms::Plan* plan_ = nullptr;
 };
 

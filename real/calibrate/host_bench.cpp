@@ -2,13 +2,16 @@
 // the transport of the run.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <string>
 
 #include "real/calibrate/bench.hpp"
 #include "real/calibrate/core_clock.hpp"
+#include "real/calibrate/kernel_samples.hpp"
 #include "real/calibrate/machine_facts.hpp"
 #include "real/host/host_program.hpp"
 #include "real/net/collectives.hpp"
@@ -24,7 +27,10 @@ constexpr std::uint32_t message_channel_of_bench = 0x62000000;
 class HostKernels : public KernelBench {
  public:
   HostKernels(const BoundProgram& program, Bench& bench, std::uint64_t seed, bool share_cores)
-      : bench_{bench}, share_cores_{share_cores}, host_{program, training_} {
+      : bench_{bench},
+        share_cores_{share_cores},
+        host_{program, training_},
+        positive_operands_{positive_operands(program)} {
     const sim::Layout& layout = program.plan->layout;
     const std::int64_t count =
         layout.micro_batches() * layout.micro_batch * (layout.sequence_length + 1);
@@ -37,13 +43,15 @@ class HostKernels : public KernelBench {
   }
 
   void refill(std::uint64_t seed) override {
-    const std::span<std::byte> all = host_.arena().bytes(0, host_.arena().size());
-    const std::span<float> values{reinterpret_cast<float*>(all.data()), all.size() / sizeof(float)};
     std::uint64_t bits = seed;
-    for (float& value : values) {
+    for (float& value : floats({.offset = 0, .bytes = host_.arena().size()})) {
       bits = bits * 6364136223846793005ULL + 1442695040888963407ULL;  // Knuth's MMIX generator
       value = 0.01F + 0.5F * static_cast<float>(bits >> 40) * 0x1.0p-24F;
+      if ((bits >> 39 & 1) != 0) value = -value;
     }
+    for (const Operand& operand : positive_operands_)
+      for (float& value : floats(operand))
+        value = std::abs(value);
   }
 
   std::vector<double> run(std::span<const std::uint32_t> ops) override {
@@ -69,7 +77,13 @@ class HostKernels : public KernelBench {
   Bench& bench_;
   bool share_cores_;
   sim::Training training_;
+  std::span<float> floats(const Operand& place) {
+    const std::span<std::byte> all = host_.arena().bytes(place.offset, place.bytes);
+    return {reinterpret_cast<float*>(all.data()), all.size() / sizeof(float)};
+  }
+
   HostProgram host_;
+  std::vector<Operand> positive_operands_;
   std::vector<std::int32_t> tokens_;
 };
 
@@ -118,10 +132,17 @@ class HostBench : public Bench {
 
   void describe(sim::MeasuredMachine& machine) override;
 
-  // For HostKernels::run_beside().
-  std::unique_ptr<CollectiveRun> start(const CollectiveCase& collective) {
-    return start_collective(transport_, call_of(collective));
+  // For HostKernels::run_beside(): starts it; what is returned moves it on, and says whether it is
+  // through.
+  std::function<bool()> begin(const CollectiveCase& collective) {
+    if (collective.message) {
+      const auto message = std::make_shared<Pending>(transport_, start_message(collective));
+      return [message] { return message->done(); };
+    }
+    const std::shared_ptr<CollectiveRun> run = start(collective);
+    return [run] { return run->progress(); };
   }
+  void idle() { transport_.idle(); }
   void finish(CollectiveRun& run) {
     while (!run.progress())
       transport_.idle();
@@ -134,6 +155,10 @@ class HostBench : public Bench {
 
  private:
   CollectiveCall call_of(const CollectiveCase& collective);
+  std::unique_ptr<CollectiveRun> start(const CollectiveCase& collective) {
+    return start_collective(transport_, call_of(collective));
+  }
+  Ticket start_message(const CollectiveCase& message);
   void run_once(const CollectiveCase& collective);
 
   Transport& transport_;
@@ -146,7 +171,8 @@ CollectiveCall HostBench::call_of(const CollectiveCase& collective) {
   const auto bytes = static_cast<std::size_t>(collective.bytes);
   const std::size_t part = bytes / collective.members.size();
   CollectiveCall call{.kind = collective.kind,
-                      .algorithm = collective.kind == sim::CollectiveKind::barrier
+                      .algorithm = collective.kind == sim::CollectiveKind::barrier ||
+                                           collective.algorithm == AlgorithmChoice::tree
                                        ? CollectiveAlgorithm::tree
                                        : CollectiveAlgorithm::ring,
                       .members = collective.members,
@@ -177,15 +203,17 @@ void HostBench::run_once(const CollectiveCase& collective) {
     const std::unique_ptr<CollectiveRun> run = start(collective);
     return finish(*run);
   }
-  const auto bytes = static_cast<std::size_t>(collective.bytes);
-  SIM_CHECK(collective.members.size() == 2, collective.members.size());
-  const bool sends = collective.members[0] == transport_.rank();
-  const Ticket ticket =
-      sends ? transport_.start_send(collective.members[1], message_channel_of_bench,
-                                    std::span{input_}.first(bytes))
-            : transport_.start_receive(collective.members[0], message_channel_of_bench,
-                                       std::span{output_}.first(bytes));
-  wait(transport_, ticket);
+  wait(transport_, start_message(collective));
+}
+
+Ticket HostBench::start_message(const CollectiveCase& message) {
+  const auto bytes = static_cast<std::size_t>(message.bytes);
+  SIM_CHECK(message.members.size() == 2, message.members.size());
+  const bool sends = message.members[0] == transport_.rank();
+  return sends ? transport_.start_send(message.members[1], message_channel_of_bench,
+                                       std::span{input_}.first(bytes))
+               : transport_.start_receive(message.members[0], message_channel_of_bench,
+                                          std::span{output_}.first(bytes));
 }
 
 // As the backend's loop: communication moves on between kernels.
@@ -194,18 +222,19 @@ Beside HostKernels::run_beside(std::uint32_t op, int repeats, const CollectiveCa
   bench.prepare(with);
   Beside times;
   const double begin = wall_now();
-  const std::unique_ptr<CollectiveRun> run = bench.start(with);
-  bool done = run->progress();
+  const std::function<bool()> progress = bench.begin(with);
+  bool done = progress();
   if (done) times.collective = wall_now() - begin;
   for (int i = 0; i < repeats; ++i) {
     run_one(op);
     times.kernels = wall_now() - begin;
     if (done) continue;
-    done = run->progress();
+    done = progress();
     if (done) times.collective = wall_now() - begin;
   }
   if (!done) {
-    bench.finish(*run);
+    while (!progress())
+      bench.idle();
     times.collective = wall_now() - begin;
   }
   times.together = wall_now() - begin;

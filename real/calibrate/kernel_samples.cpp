@@ -43,6 +43,25 @@ std::vector<std::uint32_t> with_lead_in(const BoundProgram& program, std::uint32
   return ops;
 }
 
+std::vector<Operand> positive_operands(const BoundProgram& program) {
+  std::vector<Operand> found;
+  const auto add = [&](const Operand& operand) {
+    const auto same = [&](const Operand& other) { return other.offset == operand.offset; };
+    if (operand.exists() && operand.bytes > 0 && std::none_of(found.begin(), found.end(), same))
+      found.push_back(operand);
+  };
+  for (const BoundBucket& bucket : program.buckets) {
+    // [master,] m, v, of fp32 (engine_problems()).
+    const std::int64_t moments = bucket.owned * 4;
+    const Operand& all = bucket.optimizer;
+    if (all.exists() && all.bytes >= moments)
+      add({.offset = all.offset + all.bytes - moments, .bytes = moments});
+  }
+  for (const BoundOp& op : program.ops)
+    add(op.operand(sim::Role::exponential_sum));
+  return found;
+}
+
 double median(std::vector<double> values) {
   SIM_CHECK(!values.empty());
   const std::size_t middle = values.size() / 2;
@@ -75,6 +94,21 @@ double KernelTimes::spread(std::span<const KernelVariant> variants) const {
     widest = std::max(widest, share.width);
   }
   return widest;
+}
+
+std::vector<std::size_t> KernelTimes::unsure(std::span<const KernelVariant> variants,
+                                             double share) const {
+  double total = 0;
+  std::vector<double> reach;  // seconds of a step by which its interval is wide
+  for (std::size_t v = 0; v < variants.size(); ++v) {
+    const double seconds = median(of_variant[v]) * static_cast<double>(variants[v].ops.size());
+    total += seconds;
+    reach.push_back(seconds * sim::median_half_width(of_variant[v]));
+  }
+  std::vector<std::size_t> found;
+  for (std::size_t v = 0; v < variants.size(); ++v)
+    if (reach[v] > share * total) found.push_back(v);
+  return found;
 }
 
 bool KernelTable::has(const sim::Kernel& kernel) const {

@@ -23,6 +23,10 @@ std::vector<KernelVariant> kernel_variants(const BoundProgram& program);
 // its operands where they lie in a step, and the operator itself, at the end.
 std::vector<std::uint32_t> with_lead_in(const BoundProgram& program, std::uint32_t op);
 
+// Where the arena holds what is never negative: Adam's second moments (their square root is taken)
+// and the sums of exponentials of the loss (their logarithm). Everything else may have any sign.
+std::vector<Operand> positive_operands(const BoundProgram& program);
+
 // Seconds of each variant, over all passes.
 struct KernelTimes {
   std::vector<std::vector<double>> of_variant;
@@ -30,6 +34,8 @@ struct KernelTimes {
   // where it is widest among those that make up 95% of the program's time. Infinite below 5
   // samples.
   double spread(std::span<const KernelVariant> variants) const;
+  // The variants whose interval moves the time of the program by more than `share` of it.
+  std::vector<std::size_t> unsure(std::span<const KernelVariant> variants, double share) const;
 };
 
 double median(std::vector<double> values);

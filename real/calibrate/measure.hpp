@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,12 +38,18 @@ struct PartRequest {
 void measure_kernels(Bench& bench, Transport& transport, const sim::Plan& plan,
                      const sim::Model& model, const PartRequest& request, KernelTable& table);
 
+// What part of the time of a rank's program is kernels that neither of the tables has, by their
+// work alone (`flops_per_byte` of a device at its peaks). Adds the kernels to `seen`.
+double new_share(const sim::Plan& plan, const sim::Model& model, int rank, double flops_per_byte,
+                 const KernelTable& known, KernelTable& seen);
+
 // What a group of a plan looks like, by its size alone: all groups of that size at once, as in a
 // step.
 struct CollectiveShape {
   sim::CollectiveKind kind = sim::CollectiveKind::all_reduce;
   bool message = false;
   int ranks = 0;
+  AlgorithmChoice algorithm = AlgorithmChoice::automatic;
   bool operator==(const CollectiveShape&) const = default;
 };
 struct CollectiveSizes {
@@ -51,6 +58,10 @@ struct CollectiveSizes {
   std::int64_t largest = 0;           // bytes
   std::vector<std::int64_t> sizes{};  // ascending
 };
+// All-reduces of three ranks and more once more by ring and by tree, at the sizes of the grid: what
+// the library chooses between.
+void add_algorithms(std::vector<CollectiveSizes>& all);
+
 // Of what the plans communicate: a grid up to the largest message, and the messages' own sizes.
 // Without plans: every kind over all ranks, up to 16 MiB.
 std::vector<CollectiveSizes> collective_sizes(const std::vector<const sim::Plan*>& plans, int ranks,
@@ -61,7 +72,12 @@ std::vector<sim::MeasuredCollective> measure_collectives(Bench& bench, Transport
                                                          const PartRequest& request,
                                                          const std::string& source);
 
-// The largest product of the plan beside an all-reduce over all ranks.
+// The operator with the largest product of a program; none where it has none.
+std::optional<std::uint32_t> largest_product(const BoundProgram& program);
+
+// Kernels beside communication: the largest product of the plan beside all-reduces over all ranks,
+// and beside the largest reduce-scatter, all-gather and message that the plan has; its largest
+// attention and its largest kernel of another kind beside an all-reduce.
 std::vector<sim::MeasuredInterference> measure_interference(Bench& bench, Transport& transport,
                                                             const sim::Plan& plan,
                                                             const sim::Model& model,

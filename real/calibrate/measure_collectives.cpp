@@ -50,6 +50,8 @@ void add_program(const sim::Plan& plan, sim::RankId rank, sim::DType dtype,
     entry(all, {.message = true, .ranks = 2}, dtype).sizes.push_back(transfer.bytes.count());
 }
 
+constexpr std::int64_t grid_factor = 4;
+
 // Powers of four up to twice the largest, and the largest of what was asked for.
 void complete(CollectiveSizes& wanted) {
   std::vector<std::int64_t>& sizes = wanted.sizes;
@@ -68,6 +70,12 @@ void complete(CollectiveSizes& wanted) {
   std::sort(sizes.begin(), sizes.end());
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   wanted.largest = sizes.back();
+}
+
+// As curves name them (sim/collective/algorithms.hpp); nothing for the library's own choice.
+std::string algorithm_word(AlgorithmChoice choice) {
+  if (choice == AlgorithmChoice::ring) return "ring";
+  return choice == AlgorithmChoice::tree ? "tree" : "";
 }
 
 // This rank's group among those of consecutive ranks; none for ranks that are left over.
@@ -104,6 +112,7 @@ class CollectiveTimer {
     const CollectiveCase call{
         .kind = wanted.shape.kind,
         .message = wanted.shape.message,
+        .algorithm = wanted.shape.algorithm,
         .dtype = wanted.dtype,
         .bytes = bytes,
         .members = group_of(transport_.rank(), transport_.size(), wanted.shape.ranks)};
@@ -141,6 +150,25 @@ class CollectiveTimer {
 };
 
 }  // namespace
+
+void add_algorithms(std::vector<CollectiveSizes>& all) {
+  const std::size_t count = all.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (all[i].shape.message || all[i].shape.kind != sim::CollectiveKind::all_reduce ||
+        all[i].shape.ranks < 3)
+      continue;
+    for (const AlgorithmChoice choice : {AlgorithmChoice::ring, AlgorithmChoice::tree}) {
+      CollectiveSizes apart = all[i];
+      apart.shape.algorithm = choice;
+      apart.sizes.clear();
+      for (std::int64_t size = smallest_size; size < grid_factor * apart.largest;
+           size *= grid_factor)
+        apart.sizes.push_back(
+            rounded(std::min(size, apart.largest), apart.shape.ranks, apart.dtype));
+      all.push_back(std::move(apart));
+    }
+  }
+}
 
 std::vector<CollectiveSizes> collective_sizes(const std::vector<const sim::Plan*>& plans, int ranks,
                                               sim::DType dtype) {
@@ -182,7 +210,7 @@ std::vector<sim::MeasuredCollective> measure_collectives(Bench& bench, Transport
                           .ranks = one.shape.ranks,
                           .bytes = sim::Bytes{bytes},
                           .time = sim::duration_from_seconds(seconds),
-                          .algorithm = {},
+                          .algorithm = algorithm_word(one.shape.algorithm),
                           .samples = samples,
                           .source = source});
     }

@@ -38,27 +38,34 @@ struct Pass {
   std::span<const KernelVariant> variants;
   std::uint64_t seed = 1;
   std::uint64_t number = 0;
+  std::vector<std::size_t> chosen{};  // places in `variants`; empty: all
 };
 
-// One sample of every variant: of one of its operators each, in random order, so that no kernel
-// finds its own operands in a cache. Seconds by variant.
+// One sample of every chosen variant: of one of its operators each, in random order, so that no
+// kernel finds its own operands in a cache. Seconds by variant; below 0: not chosen.
 std::vector<double> run_pass(KernelBench& bench, const BoundProgram& program, const Pass& pass) {
+  std::vector<std::size_t> chosen = pass.chosen;
+  if (chosen.empty()) {
+    chosen.resize(pass.variants.size());
+    std::iota(chosen.begin(), chosen.end(), 0);
+  }
   std::vector<std::uint32_t> ops;
-  std::vector<std::size_t> last;  // place in `ops` of the operator that counts
-  const std::vector<std::size_t> order = shuffled(pass.variants.size(), pass.seed, pass.number);
-  for (const std::size_t v : order) {
+  std::vector<std::size_t> of, last;  // the variant, and the place in `ops` of what counts
+  for (const std::size_t i : shuffled(chosen.size(), pass.seed, pass.number)) {
+    const std::size_t v = chosen[i];
     const std::vector<std::uint32_t>& all = pass.variants[v].ops;
-    const auto chosen = static_cast<std::size_t>(
-        sim::uniform(pass.seed, pass.number, 1'000'000 + v) * static_cast<double>(all.size()));
-    for (const std::uint32_t op : with_lead_in(program, all[chosen]))
-      ops.push_back(op);
+    const auto op = static_cast<std::size_t>(sim::uniform(pass.seed, pass.number, 1'000'000 + v) *
+                                             static_cast<double>(all.size()));
+    for (const std::uint32_t one : with_lead_in(program, all[op]))
+      ops.push_back(one);
+    of.push_back(v);
     last.push_back(ops.size() - 1);
   }
   const std::vector<double> seconds = bench.run(ops);
   SIM_CHECK(seconds.size() == ops.size(), seconds.size(), ops.size());
-  std::vector<double> of_variant(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i)
-    of_variant[order[i]] = seconds[last[i]];
+  std::vector<double> of_variant(pass.variants.size(), not_measured);
+  for (std::size_t i = 0; i < of.size(); ++i)
+    of_variant[of[i]] = seconds[last[i]];
   return of_variant;
 }
 
@@ -68,6 +75,7 @@ void add_pass(KernelBench& bench, const BoundProgram& program, const Pass& pass,
   const std::vector<double> seconds = run_pass(bench, program, pass);
   if (drift != nullptr) drift->mark();
   for (std::size_t v = 0; v < seconds.size(); ++v) {
+    if (seconds[v] == not_measured) continue;
     const double scale = drift != nullptr ? drift->scale(reference_of(pass.variants[v].kernel)) : 1;
     times.of_variant[v].push_back(seconds[v] * scale);
   }
@@ -135,6 +143,24 @@ double typical(const std::vector<double>& values, Typical how) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
+double new_share(const sim::Plan& plan, const sim::Model& model, int rank, double flops_per_byte,
+                 const KernelTable& known, KernelTable& seen) {
+  const BoundProgram program = bind(plan, model, rank_of_plan(plan, rank));
+  double all = 0, fresh = 0;
+  for (const KernelVariant& variant : kernel_variants(program)) {
+    const sim::Kernel& kernel = variant.kernel;
+    const double one =
+        kernel.flops.count() / flops_per_byte + static_cast<double>(kernel.bytes.count());
+    const double cost = one * static_cast<double>(variant.ops.size());
+    all += cost;
+    if (known.has(kernel) || seen.has(kernel)) continue;
+    fresh += cost;
+  }
+  for (const KernelVariant& variant : kernel_variants(program))
+    seen.add(variant.kernel, 1, 1, 1);
+  return all > 0 ? fresh / all : 0;
+}
+
 void measure_kernels(Bench& bench, Transport& transport, const sim::Plan& plan,
                      const sim::Model& model, const PartRequest& request, KernelTable& table) {
   const BoundProgram program = bind(plan, model, rank_of_plan(plan, transport.rank()));
@@ -160,7 +186,10 @@ void measure_kernels(Bench& bench, Transport& transport, const sim::Plan& plan,
     const auto number = static_cast<std::uint64_t>(pass);
     kernels->refill(request.seed + number);
     barrier(transport);
-    add_pass(*kernels, program, {variants, request.seed, number}, request.drift, times);
+    // Beyond the fewest: those whose interval still moves the step. Where there is none, all.
+    std::vector<std::size_t> chosen;
+    if (pass > fewest_passes) chosen = times.unsure(variants, enough_spread / 10);
+    add_pass(*kernels, program, {variants, request.seed, number, chosen}, request.drift, times);
     const bool known = request.typical == Typical::median && times.spread(variants) < enough_spread;
     const bool stop = pass >= fewest_passes && (known || now() - begin > request.seconds);
     if (agree(transport, stop ? 1 : 0) > 0) break;
@@ -168,7 +197,10 @@ void measure_kernels(Bench& bench, Transport& transport, const sim::Plan& plan,
   std::vector<double> mine(every.size(), not_measured);
   for (std::size_t v = 0; v < variants.size(); ++v)
     mine[number_of[v]] = typical(times.of_variant[v], request.typical);
-  const int samples = variants.empty() ? 0 : static_cast<int>(times.of_variant[0].size());
+  int samples = 0;  // the fewest
+  for (const std::vector<double>& of_it : times.of_variant)
+    samples = samples == 0 ? static_cast<int>(of_it.size())
+                           : std::min(samples, static_cast<int>(of_it.size()));
   add_times_of_all(transport, {plan, model}, {mine, samples}, every, table);
 }
 

@@ -24,6 +24,13 @@ constexpr double kernels_share = 0.55, grid_share = 0.1, collectives_share = 0.2
 // their share until the rest of them is left to the formulas, and so do not cost the collectives.
 constexpr double kernels_patience = 1.5;
 
+// FLOP that a device computes while it moves a byte, to weigh kernels with: an H100 SXM (989
+// TFLOP/s in bf16 at 3.35 TB/s: topologies/devices/h100_sxm.yaml), a core (40 GFLOP/s at 10 GB/s).
+constexpr double cuda_intensity = 295, host_intensity = 4;
+// What a card does under load shows after a second or two: the largest product runs so long before
+// anything is measured. Of a short measurement less.
+constexpr double soak_seconds = 3, soak_share = 0.3;
+
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -73,16 +80,22 @@ class Measurement {
     sim::MeasuredMachine machine;
     machine.host = host_name();
     machine.date = date_and_time();
+    soak();
     drift_.emplace(bench_.reference(), transport_, share_cores_);
+    drift_->begin_part("kernels");
     machine.kernels = kernels();
+    drift_->begin_part("collectives");
     machine.collectives = collectives();
+    drift_->begin_part("kernels beside communication, copies");
     const MeasuredPlan* widest = largest_plan();
     if (widest != nullptr && !stop_wanted_())
       machine.interference =
           measure_interference(bench_, transport_, *widest->plan, *widest->model, part(1));
     if (!stop_wanted_()) machine.copies = measure_copies(bench_, transport_, part(1));
-    if (!stop_wanted_()) machine.host_issue = issue_cost();
+    drift_->mark();
+    if (!stop_wanted_()) measure_issue(machine);
     take_out_drift(*drift_, machine);
+    machine.conditions = drift_->conditions();
     barrier(transport_);
     bench_.describe(machine);
     barrier(transport_);  // no rank gives its memory back before
@@ -105,13 +118,12 @@ class Measurement {
       const double most = kernels_patience * (kernels_share + grid_share) * request_.seconds;
       return agree(transport_, now() - begin > most ? 1 : 0) > 0 || stop_wanted_();
     };
+    const std::vector<double> shares = shares_of_plans();
     std::size_t done = 0;
     for (const MeasuredPlan& wanted : request_.plans) {
       if (time_is_up()) break;
-      measure_kernels(
-          bench_, transport_, *wanted.plan, *wanted.model,
-          part(kernels_share * request_.seconds / static_cast<double>(request_.plans.size())),
-          table);
+      measure_kernels(bench_, transport_, *wanted.plan, *wanted.model,
+                      part(kernels_share * request_.seconds * shares[done]), table);
       ++done;
     }
     if (done < request_.plans.size() && transport_.rank() == 0) {
@@ -134,12 +146,32 @@ class Measurement {
     return table.rows(command_of(request_));
   }
 
+  // Of the time for kernels: by what part of each plan's step is kernels that no plan before it
+  // has.
+  std::vector<double> shares_of_plans() const {
+    const double intensity =
+        request_.backend == MeasuredBackend::host ? host_intensity : cuda_intensity;
+    std::vector<double> shares;
+    double sum = 0;
+    KernelTable none, seen;
+    for (const MeasuredPlan& wanted : request_.plans) {
+      shares.push_back(
+          new_share(*wanted.plan, *wanted.model, transport_.rank(), intensity, none, seen));
+      sum += shares.back();
+    }
+    for (double& share : shares)
+      share = sum > 0 ? share / sum : 0;
+    return shares;
+  }
+
   std::vector<sim::MeasuredCollective> collectives() {
     std::vector<const sim::Plan*> plans;
     for (const MeasuredPlan& wanted : request_.plans)
       plans.push_back(wanted.plan);
-    return measure_collectives(bench_, transport_,
-                               collective_sizes(plans, request_.ranks, dtype_of(request_)),
+    std::vector<CollectiveSizes> sizes =
+        collective_sizes(plans, request_.ranks, dtype_of(request_));
+    if (request_.backend == MeasuredBackend::cuda) add_algorithms(sizes);
+    return measure_collectives(bench_, transport_, sizes,
                                part(collectives_share * request_.seconds), command_of(request_));
   }
 
@@ -155,7 +187,24 @@ class Measurement {
     return found == request_.plans.end() ? nullptr : &*found;
   }
 
-  std::optional<sim::Duration> issue_cost() {
+  // Clocks, power and heat come to where a step has them. Not counted as a part of the time.
+  void soak() {
+    const MeasuredPlan* const large = largest_plan();
+    if (large == nullptr) return;
+    const BoundProgram bound = bind(*large->plan, *large->model, sim::RankId{0});
+    const std::optional<std::uint32_t> product = largest_product(bound);
+    if (!product) return;
+    const std::unique_ptr<KernelBench> kernels = bench_.load(bound, request_.seed);
+    const std::vector<std::uint32_t> ops(soak_batch, *product);
+    const double end = now() + std::min(soak_seconds, soak_share * request_.seconds);
+    do
+      static_cast<void>(kernels->run(ops));
+    while (agree(transport_, now() < end ? 1 : 0) > 0 && !stop_wanted_());
+  }
+  static constexpr std::size_t soak_batch = 8;
+
+  // What it takes to issue a kernel, and what lies between two.
+  void measure_issue(sim::MeasuredMachine& machine) {
     const MeasuredPlan* const small = smallest_plan();
     const std::optional<GridProgram> grid =
         small != nullptr
@@ -167,9 +216,9 @@ class Measurement {
     std::vector<std::uint32_t> ops;
     for (std::uint32_t i = 0; i < bound.ops.size(); ++i)
       if (bound.ops[i].kernel != nullptr) ops.push_back(i);
-    const std::optional<double> seconds = bench_.issue_cost(*kernels, ops);
-    if (!seconds) return std::nullopt;
-    return sim::duration_from_seconds(agree(transport_, *seconds));
+    if (const std::optional<double> seconds = bench_.issue_cost(*kernels, ops))
+      machine.host_issue = sim::duration_from_seconds(agree(transport_, *seconds));
+    machine.gaps = bench_.gaps(*kernels, ops);
   }
 
   const MeasureRequest& request_;

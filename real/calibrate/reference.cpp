@@ -48,6 +48,20 @@ DriftMeter::DriftMeter(Reference& reference, Transport& transport, bool share_co
 
 void DriftMeter::mark() {
   marks_.push_back(sample_reference(reference_, transport_, reference_.pieces_between_kernels()));
+  if (parts_.empty()) return;
+  if (const std::optional<GpuReading> state = reference_.state()) parts_.back().second.add(*state);
+}
+
+void DriftMeter::begin_part(const std::string& name) {
+  parts_.emplace_back(name, GpuLog{});
+}
+
+std::vector<std::string> DriftMeter::conditions() const {
+  std::vector<std::string> lines;
+  if (!reference_.no_state().empty()) lines.push_back(reference_.no_state());
+  for (const auto& [name, log] : parts_)
+    if (!log.empty()) lines.push_back(name + ": " + log.text());
+  return lines;
 }
 
 double DriftMeter::scale(ReferenceKind kind) const {

@@ -11,8 +11,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "real/calibrate/gpu_state.hpp"
 #include "real/net/transport.hpp"
 
 namespace real {
@@ -38,6 +41,9 @@ class Reference {
   virtual int pieces_between_kernels() const = 0;
   virtual int pieces_beside_step(double step, double piece) const = 0;
   virtual std::int64_t bytes() const { return 0; }  // of device memory
+  // Of the device, as it is now; why there is none.
+  virtual std::optional<GpuReading> state() const { return std::nullopt; }
+  virtual std::string no_state() const { return {}; }
 };
 
 // `share_cores`: ranks outnumber the cores and take turns; means instead of medians then.
@@ -65,6 +71,10 @@ class DriftMeter {
   // Collective, as mark() is. All of these outlive the meter.
   DriftMeter(Reference& reference, Transport& transport, bool share_cores);
   void mark();
+  // From here on the device's state belongs to this part.
+  void begin_part(const std::string& name);
+  // "kernels: SM 1755 MHz ...", a line for each part with marks; or why there are none.
+  std::vector<std::string> conditions() const;
   double scale(ReferenceKind kind) const;  // by the last two marks
   // What the times that were scaled are to be multiplied with, so that they are those of the
   // typical phase and not of the first.
@@ -80,6 +90,7 @@ class DriftMeter {
   Transport& transport_;
   bool share_cores_;
   std::vector<ReferenceSample> marks_;
+  std::vector<std::pair<std::string, GpuLog>> parts_;
 };
 
 }  // namespace real

@@ -66,6 +66,7 @@ sim::Timeline typical_timeline(Trainer& trainer, const SuiteRequest& request, co
 struct TimedSteps {
   std::vector<sim::Duration> steps;
   StepReferences references;
+  GpuLog device;
 };
 
 class StepTimer {
@@ -85,6 +86,7 @@ class StepTimer {
     timed_.references.product.push_back(sample.typical.product);
     timed_.references.copy.push_back(sample.typical.copy);
     timed_.references.whole.push_back(sample.whole);
+    if (const std::optional<GpuReading> state = reference_.state()) timed_.device.add(*state);
   }
   StepResult step() {
     StepResult result = trainer_.step(false);
@@ -176,6 +178,7 @@ void run_one(const SuiteRequest& request, const SuiteRun& run, Reference& refere
   const sim::Timeline timeline = typical_timeline(trainer, request, run, facts.last_loss);
   timer.mark();
   facts.references = timer.timed().references;
+  facts.device = timer.timed().device.empty() ? reference.no_state() : timer.timed().device.text();
   const std::vector<RankMemory> memory = trainer.memory();
   for (const RankMemory& held : memory)
     facts.device_memory = std::max(facts.device_memory, device_memory_of(held, request, reference));
@@ -253,6 +256,7 @@ std::vector<std::string> to_provenance(const RunFacts& facts) {
   std::vector<std::string> lines{
       fmt::format("first_loss {}", facts.first_loss), fmt::format("last_loss {}", facts.last_loss),
       fmt::format("device_memory_bytes {}", facts.device_memory.count())};
+  if (!facts.device.empty()) lines.push_back("device " + facts.device);
   const StepReferences& references = facts.references;
   if (references.whole.empty()) return lines;
   lines.push_back(fmt::format("reference_product_s {}", fmt::join(references.product, " ")));

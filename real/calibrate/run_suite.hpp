@@ -56,6 +56,7 @@ struct RunFacts {
   double first_loss = 0, last_loss = 0;
   sim::Bytes device_memory{};  // of the rank that holds most: context, libraries
   StepReferences references{};
+  std::string device{};  // clock, power and heat of rank 0's GPU beside the steps; or why not
 };
 std::vector<std::string> to_provenance(const RunFacts& facts);
 // Throws InputError naming the record for one that was not written by run_suite().

@@ -68,6 +68,7 @@ class DeviceWriter {
            row.error.bias * 100);
     for (const std::string& note : c_.notes)
       line("# Not used: {}", yaml_quoted(note));
+    conditions();
     line("name: {}", yaml_quoted(d_.name));
     std::string versions;
     for (const std::string& version : machine_.versions)
@@ -82,6 +83,23 @@ class DeviceWriter {
     line("sources:");
     for (const std::string& source : sources())
       line("  - {}", yaml_quoted(source));
+  }
+
+  // What the device was like, and what no parameter stands for.
+  void conditions() {
+    for (const std::string& text : machine_.conditions)
+      line("# Device: {}", yaml_quoted(text));
+    if (machine_.gaps)
+      line("# Between two kernels: {:.2f} us issued one by one, {:.2f} us replayed by a graph",
+           machine_.gaps->issued * 1e6, machine_.gaps->replayed * 1e6);
+    for (const MeasuredInterference& row : machine_.interference)
+      line("# {} beside {} of {}: kernels {:.2f} times as long, the collective {:.2f} times",
+           word(row.kernel.kind), row.collective.collective, yaml_bytes(row.collective.bytes),
+           ratio(row.kernels_beside, row.kernels_alone),
+           ratio(row.collective_beside, row.collective.time));
+  }
+  static double ratio(Duration beside, Duration alone) {
+    return alone > Duration{} ? to_seconds(beside) / to_seconds(alone) : 0;
   }
 
   std::vector<std::string> sources() const {

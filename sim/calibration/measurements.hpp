@@ -70,6 +70,13 @@ struct MeasuredReference {
   double median_slowdown = 1, worst_slowdown = 1;  // of the samples, with what others took
 };
 
+// Seconds between two kernels in a row, beyond their own times; below 0 where the end of one and
+// the begin of the next overlap.
+struct MeasuredGaps {
+  double issued = 0;    // one by one, the host ahead
+  double replayed = 0;  // by a CUDA graph
+};
+
 struct MeasuredMachine {
   std::string host{};                   // name of the machine
   std::string device{};                 // as the driver or /proc/cpuinfo names it
@@ -85,6 +92,8 @@ struct MeasuredMachine {
   std::optional<Bytes> memory{};
   std::optional<MeasuredReserve> reserved{};
   std::optional<MeasuredReference> reference{};
+  std::optional<MeasuredGaps> gaps{};
+  std::vector<std::string> conditions{};  // of the device, a line per part: clock, power, heat
 };
 
 }  // namespace sim

@@ -106,6 +106,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   properties->multiProcessorCount = 1;
   properties->major = fakes::behaviour().capability / 10;
   properties->minor = fakes::behaviour().capability % 10;
+  properties->pciBusID = 0x3b;
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {

@@ -3,6 +3,7 @@
 #include "real/calibrate/cuda_bench.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -27,6 +28,7 @@ using calibrate_test::two_ranks;
 // Small devices: the copies that keep one busy are a share of its memory.
 void small_devices() {
   ::setenv("STEPCAST_GEMM_CACHE", "off", 1);  // not the user's
+  ::setenv("STEPCAST_NVML", STEPCAST_FAKE_NVML, 1);
   fakes::set_behaviour({.seed = 0, .memory = std::int64_t{256} << 20});
 }
 
@@ -95,8 +97,18 @@ TEST_CASE("a GPU is measured with every kernel and collective of a plan", "[real
     }
   }
   CHECK(machine.copies.size() == 3 * 6);
-  REQUIRE(machine.interference.size() == 2);
+  REQUIRE(machine.interference.size() >= 4);
   CHECK(machine.interference[0].together >= machine.interference[0].kernels_beside);
+  CHECK(std::any_of(machine.interference.begin(), machine.interference.end(),
+                    [](const sim::MeasuredInterference& row) {
+                      return row.collective.collective == "send_receive";
+                    }) == (pipeline > 1));
+  REQUIRE(machine.gaps);
+  CHECK(std::abs(machine.gaps->replayed) < 60);
+  // The played NVML: a line for each part with kernels or collectives in it.
+  REQUIRE(machine.conditions.size() >= 2);
+  CHECK(machine.conditions[0].find("kernels: SM 1755 MHz") == 0);
+  CHECK(machine.conditions[1].find("collectives: SM 1755 MHz") == 0);
   REQUIRE(machine.host_issue);
   CHECK(*machine.host_issue > sim::Duration{});
   CHECK(machine.device == "played by the CPU");
@@ -182,6 +194,19 @@ TEST_CASE("groups of one size communicate side by side", "[real_calibrate]") {
     CHECK(point.samples >= 3);
   }
   CHECK(points[2].collective == "send_receive");
+}
+
+TEST_CASE("a GPU without NVML is measured, and it is said") {
+  small_devices();
+  ::setenv("STEPCAST_NVML", "libno-such-nvml.so.1", 1);
+  on_all_ranks(1, [](Transport& transport) {
+    const std::unique_ptr<Bench> bench = bench_of(transport);
+    DriftMeter drift{bench->reference(), transport, false};
+    drift.begin_part("kernels");
+    drift.mark();
+    REQUIRE(drift.conditions().size() == 1);
+    CHECK(drift.conditions()[0].find("no NVML: libno-such-nvml.so.1") == 0);
+  });
 }
 
 TEST_CASE("a device that is not there is named", "[real_calibrate]") {

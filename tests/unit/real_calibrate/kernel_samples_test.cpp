@@ -63,6 +63,39 @@ TEST_CASE("spread is that of the kernels that make up the time") {
   CHECK(std::isinf(times.spread(variants)));
 }
 
+TEST_CASE("more samples go to kernels whose interval moves the step") {
+  std::vector<KernelVariant> variants(3);
+  for (KernelVariant& variant : variants)
+    variant.ops = {0};
+  KernelTimes times;
+  times.of_variant = {{1, 1, 1, 1, 1},
+                      {0.9, 0.95, 1, 1.05, 1.1},        // a tenth wide, half of the time
+                      {1e-6, 2e-6, 3e-6, 4e-6, 5e-6}};  // wide, and nothing of the time
+  CHECK(times.unsure(variants, 0.001) == std::vector<std::size_t>{1});
+  CHECK(times.unsure(variants, 0.5).empty());
+}
+
+TEST_CASE("second moments and sums of exponentials are positive, and lie apart from the rest") {
+  const GridProgram grid =
+      grid_program({.hidden = 64, .sequence = 32, .micro_batch = 1}, sim::DType::fp32);
+  const BoundProgram program = bind(grid.plan, grid.model, sim::RankId{0});
+  std::int64_t moments = 0, owned = 0;
+  for (const Operand& operand : positive_operands(program)) {
+    CHECK(operand.offset + operand.bytes <= program.arena_bytes);
+    for (const BoundBucket& bucket : program.buckets) {
+      const Operand& all = bucket.optimizer;
+      if (operand.offset < all.offset || operand.offset >= all.offset + all.bytes) continue;
+      // Behind the first moments, to the end of the bucket's state.
+      CHECK(operand.offset + operand.bytes == all.offset + all.bytes);
+      CHECK(operand.bytes * 2 <= all.bytes);
+      moments += operand.bytes;
+    }
+  }
+  for (const BoundBucket& bucket : program.buckets)
+    owned += bucket.owned;
+  CHECK(moments == 4 * owned);
+}
+
 TEST_CASE("a kernel's time is the mean of its variants by how many operators they stand for") {
   KernelTable table;
   const sim::Kernel gemm{.kind = sim::OpKind::gemm, .m = 8, .n = 8, .k = 8};

@@ -86,8 +86,16 @@ TEST_CASE("a machine is measured with all of its parts, and says what it is") {
     CHECK(machine.kernels.size() == data.plan.programs[0].kernels.size());
     CHECK_FALSE(machine.collectives.empty());
     CHECK_FALSE(machine.copies.empty());
-    REQUIRE(machine.interference.size() == 2);
-    CHECK(machine.interference[0].together >= machine.interference[0].kernels_beside);
+    // Two sizes of all-reduce beside the largest product, one beside attention and beside a kernel
+    // of another kind; data parallel has nothing else.
+    REQUIRE(machine.interference.size() == 4);
+    for (const sim::MeasuredInterference& row : machine.interference) {
+      CHECK(row.collective.collective == "all_reduce");
+      CHECK(row.together >= row.kernels_beside);
+    }
+    CHECK(machine.interference[1].kernel.kind == sim::OpKind::gemm);
+    CHECK(machine.interference[2].kernel.kind == sim::OpKind::attention);
+    CHECK(machine.interference[3].kernel.kind != sim::OpKind::gemm);
     CHECK_FALSE(machine.host_issue);  // a host runs what it issues
     REQUIRE(machine.reference);
     CHECK(machine.reference->product > sim::Duration{});
@@ -96,6 +104,69 @@ TEST_CASE("a machine is measured with all of its parts, and says what it is") {
   CHECK(result.end == RunEnd::done);
   CHECK(result.message.empty());
   CHECK(calls == 1);
+}
+
+TEST_CASE("kernels are measured beside every kind of communication that a plan has") {
+  const auto kinds_beside = [](const GridProgram& program) {
+    std::vector<std::string> kinds;
+    on_all_ranks(2, [&](Transport& transport) {
+      const std::unique_ptr<Bench> bench = make_host_bench(transport);
+      const auto rows =
+          measure_interference(*bench, transport, program.plan, program.model, {.seconds = 0.1});
+      if (transport.rank() != 0) return;
+      for (const sim::MeasuredInterference& row : rows) {
+        kinds.push_back(row.collective.collective);
+        CHECK(row.collective.bytes > sim::Bytes{});
+        CHECK(row.collective.ranks == 2);
+        CHECK(row.collective_beside > sim::Duration{});
+      }
+    });
+    return kinds;
+  };
+  const auto has = [](const std::vector<std::string>& kinds, const char* kind) {
+    return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+  };
+  CHECK(has(kinds_beside(two_ranks(1, 2)), "send_receive"));
+  GridProgram sharded = two_ranks(1, 1);
+  sim::Layout layout = sharded.plan.layout;
+  layout.zero_stage = 3;
+  sharded.plan = sim::make_plan(sharded.model, layout);
+  const std::vector<std::string> kinds = kinds_beside(sharded);
+  CHECK(has(kinds, "all_reduce"));
+  CHECK(has(kinds, "reduce_scatter"));
+  CHECK(has(kinds, "all_gather"));
+  CHECK_FALSE(has(kinds, "send_receive"));
+}
+
+TEST_CASE("time goes to the plans whose kernels no plan before them has") {
+  const GridProgram data = two_ranks(1, 1);
+  const GridProgram pipeline = two_ranks(1, 2);
+  KernelTable none, seen;
+  CHECK(new_share(data.plan, data.model, 0, 4, none, seen) == 1);
+  CHECK(new_share(data.plan, data.model, 0, 4, none, seen) == 0);
+  const double rest = new_share(pipeline.plan, pipeline.model, 0, 4, none, seen);
+  CHECK(rest < 0.5);
+}
+
+TEST_CASE("all-reduces of three ranks and more are measured by ring and by tree apart") {
+  std::vector<CollectiveSizes> sizes{
+      {.shape = {.kind = sim::CollectiveKind::all_reduce, .ranks = 2}, .largest = 4096},
+      {.shape = {.kind = sim::CollectiveKind::all_reduce, .ranks = 4}, .largest = 5000},
+      {.shape = {.kind = sim::CollectiveKind::all_gather, .ranks = 4}, .largest = 4096}};
+  add_algorithms(sizes);
+  REQUIRE(sizes.size() == 5);
+  CHECK(sizes[3].shape.algorithm == AlgorithmChoice::ring);
+  CHECK(sizes[4].shape.algorithm == AlgorithmChoice::tree);
+  CHECK(sizes[4].sizes == std::vector<std::int64_t>{256, 1024, 4096, 4992});
+  const std::vector<CollectiveSizes> both{{.shape = sizes[3].shape, .sizes = {4096}},
+                                          {.shape = sizes[4].shape, .sizes = {4096}}};
+  on_all_ranks(4, [&](Transport& transport) {
+    const std::unique_ptr<Bench> bench = make_host_bench(transport);
+    const auto points = measure_collectives(*bench, transport, both, {.seconds = 0.01}, "test");
+    if (transport.rank() != 0) return;
+    CHECK(points.at(0).algorithm == "ring");
+    CHECK(points.at(1).algorithm == "tree");
+  });
 }
 
 TEST_CASE("a measurement of more ranks than there are is refused") {

@@ -41,6 +41,7 @@ struct cudaDeviceProp {
   std::size_t totalGlobalMem;
   int major, minor;
   int multiProcessorCount;
+  int pciDomainID, pciBusID, pciDeviceID;
 };
 
 cudaError_t cudaGetLastError();
