@@ -57,6 +57,12 @@ Bytes planned_memory(const Plan& plan) {
   return most;
 }
 
+// Everything but computing, mean over ranks.
+double waiting_share(const Breakdown& parts) {
+  const double total = to_seconds(parts.total());
+  return total > 0 ? 1 - to_seconds(parts.compute) / total : 0;
+}
+
 // Step and parts as they would have been in the phase of the machine that was calibrated.
 void set_drift(const std::optional<ReferenceTimes>& calibrated, const real::RunFacts& facts,
                const std::vector<double>& steps, RealResult& result, RealRow& row) {
@@ -69,7 +75,7 @@ void set_drift(const std::optional<ReferenceTimes>& calibrated, const real::RunF
                               .product = facts.references.product,
                               .copy = facts.references.copy,
                               .whole = facts.references.whole},
-                             *calibrated);
+                             *calibrated, waiting_share(row.predicted_parts));
   row.measured = duration_from_seconds(row.drift->measured);
   Breakdown& parts = row.measured_parts;
   for (Duration* part : {&parts.compute, &parts.exposed_tensor, &parts.exposed_data,

@@ -25,7 +25,8 @@ std::optional<ReferenceTimes> load_reference(const std::string& cluster_path) {
   return usable ? std::optional{times} : std::nullopt;
 }
 
-Drift take_out_drift(const StepsBesideReference& run, const ReferenceTimes& calibrated) {
+Drift take_out_drift(const StepsBesideReference& run, const ReferenceTimes& calibrated,
+                     double waiting) {
   const std::size_t count = run.steps.size();
   SIM_CHECK(count > 0 && run.whole.size() == count + 2, count, run.whole.size());
   SIM_CHECK(run.product.size() == count + 2 && run.copy.size() == count + 2, count);
@@ -45,7 +46,7 @@ Drift take_out_drift(const StepsBesideReference& run, const ReferenceTimes& cali
   const auto [least, most] = std::minmax_element(corrected.begin(), corrected.end());
   const double interval =
       count < 5 ? (*most - *least) / 2 / drift.measured : median_half_width(corrected);
-  drift.left = interval + disagreement;
+  drift.left = interval + disagreement + waiting * std::max(0.0, 1 - 1 / drift.slowdown);
   return drift;
 }
 

@@ -7,9 +7,11 @@
 // a step. A step's time is divided by how much slower than while calibrating the reference was on
 // both sides of it.
 //
-// What that cannot take out has two parts, both measured: the interval of the median of the
-// corrected steps (95%), and half of what the GEMM and the copy disagree by, since a step is
-// something of both and is slowed by one of the two or by anything between.
+// What that cannot take out has three parts: the interval of the median of the corrected steps
+// (95%); half of what the GEMM and the copy disagree by, since a step is something of both and is
+// slowed by one of the two or by anything between; and, on a machine that is slower than while
+// calibrating, what the correction has taken off the time in which a rank waits for another
+// (pipeline bubbles, exposed messages): the reference never waits, and who waits loses nothing.
 #pragma once
 
 #include <optional>
@@ -41,7 +43,9 @@ struct Drift {
   double recorded = 1;  // slowdown beside the recorded steps
   double left = 0;      // that cannot be taken out, relative to `measured`
 };
-// REQUIRES: steps is not empty, and steps.size() + 2 of each reference.
-Drift take_out_drift(const StepsBesideReference& run, const ReferenceTimes& calibrated);
+// `waiting`: the share of the step in which a rank waits, of the forecast. REQUIRES: steps is not
+// empty, and steps.size() + 2 of each reference.
+Drift take_out_drift(const StepsBesideReference& run, const ReferenceTimes& calibrated,
+                     double waiting = 0);
 
 }  // namespace sim

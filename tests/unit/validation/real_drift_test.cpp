@@ -52,6 +52,14 @@ TEST_CASE("what is left is the interval of the steps, and half of what GEMM and 
   CHECK_THAT(take_out_drift(few, calibrated).left, WithinRel(0.05, 1e-9));
 }
 
+TEST_CASE("ranks that wait do not lose what the correction takes off their waiting") {
+  const StepsBesideReference calm = steps_of({1, 1, 1, 1, 1, 1, 1, 1});
+  CHECK(take_out_drift(calm, calibrated, 0.4).left < 1e-12);
+  // Five times slower: four fifths of the time were taken off, of the waiting as well.
+  const StepsBesideReference slow = steps_of({5, 5, 5, 5, 5, 5, 5, 5});
+  CHECK_THAT(take_out_drift(slow, calibrated, 0.4).left, WithinRel(0.4 * 0.8, 1e-9));
+}
+
 RealRow drifted(const std::string& name, double slowdown, double left) {
   RealRow row;
   row.name = name;
