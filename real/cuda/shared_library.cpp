@@ -93,7 +93,7 @@ std::vector<std::string> library_files(const std::string& name,
                                        const std::vector<std::string>& folders) {
   std::vector<std::string> files;
   for (const std::string& folder : folders)
-    for (std::string& file : matches(folder + "/" + name))
+    for (std::string& file : matches(fmt::format("{}/{}", folder, name)))
       if (std::find(files.begin(), files.end(), file) == files.end())
         files.push_back(std::move(file));
   return files;

@@ -54,7 +54,8 @@ struct Angle {
 };
 // Of 2 pi `turn`, a turn in (0, 1): within an eighth of a turn of a multiple of a quarter.
 inline Angle angle_of(double turn) {
-  const auto quarter = static_cast<int>(turn * 4 + 0.5);
+  // Not lround(), which is no vector code; `turn` is positive.
+  const auto quarter = static_cast<int>(turn * 4 + 0.5);  // NOLINT(bugprone-incorrect-roundings)
   const double r = (turn - quarter * 0.25) * (2 * std::numbers::pi);
   const double z = r * r;
   const double sine =
