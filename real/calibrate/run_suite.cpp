@@ -40,6 +40,7 @@ std::unique_ptr<Backend> make_backend(const SuiteRequest& request, const SuiteRu
   setup.training = run.training;
   setup.algorithms = run.algorithms;
   setup.device = device_of(seat.world(), request.ranks_per_gpu);
+  setup.graphs = wants_graphs(*run.what.plan);
   setup.gemm_choices = algorithm_file_of_user();
   setup.shares_gpu = request.ranks_per_gpu > 1;
   setup.heartbeat = &seat.heartbeat();

@@ -1,8 +1,13 @@
 #include "real/cuda/environment.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <string_view>
 
+#include "sim/base/input_error.hpp"
 #include "sim/plan/program.hpp"
 
 namespace real {
@@ -21,6 +26,17 @@ static_assert(sim::stream_count <= 16);
 void set_cuda_environment() {
   for (const Variable& variable : variables)
     (void)setenv(variable.name, variable.value, 0);
+}
+
+bool wants_graphs(const sim::Plan& plan) {
+  const char* const value = std::getenv("STEPCAST_GRAPHS");
+  const std::string_view choice = value == nullptr || *value == 0 ? "auto" : value;
+  if (choice == "on" || choice == "off") return choice == "on";
+  if (choice != "auto")
+    throw sim::InputError(sim::SourcePosition{.file = "STEPCAST_GRAPHS"},
+                          fmt::format("it is \"{}\"; allowed: auto, on, off", choice));
+  return std::all_of(plan.programs.begin(), plan.programs.end(),
+                     [](const sim::Program& program) { return program.host_waits.empty(); });
 }
 
 }  // namespace real

@@ -1,6 +1,8 @@
 // Environment variables that CUDA and NCCL read when a process uses them first. CUDA-free.
 #pragma once
 
+#include "sim/plan/plan.hpp"
+
 namespace real {
 
 // Sets those that the user has not set:
@@ -18,5 +20,10 @@ namespace real {
 // Call it before the process has threads, as setenv(3) beside getenv(3) is not safe; ranks that are
 // started later inherit them.
 void set_cuda_environment();
+
+// Whether the steps of a run are captured in CUDA graphs, by STEPCAST_GRAPHS: auto (also unset):
+// where the host waits nowhere inside a step, as a graph has no host; on, off. Throws InputError
+// for anything else.
+bool wants_graphs(const sim::Plan& plan);
 
 }  // namespace real

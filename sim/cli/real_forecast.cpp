@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "real/calibrate/run_suite.hpp"
+#include "real/cuda/environment.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/plan/arena.hpp"
@@ -96,6 +97,8 @@ RealForecast forecast(const RealSuite& suite, const SuiteScenario& wanted) {
   scenario.options.fold = false;
   scenario.options.record_all = true;
   Plan plan = make_plan(scenario.model, scenario.layout);
+  // As run_suite() runs it.
+  if (suite.backend == RealBackend::cuda) scenario.options.graphs = real::wants_graphs(plan);
   const Simulation simulation = simulate(plan, scenario.cluster, scenario.options);
   RecordOrigin origin;
   origin.scenario = wanted.name;

@@ -28,6 +28,7 @@ struct Job {
   const real::Corpus& corpus;
   real::Algorithms algorithms;
   bool cuda = false;
+  bool graphs = false;
   const std::function<void(const TrainingRun&)>& report;
 };
 
@@ -72,7 +73,7 @@ std::unique_ptr<real::Backend> make_backend(const Job& job, const real::BoundPro
                                   .training = job.scenario.training,
                                   .algorithms = job.algorithms,
                                   .device = seat.world().local_rank / share,
-                                  .graphs = job.scenario.options.graphs,
+                                  .graphs = job.graphs,
                                   .gemm_choices = real::algorithm_file_of_user(),
                                   .shares_gpu = share > 1,
                                   .heartbeat = &seat.heartbeat()});
@@ -218,7 +219,8 @@ real::RunResult train_scenario(const Scenario& scenario, const Plan& plan,
   const std::string text = scenario.training.data.empty() ? data_folder() + "/data/corpus/tales.txt"
                                                           : scenario.training.data;
   const real::Corpus corpus{text, scenario.model, scenario.layout.sequence_length};
-  const Job job{scenario, plan, options, corpus, algorithms, cuda, report};
+  const bool graphs = cuda && (scenario.options.graphs || real::wants_graphs(plan));
+  const Job job{scenario, plan, options, corpus, algorithms, cuda, graphs, report};
   const real::Launch launch{
       .ranks = plan.world_size(),
       .kind = cuda || options.processes ? real::RankKind::processes : real::RankKind::threads,

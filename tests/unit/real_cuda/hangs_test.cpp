@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "real/cuda/environment.hpp"
 #include "tests/catch.hpp"
 #include "tests/gpu/fakes/fake_nccl.hpp"
 #include "tests/unit/real_cuda/cases.hpp"
@@ -152,4 +153,28 @@ TEST_CASE("a rank that dies or hangs while it captures ends the others", "[real_
              hangs ? Catch::Matchers::EndsWith("did not get through it within 400 ms")
                    : Catch::Matchers::EndsWith("internal error ()"));
   CHECK(fakes::nccl_misuse().empty());
+}
+
+TEST_CASE("steps are captured where the host waits nowhere, unless the user says otherwise",
+          "[real_cuda]") {
+  const sim::Model model = sim::build_transformer(gpt_shape());
+  sim::Plan plan = sim::make_plan(model, toy_layout());
+  {
+    const UserSets automatic{"STEPCAST_GRAPHS", "auto"};
+    CHECK(real::wants_graphs(plan));
+    plan.programs[0].host_waits.emplace_back();
+    CHECK_FALSE(real::wants_graphs(plan));
+  }
+  {
+    const UserSets on{"STEPCAST_GRAPHS", "on"};
+    CHECK(real::wants_graphs(plan));
+  }
+  plan.programs[0].host_waits.clear();
+  {
+    const UserSets off{"STEPCAST_GRAPHS", "off"};
+    CHECK_FALSE(real::wants_graphs(plan));
+  }
+  const UserSets wrong{"STEPCAST_GRAPHS", "yes"};
+  REQUIRE_THROWS_WITH(real::wants_graphs(plan),
+                      "STEPCAST_GRAPHS: error: it is \"yes\"; allowed: auto, on, off");
 }
