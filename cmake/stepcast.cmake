@@ -6,7 +6,8 @@ set(STEPCAST_WARNINGS -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor -We
 function(stepcast_library room)
   cmake_parse_arguments(ARG "" "" "USES;PRIVATE" ${ARGN})
   add_library(stepcast_${room} STATIC ${ARG_UNPARSED_ARGUMENTS})
-  target_include_directories(stepcast_${room} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_include_directories(stepcast_${room} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+    $<INSTALL_INTERFACE:include/stepcast>)
   # -ffp-contract=off: the same numbers on every machine, whatever FMA it has.
   target_compile_options(stepcast_${room} PRIVATE ${STEPCAST_WARNINGS} -ffp-contract=off)
   foreach(use ${ARG_USES})

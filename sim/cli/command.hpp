@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/config/data_files.hpp"
 #include "sim/config/data_folder.hpp"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the name that CLI11 has given it
@@ -114,13 +115,5 @@ void print_result(const std::string& text);
 void print_note(const std::string& text);
 bool color_wanted();
 void write_text_file(const std::string& path, const std::string& text);  // complete, or not at all
-
-// `name` if it is a file, else the file of that name in folder `kind` of the data folder.
-// Throws InputError naming the nearest.
-std::string find_data_file(const std::string& kind, const std::string& name);
-// `name` if it is a file, else that suite of validation/real. Throws InputError.
-std::string find_suite(const std::string& name);
-// Names that find_data_file accepts, sorted.
-std::vector<std::string> data_files(const std::string& kind);
 
 }  // namespace sim

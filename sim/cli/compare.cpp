@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "sim/cli/command.hpp"
-#include "sim/report/report.hpp"
+#include "sim/forecast/record.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace sim {

@@ -7,8 +7,7 @@
 
 #include "sim/cli/command.hpp"
 #include "sim/cli/followed_notes.hpp"
-#include "sim/report/report.hpp"
-#include "sim/scenario/scenario.hpp"
+#include "sim/forecast/forecast.hpp"
 
 namespace sim {
 namespace {
@@ -22,8 +21,7 @@ struct Request {
 ExitCode show_memory(const Request& request) {
   const Scenario scenario = load_scenario(request.scenario, request.overrides);
   print_followed(scenario);
-  const Plan plan = make_plan(scenario.model, scenario.layout);
-  const Report report = make_memory_report(scenario, plan);
+  const Report report = forecast_memory(scenario).report;
   const auto table = [](const Report& shown) {
     return memory_table(shown, {.color = color_wanted()});
   };

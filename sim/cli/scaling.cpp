@@ -13,6 +13,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/cli/point_request.hpp"
 #include "sim/cli/unvalidated_note.hpp"
+#include "sim/cli/work_place.hpp"
 #include "sim/search/search.hpp"
 #include "sim/sweep/axis.hpp"
 #include "sim/sweep/sensitivity.hpp"
@@ -38,7 +39,7 @@ struct SensitivityRequest : Request {
 };
 
 ExitCode show_sensitivity(const SensitivityRequest& request) {
-  const SearchThreads threads{request.threads};
+  const ThreadLimit threads{request.threads};
   PointCounter counter{request.no_progress};
   const Sensitivity sensitivity = sensitivity_of(request.scenario, request.overrides,
                                                  request.percent / 100, counter.callback());
@@ -86,7 +87,7 @@ ExitCode show_scaling(const ScalingRequest& request) {
       .layout = request.best ? LayoutMode::best : LayoutMode::fixed};
   std::vector<ScalingKind> kinds{ScalingKind::strong, ScalingKind::weak};
   if (const std::optional<ScalingKind> one = from_word<ScalingKind>(request.kind)) kinds = {*one};
-  const SearchThreads threads{request.threads};
+  const ThreadLimit threads{request.threads};
   PointCounter counter{request.no_progress};
   const std::vector<ScalingCurve> curves = scaling_curves(specification, kinds, counter.callback());
   if (!request.plot.empty()) write_plot(request.plot, scaling_svg(curves));

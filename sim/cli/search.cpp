@@ -4,10 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "sim/base/input_error.hpp"
 #include "sim/cli/hand_over.hpp"
 #include "sim/cli/search_request.hpp"
-#include "sim/scenario/node_use.hpp"
+#include "sim/search/workload.hpp"
 
 namespace sim {
 namespace {
@@ -34,25 +33,12 @@ void add_workload_options(CLI::App& command, CLI::Option* scenario, SearchReques
 
 ScenarioSources sources_of(const SearchRequest& request) {
   if (!request.scenario.empty()) return ScenarioSources{request.scenario, request.overrides};
-  const auto missing = [](const char* option) {
-    return InputError{SourcePosition{option, 0, 0},
-                      "is needed without a scenario file: give --model, --cluster, --gpus and "
-                      "--batch"};
-  };
-  if (request.model.empty()) throw missing("--model");
-  if (request.cluster.empty()) throw missing("--cluster");
-  if (request.gpus < 1) throw missing("--gpus");
-  if (request.batch < 1) throw missing("--batch");
-  const std::string cluster = find_data_file("topologies", request.cluster);
-  std::vector<std::string> assignments{
-      "model=" + find_data_file("models", request.model), "cluster.path=" + cluster,
-      fmt::format("cluster.nodes={}", nodes_for(room_of(Cluster::load(cluster)), request.gpus)),
-      fmt::format("cluster.gpus={}", request.gpus),
-      fmt::format("layout.global_batch={}", request.batch)};
-  if (request.sequence > 0)
-    assignments.push_back(fmt::format("layout.sequence_length={}", request.sequence));
-  assignments.insert(assignments.end(), request.overrides.begin(), request.overrides.end());
-  return ScenarioSources::of_options(assignments);
+  return workload_sources({.model = request.model,
+                           .cluster = request.cluster,
+                           .gpus = request.gpus,
+                           .global_batch = request.batch,
+                           .sequence_length = request.sequence,
+                           .overrides = request.overrides});
 }
 
 std::vector<std::string> arguments_of(const SearchRequest& request) {

@@ -86,13 +86,13 @@ class Stopwatch {
 };
 
 ExitCode search_here(const SearchRequest& request) {
-  const SearchThreads threads{request.work.threads};
+  const ThreadLimit threads{request.work.threads};
   SearchSpecification specification = load_search(sources_of(request));
-  const std::atomic<bool>& stop = stop_on_signals(false);
+  const Control control = stop_on_signals(false);
   const Stopwatch watch;
-  Search search{std::move(specification)};
+  Search search{std::move(specification), {}, control};
   const bool complete = run_shown(request, search, [&](Search& one, const auto& progress) {
-    return run_search(one, stop, progress);
+    return run_search(one, control, progress);
   });
   return show_result(request, search, complete, watch.seconds());
 }
@@ -135,7 +135,7 @@ class SearchJob {
     const Stopwatch watch;
     CrewSearch crew{*search_, lead.crew, lead.book, lead.file};
     const bool complete = run_shown(request_, *search_, [&](Search&, const auto& progress) {
-      return crew.run(lead.stop, progress);
+      return crew.run(lead.control, progress);
     });
     const double seconds = watch.seconds();
     if (complete && lead.file) lead.file->finish();

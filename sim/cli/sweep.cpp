@@ -42,7 +42,7 @@ SweepSpecification specification_of(const SweepRequest& request) {
 
 ExitCode sweep_here(const SweepRequest& request) {
   const SweepSpecification specification = specification_of(request);
-  const SearchThreads threads{request.work.threads};
+  const ThreadLimit threads{request.work.threads};
   PointCounter counter{request.no_progress};
   return show_sweep(request, run_sweep(specification, counter.callback()));
 }
@@ -95,7 +95,7 @@ class SweepJob {
                      ++forecast;
                      if (count) count();
                    }};
-    const bool complete = crew.run(lead.stop);
+    const bool complete = crew.run(lead.control);
     if (complete && lead.file) lead.file->finish();
     if (lead.file && (request_.work.is_part || !complete))
       note_part(request_.work, *lead.file, forecast, complete);

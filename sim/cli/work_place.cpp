@@ -2,17 +2,19 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <semaphore.h>
+#include <tbb/global_control.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <thread>
 
 #include "sim/base/input_error.hpp"
 #include "sim/cli/failure.hpp"
 #include "sim/distribute/launcher.hpp"
-#include "sim/search/search.hpp"
 
 namespace sim {
 namespace {
@@ -20,8 +22,26 @@ namespace {
 std::atomic<bool> stop_asked{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "it is set in a signal handler");
 
+sem_t asked;  // posted with stop_asked: a handler may call nothing that stop_source needs
+
 extern "C" void ask_to_stop(int) {
   if (stop_asked.exchange(true)) _exit(static_cast<int>(ExitCode::interrupted));
+  sem_post(&asked);
+}
+
+// Made once, and never destroyed: the thread that waits for a signal may outlive main().
+std::stop_source& signalled() {
+  static std::stop_source& source = []() -> std::stop_source& {
+    auto* made = new std::stop_source;
+    sem_init(&asked, 0, 0);
+    std::thread{[made] {
+      while (sem_wait(&asked) != 0) {
+      }
+      made->request_stop();
+    }}.detach();
+    return *made;
+  }();
+  return source;
 }
 
 // Cores that this process may use: a launcher may have bound it to some.
@@ -75,7 +95,7 @@ class CrewThreads {
 
  private:
   int threads_;
-  SearchThreads limit_;
+  ThreadLimit limit_;
 };
 
 ExitCode lead_job(const WorkOptions& options, const Job& job, Team* team, const Question& question,
@@ -167,11 +187,24 @@ bool needs_crew(const WorkOptions& options) {
   return !options.results.empty() || (launch && launch->size > 1);
 }
 
-const std::atomic<bool>& stop_on_signals(bool also_terminate) {
+Control stop_on_signals(bool also_terminate) {
+  std::stop_source& source = signalled();
   std::signal(SIGINT, ask_to_stop);
   if (also_terminate) std::signal(SIGTERM, ask_to_stop);
-  return stop_asked;
+  return {.stop = source.get_token()};
 }
+
+// Made in place: a copy of a control ends the limit when the original goes.
+struct ThreadLimit::Limit {
+  explicit Limit(std::size_t threads)
+      : control{tbb::global_control::max_allowed_parallelism, threads} {}
+  tbb::global_control control;
+};
+
+ThreadLimit::ThreadLimit(int threads) {
+  if (threads > 0) limit_ = std::make_unique<Limit>(static_cast<std::size_t>(threads));
+}
+ThreadLimit::~ThreadLimit() = default;
 
 ExitCode run_job(const WorkOptions& options, const Job& job) {
   const std::optional<Launch> launch = find_launch(process_variables());

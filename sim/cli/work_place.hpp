@@ -2,10 +2,11 @@
 // array; and what is kept of it.
 #pragma once
 
-#include <atomic>
 #include <functional>
+#include <memory>
 #include <string>
 
+#include "sim/base/control.hpp"
 #include "sim/cli/command.hpp"
 #include "sim/distribute/crew.hpp"
 #include "sim/distribute/record_file.hpp"
@@ -30,8 +31,8 @@ bool needs_crew(const WorkOptions& options);
 struct Lead {
   Crew& crew;
   AnswerBook& book;
-  RecordFile* file;               // may be null
-  const std::atomic<bool>& stop;  // somebody wants an end
+  RecordFile* file;  // may be null
+  Control control;   // Ctrl-C asks for an end
 };
 
 struct Job {
@@ -49,9 +50,20 @@ ExitCode run_job(const WorkOptions& options, const Job& job);
 // The same from records alone, alone. REQUIRES: question_is() holds for them.
 ExitCode run_job_from(AnswerBook& book, const Question& recorded, int threads, const Job& job);
 
-// Set by Ctrl-C; by SIGTERM too where that is all that mpirun lets ranks hear of Ctrl-C. The second
-// one ends the program.
-const std::atomic<bool>& stop_on_signals(bool also_terminate);
+// Stopped by Ctrl-C; by SIGTERM too where that is all that mpirun lets ranks hear of Ctrl-C. The
+// second one ends the program.
+Control stop_on_signals(bool also_terminate);
+
+// The threads that this program uses while it lives; 0: all cores.
+class ThreadLimit {
+ public:
+  explicit ThreadLimit(int threads);
+  ~ThreadLimit();
+
+ private:
+  struct Limit;
+  std::unique_ptr<Limit> limit_;
+};
 
 // What a part that is done, or stopped, has to say.
 void note_part(const WorkOptions& options, const RecordFile& file, std::size_t evaluated,

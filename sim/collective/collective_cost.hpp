@@ -49,6 +49,7 @@ struct CollectiveChoice {
   bool use_measured = true;  // the topology's curves, where `algorithm` is automatic
   int nccl = latest_nccl;    // version whose choice of algorithms is asked for
   int least_blocks = 0;      // NCCL_MIN_CTAS
+  bool operator==(const CollectiveChoice&) const = default;
 };
 
 // All about a group that a cost may depend on. Groups of equal shape have equal costs, so costs are

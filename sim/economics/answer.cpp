@@ -34,18 +34,19 @@ std::string BudgetAnswer::why_not() const {
   return text;
 }
 
-BudgetAnswer answer_budget(const Scenario& scenario, const std::vector<std::string>& overrides) {
+BudgetAnswer answer_budget(const Scenario& scenario, const std::vector<std::string>& overrides,
+                           const Control& control) {
   BudgetAnswer answer;
   answer.budget = load_budget(scenario, overrides);
   if (answer.budget.finish_in) {
-    answer.finish = gpus_to_finish(scenario, overrides, answer.budget);
+    answer.finish = gpus_to_finish(scenario, overrides, answer.budget, control);
     if (answer.finish->chosen >= 0) {
       answer.forecast =
           answer.finish->looked_at[static_cast<std::size_t>(answer.finish->chosen)].forecast;
       return answer;
     }
   }
-  answer.forecast = forecast_budget(scenario, answer.budget);
+  answer.forecast = forecast_budget(scenario, answer.budget, control);
   return answer;
 }
 

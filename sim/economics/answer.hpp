@@ -19,7 +19,9 @@ struct BudgetAnswer {
   std::string why_not() const;  // where it is no
 };
 
-BudgetAnswer answer_budget(const Scenario& scenario, const std::vector<std::string>& overrides);
+// Throws InputError; Stopped.
+BudgetAnswer answer_budget(const Scenario& scenario, const std::vector<std::string>& overrides,
+                           const Control& control = {});
 
 std::string budget_table(const BudgetAnswer& answer, TextStyle style = {});
 std::string budget_json(const BudgetAnswer& answer);  // README.md lists the keys

@@ -60,10 +60,12 @@ std::vector<std::string> options_for(const Layout& layout, int gpus_per_node,
 
 class Search {
  public:
-  Search(const Scenario& scenario, const std::vector<std::string>& overrides, const Budget& budget)
+  Search(const Scenario& scenario, const std::vector<std::string>& overrides, const Budget& budget,
+         const Control& control)
       : scenario_{scenario},
         overrides_{overrides},
         budget_{budget},
+        control_{control},
         legal_{legal_replicas(scenario, budget)} {}
 
   // Gallops away from the scenario's own number, then bisects.
@@ -109,7 +111,7 @@ class Search {
     try {
       const Scenario scenario = load_scenario(
           scenario_.path, options_for(layout, scenario_.cluster.gpus_per_node(), overrides_));
-      candidate.forecast = forecast_budget(scenario, budget_);
+      candidate.forecast = forecast_budget(scenario, budget_, control_);
     } catch (const InputError& error) {
       candidate.refused = error.problems().front().what;
       return candidate;
@@ -177,6 +179,7 @@ class Search {
   const Scenario& scenario_;
   const std::vector<std::string>& overrides_;
   const Budget& budget_;
+  const Control& control_;
   std::vector<int> legal_;
   std::map<std::ptrdiff_t, FinishCandidate> looked_at_;
 };
@@ -184,8 +187,8 @@ class Search {
 }  // namespace
 
 FinishAnswer gpus_to_finish(const Scenario& scenario, const std::vector<std::string>& overrides,
-                            const Budget& budget) {
-  return Search{scenario, overrides, budget}.find();
+                            const Budget& budget, const Control& control) {
+  return Search{scenario, overrides, budget, control}.find();
 }
 
 }  // namespace sim

@@ -32,6 +32,6 @@ struct FinishAnswer {
 // number whose memory does not suffice counts as too few. Every number draws the same random
 // numbers. REQUIRES: budget.finish_in.
 FinishAnswer gpus_to_finish(const Scenario& scenario, const std::vector<std::string>& overrides,
-                            const Budget& budget);
+                            const Budget& budget, const Control& control = {});
 
 }  // namespace sim

@@ -6,8 +6,7 @@
 #include <cmath>
 
 #include "sim/base/input_error.hpp"
-#include "sim/engine/simulate.hpp"
-#include "sim/plan/plan.hpp"
+#include "sim/forecast/forecast.hpp"
 
 namespace sim {
 namespace {
@@ -101,9 +100,12 @@ std::int64_t steps_of(const RunWork& work, std::int64_t tokens_per_step) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(steps)));
 }
 
-BudgetForecast forecast_budget(const Scenario& scenario, const Budget& budget) {
-  const Plan plan = make_plan(scenario.model, scenario.layout);
-  Report report = make_memory_report(scenario, plan);
+BudgetForecast forecast_budget(const Scenario& scenario, const Budget& budget,
+                               const Control& control) {
+  Forecaster forecaster;
+  const Forecast memory = forecaster.memory(scenario, control);
+  const Plan& plan = *memory.plan;
+  Report report = memory.report;
   BudgetForecast forecast;
   forecast.scenario = report.scenario;
   forecast.model = report.model;
@@ -118,7 +120,7 @@ BudgetForecast forecast_budget(const Scenario& scenario, const Budget& budget) {
     forecast.why_not = does_not_fit_text(report, scenario);
     return forecast;
   }
-  report = make_report(scenario, plan, simulate(plan, scenario.cluster, scenario.options));
+  report = forecaster.run(scenario, {}, control).report;
   forecast.step = report.step_time;
   forecast.mfu = report.mfu;
   forecast.tokens_per_step = plan.tokens;

@@ -53,7 +53,8 @@ struct BudgetForecast {
 
 // REQUIRES: `budget` is the scenario's. Simulates the step, unless memory does not suffice.
 // Throws InputError where playing the runs would take too long.
-BudgetForecast forecast_budget(const Scenario& scenario, const Budget& budget);
+BudgetForecast forecast_budget(const Scenario& scenario, const Budget& budget,
+                               const Control& control = {});
 
 double gpu_hours(const BudgetForecast& forecast, Seconds wall);
 double energy_kwh(const BudgetForecast& forecast, const Budget& budget, Seconds wall);

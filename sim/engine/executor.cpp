@@ -48,7 +48,9 @@ Executor::Executor(const ExecutorInput& input, std::span<const std::uint32_t> re
   }
 }
 
-void Executor::run() {
+void Executor::run(const Control& control) {
+  constexpr std::uint64_t events_between_looks = 4096;  // about a millisecond
+  std::uint64_t next_look = 0;
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot)
     advance(slot, index_of(slot).used_streams);
   settle();
@@ -56,6 +58,10 @@ void Executor::run() {
   while (!queue_.empty()) {
     queue_.take_instant(instant);
     events_ += instant.size();
+    if (events_ >= next_look) {
+      throw_if_stopped(control);
+      next_look = events_ + events_between_looks;
+    }
     for (const Event& event : instant)
       handle(event);
     settle();

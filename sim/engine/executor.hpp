@@ -59,8 +59,9 @@ class Executor {
   Executor(const ExecutorInput& input, std::span<const std::uint32_t> recorded,
            StepwiseRuns* stepwise = nullptr);
 
-  // Runs to the end of all programs. Throws std::runtime_error on a deadlock, naming who waits.
-  void run();
+  // Runs to the end of all programs. Throws std::runtime_error on a deadlock, naming who waits;
+  // Stopped.
+  void run(const Control& control = {});
 
   TimePoint end() const { return end_; }
   std::uint64_t events() const { return events_; }

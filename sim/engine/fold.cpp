@@ -59,9 +59,10 @@ class Refinement {
       resource_colours_.push_back(mix64(static_cast<std::uint64_t>(resource.capacity)));
   }
 
-  void run() {
+  void run(const Control& control) {
     std::size_t before = 0;
     do {
+      throw_if_stopped(control);
       before = total();
       recolour_channels();
       recolour_slots();
@@ -141,6 +142,8 @@ class Quotient {
     folded_.requests = whole_.requests;
     folded_.group_shapes = whole_.group_shapes;
     folded_.costs = whole_.costs;
+    folded_.is_priced = whole_.is_priced;
+    folded_.peer_routes = whole_.peer_routes;
     for (std::size_t i = 0; i < classes_.slots.first.size(); ++i)
       add_slot(i);
     for (std::size_t i = 0; i < classes_.resources.first.size(); ++i) {
@@ -216,9 +219,9 @@ class Quotient {
 
 }  // namespace
 
-System fold(const System& whole) {
+System fold(const System& whole, const Control& control) {
   Refinement classes{whole};
-  classes.run();
+  classes.run(control);
   return Quotient{whole, classes}.build();
 }
 

@@ -17,6 +17,7 @@ namespace sim {
 
 // The quotient of `whole`: one slot, channel and resource per class, with `represents` counting
 // its members. REQUIRES: every slot, channel and resource of `whole` represents 1.
-System fold(const System& whole);
+// Throws Stopped.
+System fold(const System& whole, const Control& control = {});
 
 }  // namespace sim

@@ -9,6 +9,7 @@
 #include "sim/engine/executor.hpp"
 #include "sim/engine/fold.hpp"
 #include "sim/engine/own_links.hpp"
+#include "sim/engine/simulator.hpp"
 #include "sim/engine/system.hpp"
 
 namespace sim {
@@ -130,44 +131,58 @@ std::vector<LinkLoad> link_loads(const System& system, const Executor& executor)
   return loads;
 }
 
-}  // namespace
-
-Simulation simulate(const Plan& plan, const Cluster& cluster, const SimulationOptions& options) {
-  System system = wire(plan, cluster, options);
+bool folds(const SimulationOptions& options) {
   // Jitter gives every rank times of its own, and messages one by one have no class to stand for
   // them: both need the whole machine.
-  const bool folded =
-      options.fold && options.jitter <= 0 && options.collectives == CollectiveModel::fluid;
-  if (folded) system = fold(system);
+  return options.fold && options.jitter <= 0 && options.collectives == CollectiveModel::fluid;
+}
+
+System wire_and_fold(const Plan& plan, const Cluster& cluster, const SimulationOptions& options,
+                     const Control& control) {
+  System system = wire(plan, cluster, options, control);
+  return folds(options) ? fold(system, control) : system;
+}
+
+// Whether a system wired for one of them serves the other once it is priced again.
+bool same_wiring(const SimulationOptions& a, const SimulationOptions& b) {
+  return a.collectives == b.collectives && a.tensor_choice == b.tensor_choice &&
+         a.data_choice == b.data_choice && folds(a) == folds(b) && a.stragglers == b.stragglers &&
+         a.link_contention == b.link_contention && a.measured == b.measured;
+}
+
+ExecutorInput executor_input(const Plan& plan, const Device& device, const System& system,
+                             const Prepared& prepared, const SimulationOptions& options) {
+  return {.system = system,
+          .programs = plan.programs,
+          .indexes = prepared.indexes,
+          .lanes = prepared.lanes,
+          .device_sm = std::int64_t{device.sms} * 1024,
+          .shares_device = device.communication_share.has_value(),
+          .device_memory = std::llround(device.memory_bandwidth.in_bytes_per_second()),
+          .jitter = options.jitter,
+          .seed = options.seed};
+}
+
+Simulation run_system(const Plan& plan, const Cluster& cluster, System system,
+                      const SimulationOptions& options, const Control& control) {
   // Messages one by one go over a channel's links several at a time.
   if (options.collectives == CollectiveModel::fluid) find_own_links(system);
   const Prepared prepared = prepare(plan, cluster, system, options);
-  const bool all = folded || options.record_all;
+  const bool all = folds(options) || options.record_all;
   const std::vector<std::uint32_t> recorded =
       options.record_spans ? recorded_slots(system, all) : std::vector<std::uint32_t>{};
-  const std::vector<std::uint32_t> counts = represented(system, recorded, all);
-
   std::optional<StepwiseRuns> stepwise;
   if (options.collectives == CollectiveModel::stepwise) stepwise.emplace(system, cluster, options);
-  const Device& device = cluster.device();
-  Executor executor{{.system = system,
-                     .programs = plan.programs,
-                     .indexes = prepared.indexes,
-                     .lanes = prepared.lanes,
-                     .device_sm = std::int64_t{device.sms} * 1024,
-                     .shares_device = device.communication_share.has_value(),
-                     .device_memory = std::llround(device.memory_bandwidth.in_bytes_per_second()),
-                     .jitter = options.jitter,
-                     .seed = options.seed},
-                    recorded,
+  Executor executor{executor_input(plan, cluster.device(), system, prepared, options), recorded,
                     stepwise ? &*stepwise : nullptr};
-  executor.run();
+  executor.run(control);
 
   Simulation simulation;
   Timeline& timeline = simulation.timeline;
   timeline.engine = "simulated";
   timeline.end = executor.end();
   if (!options.record_spans) return simulation;
+  const std::vector<std::uint32_t> counts = represented(system, recorded, all);
   for (std::size_t i = 0; i < recorded.size(); ++i)
     timeline.tracks.push_back({.rank = system.slots[recorded[i]].rank,
                                .represents = counts[i],
@@ -178,6 +193,30 @@ Simulation simulate(const Plan& plan, const Cluster& cluster, const SimulationOp
                       .activities = executor.activities(),
                       .events = executor.events()};
   return simulation;
+}
+
+}  // namespace
+
+Simulation simulate(const Plan& plan, const Cluster& cluster, const SimulationOptions& options,
+                    const Control& control) {
+  return run_system(plan, cluster, wire_and_fold(plan, cluster, options, control), options,
+                    control);
+}
+
+Simulator::Simulator(const Plan& plan, const Cluster& cluster, const SimulationOptions& options,
+                     const Control& control)
+    : plan_{plan}, cluster_{cluster}, options_{options} {
+  // A resource that is free loads no link, and another run may want to pay for it.
+  options_.free_compute = options_.free_memory_traffic = options_.free_tensor = false;
+  options_.free_data = options_.free_pipeline = options_.free_host = false;
+  system_ = wire_and_fold(plan, cluster, options_, control);
+}
+
+Simulation Simulator::run(const SimulationOptions& options, const Control& control) const {
+  if (!same_wiring(options_, options)) return simulate(plan_, cluster_, options, control);
+  System system = system_;
+  price(system, cluster_, options);
+  return run_system(plan_, cluster_, std::move(system), options, control);
 }
 
 }  // namespace sim

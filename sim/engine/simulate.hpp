@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/control.hpp"
 #include "sim/collective/collective_cost.hpp"
 #include "sim/cost/kernel_cost.hpp"
 #include "sim/plan/plan.hpp"
@@ -24,6 +25,7 @@ constexpr auto words_of(CollectiveModel) {
 struct Straggler {
   RankId rank;
   double factor = 1;
+  bool operator==(const Straggler&) const = default;
 };
 
 struct SimulationOptions {
@@ -65,7 +67,8 @@ struct Simulation {
 
 // Places rank r on GPU r of the cluster. REQUIRES: plan.world_size() <= cluster.gpus().
 // Throws InputError for a dtype the device lacks; std::runtime_error naming who waits for whom if
-// the plan deadlocks.
-Simulation simulate(const Plan& plan, const Cluster& cluster, const SimulationOptions& options);
+// the plan deadlocks; Stopped. To simulate a plan several times, use Simulator (simulator.hpp).
+Simulation simulate(const Plan& plan, const Cluster& cluster, const SimulationOptions& options,
+                    const Control& control = {});
 
 }  // namespace sim

@@ -14,6 +14,20 @@ bool is_tensor(GroupRole role) {
   return is_within_layers(role);
 }
 
+// Works out the cost of a request (collectives first, then transfers) on a row.
+void price_cell(System& system, const Cluster& cluster, const SimulationOptions& options,
+                std::size_t row, std::size_t request) {
+  const std::size_t collectives = system.requests.collectives.size();
+  const std::size_t cell = row * system.requests.size() + request;
+  system.is_priced[cell] = 1;
+  system.costs[cell] =
+      request < collectives
+          ? priced_collective(cluster, system.group_shapes[row],
+                              system.requests.collectives[request], options)
+          : priced_transfer(cluster, system.peer_routes[row - system.group_shapes.size()],
+                            system.requests.transfers[request - collectives], options);
+}
+
 // Builds a System step by step; a class only to share the tables between the steps.
 class Wiring {
  public:
@@ -23,14 +37,17 @@ class Wiring {
         options_{options},
         resource_of_link_(cluster.link_count(), UINT32_MAX) {}
 
-  System build() {
+  System build(const Control& control) {
     system_.requests = collect_requests(plan_.programs);
     find_requests_of_roles();
     add_slots();
     reserve();
-    for (std::uint32_t g = 0; g < plan_.groups.size(); ++g)
+    for (std::uint32_t g = 0; g < plan_.groups.size(); ++g) {
+      if (g % 256 == 0) throw_if_stopped(control);
       add_group(g);
+    }
     group_rows_ = static_cast<std::uint32_t>(system_.group_shapes.size());
+    throw_if_stopped(control);
     if (plan_.layout.pipeline_parallel > 1) add_peers();
     return std::move(system_);
   }
@@ -89,16 +106,19 @@ class Wiring {
     const auto found = std::find(shapes.begin(), shapes.end(), shape);
     if (found != shapes.end()) return static_cast<std::uint32_t>(found - shapes.begin());
     shapes.push_back(shape);
-    const std::size_t width = system_.requests.size();
-    system_.costs.resize(shapes.size() * width);
+    add_rows(shapes.size());
     return static_cast<std::uint32_t>(shapes.size() - 1);
   }
 
-  // Costs of a role's requests on a shape; computed again for a further role on the same shape.
+  void add_rows(std::size_t rows) {
+    system_.costs.resize(rows * system_.requests.size());
+    system_.is_priced.resize(system_.costs.size(), 0);
+  }
+
+  // Costs of a role's requests on a shape; further ones for a further role on the same shape.
   void fill_costs(std::uint32_t row, GroupRole role) {
     for (const std::uint32_t request : requests_of_role_[static_cast<std::size_t>(role)])
-      system_.costs[row * system_.requests.size() + request] = priced_collective(
-          cluster_, system_.group_shapes[row], system_.requests.collectives[request], options_);
+      price_cell(system_, cluster_, options_, row, request);
   }
 
   bool costs_known(std::uint32_t row, GroupRole role) {
@@ -250,17 +270,17 @@ class Wiring {
 
   // Rows for routes follow those for groups. Routes with equal latency and bandwidth cost the same.
   std::uint32_t peer_row(const Route& route) {
-    for (std::size_t i = 0; i < peer_routes_.size(); ++i)
-      if (peer_routes_[i].latency == route.latency &&
-          peer_routes_[i].bandwidth == route.bandwidth && peer_routes_[i].kind == route.kind)
+    std::vector<Route>& routes = system_.peer_routes;
+    for (std::size_t i = 0; i < routes.size(); ++i)
+      if (routes[i].latency == route.latency && routes[i].bandwidth == route.bandwidth &&
+          routes[i].kind == route.kind)
         return group_rows_ + static_cast<std::uint32_t>(i);
-    const auto row = group_rows_ + static_cast<std::uint32_t>(peer_routes_.size());
-    peer_routes_.push_back(route);
+    const auto row = group_rows_ + static_cast<std::uint32_t>(routes.size());
+    routes.push_back(route);
+    add_rows(row + std::size_t{1});
     const std::size_t collectives = system_.requests.collectives.size();
-    system_.costs.resize((row + 1) * system_.requests.size());
     for (std::size_t t = 0; t < system_.requests.transfers.size(); ++t)
-      system_.costs[row * system_.requests.size() + collectives + t] =
-          priced_transfer(cluster_, route, system_.requests.transfers[t], options_);
+      price_cell(system_, cluster_, options_, row, collectives + t);
     return row;
   }
 
@@ -272,16 +292,23 @@ class Wiring {
   std::vector<std::uint32_t> resource_of_link_;
   std::vector<char> known_;
   std::vector<GpuId> gpus_;
-  std::vector<Route> peer_routes_;
   std::vector<std::uint32_t> originals_;  // channels within a node that others are copies of
   std::uint32_t group_rows_ = 0;
 };
 
 }  // namespace
 
-System wire(const Plan& plan, const Cluster& cluster, const SimulationOptions& options) {
+System wire(const Plan& plan, const Cluster& cluster, const SimulationOptions& options,
+            const Control& control) {
   SIM_CHECK(plan.world_size() <= cluster.gpus(), plan.world_size(), cluster.gpus());
-  return Wiring{plan, cluster, options}.build();
+  return Wiring{plan, cluster, options}.build(control);
+}
+
+void price(System& system, const Cluster& cluster, const SimulationOptions& options) {
+  const std::size_t width = system.requests.size();
+  for (std::size_t cell = 0; cell < system.costs.size(); ++cell)
+    if (system.is_priced[cell] != 0)
+      price_cell(system, cluster, options, cell / width, cell % width);
 }
 
 }  // namespace sim

@@ -72,7 +72,9 @@ struct System {
 
   RequestTable requests;
   std::vector<GroupShape> group_shapes;
-  std::vector<CommCost> costs;  // [shape * requests.size() + request]
+  std::vector<CommCost> costs;     // [shape * requests.size() + request]
+  std::vector<char> is_priced;     // cells of `costs` that are in use
+  std::vector<Route> peer_routes;  // of the rows behind those of `group_shapes`
 
   std::span<const std::uint32_t> members_of(const Channel& channel) const {
     return std::span{members}.subspan(channel.first_member, channel.member_count);
@@ -95,6 +97,12 @@ struct System {
 };
 
 // One slot per rank, one channel per communicator and per direction between neighbours.
-System wire(const Plan& plan, const Cluster& cluster, const SimulationOptions& options);
+// Throws Stopped.
+System wire(const Plan& plan, const Cluster& cluster, const SimulationOptions& options,
+            const Control& control = {});
+
+// Works the costs of all channels out again. REQUIRES: `options` differs from those that the system
+// was wired with in nothing but costs (same_wiring() of simulator.cpp).
+void price(System& system, const Cluster& cluster, const SimulationOptions& options);
 
 }  // namespace sim

@@ -179,6 +179,8 @@ struct ModelOp {
   // generic only, per sample.
   Flops forward_flops{};
   Flops backward_flops{};
+
+  bool operator==(const ModelOp&) const = default;
 };
 
 // One of the products that tensor parallelism splits within layers; embedding and head are not.
@@ -197,6 +199,7 @@ struct Block {
   std::vector<ModelOp> ops;
   std::int64_t output_elements = 0;  // per token (sample): what the next block, or stage, receives
   std::int64_t parameters() const;   // weights + biases of all operators
+  bool operator==(const Block&) const = default;
 };
 
 struct AttentionShape {
@@ -209,6 +212,7 @@ struct AttentionShape {
   bool eager_softmax = false;  // unfused attention: mask, casts, softmax in kernels of their own
   bool softcap = false;        // of the scores
   double rotary_share = 1;     // of a head's width that rotary positions turn
+  bool operator==(const AttentionShape&) const = default;
 };
 
 // Whether a window of keys leaves any of `tokens` out.
@@ -361,6 +365,7 @@ struct Model {
   bool has_experts() const { return shape && shape->experts.count > 0; }
   const Block* first_layer_with_experts() const;  // null: none
   bool has_latent_attention() const { return shape && shape->latent.exists(); }
+  bool operator==(const Model&) const = default;
 };
 
 // Reads a model: a YAML file of ours (`transformer:` or `layer_list:`), a Hugging Face config.json

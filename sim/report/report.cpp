@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <future>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -245,38 +244,6 @@ Report make_report(const Scenario& scenario, const Plan& plan, const Simulation&
   add_links(report, scenario.cluster, timeline);
   add_provenance(report, scenario);
   return report;
-}
-
-void add_what_if(Report& report, const Scenario& scenario, const Plan& plan) {
-  using Switch = bool SimulationOptions::*;
-  std::vector<std::pair<const char*, Switch>> cases{
-      {"compute", &SimulationOptions::free_compute},
-      {"memory traffic of kernels", &SimulationOptions::free_memory_traffic},
-      {"host issue", &SimulationOptions::free_host}};
-  const Layout& layout = plan.layout;
-  if (layout.tensor_parallel > 1 || layout.context_parallel > 1 || layout.expert_parallel > 1)
-    cases.emplace_back("tensor communication", &SimulationOptions::free_tensor);
-  if (layout.data_parallel > 1)
-    cases.emplace_back("data communication", &SimulationOptions::free_data);
-  if (layout.pipeline_parallel > 1)
-    cases.emplace_back("pipeline communication", &SimulationOptions::free_pipeline);
-
-  const auto step_without = [&](Switch resource) {
-    SimulationOptions options = scenario.options;
-    options.*resource = true;
-    options.record_all = false;
-    options.fold = true;  // exact, and the user asked for times only
-    return simulate(plan, scenario.cluster, options).timeline.end.time_since_epoch();
-  };
-  // The cases are independent of each other; their order in the report does not depend on threads.
-  std::vector<std::future<Duration>> results;
-  results.reserve(cases.size());
-  for (const auto& [name, resource] : cases)
-    results.push_back(std::async(std::launch::async, step_without, resource));
-  for (std::size_t i = 0; i < cases.size(); ++i)
-    report.what_if.push_back({cases[i].first, results[i].get()});
-  std::stable_sort(report.what_if.begin(), report.what_if.end(),
-                   [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
 }
 
 std::string does_not_fit_text(const Report& report, const Scenario& scenario) {

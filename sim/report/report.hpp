@@ -12,7 +12,6 @@
 #include "sim/report/memory_error.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/timeline/breakdown.hpp"
-#include "sim/timeline/record.hpp"
 #include "sim/timeline/timeline.hpp"
 #include "sim/topology/unvalidated.hpp"
 
@@ -82,18 +81,11 @@ struct Report {
 
 Report make_report(const Scenario& scenario, const Plan& plan, const Simulation& simulation);
 
-// A simulated step as a record; with spans of every rank, or of representatives.
-RecordOrigin origin_of(const Scenario& scenario);
-Record simulated_record(Scenario scenario, bool every_rank);
-
 // A report of memory alone: everything but times is filled in.
 Report make_memory_report(const Scenario& scenario, const Plan& plan);
 
 // Memory of every pipeline stage: the worst program of each. Needs no simulation.
 std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster);
-
-// Fills Report::what_if by simulating the plan again with one resource at a time infinitely fast.
-void add_what_if(Report& report, const Scenario& scenario, const Plan& plan);
 
 // Share of the step that is pipeline bubble for equal stages and free transfers, and its formula.
 struct ClosedForm {

@@ -529,6 +529,10 @@ Scenario load_scenario(const std::string& path, const std::vector<std::string>& 
   return load(ScenarioSources{path, overrides}, LayoutState::given);
 }
 
+Scenario load_scenario(const ScenarioSources& sources) {
+  return load(sources, LayoutState::given);
+}
+
 Scenario load_workload(const ScenarioSources& sources) {
   return load(sources, LayoutState::open);
 }

@@ -55,6 +55,7 @@ struct Scenario {
 // problem of the file, including contradictions between model, layout and cluster
 // (layout_problems), each at the line of the key that causes it.
 Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides = {});
+Scenario load_scenario(const ScenarioSources& sources);
 
 // The same for who finds the layout: model, cluster, batch, formats and options of the file, with
 // every GPU of the job a replica. What the file says of the parallelism itself is read and dropped.

@@ -21,9 +21,10 @@ SetOptions read_set(const std::vector<std::string>& overrides) {
 }
 
 // Throws InputError with the mistakes of --set beside those of the file.
-Document load_file(const std::string& path, const std::vector<Problem>& no_assignments) {
+template <class Load>
+Document load_file(const Load& load, const std::vector<Problem>& no_assignments) {
   try {
-    Document file = Document::load(path);
+    Document file = load();
     refuse_other_kinds(file, FileKind::scenario);
     return file;
   } catch (const InputError& error) {
@@ -45,10 +46,17 @@ ScenarioSources::ScenarioSources(std::string path, Document file, std::optional<
 ScenarioSources::ScenarioSources(const std::string& path, const std::vector<std::string>& overrides)
     : ScenarioSources{[&] {
         SetOptions set = read_set(overrides);
-        Document file = load_file(path, set.no_assignments);
+        Document file = load_file([&] { return Document::load(path); }, set.no_assignments);
         return ScenarioSources{path, std::move(file), std::move(set.document),
                                std::move(set.no_assignments)};
       }()} {}
+
+ScenarioSources ScenarioSources::of_text(std::string_view yaml, const std::string& path,
+                                         const std::vector<std::string>& overrides) {
+  SetOptions set = read_set(overrides);
+  Document file = load_file([&] { return Document::parse_yaml(yaml, path); }, set.no_assignments);
+  return {path, std::move(file), std::move(set.document), std::move(set.no_assignments)};
+}
 
 ScenarioSources ScenarioSources::of_options(const std::vector<std::string>& assignments) {
   SetOptions set = read_set(assignments);

@@ -16,6 +16,10 @@ class ScenarioSources {
   // `overrides` are "section.key=value" of --set. Throws InputError, with the mistakes of both,
   // where the file does not parse or is no scenario; what is no assignment is told by finish().
   explicit ScenarioSources(const std::string& path, const std::vector<std::string>& overrides = {});
+  // The text of a scenario file. `path` stands for it in messages, and what it names relative to
+  // itself is looked for beside it: "FOLDER/scenario.yaml" need not exist.
+  static ScenarioSources of_text(std::string_view yaml, const std::string& path,
+                                 const std::vector<std::string>& overrides = {});
   // No file: the whole scenario as "section.key=value", its mistakes as lines of "--set".
   static ScenarioSources of_options(const std::vector<std::string>& assignments);
 

@@ -47,8 +47,8 @@ void CrewSearch::take_answer() {
   book_.add(answered->unit, std::move(answered->answer), {"this run", 0, 0});
 }
 
-// Until all of the wave is known, or `stop` is set.
-void CrewSearch::complete(const std::vector<std::uint32_t>& wave, const std::atomic<bool>& stop) {
+// Until all of the wave is known, or it is told to stop.
+void CrewSearch::complete(const std::vector<std::uint32_t>& wave, const Control& control) {
   const auto is_known = [&](std::uint32_t unit) { return book_.find(unit) != nullptr; };
   std::size_t next = 0;
   std::vector<std::uint32_t> likely;
@@ -56,7 +56,7 @@ void CrewSearch::complete(const std::vector<std::uint32_t>& wave, const std::ato
     likely = search_.likely_next(static_cast<std::size_t>(crew_.threads()) + wave.size());
     std::reverse(likely.begin(), likely.end());
   }
-  while (!stop && !std::all_of(wave.begin(), wave.end(), is_known)) {
+  while (!control.stopped() && !std::all_of(wave.begin(), wave.end(), is_known)) {
     hand_out(wave, next, likely);
     take_answer();
   }
@@ -70,13 +70,13 @@ std::vector<Evaluation> CrewSearch::known_of(const std::vector<std::uint32_t>& w
   return known;
 }
 
-bool CrewSearch::run(const std::atomic<bool>& stop,
+bool CrewSearch::run(const Control& control,
                      const std::function<void(const SearchProgress&)>& progress) {
   const auto begin = std::chrono::steady_clock::now();
-  while (!stop) {
+  while (!control.stopped()) {
     const std::vector<std::uint32_t> wave = search_.next_wave();
     if (wave.empty()) return true;
-    complete(wave, stop);
+    complete(wave, control);
     search_.accept(known_of(wave));
     if (!progress) continue;
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;

@@ -25,12 +25,11 @@ class CrewSearch {
       : search_{search}, crew_{crew}, book_{book}, file_{file} {}
 
   // As run_search().
-  bool run(const std::atomic<bool>& stop,
-           const std::function<void(const SearchProgress&)>& progress = {});
+  bool run(const Control& control, const std::function<void(const SearchProgress&)>& progress = {});
   std::size_t evaluated() const { return evaluated_; }  // of which there was no record
 
  private:
-  void complete(const std::vector<std::uint32_t>& wave, const std::atomic<bool>& stop);
+  void complete(const std::vector<std::uint32_t>& wave, const Control& control);
   void hand_out(const std::vector<std::uint32_t>& wave, std::size_t& next,
                 std::vector<std::uint32_t>& likely);
   bool is_open(std::uint32_t unit) const;

@@ -9,7 +9,7 @@
 namespace sim {
 
 Evaluation evaluate(const SearchSpecification& specification, const Candidates& candidates,
-                    std::uint32_t index) {
+                    std::uint32_t index, const Control& control) {
   const Scenario& workload = specification.workload;
   const Plan plan = make_plan(workload.model, layout_of(specification, candidates, index));
   Evaluation made{.index = index, .fits = true};
@@ -21,7 +21,8 @@ Evaluation evaluate(const SearchSpecification& specification, const Candidates& 
   if (!made.fits) return made;
   SimulationOptions options = workload.options;
   options.record_spans = false;
-  made.step_time = simulate(plan, cluster, options).timeline.end.time_since_epoch();
+  throw_if_stopped(control);
+  made.step_time = simulate(plan, cluster, options, control).timeline.end.time_since_epoch();
   return made;
 }
 

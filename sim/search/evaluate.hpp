@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "sim/base/control.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/search/candidates.hpp"
 
@@ -24,9 +25,9 @@ struct Evaluation {
 };
 
 // Exact: the memory planner on the whole plan, then the folded simulation if it fits.
-// REQUIRES: the candidates are those of the specification. Thread-safe.
+// REQUIRES: the candidates are those of the specification. Thread-safe. Throws Stopped.
 Evaluation evaluate(const SearchSpecification& specification, const Candidates& candidates,
-                    std::uint32_t index);
+                    std::uint32_t index, const Control& control = {});
 
 // What it says of its candidate as a JSON object in one line, and back. Problems are recorded at
 // `answer`; the text throws InputError.

@@ -1,6 +1,5 @@
 #include "sim/search/search.hpp"
 
-#include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 
 #include <algorithm>
@@ -11,17 +10,26 @@ namespace {
 
 constexpr std::size_t refined_at_once = 64;
 
+// False: told to stop meanwhile.
+bool evaluate_one(const Search& search, std::uint32_t index, const Control& control,
+                  Evaluation& made) {
+  try {
+    made = evaluate(search.specification(), search.candidates(), index, control);
+    return true;
+  } catch (const Stopped&) {
+    return false;
+  }
+}
+
 std::vector<Evaluation> evaluate_all(const Search& search, const std::vector<std::uint32_t>& wave,
-                                     const std::atomic<bool>& stop) {
+                                     const Control& control) {
   std::vector<Evaluation> made(wave.size());
   std::vector<char> done(wave.size(), 0);
   tbb::parallel_for(
       tbb::blocked_range<std::size_t>{0, wave.size(), 1},
       [&](const tbb::blocked_range<std::size_t>& range) {
-        for (std::size_t i = range.begin(); i < range.end() && !stop; ++i) {
-          made[i] = evaluate(search.specification(), search.candidates(), wave[i]);
-          done[i] = 1;
-        }
+        for (std::size_t i = range.begin(); i < range.end() && !control.stopped(); ++i)
+          done[i] = evaluate_one(search, wave[i], control, made[i]) ? 1 : 0;
       },
       tbb::simple_partitioner{});
   std::vector<Evaluation> finished;
@@ -32,7 +40,7 @@ std::vector<Evaluation> evaluate_all(const Search& search, const std::vector<std
 
 }  // namespace
 
-Search::Search(SearchSpecification specification, Shard shard)
+Search::Search(SearchSpecification specification, Shard shard, const Control& control)
     : specification_{std::move(specification)},
       candidates_{list_candidates(specification_)},
       bounds_{specification_, candidates_},
@@ -43,8 +51,9 @@ Search::Search(SearchSpecification specification, Shard shard)
   std::vector<Bound> bounds(candidates_.all.size());
   if (specification_.prune)
     tbb::parallel_for(std::size_t{0}, candidates_.pipelines.size(), [&](std::size_t i) {
-      bounds_.coarse(static_cast<std::uint32_t>(i), bounds);
+      if (!control.stopped()) bounds_.coarse(static_cast<std::uint32_t>(i), bounds);
     });
+  throw_if_stopped(control);
   const Bytes capacity = specification_.workload.cluster.device().memory;
   for (std::uint32_t i = 0; i < bounds.size(); ++i) {
     if (!shard.owns(i)) continue;
@@ -125,13 +134,13 @@ SearchCounts Search::counts() const {
   return now;
 }
 
-bool run_search(Search& search, const std::atomic<bool>& stop,
+bool run_search(Search& search, const Control& control,
                 const std::function<void(const SearchProgress&)>& progress) {
   const auto begin = std::chrono::steady_clock::now();
-  while (!stop) {
+  while (!control.stopped()) {
     const std::vector<std::uint32_t> wave = search.next_wave();
     if (wave.empty()) return true;
-    search.accept(evaluate_all(search, wave, stop));
+    search.accept(evaluate_all(search, wave, control));
     if (!progress) continue;
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
     progress({search.counts(), passed.count(), search.ranking().favourite()});
@@ -139,24 +148,11 @@ bool run_search(Search& search, const std::atomic<bool>& stop,
   return false;
 }
 
-// Made in place: a copy of a control ends the limit when the original goes.
-struct SearchThreads::Limit {
-  explicit Limit(std::size_t threads)
-      : control{tbb::global_control::max_allowed_parallelism, threads} {}
-  tbb::global_control control;
-};
-
-SearchThreads::SearchThreads(int threads) {
-  if (threads > 0) limit_ = std::make_unique<Limit>(static_cast<std::size_t>(threads));
-}
-SearchThreads::~SearchThreads() = default;
-
-std::optional<Scenario> best_scenario(const ScenarioSources& sources) {
+std::optional<Scenario> best_scenario(const ScenarioSources& sources, const Control& control) {
   SearchSpecification specification = load_search(sources);
   specification.top = 1;
-  Search search{std::move(specification)};
-  const std::atomic<bool> never{false};
-  run_search(search, never);
+  Search search{std::move(specification), {}, control};
+  if (!run_search(search, control)) throw Stopped{};
   const std::optional<Evaluation> best = search.ranking().favourite();
   if (!best) return std::nullopt;
   return take_scenario(std::move(search), best->index);

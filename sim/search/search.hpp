@@ -12,12 +12,11 @@
 // result and every count are the same on any number of threads or machines.
 #pragma once
 
-#include <atomic>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <vector>
 
+#include "sim/base/control.hpp"
 #include "sim/distribute/shard.hpp"
 #include "sim/search/bounds.hpp"
 #include "sim/search/ranking.hpp"
@@ -37,8 +36,8 @@ struct SearchCounts {
 class Search {
  public:
   // Lists the candidates and bounds them, on the threads of the surrounding TBB arena. Of a shard
-  // only the candidates that it owns are looked at.
-  explicit Search(SearchSpecification specification, Shard shard = {});
+  // only the candidates that it owns are looked at. Throws Stopped.
+  explicit Search(SearchSpecification specification, Shard shard = {}, const Control& control = {});
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
 
@@ -83,27 +82,16 @@ struct SearchProgress {
   std::optional<Evaluation> best;
 };
 
-// Runs a search to its end, or until `stop` is set: then it keeps what it has and returns false.
-// `threads` 0: all cores. `progress` is called after every wave.
-bool run_search(Search& search, const std::atomic<bool>& stop,
+// Runs a search to its end on the threads of the surrounding TBB arena, or until it is told to
+// stop: then it keeps what it has and returns false. `progress` is called after every wave.
+bool run_search(Search& search, const Control& control = {},
                 const std::function<void(const SearchProgress&)>& progress = {});
-
-// The threads that searches of this scope use; 0: all cores.
-class SearchThreads {
- public:
-  explicit SearchThreads(int threads);
-  ~SearchThreads();
-
- private:
-  struct Limit;
-  std::unique_ptr<Limit> limit_;
-};
 
 // The scenario that was searched, with the layout of a candidate. The search is over then.
 Scenario take_scenario(Search&& search, std::uint32_t index);
 
 // The fastest layout for a model on a cluster that leaves the memory margin, else the fastest that
-// fits, for other rooms; empty: none fits.
-std::optional<Scenario> best_scenario(const ScenarioSources& sources);
+// fits, for other rooms; empty: none fits. Throws Stopped.
+std::optional<Scenario> best_scenario(const ScenarioSources& sources, const Control& control = {});
 
 }  // namespace sim

@@ -60,10 +60,10 @@ std::vector<InputFile> files_of(const SweepSpecification& specification) {
   return log.files();
 }
 
-bool CrewSweep::run(const std::atomic<bool>& stop) {
+bool CrewSweep::run(const Control& control) {
   const std::uint64_t points = point_count(specification.axes);
   std::uint64_t next = 0;
-  while (!stop) {
+  while (!control.stopped()) {
     for (; next < points && crew.is_free(); ++next)
       if (shard.owns(next) && !book.find(next)) crew.submit(next);
     if (next == points && crew.in_flight() == 0) return true;

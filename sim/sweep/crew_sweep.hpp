@@ -2,9 +2,9 @@
 // the answers already. Points do not depend on each other, so the sweep is the same whoever works.
 #pragma once
 
-#include <atomic>
 #include <functional>
 
+#include "sim/base/control.hpp"
 #include "sim/distribute/crew.hpp"
 #include "sim/distribute/record_file.hpp"
 #include "sim/sweep/sweep.hpp"
@@ -34,8 +34,8 @@ struct CrewSweep {
   Shard shard{};               // whose points are forecast
   std::function<void()> done{};
 
-  // Forecasts what the book does not know. False: `stop` was set before all was known.
-  bool run(const std::atomic<bool>& stop);
+  // Forecasts what the book does not know. False: it was told to stop before all was known.
+  bool run(const Control& control);
   // REQUIRES: run() has returned true for all shards.
   Sweep result() const;
 };

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "sim/base/input_error.hpp"
-#include "sim/report/unmoved.hpp"
+#include "sim/forecast/unmoved.hpp"
 #include "sim/sweep/sweep.hpp"
 
 namespace sim {

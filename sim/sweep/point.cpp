@@ -4,6 +4,7 @@
 #include <tbb/parallel_for.h>
 
 #include "sim/base/input_error.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/scenario/sources.hpp"
 #include "sim/search/search.hpp"
 
@@ -17,10 +18,8 @@ std::string first_problem(const InputError& error) {
              : fmt::format("{} (and {} more)", first.what, error.problems().size() - 1);
 }
 
-PointResult result_of(const Scenario& scenario) {
-  const Plan plan = make_plan(scenario.model, scenario.layout);
-  const Report report =
-      make_report(scenario, plan, simulate(plan, scenario.cluster, scenario.options));
+PointResult result_of(const Scenario& scenario, const Control& control) {
+  const Report report = forecast(scenario, {}, control).report;
   PointResult result{.problem = {},
                      .layout = layout_text(scenario.layout),
                      .gpus = report.ranks,
@@ -59,11 +58,11 @@ std::string layout_text(const Layout& layout) {
 }
 
 PointResult forecast_point(const std::string& path, const std::vector<std::string>& overrides,
-                           LayoutMode mode) {
+                           LayoutMode mode, const Control& control) {
   try {
-    if (mode == LayoutMode::fixed) return result_of(load_scenario(path, overrides));
-    const std::optional<Scenario> best = best_scenario(ScenarioSources{path, overrides});
-    return best ? result_of(*best) : no_result("no layout fits");
+    if (mode == LayoutMode::fixed) return result_of(load_scenario(path, overrides), control);
+    const std::optional<Scenario> best = best_scenario(ScenarioSources{path, overrides}, control);
+    return best ? result_of(*best, control) : no_result("no layout fits");
   } catch (const InputError& error) {
     return no_result(first_problem(error));
   }
@@ -71,10 +70,12 @@ PointResult forecast_point(const std::string& path, const std::vector<std::strin
 
 std::vector<PointResult> forecast_points(const std::string& path,
                                          const std::vector<std::vector<std::string>>& overrides,
-                                         LayoutMode mode, const std::function<void()>& done) {
+                                         LayoutMode mode, const std::function<void()>& done,
+                                         const Control& control) {
   std::vector<PointResult> results(overrides.size());
   tbb::parallel_for(std::size_t{0}, overrides.size(), [&](std::size_t i) {
-    results[i] = forecast_point(path, overrides[i], mode);
+    // A phase of its own is too small to tell; who asks hears of every point.
+    results[i] = forecast_point(path, overrides[i], mode, {.stop = control.stop});
     if (done) done();
   });
   return results;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/control.hpp"
 #include "sim/report/report.hpp"
 
 namespace sim {
@@ -37,15 +38,16 @@ PointResult no_result(std::string why);
 
 // The scenario of `path` under "section.key=value" overrides, simulated; with the fastest layout
 // that fits in place of its own for LayoutMode::best. What is wrong with it becomes the problem of
-// the result. Thread-safe.
+// the result. Thread-safe. Throws Stopped.
 PointResult forecast_point(const std::string& path, const std::vector<std::string>& overrides,
-                           LayoutMode mode);
+                           LayoutMode mode, const Control& control = {});
 
 // Several of them, on the threads of the surrounding TBB arena; `done` hears of each. The result
-// does not depend on the threads.
+// does not depend on the threads. Throws Stopped.
 std::vector<PointResult> forecast_points(const std::string& path,
                                          const std::vector<std::vector<std::string>>& overrides,
-                                         LayoutMode mode, const std::function<void()>& done = {});
+                                         LayoutMode mode, const std::function<void()>& done = {},
+                                         const Control& control = {});
 
 std::string layout_text(const Layout& layout);
 

@@ -21,6 +21,7 @@ struct Job {
   std::function<int(int gpus)> nodes_for;  // as many as hold so many GPUs
   int inner = 1;                           // ranks of one replica
   std::int64_t batch = 0;
+  Control control{};  // stop alone
 
   std::int64_t batch_on(ScalingKind kind, int gpus) const {
     return kind == ScalingKind::strong ? batch : batch * gpus / specification.gpus.front();
@@ -51,7 +52,7 @@ int first_bound(const Job& job, ScalingKind kind, int low, int high) {
     const int middle = low + std::max(1, (high - low) / job.inner / 2) * job.inner;
     if (!job.divides(kind, middle)) return high;
     const PointResult result = forecast_point(job.specification.path, job.overrides(kind, middle),
-                                              job.specification.layout);
+                                              job.specification.layout, job.control);
     if (!result.told()) return high;
     (bound_by_communication(result) ? high : low) = middle;
   }
@@ -105,8 +106,10 @@ Job job_of(const ScalingSpecification& specification) {
 
 std::vector<ScalingCurve> scaling_curves(const ScalingSpecification& specification,
                                          const std::vector<ScalingKind>& kinds,
-                                         const std::function<void()>& done) {
-  const Job job = job_of(specification);
+                                         const std::function<void()>& done,
+                                         const Control& control) {
+  Job job = job_of(specification);
+  job.control.stop = control.stop;
   std::vector<ScalingCurve> curves;
   for (const ScalingKind kind : kinds) {
     ScalingCurve curve{.kind = kind, .points = {}, .communication_bound_from = {}};
@@ -116,7 +119,7 @@ std::vector<ScalingCurve> scaling_curves(const ScalingSpecification& specificati
       curve.points.push_back({gpus, job.batch_on(kind, gpus), {}, 0});
     }
     std::vector<PointResult> results =
-        forecast_points(specification.path, points, specification.layout, done);
+        forecast_points(specification.path, points, specification.layout, done, control);
     for (std::size_t i = 0; i < results.size(); ++i) {
       curve.points[i].result = std::move(results[i]);
       if (!job.divides(kind, curve.points[i].gpus))

@@ -39,10 +39,11 @@ struct ScalingSpecification {
   LayoutMode layout = LayoutMode::fixed;
 };
 
-// Throws InputError.
+// Throws InputError; Stopped.
 std::vector<ScalingCurve> scaling_curves(const ScalingSpecification& specification,
                                          const std::vector<ScalingKind>& kinds,
-                                         const std::function<void()>& done = {});
+                                         const std::function<void()>& done = {},
+                                         const Control& control = {});
 
 std::string scaling_table(const std::vector<ScalingCurve>& curves);
 std::string scaling_json(const std::vector<ScalingCurve>& curves);

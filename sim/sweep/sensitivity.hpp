@@ -29,9 +29,10 @@ struct Sensitivity {
   std::vector<std::string> left_out;   // with the reason
 };
 
-// Central differences in logarithms. REQUIRES: 0 < by < 1. Throws InputError.
+// Central differences in logarithms. REQUIRES: 0 < by < 1. Throws InputError; Stopped.
 Sensitivity sensitivity_of(const std::string& path, const std::vector<std::string>& overrides,
-                           double by, const std::function<void()>& done = {});
+                           double by, const std::function<void()>& done = {},
+                           const Control& control = {});
 
 std::string sensitivity_table(const Sensitivity& sensitivity);
 std::string sensitivity_json(const Sensitivity& sensitivity);

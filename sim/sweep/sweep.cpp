@@ -67,12 +67,13 @@ Sweep sweep_of(const SweepSpecification& specification, std::vector<PointResult>
   return sweep;
 }
 
-Sweep run_sweep(const SweepSpecification& specification, const std::function<void()>& done) {
+Sweep run_sweep(const SweepSpecification& specification, const std::function<void()>& done,
+                const Control& control) {
   std::vector<std::vector<std::string>> points;
   for (std::uint64_t i = 0; i < point_count(specification.axes); ++i)
     points.push_back(overrides_at(specification, i));
   return sweep_of(specification,
-                  forecast_points(specification.path, points, specification.layout, done));
+                  forecast_points(specification.path, points, specification.layout, done, control));
 }
 
 }  // namespace sim

@@ -99,8 +99,10 @@ double activation_share(const Scenario& it, const Plan& plan) {
 }
 
 Duration time_of(const MeasuredSet& set, const Plan& plan, const Scenario& it,
-                 const std::string& scenario) {
-  const Simulation simulation = simulate(plan, it.cluster, it.options);
+                 const std::string& scenario, const Control& control) {
+  SimulationOptions options = it.options;
+  options.record_spans = set.quantity == Quantity::layer;
+  const Simulation simulation = simulate(plan, it.cluster, options, control);
   const Duration time = set.quantity == Quantity::layer
                             ? layer_time(plan, simulation.timeline, set.layer)
                             : simulation.timeline.end.time_since_epoch();
@@ -165,7 +167,8 @@ double memory_excess(const MeasuredRow& row, const Plan& plan, const Device& dev
   return static_cast<double>(needed.count()) / static_cast<double>(told.total.count()) - 1;
 }
 
-Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row, Mechanism without) {
+Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row, Mechanism without,
+                        const Control& control) {
   Scenario it = row_scenario(set, row, without);
   leave_out(without, it.options);
   if (set.quantity == Quantity::layer && it.layout.micro_batches() != 1)
@@ -173,7 +176,8 @@ Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row, Mechanis
                      "a layer is timed in a step of one micro-batch"};
   const Plan plan = make_plan(it.model, it.layout);
   Prediction prediction;
-  if (row.outcome != Outcome::analytic) prediction.time = time_of(set, plan, it, row.scenario);
+  if (row.outcome != Outcome::analytic)
+    prediction.time = time_of(set, plan, it, row.scenario, control);
   prediction.fits = true;
   const std::vector<StageMemory> stages = stage_memory(plan, it.cluster);
   for (const StageMemory& stage : stages) {
@@ -235,11 +239,13 @@ Scenario row_scenario(const MeasuredSet& set, const MeasuredRow& row, Mechanism 
                       fused ? KernelForms::all_fused : KernelForms::of_framework);
 }
 
-RowResult predict(const MeasuredSet& set, const MeasuredRow& row, Mechanism without) {
+RowResult predict(const MeasuredSet& set, const MeasuredRow& row, Mechanism without,
+                  const Control& control) {
+  throw_if_stopped(control);
   RowResult result{.row = row, .prediction = {}, .skipped = row.unreadable};
   if (!row.unreadable.empty()) return result;
   try {
-    result.prediction = simulate_row(set, row, without);
+    result.prediction = simulate_row(set, row, without, control);
   } catch (const std::runtime_error& error) {
     result.skipped = reason_in_a_line(error);
   }

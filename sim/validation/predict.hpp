@@ -79,9 +79,9 @@ Scenario row_scenario(const MeasuredSet& set, const MeasuredRow& row,
 // The first problem of such an error.
 std::string reason_in_a_line(const std::runtime_error& error);
 
-// A scenario that cannot be read or simulated is a result too: `skipped` says why.
+// A scenario that cannot be read or simulated is a result too: `skipped` says why. Throws Stopped.
 RowResult predict(const MeasuredSet& set, const MeasuredRow& row,
-                  Mechanism without = Mechanism::none);
+                  Mechanism without = Mechanism::none, const Control& control = {});
 
 // Time that the first recorded rank with layer `layer` spends on it: from the start of the first
 // to the end of the last of its forward operators, and the same of recomputation and backward.

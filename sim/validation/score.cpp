@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <future>
 #include <numeric>
-#include <thread>
 
 #include "sim/base/check.hpp"
+#include "sim/base/parallel.hpp"
 
 namespace sim {
 namespace {
@@ -123,21 +122,14 @@ std::vector<std::string> exceeded(const SetScore& score, const Bound& bound) {
   return problems;
 }
 
-SetResult validate(const MeasuredSet& set, Mechanism without) {
+SetResult validate(const MeasuredSet& set, Mechanism without, const Control& control) {
   SetResult result{.set = set, .rows = {}, .score = {}};
   result.rows.resize(set.rows.size());
-  // Rows are independent: each worker takes the next one that nobody has.
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < set.rows.size(); i = next++)
-      result.rows[i] = predict(set, set.rows[i], without);
-  };
-  std::vector<std::future<void>> workers;
-  const unsigned count = std::clamp(std::thread::hardware_concurrency(), 1U, 8U);
-  for (unsigned i = 0; i < count; ++i)
-    workers.push_back(std::async(std::launch::async, work));
-  for (std::future<void>& worker : workers)
-    worker.get();
+  std::atomic<std::size_t> done{0};
+  for_each_piece(set.rows.size(), control, [&](std::size_t i) {
+    result.rows[i] = predict(set, set.rows[i], without, {.stop = control.stop});
+    control.tell("rows", static_cast<double>(++done) / static_cast<double>(set.rows.size()));
+  });
   result.score = score(result.rows);
   return result;
 }

@@ -40,7 +40,9 @@ struct SetResult {
   std::vector<RowResult> rows;
   SetScore score;
 };
-SetResult validate(const MeasuredSet& set, Mechanism without = Mechanism::none);
+// Throws Stopped.
+SetResult validate(const MeasuredSet& set, Mechanism without = Mechanism::none,
+                   const Control& control = {});
 
 // The value below which a share `q` of `values` lies. REQUIRES: values, 0 <= q <= 1.
 double quantile(std::vector<double> values, double q);

@@ -1,8 +1,8 @@
 // A search beside its parts: what it costs to list, to bound and to simulate a layout. Compare the
 // rates (layouts per second) within one run.
 #include <benchmark/benchmark.h>
+#include <tbb/task_arena.h>
 
-#include <atomic>
 #include <memory>
 #include <string>
 
@@ -26,13 +26,14 @@ void count_layouts(benchmark::State& state, std::size_t layouts) {
 
 // From the scenario to the best layouts of the whole space; the argument: threads.
 void search_of(benchmark::State& state, const std::string& path) {
-  const sim::SearchThreads threads{static_cast<int>(state.range(0))};
-  const std::atomic<bool> never{false};
+  tbb::task_arena arena{static_cast<int>(state.range(0))};
   sim::SearchCounts counts;
   for (auto _ : state) {
-    sim::Search search{specification_of(path)};
-    sim::run_search(search, never);
-    counts = search.counts();
+    arena.execute([&] {
+      sim::Search search{specification_of(path)};
+      sim::run_search(search);
+      counts = search.counts();
+    });
   }
   count_layouts(state, counts.legal);
   state.counters["simulated"] = static_cast<double>(counts.simulated);

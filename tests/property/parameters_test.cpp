@@ -11,7 +11,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/config/change.hpp"
 #include "sim/config/reader.hpp"
-#include "sim/report/unmoved.hpp"
+#include "sim/forecast/unmoved.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/sweep/point.hpp"
 #include "tests/catch.hpp"

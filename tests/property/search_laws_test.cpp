@@ -1,5 +1,7 @@
 // Laws that every search keeps, on random small scenarios with random spaces. A failure prints the
 // seed and the scenario.
+#include <tbb/task_arena.h>
+
 #include <algorithm>
 #include <array>
 
@@ -15,7 +17,7 @@ using namespace sim::test;
 
 constexpr std::uint64_t scenarios = 200;
 constexpr std::size_t most_layouts = 250;
-const std::atomic<bool> never{false};
+const Control never;
 
 // One to all of the options, in their order.
 template <class T, std::size_t N>
@@ -157,10 +159,12 @@ TEST_CASE("no layout of a random space takes less than its bounds, nor less than
 TEST_CASE("one thread and two find the same in a random space, with the same counts", "[laws]") {
   for_random_searches(23, [&](const auto& asked) {
     const auto json_with = [&](int threads) {
-      const SearchThreads limit{threads};
-      Search search{asked()};
-      REQUIRE(run_search(search, never));
-      return search_json(make_result(search, true));
+      tbb::task_arena arena{threads};
+      return arena.execute([&] {
+        Search search{asked()};
+        REQUIRE(run_search(search, never));
+        return search_json(make_result(search, true));
+      });
     };
     REQUIRE(json_with(1) == json_with(2));
   });

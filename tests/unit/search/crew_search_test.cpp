@@ -18,7 +18,7 @@ using test::small_search;
 
 namespace {
 
-const std::atomic<bool> never{false};
+const Control never;
 
 struct Space {
   std::string search, layout;
@@ -140,8 +140,9 @@ TEST_CASE("a search that is stopped keeps its records", "[search]") {
   Crew crew{evaluate_units(search.specification(), search.candidates()), 2, {}, nullptr};
   AnswerBook book;
   CrewSearch running{search, crew, book, nullptr};
-  std::atomic<bool> stop{false};
-  CHECK_FALSE(running.run(stop, [&](const SearchProgress&) { stop = true; }));
+  std::stop_source stop;
+  CHECK_FALSE(
+      running.run({.stop = stop.get_token()}, [&](const SearchProgress&) { stop.request_stop(); }));
   CHECK(book.size() > 0);
   CHECK(!search.ranking().best().empty());
   CHECK(answered_from(space, book).json == searched_alone(space));

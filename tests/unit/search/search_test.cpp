@@ -1,13 +1,10 @@
 // A search drops nothing that belongs to its result, and depends on nothing but its input.
 #include "sim/search/search.hpp"
 
-#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
 
 #include <algorithm>
-#include <chrono>
-#include <mutex>
-#include <set>
-#include <thread>
+#include <stop_token>
 
 #include "sim/report/report.hpp"
 #include "sim/search/result.hpp"
@@ -19,7 +16,7 @@ using test::small_search;
 
 namespace {
 
-const std::atomic<bool> never{false};
+const Control never;
 
 struct Outcome {
   std::vector<Evaluation> best, within, memory, gpus;
@@ -98,26 +95,16 @@ TEST_CASE("no layout takes less time or memory than its bounds", "[search]") {
 
 TEST_CASE("result and counts do not depend on the number of threads", "[search]") {
   const auto json_with = [](int threads) {
-    const SearchThreads limit{threads};
-    Search search{small_search(spaces[0].first)};
-    REQUIRE(run_search(search, never));
-    return search_json(make_result(search, true));
+    tbb::task_arena arena{threads > 0 ? threads : tbb::task_arena::automatic};
+    return arena.execute([] {
+      Search search{small_search(spaces[0].first)};
+      REQUIRE(run_search(search, never));
+      return search_json(make_result(search, true));
+    });
   };
   const std::string one = json_with(1);
   CHECK(json_with(4) == one);
   CHECK(json_with(0) == one);
-}
-
-TEST_CASE("a search uses no more threads than it is given", "[search]") {
-  const SearchThreads limit{1};
-  std::mutex mutex;
-  std::set<std::thread::id> seen;
-  tbb::parallel_for(0, 200, [&](int) {
-    std::this_thread::sleep_for(std::chrono::microseconds{100});
-    const std::lock_guard lock{mutex};
-    seen.insert(std::this_thread::get_id());
-  });
-  CHECK(seen.size() == 1);
 }
 
 TEST_CASE("a result is computed from evaluations in any order, through their text", "[search]") {
@@ -138,8 +125,9 @@ TEST_CASE("a result is computed from evaluations in any order, through their tex
 
 TEST_CASE("a search that is stopped keeps what it has", "[search]") {
   Search search{small_search(spaces[0].first)};
-  std::atomic<bool> stop{false};
-  const bool complete = run_search(search, stop, [&](const SearchProgress&) { stop = true; });
+  std::stop_source stop;
+  const bool complete = run_search(search, {.stop = stop.get_token()},
+                                   [&](const SearchProgress&) { stop.request_stop(); });
   CHECK_FALSE(complete);
   CHECK(!search.ranking().best().empty());
   const SearchResult result = make_result(search, false);

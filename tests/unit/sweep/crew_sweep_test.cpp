@@ -14,7 +14,7 @@ using namespace sim;
 namespace {
 
 const std::string root = STEPCAST_SOURCE_DIR;
-const std::atomic<bool> never{false};
+const Control never;
 
 struct ScenarioFile {
   std::string path = test::temporary_path("crew-sweep.yaml").string();
@@ -71,10 +71,11 @@ TEST_CASE("a sweep that is stopped has what it has", "[sweep]") {
       load_sweep(file.path, {}, {"layout.micro_batch=1,2,4,8"}, false);
   Crew crew{forecast_units(specification), 1, {}, nullptr};
   AnswerBook book;
-  std::atomic<bool> stop{false};
-  CrewSweep sweep{
-      .specification = specification, .crew = crew, .book = book, .done = [&] { stop = true; }};
-  CHECK_FALSE(sweep.run(stop));
+  std::stop_source stop;
+  CrewSweep sweep{.specification = specification, .crew = crew, .book = book, .done = [&] {
+                    stop.request_stop();
+                  }};
+  CHECK_FALSE(sweep.run({.stop = stop.get_token()}));
   CHECK(book.size() >= 1);
   CHECK(book.size() < 4);
 }

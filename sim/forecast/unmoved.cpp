@@ -1,4 +1,4 @@
-#include "sim/report/unmoved.hpp"
+#include "sim/forecast/unmoved.hpp"
 
 #include <fmt/format.h>
 
@@ -260,7 +260,7 @@ bool has_follower(const std::vector<Change>& all, std::string_view key) {
 
 // The step without one of the changes; nothing where the file without it is none.
 std::optional<Duration> step_without(const Scenario& scenario, const Plan& plan,
-                                     const ClusterChanges& changes) {
+                                     const ClusterChanges& changes, const Control& control) {
   try {
     Cluster cluster = load_cluster(scenario.cluster_path, scenario.cluster.nodes(), changes);
     if (cluster.gpus() < plan.world_size()) return std::nullopt;
@@ -268,8 +268,9 @@ std::optional<Duration> step_without(const Scenario& scenario, const Plan& plan,
       cluster.apply(fault);
     SimulationOptions options = scenario.options;
     options.record_all = false;
+    options.record_spans = false;
     options.fold = true;  // exact, and only the time is asked for
-    return simulate(plan, cluster, options).timeline.end.time_since_epoch();
+    return simulate(plan, cluster, options, control).timeline.end.time_since_epoch();
   } catch (const InputError&) {
     return std::nullopt;
   }
@@ -285,14 +286,15 @@ std::string why_unmoved(const Scenario& scenario, const Plan& plan, std::string_
   return "nothing of this step depends on it";
 }
 
-void note_unmoved(Report& report, const Scenario& scenario, const Plan& plan) {
+void note_unmoved(Report& report, const Scenario& scenario, const Plan& plan,
+                  const Control& control) {
   const auto look_at = [&](std::string_view prefix, std::vector<Change> ClusterChanges::*list) {
     const std::vector<Change>& all = scenario.changes.*list;
     for (std::size_t i = 0; i < all.size(); ++i) {
       ClusterChanges others = scenario.changes;
       (others.*list).erase((others.*list).begin() + static_cast<std::ptrdiff_t>(i));
       if (has_follower(all, all[i].key)) continue;  // which speaks for both
-      if (step_without(scenario, plan, others) != report.step_time) continue;
+      if (step_without(scenario, plan, others, control) != report.step_time) continue;
       const std::string key = fmt::format("{}{}", prefix, all[i].key);
       report.notes.push_back(fmt::format("{}={} does not change the step: {}", key, all[i].value,
                                          why_unmoved(scenario, plan, key)));

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "sim/base/control.hpp"
 #include "sim/report/report.hpp"
 
 namespace sim {
@@ -14,7 +15,8 @@ namespace sim {
 std::string why_unmoved(const Scenario& scenario, const Plan& plan, std::string_view key);
 
 // A line of Report::notes for every change of the scenario without which the step takes as long.
-// Simulates once per change.
-void note_unmoved(Report& report, const Scenario& scenario, const Plan& plan);
+// Simulates once per change. Throws Stopped.
+void note_unmoved(Report& report, const Scenario& scenario, const Plan& plan,
+                  const Control& control = {});
 
 }  // namespace sim

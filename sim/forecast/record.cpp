@@ -1,7 +1,8 @@
-// A simulated step as a record.
+#include "sim/forecast/record.hpp"
+
 #include <fmt/format.h>
 
-#include "sim/report/report.hpp"
+#include "sim/forecast/forecast.hpp"
 
 namespace sim {
 
@@ -16,14 +17,9 @@ RecordOrigin origin_of(const Scenario& scenario) {
   return origin;
 }
 
-Record simulated_record(Scenario scenario, bool every_rank) {
-  if (every_rank) {
-    scenario.options.fold = false;
-    scenario.options.record_all = true;
-  }
-  const Plan plan = make_plan(scenario.model, scenario.layout);
-  return make_record(plan, simulate(plan, scenario.cluster, scenario.options).timeline,
-                     origin_of(scenario));
+Record simulated_record(const Scenario& scenario, bool every_rank, const Control& control) {
+  const Forecast made = forecast(scenario, {.every_rank = every_rank}, control);
+  return make_record(*made.plan, made.timeline, origin_of(scenario));
 }
 
 }  // namespace sim

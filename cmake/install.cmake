@@ -1,0 +1,64 @@
+# What `cmake --install` and `cpack` ship: the program and its data, the library with its headers and a CMake
+# package, the Python module.
+#   find_package(stepcast) then gives the target stepcast::stepcast (include/stepcast/stepcast.hpp).
+include(CMakePackageConfigHelpers)
+
+set(stepcast_data ${CMAKE_INSTALL_DATADIR}/stepcast)
+set(stepcast_package ${CMAKE_INSTALL_LIBDIR}/cmake/stepcast)
+get_property(stepcast_rooms GLOBAL PROPERTY STEPCAST_LIBRARY_ROOMS)
+
+install(TARGETS stepcast RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+install(DIRECTORY models topologies scenarios validation data DESTINATION ${stepcast_data} COMPONENT program)
+
+add_library(stepcast_library INTERFACE)
+set_target_properties(stepcast_library PROPERTIES EXPORT_NAME stepcast)
+target_include_directories(stepcast_library INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+foreach(room ${stepcast_rooms})
+  target_link_libraries(stepcast_library INTERFACE stepcast_${room})
+  set_target_properties(stepcast_${room} PROPERTIES EXPORT_NAME ${room})
+  install(TARGETS stepcast_${room} EXPORT stepcastTargets
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/stepcast COMPONENT library)
+endforeach()
+install(TARGETS stepcast_library EXPORT stepcastTargets COMPONENT library)
+install(EXPORT stepcastTargets NAMESPACE stepcast:: DESTINATION ${stepcast_package} COMPONENT library)
+install(FILES include/stepcast/stepcast.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/stepcast COMPONENT library)
+# Beside the public one, the headers that it includes: `#include "sim/..."`.
+install(DIRECTORY sim DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/stepcast COMPONENT library
+  FILES_MATCHING PATTERN "*.hpp" PATTERN "cli" EXCLUDE)
+
+configure_package_config_file(cmake/stepcastConfig.cmake.in ${PROJECT_BINARY_DIR}/stepcastConfig.cmake
+  INSTALL_DESTINATION ${stepcast_package})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/stepcastConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/stepcastConfig.cmake ${PROJECT_BINARY_DIR}/stepcastConfigVersion.cmake
+  DESTINATION ${stepcast_package} COMPONENT library)
+
+if(STEPCAST_HAVE_PYTHON)
+  set(STEPCAST_PYTHON_DIRECTORY lib/python3/dist-packages CACHE STRING "where the Python module is installed, below the prefix")
+  install(TARGETS stepcast_python LIBRARY DESTINATION ${STEPCAST_PYTHON_DIRECTORY}/stepcast COMPONENT program)
+  install(FILES python/stepcast/__init__.py python/stepcast/__init__.pyi python/stepcast/py.typed
+    DESTINATION ${STEPCAST_PYTHON_DIRECTORY}/stepcast COMPONENT program)
+endif()
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME stepcast)
+set(CPACK_PACKAGE_VENDOR "Stepcast")
+set(CPACK_PACKAGE_CONTACT "Stepcast maintainers <maintainers@stepcast.example>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "forecasts what a distributed training step costs on a GPU cluster")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_COMPONENTS_ALL program library)
+set(CPACK_COMPONENTS_GROUPING IGNORE)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME stepcast)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME stepcast-dev)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS "stepcast (= ${PROJECT_VERSION}), libfmt-dev, libyaml-cpp-dev, \
+libpugixml-dev, libtbb-dev, libtomlplusplus-dev, nlohmann-json3-dev, libboost-graph-dev, libeigen3-dev")
+if(STEPCAST_HAVE_MPI)
+  string(APPEND CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS ", libopenmpi-dev")
+endif()
+include(CPack)

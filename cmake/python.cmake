@@ -1,0 +1,67 @@
+# The Python module `stepcast`: found, or left out with one line.
+#   -DSTEPCAST_PYTHON=AUTO|ON|OFF                 ON: an error if something is missing
+#   -DSTEPCAST_PYTHON_EXECUTABLE=/usr/bin/python3   for which interpreter
+# Sets STEPCAST_HAVE_PYTHON. AUTO takes the first interpreter that has its headers: the system's own before others
+# that may stand first in the PATH.
+
+set(STEPCAST_PYTHON AUTO CACHE STRING "build the Python module: AUTO, ON or OFF")
+set_property(CACHE STEPCAST_PYTHON PROPERTY STRINGS AUTO ON OFF)
+set(STEPCAST_PYTHON_EXECUTABLE "" CACHE FILEPATH "interpreter that the module is for")
+set(STEPCAST_HAVE_PYTHON OFF)
+
+# Whether Python.h is where the interpreter says.
+function(stepcast_has_headers executable result)
+  execute_process(COMMAND ${executable} -c "import sysconfig; print(sysconfig.get_path('include'))"
+    OUTPUT_VARIABLE include OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
+  if(status EQUAL 0 AND EXISTS "${include}/Python.h")
+    set(${result} TRUE PARENT_SCOPE)
+  else()
+    set(${result} FALSE PARENT_SCOPE)
+  endif()
+endfunction()
+
+function(stepcast_find_python reason)
+  set(candidates ${STEPCAST_PYTHON_EXECUTABLE})
+  if(NOT candidates)
+    find_program(in_path python3 NO_CACHE)
+    set(candidates /usr/bin/python3 ${in_path})
+  endif()
+  foreach(candidate ${candidates})
+    if(NOT EXISTS ${candidate})
+      continue()
+    endif()
+    stepcast_has_headers(${candidate} found)
+    if(found)
+      set(Python_EXECUTABLE ${candidate} PARENT_SCOPE)
+      set(${reason} "" PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+  set(${reason} "no Python headers (Debian: python3-dev)" PARENT_SCOPE)
+endfunction()
+
+if(STEPCAST_PYTHON STREQUAL "OFF")
+  message(STATUS "Python module: left out (STEPCAST_PYTHON=OFF)")
+else()
+  stepcast_find_python(stepcast_python_missing)
+  if(NOT stepcast_python_missing)
+    find_package(Python 3.9 QUIET COMPONENTS Interpreter Development.Module)
+    find_package(pybind11 2.10 QUIET CONFIG)
+    if(NOT Python_Development.Module_FOUND)
+      set(stepcast_python_missing "no headers for ${Python_EXECUTABLE} (Debian: python3-dev)")
+    elseif(NOT pybind11_FOUND)
+      set(stepcast_python_missing "no pybind11 (Debian: pybind11-dev)")
+    endif()
+  endif()
+  if(stepcast_python_missing)
+    if(STEPCAST_PYTHON STREQUAL "ON")
+      message(FATAL_ERROR "STEPCAST_PYTHON=ON, but ${stepcast_python_missing}")
+    endif()
+    message(STATUS "Python module: left out (${stepcast_python_missing})")
+  else()
+    set(STEPCAST_HAVE_PYTHON ON)
+    # The rooms are static libraries, which a module for Python takes in.
+    set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+    message(STATUS "Python module: ${Python_VERSION} (${Python_EXECUTABLE}), pybind11 ${pybind11_VERSION}")
+  endif()
+endif()

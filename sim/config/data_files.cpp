@@ -1,0 +1,50 @@
+#include "sim/config/data_files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "sim/base/input_error.hpp"
+#include "sim/base/near_names.hpp"
+#include "sim/config/data_folder.hpp"
+
+namespace sim {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> data_files(const std::string& kind) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator{fs::path{data_folder()} / kind, ignored}) {
+    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
+    if (fs::is_regular_file(entry.path() / "config.json", ignored))
+      names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string find_data_file(const std::string& kind, const std::string& name) {
+  std::error_code ignored;
+  if (fs::is_regular_file(name, ignored)) return name;
+  // A folder as Hugging Face's tools write it.
+  if (kind == "models" && fs::is_regular_file(fs::path{name} / "config.json", ignored))
+    return (fs::path{name} / "config.json").string();
+  const fs::path folder = fs::path{data_folder()} / kind;
+  for (const fs::path& candidate : {folder / (name + ".yaml"), folder / name / "config.json"})
+    if (fs::is_regular_file(candidate, ignored)) return candidate.string();
+  const std::vector<std::string> names = data_files(kind);
+  throw InputError{
+      SourcePosition{name, 0, 0},
+      fmt::format("there is no such file, and none of that name in {}{}", folder.string(),
+                  names.empty() ? "" : "; " + choices_text(name, {names.begin(), names.end()}))};
+}
+
+std::string find_suite(const std::string& name) {
+  std::error_code ignored;
+  return fs::is_regular_file(name, ignored) ? name : find_data_file("validation/real", name);
+}
+
+}  // namespace sim

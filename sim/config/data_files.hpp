@@ -1,0 +1,20 @@
+// The shipped data: models, clusters, devices, suites, by their names.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace sim {
+
+// Names of a kind ("models", "topologies", "topologies/devices") that find_data_file() accepts,
+// sorted: "dgx-h100" for dgx-h100.yaml, "llama-3.1-405b" for llama-3.1-405b/config.json.
+std::vector<std::string> data_files(const std::string& kind);
+
+// The path of a file given as such or by its name in the data folder; of a model, also of a folder
+// with a config.json. Throws InputError, with the names that are nearest.
+std::string find_data_file(const std::string& kind, const std::string& name);
+
+// The same of a suite of real runs.
+std::string find_suite(const std::string& name);
+
+}  // namespace sim

@@ -1,0 +1,84 @@
+#include "sim/forecast/forecast.hpp"
+
+#include <utility>
+
+#include "sim/engine/simulator.hpp"
+#include "sim/forecast/unmoved.hpp"
+#include "sim/forecast/what_if.hpp"
+
+namespace sim {
+namespace {
+
+SimulationOptions options_of(const Scenario& scenario, const ForecastOptions& options) {
+  SimulationOptions made = scenario.options;
+  if (options.every_rank) {
+    made.fold = false;
+    made.record_all = true;
+  }
+  return made;
+}
+
+Forecast forecast_plan(const Scenario& scenario, std::shared_ptr<const Plan> plan,
+                       const ForecastOptions& options, const Control& control) {
+  Forecast made{.plan = std::move(plan), .timeline = {}, .report = {}};
+  const SimulationOptions simulated = options_of(scenario, options);
+  throw_if_stopped(control);
+  control.tell("simulation", 0);
+  const auto report = [&](Simulation simulation) {
+    made.report = make_report(scenario, *made.plan, simulation);
+    made.timeline = std::move(simulation.timeline);
+  };
+  if (options.what_if) {
+    const Simulator simulator{*made.plan, scenario.cluster, scenario.options, control};
+    report(simulator.run(simulated, control));
+    add_what_if(made.report, simulator, scenario.options, control);
+    note_unmoved(made.report, scenario, *made.plan, control);
+  } else {
+    report(simulate(*made.plan, scenario.cluster, simulated, control));
+  }
+  control.tell("done", 1);
+  return made;
+}
+
+Forecast memory_of_plan(const Scenario& scenario, std::shared_ptr<const Plan> plan,
+                        const Control& control) {
+  throw_if_stopped(control);
+  Report report = make_memory_report(scenario, *plan);
+  return {.plan = std::move(plan), .timeline = {}, .report = std::move(report)};
+}
+
+std::shared_ptr<const Plan> planned(const Scenario& scenario, const Control& control) {
+  throw_if_stopped(control);
+  control.tell("plan", 0);
+  return std::make_shared<const Plan>(make_plan(scenario.model, scenario.layout));
+}
+
+}  // namespace
+
+Forecast forecast(const Scenario& scenario, const ForecastOptions& options,
+                  const Control& control) {
+  return forecast_plan(scenario, planned(scenario, control), options, control);
+}
+
+Forecast forecast_memory(const Scenario& scenario, const Control& control) {
+  return memory_of_plan(scenario, planned(scenario, control), control);
+}
+
+Forecast Forecaster::run(const Scenario& scenario, const ForecastOptions& options,
+                         const Control& control) {
+  return forecast_plan(scenario, plan_of(scenario, control), options, control);
+}
+
+Forecast Forecaster::memory(const Scenario& scenario, const Control& control) {
+  return memory_of_plan(scenario, plan_of(scenario, control), control);
+}
+
+std::shared_ptr<const Plan> Forecaster::plan_of(const Scenario& scenario, const Control& control) {
+  if (plan_ && layout_ == scenario.layout && model_ == scenario.model) return plan_;
+  plan_ = planned(scenario, control);
+  model_ = scenario.model;
+  layout_ = scenario.layout;
+  return plan_;
+}
+
+}  // namespace sim

@@ -1,0 +1,21 @@
+// Which ranks a trace or a picture shows.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/plan/plan.hpp"
+#include "sim/scenario/scenario.hpp"
+#include "sim/timeline/timeline.hpp"
+
+namespace sim {
+
+// "0,8,64-71" as ranks of 0 to world - 1. Throws InputError at `where`.
+std::vector<RankId> parse_ranks(const std::string& text, int world, const std::string& where);
+
+// Of every pipeline stage the class that stands for most ranks, and every injected straggler: the
+// other classes differ by the place of their nodes in the fabric alone.
+std::vector<RankId> one_rank_per_stage(const Scenario& scenario, const Plan& plan,
+                                       const Timeline& timeline);
+
+}  // namespace sim

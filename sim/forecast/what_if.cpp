@@ -1,0 +1,51 @@
+#include "sim/forecast/what_if.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "sim/base/parallel.hpp"
+
+namespace sim {
+namespace {
+
+using Switch = bool SimulationOptions::*;
+
+// The resources that a step of this layout uses.
+std::vector<std::pair<const char*, Switch>> resources_of(const Layout& layout) {
+  std::vector<std::pair<const char*, Switch>> resources{
+      {"compute", &SimulationOptions::free_compute},
+      {"memory traffic of kernels", &SimulationOptions::free_memory_traffic},
+      {"host issue", &SimulationOptions::free_host}};
+  if (layout.tensor_parallel > 1 || layout.context_parallel > 1 || layout.expert_parallel > 1)
+    resources.emplace_back("tensor communication", &SimulationOptions::free_tensor);
+  if (layout.data_parallel > 1)
+    resources.emplace_back("data communication", &SimulationOptions::free_data);
+  if (layout.pipeline_parallel > 1)
+    resources.emplace_back("pipeline communication", &SimulationOptions::free_pipeline);
+  return resources;
+}
+
+}  // namespace
+
+void add_what_if(Report& report, const Simulator& simulator, const SimulationOptions& options,
+                 const Control& control) {
+  const auto resources = resources_of(report.layout);
+  SimulationOptions base = options;
+  base.record_all = false;
+  base.record_spans = false;
+  base.fold = true;  // exact, and only the time is asked for
+  std::vector<WhatIf> found(resources.size());
+  for_each_piece(resources.size(), control, [&](std::size_t i) {
+    control.tell("what-ifs", static_cast<double>(i) / static_cast<double>(resources.size()));
+    SimulationOptions freed = base;
+    freed.*resources[i].second = true;
+    const Simulation simulation = simulator.run(freed, control);
+    found[i] = {resources[i].first, simulation.timeline.end.time_since_epoch()};
+  });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
+  report.what_if.insert(report.what_if.end(), found.begin(), found.end());
+}
+
+}  // namespace sim

@@ -1,0 +1,91 @@
+#include "sim/forecast/forecast.hpp"
+
+#include <set>
+#include <string>
+
+#include "tests/catch.hpp"
+
+using namespace sim;
+
+namespace {
+
+Scenario gpt(const std::vector<std::string>& overrides = {}) {
+  return load_scenario("scenarios/gpt2-124m-8-h100.yaml", overrides);
+}
+
+Scenario llama(const std::vector<std::string>& overrides = {}) {
+  return load_scenario("scenarios/llama-3.1-70b-512-h100.yaml", overrides);
+}
+
+}  // namespace
+
+TEST_CASE("a forecast is what its parts say", "[forecast]") {
+  const Scenario scenario = gpt();
+  const Forecast made = forecast(scenario);
+  const Plan plan = make_plan(scenario.model, scenario.layout);
+  const Simulation simulation = simulate(plan, scenario.cluster, scenario.options);
+  CHECK(made.report.step_time == simulation.timeline.end.time_since_epoch());
+  CHECK(made.timeline.tracks.size() == simulation.timeline.tracks.size());
+  CHECK(to_json(made.report) == to_json(make_report(scenario, plan, simulation)));
+  CHECK(made.report.what_if.empty());
+}
+
+TEST_CASE("what-ifs are asked for, the largest gain first, on any number of threads",
+          "[forecast]") {
+  const Forecast one = forecast(llama(), {.what_if = true}, {.threads = 1});
+  const Forecast many = forecast(llama(), {.what_if = true}, {.threads = 7});
+  REQUIRE(one.report.what_if.size() == 6);
+  for (std::size_t i = 1; i < one.report.what_if.size(); ++i)
+    CHECK(one.report.what_if[i - 1].step_time <= one.report.what_if[i].step_time);
+  CHECK(to_json(one.report) == to_json(many.report));
+}
+
+TEST_CASE("spans of every rank, or of one per class", "[forecast]") {
+  CHECK(forecast(gpt(), {.every_rank = true}).timeline.tracks.size() == 8);
+  CHECK(forecast(gpt()).timeline.tracks.size() < 8);
+}
+
+TEST_CASE("the memory alone needs no simulation", "[forecast]") {
+  const Forecast memory = forecast_memory(llama());
+  CHECK(memory.timeline.tracks.empty());
+  CHECK(memory.report.step_time == Duration{});
+  CHECK(memory.report.worst_memory().total == forecast(llama()).report.worst_memory().total);
+}
+
+TEST_CASE("the plan is kept while only the machine changes", "[forecast]") {
+  Forecaster forecaster;
+  const Forecast first = forecaster.run(llama());
+  const Forecast faster = forecaster.run(llama({"cluster.change.node.nvlink.rate=x2"}));
+  CHECK(faster.plan == first.plan);
+  CHECK(faster.report.step_time < first.report.step_time);
+  const Forecast other = forecaster.run(llama({"layout.micro_batch=2"}));
+  CHECK(other.plan != first.plan);
+  CHECK(to_json(other.report) == to_json(forecast(llama({"layout.micro_batch=2"})).report));
+  CHECK(forecaster.run(llama({"layout.micro_batch=2", "model=models/llama-2-70b.yaml"}))
+            .plan != other.plan);
+}
+
+TEST_CASE("who is told to stop has no forecast", "[forecast]") {
+  std::stop_source stop;
+  stop.request_stop();
+  const Control control{.stop = stop.get_token()};
+  CHECK_THROWS_AS(forecast(gpt(), {}, control), Stopped);
+  CHECK_THROWS_AS(forecast_memory(gpt(), control), Stopped);
+}
+
+TEST_CASE("every phase looks whether it is to stop, and tells that it begins", "[forecast]") {
+  std::set<std::string> phases;
+  forecast(gpt(), {.what_if = true},
+           {.progress = [&](const Progress& progress) { phases.emplace(progress.phase); },
+            .threads = 1});
+  CHECK(phases == std::set<std::string>{"plan", "simulation", "what-ifs", "done"});
+  for (const std::string phase : {"plan", "simulation", "what-ifs"}) {
+    std::stop_source stop;
+    const auto at_phase = [&](const Progress& progress) {
+      if (progress.phase == phase) stop.request_stop();
+    };
+    CHECK_THROWS_AS(forecast(gpt(), {.what_if = true},
+                             {.stop = stop.get_token(), .progress = at_phase, .threads = 1}),
+                    Stopped);
+  }
+}
