@@ -175,8 +175,9 @@ void add_forecast(py::module_& module) {
       .def_property_readonly("stages", stages_of, "One dict per pipeline stage.")
       .def_property_readonly("what_if_s", what_ifs_of,
                              "The step with one resource at a time infinitely fast, in seconds.")
-      .def_property_readonly("layout",
-                             [](const Result& it) { return parsed_json(json_of(it))["layout"]; })
+      .def_property_readonly(
+          "layout",
+          [](const Result& it) -> py::object { return parsed_json(json_of(it))["layout"]; })
       .def_property_readonly(
           "timeline",
           [](const Result& it) { return timeline_object(*it.forecast.plan, it.forecast.timeline); })

@@ -203,7 +203,7 @@ class Sweeps(unittest.TestCase):
         self.assertIn("<svg", sweep.to_svg())
 
     def test_a_budget(self):
-        answer = stepcast.budget(LLAMA, {"budget.tokens": "1T"})
+        answer = stepcast.budget(LLAMA, {"budget.tokens": 1e12})
         self.assertIsInstance(answer, dict)
 
 
