@@ -26,10 +26,9 @@ std::string data_folder() {
   if (const char* chosen = std::getenv("STEPCAST_DATA"); chosen && *chosen) return chosen;
   std::error_code ignored;
   const fs::path program = folder_of_program();
-  for (const fs::path& folder :
-       {fs::current_path(ignored), program, program / "../share/stepcast",
-        fs::path{STEPCAST_SOURCE_DIR}, fs::path{STEPCAST_INSTALLED_DATA},
-        fs::path{"/usr/share/stepcast"}})
+  for (const fs::path& folder : {fs::current_path(ignored), program, program / "../share/stepcast",
+                                 fs::path{STEPCAST_SOURCE_DIR}, fs::path{STEPCAST_INSTALLED_DATA},
+                                 fs::path{"/usr/share/stepcast"}})
     if (!folder.empty() && holds_data(folder)) return folder.lexically_normal().string();
   return STEPCAST_SOURCE_DIR;
 }

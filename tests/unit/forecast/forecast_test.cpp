@@ -61,8 +61,8 @@ TEST_CASE("the plan is kept while only the machine changes", "[forecast]") {
   const Forecast other = forecaster.run(llama({"layout.micro_batch=2"}));
   CHECK(other.plan != first.plan);
   CHECK(to_json(other.report) == to_json(forecast(llama({"layout.micro_batch=2"})).report));
-  CHECK(forecaster.run(llama({"layout.micro_batch=2", "model=models/llama-2-70b.yaml"}))
-            .plan != other.plan);
+  CHECK(forecaster.run(llama({"layout.micro_batch=2", "model=models/llama-2-70b.yaml"})).plan !=
+        other.plan);
 }
 
 TEST_CASE("who is told to stop has no forecast", "[forecast]") {
