@@ -2,6 +2,8 @@
 PACKAGES := cmake ninja-build g++ libboost-graph-dev libeigen3-dev libyaml-cpp-dev libfmt-dev \
             libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libpugixml-dev libtbb-dev catch2 \
             libbenchmark-dev libopenmpi-dev openmpi-bin
+# For the Python module and its tests, which are left out without them.
+PYTHON_PACKAGES := python3-dev pybind11-dev python3-numpy
 LINT_PACKAGES := clang-format-14 clang-tidy-14
 SANITIZER_PACKAGES := clang-14 libclang-rt-14-dev
 FUZZ_SECONDS ?= 60
@@ -38,7 +40,9 @@ demo-real: configure
 	@cmake --build --preset release -j $(JOBS) --target stepcast
 	tools/demo-real build/release/stepcast
 
-test: build
+test: install
+	@tools/install-packages $(PYTHON_PACKAGES)
+	@$(MAKE) --no-print-directory build
 	@tools/run-tests release
 
 configure-asan: install
