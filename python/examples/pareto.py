@@ -21,7 +21,8 @@ def show(now):
     print(f"\r{now['decided']:,} of {now['layouts']:,} layouts decided", end="", file=sys.stderr)
 
 
-found = stepcast.search(SCENARIO, progress=show).to_dict()
+# By default the front ends at layouts 2 % slower than the best; here it goes to twice its time.
+found = stepcast.search(SCENARIO, {"search.front_slowdown": 1.0}, progress=show).to_dict()
 print(file=sys.stderr)
 
 # %% The front as the search reports it, and the ten best layouts.
