@@ -84,7 +84,7 @@ std::int64_t steady(int algorithm) {
 TEST_CASE("a clock that rises while products are measured does not choose one", "[real_cuda]") {
   std::atomic<int> launches{0};
   const Times times{[&](int algorithm) {
-    const double cold = 1 + 4 * std::exp(-launches++ / 12.0);
+    const double cold = 1 + 4 * std::exp(-launches++ / 4.0);
     return static_cast<std::int64_t>(static_cast<double>(steady(algorithm)) * cold);
   }};
   for (int i = 0; i < 3; ++i) {
