@@ -67,7 +67,7 @@ class CudaReference : public Reference {
         workspace_{gemm_workspace, "the workspace of the reference"},
         gemms_{workspace_.at(0), algorithm_file_of_user()},
         stream_{DeviceStream::Priority::normal} {
-    SIM_CHECK(2 * 2 * side_ * side_ <= copied_, side_, copied_);
+    SIM_CHECK(std::int64_t{4} * side_ * side_ <= copied_, side_, copied_);
     // Signed numbers, as activations are: what a GEMM draws depends on its operands.
     std::vector<std::uint16_t> values(static_cast<std::size_t>(copied_ / 2));
     std::uint64_t bits = 1;
