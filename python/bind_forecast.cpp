@@ -38,7 +38,7 @@ Held forecast_of(const py::object& scenario, const py::object& overrides, bool w
   const auto work = [&](const std::stop_token& stop) {
     sim::Control control{.stop = stop, .progress = {}, .threads = threads};
     control.progress = [&](const sim::Progress& now) { told.put(now); };
-    auto made = std::make_shared<Result>(wanted.load(), sim::Forecast{});
+    auto made = std::make_shared<Result>(Result{wanted.load(), sim::Forecast{}});
     made->forecast =
         sim::forecast(made->scenario, {.what_if = what_if, .every_rank = every_rank}, control);
     return made;
@@ -52,7 +52,7 @@ Held forecast_of(const py::object& scenario, const py::object& overrides, bool w
 Held memory_of(const py::object& scenario, const py::object& overrides) {
   const ScenarioArgument wanted{scenario, overrides};
   const auto work = [&](const std::stop_token& stop) {
-    auto made = std::make_shared<Result>(wanted.load(), sim::Forecast{});
+    auto made = std::make_shared<Result>(Result{wanted.load(), sim::Forecast{}});
     made->forecast = sim::forecast_memory(made->scenario, {.stop = stop});
     return made;
   };
