@@ -46,6 +46,7 @@ std::unique_ptr<real::Backend> make_backend(const ToyRun& run, const real::Bound
                                   .algorithms = run.algorithms,
                                   .device = transport.rank(),
                                   .graphs = run.graphs,
+                                  .shares_gpu = true,  // and the cores: ranks are threads
                                   .timeout = run.timeout,
                                   .connect_timeout = run.connect_timeout});
 }
