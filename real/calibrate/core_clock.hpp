@@ -28,9 +28,8 @@ class CoreTimer {
     processor_ = processor_now();
     wall_ = wall_now();
   }
-  double wall() const { return wall_now() - wall_; }
   double stop() const {
-    const double seconds = wall();
+    const double seconds = wall_now() - wall_;
     const double processor = processor_now() - processor_;
     return processor > 0 ? std::min(seconds, processor) : seconds;
   }

@@ -72,8 +72,8 @@ struct TimedSteps {
 
 class StepTimer {
  public:
-  StepTimer(Trainer& trainer, Reference& reference, Transport& transport)
-      : trainer_{trainer}, reference_{reference}, transport_{transport} {}
+  StepTimer(Trainer& trainer, Reference& reference, Seat& seat)
+      : trainer_{trainer}, reference_{reference}, transport_{seat.transport()}, seat_{seat} {}
 
   // `step`: how long one takes, about.
   void choose_length(sim::Duration step) {
@@ -83,6 +83,7 @@ class StepTimer {
         agree(transport_, reference_.pieces_beside_step(sim::to_seconds(step), probe.whole)));
   }
   void mark() {
+    seat_.heartbeat().enter(RankPhase::preparing);  // in no step, whose operators have a limit
     const ReferenceSample sample = sample_reference(reference_, transport_, pieces_);
     timed_.references.product.push_back(sample.typical.product);
     timed_.references.copy.push_back(sample.typical.copy);
@@ -115,6 +116,7 @@ class StepTimer {
   Trainer& trainer_;
   Reference& reference_;
   Transport& transport_;
+  Seat& seat_;
   int pieces_ = 1;
   TimedSteps timed_;
   std::vector<double> relative_;
@@ -168,7 +170,7 @@ void run_one(const SuiteRequest& request, const SuiteRun& run, Reference& refere
     if (step == 0) facts.first_loss = result.loss;
     last = result.time;
   }
-  StepTimer timer{trainer, reference, seat.transport()};
+  StepTimer timer{trainer, reference, seat};
   timer.choose_length(last);
   timer.mark();
   do {
