@@ -32,20 +32,16 @@ GIB = 2**30
 
 # %% Draw it.
 figure, axes = plt.subplots(figsize=(7, 4.5))
-axes.plot(
-    [point["peak_mem_bytes"] / GIB for point in front],
-    [point["step_time_s"] for point in front],
-    "o-",
-    color="#0072b2",
-    label="Pareto front",
-)
-axes.plot(
-    [layout["peak_mem_bytes"] / GIB for layout in best],
-    [layout["step_time_s"] for layout in best],
-    "x",
-    color="#d55e00",
-    label="ten best",
-)
+
+
+def draw(layouts, style, colour, label):
+    memory = [layout["peak_mem_bytes"] / GIB for layout in layouts]
+    times = [layout["step_time_s"] for layout in layouts]
+    axes.plot(memory, times, style, color=colour, label=label)
+
+
+draw(front, "o-", "#0072b2", "Pareto front")
+draw(best, "x", "#d55e00", "ten best")
 axes.set_xlabel("memory of the fullest GPU, GiB")
 axes.set_ylabel("step time, s")
 axes.set_title("Mixtral 8x7B on 64 H100s")
