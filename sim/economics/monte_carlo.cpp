@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <thread>
 
 #include "sim/base/check.hpp"
+#include "sim/base/parallel.hpp"
 #include "sim/base/random.hpp"
 
 namespace sim {
@@ -167,17 +167,10 @@ std::vector<Played> play(const RunModel& run, int runs, std::uint64_t seed, unsi
   SIM_CHECK(std::isfinite(expected_wall_time(run).count()) && run.segments >= 1 &&
                 (run.segments == 1 || run.lag <= run.segment() * rounding),
             run.segments, run.lag.count());
-  if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
   std::vector<Played> played(static_cast<std::size_t>(runs));
-  const auto part = [&](unsigned thread) {
-    for (std::size_t i = thread; i < played.size(); i += threads)
-      played[i] = Player{run, seed, i}.play();
-  };
-  std::vector<std::jthread> workers;
-  for (unsigned thread = 1; thread < threads; ++thread)
-    workers.emplace_back(part, thread);
-  part(0);
-  workers.clear();  // joins
+  for_each_piece(played.size(), {.threads = static_cast<int>(threads)}, [&](std::size_t i) {
+    played[i] = Player{run, seed, i}.play();
+  });
   return played;
 }
 
