@@ -6,11 +6,12 @@
 
 #include "sim/engine/simulate.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/unit/engine/hand_plan.hpp"
 
 namespace {
 
-const std::string root = STEPCAST_SOURCE_DIR;
+const std::string root = sim::test::source_dir();
 const std::string demo = root + "/scenarios/llama-3.1-405b-16384-h100.yaml";
 
 // Reading every file, planning, folding and simulating: what a user waits for.

@@ -7,10 +7,11 @@
 #include <string>
 
 #include "sim/search/search.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace {
 
-const std::string root = STEPCAST_SOURCE_DIR;
+const std::string root = sim::test::source_dir();
 const std::string turing_nlg = root + "/scenarios/search/turing-nlg-530b-1024-a100.yaml";
 const std::string llama = root + "/scenarios/search/llama-405b-16384-h100.yaml";
 

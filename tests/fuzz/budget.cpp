@@ -9,6 +9,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "tests/fuzz/scratch_file.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace {
 
@@ -30,7 +31,7 @@ void check_quantities(std::string_view text) {
 // A scenario that is read from the file with the section.
 sim::Scenario scenario_of(const fuzz::ScratchFile& file) {
   sim::Scenario scenario =
-      sim::load_scenario(STEPCAST_SOURCE_DIR "/scenarios/gpt2-124m-8-h100.yaml");
+      sim::load_scenario(sim::test::source_dir() + "/scenarios/gpt2-124m-8-h100.yaml");
   scenario.path = file.path();
   return scenario;
 }

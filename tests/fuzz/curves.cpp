@@ -7,6 +7,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "tests/fuzz/require.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace {
 
@@ -16,7 +17,7 @@ using fuzz::require;
 void check_curve(const sim::Curve& curve) {
   constexpr int most_gpus = 64;
   if (curve.gpus > most_gpus) return;
-  const sim::CurveResult result = sim::predict_curve(curve, STEPCAST_SOURCE_DIR);
+  const sim::CurveResult result = sim::predict_curve(curve, sim::test::source_dir());
   if (!result.skipped.empty()) return;
   for (const sim::CurvePoint& point : result.curve.points)
     require(point.predicted >= sim::Duration{});

@@ -10,6 +10,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/fuzz/scratch_file.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace {
 
@@ -25,7 +26,7 @@ bool is_small(const sim::Layout& layout) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const fuzz::ScratchFile file;
   const std::string_view text{reinterpret_cast<const char*>(data), size};
-  const std::string root = STEPCAST_SOURCE_DIR;
+  const std::string root = sim::test::source_dir();
   try {
     const sim::Scenario scenario = sim::load_scenario(
         file.write(text), {"model=" + root + "/models/gpt2.yaml",

@@ -9,6 +9,7 @@
 #include "sim/interop/handover.hpp"
 #include "sim/model/transformer.hpp"
 #include "tests/fuzz/require.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace {
 
@@ -36,7 +37,7 @@ sim::Imported import(char kind, std::string_view text, const sim::ImportRequest&
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   static const sim::TransformerShape shape =
-      *sim::load_model(STEPCAST_SOURCE_DIR "/models/gpt2.yaml").shape;
+      *sim::load_model(sim::test::source_dir() + "/models/gpt2.yaml").shape;
   const std::string_view text{reinterpret_cast<const char*>(data), size};
   sim::ImportRequest request{.gpus = 64};
   // DeepSpeed's JSON has no model.

@@ -8,12 +8,13 @@
 #include "sim/sweep/machine_parameters.hpp"
 #include "sim/sweep/point.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 
 using namespace sim;
 
 namespace {
 
-const std::string root = STEPCAST_SOURCE_DIR;
+const std::string root = sim::test::source_dir();
 
 struct Case {
   const char* scenario;

@@ -15,13 +15,14 @@
 #include "sim/scenario/scenario.hpp"
 #include "sim/sweep/point.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
 
 using namespace sim;
 
 namespace {
 
-const std::string root = STEPCAST_SOURCE_DIR;
+const std::string root = sim::test::source_dir();
 
 struct Number {
   std::string key;   // as --set names it

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "tests/property/support.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace sim::test {
 namespace {
@@ -194,7 +195,7 @@ RandomScenario random_scenario(std::uint64_t seed, const ScenarioLimits& limits)
   const TemporaryFile cluster{limits.cluster_yaml};
   text << "model: " << model.path() << "\ncluster:\n";
   if (limits.cluster_yaml.empty()) {
-    text << "  path: " STEPCAST_SOURCE_DIR "/topologies/" << machine.file << ".yaml\n";
+    text << "  path: " << sim::test::source_dir() + "/topologies/" << machine.file << ".yaml\n";
     if (machine.resizable)
       text << "  nodes: " << (shape.ranks() + machine.gpus_per_node - 1) / machine.gpus_per_node
            << "\n";

@@ -10,6 +10,7 @@
 #include "tests/catch.hpp"
 #include "tests/property/random_scenario.hpp"
 #include "tests/property/support.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace {
 
@@ -286,7 +287,7 @@ TEST_CASE("stepwise collectives take within 2% of the time of fluid ones", "[law
 // The links to the cores of a large fabric carry tens of terabytes a second.
 TEST_CASE("transfers can be taken alone on the largest machine, too", "[laws]") {
   const Scenario demo =
-      load_scenario(STEPCAST_SOURCE_DIR "/scenarios/llama-3.1-405b-16384-h100.yaml");
+      load_scenario(sim::test::source_dir() + "/scenarios/llama-3.1-405b-16384-h100.yaml");
   const Plan plan = make_plan(demo.model, demo.layout);
   const auto alone = [](SimulationOptions& options) { options.link_contention = false; };
   // Transfers that end sooner meet other kernels: not faster throughout, but close.

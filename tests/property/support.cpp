@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "sim/config/reader.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
 
 namespace sim::test {
@@ -23,8 +24,8 @@ TemporaryFile::~TemporaryFile() {
 std::string flat_cluster_yaml(const FlatCluster& flat) {
   std::ostringstream text;
   text
-      << "name: flat\ndevice: " STEPCAST_SOURCE_DIR "/topologies/devices/h100_sxm.yaml\nnodes: "
-      << flat.nodes
+      << "name: flat\ndevice: "
+      << sim::test::source_dir() + "/topologies/devices/h100_sxm.yaml\nnodes: " << flat.nodes
       << "\nnode:\n  kind: pcie\n  gpus: 1\n  pcie: {generation: 5, switches: 1, latency: 500 ns}\n"
          "  sockets: {count: 1}\n  nics: {count: 1, bandwidth: "
       << flat.nic_gbps << " Gbps, latency: " << flat.nic_latency
@@ -40,8 +41,9 @@ Cluster flat_cluster(const FlatCluster& flat) {
 
 std::string switch_node_yaml(int gpus, double nvlink_gb_per_s) {
   std::ostringstream text;
-  text << "name: switch-node\ndevice: " STEPCAST_SOURCE_DIR
-          "/topologies/devices/h100_sxm.yaml\nnodes: 1\nnode:\n  kind: nvswitch\n  gpus: "
+  text << "name: switch-node\ndevice: "
+       << sim::test::source_dir() +
+              "/topologies/devices/h100_sxm.yaml\nnodes: 1\nnode:\n  kind: nvswitch\n  gpus: "
        << gpus << "\n  nvlink: {links: 1, rate: " << nvlink_gb_per_s
        << " GB/s, usable: " << nvlink_gb_per_s
        << " GB/s, latency: 300 ns}\n"

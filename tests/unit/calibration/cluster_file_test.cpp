@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 
 using namespace sim;
 using namespace std::chrono_literals;
@@ -61,7 +62,7 @@ TEST_CASE("latency and bandwidth of messages come out of collectives", "[calibra
 
 TEST_CASE("a cluster file keeps its base's node and fabric, and holds the curves",
           "[calibration]") {
-  const std::string base = std::string{STEPCAST_SOURCE_DIR} + "/topologies/dgx-h100.yaml";
+  const std::string base = sim::test::source_dir() + "/topologies/dgx-h100.yaml";
   const ClusterFile file{.name = "mine: \"x\"",
                          .device = "",
                          .curves = measured_curves({point("all_reduce", 8, 1 << 20, 50us)}),
@@ -81,7 +82,7 @@ TEST_CASE("a cluster file keeps its base's node and fabric, and holds the curves
 
 TEST_CASE("curves that are of no group of the cluster are refused by name", "[calibration]") {
   const auto shipped = [](const char* name) {
-    return Cluster::load(std::string{STEPCAST_SOURCE_DIR} + "/topologies/" + name + ".yaml");
+    return Cluster::load(sim::test::source_dir() + "/topologies/" + name + ".yaml");
   };
   const auto curves =
       measured_curves({point("all_reduce", 8, 4096, 30us), point("all_gather", 72, 4096, 30us)});

@@ -6,6 +6,7 @@
 #include "sim/calibration/fit.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/unit/plan/models.hpp"
 
 using namespace sim;
@@ -40,8 +41,7 @@ std::vector<Plan> plans() {
 }  // namespace
 
 TEST_CASE("every kernel of a plan is found again in a device file that lists it", "[calibration]") {
-  const Device base =
-      load_device(std::string{STEPCAST_SOURCE_DIR} + "/topologies/devices/h200_sxm.yaml");
+  const Device base = load_device(sim::test::source_dir() + "/topologies/devices/h200_sxm.yaml");
   // The n-th distinct shape took n us more than any formula knows of.
   std::map<KernelShape, Duration> expected;
   std::set<OpKind> kinds;

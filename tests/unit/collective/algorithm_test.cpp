@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
 #include "tests/unit/collective/groups.hpp"
 
@@ -125,7 +126,7 @@ TEST_CASE("in-switch: n (1 + 1/g) through each port, and a hand-over of chunks",
 }
 
 TEST_CASE("a fabric that reduces carries n once", "[collective]") {
-  std::ifstream in(STEPCAST_SOURCE_DIR "/topologies/dgx-h100.yaml");
+  std::ifstream in(sim::test::source_dir() + "/topologies/dgx-h100.yaml");
   std::stringstream read;
   read << in.rdbuf();
   std::string text = read.str();
@@ -134,7 +135,7 @@ TEST_CASE("a fabric that reduces carries n once", "[collective]") {
     text.replace(text.find(from), from.size(), to);
   };
   replace("sharp: false", "sharp: true");
-  replace("devices/", STEPCAST_SOURCE_DIR "/topologies/devices/");
+  replace("devices/", sim::test::source_dir() + "/topologies/devices/");
   const auto path = test::temporary_path("collective-sharp.yaml");
   std::ofstream(path) << text;
   const Cluster cluster = Cluster::load(path.string(), 16);

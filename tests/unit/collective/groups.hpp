@@ -5,11 +5,12 @@
 #include <vector>
 
 #include "sim/collective/collective_cost.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace collective_test {
 
 inline sim::Cluster load(const std::string& name, int nodes) {
-  return sim::Cluster::load(STEPCAST_SOURCE_DIR "/topologies/" + name + ".yaml", nodes);
+  return sim::Cluster::load(sim::test::source_dir() + "/topologies/" + name + ".yaml", nodes);
 }
 
 // The first `per_node` devices of each of the first `nodes` nodes.

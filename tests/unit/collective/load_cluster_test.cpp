@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
 #include "tests/unit/collective/groups.hpp"
 
@@ -14,7 +15,7 @@ namespace {
 
 Cluster changed(const std::string& name, int nodes, std::vector<Change> cluster,
                 std::vector<Change> device = {}) {
-  return load_cluster(STEPCAST_SOURCE_DIR "/topologies/" + name + ".yaml", nodes,
+  return load_cluster(sim::test::source_dir() + "/topologies/" + name + ".yaml", nodes,
                       {std::move(cluster), std::move(device)});
 }
 
@@ -98,11 +99,11 @@ TEST_CASE("a machine without curves says nothing of them", "[collective]") {
 
 TEST_CASE("measured messages are carried over, too", "[collective]") {
   const std::filesystem::path path = test::temporary_path("messages.yaml");
-  std::ifstream shipped{STEPCAST_SOURCE_DIR "/topologies/dgx-h200.yaml"};
+  std::ifstream shipped{sim::test::source_dir() + "/topologies/dgx-h200.yaml"};
   std::string text{std::istreambuf_iterator<char>{shipped}, {}};
   const std::string device = "devices/h200_sxm.yaml";
   text.replace(text.find(device), device.size(),
-               STEPCAST_SOURCE_DIR "/topologies/devices/h200_sxm.yaml");
+               sim::test::source_dir() + "/topologies/devices/h200_sxm.yaml");
   std::ofstream{path} << text
                       << "measured:\n  - {collective: send_receive, ranks: 2, nodes: 1, "
                          "source: here, points: [[1 MiB, 20 us], [1 GiB, 3 ms]]}\n";

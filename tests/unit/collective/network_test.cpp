@@ -6,6 +6,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/collective/nccl_tuning.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
 #include "tests/unit/collective/groups.hpp"
 
@@ -26,7 +27,7 @@ constexpr auto all_gather = CollectiveKind::all_gather;
 constexpr CollectiveChoice ring_ll{.algorithm = Algorithm::ring, .protocol = Protocol::ll};
 
 Cluster changed(const std::string& name, const std::string& from, const std::string& to) {
-  std::ifstream in(STEPCAST_SOURCE_DIR "/topologies/" + name + ".yaml");
+  std::ifstream in(sim::test::source_dir() + "/topologies/" + name + ".yaml");
   std::stringstream read;
   read << in.rdbuf();
   std::string text = read.str();
@@ -35,7 +36,7 @@ Cluster changed(const std::string& name, const std::string& from, const std::str
     text.replace(text.find(old), old.size(), now);
   };
   replace(from, to);
-  replace("devices/", STEPCAST_SOURCE_DIR "/topologies/devices/");
+  replace("devices/", sim::test::source_dir() + "/topologies/devices/");
   const auto path = test::temporary_path("collective-network.yaml");
   std::ofstream(path) << text;
   Cluster cluster = Cluster::load(path.string(), 4);

@@ -3,13 +3,14 @@
 
 #include "sim/base/input_error.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/unit/cost/round_device.hpp"
 
 namespace sim {
 namespace {
 
 Device shipped(const std::string& name) {
-  return load_device(STEPCAST_SOURCE_DIR "/topologies/devices/" + name + ".yaml");
+  return load_device(sim::test::source_dir() + "/topologies/devices/" + name + ".yaml");
 }
 
 double teraflops(const Device& device, std::int64_t size, DType dtype) {

@@ -5,14 +5,15 @@
 #include "sim/base/input_error.hpp"
 #include "sim/cost/kernel_fit.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/unit/cost/round_device.hpp"
 
 namespace sim {
 namespace {
 
-constexpr const char* device_file = STEPCAST_SOURCE_DIR "/topologies/devices/h200_sxm.yaml";
-constexpr const char* data_file =
-    STEPCAST_SOURCE_DIR "/topologies/devices/measurements/h200_kernels.csv";
+const std::string device_file = sim::test::source_dir() + "/topologies/devices/h200_sxm.yaml";
+const std::string data_file =
+    sim::test::source_dir() + "/topologies/devices/measurements/h200_kernels.csv";
 
 std::vector<KernelMeasurement> bf16_rows(int sms, bool wanted_held_out) {
   std::vector<KernelMeasurement> rows;

@@ -4,6 +4,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/base/random.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/unit/cost/round_device.hpp"
 
 namespace sim {
@@ -165,7 +166,7 @@ struct Shapes {
 };
 
 TEST_CASE("a larger product is never faster, in any dimension, under either load", "[cost]") {
-  const Device device = load_device(STEPCAST_SOURCE_DIR "/topologies/devices/h200_sxm.yaml");
+  const Device device = load_device(sim::test::source_dir() + "/topologies/devices/h200_sxm.yaml");
   Shapes shapes{20261121};
   for (int i = 0; i < 3000; ++i) {
     const Kernel small = product(shapes.extent(9000), shapes.extent(9000), shapes.extent(9000));
@@ -179,7 +180,7 @@ TEST_CASE("a larger product is never faster, in any dimension, under either load
 }
 
 TEST_CASE("more of the SMs of a device are never slower", "[cost]") {
-  const Device device = load_device(STEPCAST_SOURCE_DIR "/topologies/devices/h200_sxm.yaml");
+  const Device device = load_device(sim::test::source_dir() + "/topologies/devices/h200_sxm.yaml");
   Shapes shapes{7};
   for (int i = 0; i < 1000; ++i) {
     const Kernel kernel = product(shapes.extent(9000), shapes.extent(9000), shapes.extent(9000));
@@ -192,7 +193,7 @@ TEST_CASE("more of the SMs of a device are never slower", "[cost]") {
 }
 
 TEST_CASE("no product beats the peak, the memory or uses no SM", "[cost]") {
-  const Device device = load_device(STEPCAST_SOURCE_DIR "/topologies/devices/h200_sxm.yaml");
+  const Device device = load_device(sim::test::source_dir() + "/topologies/devices/h200_sxm.yaml");
   Shapes shapes{99};
   for (int i = 0; i < 2000; ++i) {
     const Kernel kernel = product(shapes.extent(20000), shapes.extent(20000), shapes.extent(20000));

@@ -9,6 +9,7 @@
 #include "sim/model/transformer.hpp"
 #include "sim/validation/csv.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/unit/cost/round_device.hpp"
 
 namespace sim {
@@ -22,8 +23,8 @@ struct Row {
 };
 
 std::vector<Row> measured() {
-  const CsvTable table =
-      CsvTable::load(STEPCAST_SOURCE_DIR "/topologies/devices/measurements/torch_kernels.csv");
+  const CsvTable table = CsvTable::load(sim::test::source_dir() +
+                                        "/topologies/devices/measurements/torch_kernels.csv");
   std::vector<Row> rows;
   for (std::size_t i = 0; i < table.records().size(); ++i) {
     const auto cell = [&](const char* column) { return table.field(i, column).text; };
@@ -99,7 +100,7 @@ TEST_CASE("PyTorch's kernels take what was measured of them elsewhere", "[cost]"
   for (const Row& row : measured()) {
     if (row.device == "h100_nvl") continue;  // no device file
     const Device device =
-        load_device(STEPCAST_SOURCE_DIR "/topologies/devices/" + row.device + ".yaml");
+        load_device(sim::test::source_dir() + "/topologies/devices/" + row.device + ".yaml");
     const double error = forecast_ms(row, device) / row.ms - 1;
     INFO(row.device << ' ' << row.kernel << ' ' << row.part << ' ' << row.width << ": " << error);
     CHECK(std::abs(error) < (row.kernel == "layer_norm" ? 0.2 : 0.11));

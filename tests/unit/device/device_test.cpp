@@ -6,6 +6,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace sim {
 namespace {
@@ -152,7 +153,7 @@ TEST_CASE("every shipped device is read and has a name of its own", "[device]") 
   std::set<std::string> names;
   int files = 0;
   for (const auto& entry :
-       std::filesystem::directory_iterator(STEPCAST_SOURCE_DIR "/topologies/devices")) {
+       std::filesystem::directory_iterator(sim::test::source_dir() + "/topologies/devices")) {
     if (entry.path().extension() != ".yaml") continue;
     ++files;
     CAPTURE(entry.path().string());

@@ -11,6 +11,7 @@
 #include "sim/economics/answer.hpp"
 #include "tests/catch.hpp"
 #include "tests/problems.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
 
 using namespace sim;
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::string root = STEPCAST_SOURCE_DIR;
+const std::string root = sim::test::source_dir();
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;

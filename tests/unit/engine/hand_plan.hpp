@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/engine/simulate.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace sim {
 
@@ -79,7 +80,7 @@ inline std::vector<GpuId> first_gpus(int count, int stride = 1) {
 }
 
 inline Cluster load_cluster(const std::string& name, int nodes) {
-  return Cluster::load(std::string{STEPCAST_SOURCE_DIR} + "/topologies/" + name + ".yaml", nodes);
+  return Cluster::load(sim::test::source_dir() + "/topologies/" + name + ".yaml", nodes);
 }
 
 inline SimulationOptions no_host() {

@@ -7,6 +7,7 @@
 #include "sim/calibration/fit.hpp"
 #include "sim/engine/simulate.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
 #include "tests/unit/engine/hand_plan.hpp"
 
@@ -122,8 +123,7 @@ TEST_CASE("a kernel on a communication stream holds the core", "[engine][shared]
   CHECK(run.end(cast) == TimePoint{} + alone.kernel(cast));
   CHECK(run.end(work) == TimePoint{} + alone.kernel(work) + alone.kernel(cast));
 
-  const Cluster gpu =
-      Cluster::load(std::string{STEPCAST_SOURCE_DIR} + "/topologies/single-h200.yaml");
+  const Cluster gpu = Cluster::load(sim::test::source_dir() + "/topologies/single-h200.yaml");
   const Run beside{plan, gpu};
   CHECK(beside.end(work) < TimePoint{} + Alone{gpu, plan}.kernel(work) * 2);
   CHECK(beside.span(work).begin == beside.span(cast).begin);

@@ -5,6 +5,7 @@
 
 #include "sim/model/model.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
 #include "tests/unit/interop/imports.hpp"
 
@@ -17,12 +18,11 @@ namespace {
 using Lines = std::vector<std::string>;
 
 ImportRequest request(int gpus = 0) {
-  return {
-      .gpus = gpus,
-      .model = *load_model(std::string{STEPCAST_SOURCE_DIR} + "/models/llama-3.1-8b.yaml").shape,
-      .sequence_length = 4096,
-      .micro_batch = 1,
-      .gpus_per_node = 8};
+  return {.gpus = gpus,
+          .model = *load_model(sim::test::source_dir() + "/models/llama-3.1-8b.yaml").shape,
+          .sequence_length = 4096,
+          .micro_batch = 1,
+          .gpus_per_node = 8};
 }
 Imported import(const std::string& yaml, const ImportRequest& known = request(),
                 const std::string& folder = "") {
@@ -182,8 +182,7 @@ TEST_CASE("Accelerate: DeepSpeed inline and by a file beside it", "[interop]") {
 
 TEST_CASE("TRL and axolotl: their arguments around FSDP", "[interop]") {
   const ImportRequest known{
-      .gpus = 8,
-      .model = *load_model(std::string{STEPCAST_SOURCE_DIR} + "/models/llama-3.1-8b.yaml").shape};
+      .gpus = 8, .model = *load_model(sim::test::source_dir() + "/models/llama-3.1-8b.yaml").shape};
   const Imported axolotl = import(R"(base_model: some/llama
 sequence_len: 8192
 micro_batch_size: 2

@@ -2,6 +2,7 @@
 // these tests.
 #include "sim/model/model.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/unit/interop/imports.hpp"
 
 using namespace sim;
@@ -13,7 +14,7 @@ namespace {
 using Lines = std::vector<std::string>;
 
 TransformerShape llama() {
-  return *load_model(std::string{STEPCAST_SOURCE_DIR} + "/models/llama-3.1-8b.yaml").shape;
+  return *load_model(sim::test::source_dir() + "/models/llama-3.1-8b.yaml").shape;
 }
 ImportRequest whole_request() {
   return {.gpus = 8, .model = llama(), .sequence_length = 4096};

@@ -10,12 +10,13 @@
 #include "tests/catch.hpp"
 #include "tests/problems.hpp"
 #include "tests/property/random_scenario.hpp"
+#include "tests/support/source_dir.hpp"
 
 using namespace sim;
 
 namespace {
 
-const std::string root = STEPCAST_SOURCE_DIR;
+const std::string root = sim::test::source_dir();
 using Lines = std::vector<std::string>;
 
 // A decoder of 12 layers with 8 experts; "more" stands in line 6.

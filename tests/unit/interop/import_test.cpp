@@ -2,6 +2,7 @@
 // inputs are written for these tests.
 #include "sim/plan/bucket_sizes.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/unit/interop/imports.hpp"
 
 using namespace sim;
@@ -287,7 +288,7 @@ TEST_CASE("the arguments that a training of Megatron-LM prints", "[interop]") {
 
 TEST_CASE("ms-swift: its own defaults, and what it cannot mean here", "[interop]") {
   const TransformerShape shape =
-      *load_model(std::string{STEPCAST_SOURCE_DIR} + "/models/llama-3.1-8b.yaml").shape;
+      *load_model(sim::test::source_dir() + "/models/llama-3.1-8b.yaml").shape;
   const auto import = [&](const std::string& more) {
     return import_megatron(
         Document::parse("NPROC_PER_NODE=8 NNODES=2 \\\nmegatron sft --load model \\\n"
@@ -309,7 +310,7 @@ TEST_CASE("ms-swift: its own defaults, and what it cannot mean here", "[interop]
 
 TEST_CASE("DeepSpeed: two of three batches suffice, with flags beside it or without", "[interop]") {
   const TransformerShape shape =
-      *load_model(std::string{STEPCAST_SOURCE_DIR} + "/models/llama-3.1-8b.yaml").shape;
+      *load_model(sim::test::source_dir() + "/models/llama-3.1-8b.yaml").shape;
   const auto import = [&](const std::string& json, const char* flags = nullptr) {
     const Document document = Document::parse(json, "ds.json", Syntax::json);
     const ImportRequest request{.gpus = 8, .model = shape, .sequence_length = 4096};
@@ -351,7 +352,7 @@ TEST_CASE("DeepSpeed: what its engine makes of the keys", "[interop]") {
                              zero + "}" + more + "}";
     const ImportRequest request{
         .gpus = 8,
-        .model = *load_model(std::string{STEPCAST_SOURCE_DIR} + "/models/llama-3.1-8b.yaml").shape,
+        .model = *load_model(sim::test::source_dir() + "/models/llama-3.1-8b.yaml").shape,
         .sequence_length = 4096};
     return import_deepspeed(Document::parse(json, "ds.json", Syntax::json), nullptr, request);
   };
@@ -459,7 +460,7 @@ train: {micro_batch_size: 1, global_batch_size: 128, train_iters: 10}
 )";
   const Imported job = from_yaml(text, 8);
   const TransformerShape shipped =
-      *load_model(std::string{STEPCAST_SOURCE_DIR} + "/models/llama-3.1-8b.yaml").shape;
+      *load_model(sim::test::source_dir() + "/models/llama-3.1-8b.yaml").shape;
   CHECK(same_shape(job.shape, shipped));
   CHECK(job.layout.overlap_gradients);
   CHECK(job.layout.gradient_dtype == DType::fp32);

@@ -14,6 +14,7 @@
 #include "sim/scenario/write_scenario.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/random_scenario.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
 
 using namespace sim;
@@ -21,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::string root = STEPCAST_SOURCE_DIR;
+const std::string root = sim::test::source_dir();
 constexpr std::array targets{Target::megatron, Target::torchtitan, Target::deepspeed, Target::nemo};
 
 std::vector<std::string> shipped() {

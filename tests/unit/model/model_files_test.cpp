@@ -6,6 +6,7 @@
 #include "sim/model/model.hpp"
 #include "sim/model/transformer.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 
 using namespace sim;
 
@@ -13,7 +14,7 @@ namespace {
 
 // The YAML examples of models/FORMAT.md, in their order.
 std::vector<std::string> documented_examples() {
-  std::ifstream file{STEPCAST_SOURCE_DIR "/models/FORMAT.md"};
+  std::ifstream file{sim::test::source_dir() + "/models/FORMAT.md"};
   const std::string text{std::istreambuf_iterator<char>{file}, {}};
   const std::string opening = "```yaml\n";
   std::vector<std::string> examples;

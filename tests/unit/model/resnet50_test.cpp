@@ -2,6 +2,7 @@
 // stride in the 3 x 3 convolution).
 #include "sim/model/model.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 
 using namespace sim;
 
@@ -77,7 +78,7 @@ std::vector<std::vector<Expected>> residual_blocks() {
 }
 
 Model resnet50() {
-  return load_model(STEPCAST_SOURCE_DIR "/models/resnet50.yaml");
+  return load_model(sim::test::source_dir() + "/models/resnet50.yaml");
 }
 
 }  // namespace

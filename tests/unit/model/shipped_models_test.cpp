@@ -4,12 +4,13 @@
 
 #include "sim/model/model.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 
 using namespace sim;
 
 namespace {
 
-const std::string folder = STEPCAST_SOURCE_DIR "/models/";
+const std::string folder = sim::test::source_dir() + "/models/";
 
 Model shipped(const std::string& name) {
   return load_model(folder + name + (name == "llama-3.1-405b" ? "/config.json" : ".yaml"));

@@ -5,6 +5,7 @@
 #include "sim/engine/simulate.hpp"
 #include "sim/plan/memory.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/unit/plan/models.hpp"
 
 using namespace sim;
@@ -52,7 +53,7 @@ std::vector<std::int64_t> exchanged(const Program& program, Pass pass) {
 
 const Cluster& dgx() {
   static const Cluster cluster =
-      Cluster::load(std::string{STEPCAST_SOURCE_DIR} + "/topologies/dgx-h100.yaml", 1);
+      Cluster::load(sim::test::source_dir() + "/topologies/dgx-h100.yaml", 1);
   return cluster;
 }
 

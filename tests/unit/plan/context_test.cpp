@@ -6,6 +6,7 @@
 #include "sim/engine/simulate.hpp"
 #include "sim/plan/memory.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/unit/plan/models.hpp"
 
 using namespace sim;
@@ -61,7 +62,7 @@ Duration kernel_time(const Program& program, const Device& device) {
 
 const Cluster& dgx() {
   static const Cluster cluster =
-      Cluster::load(std::string{STEPCAST_SOURCE_DIR} + "/topologies/dgx-h100.yaml", 1);
+      Cluster::load(sim::test::source_dir() + "/topologies/dgx-h100.yaml", 1);
   return cluster;
 }
 

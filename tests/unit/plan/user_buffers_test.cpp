@@ -9,6 +9,7 @@
 #include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/unit/plan/models.hpp"
 
 using namespace sim;
@@ -41,7 +42,7 @@ Layout large(Layout layout) {
 
 const Cluster& dgx() {
   static const Cluster cluster =
-      Cluster::load(std::string{STEPCAST_SOURCE_DIR} + "/topologies/dgx-h100.yaml", 1);
+      Cluster::load(sim::test::source_dir() + "/topologies/dgx-h100.yaml", 1);
   return cluster;
 }
 

@@ -17,6 +17,7 @@
 #include "sim/topology/cluster.hpp"
 #include "tests/catch.hpp"
 #include "tests/gpu/fakes/behaviour.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/unit/real_calibrate/small_plans.hpp"
 
 namespace {
@@ -128,7 +129,8 @@ TEST_CASE("what was measured of a GPU is a device and a cluster that simulate ta
           "[real_calibrate]") {
   const GridProgram program = two_ranks(2, 1, sim::DType::bf16);
   const sim::MeasuredMachine machine = measured(program);
-  const std::string machines = STEPCAST_SOURCE_DIR "/validation/real/machines/h200-virtual-4/";
+  const std::string machines =
+      sim::test::source_dir() + "/validation/real/machines/h200-virtual-4/";
   const sim::DeviceCalibration fit =
       sim::calibrate_device(sim::Cluster::load(machines + "cluster.yaml").device(), machine);
   const std::filesystem::path folder =

@@ -6,6 +6,7 @@
 #include "real/calibrate/grid.hpp"
 #include "sim/base/input_error.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
 
 namespace {
@@ -51,7 +52,7 @@ TEST_CASE("a run leaves a record with its program, its steps and a loss") {
   request.measured_steps = 2;
   request.runs = {
       {.name = "stepcast-run-suite-test", .what = {.plan = &grid.plan, .model = &grid.model}}};
-  request.runs[0].training.data = STEPCAST_SOURCE_DIR "/data/corpus/tales.txt";
+  request.runs[0].training.data = sim::test::source_dir() + "/data/corpus/tales.txt";
   const RunResult result = run_suite(request);
   INFO(result.message);
   REQUIRE(result.end == RunEnd::done);

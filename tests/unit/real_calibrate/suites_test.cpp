@@ -10,6 +10,7 @@
 #include "sim/scenario/scenario.hpp"
 #include "sim/validation/real_suite.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace {
 
@@ -46,7 +47,7 @@ Checked check_scenario(const RealSuite& suite, const SuiteScenario& one) {
 TEST_CASE("every scenario of the GPU suites runs on the CUDA backend, fits, and has a forecast") {
   const std::string name = GENERATE("gpu-1", "gpu-virtual-4", "gpu-virtual-8");
   const RealSuite suite =
-      load_real_suite(std::string{STEPCAST_SOURCE_DIR} + "/validation/real/" + name + ".yaml");
+      load_real_suite(sim::test::source_dir() + "/validation/real/" + name + ".yaml");
   CHECK(suite.name == name);
   CHECK(suite.scenarios.size() >= 24);
   CHECK(suite.bounds.scored <= static_cast<int>(suite.scenarios.size()));

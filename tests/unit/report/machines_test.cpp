@@ -6,13 +6,14 @@
 #include "sim/engine/simulate.hpp"
 #include "sim/report/report.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
 
 using namespace sim;
 
 namespace {
 
-const std::string root = STEPCAST_SOURCE_DIR;
+const std::string root = sim::test::source_dir();
 
 std::vector<std::string> cluster_files() {
   std::vector<std::string> files;

@@ -7,6 +7,7 @@
 
 #include "sim/report/report.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/unit/report/fixture.hpp"
 
 using namespace sim;
@@ -28,7 +29,7 @@ void collect(const nlohmann::json& value, const std::string& path, std::set<std:
 }
 
 std::set<std::string> documented() {
-  std::ifstream file{STEPCAST_SOURCE_DIR "/sim/report/SCHEMA.md"};
+  std::ifstream file{sim::test::source_dir() + "/sim/report/SCHEMA.md"};
   std::set<std::string> keys;
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with("| `")) continue;

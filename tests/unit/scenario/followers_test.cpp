@@ -9,13 +9,14 @@
 #include "sim/plan/plan.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
 
 using namespace sim;
 
 namespace {
 
-const std::string root = STEPCAST_SOURCE_DIR;
+const std::string root = sim::test::source_dir();
 using Set = std::vector<std::string>;
 using Lines = std::vector<std::string>;
 

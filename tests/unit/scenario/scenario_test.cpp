@@ -9,6 +9,7 @@
 #include "sim/scenario/sources.hpp"
 #include "tests/catch.hpp"
 #include "tests/problems.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
 
 using namespace sim;
@@ -16,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::string root = STEPCAST_SOURCE_DIR;
+const std::string root = sim::test::source_dir();
 
 // The files of all cases, removed at the end of the program.
 struct Folder {

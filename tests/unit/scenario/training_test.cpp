@@ -7,6 +7,7 @@
 #include "sim/scenario/write_scenario.hpp"
 #include "tests/catch.hpp"
 #include "tests/problems.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
 
 using namespace sim;
@@ -30,7 +31,7 @@ Scenario load(const std::string& text, const Lines& set = {}) {
 
 // A scenario of one rank; `learning_rate` is line 5.
 std::string scenario_with(const std::string& learning_rate) {
-  const std::string root = STEPCAST_SOURCE_DIR;
+  const std::string root = sim::test::source_dir();
   return "model: " + root + "/models/byte-llama.yaml\ncluster: {path: " + root +
          "/topologies/cpu-cores.yaml, gpus: 1}\nlayout: {sequence_length: 64, global_batch: 4}\n" +
          "training:\n  learning_rate: " + learning_rate + "\n";

@@ -7,6 +7,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/unit/search/small_search.hpp"
 
 using namespace sim;
@@ -102,7 +103,7 @@ TEST_CASE("ways to share a sequence are compared where it is shared", "[search]"
 TEST_CASE("experts are spread over what divides them and their ranks", "[search]") {
   const auto listed = [](const std::string& search) {
     const std::string path = test::temporary_path("mixture.yaml").string();
-    const std::string root = STEPCAST_SOURCE_DIR;
+    const std::string root = sim::test::source_dir();
     std::ofstream{path} << "model: " << root
                         << "/models/mixtral-8x7b.yaml\ncluster: {path: " << root
                         << "/topologies/dgx-h100.yaml, nodes: 2}\nlayout: {sequence_length: 4096, "
@@ -165,8 +166,7 @@ TEST_CASE("cut products keep tensor ranks on a node, whatever the order of ranks
   SearchSpecification asked = small_search(
       "zero_stage: 0, recompute: none, schedule: 1f1b, placement: [tp-cp-dp-pp, dp-tp-cp-pp]",
       "global_batch: 16, overlap: {tensor_products: true}");
-  asked.workload.cluster =
-      Cluster::load(std::string{STEPCAST_SOURCE_DIR} + "/topologies/dgx-h100.yaml", 2);
+  asked.workload.cluster = Cluster::load(sim::test::source_dir() + "/topologies/dgx-h100.yaml", 2);
   asked.space.gpus = {16};
   const Candidates listed = list_candidates(asked);
   std::set<std::pair<int, bool>> tensor;

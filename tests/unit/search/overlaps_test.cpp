@@ -3,6 +3,7 @@
 
 #include "sim/search/search.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/unit/search/small_search.hpp"
 
 using namespace sim;
@@ -80,7 +81,8 @@ TEST_CASE("blocks that overlap collectives with products have windows", "[search
 // Where collectives run beside products in every layer, the bound is close because of them: without
 // what the products lose it is 1 % below the step.
 TEST_CASE("the bound of a large model with sequence parallelism is close", "[search]") {
-  const std::string path = STEPCAST_SOURCE_DIR "/scenarios/search/turing-nlg-530b-1024-a100.yaml";
+  const std::string path =
+      sim::test::source_dir() + "/scenarios/search/turing-nlg-530b-1024-a100.yaml";
   const SearchSpecification asked = load_search(ScenarioSources{
       path,
       {"search.tensor_parallel=8", "search.pipeline_parallel=8", "search.virtual_stages=7",
@@ -96,7 +98,7 @@ TEST_CASE("the bound of a large model with sequence parallelism is close", "[sea
 
 // Gathers and reductions of FSDP run beside persistent products all the time.
 TEST_CASE("bounds of sharded parameters on Hopper hold, and are close", "[search]") {
-  const std::string path = STEPCAST_SOURCE_DIR "/validation/searches/llama-70b-512-h100.yaml";
+  const std::string path = sim::test::source_dir() + "/validation/searches/llama-70b-512-h100.yaml";
   const SearchSpecification asked = load_search(ScenarioSources{
       path,
       {"search.pipeline_parallel=[1,4]", "search.zero_stage=[1,2,3]", "search.micro_batch=[1,2]",

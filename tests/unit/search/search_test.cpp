@@ -9,6 +9,7 @@
 #include "sim/report/report.hpp"
 #include "sim/search/result.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/unit/search/small_search.hpp"
 
 using namespace sim;
@@ -161,7 +162,7 @@ namespace {
 // A mixture of experts on racks of 72 GPUs; `options` on top.
 SearchSpecification rack_search(const std::string& model, int nodes, int gpus,
                                 const std::vector<std::string>& options) {
-  const std::string root = STEPCAST_SOURCE_DIR;
+  const std::string root = sim::test::source_dir();
   std::vector<std::string> all{"model=" + root + "/models/" + model,
                                "cluster.path=" + root + "/topologies/gb200-nvl72.yaml",
                                "cluster.nodes=" + std::to_string(nodes),

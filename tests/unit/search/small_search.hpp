@@ -6,6 +6,7 @@
 #include <string>
 
 #include "sim/search/search.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
 
 namespace sim::test {
@@ -16,7 +17,7 @@ inline SearchSpecification small_search(const std::string& search,
                                         const std::string& rest = "") {
   static const std::filesystem::path folder = temporary_path("search");
   std::filesystem::create_directories(folder);
-  const std::string root = STEPCAST_SOURCE_DIR;
+  const std::string root = sim::test::source_dir();
   const std::string path = (folder / "s.yaml").string();
   std::ofstream{path} << "model: " << root << "/models/gpt2.yaml\ncluster: {path: " << root
                       << "/topologies/dgx-h100.yaml, nodes: 1}\nlayout: {sequence_length: 512, "

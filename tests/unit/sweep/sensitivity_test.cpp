@@ -6,13 +6,14 @@
 
 #include "sim/sweep/machine_parameters.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
 
 using namespace sim;
 
 namespace {
 
-const std::string root = STEPCAST_SOURCE_DIR;
+const std::string root = sim::test::source_dir();
 
 Sensitivity of_gpt2(const std::string& cluster, const std::string& layout) {
   const std::string path = test::temporary_path("sensitivity.yaml").string();

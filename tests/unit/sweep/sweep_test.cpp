@@ -6,13 +6,14 @@
 #include "sim/sweep/crew_sweep.hpp"
 #include "sim/sweep/scaling.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
 
 using namespace sim;
 
 namespace {
 
-const std::string root = STEPCAST_SOURCE_DIR;
+const std::string root = sim::test::source_dir();
 
 struct ScenarioFile {
   std::string path = test::temporary_path("sweep.yaml").string();

@@ -6,11 +6,12 @@
 #include <string>
 
 #include "sim/topology/cluster_data.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace sim {
 
 inline std::string device_path() {
-  return std::string(STEPCAST_SOURCE_DIR) + "/topologies/devices/h100_sxm.yaml";
+  return sim::test::source_dir() + "/topologies/devices/h100_sxm.yaml";
 }
 
 // A file of the working folder that goes when the test ends.

@@ -5,6 +5,7 @@
 
 #include "sim/topology/cluster.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 
 using namespace sim;
 
@@ -22,8 +23,8 @@ TEST_CASE("a GPU's name leads to its device file", "[device_of_gpu]") {
   CHECK(device_of_gpu("").empty());
   for (const std::string_view gpu : known_gpus()) {
     CAPTURE(gpu);
-    CHECK(std::filesystem::exists(STEPCAST_SOURCE_DIR "/topologies/devices/" + device_of_gpu(gpu) +
-                                  ".yaml"));
+    CHECK(std::filesystem::exists(sim::test::source_dir() + "/topologies/devices/" +
+                                  device_of_gpu(gpu) + ".yaml"));
   }
 }
 
@@ -37,7 +38,7 @@ TEST_CASE("ranks that share a GPU have pairs of its SMs", "[device_of_gpu]") {
 }
 
 TEST_CASE("a share of a GPU has its part of everything but power", "[device_of_gpu]") {
-  const Device whole = load_device(STEPCAST_SOURCE_DIR "/topologies/devices/h100_sxm.yaml");
+  const Device whole = load_device(sim::test::source_dir() + "/topologies/devices/h100_sxm.yaml");
   const Device part = share_of_gpu(whole, 4);
   CHECK(part.name == "H100 SXM, one of 4 ranks (32 SMs)");
   CHECK(part.sms == 32);
@@ -56,8 +57,8 @@ TEST_CASE("a share of a GPU has its part of everything but power", "[device_of_g
 }
 
 TEST_CASE("a cluster of ranks that share a GPU has shares as devices", "[device_of_gpu]") {
-  const Cluster cluster =
-      Cluster::load(STEPCAST_SOURCE_DIR "/validation/real/machines/h200-virtual-8/cluster.yaml");
+  const Cluster cluster = Cluster::load(sim::test::source_dir() +
+                                        "/validation/real/machines/h200-virtual-8/cluster.yaml");
   CHECK(cluster.gpus_per_node() == 8);
   CHECK(cluster.device().sms == 14);
   CHECK(cluster.device().memory == Bytes{std::int64_t{17971} << 20});

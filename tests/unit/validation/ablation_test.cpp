@@ -3,12 +3,13 @@
 
 #include "sim/validation/peers.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace {
 
 using namespace sim;
 
-const std::string folder = std::string{STEPCAST_SOURCE_DIR} + "/validation";
+const std::string folder = sim::test::source_dir() + "/validation";
 
 MeasuredSet set_of(const std::string& name) {
   return load_measured_set(folder + "/published/" + name + "/measured.yaml");

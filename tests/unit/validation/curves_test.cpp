@@ -2,6 +2,7 @@
 #include "sim/validation/curves.hpp"
 
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace {
 
@@ -30,7 +31,7 @@ std::string problems_of(const std::string& points, const std::string& index) {
 
 CurveResult result_of(const std::string& index) {
   return predict_curve(curves_of("r,1024,20,\nr,1073741824,4500,4400\n", index).front(),
-                       STEPCAST_SOURCE_DIR);
+                       sim::test::source_dir());
 }
 
 TEST_CASE("a curve takes the shorter of out-of-place and in-place", "[validation]") {
@@ -139,7 +140,7 @@ TEST_CASE("remarks set the version, the thread blocks and what a loop adds", "[v
     const std::vector<Curve> curves =
         read_curves(CsvTable::parse(point_header + "r,1024,20,\nr,1073741824,4500,\n", "c.csv"),
                     CsvTable::parse(header + line + "\n", "i.csv"));
-    return predict_curve(curves.front(), STEPCAST_SOURCE_DIR).curve.points;
+    return predict_curve(curves.front(), sim::test::source_dir()).curve.points;
   };
   const std::string one = "r,H100,1,8,all_reduce,0,0,NVLink4,2.30.1,";
   // 28 us by launches between two events.
@@ -168,13 +169,13 @@ TEST_CASE("a NIC on the other socket carries what such paths were measured at", 
 
 // Bounds of every curve that the project carries: the goals of validation/CURVES.md.
 TEST_CASE("the published curves are within 12%, and within 5% above 64 MiB", "[validation]") {
-  const std::string folder = STEPCAST_SOURCE_DIR "/validation/curves/";
+  const std::string folder = sim::test::source_dir() + "/validation/curves/";
   const std::vector<Curve> curves =
       read_curves(CsvTable::load(folder + "curves.csv"), CsvTable::load(folder + "index.csv"));
   REQUIRE(curves.size() == 54);
   for (const Curve& curve : curves) {
     CAPTURE(curve.id);
-    const CurveResult result = predict_curve(curve, STEPCAST_SOURCE_DIR);
+    const CurveResult result = predict_curve(curve, sim::test::source_dir());
     REQUIRE(result.skipped.empty());
     CHECK(*result.median_abs_error < 0.12);
     if (result.median_large_abs_error) CHECK(*result.median_large_abs_error < 0.05);

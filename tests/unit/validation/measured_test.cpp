@@ -6,6 +6,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
 
 namespace {
@@ -147,7 +148,7 @@ TEST_CASE("a set may be a table, beside which no rows are listed", "[validation]
 }
 
 TEST_CASE("every shipped set is readable and has a bound if it is scored", "[validation]") {
-  const std::string folder = STEPCAST_SOURCE_DIR "/validation";
+  const std::string folder = sim::test::source_dir() + "/validation";
   const std::vector<Bound> bounds = load_bounds(folder + "/bounds.yaml");
   for (const std::string& name : measured_sets(folder + "/published")) {
     CAPTURE(name);

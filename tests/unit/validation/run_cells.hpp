@@ -7,6 +7,7 @@
 
 #include "sim/validation/run_scenario.hpp"
 #include "sim/validation/runs.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace sim::test {
 
@@ -28,7 +29,7 @@ inline RunCells cells_with(const std::vector<std::pair<std::string, std::string>
 // Why the row with these changes cannot be simulated; empty if it can.
 inline std::string reason(const std::vector<std::pair<std::string, std::string>>& changes) {
   try {
-    run_scenario(cells_with(changes), STEPCAST_SOURCE_DIR);
+    run_scenario(cells_with(changes), sim::test::source_dir());
   } catch (const NotSimulated& refusal) {
     return refusal.what();
   }

@@ -2,6 +2,7 @@
 #include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/unit/validation/run_cells.hpp"
 
 namespace {
@@ -26,7 +27,7 @@ TEST_CASE("embeddings are tied and activations dropped as the row says, else as 
   CHECK_FALSE(run_model(cells_with({{"tied_embeddings", "False"}})).tied_embedding);
   CHECK(run_model(cells_with({{"model", "llama"}, {"tied_embeddings", "True"}})).tied_embedding);
   const auto masks = [](const char* rate) {
-    const Scenario run = run_scenario(cells_with({{"dropout", rate}}), STEPCAST_SOURCE_DIR);
+    const Scenario run = run_scenario(cells_with({{"dropout", rate}}), sim::test::source_dir());
     return memory_use(make_plan(run.model, run.layout).programs.front()).peak;
   };
   CHECK(masks("0") < masks("0.1"));

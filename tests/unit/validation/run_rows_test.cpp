@@ -5,6 +5,7 @@
 #include "sim/validation/score.hpp"
 #include "sim/validation/tables.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
 #include "tests/unit/validation/run_cells.hpp"
 
@@ -26,7 +27,7 @@ std::string row(const std::string& id, std::string_view old = "r0", std::string_
 MeasuredSet set_of(const std::string& text) {
   const std::string path = test::temporary_path("runs.csv").string();
   std::ofstream{path} << text;
-  return load_table_set(path, STEPCAST_SOURCE_DIR);
+  return load_table_set(path, sim::test::source_dir());
 }
 
 TEST_CASE("a row that cannot be read is listed, and the others are scored", "[validation]") {

@@ -12,6 +12,7 @@
 #include "sim/validation/row_yaml.hpp"
 #include "sim/validation/runs.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
 #include "tests/unit/validation/run_cells.hpp"
 
@@ -178,9 +179,9 @@ TEST_CASE("NICs of another rate are those of the nearest fabric, changed", "[val
           "inter_node_gbps_per_gpu is 0; allowed: up to 100000");
   // What is changed is what is simulated.
   const Scenario changed =
-      run_scenario(cells_with({{"inter_node_gbps_per_gpu", "50"}}), STEPCAST_SOURCE_DIR);
+      run_scenario(cells_with({{"inter_node_gbps_per_gpu", "50"}}), sim::test::source_dir());
   const Scenario plain =
-      run_scenario(cells_with({{"inter_node_gbps_per_gpu", "100"}}), STEPCAST_SOURCE_DIR);
+      run_scenario(cells_with({{"inter_node_gbps_per_gpu", "100"}}), sim::test::source_dir());
   const auto rate = [](const Scenario& run) {
     return run.cluster.route(GpuId{0}, GpuId{8}).bandwidth.in_bytes_per_second();
   };
@@ -192,7 +193,7 @@ TEST_CASE("a row that is written as a scenario is simulated as the row", "[valid
   const auto same_time = [](const std::vector<std::pair<std::string, std::string>>& changes) {
     MeasuredSet set;
     set.source = "here";
-    set.data_folder = STEPCAST_SOURCE_DIR;
+    set.data_folder = sim::test::source_dir();
     MeasuredRow row;
     row.id = "r0";
     row.cells = cells_with(changes);
@@ -239,7 +240,7 @@ TEST_CASE("trays of an NVL72 make racks with the same share of a job", "[validat
                        {"dp", dp}});
   };
   const auto cluster = [&](const char* gpus, const char* dp) {
-    return run_scenario(cells(gpus, dp), STEPCAST_SOURCE_DIR).cluster;
+    return run_scenario(cells(gpus, dp), sim::test::source_dir()).cluster;
   };
   REQUIRE(cluster("128", "32").nodes() == 2);
   REQUIRE(cluster("128", "32").gpus_per_node() == 64);
@@ -269,7 +270,7 @@ TEST_CASE("a table may count racks as nodes, full ones or with trays to spare", 
                                     {"gbs", "80640"},
                                     {"dp", dp},
                                     {"tp", tp}}),
-                        STEPCAST_SOURCE_DIR)
+                        sim::test::source_dir())
         .cluster;
   };
   REQUIRE(cluster("64", "128", "32").gpus_per_node() == 64);
@@ -534,7 +535,7 @@ TEST_CASE("FlashAttention 1 and the Triton kernel of its time have rates of thei
 TEST_CASE("memory is compared without what the device reserves, activations as a share",
           "[validation]") {
   MeasuredSet set;
-  set.data_folder = STEPCAST_SOURCE_DIR;
+  set.data_folder = sim::test::source_dir();
   MeasuredRow row;
   row.id = "r0";
   row.outcome = Outcome::analytic;
