@@ -1,7 +1,6 @@
 // stepcast budget: time and money of a whole training run.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 
@@ -44,31 +43,31 @@ ExitCode answer_request(const Request& request) {
 
 }  // namespace
 
-void add_budget(CLI::App& app, ChosenCommand& action) {
+Command budget_command() {
   const auto request = std::make_shared<Request>();
-  CLI::App* command =
-      app.add_subcommand("budget", "days, cost, energy and goodput of a whole training run");
-  command->add_option("SCENARIO", request->scenario, "scenario file (YAML)")->required();
-  add_output_option(*command, request->output);
   std::vector<std::string>& overrides = request->overrides;
-  add_set_option(*command, overrides, ", e.g. --set budget.tokens=15e12");
-  add_key_option(*command, overrides, {"--tokens", "budget.tokens", "N", "tokens to train on"});
-  add_key_option(*command, overrides,
-                 {"--finish-in", "budget.finish_in", "TIME",
-                  "find the fewest GPUs that finish within this time, such as 60d"});
-  add_key_option(*command, overrides,
-                 {"--confidence", "budget.confidence", "P", "with this probability (0.95)"});
-  add_key_option(*command, overrides,
-                 {"--seed", "budget.seed", "N", "seed of the runs that are played"});
-  command
-      ->add_option("--save", request->save,
-                   "write the scenario with every assumption in it, to run again")
-      ->option_text("FILE");
-  command->footer(
-      "Example: stepcast budget scenarios/llama-3.1-405b-16384-h100.yaml --tokens 15.6e12 "
-      "--set 'budget.price.gpu_hour=2.50 USD'");
-  command->callback(
-      [request, &action] { action = [request] { return answer_request(*request); }; });
+  return {
+      .name = "budget",
+      .help = "days, cost, energy and goodput of a whole training run",
+      .options = {scenario_option(request->scenario),
+                  output_option(request->output),
+                  set_option(overrides, ", e.g. --set budget.tokens=15e12"),
+                  key_option(overrides, {"--tokens", "budget.tokens", "N", "tokens to train on"}),
+                  key_option(overrides,
+                             {"--finish-in", "budget.finish_in", "TIME",
+                              "find the fewest GPUs that finish within this time, such as 60d"}),
+                  key_option(overrides, {"--confidence", "budget.confidence", "P",
+                                         "with this probability (0.95)"}),
+                  key_option(overrides,
+                             {"--seed", "budget.seed", "N", "seed of the runs that are played"}),
+                  {.name = "--save",
+                   .into = &request->save,
+                   .form = "FILE",
+                   .help = "write the scenario with every assumption in it, to run again"}},
+      .footer =
+          "Example: stepcast budget scenarios/llama-3.1-405b-16384-h100.yaml --tokens 15.6e12 "
+          "--set 'budget.price.gpu_hour=2.50 USD'",
+      .run = [request] { return answer_request(*request); }};
 }
 
 }  // namespace sim

@@ -1,7 +1,6 @@
 // stepcast calibrate: device and cluster files from what was measured.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -131,93 +130,113 @@ ExitCode calibrate(const Request& request, const MeasureMachine& measure) {
   return ExitCode::done;
 }
 
-void add_hints(CLI::App& command, const std::shared_ptr<Request>& request) {
-  command
-      .add_option("--collective", request->collective,
-                  "what a log measured, where it does not say: all_reduce, all_gather, ...")
-      ->option_text("KIND");
-  command.add_option("--ranks", request->ranks, "ranks of a log that does not list them")
-      ->check(CLI::Range(2, 1 << 24))
-      ->option_text("N");
-  command
-      .add_option("--nodes", request->nodes,
-                  "nodes of a log that does not list them, as the cluster counts them")
-      ->check(CLI::Range(1, 1 << 17))
-      ->option_text("N");
-  command
-      .add_option("--gpus-per-node", request->gpus_per_node,
-                  "of a trace: which ranks of a process group share a node")
-      ->check(CLI::Range(1, 256))
-      ->option_text("N");
+Options hint_options(Request& request) {
+  return {{.name = "--collective",
+           .into = &request.collective,
+           .form = "KIND",
+           .help = "what a log measured, where it does not say: all_reduce, all_gather, ..."},
+          {.name = "--ranks",
+           .into = &request.ranks,
+           .form = "N",
+           .help = "ranks of a log that does not list them",
+           .check = CountFrom{2, 1 << 24}},
+          {.name = "--nodes",
+           .into = &request.nodes,
+           .form = "N",
+           .help = "nodes of a log that does not list them, as the cluster counts them",
+           .check = CountFrom{1, 1 << 17}},
+          {.name = "--gpus-per-node",
+           .into = &request.gpus_per_node,
+           .form = "N",
+           .help = "of a trace: which ranks of a process group share a node",
+           .check = CountFrom{1, 256}}};
 }
 
 // Options of a measurement on this machine.
-void add_measuring(CLI::App& command, CalibrationTargets& targets) {
-  command.add_option("SCENARIO", targets.scenarios,
-                     "scenarios whose kernels and collectives are measured here");
-  command
-      .add_option("--suite", targets.suite,
-                  "the scenarios of a suite of `validate real`, on its backend and ranks")
-      ->option_text("SUITE");
-  command.add_option("--backend", targets.backend, "what measures: host or cuda")
-      ->check(CLI::IsMember({"host", "cuda"}))
-      ->option_text("host|cuda");
-  command.add_option("--measured-ranks", targets.ranks, "ranks that measure at once")
-      ->check(CLI::Range(1, 1024))
-      ->option_text("N");
-  command.add_option("--ranks-per-gpu", targets.ranks_per_gpu, "ranks that share a GPU")
-      ->check(CLI::Range(1, 64))
-      ->option_text("N");
-  command
-      .add_option(
-          "--gpu", targets.gpu,
-          "the base is the device file of this GPU, in nvidia-smi's words; default: of this "
-          "machine's")
-      ->option_text("NAME");
-  command.add_flag("--nominal", targets.nominal, "measure nothing: write the figures of the bases");
-  command.add_option("--seconds", targets.seconds, "about what the measurement may take")
-      ->check(CLI::Range(1.0, 86'400.0))
-      ->option_text("S");
-  command
-      .add_option("-o,--folder", targets.folder,
-                  "where to write device.yaml and cluster.yaml of this machine")
-      ->option_text("FOLDER");
+Options measuring_options(CalibrationTargets& targets) {
+  return {{.name = "SCENARIO",
+           .into = &targets.scenarios,
+           .help = "scenarios whose kernels and collectives are measured here"},
+          {.name = "--suite",
+           .into = &targets.suite,
+           .form = "SUITE",
+           .help = "the scenarios of a suite of `validate real`, on its backend and ranks"},
+          {.name = "--backend",
+           .into = &targets.backend,
+           .form = "host|cuda",
+           .help = "what measures: host or cuda",
+           .check = OneOf{"host", "cuda"}},
+          {.name = "--measured-ranks",
+           .into = &targets.ranks,
+           .form = "N",
+           .help = "ranks that measure at once",
+           .check = CountFrom{1, 1024}},
+          {.name = "--ranks-per-gpu",
+           .into = &targets.ranks_per_gpu,
+           .form = "N",
+           .help = "ranks that share a GPU",
+           .check = CountFrom{1, 64}},
+          {.name = "--gpu",
+           .into = &targets.gpu,
+           .form = "NAME",
+           .help = "the base is the device file of this GPU, in nvidia-smi's words; default: of "
+                   "this machine's"},
+          {.name = "--nominal",
+           .into = &targets.nominal,
+           .help = "measure nothing: write the figures of the bases"},
+          {.name = "--seconds",
+           .into = &targets.seconds,
+           .form = "S",
+           .help = "about what the measurement may take",
+           .check = NumberFrom{1.0, 86'400.0}},
+          {.name = "-o,--folder",
+           .into = &targets.folder,
+           .form = "FOLDER",
+           .help = "where to write device.yaml and cluster.yaml of this machine"}};
+}
+
+Options file_options(Request& request) {
+  return {{.name = "--from-nccl-tests",
+           .into = &request.nccl_logs,
+           .form = "LOG...",
+           .help = "logs of nccl-tests: curves of collectives"},
+          {.name = "--from-kineto",
+           .into = &request.kineto_traces,
+           .form = "TRACE...",
+           .help = "traces of the PyTorch profiler, of one rank each: kernels, collectives, "
+                   "launches"},
+          {.name = "--base",
+           .into = &request.targets.base_device,
+           .form = "DEVICE",
+           .help = "device with what is not measured"},
+          {.name = "--cluster",
+           .into = &request.targets.base_cluster,
+           .form = "CLUSTER",
+           .help = "cluster that describes the machine"},
+          {.name = "--write-device",
+           .into = &request.targets.device_file,
+           .form = "FILE",
+           .help = "device file to write"},
+          {.name = "--write-cluster",
+           .into = &request.targets.cluster_file,
+           .form = "FILE",
+           .help = "cluster file to write"}};
 }
 
 }  // namespace
 
-void add_calibrate(CLI::App& app, ChosenCommand& action, const MeasureMachine& measure) {
+Command calibrate_command(const MeasureMachine& measure) {
   const auto request = std::make_shared<Request>();
-  CLI::App* command =
-      app.add_subcommand("calibrate", "device and cluster files from what was measured");
-  CalibrationTargets& targets = request->targets;
-  if (measure) add_measuring(*command, targets);
-  command
-      ->add_option("--from-nccl-tests", request->nccl_logs,
-                   "logs of nccl-tests: curves of collectives")
-      ->option_text("LOG...");
-  command
-      ->add_option(
-          "--from-kineto", request->kineto_traces,
-          "traces of the PyTorch profiler, of one rank each: kernels, collectives, launches")
-      ->option_text("TRACE...");
-  command->add_option("--base", targets.base_device, "device with what is not measured")
-      ->option_text("DEVICE");
-  command->add_option("--cluster", targets.base_cluster, "cluster that describes the machine")
-      ->option_text("CLUSTER");
-  command->add_option("--write-device", targets.device_file, "device file to write")
-      ->option_text("FILE");
-  command->add_option("--write-cluster", targets.cluster_file, "cluster file to write")
-      ->option_text("FILE");
-  add_hints(*command, request);
-  command->footer(
-      "Example: stepcast calibrate --from-nccl-tests all_reduce.log --cluster dgx-h100 "
-      "--write-cluster mine.yaml\n"
-      "         stepcast calibrate --from-kineto rank0.json rank1.json --base h100_sxm "
-      "--write-device mine-h100.yaml");
-  command->callback([request, measure, &action] {
-    action = [request, measure] { return calibrate(*request, measure); };
-  });
+  return {.name = "calibrate",
+          .help = "device and cluster files from what was measured",
+          .options = joined({measure ? measuring_options(request->targets) : Options{},
+                             file_options(*request), hint_options(*request)}),
+          .footer =
+              "Example: stepcast calibrate --from-nccl-tests all_reduce.log --cluster dgx-h100 "
+              "--write-cluster mine.yaml\n"
+              "         stepcast calibrate --from-kineto rank0.json rank1.json --base h100_sxm "
+              "--write-device mine-h100.yaml",
+          .run = [request, measure] { return calibrate(*request, measure); }};
 }
 
 }  // namespace sim

@@ -1,32 +1,23 @@
-// What the commands of `stepcast` share. One file per command; each adds itself to the application.
+// What the commands of `stepcast` share. One file per command, each with a function that gives it.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "sim/cli/command_line.hpp"
 #include "sim/config/data_files.hpp"
 #include "sim/config/data_folder.hpp"
 
-namespace CLI {  // NOLINT(readability-identifier-naming): the name that CLI11 has given it
-class App;
-}
-
 namespace sim {
 
-// Exit codes, as the README documents them.
-enum class ExitCode : int {
-  done = 0,
-  failed = 1,
-  usage = 2,
-  invalid_input = 3,
-  does_not_fit = 4,
-  bound_exceeded = 5,
-  interrupted = 130,
-};
-
 enum class OutputFormat { table, json, csv, md };
+constexpr auto words_of(OutputFormat) {
+  return std::array{Word{OutputFormat::table, "table"}, Word{OutputFormat::json, "json"},
+                    Word{OutputFormat::csv, "csv"}, Word{OutputFormat::md, "md"}};
+}
 
 // The command line, or the way the program was started, makes no sense.
 class WrongUse : public std::runtime_error {
@@ -34,27 +25,25 @@ class WrongUse : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What the chosen command shall do, once the command line has been read.
-using ChosenCommand = std::function<ExitCode()>;
-
-void add_simulate(CLI::App& app, ChosenCommand& action);
-void add_memory(CLI::App& app, ChosenCommand& action);
-void add_search(CLI::App& app, ChosenCommand& action);
-void add_budget(CLI::App& app, ChosenCommand& action);
-void add_topo(CLI::App& app, ChosenCommand& action);
-void add_models(CLI::App& app, ChosenCommand& action);
-void add_merge(CLI::App& app, ChosenCommand& action);
-void add_run(CLI::App& app, ChosenCommand& action);
-void add_tokens(CLI::App& app, ChosenCommand& action);
-void add_validate(CLI::App& app, ChosenCommand& action);
-void add_validate_real(CLI::App& validate, ChosenCommand& action);  // its command `real`
-void add_import(CLI::App& app, ChosenCommand& action);
-void add_job_imports(CLI::App& import, ChosenCommand& action);  // its commands for training jobs
-void add_export(CLI::App& app, ChosenCommand& action);
-void add_compare(CLI::App& app, ChosenCommand& action);
-void add_sweep(CLI::App& app, ChosenCommand& action);
-void add_sensitivity(CLI::App& app, ChosenCommand& action);
-void add_scaling(CLI::App& app, ChosenCommand& action);
+Command stepcast_program();  // with all of the following
+Command simulate_command();
+Command memory_command();
+Command search_command();
+Command budget_command();
+Command topo_command();
+Command models_command();
+Command merge_command();
+Command run_command();
+Command tokens_command();
+Command validate_command();
+Command validate_real_command();  // its command `real`
+Command import_command();
+std::vector<Command> job_imports();  // its commands for training jobs
+Command export_command();
+Command compare_command();
+Command sweep_command();
+Command sensitivity_command();
+Command scaling_command();
 // What `stepcast calibrate` was asked for, besides its sources. Names may be empty.
 struct CalibrationTargets {
   std::vector<std::string> scenarios;
@@ -73,25 +62,25 @@ struct CalibrationTargets {
 // Measures this machine. Absent in builds without the real engine: then files are the only source.
 using MeasureMachine = std::function<ExitCode(const CalibrationTargets&)>;
 ExitCode measure_here(const CalibrationTargets& targets);
-void add_calibrate(CLI::App& app, ChosenCommand& action, const MeasureMachine& measure = {});
-void add_doctor(CLI::App& app, ChosenCommand& action);
-void add_completion(CLI::App& app, ChosenCommand& action);
+Command calibrate_command(const MeasureMachine& measure = {});
+Command doctor_command();
+Command completion_command();
 
-// Adds -o/--output.
-void add_output_option(CLI::App& command, OutputFormat& format);
+Option scenario_option(std::string& path);
+// -o/--output.
+Option output_option(OutputFormat& format);
+// --set KEY=VALUE, as often as wanted; `of` ends its help.
+Option set_option(std::vector<std::string>& overrides, const char* of);
 
-// Adds --set KEY=VALUE, as often as wanted; `of` ends its help.
-void add_set_option(CLI::App& command, std::vector<std::string>& overrides, const char* of);
-
-// An option that stands for --set `key`=VALUE. Add it behind --set, which begins the list anew.
+// An option that stands for --set `key`=VALUE. It comes behind --set, which begins the list anew.
 struct KeyOption {
   const char* option;
   const char* key;
   const char* form;  // of the value, in the help
   const char* help;
 };
-void add_key_option(CLI::App& command, std::vector<std::string>& overrides,
-                    const KeyOption& option);
+Option key_option(std::vector<std::string>& overrides, const KeyOption& option);
+Option threads_option(int& threads);
 
 // The text of `result` in one format, of four functions of it.
 template <class Result, class Table, class Json, class Csv, class Markdown>

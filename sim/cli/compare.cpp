@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "sim/cli/command.hpp"
@@ -45,22 +44,27 @@ ExitCode compare_records(const Request& request) {
 
 }  // namespace
 
-void add_compare(CLI::App& app, ChosenCommand& action) {
+Command compare_command() {
   const auto request = std::make_shared<Request>();
-  CLI::App* command = app.add_subcommand("compare", "two timelines side by side");
-  command->add_option("A", request->a, "record (JSON, of --record), or scenario (YAML) to simulate")
-      ->required();
-  command->add_option("B", request->b, "the other one")->required();
-  add_output_option(*command, request->output);
-  command->add_option("--trace", request->trace, "write one Perfetto trace with both")
-      ->option_text("FILE");
-  command->add_flag("--require-same", request->same,
-                    "exit with 5 unless both did the same work, exactly");
-  command->footer(
-      "Example: stepcast simulate scenarios/gpt2-124m-8-h100.yaml --record forecast.json\n"
-      "         stepcast compare forecast.json measured.json --trace both.perfetto.json");
-  command->callback(
-      [request, &action] { action = [request] { return compare_records(*request); }; });
+  return {.name = "compare",
+          .help = "two timelines side by side",
+          .options = {{.name = "A",
+                       .into = &request->a,
+                       .help = "record (JSON, of --record), or scenario (YAML) to simulate",
+                       .required = true},
+                      {.name = "B", .into = &request->b, .help = "the other one", .required = true},
+                      output_option(request->output),
+                      {.name = "--trace",
+                       .into = &request->trace,
+                       .form = "FILE",
+                       .help = "write one Perfetto trace with both"},
+                      {.name = "--require-same",
+                       .into = &request->same,
+                       .help = "exit with 5 unless both did the same work, exactly"}},
+          .footer =
+              "Example: stepcast simulate scenarios/gpt2-124m-8-h100.yaml --record forecast.json\n"
+              "         stepcast compare forecast.json measured.json --trace both.perfetto.json",
+          .run = [request] { return compare_records(*request); }};
 }
 
 }  // namespace sim

@@ -1,7 +1,6 @@
 // stepcast completion: shell completion, generated from the very commands and options that exist.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
@@ -22,24 +21,22 @@ std::string one_line(std::string text) {
   return text;
 }
 
-void collect(const CLI::App& command, const std::string& path, std::vector<Entry>& entries) {
+void collect(const Command& command, const std::string& path, std::vector<Entry>& entries) {
   Entry entry{path, {}, {}};
-  const auto subcommands = command.get_subcommands([](const CLI::App*) { return true; });
-  for (const CLI::App* sub : subcommands) {
-    entry.words.push_back(sub->get_name());
-    entry.descriptions.push_back(one_line(sub->get_description()));
+  for (const Command& one : command.commands) {
+    entry.words.push_back(one.name);
+    entry.descriptions.push_back(one_line(one.help));
   }
-  for (const CLI::Option* option : command.get_options())
-    for (const std::string& name : option->get_lnames()) {
-      entry.words.push_back("--" + name);
-      entry.descriptions.push_back(one_line(option->get_description()));
-    }
+  for (const OptionName& option : option_names(command)) {
+    entry.words.push_back(option.name);
+    entry.descriptions.push_back(one_line(option.help));
+  }
   entries.push_back(std::move(entry));
-  for (const CLI::App* sub : subcommands)
-    collect(*sub, path.empty() ? sub->get_name() : path + ' ' + sub->get_name(), entries);
+  for (const Command& one : command.commands)
+    collect(one, path.empty() ? one.name : path + ' ' + one.name, entries);
 }
 
-std::string joined(const std::vector<std::string>& words) {
+std::string spaced(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words)
     text += (text.empty() ? "" : " ") + word;
@@ -62,7 +59,7 @@ std::string bash(const std::vector<Entry>& entries) {
     }
   text += "    esac\n  done\n  local words=\"\"\n  case \"$path\" in\n";
   for (const Entry& entry : entries)
-    text += fmt::format("    \"{}\") words=\"{}\" ;;\n", entry.path, joined(entry.words));
+    text += fmt::format("    \"{}\") words=\"{}\" ;;\n", entry.path, spaced(entry.words));
   return text +
          "  esac\n"
          "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
@@ -96,25 +93,24 @@ std::string fish(const std::vector<Entry>& entries) {
   return text;
 }
 
+Command script_command(const char* shell, const char* use,
+                       std::string (*script)(const std::vector<Entry>&)) {
+  return {.name = shell, .help = use, .run = [script] {
+            std::vector<Entry> entries;
+            collect(stepcast_program(), "", entries);
+            print_result(script(entries));
+            return ExitCode::done;
+          }};
+}
+
 }  // namespace
 
-void add_completion(CLI::App& app, ChosenCommand& action) {
-  CLI::App* command = app.add_subcommand("completion", "a completion script for your shell");
-  command->require_subcommand(1);
-  const auto add = [&](const char* shell, const char* use,
-                       std::string (*script)(const std::vector<Entry>&)) {
-    command->add_subcommand(shell, use)->callback([&app, &action, script] {
-      action = [&app, script] {
-        std::vector<Entry> entries;
-        collect(app, "", entries);
-        print_result(script(entries));
-        return ExitCode::done;
-      };
-    });
-  };
-  add("bash", "use: source <(stepcast completion bash)", bash);
-  add("zsh", "use: source <(stepcast completion zsh)", zsh);
-  add("fish", "use: stepcast completion fish | source", fish);
+Command completion_command() {
+  return {.name = "completion",
+          .help = "a completion script for your shell",
+          .commands = {script_command("bash", "use: source <(stepcast completion bash)", bash),
+                       script_command("zsh", "use: source <(stepcast completion zsh)", zsh),
+                       script_command("fish", "use: stepcast completion fish | source", fish)}};
 }
 
 }  // namespace sim

@@ -2,7 +2,6 @@
 // missing part costs the user.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <thread>
 
@@ -117,10 +116,10 @@ ExitCode report_findings() {
 
 }  // namespace
 
-void add_doctor(CLI::App& app, ChosenCommand& action) {
-  CLI::App* command =
-      app.add_subcommand("doctor", "what this program was built with, and what this machine has");
-  command->callback([&action] { action = report_findings; });
+Command doctor_command() {
+  return {.name = "doctor",
+          .help = "what this program was built with, and what this machine has",
+          .run = report_findings};
 }
 
 }  // namespace sim

@@ -1,9 +1,7 @@
 // stepcast export: a scenario as the file that starts the job in a training framework.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
-#include <map>
 #include <memory>
 
 #include "sim/cli/command.hpp"
@@ -12,22 +10,28 @@
 #include "sim/scenario/scenario.hpp"
 
 namespace sim {
+namespace {
 
-void add_target_option(CLI::App& command, const std::string& name, std::optional<Target>& target,
-                       const std::string& what) {
-  command
-      .add_option_function<std::string>(
-          name,
-          [&target, name](const std::string& text) {
-            target = from_word<Target>(text);
-            if (!target)
-              throw CLI::ValidationError{
-                  name, fmt::format("'{}' is none of megatron, torchtitan, deepspeed, nemo, "
-                                    "scenario",
-                                    text)};
-          },
-          what)
-      ->option_text("megatron|torchtitan|deepspeed|nemo|scenario");
+struct Request {
+  std::string scenario, file;
+  std::optional<Target> target;
+  std::vector<std::string> overrides;
+};
+
+ExitCode export_file(const Request& request) {
+  const Scenario scenario = load_scenario(request.scenario, request.overrides);
+  print_followed(scenario);
+  hand_over(scenario, *request.target, request.file);
+  return ExitCode::done;
+}
+
+}  // namespace
+
+Option target_option(const char* name, std::optional<Target>& target, const char* help) {
+  return {.name = name,
+          .into = word_value<Target>(target),
+          .form = "megatron|torchtitan|deepspeed|nemo|scenario",
+          .help = help};
 }
 
 void hand_over(const Scenario& scenario, Target target, const std::string& path) {
@@ -50,30 +54,25 @@ void hand_over(const Scenario& scenario, Target target, const std::string& path)
   print_note(fmt::format("wrote {}.args", path));
 }
 
-void add_export(CLI::App& app, ChosenCommand& action) {
-  struct Request {
-    std::string scenario, file;
-    std::optional<Target> target;
-    std::vector<std::string> overrides;
-  };
+Command export_command() {
   const auto request = std::make_shared<Request>();
-  CLI::App* command = app.add_subcommand(
-      "export", "write a scenario as the file that starts the job in a training framework");
-  command->add_option("SCENARIO", request->scenario, "scenario file")->required();
-  add_target_option(*command, "--to", request->target, "what to write");
-  command->get_option("--to")->required();
-  command->add_option("FILE", request->file, "where to; default: the standard output");
-  add_set_option(*command, request->overrides, "");
-  command->footer(
-      "Example: stepcast export scenarios/llama-3.1-70b-512-h100.yaml --to megatron args.sh");
-  command->callback([request, &action] {
-    action = [request] {
-      const Scenario scenario = load_scenario(request->scenario, request->overrides);
-      print_followed(scenario);
-      hand_over(scenario, *request->target, request->file);
-      return ExitCode::done;
-    };
-  });
+  Option to = target_option("--to", request->target, "what to write");
+  to.required = true;
+  return {.name = "export",
+          .help = "write a scenario as the file that starts the job in a training framework",
+          .options = {{.name = "SCENARIO",
+                       .into = &request->scenario,
+                       .help = "scenario file",
+                       .required = true},
+                      to,
+                      {.name = "FILE",
+                       .into = &request->file,
+                       .help = "where to; default: the standard output"},
+                      set_option(request->overrides, "")},
+          .footer =
+              "Example: stepcast export scenarios/llama-3.1-70b-512-h100.yaml --to megatron "
+              "args.sh",
+          .run = [request] { return export_file(*request); }};
 }
 
 }  // namespace sim

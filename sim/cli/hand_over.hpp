@@ -9,8 +9,8 @@
 
 namespace sim {
 
-void add_target_option(CLI::App& command, const std::string& name, std::optional<Target>& target,
-                       const std::string& what);
+// An option whose value is a framework.
+Option target_option(const char* name, std::optional<Target>& target, const char* help);
 
 // Writes `scenario` to `path` (empty: the standard output) as `target` has it, once that has been
 // read back; what the target cannot say is noted on stderr. DeepSpeed's flags go to `path`.args.

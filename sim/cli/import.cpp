@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <map>
 #include <memory>
 #include <optional>
@@ -52,71 +51,79 @@ std::string node_text(const ImportedNode& imported, const NodeRequest& request) 
                             imported.warnings.empty() ? "" : "nvlink: {uneven: true, ...}, ");
 }
 
-void add_node_import(CLI::App& command, ChosenCommand& action, const char* name, const char* what) {
+Options node_options(NodeRequest& request) {
+  return {{.name = "FILE", .into = &request.path, .help = "the file", .required = true},
+          {.name = "--generation",
+           .into = word_value<Generation>(request.generation),
+           .form = "NAME",
+           .help = "of the GPUs, for the rate of an NVLink: volta, ampere, hopper, blackwell"},
+          {.name = "--nvlinks",
+           .into = &request.nvlinks,
+           .form = "N",
+           .help = "NVLinks per GPU where the file does not say",
+           .check = CountFrom{0, 256}},
+          {.name = "--pcie",
+           .into = &request.pcie_generation,
+           .form = "N",
+           .help = "PCIe generation where the file does not say (nvidia-smi)",
+           .check = CountFrom{1, 6}},
+          {.name = "--accept-uneven",
+           .into = &request.accept_uneven,
+           .help = "take GPUs whose NVLinks are missing or differ as they are"}};
+}
+
+// Rates that such a file may leave out; what is used of them is told in the notes. 50 GB/s: a
+// 400 Gb/s NIC; latencies as in the shipped clusters (topologies/README.md).
+ImportDefaults defaults_of(const NodeRequest& request) {
+  std::optional<int> pcie;
+  if (request.pcie_generation > 0) pcie = request.pcie_generation;
+  return {.generation = request.generation.value_or(Generation::hopper),
+          .nvlinks = request.nvlinks,
+          .nvlink_latency = std::chrono::nanoseconds{300},
+          .nic = Bandwidth::bits_per_second(400e9),
+          .nic_latency = std::chrono::nanoseconds{300},
+          .pcie_generation = pcie,
+          .pcie_latency = std::chrono::nanoseconds{500},
+          .socket_bandwidth = Bandwidth::bytes_per_second(22e9),
+          .generation_stated = request.generation.has_value(),
+          .rates_stated = false,
+          .uneven_nvlink = request.accept_uneven};
+}
+
+Command node_command(const char* name, const char* help) {
   const auto request = std::make_shared<NodeRequest>();
-  CLI::App* sub = command.add_subcommand(name, what);
-  sub->add_option("FILE", request->path, "the file")->required();
-  std::map<std::string, Generation> generations;
-  for (const auto& entry : words_of(Generation{}))
-    generations.emplace(entry.text, entry.value);
-  sub->add_option("--generation", request->generation,
-                  "of the GPUs, for the rate of an NVLink: volta, ampere, hopper, blackwell")
-      ->transform(CLI::CheckedTransformer(generations))
-      ->option_text("NAME");
-  sub->add_option("--nvlinks", request->nvlinks, "NVLinks per GPU where the file does not say")
-      ->check(CLI::Range(0, 256))
-      ->option_text("N");
-  sub->add_option("--pcie", request->pcie_generation,
-                  "PCIe generation where the file does not say (nvidia-smi)")
-      ->check(CLI::Range(1, 6))
-      ->option_text("N");
-  sub->add_flag("--accept-uneven", request->accept_uneven,
-                "take GPUs whose NVLinks are missing or differ as they are");
-  sub->callback([request, &action] {
-    action = [request] {
-      // Rates that such a file may leave out; what is used of them is told in the notes. 50 GB/s:
-      // a 400 Gb/s NIC; latencies as in the shipped clusters (topologies/README.md).
-      std::optional<int> pcie;
-      if (request->pcie_generation > 0) pcie = request->pcie_generation;
-      const ImportDefaults defaults{.generation = request->generation.value_or(Generation::hopper),
-                                    .nvlinks = request->nvlinks,
-                                    .nvlink_latency = std::chrono::nanoseconds{300},
-                                    .nic = Bandwidth::bits_per_second(400e9),
-                                    .nic_latency = std::chrono::nanoseconds{300},
-                                    .pcie_generation = pcie,
-                                    .pcie_latency = std::chrono::nanoseconds{500},
-                                    .socket_bandwidth = Bandwidth::bytes_per_second(22e9),
-                                    .generation_stated = request->generation.has_value(),
-                                    .rates_stated = false,
-                                    .uneven_nvlink = request->accept_uneven};
-      print_result(node_text(import_node(request->path, defaults), *request));
-      return ExitCode::done;
-    };
-  });
+  return {.name = name, .help = help, .options = node_options(*request), .run = [request] {
+            print_result(node_text(import_node(request->path, defaults_of(*request)), *request));
+            return ExitCode::done;
+          }};
+}
+
+Command hugging_face_command() {
+  const auto path = std::make_shared<std::string>();
+  return {
+      .name = "hf",
+      .help =
+          "check a Hugging Face config.json and show the model in it; a scenario's 'model:' names "
+          "such a file directly",
+      .options = {{.name = "FILE", .into = path.get(), .help = "config.json", .required = true}},
+      .run = [path] {
+        print_result(model_text(load_model(*path)));
+        return ExitCode::done;
+      }};
 }
 
 }  // namespace
 
-void add_import(CLI::App& app, ChosenCommand& action) {
-  CLI::App* command = app.add_subcommand("import", "files of other programs");
-  command->require_subcommand(1);
-  const auto path = std::make_shared<std::string>();
-  CLI::App* hf = command->add_subcommand(
-      "hf",
-      "check a Hugging Face config.json and show the model in it; a scenario's 'model:' names "
-      "such a file directly");
-  hf->add_option("FILE", *path, "config.json")->required();
-  hf->callback([path, &action] {
-    action = [path] {
-      print_result(model_text(load_model(*path)));
-      return ExitCode::done;
-    };
-  });
-  add_node_import(*command, action, "nccl-xml", "show the node in an NCCL topology XML");
-  add_node_import(*command, action, "nvidia-smi",
-                  "show the node in the text of nvidia-smi topo -m");
-  add_job_imports(*command, action);
-  command->footer("Example: stepcast import hf config.json");
+Command import_command() {
+  std::vector<Command> commands{
+      hugging_face_command(), node_command("nccl-xml", "show the node in an NCCL topology XML"),
+      node_command("nvidia-smi", "show the node in the text of nvidia-smi topo -m")};
+  for (Command& job : job_imports())
+    commands.push_back(std::move(job));
+  return {.name = "import",
+          .help = "files of other programs",
+          .commands = std::move(commands),
+          .footer = "Example: stepcast import hf config.json"};
 }
 
 }  // namespace sim

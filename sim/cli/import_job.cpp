@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <memory>
 
 #include "sim/cli/command.hpp"
@@ -222,94 +220,115 @@ ExitCode import_job(const JobRequest& request, Importer importer, std::string_vi
   return ExitCode::done;
 }
 
+constexpr CountFrom any_count{1, std::int64_t{1} << 32};
+
 // What DeepSpeed's JSON and the files of Hugging Face leave to the program.
-void add_trainer_options(CLI::App& command, ImportRequest& known) {
-  const auto size = [&](const char* name, std::int64_t& into, const char* what) {
-    command.add_option(name, into, what)
-        ->option_text("N")
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
-  };
-  size("--micro-batch-size", known.micro_batch,
-       "sequences per GPU (per_device_train_batch_size), where the file says auto or nothing");
-  size("--gradient-accumulation-steps", known.accumulation_steps,
-       "micro-batches per step, where the file says auto or nothing");
-  size("--global-batch-size", known.global_batch, "sequences per step, in place of one of the two");
-  command
-      .add_option("--precision", known.precision,
-                  "bf16, fp16 or fp32, where the file says auto or nothing")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, DType>{
-          {"bf16", DType::bf16}, {"fp16", DType::fp16}, {"fp32", DType::fp32}}))
-      ->option_text("NAME");
-  command
-      .add_option("--recompute", known.recompute,
-                  "full (gradient_checkpointing) or none, where the file does not say")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Recompute>{{"full", Recompute::full}, {"none", Recompute::none}}))
-      ->option_text("NAME");
+Options trainer_options(ImportRequest& known) {
+  return {{.name = "--micro-batch-size",
+           .into = &known.micro_batch,
+           .form = "N",
+           .help = "sequences per GPU (per_device_train_batch_size), where the file says auto or "
+                   "nothing",
+           .check = any_count},
+          {.name = "--gradient-accumulation-steps",
+           .into = &known.accumulation_steps,
+           .form = "N",
+           .help = "micro-batches per step, where the file says auto or nothing",
+           .check = any_count},
+          {.name = "--global-batch-size",
+           .into = &known.global_batch,
+           .form = "N",
+           .help = "sequences per step, in place of one of the two",
+           .check = any_count},
+          {.name = "--precision",
+           .into = word_value<DType>(known.precision, {"bf16", "fp16", "fp32"}),
+           .form = "NAME",
+           .help = "bf16, fp16 or fp32, where the file says auto or nothing"},
+          {.name = "--recompute",
+           .into = word_value<Recompute>(known.recompute, {"full", "none"}),
+           .form = "NAME",
+           .help = "full (gradient_checkpointing) or none, where the file does not say"}};
 }
 
-void add_job_import(CLI::App& import, ChosenCommand& action, const char* name, const char* what,
-                    Importer importer) {
-  const auto request = std::make_shared<JobRequest>();
-  CLI::App* command = import.add_subcommand(name, what);
-  command->add_option("FILE", request->file, "the file")->required();
-  command->add_option("--cluster", request->cluster, "cluster file, or name as 'topo list' has it")
-      ->option_text("NAME");
-  command->add_option("--gpus", request->known.gpus, "of the job, where the file does not say")
-      ->option_text("N")
-      ->check(CLI::Range(1, 1 << 20));
-  command
-      ->add_option("--model", request->model,
-                   "model file, or name as 'models list' has it, where the file has none")
-      ->option_text("NAME");
-  command
-      ->add_option("--seq-length", request->known.sequence_length,
-                   "tokens, where the file does not say")
-      ->option_text("N")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
+// What any job may leave open.
+Options job_options(JobRequest& request) {
+  return {{.name = "FILE", .into = &request.file, .help = "the file", .required = true},
+          {.name = "--cluster",
+           .into = &request.cluster,
+           .form = "NAME",
+           .help = "cluster file, or name as 'topo list' has it"},
+          {.name = "--gpus",
+           .into = &request.known.gpus,
+           .form = "N",
+           .help = "of the job, where the file does not say",
+           .check = CountFrom{1, 1 << 20}},
+          {.name = "--model",
+           .into = &request.model,
+           .form = "NAME",
+           .help = "model file, or name as 'models list' has it, where the file has none"},
+          {.name = "--seq-length",
+           .into = &request.known.sequence_length,
+           .form = "N",
+           .help = "tokens, where the file does not say",
+           .check = any_count}};
+}
+
+// What only some kinds of files need.
+Options options_of(Importer importer, JobRequest& request) {
+  Options options;
   if (importer == from_deepspeed || importer == from_accelerate)
-    add_trainer_options(*command, request->known);
+    options = trainer_options(request.known);
   if (importer == from_deepspeed)
-    command->add_option("--flags", request->flags, "arguments of Megatron-DeepSpeed beside it")
-        ->option_text("FILE");
+    options.push_back({.name = "--flags",
+                       .into = &request.flags,
+                       .form = "FILE",
+                       .help = "arguments of Megatron-DeepSpeed beside it"});
   if (importer == from_megatron || importer == from_deepspeed)
-    command
-        ->add_option("--define", request->definitions,
-                     "a variable of the script that the file does not set; 1=VALUE: its first "
-                     "argument")
-        ->option_text("NAME=VALUE")
-        ->allow_extra_args(false);
+    options.push_back({.name = "--define",
+                       .into = &request.definitions,
+                       .form = "NAME=VALUE",
+                       .help = "a variable of the script that the file does not set; 1=VALUE: its "
+                               "first argument",
+                       .repeated = true});
   if (importer == from_megatron || importer == from_nemo)
-    command
-        ->add_option(
-            "--set", request->changes,
-            "another value than the file's, as optimizer=adam or model.mtp_num_layers=null")
-        ->option_text("KEY=VALUE")
-        ->allow_extra_args(false);
-  command->add_option("-o,--output", request->output, "where to; default: the standard output")
-      ->option_text("FILE");
-  command->footer(
-      fmt::format("Example: stepcast import {} FILE --cluster dgx-h100 --gpus 64", name));
-  command->callback([request, importer, name, &action] {
-    action = [request, importer, name] { return import_job(*request, importer, name); };
-  });
+    options.push_back({.name = "--set",
+                       .into = &request.changes,
+                       .form = "KEY=VALUE",
+                       .help = "another value than the file's, as optimizer=adam or "
+                               "model.mtp_num_layers=null",
+                       .repeated = true});
+  return options;
+}
+
+Command job_command(const char* name, const char* help, Importer importer) {
+  const auto request = std::make_shared<JobRequest>();
+  return {
+      .name = name,
+      .help = help,
+      .options = joined({job_options(*request),
+                         options_of(importer, *request),
+                         {{.name = "-o,--output",
+                           .into = &request->output,
+                           .form = "FILE",
+                           .help = "where to; default: the standard output"}}}),
+      .footer = fmt::format("Example: stepcast import {} FILE --cluster dgx-h100 --gpus 64", name),
+      .run = [request, importer, name] { return import_job(*request, importer, name); }};
 }
 
 }  // namespace
 
-void add_job_imports(CLI::App& import, ChosenCommand& action) {
-  add_job_import(import, action, "megatron",
-                 "a scenario from Megatron-LM's arguments, as a file or a pasted bash array",
-                 from_megatron);
-  add_job_import(import, action, "torchtitan", "a scenario from torchtitan's TOML",
-                 from_torchtitan);
-  add_job_import(import, action, "deepspeed",
-                 "a scenario from DeepSpeed's JSON; the model comes with --model", from_deepspeed);
-  add_job_import(import, action, "accelerate",
-                 "a scenario from the YAML of Hugging Face Accelerate, TRL or axolotl",
-                 from_accelerate);
-  add_job_import(import, action, "nemo", "a scenario from the YAML of Megatron-Bridge or NeMo 1.x",
-                 from_nemo);
+std::vector<Command> job_imports() {
+  return {
+      job_command("megatron",
+                  "a scenario from Megatron-LM's arguments, as a file or a pasted bash array",
+                  from_megatron),
+      job_command("torchtitan", "a scenario from torchtitan's TOML", from_torchtitan),
+      job_command("deepspeed", "a scenario from DeepSpeed's JSON; the model comes with --model",
+                  from_deepspeed),
+      job_command("accelerate",
+                  "a scenario from the YAML of Hugging Face Accelerate, TRL or axolotl",
+                  from_accelerate),
+      job_command("nemo", "a scenario from the YAML of Megatron-Bridge or NeMo 1.x", from_nemo)};
 }
 
 }  // namespace sim

@@ -1,7 +1,6 @@
 // stepcast memory: what every pipeline stage needs, without simulating time.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 
@@ -33,14 +32,14 @@ ExitCode show_memory(const Request& request) {
 
 }  // namespace
 
-void add_memory(CLI::App& app, ChosenCommand& action) {
+Command memory_command() {
   const auto request = std::make_shared<Request>();
-  CLI::App* command = app.add_subcommand("memory", "memory of every pipeline stage by category");
-  command->add_option("SCENARIO", request->scenario, "scenario file (YAML)")->required();
-  add_output_option(*command, request->output);
-  add_set_option(*command, request->overrides, ", e.g. --set layout.recompute=full");
-  command->footer("Example: stepcast memory scenarios/llama-3.1-8b-fsdp-8-h100.yaml");
-  command->callback([request, &action] { action = [request] { return show_memory(*request); }; });
+  return {.name = "memory",
+          .help = "memory of every pipeline stage by category",
+          .options = {scenario_option(request->scenario), output_option(request->output),
+                      set_option(request->overrides, ", e.g. --set layout.recompute=full")},
+          .footer = "Example: stepcast memory scenarios/llama-3.1-8b-fsdp-8-h100.yaml",
+          .run = [request] { return show_memory(*request); }};
 }
 
 }  // namespace sim

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -31,19 +30,17 @@ void refuse(const std::string& file, const std::string& why) {
 }
 
 // The recorded command line, read by the very options of the command.
-template <class Asked, class AddCommand>
+template <class Asked, class MakeCommand>
 std::shared_ptr<Asked> asked_again(const Request& request, const Question& question,
-                                   AddCommand add_command) {
+                                   MakeCommand make_command) {
   auto asked = std::make_shared<Asked>();
-  CLI::App app;
-  add_command(app, asked);
+  const Command reader{.name = "stepcast", .commands = {make_command(asked)}};
   std::vector<std::string> words{question.command};
   if (!question.scenario.empty()) words.push_back(question.scenario);
   words.insert(words.end(), question.arguments.begin(), question.arguments.end());
-  std::reverse(words.begin(), words.end());  // as CLI11 takes them
   try {
-    app.parse(words);
-  } catch (const CLI::ParseError& error) {
+    read_arguments(reader, words);
+  } catch (const UsageError& error) {
     refuse(request.files.front(),
            fmt::format("the command that it records cannot be read: {}", error.what()));
   }
@@ -76,7 +73,7 @@ ExitCode merge_files(const Request& request) {
   if (question.command == "search") {
     if (!request.plot.empty()) refuse_option("--plot", question);
     AnswerBook book = merge_records(request.files, header, read_search_answer);
-    const auto asked = asked_again<SearchRequest>(request, question, add_search_command);
+    const auto asked = asked_again<SearchRequest>(request, question, search_command_of);
     asked->emit = request.emit;
     asked->emit_to = request.emit_to;
     return run_search_request(*asked, book, question);
@@ -87,28 +84,33 @@ ExitCode merge_files(const Request& request) {
         fmt::format("its records are of '{}', which is none of search, sweep", question.command));
   if (request.emit) refuse_option("--emit", question);
   AnswerBook book = merge_records(request.files, header, read_sweep_answer);
-  const auto asked = asked_again<SweepRequest>(request, question, add_sweep_command);
+  const auto asked = asked_again<SweepRequest>(request, question, sweep_command_of);
   asked->plot = request.plot;
   return run_sweep_request(*asked, book, question);
 }
 
 }  // namespace
 
-void add_merge(CLI::App& app, ChosenCommand& action) {
+Command merge_command() {
   const auto request = std::make_shared<Request>();
-  CLI::App* command =
-      app.add_subcommand("merge", "the result of a search or sweep from its records");
-  command->add_option("FILES", request->files, "files of --results, of all parts")->required();
-  add_output_option(*command, request->output);
-  command->add_option("--threads", request->threads, "threads (all cores)")
-      ->check(CLI::Range(1, 4096))
-      ->option_text("N");
-  add_emit_options(*command, request->emit, request->emit_to);
-  command->add_option("--plot", request->plot, "write a plot of step times (SVG), of a sweep")
-      ->option_text("FILE");
-  command->add_flag("--no-progress", request->no_progress, "no line of progress on a terminal");
-  command->footer("Example: stepcast merge layouts.jsonl.*-of-8");
-  command->callback([request, &action] { action = [request] { return merge_files(*request); }; });
+  return {.name = "merge",
+          .help = "the result of a search or sweep from its records",
+          .options = joined({{{.name = "FILES",
+                               .into = &request->files,
+                               .help = "files of --results, of all parts",
+                               .required = true},
+                              output_option(request->output),
+                              threads_option(request->threads)},
+                             emit_options(request->emit, request->emit_to),
+                             {{.name = "--plot",
+                               .into = &request->plot,
+                               .form = "FILE",
+                               .help = "write a plot of step times (SVG), of a sweep"},
+                              {.name = "--no-progress",
+                               .into = &request->no_progress,
+                               .help = "no line of progress on a terminal"}}}),
+          .footer = "Example: stepcast merge layouts.jsonl.*-of-8",
+          .run = [request] { return merge_files(*request); }};
 }
 
 }  // namespace sim

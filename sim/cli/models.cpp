@@ -1,7 +1,6 @@
 // stepcast models: the architectures that are shipped, and what a model file says.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "sim/cli/command.hpp"
@@ -86,21 +85,25 @@ std::string model_text(const Model& model) {
   return text;
 }
 
-void add_models(CLI::App& app, ChosenCommand& action) {
-  CLI::App* command = app.add_subcommand("models", "the architectures that are shipped");
-  command->require_subcommand(1);
-  command->add_subcommand("list", "all shipped models with their parameter counts")
-      ->callback([&action] { action = list_models; });
+Command models_command() {
   const auto name = std::make_shared<std::string>();
-  CLI::App* show = command->add_subcommand("show", "what a model file says, operator by operator");
-  show->add_option("MODEL", *name, "name as listed, or a file")->required();
-  show->callback([name, &action] {
-    action = [name] {
-      print_result(model_text(load_model(find_data_file("models", *name))));
-      return ExitCode::done;
-    };
-  });
-  command->footer("Example: stepcast models show llama-3.1-8b");
+  const Command show{.name = "show",
+                     .help = "what a model file says, operator by operator",
+                     .options = {{.name = "MODEL",
+                                  .into = name.get(),
+                                  .help = "name as listed, or a file",
+                                  .required = true}},
+                     .run = [name] {
+                       print_result(model_text(load_model(find_data_file("models", *name))));
+                       return ExitCode::done;
+                     }};
+  return {.name = "models",
+          .help = "the architectures that are shipped",
+          .commands = {{.name = "list",
+                        .help = "all shipped models with their parameter counts",
+                        .run = list_models},
+                       show},
+          .footer = "Example: stepcast models show llama-3.1-8b"};
 }
 
 }  // namespace sim

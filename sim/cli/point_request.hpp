@@ -20,7 +20,7 @@ struct PointRequest {
   bool no_progress = false;
 };
 
-void add_point_options(CLI::App& command, PointRequest& request);
+Options point_options(PointRequest& request);
 
 // A line on a terminal's stderr that counts points.
 class PointCounter {

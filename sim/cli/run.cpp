@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <ctime>
@@ -102,78 +101,103 @@ ExitCode run_scenario(const Request& request) {
   return report_end(result);
 }
 
-void add_seconds(CLI::App& command, const char* name, double& seconds, const char* what) {
-  command.add_option(name, seconds, what)->option_text("SECONDS")->check(CLI::Range(0.1, 86400.0));
+Option seconds_option(const char* name, double& seconds, const char* help) {
+  return {.name = name,
+          .into = &seconds,
+          .form = "SECONDS",
+          .help = help,
+          .check = NumberFrom{0.1, 86400.0}};
 }
 
-void add_launch_options(CLI::App& command, TrainingRunOptions& options) {
-  command.add_option("--ranks-per-gpu", options.ranks_per_gpu, "ranks that share each GPU (cuda)")
-      ->option_text("N")
-      ->check(CLI::Range(1, 64));
-  command.add_option("--rank", options.world.rank, "this process's rank; else from the launcher")
-      ->option_text("N")
-      ->check(CLI::NonNegativeNumber);
-  command.add_option("--world-size", options.world.world_size, "processes of the run")
-      ->option_text("N")
-      ->check(CLI::PositiveNumber);
-  command.add_option("--master", options.world.master, "where rank 0 listens")
-      ->option_text("HOST:PORT");
-  command.add_flag("--processes", options.processes,
-                   "ranks as processes instead of threads (host; cuda: always)");
-  add_seconds(command, "--failure-timeout", options.failure_timeout,
-              "a rank that does nothing for so long in a step ends the run (30)");
-  add_seconds(command, "--setup-timeout", options.setup_timeout,
-              "the same before the first step and while saving (600)");
-  add_seconds(command, "--join-timeout", options.join_timeout,
-              "how long ranks wait for one another to come (60)");
-  // A fault to test with, in the form that real/launch/inject.hpp says; not shown.
-  command.add_option("--inject", options.inject)->group("");
+Options launch_options(TrainingRunOptions& options) {
+  return {{.name = "--ranks-per-gpu",
+           .into = &options.ranks_per_gpu,
+           .form = "N",
+           .help = "ranks that share each GPU (cuda)",
+           .check = CountFrom{1, 64}},
+          {.name = "--rank",
+           .into = &options.world.rank,
+           .form = "N",
+           .help = "this process's rank; else from the launcher",
+           .check = NonNegative{}},
+          {.name = "--world-size",
+           .into = &options.world.world_size,
+           .form = "N",
+           .help = "processes of the run",
+           .check = Positive{}},
+          {.name = "--master",
+           .into = &options.world.master,
+           .form = "HOST:PORT",
+           .help = "where rank 0 listens"},
+          {.name = "--processes",
+           .into = &options.processes,
+           .help = "ranks as processes instead of threads (host; cuda: always)"},
+          seconds_option("--failure-timeout", options.failure_timeout,
+                         "a rank that does nothing for so long in a step ends the run (30)"),
+          seconds_option("--setup-timeout", options.setup_timeout,
+                         "the same before the first step and while saving (600)"),
+          seconds_option("--join-timeout", options.join_timeout,
+                         "how long ranks wait for one another to come (60)"),
+          // A fault to test with, in the form that real/launch/inject.hpp says.
+          {.name = "--inject", .into = &options.inject, .hidden = true}};
 }
 
-void add_checkpoint_options(CLI::App& command, TrainingRunOptions& options) {
-  CLI::Option* checkpoint =
-      command.add_option("--checkpoint", options.checkpoint, "write checkpoints into this folder")
-          ->option_text("DIR");
-  command.add_option("--every", options.every, "a checkpoint every N steps, and at the end")
-      ->option_text("N")
-      ->check(CLI::PositiveNumber)
-      ->needs(checkpoint);
-  command.add_option("--resume", options.resume, "go on from a checkpoint, under any layout")
-      ->option_text("DIR");
+Options checkpoint_options(TrainingRunOptions& options) {
+  return {{.name = "--checkpoint",
+           .into = &options.checkpoint,
+           .form = "DIR",
+           .help = "write checkpoints into this folder"},
+          {.name = "--every",
+           .into = &options.every,
+           .form = "N",
+           .help = "a checkpoint every N steps, and at the end",
+           .check = Positive{},
+           .needs = {"--checkpoint"}},
+          {.name = "--resume",
+           .into = &options.resume,
+           .form = "DIR",
+           .help = "go on from a checkpoint, under any layout"}};
+}
+
+Options training_options(Request& request) {
+  return {
+      scenario_option(request.scenario),
+      {.name = "--backend",
+       .into = &request.backend,
+       .form = "auto|host|cuda",
+       .help = "host (float32 on CPU cores), cuda, or auto: cuda where there is a GPU",
+       .check = OneOf{"auto", "host", "cuda"}},
+      set_option(request.overrides, ", e.g. --set layout.tensor_parallel=4"),
+      key_option(request.overrides, {"--steps", "training.steps", "N", "train up to this step"}),
+      output_option(request.output),
+      {.name = "--trace",
+       .into = &request.trace,
+       .form = "FILE",
+       .help = "write the last step as a Perfetto/Chrome trace"},
+      {.name = "--record",
+       .into = &request.record,
+       .form = "FILE",
+       .help = "write the last step for `stepcast compare`"},
+      {.name = "--log-every",
+       .into = &request.options.log_every,
+       .form = "N",
+       .help = "a line on stderr every N steps while it trains (10; 0: none)",
+       .check = NonNegative{}}};
 }
 
 }  // namespace
 
-void add_run(CLI::App& app, ChosenCommand& action) {
+Command run_command() {
   const auto request = std::make_shared<Request>();
-  CLI::App* command = app.add_subcommand("run", "train a scenario for real and time its steps");
-  command->add_option("SCENARIO", request->scenario, "scenario file (YAML)")->required();
-  command
-      ->add_option("--backend", request->backend,
-                   "host (float32 on CPU cores), cuda, or auto: cuda where there is a GPU")
-      ->option_text("auto|host|cuda")
-      ->check(CLI::IsMember({"auto", "host", "cuda"}));
-  add_set_option(*command, request->overrides, ", e.g. --set layout.tensor_parallel=4");
-  add_key_option(*command, request->overrides,
-                 {"--steps", "training.steps", "N", "train up to this step"});
-  add_output_option(*command, request->output);
-  command->add_option("--trace", request->trace, "write the last step as a Perfetto/Chrome trace")
-      ->option_text("FILE");
-  command->add_option("--record", request->record, "write the last step for `stepcast compare`")
-      ->option_text("FILE");
-  command
-      ->add_option("--log-every", request->options.log_every,
-                   "a line on stderr every N steps while it trains (10; 0: none)")
-      ->option_text("N")
-      ->check(CLI::NonNegativeNumber);
-  add_checkpoint_options(*command, request->options);
-  add_launch_options(*command, request->options);
-  command->footer("Example: stepcast run scenarios/real/llama-byte-tp2-dp2.yaml --steps 50");
-  command->callback([request, &action] {
-    action = [request] {
-      return run_among_ranks("run", request->options.world, [&] { return run_scenario(*request); });
-    };
-  });
+  return {.name = "run",
+          .help = "train a scenario for real and time its steps",
+          .options = joined({training_options(*request), checkpoint_options(request->options),
+                             launch_options(request->options)}),
+          .footer = "Example: stepcast run scenarios/real/llama-byte-tp2-dp2.yaml --steps 50",
+          .run = [request] {
+            return run_among_ranks("run", request->options.world,
+                                   [&] { return run_scenario(*request); });
+          }};
 }
 
 }  // namespace sim

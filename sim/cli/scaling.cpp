@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <memory>
@@ -25,13 +24,8 @@ struct Request : PointRequest {
   int threads = 0;
 };
 
-CLI::App* add_common(CLI::App& app, Request& request, const char* name, const char* what) {
-  CLI::App* command = app.add_subcommand(name, what);
-  add_point_options(*command, request);
-  command->add_option("--threads", request.threads, "threads (all cores)")
-      ->check(CLI::Range(1, 4096))
-      ->option_text("N");
-  return command;
+Options common_options(Request& request) {
+  return joined({point_options(request), {threads_option(request.threads)}});
 }
 
 struct SensitivityRequest : Request {
@@ -99,33 +93,44 @@ ExitCode show_scaling(const ScalingRequest& request) {
 
 }  // namespace
 
-void add_sensitivity(CLI::App& app, ChosenCommand& action) {
+Command sensitivity_command() {
   const auto request = std::make_shared<SensitivityRequest>();
-  CLI::App* command = add_common(app, *request, "sensitivity",
-                                 "what the step gains from each parameter of the machine");
-  command->add_option("--by", request->percent, "percent by which each is changed up and down (5)")
-      ->check(CLI::Range(0.1, 50.0))
-      ->option_text("PERCENT");
-  command->footer("Example: stepcast sensitivity scenarios/llama-3.1-70b-512-h100.yaml");
-  command->callback(
-      [request, &action] { action = [request] { return show_sensitivity(*request); }; });
+  return {.name = "sensitivity",
+          .help = "what the step gains from each parameter of the machine",
+          .options = joined({common_options(*request),
+                             {{.name = "--by",
+                               .into = &request->percent,
+                               .form = "PERCENT",
+                               .help = "percent by which each is changed up and down (5)",
+                               .check = NumberFrom{0.1, 50.0}}}}),
+          .footer = "Example: stepcast sensitivity scenarios/llama-3.1-70b-512-h100.yaml",
+          .run = [request] { return show_sensitivity(*request); }};
 }
 
-void add_scaling(CLI::App& app, ChosenCommand& action) {
+Command scaling_command() {
   const auto request = std::make_shared<ScalingRequest>();
-  CLI::App* command =
-      add_common(app, *request, "scaling", "strong and weak scaling over numbers of GPUs");
-  command->add_option("--gpus", request->gpus, "numbers of GPUs: 64,128 or 64..4096*2")
-      ->required()
-      ->option_text("NUMBERS");
-  command->add_option("--kind", request->kind, "strong, weak or both (the default)")
-      ->check(CLI::IsMember({"strong", "weak", "both"}));
-  command->add_flag("--best", request->best, "search the best layout anew at every point");
-  command->add_option("--plot", request->plot, "write a plot of tokens per second (SVG)")
-      ->option_text("FILE");
-  command->footer(
-      "Example: stepcast scaling scenarios/llama-3.1-70b-512-h100.yaml --gpus 64..1024*2");
-  command->callback([request, &action] { action = [request] { return show_scaling(*request); }; });
+  return {
+      .name = "scaling",
+      .help = "strong and weak scaling over numbers of GPUs",
+      .options = joined({common_options(*request),
+                         {{.name = "--gpus",
+                           .into = &request->gpus,
+                           .form = "NUMBERS",
+                           .help = "numbers of GPUs: 64,128 or 64..4096*2",
+                           .required = true},
+                          {.name = "--kind",
+                           .into = &request->kind,
+                           .help = "strong, weak or both (the default)",
+                           .check = OneOf{"strong", "weak", "both"}},
+                          {.name = "--best",
+                           .into = &request->best,
+                           .help = "search the best layout anew at every point"},
+                          {.name = "--plot",
+                           .into = &request->plot,
+                           .form = "FILE",
+                           .help = "write a plot of tokens per second (SVG)"}}}),
+      .footer = "Example: stepcast scaling scenarios/llama-3.1-70b-512-h100.yaml --gpus 64..1024*2",
+      .run = [request] { return show_scaling(*request); }};
 }
 
 }  // namespace sim

@@ -1,7 +1,6 @@
 // stepcast search: the best layouts for a model on a cluster. Its command line.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "sim/cli/hand_over.hpp"
@@ -11,22 +10,34 @@
 namespace sim {
 namespace {
 
-void add_workload_options(CLI::App& command, CLI::Option* scenario, SearchRequest& request) {
-  const auto instead = [&](CLI::Option* option, const char* text) {
-    option->option_text(text)->excludes(scenario);
-  };
-  instead(command.add_option("--model", request.model, "a model, by name or file"), "MODEL");
-  instead(command.add_option("--cluster", request.cluster, "a cluster, by name or file"),
-          "CLUSTER");
-  instead(command.add_option("--gpus", request.gpus, "how many of its GPUs")
-              ->check(CLI::Range(1, 1 << 20)),
-          "N");
-  instead(command.add_option("--batch", request.batch, "sequences per step")
-              ->check(CLI::PositiveNumber),
-          "N");
-  instead(command.add_option("--sequence", request.sequence, "tokens per sequence")
-              ->check(CLI::PositiveNumber),
-          "N");
+// The workload in words, instead of a scenario.
+Options workload_options(SearchRequest& request) {
+  Options options{{.name = "--model",
+                   .into = &request.model,
+                   .form = "MODEL",
+                   .help = "a model, by name or file"},
+                  {.name = "--cluster",
+                   .into = &request.cluster,
+                   .form = "CLUSTER",
+                   .help = "a cluster, by name or file"},
+                  {.name = "--gpus",
+                   .into = &request.gpus,
+                   .form = "N",
+                   .help = "how many of its GPUs",
+                   .check = CountFrom{1, 1 << 20}},
+                  {.name = "--batch",
+                   .into = &request.batch,
+                   .form = "N",
+                   .help = "sequences per step",
+                   .check = Positive{}},
+                  {.name = "--sequence",
+                   .into = &request.sequence,
+                   .form = "N",
+                   .help = "tokens per sequence",
+                   .check = Positive{}}};
+  for (Option& option : options)
+    option.excludes = {"SCENARIO"};
+  return options;
 }
 
 }  // namespace
@@ -56,41 +67,42 @@ std::vector<std::string> arguments_of(const SearchRequest& request) {
   return arguments;
 }
 
-CLI::Option* add_emit_options(CLI::App& command, std::optional<Target>& emit,
-                              std::string& emit_to) {
-  add_target_option(command, "--emit", emit,
-                    "write the best layout as the file that starts the job");
-  command.add_option("--emit-to", emit_to, "where to; default: the standard output")
-      ->option_text("FILE")
-      ->needs("--emit");
-  return command.get_option("--emit");
+Options emit_options(std::optional<Target>& emit, std::string& emit_to) {
+  return {target_option("--emit", emit, "write the best layout as the file that starts the job"),
+          {.name = "--emit-to",
+           .into = &emit_to,
+           .form = "FILE",
+           .help = "where to; default: the standard output",
+           .needs = {"--emit"}}};
 }
 
-CLI::App* add_search_command(CLI::App& app, const std::shared_ptr<SearchRequest>& request) {
-  CLI::App* command = app.add_subcommand("search", "the best layouts for a model on a cluster");
-  CLI::Option* scenario =
-      command->add_option("SCENARIO", request->scenario,
-                          "scenario file (YAML); its section `search` says what may vary");
-  add_output_option(*command, request->output);
-  add_workload_options(*command, scenario, *request);
-  add_set_option(*command, request->overrides, ", e.g. --set search.tensor_parallel=8");
-  add_key_option(*command, request->overrides,
-                 {"--top", "search.top", "N", "how many layouts to show (10)"});
-  add_work_options(*command, request->work);
-  command->get_option("--shard")->excludes(
-      add_emit_options(*command, request->emit, request->emit_to));
-  command->add_flag("--no-progress", request->no_progress, "no line of progress on a terminal");
-  command->footer(
-      "Example: stepcast search --model llama-3.1-70b --cluster dgx-h100 --gpus 512 --batch 512 "
-      "--sequence 8192");
-  return command;
+Command search_command_of(const std::shared_ptr<SearchRequest>& request) {
+  Options emit = emit_options(request->emit, request->emit_to);
+  emit.front().excludes = {"--shard"};
+  return {.name = "search",
+          .help = "the best layouts for a model on a cluster",
+          .options =
+              joined({{{.name = "SCENARIO",
+                        .into = &request->scenario,
+                        .help = "scenario file (YAML); its section `search` says what may vary"},
+                       output_option(request->output)},
+                      workload_options(*request),
+                      {set_option(request->overrides, ", e.g. --set search.tensor_parallel=8"),
+                       key_option(request->overrides,
+                                  {"--top", "search.top", "N", "how many layouts to show (10)"})},
+                      work_options(request->work),
+                      emit,
+                      {{.name = "--no-progress",
+                        .into = &request->no_progress,
+                        .help = "no line of progress on a terminal"}}}),
+          .footer =
+              "Example: stepcast search --model llama-3.1-70b --cluster dgx-h100 --gpus 512 "
+              "--batch 512 --sequence 8192",
+          .run = [request] { return run_search_request(*request); }};
 }
 
-void add_search(CLI::App& app, ChosenCommand& action) {
-  const auto request = std::make_shared<SearchRequest>();
-  add_search_command(app, request)->callback([request, &action] {
-    action = [request] { return run_search_request(*request); };
-  });
+Command search_command() {
+  return search_command_of(std::make_shared<SearchRequest>());
 }
 
 }  // namespace sim

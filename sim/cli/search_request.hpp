@@ -11,10 +11,6 @@
 #include "sim/interop/handover.hpp"
 #include "sim/scenario/sources.hpp"
 
-namespace CLI {  // NOLINT(readability-identifier-naming): the name that CLI11 has given it
-class Option;
-}
-
 namespace sim {
 
 struct SearchRequest {
@@ -30,10 +26,10 @@ struct SearchRequest {
   std::string emit_to;
 };
 
-// The options of the command, with which a recorded question is read again too.
-CLI::App* add_search_command(CLI::App& app, const std::shared_ptr<SearchRequest>& request);
+// The command, with which a recorded question is read again too.
+Command search_command_of(const std::shared_ptr<SearchRequest>& request);
 // --emit and --emit-to.
-CLI::Option* add_emit_options(CLI::App& command, std::optional<Target>& emit, std::string& emit_to);
+Options emit_options(std::optional<Target>& emit, std::string& emit_to);
 
 ScenarioSources sources_of(const SearchRequest& request);
 // Those that the answers depend on, but for the scenario file.

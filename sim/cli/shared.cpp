@@ -1,10 +1,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <stdexcept>
 
 #include "sim/cli/command.hpp"
@@ -12,41 +10,38 @@
 
 namespace sim {
 
-void add_set_option(CLI::App& command, std::vector<std::string>& overrides, const char* of) {
-  command.add_option("--set", overrides, fmt::format("set a key of the scenario{}", of))
-      ->option_text("KEY=VALUE")
-      ->allow_extra_args(false);
+Option scenario_option(std::string& path) {
+  return {.name = "SCENARIO", .into = &path, .help = "scenario file (YAML)", .required = true};
 }
 
-void add_key_option(CLI::App& command, std::vector<std::string>& overrides,
-                    const KeyOption& option) {
-  command
-      .add_option_function<std::string>(
-          option.option,
-          [&overrides, key = std::string{option.key}](const std::string& value) {
-            overrides.push_back(key + '=' + value);
-          },
-          option.help)
-      ->option_text(option.form);
+Option set_option(std::vector<std::string>& overrides, const char* of) {
+  return {.name = "--set",
+          .into = &overrides,
+          .form = "KEY=VALUE",
+          .help = fmt::format("set a key of the scenario{}", of),
+          .repeated = true};
 }
 
-void add_output_option(CLI::App& command, OutputFormat& format) {
-  const std::map<std::string, OutputFormat> words{{"table", OutputFormat::table},
-                                                  {"json", OutputFormat::json},
-                                                  {"csv", OutputFormat::csv},
-                                                  {"md", OutputFormat::md}};
-  command
-      .add_option_function<std::string>(
-          "-o,--output",
-          [&format, words](const std::string& word) {
-            const auto found = words.find(word);
-            if (found == words.end())
-              throw CLI::ValidationError{"--output",
-                                         fmt::format("'{}' is none of table, json, csv, md", word)};
-            format = found->second;
-          },
-          "form of the result: table, json, csv or md")
-      ->option_text("table|json|csv|md");
+Option key_option(std::vector<std::string>& overrides, const KeyOption& option) {
+  const auto set = [&overrides, key = std::string{option.key}](const std::string& value) {
+    overrides.push_back(key + '=' + value);
+  };
+  return {.name = option.option, .into = set, .form = option.form, .help = option.help};
+}
+
+Option output_option(OutputFormat& format) {
+  return {.name = "-o,--output",
+          .into = word_value<OutputFormat>(format),
+          .form = "table|json|csv|md",
+          .help = "form of the result: table, json, csv or md"};
+}
+
+Option threads_option(int& threads) {
+  return {.name = "--threads",
+          .into = &threads,
+          .form = "N",
+          .help = "threads (all cores)",
+          .check = CountFrom{1, 4096}};
 }
 
 void print_result(const std::string& text) {

@@ -1,7 +1,6 @@
 // stepcast simulate: the step time of a scenario, and where it goes.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "sim/cli/command.hpp"
@@ -80,41 +79,48 @@ ExitCode simulate_scenario(const Request& request) {
 
 }  // namespace
 
-void add_simulate(CLI::App& app, ChosenCommand& action) {
+Command simulate_command() {
   const auto request = std::make_shared<Request>();
-  CLI::App* command = app.add_subcommand("simulate", "forecast the time of one training step");
-  command->add_option("SCENARIO", request->scenario, "scenario file (YAML)")->required();
-  add_output_option(*command, request->output);
-  CLI::Option* trace =
-      command->add_option("--trace", request->trace, "write a Perfetto/Chrome JSON trace")
-          ->option_text("FILE");
-  command
-      ->add_option(
-          "--trace-ranks", request->trace_ranks,
-          "ranks in the trace: stages (one per pipeline stage, the default), "
-          "representatives (one per class of equal ranks), all, or a list such as 0,8,64-71")
-      ->option_text("WHICH")
-      ->needs(trace);
-  command->add_option("--picture", request->picture, "write the step as a picture (SVG)")
-      ->option_text("FILE");
-  command
-      ->add_option("--record", request->record,
-                   "write the timeline as a record (JSON) for `stepcast compare`")
-      ->option_text("FILE");
-  add_set_option(*command, request->overrides, ", e.g. --set layout.tensor_parallel=4");
-  add_key_option(*command, request->overrides,
-                 {"--collectives", "simulation.collectives", "fluid|stepwise",
-                  "fluid (one activity each) or stepwise (every message)"});
-  add_key_option(*command, request->overrides,
-                 {"--seed", "simulation.seed", "N", "seed of the jitter"});
-  command->add_flag("--no-fold", request->no_fold, "simulate every rank, not one per class");
-  command->add_flag("--no-what-if", request->no_what_if,
-                    "leave out 'what would help most' (it simulates again)");
-  command->footer(
-      "Example: stepcast simulate scenarios/llama-3.1-405b-16384-h100.yaml "
-      "--trace llama.perfetto.json");
-  command->callback(
-      [request, &action] { action = [request] { return simulate_scenario(*request); }; });
+  std::vector<std::string>& overrides = request->overrides;
+  return {
+      .name = "simulate",
+      .help = "forecast the time of one training step",
+      .options =
+          {scenario_option(request->scenario),
+           output_option(request->output),
+           {.name = "--trace",
+            .into = &request->trace,
+            .form = "FILE",
+            .help = "write a Perfetto/Chrome JSON trace"},
+           {.name = "--trace-ranks",
+            .into = &request->trace_ranks,
+            .form = "WHICH",
+            .help =
+                "ranks in the trace: stages (one per pipeline stage, the default), "
+                "representatives (one per class of equal ranks), all, or a list such as 0,8,64-71",
+            .needs = {"--trace"}},
+           {.name = "--picture",
+            .into = &request->picture,
+            .form = "FILE",
+            .help = "write the step as a picture (SVG)"},
+           {.name = "--record",
+            .into = &request->record,
+            .form = "FILE",
+            .help = "write the timeline as a record (JSON) for `stepcast compare`"},
+           set_option(overrides, ", e.g. --set layout.tensor_parallel=4"),
+           key_option(overrides, {"--collectives", "simulation.collectives", "fluid|stepwise",
+                                  "fluid (one activity each) or stepwise (every message)"}),
+           key_option(overrides, {"--seed", "simulation.seed", "N", "seed of the jitter"}),
+           {.name = "--no-fold",
+            .into = &request->no_fold,
+            .help = "simulate every rank, not one per class"},
+           {.name = "--no-what-if",
+            .into = &request->no_what_if,
+            .help = "leave out 'what would help most' (it simulates again)"}},
+      .footer =
+          "Example: stepcast simulate scenarios/llama-3.1-405b-16384-h100.yaml "
+          "--trace llama.perfetto.json",
+      .run = [request] { return simulate_scenario(*request); }};
 }
 
 }  // namespace sim

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -114,11 +113,13 @@ class SweepJob {
 
 }  // namespace
 
-void add_point_options(CLI::App& command, PointRequest& request) {
-  command.add_option("SCENARIO", request.scenario, "scenario file (YAML)")->required();
-  add_output_option(command, request.output);
-  add_set_option(command, request.overrides, " at every point");
-  command.add_flag("--no-progress", request.no_progress, "no counter on the terminal");
+Options point_options(PointRequest& request) {
+  return {scenario_option(request.scenario),
+          output_option(request.output),
+          set_option(request.overrides, " at every point"),
+          {.name = "--no-progress",
+           .into = &request.no_progress,
+           .help = "no counter on the terminal"}};
 }
 
 void write_plot(const std::string& path, const std::string& svg) {
@@ -138,31 +139,34 @@ ExitCode run_sweep_request(const SweepRequest& request, AnswerBook& book,
   return run_job_from(book, recorded, request.work.threads, job.job());
 }
 
-CLI::App* add_sweep_command(CLI::App& app, const std::shared_ptr<SweepRequest>& request) {
-  CLI::App* command = app.add_subcommand("sweep", "forecasts over a grid of values");
-  add_point_options(*command, *request);
-  command
-      ->add_option("--over", request->over,
-                   "a key of the scenario and its values: 1,2,4 or 8..64*2 or 1..9+2; several: "
-                   "a grid, the last fastest")
-      ->option_text("KEY=VALUES")
-      ->allow_extra_args(false);
-  command->add_flag("--best", request->best, "search the best layout anew at every point");
-  add_work_options(*command, request->work);
-  command->add_option("--plot", request->plot, "write a plot of step times (SVG)")
-      ->option_text("FILE")
-      ->excludes(command->get_option("--shard"));
-  command->footer(
-      "Example: stepcast sweep scenarios/llama-3.1-70b-512-h100.yaml "
-      "--over cluster.change.node.nics.bandwidth='100 Gbps..800 Gbps*2' --plot nics.svg");
-  return command;
+Command sweep_command_of(const std::shared_ptr<SweepRequest>& request) {
+  return {.name = "sweep",
+          .help = "forecasts over a grid of values",
+          .options =
+              joined({point_options(*request),
+                      {{.name = "--over",
+                        .into = &request->over,
+                        .form = "KEY=VALUES",
+                        .help = "a key of the scenario and its values: 1,2,4 or 8..64*2 or 1..9+2; "
+                                "several: a grid, the last fastest",
+                        .repeated = true},
+                       {.name = "--best",
+                        .into = &request->best,
+                        .help = "search the best layout anew at every point"}},
+                      work_options(request->work),
+                      {{.name = "--plot",
+                        .into = &request->plot,
+                        .form = "FILE",
+                        .help = "write a plot of step times (SVG)",
+                        .excludes = {"--shard"}}}}),
+          .footer =
+              "Example: stepcast sweep scenarios/llama-3.1-70b-512-h100.yaml "
+              "--over cluster.change.node.nics.bandwidth='100 Gbps..800 Gbps*2' --plot nics.svg",
+          .run = [request] { return run_sweep_request(*request); }};
 }
 
-void add_sweep(CLI::App& app, ChosenCommand& action) {
-  const auto request = std::make_shared<SweepRequest>();
-  add_sweep_command(app, request)->callback([request, &action] {
-    action = [request] { return run_sweep_request(*request); };
-  });
+Command sweep_command() {
+  return sweep_command_of(std::make_shared<SweepRequest>());
 }
 
 }  // namespace sim

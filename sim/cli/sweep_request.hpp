@@ -17,8 +17,8 @@ struct SweepRequest : PointRequest {
   WorkOptions work;
 };
 
-// The options of the command, with which a recorded question is read again too.
-CLI::App* add_sweep_command(CLI::App& app, const std::shared_ptr<SweepRequest>& request);
+// The command, with which a recorded question is read again too.
+Command sweep_command_of(const std::shared_ptr<SweepRequest>& request);
 
 ExitCode run_sweep_request(const SweepRequest& request);
 // From records that were merged.

@@ -1,7 +1,6 @@
 // stepcast tokens: files of token ids for `stepcast run`: what one holds, and making one.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -118,44 +117,56 @@ ExitCode convert(const ConvertRequest& request) {
   return ExitCode::done;
 }
 
-void add_show(CLI::App& tokens, ChosenCommand& action) {
+Command show_command() {
   const auto request = std::make_shared<ShowRequest>();
-  CLI::App* command = tokens.add_subcommand("show", "what a file of training data holds");
-  command->add_option("FILE", request->file, "token file, .bin or .idx, or text")->required();
-  command->add_flag("--check", request->check, "read every id, not just the header");
-  add_output_option(*command, request->output);
-  command->callback([request, &action] { action = [request] { return show(*request); }; });
+  return {.name = "show",
+          .help = "what a file of training data holds",
+          .options = {{.name = "FILE",
+                       .into = &request->file,
+                       .help = "token file, .bin or .idx, or text",
+                       .required = true},
+                      {.name = "--check",
+                       .into = &request->check,
+                       .help = "read every id, not just the header"},
+                      output_option(request->output)},
+          .run = [request] { return show(*request); }};
 }
 
-void add_convert(CLI::App& tokens, ChosenCommand& action) {
+Command convert_command() {
   const auto request = std::make_shared<ConvertRequest>();
-  CLI::App* command = tokens.add_subcommand(
-      "convert", "a token file from a text, an llm.c or Megatron-LM file, or plain ids");
-  command->add_option("FROM", request->from, "what to convert")->required();
-  command->add_option("TO", request->to, "the token file to write")->required();
-  command
-      ->add_option("--from", request->kind,
-                   "what FROM is: bytes, ids without a header, or auto: as its header says")
-      ->option_text("auto|bytes|uint16|uint32")
-      ->check(CLI::IsMember({"auto", "bytes", "uint16", "uint32"}));
-  command
-      ->add_option("--vocabulary", request->vocabulary,
-                   "ids of the tokenizer (bytes: 256; else as the header says)")
-      ->option_text("N")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{2147483647}));
-  command->callback([request, &action] { action = [request] { return convert(*request); }; });
+  return {.name = "convert",
+          .help = "a token file from a text, an llm.c or Megatron-LM file, or plain ids",
+          .options = {{.name = "FROM",
+                       .into = &request->from,
+                       .help = "what to convert",
+                       .required = true},
+                      {.name = "TO",
+                       .into = &request->to,
+                       .help = "the token file to write",
+                       .required = true},
+                      {.name = "--from",
+                       .into = &request->kind,
+                       .form = "auto|bytes|uint16|uint32",
+                       .help = "what FROM is: bytes, ids without a header, or auto: as its header "
+                               "says",
+                       .check = OneOf{"auto", "bytes", "uint16", "uint32"}},
+                      {.name = "--vocabulary",
+                       .into = &request->vocabulary,
+                       .form = "N",
+                       .help = "ids of the tokenizer (bytes: 256; else as the header says)",
+                       .check = CountFrom{1, 2147483647}}},
+          .run = [request] { return convert(*request); }};
 }
 
 }  // namespace
 
-void add_tokens(CLI::App& app, ChosenCommand& action) {
-  CLI::App* command = app.add_subcommand("tokens", "files of token ids to train on");
-  command->require_subcommand(1);
-  add_show(*command, action);
-  add_convert(*command, action);
-  command->footer(
-      "Example: stepcast tokens convert train.bin train.tokens --from uint16 "
-      "--vocabulary 50257");
+Command tokens_command() {
+  return {.name = "tokens",
+          .help = "files of token ids to train on",
+          .commands = {show_command(), convert_command()},
+          .footer =
+              "Example: stepcast tokens convert train.bin train.tokens --from uint16 "
+              "--vocabulary 50257"};
 }
 
 }  // namespace sim

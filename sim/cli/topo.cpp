@@ -1,7 +1,6 @@
 // stepcast topo: what a cluster file describes, and whether every GPU reaches every other.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <stdexcept>
@@ -67,35 +66,54 @@ ExitCode check(const Request& request) {
   return ExitCode::done;
 }
 
+ExitCode list() {
+  std::string text;
+  for (const std::string& name : data_files("topologies"))
+    text += name + '\n';
+  print_result(text);
+  return ExitCode::done;
+}
+
+Options cluster_options(Request& request) {
+  return {{.name = "CLUSTER",
+           .into = &request.cluster,
+           .help = "name of a shipped cluster, or a file",
+           .required = true},
+          {.name = "--nodes",
+           .into = &request.nodes,
+           .form = "N",
+           .help = "number of nodes instead of the file's",
+           .check = Positive{}}};
+}
+
+Command show_command() {
+  const auto request = std::make_shared<Request>();
+  return {.name = "show",
+          .help = "links, routes, bisection bandwidth, measured curves, device",
+          .options = joined({cluster_options(*request),
+                             {{.name = "--graphviz",
+                               .into = &request->graphviz,
+                               .help = "the node as a graph: dot -Tsvg"}}}),
+          .run = [request] { return show(*request); }};
+}
+
+Command check_command() {
+  const auto request = std::make_shared<Request>();
+  return {.name = "check",
+          .help = "read the file strictly and walk the routes",
+          .options = cluster_options(*request),
+          .run = [request] { return check(*request); }};
+}
+
 }  // namespace
 
-void add_topo(CLI::App& app, ChosenCommand& action) {
-  CLI::App* command = app.add_subcommand("topo", "what a cluster file describes");
-  command->require_subcommand(1);
-  const auto add = [&](const char* name, const char* what, ExitCode (*run)(const Request&)) {
-    const auto request = std::make_shared<Request>();
-    CLI::App* sub = command->add_subcommand(name, what);
-    sub->add_option("CLUSTER", request->cluster, "name of a shipped cluster, or a file")
-        ->required();
-    sub->add_option("--nodes", request->nodes, "number of nodes instead of the file's")
-        ->check(CLI::PositiveNumber)
-        ->option_text("N");
-    if (run == show)
-      sub->add_flag("--graphviz", request->graphviz, "the node as a graph: dot -Tsvg");
-    sub->callback([request, run, &action] { action = [request, run] { return run(*request); }; });
-  };
-  add("show", "links, routes, bisection bandwidth, measured curves, device", show);
-  add("check", "read the file strictly and walk the routes", check);
-  command->add_subcommand("list", "the clusters that are shipped")->callback([&action] {
-    action = [] {
-      std::string text;
-      for (const std::string& name : data_files("topologies"))
-        text += name + '\n';
-      print_result(text);
-      return ExitCode::done;
-    };
-  });
-  command->footer("Example: stepcast topo show dgx-h100 --nodes 4");
+Command topo_command() {
+  return {.name = "topo",
+          .help = "what a cluster file describes",
+          .commands = {show_command(),
+                       check_command(),
+                       {.name = "list", .help = "the clusters that are shipped", .run = list}},
+          .footer = "Example: stepcast topo show dgx-h100 --nodes 4"};
 }
 
 }  // namespace sim

@@ -2,70 +2,58 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "sim/base/near_names.hpp"
 
 namespace sim {
 namespace {
 
-// The command that the user got to: the innermost subcommand that was recognised.
-const CLI::App& reached(const CLI::App& app) {
-  const CLI::App* at = &app;
-  while (true) {
-    const std::vector<CLI::App*> chosen = at->get_subcommands();
-    if (chosen.empty()) return *at;
-    at = chosen.front();
-  }
-}
-
-std::vector<std::string> names_of(const CLI::App& command, bool options) {
+std::vector<std::string> names_of(const Command& command, bool options) {
   std::vector<std::string> names;
-  if (!options)
-    for (const CLI::App* sub : command.get_subcommands([](const CLI::App*) { return true; }))
-      names.push_back(sub->get_name());
+  if (options)
+    for (OptionName& option : option_names(command))
+      names.push_back(std::move(option.name));
   else
-    for (const CLI::Option* option : command.get_options())
-      for (const std::string& name : option->get_lnames())
-        names.push_back("--" + name);
+    for (const Command& one : command.commands)
+      names.push_back(one.name);
   return names;
 }
 
+bool among(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 // The first argument that the command does not know, of those that look like it should.
-std::string unknown_argument(const CLI::App& command, const std::vector<std::string>& arguments) {
+std::string unknown_argument(const Command& command, const std::vector<std::string>& arguments) {
   const std::vector<std::string> options = names_of(command, true);
   for (const std::string& argument : arguments) {
     std::string name = argument.substr(0, argument.find('='));
-    if (name.starts_with("--") && name.size() > 2 &&
-        std::find(options.begin(), options.end(), name) == options.end())
-      return name;
+    if (name.starts_with("--") && name.size() > 2 && !among(options, name)) return name;
   }
   const std::vector<std::string> commands = names_of(command, false);
   if (!commands.empty())
     for (const std::string& argument : arguments)
-      if (!argument.starts_with("-") && argument != command.get_name() &&
-          std::find(commands.begin(), commands.end(), argument) == commands.end())
+      if (!argument.starts_with("-") && argument != command.name && !among(commands, argument))
         return argument;
   return {};
 }
 
-// CLI11's own words, where they are not those of a user.
-std::string words_of(const CLI::App& command, const CLI::ParseError& error) {
+// The parser's own words, where they are not those of a user.
+std::string words_of(const Command& command, const UsageError& error) {
   std::string own = error.what();
   // "--set: 1 required TEXT missing"
   if (const std::size_t colon = own.find(": 1 required "); colon != std::string::npos)
     return own.substr(0, colon) + " needs a value";
-  if (error.get_name() != "RequiredError") return own;
-  const std::vector<std::string> commands = names_of(command, false);
-  if (commands.empty() || !command.get_subcommands().empty()) return own;
+  if (!error.something_missing() || command.commands.empty()) return own;
   std::string text = "a command is required:";
-  for (const std::string& name : commands)
-    text += (name == commands.front() ? " " : ", ") + name;
+  for (const Command& one : command.commands)
+    text += (&one == &command.commands.front() ? " " : ", ") + one.name;
   return text;
 }
 
 // What a user may have meant by an option or a command that there is not.
-std::string unknown_text(const CLI::App& command, const std::string& unknown) {
+std::string unknown_text(const Command& command, const std::string& unknown) {
   const bool option = unknown.starts_with("--");
   const std::vector<std::string> names = names_of(command, option);
   const std::vector<std::string_view> candidates{names.begin(), names.end()};
@@ -75,17 +63,18 @@ std::string unknown_text(const CLI::App& command, const std::string& unknown) {
 
 }  // namespace
 
-std::string usage_error_text(const CLI::App& app, const CLI::ParseError& error,
-                             const std::vector<std::string>& arguments) {
-  const CLI::App& command = reached(app);
-  std::string path = command.get_name();
-  for (const CLI::App* up = command.get_parent(); up; up = up->get_parent())
-    path.insert(0, up->get_name() + ' ');
+std::string usage_error_text(const UsageError& error, const std::vector<std::string>& arguments) {
+  const Command& command = *error.path().back();
+  std::string path;
+  for (const Command* one : error.path())
+    path += (path.empty() ? "" : " ") + one->name;
   const std::string unknown = unknown_argument(command, arguments);
   std::string text =
       fmt::format("{}: {}\n", path,
                   unknown.empty() ? words_of(command, error) : unknown_text(command, unknown));
-  if (unknown.empty() && !command.get_footer().empty()) text += command.get_footer() + '\n';
+  const std::string& footer =
+      command.footer.empty() ? error.path().front()->footer : command.footer;
+  if (unknown.empty() && !footer.empty()) text += footer + '\n';
   return text + fmt::format("Run '{} --help' for what there is.\n", path);
 }
 

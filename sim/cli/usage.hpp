@@ -4,14 +4,11 @@
 #include <string>
 #include <vector>
 
-namespace CLI {  // NOLINT(readability-identifier-naming): the name that CLI11 has given it
-class App;
-class ParseError;
-}  // namespace CLI
+#include "sim/cli/command_line.hpp"
 
 namespace sim {
 
-std::string usage_error_text(const CLI::App& app, const CLI::ParseError& error,
-                             const std::vector<std::string>& arguments);
+// REQUIRES: the program that was read still lives.
+std::string usage_error_text(const UsageError& error, const std::vector<std::string>& arguments);
 
 }  // namespace sim

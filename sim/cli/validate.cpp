@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -242,89 +241,93 @@ ExitCode emit_rows(const Request& request) {
   return ExitCode::done;
 }
 
-void add_tables(CLI::App& command, Request& request) {
-  command.add_option("--set", request.sets, "only this set (may be repeated)")
-      ->option_text("NAME")
-      ->allow_extra_args(false);
-  command.add_option("--rows", request.rows, "a table of measured runs instead of the sets")
-      ->option_text("FILE.csv")
-      ->excludes("--set");
-  CLI::Option* curves =
-      command.add_option("--curves", request.curves, "measured curves of collectives instead")
-          ->option_text("FILE.csv")
-          ->excludes("--set")
-          ->excludes("--rows");
-  curves->needs(command.add_option("--index", request.index, "the index of the curves")
-                    ->option_text("FILE.csv")
-                    ->needs(curves));
+Options table_options(Request& request) {
+  return {{.name = "--set",
+           .into = &request.sets,
+           .form = "NAME",
+           .help = "only this set (may be repeated)",
+           .repeated = true},
+          {.name = "--rows",
+           .into = &request.rows,
+           .form = "FILE.csv",
+           .help = "a table of measured runs instead of the sets",
+           .excludes = {"--set"}},
+          {.name = "--curves",
+           .into = &request.curves,
+           .form = "FILE.csv",
+           .help = "measured curves of collectives instead",
+           .needs = {"--index"},
+           .excludes = {"--set", "--rows"}},
+          {.name = "--index",
+           .into = &request.index,
+           .form = "FILE.csv",
+           .help = "the index of the curves",
+           .needs = {"--curves"}}};
 }
 
-void exclude(CLI::Option& option, std::initializer_list<const char*> others) {
-  for (const char* other : others)
-    option.excludes(other);
+Options study_options(Request& request) {
+  return {{.name = "--ablate",
+           .into = &request.ablate,
+           .help = "the errors with each mechanism of the forecast left out",
+           .excludes = {"--rows", "--curves"}},
+          {.name = "--peers",
+           .into = &request.peers,
+           .help = "other simulators beside this one, on the same rows",
+           .excludes = {"--set", "--rows", "--curves", "--ablate"}},
+          {.name = "--favourites",
+           .into = &request.favourites,
+           .help = "studies of many layouts: how high the forecast ranks the truly fastest",
+           .excludes = {"--rows", "--curves", "--ablate", "--peers"}},
+          {.name = "--memory-error",
+           .into = &request.memory_error,
+           .help = "the error of the memory forecast, as validation/memory-error.yaml has it",
+           .excludes = {"--set", "--rows", "--curves", "--ablate", "--peers", "--favourites"}}};
 }
 
-void add_studies(CLI::App& command, Request& request) {
-  exclude(*command.add_flag("--ablate", request.ablate,
-                            "the errors with each mechanism of the forecast left out"),
-          {"--rows", "--curves"});
-  exclude(*command.add_flag("--peers", request.peers,
-                            "other simulators beside this one, on the same rows"),
-          {"--set", "--rows", "--curves", "--ablate"});
-  exclude(
-      *command.add_flag("--favourites", request.favourites,
-                        "studies of many layouts: how high the forecast ranks the truly fastest"),
-      {"--rows", "--curves", "--ablate", "--peers"});
-  exclude(
-      *command.add_flag("--memory-error", request.memory_error,
-                        "the error of the memory forecast, as validation/memory-error.yaml has it"),
-      {"--set", "--rows", "--curves", "--ablate", "--peers", "--favourites"});
+Options file_options(Request& request) {
+  return {{.name = "--picture",
+           .into = &request.picture,
+           .form = "FILE.svg",
+           .help = "write predicted against measured as a picture (SVG)",
+           .excludes = {"--curves"}},
+          {.name = "--emit",
+           .into = &request.emit,
+           .form = "DIR",
+           .help = "write every row as a scenario, DIR/ROW_ID.yaml, and simulate nothing",
+           .excludes = {"--curves", "--ablate", "--peers", "--favourites", "--memory-error",
+                        "--picture"}}};
 }
 
-void add_files(CLI::App& command, Request& request) {
-  command
-      .add_option("--picture", request.picture,
-                  "write predicted against measured as a picture (SVG)")
-      ->option_text("FILE.svg")
-      ->excludes("--curves");
-  exclude(*command
-               .add_option("--emit", request.emit,
-                           "write every row as a scenario, DIR/ROW_ID.yaml, and simulate nothing")
-               ->option_text("DIR"),
-          {"--curves", "--ablate", "--peers", "--favourites", "--memory-error", "--picture"});
+ExitCode validate_as_asked(const Request& request) {
+  if (!request.emit.empty()) return emit_rows(request);
+  if (request.ablate) return validate_ablated(request);
+  if (request.favourites) return validate_favourites(request);
+  if (request.memory_error) return show_memory_error(request);
+  if (request.peers) return validate_beside_peers(request);
+  if (!request.curves.empty()) return validate_curves(request);
+  return request.rows.empty() ? validate_sets(request) : validate_rows(request);
 }
 
 }  // namespace
 
-void add_validate(CLI::App& app, ChosenCommand& action) {
+Command validate_command() {
   const auto request = std::make_shared<Request>();
-  CLI::App* command =
-      app.add_subcommand("validate", "forecasts beside published measurements, with their errors");
-  add_tables(*command, *request);
-  add_studies(*command, *request);
-  add_files(*command, *request);
-  add_output_option(*command, request->output);
-  command->footer(
-      "Exit code 3, of --rows: rows cannot be read, or none can be forecast; the others are "
-      "scored.\n"
-      "Exit code 5: an error exceeds its bound in validation/bounds.yaml.\n"
-      "Examples: stepcast validate --set sc21_table1\n"
-      "          stepcast validate --rows runs.csv --picture runs.svg\n"
-      "          stepcast validate --set torchtitan --emit rows/\n"
-      "          stepcast validate --curves curves.csv --index curves_index.csv");
-  add_validate_real(*command, action);
-  command->callback([request, command, &action] {
-    if (!command->get_subcommands().empty()) return;
-    action = [request] {
-      if (!request->emit.empty()) return emit_rows(*request);
-      if (request->ablate) return validate_ablated(*request);
-      if (request->favourites) return validate_favourites(*request);
-      if (request->memory_error) return show_memory_error(*request);
-      if (request->peers) return validate_beside_peers(*request);
-      if (!request->curves.empty()) return validate_curves(*request);
-      return request->rows.empty() ? validate_sets(*request) : validate_rows(*request);
-    };
-  });
+  return {.name = "validate",
+          .help = "forecasts beside published measurements, with their errors",
+          .options = joined({table_options(*request),
+                             study_options(*request),
+                             file_options(*request),
+                             {output_option(request->output)}}),
+          .commands = {validate_real_command()},
+          .footer =
+              "Exit code 3, of --rows: rows cannot be read, or none can be forecast; the others "
+              "are scored.\n"
+              "Exit code 5: an error exceeds its bound in validation/bounds.yaml.\n"
+              "Examples: stepcast validate --set sc21_table1\n"
+              "          stepcast validate --rows runs.csv --picture runs.svg\n"
+              "          stepcast validate --set torchtitan --emit rows/\n"
+              "          stepcast validate --curves curves.csv --index curves_index.csv",
+          .run = [request] { return validate_as_asked(*request); }};
 }
 
 }  // namespace sim

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -178,37 +177,45 @@ ExitCode validate_suite(const Request& request) {
 
 }  // namespace
 
-void add_validate_real(CLI::App& validate, ChosenCommand& action) {
+Command validate_real_command() {
   const auto request = std::make_shared<Request>();
-  CLI::App* command =
-      validate.add_subcommand("real", "run a suite of scenarios for real, beside its forecasts");
-  command->add_option("SUITE", request->suite, "suite file, or the name of a shipped one")
-      ->required();
-  command
-      ->add_option("--cluster", request->cluster,
-                   "the calibrated cluster file, instead of the suite's")
-      ->option_text("FILE");
-  command->add_option("--results", request->results, "write the raw results as CSV")
-      ->option_text("FILE");
-  CLI::Option* records =
-      command
-          ->add_option("--records", request->records, "keep a record of each scenario in a folder")
-          ->option_text("FOLDER");
-  command->add_option("--only", request->only, "only this scenario (may be repeated)")
-      ->option_text("NAME")
-      ->allow_extra_args(false);
-  command->add_flag("--no-run", request->no_run, "score the records that are there")
-      ->needs(records);
-  command->add_option("--member-from", request->member_from)->group("");
-  add_output_option(*command, request->output);
-  command->footer(
-      "Exit code 5: a bound of the suite is exceeded. 1: the machine is too noisy for a verdict.\n"
-      "Example: stepcast validate real host-2 --cluster here/cluster.yaml --results results.csv");
-  command->callback([request, &action] {
-    action = [request] {
-      return run_among_ranks("validate real", {}, [&] { return validate_suite(*request); });
-    };
-  });
+  return {.name = "real",
+          .help = "run a suite of scenarios for real, beside its forecasts",
+          .options = {{.name = "SUITE",
+                       .into = &request->suite,
+                       .help = "suite file, or the name of a shipped one",
+                       .required = true},
+                      {.name = "--cluster",
+                       .into = &request->cluster,
+                       .form = "FILE",
+                       .help = "the calibrated cluster file, instead of the suite's"},
+                      {.name = "--results",
+                       .into = &request->results,
+                       .form = "FILE",
+                       .help = "write the raw results as CSV"},
+                      {.name = "--records",
+                       .into = &request->records,
+                       .form = "FOLDER",
+                       .help = "keep a record of each scenario in a folder"},
+                      {.name = "--only",
+                       .into = &request->only,
+                       .form = "NAME",
+                       .help = "only this scenario (may be repeated)",
+                       .repeated = true},
+                      {.name = "--no-run",
+                       .into = &request->no_run,
+                       .help = "score the records that are there",
+                       .needs = {"--records"}},
+                      {.name = "--member-from", .into = &request->member_from, .hidden = true},
+                      output_option(request->output)},
+          .footer =
+              "Exit code 5: a bound of the suite is exceeded. 1: the machine is too noisy for a "
+              "verdict.\n"
+              "Example: stepcast validate real host-2 --cluster here/cluster.yaml --results "
+              "results.csv",
+          .run = [request] {
+            return run_among_ranks("validate real", {}, [&] { return validate_suite(*request); });
+          }};
 }
 
 }  // namespace sim

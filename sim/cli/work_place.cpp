@@ -6,7 +6,6 @@
 #include <tbb/global_control.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -158,28 +157,30 @@ ExitCode help_team(const WorkOptions& options, const Job& job, Team& team) {
 
 }  // namespace
 
-void add_work_options(CLI::App& command, WorkOptions& options) {
-  command.add_option("--threads", options.threads, "threads to use (all cores)")
-      ->option_text("N")
-      ->check(CLI::Range(1, 4096));
-  CLI::Option* results =
-      command.add_option("--results", options.results, "keep what was computed, line by line")
-          ->option_text("FILE");
-  command.add_flag("--resume", options.resume, "go on with what --results has")->needs(results);
-  command
-      .add_option_function<std::string>(
-          "--shard",
-          [&options](const std::string& text) {
-            try {
-              options.shard = parse_shard(text);
-              options.is_part = true;
-            } catch (const std::invalid_argument& error) {
-              throw CLI::ValidationError{"--shard", error.what()};
-            }
-          },
-          "do part i of n, counted from 0, without talking to the others; then stepcast merge")
-      ->option_text("i/n")
-      ->needs(results);
+Options work_options(WorkOptions& options) {
+  const auto read_shard = [&options](const std::string& text) {
+    options.shard = parse_shard(text);
+    options.is_part = true;
+  };
+  return {{.name = "--threads",
+           .into = &options.threads,
+           .form = "N",
+           .help = "threads to use (all cores)",
+           .check = CountFrom{1, 4096}},
+          {.name = "--results",
+           .into = &options.results,
+           .form = "FILE",
+           .help = "keep what was computed, line by line"},
+          {.name = "--resume",
+           .into = &options.resume,
+           .help = "go on with what --results has",
+           .needs = {"--results"}},
+          {.name = "--shard",
+           .into = read_shard,
+           .form = "i/n",
+           .help = "do part i of n, counted from 0, without talking to the others; then stepcast "
+                   "merge",
+           .needs = {"--results"}}};
 }
 
 bool needs_crew(const WorkOptions& options) {

@@ -22,7 +22,7 @@ struct WorkOptions {
 };
 
 // --results, --resume, --shard and --threads.
-void add_work_options(CLI::App& command, WorkOptions& options);
+Options work_options(WorkOptions& options);
 
 // Whether it takes more than the threads of this process and its memory.
 bool needs_crew(const WorkOptions& options);

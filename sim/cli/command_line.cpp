@@ -1,0 +1,168 @@
+#include "sim/cli/command_line.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <sstream>
+
+namespace sim {
+namespace {
+
+// As CLI11 says it.
+constexpr const char* help_text = "Print this help message and exit";
+constexpr const char* version_text = "Display program version information and exit";
+
+// The name of an option in messages.
+std::string shown_name(const Option& option) {
+  return option.name.substr(option.name.rfind(',') + 1);
+}
+
+ReadValue read_word(const WordValue& value) {
+  return [value](const std::string& word) {
+    if (std::find(value.words.begin(), value.words.end(), word) == value.words.end())
+      throw std::invalid_argument(
+          fmt::format("'{}' is none of {}", word, fmt::join(value.words, ", ")));
+    value.set(word);
+  };
+}
+
+// Adds an option of one kind of destination.
+struct Adder {
+  CLI::App& app;
+  const Option& option;
+
+  template <class T>
+  CLI::Option* operator()(T* into) const {
+    return app.add_option(option.name, *into, option.help);
+  }
+  CLI::Option* operator()(bool* into) const {
+    return app.add_flag(option.name, *into, option.help);
+  }
+  CLI::Option* operator()(const WordValue& into) const { return (*this)(read_word(into)); }
+  CLI::Option* operator()(const ReadValue& into) const {
+    const auto read = [into, name = shown_name(option)](const std::string& text) {
+      try {
+        into(text);
+      } catch (const std::invalid_argument& error) {
+        throw CLI::ValidationError{name, error.what()};
+      }
+    };
+    return app.add_option_function<std::string>(option.name, read, option.help);
+  }
+};
+
+struct Checker {
+  CLI::Option& option;
+
+  void operator()(std::monostate) const {}
+  void operator()(CountFrom range) const { option.check(CLI::Range(range.least, range.most)); }
+  void operator()(NumberFrom range) const { option.check(CLI::Range(range.least, range.most)); }
+  void operator()(Positive) const { option.check(CLI::PositiveNumber); }
+  void operator()(NonNegative) const { option.check(CLI::NonNegativeNumber); }
+  void operator()(const OneOf& words) const { option.check(CLI::IsMember(words)); }
+};
+
+void add_option(CLI::App& app, const Option& option) {
+  CLI::Option* added = std::visit(Adder{app, option}, option.into);
+  if (!option.form.empty()) added->option_text(option.form);
+  if (option.repeated) added->allow_extra_args(false);
+  if (option.required) added->required();
+  if (option.hidden) added->group("");
+  std::visit(Checker{*added}, option.check);
+}
+
+bool among(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// " Needs: --results", in the order of the options. (CLI11 has them by the address of its objects.)
+std::string relations(const Command& command, const Option& option) {
+  std::string needs, excludes;
+  for (const Option& other : command.options) {
+    const std::string name = shown_name(other);
+    if (among(option.needs, name)) needs += ' ' + name;
+    if (among(option.excludes, name) || among(other.excludes, shown_name(option)))
+      excludes += ' ' + name;
+  }
+  if (!needs.empty()) needs.insert(0, " Needs:");
+  if (!excludes.empty()) excludes.insert(0, " Excludes:");
+  return needs + excludes;
+}
+
+// What an option asks of others, once all are there.
+void relate(CLI::App& app, const Command& command, const Option& option) {
+  CLI::Option* added = app.get_option(shown_name(option));
+  for (const std::string& other : option.needs)
+    added->needs(app.get_option(other));
+  for (const std::string& other : option.excludes)
+    added->excludes(app.get_option(other));
+  const std::string text = relations(command, option);
+  if (!option.form.empty() || text.empty()) return;
+  const bool flag = std::holds_alternative<bool*>(option.into);
+  added->option_text(flag ? text.substr(1) : added->get_type_name() + text);
+}
+
+using Path = std::vector<const Command*>;
+
+// `footer`: of a command without one of its own.
+void fill(CLI::App& app, const Command& command, const std::string& footer) {
+  app.footer(command.footer.empty() ? footer : command.footer);
+  for (const Option& option : command.options)
+    add_option(app, option);
+  for (const Option& option : command.options)
+    relate(app, command, option);
+  for (const Command& one : command.commands)
+    fill(*app.add_subcommand(one.name, one.help), one, footer);
+  if (!command.commands.empty()) app.require_subcommand(command.run ? 0 : 1, 1);
+}
+
+Path path_of(const CLI::App& app, const Command& program) {
+  Path path{&program};
+  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().front();
+    const std::vector<Command>& commands = path.back()->commands;
+    const auto same = [&](const Command& one) { return one.name == at->get_name(); };
+    path.push_back(&*std::find_if(commands.begin(), commands.end(), same));
+  }
+  return path;
+}
+
+}  // namespace
+
+Options joined(std::initializer_list<Options> groups) {
+  Options all;
+  for (const Options& group : groups)
+    all.insert(all.end(), group.begin(), group.end());
+  return all;
+}
+
+std::vector<OptionName> option_names(const Command& command) {
+  std::vector<OptionName> all{{"--help", help_text}};
+  if (!command.version.empty()) all.push_back({"--version", version_text});
+  for (const Option& option : command.options) {
+    std::istringstream names{option.name};
+    for (std::string name; std::getline(names, name, ',');)
+      if (name.starts_with("--")) all.push_back({name, option.help});
+  }
+  return all;
+}
+
+Asked read_arguments(const Command& program, const std::vector<std::string>& arguments) {
+  CLI::App app{program.help, program.name};
+  if (!program.version.empty()) app.set_version_flag("--version", program.version, version_text);
+  fill(app, program, program.footer);
+  try {
+    app.parse(std::vector<std::string>{arguments.rbegin(), arguments.rend()});  // CLI11's order
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::Success))
+      throw UsageError{error.what(), error.get_name() == "RequiredError", path_of(app, program)};
+    std::ostringstream text;
+    app.exit(error, text, text);
+    return {.text = text.str()};
+  }
+  return {.text = {}, .command = path_of(app, program).back()};
+}
+
+}  // namespace sim
