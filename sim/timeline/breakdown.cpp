@@ -9,20 +9,15 @@
 namespace sim {
 namespace {
 
-struct Interval {
-  TimePoint begin;
-  TimePoint end;
-};
-
 // The time of the rank that no higher class has claimed yet: disjoint intervals in order.
 class Unclaimed {
  public:
   explicit Unclaimed(TimePoint end) : left_{{TimePoint{}, end}} {}
 
-  // Takes the parts that `claims` cover, and says how long they are. REQUIRES: `claims` in order of
+  // Takes the parts that `claims` cover, and hands each to `taken`. REQUIRES: `claims` in order of
   // begin. One pass over both lists, since the spans of a stream are in order.
-  Duration take(std::span<const Interval> claims) {
-    Duration taken{};
+  template <class Taken>
+  void take(std::span<const Interval> claims, Taken&& taken) {
     std::vector<Interval> rest;
     rest.reserve(left_.size() + claims.size());
     std::size_t next = 0;
@@ -35,13 +30,12 @@ class Unclaimed {
         const TimePoint end = std::min(gap.end, claims[i].end);
         if (end <= begin) continue;
         if (begin > from) rest.push_back({from, begin});
-        taken += end - begin;
+        taken(Interval{begin, end});
         from = end;
       }
       if (from < gap.end) rest.push_back({from, gap.end});
     }
     left_ = std::move(rest);
-    return taken;
   }
 
  private:
@@ -88,11 +82,28 @@ Claims claims_of(const RankTrack& track, const Program& program) {
   return claims;
 }
 
-Duration take_all(Unclaimed& time, const std::array<std::vector<Interval>, stream_count>& lanes) {
-  Duration taken{};
-  for (const std::vector<Interval>& lane : lanes)
-    taken += time.take(lane);
-  return taken;
+// Hands every part of the rank's time to `taken`, with the member of Breakdown that it belongs to.
+template <class Taken>
+void split(const RankTrack& track, const Program& program, TimePoint end, bool has_pipeline,
+           Taken&& taken) {
+  const Claims claims = claims_of(track, program);
+  SIM_CHECK(claims.last_end <= end, track.rank.value);
+  Unclaimed time{end};
+  const auto take = [&](std::span<const Interval> some, Duration Breakdown::*part) {
+    time.take(some, [&](Interval interval) { taken(part, interval); });
+  };
+  const auto take_all = [&](const auto& lanes, Duration Breakdown::*part) {
+    for (const std::vector<Interval>& lane : lanes)
+      take(lane, part);
+  };
+  take_all(claims.compute, &Breakdown::compute);
+  take_all(claims.tensor, &Breakdown::exposed_tensor);
+  take_all(claims.data, &Breakdown::exposed_data);
+  take_all(claims.transfer, &Breakdown::exposed_pipeline);
+  const auto idle = has_pipeline ? &Breakdown::bubble : &Breakdown::exposed_data;
+  take_all(claims.wait, idle);
+  take(std::array{Interval{claims.last_end, end}}, idle);
+  take(std::array{Interval{TimePoint{}, end}}, &Breakdown::host);
 }
 
 constexpr std::array fields{&Breakdown::compute,      &Breakdown::exposed_tensor,
@@ -103,22 +114,23 @@ constexpr std::array fields{&Breakdown::compute,      &Breakdown::exposed_tensor
 
 Breakdown break_down(const RankTrack& track, const Program& program, TimePoint end,
                      bool has_pipeline) {
-  const Claims claims = claims_of(track, program);
-  SIM_CHECK(claims.last_end <= end, track.rank.value);
-  Unclaimed time{end};
   Breakdown parts;
-  parts.compute = take_all(time, claims.compute);
-  parts.exposed_tensor = take_all(time, claims.tensor);
-  parts.exposed_data = take_all(time, claims.data);
-  parts.exposed_pipeline = take_all(time, claims.transfer);
-  Duration& idle = has_pipeline ? parts.bubble : parts.exposed_data;
-  idle += take_all(time, claims.wait);
-  const std::array tail{Interval{claims.last_end, end}};
-  idle += time.take(tail);
-  const std::array all{Interval{TimePoint{}, end}};
-  parts.host = time.take(all);
+  split(track, program, end, has_pipeline, [&](Duration Breakdown::*part, Interval interval) {
+    parts.*part += interval.end - interval.begin;
+  });
   SIM_CHECK(parts.total() == end.time_since_epoch(), track.rank.value);
   return parts;
+}
+
+std::vector<Interval> intervals_of(Duration Breakdown::*part, const RankTrack& track,
+                                   const Program& program, TimePoint end, bool has_pipeline) {
+  std::vector<Interval> found;
+  split(track, program, end, has_pipeline, [&](Duration Breakdown::*of, Interval interval) {
+    if (of == part) found.push_back(interval);
+  });
+  std::sort(found.begin(), found.end(),
+            [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+  return found;
 }
 
 Breakdown weighted_mean(std::span<const std::pair<Breakdown, std::uint64_t>> parts) {

@@ -38,10 +38,20 @@ struct Breakdown {
   bool operator==(const Breakdown&) const = default;
 };
 
+struct Interval {
+  TimePoint begin;
+  TimePoint end;
+};
+
 // REQUIRES: `track.spans` has one span per operator of `program`, in issue order; the spans of one
 // stream do not overlap; none ends after `end`.
 Breakdown break_down(const RankTrack& track, const Program& program, TimePoint end,
                      bool has_pipeline);
+
+// When one part holds: ascending, disjoint; they sum to that part of break_down(). REQUIRES: as
+// break_down().
+std::vector<Interval> intervals_of(Duration Breakdown::*part, const RankTrack& track,
+                                   const Program& program, TimePoint end, bool has_pipeline);
 
 // The mean of breakdowns of equal totals, weighted; rounded so that it has that total exactly.
 Breakdown weighted_mean(std::span<const std::pair<Breakdown, std::uint64_t>> parts);

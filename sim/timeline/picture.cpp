@@ -9,36 +9,11 @@
 #include <string_view>
 
 #include "sim/base/quantity.hpp"
+#include "sim/timeline/ink.hpp"
 #include "sim/timeline/svg.hpp"
 
 namespace sim {
 namespace {
-
-enum class Ink : std::uint8_t {
-  forward,
-  recompute,
-  backward,
-  weight_backward,
-  optimizer,
-  tensor,
-  data,
-  pipeline,
-  none,
-};
-constexpr std::size_t ink_count = 8;
-
-struct Legend {
-  std::string_view text;
-  std::string_view colour;
-};
-constexpr std::array<Legend, ink_count> legend{{{"forward", "#0072b2"},
-                                                {"recompute", "#56b4e9"},
-                                                {"backward", "#009e73"},
-                                                {"weight gradients", "#004d38"},
-                                                {"optimizer", "#000000"},
-                                                {"tensor", "#f0e442"},
-                                                {"data", "#d55e00"},
-                                                {"pipeline", "#cc79a7"}}};
 
 constexpr int columns = 1000;
 constexpr int left = 110;
@@ -46,31 +21,6 @@ constexpr int top = 52;
 constexpr int compute_height = 12;
 constexpr int comm_height = 5;
 constexpr int row_height = 24;
-
-Ink ink_of(const Program& program, OpId op) {
-  switch (program.stream[op.value]) {
-    case Stream::compute:
-      break;
-    case Stream::tensor_comm:
-      return Ink::tensor;
-    case Stream::data_comm:
-      return Ink::data;
-    default:
-      return Ink::pipeline;
-  }
-  switch (program.pass[op.value]) {
-    case Pass::forward:
-      return Ink::forward;
-    case Pass::recompute:
-      return Ink::recompute;
-    case Pass::backward:
-      return Ink::backward;
-    case Pass::weight_backward:
-      return Ink::weight_backward;
-    default:
-      return Ink::optimizer;
-  }
-}
 
 // Time of each ink in each column of one lane.
 class Lane {
@@ -144,7 +94,7 @@ std::vector<const RankTrack*> chosen_tracks(const Timeline& timeline,
 std::string legend_row(int y) {
   std::string svg;
   int x = left;
-  for (const Legend& entry : legend) {
+  for (const InkLegend& entry : ink_legend) {
     svg += fmt::format(R"(<rect x="{}" y="{}" width="10" height="10" fill="{}"/>)", x, y - 9,
                        entry.colour);
     svg += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", x + 14, y, entry.text);
@@ -197,7 +147,7 @@ std::string to_svg(const Plan& plan, const Timeline& timeline, const PictureOpti
     draw(communication, y + compute_height, comm_height, paths);
   }
   for (std::size_t ink = 0; ink < ink_count; ++ink)
-    svg += fmt::format("<path fill=\"{}\" d=\"{}\"/>\n", legend[ink].colour, paths[ink]);
+    svg += fmt::format("<path fill=\"{}\" d=\"{}\"/>\n", ink_legend[ink].colour, paths[ink]);
   return svg + time_axis(length, bottom) + "</svg>\n";
 }
 
