@@ -1,0 +1,71 @@
+#include "ui/core/figures.hpp"
+
+#include <cmath>
+
+#include "sim/base/quantity.hpp"
+#include "sim/report/numbers.hpp"
+
+namespace ui {
+namespace {
+
+QString text(const std::string& from) {
+  return QString::fromStdString(from);
+}
+
+Figure memory_of(const sim::Report& report) {
+  const sim::StageMemory& worst = report.worst_memory();
+  return {
+      "memory_gib",
+      "memory",
+      worst.total.gib(),
+      QString{"%1 of %2 GiB"}
+          .arg(worst.total.gib(), 0, 'f', 1)
+          .arg(worst.capacity.gib(), 0, 'f', 1),
+      QString{
+          "Of the fullest GPU (stage %1): the most bytes alive at once, in the order in which the "
+          "operators are issued, and what the device keeps for itself. It %2."}
+          .arg(worst.stage)
+          .arg(fit_text(report)),
+      true};
+}
+
+}  // namespace
+
+std::vector<Figure> headline_of(const sim::Report& report) {
+  const QString samples = report.counts_samples ? "samples/s" : "tokens/s";
+  return {
+      {"step_time_s", "step time", sim::in_seconds(report.step_time),
+       text(sim::precise(report.step_time)),
+       "From the first operator to the end of the last one, over all ranks: simulated.", true},
+      {"mfu", "MFU", report.mfu, QString{"%1 %"}.arg(100 * report.mfu, 0, 'f', 1),
+       "Model FLOPs per second and GPU over the data-sheet peak of the compute format. " +
+           text(report.flop_formula),
+       false},
+      memory_of(report),
+      {"tokens_per_second", samples, report.tokens_per_second,
+       text(sim::significant(report.tokens_per_second)),
+       "Of all GPUs together: those of one step over the step time.", false},
+      {"tokens_per_second_per_gpu", samples + " per GPU", report.tokens_per_second_per_gpu,
+       text(sim::significant(report.tokens_per_second_per_gpu)),
+       QString{"The same over %1 GPUs."}.arg(text(sim::grouped(report.ranks))), false},
+      {"bubble_share", "bubble", report.bubble_share,
+       QString{"%1 %"}.arg(100 * report.bubble_share, 0, 'f', 1),
+       "Share of the step in which a GPU waits for the pipeline. Closed form for equal stages: " +
+           QString{"%1 %"}.arg(100 * report.bubble_closed_form, 0, 'f', 1),
+       true},
+  };
+}
+
+QString change_text(const Figure& now, const Figure& before) {
+  if (before.value == 0 || now.value == before.value) return {};
+  const double percent = 100 * (now.value / before.value - 1);
+  if (std::abs(percent) < 0.05) return {};
+  return QString{"%1%2 %"}.arg(percent > 0 ? "+" : "−").arg(std::abs(percent), 0, 'f', 1);
+}
+
+QString fit_text(const sim::Report& report) {
+  if (!report.fits()) return "does not fit";
+  return report.memory_in_doubt() ? "may not fit" : "fits";
+}
+
+}  // namespace ui

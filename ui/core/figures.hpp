@@ -1,0 +1,29 @@
+// The figures of a forecast that the window shows: each with its unit, definition and source.
+#pragma once
+
+#include <QString>
+#include <vector>
+
+#include "ui/core/result.hpp"
+
+namespace ui {
+
+struct Figure {
+  QString key;  // as in the JSON report
+  QString title;
+  double value = 0;    // in the unit of `key`
+  QString text;        // value and unit, for people
+  QString definition;  // what it is, and what it rests on
+  bool less_is_better = false;
+};
+
+// The headline, in the order in which it is shown.
+std::vector<Figure> headline_of(const sim::Report& report);
+
+// "+6.8 %", or empty where there is no change worth a digit.
+QString change_text(const Figure& now, const Figure& before);
+
+// "fits", "may not fit" or "does not fit".
+QString fit_text(const sim::Report& report);
+
+}  // namespace ui

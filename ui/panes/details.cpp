@@ -1,0 +1,108 @@
+#include "ui/panes/details.hpp"
+
+#include <QHeaderView>
+#include <QVBoxLayout>
+
+#include "sim/report/numbers.hpp"
+#include "ui/core/operator_text.hpp"
+#include "ui/lanes/area_sums.hpp"
+
+namespace ui {
+namespace {
+
+constexpr std::size_t most_names = 200;
+
+QString time(std::int64_t ps) {
+  return QString::fromStdString(sim::precise(sim::Duration{ps}));
+}
+
+}  // namespace
+
+Details::Details(Session& session, QWidget* parent) : QWidget{parent}, session_{session} {
+  auto* column = new QVBoxLayout{this};
+  column->setContentsMargins(6, 6, 6, 6);
+  table_ = new QTableWidget{0, 2, this};
+  table_->setAccessibleName(tr("Details of the selection"));
+  table_->horizontalHeader()->hide();
+  table_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::ResizeToContents);
+  table_->horizontalHeader()->setStretchLastSection(true);
+  table_->verticalHeader()->hide();
+  table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 6);
+  table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
+  table_->setShowGrid(false);
+  table_->setWordWrap(true);
+  cause_ = new QPushButton{this};
+  cause_->setAccessibleName(tr("Go to what it waited for"));
+  column->addWidget(table_);
+  column->addWidget(cause_);
+  connect(cause_, &QPushButton::clicked, this, [this] {
+    if (!cause_at_) return;
+    Selection selection = session_.selection();
+    selection.op = cause_at_;
+    session_.select(selection);
+  });
+  connect(&session_, &Session::selection_changed, this, &Details::refresh);
+  connect(&session_, &Session::result_changed, this, &Details::refresh);
+  refresh();
+}
+
+void Details::refresh() {
+  cause_->hide();
+  cause_at_.reset();
+  const Selection& selection = session_.selection();
+  if (!session_.result()) return show_empty();
+  if (selection.op) return show_operator(*selection.op);
+  if (selection.area) return show_area(*selection.area);
+  show_empty();
+}
+
+void Details::set_rows(const std::vector<std::pair<QString, QString>>& facts) {
+  table_->setRowCount(static_cast<int>(facts.size()));
+  for (int row = 0; row < table_->rowCount(); ++row) {
+    const auto& [name, value] = facts[static_cast<std::size_t>(row)];
+    auto* left = new QTableWidgetItem{name};
+    left->setForeground(table_->palette().brush(QPalette::PlaceholderText));
+    table_->setItem(row, 0, left);
+    auto* right = new QTableWidgetItem{value};
+    right->setToolTip(value);
+    table_->setItem(row, 1, right);
+  }
+}
+
+void Details::show_operator(const OperatorAt& at) {
+  set_rows(operator_facts(*session_.result(), at));
+  if (const std::optional<CauseOf> cause = cause_of(*session_.result(), at)) {
+    cause_at_ = cause->at;
+    cause_->setText(cause_->fontMetrics().elidedText("← " + cause->text, Qt::ElideRight,
+                                                     std::max(120, width() - 30)));
+    cause_->setToolTip(tr("It could not begin earlier because of: %1").arg(cause->text));
+    cause_->show();
+  }
+}
+
+void Details::show_area(const TimeArea& area) {
+  const AreaSums sums =
+      area_sums(*session_.result()->forecast.plan, session_.result()->lanes, area.begin, area.end);
+  std::vector<std::pair<QString, QString>> facts;
+  facts.emplace_back(tr("area"), time(area.end - area.begin));
+  facts.emplace_back(tr("ranks shown"), QString::number(session_.result()->lanes.groups.size()));
+  facts.emplace_back(tr("bubbles"), time(sums.bubbles));
+  for (const NameSum& sum : sums.names) {
+    if (facts.size() > most_names) break;
+    facts.emplace_back(QString{"%1 %2"}.arg(QString::fromStdString(sum.name),
+                                            QString::fromStdString(sum.pass).replace('_', ' ')),
+                       QString{"%1  (%2×)"}.arg(time(sum.time)).arg(sum.count));
+  }
+  set_rows(facts);
+}
+
+void Details::show_empty() {
+  set_rows({{tr("click"), tr("an operator in the timeline to see its shape, rate and cause")},
+            {tr("drag"), tr("over the timeline to sum an area by name")},
+            {"W S A D", tr("zoom in, zoom out, left, right")},
+            {"[ ]", tr("walk the critical path")},
+            {"/", tr("search operators by name")}});
+  table_->resizeRowsToContents();
+}
+
+}  // namespace ui

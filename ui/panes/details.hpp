@@ -1,0 +1,31 @@
+// What is selected: one operator, or the sums by name over an area of the timeline.
+#pragma once
+
+#include <QPushButton>
+#include <QTableWidget>
+#include <QWidget>
+
+#include "ui/core/session.hpp"
+
+namespace ui {
+
+class Details : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit Details(Session& session, QWidget* parent = nullptr);
+
+ private:
+  void refresh();
+  void show_operator(const OperatorAt& at);
+  void show_area(const TimeArea& area);
+  void show_empty();
+  void set_rows(const std::vector<std::pair<QString, QString>>& facts);
+
+  Session& session_;
+  QTableWidget* table_;
+  QPushButton* cause_;
+  std::optional<OperatorAt> cause_at_;
+};
+
+}  // namespace ui

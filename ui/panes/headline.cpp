@@ -1,0 +1,116 @@
+#include "ui/panes/headline.hpp"
+
+#include <QHBoxLayout>
+#include <QTimer>
+
+#include "ui/core/figures.hpp"
+#include "ui/core/theme.hpp"
+
+namespace ui {
+namespace {
+
+constexpr std::size_t shown_figures = 6;
+constexpr int patience_ms = 100;  // before "computing" is said
+
+void colour(QLabel& label, const QColor& colour) {
+  QPalette palette = label.palette();
+  palette.setColor(QPalette::WindowText, colour);
+  label.setPalette(palette);
+}
+
+}  // namespace
+
+Headline::Headline(Session& session, QWidget* parent) : QWidget{parent}, session_{session} {
+  setAccessibleName(tr("Headline figures"));
+  auto* row = new QHBoxLayout{this};
+  row->setContentsMargins(12, 8, 12, 6);
+  row->setSpacing(28);
+  for (std::size_t i = 0; i < shown_figures; ++i) {
+    auto* column = new QVBoxLayout;
+    column->setSpacing(0);
+    Cell cell{new QLabel{this}, new QLabel{this}, new QLabel{this}};
+    QFont large = cell.value->font();
+    large.setPointSizeF(large.pointSizeF() * (i == 0 ? 1.9 : 1.45));
+    large.setBold(i == 0);
+    cell.value->setFont(large);
+    cell.value->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    column->addWidget(cell.title);
+    auto* line = new QHBoxLayout;
+    line->setSpacing(8);
+    line->addWidget(cell.value, 0, Qt::AlignBaseline);
+    line->addWidget(cell.change, 0, Qt::AlignBaseline);
+    line->addStretch();
+    column->addLayout(line);
+    row->addLayout(column);
+    cells_.push_back(cell);
+  }
+  row->addStretch();
+  auto* right = new QVBoxLayout;
+  right->setSpacing(0);
+  name_ = new QLabel{this};
+  name_->setAlignment(Qt::AlignRight);
+  state_ = new QLabel{this};
+  state_->setAlignment(Qt::AlignRight);
+  right->addWidget(name_);
+  right->addWidget(state_);
+  row->addLayout(right);
+  connect(&session_, &Session::result_changed, this, &Headline::refresh);
+  connect(&session_, &Session::baseline_changed, this, &Headline::refresh);
+  connect(&session_, &Session::problems_changed, this, &Headline::refresh);
+  connect(&session_, &Session::computing_changed, this,
+          [this] { QTimer::singleShot(patience_ms, this, &Headline::show_state); });
+  refresh();
+}
+
+void Headline::show_state() {
+  if (session_.computing())
+    state_->setText(tr("computing …"));
+  else if (!session_.problems().empty())
+    state_->setText(tr("shown: the last one that was valid"));
+  else if (session_.result())
+    state_->setText(tr("simulated in %1 ms").arg(1000 * session_.result()->seconds, 0, 'f', 0));
+}
+
+void Headline::refresh() {
+  const Theme& theme = theme_of(*this);
+  colour(*state_, theme.muted);
+  show_state();
+  for (const Cell& cell : cells_)
+    colour(*cell.title, theme.muted);
+  if (!session_.result()) return;
+  const sim::Report& report = session_.result()->forecast.report;
+  name_->setText(QString{"%1  ·  %2 × %3"}
+                     .arg(QString::fromStdString(report.model))
+                     .arg(report.ranks)
+                     .arg(QString::fromStdString(report.device)));
+  const std::vector<Figure> now = headline_of(report);
+  const std::vector<Figure> before = session_.baseline()
+                                         ? headline_of(session_.baseline()->forecast.report)
+                                         : std::vector<Figure>{};
+  const bool stale = !session_.problems().empty();
+  for (std::size_t i = 0; i < cells_.size(); ++i) {
+    const Figure& figure = now[i];
+    const Cell& cell = cells_[i];
+    cell.title->setText(figure.title);
+    cell.value->setText(figure.text);
+    colour(*cell.value, stale ? theme.muted : theme.text);
+    const bool memory = figure.key == "memory_gib";
+    const QString change = before.empty() ? QString{} : change_text(figure, before[i]);
+    const bool better =
+        !before.empty() && (figure.value < before[i].value) == figure.less_is_better;
+    cell.change->setText(memory ? fit_text(report) + (change.isEmpty() ? "" : "  " + change)
+                                : (change.isEmpty() ? change : (better ? "▲ " : "▼ ") + change));
+    if (memory)
+      colour(*cell.change, !report.fits()             ? theme.bad
+                           : report.memory_in_doubt() ? theme.warn
+                                                      : theme.good);
+    else
+      colour(*cell.change, better ? theme.good : theme.bad);
+    const QString definition = figure.title + ": " + figure.definition;
+    for (QLabel* label : {cell.title, cell.value, cell.change})
+      label->setToolTip(definition);
+    cell.value->setAccessibleName(figure.title + " " + figure.text + " " + cell.change->text());
+  }
+}
+
+}  // namespace ui

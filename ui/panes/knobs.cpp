@@ -1,0 +1,259 @@
+#include "ui/panes/knobs.hpp"
+
+#include <QButtonGroup>
+#include <QCompleter>
+#include <QGroupBox>
+#include <QHBoxLayout>
+#include <QPushButton>
+#include <QScrollArea>
+#include <QSignalBlocker>
+#include <QVBoxLayout>
+#include <algorithm>
+#include <cmath>
+
+#include "sim/scenario/followed.hpp"
+#include "ui/core/theme.hpp"
+
+namespace ui {
+namespace {
+
+// A slider's position is 100 log10 of the factor: 0.1 to 10.
+constexpr int scale_steps = 100;
+
+double factor_of(int position) {
+  return std::pow(10, static_cast<double>(position) / scale_steps);
+}
+
+QString factor_text(double factor) {
+  return QString{"×%1"}.arg(factor, 0, 'g', 3);
+}
+
+std::optional<double> factor_in(const std::optional<std::string>& value) {
+  if (!value || value->size() < 2 || value->front() != 'x') return std::nullopt;
+  return std::strtod(value->c_str() + 1, nullptr);
+}
+
+QGroupBox* section(const QString& title, QLayout* content) {
+  auto* box = new QGroupBox{title};
+  content->setContentsMargins(8, 4, 8, 6);
+  box->setLayout(content);
+  return box;
+}
+
+}  // namespace
+
+KnobPane::KnobPane(Session& session, QWidget* parent) : QWidget{parent}, session_{session} {
+  auto* content = new QWidget;
+  auto* column = new QVBoxLayout{content};
+  column->setContentsMargins(6, 4, 6, 6);
+  form_ = new QFormLayout;
+  form_->setVerticalSpacing(4);
+  form_->setHorizontalSpacing(8);
+  form_->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
+  column->addWidget(section(tr("Layout"), form_));
+  machine_ = new QFormLayout;
+  machine_->setVerticalSpacing(2);
+  machine_->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
+  column->addWidget(section(tr("Machine"), machine_));
+
+  auto* any = new QVBoxLayout;
+  auto* line = new QHBoxLayout;
+  key_ = new QLineEdit;
+  key_->setPlaceholderText(tr("any key, e.g. layout.bucket"));
+  key_->setAccessibleName(tr("Key to set"));
+  value_ = new QLineEdit;
+  value_->setPlaceholderText(tr("value"));
+  value_->setAccessibleName(tr("Value of the key"));
+  value_->setMaximumWidth(96);
+  line->addWidget(key_);
+  line->addWidget(value_);
+  any->addLayout(line);
+  set_ = new QListWidget;
+  set_->setAccessibleName(tr("Knobs that are set"));
+  set_->setToolTip(tr("What is set on top of the file. Delete takes one away."));
+  set_->setMinimumHeight(72);
+  any->addWidget(set_);
+  auto* reset = new QPushButton{tr("Reset all")};
+  reset->setAccessibleName(tr("Reset all knobs"));
+  any->addWidget(reset);
+  column->addWidget(section(tr("Set on top of the file"), any));
+  column->addStretch();
+
+  auto* scroll = new QScrollArea{this};
+  scroll->setWidget(content);
+  scroll->setWidgetResizable(true);
+  scroll->setFrameShape(QFrame::NoFrame);
+  scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  auto* outer = new QVBoxLayout{this};
+  outer->setContentsMargins(0, 0, 0, 0);
+  outer->addWidget(scroll);
+
+  for (const ChoiceKnob& knob : choice_knobs())
+    choices_.push_back({&knob, nullptr, {}, nullptr, {}});
+  connect(reset, &QPushButton::clicked, &session_, &Session::reset_knobs);
+  connect(value_, &QLineEdit::returnPressed, this, &KnobPane::set_typed);
+  connect(key_, &QLineEdit::returnPressed, value_, qOverload<>(&QWidget::setFocus));
+  connect(set_, &QListWidget::itemActivated, this, [this](QListWidgetItem* item) {
+    session_.set_knobs({{item->data(Qt::UserRole).toString().toStdString(), ""}},
+                       tr("take away %1").arg(item->text()));
+  });
+  connect(&session_, &Session::result_changed, this, &KnobPane::refresh);
+  connect(&session_, &Session::knobs_changed, this, [this] {
+    refresh_list();
+    refresh_scales();
+  });
+  refresh();
+}
+
+void KnobPane::find_key() {
+  key_->setFocus();
+  key_->selectAll();
+}
+
+void KnobPane::refresh() {
+  if (!session_.result()) return;
+  const sim::Scenario& scenario = session_.result()->scenario;
+  for (Choice& choice : choices_)
+    refresh_choice(choice, scenario);
+  if (scales_of_ != scenario.cluster_path) make_scales(scenario);
+  refresh_scales();
+  refresh_list();
+}
+
+void KnobPane::refresh_choice(Choice& choice, const sim::Scenario& scenario) {
+  const ChoiceKnob& knob = *choice.knob;
+  const std::string current = knob.current(scenario);
+  std::vector<std::string> values = knob.values(scenario);
+  if (std::find(values.begin(), values.end(), current) == values.end()) values.push_back(current);
+  if (values != choice.shown) {
+    if (choice.row) form_->removeRow(choice.row);
+    choice.row = new QWidget;
+    choice.chips.clear();
+    choice.list = nullptr;
+    choice.shown = values;
+    auto* line = new QHBoxLayout{choice.row};
+    line->setContentsMargins(0, 0, 0, 0);
+    line->setSpacing(2);
+    const auto set = [this, key = knob.key](const QString& value) {
+      session_.set_knobs({{key, value.toStdString()}},
+                         QString{"%1 = %2"}.arg(QString::fromStdString(key), value));
+    };
+    if (knob.chips) {
+      auto* group = new QButtonGroup{choice.row};
+      for (const std::string& value : values) {
+        auto* chip = new QToolButton;
+        chip->setText(QString::fromStdString(value));
+        chip->setCheckable(true);
+        chip->setToolTip(knob.help);
+        chip->setAccessibleName(knob.title + " " + chip->text());
+        chip->setMinimumWidth(24);
+        group->addButton(chip);
+        line->addWidget(chip);
+        connect(chip, &QToolButton::clicked, this, [set, chip] { set(chip->text()); });
+        choice.chips.push_back(chip);
+      }
+      line->addStretch();
+    } else {
+      choice.list = new QComboBox;
+      for (const std::string& value : values)
+        choice.list->addItem(QString::fromStdString(value));
+      choice.list->setToolTip(knob.help);
+      choice.list->setAccessibleName(knob.title);
+      line->addWidget(choice.list);
+      connect(choice.list, &QComboBox::textActivated, this, set);
+    }
+    int row = 0;  // in the order of the table
+    for (const Choice& other : choices_) {
+      if (&other == &choice) break;
+      if (other.row) ++row;
+    }
+    form_->insertRow(row, knob.title, choice.row);
+    if (QWidget* label = form_->labelForField(choice.row)) label->setToolTip(knob.help);
+  }
+  for (QToolButton* chip : choice.chips)
+    chip->setChecked(chip->text().toStdString() == current);
+  if (choice.list) {
+    const QSignalBlocker quiet{choice.list};
+    choice.list->setCurrentText(QString::fromStdString(current));
+  }
+  form_->setRowVisible(choice.row, knob.applies(scenario));
+}
+
+void KnobPane::make_scales(const sim::Scenario& scenario) {
+  while (machine_->rowCount() > 0)
+    machine_->removeRow(0);
+  scales_.clear();
+  scales_of_ = scenario.cluster_path;
+  for (const sim::MachineParameter& parameter : sim::machine_parameters(scenario.cluster_path)) {
+    auto* slider = new QSlider{Qt::Horizontal};
+    slider->setRange(-scale_steps, scale_steps);
+    slider->setPageStep(10);
+    slider->setAccessibleName(QString::fromStdString(parameter.name));
+    auto* value = new QLabel;
+    value->setMinimumWidth(118);
+    auto* row = new QWidget;
+    auto* line = new QHBoxLayout{row};
+    line->setContentsMargins(0, 0, 0, 0);
+    line->addWidget(slider);
+    line->addWidget(value);
+    const QString title = QString::fromStdString(parameter.name);
+    machine_->addRow(title, row);
+    scales_.push_back(
+        {parameter.keys, slider, value, title, QString::fromStdString(parameter.values.front())});
+    const std::size_t index = scales_.size() - 1;
+    connect(slider, &QSlider::sliderPressed, this, [this] { ++gesture_; });
+    connect(slider, &QSlider::valueChanged, this,
+            [this, index](int position) { move_scale(scales_[index], position); });
+  }
+}
+
+void KnobPane::move_scale(const Scale& scale, int position) {
+  if (!scale.slider->isSliderDown()) ++gesture_;
+  const sim::Scenario* scenario = session_.result() ? &session_.result()->scenario : nullptr;
+  if (!scenario) return;
+  Knobs changes;
+  const double factor = std::round(factor_of(position) * 1000) / 1000;
+  for (const std::string& key : scale.keys)
+    changes.emplace_back(
+        key, position == 0 ? std::string{} : QString{"x%1"}.arg(factor, 0, 'g', 4).toStdString());
+  session_.set_knobs(changes, scale.title + " " + factor_text(factor), gesture_ + 1);
+}
+
+void KnobPane::refresh_scales() {
+  for (const Scale& scale : scales_) {
+    const double factor = factor_in(session_.knob(scale.keys.front())).value_or(1);
+    const QSignalBlocker quiet{scale.slider};
+    if (!scale.slider->isSliderDown())
+      scale.slider->setValue(static_cast<int>(std::lround(scale_steps * std::log10(factor))));
+    scale.value->setText(factor == 1 ? scale.base
+                                     : QString{"%1  %2"}.arg(scale.base, factor_text(factor)));
+    scale.slider->setToolTip(scale.title + ": " + scale.base);
+  }
+}
+
+void KnobPane::refresh_list() {
+  set_->clear();
+  for (const auto& [key, value] : session_.knobs()) {
+    auto* item = new QListWidgetItem{QString::fromStdString(key + " = " + value)};
+    item->setData(Qt::UserRole, QString::fromStdString(key));
+    item->setToolTip(tr("Enter takes it away"));
+    set_->addItem(item);
+  }
+  if (!session_.result()) return;
+  for (const sim::Followed& followed : session_.result()->scenario.followed) {
+    auto* item = new QListWidgetItem{QString::fromStdString(sim::text_of(followed))};
+    item->setFlags(Qt::ItemIsEnabled);
+    item->setForeground(palette().brush(QPalette::PlaceholderText));
+    item->setToolTip(item->text());
+    set_->addItem(item);
+  }
+}
+
+void KnobPane::set_typed() {
+  const std::string key = key_->text().trimmed().toStdString();
+  if (key.empty()) return;
+  session_.set_knobs({{key, value_->text().trimmed().toStdString()}},
+                     QString{"%1 = %2"}.arg(key_->text(), value_->text()));
+}
+
+}  // namespace ui

@@ -1,0 +1,63 @@
+// The knobs: what one changes to ask "what if".
+#pragma once
+
+#include <QComboBox>
+#include <QFormLayout>
+#include <QLabel>
+#include <QLineEdit>
+#include <QListWidget>
+#include <QSlider>
+#include <QToolButton>
+#include <QWidget>
+#include <vector>
+
+#include "sim/sweep/machine_parameters.hpp"
+#include "ui/core/knob_table.hpp"
+#include "ui/core/session.hpp"
+
+namespace ui {
+
+class KnobPane : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit KnobPane(Session& session, QWidget* parent = nullptr);
+  // Shows the field for any key, with the cursor in it.
+  void find_key();
+
+ private:
+  struct Choice {
+    const ChoiceKnob* knob;
+    QWidget* row;
+    std::vector<QToolButton*> chips;
+    QComboBox* list = nullptr;
+    std::vector<std::string> shown;
+  };
+  struct Scale {
+    std::vector<std::string> keys;
+    QSlider* slider;
+    QLabel* value;
+    QString title, base;
+  };
+
+  void refresh();
+  void refresh_choice(Choice& choice, const sim::Scenario& scenario);
+  void make_scales(const sim::Scenario& scenario);
+  void move_scale(const Scale& scale, int position);
+  void refresh_scales();
+  void refresh_list();
+  void set_typed();
+
+  Session& session_;
+  QFormLayout* form_;
+  QFormLayout* machine_;
+  std::vector<Choice> choices_;
+  std::vector<Scale> scales_;
+  std::string scales_of_;  // the cluster file that the scales are of
+  QLineEdit* key_;
+  QLineEdit* value_;
+  QListWidget* set_;
+  int gesture_ = 0;
+};
+
+}  // namespace ui

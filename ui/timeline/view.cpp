@@ -1,0 +1,492 @@
+#include "ui/timeline/view.hpp"
+
+#include <QHelpEvent>
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <QToolTip>
+#include <QWheelEvent>
+#include <algorithm>
+#include <cmath>
+
+#include "ui/core/operator_text.hpp"
+
+namespace ui {
+namespace {
+
+constexpr int gutter = 104;
+constexpr int overview_height = 26;
+constexpr int axis_height = 22;
+constexpr double shortest_window = 1000;  // picoseconds
+
+// The selected operator, else the first one that is shown.
+std::optional<OperatorAt> anchor(const Session& session, const std::vector<Row>& rows) {
+  if (session.selection().op) return session.selection().op;
+  for (const Row& row : rows)
+    for (const Strip* strip : row.strips)
+      if (strip->size() > 0) return OperatorAt{row.group->track, strip->op.front()};
+  return std::nullopt;
+}
+
+}  // namespace
+
+TimelineView::TimelineView(Session& session, QWidget* parent) : QWidget{parent}, session_{session} {
+  setFocusPolicy(Qt::StrongFocus);
+  setMouseTracking(true);
+  setMinimumSize(360, 160);
+  setAccessibleName(tr("Timeline"));
+  connect(&session_, &Session::result_changed, this, &TimelineView::adopt_result);
+  connect(&session_, &Session::opened, this, [this] { whole_ = true; });
+  connect(&session_, &Session::selection_changed, this, [this] {
+    describe();
+    update();
+  });
+  adopt_result();
+}
+
+void TimelineView::adopt_result() {
+  shown_ = session_.result();
+  if (!shown_) return;
+  if (whole_ || window_.from >= static_cast<double>(shown_->lanes.end))
+    window_ = {0, static_cast<double>(shown_->lanes.end)};
+  remake_rows();
+  search(pattern_.pattern());
+  describe();
+  Q_EMIT window_changed();
+}
+
+void TimelineView::remake_rows() {
+  rows_ = shown_ ? make_rows(shown_->lanes, expanded_) : std::vector<Row>{};
+  set_scroll(scroll_);
+  update();
+}
+
+Canvas TimelineView::canvas() const {
+  const int top = overview_height + axis_height;
+  return {QRect{gutter, top, std::max(1, width() - gutter), std::max(1, height() - top)}, window_,
+          scroll_};
+}
+
+void TimelineView::set_window(TimeWindow window) {
+  if (!shown_) return;
+  const double end = static_cast<double>(shown_->lanes.end);
+  const double length = std::clamp(window.length(), shortest_window, end);
+  window.from = std::clamp(window.from, 0.0, end - length);
+  window.to = window.from + length;
+  window_ = window;
+  whole_ = length >= end;
+  Q_EMIT window_changed();
+  update();
+}
+
+void TimelineView::fit() {
+  if (shown_) set_window({0, static_cast<double>(shown_->lanes.end)});
+}
+
+void TimelineView::fit_selected() {
+  const Selection& selection = session_.selection();
+  if (!selection.op && selection.area) {
+    set_window(
+        {static_cast<double>(selection.area->begin), static_cast<double>(selection.area->end)});
+    return;
+  }
+  const StripAt at = selection.op ? find_operator(rows_, *selection.op) : StripAt{};
+  if (!at.strip) return fit();
+  const double begin = static_cast<double>(at.strip->begin[at.span]);
+  const double end = static_cast<double>(at.strip->end[at.span]);
+  const double margin = (end - begin) * 4;
+  set_window({begin - margin, end + margin});
+  reveal(*selection.op);
+}
+
+void TimelineView::zoom(double factor, std::optional<double> at) {
+  const double fixed = at.value_or((window_.from + window_.to) / 2);
+  const double length = std::max(shortest_window, window_.length() * factor);
+  const double share = (fixed - window_.from) / window_.length();
+  set_window({fixed - share * length, fixed + (1 - share) * length});
+}
+
+void TimelineView::pan(double share) {
+  const double by = window_.length() * share;
+  set_window({window_.from + by, window_.to + by});
+}
+
+void TimelineView::toggle_stage(int stage) {
+  if (!expanded_.erase(stage)) expanded_.insert(stage);
+  remake_rows();
+}
+
+void TimelineView::show_critical_path(bool shown) {
+  path_shown_ = shown;
+  update();
+}
+
+bool TimelineView::search(const QString& pattern) {
+  pattern_ = QRegularExpression{pattern, QRegularExpression::CaseInsensitiveOption};
+  marked_.clear();
+  update();
+  if (!pattern_.isValid()) return false;
+  if (pattern.isEmpty() || !shown_) return true;
+  for (const LaneGroup& group : shown_->lanes.groups) {
+    std::vector<bool> names;
+    for (const std::string& name : shown_->forecast.plan->program(group.rank).names)
+      names.push_back(pattern_.match(QString::fromStdString(name)).hasMatch());
+    marked_.push_back(std::move(names));
+  }
+  return true;
+}
+
+bool TimelineView::marked(const OperatorAt& at) const {
+  for (std::size_t i = 0; i < marked_.size(); ++i) {
+    const LaneGroup& group = shown_->lanes.groups[i];
+    if (group.track == at.track)
+      return marked_[i][shown_->forecast.plan->program(group.rank).label[at.op].name];
+  }
+  return false;
+}
+
+void TimelineView::step_match(bool forward) {
+  const std::optional<OperatorAt> start = anchor(session_, rows_);
+  if (!start || marked_.empty()) return;
+  const auto size =
+      static_cast<std::uint32_t>(shown_->forecast.timeline.tracks[start->track].spans.size());
+  for (std::uint32_t n = 1; n <= size; ++n) {
+    const std::uint32_t op = (start->op + (forward ? n : size - n)) % size;
+    if (marked({start->track, op})) return select_operator({start->track, op}, true);
+  }
+}
+
+void TimelineView::step_operator(bool forward) {
+  const std::optional<OperatorAt> start = anchor(session_, rows_);
+  if (!start) return;
+  const StripAt at = find_operator(rows_, *start);
+  if (!at.strip) return;
+  if (!session_.selection().op) return select_operator(*start, true);
+  if (forward ? at.span + 1 >= at.strip->size() : at.span == 0) return;
+  select_operator({start->track, at.strip->op[forward ? at.span + 1 : at.span - 1]}, true);
+}
+
+void TimelineView::step_path(bool forward) {
+  if (!shown_ || shown_->critical_path.empty()) return;
+  const auto& path = shown_->critical_path;
+  const auto& op = session_.selection().op;
+  std::ptrdiff_t at = forward ? -1 : static_cast<std::ptrdiff_t>(path.size());
+  if (op) {
+    const auto found = std::find_if(path.begin(), path.end(), [&](const sim::PathStep& step) {
+      return step.track == op->track && step.op.value == op->op && !step.idle;
+    });
+    if (found != path.end()) {
+      at = found - path.begin();
+    } else {  // the step of the path at that time
+      const auto begin = shown_->forecast.timeline.tracks[op->track].spans[op->op].active;
+      at = std::lower_bound(
+               path.begin(), path.end(), begin,
+               [](const sim::PathStep& step, sim::TimePoint time) { return step.begin < time; }) -
+           path.begin() - (forward ? 1 : 0);
+    }
+  }
+  do {
+    at += forward ? 1 : -1;
+  } while (at >= 0 && at < std::ssize(path) && path[static_cast<std::size_t>(at)].idle);
+  if (at < 0 || at >= std::ssize(path)) return;
+  const sim::PathStep& step = path[static_cast<std::size_t>(at)];
+  select_operator({step.track, step.op.value}, true);
+}
+
+void TimelineView::select_operator(const OperatorAt& at, bool show) {
+  Selection selection = session_.selection();
+  selection.op = at;
+  selection.area.reset();
+  selection.stage =
+      shown_->forecast.plan->program(shown_->forecast.timeline.tracks[at.track].rank).stage;
+  session_.select(selection);
+  if (show) reveal(at);
+}
+
+void TimelineView::reveal(const OperatorAt& at) {
+  const StripAt found = find_operator(rows_, at);
+  if (!found.row) return;
+  const double begin = static_cast<double>(found.strip->begin[found.span]);
+  const double end = static_cast<double>(found.strip->end[found.span]);
+  if (begin < window_.from || end > window_.to) {
+    const double length = std::max(window_.length(), (end - begin) * 1.2);
+    set_window({(begin + end - length) / 2, (begin + end + length) / 2});
+  }
+  const Canvas now = canvas();
+  if (found.row->y < scroll_) set_scroll(found.row->y - group_gap);
+  if (found.row->y + found.row->height > scroll_ + now.area.height())
+    set_scroll(found.row->y + found.row->height - now.area.height() + group_gap);
+}
+
+void TimelineView::set_scroll(int scroll) {
+  scroll_ = std::clamp(scroll, 0, std::max(0, total_height(rows_) - canvas().area.height()));
+  update();
+}
+
+const Row* TimelineView::row_at(QPoint at) const {
+  const Canvas now = canvas();
+  for (const Row& row : rows_)
+    if (at.y() >= now.y_of(row) && at.y() < now.y_of(row) + row.height && at.y() >= now.area.top())
+      return &row;
+  return nullptr;
+}
+
+std::optional<OperatorAt> TimelineView::operator_at(QPoint at) const {
+  const Row* row = row_at(at);
+  if (!row || at.x() < gutter) return std::nullopt;
+  const Canvas now = canvas();
+  const auto from = static_cast<std::int64_t>(now.time_at(at.x() - 2));
+  const auto time = static_cast<std::int64_t>(now.time_at(at.x() + 0.5));
+  const auto to = static_cast<std::int64_t>(now.time_at(at.x() + 3));
+  std::optional<OperatorAt> nearest;
+  std::int64_t distance = INT64_MAX;
+  for (const Strip* strip : row->strips)
+    for (std::size_t i = strip->first_ending_after(from); i < strip->size() && strip->begin[i] < to;
+         ++i) {
+      const std::int64_t off =
+          std::max<std::int64_t>({0, strip->begin[i] - time, time - strip->end[i]});
+      if (off >= distance) continue;
+      distance = off;
+      nearest = OperatorAt{row->group->track, strip->op[i]};
+      if (off == 0) break;
+    }
+  return nearest;
+}
+
+void TimelineView::paintEvent(QPaintEvent*) {
+  QPainter painter{this};
+  const Theme& theme = theme_of(*this);
+  painter.fillRect(rect(), theme.ground);
+  if (!shown_) {
+    painter.setPen(theme.muted);
+    painter.drawText(
+        rect(), Qt::AlignCenter,
+        session_.path().empty()
+            ? tr("Open a scenario to see its step: File, Open (Ctrl+O), or drop a file here.")
+            : tr("Computing the step …"));
+    return;
+  }
+  const Canvas now = canvas();
+  TimelinePainter draw{painter, theme, now, *shown_->forecast.plan};
+  draw.axis(QRect{gutter, overview_height, now.area.width(), axis_height});
+  painter.setClipRect(now.area.adjusted(-gutter, 0, 0, 0));
+  for (const Row& row : rows_) {
+    if (!now.shows(row)) continue;
+    draw.row(row);
+    for (std::size_t i = 0; i < marked_.size(); ++i)
+      if (&shown_->lanes.groups[i] == row.group) draw.matches(row, marked_[i]);
+  }
+  if (path_shown_) draw.critical_path(rows_, shown_->critical_path);
+  if (session_.selection().op) draw.selected(rows_, *session_.selection().op);
+  paint_area(painter, now);
+  painter.setClipping(false);
+  paint_gutter(painter, now);
+  paint_overview(painter);
+  if (hasFocus()) {
+    painter.setPen(QPen{theme.accent, 1});
+    painter.drawRect(rect().adjusted(0, 0, -1, -1));
+  }
+}
+
+void TimelineView::paint_gutter(QPainter& painter, const Canvas& now) {
+  const Theme& theme = theme_of(*this);
+  painter.fillRect(QRect{0, overview_height, gutter - 4, height()}, theme.panel);
+  painter.setClipRect(QRect{0, now.area.top(), gutter - 4, now.area.height()});
+  for (const Row& row : rows_) {
+    if (row.label.isEmpty() || !now.shows(row)) continue;
+    const bool stage = row.computes;
+    painter.setPen(stage ? theme.text : theme.muted);
+    const QRect box{stage ? 18 : 26, now.y_of(row), gutter - 26, row.height};
+    painter.drawText(box, Qt::AlignVCenter | Qt::AlignLeft,
+                     painter.fontMetrics().elidedText(row.label, Qt::ElideRight, box.width()));
+    if (stage)
+      painter.drawText(QRect{5, now.y_of(row), 12, row.height}, Qt::AlignCenter,
+                       row.expanded ? QStringLiteral("▾") : QStringLiteral("▸"));
+  }
+  painter.setClipping(false);
+}
+
+void TimelineView::paint_overview(QPainter& painter) {
+  const Theme& theme = theme_of(*this);
+  painter.fillRect(QRect{0, 0, width(), overview_height}, theme.panel);
+  const TimeWindow all{0, static_cast<double>(shown_->lanes.end)};
+  const Canvas whole{QRect{gutter, 3, width() - gutter, overview_height - 6}, all, 0};
+  // The first stage stands for the step.
+  if (!shown_->lanes.groups.empty()) {
+    Row row{&shown_->lanes.groups.front(),
+            {&shown_->lanes.groups.front().compute},
+            {},
+            0,
+            overview_height - 8,
+            true,
+            false};
+    TimelinePainter{painter, theme, whole, *shown_->forecast.plan}.row(row);
+  }
+  painter.setPen(theme.muted);
+  painter.drawText(QRect{8, 0, gutter - 12, overview_height}, Qt::AlignVCenter, tr("whole step"));
+  const double left = whole.x_of(window_.from);
+  const double right = whole.x_of(window_.to);
+  painter.setPen(QPen{theme.accent, 2});
+  painter.drawRect(QRectF{left + 1, 2, std::max(3.0, right - left - 2), overview_height - 5.0});
+}
+
+void TimelineView::paint_area(QPainter& painter, const Canvas& now) {
+  const auto& area = session_.selection().area;
+  if (!area) return;
+  const Theme& theme = theme_of(*this);
+  const double left = now.x_of(static_cast<double>(area->begin));
+  const double right = now.x_of(static_cast<double>(area->end));
+  QColor fill = theme.accent;
+  fill.setAlpha(40);
+  const QRectF box{left, static_cast<double>(now.area.top()), std::max(1.0, right - left),
+                   static_cast<double>(now.area.height())};
+  painter.fillRect(box, fill);
+  painter.setPen(theme.accent);
+  painter.drawRect(box);
+  const QString text = time_text(static_cast<double>(area->end - area->begin),
+                                 static_cast<double>(area->end - area->begin));
+  painter.fillRect(QRectF{left, box.top(), painter.fontMetrics().horizontalAdvance(text) + 8.0, 18},
+                   theme.accent);
+  painter.setPen(text_on(theme.accent));
+  painter.drawText(QPointF{left + 4, box.top() + 13}, text);
+}
+
+void TimelineView::resizeEvent(QResizeEvent*) {
+  set_scroll(scroll_);
+}
+
+void TimelineView::wheelEvent(QWheelEvent* event) {
+  const QPoint turn = event->angleDelta();
+  if (event->modifiers() & Qt::ControlModifier) {
+    zoom(std::pow(0.998, turn.y()), canvas().time_at(event->position().x()));
+  } else if (event->modifiers() & Qt::ShiftModifier || std::abs(turn.x()) > std::abs(turn.y())) {
+    pan(-(turn.x() ? turn.x() : turn.y()) / 1200.0);
+  } else {
+    set_scroll(scroll_ - turn.y() / 2);
+  }
+  event->accept();
+}
+
+void TimelineView::mousePressEvent(QMouseEvent* event) {
+  if (!shown_) return;
+  pressed_ = event->pos();
+  pressed_window_ = window_;
+  pressed_time_ = canvas().time_at(event->position().x());
+  if (event->pos().y() < overview_height)
+    drag_ = Drag::overview;
+  else if (event->button() == Qt::MiddleButton || event->modifiers() & Qt::ShiftModifier)
+    drag_ = Drag::pan;
+  else if (event->pos().x() >= gutter)
+    drag_ = Drag::area;
+  if (drag_ == Drag::overview) mouseMoveEvent(event);
+}
+
+void TimelineView::mouseMoveEvent(QMouseEvent* event) {
+  if (!shown_ || drag_ == Drag::none) return;
+  const double moved = event->position().x() - pressed_.x();
+  if (drag_ == Drag::overview) {
+    const double share = (event->position().x() - gutter) / std::max(1, width() - gutter);
+    const double centre = share * static_cast<double>(shown_->lanes.end);
+    set_window({centre - window_.length() / 2, centre + window_.length() / 2});
+  } else if (drag_ == Drag::pan) {
+    const double by = moved / canvas().area.width() * pressed_window_.length();
+    set_window({pressed_window_.from - by, pressed_window_.to - by});
+  } else if (std::abs(moved) > 3) {
+    const double now = canvas().time_at(event->position().x());
+    Selection selection = session_.selection();
+    selection.op.reset();
+    selection.area =
+        TimeArea{static_cast<std::int64_t>(std::max(0.0, std::min(pressed_time_, now))),
+                 static_cast<std::int64_t>(std::min(static_cast<double>(shown_->lanes.end),
+                                                    std::max(pressed_time_, now)))};
+    session_.select(selection);
+  }
+}
+
+void TimelineView::mouseReleaseEvent(QMouseEvent* event) {
+  const bool clicked = (event->pos() - pressed_).manhattanLength() <= 3;
+  if (shown_ && clicked && event->button() == Qt::LeftButton) {
+    if (event->pos().x() < gutter) {
+      if (const Row* row = row_at(event->pos()); row && row->computes)
+        toggle_stage(row->group->stage);
+    } else if (const std::optional<OperatorAt> at = operator_at(event->pos())) {
+      select_operator(*at, false);
+    } else if (event->pos().y() > overview_height) {
+      session_.select({std::nullopt, std::nullopt, session_.selection().stage});
+    }
+  }
+  drag_ = Drag::none;
+}
+
+void TimelineView::mouseDoubleClickEvent(QMouseEvent* event) {
+  if (operator_at(event->pos())) fit_selected();
+}
+
+bool TimelineView::event(QEvent* event) {
+  if (event->type() == QEvent::ToolTip && shown_) {
+    const auto* help = static_cast<QHelpEvent*>(event);
+    if (const std::optional<OperatorAt> at = operator_at(help->pos()))
+      QToolTip::showText(help->globalPos(), operator_line(*shown_, *at), this);
+    else
+      QToolTip::hideText();
+    return true;
+  }
+  return QWidget::event(event);
+}
+
+void TimelineView::describe() {
+  if (!shown_) return;
+  const auto& op = session_.selection().op;
+  setAccessibleDescription(
+      op ? operator_line(*shown_, *op)
+         : tr("%1 ranks, %2 operators").arg(shown_->lanes.groups.size()).arg(shown_->lanes.spans));
+}
+
+void TimelineView::keyPressEvent(QKeyEvent* event) {
+  switch (event->key()) {
+    case Qt::Key_W:
+      return zoom(0.7);
+    case Qt::Key_S:
+      return zoom(1 / 0.7);
+    case Qt::Key_A:
+      return pan(-0.2);
+    case Qt::Key_D:
+      return pan(0.2);
+    case Qt::Key_Home:
+      return fit();
+    case Qt::Key_F:
+      return event->isAutoRepeat() || whole_ ? fit() : fit_selected();
+    case Qt::Key_Period:
+      return step_operator(true);
+    case Qt::Key_Comma:
+      return step_operator(false);
+    case Qt::Key_BracketRight:
+      return step_path(true);
+    case Qt::Key_BracketLeft:
+      return step_path(false);
+    case Qt::Key_N:
+      return step_match(!(event->modifiers() & Qt::ShiftModifier));
+    case Qt::Key_Down:
+      return set_scroll(scroll_ + 22);
+    case Qt::Key_Up:
+      return set_scroll(scroll_ - 22);
+    case Qt::Key_Return:
+    case Qt::Key_Enter:
+      return toggle_stage(session_.selection().stage);
+    case Qt::Key_R:
+      if (const auto& op = session_.selection().op; op && shown_) {
+        const sim::Span& span = shown_->forecast.timeline.tracks[op->track].spans[op->op];
+        session_.select(
+            {std::nullopt,
+             TimeArea{span.active.time_since_epoch().count(), span.end.time_since_epoch().count()},
+             session_.selection().stage});
+      }
+      return;
+    case Qt::Key_Escape:
+      return session_.select({std::nullopt, std::nullopt, session_.selection().stage});
+    default:
+      QWidget::keyPressEvent(event);
+  }
+}
+
+}  // namespace ui

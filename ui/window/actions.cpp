@@ -1,0 +1,180 @@
+// The menus of the window, and what their entries do.
+#include <QActionGroup>
+#include <QApplication>
+#include <QClipboard>
+#include <QFileDialog>
+#include <QFileInfo>
+#include <QLineEdit>
+#include <QMenuBar>
+#include <QMessageBox>
+#include <QSaveFile>
+#include <QSettings>
+
+#include "sim/scenario/write_scenario.hpp"
+#include "ui/panes/knobs.hpp"
+#include "ui/timeline/view.hpp"
+#include "ui/window/export_view.hpp"
+#include "ui/window/main_window.hpp"
+
+namespace ui {
+namespace {
+
+// A word of a shell: quoted where it needs it.
+QString quoted(const QString& word) {
+  static const QRegularExpression plain{"^[A-Za-z0-9_./=,:+-]+$"};
+  if (plain.match(word).hasMatch()) return word;
+  return "'" + QString{word}.replace("'", "'\\''") + "'";
+}
+
+}  // namespace
+
+void MainWindow::make_actions() {
+  make_file_menu();
+  make_edit_menu();
+  make_view_menu();
+  make_job_menu();
+  QMenu* help = menuBar()->addMenu(tr("&Help"));
+  help->addAction(tr("&Keys"), Qt::Key_Question, this, &MainWindow::show_keys);
+  help->addAction(tr("&About"), this, [this] {
+    QMessageBox::about(
+        this, tr("Stepcast"),
+        tr("Stepcast %1. This window is under the GPL, version 3 or later, because it "
+           "uses Qt Charts.")
+            .arg(QApplication::applicationVersion()));
+  });
+}
+
+void MainWindow::make_file_menu() {
+  QMenu* file = menuBar()->addMenu(tr("&File"));
+  file->addAction(tr("&Open scenario …"), QKeySequence::Open, this, &MainWindow::ask_for_file);
+  recent_ = file->addMenu(tr("Open &recent"));
+  connect(recent_, &QMenu::aboutToShow, this, &MainWindow::fill_recent);
+  file->addAction(tr("&Save as …"), QKeySequence::SaveAs, this, &MainWindow::save_as);
+  file->addSeparator();
+  file->addAction(tr("&Copy as command"), QKeySequence{"Ctrl+Shift+C"}, this,
+                  &MainWindow::copy_command);
+  file->addAction(tr("&Export view …"), QKeySequence{"Ctrl+E"}, this, &MainWindow::export_view);
+  file->addSeparator();
+  file->addAction(tr("&Quit"), QKeySequence::Quit, this, &QWidget::close);
+}
+
+void MainWindow::make_edit_menu() {
+  QMenu* edit = menuBar()->addMenu(tr("&Edit"));
+  QAction* undo = session_.undo_stack().createUndoAction(this, tr("&Undo"));
+  undo->setShortcut(QKeySequence::Undo);
+  QAction* redo = session_.undo_stack().createRedoAction(this, tr("&Redo"));
+  redo->setShortcut(QKeySequence::Redo);
+  edit->addAction(undo);
+  edit->addAction(redo);
+  edit->addAction(tr("Reset &all knobs"), &session_, &Session::reset_knobs);
+  edit->addSeparator();
+  edit->addAction(tr("&Find a key …"), QKeySequence::Find, knobs_, &KnobPane::find_key);
+  edit->addAction(tr("Find &operators …"), Qt::Key_Slash, this, &MainWindow::find_operator);
+  edit->addSeparator();
+  edit->addAction(tr("&Pin as baseline"), Qt::Key_B, &session_, &Session::pin_baseline);
+  edit->addAction(tr("&Clear baseline"), &session_, &Session::clear_baseline);
+}
+
+void MainWindow::make_view_menu() {
+  QMenu* view = menuBar()->addMenu(tr("&View"));
+  view->addAction(tr("&Whole step"), Qt::Key_Home, timeline_, &TimelineView::fit);
+  view->addAction(tr("&Next step of the critical path"), this,
+                  [this] { timeline_->step_path(true); });
+  QAction* path = view->addAction(tr("&Critical path"));
+  path->setCheckable(true);
+  path->setChecked(true);
+  connect(path, &QAction::toggled, timeline_, &TimelineView::show_critical_path);
+  QAction* dark = view->addAction(tr("&Dark"));
+  dark->setCheckable(true);
+  connect(dark, &QAction::toggled, this, &MainWindow::set_dark);
+  connect(view, &QMenu::aboutToShow, dark, [this, dark] {
+    const QSignalBlocker quiet{dark};
+    dark->setChecked(dark_);
+  });
+  view->addSeparator();
+  for (QDockWidget* holder : docks_)
+    view->addAction(holder->toggleViewAction());
+}
+
+void MainWindow::make_job_menu() {
+  QMenu* menu = menuBar()->addMenu(tr("&Job"));
+  jobs_ = new QActionGroup{this};
+  const std::array titles{tr("&What if"), tr("&Choose a layout"), tr("&Validate")};
+  for (int i = 0; i < std::min<int>(static_cast<int>(titles.size()), pages_->count()); ++i) {
+    QAction* action = menu->addAction(titles[static_cast<std::size_t>(i)]);
+    action->setShortcut(QKeySequence{Qt::CTRL | static_cast<Qt::Key>(Qt::Key_1 + i)});
+    action->setCheckable(true);
+    action->setChecked(i == 0);
+    jobs_->addAction(action);
+    connect(action, &QAction::triggered, this, [this, i] { show_job(static_cast<Job>(i)); });
+  }
+}
+
+void MainWindow::ask_for_file() {
+  const QString path = QFileDialog::getOpenFileName(
+      this, tr("Open scenario"), QFileInfo{QString::fromStdString(session_.path())}.path(),
+      tr("Scenarios (*.yaml *.yml);;All files (*)"));
+  if (!path.isEmpty()) open(path);
+}
+
+void MainWindow::fill_recent() {
+  recent_->clear();
+  for (const QString& path : QSettings{}.value("recent").toStringList())
+    recent_->addAction(path, this, [this, path] { open(path); });
+  if (recent_->isEmpty()) recent_->addAction(tr("none yet"))->setEnabled(false);
+}
+
+void MainWindow::save_as() {
+  if (!session_.result()) return;
+  const QString path =
+      QFileDialog::getSaveFileName(this, tr("Save scenario as"), {}, tr("Scenarios (*.yaml)"));
+  if (path.isEmpty()) return;
+  const std::string text =
+      sim::scenario_yaml(session_.result()->scenario, QFileInfo{path}.path().toStdString());
+  QSaveFile file{path};
+  if (!file.open(QIODevice::WriteOnly) ||
+      file.write(text.data(), static_cast<qint64>(text.size())) < 0 || !file.commit())
+    QMessageBox::warning(this, tr("Stepcast"), path + ": " + file.errorString());
+}
+
+void MainWindow::copy_command() {
+  QString command = "stepcast simulate " + quoted(QString::fromStdString(session_.path()));
+  for (const std::string& set : session_.overrides())
+    command += " --set " + quoted(QString::fromStdString(set));
+  QApplication::clipboard()->setText(command);
+}
+
+void MainWindow::export_view() {
+  const QString path = QFileDialog::getSaveFileName(this, tr("Export the timeline"), {},
+                                                    tr("Pictures (*.png *.svg)"));
+  if (path.isEmpty()) return;
+  if (const QString problem = write_view(*timeline_, path); !problem.isEmpty())
+    QMessageBox::warning(this, tr("Stepcast"), problem);
+}
+
+void MainWindow::find_operator() {
+  find_->show();
+  find_->setFocus();
+  find_->selectAll();
+}
+
+void MainWindow::show_keys() {
+  QMessageBox::information(
+      this, tr("Keys"),
+      tr("<table cellpadding=3>"
+         "<tr><td><b>W S</b></td><td>zoom in, out (also Ctrl and wheel)</td></tr>"
+         "<tr><td><b>A D</b></td><td>left, right (also Shift and drag)</td></tr>"
+         "<tr><td><b>F, Home</b></td><td>the selected operator or area; the whole step</td></tr>"
+         "<tr><td><b>. ,</b></td><td>next, previous operator of the lane</td></tr>"
+         "<tr><td><b>] [</b></td><td>along the critical path</td></tr>"
+         "<tr><td><b>/ N</b></td><td>search operators; next match</td></tr>"
+         "<tr><td><b>R, Esc</b></td><td>operator to area; select nothing</td></tr>"
+         "<tr><td><b>Enter</b></td><td>show the streams of the selected stage</td></tr>"
+         "<tr><td><b>B</b></td><td>pin the baseline</td></tr>"
+         "<tr><td><b>Ctrl+F</b></td><td>set any key</td></tr>"
+         "<tr><td><b>Ctrl+Z, Ctrl+Shift+Z</b></td><td>undo, redo</td></tr>"
+         "<tr><td><b>Ctrl+1, 2, 3</b></td><td>what if, choose, validate</td></tr>"
+         "</table>"));
+}
+
+}  // namespace ui

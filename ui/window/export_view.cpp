@@ -1,0 +1,46 @@
+#include "ui/window/export_view.hpp"
+
+#include <QPainter>
+#include <QPixmap>
+#include <QSaveFile>
+#include <QSvgGenerator>
+
+#include "ui/panes/tables.hpp"
+
+namespace ui {
+namespace {
+
+QString write_svg(QWidget& view, const QString& path) {
+  QSvgGenerator generator;
+  generator.setFileName(path);
+  generator.setSize(view.size());
+  generator.setViewBox(QRect{QPoint{}, view.size()});
+  generator.setTitle(view.accessibleName());
+  QPainter painter;
+  if (!painter.begin(&generator)) return path + ": cannot be written";
+  view.render(&painter);
+  painter.end();
+  return {};
+}
+
+QString write_csv(const QWidget& view, const QString& path) {
+  const auto* table = qobject_cast<const ResultTable*>(&view);
+  if (!table) return path + ": only tables can be written as CSV; pictures as PNG or SVG";
+  QSaveFile file{path};
+  const QByteArray text = table->csv().toUtf8();
+  if (!file.open(QIODevice::WriteOnly) || file.write(text) != text.size() || !file.commit())
+    return path + ": " + file.errorString();
+  return {};
+}
+
+}  // namespace
+
+QString write_view(QWidget& view, const QString& path) {
+  if (path.endsWith(".svg", Qt::CaseInsensitive)) return write_svg(view, path);
+  if (path.endsWith(".csv", Qt::CaseInsensitive)) return write_csv(view, path);
+  if (!path.endsWith(".png", Qt::CaseInsensitive))
+    return path + ": a view is written as .png, .svg or, of a table, .csv";
+  return view.grab().save(path) ? QString{} : path + ": cannot be written";
+}
+
+}  // namespace ui

@@ -1,0 +1,198 @@
+#include "ui/window/main_window.hpp"
+
+#include <QApplication>
+#include <QCloseEvent>
+#include <QDragEnterEvent>
+#include <QFileInfo>
+#include <QLineEdit>
+#include <QMessageBox>
+#include <QMimeData>
+#include <QSettings>
+#include <QShortcut>
+#include <QTabBar>
+#include <QVBoxLayout>
+
+#include "ui/core/theme.hpp"
+#include "ui/panes/details.hpp"
+#include "ui/panes/editor.hpp"
+#include "ui/panes/headline.hpp"
+#include "ui/panes/knobs.hpp"
+#include "ui/panes/memory.hpp"
+#include "ui/panes/problems.hpp"
+#include "ui/panes/strip.hpp"
+#include "ui/panes/tables.hpp"
+#include "ui/timeline/view.hpp"
+#include "ui/window/export_view.hpp"
+
+namespace ui {
+
+MainWindow::MainWindow(QWidget* parent) : QMainWindow{parent} {
+  setWindowTitle("Stepcast");
+  setAcceptDrops(true);
+  setDockNestingEnabled(true);
+  resize(1280, 800);
+  make_centre();
+  make_docks();
+  make_actions();
+  connect(&session_, &Session::opened, this, [this] {
+    setWindowTitle(QString{"%1 — Stepcast"}.arg(
+        QFileInfo{QString::fromStdString(session_.path())}.fileName()));
+  });
+  show_job(Job::what_if);
+}
+
+void MainWindow::make_centre() {
+  auto* centre = new QWidget{this};
+  auto* column = new QVBoxLayout{centre};
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(0);
+  auto* headline = new Headline{session_};
+  auto* strip = new BreakdownStrip{session_};
+  auto* problems = new ProblemsPane{session_};
+  column->addWidget(headline);
+  column->addWidget(strip);
+  column->addWidget(problems);
+  pages_ = new QStackedWidget;
+  column->addWidget(pages_, 1);
+  setCentralWidget(centre);
+
+  auto* page = new QWidget;
+  auto* timeline_column = new QVBoxLayout{page};
+  timeline_column->setContentsMargins(0, 0, 0, 0);
+  timeline_column->setSpacing(0);
+  find_ = new QLineEdit;
+  find_->setPlaceholderText(
+      tr("operators by name, as a regular expression; Enter: next match, Esc: close"));
+  find_->setAccessibleName(tr("Search operators"));
+  find_->setClearButtonEnabled(true);
+  find_->hide();
+  timeline_ = new TimelineView{session_};
+  timeline_column->addWidget(find_);
+  timeline_column->addWidget(timeline_, 1);
+  pages_->addWidget(page);
+  connect(find_, &QLineEdit::textChanged, timeline_, &TimelineView::search);
+  connect(find_, &QLineEdit::returnPressed, this, [this] { timeline_->step_match(true); });
+  auto* close = new QShortcut{Qt::Key_Escape, find_, nullptr, nullptr, Qt::WidgetShortcut};
+  connect(close, &QShortcut::activated, this, [this] {
+    find_->clear();
+    find_->hide();
+    timeline_->setFocus();
+  });
+  connect(problems, &ProblemsPane::show_line, this, [this](int line, int column_of) {
+    if (auto* holder = qobject_cast<QDockWidget*>(editor_->parentWidget())) {
+      holder->show();
+      holder->raise();
+    }
+    editor_->show_line(line, column_of);
+  });
+  views_ = {
+      {"window", this}, {"headline", headline}, {"breakdown", strip}, {"timeline", timeline_}};
+}
+
+QDockWidget* MainWindow::dock(const QString& title, QWidget* content, Qt::DockWidgetArea area) {
+  auto* holder = new QDockWidget{title, this};
+  holder->setObjectName(title);
+  holder->setWidget(content);
+  addDockWidget(area, holder);
+  docks_.push_back(holder);
+  views_.emplace_back(title.toLower(), content);
+  return holder;
+}
+
+void MainWindow::make_docks() {
+  setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
+  knobs_ = new KnobPane{session_};
+  QDockWidget* left = dock(tr("Knobs"), knobs_, Qt::LeftDockWidgetArea);
+  auto* details = new Details{session_};
+  QDockWidget* right = dock(tr("Details"), details, Qt::RightDockWidgetArea);
+  memory_ = new MemoryPane{session_};
+  QDockWidget* first = dock(tr("Memory"), memory_, Qt::BottomDockWidgetArea);
+  connect(timeline_, &TimelineView::window_changed, memory_,
+          [this] { memory_->set_window(timeline_->window()); });
+  editor_ = new EditorPane{session_};
+  const std::vector<QDockWidget*> tabs{
+      dock(tr("Operators"), make_operators_table(session_), Qt::BottomDockWidgetArea),
+      dock(tr("Collectives"), make_collectives_table(session_), Qt::BottomDockWidgetArea),
+      dock(tr("Links"), make_links_table(session_), Qt::BottomDockWidgetArea),
+      dock(tr("Scenario"), editor_, Qt::BottomDockWidgetArea)};
+  QDockWidget* before = first;
+  for (QDockWidget* tab : tabs) {
+    tabifyDockWidget(before, tab);
+    before = tab;
+  }
+  first->raise();
+  resizeDocks({left, right}, {330, 250}, Qt::Horizontal);
+  resizeDocks({first}, {190}, Qt::Vertical);
+}
+
+void MainWindow::show_job(Job job) {
+  pages_->setCurrentIndex(std::min(static_cast<int>(job), pages_->count() - 1));
+  for (QDockWidget* holder : docks_)
+    holder->setVisible(job == Job::what_if);
+  if (job == Job::what_if && docks_.size() > 2) docks_[2]->raise();
+}
+
+void MainWindow::open(const QString& path) {
+  try {
+    session_.open(path);
+    remember(QFileInfo{path}.absoluteFilePath());
+  } catch (const std::exception& error) {
+    QMessageBox::warning(this, tr("Stepcast"), error.what());
+  }
+}
+
+void MainWindow::set_dark(bool dark) {
+  dark_ = dark;
+  QApplication::setPalette(palette_of(dark ? dark_theme() : light_theme()));
+}
+
+void MainWindow::remember(const QString& path) {
+  if (!remembers_) return;
+  QSettings settings;
+  QStringList recent = settings.value("recent").toStringList();
+  recent.removeAll(path);
+  recent.prepend(path);
+  settings.setValue("recent", QStringList{recent.mid(0, 8)});
+}
+
+void MainWindow::restore_settings() {
+  remembers_ = true;
+  const QSettings settings;
+  set_dark(settings.value("dark", false).toBool());
+  restoreGeometry(settings.value("geometry").toByteArray());
+  restoreState(settings.value("state").toByteArray());
+}
+
+void MainWindow::closeEvent(QCloseEvent* event) {
+  if (remembers_) {
+    QSettings settings;
+    settings.setValue("dark", dark_);
+    settings.setValue("geometry", saveGeometry());
+    if (pages_->currentIndex() == 0) settings.setValue("state", saveState());
+  }
+  QMainWindow::closeEvent(event);
+}
+
+void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
+  if (event->mimeData()->hasUrls()) event->acceptProposedAction();
+}
+
+void MainWindow::dropEvent(QDropEvent* event) {
+  const QList<QUrl> urls = event->mimeData()->urls();
+  if (!urls.isEmpty() && urls.front().isLocalFile()) open(urls.front().toLocalFile());
+}
+
+QStringList MainWindow::view_names() const {
+  QStringList names;
+  for (const auto& [name, widget] : views_)
+    names << name;
+  return names;
+}
+
+QWidget* MainWindow::view(const QString& name) const {
+  for (const auto& [known, widget] : views_)
+    if (known == name) return widget;
+  return nullptr;
+}
+
+}  // namespace ui

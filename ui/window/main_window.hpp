@@ -1,0 +1,79 @@
+// The window: headline and parts of the step above, the job at hand below, docks around it.
+#pragma once
+
+#include <QDockWidget>
+#include <QMainWindow>
+#include <QStackedWidget>
+
+#include "ui/core/session.hpp"
+
+class QActionGroup;
+class QLineEdit;
+class QTabWidget;
+
+namespace ui {
+
+class EditorPane;
+class KnobPane;
+class MemoryPane;
+class TimelineView;
+
+enum class Job : int { what_if, choose, validate };
+
+class MainWindow : public QMainWindow {
+  Q_OBJECT
+
+ public:
+  explicit MainWindow(QWidget* parent = nullptr);
+
+  Session& session() { return session_; }
+  TimelineView& timeline() { return *timeline_; }
+  // Opens a scenario, and remembers it; a problem is shown in the window.
+  void open(const QString& path);
+  void show_job(Job job);
+  void set_dark(bool dark);
+  // Docks, theme and recent files of the last time; not read in tests and for pictures.
+  void restore_settings();
+  // Views by name, for pictures of them: "window", "timeline", "memory", ...
+  QStringList view_names() const;
+  QWidget* view(const QString& name) const;
+
+ protected:
+  void closeEvent(QCloseEvent* event) override;
+  void dragEnterEvent(QDragEnterEvent* event) override;
+  void dropEvent(QDropEvent* event) override;
+
+ private:
+  void make_centre();
+  void make_docks();
+  void make_actions();
+  void make_file_menu();
+  void make_edit_menu();
+  void make_view_menu();
+  void make_job_menu();
+  QDockWidget* dock(const QString& title, QWidget* content, Qt::DockWidgetArea area);
+  void ask_for_file();
+  void save_as();
+  void copy_command();
+  void export_view();
+  void show_keys();
+  void fill_recent();
+  void remember(const QString& path);
+  void find_operator();
+
+  Session session_;
+  QStackedWidget* pages_ = nullptr;
+  TimelineView* timeline_ = nullptr;
+  QLineEdit* find_ = nullptr;
+  KnobPane* knobs_ = nullptr;
+  MemoryPane* memory_ = nullptr;
+  EditorPane* editor_ = nullptr;
+  std::vector<QDockWidget*> docks_;
+  std::vector<std::pair<QString, QWidget*>> views_;
+  QMenu* recent_ = nullptr;
+  QActionGroup* jobs_ = nullptr;
+  bool dark_ = false;
+  bool remembers_ = false;  // settings are kept
+};
+
+}  // namespace ui
