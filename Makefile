@@ -4,17 +4,20 @@ PACKAGES := cmake ninja-build g++ libboost-graph-dev libeigen3-dev libyaml-cpp-d
             libbenchmark-dev libopenmpi-dev openmpi-bin
 # For the Python module and its tests, which are left out without them.
 PYTHON_PACKAGES := python3-dev pybind11-dev python3-numpy
+# For the window, which is left out without them. The second name is that of Ubuntu 24.04.
+UI_PACKAGES := qt6-base-dev qt6-charts-dev,libqt6charts6-dev libqt6opengl6-dev qt6-svg-dev
 LINT_PACKAGES := clang-format-14 clang-tidy-14
 SANITIZER_PACKAGES := clang-14 libclang-rt-14-dev
 FUZZ_SECONDS ?= 60
 JOBS ?= $(shell nproc)
 DEMO := scenarios/llama-3.1-405b-16384-h100.yaml
 
-.PHONY: help demo demo-real test build configure configure-asan install asan fuzz bench format format-check lint golden
+.PHONY: help demo demo-real ui test build configure configure-asan install asan fuzz bench format format-check lint golden
 
 help:
 	@echo 'make demo    build, and forecast one training step of Llama 3.1 405B on 16,384 H100s'
 	@echo 'make demo-real   train a small model on 4 ranks of this machine, beside its forecast'
+	@echo 'make ui      build the window, and open it on that forecast'
 	@echo 'make test    build, and run all tests'
 	@echo 'make asan    the tests under AddressSanitizer and UBSan (Clang)'
 	@echo 'make fuzz    every parser under libFuzzer, a minute each'
@@ -40,8 +43,14 @@ demo-real: configure
 	@cmake --build --preset release -j $(JOBS) --target stepcast
 	tools/demo-real build/release/stepcast
 
+ui: install
+	@tools/install-packages $(UI_PACKAGES)
+	@$(MAKE) --no-print-directory configure
+	@cmake --build --preset release -j $(JOBS) --target stepcast-ui
+	build/release/stepcast-ui $(DEMO)
+
 test: install
-	@tools/install-packages $(PYTHON_PACKAGES)
+	@tools/install-packages $(PYTHON_PACKAGES) $(UI_PACKAGES)
 	@$(MAKE) --no-print-directory build
 	@tools/run-tests release
 

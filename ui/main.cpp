@@ -58,7 +58,8 @@ int picture(ui::MainWindow& window, const Request& request) {
     return exit_usage;
   }
   int code = 0;
-  QObject::connect(&window.session(), &ui::Session::result_changed, &window, [&] {
+  QObject::connect(&window.session(), &ui::Session::computing_changed, &window, [&] {
+    if (window.session().computing() || !window.session().problems().empty()) return;
     window.show();
     if (!view->isVisible()) {
       if (auto* dock = qobject_cast<QDockWidget*>(view->parentWidget())) dock->raise();
@@ -104,16 +105,15 @@ int main(int argc, char** argv) {
     return exit_usage;
   }
   if (!request.scenario.isEmpty()) {
+    ui::Knobs knobs;
+    for (const QString& set : request.set)
+      knobs.emplace_back(set.section('=', 0, 0).toStdString(), set.section('=', 1).toStdString());
     try {
-      window.session().open(request.scenario);
+      window.session().open(request.scenario, std::move(knobs));
     } catch (const std::exception& error) {
       say(error.what());
       return exit_input;
     }
-    ui::Knobs knobs;
-    for (const QString& set : request.set)
-      knobs.emplace_back(set.section('=', 0, 0).toStdString(), set.section('=', 1).toStdString());
-    if (!knobs.empty()) window.session().set_knobs(knobs, "--set");
   }
   if (pictured) return picture(window, request);
   window.show();

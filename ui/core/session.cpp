@@ -13,17 +13,18 @@ Session::Session(QObject* parent) : QObject{parent} {
   connect(&worker_, &ForecastWorker::failed, this, &Session::fail);
 }
 
-void Session::open(const QString& path) {
+void Session::open(const QString& path, Knobs knobs) {
   QFile file{path};
   if (!file.open(QIODevice::ReadOnly))
     throw std::runtime_error(path.toStdString() + ": " + file.errorString().toStdString());
-  open_text(path, file.readAll().toStdString());
+  open_text(path, file.readAll().toStdString(), std::move(knobs));
 }
 
-void Session::open_text(const QString& path, std::string yaml, const Knobs& knobs) {
+void Session::open_text(const QString& path, std::string yaml, Knobs knobs) {
   path_ = path.toStdString();
   yaml_ = std::move(yaml);
-  knobs_ = knobs;
+  knobs_.clear();
+  later_ = std::move(knobs);
   undo_.clear();
   selection_ = {};
   baseline_.reset();
@@ -103,6 +104,7 @@ void Session::take(const ResultPtr& result) {
   Q_EMIT result_changed();
   if (first) Q_EMIT baseline_changed();
   if (had_problems) Q_EMIT problems_changed();
+  if (first && !later_.empty()) set_knobs(std::exchange(later_, {}), tr("set"));
   if (!computing()) Q_EMIT computing_changed();
 }
 

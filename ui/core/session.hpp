@@ -27,9 +27,10 @@ class Session : public QObject {
   explicit Session(QObject* parent = nullptr);
 
   // Opens a scenario file. Throws std::runtime_error where it cannot be read.
-  void open(const QString& path);
-  // Opens a text as if it lay at `path`, which need not exist.
-  void open_text(const QString& path, std::string yaml, const Knobs& knobs = {});
+  void open(const QString& path, Knobs knobs = {});
+  // Opens a text as if it lay at `path`, which need not exist. Its first forecast becomes the
+  // baseline; then `knobs` are set, if any.
+  void open_text(const QString& path, std::string yaml, Knobs knobs = {});
 
   const std::string& path() const { return path_; }
   const std::string& yaml() const { return yaml_; }
@@ -82,6 +83,7 @@ class Session : public QObject {
   Selection selection_;
   std::uint64_t asked_ = 0, answered_ = 0;
   bool pin_first_ = true;  // the first forecast of a scenario becomes the baseline
+  Knobs later_;            // set behind it
   ForecastWorker worker_;
 };
 

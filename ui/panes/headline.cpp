@@ -24,13 +24,13 @@ Headline::Headline(Session& session, QWidget* parent) : QWidget{parent}, session
   setAccessibleName(tr("Headline figures"));
   auto* row = new QHBoxLayout{this};
   row->setContentsMargins(12, 8, 12, 6);
-  row->setSpacing(28);
+  row->setSpacing(18);
   for (std::size_t i = 0; i < shown_figures; ++i) {
     auto* column = new QVBoxLayout;
     column->setSpacing(0);
     Cell cell{new QLabel{this}, new QLabel{this}, new QLabel{this}};
     QFont large = cell.value->font();
-    large.setPointSizeF(large.pointSizeF() * (i == 0 ? 1.9 : 1.45));
+    large.setPointSizeF(large.pointSizeF() * (i == 0 ? 1.8 : 1.3));
     large.setBold(i == 0);
     cell.value->setFont(large);
     cell.value->setTextInteractionFlags(Qt::TextSelectableByMouse);
@@ -98,18 +98,18 @@ void Headline::refresh() {
     const QString change = before.empty() ? QString{} : change_text(figure, before[i]);
     const bool better =
         !before.empty() && (figure.value < before[i].value) == figure.less_is_better;
-    cell.change->setText(memory ? fit_text(report) + (change.isEmpty() ? "" : "  " + change)
-                                : (change.isEmpty() ? change : (better ? "▲ " : "▼ ") + change));
-    if (memory)
-      colour(*cell.change, !report.fits()             ? theme.bad
+    const QColor meaning = !memory                    ? (better ? theme.good : theme.bad)
+                           : !report.fits()           ? theme.bad
                            : report.memory_in_doubt() ? theme.warn
-                                                      : theme.good);
-    else
-      colour(*cell.change, better ? theme.good : theme.bad);
+                                                      : theme.good;
+    const QString arrow = change.startsWith('+') ? "▲ " : "▼ ";
+    const QString said = (memory ? fit_text(report) + "  " : QString{}) +
+                         (change.isEmpty() ? QString{} : arrow + change);
+    cell.change->setText(QString{"<span style='color:%1'>%2</span>"}.arg(meaning.name(), said));
     const QString definition = figure.title + ": " + figure.definition;
     for (QLabel* label : {cell.title, cell.value, cell.change})
       label->setToolTip(definition);
-    cell.value->setAccessibleName(figure.title + " " + figure.text + " " + cell.change->text());
+    cell.value->setAccessibleName(figure.title + " " + figure.text + " " + said);
   }
 }
 

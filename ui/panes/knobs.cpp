@@ -2,6 +2,7 @@
 
 #include <QButtonGroup>
 #include <QCompleter>
+#include <QGridLayout>
 #include <QGroupBox>
 #include <QHBoxLayout>
 #include <QPushButton>
@@ -9,6 +10,7 @@
 #include <QSignalBlocker>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "sim/scenario/followed.hpp"
@@ -19,6 +21,10 @@ namespace {
 
 // A slider's position is 100 log10 of the factor: 0.1 to 10.
 constexpr int scale_steps = 100;
+
+// The parameters that are in sight from the start.
+constexpr std::array<std::string_view, 5> in_sight{
+    "matrix rate", "memory bandwidth", "NVLink bandwidth", "xGMI bandwidth", "NIC bandwidth"};
 
 double factor_of(int position) {
   return std::pow(10, static_cast<double>(position) / scale_steps);
@@ -51,10 +57,15 @@ KnobPane::KnobPane(Session& session, QWidget* parent) : QWidget{parent}, session
   form_->setHorizontalSpacing(8);
   form_->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
   column->addWidget(section(tr("Layout"), form_));
-  machine_ = new QFormLayout;
-  machine_->setVerticalSpacing(2);
-  machine_->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
+  machine_ = new QVBoxLayout;
+  machine_->setSpacing(2);
   column->addWidget(section(tr("Machine"), machine_));
+  more_ = new QToolButton;
+  more_->setText(tr("More …"));
+  more_->setCheckable(true);
+  more_->setAccessibleName(tr("Show all parameters of the machine"));
+  connect(more_, &QToolButton::toggled, this, &KnobPane::show_rare_scales);
+  machine_->addWidget(more_);
 
   auto* any = new QVBoxLayout;
   auto* line = new QHBoxLayout;
@@ -87,6 +98,11 @@ KnobPane::KnobPane(Session& session, QWidget* parent) : QWidget{parent}, session
   auto* outer = new QVBoxLayout{this};
   outer->setContentsMargins(0, 0, 0, 0);
   outer->addWidget(scroll);
+  setStyleSheet(
+      "QToolButton { border: 1px solid palette(mid); border-radius: 3px; padding: 1px 4px; "
+      "min-width: 12px; }"
+      "QToolButton:checked { background: palette(highlight); color: palette(highlighted-text); }"
+      "QToolButton:focus { border: 1px solid palette(highlight); }");
 
   for (const ChoiceKnob& knob : choice_knobs())
     choices_.push_back({&knob, nullptr, {}, nullptr, {}});
@@ -146,7 +162,6 @@ void KnobPane::refresh_choice(Choice& choice, const sim::Scenario& scenario) {
         chip->setCheckable(true);
         chip->setToolTip(knob.help);
         chip->setAccessibleName(knob.title + " " + chip->text());
-        chip->setMinimumWidth(24);
         group->addButton(chip);
         line->addWidget(chip);
         connect(chip, &QToolButton::clicked, this, [set, chip] { set(chip->text()); });
@@ -180,31 +195,40 @@ void KnobPane::refresh_choice(Choice& choice, const sim::Scenario& scenario) {
 }
 
 void KnobPane::make_scales(const sim::Scenario& scenario) {
-  while (machine_->rowCount() > 0)
-    machine_->removeRow(0);
+  for (const Scale& scale : scales_)
+    delete scale.row;
   scales_.clear();
   scales_of_ = scenario.cluster_path;
   for (const sim::MachineParameter& parameter : sim::machine_parameters(scenario.cluster_path)) {
+    const QString title = QString::fromStdString(parameter.name);
+    auto* row = new QWidget;
+    auto* grid = new QGridLayout{row};
+    grid->setContentsMargins(0, 2, 0, 0);
+    grid->setVerticalSpacing(0);
+    auto* value = new QLabel;
     auto* slider = new QSlider{Qt::Horizontal};
     slider->setRange(-scale_steps, scale_steps);
     slider->setPageStep(10);
-    slider->setAccessibleName(QString::fromStdString(parameter.name));
-    auto* value = new QLabel;
-    value->setMinimumWidth(118);
-    auto* row = new QWidget;
-    auto* line = new QHBoxLayout{row};
-    line->setContentsMargins(0, 0, 0, 0);
-    line->addWidget(slider);
-    line->addWidget(value);
-    const QString title = QString::fromStdString(parameter.name);
-    machine_->addRow(title, row);
-    scales_.push_back(
-        {parameter.keys, slider, value, title, QString::fromStdString(parameter.values.front())});
-    const std::size_t index = scales_.size() - 1;
+    slider->setAccessibleName(title);
+    grid->addWidget(new QLabel{title}, 0, 0);
+    grid->addWidget(value, 0, 1, Qt::AlignRight);
+    grid->addWidget(slider, 1, 0, 1, 2);
+    const std::size_t index = scales_.size();
+    const bool rare = std::find(in_sight.begin(), in_sight.end(), parameter.name) == in_sight.end();
+    machine_->insertWidget(machine_->count() - 1, row);
+    scales_.push_back({parameter.keys, slider, value, title,
+                       QString::fromStdString(parameter.values.front()), row, rare});
     connect(slider, &QSlider::sliderPressed, this, [this] { ++gesture_; });
     connect(slider, &QSlider::valueChanged, this,
             [this, index](int position) { move_scale(scales_[index], position); });
   }
+  show_rare_scales();
+}
+
+void KnobPane::show_rare_scales() {
+  for (const Scale& scale : scales_)
+    scale.row->setVisible(!scale.rare || more_->isChecked() ||
+                          session_.knob(scale.keys.front()).has_value());
 }
 
 void KnobPane::move_scale(const Scale& scale, int position) {

@@ -8,6 +8,7 @@
 #include <QListWidget>
 #include <QSlider>
 #include <QToolButton>
+#include <QVBoxLayout>
 #include <QWidget>
 #include <vector>
 
@@ -38,19 +39,23 @@ class KnobPane : public QWidget {
     QSlider* slider;
     QLabel* value;
     QString title, base;
+    QWidget* row;
+    bool rare;
   };
 
   void refresh();
   void refresh_choice(Choice& choice, const sim::Scenario& scenario);
   void make_scales(const sim::Scenario& scenario);
   void move_scale(const Scale& scale, int position);
+  void show_rare_scales();
   void refresh_scales();
   void refresh_list();
   void set_typed();
 
   Session& session_;
   QFormLayout* form_;
-  QFormLayout* machine_;
+  QVBoxLayout* machine_;
+  QToolButton* more_;  // shows the scales that are rarely turned
   std::vector<Choice> choices_;
   std::vector<Scale> scales_;
   std::string scales_of_;  // the cluster file that the scales are of

@@ -14,7 +14,7 @@ namespace ui {
 namespace {
 
 constexpr int legend_width = 190;
-constexpr int left_axis = 104;  // as wide as the timeline's gutter, so that both have one time axis
+constexpr int left_axis = 132;  // as wide as the timeline's gutter, so that both have one time axis
 constexpr double mib_per_gib = 1024;
 
 // Twelve colours that neighbours are told apart by: Okabe & Ito, then lighter ones.

@@ -14,7 +14,7 @@
 namespace ui {
 namespace {
 
-constexpr int gutter = 104;
+constexpr int gutter = 132;
 constexpr int overview_height = 26;
 constexpr int axis_height = 22;
 constexpr double shortest_window = 1000;  // picoseconds

@@ -10,6 +10,7 @@
 #include <QSettings>
 #include <QShortcut>
 #include <QTabBar>
+#include <QToolBar>
 #include <QVBoxLayout>
 
 #include "ui/core/theme.hpp"
@@ -49,12 +50,24 @@ void MainWindow::make_centre() {
   auto* headline = new Headline{session_};
   auto* strip = new BreakdownStrip{session_};
   auto* problems = new ProblemsPane{session_};
-  column->addWidget(headline);
-  column->addWidget(strip);
-  column->addWidget(problems);
   pages_ = new QStackedWidget;
   column->addWidget(pages_, 1);
   setCentralWidget(centre);
+
+  // Above everything, over the whole width.
+  auto* top = new QWidget;
+  auto* top_column = new QVBoxLayout{top};
+  top_column->setContentsMargins(0, 0, 0, 0);
+  top_column->setSpacing(0);
+  top_column->addWidget(headline);
+  top_column->addWidget(strip);
+  top_column->addWidget(problems);
+  auto* bar = new QToolBar{tr("Headline"), this};
+  bar->setObjectName("headline");
+  bar->setMovable(false);
+  bar->addWidget(top);
+  bar->toggleViewAction()->setEnabled(false);
+  addToolBar(Qt::TopToolBarArea, bar);
 
   auto* page = new QWidget;
   auto* timeline_column = new QVBoxLayout{page};
@@ -102,8 +115,10 @@ QDockWidget* MainWindow::dock(const QString& title, QWidget* content, Qt::DockWi
 void MainWindow::make_docks() {
   setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
   knobs_ = new KnobPane{session_};
+  knobs_->setMinimumWidth(300);
   QDockWidget* left = dock(tr("Knobs"), knobs_, Qt::LeftDockWidgetArea);
   auto* details = new Details{session_};
+  details->setMinimumWidth(230);
   QDockWidget* right = dock(tr("Details"), details, Qt::RightDockWidgetArea);
   memory_ = new MemoryPane{session_};
   QDockWidget* first = dock(tr("Memory"), memory_, Qt::BottomDockWidgetArea);
