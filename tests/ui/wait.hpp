@@ -1,0 +1,22 @@
+// Lets the event loop run until something holds; no test looks at a clock beyond a last resort.
+#pragma once
+
+#include <QCoreApplication>
+#include <QElapsedTimer>
+#include <QEventLoop>
+#include <functional>
+
+namespace ui::test {
+
+// False after a minute: the test then fails instead of hanging.
+inline bool until(const std::function<bool()>& holds) {
+  QElapsedTimer timer;
+  timer.start();
+  while (!holds()) {
+    if (timer.elapsed() > 60'000) return false;
+    QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);
+  }
+  return true;
+}
+
+}  // namespace ui::test
