@@ -10,6 +10,7 @@
 #endif
 
 int main(int argc, char** argv) {
+  if (!qEnvironmentVariableIsSet("QT_QPA_PLATFORM")) qputenv("QT_QPA_PLATFORM", "offscreen");
   QApplication application{argc, argv};
   QApplication::setStyle(QStyleFactory::create("Fusion"));
   QApplication::setOrganizationName("stepcast-test");

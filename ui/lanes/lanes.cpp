@@ -20,17 +20,6 @@ void add(Strip& strip, const sim::Span& span, sim::Ink ink) {
   strip.op.push_back(span.op.value);
 }
 
-void sum_blocks(Strip& strip) {
-  strip.sums.clear();
-  strip.sums.reserve(strip.size() / Strip::block + 1);
-  InkTimes sum{};
-  for (std::size_t i = 0; i < strip.size(); ++i) {
-    if (i % Strip::block == 0) strip.sums.push_back(sum);
-    sum[strip.ink[i]] += strip.end[i] - strip.begin[i];
-  }
-  if (strip.size() % Strip::block == 0) strip.sums.push_back(sum);
-}
-
 LaneGroup group_of(const sim::Plan& plan, const sim::Timeline& timeline, std::uint32_t index) {
   const sim::RankTrack& track = timeline.tracks[index];
   const sim::Program& program = plan.program(track.rank);
@@ -45,7 +34,7 @@ LaneGroup group_of(const sim::Plan& plan, const sim::Timeline& timeline, std::ui
         sim::ink_of(program, span.op));
   for (std::size_t stream = 0; stream < strips.size(); ++stream) {
     strips[stream].stream = static_cast<sim::Stream>(stream);
-    sum_blocks(strips[stream]);
+    strips[stream].sum_blocks();
     if (stream == static_cast<std::size_t>(sim::Stream::compute))
       group.compute = std::move(strips[stream]);
     else if (strips[stream].size() > 0)
@@ -59,6 +48,17 @@ LaneGroup group_of(const sim::Plan& plan, const sim::Timeline& timeline, std::ui
 }
 
 }  // namespace
+
+void Strip::sum_blocks() {
+  sums.clear();
+  sums.reserve(size() / block + 1);
+  InkTimes sum{};
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (i % block == 0) sums.push_back(sum);
+    sum[ink[i]] += end[i] - begin[i];
+  }
+  if (size() % block == 0) sums.push_back(sum);
+}
 
 std::size_t Strip::first_ending_after(std::int64_t time) const {
   return static_cast<std::size_t>(std::upper_bound(end.begin(), end.end(), time) - end.begin());

@@ -26,6 +26,7 @@ struct Strip {
   std::vector<std::array<std::int64_t, sim::ink_count>> sums;
 
   std::size_t size() const { return begin.size(); }
+  void sum_blocks();  // fills `sums` from the rest
   // The first span that ends after `time`.
   std::size_t first_ending_after(std::int64_t time) const;
 };

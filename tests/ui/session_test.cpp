@@ -1,0 +1,119 @@
+#include "ui/core/session.hpp"
+
+#include <fmt/format.h>
+
+#include <QFile>
+
+#include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
+#include "tests/ui/wait.hpp"
+#include "ui/core/figures.hpp"
+#include "ui/core/theme.hpp"
+#include "ui/panes/problems.hpp"
+
+namespace ui {
+namespace {
+
+QString scenario(const char* name) {
+  return QString::fromStdString(sim::test::source_dir() + "/scenarios/" + name);
+}
+
+bool settled(const Session& session) {
+  return test::until([&] { return !session.computing(); });
+}
+
+std::string report_json(const std::string& path, const std::vector<std::string>& overrides) {
+  return sim::to_json(sim::forecast(sim::load_scenario(path, overrides)).report);
+}
+
+}  // namespace
+
+TEST_CASE("What the window shows of a shipped scenario is the library's report to the last digit") {
+  for (const char* name :
+       {"gpt2-124m-8-h100.yaml", "mixtral-8x7b-64-h100.yaml", "bert-large-32-v100.yaml",
+        "vit-l16-64-a100.yaml", "llama-3.1-8b-fsdp-8-h100.yaml"}) {
+    Session session;
+    session.open(scenario(name));
+    REQUIRE(settled(session));
+    REQUIRE(session.result());
+    CHECK(sim::to_json(session.result()->forecast.report) == report_json(session.path(), {}));
+    CHECK(session.baseline() == session.result());
+  }
+}
+
+TEST_CASE("The last of many moves of a slider is the one that is shown") {
+  Session session;
+  session.open(scenario("mixtral-8x7b-64-h100.yaml"));
+  REQUIRE(settled(session));
+  for (int i = 1; i <= 120; ++i)
+    session.set_knobs({{"cluster.change.node.nics.bandwidth", fmt::format("x{}", i)}}, "nic", 5);
+  REQUIRE(settled(session));
+  CHECK(session.result()->request.overrides ==
+        std::vector<std::string>{"cluster.change.node.nics.bandwidth=x120"});
+  CHECK(session.undo_stack().count() == 1);
+}
+
+TEST_CASE("Undo returns the exact earlier result, redo the later one") {
+  Session session;
+  session.open(scenario("gpt2-124m-8-h100.yaml"));
+  REQUIRE(settled(session));
+  const std::string before = sim::to_json(session.result()->forecast.report);
+  session.set_knobs({{"layout.micro_batch", "2"}}, "micro-batch");
+  REQUIRE(settled(session));
+  const std::string after = sim::to_json(session.result()->forecast.report);
+  CHECK(after != before);
+  session.undo_stack().undo();
+  REQUIRE(settled(session));
+  CHECK(sim::to_json(session.result()->forecast.report) == before);
+  CHECK(session.knobs().empty());
+  session.undo_stack().redo();
+  REQUIRE(settled(session));
+  CHECK(sim::to_json(session.result()->forecast.report) == after);
+}
+
+TEST_CASE("A wrong knob keeps the last good forecast, and its fix makes it valid") {
+  Session session;
+  session.open(scenario("gpt2-124m-8-h100.yaml"));
+  REQUIRE(settled(session));
+  const ResultPtr good = session.result();
+  session.set_knobs({{"layout.micro_bach", "2"}}, "typo");
+  REQUIRE(settled(session));
+  CHECK(session.result() == good);
+  REQUIRE(session.problems().size() == 1);
+  const std::optional<Replacement> fix = replacement_of(session.problems().front());
+  REQUIRE(fix);
+  CHECK(fix->wrong == "micro_bach");
+  CHECK(fix->right == "micro_batch");
+}
+
+TEST_CASE("A mistake of the edited text names line and column") {
+  Session session;
+  session.open(scenario("gpt2-124m-8-h100.yaml"));
+  REQUIRE(settled(session));
+  QString text = QString::fromStdString(session.yaml());
+  session.edit(text.replace("micro_batch", "micro_bach").toStdString());
+  REQUIRE(settled(session));
+  REQUIRE_FALSE(session.problems().empty());
+  CHECK(session.problems().front().where.line > 0);
+  CHECK(session.problems().front().where.column > 0);
+  CHECK(replacement_of(session.problems().front())->right == "micro_batch");
+}
+
+TEST_CASE("Closing while a forecast is computed does not hang") {
+  Session session;
+  session.open(scenario("gpt3-175b-1024-a100.yaml"));
+  session.set_knobs({{"layout.tensor_parallel", "4"}}, "tp");
+}
+
+TEST_CASE("Text reads on every ground of both themes: a contrast of 4.5 and more") {
+  for (const Theme* theme : {&light_theme(), &dark_theme()})
+    for (const QColor& ground : {theme->ground, theme->panel})
+      for (const QColor& text :
+           {theme->text, theme->muted, theme->accent, theme->good, theme->bad, theme->warn})
+        CHECK(contrast(text, ground) >= 4.5);
+  for (const Theme* theme : {&light_theme(), &dark_theme()})
+    for (const QColor& ink : theme->ink)
+      CHECK(contrast(text_on(ink), ink) >= 4.5);
+}
+
+}  // namespace ui
