@@ -23,25 +23,6 @@ Breakdown mean_breakdown(const Plan& plan, const Timeline& timeline) {
   return weighted_mean(parts);
 }
 
-RankedLayout ranked(const Search& search, const Evaluation& evaluation) {
-  const Scenario& workload = search.specification().workload;
-  const Cluster cluster = cluster_of(search.specification(), search.candidates(), evaluation.index);
-  const Plan plan = make_plan(
-      workload.model, layout_of(search.specification(), search.candidates(), evaluation.index));
-  const Simulation simulation = simulate(plan, cluster, workload.options);
-  const AttentionCount count =
-      workload.flops.causal_half() ? AttentionCount::causal_half : AttentionCount::full;
-  const double gpu_seconds = to_seconds(evaluation.step_time) * plan.world_size();
-  const FlopRate peak = workload.cluster.device().peak(plan.layout.compute_dtype);
-  return {.evaluation = evaluation,
-          .layout = plan.layout,
-          .gpus_per_node = cluster.gpus_per_node(),
-          .tokens_per_second_per_gpu = static_cast<double>(plan.tokens) / gpu_seconds,
-          .mfu = model_flops(workload.model, plan.layout, count).count() / gpu_seconds /
-                 peak.in_flops_per_second(),
-          .breakdown = mean_breakdown(plan, simulation.timeline)};
-}
-
 std::vector<FrontLayout> front(const Search& search, const std::vector<Evaluation>& evaluations) {
   std::vector<FrontLayout> points;
   for (const Evaluation& one : evaluations) {
@@ -60,11 +41,20 @@ std::string joined(const std::vector<std::string>& parts) {
   return text;
 }
 
+// Of one step; samples for layer lists.
+std::int64_t tokens_of(const Model& model, const Layout& layout) {
+  return layout.global_batch * (model.is_layer_list ? 1 : layout.sequence_length);
+}
+
+enum class Parts { shown, left_out };
+
 std::vector<RankedLayout> ranked_all(const Search& search,
-                                     const std::vector<Evaluation>& evaluations) {
+                                     const std::vector<Evaluation>& evaluations, Parts parts) {
   std::vector<RankedLayout> all(evaluations.size());
-  tbb::parallel_for(std::size_t{0}, all.size(),
-                    [&](std::size_t i) { all[i] = ranked(search, evaluations[i]); });
+  tbb::parallel_for(std::size_t{0}, all.size(), [&](std::size_t i) {
+    all[i] =
+        parts == Parts::shown ? ranked(search, evaluations[i]) : outline(search, evaluations[i]);
+  });
   return all;
 }
 
@@ -152,6 +142,39 @@ std::string order_text(const std::vector<Dimension>& order) {
   return text;
 }
 
+SearchResult result_of(const Search& search, bool complete, Parts parts) {
+  const SearchSpecification& specification = search.specification();
+  const Scenario& workload = specification.workload;
+  const Ranking& ranking = search.ranking();
+  SearchResult result{
+      .title = fmt::format("{} on {}", workload.model.name, workload.cluster.name()),
+      .path = workload.path,
+      .model = workload.model.name,
+      .cluster = workload.cluster.name(),
+      .device = workload.cluster.device().name,
+      .not_validated = unvalidated(workload.cluster),
+      .complete = complete,
+      .counts = search.counts(),
+      .capacity = workload.cluster.device().memory,
+      .node_gpus = workload.cluster.node_gpus(),
+      .seed = workload.options.seed,
+      .price_per_gpu_hour = specification.price_per_gpu_hour,
+      .margin = margin_text(search),
+      .best = ranked_all(search, ranking.best(), parts),
+      .within_margin = ranked_all(search, ranking.within_margin(), parts),
+      .comparison = {},
+      .memory_front = front(search, ranking.memory_front()),
+      .gpus_front = {},
+      .cost_front = {},
+      .nothing_fits = {}};
+  if (parts == Parts::shown && result.best.size() > 1)
+    result.comparison = compare(result.best[0], result.best[1]);
+  if (specification.space.gpus.size() > 1) result.gpus_front = front(search, ranking.by_gpus());
+  if (specification.price_per_gpu_hour) result.cost_front = front(search, ranking.cost_front());
+  if (!result.favourite() && complete) result.nothing_fits = nothing_fits_text(search);
+  return result;
+}
+
 }  // namespace
 
 std::vector<std::string> differences(const Layout& from, const Layout& to) {
@@ -186,36 +209,40 @@ const RankedLayout* SearchResult::favourite() const {
   return within_margin.empty() ? nullptr : &within_margin.front();
 }
 
+RankedLayout outline(const Search& search, const Evaluation& evaluation) {
+  const Scenario& workload = search.specification().workload;
+  const Layout layout = layout_of(search.specification(), search.candidates(), evaluation.index);
+  const AttentionCount count =
+      workload.flops.causal_half() ? AttentionCount::causal_half : AttentionCount::full;
+  const double gpu_seconds = to_seconds(evaluation.step_time) * layout.world_size();
+  const FlopRate peak = workload.cluster.device().peak(layout.compute_dtype);
+  return {.evaluation = evaluation,
+          .layout = layout,
+          .gpus_per_node = search.candidates().all[evaluation.index].gpus_per_node,
+          .tokens_per_second_per_gpu =
+              static_cast<double>(tokens_of(workload.model, layout)) / gpu_seconds,
+          .mfu = model_flops(workload.model, layout, count).count() / gpu_seconds /
+                 peak.in_flops_per_second(),
+          .breakdown = {}};
+}
+
+RankedLayout ranked(const Search& search, const Evaluation& evaluation, const Control& control) {
+  const Scenario& workload = search.specification().workload;
+  RankedLayout made = outline(search, evaluation);
+  const Cluster cluster = cluster_of(search.specification(), search.candidates(), evaluation.index);
+  const Plan plan = make_plan(workload.model, made.layout);
+  throw_if_stopped(control);
+  const Simulation simulation = simulate(plan, cluster, workload.options, control);
+  made.breakdown = mean_breakdown(plan, simulation.timeline);
+  return made;
+}
+
 SearchResult make_result(const Search& search, bool complete) {
-  const SearchSpecification& specification = search.specification();
-  const Scenario& workload = specification.workload;
-  const Ranking& ranking = search.ranking();
-  SearchResult result{
-      .title = fmt::format("{} on {}", workload.model.name, workload.cluster.name()),
-      .path = workload.path,
-      .model = workload.model.name,
-      .cluster = workload.cluster.name(),
-      .device = workload.cluster.device().name,
-      .not_validated = unvalidated(workload.cluster),
-      .complete = complete,
-      .counts = search.counts(),
-      .capacity = workload.cluster.device().memory,
-      .node_gpus = workload.cluster.node_gpus(),
-      .seed = workload.options.seed,
-      .price_per_gpu_hour = specification.price_per_gpu_hour,
-      .margin = margin_text(search),
-      .best = ranked_all(search, ranking.best()),
-      .within_margin = ranked_all(search, ranking.within_margin()),
-      .comparison = {},
-      .memory_front = front(search, ranking.memory_front()),
-      .gpus_front = {},
-      .cost_front = {},
-      .nothing_fits = {}};
-  if (result.best.size() > 1) result.comparison = compare(result.best[0], result.best[1]);
-  if (specification.space.gpus.size() > 1) result.gpus_front = front(search, ranking.by_gpus());
-  if (specification.price_per_gpu_hour) result.cost_front = front(search, ranking.cost_front());
-  if (!result.favourite() && complete) result.nothing_fits = nothing_fits_text(search);
-  return result;
+  return result_of(search, complete, Parts::shown);
+}
+
+SearchResult outline_result(const Search& search, bool complete) {
+  return result_of(search, complete, Parts::left_out);
 }
 
 }  // namespace sim

@@ -51,6 +51,14 @@ struct SearchResult {
 
 // Simulates the layouts that are shown once more, for their parts.
 SearchResult make_result(const Search& search, bool complete);
+// The same at once: without the parts of ranked layouts, all zero, and without the comparison.
+SearchResult outline_result(const Search& search, bool complete);
+// One layout with its parts. REQUIRES: it fits. Thread-safe, also while the search runs. Throws
+// Stopped.
+RankedLayout ranked(const Search& search, const Evaluation& evaluation,
+                    const Control& control = {});
+// Without its parts, and so without a simulation.
+RankedLayout outline(const Search& search, const Evaluation& evaluation);
 
 std::string search_table(const SearchResult& result);
 std::string search_json(const SearchResult& result);

@@ -22,14 +22,17 @@ bool evaluate_one(const Search& search, std::uint32_t index, const Control& cont
 }
 
 std::vector<Evaluation> evaluate_all(const Search& search, const std::vector<std::uint32_t>& wave,
-                                     const Control& control) {
+                                     const Control& control,
+                                     const std::function<void(const Evaluation&)>& evaluated) {
   std::vector<Evaluation> made(wave.size());
   std::vector<char> done(wave.size(), 0);
   tbb::parallel_for(
       tbb::blocked_range<std::size_t>{0, wave.size(), 1},
       [&](const tbb::blocked_range<std::size_t>& range) {
-        for (std::size_t i = range.begin(); i < range.end() && !control.stopped(); ++i)
+        for (std::size_t i = range.begin(); i < range.end() && !control.stopped(); ++i) {
           done[i] = evaluate_one(search, wave[i], control, made[i]) ? 1 : 0;
+          if (done[i] && evaluated) evaluated(made[i]);
+        }
       },
       tbb::simple_partitioner{});
   std::vector<Evaluation> finished;
@@ -96,12 +99,14 @@ void Search::refine() {
   }
 }
 
-std::vector<std::uint32_t> Search::next_wave() {
+std::vector<std::uint32_t> Search::next_wave(const Control& control) {
   std::vector<std::uint32_t> wave;
   const auto size = static_cast<std::size_t>(specification_.wave);
-  while (!open_.empty() && wave.size() < size) {
+  while (!open_.empty() && wave.size() < size && !control.stopped()) {
     if (!open_.front().is_fine) {
       refine();
+      control.tell("bounds", 1 - static_cast<double>(open_.size()) /
+                                     static_cast<double>(candidates_.all.size()));
       continue;
     }
     std::pop_heap(open_.begin(), open_.end());
@@ -135,12 +140,14 @@ SearchCounts Search::counts() const {
 }
 
 bool run_search(Search& search, const Control& control,
-                const std::function<void(const SearchProgress&)>& progress) {
+                const std::function<void(const SearchProgress&)>& progress,
+                const std::function<void(const Evaluation&)>& evaluated) {
   const auto begin = std::chrono::steady_clock::now();
+  const Control evaluating{.stop = control.stop};
   while (!control.stopped()) {
-    const std::vector<std::uint32_t> wave = search.next_wave();
-    if (wave.empty()) return true;
-    search.accept(evaluate_all(search, wave, control));
+    const std::vector<std::uint32_t> wave = search.next_wave(control);
+    if (wave.empty()) return search.counts().open == 0;
+    search.accept(evaluate_all(search, wave, evaluating, evaluated));
     if (!progress) continue;
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
     progress({search.counts(), passed.count(), search.ranking().favourite()});

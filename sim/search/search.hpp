@@ -41,7 +41,9 @@ class Search {
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
 
-  std::vector<std::uint32_t> next_wave();
+  // Told to stop: what it has of the wave. `control.progress` hears of every few layouts that are
+  // bounded, on the calling thread.
+  std::vector<std::uint32_t> next_wave(const Control& control = {});
   // What the wave after that would have, as far as is known now: at most `count`. A guess for who
   // has nothing to do meanwhile.
   std::vector<std::uint32_t> likely_next(std::size_t count) const;
@@ -51,6 +53,8 @@ class Search {
   const Candidates& candidates() const { return candidates_; }
   const Ranking& ranking() const { return ranking_; }
   SearchCounts counts() const;
+  // What it takes and needs at least. Thread-safe, also while the search runs.
+  Bound bound_of(std::uint32_t index) const { return bounds_.fine(index); }
   // The candidate that needs least memory, whether it fits or not; empty: none is legal.
   std::optional<std::uint32_t> leanest() const;
 
@@ -83,9 +87,12 @@ struct SearchProgress {
 };
 
 // Runs a search to its end on the threads of the surrounding TBB arena, or until it is told to
-// stop: then it keeps what it has and returns false. `progress` is called after every wave.
+// stop: then it keeps what it has and returns false. `progress` is called after every wave,
+// `control.progress` also while layouts are bounded (next_wave); `evaluated` with each evaluation
+// as soon as it is made, on threads of the arena, several at once. None changes the result.
 bool run_search(Search& search, const Control& control = {},
-                const std::function<void(const SearchProgress&)>& progress = {});
+                const std::function<void(const SearchProgress&)>& progress = {},
+                const std::function<void(const Evaluation&)>& evaluated = {});
 
 // The scenario that was searched, with the layout of a candidate. The search is over then.
 Scenario take_scenario(Search&& search, std::uint32_t index);

@@ -4,6 +4,7 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <mutex>
 #include <stop_token>
 
 #include "sim/report/report.hpp"
@@ -134,6 +135,58 @@ TEST_CASE("a search that is stopped keeps what it has", "[search]") {
   const SearchResult result = make_result(search, false);
   CHECK(result.counts.open > 0);
   CHECK(search_table(result).find("Stopped early") != std::string::npos);
+}
+
+TEST_CASE("every evaluation is told once, as it is made, and the telling changes nothing",
+          "[search]") {
+  Search quiet{small_search(spaces[2].first)};
+  REQUIRE(run_search(quiet, never));
+  Search search{small_search(spaces[2].first)};
+  std::mutex telling;
+  std::vector<Evaluation> told;
+  std::uint64_t decided = 0;
+  REQUIRE(run_search(
+      search, {.progress = [&](const Progress&) { CHECK(search.counts().legal > 0); }},
+      [&](const SearchProgress& progress) {
+        decided = progress.counts.simulated + progress.counts.too_large;
+        CHECK(told.size() == decided);
+      },
+      [&](const Evaluation& one) {
+        const std::scoped_lock lock{telling};
+        told.push_back(one);
+      }));
+  CHECK(told.size() == decided);
+  CHECK(search_json(make_result(search, true)) == search_json(make_result(quiet, true)));
+  std::sort(told.begin(), told.end(),
+            [](const Evaluation& a, const Evaluation& b) { return a.index < b.index; });
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    if (i > 0) CHECK(told[i].index > told[i - 1].index);
+    CHECK(told[i] == evaluate(search.specification(), search.candidates(), told[i].index));
+  }
+}
+
+TEST_CASE("a search is stopped while it bounds layouts, too", "[search]") {
+  Search search{small_search(spaces[0].first)};
+  std::stop_source stop;
+  CHECK_FALSE(run_search(search, {.stop = stop.get_token(),
+                                  .progress = [&](const Progress&) { stop.request_stop(); }}));
+  CHECK(search.counts().simulated == 0);
+  CHECK(search.counts().open > 0);
+}
+
+TEST_CASE("the outline of a result is the result without the parts of layouts", "[search]") {
+  Search search{small_search(spaces[2].first)};
+  REQUIRE(run_search(search, never));
+  SearchResult whole = make_result(search, true);
+  const SearchResult outlined = outline_result(search, true);
+  REQUIRE(whole.best.size() > 1);
+  CHECK(whole.best[0].breakdown.total() == whole.best[0].evaluation.step_time);
+  CHECK(ranked(search, whole.best[1].evaluation).breakdown == whole.best[1].breakdown);
+  whole.comparison.clear();
+  for (auto* list : {&whole.best, &whole.within_margin})
+    for (RankedLayout& one : *list)
+      one.breakdown = {};
+  CHECK(search_json(outlined) == search_json(whole));
 }
 
 TEST_CASE("where nothing fits, the answer says what is closest and what would help", "[search]") {
