@@ -32,6 +32,7 @@ Command search_command();
 Command budget_command();
 Command topo_command();
 Command models_command();
+Command keys_command();
 Command merge_command();
 Command run_command();
 Command tokens_command();

@@ -132,6 +132,10 @@ const std::string& Document::name() const {
   return tree_->name();
 }
 
+std::vector<std::string> Document::asked_keys() const {
+  return tree_->asked_paths();
+}
+
 void Document::finish() const {
   tree_->report_unknown_keys();
   tree_->throw_problems();

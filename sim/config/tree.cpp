@@ -188,4 +188,30 @@ std::string Tree::display_name(NodeIndex index) const {
   }
 }
 
+// "layout.overlap", empty for the root; none for what lies in a list or is not there.
+std::optional<std::string> Tree::path_of(NodeIndex index) const {
+  std::string path;
+  while (nodes_[index].parent != no_node) {
+    const TreeNode& child = nodes_[index];
+    const TreeNode& parent = nodes_[child.parent];
+    if (child.kind == ValueKind::absent || parent.kind != ValueKind::object) return std::nullopt;
+    path.insert(0, fmt::format("{}{}", text(entry(parent, child.parent_slot).key),
+                               path.empty() ? "" : "."));
+    index = child.parent;
+  }
+  return path;
+}
+
+std::vector<std::string> Tree::asked_paths() const {
+  std::vector<std::string> paths;
+  for (const auto& [index, keys] : asked_) {
+    const std::optional<std::string> object = path_of(index);
+    if (!object) continue;
+    for (const std::string& key : keys)
+      paths.push_back(object->empty() ? key : fmt::format("{}.{}", *object, key));
+  }
+  std::ranges::sort(paths);
+  return paths;
+}
+
 }  // namespace sim

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -110,6 +111,8 @@ class Tree {
   NodeIndex add_absent(TextPlace place, NodeIndex parent);
   // "layers", "stages[2]", "the file". REQUIRES: the node is written in the file.
   std::string display_name(NodeIndex node) const;
+  // "layout.overlap.pipeline": what anybody has asked for so far, sorted; nothing within lists.
+  std::vector<std::string> asked_paths() const;
 
   // ---- Problems.
   SourcePosition position(TextPlace place) const;
@@ -138,6 +141,7 @@ class Tree {
   NodeIndex add_node(TextPlace place, ValueKind kind);
   TextRange store(std::string_view text);
   NodeIndex written(NodeIndex node) const;
+  std::optional<std::string> path_of(NodeIndex node) const;
   void insert(NodeIndex object, std::string_view key, NodeIndex child);
   void sort_keys(const TreeNode& object);  // the newest one
   void refuse_duplicates(const OpenNode& object);

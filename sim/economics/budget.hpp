@@ -88,6 +88,9 @@ struct Budget {
 // problem of the section.
 Budget load_budget(const Scenario& scenario, const std::vector<std::string>& overrides = {});
 
+// The same of sources that are at hand; `scenario` was loaded from them.
+Budget load_budget(const Scenario& scenario, const ScenarioSources& sources);
+
 // The scenario, every key written out, with every assumption of the budget, for a file in `folder`:
 // `stepcast budget` of it gives the same answer.
 std::string resolved_scenario(const Scenario& scenario, const Budget& budget,

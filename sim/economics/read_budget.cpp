@@ -312,7 +312,10 @@ void read_finish(Reader& reader, const Scenario& scenario, Budget& budget) {
 }  // namespace
 
 Budget load_budget(const Scenario& scenario, const std::vector<std::string>& overrides) {
-  const ScenarioSources sources{scenario.path, overrides};
+  return load_budget(scenario, ScenarioSources{scenario.path, overrides});
+}
+
+Budget load_budget(const Scenario& scenario, const ScenarioSources& sources) {
   const Layered section = sources.only_section("budget");
   Budget budget;
   Reader reader{section, budget.assumptions};

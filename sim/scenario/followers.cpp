@@ -227,7 +227,7 @@ class Followers {
   }
 
   void layers() {
-    const bool by_stage = section_.has("layers_per_stage");
+    const bool by_stage = splits_by_stage(section_);
     const std::string_view key = by_stage ? "layers_per_stage" : "layers_per_chunk";
     const auto count = static_cast<int>(model_.layers.size());
     const int chunks = layout_.chunks();

@@ -91,9 +91,10 @@ const ObjectReader* Layered::holder(std::string_view key) const {
 }
 
 const ObjectReader* Layered::scalar_holder(std::string_view key) const {
-  for (const std::optional<ObjectReader>* layer : {&upper_, &lower_})
-    if (*layer && (*layer)->has(key) && (*layer)->at(key).is_scalar()) return &**layer;
-  return nullptr;
+  const ObjectReader* found = nullptr;
+  for (const std::optional<ObjectReader>* layer : {&lower_, &upper_})
+    if (*layer && (*layer)->has(key) && (*layer)->at(key).is_scalar()) found = &**layer;
+  return found;
 }
 
 std::optional<std::string> Layered::text_of_file(std::string_view key) const {

@@ -20,7 +20,7 @@ void read_parallelism(const Layered& section, LayoutText& text) {
   text.has_data_parallel = section.has("data_parallel");
   layout.data_parallel = section.int_or("data_parallel", 1, {1, most_ranks});
   layout.expert_parallel = section.int_or("expert_parallel", 1, {1, most_ranks});
-  layout.expert_tensor_parallel = section.int_or("expert_tensor_parallel", 0, {1, most_ranks});
+  layout.expert_tensor_parallel = section.int_or("expert_tensor_parallel", 0, {0, most_ranks});
   layout.expert_imbalance = section.real_or("expert_imbalance", 1, {.min = 1, .max = 1e6});
   layout.virtual_stages = section.int_or("virtual_stages", 1, {1, most_layers});
   layout.schedule = section.word_or(
@@ -104,28 +104,37 @@ void read_dtypes(const Layered& section, Layout& layout) {
   layout.moment_dtype = section.word_or("moment_dtype", DType::fp32);
 }
 
+// auto: the framework's.
 std::optional<Bytes> read_bucket(const Layered& section, const char* key) {
-  if (!section.has(key)) return std::nullopt;
+  const ObjectReader* holder = section.holder(key);
+  if (!holder || holder->at(key).peek_text() == "auto") return std::nullopt;
   const Bytes size = section.bytes_or(key, Bytes{1});
   if (size.count() < 1) section.problem(key, "must be at least 1 B");
   return size;
 }
 
+void set_overlaps(bool all, const Execution& runs, Layout& layout) {
+  layout.overlap_gradients = layout.overlap_parameters = layout.overlap_pipeline = all;
+  layout.overlap_tensor_wgrad = all && !runs.symmetric_memory;
+  layout.overlap_tensor_products = false;
+}
+
 void read_overlap(const Layered& section, const Execution& runs, Layout& layout) {
   layout.bucket = read_bucket(section, "bucket");
   layout.first_bucket = read_bucket(section, "first_bucket");
-  if (const ObjectReader* holder = section.scalar_holder("overlap")) {
-    const bool all = holder->boolean("overlap");
-    layout.overlap_gradients = layout.overlap_parameters = layout.overlap_pipeline = all;
-    layout.overlap_tensor_wgrad = all && !runs.symmetric_memory;
-    layout.overlap_tensor_products = false;
+  // true or false for all of them; keys of --set go on top of a file's.
+  const ObjectReader* holder = section.scalar_holder("overlap");
+  const bool all = !holder || holder->boolean("overlap");
+  if (holder && section.is_upper(holder)) {
+    set_overlaps(all, runs, layout);
     return;
   }
   const Layered overlap = section.object("overlap");
-  layout.overlap_gradients = overlap.boolean_or("gradients", true);
-  layout.overlap_parameters = overlap.boolean_or("parameters", true);
-  layout.overlap_pipeline = overlap.boolean_or("pipeline", true);
-  layout.overlap_tensor_wgrad = overlap.boolean_or("tensor_wgrad", !runs.symmetric_memory);
+  set_overlaps(all, runs, layout);
+  layout.overlap_gradients = overlap.boolean_or("gradients", all);
+  layout.overlap_parameters = overlap.boolean_or("parameters", all);
+  layout.overlap_pipeline = overlap.boolean_or("pipeline", all);
+  layout.overlap_tensor_wgrad = overlap.boolean_or("tensor_wgrad", layout.overlap_tensor_wgrad);
   if (layout.overlap_tensor_wgrad && runs.symmetric_memory)
     overlap.problem("tensor_wgrad",
                     "is Megatron-LM's, and torchtitan waits for a reduction where it is called; "
@@ -144,11 +153,13 @@ std::vector<int> read_list(const ObjectReader& holder, std::string_view key) {
 void read_split(const Layered& section, LayoutText& text) {
   constexpr std::string_view chunk = "layers_per_chunk";
   constexpr std::string_view stage = "layers_per_stage";
-  if (section.has(chunk) && section.has(stage))
+  const bool by_stage = splits_by_stage(section);
+  if (section.has(chunk) && section.has(stage) &&
+      section.overridden(chunk) == section.overridden(stage))
     section.problem(stage, "excludes layers_per_chunk: give one of them");
   for (const std::string_view key : {chunk, stage}) {
     const ObjectReader* holder = section.holder(key);
-    if (!holder) continue;
+    if (!holder || (key == stage) != by_stage) continue;
     const ValueReader value = holder->at(key);
     if (value.is_list()) {
       (key == chunk ? text.chunks : text.stages) = read_list(*holder, key);
@@ -214,6 +225,10 @@ std::vector<int> over_virtual_stages(const std::vector<int>& stages, const Layou
 }
 
 }  // namespace
+
+bool splits_by_stage(const Layered& section) {
+  return section.has("layers_per_stage") && !section.overridden("layers_per_chunk");
+}
 
 LayoutText read_layout(const Layered& section, const Execution& runs) {
   LayoutText text;

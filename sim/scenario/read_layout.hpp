@@ -23,6 +23,10 @@ struct LayoutText {
   std::vector<Followed> followed;  // what no longer went with a knob that is set on top
 };
 
+// Whether layers_per_stage holds, not layers_per_chunk: one that is set on top replaces the file's
+// other.
+bool splits_by_stage(const Layered& section);
+
 LayoutText read_layout(const Layered& section, const Execution& runs);
 
 // Sets layout.layers_per_chunk from what the text says, for a model of `layers` layers. Records

@@ -386,7 +386,7 @@ void report_layout_problems(const Layout& layout, const Model& model, const Laye
   for (const LayoutProblem& problem : layout_problems(layout, model)) {
     if (problem.key.starts_with(prefix) && !section.object("overlap").empty())
       section.object("overlap").problem(problem.key.substr(prefix.size()), problem.what);
-    else if (problem.key == "layers_per_chunk" && section.has("layers_per_stage"))
+    else if (problem.key == "layers_per_chunk" && splits_by_stage(section))
       section.problem("layers_per_stage", problem.what);
     else
       section.problem(problem.key, problem.what);

@@ -9,6 +9,7 @@
 #include "sim/base/check.hpp"
 #include "sim/config/yaml_text.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/scenario/layout_values.hpp"
 
 namespace sim {
 namespace {
@@ -47,57 +48,23 @@ std::string reference(const std::string& path, const std::string& folder) {
   return yaml_quoted(apart || relative.empty() ? target.string() : relative.string());
 }
 
+// What --set needs to say and a file need not.
+bool is_default_word(const std::string& key, const std::string& value) {
+  return value == "auto" || (key == "expert_tensor_parallel" && value == "0");
+}
+
 void write_layout(const Layout& layout, const Model& model, Lines& out) {
   out.section("layout");
-  out.add("tensor_parallel", layout.tensor_parallel);
-  out.add("context_parallel", layout.context_parallel);
-  out.add("pipeline_parallel", layout.pipeline_parallel);
-  out.add("data_parallel", layout.data_parallel);
-  if (model.has_experts()) {
-    out.add("expert_parallel", layout.expert_parallel);
-    if (layout.expert_tensor_parallel > 0)
-      out.add("expert_tensor_parallel", layout.expert_tensor_parallel);
-    out.add("expert_imbalance", layout.expert_imbalance);
+  constexpr std::string_view overlap = "overlap.";
+  std::vector<std::string> overlaps;
+  for (const auto& [key, value] : layout_values(layout, model)) {
+    if (is_default_word(key, value)) continue;
+    if (key.starts_with(overlap))
+      overlaps.push_back(fmt::format("{}: {}", key.substr(overlap.size()), value));
+    else
+      out.add(key, value);
   }
-  out.add("virtual_stages", layout.virtual_stages);
-  out.add("schedule", word(layout.schedule));
-  std::vector<std::string_view> order;
-  for (const Dimension dimension : layout.placement)
-    order.push_back(word(dimension));
-  out.add("placement", fmt::format("[{}]", fmt::join(order, ", ")));
-  if (layout.layers_per_chunk.empty())
-    out.add("layers_per_chunk", "even");
-  else
-    out.add("layers_per_chunk", fmt::format("[{}]", fmt::join(layout.layers_per_chunk, ", ")));
-  // Where the model fixes the length, the file may not say it.
-  if (!model.is_layer_list && model.fixed_sequence == 0)
-    out.add("sequence_length", layout.sequence_length);
-  out.add("global_batch", layout.global_batch);
-  out.add("micro_batch", layout.micro_batch);
-  out.add("sequence_parallel", layout.sequence_parallel);
-  out.add("zero_stage", layout.zero_stage);
-  out.add("shard_group", layout.shard_group);
-  out.add("prefetch_layers", layout.prefetch_layers);
-  out.add("reshard_after_forward", layout.reshard_after_forward);
-  out.add("recompute", word(layout.recompute));
-  out.add("recompute_every", layout.recompute_every);
-  out.add("context_exchange", word(layout.context_exchange));
-  out.add("attention", word(layout.attention));
-  out.add("compute_dtype", word(layout.compute_dtype));
-  out.add("activation_dtype", word(layout.activation_dtype));
-  out.add("gradient_dtype", word(layout.gradient_dtype));
-  out.add("reduce_dtype", word(layout.reduce_dtype));
-  out.add("master_weights", layout.master_weights);
-  out.add("optimizer", word(layout.optimizer));
-  out.add("moment_dtype", word(layout.moment_dtype));
-  out.add("eight_bit_parameters", layout.eight_bit_parameters);
-  if (layout.bucket) out.add("bucket", yaml_bytes(*layout.bucket));
-  if (layout.first_bucket) out.add("first_bucket", yaml_bytes(*layout.first_bucket));
-  out.add("overlap",
-          fmt::format("{{gradients: {}, parameters: {}, pipeline: {}, tensor_wgrad: {}, "
-                      "tensor_products: {}}}",
-                      layout.overlap_gradients, layout.overlap_parameters, layout.overlap_pipeline,
-                      layout.overlap_tensor_wgrad, layout.overlap_tensor_products));
+  out.add("overlap", fmt::format("{{{}}}", fmt::join(overlaps, ", ")));
 }
 
 void write_simulation(const Scenario& scenario, Lines& out) {

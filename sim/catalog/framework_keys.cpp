@@ -1,0 +1,103 @@
+// Keys of the section `framework`; sim/model/FRAMEWORKS.md has a paragraph for each.
+#include "sim/catalog/tables.hpp"
+#include "sim/model/framework.hpp"
+
+namespace sim::catalog_tables {
+namespace {
+
+using enum KeyType;
+
+KeyDefault preset() {
+  return KeyDefault::follows("the framework's");
+}
+
+std::vector<Key> kernel_forms() {
+  return {
+      word_key<FrameworkName>("name", "megatron", "framework, which sets all other keys"),
+      word_key<NormForm>("layer_norm", preset(), "kernels of LayerNorm"),
+      word_key<NormForm>("rms_norm", preset(), "kernels of RMSNorm"),
+      word_key<KernelForm>("qkv", preset(), "gradients of Q, K and V: one tensor, or concatenated"),
+      word_key<RotaryForm>("rotary", preset(), "kernels of the rotary embedding"),
+      word_key<KernelForm>("gate", preset(), "kernels of SwiGLU and GEGLU"),
+      word_key<KernelForm>("softmax", preset(), "kernels of unfused attention"),
+      word_key<LossForm>("loss", preset(), "kernels of the cross-entropy"),
+      word_key<KernelForm>("key_heads", preset(),
+                           "eager: keys and values are repeated for every query head"),
+      word_key<OptimizerForm>("optimizer", preset(), "kernels of the optimizer step"),
+      word_key<KernelForm>("token_collectives", preset(),
+                           "eager: gathers and scatters of tokens copy their tensors"),
+      word_key<KernelForm>("weight_gathers", preset(),
+                           "eager: gathered weights are copied out of the buffer"),
+      word_key<EightBit>("eight_bit", preset(), "software that casts the operands of fp8 GEMMs"),
+      word_key<ContextForm>("context", preset(), "attention over context-parallel ranks"),
+      word_key<Placeholders>("gradient_placeholders", preset(),
+                             "tensors that stand for fused weight gradients"),
+      word_key<GradientBuckets>("gradient_buckets", preset(),
+                                "where gradients lie while their bucket is reduced"),
+      boolean_key("keeps_intermediates", "true",
+                  "recompute operators: keep what eager kernels pass on within a layer"),
+      quantity_key(duration, "host_issue", KeyDefault::follows("the device file's"),
+                   "host time to issue one kernel; 1 ms at most"),
+      boolean_key("joint_gate", preset(), "gate and up-projection are one GEMM"),
+      boolean_key("accuracy", preset(), "the loss also takes the argmax of its logits"),
+  };
+}
+
+std::vector<Key> memory_and_gradients() {
+  return {
+      boolean_key("gathers_logits", preset(), "every tensor rank has all logits"),
+      boolean_key("adds_gradients", preset(),
+                  "gradients of a micro-batch are added by a kernel of their own"),
+      boolean_key("keeps_gathered_inputs", preset(),
+                  "sequence parallelism: gathered inputs are kept for the backward pass"),
+      boolean_key("all_reduces_gradients", preset(),
+                  "ZeRO-1, 2: gradients are all-reduced, not reduce-scattered"),
+      boolean_key("scales_gradients", preset(), "a kernel divides each bucket by the replicas"),
+      boolean_key("checks_gradients", preset(), "buckets are read for values that are not finite"),
+      boolean_key("separate_update", preset(),
+                  "clipping and new weights are passes apart from the optimizer's"),
+      boolean_key("sends_whole", preset(),
+                  "every tensor rank sends the whole tensor to the next stage"),
+      boolean_key("recomputes_head", preset(),
+                  "full recomputation includes the final norm and the head"),
+      boolean_key("stops_recomputation", preset(),
+                  "recomputation of a layer stops at the last tensor that is needed"),
+      boolean_key("copies_attention", preset(),
+                  "attention output of several sequences is copied into another order"),
+      boolean_key("caching_allocator", preset(),
+                  "memory is taken in blocks of PyTorch's allocator"),
+      boolean_key("expandable_segments", preset(), "segments of that allocator grow"),
+      boolean_key("keeps_unread_outputs", preset(),
+                  "recompute operators: keep outputs that no gradient needs"),
+      boolean_key("flat_parameters", preset(), "ZeRO-3 as PyTorch's FSDP1: flat parameters"),
+      boolean_key("holds_units", preset(),
+                  "ZeRO-3 in a pipeline: gathered parameters are kept for the whole step"),
+  };
+}
+
+std::vector<Key> host_and_loss() {
+  return {
+      boolean_key("waits_for_lengths", preset(),
+                  "the host waits for the lengths of sequences before each attention"),
+      boolean_key("waits_for_counts", preset(), "the host waits for the token counts of experts"),
+      boolean_key("waits_for_messages", preset(),
+                  "the host waits for pipeline messages that do not overlap"),
+      boolean_key("blocking_launches", preset(), "CUDA_LAUNCH_BLOCKING=1"),
+      integer_key("held_logits", {0, 64}, "micro-batches", preset(),
+                  "micro-batches whose logits are referenced during a backward pass"),
+      integer_key("loss_metrics", {0, 64}, "losses", preset(),
+                  "losses that are computed once more, for the log"),
+  };
+}
+
+}  // namespace
+
+std::vector<Key> framework() {
+  std::vector<Key> keys = kernel_forms();
+  for (std::vector<Key> (*more)() : {memory_and_gradients, host_and_loss})
+    for (Key& key : more())
+      keys.push_back(std::move(key));
+  return in_section("framework", std::move(keys));
+}
+
+}  // namespace sim::catalog_tables

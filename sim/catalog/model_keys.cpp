@@ -1,0 +1,123 @@
+// Keys of a model that a scenario carries; the same as in a model file (models/FORMAT.md).
+#include "sim/catalog/tables.hpp"
+#include "sim/model/transformer.hpp"
+
+namespace sim::catalog_tables {
+namespace {
+
+using enum KeyType;
+namespace limits = transformer_limits;
+
+KeyDefault if_needed() {
+  return KeyDefault::follows("required in this section");
+}
+
+std::vector<Key> sizes() {
+  constexpr IntegerRange rows{1, limits::rows}, head_dim{1, limits::head_dim};
+  return {
+      text_key(text, "family", "transformer", "label for reports"),
+      integer_key("layers", {1, limits::layers}, "layers", KeyDefault::required(), "layers"),
+      integer_key("hidden", {1, limits::hidden}, "", KeyDefault::required(), "hidden size"),
+      integer_key("heads", {1, limits::heads}, "heads", KeyDefault::required(), "query heads"),
+      integer_key("kv_heads", {1, limits::heads}, "heads", KeyDefault::follows("heads"),
+                  "key/value heads (grouped-query attention)"),
+      integer_key("head_dim", head_dim, "", KeyDefault::follows("hidden / heads"),
+                  "width of a head"),
+      integer_key("feed_forward", {1, limits::feed_forward}, "", KeyDefault::required(),
+                  "width of the MLP"),
+      integer_key("vocabulary", rows, "tokens", KeyDefault::follows("required without an image"),
+                  "rows of the embedding table"),
+      integer_key("max_sequence", rows, "tokens", KeyDefault::follows("no limit"),
+                  "longest sequence; with learned positions the rows of their table"),
+      integer_key("token_types", rows, "rows", KeyDefault::follows("no such table"),
+                  "rows of BERT's segment table"),
+      integer_key("classes", rows, "classes", KeyDefault::follows("required with a classifier"),
+                  "classes of the classifier"),
+      integer_key("image.size", {1, limits::pixels}, "pixels", if_needed(), "edge of the image"),
+      integer_key("image.patch", {1, limits::pixels}, "pixels", if_needed(), "edge of a patch"),
+      integer_key("image.channels", {1, 1024}, "channels", "3", "channels of the image"),
+  };
+}
+
+std::vector<Key> experts() {
+  constexpr IntegerRange rank{1, limits::rank}, head_dim{1, limits::head_dim};
+  return {
+      integer_key("experts.count", {2, limits::experts}, "experts", if_needed(),
+                  "experts of a layer"),
+      integer_key("experts.per_token", {1, limits::experts}, "experts", if_needed(),
+                  "experts that a token is routed to"),
+      integer_key("experts.feed_forward", {1, limits::feed_forward}, "", if_needed(),
+                  "width of each expert"),
+      integer_key("experts.shared_feed_forward", {0, limits::feed_forward}, "", "0",
+                  "width of the shared experts together"),
+      integer_key("experts.first_layer", {0, limits::layers}, "", "0",
+                  "first layer with experts, counted from 0"),
+      integer_key("experts.every", {1, limits::layers}, "layers", "1",
+                  "from there on, every n-th layer has experts"),
+      boolean_key("experts.router_bias", "false", "the router has a bias"),
+      integer_key("latent_attention.query_rank", {0, limits::rank}, "", "0",
+                  "rank of the queries; 0: not compressed"),
+      integer_key("latent_attention.key_value_rank", rank, "", if_needed(),
+                  "rank of keys and values"),
+      integer_key("latent_attention.plain_dim", head_dim, "", if_needed(),
+                  "width of a head's queries and keys without positions"),
+      integer_key("latent_attention.rotary_dim", head_dim, "", if_needed(),
+                  "width of a head's queries and keys with positions"),
+      integer_key("latent_attention.value_dim", head_dim, "", if_needed(),
+                  "width of a head's values"),
+  };
+}
+
+std::vector<Key> architecture() {
+  constexpr RealRange probability{0, 1};
+  return {
+      word_key<NormKind>("norm", KeyDefault::required(), "kind of norm"),
+      word_key<NormPlacement>("norm_placement", "pre", "where a layer has its norms"),
+      word_key<Activation>("activation", KeyDefault::required(), "activation of the MLP"),
+      word_key<Positions>("positions", KeyDefault::required(), "position embedding"),
+      word_key<AttentionMask>("attention", "causal", "attention mask"),
+      text_key(word, "biases", KeyDefault::required(), "linear layers with a bias",
+               {"none", "qkv", "attention", "all"}),
+      boolean_key("qk_norm", "false", "norm of queries and keys"),
+      text_key(word, "qk_norm_over", "heads", "width of that norm: a head, or all heads",
+               {"heads", "projection"}),
+      number_key("rotary_share", {0.01, 1}, "", "1", "share of a head's width that is rotated"),
+      text_key(list, "without_positions", KeyDefault::follows("none"),
+               "layers without rotary positions: a list, or {every: 4, first_layer: 3}"),
+      integer_key("window", {1, limits::rows}, "tokens", KeyDefault::follows("all before it"),
+                  "sliding window of attention, the own token included"),
+      text_key(list, "full_attention", KeyDefault::follows("none"),
+               "layers without the window: a list, or {every: 6, first_layer: 5}"),
+      boolean_key("attention_sinks", "false", "a trained score per head"),
+      boolean_key("attention_softcap", "false", "soft cap of the attention scores"),
+      boolean_key("logit_softcap", "false", "soft cap of the logits"),
+      boolean_key("embedding_scale", "false", "the embedding is multiplied by a number"),
+      boolean_key("residual_scale", "false", "every branch is multiplied by a number"),
+      boolean_key("logit_scale", "false", "the logits are multiplied by a number"),
+      boolean_key("embedding_norm", "false", "norm behind the embedding"),
+      number_key("hidden_dropout", probability, "", "0", "dropout behind the MLP"),
+      number_key("projection_dropout", probability, "", KeyDefault::follows("hidden_dropout"),
+                 "dropout behind the attention projection"),
+      number_key("attention_dropout", probability, "", "0", "dropout of attention probabilities"),
+      number_key("embedding_dropout", probability, "", "0", "dropout behind the embedding"),
+      word_key<Head>("head", "language_model", "what follows the last layer"),
+      boolean_key("tied_head", "false", "the head shares the embedding table"),
+  };
+}
+
+}  // namespace
+
+std::vector<Key> model() {
+  std::vector<Key> keys{
+      text_key(text, "model.name", KeyDefault::follows("the scenario's name"), "name of the model"),
+      text_key(text, "model.source", KeyDefault::required(), "where the model's figures come from"),
+  };
+  for (std::vector<Key> (*more)() : {sizes, experts, architecture})
+    for (Key& key : in_section("model.transformer", more()))
+      keys.push_back(std::move(key));
+  for (Key& key : keys)
+    key.only_in_file = true;
+  return keys;
+}
+
+}  // namespace sim::catalog_tables

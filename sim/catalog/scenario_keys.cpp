@@ -1,0 +1,90 @@
+// Keys of the top of a scenario and of its small sections.
+#include <fmt/format.h>
+
+#include "sim/catalog/tables.hpp"
+#include "sim/collective/collective_cost.hpp"
+#include "sim/engine/device_spread.hpp"
+#include "sim/engine/simulate.hpp"
+#include "sim/plan/learning_rate.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace sim::catalog_tables {
+
+using enum KeyType;
+
+std::vector<Key> top() {
+  constexpr IntegerRange gpus{1, 1 << 21};
+  return {
+      text_key(text, "name", KeyDefault::follows("the file's name"), "name of the scenario"),
+      text_key(file, "model", KeyDefault::required(),
+               "model file, Hugging Face config.json or its folder, or the model itself"),
+      text_key(file, "cluster", KeyDefault::follows("cluster.path"), "short form of cluster.path"),
+      text_key(file, "cluster.path", KeyDefault::required(), "cluster file"),
+      integer_key("cluster.nodes", {1, most_nodes}, "nodes",
+                  KeyDefault::follows("the cluster file's"), "nodes of the cluster"),
+      integer_key("cluster.gpus", gpus, "GPUs", KeyDefault::follows("all GPUs of the cluster"),
+                  "GPUs of the job"),
+      integer_key("cluster.gpus_per_node", gpus, "GPUs",
+                  KeyDefault::follows("the most that keep groups on whole nodes"),
+                  "GPUs used of each node, or of each rack of one NVLink domain"),
+      word_key<AttentionFlops>("flops.attention", "full",
+                               "FLOPs of causal attention in MFU: full, or the half needed"),
+  };
+}
+
+std::vector<Key> simulation() {
+  return in_section(
+      "simulation",
+      {
+          word_key<CollectiveModel>("collectives", "fluid",
+                                    "model of collectives: fluid, or message by message"),
+          boolean_key("fold", "true", "simulate one rank per class of equal ranks"),
+          boolean_key("graphs", "false", "CUDA graphs: no host time per kernel"),
+          number_key("device_spread", {0, 1}, "",
+                     KeyDefault{fmt::format("{}", published_device_spread).c_str()},
+                     "standard deviation of the speed of equal devices"),
+          number_key("jitter", {0, 2}, "", "0", "standard deviation of ln(kernel time)"),
+          integer_key("seed", {}, "", "1", "seed of the jitter"),
+          word_key<Algorithm>("tensor_algorithm", "auto",
+                              "algorithm of tensor-parallel collectives"),
+          word_key<Protocol>("tensor_protocol", "auto",
+                             "NCCL protocol of tensor-parallel collectives"),
+          word_key<Algorithm>("data_algorithm", "auto", "algorithm of data-parallel collectives"),
+          word_key<Protocol>("data_protocol", "auto", "NCCL protocol of data-parallel collectives"),
+          integer_key("server_shards", {1, 1 << 16}, "servers", "1",
+                      "shards of the parameter server"),
+          text_key(list, "stragglers", KeyDefault::follows("none"),
+                   "slow ranks: [{rank: 3, factor: 1.2}], factor of their kernel times"),
+          text_key(list, "faults", KeyDefault::follows("none"),
+                   "degraded links: [{where: node 1 nic 2, factor: 0.5}], capacity left"),
+      });
+}
+
+std::vector<Key> training() {
+  constexpr RealRange share{0, 1}, moment{0, 0.9999999};
+  constexpr IntegerRange steps{0, 1'000'000'000};
+  return in_section(
+      "training",
+      {
+          integer_key("steps", {1, steps.max}, "steps", "10", "optimizer steps of a run"),
+          integer_key("seed", {}, "", "1", "seed of the weights and of the order of the data"),
+          text_key(file, "data", KeyDefault::follows("the shipped corpus"),
+                   "text, read as bytes, or a file of token ids"),
+          number_key("learning_rate", share, "", "0.001", "constant rate; short form of the peak"),
+          number_key("learning_rate.peak", share, "", "0.001", "rate behind the warm-up"),
+          number_key("learning_rate.initial", share, "", "0", "rate at the start of the warm-up"),
+          integer_key("learning_rate.warmup_steps", steps, "steps", "0", "steps of the warm-up"),
+          word_key<RateDecay>("learning_rate.decay", "constant", "form of the decay"),
+          number_key("learning_rate.minimum", share, "", "0", "rate behind the decay"),
+          integer_key("learning_rate.decay_steps", {1, steps.max}, "steps",
+                      KeyDefault::follows("required with a decay"),
+                      "step at which the decay ends, counted from 0"),
+          number_key("beta1", moment, "", "0.9", "Adam's decay of the first moment"),
+          number_key("beta2", moment, "", "0.95", "Adam's decay of the second moment"),
+          number_key("epsilon", {1e-30, 1}, "", "1e-08", "Adam's term in the denominator"),
+          number_key("weight_decay", share, "", "0.1", "decoupled weight decay"),
+          number_key("clip", {0, 1e6}, "", "1", "largest gradient norm; 0: no clipping"),
+      });
+}
+
+}  // namespace sim::catalog_tables

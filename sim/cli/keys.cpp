@@ -1,0 +1,37 @@
+// stepcast keys: the catalogue of keys that a scenario file and --set take.
+#include <memory>
+
+#include "sim/base/input_error.hpp"
+#include "sim/catalog/catalog.hpp"
+#include "sim/cli/command.hpp"
+
+namespace sim {
+namespace {
+
+struct Request {
+  std::string pattern;
+  OutputFormat format = OutputFormat::table;
+};
+
+ExitCode print_keys(const Request& request) {
+  const std::vector<Key> keys = matching_keys(request.pattern);
+  if (keys.empty()) static_cast<void>(require_key(request.pattern));  // the nearest names
+  print_result(in_format(request.format, keys, keys_text, keys_json, keys_csv, keys_markdown));
+  return ExitCode::done;
+}
+
+}  // namespace
+
+Command keys_command() {
+  const auto request = std::make_shared<Request>();
+  return {.name = "keys",
+          .help = "the keys of a scenario file and of --set",
+          .options = {{.name = "PATTERN",
+                       .into = &request->pattern,
+                       .help = "only keys whose path contains it; with *, those that it matches"},
+                      output_option(request->format)},
+          .footer = "Example: stepcast keys 'layout.*parallel'",
+          .run = [request] { return print_keys(*request); }};
+}
+
+}  // namespace sim

@@ -1,0 +1,193 @@
+#include "tests/unit/catalog/hosts.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+#include "sim/economics/budget.hpp"
+#include "sim/model/model.hpp"
+#include "sim/scenario/sources.hpp"
+#include "sim/topology/cluster_data.hpp"
+
+namespace sim::test {
+namespace {
+
+namespace fs = std::filesystem;
+const std::string root = STEPCAST_SOURCE_DIR;
+
+const std::string machine = "cluster: {path: " + root + "/topologies/dgx-h100.yaml, nodes: 8}\n";
+const std::string mixtral = "model: " + root + "/models/mixtral-8x7b.yaml\n";
+const std::string dense = "model: " + root + "/models/gpt2.yaml\n";
+const std::string batch = "  sequence_length: 1024\n  global_batch: 64\n";
+
+// Models with every section that a transformer may have.
+const std::string latent_model =
+    "model:\n  name: m\n  source: s\n  transformer:\n    layers: 4\n    hidden: 64\n    heads: 4\n"
+    "    feed_forward: 64\n    vocabulary: 100\n    norm: rms\n    activation: swiglu\n"
+    "    positions: rotary\n    biases: none\n    experts: {count: 4, per_token: 2, feed_forward: "
+    "64}\n    latent_attention: {key_value_rank: 32, plain_dim: 16, rotary_dim: 8, value_dim: "
+    "16}\n";
+const std::string image_model =
+    "model:\n  name: m\n  source: s\n  transformer:\n    layers: 4\n    hidden: 64\n    heads: 4\n"
+    "    feed_forward: 64\n    norm: layer\n    activation: gelu\n    positions: learned\n"
+    "    biases: all\n    image: {size: 32, patch: 16}\n    head: classifier\n    classes: 10\n";
+const std::string plain_model =
+    "model:\n  name: m\n  source: s\n  transformer:\n    layers: 4\n    hidden: 64\n    heads: 4\n"
+    "    feed_forward: 64\n    vocabulary: 100\n    norm: rms\n    activation: swiglu\n"
+    "    positions: rotary\n    biases: none\n    window: 16\n    full_attention: [0]\n";
+
+// Sets a key of a scenario's own model, which --set does not take.
+std::string with_model_key(std::string yaml, const std::string& key, const std::string& value) {
+  const bool inside = key.starts_with("model.transformer.");
+  std::string leaf = key.substr(key.rfind('.') + 1);
+  const std::string section = inside ? key.substr(18, key.size() - 18 - leaf.size()) : "";
+  const std::string begin = section.empty() ? (inside ? "    " : "  ") : "";
+  if (section.empty()) {
+    const std::size_t old = yaml.find("\n" + begin + leaf + ": ");
+    if (old != std::string::npos) yaml.erase(old, yaml.find('\n', old + 1) - old);
+    const std::string after = inside ? "  transformer:\n" : "model:\n";
+    return yaml.insert(yaml.find(after) + after.size(), begin + leaf + ": " + value + "\n");
+  }
+  const std::size_t open =
+      yaml.find('{', yaml.find("    " + section.substr(0, section.size() - 1)));
+  const std::size_t old = yaml.find(leaf + ": ", open);
+  if (old < yaml.find('}', open)) {
+    const std::size_t begins = old + leaf.size() + 2;
+    return yaml.replace(begins, yaml.find_first_of(",}", begins) - begins, value);
+  }
+  return yaml.insert(open + 1, leaf + ": " + value + ", ");
+}
+
+Answer read_scenario_text(std::string yaml, const std::string& key, const std::string& value) {
+  std::vector<std::string> set;
+  if (key.starts_with("model."))
+    yaml = with_model_key(std::move(yaml), key, value);
+  else if (!value.empty())
+    set.push_back(key + "=" + value);
+  Answer answer;
+  const ScenarioSources sources = ScenarioSources::of_text(yaml, root + "/s.yaml", set);
+  try {
+    const Scenario scenario = load_scenario(sources);
+    if (yaml.find("\nbudget:") != std::string::npos)
+      static_cast<void>(load_budget(scenario, sources));
+  } catch (const InputError& error) {
+    answer.problems = error.problems();
+  }
+  for (const std::string& path : sources.asked_keys())
+    answer.asked.insert(path);
+  return answer;
+}
+
+Host scenario_host(std::string name, std::string yaml) {
+  return {std::move(name), [yaml = std::move(yaml)](const std::string& key, const std::string& v) {
+            return read_scenario_text(yaml, key, v);
+          }};
+}
+
+// A file by itself, whose keys lie below `prefix` in the catalogue.
+template <class Read>
+Host file_host(std::string name, std::string prefix, std::string yaml, Read read) {
+  return {name, [=](const std::string& key, const std::string& value) {
+            Answer answer;
+            Document document = Document::parse_yaml(yaml, name);
+            try {
+              if (!value.empty())
+                document.change(std::vector<Change>{{key.substr(prefix.size()), value}});
+              read(document);
+            } catch (const InputError& error) {
+              answer.problems = error.problems();
+            }
+            for (const std::string& path : document.asked_keys())
+              answer.asked.insert(prefix + path);
+            return answer;
+          }};
+}
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file{path};
+  return {std::istreambuf_iterator<char>{file}, {}};
+}
+
+void add_files(const std::string& folder, const std::string& prefix, void (*read)(const Document&),
+               std::vector<Host>& hosts) {
+  std::set<fs::path> paths;
+  for (const fs::directory_entry& entry : fs::directory_iterator{root + folder})
+    if (entry.path().extension() == ".yaml") paths.insert(entry.path());
+  for (const fs::path& path : paths)
+    hosts.push_back(file_host(path.string(), prefix, text_of(path), read));
+}
+
+void read_device_file(const Document& document) {
+  static_cast<void>(read_device(document));
+}
+void read_cluster_file(const Document& document) {
+  ClusterFiles files;  // an imported node without parts
+  files.node = [](const std::string&, const ImportDefaults&) { return ImportedNode{}; };
+  static_cast<void>(read_cluster(document, {}, files));
+}
+
+// What no shipped cluster has.
+const std::string device_line = "name: c\ndevice: " + root + "/topologies/devices/h100_sxm.yaml\n";
+const std::string rest_of_node =
+    "  pcie: {generation: 5, switches: 2, latency: 500 ns}\n"
+    "  sockets: {count: 2, bandwidth: 22 GB/s}\n"
+    "  nics: {count: 8, bandwidth: 400 Gbps, latency: 300 ns}\n";
+const std::string nvswitch =
+    "node:\n  kind: nvswitch\n  gpus: 8\n  nvlink: {links: 18, rate: 25 GB/s, latency: 300 ns}\n" +
+    rest_of_node;
+const std::string network =
+    "network: {cpu_vendor: intel, overhead: 1 us, tuner: {ll: 0 B}}\n"
+    "sources: [s]\n";
+
+void add_clusters(std::vector<Host>& hosts) {
+  const auto add = [&](const std::string& name, const std::string& node,
+                       const std::string& fabric) {
+    hosts.push_back(file_host(root + "/topologies/" + name, "cluster.change.",
+                              device_line + "nodes: 8\n" + node + fabric + network,
+                              read_cluster_file));
+  };
+  add("flat", nvswitch, "fabric: {kind: flat, switch_latency: 130 ns}\n");
+  add("tree", nvswitch,
+      "fabric: {kind: fat_tree, switch_latency: 130 ns, levels: 3, radix: 64, nodes_per_leaf: "
+      "4}\n");
+  add("dragonfly", nvswitch,
+      "fabric: {kind: dragonfly, switch_latency: 130 ns, groups: 2, routers_per_group: 2, "
+      "global_links_per_router: 1, nodes_per_router: 2}\n");
+  add("torus", nvswitch,
+      "fabric: {kind: torus, switch_latency: 130 ns, dims: [2, 2], nodes_per_router: 2}\n");
+  add("imported",
+      "node: {kind: imported, file: missing.xml, nvlink: {latency: 1 us}, pcie: {latency: 1 us}, "
+      "nics: {latency: 1 us}}\n",
+      "fabric: {kind: none}\n");
+}
+
+}  // namespace
+
+std::vector<Host> hosts() {
+  // Sections that are there, so that readers ask for their keys.
+  const std::string empty = "simulation: {}\nframework: {}\nflops: {}\ntraining: {}\n";
+  const std::string layout = empty + "layout:\n" + batch;
+  const std::string budget =
+      "price: {}, power: {}, failures: {}, preemption: {}, stragglers: {}, checkpoint: {}, "
+      "restart: {}";
+  std::vector<Host> hosts{
+      scenario_host("dense", dense + machine + layout + "  overlap: {}\n"),
+      scenario_host("experts", mixtral + machine + layout),
+      scenario_host("ends", dense + machine + layout + "  layers_per_chunk: {first: 6, last: 6}\n"),
+      scenario_host("rate", dense + machine + "layout:\n" + batch +
+                                "training: {learning_rate: {peak: 0.1}}\n"),
+      scenario_host("latent model", latent_model + machine + layout),
+      scenario_host("image model", image_model + machine + "layout:\n  global_batch: 64\n"),
+      scenario_host("plain model", plain_model + machine + layout),
+      scenario_host("tokens", dense + machine + layout + "budget: {tokens: 1e9, finish_in: 60 d, " +
+                                  budget + "}\n"),
+      scenario_host("steps", dense + machine + layout + "budget: {steps: 1000}\n"),
+      scenario_host("minimum", dense + machine + layout +
+                                   "budget: {minimum_steps: 1000, critical_batch: 1e6}\n"),
+  };
+  add_clusters(hosts);
+  add_files("/topologies", "cluster.change.", read_cluster_file, hosts);
+  add_files("/topologies/devices", "cluster.device.", read_device_file, hosts);
+  return hosts;
+}
+
+}  // namespace sim::test
