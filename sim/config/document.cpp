@@ -132,16 +132,14 @@ const std::string& Document::name() const {
   return tree_->name();
 }
 
-std::vector<std::string> Document::asked_keys() const {
-  return tree_->asked_paths();
-}
-
 void Document::finish() const {
+  if (InputLog::wants_keys()) InputLog::note_keys(tree_->asked_paths());
   tree_->report_unknown_keys();
   tree_->throw_problems();
 }
 
 std::vector<Problem> Document::problems(const Document* related) const {
+  if (InputLog::wants_keys()) InputLog::note_keys(tree_->asked_paths());
   tree_->report_unknown_keys(related ? related->tree_.get() : nullptr);
   return tree_->problems();
 }

@@ -20,12 +20,23 @@ std::string digest_of(std::string_view bytes) {
   return fmt::format("{:016x}", hash);
 }
 
-InputLog::InputLog() : outer_{innermost} {
+InputLog::InputLog(LoggedKeys keys) : outer_{innermost}, keys_{keys} {
   innermost = this;
 }
 
 InputLog::~InputLog() {
   innermost = outer_;
+}
+
+bool InputLog::wants_keys() {
+  for (const InputLog* log = innermost; log; log = log->outer_)
+    if (log->keys_ == LoggedKeys::asked) return true;
+  return false;
+}
+
+void InputLog::note_keys(const std::vector<std::string>& paths) {
+  for (InputLog* log = innermost; log; log = log->outer_)
+    if (log->keys_ == LoggedKeys::asked) log->asked_.insert(paths.begin(), paths.end());
 }
 
 void InputLog::note(const std::string& path, std::string_view bytes) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,22 +23,32 @@ struct InputFile {
 // 64-bit FNV-1a in hexadecimal. It tells inputs apart that differ by accident, not by intent.
 std::string digest_of(std::string_view bytes);
 
+// Whether a log also hears which keys readers ask their files for. Telling them takes time.
+enum class LoggedKeys : std::uint8_t { none, asked };
+
 class InputLog {
  public:
-  InputLog();
+  explicit InputLog(LoggedKeys keys = LoggedKeys::none);
   InputLog(const InputLog&) = delete;
   InputLog& operator=(const InputLog&) = delete;
   ~InputLog();
 
   // Each file once, in the order in which they were first read.
   const std::vector<InputFile>& files() const { return files_; }
+  // "layout.overlap.pipeline": with LoggedKeys::asked, the keys that were asked for, whether a file
+  // has them or not, of every document whose reading came to its end. Nothing within lists.
+  const std::set<std::string>& asked() const { return asked_; }
 
  private:
   friend class Document;
   static void note(const std::string& path, std::string_view bytes);
+  static bool wants_keys();
+  static void note_keys(const std::vector<std::string>& paths);
 
   InputLog* outer_;  // logs nest: each hears of everything
+  LoggedKeys keys_;
   std::vector<InputFile> files_;
+  std::set<std::string> asked_;
 };
 
 }  // namespace sim

@@ -191,9 +191,6 @@ class Document {
   const std::vector<Remark>& remarks() const { return remarks_; }
   // Reports every key that nobody asked for, then throws InputError if any problem was recorded.
   void finish() const;
-  // "layout.overlap.pipeline": the keys that readers have asked for so far, sorted, whether the file
-  // has them or not. Nothing within lists.
-  std::vector<std::string> asked_keys() const;
   // What finish() would throw. A key that nobody asked for here, but somebody in `related`, is told
   // where it belongs.
   std::vector<Problem> problems(const Document* related = nullptr) const;

@@ -29,8 +29,6 @@ class ScenarioSources {
   Layered only_section(std::string_view key) const;
   // The problems of both so far.
   std::vector<Problem> problems() const;
-  // The keys that readers have asked the file for so far (Document::asked_keys).
-  std::vector<std::string> asked_keys() const { return file_.asked_keys(); }
   // Throws one InputError with them, if there are any.
   void finish() const;
 

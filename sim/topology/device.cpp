@@ -133,8 +133,6 @@ void check_device(const ObjectReader& top, const Device& device) {
     top.problem("host_issue", "it is the time of one kernel; allowed: 0 s to 1 ms");
 }
 
-}  // namespace
-
 Device read_device(const Document& document) {
   const ObjectReader top = document.root_object();
   Device device;
@@ -176,6 +174,8 @@ Device read_device(const Document& document) {
   document.finish();
   return device;
 }
+
+}  // namespace
 
 const AttentionModel* Device::attention_model(AttentionKernel kernel) const {
   const auto of = [](const std::optional<AttentionModel>& model) {

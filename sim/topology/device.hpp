@@ -19,8 +19,6 @@
 
 namespace sim {
 
-class Document;
-
 // cdna3, cdna4: AMD Instinct, whose collectives are RCCL's. cpu: a core that runs one rank. It has
 // no NCCL: its collectives are messages between ranks.
 enum class Generation : std::uint8_t { volta, ampere, ada, hopper, blackwell, cdna3, cdna4, cpu };
@@ -146,7 +144,6 @@ struct Device {
 // Throws InputError.
 Device load_device(const std::string& path, std::span<const Change> changes = {});
 Device parse_device(std::string_view yaml, const std::string& name);
-Device read_device(const Document& document);
 
 // The device with only `sms` of its SMs, as CUDA_MPS_ACTIVE_THREAD_PERCENTAGE gives a process: the
 // same rate per SM, the same memory, and the whole power budget.

@@ -14,13 +14,14 @@
 #include "sim/economics/quantities.hpp"
 #include "sim/scenario/sources.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/unit/catalog/hosts.hpp"
 
 using namespace sim;
 
 namespace {
 
-const std::string root = STEPCAST_SOURCE_DIR;
+const std::string root = test::source_dir();
 
 // Of cluster and device files: names, texts, lists, and what no forecast reads.
 bool is_no_knob(const std::string& path) {

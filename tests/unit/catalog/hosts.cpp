@@ -3,16 +3,18 @@
 #include <filesystem>
 #include <fstream>
 
+#include "sim/config/input_log.hpp"
 #include "sim/economics/budget.hpp"
 #include "sim/model/model.hpp"
 #include "sim/scenario/sources.hpp"
 #include "sim/topology/cluster_data.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace sim::test {
 namespace {
 
 namespace fs = std::filesystem;
-const std::string root = STEPCAST_SOURCE_DIR;
+const std::string root = test::source_dir();
 
 const std::string machine = "cluster: {path: " + root + "/topologies/dgx-h100.yaml, nodes: 8}\n";
 const std::string mixtral = "model: " + root + "/models/mixtral-8x7b.yaml\n";
@@ -57,72 +59,84 @@ std::string with_model_key(std::string yaml, const std::string& key, const std::
   return yaml.insert(open + 1, leaf + ": " + value + ", ");
 }
 
-Answer read_scenario_text(std::string yaml, const std::string& key, const std::string& value) {
-  std::vector<std::string> set;
-  if (key.starts_with("model."))
-    yaml = with_model_key(std::move(yaml), key, value);
-  else if (!value.empty())
-    set.push_back(key + "=" + value);
+// What `read` asks for below `prefix` of the catalogue, and what is wrong.
+template <class Read>
+Answer observed(const std::string& prefix, Read read) {
   Answer answer;
-  const ScenarioSources sources = ScenarioSources::of_text(yaml, root + "/s.yaml", set);
+  const InputLog log{LoggedKeys::asked};
   try {
-    const Scenario scenario = load_scenario(sources);
-    if (yaml.find("\nbudget:") != std::string::npos)
-      static_cast<void>(load_budget(scenario, sources));
+    read();
   } catch (const InputError& error) {
     answer.problems = error.problems();
   }
-  for (const std::string& path : sources.asked_keys())
-    answer.asked.insert(path);
+  for (const std::string& path : log.asked())
+    answer.asked.insert(prefix + path);
   return answer;
 }
 
-Host scenario_host(std::string name, std::string yaml) {
-  return {std::move(name), [yaml = std::move(yaml)](const std::string& key, const std::string& v) {
-            return read_scenario_text(yaml, key, v);
-          }};
-}
-
-// A file by itself, whose keys lie below `prefix` in the catalogue.
-template <class Read>
-Host file_host(std::string name, std::string prefix, std::string yaml, Read read) {
-  return {name, [=](const std::string& key, const std::string& value) {
-            Answer answer;
-            Document document = Document::parse_yaml(yaml, name);
-            try {
-              if (!value.empty())
-                document.change(std::vector<Change>{{key.substr(prefix.size()), value}});
-              read(document);
-            } catch (const InputError& error) {
-              answer.problems = error.problems();
-            }
-            for (const std::string& path : document.asked_keys())
-              answer.asked.insert(prefix + path);
+Host scenario_host(std::string name, std::string text) {
+  return {std::move(name), [text = std::move(text)](const std::string& key, const std::string& v) {
+            const bool in_file = key.starts_with("model.");
+            const std::string yaml = in_file ? with_model_key(text, key, v) : text;
+            std::vector<std::string> set;
+            if (!in_file && !v.empty()) set.push_back(key + "=" + v);
+            Answer answer = observed("", [&] {
+              const ScenarioSources sources = ScenarioSources::of_text(yaml, root + "/s.yaml", set);
+              const Scenario scenario = load_scenario(sources);
+              if (yaml.find("\nbudget:") != std::string::npos)
+                static_cast<void>(load_budget(scenario, sources));
+            });
+            // The model's and the cluster's own files are hosts of their own.
+            std::erase_if(answer.asked, [](const std::string& path) {
+              const std::string top = path.substr(0, path.find('.'));
+              static const std::set<std::string> sections{
+                  "name",     "model", "cluster", "layout", "simulation", "framework",
+                  "training", "flops", "budget",  "search", "sweep"};
+              return sections.count(top) == 0;
+            });
             return answer;
           }};
 }
 
-std::string text_of(const fs::path& path) {
+using Changes = std::vector<Change>;
+
+Changes changes_of(const std::string& prefix, const std::string& key, const std::string& value) {
+  return value.empty() ? Changes{} : Changes{{key.substr(prefix.size()), value}};
+}
+
+Host cluster_host(const std::string& path, const std::string& yaml) {
+  const std::string prefix = "cluster.change.";
+  return {path, [=](const std::string& key, const std::string& value) {
+            return observed(prefix, [&] {
+              Document document = Document::parse_yaml(yaml, path);
+              document.change(changes_of(prefix, key, value));
+              ClusterFiles files;  // an imported node without parts
+              files.node = [](const std::string&, const ImportDefaults&) { return ImportedNode{}; };
+              files.device = [](const std::string&) { return Device{}; };
+              static_cast<void>(read_cluster(document, {}, files));
+            });
+          }};
+}
+
+Host device_host(const std::string& path) {
+  const std::string prefix = "cluster.device.";
+  return {path, [=](const std::string& key, const std::string& value) {
+            return observed(prefix, [&] {
+              static_cast<void>(load_device(path, changes_of(prefix, key, value)));
+            });
+          }};
+}
+
+std::set<std::string> files_of(const std::string& folder) {
+  std::set<std::string> paths;
+  for (const fs::directory_entry& entry : fs::directory_iterator{root + folder})
+    if (entry.path().extension() == ".yaml") paths.insert(entry.path().string());
+  return paths;
+}
+
+std::string text_of(const std::string& path) {
   std::ifstream file{path};
   return {std::istreambuf_iterator<char>{file}, {}};
-}
-
-void add_files(const std::string& folder, const std::string& prefix, void (*read)(const Document&),
-               std::vector<Host>& hosts) {
-  std::set<fs::path> paths;
-  for (const fs::directory_entry& entry : fs::directory_iterator{root + folder})
-    if (entry.path().extension() == ".yaml") paths.insert(entry.path());
-  for (const fs::path& path : paths)
-    hosts.push_back(file_host(path.string(), prefix, text_of(path), read));
-}
-
-void read_device_file(const Document& document) {
-  static_cast<void>(read_device(document));
-}
-void read_cluster_file(const Document& document) {
-  ClusterFiles files;  // an imported node without parts
-  files.node = [](const std::string&, const ImportDefaults&) { return ImportedNode{}; };
-  static_cast<void>(read_cluster(document, {}, files));
 }
 
 // What no shipped cluster has.
@@ -141,9 +155,8 @@ const std::string network =
 void add_clusters(std::vector<Host>& hosts) {
   const auto add = [&](const std::string& name, const std::string& node,
                        const std::string& fabric) {
-    hosts.push_back(file_host(root + "/topologies/" + name, "cluster.change.",
-                              device_line + "nodes: 8\n" + node + fabric + network,
-                              read_cluster_file));
+    hosts.push_back(cluster_host(root + "/topologies/" + name,
+                                 device_line + "nodes: 8\n" + node + fabric + network));
   };
   add("flat", nvswitch, "fabric: {kind: flat, switch_latency: 130 ns}\n");
   add("tree", nvswitch,
@@ -185,8 +198,10 @@ std::vector<Host> hosts() {
                                    "budget: {minimum_steps: 1000, critical_batch: 1e6}\n"),
   };
   add_clusters(hosts);
-  add_files("/topologies", "cluster.change.", read_cluster_file, hosts);
-  add_files("/topologies/devices", "cluster.device.", read_device_file, hosts);
+  for (const std::string& path : files_of("/topologies"))
+    hosts.push_back(cluster_host(path, text_of(path)));
+  for (const std::string& path : files_of("/topologies/devices"))
+    hosts.push_back(device_host(path));
   return hosts;
 }
 

@@ -9,12 +9,13 @@
 #include "sim/scenario/layout_values.hpp"
 #include "sim/scenario/sources.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 
 using namespace sim;
 
 namespace {
 
-const std::string root = STEPCAST_SOURCE_DIR;
+const std::string root = test::source_dir();
 
 Scenario shipped(const std::string& name, const std::vector<std::string>& set = {}) {
   return load_scenario(root + "/scenarios/" + name + ".yaml", set);
