@@ -64,7 +64,12 @@ int picture(ui::MainWindow& window, const Request& request) {
     if (!view->isVisible()) {
       if (auto* dock = qobject_cast<QDockWidget*>(view->parentWidget())) dock->raise();
     }
-    QTimer::singleShot(150, &window, [&] {
+    // A view whose content is still computed has the property "waiting".
+    auto* poll = new QTimer{&window};
+    poll->start(150);
+    QObject::connect(poll, &QTimer::timeout, &window, [&, poll] {
+      if (view->property("waiting").toBool()) return;
+      poll->stop();
       const QString problem = ui::write_view(*view, request.screenshot);
       if (!problem.isEmpty()) {
         say(problem);

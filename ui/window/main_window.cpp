@@ -21,7 +21,9 @@
 #include "ui/panes/memory.hpp"
 #include "ui/panes/problems.hpp"
 #include "ui/panes/strip.hpp"
+#include "ui/panes/sweep.hpp"
 #include "ui/panes/tables.hpp"
+#include "ui/panes/what_helps.hpp"
 #include "ui/timeline/view.hpp"
 #include "ui/window/export_view.hpp"
 
@@ -126,6 +128,8 @@ void MainWindow::make_docks() {
           [this] { memory_->set_window(timeline_->window()); });
   editor_ = new EditorPane{session_};
   const std::vector<QDockWidget*> tabs{
+      dock(tr("What helps"), new WhatHelps{session_}, Qt::BottomDockWidgetArea),
+      dock(tr("Sweep"), new SweepPane{session_}, Qt::BottomDockWidgetArea),
       dock(tr("Operators"), make_operators_table(session_), Qt::BottomDockWidgetArea),
       dock(tr("Collectives"), make_collectives_table(session_), Qt::BottomDockWidgetArea),
       dock(tr("Links"), make_links_table(session_), Qt::BottomDockWidgetArea),
