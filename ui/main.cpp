@@ -61,8 +61,10 @@ int picture(ui::MainWindow& window, const Request& request) {
   QObject::connect(&window.session(), &ui::Session::computing_changed, &window, [&] {
     if (window.session().computing() || !window.session().problems().empty()) return;
     window.show();
-    if (!view->isVisible()) {
-      if (auto* dock = qobject_cast<QDockWidget*>(view->parentWidget())) dock->raise();
+    if (auto* dock = qobject_cast<QDockWidget*>(view->parentWidget())) {
+      QApplication::processEvents();  // tabs are laid out first
+      dock->show();
+      dock->raise();
     }
     // A view whose content is still computed has the property "waiting".
     auto* poll = new QTimer{&window};

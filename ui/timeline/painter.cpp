@@ -132,6 +132,7 @@ void TimelinePainter::critical_path(const std::vector<Row>& rows,
   painter_.save();
   painter_.setClipRect(canvas_.area);
   QPointF before;
+  const LaneGroup* from_group = nullptr;
   bool joined = false;
   for (const sim::PathStep& step : path) {
     const double begin = static_cast<double>(step.begin.time_since_epoch().count());
@@ -145,16 +146,18 @@ void TimelinePainter::critical_path(const std::vector<Row>& rows,
       joined = false;
       continue;
     }
-    const double y = canvas_.y_of(*at.row) + at.row->height - 1.5;
+    const double y = canvas_.y_of(*at.row) + at.row->height;
     const QPointF from{canvas_.x_of(begin), y};
     const QPointF to{canvas_.x_of(end), y};
-    if (joined && std::abs(before.y() - y) > 0.5) {
+    // Between the rows of one rank the path goes to and fro too often to be drawn.
+    if (joined && at.row->group != from_group) {
       painter_.setPen(QPen{theme_.bad, 1});
       painter_.drawLine(before, from);
     }
-    painter_.setPen(QPen{theme_.bad, 3, step.idle ? Qt::DotLine : Qt::SolidLine, Qt::FlatCap});
+    painter_.setPen(QPen{theme_.bad, 2, step.idle ? Qt::DotLine : Qt::SolidLine, Qt::FlatCap});
     painter_.drawLine(from, QPointF{std::max(to.x(), from.x() + 0.5), y});
     before = to;
+    from_group = at.row->group;
     joined = true;
   }
   painter_.restore();
