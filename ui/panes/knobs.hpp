@@ -12,7 +12,9 @@
 #include <QWidget>
 #include <vector>
 
+#include "sim/catalog/values.hpp"
 #include "sim/sweep/machine_parameters.hpp"
+#include "ui/core/background_job.hpp"
 #include "ui/core/knob_table.hpp"
 #include "ui/core/session.hpp"
 
@@ -50,6 +52,9 @@ class KnobPane : public QWidget {
   void show_rare_scales();
   void refresh_scales();
   void refresh_list();
+  void mark_illegal(const std::string& key, const std::vector<sim::LegalValue>& values);
+  void make_any_key(QVBoxLayout& column);
+  void describe_key();
   void set_typed();
 
   Session& session_;
@@ -59,7 +64,9 @@ class KnobPane : public QWidget {
   std::vector<Choice> choices_;
   std::vector<Scale> scales_;
   std::string scales_of_;  // the cluster file that the scales are of
+  BackgroundJob legality_;
   QLineEdit* key_;
+  QLabel* about_;  // the key that is typed: unit, help, limits, default, value
   QLineEdit* value_;
   QListWidget* set_;
   int gesture_ = 0;
