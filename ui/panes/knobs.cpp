@@ -22,6 +22,7 @@ namespace {
 
 // A slider's position is 100 log10 of the factor: 0.1 to 10.
 constexpr int scale_steps = 100;
+constexpr int pause_ms = 200;  // before legal values are looked for
 
 // The parameters that are in sight from the start.
 constexpr std::array<std::string_view, 5> in_sight{
@@ -92,6 +93,9 @@ KnobPane::KnobPane(Session& session, QWidget* parent) : QWidget{parent}, session
       "QToolButton:disabled { color: palette(mid); border-style: dotted; }"
       "QToolButton:focus { border: 1px solid palette(highlight); }");
 
+  pause_.setSingleShot(true);
+  pause_.setInterval(pause_ms);
+  connect(&pause_, &QTimer::timeout, this, &KnobPane::find_legal);
   for (const ChoiceKnob& knob : choice_knobs())
     choices_.push_back({&knob, nullptr, {}, nullptr, {}});
   connect(&session_, &Session::result_changed, this, &KnobPane::refresh);
@@ -201,6 +205,14 @@ void KnobPane::refresh() {
   if (scales_of_ != scenario.cluster_path) make_scales(scenario);
   refresh_scales();
   refresh_list();
+  if (legal_of_ && legal_of_->scenario.layout == scenario.layout &&
+      legal_of_->scenario.cluster.gpus() == scenario.cluster.gpus() &&
+      legal_of_->request.path == session_.result()->request.path)
+    return;  // what is legal does not depend on how fast the machine is
+  pause_.start();
+}
+
+void KnobPane::find_legal() {
   legality_.run(
       [this, of = session_.result()](const sim::Control& control) -> BackgroundJob::Answer {
         std::vector<std::pair<std::string, std::vector<sim::LegalValue>>> found;
@@ -209,7 +221,8 @@ void KnobPane::refresh() {
           if (knob.applies(of->scenario))
             found.emplace_back(knob.key, sim::legal_values(of->scenario, knob.key));
         }
-        return [this, found = std::move(found)] {
+        return [this, of, found = std::move(found)] {
+          legal_of_ = of;
           for (const auto& [key, values] : found)
             mark_illegal(key, values);
         };

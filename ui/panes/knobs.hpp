@@ -7,6 +7,7 @@
 #include <QLineEdit>
 #include <QListWidget>
 #include <QSlider>
+#include <QTimer>
 #include <QToolButton>
 #include <QVBoxLayout>
 #include <QWidget>
@@ -52,6 +53,7 @@ class KnobPane : public QWidget {
   void show_rare_scales();
   void refresh_scales();
   void refresh_list();
+  void find_legal();
   void mark_illegal(const std::string& key, const std::vector<sim::LegalValue>& values);
   void make_any_key(QVBoxLayout& column);
   void describe_key();
@@ -64,7 +66,9 @@ class KnobPane : public QWidget {
   std::vector<Choice> choices_;
   std::vector<Scale> scales_;
   std::string scales_of_;  // the cluster file that the scales are of
+  QTimer pause_;
   BackgroundJob legality_;
+  ResultPtr legal_of_;  // whose legal values are shown
   QLineEdit* key_;
   QLabel* about_;  // the key that is typed: unit, help, limits, default, value
   QLineEdit* value_;
