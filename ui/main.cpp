@@ -101,12 +101,7 @@ int main(int argc, char** argv) {
   window.set_dark(request.dark);
   const bool pictured = !request.screenshot.isEmpty();
   if (!pictured && request.state.isEmpty()) window.restore_settings();
-  if (!request.state.isEmpty())
-    QObject::connect(&window.session(), &ui::Session::computing_changed, &window, [&] {
-      QFile file{request.state};
-      if (file.open(QIODevice::WriteOnly | QIODevice::Truncate))
-        file.write(ui::state_json(window.session()));
-    });
+  if (!request.state.isEmpty()) new ui::StateFile{window, request.state};
   if (pictured && request.scenario.isEmpty()) {
     say("--screenshot needs a scenario");
     return exit_usage;

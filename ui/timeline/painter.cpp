@@ -176,7 +176,31 @@ void TimelinePainter::selected(const std::vector<Row>& rows, const OperatorAt& a
   painter_.drawRect(box);
   painter_.setPen(QPen{theme_.text, 2});
   painter_.drawRect(box);
+  partners(rows, found);
   painter_.restore();
+}
+
+// Lines to the other ranks that take part in the same transfer: it ran at the same time on all.
+void TimelinePainter::partners(const std::vector<Row>& rows, const StripAt& of) {
+  if (of.row->computes) return;
+  const std::int64_t begin = of.strip->begin[of.span];
+  const std::int64_t end = of.strip->end[of.span];
+  const double x = canvas_.x_of(static_cast<double>(begin));
+  const double y = canvas_.y_of(*of.row) + of.row->height / 2.0;
+  painter_.setPen(QPen{theme_.text, 1.5});
+  painter_.setBrush(theme_.text);
+  for (const Row& row : rows) {
+    if (row.computes || row.group == of.row->group) continue;
+    for (const Strip* strip : row.strips) {
+      const auto found = std::lower_bound(strip->begin.begin(), strip->begin.end(), begin);
+      const auto span = static_cast<std::size_t>(found - strip->begin.begin());
+      if (span >= strip->size() || strip->begin[span] != begin || strip->end[span] != end) continue;
+      const double to = canvas_.y_of(row) + row.height / 2.0;
+      painter_.drawLine(QPointF{x, y}, QPointF{x, to});
+      const double tip = to > y ? -5 : 5;
+      painter_.drawPolygon(QPolygonF{{{x, to}, {x - 3, to + tip}, {x + 3, to + tip}}});
+    }
+  }
 }
 
 void TimelinePainter::axis(const QRect& area) {
