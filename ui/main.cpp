@@ -4,8 +4,11 @@
 #include <QFile>
 #include <QStyleFactory>
 #include <QTimer>
+#include <array>
 #include <cstdio>
+#include <optional>
 
+#include "ui/choose/choose_pane.hpp"
 #include "ui/window/export_view.hpp"
 #include "ui/window/main_window.hpp"
 #include "ui/window/state.hpp"
@@ -14,8 +17,12 @@ namespace {
 
 constexpr int exit_failure = 1, exit_usage = 2, exit_input = 3;
 
+constexpr std::array<std::pair<const char*, ui::Job>, 3> jobs{
+    {{"what-if", ui::Job::what_if}, {"choose", ui::Job::choose}, {"validate", ui::Job::validate}}};
+
 struct Request {
   QString scenario, view, screenshot, state;
+  std::optional<ui::Job> job;
   QStringList set;
   bool dark = false;
 };
@@ -39,17 +46,36 @@ Request parse(const QApplication& application) {
   const QCommandLineOption dark{"dark", "The dark theme."};
   const QCommandLineOption state{"state", "Writes what is shown as JSON, after each forecast.",
                                  "file"};
-  parser.addOptions({set, screenshot, view, dark, state});
+  const QCommandLineOption job{
+      "job", "Which job is shown: what-if, choose (begins to search) or validate.", "name"};
+  parser.addOptions({set, screenshot, view, dark, state, job});
   parser.process(application);
+  std::optional<ui::Job> chosen;
+  for (const auto& [name, one] : jobs)
+    if (parser.value(job) == name) chosen = one;
+  if (parser.isSet(job) && !chosen) {
+    say(QString{"--job: '%1' is none of what-if, choose, validate"}.arg(parser.value(job)));
+    std::exit(exit_usage);
+  }
   return {parser.positionalArguments().value(0),
           parser.value(view),
           parser.value(screenshot),
           parser.value(state),
+          chosen,
           parser.values(set),
           parser.isSet(dark)};
 }
 
-// The first forecast, or its problems; then the picture.
+// Writes the view, and ends.
+void write_and_exit(ui::MainWindow& window, QWidget& view, const QString& path) {
+  QTimer::singleShot(150, &window, [&view, path] {
+    const QString problem = ui::write_view(view, path);
+    if (!problem.isEmpty()) say(problem);
+    QApplication::exit(problem.isEmpty() ? 0 : exit_failure);
+  });
+}
+
+// The first forecast, or its problems; of "choose" the search, to its end; then the picture.
 int picture(ui::MainWindow& window, const Request& request) {
   QWidget* view = window.view(request.view);
   if (!view) {
@@ -57,28 +83,24 @@ int picture(ui::MainWindow& window, const Request& request) {
                                                              window.view_names().join(", ")));
     return exit_usage;
   }
-  int code = 0;
-  QObject::connect(&window.session(), &ui::Session::computing_changed, &window, [&] {
-    if (window.session().computing() || !window.session().problems().empty()) return;
+  const bool searches = request.job == ui::Job::choose || window.choose().isAncestorOf(view) ||
+                        view == &window.choose();
+  bool begun = false;
+  QObject::connect(&window.session(), &ui::Session::computing_changed, &window, [&, view] {
+    if (begun || window.session().computing() || !window.session().problems().empty()) return;
+    begun = true;
+    if (searches)
+      window.show_job(ui::Job::choose);
+    else if (request.job)
+      window.show_job(*request.job);
     window.show();
-    if (auto* dock = qobject_cast<QDockWidget*>(view->parentWidget())) {
-      QApplication::processEvents();  // tabs are laid out first
-      dock->show();
-      dock->raise();
-    }
-    // A view whose content is still computed has the property "waiting".
-    auto* poll = new QTimer{&window};
-    poll->start(150);
-    QObject::connect(poll, &QTimer::timeout, &window, [&, poll] {
-      if (view->property("waiting").toBool()) return;
-      poll->stop();
-      const QString problem = ui::write_view(*view, request.screenshot);
-      if (!problem.isEmpty()) {
-        say(problem);
-        code = exit_failure;
-      }
-      QApplication::exit(code);
-    });
+    if (searches) return window.choose().start();
+    if (!view->isVisible())
+      if (auto* dock = qobject_cast<QDockWidget*>(view->parentWidget())) dock->raise();
+    write_and_exit(window, *view, request.screenshot);
+  });
+  QObject::connect(&window.choose(), &ui::ChoosePane::settled_changed, &window, [&, view] {
+    if (begun && window.choose().settled()) write_and_exit(window, *view, request.screenshot);
   });
   QObject::connect(&window.session(), &ui::Session::problems_changed, &window, [&] {
     for (const sim::Problem& problem : window.session().problems())
@@ -101,7 +123,12 @@ int main(int argc, char** argv) {
   window.set_dark(request.dark);
   const bool pictured = !request.screenshot.isEmpty();
   if (!pictured && request.state.isEmpty()) window.restore_settings();
-  if (!request.state.isEmpty()) new ui::StateFile{window, request.state};
+  if (!request.state.isEmpty())
+    QObject::connect(&window.session(), &ui::Session::computing_changed, &window, [&] {
+      QFile file{request.state};
+      if (file.open(QIODevice::WriteOnly | QIODevice::Truncate))
+        file.write(ui::state_json(window.session()));
+    });
   if (pictured && request.scenario.isEmpty()) {
     say("--screenshot needs a scenario");
     return exit_usage;
@@ -119,5 +146,10 @@ int main(int argc, char** argv) {
   }
   if (pictured) return picture(window, request);
   window.show();
+  if (request.job) window.show_job(*request.job);
+  if (request.job == ui::Job::choose)
+    QObject::connect(
+        &window.session(), &ui::Session::result_changed, &window.choose(),
+        [&window] { window.choose().start(); }, Qt::SingleShotConnection);
   return QApplication::exec();
 }

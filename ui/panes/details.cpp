@@ -1,7 +1,6 @@
 #include "ui/panes/details.hpp"
 
 #include <QHeaderView>
-#include <QLabel>
 #include <QVBoxLayout>
 
 #include "sim/report/numbers.hpp"
@@ -32,20 +31,9 @@ Details::Details(Session& session, QWidget* parent) : QWidget{parent}, session_{
   table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
   table_->setShowGrid(false);
   table_->setWordWrap(true);
-  hint_ = new QLabel{tr("<p><b>Click</b> an operator in the timeline to see its shape, its rate "
-                        "and what it waited "
-                        "for.</p><p><b>Drag</b> over the timeline to sum an area by name.</p>"
-                        "<p><b>W S A D</b> zoom and pan, <b>[ ]</b> walk the critical path, "
-                        "<b>/</b> searches operators by "
-                        "name, <b>?</b> shows all keys.</p>"),
-                     this};
-  hint_->setWordWrap(true);
-  hint_->setAlignment(Qt::AlignTop);
-  hint_->setMargin(6);
   cause_ = new QPushButton{this};
   cause_->setAccessibleName(tr("Go to what it waited for"));
-  column->addWidget(table_, 1);
-  column->addWidget(hint_, 1);
+  column->addWidget(table_);
   column->addWidget(cause_);
   connect(cause_, &QPushButton::clicked, this, [this] {
     if (!cause_at_) return;
@@ -69,8 +57,6 @@ void Details::refresh() {
 }
 
 void Details::set_rows(const std::vector<std::pair<QString, QString>>& facts) {
-  hint_->hide();
-  table_->show();
   table_->setRowCount(static_cast<int>(facts.size()));
   for (int row = 0; row < table_->rowCount(); ++row) {
     const auto& [name, value] = facts[static_cast<std::size_t>(row)];
@@ -111,8 +97,12 @@ void Details::show_area(const TimeArea& area) {
 }
 
 void Details::show_empty() {
-  table_->hide();
-  hint_->show();
+  set_rows({{tr("click"), tr("an operator in the timeline to see its shape, rate and cause")},
+            {tr("drag"), tr("over the timeline to sum an area by name")},
+            {"W S A D", tr("zoom in, zoom out, left, right")},
+            {"[ ]", tr("walk the critical path")},
+            {"/", tr("search operators by name")}});
+  table_->resizeRowsToContents();
 }
 
 }  // namespace ui

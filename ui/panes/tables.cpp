@@ -4,6 +4,7 @@
 
 #include "sim/base/quantity.hpp"
 #include "sim/report/numbers.hpp"
+#include "ui/core/csv.hpp"
 #include "ui/lanes/area_sums.hpp"
 
 namespace ui {
@@ -134,21 +135,7 @@ void ResultTable::refresh() {
 }
 
 QString ResultTable::csv() const {
-  const auto field = [](const QString& value) {
-    return QString::fromStdString(sim::csv_field(value.toStdString()));
-  };
-  QStringList lines;
-  QStringList heads;
-  for (int column = 0; column < columnCount(); ++column)
-    heads << field(horizontalHeaderItem(column)->text());
-  lines << heads.join(',');
-  for (int row = 0; row < rowCount(); ++row) {
-    QStringList cells;
-    for (int column = 0; column < columnCount(); ++column)
-      cells << field(item(row, column)->text());
-    lines << cells.join(',');
-  }
-  return lines.join('\n') + '\n';
+  return csv_of(*this);
 }
 
 ResultTable* make_collectives_table(Session& session) {

@@ -4,8 +4,9 @@
 #include <QPixmap>
 #include <QSaveFile>
 #include <QSvgGenerator>
+#include <QTableView>
 
-#include "ui/panes/tables.hpp"
+#include "ui/core/csv.hpp"
 
 namespace ui {
 namespace {
@@ -24,10 +25,10 @@ QString write_svg(QWidget& view, const QString& path) {
 }
 
 QString write_csv(const QWidget& view, const QString& path) {
-  const auto* table = qobject_cast<const ResultTable*>(&view);
+  const auto* table = qobject_cast<const QTableView*>(&view);
   if (!table) return path + ": only tables can be written as CSV; pictures as PNG or SVG";
   QSaveFile file{path};
-  const QByteArray text = table->csv().toUtf8();
+  const QByteArray text = csv_of(*table).toUtf8();
   if (!file.open(QIODevice::WriteOnly) || file.write(text) != text.size() || !file.commit())
     return path + ": " + file.errorString();
   return {};

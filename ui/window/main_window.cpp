@@ -1,5 +1,6 @@
 #include "ui/window/main_window.hpp"
 
+#include <QActionGroup>
 #include <QApplication>
 #include <QCloseEvent>
 #include <QDragEnterEvent>
@@ -13,6 +14,7 @@
 #include <QToolBar>
 #include <QVBoxLayout>
 
+#include "ui/choose/choose_pane.hpp"
 #include "ui/core/theme.hpp"
 #include "ui/panes/details.hpp"
 #include "ui/panes/editor.hpp"
@@ -21,9 +23,7 @@
 #include "ui/panes/memory.hpp"
 #include "ui/panes/problems.hpp"
 #include "ui/panes/strip.hpp"
-#include "ui/panes/sweep.hpp"
 #include "ui/panes/tables.hpp"
-#include "ui/panes/what_helps.hpp"
 #include "ui/timeline/view.hpp"
 #include "ui/window/export_view.hpp"
 
@@ -35,6 +35,7 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow{parent} {
   setDockNestingEnabled(true);
   resize(1280, 800);
   make_centre();
+  make_choose();
   make_docks();
   make_actions();
   connect(&session_, &Session::opened, this, [this] {
@@ -104,6 +105,16 @@ void MainWindow::make_centre() {
       {"window", this}, {"headline", headline}, {"breakdown", strip}, {"timeline", timeline_}};
 }
 
+void MainWindow::make_choose() {
+  choose_ = new ChoosePane{session_};
+  pages_->addWidget(choose_);
+  connect(choose_, &ChoosePane::opened_layout, this, [this] { show_job(Job::what_if); });
+  views_.emplace_back("choose", choose_);
+  views_.emplace_back("pareto", &choose_->pareto());
+  views_.emplace_back("layouts", &choose_->table());
+  views_.emplace_back("layout", &choose_->layout_pane());
+}
+
 QDockWidget* MainWindow::dock(const QString& title, QWidget* content, Qt::DockWidgetArea area) {
   auto* holder = new QDockWidget{title, this};
   holder->setObjectName(title);
@@ -128,8 +139,6 @@ void MainWindow::make_docks() {
           [this] { memory_->set_window(timeline_->window()); });
   editor_ = new EditorPane{session_};
   const std::vector<QDockWidget*> tabs{
-      dock(tr("What helps"), new WhatHelps{session_}, Qt::BottomDockWidgetArea),
-      dock(tr("Sweep"), new SweepPane{session_}, Qt::BottomDockWidgetArea),
       dock(tr("Operators"), make_operators_table(session_), Qt::BottomDockWidgetArea),
       dock(tr("Collectives"), make_collectives_table(session_), Qt::BottomDockWidgetArea),
       dock(tr("Links"), make_links_table(session_), Qt::BottomDockWidgetArea),
@@ -149,6 +158,10 @@ void MainWindow::show_job(Job job) {
   for (QDockWidget* holder : docks_)
     holder->setVisible(job == Job::what_if);
   if (job == Job::what_if && docks_.size() > 2) docks_[2]->raise();
+  if (jobs_) {
+    const QList<QAction*> actions = jobs_->actions();
+    if (pages_->currentIndex() < actions.size()) actions[pages_->currentIndex()]->setChecked(true);
+  }
 }
 
 void MainWindow::open(const QString& path) {

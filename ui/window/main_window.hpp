@@ -13,6 +13,7 @@ class QTabWidget;
 
 namespace ui {
 
+class ChoosePane;
 class EditorPane;
 class KnobPane;
 class MemoryPane;
@@ -28,6 +29,7 @@ class MainWindow : public QMainWindow {
 
   Session& session() { return session_; }
   TimelineView& timeline() { return *timeline_; }
+  ChoosePane& choose() { return *choose_; }
   // Opens a scenario, and remembers it; a problem is shown in the window.
   void open(const QString& path);
   void show_job(Job job);
@@ -45,6 +47,7 @@ class MainWindow : public QMainWindow {
 
  private:
   void make_centre();
+  void make_choose();
   void make_docks();
   void make_actions();
   void make_file_menu();
@@ -68,6 +71,7 @@ class MainWindow : public QMainWindow {
   KnobPane* knobs_ = nullptr;
   MemoryPane* memory_ = nullptr;
   EditorPane* editor_ = nullptr;
+  ChoosePane* choose_ = nullptr;
   std::vector<QDockWidget*> docks_;
   std::vector<std::pair<QString, QWidget*>> views_;
   QMenu* recent_ = nullptr;

@@ -1,0 +1,58 @@
+// What is known of single layouts of a search, computed when one is looked at.
+#pragma once
+
+#include <QObject>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "sim/report/report.hpp"
+#include "ui/choose/search_job.hpp"
+
+namespace ui {
+
+struct LayoutFacts {
+  SearchedPtr searched;
+  sim::Evaluation evaluation;
+  sim::Layout layout;
+  int gpus_per_node = 0;
+  std::optional<sim::RankedLayout> ranked;  // with its parts; nothing: it does not fit
+  sim::StageMemory memory;                  // of the fullest stage
+};
+using LayoutFactsPtr = std::shared_ptr<const LayoutFacts>;
+
+// Throws Stopped.
+LayoutFactsPtr facts_of(SearchedPtr searched, const sim::Evaluation& evaluation,
+                        const sim::Control& control = {});
+
+// The scenario that was searched, with that layout. Throws InputError, where its files have
+// changed.
+sim::Scenario scenario_of(const LayoutFacts& facts);
+
+// Layouts are taken up in the order in which they are asked for; a newer question takes the place
+// of what is left of the one before.
+class LayoutJob : public QObject {
+  Q_OBJECT
+
+ public:
+  explicit LayoutJob(QObject* parent = nullptr);
+  ~LayoutJob() override;
+  void ask(SearchedPtr searched, std::vector<sim::Evaluation> evaluations);
+
+ Q_SIGNALS:
+  void ready(ui::LayoutFactsPtr facts);
+  void failed(const QString& why);
+
+ private:
+  void work(const std::stop_token& stop);
+
+  std::mutex mutex_;
+  std::condition_variable_any asked_;
+  SearchedPtr searched_;
+  std::vector<sim::Evaluation> waiting_;  // the next one last
+  std::stop_source current_;
+  std::jthread thread_;  // last: it uses the others
+};
+
+}  // namespace ui
