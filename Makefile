@@ -6,6 +6,8 @@ PACKAGES := cmake ninja-build g++ libboost-graph-dev libeigen3-dev libyaml-cpp-d
 PYTHON_PACKAGES := python3-dev pybind11-dev python3-numpy
 # For the window, which is left out without them. The second name is that of Ubuntu 24.04.
 UI_PACKAGES := qt6-base-dev qt6-charts-dev,libqt6charts6-dev libqt6opengl6-dev qt6-svg-dev
+# To try the window on a virtual screen.
+SCREEN_PACKAGES := xvfb xdotool fonts-dejavu-core
 LINT_PACKAGES := clang-format-14 clang-tidy-14
 SANITIZER_PACKAGES := clang-14 libclang-rt-14-dev
 FUZZ_SECONDS ?= 60
@@ -44,13 +46,13 @@ demo-real: configure
 	tools/demo-real build/release/stepcast
 
 ui: install
-	@tools/install-packages $(UI_PACKAGES)
+	@tools/install-packages $(UI_PACKAGES) fonts-dejavu-core
 	@$(MAKE) --no-print-directory configure
 	@cmake --build --preset release -j $(JOBS) --target stepcast-ui
 	build/release/stepcast-ui $(DEMO)
 
 test: install
-	@tools/install-packages $(PYTHON_PACKAGES) $(UI_PACKAGES)
+	@tools/install-packages $(PYTHON_PACKAGES) $(UI_PACKAGES) $(SCREEN_PACKAGES)
 	@$(MAKE) --no-print-directory build
 	@tools/run-tests release
 

@@ -66,13 +66,18 @@ Request parse(const QApplication& application) {
           parser.isSet(dark)};
 }
 
-// Writes the view, and ends.
+// Writes the view when it has all its content, and ends. While that is computed, the view has the
+// property "waiting".
 void write_and_exit(ui::MainWindow& window, QWidget& view, const QString& path) {
-  QTimer::singleShot(150, &window, [&view, path] {
+  auto* poll = new QTimer{&window};
+  QObject::connect(poll, &QTimer::timeout, &window, [poll, &view, path] {
+    if (view.property("waiting").toBool()) return;
+    poll->stop();
     const QString problem = ui::write_view(view, path);
     if (!problem.isEmpty()) say(problem);
     QApplication::exit(problem.isEmpty() ? 0 : exit_failure);
   });
+  poll->start(150);
 }
 
 // The first forecast, or its problems; of "choose" the search, to its end; then the picture.
@@ -95,8 +100,11 @@ int picture(ui::MainWindow& window, const Request& request) {
       window.show_job(*request.job);
     window.show();
     if (searches) return window.choose().start();
-    if (!view->isVisible())
-      if (auto* dock = qobject_cast<QDockWidget*>(view->parentWidget())) dock->raise();
+    if (auto* dock = qobject_cast<QDockWidget*>(view->parentWidget())) {
+      QApplication::processEvents();  // tabs are laid out first
+      dock->show();
+      dock->raise();
+    }
     write_and_exit(window, *view, request.screenshot);
   });
   QObject::connect(&window.choose(), &ui::ChoosePane::settled_changed, &window, [&, view] {
@@ -123,12 +131,7 @@ int main(int argc, char** argv) {
   window.set_dark(request.dark);
   const bool pictured = !request.screenshot.isEmpty();
   if (!pictured && request.state.isEmpty()) window.restore_settings();
-  if (!request.state.isEmpty())
-    QObject::connect(&window.session(), &ui::Session::computing_changed, &window, [&] {
-      QFile file{request.state};
-      if (file.open(QIODevice::WriteOnly | QIODevice::Truncate))
-        file.write(ui::state_json(window.session()));
-    });
+  if (!request.state.isEmpty()) new ui::StateFile{window, request.state};
   if (pictured && request.scenario.isEmpty()) {
     say("--screenshot needs a scenario");
     return exit_usage;

@@ -57,25 +57,26 @@ std::string layout_text(const Layout& layout) {
   return text;
 }
 
-PointResult forecast_point(const std::string& path, const std::vector<std::string>& overrides,
+PointResult forecast_point(const ScenarioInput& scenario, const std::vector<std::string>& overrides,
                            LayoutMode mode, const Control& control) {
   try {
-    if (mode == LayoutMode::fixed) return result_of(load_scenario(path, overrides), control);
-    const std::optional<Scenario> best = best_scenario(ScenarioSources{path, overrides}, control);
+    if (mode == LayoutMode::fixed)
+      return result_of(load_scenario(scenario.with(overrides)), control);
+    const std::optional<Scenario> best = best_scenario(scenario.with(overrides), control);
     return best ? result_of(*best, control) : no_result("no layout fits");
   } catch (const InputError& error) {
     return no_result(first_problem(error));
   }
 }
 
-std::vector<PointResult> forecast_points(const std::string& path,
+std::vector<PointResult> forecast_points(const ScenarioInput& scenario,
                                          const std::vector<std::vector<std::string>>& overrides,
                                          LayoutMode mode, const std::function<void()>& done,
                                          const Control& control) {
   std::vector<PointResult> results(overrides.size());
   tbb::parallel_for(std::size_t{0}, overrides.size(), [&](std::size_t i) {
     // A phase of its own is too small to tell; who asks hears of every point.
-    results[i] = forecast_point(path, overrides[i], mode, {.stop = control.stop});
+    results[i] = forecast_point(scenario, overrides[i], mode, {.stop = control.stop});
     if (done) done();
   });
   return results;

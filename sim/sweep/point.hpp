@@ -7,6 +7,7 @@
 
 #include "sim/base/control.hpp"
 #include "sim/report/report.hpp"
+#include "sim/scenario/scenario_input.hpp"
 
 namespace sim {
 
@@ -36,15 +37,15 @@ struct PointResult {
 
 PointResult no_result(std::string why);
 
-// The scenario of `path` under "section.key=value" overrides, simulated; with the fastest layout
+// The scenario under "section.key=value" overrides, simulated; with the fastest layout
 // that fits in place of its own for LayoutMode::best. What is wrong with it becomes the problem of
 // the result. Thread-safe. Throws Stopped.
-PointResult forecast_point(const std::string& path, const std::vector<std::string>& overrides,
+PointResult forecast_point(const ScenarioInput& scenario, const std::vector<std::string>& overrides,
                            LayoutMode mode, const Control& control = {});
 
 // Several of them, on the threads of the surrounding TBB arena; `done` hears of each. The result
 // does not depend on the threads. Throws Stopped.
-std::vector<PointResult> forecast_points(const std::string& path,
+std::vector<PointResult> forecast_points(const ScenarioInput& scenario,
                                          const std::vector<std::vector<std::string>>& overrides,
                                          LayoutMode mode, const std::function<void()>& done = {},
                                          const Control& control = {});

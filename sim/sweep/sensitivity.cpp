@@ -71,15 +71,19 @@ std::string unmoved_text(const Elasticity& entry, const Sensitivity& all, const 
 
 }  // namespace
 
-Sensitivity sensitivity_of(const std::string& path, const std::vector<std::string>& overrides,
+Sensitivity sensitivity_of(const ScenarioInput& file, const std::vector<std::string>& overrides,
                            double by, const std::function<void()>& done, const Control& control) {
-  const Scenario scenario = load_scenario(path, overrides);
-  Sensitivity result{
-      .path = path, .overrides = overrides, .by = by, .base = {}, .parameters = {}, .left_out = {}};
+  const Scenario scenario = load_scenario(file.with(overrides));
+  Sensitivity result{.path = file.path,
+                     .overrides = overrides,
+                     .by = by,
+                     .base = {},
+                     .parameters = {},
+                     .left_out = {}};
   const std::vector<MachineParameter> parameters =
       machine_parameters(scenario.cluster_path, scenario.changes);
   const auto forecast = [&](const std::vector<std::vector<std::string>>& points) {
-    return forecast_points(path, points, LayoutMode::fixed, done, control);
+    return forecast_points(file, points, LayoutMode::fixed, done, control);
   };
   std::vector<std::vector<std::string>> points{overrides};
   for (const MachineParameter& parameter : parameters)

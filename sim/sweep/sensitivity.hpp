@@ -30,7 +30,7 @@ struct Sensitivity {
 };
 
 // Central differences in logarithms. REQUIRES: 0 < by < 1. Throws InputError; Stopped.
-Sensitivity sensitivity_of(const std::string& path, const std::vector<std::string>& overrides,
+Sensitivity sensitivity_of(const ScenarioInput& file, const std::vector<std::string>& overrides,
                            double by, const std::function<void()>& done = {},
                            const Control& control = {});
 

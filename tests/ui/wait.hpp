@@ -4,6 +4,7 @@
 #include <QCoreApplication>
 #include <QElapsedTimer>
 #include <QEventLoop>
+#include <QTimer>
 #include <functional>
 
 namespace ui::test {
@@ -12,9 +13,11 @@ namespace ui::test {
 inline bool until(const std::function<bool()>& holds) {
   QElapsedTimer timer;
   timer.start();
+  QTimer wake;  // what waits for events sees one
+  wake.start(20);
   while (!holds()) {
     if (timer.elapsed() > 60'000) return false;
-    QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);
+    QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents);
   }
   return true;
 }

@@ -42,9 +42,12 @@ AreaSums area_sums(const sim::Plan& plan, const Lanes& lanes, std::int64_t from,
     add_strip(program, group.compute, from, to, sums);
     for (const Strip& strip : group.communication)
       add_strip(program, strip, from, to, sums);
-    for (const Idle& idle : group.bubbles)
-      result.bubbles +=
-          std::max<std::int64_t>(0, std::min(to, idle.end) - std::max(from, idle.begin));
+    for (const Idle& idle : group.bubbles) {
+      const std::int64_t inside = std::min(to, idle.end) - std::max(from, idle.begin);
+      if (inside <= 0) continue;
+      result.bubbles += inside;
+      ++result.bubble_count;
+    }
   }
   for (auto& [key, sum] : sums)
     result.names.push_back(std::move(sum));

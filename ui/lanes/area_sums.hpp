@@ -20,6 +20,7 @@ struct NameSum {
 struct AreaSums {
   std::vector<NameSum> names;
   std::int64_t bubbles = 0;
+  std::size_t bubble_count = 0;  // that lie in the area, in part or whole
 };
 AreaSums area_sums(const sim::Plan& plan, const Lanes& lanes, std::int64_t from, std::int64_t to);
 

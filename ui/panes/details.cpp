@@ -1,6 +1,7 @@
 #include "ui/panes/details.hpp"
 
 #include <QHeaderView>
+#include <QLabel>
 #include <QVBoxLayout>
 
 #include "sim/report/numbers.hpp"
@@ -31,9 +32,20 @@ Details::Details(Session& session, QWidget* parent) : QWidget{parent}, session_{
   table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
   table_->setShowGrid(false);
   table_->setWordWrap(true);
+  hint_ = new QLabel{tr("<p><b>Click</b> an operator in the timeline to see its shape, its rate "
+                        "and what it waited "
+                        "for.</p><p><b>Drag</b> over the timeline to sum an area by name.</p>"
+                        "<p><b>W S A D</b> zoom and pan, <b>[ ]</b> walk the critical path, "
+                        "<b>/</b> searches operators by "
+                        "name, <b>?</b> shows all keys.</p>"),
+                     this};
+  hint_->setWordWrap(true);
+  hint_->setAlignment(Qt::AlignTop);
+  hint_->setMargin(6);
   cause_ = new QPushButton{this};
   cause_->setAccessibleName(tr("Go to what it waited for"));
-  column->addWidget(table_);
+  column->addWidget(table_, 1);
+  column->addWidget(hint_, 1);
   column->addWidget(cause_);
   connect(cause_, &QPushButton::clicked, this, [this] {
     if (!cause_at_) return;
@@ -57,6 +69,8 @@ void Details::refresh() {
 }
 
 void Details::set_rows(const std::vector<std::pair<QString, QString>>& facts) {
+  hint_->hide();
+  table_->show();
   table_->setRowCount(static_cast<int>(facts.size()));
   for (int row = 0; row < table_->rowCount(); ++row) {
     const auto& [name, value] = facts[static_cast<std::size_t>(row)];
@@ -86,7 +100,8 @@ void Details::show_area(const TimeArea& area) {
   std::vector<std::pair<QString, QString>> facts;
   facts.emplace_back(tr("area"), time(area.end - area.begin));
   facts.emplace_back(tr("ranks shown"), QString::number(session_.result()->lanes.groups.size()));
-  facts.emplace_back(tr("bubbles"), time(sums.bubbles));
+  facts.emplace_back(tr("bubbles"),
+                     QString{"%1  (%2×)"}.arg(time(sums.bubbles)).arg(sums.bubble_count));
   for (const NameSum& sum : sums.names) {
     if (facts.size() > most_names) break;
     facts.emplace_back(QString{"%1 %2"}.arg(QString::fromStdString(sum.name),
@@ -97,12 +112,8 @@ void Details::show_area(const TimeArea& area) {
 }
 
 void Details::show_empty() {
-  set_rows({{tr("click"), tr("an operator in the timeline to see its shape, rate and cause")},
-            {tr("drag"), tr("over the timeline to sum an area by name")},
-            {"W S A D", tr("zoom in, zoom out, left, right")},
-            {"[ ]", tr("walk the critical path")},
-            {"/", tr("search operators by name")}});
-  table_->resizeRowsToContents();
+  table_->hide();
+  hint_->show();
 }
 
 }  // namespace ui

@@ -1,6 +1,7 @@
 // What is selected: one operator, or the sums by name over an area of the timeline.
 #pragma once
 
+#include <QLabel>
 #include <QPushButton>
 #include <QTableWidget>
 #include <QWidget>
@@ -24,6 +25,7 @@ class Details : public QWidget {
 
   Session& session_;
   QTableWidget* table_;
+  QLabel* hint_;  // while nothing is selected
   QPushButton* cause_;
   std::optional<OperatorAt> cause_at_;
 };

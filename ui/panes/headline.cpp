@@ -2,6 +2,7 @@
 
 #include <QHBoxLayout>
 #include <QTimer>
+#include <array>
 
 #include "ui/core/figures.hpp"
 #include "ui/core/theme.hpp"
@@ -26,9 +27,11 @@ Headline::Headline(Session& session, QWidget* parent) : QWidget{parent}, session
   row->setContentsMargins(12, 8, 12, 6);
   row->setSpacing(18);
   for (std::size_t i = 0; i < shown_figures; ++i) {
-    auto* column = new QVBoxLayout;
+    auto* box = new QWidget;
+    auto* column = new QVBoxLayout{box};
+    column->setContentsMargins(0, 0, 0, 0);
     column->setSpacing(0);
-    Cell cell{new QLabel{this}, new QLabel{this}, new QLabel{this}};
+    Cell cell{box, new QLabel, new QLabel, new QLabel};
     QFont large = cell.value->font();
     large.setPointSizeF(large.pointSizeF() * (i == 0 ? 1.8 : 1.3));
     large.setBold(i == 0);
@@ -41,7 +44,7 @@ Headline::Headline(Session& session, QWidget* parent) : QWidget{parent}, session
     line->addWidget(cell.change, 0, Qt::AlignBaseline);
     line->addStretch();
     column->addLayout(line);
-    row->addLayout(column);
+    row->addWidget(box);
     cells_.push_back(cell);
   }
   row->addStretch();
@@ -54,6 +57,8 @@ Headline::Headline(Session& session, QWidget* parent) : QWidget{parent}, session
   right->addWidget(name_);
   right->addWidget(state_);
   row->addLayout(right);
+  row->setSizeConstraint(QLayout::SetNoConstraint);
+  setMinimumWidth(560);
   connect(&session_, &Session::result_changed, this, &Headline::refresh);
   connect(&session_, &Session::baseline_changed, this, &Headline::refresh);
   connect(&session_, &Session::problems_changed, this, &Headline::refresh);
@@ -83,6 +88,12 @@ void Headline::refresh() {
                      .arg(QString::fromStdString(report.model))
                      .arg(report.ranks)
                      .arg(QString::fromStdString(report.device)));
+  if (!report.not_validated.empty()) {
+    name_->setText("⚠ " + tr("not validated") + "  ·  " + name_->text());
+    name_->setToolTip(QString::fromStdString(sim::unvalidated_line(report.not_validated)));
+  } else {
+    name_->setToolTip({});
+  }
   const std::vector<Figure> now = headline_of(report);
   const std::vector<Figure> before = session_.baseline()
                                          ? headline_of(session_.baseline()->forecast.report)
@@ -111,6 +122,32 @@ void Headline::refresh() {
       label->setToolTip(definition);
     cell.value->setAccessibleName(figure.title + " " + figure.text + " " + said);
   }
+  fit();
+}
+
+void Headline::fit() {
+  const auto width_of = [](const Cell& cell) {
+    return std::max(cell.title->sizeHint().width(),
+                    cell.value->sizeHint().width() + 8 + cell.change->sizeHint().width());
+  };
+  const QMargins margins = layout()->contentsMargins();
+  int needed = margins.left() + margins.right() +
+               std::max(name_->sizeHint().width(), state_->sizeHint().width());
+  for (const Cell& cell : cells_)
+    needed += width_of(cell) + layout()->spacing();
+  std::array<bool, shown_figures> shown{};
+  shown.fill(true);
+  for (const std::size_t least : {std::size_t{4}, std::size_t{5}, std::size_t{3}}) {
+    if (needed <= width()) break;
+    needed -= width_of(cells_[least]) + layout()->spacing();
+    shown[least] = false;
+  }
+  for (std::size_t i = 0; i < cells_.size(); ++i)
+    cells_[i].box->setVisible(shown[i]);
+}
+
+void Headline::resizeEvent(QResizeEvent*) {
+  fit();
 }
 
 }  // namespace ui

@@ -15,14 +15,19 @@ class Headline : public QWidget {
  public:
   explicit Headline(Session& session, QWidget* parent = nullptr);
 
+ protected:
+  void resizeEvent(QResizeEvent* event) override;
+
  private:
   struct Cell {
+    QWidget* box;
     QLabel* title;
     QLabel* value;
     QLabel* change;
   };
   void refresh();
   void show_state();
+  void fit();  // hides the least important figures where there is no room
 
   Session& session_;
   std::vector<Cell> cells_;

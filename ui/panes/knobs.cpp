@@ -13,14 +13,17 @@
 #include <array>
 #include <cmath>
 
+#include "sim/catalog/catalog.hpp"
 #include "sim/scenario/followed.hpp"
 #include "ui/core/theme.hpp"
+#include "ui/panes/chip.hpp"
 
 namespace ui {
 namespace {
 
 // A slider's position is 100 log10 of the factor: 0.1 to 10.
 constexpr int scale_steps = 100;
+constexpr int pause_ms = 200;  // before legal values are looked for
 
 // The parameters that are in sight from the start.
 constexpr std::array<std::string_view, 5> in_sight{
@@ -37,6 +40,10 @@ QString factor_text(double factor) {
 std::optional<double> factor_in(const std::optional<std::string>& value) {
   if (!value || value->size() < 2 || value->front() != 'x') return std::nullopt;
   return std::strtod(value->c_str() + 1, nullptr);
+}
+
+QString text(std::string_view words) {
+  return QString::fromUtf8(words.data(), static_cast<qsizetype>(words.size()));
 }
 
 QGroupBox* section(const QString& title, QLayout* content) {
@@ -68,25 +75,7 @@ KnobPane::KnobPane(Session& session, QWidget* parent) : QWidget{parent}, session
   machine_->addWidget(more_);
 
   auto* any = new QVBoxLayout;
-  auto* line = new QHBoxLayout;
-  key_ = new QLineEdit;
-  key_->setPlaceholderText(tr("any key, e.g. layout.bucket"));
-  key_->setAccessibleName(tr("Key to set"));
-  value_ = new QLineEdit;
-  value_->setPlaceholderText(tr("value"));
-  value_->setAccessibleName(tr("Value of the key"));
-  value_->setMaximumWidth(96);
-  line->addWidget(key_);
-  line->addWidget(value_);
-  any->addLayout(line);
-  set_ = new QListWidget;
-  set_->setAccessibleName(tr("Knobs that are set"));
-  set_->setToolTip(tr("What is set on top of the file. Delete takes one away."));
-  set_->setMinimumHeight(72);
-  any->addWidget(set_);
-  auto* reset = new QPushButton{tr("Reset all")};
-  reset->setAccessibleName(tr("Reset all knobs"));
-  any->addWidget(reset);
+  make_any_key(*any);
   column->addWidget(section(tr("Set on top of the file"), any));
   column->addStretch();
 
@@ -98,27 +87,104 @@ KnobPane::KnobPane(Session& session, QWidget* parent) : QWidget{parent}, session
   auto* outer = new QVBoxLayout{this};
   outer->setContentsMargins(0, 0, 0, 0);
   outer->addWidget(scroll);
-  setStyleSheet(
-      "QToolButton { border: 1px solid palette(mid); border-radius: 3px; padding: 1px 4px; "
-      "min-width: 12px; }"
-      "QToolButton:checked { background: palette(highlight); color: palette(highlighted-text); }"
-      "QToolButton:focus { border: 1px solid palette(highlight); }");
 
+  pause_.setSingleShot(true);
+  pause_.setInterval(pause_ms);
+  connect(&pause_, &QTimer::timeout, this, &KnobPane::find_legal);
   for (const ChoiceKnob& knob : choice_knobs())
     choices_.push_back({&knob, nullptr, {}, nullptr, {}});
-  connect(reset, &QPushButton::clicked, &session_, &Session::reset_knobs);
-  connect(value_, &QLineEdit::returnPressed, this, &KnobPane::set_typed);
-  connect(key_, &QLineEdit::returnPressed, value_, qOverload<>(&QWidget::setFocus));
-  connect(set_, &QListWidget::itemActivated, this, [this](QListWidgetItem* item) {
-    session_.set_knobs({{item->data(Qt::UserRole).toString().toStdString(), ""}},
-                       tr("take away %1").arg(item->text()));
-  });
   connect(&session_, &Session::result_changed, this, &KnobPane::refresh);
   connect(&session_, &Session::knobs_changed, this, [this] {
     refresh_list();
     refresh_scales();
   });
   refresh();
+}
+
+void KnobPane::make_any_key(QVBoxLayout& column) {
+  auto* line = new QHBoxLayout;
+  key_ = new QLineEdit;
+  key_->setPlaceholderText(tr("any key, e.g. layout.bucket"));
+  key_->setAccessibleName(tr("Key to set"));
+  QStringList paths;
+  for (const sim::Key& key : sim::key_catalog())
+    paths << QString::fromStdString(std::string{key.path});
+  auto* completer = new QCompleter{paths, key_};
+  completer->setFilterMode(Qt::MatchContains);
+  completer->setCaseSensitivity(Qt::CaseInsensitive);
+  completer->setMaxVisibleItems(14);
+  key_->setCompleter(completer);
+  value_ = new QLineEdit;
+  value_->setPlaceholderText(tr("value"));
+  value_->setAccessibleName(tr("Value of the key"));
+  value_->setMaximumWidth(96);
+  line->addWidget(key_);
+  line->addWidget(value_);
+  column.addLayout(line);
+  about_ = new QLabel;
+  about_->setWordWrap(true);
+  about_->hide();
+  column.addWidget(about_);
+  set_ = new QListWidget;
+  set_->setAccessibleName(tr("Knobs that are set"));
+  set_->setToolTip(tr("What is set on top of the file. Enter or a double click takes one away."));
+  set_->setMinimumHeight(72);
+  column.addWidget(set_);
+  auto* reset = new QPushButton{tr("Reset all")};
+  reset->setAccessibleName(tr("Reset all knobs"));
+  column.addWidget(reset);
+  connect(reset, &QPushButton::clicked, &session_, &Session::reset_knobs);
+  connect(value_, &QLineEdit::returnPressed, this, &KnobPane::set_typed);
+  connect(key_, &QLineEdit::returnPressed, value_, qOverload<>(&QWidget::setFocus));
+  connect(key_, &QLineEdit::textChanged, this, &KnobPane::describe_key);
+  connect(set_, &QListWidget::itemActivated, this, [this](QListWidgetItem* item) {
+    session_.set_knobs({{item->data(Qt::UserRole).toString().toStdString(), ""}},
+                       tr("take away %1").arg(item->text()));
+  });
+}
+
+void KnobPane::describe_key() {
+  const sim::Key* key = sim::find_key(key_->text().toStdString());
+  about_->setVisible(key != nullptr);
+  if (!key) return;
+  QStringList lines{text(key->help)};
+  QStringList words;
+  for (const std::string_view word : key->words)
+    words << text(word);
+  if (const std::string allowed = sim::allowed_text(*key); !allowed.empty())
+    lines << tr("allowed: %1").arg(text(allowed));
+  if (const std::string fallback = sim::default_text(*key); !fallback.empty())
+    lines << tr("default: %1").arg(text(fallback));
+  if (session_.result()) {
+    const std::optional<std::string> now =
+        sim::current_value(session_.result()->scenario, key->path);
+    if (now) {
+      lines << tr("now: %1").arg(text(*now));
+      value_->setPlaceholderText(text(*now));
+    }
+  }
+  about_->setText(lines.join("\n"));
+  auto* completer = new QCompleter{words, value_};
+  completer->setCompletionMode(QCompleter::UnfilteredPopupCompletion);
+  value_->setCompleter(completer);
+}
+
+void KnobPane::mark_illegal(const std::string& key, const std::vector<sim::LegalValue>& values) {
+  for (const Choice& choice : choices_) {
+    if (choice.knob->key != key) continue;
+    for (QToolButton* chip : choice.chips)
+      for (const sim::LegalValue& value : values)
+        if (value.value == chip->text().toStdString()) {
+          chip->setEnabled(value.is_legal() || chip->isChecked());
+          chip->setToolTip(value.is_legal() ? choice.knob->help : text(value.problem));
+        }
+    if (!choice.list) continue;
+    for (int i = 0; i < choice.list->count(); ++i)
+      for (const sim::LegalValue& value : values)
+        if (value.value == choice.list->itemText(i).toStdString())
+          choice.list->setItemData(i, value.is_legal() ? QVariant{} : text(value.problem),
+                                   Qt::ToolTipRole);
+  }
 }
 
 void KnobPane::find_key() {
@@ -134,6 +200,28 @@ void KnobPane::refresh() {
   if (scales_of_ != scenario.cluster_path) make_scales(scenario);
   refresh_scales();
   refresh_list();
+  if (legal_of_ && legal_of_->scenario.layout == scenario.layout &&
+      legal_of_->scenario.cluster.gpus() == scenario.cluster.gpus() &&
+      legal_of_->request.path == session_.result()->request.path)
+    return;  // what is legal does not depend on how fast the machine is
+  pause_.start();
+}
+
+void KnobPane::find_legal() {
+  legality_.run(
+      [this, of = session_.result()](const sim::Control& control) -> BackgroundJob::Answer {
+        std::vector<std::pair<std::string, std::vector<sim::LegalValue>>> found;
+        for (const ChoiceKnob& knob : choice_knobs()) {
+          sim::throw_if_stopped(control);
+          if (knob.applies(of->scenario))
+            found.emplace_back(knob.key, sim::legal_values(of->scenario, knob.key));
+        }
+        return [this, of, found = std::move(found)] {
+          legal_of_ = of;
+          for (const auto& [key, values] : found)
+            mark_illegal(key, values);
+        };
+      });
 }
 
 void KnobPane::refresh_choice(Choice& choice, const sim::Scenario& scenario) {
@@ -157,7 +245,7 @@ void KnobPane::refresh_choice(Choice& choice, const sim::Scenario& scenario) {
     if (knob.chips) {
       auto* group = new QButtonGroup{choice.row};
       for (const std::string& value : values) {
-        auto* chip = new QToolButton;
+        auto* chip = new Chip;
         chip->setText(QString::fromStdString(value));
         chip->setCheckable(true);
         chip->setToolTip(knob.help);

@@ -7,12 +7,15 @@
 #include <QLineEdit>
 #include <QListWidget>
 #include <QSlider>
+#include <QTimer>
 #include <QToolButton>
 #include <QVBoxLayout>
 #include <QWidget>
 #include <vector>
 
+#include "sim/catalog/values.hpp"
 #include "sim/sweep/machine_parameters.hpp"
+#include "ui/core/background_job.hpp"
 #include "ui/core/knob_table.hpp"
 #include "ui/core/session.hpp"
 
@@ -50,6 +53,10 @@ class KnobPane : public QWidget {
   void show_rare_scales();
   void refresh_scales();
   void refresh_list();
+  void find_legal();
+  void mark_illegal(const std::string& key, const std::vector<sim::LegalValue>& values);
+  void make_any_key(QVBoxLayout& column);
+  void describe_key();
   void set_typed();
 
   Session& session_;
@@ -59,7 +66,11 @@ class KnobPane : public QWidget {
   std::vector<Choice> choices_;
   std::vector<Scale> scales_;
   std::string scales_of_;  // the cluster file that the scales are of
+  QTimer pause_;
+  BackgroundJob legality_;
+  ResultPtr legal_of_;  // whose legal values are shown
   QLineEdit* key_;
+  QLabel* about_;  // the key that is typed: unit, help, limits, default, value
   QLineEdit* value_;
   QListWidget* set_;
   int gesture_ = 0;

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "ui/core/theme.hpp"
+#include "ui/panes/stacked_chart.hpp"
 
 namespace ui {
 namespace {
@@ -66,10 +67,7 @@ void MemoryPane::load() {
                                     result->forecast.plan->program(group.rank));
     break;
   }
-  for (std::size_t category = 0; category < series_.names.size(); ++category)
-    if (std::any_of(series_.points.begin(), series_.points.end(),
-                    [&](const sim::CounterPoint& point) { return point.values[category] > 0; }))
-      used_.push_back(category);
+  used_ = used_values(series_);
   const sim::StageMemory& memory = result->forecast.report.memory[static_cast<std::size_t>(stage_)];
   setAccessibleDescription(tr("stage %1: %2 of %3 GiB at the peak")
                                .arg(stage_)
@@ -122,41 +120,13 @@ void MemoryPane::paint_chart(QPainter& painter, const QRect& area) {
   const double top = 1.06 * std::max(memory.capacity.gib(), memory.total.gib());
   const auto y_of = [&](double gib) { return area.bottom() - gib / top * area.height(); };
   painter.fillRect(area, theme.panel);
-  // Of each column the point with the most memory.
-  std::size_t next = 0;
-  const auto& points = series_.points;
   const TimeWindow window =
       window_.length() > 1 ? window_ : TimeWindow{0, static_cast<double>(shown_->lanes.end)};
-  for (int x = 0; x < area.width() && !points.empty(); ++x) {
-    const std::int64_t to = column_edge(window, area.width(), x + 1);
-    const std::int64_t from = column_edge(window, area.width(), x);
-    const auto sum = [](const sim::CounterPoint& point) {
-      std::int64_t all = 0;
-      for (const std::int64_t value : point.values)
-        all += value;
-      return all;
-    };
-    while (next + 1 < points.size() && points[next + 1].at.time_since_epoch().count() <= from)
-      ++next;
-    std::size_t best = next;
-    for (std::size_t i = next; i < points.size() && points[i].at.time_since_epoch().count() < to;
-         ++i) {
-      if (sum(points[i]) > sum(points[best])) best = i;
-      next = i;
-    }
-    double below = reserved;
-    painter.fillRect(
-        QRectF{static_cast<double>(area.left() + x), y_of(below), 1.0, area.bottom() - y_of(below)},
-        theme.muted);
-    for (const std::size_t category : used_) {
-      const double gib = static_cast<double>(points[best].values[category]) / mib_per_gib;
-      const double from_y = y_of(below);
-      below += gib;
-      painter.fillRect(
-          QRectF{static_cast<double>(area.left() + x), y_of(below), 1.0, from_y - y_of(below)},
-          colour_of(category));
-    }
-  }
+  painter.fillRect(
+      QRectF{QPointF{area.bottomLeft()}, QPointF{area.right() + 1.0, y_of(reserved)}}.normalized(),
+      theme.muted);
+  StackedChart{series_, window, mib_per_gib, reserved, top}.paint(
+      painter, area, used_, [this](std::size_t category) { return colour_of(category); });
   painter.setPen(QPen{theme.bad, 1, Qt::DashLine});
   const double line = y_of(memory.capacity.gib());
   painter.drawLine(QPointF{static_cast<double>(area.left()), line},

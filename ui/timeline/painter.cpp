@@ -132,6 +132,7 @@ void TimelinePainter::critical_path(const std::vector<Row>& rows,
   painter_.save();
   painter_.setClipRect(canvas_.area);
   QPointF before;
+  const LaneGroup* from_group = nullptr;
   bool joined = false;
   for (const sim::PathStep& step : path) {
     const double begin = static_cast<double>(step.begin.time_since_epoch().count());
@@ -145,16 +146,18 @@ void TimelinePainter::critical_path(const std::vector<Row>& rows,
       joined = false;
       continue;
     }
-    const double y = canvas_.y_of(*at.row) + at.row->height - 1.5;
+    const double y = canvas_.y_of(*at.row) + at.row->height;
     const QPointF from{canvas_.x_of(begin), y};
     const QPointF to{canvas_.x_of(end), y};
-    if (joined && std::abs(before.y() - y) > 0.5) {
+    // Between the rows of one rank the path goes to and fro too often to be drawn.
+    if (joined && at.row->group != from_group) {
       painter_.setPen(QPen{theme_.bad, 1});
       painter_.drawLine(before, from);
     }
-    painter_.setPen(QPen{theme_.bad, 3, step.idle ? Qt::DotLine : Qt::SolidLine, Qt::FlatCap});
+    painter_.setPen(QPen{theme_.bad, 2, step.idle ? Qt::DotLine : Qt::SolidLine, Qt::FlatCap});
     painter_.drawLine(from, QPointF{std::max(to.x(), from.x() + 0.5), y});
     before = to;
+    from_group = at.row->group;
     joined = true;
   }
   painter_.restore();
@@ -173,7 +176,31 @@ void TimelinePainter::selected(const std::vector<Row>& rows, const OperatorAt& a
   painter_.drawRect(box);
   painter_.setPen(QPen{theme_.text, 2});
   painter_.drawRect(box);
+  partners(rows, found);
   painter_.restore();
+}
+
+// Lines to the other ranks that take part in the same transfer: it ran at the same time on all.
+void TimelinePainter::partners(const std::vector<Row>& rows, const StripAt& of) {
+  if (of.row->computes) return;
+  const std::int64_t begin = of.strip->begin[of.span];
+  const std::int64_t end = of.strip->end[of.span];
+  const double x = canvas_.x_of(static_cast<double>(begin));
+  const double y = canvas_.y_of(*of.row) + of.row->height / 2.0;
+  painter_.setPen(QPen{theme_.text, 1.5});
+  painter_.setBrush(theme_.text);
+  for (const Row& row : rows) {
+    if (row.computes || row.group == of.row->group) continue;
+    for (const Strip* strip : row.strips) {
+      const auto found = std::lower_bound(strip->begin.begin(), strip->begin.end(), begin);
+      const auto span = static_cast<std::size_t>(found - strip->begin.begin());
+      if (span >= strip->size() || strip->begin[span] != begin || strip->end[span] != end) continue;
+      const double to = canvas_.y_of(row) + row.height / 2.0;
+      painter_.drawLine(QPointF{x, y}, QPointF{x, to});
+      const double tip = to > y ? -5 : 5;
+      painter_.drawPolygon(QPolygonF{{{x, to}, {x - 3, to + tip}, {x + 3, to + tip}}});
+    }
+  }
 }
 
 void TimelinePainter::axis(const QRect& area) {

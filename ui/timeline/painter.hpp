@@ -31,6 +31,14 @@ struct Canvas {
   }
 };
 
+// The row and the strip that an operator is drawn in; null: not shown.
+struct StripAt {
+  const Row* row = nullptr;
+  const Strip* strip = nullptr;
+  std::size_t span = 0;
+};
+StripAt find_operator(const std::vector<Row>& rows, const OperatorAt& at);
+
 class TimelinePainter {
  public:
   TimelinePainter(QPainter& painter, const Theme& theme, const Canvas& canvas,
@@ -47,6 +55,7 @@ class TimelinePainter {
  private:
   void bubbles(const Row& row, const std::vector<std::uint8_t>& columns);
   void names(const Row& row);
+  void partners(const std::vector<Row>& rows, const StripAt& of);
   void waits(const Row& row);
 
   QPainter& painter_;
@@ -54,14 +63,6 @@ class TimelinePainter {
   const Canvas& canvas_;
   const sim::Plan& plan_;
 };
-
-// The row and the strip that an operator is drawn in; null: not shown.
-struct StripAt {
-  const Row* row = nullptr;
-  const Strip* strip = nullptr;
-  std::size_t span = 0;
-};
-StripAt find_operator(const std::vector<Row>& rows, const OperatorAt& at);
 
 // Round times of the axis: so far apart that their texts do not touch.
 std::vector<double> tick_times(const TimeWindow& window, int width, int least_distance);

@@ -1,5 +1,7 @@
 #include "ui/timeline/rows.hpp"
 
+#include <algorithm>
+
 #include "sim/report/numbers.hpp"
 
 namespace ui {
@@ -9,38 +11,47 @@ QString words(std::string_view text) {
   return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size())).replace('_', ' ');
 }
 
+// Stacks the rows, with a gap behind each rank.
+void place(std::vector<Row>& rows, double scale) {
+  int y = group_gap / 2;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (i > 0 && rows[i].computes) y += group_gap;
+    rows[i].y = y;
+    rows[i].height = static_cast<int>(rows[i].height * scale);
+    y += rows[i].height;
+  }
+}
+
 }  // namespace
 
-std::vector<Row> make_rows(const Lanes& lanes, const std::set<int>& expanded) {
+std::vector<Row> make_rows(const Lanes& lanes, const std::set<int>& expanded, int room) {
   std::vector<Row> rows;
-  int y = group_gap / 2;
-  const auto add = [&](Row row) {
-    row.y = y;
-    y += row.height;
-    rows.push_back(std::move(row));
-  };
   for (const LaneGroup& group : lanes.groups) {
     const bool open = expanded.contains(group.stage);
-    add({&group,
-         {&group.compute},
-         QString{"stage %1  ×%2"}
-             .arg(group.stage)
-             .arg(QString::fromStdString(sim::grouped(group.represents))),
-         0,
-         compute_row_height,
-         true,
-         open});
+    rows.push_back({&group,
+                    {&group.compute},
+                    QString{"stage %1  ×%2"}
+                        .arg(group.stage)
+                        .arg(QString::fromStdString(sim::grouped(group.represents))),
+                    0,
+                    compute_row_height,
+                    true,
+                    open});
     if (open) {
       for (const Strip& strip : group.communication)
-        add({&group, {&strip}, words(sim::word(strip.stream)), 0, stream_row_height, false, true});
+        rows.push_back(
+            {&group, {&strip}, words(sim::word(strip.stream)), 0, stream_row_height, false, true});
     } else if (!group.communication.empty()) {
       std::vector<const Strip*> strips;
       for (const Strip& strip : group.communication)
         strips.push_back(&strip);
-      add({&group, std::move(strips), {}, 0, communication_row_height, false, false});
+      rows.push_back({&group, std::move(strips), {}, 0, communication_row_height, false, false});
     }
-    y += group_gap;
   }
+  place(rows, 1);
+  const double scale =
+      std::clamp(static_cast<double>(room) / std::max(1, total_height(rows)), 1.0, 2.0);
+  place(rows, scale);
   return rows;
 }
 

@@ -24,7 +24,8 @@ inline constexpr int communication_row_height = 7;
 inline constexpr int group_gap = 6;
 
 // Two rows per rank, computation and communication; of the stages in `expanded` one per stream.
-std::vector<Row> make_rows(const Lanes& lanes, const std::set<int>& expanded);
+// Rows grow up to twice their height while all of them stay within `room` px.
+std::vector<Row> make_rows(const Lanes& lanes, const std::set<int>& expanded, int room = 0);
 int total_height(const std::vector<Row>& rows);
 
 }  // namespace ui

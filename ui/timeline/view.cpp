@@ -56,7 +56,7 @@ void TimelineView::adopt_result() {
 }
 
 void TimelineView::remake_rows() {
-  rows_ = shown_ ? make_rows(shown_->lanes, expanded_) : std::vector<Row>{};
+  rows_ = shown_ ? make_rows(shown_->lanes, expanded_, canvas().area.height()) : std::vector<Row>{};
   set_scroll(scroll_);
   update();
 }
@@ -352,7 +352,7 @@ void TimelineView::paint_area(QPainter& painter, const Canvas& now) {
 }
 
 void TimelineView::resizeEvent(QResizeEvent*) {
-  set_scroll(scroll_);
+  remake_rows();
 }
 
 void TimelineView::wheelEvent(QWheelEvent* event) {

@@ -22,8 +22,12 @@
 #include "ui/panes/knobs.hpp"
 #include "ui/panes/memory.hpp"
 #include "ui/panes/problems.hpp"
+#include "ui/panes/sending.hpp"
+#include "ui/panes/sources.hpp"
 #include "ui/panes/strip.hpp"
+#include "ui/panes/sweep.hpp"
 #include "ui/panes/tables.hpp"
+#include "ui/panes/what_helps.hpp"
 #include "ui/timeline/view.hpp"
 #include "ui/window/export_view.hpp"
 
@@ -137,12 +141,19 @@ void MainWindow::make_docks() {
   QDockWidget* first = dock(tr("Memory"), memory_, Qt::BottomDockWidgetArea);
   connect(timeline_, &TimelineView::window_changed, memory_,
           [this] { memory_->set_window(timeline_->window()); });
+  auto* sending = new SendingPane{session_};
+  connect(timeline_, &TimelineView::window_changed, sending,
+          [this, sending] { sending->set_window(timeline_->window()); });
   editor_ = new EditorPane{session_};
   const std::vector<QDockWidget*> tabs{
+      dock(tr("Sending"), sending, Qt::BottomDockWidgetArea),
+      dock(tr("What helps"), new WhatHelps{session_}, Qt::BottomDockWidgetArea),
+      dock(tr("Sweep"), new SweepPane{session_}, Qt::BottomDockWidgetArea),
       dock(tr("Operators"), make_operators_table(session_), Qt::BottomDockWidgetArea),
       dock(tr("Collectives"), make_collectives_table(session_), Qt::BottomDockWidgetArea),
       dock(tr("Links"), make_links_table(session_), Qt::BottomDockWidgetArea),
-      dock(tr("Scenario"), editor_, Qt::BottomDockWidgetArea)};
+      dock(tr("Scenario"), editor_, Qt::BottomDockWidgetArea),
+      dock(tr("Sources"), new SourcesPane{session_}, Qt::BottomDockWidgetArea)};
   QDockWidget* before = first;
   for (QDockWidget* tab : tabs) {
     tabifyDockWidget(before, tab);

@@ -1,6 +1,7 @@
 #include "sim/sweep/sweep.hpp"
 
 #include <fstream>
+#include <iterator>
 
 #include "sim/base/input_error.hpp"
 #include "sim/sweep/crew_sweep.hpp"
@@ -72,6 +73,16 @@ TEST_CASE("a point that is wrong is listed with its reason", "[sweep]") {
   CHECK(sweep_csv(sweep).find("micro_batch") != std::string::npos);
   CHECK_THROWS_AS(run_sweep(load_sweep(file.path, {}, {"layout.micro_batch=3,5"}, false)),
                   InputError);
+}
+
+TEST_CASE("a text that is not saved is forecast as its file would be", "[sweep]") {
+  const ScenarioFile file;
+  std::ifstream stream{file.path};
+  const std::string text{std::istreambuf_iterator<char>{stream}, {}};
+  const std::vector<std::string> set{"layout.micro_batch=1"};
+  CHECK(forecast_point({file.path, text}, set, LayoutMode::fixed) ==
+        forecast_point(file.path, set, LayoutMode::fixed));
+  CHECK_FALSE(forecast_point({file.path, "layout: {}\n"}, set, LayoutMode::fixed).told());
 }
 
 TEST_CASE("the sweep section is read, and --over stands in for it", "[sweep]") {
