@@ -10,6 +10,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/plan/arena.hpp"
+#include "sim/plan/layout_text.hpp"
 #include "sim/timeline/breakdown.hpp"
 #include "sim/timeline/compare.hpp"
 #include "sim/validation/score.hpp"
@@ -26,29 +27,6 @@ Breakdown mean_parts(const Record& record) {
         track.represents);
   }
   return weighted_mean(parts);
-}
-
-// "tp 2, dp 2, zero 1, 4 micro-batches": what differs from the defaults.
-std::string layout_text(const Layout& layout) {
-  std::vector<std::string> parts;
-  const auto add = [&](bool wanted, std::string text) {
-    if (wanted) parts.push_back(std::move(text));
-  };
-  add(layout.tensor_parallel > 1, fmt::format("tp {}", layout.tensor_parallel));
-  add(layout.sequence_parallel, "sp");
-  add(layout.pipeline_parallel > 1,
-      fmt::format("pp {} {}", layout.pipeline_parallel, word(layout.schedule)));
-  add(layout.virtual_stages > 1, fmt::format("x{}", layout.virtual_stages));
-  add(layout.data_parallel > 1, fmt::format("dp {}", layout.data_parallel));
-  add(layout.zero_stage > 0, fmt::format("zero {}", layout.zero_stage));
-  add(layout.shard_group > 0, fmt::format("shard group {}", layout.shard_group));
-  add(layout.micro_batches() > 1, fmt::format("{} micro-batches", layout.micro_batches()));
-  add(layout.recompute != Recompute::none, fmt::format("{} recomputation", word(layout.recompute)));
-  if (parts.empty()) return "one rank";
-  std::string text = parts.front();
-  for (std::size_t i = 1; i < parts.size(); ++i)
-    text += ", " + parts[i];
-  return text;
 }
 
 Bytes planned_memory(const Plan& plan) {
@@ -108,7 +86,7 @@ RealForecast forecast(const RealSuite& suite, const SuiteScenario& wanted) {
   row.name = wanted.name;
   row.family = fmt::format("{}, {} x {} tokens", scenario.model.name, scenario.layout.global_batch,
                            scenario.layout.sequence_length);
-  row.layout = layout_text(scenario.layout);
+  row.layout = layout_text(scenario.layout, LayoutForm::terms);
   row.predicted = simulation.timeline.end.time_since_epoch();
   row.predicted_parts = mean_parts(record);
   row.planned_memory = planned_memory(plan);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "sim/base/quantity.hpp"
+#include "sim/plan/layout_text.hpp"
 #include "sim/plan/work.hpp"
 #include "sim/report/numbers.hpp"
 
@@ -18,18 +19,9 @@ namespace {
 
 constexpr std::size_t most_lines = 21;  // of steps in a table
 
-std::string layout_text(const Layout& layout) {
-  std::string text =
-      fmt::format("{} ranks: tp {}, pp {}, dp {}", layout.world_size(), layout.tensor_parallel,
-                  layout.pipeline_parallel, layout.data_parallel);
-  if (layout.sequence_parallel) text += ", sequence parallel";
-  if (layout.pipeline_parallel > 1) text += fmt::format(", {}", word(layout.schedule));
-  if (layout.virtual_stages > 1) text += fmt::format(" x {}", layout.virtual_stages);
-  if (layout.zero_stage > 0) text += fmt::format(", ZeRO-{}", layout.zero_stage);
-  if (layout.shard_group > 0) text += fmt::format(" in groups of {}", layout.shard_group);
-  if (layout.recompute != Recompute::none)
-    text += fmt::format(", {} recomputation", word(layout.recompute));
-  return text;
+std::string ranks_text(const Layout& layout) {
+  return fmt::format("{} ranks: {}", layout.world_size(),
+                     layout_text(layout, LayoutForm::sentence));
 }
 
 std::string batch_text(const Layout& layout) {
@@ -157,7 +149,7 @@ std::string run_table(const RunReport& report) {
   std::string text = fmt::format(
       "{}: {} ({} parameters)\n  {} backend on {}; ranks by {}\n  {}\n  {}\n\n", report.scenario,
       report.model, scaled_count(report.parameters), report.backend, report.machine,
-      report.launched_by, layout_text(report.layout), batch_text(report.layout));
+      report.launched_by, ranks_text(report.layout), batch_text(report.layout));
   text += fmt::format("  {:>8}  {:>10}  {:>13}  {:>13}  {:>10}\n", "step", "loss", "gradient norm",
                       "learning rate", "time");
   for (const std::size_t i : shown_steps(report.steps.size())) {
@@ -183,7 +175,7 @@ std::string run_json(const RunReport& report) {
                     {"machine", report.machine},
                     {"parameters", report.parameters},
                     {"ranks", report.layout.world_size()},
-                    {"layout", layout_text(report.layout)},
+                    {"layout", ranks_text(report.layout)},
                     {"seed", report.seed},
                     {"interrupted", report.interrupted},
                     {"step_time_s", in_seconds(report.median)},
@@ -220,7 +212,7 @@ std::string run_markdown(const RunReport& report) {
   std::string text = fmt::format(
       "**{}**: {} backend on {}, {}\n\n| metric | value | unit |\n"
       "|---|---|---|\n",
-      report.scenario, report.backend, report.machine, layout_text(report.layout));
+      report.scenario, report.backend, report.machine, ranks_text(report.layout));
   for (const Row& row : rows_of(report))
     text += fmt::format("| {} | {} | {} |\n", row.metric, row.value, row.unit);
   return text;

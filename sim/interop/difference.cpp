@@ -2,6 +2,7 @@
 
 #include "sim/interop/handover.hpp"
 #include "sim/plan/bucket_sizes.hpp"
+#include "sim/plan/layout_fields.hpp"
 
 namespace sim {
 namespace {
@@ -70,6 +71,7 @@ class Keys {
   void compare(const char* key, const Value& a, const Value& b) {
     if (!(a == b)) keys_.emplace_back(key);
   }
+  void add(std::string key) { keys_.push_back(std::move(key)); }
   std::vector<std::string> take() { return std::move(keys_); }
 
  private:
@@ -77,44 +79,8 @@ class Keys {
 };
 
 void compare_layouts(const Layout& a, const Layout& b, Keys& keys) {
-  keys.compare("layout.tensor_parallel", a.tensor_parallel, b.tensor_parallel);
-  keys.compare("layout.context_parallel", a.context_parallel, b.context_parallel);
-  keys.compare("layout.pipeline_parallel", a.pipeline_parallel, b.pipeline_parallel);
-  keys.compare("layout.data_parallel", a.data_parallel, b.data_parallel);
-  keys.compare("layout.expert_parallel", a.expert_parallel, b.expert_parallel);
-  keys.compare("layout.expert_tensor_parallel", a.expert_tensor_parallel, b.expert_tensor_parallel);
-  keys.compare("layout.expert_imbalance", a.expert_imbalance, b.expert_imbalance);
-  keys.compare("layout.virtual_stages", a.virtual_stages, b.virtual_stages);
-  keys.compare("layout.placement", a.placement, b.placement);
-  keys.compare("layout.sequence_length", a.sequence_length, b.sequence_length);
-  keys.compare("layout.global_batch", a.global_batch, b.global_batch);
-  keys.compare("layout.micro_batch", a.micro_batch, b.micro_batch);
-  keys.compare("layout.schedule", a.schedule, b.schedule);
-  keys.compare("layout.layers_per_chunk", a.layers_per_chunk, b.layers_per_chunk);
-  keys.compare("layout.sequence_parallel", a.sequence_parallel, b.sequence_parallel);
-  keys.compare("layout.zero_stage", a.zero_stage, b.zero_stage);
-  keys.compare("layout.shard_group", a.shard_group, b.shard_group);
-  keys.compare("layout.prefetch_layers", a.prefetch_layers, b.prefetch_layers);
-  keys.compare("layout.reshard_after_forward", a.reshard_after_forward, b.reshard_after_forward);
-  keys.compare("layout.recompute", a.recompute, b.recompute);
-  keys.compare("layout.recompute_every", a.recompute_every, b.recompute_every);
-  keys.compare("layout.attention", a.attention, b.attention);
-  keys.compare("layout.context_exchange", a.context_exchange, b.context_exchange);
-  keys.compare("layout.compute_dtype", a.compute_dtype, b.compute_dtype);
-  keys.compare("layout.activation_dtype", a.activation_dtype, b.activation_dtype);
-  keys.compare("layout.gradient_dtype", a.gradient_dtype, b.gradient_dtype);
-  keys.compare("layout.reduce_dtype", a.reduce_dtype, b.reduce_dtype);
-  keys.compare("layout.master_weights", a.master_weights, b.master_weights);
-  keys.compare("layout.optimizer", a.optimizer, b.optimizer);
-  keys.compare("layout.moment_dtype", a.moment_dtype, b.moment_dtype);
-  keys.compare("layout.bucket", a.bucket, b.bucket);
-  keys.compare("layout.first_bucket", a.first_bucket, b.first_bucket);
-  keys.compare("layout.overlap.gradients", a.overlap_gradients, b.overlap_gradients);
-  keys.compare("layout.overlap.parameters", a.overlap_parameters, b.overlap_parameters);
-  keys.compare("layout.overlap.pipeline", a.overlap_pipeline, b.overlap_pipeline);
-  keys.compare("layout.overlap.tensor_wgrad", a.overlap_tensor_wgrad, b.overlap_tensor_wgrad);
-  keys.compare("layout.overlap.tensor_products", a.overlap_tensor_products,
-               b.overlap_tensor_products);
+  for (const LayoutField& field : layout_fields())
+    if (!same_value(a, b, field)) keys.add("layout." + field.key.path);
 }
 
 }  // namespace

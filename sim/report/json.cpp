@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/collective/collective_cost.hpp"
+#include "sim/plan/layout_fields.hpp"
 #include "sim/report/numbers.hpp"
 #include "sim/report/page.hpp"
 #include "sim/report/report.hpp"
@@ -32,29 +33,25 @@ Json categories_json(const StageMemory& stage) {
   return json;
 }
 
-Json layout_json(const Layout& layout) {
-  Json json{{"tensor_parallel", layout.tensor_parallel},
-            {"pipeline_parallel", layout.pipeline_parallel},
-            {"context_parallel", layout.context_parallel},
-            {"data_parallel", layout.data_parallel},
-            {"virtual_stages", layout.virtual_stages},
-            {"schedule", word(layout.schedule)},
-            {"micro_batch", layout.micro_batch},
-            {"micro_batches", layout.micro_batches()},
-            {"global_batch", layout.global_batch},
-            {"sequence_length", layout.sequence_length},
-            {"sequence_parallel", layout.sequence_parallel},
-            {"zero_stage", layout.zero_stage},
-            {"recompute", word(layout.recompute)},
-            {"compute_dtype", word(layout.compute_dtype)}};
+Json json_of(const Layout& layout) {
+  Json json;
+  const auto add = [&](std::initializer_list<const char*> keys) {
+    for (const char* key : keys)
+      json[key] = Json::parse(value_json(layout, layout_field(key)));
+  };
+  add({"tensor_parallel", "pipeline_parallel", "context_parallel", "data_parallel",
+       "virtual_stages", "schedule", "micro_batch"});
+  json["micro_batches"] = layout.micro_batches();
+  add({"global_batch", "sequence_length", "sequence_parallel", "zero_stage", "recompute",
+       "compute_dtype"});
   if (layout.expert_parallel > 1) {
-    json["expert_parallel"] = layout.expert_parallel;
+    add({"expert_parallel"});
     json["expert_tensor_parallel"] = layout.expert_tensor();
-    json["expert_imbalance"] = layout.expert_imbalance;
+    add({"expert_imbalance"});
   }
-  if (layout.optimizer != OptimizerKind::adam) json["optimizer"] = word(layout.optimizer);
-  if (layout.moment_dtype != DType::fp32) json["moment_dtype"] = word(layout.moment_dtype);
-  if (layout.context_parallel > 1) json["context_exchange"] = word(layout.context_exchange);
+  if (layout.optimizer != OptimizerKind::adam) add({"optimizer"});
+  if (layout.moment_dtype != DType::fp32) add({"moment_dtype"});
+  if (layout.context_parallel > 1) add({"context_exchange"});
   return json;
 }
 
@@ -175,7 +172,7 @@ std::string to_json(const Report& report) {
                     {"closed_form_share", report.bubble_closed_form},
                     {"closed_form", report.bubble_formula}};
   json["memory_bytes"] = categories_json(report.worst_memory());
-  json["layout"] = layout_json(report.layout);
+  json["layout"] = json_of(report.layout);
   json["stages"] = stages_json(report);
   json["collectives"] = collectives_json(report);
   json["busiest_links"] = links_json(report);
@@ -198,7 +195,7 @@ std::string memory_json(const Report& report) {
   json["parameters"] = report.parameters;
   add_fullest_stage(json, report);
   json["memory_bytes"] = categories_json(report.worst_memory());
-  json["layout"] = layout_json(report.layout);
+  json["layout"] = json_of(report.layout);
   json["stages"] = stages_json(report);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -7,6 +7,7 @@
 
 #include "sim/base/quantity.hpp"
 #include "sim/collective/collective_cost.hpp"
+#include "sim/plan/layout_text.hpp"
 #include "sim/report/numbers.hpp"
 #include "sim/report/page.hpp"
 #include "sim/report/report.hpp"
@@ -27,30 +28,6 @@ std::string bar(double share, int cells) {
 
 double ratio(Duration part, Duration whole) {
   return whole.count() > 0 ? in_seconds(part) / in_seconds(whole) : 0;
-}
-
-std::string layout_line(const Report& report) {
-  const Layout& l = report.layout;
-  std::string text =
-      fmt::format("tp {} x pp {} x dp {}", l.tensor_parallel, l.pipeline_parallel, l.data_parallel);
-  if (l.context_parallel > 1)
-    text += fmt::format(", cp {} ({})", l.context_parallel, word(l.context_exchange));
-  if (l.expert_parallel > 1) {
-    text += fmt::format(", ep {}", l.expert_parallel);
-    if (l.expert_tensor() != l.tensor_parallel) text += fmt::format(" x etp {}", l.expert_tensor());
-  }
-  if (l.pipeline_parallel > 1) {
-    text += fmt::format(", {}", word(l.schedule));
-    if (l.virtual_stages > 1) text += fmt::format(" x{}", l.virtual_stages);
-    text += fmt::format(", {} micro-batches of {}", l.micro_batches(), l.micro_batch);
-  }
-  if (l.sequence_parallel) text += ", sequence parallel";
-  if (l.zero_stage > 0) text += fmt::format(", ZeRO-{}", l.zero_stage);
-  if (l.recompute != Recompute::none) text += fmt::format(", recompute {}", word(l.recompute));
-  if (l.optimizer != OptimizerKind::adam) text += fmt::format(", {}", word(l.optimizer));
-  if (l.moment_bytes() > 0 && l.moment_dtype != DType::fp32)
-    text += fmt::format(", moments in {}", word(l.moment_dtype));
-  return text;
 }
 
 std::string batch_line(const Report& report) {
@@ -100,7 +77,7 @@ void add_headline(Page& page, const Report& report) {
       "1", fmt::format("{} on {} x {}", report.model, grouped(report.ranks), report.device)));
   page.line(fmt::format("{} parameters; {}, {}", scaled_count(report.parameters), report.cluster,
                         nodes_line(report)));
-  page.line(layout_line(report));
+  page.line(layout_text(report.layout, LayoutForm::sentence));
   page.line(batch_line(report));
   add_unvalidated(page, report);
   add_crossing(page, report);
@@ -305,7 +282,7 @@ std::string memory_table(const Report& report, TextStyle style) {
   Page page{style};
   page.line(page.paint("1", fmt::format("{} on {} x {}: memory", report.model,
                                         grouped(report.ranks), report.device)));
-  page.line(layout_line(report));
+  page.line(layout_text(report.layout, LayoutForm::sentence));
   page.line(batch_line(report));
   add_unvalidated(page, report);
   add_notes(page, report);

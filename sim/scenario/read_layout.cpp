@@ -3,28 +3,55 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <variant>
+
+#include "sim/plan/layout_fields.hpp"
 
 namespace sim {
 namespace {
 
-// Beyond these no cluster exists; they keep products within range.
-constexpr std::int64_t most_ranks = 1 << 20;
-constexpr std::int64_t most_layers = 10'000;
-constexpr std::int64_t most_tokens = 1LL << 32;
+// A single value, as the row says. Lists have readers of their own.
+class FieldReader {
+ public:
+  FieldReader(const Layered& section, const Key& key) : section_{section}, key_{key} {
+    leaf_ = key.path.substr(key.path.rfind('.') + 1);  // npos + 1 is 0
+  }
+  void operator()(int& value) const { value = section_.int_or(leaf_, value, range()); }
+  void operator()(std::int64_t& value) const { value = section_.integer_or(leaf_, value, range()); }
+  void operator()(double& value) const {
+    value = section_.real_or(leaf_, value, {*key_.least, *key_.greatest});
+  }
+  void operator()(bool& value) const { value = section_.boolean_or(leaf_, value); }
+  template <class Enum>
+  void operator()(Enum& value) const {
+    value = section_.word_or(leaf_, value);
+  }
+  // auto: the framework's.
+  void operator()(std::optional<Bytes>& value) const {
+    const ObjectReader* holder = section_.holder(leaf_);
+    if (!holder || holder->at(leaf_).peek_text() == "auto") return;
+    value = section_.bytes_or(leaf_, Bytes{1});
+    if (value->count() < 1) section_.problem(leaf_, "must be at least 1 B");
+  }
+  void operator()(std::vector<Dimension>&) const {}
+  void operator()(std::vector<int>&) const {}
 
-void read_parallelism(const Layered& section, LayoutText& text) {
-  Layout& layout = text.layout;
-  layout.tensor_parallel = section.int_or("tensor_parallel", 1, {1, most_ranks});
-  layout.context_parallel = section.int_or("context_parallel", 1, {1, most_ranks});
-  layout.pipeline_parallel = section.int_or("pipeline_parallel", 1, {1, most_layers});
-  text.has_data_parallel = section.has("data_parallel");
-  layout.data_parallel = section.int_or("data_parallel", 1, {1, most_ranks});
-  layout.expert_parallel = section.int_or("expert_parallel", 1, {1, most_ranks});
-  layout.expert_tensor_parallel = section.int_or("expert_tensor_parallel", 0, {0, most_ranks});
-  layout.expert_imbalance = section.real_or("expert_imbalance", 1, {.min = 1, .max = 1e6});
-  layout.virtual_stages = section.int_or("virtual_stages", 1, {1, most_layers});
-  layout.schedule = section.word_or(
-      "schedule", layout.virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b);
+ private:
+  IntegerRange range() const {
+    return {static_cast<std::int64_t>(*key_.least), static_cast<std::int64_t>(*key_.greatest)};
+  }
+  const Layered& section_;
+  const Key& key_;
+  std::string leaf_;
+};
+
+void read_field(const Layered& section, const LayoutField& field, Layout& layout) {
+  const FieldReader read{section, field.key};
+  std::visit([&](auto member) { read(layout.*member); }, field.member);
+}
+
+bool is_overlap(const LayoutField& field) {
+  return field.key.path.starts_with("overlap.");
 }
 
 void read_placement(const Layered& section, LayoutText& text) {
@@ -65,87 +92,29 @@ void read_placement(const Layered& section, LayoutText& text) {
   layout.placement = order;
 }
 
-void read_batch(const Layered& section, LayoutText& text) {
-  Layout& layout = text.layout;
-  text.has_sequence_length = section.has("sequence_length");
-  layout.sequence_length = section.integer_or("sequence_length", 0, {1, most_tokens});
-  section.require("global_batch");
-  layout.global_batch = section.integer_or("global_batch", 1, {1, most_tokens});
-  layout.micro_batch = section.integer_or("micro_batch", 1, {1, most_tokens});
-}
-
-void read_sharding(const Layered& section, Layout& layout) {
-  layout.sequence_parallel = section.boolean_or("sequence_parallel", false);
-  layout.zero_stage = section.int_or("zero_stage", 0, {0, 3});
-  layout.shard_group = section.int_or("shard_group", 0, {0, most_ranks});
-  layout.prefetch_layers = section.int_or("prefetch_layers", 1, {0, most_layers});
-  layout.reshard_after_forward = section.boolean_or("reshard_after_forward", true);
-  layout.recompute = section.word_or("recompute", Recompute::none);
-  layout.recompute_every = section.int_or("recompute_every", 1, {1, most_layers});
-  layout.attention = section.word_or("attention", AttentionKernel::flash);
-  layout.context_exchange = section.word_or("context_exchange", ContextExchange::ring);
-}
-
-// What is left out follows from the compute type, as autocast and Megatron's --bf16 do: 16-bit
-// activations beside bf16 and fp8 products, fp32 beside fp32 and tf32.
-void read_dtypes(const Layered& section, Layout& layout) {
-  layout.compute_dtype = section.word_or("compute_dtype", DType::bf16);
-  DType activation = DType::bf16;
-  if (layout.compute_dtype == DType::fp16) activation = DType::fp16;
-  if (layout.compute_dtype == DType::fp32 || layout.compute_dtype == DType::tf32)
-    activation = DType::fp32;
-  layout.activation_dtype = section.word_or("activation_dtype", activation);
-  layout.gradient_dtype = section.word_or("gradient_dtype", layout.activation_dtype);
-  layout.reduce_dtype = section.word_or("reduce_dtype", layout.gradient_dtype);
-  layout.eight_bit_parameters = section.boolean_or("eight_bit_parameters", false);
-  layout.master_weights =
-      section.boolean_or("master_weights", bytes_of(layout.activation_dtype) < 4);
-  layout.optimizer = section.word_or("optimizer", OptimizerKind::adam);
-  layout.moment_dtype = section.word_or("moment_dtype", DType::fp32);
-}
-
-// auto: the framework's.
-std::optional<Bytes> read_bucket(const Layered& section, const char* key) {
-  const ObjectReader* holder = section.holder(key);
-  if (!holder || holder->at(key).peek_text() == "auto") return std::nullopt;
-  const Bytes size = section.bytes_or(key, Bytes{1});
-  if (size.count() < 1) section.problem(key, "must be at least 1 B");
-  return size;
-}
-
-void set_overlaps(bool all, const Execution& runs, Layout& layout) {
-  layout.overlap_gradients = layout.overlap_parameters = layout.overlap_pipeline = all;
-  layout.overlap_tensor_wgrad = all && !runs.symmetric_memory;
-  layout.overlap_tensor_products = false;
-}
-
+// `overlap: false` and `overlap: true` are short for all but tensor_products; keys of --set go on
+// top of a file's short form.
 void read_overlap(const Layered& section, const Execution& runs, Layout& layout) {
-  layout.bucket = read_bucket(section, "bucket");
-  layout.first_bucket = read_bucket(section, "first_bucket");
-  // true or false for all of them; keys of --set go on top of a file's.
   const ObjectReader* holder = section.scalar_holder("overlap");
-  const bool all = !holder || holder->boolean("overlap");
-  if (holder && section.is_upper(holder)) {
-    set_overlaps(all, runs, layout);
-    return;
+  if (holder) {
+    const bool all = holder->boolean("overlap");
+    layout.overlap_gradients = layout.overlap_parameters = layout.overlap_pipeline = all;
+    layout.overlap_tensor_wgrad = all && !runs.symmetric_memory;
+    if (section.is_upper(holder)) return;
   }
   const Layered overlap = section.object("overlap");
-  set_overlaps(all, runs, layout);
-  layout.overlap_gradients = overlap.boolean_or("gradients", all);
-  layout.overlap_parameters = overlap.boolean_or("parameters", all);
-  layout.overlap_pipeline = overlap.boolean_or("pipeline", all);
-  layout.overlap_tensor_wgrad = overlap.boolean_or("tensor_wgrad", layout.overlap_tensor_wgrad);
+  for (const LayoutField& field : layout_fields())
+    if (is_overlap(field)) read_field(overlap, field, layout);
   if (layout.overlap_tensor_wgrad && runs.symmetric_memory)
     overlap.problem("tensor_wgrad",
                     "is Megatron-LM's, and torchtitan waits for a reduction where it is called; "
                     "allowed there: false, and tensor_products for AsyncTP");
-  layout.overlap_tensor_products = overlap.boolean_or("tensor_products", false);
 }
 
 std::vector<int> read_list(const ObjectReader& holder, std::string_view key) {
   std::vector<int> counts;
   for (const ValueReader& entry : holder.list(key))
-    counts.push_back(static_cast<int>(entry.integer({0, most_layers})));
+    counts.push_back(static_cast<int>(entry.integer({0, layout_limits::layers})));
   if (counts.empty()) holder.problem(key, "is an empty list");
   return counts;
 }
@@ -165,8 +134,8 @@ void read_split(const Layered& section, LayoutText& text) {
       (key == chunk ? text.chunks : text.stages) = read_list(*holder, key);
     } else if (value.is_object() && key == chunk) {
       const ObjectReader ends = value.object();
-      text.first = static_cast<int>(ends.integer("first", {0, most_layers}));
-      text.last = static_cast<int>(ends.integer("last", {0, most_layers}));
+      text.first = static_cast<int>(ends.integer("first", {0, layout_limits::layers}));
+      text.last = static_cast<int>(ends.integer("last", {0, layout_limits::layers}));
     } else if (value.peek_text() != "even") {
       holder->problem(key, key == chunk
                                ? "is 'even', a list with the layers of each chunk, or "
@@ -232,11 +201,14 @@ bool splits_by_stage(const Layered& section) {
 
 LayoutText read_layout(const Layered& section, const Execution& runs) {
   LayoutText text;
-  read_parallelism(section, text);
+  for (const LayoutField& field : layout_fields()) {
+    if (field.set_default) field.set_default(text.layout, runs);
+    if (!is_overlap(field)) read_field(section, field, text.layout);
+  }
+  text.has_data_parallel = section.has("data_parallel");
+  text.has_sequence_length = section.has("sequence_length");
+  section.require("global_batch");
   read_placement(section, text);
-  read_batch(section, text);
-  read_sharding(section, text.layout);
-  read_dtypes(section, text.layout);
   read_overlap(section, runs, text.layout);
   read_split(section, text);
   return text;

@@ -380,13 +380,9 @@ void fill_sequence_length(LayoutText& text, const Model& model, const Layered& l
   text.layout.sequence_length = fixed;
 }
 
-// layout_problems() names fields of Layout; four of them lie one section deeper in the file.
 void report_layout_problems(const Layout& layout, const Model& model, const Layered& section) {
-  constexpr std::string_view prefix = "overlap_";
   for (const LayoutProblem& problem : layout_problems(layout, model)) {
-    if (problem.key.starts_with(prefix) && !section.object("overlap").empty())
-      section.object("overlap").problem(problem.key.substr(prefix.size()), problem.what);
-    else if (problem.key == "layers_per_chunk" && splits_by_stage(section))
+    if (problem.key == "layers_per_chunk" && splits_by_stage(section))
       section.problem("layers_per_stage", problem.what);
     else
       section.problem(problem.key, problem.what);

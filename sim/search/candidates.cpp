@@ -10,6 +10,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/model/key_heads.hpp"
 #include "sim/plan/eight_bit.hpp"
+#include "sim/plan/layout_text.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/plan/schedule.hpp"
 #include "sim/plan/whole_groups.hpp"
@@ -435,33 +436,7 @@ Cluster cluster_of(const SearchSpecification& specification, const Candidates& c
 }
 
 std::string describe(const Layout& layout) {
-  std::string text = fmt::format("tp {}", layout.tensor_parallel);
-  if (layout.context_parallel > 1) text += fmt::format(" cp {}", layout.context_parallel);
-  if (layout.context_parallel > 1 && layout.context_exchange != ContextExchange::ring)
-    text += fmt::format(" {}", word(layout.context_exchange));
-  if (layout.expert_parallel > 1) text += fmt::format(" ep {}", layout.expert_parallel);
-  if (layout.expert_tensor_parallel > 1)
-    text += fmt::format(" etp {}", layout.expert_tensor_parallel);
-  text += fmt::format(" pp {}", layout.pipeline_parallel);
-  if (layout.virtual_stages > 1) text += fmt::format(" v {}", layout.virtual_stages);
-  text += fmt::format(" dp {} mb {}", layout.data_parallel, layout.micro_batch);
-  if (layout.pipeline_parallel > 1) text += fmt::format(" {}", word(layout.schedule));
-  if (layout.sequence_parallel) text += " sp";
-  if (layout.zero_stage > 0) text += fmt::format(" zero-{}", layout.zero_stage);
-  if (layout.shard_group > 0 && layout.shard_group < layout.replicas())
-    text += fmt::format("/{}", layout.shard_group);
-  if (layout.zero_stage == 3 && !layout.reshard_after_forward) text += " no-reshard";
-  if (layout.recompute == Recompute::selective) text += " recompute selective";
-  if (layout.recompute == Recompute::full)
-    text += layout.recompute_every > 1 ? fmt::format(" recompute 1/{}", layout.recompute_every)
-                                       : " recompute full";
-  if (layout.pipeline_parallel > 1 && layout.data_parallel > 1) {
-    const auto place = [&](Dimension one) {
-      return std::find(layout.placement.begin(), layout.placement.end(), one);
-    };
-    if (place(Dimension::pipeline) < place(Dimension::data)) text += " pp-inner";
-  }
-  return text;
+  return layout_text(layout, LayoutForm::terms);
 }
 
 }  // namespace sim

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
+#include "sim/plan/layout_text.hpp"
 #include "sim/report/numbers.hpp"
 #include "sim/search/result.hpp"
 
@@ -30,33 +32,25 @@ std::string list(const std::vector<std::string>& items, std::string_view indent)
   return text + (items.empty() ? "]" : fmt::format("\n{}]", indent));
 }
 
-std::string layout_text(const Layout& layout) {
-  std::string placement, chunks;
-  for (const Dimension one : layout.placement)
-    placement += fmt::format("{}\"{}\"", placement.empty() ? "" : ", ", word(one));
-  for (const int layers : layout.layers_per_chunk)
-    chunks += fmt::format("{}{}", chunks.empty() ? "" : ", ", layers);
-  // Of one rank there is none.
-  const std::string exchange =
-      layout.context_parallel == 1
-          ? ""
-          : fmt::format("\"context_exchange\": \"{}\", ", word(layout.context_exchange));
-  const std::string experts =
-      layout.expert_tensor_parallel == 0
-          ? ""
-          : fmt::format("\"expert_parallel\": {}, \"expert_tensor_parallel\": {}, ",
-                        layout.expert_parallel, layout.expert_tensor_parallel);
-  return fmt::format(
-      "{{\"tensor_parallel\": {}, \"context_parallel\": {}, {}{}\"pipeline_parallel\": {}, "
-      "\"data_parallel\": {}, \"virtual_stages\": {}, \"schedule\": \"{}\", \"micro_batch\": {}, "
-      "\"sequence_parallel\": {}, \"zero_stage\": {}, \"shard_group\": {}, \"prefetch_layers\": "
-      "{}, \"reshard_after_forward\": {}, \"recompute\": \"{}\", \"recompute_every\": {}, "
-      "\"placement\": [{}], \"layers_per_chunk\": [{}]}}",
-      layout.tensor_parallel, layout.context_parallel, exchange, experts, layout.pipeline_parallel,
-      layout.data_parallel, layout.virtual_stages, word(layout.schedule), layout.micro_batch,
-      layout.sequence_parallel, layout.zero_stage, layout.shard_group, layout.prefetch_layers,
-      layout.reshard_after_forward, word(layout.recompute), layout.recompute_every, placement,
-      chunks);
+// The fields that a search varies; an exchange of context only where there is one, experts only
+// where the model has them.
+std::string json_of(const Layout& layout) {
+  constexpr std::array<std::string_view, 19> keys{
+      "tensor_parallel", "context_parallel",       "context_exchange",
+      "expert_parallel", "expert_tensor_parallel", "pipeline_parallel",
+      "data_parallel",   "virtual_stages",         "schedule",
+      "micro_batch",     "sequence_parallel",      "zero_stage",
+      "shard_group",     "prefetch_layers",        "reshard_after_forward",
+      "recompute",       "recompute_every",        "placement",
+      "layers_per_chunk"};
+  std::vector<std::string_view> used;
+  for (const std::string_view key : keys) {
+    const bool exchange = key == "context_exchange", expert = key.starts_with("expert_");
+    if ((!exchange || layout.context_parallel > 1) &&
+        (!expert || layout.expert_tensor_parallel > 0))
+      used.push_back(key);
+  }
+  return layout_json(layout, used);
 }
 
 std::string ranked_text(const RankedLayout& one, Bytes capacity) {
@@ -72,7 +66,7 @@ std::string ranked_text(const RankedLayout& one, Bytes capacity) {
       one.layout.world_size(), std::min(one.gpus_per_node, one.layout.world_size()),
       in_seconds(one.evaluation.step_time), one.evaluation.step_time.count(),
       one.tokens_per_second_per_gpu, one.mfu, one.evaluation.memory.count(),
-      (capacity - one.evaluation.memory).count(), parts, layout_text(one.layout));
+      (capacity - one.evaluation.memory).count(), parts, json_of(one.layout));
 }
 
 std::string unvalidated_text(const std::vector<Unvalidated>& parts) {
@@ -97,7 +91,7 @@ std::string front_text(const SearchResult& result, const std::vector<FrontLayout
         result.price_per_gpu_hour ? fmt::format(", \"cost_per_step\": {}",
                                                 one.gpu_hours_per_step * *result.price_per_gpu_hour)
                                   : std::string{},
-        layout_text(one.layout)));
+        json_of(one.layout)));
   return list(items, "  ");
 }
 

@@ -5,6 +5,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/forecast/forecast.hpp"
+#include "sim/plan/layout_text.hpp"
 #include "sim/scenario/sources.hpp"
 #include "sim/search/search.hpp"
 
@@ -21,7 +22,7 @@ std::string first_problem(const InputError& error) {
 PointResult result_of(const Scenario& scenario, const Control& control) {
   const Report report = forecast(scenario, {}, control).report;
   PointResult result{.problem = {},
-                     .layout = layout_text(scenario.layout),
+                     .layout = layout_text(scenario.layout, LayoutForm::summary),
                      .gpus = report.ranks,
                      .step_time = report.step_time,
                      .tokens_per_second = report.tokens_per_second,
@@ -41,20 +42,6 @@ PointResult no_result(std::string why) {
   PointResult result;
   result.problem = std::move(why);
   return result;
-}
-
-std::string layout_text(const Layout& layout) {
-  std::string text = fmt::format("tp {} x pp {} x dp {}", layout.tensor_parallel,
-                                 layout.pipeline_parallel, layout.data_parallel);
-  if (layout.context_parallel > 1) text += fmt::format(" x cp {}", layout.context_parallel);
-  if (layout.expert_parallel > 1) text += fmt::format(" x ep {}", layout.expert_parallel);
-  if (layout.virtual_stages > 1) text += fmt::format(", v {}", layout.virtual_stages);
-  text += fmt::format(", mb {}", layout.micro_batch);
-  if (layout.zero_stage > 0) text += fmt::format(", ZeRO-{}", layout.zero_stage);
-  if (layout.sequence_parallel) text += ", sp";
-  if (layout.recompute != Recompute::none)
-    text += fmt::format(", recompute {}", word(layout.recompute));
-  return text;
 }
 
 PointResult forecast_point(const ScenarioInput& scenario, const std::vector<std::string>& overrides,

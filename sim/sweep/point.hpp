@@ -50,6 +50,4 @@ std::vector<PointResult> forecast_points(const ScenarioInput& scenario,
                                          LayoutMode mode, const std::function<void()>& done = {},
                                          const Control& control = {});
 
-std::string layout_text(const Layout& layout);
-
 }  // namespace sim
