@@ -91,13 +91,22 @@ void Scatter::set_sets(const std::vector<ScatterSet>& sets) {
     sets_[i]->set_marker(sets[i].marker, sets[i].colour, sets[i].size);
     sets_[i]->set_points(sets[i].points);
     for (QLegendMarker* marker : chart()->legend()->markers(&sets_[i]->series()))
-      marker->setVisible(!sets[i].name.isEmpty() && !sets[i].points.isEmpty());
+      marker->setVisible(!sets[i].name.isEmpty());
   }
   if (selected_ &&
       (selected_->set >= static_cast<int>(sets_.size()) ||
        selected_->point >= sets[static_cast<std::size_t>(selected_->set)].points.size()))
     selected_.reset();
   mark_selected();
+  show_chart();
+}
+
+// Axes without points say nothing: then there is only the text.
+void Scatter::show_chart() {
+  const bool any = std::any_of(sets_.begin(), sets_.end(),
+                               [](const auto& set) { return set->series().count() > 0; });
+  chart()->setVisible(any || empty_text_.isEmpty());
+  viewport()->update();
 }
 
 LightPoints& Scatter::mark() {
@@ -129,7 +138,7 @@ void Scatter::set_describe(std::function<QString(const ScatterAt&)> describe) {
 
 void Scatter::set_empty_text(const QString& text) {
   empty_text_ = text;
-  viewport()->update();
+  show_chart();
 }
 
 QPointF Scatter::value_of(const ScatterAt& at) const {
@@ -279,11 +288,11 @@ void Scatter::resizeEvent(QResizeEvent* event) {
 
 void Scatter::drawForeground(QPainter* painter, const QRectF& rect) {
   QChartView::drawForeground(painter, rect);
-  const bool any = std::any_of(sets_.begin(), sets_.end(),
-                               [](const auto& set) { return set->series().count() > 0; });
-  if (any || empty_text_.isEmpty()) return;
+  if (chart()->isVisible() || empty_text_.isEmpty()) return;
   painter->setPen(theme_of(*this).muted);
-  painter->drawText(chart()->plotArea().adjusted(16, 16, -16, -16),
+  painter->resetTransform();
+  const int side = std::max(16, (viewport()->width() - 460) / 2);
+  painter->drawText(viewport()->rect().adjusted(side, 16, -side, -16),
                     Qt::AlignCenter | Qt::TextWordWrap, empty_text_);
 }
 

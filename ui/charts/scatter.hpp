@@ -77,6 +77,7 @@ class Scatter : public QChartView {
   void choose(const ScatterAt& at);
   QPointF value_of(const ScatterAt& at) const;
   void mark_selected();
+  void show_chart();
   void apply_theme();
   void attach_all();
   LightPoints& mark();

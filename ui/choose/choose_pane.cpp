@@ -21,10 +21,13 @@ QString of(const std::string& text) {
   return QString::fromStdString(text);
 }
 
+// Without the lines of the source: a label has no column to point at.
 QString all_of(const std::vector<sim::Problem>& problems) {
   QStringList lines;
-  for (const sim::Problem& problem : problems)
-    lines << of(sim::to_text(problem));
+  for (sim::Problem problem : problems) {
+    problem.source_line.clear();
+    lines << (problem.where.file == "--set" ? of(problem.what) : of(sim::to_text(problem)));
+  }
   return lines.join('\n');
 }
 
@@ -53,7 +56,7 @@ ChoosePane::ChoosePane(Session& session, QWidget* parent) : QWidget{parent}, ses
   layout_->setMinimumWidth(300);
   splitter->addWidget(layout_);
   splitter->setStretchFactor(1, 1);
-  splitter->setSizes({290, 650, 340});
+  splitter->setSizes({272, 688, 320});
   auto* whole = new QVBoxLayout{this};
   whole->setContentsMargins(0, 0, 0, 0);
   whole->addWidget(splitter);
@@ -68,6 +71,7 @@ ChoosePane::ChoosePane(Session& session, QWidget* parent) : QWidget{parent}, ses
   connect(layout_, &LayoutPane::pin_asked, this, &ChoosePane::pin);
   connect(layout_, &LayoutPane::open_asked, this, &ChoosePane::open_as_scenario);
   connect(layout_, &LayoutPane::export_asked, this, &ChoosePane::export_for);
+  refresh_rows();
   refresh_state();
 }
 
@@ -291,7 +295,7 @@ void ChoosePane::refresh_progress() {
 void ChoosePane::show_problems(const std::vector<sim::Problem>& problems) {
   problem_->setVisible(!problems.empty());
   if (problems.empty()) return;
-  problem_->setText("⚠ " + all_of(problems));
+  problem_->setText("⚠ " + all_of(problems).replace("\n", "\n⚠ "));
   QPalette colours = problem_->palette();
   colours.setColor(QPalette::WindowText, theme_of(*this).bad);
   problem_->setPalette(colours);

@@ -125,6 +125,7 @@ QString LayoutModel::text(int row, int column) const {
                  ? QString{}
                  : QString{"%1 %"}.arg(100 * (value / sim::in_seconds(best_) - 1), 0, 'f', 2);
     case memory:
+      return (one.point.leaves_margin ? "" : "⚠ ") + QString{"%1 GiB"}.arg(value, 0, 'f', 1);
     case headroom:
       return QString{"%1 GiB"}.arg(value, 0, 'f', 1);
     case tokens:
@@ -152,6 +153,8 @@ QVariant LayoutModel::data(const QModelIndex& at, int role) const {
     case Qt::TextAlignmentRole:
       return static_cast<int>((words ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
     case Qt::ToolTipRole:
+      if (at.column() == memory || at.column() == verdict)
+        return verdict_of(rows_[static_cast<std::size_t>(at.row())].point);
       return shown_[static_cast<std::size_t>(at.row())]->layout;
     default:
       return {};

@@ -11,8 +11,7 @@ bool is_of_search(const std::string& assignment) {
   return assignment.starts_with("search.");
 }
 
-std::vector<std::string> own_overrides(const SearchAsked& asked) {
-  std::vector<std::string> list = asked.overrides;
+std::vector<std::string> without_search(std::vector<std::string> list) {
   std::erase_if(list, is_of_search);
   return list;
 }
@@ -24,7 +23,7 @@ Knob knob_of(const std::string& assignment) {
 
 bool gives(const LayoutFacts& facts, const Knobs& knobs) {
   const SearchAsked& asked = facts.searched->asked;
-  std::vector<std::string> list = own_overrides(asked);
+  std::vector<std::string> list = without_search(asked.overrides);
   for (const auto& [key, value] : knobs) {
     std::erase_if(list, [&key = key](const std::string& one) { return knob_of(one).first == key; });
     list.push_back(key + "=" + value);
@@ -43,7 +42,7 @@ bool gives(const LayoutFacts& facts, const Knobs& knobs) {
 
 bool is_of(const SearchAsked& asked, const Session& session) {
   return asked.path == session.path() && asked.yaml == session.yaml() &&
-         own_overrides(asked) == session.overrides();
+         without_search(asked.overrides) == without_search(session.overrides());
 }
 
 Knobs knobs_of(const LayoutFacts& facts, const sim::Layout& now) {
@@ -71,7 +70,7 @@ void open_layout(Session& session, const LayoutFacts& facts) {
       facts, current ? session.result()->scenario.layout : specification_of(asked).workload.layout);
   if (current) return session.set_knobs(knobs, QObject::tr("layout of the search"));
   Knobs both;
-  for (const std::string& one : own_overrides(asked))
+  for (const std::string& one : without_search(asked.overrides))
     both.push_back(knob_of(one));
   for (const Knob& knob : knobs) {
     std::erase_if(both, [&](const Knob& one) { return one.first == knob.first; });

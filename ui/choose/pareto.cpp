@@ -121,17 +121,20 @@ double Pareto::y_of(const sim::Evaluation& evaluation) const {
          searched_->search.specification().price_per_gpu_hour.value_or(0);
 }
 
+QPointF Pareto::place_of(const SearchPoint& point) const {
+  return {sim::in_seconds(point.step_time) / unit_, y_of(point.evaluation) * times_};
+}
+
 void Pareto::refresh() {
   if (!searched_) return;
   const Theme& theme = theme_of(*this);
   const std::vector<std::uint32_t> on_front = front();
   sets_.assign(set_count, {});
   refresh_axes();
-  std::vector<ScatterSet> shown{
-      {tr("fits, with the margin"), Marker::disc, theme.accent, 8, {}},
-      {tr("fits, within the margin"), Marker::diamond, theme.warn, 10, {}},
-      {tr("does not fit (time: lower bound)"), Marker::ring, theme.bad, 8, {}},
-      {tr("front"), Marker::square, theme.good, 10, {}}};
+  std::vector<ScatterSet> shown{{tr("fits"), Marker::disc, theme.accent, 8, {}},
+                                {tr("within margin"), Marker::diamond, theme.warn, 10, {}},
+                                {tr("too large (time: at least)"), Marker::ring, theme.bad, 8, {}},
+                                {tr("front"), Marker::square, theme.good, 10, {}}};
   for (std::size_t i = 0; i < points_.size(); ++i) {
     const SearchPoint& point = points_[i];
     if (!point.evaluation.fits && against() != Against::memory) continue;
@@ -141,7 +144,7 @@ void Pareto::refresh() {
                     : !point.evaluation.fits ? too_large
                     : point.leaves_margin    ? fits
                                              : within;
-    shown[set].points.append({sim::in_seconds(point.step_time) / unit_, y_of(point.evaluation)});
+    shown[set].points.append(place_of(point));
     sets_[set].push_back(i);
   }
   refresh_lines();
@@ -150,6 +153,7 @@ void Pareto::refresh() {
 }
 
 void Pareto::refresh_axes() {
+  times_ = 1;
   double least = 0, most = 0, top = 0, low = 0;
   for (const SearchPoint& point : points_) {
     if (!point.evaluation.fits && against() != Against::memory) continue;
@@ -178,7 +182,10 @@ void Pareto::refresh_axes() {
   } else if (against() == Against::gpus) {
     scatter_->set_axes(x, {tr("GPUs"), 0, std::max(1.0, 1.1 * top), false, true});
   } else {
-    scatter_->set_axes(x, {tr("cost per step"), 0.9 * low, std::max(1e-9, 1.06 * top)});
+    // Of so many steps that the figures can be read.
+    if (top > 0 && top < 0.01) times_ = 1000;
+    scatter_->set_axes(x, {times_ > 1 ? tr("cost of 1,000 steps") : tr("cost per step"),
+                           0.9 * low * times_, std::max(1e-9, 1.06 * top * times_)});
   }
 }
 
@@ -188,8 +195,7 @@ void Pareto::refresh_lines() {
   ScatterLine joined{{}, theme.good, Qt::SolidLine, 1.5, {}};
   for (const std::uint32_t index : front())
     for (const SearchPoint& point : points_)
-      if (point.evaluation.index == index)
-        joined.points.append({sim::in_seconds(point.step_time) / unit_, y_of(point.evaluation)});
+      if (point.evaluation.index == index) joined.points.append(place_of(point));
   std::sort(joined.points.begin(), joined.points.end(),
             [](const QPointF& a, const QPointF& b) { return a.x() < b.x(); });
   lines.push_back(joined);

@@ -37,6 +37,7 @@ class Pareto : public QWidget {
   void refresh_axes();
   void refresh_lines();
   double y_of(const sim::Evaluation& evaluation) const;
+  QPointF place_of(const SearchPoint& point) const;
   QString describe(const ScatterAt& at) const;
   const SearchPoint* point_at(const ScatterAt& at) const;
 
@@ -48,6 +49,7 @@ class Pareto : public QWidget {
   std::vector<std::vector<std::size_t>> sets_;  // indices of points_
   std::optional<std::uint32_t> selected_;
   bool device_in_sight_ = true;
+  double times_ = 1;          // what is shown over what is on the y axis
   double unit_ = 1;           // seconds of a unit of the x axis
   double from_ = 0, to_ = 1;  // of lines over the whole width, zoomed out too
 };

@@ -21,7 +21,7 @@ constexpr std::array goals{
     Goal{"memory_margin", "memory margin",
          "What a layout must leave of the device: a fraction of what it needs (0.05), an amount "
          "(4 GiB), or 0. Empty: the error of the memory forecast.",
-         "error of the forecast"},
+         "forecast's error"},
     Goal{"price_per_gpu_hour", "price per GPU-hour",
          "For cost per step and the front of time against cost.", "none"},
     Goal{"top", "layouts to rank", "How many layouts the ranking has.", "10"}};

@@ -13,7 +13,7 @@ namespace {
 constexpr int bar_height = 18;
 constexpr int gap = 4;
 constexpr int swatch = 10;
-constexpr int figure_width = 84;
+constexpr int figure_width = 74;
 
 }  // namespace
 
