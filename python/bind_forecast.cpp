@@ -81,7 +81,7 @@ py::list stages_of(const Result& it) {
 py::dict what_ifs_of(const Result& it) {
   py::dict made;
   for (const sim::WhatIf& entry : it.report().what_if)
-    made[py::str(entry.resource)] = sim::to_seconds(entry.step_time);
+    made[py::str(std::string{word(entry.resource)})] = sim::to_seconds(entry.step_time);
   return made;
 }
 
@@ -145,9 +145,10 @@ void add_figures(py::class_<Result, Held>& type) {
       .def_property_readonly("tokens_per_step", figure(&sim::Report::tokens))
       .def_property_readonly("bubble_share", figure(&sim::Report::bubble_share),
                              "Share of the step that is pipeline bubble.")
-      .def_property_readonly("notes", figure(&sim::Report::notes))
-      .def_property_readonly("provenance", figure(&sim::Report::provenance),
-                             "Where every parameter set comes from.");
+      .def_property_readonly("notes", [](const Result& it) { return sim::note_lines(it.report()); })
+      .def_property_readonly(
+          "provenance", [](const Result& it) { return sim::provenance_lines(it.report()); },
+          "Where every parameter set comes from.");
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace sim {
 
 struct ForecastOptions {
-  bool what_if = false;     // Report::what_if and notes on values that do not move the step
+  bool what_if = false;     // Report::what_if and Report::unmoved
   bool every_rank = false;  // spans of every rank, not of one per class of equal ranks
 };
 

@@ -296,8 +296,7 @@ void note_unmoved(Report& report, const Scenario& scenario, const Plan& plan,
       if (has_follower(all, all[i].key)) continue;  // which speaks for both
       if (step_without(scenario, plan, others, control) != report.step_time) continue;
       const std::string key = fmt::format("{}{}", prefix, all[i].key);
-      report.notes.push_back(fmt::format("{}={} does not change the step: {}", key, all[i].value,
-                                         why_unmoved(scenario, plan, key)));
+      report.unmoved.push_back({key, all[i].value, why_unmoved(scenario, plan, key)});
     }
   };
   look_at(of_cluster, &ClusterChanges::cluster);

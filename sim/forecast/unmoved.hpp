@@ -14,7 +14,7 @@ namespace sim {
 // REQUIRES: the step has been found not to depend on it.
 std::string why_unmoved(const Scenario& scenario, const Plan& plan, std::string_view key);
 
-// A line of Report::notes for every change of the scenario without which the step takes as long.
+// Report::unmoved: every change of the scenario without which the step takes as long.
 // Simulates once per change. Throws Stopped.
 void note_unmoved(Report& report, const Scenario& scenario, const Plan& plan,
                   const Control& control = {});

@@ -12,17 +12,18 @@ namespace {
 using Switch = bool SimulationOptions::*;
 
 // The resources that a step of this layout uses.
-std::vector<std::pair<const char*, Switch>> resources_of(const Layout& layout) {
-  std::vector<std::pair<const char*, Switch>> resources{
-      {"compute", &SimulationOptions::free_compute},
-      {"memory traffic of kernels", &SimulationOptions::free_memory_traffic},
-      {"host issue", &SimulationOptions::free_host}};
+std::vector<std::pair<FreedResource, Switch>> resources_of(const Layout& layout) {
+  std::vector<std::pair<FreedResource, Switch>> resources{
+      {FreedResource::compute, &SimulationOptions::free_compute},
+      {FreedResource::memory_traffic, &SimulationOptions::free_memory_traffic},
+      {FreedResource::host_issue, &SimulationOptions::free_host}};
   if (layout.tensor_parallel > 1 || layout.context_parallel > 1 || layout.expert_parallel > 1)
-    resources.emplace_back("tensor communication", &SimulationOptions::free_tensor);
+    resources.emplace_back(FreedResource::tensor_communication, &SimulationOptions::free_tensor);
   if (layout.data_parallel > 1)
-    resources.emplace_back("data communication", &SimulationOptions::free_data);
+    resources.emplace_back(FreedResource::data_communication, &SimulationOptions::free_data);
   if (layout.pipeline_parallel > 1)
-    resources.emplace_back("pipeline communication", &SimulationOptions::free_pipeline);
+    resources.emplace_back(FreedResource::pipeline_communication,
+                           &SimulationOptions::free_pipeline);
   return resources;
 }
 

@@ -115,6 +115,11 @@ Json identity_json(const Report& report) {
   return json;
 }
 
+void add_notes(Json& json, const Report& report) {
+  std::vector<std::string> lines = note_lines(report);
+  if (!lines.empty()) json["notes"] = std::move(lines);
+}
+
 // How the job lies on the nodes.
 void add_nodes(Json& json, const Report& report) {
   json["gpus"] = report.ranks;
@@ -165,12 +170,12 @@ std::string to_json(const Report& report) {
   json["peak_tflops_per_gpu"] = report.peak_rate.in_flops_per_second() / 1e12;
   json["mfu"] = report.mfu;
   json["hfu"] = report.hfu;
-  json["flop_formula"] = report.flop_formula;
+  json["flop_formula"] = flop_formula(report);
   add_fullest_stage(json, report);
   json["breakdown_s"] = breakdown_json(report.breakdown);
   json["bubble"] = {{"share", report.bubble_share},
                     {"closed_form_share", report.bubble_closed_form},
-                    {"closed_form", report.bubble_formula}};
+                    {"closed_form", bubble_closed_form(report.layout).formula}};
   json["memory_bytes"] = categories_json(report.worst_memory());
   json["layout"] = json_of(report.layout);
   json["stages"] = stages_json(report);
@@ -179,9 +184,9 @@ std::string to_json(const Report& report) {
   json["what_if"] = Json::array();
   for (const WhatIf& entry : report.what_if)
     json["what_if"].push_back(
-        {{"infinitely_fast", entry.resource}, {"step_time_s", in_seconds(entry.step_time)}});
-  if (!report.notes.empty()) json["notes"] = report.notes;
-  json["provenance"] = report.provenance;
+        {{"infinitely_fast", word(entry.resource)}, {"step_time_s", in_seconds(entry.step_time)}});
+  add_notes(json, report);
+  json["provenance"] = provenance_lines(report);
   json["simulation"] = {{"rank_classes", report.stats.rank_classes},
                         {"activities", report.stats.activities},
                         {"events", report.stats.events}};
@@ -190,7 +195,7 @@ std::string to_json(const Report& report) {
 
 std::string memory_json(const Report& report) {
   Json json = identity_json(report);
-  if (!report.notes.empty()) json["notes"] = report.notes;
+  add_notes(json, report);
   add_nodes(json, report);
   json["parameters"] = report.parameters;
   add_fullest_stage(json, report);

@@ -55,13 +55,9 @@ void add_rates(Report& report, const Scenario& scenario, const Plan& plan) {
   report.peak_rate = scenario.cluster.device().peak(scenario.layout.compute_dtype);
   report.mfu = model_rate / report.peak_rate.in_flops_per_second();
   report.hfu = hardware_rate / report.peak_rate.in_flops_per_second();
-  report.flop_formula =
-      scenario.model.is_layer_list
-          ? "forward and backward FLOPs of every layer as the model file lists them"
-          : fmt::format(
-                "2 m n k of every matrix product, backward twice the forward, attention {}; "
-                "MFU without, HFU with recomputation",
-                half ? "at half (causal)" : "in full (no causal discount)");
+  report.counted_flops = scenario.model.is_layer_list ? CountedFlops::listed
+                         : half                       ? CountedFlops::causal_half
+                                                      : CountedFlops::full;
 }
 
 void add_breakdown(Report& report, const Plan& plan, const Timeline& timeline) {
@@ -80,9 +76,7 @@ void add_breakdown(Report& report, const Plan& plan, const Timeline& timeline) {
     report.stage_breakdown.push_back(weighted_mean(stage));
   const double step = to_seconds(report.step_time);
   report.bubble_share = step > 0 ? to_seconds(report.breakdown.bubble) / step : 0;
-  const ClosedForm form = bubble_closed_form(plan.layout);
-  report.bubble_closed_form = form.share;
-  report.bubble_formula = form.formula;
+  report.bubble_closed_form = bubble_closed_form(plan.layout).share;
 }
 
 // The busiest links, those of one kind that carry the same as one row. At most four rows of a kind,
@@ -110,45 +104,35 @@ void add_links(Report& report, const Cluster& cluster, const Timeline& timeline)
   }
 }
 
-// No measured run stands behind kernels that skip what is outside of a window.
-void add_window(const Scenario& scenario, Report& report) {
-  if (!scenario.model.shape) return;
+std::optional<AttentionWindow> window_of(const Scenario& scenario) {
+  if (!scenario.model.shape) return std::nullopt;
   const TransformerShape& shape = *scenario.model.shape;
   const std::int64_t sequence = scenario.layout.sequence_length;
-  if (!is_shorter(shape.window, sequence)) return;
-  const auto layers = shape.layers - static_cast<std::int64_t>(shape.full_attention.layers.size());
-  report.provenance.push_back(fmt::format(
-      "          attention sees a window of {} of {} tokens in {} of {} layers{}", shape.window,
-      sequence, layers, shape.layers,
-      is_flash(scenario.layout.attention) ? "; not validated: no measured kernel or run has one"
-                                          : ", which unfused kernels do not skip"));
+  if (!is_shorter(shape.window, sequence)) return std::nullopt;
+  const auto full = static_cast<std::int64_t>(shape.full_attention.layers.size());
+  return AttentionWindow{.tokens = shape.window,
+                         .sequence = sequence,
+                         .layers = shape.layers - full,
+                         .of_layers = shape.layers,
+                         .skipped = is_flash(scenario.layout.attention)};
 }
 
-void add_provenance(Report& report, const Scenario& scenario) {
-  const auto add = [&](std::string line) { report.provenance.push_back(std::move(line)); };
-  add(fmt::format("scenario  {}", scenario.path));
-  add(fmt::format("model     {} ({})", scenario.model_path, scenario.model.source));
-  for (const std::string& note : scenario.model.notes)
-    add("          " + note);
-  add_window(scenario, report);
-  add(fmt::format("cluster   {}", scenario.cluster_path));
-  for (const std::string& source : scenario.cluster.sources())
-    add("          " + source);
-  add(fmt::format("kernels   {}: {}", report.device, scenario.cluster.device().origin));
-  for (const Unvalidated& part : report.not_validated)
-    add(fmt::format("rests on  {} {}, not validated: {}", part.what, part.name, part.rests_on));
+Provenance provenance_of(const Scenario& scenario) {
   const SimulationOptions& options = scenario.options;
-  add(fmt::format("engine    {}, {} collectives, {}, seed {}{}", report.engine,
-                  word(options.collectives), options.fold ? "folded" : "unfolded", options.seed,
-                  options.jitter > 0 ? fmt::format(", jitter {}", options.jitter) : ""));
-  if (options.device_spread > 0)
-    add(fmt::format("devices   speed spread {:.2g}%: products and attention at the slowest of {}",
-                    100 * options.device_spread, scenario.layout.world_size()));
-  for (const Straggler& slow : options.stragglers)
-    add(fmt::format("injected  rank {} takes {} times as long", slow.rank.value, slow.factor));
-  for (const LinkFault& fault : scenario.faults)
-    add(fmt::format("injected  {} at {} of its capacity", fault.where, fault.factor));
-  add(fmt::format("stepcast  {}", STEPCAST_VERSION));
+  return {.scenario_path = scenario.path,
+          .model_path = scenario.model_path,
+          .model_source = scenario.model.source,
+          .cluster_path = scenario.cluster_path,
+          .model_notes = scenario.model.notes,
+          .cluster_sources = scenario.cluster.sources(),
+          .device_origin = scenario.cluster.device().origin,
+          .window = window_of(scenario),
+          .collectives = options.collectives,
+          .folded = options.fold,
+          .jitter = options.jitter,
+          .device_spread = options.device_spread,
+          .stragglers = options.stragglers,
+          .faults = scenario.faults};
 }
 
 const char* plural(std::uint64_t count) {
@@ -219,8 +203,7 @@ bool Report::memory_in_doubt() const {
 Report make_memory_report(const Scenario& scenario, const Plan& plan) {
   Report report;
   add_identity(report, scenario, plan);
-  for (const Followed& followed : scenario.followed)
-    report.notes.push_back(text_of(followed));
+  report.followed = scenario.followed;
   report.memory = stage_memory(plan, scenario.cluster);
   const auto worst =
       std::max_element(report.memory.begin(), report.memory.end(),
@@ -242,7 +225,7 @@ Report make_report(const Scenario& scenario, const Plan& plan, const Simulation&
   add_breakdown(report, plan, timeline);
   report.collectives = timeline.collectives;
   add_links(report, scenario.cluster, timeline);
-  add_provenance(report, scenario);
+  report.provenance = provenance_of(scenario);
   return report;
 }
 

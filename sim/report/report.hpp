@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,9 +30,59 @@ struct StageMemory {
   bool fits() const { return total <= capacity; }
 };
 
+enum class FreedResource : std::uint8_t {
+  compute,
+  memory_traffic,
+  host_issue,
+  tensor_communication,
+  data_communication,
+  pipeline_communication
+};
+constexpr auto words_of(FreedResource) {
+  return std::array{Word{FreedResource::compute, "compute"},
+                    Word{FreedResource::memory_traffic, "memory traffic of kernels"},
+                    Word{FreedResource::host_issue, "host issue"},
+                    Word{FreedResource::tensor_communication, "tensor communication"},
+                    Word{FreedResource::data_communication, "data communication"},
+                    Word{FreedResource::pipeline_communication, "pipeline communication"}};
+}
 struct WhatIf {
-  std::string resource;  // "compute", "tensor communication", ...
+  FreedResource resource = FreedResource::compute;
   Duration step_time{};  // if it were infinitely fast
+};
+
+// Which FLOPs MFU and HFU count.
+enum class CountedFlops : std::uint8_t {
+  listed,       // of a layer list: as the model file has them
+  full,         // 2 m n k of every GEMM, attention without a discount for causal masks
+  causal_half,  // the same, causal attention at half
+};
+
+// A what-if that leaves the step as it is.
+struct UnmovedChange {
+  std::string key, value;  // "cluster.change.node.nics.bandwidth", "x0.5"
+  std::string reason;      // why_unmoved() of sim/forecast
+};
+
+// A window of attention that is shorter than the sequence.
+struct AttentionWindow {
+  std::int64_t tokens = 0, sequence = 0;
+  std::int64_t layers = 0, of_layers = 0;  // those that have it
+  bool skipped = false;                    // by the kernels, which compute nothing outside of it
+};
+
+// What a forecast rests on.
+struct Provenance {
+  std::string scenario_path, model_path, model_source, cluster_path;
+  std::vector<std::string> model_notes;      // what of the model's file is not in the model
+  std::vector<std::string> cluster_sources;  // of the figures of the cluster's file
+  std::string device_origin;                 // of the parameters of the kernel model
+  std::optional<AttentionWindow> window;
+  CollectiveModel collectives = CollectiveModel::fluid;
+  bool folded = true;
+  double jitter = 0, device_spread = 0;
+  std::vector<Straggler> stragglers;
+  std::vector<LinkFault> faults;
 };
 
 struct Report {
@@ -51,12 +102,11 @@ struct Report {
   FlopRate model_rate_per_gpu{}, hardware_rate_per_gpu{};
   FlopRate peak_rate{};  // dense data-sheet rate of the compute dtype
   double mfu = 0, hfu = 0;
-  std::string flop_formula;
+  CountedFlops counted_flops = CountedFlops::full;
   Breakdown breakdown;                     // mean over all ranks, weighted by class
   std::vector<Breakdown> stage_breakdown;  // one per pipeline stage
   double bubble_share = 0;                 // of the step
   double bubble_closed_form = 0;           // of the step, equal stages and free transfers
-  std::string bubble_formula;
   std::vector<CollectiveSummary> collectives;
   std::vector<LinkLoad> busiest_links;
   std::vector<std::string> link_names;
@@ -66,8 +116,9 @@ struct Report {
   std::optional<MemoryError> memory_error;  // of the forecast; nothing: no figures are shipped
   std::vector<WhatIf> what_if;              // largest gain first
   std::vector<Unvalidated> not_validated;
-  std::vector<std::string> notes;       // what followed a knob, what does not move the step
-  std::vector<std::string> provenance;  // parameter sets and their origin, seed, versions
+  std::vector<Followed> followed;        // what followed a knob
+  std::vector<UnmovedChange> unmoved;    // what-ifs that do not move the step
+  std::optional<Provenance> provenance;  // of a report with times
   std::string engine;
   std::uint64_t seed = 0;
   SimulationStats stats;
@@ -93,6 +144,11 @@ struct ClosedForm {
   std::string formula;
 };
 ClosedForm bubble_closed_form(const Layout& layout);
+
+// Facts in words.
+std::string flop_formula(const Report& report);
+std::vector<std::string> note_lines(const Report& report);
+std::vector<std::string> provenance_lines(const Report& report);
 
 struct TextStyle {
   bool color = false;  // ANSI colours

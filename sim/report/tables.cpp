@@ -60,7 +60,8 @@ std::vector<Row> rows_of(const Report& report) {
                     "GB/s"});
   }
   for (const WhatIf& entry : report.what_if)
-    rows.push_back({"what_if." + entry.resource, real(in_seconds(entry.step_time)), "s"});
+    rows.push_back(
+        {fmt::format("what_if.{}", word(entry.resource)), real(in_seconds(entry.step_time)), "s"});
   for (const Unvalidated& part : report.not_validated)
     rows.push_back({"not_validated", part.what + ' ' + part.name, ""});
   return rows;
@@ -85,7 +86,7 @@ std::string to_markdown(const Report& report) {
     text += fmt::format("| {} | {} | {} |\n", markdown_field(row.metric), markdown_field(row.value),
                         row.unit);
   text += "\nWhere the numbers come from:\n\n";
-  for (const std::string& line : report.provenance)
+  for (const std::string& line : provenance_lines(report))
     text += "- " + markdown_field(line) + "\n";
   return text;
 }

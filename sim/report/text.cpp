@@ -101,12 +101,12 @@ void add_headline(Page& page, const Report& report) {
                   report.model_rate_per_gpu.in_flops_per_second() / 1e12,
                   report.hardware_rate_per_gpu.in_flops_per_second() / 1e12, 100 * report.hfu,
                   report.peak_rate.in_flops_per_second() / 1e12));
-  for (const std::string& line : wrapped("FLOPs: " + report.flop_formula, page_width - 2))
+  for (const std::string& line : wrapped("FLOPs: " + flop_formula(report), page_width - 2))
     page.line("  " + page.paint("2", line));
 }
 
 void add_notes(Page& page, const Report& report) {
-  for (const std::string& note : report.notes) {
+  for (const std::string& note : note_lines(report)) {
     bool first = true;
     for (const std::string& line : wrapped(note, page_width - 8)) {
       page.line((first ? "  note: " : "        ") + line);
@@ -126,10 +126,11 @@ void add_breakdown(Page& page, const Report& report) {
                           page.paint(field.color, bar(share, cells))));
   }
   if (report.layout.pipeline_parallel > 1)
-    page.line(fmt::format(
-        "  bubble {:.1f} % of the step; {} = {:.1f} % for equal stages and free "
-        "transfers",
-        100 * report.bubble_share, report.bubble_formula, 100 * report.bubble_closed_form));
+    page.line(
+        fmt::format("  bubble {:.1f} % of the step; {} = {:.1f} % for equal stages and free "
+                    "transfers",
+                    100 * report.bubble_share, bubble_closed_form(report.layout).formula,
+                    100 * report.bubble_closed_form));
 }
 
 void add_stages(Page& page, const Report& report) {
@@ -241,14 +242,14 @@ void add_what_if(Page& page, const Report& report) {
   page.heading("What would help most", "the step if that were infinitely fast, simulated again");
   for (const WhatIf& entry : report.what_if) {
     const double gain = 1 - ratio(entry.step_time, report.step_time);
-    page.line(fmt::format("  {:<28}{:>10}  {:>+6.1f} %  {}", entry.resource,
+    page.line(fmt::format("  {:<28}{:>10}  {:>+6.1f} %  {}", word(entry.resource),
                           precise(entry.step_time), -100 * gain, page.paint("32", bar(gain, 50))));
   }
 }
 
 void add_provenance(Page& page, const Report& report) {
   page.heading("Where the numbers come from");
-  for (const std::string& entry : report.provenance) {
+  for (const std::string& entry : provenance_lines(report)) {
     bool first = true;
     for (const std::string& line : wrapped(entry, page_width - 12)) {
       page.line((first ? "  " : "            ") + page.paint("2", line));

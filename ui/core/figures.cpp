@@ -39,7 +39,7 @@ std::vector<Figure> headline_of(const sim::Report& report) {
        "From the first operator to the end of the last one, over all ranks: simulated.", true},
       {"mfu", "MFU", report.mfu, QString{"%1 %"}.arg(100 * report.mfu, 0, 'f', 1),
        "Model FLOPs per second and GPU over the data-sheet peak of the compute format. " +
-           text(report.flop_formula),
+           text(sim::flop_formula(report)),
        false},
       memory_of(report),
       {"tokens_per_second", samples, report.tokens_per_second,

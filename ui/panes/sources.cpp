@@ -36,9 +36,9 @@ void SourcesPane::refresh() {
     open << text(part.what + " " + part.name + " rests on " + part.rests_on);
   for (const sim::Followed& followed : session_.result()->scenario.followed)
     follows << text(sim::text_of(followed));
-  for (const std::string& note : report.notes)
+  for (const std::string& note : sim::note_lines(report))
     notes << text(note);
-  for (const std::string& source : report.provenance)
+  for (const std::string& source : sim::provenance_lines(report))
     sources << text(source);
   for (const Figure& figure : headline_of(report))
     definitions << figure.title + ": " + figure.definition;

@@ -74,8 +74,8 @@ void WhatHelps::take(const ResultPtr& of, const sim::Report& report) {
   const double step = sim::in_seconds(report.step_time);
   QStringList said;
   for (const sim::WhatIf& what : report.what_if) {
-    infinite_.push_back({QString::fromStdString(what.resource), time(what.step_time),
-                         1 - sim::in_seconds(what.step_time) / step});
+    infinite_.push_back({QString::fromStdString(std::string{sim::word(what.resource)}),
+                         time(what.step_time), 1 - sim::in_seconds(what.step_time) / step});
     said << infinite_.back().name + " " + infinite_.back().value;
   }
   setProperty("waiting", sensitivity_.busy());

@@ -48,8 +48,8 @@ inline Report small_report() {
   report.peak_rate = FlopRate::per_second(989e12);
   report.mfu = 0.4;
   report.hfu = 0.5;
-  report.flop_formula = "2 m n k";
-  report.notes = {"layout.data_parallel follows: 2 instead of 4 (why)"};
+  report.counted_flops = CountedFlops::full;
+  report.followed = {{"layout.data_parallel", "4", "2", "why"}};
   report.breakdown = {.compute = std::chrono::milliseconds{60},
                       .exposed_tensor = std::chrono::milliseconds{12},
                       .exposed_data = std::chrono::milliseconds{8},
@@ -59,7 +59,6 @@ inline Report small_report() {
   report.stage_breakdown = {report.breakdown, report.breakdown};
   report.bubble_share = 0.15;
   report.bubble_closed_form = 1.0 / 9;
-  report.bubble_formula = "(P-1)/(m+P-1)";
   report.collectives = {{.kind = CollectiveKind::all_reduce,
                          .group = GroupRole::data,
                          .algorithm = "ring/simple",
@@ -76,8 +75,9 @@ inline Report small_report() {
   for (int stage = 0; stage < 2; ++stage)
     report.memory.push_back(small_stage(stage));
   report.worst_stage = 1;
-  report.what_if = {{"compute", std::chrono::milliseconds{45}}};
-  report.provenance = {"scenario  small.yaml"};
+  report.what_if = {{FreedResource::compute, std::chrono::milliseconds{45}}};
+  report.provenance.emplace();
+  report.provenance->scenario_path = "small.yaml";
   report.engine = "simulated";
   report.seed = 7;
   report.stats = {.rank_classes = 2, .activities = 10, .events = 20};

@@ -160,3 +160,45 @@ TEST_CASE("without figures of its error a forecast says nothing of it") {
   CHECK_FALSE(has(to_table(report), "  left  "));
   CHECK_FALSE(has(memory_json(report), "memory_error"));
 }
+
+TEST_CASE("facts of a report in words", "[report]") {
+  Report report = small_report();
+  report.unmoved = {{"cluster.change.node.nics.bandwidth", "x0.5", "no message takes a NIC"}};
+  CHECK(note_lines(report) ==
+        std::vector<std::string>{"layout.data_parallel follows: 2 instead of 4 (why)",
+                                 "cluster.change.node.nics.bandwidth=x0.5 does not change the "
+                                 "step: no message takes a NIC"});
+  report.counted_flops = CountedFlops::listed;
+  CHECK(flop_formula(report) ==
+        "forward and backward FLOPs of every layer as the model file lists them");
+  report.provenance =
+      Provenance{.scenario_path = "s.yaml",
+                 .model_path = "m.yaml",
+                 .model_source = "a paper",
+                 .cluster_path = "c.yaml",
+                 .model_notes = {"no dropout"},
+                 .cluster_sources = {"a data sheet"},
+                 .device_origin = "fitted",
+                 .window =
+                     AttentionWindow{
+                         .tokens = 4, .sequence = 8, .layers = 1, .of_layers = 2, .skipped = false},
+                 .jitter = 0.5,
+                 .device_spread = 0.01,
+                 .stragglers = {{.rank = RankId{3}, .factor = 1.5}},
+                 .faults = {{.where = "node 0 nic 1", .factor = 0.5}}};
+  std::vector<std::string> lines = provenance_lines(report);
+  CHECK(lines.back().starts_with("stepcast  "));
+  lines.pop_back();
+  CHECK(lines ==
+        std::vector<std::string>{
+            "scenario  s.yaml", "model     m.yaml (a paper)", "          no dropout",
+            "          attention sees a window of 4 of 8 tokens in 1 of 2 layers, which unfused "
+            "kernels do not skip",
+            "cluster   c.yaml", "          a data sheet", "kernels   H100 SXM: fitted",
+            "engine    simulated, fluid collectives, folded, seed 7, jitter 0.5",
+            "devices   speed spread 1%: products and attention at the slowest of 8",
+            "injected  rank 3 takes 1.5 times as long",
+            "injected  node 0 nic 1 at 0.5 of its capacity"});
+  report.provenance.reset();
+  CHECK(provenance_lines(report).empty());
+}

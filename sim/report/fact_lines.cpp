@@ -1,0 +1,90 @@
+// Facts of a report in words.
+#include <fmt/format.h>
+
+#include "sim/report/report.hpp"
+
+namespace sim {
+namespace {
+
+// Text of one source: a label, what it is, and lines below it.
+class Lines {
+ public:
+  void add(std::string_view label, const std::string& text) {
+    lines_.push_back(fmt::format("{:<10}{}", label, text));
+  }
+  void more(const std::vector<std::string>& texts) {
+    for (const std::string& text : texts)
+      add("", text);
+  }
+  std::vector<std::string> take() { return std::move(lines_); }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+// No measured run stands behind kernels that skip what is outside of a window.
+std::string window_text(const AttentionWindow& window) {
+  return fmt::format("attention sees a window of {} of {} tokens in {} of {} layers{}",
+                     window.tokens, window.sequence, window.layers, window.of_layers,
+                     window.skipped ? "; not validated: no measured kernel or run has one"
+                                    : ", which unfused kernels do not skip");
+}
+
+void add_simulation(const Report& report, const Provenance& from, Lines& lines) {
+  lines.add("engine",
+            fmt::format("{}, {} collectives, {}, seed {}{}", report.engine, word(from.collectives),
+                        from.folded ? "folded" : "unfolded", report.seed,
+                        from.jitter > 0 ? fmt::format(", jitter {}", from.jitter) : ""));
+  if (from.device_spread > 0)
+    lines.add("devices",
+              fmt::format("speed spread {:.2g}%: products and attention at the slowest of {}",
+                          100 * from.device_spread, report.layout.world_size()));
+  for (const Straggler& slow : from.stragglers)
+    lines.add("injected",
+              fmt::format("rank {} takes {} times as long", slow.rank.value, slow.factor));
+  for (const LinkFault& fault : from.faults)
+    lines.add("injected", fmt::format("{} at {} of its capacity", fault.where, fault.factor));
+}
+
+}  // namespace
+
+std::string flop_formula(const Report& report) {
+  if (report.counted_flops == CountedFlops::listed)
+    return "forward and backward FLOPs of every layer as the model file lists them";
+  const bool half = report.counted_flops == CountedFlops::causal_half;
+  return fmt::format(
+      "2 m n k of every matrix product, backward twice the forward, attention {}; MFU without, "
+      "HFU with recomputation",
+      half ? "at half (causal)" : "in full (no causal discount)");
+}
+
+std::vector<std::string> note_lines(const Report& report) {
+  std::vector<std::string> lines;
+  for (const Followed& followed : report.followed)
+    lines.push_back(text_of(followed));
+  for (const UnmovedChange& change : report.unmoved)
+    lines.push_back(
+        fmt::format("{}={} does not change the step: {}", change.key, change.value, change.reason));
+  return lines;
+}
+
+std::vector<std::string> provenance_lines(const Report& report) {
+  if (!report.provenance) return {};
+  const Provenance& from = *report.provenance;
+  Lines lines;
+  lines.add("scenario", from.scenario_path);
+  lines.add("model", fmt::format("{} ({})", from.model_path, from.model_source));
+  lines.more(from.model_notes);
+  if (from.window) lines.add("", window_text(*from.window));
+  lines.add("cluster", from.cluster_path);
+  lines.more(from.cluster_sources);
+  lines.add("kernels", fmt::format("{}: {}", report.device, from.device_origin));
+  for (const Unvalidated& part : report.not_validated)
+    lines.add("rests on",
+              fmt::format("{} {}, not validated: {}", part.what, part.name, part.rests_on));
+  add_simulation(report, from, lines);
+  lines.add("stepcast", STEPCAST_VERSION);
+  return lines.take();
+}
+
+}  // namespace sim
