@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <QFile>
+#include <algorithm>
+#include <array>
+#include <cstring>
 
+#include "sim/scenario/sources.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tests/ui/wait.hpp"
@@ -97,6 +101,72 @@ TEST_CASE("A mistake of the edited text names line and column") {
   CHECK(session.problems().front().where.line > 0);
   CHECK(session.problems().front().where.column > 0);
   CHECK(replacement_of(session.problems().front())->right == "micro_batch");
+}
+
+TEST_CASE(
+    "Twenty broken scenarios: line and column as the command line says, and a fix where a name is "
+    "near") {
+  struct Broken {
+    const char* right;  // in the shipped file
+    const char* wrong;
+    bool fixable;  // a name is near
+  };
+  const std::array broken{
+      Broken{"model:", "modle:", true},
+      Broken{"cluster:", "clustre:", true},
+      Broken{"layout:", "layuot:", true},
+      Broken{"sequence_length:", "sequence_lenght:", true},
+      Broken{"global_batch:", "global_bach:", true},
+      Broken{"micro_batch:", "micro_batches:", true},
+      Broken{"first_bucket:", "frist_bucket:", true},
+      Broken{"compute_dtype:", "compute_type:", true},
+      Broken{"compute_dtype: bf16", "compute_dtype: bf61", false},
+      Broken{"compute_dtype: bf16", "compute_dtype: int3", false},
+      Broken{"sequence_length: 1024", "sequence_length: -1024", false},
+      Broken{"sequence_length: 1024", "sequence_length: many", false},
+      Broken{"sequence_length: 1024", "sequence_length: 1024.5", false},
+      Broken{"micro_batch:", "micro_batch: 5 #", false},
+      Broken{"first_bucket:", "first_bucket: 7 miles #", false},
+      Broken{"global_batch:", "global_batch: 0 #", false},
+      Broken{"layout:", "layout: [", false},
+      Broken{"layout:", "layout: {a: 1}\nlayout:", false},
+      Broken{"sequence_length:", "tensor_parallel: 3\n  sequence_length:", false},
+      Broken{"sequence_length:", "schedule: interleavd\n  sequence_length:", false},
+  };
+  Session session;
+  session.open(scenario("gpt2-124m-8-h100.yaml"));
+  REQUIRE(settled(session));
+  const std::string good = session.yaml();
+  for (const Broken& one : broken) {
+    INFO(one.wrong);
+    const std::size_t at = good.find(one.right);
+    REQUIRE(at != std::string::npos);
+    std::string text = good;
+    text.replace(at, std::strlen(one.right), one.wrong);
+    session.edit(text);
+    REQUIRE(settled(session));
+    REQUIRE_FALSE(session.problems().empty());
+    CHECK(session.problems().front().where.line > 0);
+    CHECK(session.problems().front().where.column > 0);
+    try {
+      sim::load_scenario(sim::ScenarioSources::of_text(text, session.path()));
+      FAIL("the library takes it");
+    } catch (const sim::InputError& error) {
+      REQUIRE(error.problems().size() == session.problems().size());
+      for (std::size_t i = 0; i < error.problems().size(); ++i)
+        CHECK(sim::to_text(error.problems()[i]) == sim::to_text(session.problems()[i]));
+    }
+    if (!one.fixable) continue;
+    // A missing key may be reported beside the misspelt one.
+    const auto found = std::find_if(
+        session.problems().begin(), session.problems().end(),
+        [](const sim::Problem& problem) { return replacement_of(problem).has_value(); });
+    REQUIRE(found != session.problems().end());
+    session.edit(replaced(text, found->where.line, found->where.column, *replacement_of(*found)));
+    REQUIRE(settled(session));
+    CHECK(session.problems().empty());
+    CHECK(session.yaml() == good);
+  }
 }
 
 TEST_CASE("Closing while a forecast is computed does not hang") {

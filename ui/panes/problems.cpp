@@ -13,7 +13,15 @@ namespace {
 
 constexpr std::string_view set_file = "--set";
 
-// The text with `wrong` at a line and column (1-based) replaced; as it was, if it is not there.
+}  // namespace
+
+std::optional<Replacement> replacement_of(const sim::Problem& problem) {
+  static const QRegularExpression pattern{R"('([^']*)'[;?]? did you mean ['"]([^'"]*)['"])"};
+  const QRegularExpressionMatch match = pattern.match(QString::fromStdString(problem.what));
+  if (!match.hasMatch()) return std::nullopt;
+  return Replacement{match.captured(1).toStdString(), match.captured(2).toStdString()};
+}
+
 std::string replaced(const std::string& text, int line, int column, const Replacement& by) {
   std::size_t at = 0;
   for (int i = 1; i < line; ++i) {
@@ -26,15 +34,6 @@ std::string replaced(const std::string& text, int line, int column, const Replac
   if (found == std::string::npos || text.find('\n', at) < found) return text;
   std::string fixed = text;
   return fixed.replace(found, by.wrong.size(), by.right);
-}
-
-}  // namespace
-
-std::optional<Replacement> replacement_of(const sim::Problem& problem) {
-  static const QRegularExpression pattern{R"('([^']*)'[;?]? did you mean ['"]([^'"]*)['"])"};
-  const QRegularExpressionMatch match = pattern.match(QString::fromStdString(problem.what));
-  if (!match.hasMatch()) return std::nullopt;
-  return Replacement{match.captured(1).toStdString(), match.captured(2).toStdString()};
 }
 
 ProblemsPane::ProblemsPane(Session& session, QWidget* parent) : QWidget{parent}, session_{session} {

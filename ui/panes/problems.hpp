@@ -33,4 +33,8 @@ struct Replacement {
 };
 std::optional<Replacement> replacement_of(const sim::Problem& problem);
 
+// The text with the wrong word at a line and column (1-based) replaced; as it was, if it is not
+// there.
+std::string replaced(const std::string& text, int line, int column, const Replacement& by);
+
 }  // namespace ui
