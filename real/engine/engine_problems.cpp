@@ -110,8 +110,8 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
   if (runs.scales_gradients || runs.checks_gradients || runs.separate_update)
     problems.emplace_back(
         "framework: the engine averages gradients in their collectives, and clips them and writes "
-        "new weights in Adam's kernel; allowed: scales_gradients, checks_gradients and "
-        "separate_update: false");
+        "new weights in Adam's kernel; allowed: gradient_prescale, "
+        "check_for_nan_in_grad and separate_update: false");
   if (plan.layout.cuts_products())
     problems.emplace_back(
         "layout.overlap.tensor_products: the engine does not execute products cut into parts");

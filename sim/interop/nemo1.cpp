@@ -49,7 +49,7 @@ constexpr std::array model_keys{
     KnownKey{"fp8_hybrid"},
     KnownKey{"fp8_params", Verdict::refused, "",
              "8-bit parameters are not read from files of NeMo 1.x; set "
-             "layout.eight_bit_parameters in the scenario, and fp8_params false here"},
+             "layout.fp8_parameters in the scenario, and fp8_params false here"},
     KnownKey{"fp8_dot_product_attention", Verdict::refused, "",
              "attention in 8 bits is not modelled"},
     KnownKey{"fp8_mha", Verdict::refused, "", "attention in 8 bits is not modelled"},

@@ -145,7 +145,7 @@ Fields formats() {
        &Layout::optimizer},
       {word_key<DType>("moment_dtype", "fp32", "format of the optimizer's moments"),
        &Layout::moment_dtype},
-      {boolean_key("eight_bit_parameters", "false",
+      {boolean_key("fp8_parameters", "false",
                    "fp8 GEMMs: weights are stored and gathered in 8 bits"),
        &Layout::eight_bit_parameters},
   };

@@ -341,16 +341,16 @@ class Checker : private LayoutProblemList {
     if (layout_.compute_dtype == DType::fp8 && possible) return;
     const EightBit software = model_.execution.eight_bit;
     if (scales_rows(software))
-      return problem("eight_bit_parameters",
-                     "eight_bit_parameters is true and framework.eight_bit {}; torchao gathers "
+      return problem("fp8_parameters",
+                     "fp8_parameters is true and framework.fp8 {}; torchao gathers "
                      "weights with scales of rows in 16 bits",
                      word(software));
     const bool torchao = software == EightBit::torchao;
-    problem("eight_bit_parameters",
-            "eight_bit_parameters is true with {} products and zero_stage {} over {} ranks; "
+    problem("fp8_parameters",
+            "fp8_parameters is true with {} products and zero_stage {} over {} ranks; "
             "allowed: fp8 products, zero_stage {}",
             word(layout_.compute_dtype), layout_.zero_stage, layout_.shard_ranks(),
-            torchao ? "3 over 2 or more (framework.eight_bit is torchao)" : "0 to 2");
+            torchao ? "3 over 2 or more (framework.fp8 is torchao)" : "0 to 2");
   }
 
   void optimizer() {

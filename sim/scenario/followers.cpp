@@ -268,8 +268,8 @@ class Followers {
   }
 
   void eight_bit_parameters() {
-    if (layout_.compute_dtype != DType::fp8)
-      move("eight_bit_parameters", layout_.eight_bit_parameters, false,
+    if (layout_.compute_dtype != DType::fp8 && !set("eight_bit_parameters"))  // its old name
+      move("fp8_parameters", layout_.eight_bit_parameters, false,
            fmt::format("compute_dtype is {}", word(layout_.compute_dtype)));
   }
 
@@ -315,6 +315,10 @@ std::vector<int> nearly_even(int layers, int chunks) {
 }
 
 std::string text_of(const Followed& followed) {
+  // A renamed key (renamed_keys.hpp) has nothing to begin from.
+  if (followed.from.empty())
+    return fmt::format("{} is now called {}{}{}; the next release no longer knows the old name",
+                       followed.key, followed.to, followed.why.empty() ? "" : ", ", followed.why);
   return fmt::format("{} follows: {} instead of {} ({})", followed.key, followed.to, followed.from,
                      followed.why);
 }

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "sim/plan/layout_fields.hpp"
+#include "sim/scenario/renamed_keys.hpp"
 
 namespace sim {
 namespace {
@@ -13,9 +14,8 @@ namespace {
 // A single value, as the row says. Lists have readers of their own.
 class FieldReader {
  public:
-  FieldReader(const Layered& section, const Key& key) : section_{section}, key_{key} {
-    leaf_ = key.path.substr(key.path.rfind('.') + 1);  // npos + 1 is 0
-  }
+  FieldReader(const Layered& section, const Key& key, std::string leaf)
+      : section_{section}, key_{key}, leaf_{std::move(leaf)} {}
   void operator()(int& value) const { value = section_.int_or(leaf_, value, range()); }
   void operator()(std::int64_t& value) const { value = section_.integer_or(leaf_, value, range()); }
   void operator()(double& value) const {
@@ -45,8 +45,18 @@ class FieldReader {
   std::string leaf_;
 };
 
-void read_field(const Layered& section, const LayoutField& field, Layout& layout) {
-  const FieldReader read{section, field.key};
+// The name that `section` has for the field, which may be an old one.
+std::string name_in(const Layered& section, const Key& key, std::vector<Followed>& notes) {
+  for (const RenamedKey& renamed : renamed_keys())
+    if (renamed.section == "layout" && renamed.now == key.path &&
+        uses_old_name(section, renamed, notes))
+      return std::string{renamed.old};
+  return key.path.substr(key.path.rfind('.') + 1);  // npos + 1 is 0
+}
+
+void read_field(const Layered& section, const LayoutField& field, LayoutText& text) {
+  const FieldReader read{section, field.key, name_in(section, field.key, text.followed)};
+  Layout& layout = text.layout;
   std::visit([&](auto member) { read(layout.*member); }, field.member);
 }
 
@@ -94,7 +104,8 @@ void read_placement(const Layered& section, LayoutText& text) {
 
 // `overlap: false` and `overlap: true` are short for all but tensor_products; keys of --set go on
 // top of a file's short form.
-void read_overlap(const Layered& section, const Execution& runs, Layout& layout) {
+void read_overlap(const Layered& section, const Execution& runs, LayoutText& text) {
+  Layout& layout = text.layout;
   const ObjectReader* holder = section.scalar_holder("overlap");
   if (holder) {
     const bool all = holder->boolean("overlap");
@@ -104,7 +115,7 @@ void read_overlap(const Layered& section, const Execution& runs, Layout& layout)
   }
   const Layered overlap = section.object("overlap");
   for (const LayoutField& field : layout_fields())
-    if (is_overlap(field)) read_field(overlap, field, layout);
+    if (is_overlap(field)) read_field(overlap, field, text);
   if (layout.overlap_tensor_wgrad && runs.symmetric_memory)
     overlap.problem("tensor_wgrad",
                     "is Megatron-LM's, and torchtitan waits for a reduction where it is called; "
@@ -203,13 +214,13 @@ LayoutText read_layout(const Layered& section, const Execution& runs) {
   LayoutText text;
   for (const LayoutField& field : layout_fields()) {
     if (field.set_default) field.set_default(text.layout, runs);
-    if (!is_overlap(field)) read_field(section, field, text.layout);
+    if (!is_overlap(field)) read_field(section, field, text);
   }
   text.has_data_parallel = section.has("data_parallel");
   text.has_sequence_length = section.has("sequence_length");
   section.require("global_batch");
   read_placement(section, text);
-  read_overlap(section, runs, text.layout);
+  read_overlap(section, runs, text);
   read_split(section, text);
   return text;
 }

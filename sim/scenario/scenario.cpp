@@ -21,6 +21,7 @@
 #include "sim/scenario/read_changes.hpp"
 #include "sim/scenario/read_layout.hpp"
 #include "sim/scenario/read_training.hpp"
+#include "sim/scenario/renamed_keys.hpp"
 #include "sim/scenario/sources.hpp"
 #include "sim/topology/coupled_changes.hpp"
 
@@ -198,7 +199,7 @@ Duration read_host_issue(const Layered& section) {
   return std::min(time, most_host_issue);
 }
 
-Framework read_framework(const Layered& section) {
+Framework read_framework(const Layered& section, std::vector<Followed>& notes) {
   Framework framework = framework_of(section.word_or("name", FrameworkName::megatron));
   framework.layer_norm = section.word_or("layer_norm", framework.layer_norm);
   framework.qkv = section.word_or("qkv", framework.qkv);
@@ -211,7 +212,9 @@ Framework read_framework(const Layered& section) {
   framework.optimizer = section.word_or("optimizer", framework.optimizer);
   framework.token_collectives = section.word_or("token_collectives", framework.token_collectives);
   framework.weight_gathers = section.word_or("weight_gathers", framework.weight_gathers);
-  framework.execution.eight_bit = section.word_or("eight_bit", framework.execution.eight_bit);
+  const RenamedKey fp8 = renamed_key("framework", "eight_bit");
+  framework.execution.eight_bit = section.word_or(
+      uses_old_name(section, fp8, notes) ? fp8.old : fp8.now, framework.execution.eight_bit);
   framework.execution.context = section.word_or("context", framework.execution.context);
   framework.execution.gradient_placeholders =
       section.word_or("gradient_placeholders", framework.execution.gradient_placeholders);
@@ -223,7 +226,8 @@ Framework read_framework(const Layered& section) {
   framework.accuracy = section.boolean_or("accuracy", framework.accuracy);
   Execution& execution = framework.execution;
   for (const ExecutionSwitch& item : execution_switches)
-    execution.*item.member = section.boolean_or(item.key, execution.*item.member);
+    execution.*item.member =
+        renamed_boolean(section, renamed_key("framework", item.key), execution.*item.member, notes);
   execution.held_logits =
       static_cast<int>(section.integer_or("held_logits", execution.held_logits, {0, 64}));
   execution.loss_metrics =
@@ -473,7 +477,8 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   const Layered layout_section = top.section("layout");
   SimulationOptions options;
   const Trouble trouble = read_simulation(top.section("simulation"), options);
-  const Framework framework = read_framework(top.section("framework"));
+  std::vector<Followed> renamed;
+  const Framework framework = read_framework(top.section("framework"), renamed);
   LayoutText text = read_layout(layout_section, framework.execution);
   const FlopConvention flops{top.section("flops").word_or("attention", AttentionFlops::full)};
   const Layered training_section = top.section("training");
@@ -500,7 +505,8 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   if (state == LayoutState::given) check_cut_products(text.layout, *cluster, layout_section);
   check_trouble(trouble, options, gpus, *cluster);
   sources.finish();
-  std::vector<Followed> followed = std::move(machine.followed);
+  std::vector<Followed> followed = std::move(renamed);
+  followed.insert(followed.end(), machine.followed.begin(), machine.followed.end());
   followed.insert(followed.end(), text.followed.begin(), text.followed.end());
   return Scenario{.path = path,
                   .name = name,

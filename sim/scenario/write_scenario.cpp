@@ -10,6 +10,7 @@
 #include "sim/config/yaml_text.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/scenario/layout_values.hpp"
+#include "sim/scenario/renamed_keys.hpp"
 
 namespace sim {
 namespace {
@@ -107,7 +108,7 @@ void write_framework(const Framework& framework, Lines& out) {
   out.add("optimizer", word(framework.optimizer));
   out.add("token_collectives", word(framework.token_collectives));
   out.add("weight_gathers", word(framework.weight_gathers));
-  out.add("eight_bit", word(framework.execution.eight_bit));
+  out.add(renamed_key("framework", "eight_bit").now, word(framework.execution.eight_bit));
   out.add("context", word(framework.execution.context));
   out.add("gradient_placeholders", word(framework.execution.gradient_placeholders));
   out.add("gradient_buckets", word(framework.execution.gradient_buckets));
@@ -116,8 +117,10 @@ void write_framework(const Framework& framework, Lines& out) {
     out.add("host_issue", fmt::format("{} ps", framework.host_issue->count()));
   out.add("joint_gate", framework.joint_gate);
   out.add("accuracy", framework.accuracy);
-  for (const ExecutionSwitch& item : execution_switches)
-    out.add(item.key, framework.execution.*item.member);
+  for (const ExecutionSwitch& item : execution_switches) {
+    const RenamedKey key = renamed_key("framework", item.key);
+    out.add(key.now, framework.execution.*item.member != key.inverted);
+  }
   out.add("held_logits", framework.execution.held_logits);
   out.add("loss_metrics", framework.execution.loss_metrics);
 }

@@ -169,8 +169,8 @@ void write_framework(Dice& dice, const Shape& shape, std::ostream& out) {
   }
   out << "framework:\n  loss: " << (dice.coin() ? "separate" : "fused") << "\n";
   for (const char* key :
-       {"scales_gradients", "checks_gradients", "separate_update", "waits_for_lengths",
-        "waits_for_counts", "waits_for_messages", "holds_units"})
+       {"gradient_prescale", "check_for_nan_in_grad", "separate_update", "waits_for_lengths",
+        "sync_expert_counts", "batch_p2p_sync", "defer_gradient_sync"})
     out << "  " << key << ": " << coin() << "\n";
   out << "  blocking_launches: " << (dice.below(4) == 0 ? "true" : "false") << "\n";
 }
