@@ -1,3 +1,4 @@
+#include <QAccessible>
 #include <QComboBox>
 #include <QFile>
 #include <QLineEdit>
@@ -258,6 +259,53 @@ TEST_CASE("The table is written as it is shown", "[choose]") {
   const QStringList lines = csv_of(opened.pane.table()).split('\n', Qt::SkipEmptyParts);
   CHECK(lines.size() == opened.pane.table().model()->rowCount() + 1);
   CHECK(lines.front().startsWith("#,layout,step time,slower,memory"));
+}
+
+TEST_CASE("Every control of the page has a name that a screen reader can say", "[choose]") {
+  Opened opened{gpt2};
+  opened.search();
+  int controls = 0;
+  for (QWidget* widget : opened.pane.findChildren<QWidget*>()) {
+    const bool control = widget->focusPolicy() != Qt::NoFocus && widget->isVisible() &&
+                         !widget->objectName().startsWith("qt_");
+    if (!control) continue;
+    ++controls;
+    QAccessibleInterface* found = QAccessible::queryAccessibleInterface(widget);
+    INFO(widget->metaObject()->className()
+         << " in " << widget->parentWidget()->metaObject()->className());
+    REQUIRE(found);
+    CHECK_FALSE(found->text(QAccessible::Name).isEmpty());
+  }
+  CHECK(controls > 20);
+}
+
+TEST_CASE("A search that is stopped before anything was simulated says so", "[choose]") {
+  Opened opened{gpt2};
+  opened.pane.start();
+  opened.pane.stop();
+  REQUIRE(test::until([&] { return !opened.pane.search().running(); }));
+  CHECK(opened.pane.settled());
+  CHECK(opened.pane.table().model()->rowCount() == 0);
+  opened.search();
+  CHECK(opened.pane.table().model()->rowCount() > 0);
+}
+
+TEST_CASE("Where no layout fits the page says what would help", "[choose]") {
+  Opened opened{gpt2};
+  opened.window.session().set_knobs({{"layout.global_batch", "960"}}, "batch");
+  REQUIRE(test::until([&] { return !opened.window.session().computing(); }));
+  for (const auto& [key, value] : {std::pair{"data_parallel", "1"},
+                                   {"tensor_parallel", "1"},
+                                   {"gpus", "1"},
+                                   {"pipeline_parallel", "1"},
+                                   {"recompute", "none"},
+                                   {"micro_batch", "960"}})
+    opened.pane.space().set(key, value);
+  opened.search();
+  REQUIRE(opened.pane.search().state() == SearchState::done);
+  CHECK_FALSE(opened.pane.search().result()->nothing_fits.empty());
+  CHECK_FALSE(opened.pane.chosen());
+  CHECK(opened.pane.search().result()->counts.legal > 0);
 }
 
 TEST_CASE("Without a scenario the page says what to do", "[choose]") {

@@ -26,6 +26,8 @@ Scatter::Scatter(const QString& accessible_name, QWidget* parent) : QChartView{p
   setRenderHint(QPainter::Antialiasing);
   setMouseTracking(true);
   viewport()->setMouseTracking(true);
+  viewport()->setFocusPolicy(Qt::NoFocus);
+  viewport()->setAccessibleName(accessible_name);
   setMinimumSize(260, 200);
   chart()->setAnimationOptions(QChart::NoAnimation);
   chart()->legend()->setAlignment(Qt::AlignTop);
@@ -281,6 +283,16 @@ void Scatter::changeEvent(QEvent* event) {
   mark_selected();
 }
 
+void Scatter::focusInEvent(QFocusEvent* event) {
+  QChartView::focusInEvent(event);
+  viewport()->update();
+}
+
+void Scatter::focusOutEvent(QFocusEvent* event) {
+  QChartView::focusOutEvent(event);
+  viewport()->update();
+}
+
 void Scatter::resizeEvent(QResizeEvent* event) {
   QChartView::resizeEvent(event);
   forget_places();
@@ -288,6 +300,13 @@ void Scatter::resizeEvent(QResizeEvent* event) {
 
 void Scatter::drawForeground(QPainter* painter, const QRectF& rect) {
   QChartView::drawForeground(painter, rect);
+  if (hasFocus()) {
+    painter->save();
+    painter->resetTransform();
+    painter->setPen(QPen{theme_of(*this).accent, 1});
+    painter->drawRect(viewport()->rect().adjusted(0, 0, -1, -1));
+    painter->restore();
+  }
   if (chart()->isVisible() || empty_text_.isEmpty()) return;
   painter->setPen(theme_of(*this).muted);
   painter->resetTransform();

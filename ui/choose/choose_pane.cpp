@@ -226,40 +226,58 @@ void ChoosePane::refresh_state() {
   start_->setShortcut(QKeySequence{"Ctrl+Return"});
   stop_->setEnabled(running);
   bar_->setVisible(search_.state() != SearchState::idle);
-  if (search_.state() == SearchState::listing) {
-    bar_->setRange(0, 0);
-    progress_->show();
-    progress_->setText(tr("listing the layouts of the space …"));
-    pareto_->clear(tr("Listing the layouts of the space …"));
-    points_.clear();
-    result_.reset();
-    refresh_rows();
+  const SearchedPtr& searched = search_.searched();
+  const bool shows_search = search_.state() == SearchState::running || ended();
+  stale_->setVisible(shows_search && searched && !is_of(searched->asked, session_));
+  if (search_.state() == SearchState::listing) show_listing();
+  if (search_.state() == SearchState::idle) show_idle(has_scenario);
+  if (ended()) show_end();
+}
+
+bool ChoosePane::ended() const {
+  return search_.state() == SearchState::done || search_.state() == SearchState::stopped;
+}
+
+void ChoosePane::show_listing() {
+  bar_->setRange(0, 0);
+  progress_->show();
+  progress_->setText(tr("listing the layouts of the space …"));
+  pareto_->clear(tr("Listing the layouts of the space …"));
+  points_.clear();
+  result_.reset();
+  refresh_rows();
+}
+
+void ChoosePane::show_idle(bool has_scenario) {
+  pareto_->clear(has_scenario
+                     ? tr("Every legal layout of the scenario's job is looked at; a lower bound "
+                          "rules most of them out, the rest is simulated.\nPress Start search.")
+                     : tr("Open a scenario first (Ctrl+O): the search finds the fastest layout "
+                          "for its model, cluster and batch."));
+  layout_->clear(has_scenario ? tr("A layout that you click is taken apart here.") : QString{});
+}
+
+void ChoosePane::show_end() {
+  if (result_) refresh_progress();
+  if (points_.empty()) {
+    const QString said =
+        search_.state() == SearchState::stopped
+            ? tr("Stopped before a layout was simulated.\nStart the search again, and give it "
+                 "longer.")
+            : tr("No layout of this space can fit, or none is legal.\nOpen a dimension on the "
+                 "left.");
+    pareto_->clear(said);
+    if (!result_) progress_->setText(tr("stopped"));
+    bar_->setRange(0, 1000);
+    layout_->clear({});
+  } else if (!chosen_ && result_ && result_->favourite()) {
+    choose(result_->favourite()->evaluation);
   }
-  if (search_.state() == SearchState::idle) {
-    pareto_->clear(has_scenario
-                       ? tr("Every legal layout of the scenario's job is looked at; a lower bound "
-                            "rules most of them out, the rest is simulated.\nPress Start search.")
-                       : tr("Open a scenario first (Ctrl+O): the search finds the fastest layout "
-                            "for its model, cluster and batch."));
-    layout_->clear(has_scenario ? tr("A layout that you click is taken apart here.") : QString{});
+  if (result_ && !result_->nothing_fits.empty()) {
+    problem_->setText(of(result_->nothing_fits));
+    problem_->show();
   }
-  const auto& searched = search_.searched();
-  stale_->setVisible(!running && searched && search_.state() != SearchState::idle &&
-                     !is_of(searched->asked, session_));
-  if (!running && search_.state() != SearchState::idle) {
-    if (result_) refresh_progress();
-    if (!result_) {
-      progress_->setText(tr("Stopped before a layout was looked at."));
-      pareto_->clear(progress_->text());
-    } else if (!chosen_ && result_->favourite()) {
-      choose(result_->favourite()->evaluation);
-    }
-    if (result_ && !result_->nothing_fits.empty()) {
-      problem_->setText(of(result_->nothing_fits));
-      problem_->show();
-    }
-    Q_EMIT settled_changed();
-  }
+  Q_EMIT settled_changed();
 }
 
 void ChoosePane::refresh_progress() {
@@ -278,7 +296,7 @@ void ChoosePane::refresh_progress() {
                  .arg(of(sim::significant(rate)))
                  .arg(static_cast<double>(counts.open) / rate, 0, 'f', 0);
   else if (rate > 0)
-    lines << tr("%1 in %2 s, %3 layouts/s")
+    lines << tr("%1 after %2 s, %3 layouts/s")
                  .arg(result_ && result_->complete ? tr("done") : tr("stopped"))
                  .arg(progress.seconds, 0, 'f', 1)
                  .arg(of(sim::significant(rate)));
@@ -296,9 +314,7 @@ void ChoosePane::show_problems(const std::vector<sim::Problem>& problems) {
   problem_->setVisible(!problems.empty());
   if (problems.empty()) return;
   problem_->setText("⚠ " + all_of(problems).replace("\n", "\n⚠ "));
-  QPalette colours = problem_->palette();
-  colours.setColor(QPalette::WindowText, theme_of(*this).bad);
-  problem_->setPalette(colours);
+  problem_->setForegroundRole(QPalette::BrightText);  // the theme's colour of what is wrong
   progress_->hide();
   Q_EMIT settled_changed();
 }

@@ -56,7 +56,11 @@ class ChoosePane : public QWidget {
   void adopt_search();  // another has begun
   void adopt_news(const SearchNews& news);
   void adopt_facts(const LayoutFactsPtr& facts);
+  bool ended() const;
   void refresh_state();
+  void show_listing();
+  void show_idle(bool has_scenario);
+  void show_end();
   void refresh_progress();
   void refresh_rows();
   void refresh_layout();
