@@ -67,7 +67,7 @@ TEST_CASE("Of points in one place the first is hit, and one that is no number ne
 }
 
 TEST_CASE("A point of a chart is hit where it is drawn, also after zoom, resize and other axes") {
-  const QList<QPointF> points = cloud(10'000, 3, 1000);
+  QList<QPointF> points = cloud(10'000, 3, 1000);
   const bool logarithmic = GENERATE(false, true);
   const auto scatter = shown(points, logarithmic);
   const auto check = [&] {
@@ -88,6 +88,9 @@ TEST_CASE("A point of a chart is hit where it is drawn, also after zoom, resize 
   scatter->set_axes({"x", 100, 500, logarithmic}, {"y", 10, 900, false});
   check();
   QTest::keyClick(scatter.get(), Qt::Key_W);
+  check();
+  points = cloud(8000, 5, 900);
+  scatter->set_sets({{"points", Marker::disc, Qt::blue, 6, points}});
   check();
 }
 
