@@ -72,13 +72,13 @@ std::string aligned(const Rows& rows) {
 }
 
 std::string counts_text(const SearchCounts& counts) {
-  std::string text = fmt::format("{} legal layouts\n", grouped(counts.legal));
+  std::string text = fmt::format("{} valid layouts\n", grouped(counts.legal));
   const auto line = [&](std::uint64_t count, std::string_view what) {
     if (count > 0) text += fmt::format("  {:>12}  {}\n", grouped(count), what);
   };
-  line(counts.too_large_by_bound, "too large: the least they can need is more than the device has");
-  line(counts.too_large, "too large: planned in full");
-  line(counts.too_slow, "too slow: the least they can take is more than what was found");
+  line(counts.too_large_by_bound, "out of memory, by a lower bound");
+  line(counts.too_large, "out of memory, planned exactly");
+  line(counts.too_slow, "slower than the best found, by a lower bound");
   line(counts.simulated, "simulated in full");
   line(counts.open, "not looked at: stopped early");
   const auto refused = [](const auto& all) {
@@ -120,7 +120,7 @@ std::string markdown(const Rows& rows) {
 }
 
 std::string margin_note(const SearchResult& result) {
-  return result.margin.empty() ? "" : fmt::format(", leaving {}", result.margin);
+  return result.margin.empty() ? "" : fmt::format(" with a memory margin: {}", result.margin);
 }
 
 // The title over layouts that fit within the margin.

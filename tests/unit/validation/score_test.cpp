@@ -42,7 +42,7 @@ TEST_CASE("a score averages over the rows to score only", "[validation]") {
   REQUIRE_FALSE(sums.rank_correlation);  // all were measured alike: there is no order
 }
 
-TEST_CASE("memory is told rightly where fitting and running agree", "[validation]") {
+TEST_CASE("fits is predicted correctly where fitting and running agree", "[validation]") {
   RowResult ran_out = row(1, 1, RowUse::score, false);
   ran_out.row.outcome = Outcome::out_of_memory;
   RowResult ran_out_unseen = ran_out;
@@ -113,7 +113,7 @@ TEST_CASE("memory is scored beside time, and a bound may hold it", "[validation]
   REQUIRE(exceeded(sums, bound) ==
           std::vector<std::string>{"s: the memory of 2 rows was scored, the bound asks for 3",
                                    "s: the median memory error is 17.50%, the bound is 10.00%",
-                                   "s: memory is told rightly for 1 rows, the bound asks for 2"});
+                                   "s: fits is predicted correctly for 1 rows, the bound asks for 2"});
 }
 
 }  // namespace

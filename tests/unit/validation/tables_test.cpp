@@ -95,7 +95,7 @@ TEST_CASE("the table shows every row and the score of the set", "[validation]") 
           "     -\n"
           "  skipped: a.yaml:1: \"no\"\n"
           "2 rows, 1 scored, 1 skipped; absolute error: average 25.0%, median 25.0%, p90 25.0%, "
-          "worst 25.0%; memory told rightly for 1 of 1\n");
+          "worst 25.0%; fits predicted correctly for 1 of 1\n");
 }
 
 TEST_CASE("Markdown has a table of sets and one of rows", "[validation]") {
