@@ -117,8 +117,9 @@ std::vector<std::string> exceeded(const SetScore& score, const Bound& bound) {
   check("median memory", score.median_memory_error, bound.median_memory_error);
   check("worst memory", score.worst_memory_error, bound.worst_memory_error);
   if (score.fits_right < bound.fits_right)
-    problems.push_back(fmt::format("{}: fits is predicted correctly for {} rows, the bound asks for {}",
-                                   bound.set, score.fits_right, bound.fits_right));
+    problems.push_back(
+        fmt::format("{}: fits is predicted correctly for {} rows, the bound asks for {}", bound.set,
+                    score.fits_right, bound.fits_right));
   return problems;
 }
 

@@ -55,7 +55,8 @@ std::string score_line(const SetScore& score) {
     text += fmt::format("; memory of {}: median error {}, worst {}", score.memory_scored,
                         percent(score.median_memory_error), percent(score.worst_memory_error));
   if (score.fits_told > 0)
-    text += fmt::format("; fits predicted correctly for {} of {}", score.fits_right, score.fits_told);
+    text +=
+        fmt::format("; fits predicted correctly for {} of {}", score.fits_right, score.fits_told);
   return text;
 }
 

@@ -110,10 +110,11 @@ TEST_CASE("memory is scored beside time, and a bound may hold it", "[validation]
   bound.median_memory_error = 0.1;
   bound.worst_memory_error = 0.3;
   bound.fits_right = 2;
-  REQUIRE(exceeded(sums, bound) ==
-          std::vector<std::string>{"s: the memory of 2 rows was scored, the bound asks for 3",
-                                   "s: the median memory error is 17.50%, the bound is 10.00%",
-                                   "s: fits is predicted correctly for 1 rows, the bound asks for 2"});
+  REQUIRE(
+      exceeded(sums, bound) ==
+      std::vector<std::string>{"s: the memory of 2 rows was scored, the bound asks for 3",
+                               "s: the median memory error is 17.50%, the bound is 10.00%",
+                               "s: fits is predicted correctly for 1 rows, the bound asks for 2"});
 }
 
 }  // namespace
