@@ -164,6 +164,22 @@ TEST_CASE("A dimension of the file is opened by emptying its field", "[choose]")
     if (std::string{row.key} != "gpus") CHECK(row.listed(specification_of(asked).space).empty());
 }
 
+TEST_CASE("Every field of the space is a key of the section search", "[choose]") {
+  Opened opened{gpt2};
+  for (const QString& key : opened.pane.space().keys()) {
+    CAPTURE(key.toStdString());
+    const SearchAsked asked = asked_of(gpt2, {"search." + key.toStdString() + "=[[1]]"});
+    try {
+      specification_of(asked);
+      FAIL("a list of lists was read");
+    } catch (const sim::InputError& error) {
+      for (const sim::Problem& problem : error.problems())
+        CHECK(problem.what.find("unknown key") == std::string::npos);
+    }
+  }
+  CHECK_THROWS_AS(specification_of(asked_of(gpt2, {"search.tops=[[1]]"})), sim::InputError);
+}
+
 TEST_CASE("What the fields of the space say is what is searched", "[choose]") {
   Opened opened{gpt2};
   SpacePane& space = opened.pane.space();

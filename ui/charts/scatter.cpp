@@ -159,6 +159,12 @@ std::optional<ScatterAt> Scatter::nearest(const QPointF& place) const {
   return best;
 }
 
+QPoint Scatter::screen_place(const ScatterAt& at) const {
+  const QPointF inside =
+      chart()->mapToPosition(value_of(at), &sets_[static_cast<std::size_t>(at.set)]->series());
+  return viewport()->mapToGlobal(mapFromScene(chart()->mapToScene(inside)));
+}
+
 void Scatter::choose(const ScatterAt& at) {
   select(at);
   Q_EMIT chosen(at);

@@ -52,6 +52,7 @@ class Scatter : public QChartView {
   void set_empty_text(const QString& text);
   void reset_zoom();
   std::optional<ScatterAt> nearest(const QPointF& place) const;  // of the chart's coordinates
+  QPoint screen_place(const ScatterAt& at) const;
   QChart& plot() { return *chart(); }
 
  Q_SIGNALS:

@@ -82,10 +82,12 @@ QWidget* ChoosePane::make_left() {
   column->setContentsMargins(6, 6, 6, 6);
   auto* buttons = new QHBoxLayout;
   start_ = new QPushButton{tr("&Start search")};
+  start_->setAccessibleName(tr("Start search"));
   start_->setDefault(true);
   start_->setShortcut(QKeySequence{"Ctrl+Return"});
   start_->setToolTip(tr("Ctrl+Enter; Enter in a field of the space"));
   stop_ = new QPushButton{tr("S&top")};
+  stop_->setAccessibleName(tr("Stop the search"));
   stop_->setShortcut(QKeySequence{"Ctrl+."});
   stop_->setToolTip(tr("Ctrl+. ; what was found stays"));
   buttons->addWidget(start_, 1);
@@ -133,6 +135,7 @@ QWidget* ChoosePane::make_middle() {
   count_ = new QLabel;
   count_->setForegroundRole(QPalette::PlaceholderText);
   csv_ = new QPushButton{tr("Save as &CSV …")};
+  csv_->setAccessibleName(tr("Save the table as CSV"));
   line->addWidget(label);
   line->addWidget(which_);
   line->addWidget(count_, 1);

@@ -62,6 +62,7 @@ LayoutPane::LayoutPane(QWidget* parent) : QWidget{parent} {
   below->setSpacing(4);
   auto* buttons = new QHBoxLayout;
   open_ = new QPushButton{tr("&Open as scenario")};
+  open_->setAccessibleName(tr("Open as scenario"));
   open_->setToolTip(tr("Shows it under What if, beside the scenario as it is now (Enter)."));
   export_ = new QToolButton;
   export_->setText(tr("E&xport for"));

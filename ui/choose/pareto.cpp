@@ -113,6 +113,18 @@ std::vector<std::uint32_t> Pareto::front() const {
   return indices;
 }
 
+std::vector<std::pair<QPoint, sim::Evaluation>> Pareto::points_on_screen(int most) const {
+  std::vector<std::pair<QPoint, sim::Evaluation>> places;
+  for (std::size_t set = 0; set < sets_.size(); ++set)
+    for (std::size_t i = 0; i < sets_[set].size(); ++i) {
+      const SearchPoint& point = points_[sets_[set][i]];
+      if (!point.evaluation.fits || static_cast<int>(places.size()) >= most) continue;
+      places.emplace_back(scatter_->screen_place({static_cast<int>(set), static_cast<int>(i)}),
+                          point.evaluation);
+    }
+  return places;
+}
+
 double Pareto::y_of(const sim::Evaluation& evaluation) const {
   if (against() == Against::memory) return evaluation.memory.gib();
   const double gpus = gpus_of(*searched_, evaluation);

@@ -9,6 +9,7 @@
 #include <QLineEdit>
 #include <QSaveFile>
 
+#include "ui/choose/choose_state.hpp"
 #include "ui/timeline/view.hpp"
 
 namespace ui {
@@ -69,6 +70,7 @@ QByteArray state_json(MainWindow& window) {
   state["time_window_ps"] = QJsonArray{shown.from, shown.to};
   state["selection"] = selection_of(session.selection());
   state["controls"] = places_of(window);
+  state["search"] = choose_state(window.choose());
   if (session.result())
     state["report"] = QJsonDocument::fromJson(QByteArray::fromStdString(
                                                   sim::to_json(session.result()->forecast.report)))
@@ -89,6 +91,8 @@ StateFile::StateFile(MainWindow& window, QString path)
   connect(&session, &Session::selection_changed, this, later);
   connect(&session, &Session::knobs_changed, this, later);
   connect(&window.timeline(), &TimelineView::window_changed, this, later);
+  connect(&window.choose(), &ChoosePane::settled_changed, this, later);
+  connect(&window.choose().search(), &SearchJob::progressed, this, later);
   since_beat_.start();
   connect(&beat_, &QTimer::timeout, this,
           [this] { longest_gap_ms_ = std::max(longest_gap_ms_, since_beat_.restart()); });
