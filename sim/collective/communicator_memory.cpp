@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "sim/collective/nccl_tuning.hpp"
 
@@ -63,11 +64,37 @@ Bytes communicator_memory(const NcclGroup& group) {
   return Bytes{rings_and_trees(group) + in_switch(group)};
 }
 
-CommunicatorMemory::CommunicatorMemory(const Plan& plan, const Cluster& cluster)
-    : plan_{plan}, cluster_{cluster}, known_(plan.groups.size()) {}
+std::optional<Bytes> KnownCommunicators::find(const std::vector<std::uint32_t>& key) {
+  const std::lock_guard lock{mutex_};
+  const auto found = known_.find(key);
+  return found == known_.end() ? std::nullopt : std::optional{found->second};
+}
+
+void KnownCommunicators::add(std::vector<std::uint32_t> key, Bytes memory) {
+  constexpr std::size_t most_words = std::size_t{8} << 20;
+  const std::lock_guard lock{mutex_};
+  if (words_ + key.size() > most_words) return;
+  words_ += key.size();
+  known_.emplace(std::move(key), memory);
+}
+
+CommunicatorMemory::CommunicatorMemory(const Plan& plan, const Cluster& cluster,
+                                       KnownCommunicators* known)
+    : plan_{plan}, cluster_{cluster}, kept_{known}, known_(plan.groups.size()) {}
 
 Bytes CommunicatorMemory::of_ranks(std::span<const RankId> ranks) {
   if (ranks.size() < 2) return Bytes{};
+  if (kept_ == nullptr) return work_out(ranks);
+  std::vector<std::uint32_t> key{static_cast<std::uint32_t>(cluster_.gpus_per_node())};
+  for (const RankId rank : ranks)
+    key.push_back(rank.value);
+  if (const std::optional<Bytes> known = kept_->find(key)) return *known;
+  const Bytes memory = work_out(ranks);
+  kept_->add(std::move(key), memory);
+  return memory;
+}
+
+Bytes CommunicatorMemory::work_out(std::span<const RankId> ranks) {
   gpus_.clear();
   for (const RankId rank : ranks)
     gpus_.push_back({rank.value});

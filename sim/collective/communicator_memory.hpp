@@ -11,6 +11,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -25,11 +27,24 @@ struct NcclGroup;
 // Of the rank that has the most of it.
 Bytes communicator_memory(const NcclGroup& group);
 
+// What communicators of one cluster take, by their GPUs: kept over many plans. Thread-safe.
+class KnownCommunicators {
+ public:
+  std::optional<Bytes> find(const std::vector<std::uint32_t>& key);
+  void add(std::vector<std::uint32_t> key, Bytes memory);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::vector<std::uint32_t>, Bytes> known_;
+  std::size_t words_ = 0;  // of all keys
+};
+
 // What the communicators of a plan take on one of its ranks.
 class CommunicatorMemory {
  public:
-  // Both have to outlive it.
-  CommunicatorMemory(const Plan& plan, const Cluster& cluster);
+  // All have to outlive it. `known` may be null; else it is of the same cluster, but for the GPUs
+  // used per node.
+  CommunicatorMemory(const Plan& plan, const Cluster& cluster, KnownCommunicators* known = nullptr);
 
   // Of all communicators that a rank of a stage opens: one per group that it is a member of, and
   // one per neighbour in the pipeline (PyTorch, ProcessGroupNCCL: a message between two ranks has a
@@ -39,9 +54,11 @@ class CommunicatorMemory {
  private:
   Bytes of_group(std::uint32_t group);  // of the plan's; worked out once
   Bytes of_ranks(std::span<const RankId> ranks);
+  Bytes work_out(std::span<const RankId> ranks);
 
   const Plan& plan_;
   const Cluster& cluster_;
+  KnownCommunicators* kept_ = nullptr;
   std::vector<std::optional<Bytes>> known_;  // by group
   std::vector<GpuId> gpus_;                  // scratch
 };

@@ -63,6 +63,28 @@ class EventQueue {
     size_ -= out.size();
   }
 
+  // All events held, of one instant in the order in which they were scheduled.
+  std::vector<Event> pending() const {
+    std::vector<Event> events;
+    events.reserve(size_);
+    for (const std::vector<Event>& bucket : buckets_)
+      events.insert(events.end(), bucket.begin(), bucket.end());
+    return events;
+  }
+
+  // Moves now() and all events on by a duration >= 0.
+  void move(Duration by) {
+    std::vector<Event> events = pending();
+    for (std::vector<Event>& bucket : buckets_)
+      bucket.clear();
+    occupied_ = 0;
+    now_ += by;
+    for (Event& event : events) {
+      event.at += by;
+      put(event);
+    }
+  }
+
  private:
   std::size_t bucket_of(TimePoint at) const {
     const auto difference = static_cast<std::uint64_t>(at.time_since_epoch().count()) ^

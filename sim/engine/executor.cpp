@@ -54,6 +54,7 @@ void Executor::run(const Control& control) {
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot)
     advance(slot, index_of(slot).used_streams);
   settle();
+  prepare_jumps();
   std::vector<Event> instant;
   while (!queue_.empty()) {
     queue_.take_instant(instant);
@@ -65,6 +66,7 @@ void Executor::run(const Control& control) {
     for (const Event& event : instant)
       handle(event);
     settle();
+    if (slots_[0].done[compute] >= next_milestone_) look_for_period();
   }
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot)
     for (std::uint32_t stream = 0; stream < stream_count; ++stream)
@@ -177,6 +179,7 @@ TimePoint Executor::issued_at(std::uint32_t slot, OpId op, std::int64_t issued) 
 // Until `issued`, or a later phase of the host.
 void Executor::wait_for_host(std::uint32_t slot, std::uint32_t stream, TimePoint issued) {
   SlotState& state = slots_[slot];
+  ++hosts_[slot].waits;
   state.host_waiting = static_cast<std::uint16_t>(state.host_waiting | 1U << stream);
   TimePoint& wakeup = hosts_[slot].wakeup;
   // A wakeup that is due until then asks all streams again. A second one would only do so too, and

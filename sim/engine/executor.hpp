@@ -27,6 +27,7 @@
 
 #include "sim/engine/cost_table.hpp"
 #include "sim/engine/event_queue.hpp"
+#include "sim/engine/recurrence.hpp"
 #include "sim/engine/stepwise.hpp"
 #include "sim/engine/system.hpp"
 #include "sim/sharing/link_sharing.hpp"
@@ -45,12 +46,7 @@ struct ExecutorInput {
   std::int64_t device_memory = 0;  // bytes/s
   double jitter = 0;
   std::uint64_t seed = 0;
-};
-
-// Sums over the calls of one cell of the cost table.
-struct CommTotals {
-  std::uint64_t calls = 0;
-  Duration time{};  // from the arrival of the last member to the end
+  bool jump = true;  // over whole periods of a steady state
 };
 
 class Executor {
@@ -65,6 +61,7 @@ class Executor {
 
   TimePoint end() const { return end_; }
   std::uint64_t events() const { return events_; }
+  std::uint64_t jumped_events() const { return jumped_events_; }  // of those, not simulated
   std::uint64_t activities() const { return finished_operators_; }
   // Spans by operator, of the i-th recorded slot.
   std::vector<Span> take_spans(std::size_t i) { return std::move(spans_[i]); }
@@ -110,6 +107,7 @@ class Executor {
   // The host issues what belongs to its phase, from `begun` on.
   struct HostState {
     std::uint32_t phase = 0;
+    std::uint32_t waits = 0;  // times at which an operator was not issued yet
     TimePoint begun{};
     TimePoint wakeup{};  // the next one, once it is in the future
   };
@@ -216,6 +214,31 @@ class Executor {
   void start_message(std::uint32_t activity);
   void end_message(std::uint32_t activity);
 
+  // The jump over whole periods.
+  void prepare_jumps();
+  void find_next_milestone();
+  void look_for_period();
+  Snapshot take_snapshot() const;
+  std::vector<std::uint64_t> relative_state() const;
+  std::vector<std::uint32_t> live_activities() const;
+  std::uint64_t place_of(std::uint32_t activity) const;
+  template <class Words>
+  void add_slot(Words& words, std::uint32_t slot) const;
+  template <class Words>
+  void add_launched(Words& words, std::uint32_t slot, std::uint32_t waiting) const;
+  template <class Words>
+  void add_activity(Words& words, std::uint32_t activity) const;
+  template <class Words>
+  void add_events(Words& words, const std::vector<std::uint32_t>& order) const;
+  std::uint64_t periods_ahead(const Snapshot& before, const Snapshot& current) const;
+  static bool host_recurs(const SlotMark& begin, const SlotMark& end, Duration period,
+                          std::int64_t issue);
+  void jump(const Snapshot& before, const Snapshot& current, std::uint64_t periods);
+  void move_slot(std::uint32_t slot, const SlotMark& begin, const SlotMark& end,
+                 std::uint64_t periods, Duration by);
+  void repeat_spans(std::uint32_t slot, const Snapshot& before, const Snapshot& current,
+                    std::uint64_t periods);
+
   [[noreturn]] void report_deadlock() const;
 
   const ExecutorInput input_;
@@ -242,6 +265,12 @@ class Executor {
   TimePoint end_{};
   std::uint64_t events_ = 0;
   std::uint64_t finished_operators_ = 0;
+  // Positions of slot 0 at which a recurrence is looked for, and the next of them.
+  std::vector<std::uint32_t> milestones_;
+  std::uint32_t next_milestone_ = UINT32_MAX;
+  std::uint32_t vain_recurrences_ = 0;
+  Snapshots snapshots_;
+  std::uint64_t jumped_events_ = 0;
 };
 
 }  // namespace sim

@@ -24,7 +24,10 @@ void Executor::start_kernels(std::uint32_t slot) {
   const bool disturbed = state.sm_held != 0 || state.memory_held != 0 || state.touched;
   const OpId first = index_of(slot).order[compute][state.position];
   const std::int64_t slack = lane.host_slack[state.position] + lane.start[state.position];
-  if (disturbed || input_.jitter > 0 || now() < issued_at(slot, first, slack)) {
+  const bool alone = disturbed || input_.jitter > 0;
+  const bool host_is_late = !alone && now() < issued_at(slot, first, slack);
+  if (host_is_late) ++hosts_[slot].waits;
+  if (alone || host_is_late) {
     start_single_kernel(slot);
     return;
   }

@@ -144,6 +144,7 @@ class Quotient {
     folded_.costs = whole_.costs;
     folded_.is_priced = whole_.is_priced;
     folded_.peer_routes = whole_.peer_routes;
+    folded_.role_rows = whole_.role_rows;
     for (std::size_t i = 0; i < classes_.slots.first.size(); ++i)
       add_slot(i);
     for (std::size_t i = 0; i < classes_.resources.first.size(); ++i) {

@@ -11,6 +11,7 @@
 #include "sim/engine/own_links.hpp"
 #include "sim/engine/simulator.hpp"
 #include "sim/engine/system.hpp"
+#include "sim/engine/wirings.hpp"
 
 namespace sim {
 namespace {
@@ -160,7 +161,8 @@ ExecutorInput executor_input(const Plan& plan, const Device& device, const Syste
           .shares_device = device.communication_share.has_value(),
           .device_memory = std::llround(device.memory_bandwidth.in_bytes_per_second()),
           .jitter = options.jitter,
-          .seed = options.seed};
+          .seed = options.seed,
+          .jump = options.jump};
 }
 
 Simulation run_system(const Plan& plan, const Cluster& cluster, System system,
@@ -191,7 +193,8 @@ Simulation run_system(const Plan& plan, const Cluster& cluster, System system,
   timeline.collectives = summarise(plan, system, executor);
   simulation.stats = {.rank_classes = system.slots.size(),
                       .activities = executor.activities(),
-                      .events = executor.events()};
+                      .events = executor.events(),
+                      .jumped_events = executor.jumped_events()};
   return simulation;
 }
 
@@ -200,6 +203,13 @@ Simulation run_system(const Plan& plan, const Cluster& cluster, System system,
 Simulation simulate(const Plan& plan, const Cluster& cluster, const SimulationOptions& options,
                     const Control& control) {
   return run_system(plan, cluster, wire_and_fold(plan, cluster, options, control), options,
+                    control);
+}
+
+Simulation simulate(const Plan& plan, const Cluster& cluster, const SimulationOptions& options,
+                    Wirings& wirings, const Control& control) {
+  if (!folds(options)) return simulate(plan, cluster, options, control);
+  return run_system(plan, cluster, wirings.folded(plan, cluster, options, control), options,
                     control);
 }
 

@@ -32,7 +32,8 @@ struct SimulationOptions {
   CollectiveModel collectives = CollectiveModel::fluid;
   CollectiveChoice tensor_choice{}, data_choice{};  // algorithm and protocol per group role
   bool fold = true;                                 // simulate one rank per symmetry class
-  bool graphs = false;                   // operators are captured in a graph: no host issue time
+  bool jump = true;     // over whole periods of a steady state: exact, the same with and without
+  bool graphs = false;  // operators are captured in a graph: no host issue time
   std::optional<Duration> host_issue{};  // of one kernel; absent: the device file's
   double jitter = 0;       // standard deviation of ln(kernel time), per kernel; 0: none
   std::uint64_t seed = 1;  // of the jitter
@@ -58,6 +59,7 @@ struct SimulationStats {
   std::uint64_t rank_classes = 0;  // simulated ranks
   std::uint64_t activities = 0;    // operators that took time
   std::uint64_t events = 0;
+  std::uint64_t jumped_events = 0;  // of those: not simulated, but known from a period before
 };
 
 struct Simulation {
@@ -70,5 +72,11 @@ struct Simulation {
 // the plan deadlocks; Stopped. To simulate a plan several times, use Simulator (simulator.hpp).
 Simulation simulate(const Plan& plan, const Cluster& cluster, const SimulationOptions& options,
                     const Control& control = {});
+
+// As above, with a system from those kept where one serves (wirings.hpp): for many plans on one
+// cluster.
+class Wirings;
+Simulation simulate(const Plan& plan, const Cluster& cluster, const SimulationOptions& options,
+                    Wirings& wirings, const Control& control = {});
 
 }  // namespace sim

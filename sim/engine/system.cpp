@@ -28,6 +28,39 @@ void price_cell(System& system, const Cluster& cluster, const SimulationOptions&
                             system.requests.transfers[request - collectives], options);
 }
 
+using RequestsOfRole = std::array<std::vector<std::uint32_t>, group_role_count>;
+
+RequestsOfRole requests_of_roles(const RequestTable& table, std::span<const Program> programs) {
+  RequestsOfRole of_role;
+  for (std::size_t p = 0; p < programs.size(); ++p) {
+    const Program& program = programs[p];
+    for (std::size_t w = 0; w < program.collectives.size(); ++w) {
+      auto& requests = of_role[static_cast<std::size_t>(program.collectives[w].group)];
+      const std::uint32_t request = table.of_collective[p][w];
+      if (std::find(requests.begin(), requests.end(), request) == requests.end())
+        requests.push_back(request);
+    }
+  }
+  return of_role;
+}
+
+// REQUIRES: the requests are priced on the row.
+std::vector<Traffic> traffic_of(const System& system, std::span<const std::uint32_t> requests,
+                                std::uint32_t row) {
+  std::vector<Traffic> all;
+  for (const std::uint32_t request : requests) {
+    const CommCost& cost = system.cost(row, request);
+    if (cost.link_bytes == 0) continue;
+    const CollectiveKind kind = system.requests.collectives[request].kind;
+    const Traffic one{kind, cost.algorithm, kind == CollectiveKind::all_to_all};
+    if (std::none_of(all.begin(), all.end(), [&](const Traffic& other) {
+          return other.algorithm == one.algorithm && other.all_to_all == one.all_to_all;
+        }))
+      all.push_back(one);
+  }
+  return all;
+}
+
 // Builds a System step by step; a class only to share the tables between the steps.
 class Wiring {
  public:
@@ -39,7 +72,7 @@ class Wiring {
 
   System build(const Control& control) {
     system_.requests = collect_requests(plan_.programs);
-    find_requests_of_roles();
+    requests_of_role_ = requests_of_roles(system_.requests, plan_.programs);
     add_slots();
     reserve();
     for (std::uint32_t g = 0; g < plan_.groups.size(); ++g) {
@@ -62,18 +95,6 @@ class Wiring {
     system_.members.reserve(group_role_count * system_.slots.size() + 2 * peers);
     system_.uses.reserve(16 * system_.slots.size() + 10 * peers);
     system_.resources.reserve(cluster_.link_count());
-  }
-
-  void find_requests_of_roles() {
-    for (std::size_t p = 0; p < plan_.programs.size(); ++p) {
-      const Program& program = plan_.programs[p];
-      for (std::size_t w = 0; w < program.collectives.size(); ++w) {
-        auto& requests = requests_of_role_[static_cast<std::size_t>(program.collectives[w].group)];
-        const std::uint32_t request = system_.requests.of_collective[p][w];
-        if (std::find(requests.begin(), requests.end(), request) == requests.end())
-          requests.push_back(request);
-      }
-    }
   }
 
   std::uint32_t variant_of(std::uint32_t program, RankId rank) {
@@ -115,17 +136,20 @@ class Wiring {
     system_.is_priced.resize(system_.costs.size(), 0);
   }
 
-  // Costs of a role's requests on a shape; further ones for a further role on the same shape.
-  void fill_costs(std::uint32_t row, GroupRole role) {
-    for (const std::uint32_t request : requests_of_role_[static_cast<std::size_t>(role)])
-      price_cell(system_, cluster_, options_, row, request);
-  }
-
-  bool costs_known(std::uint32_t row, GroupRole role) {
+  // What groups of the role do there; their requests are priced when it is asked for first.
+  const RoleRow& role_row(std::uint32_t row, GroupRole role) {
     const std::size_t cell =
         row * static_cast<std::size_t>(group_role_count) + static_cast<std::size_t>(role);
-    if (cell >= known_.size()) known_.resize(cell + 1, 0);
-    return std::exchange(known_[cell], char{1}) != 0;
+    if (cell >= known_.size()) known_.resize(cell + 1, UINT32_MAX);
+    if (known_[cell] == UINT32_MAX) {
+      const std::vector<std::uint32_t>& requests =
+          requests_of_role_[static_cast<std::size_t>(role)];
+      for (const std::uint32_t request : requests)
+        price_cell(system_, cluster_, options_, row, request);
+      known_[cell] = static_cast<std::uint32_t>(system_.role_rows.size());
+      system_.role_rows.push_back({role, row, traffic_of(system_, requests, row)});
+    }
+    return system_.role_rows[known_[cell]];
   }
 
   void add_group(std::uint32_t g) {
@@ -145,9 +169,11 @@ class Wiring {
 
   void work_out(Channel& channel, GroupRole role) {
     channel.shape = shape_row(group_shape(cluster_, gpus_));
-    if (!costs_known(channel.shape, role)) fill_costs(channel.shape, role);
-    for (const std::uint32_t request : requests_of_role_[static_cast<std::size_t>(role)])
-      add_pattern(channel, request, role);
+    const int shards =
+        is_tensor(role) ? options_.tensor_choice.server_shards : options_.data_choice.server_shards;
+    for (const Traffic& traffic : role_row(channel.shape, role).traffic)
+      append_pattern(channel, traffic.algorithm, traffic.all_to_all,
+                     collective_pattern(cluster_, gpus_, traffic.kind, traffic.algorithm, shards));
     if (within_a_node()) originals_.push_back(static_cast<std::uint32_t>(system_.channels.size()));
   }
 
@@ -197,22 +223,6 @@ class Wiring {
       system_.patterns.push_back(pattern);
       ++channel.pattern_count;
     }
-  }
-
-  void add_pattern(Channel& channel, std::uint32_t request, GroupRole role) {
-    const Collective& collective = system_.requests.collectives[request];
-    const CommCost& cost = system_.cost(channel.shape, request);
-    if (cost.link_bytes == 0) return;
-    const Algorithm algorithm = cost.algorithm;
-    const bool all_to_all = collective.kind == CollectiveKind::all_to_all;
-    for (std::uint32_t p = channel.first_pattern; p < system_.patterns.size(); ++p)
-      if (system_.patterns[p].algorithm == algorithm &&
-          system_.patterns[p].all_to_all == all_to_all)
-        return;
-    const int shards =
-        is_tensor(role) ? options_.tensor_choice.server_shards : options_.data_choice.server_shards;
-    append_pattern(channel, algorithm, all_to_all,
-                   collective_pattern(cluster_, gpus_, collective.kind, algorithm, shards));
   }
 
   void append_pattern(Channel& channel, Algorithm algorithm, bool all_to_all,
@@ -288,9 +298,9 @@ class Wiring {
   const Cluster& cluster_;
   const SimulationOptions& options_;
   System system_;
-  std::array<std::vector<std::uint32_t>, group_role_count> requests_of_role_;
+  RequestsOfRole requests_of_role_;
   std::vector<std::uint32_t> resource_of_link_;
-  std::vector<char> known_;
+  std::vector<std::uint32_t> known_;  // index into role_rows, by row and role
   std::vector<GpuId> gpus_;
   std::vector<std::uint32_t> originals_;  // channels within a node that others are copies of
   std::uint32_t group_rows_ = 0;
@@ -302,6 +312,26 @@ System wire(const Plan& plan, const Cluster& cluster, const SimulationOptions& o
             const Control& control) {
   SIM_CHECK(plan.world_size() <= cluster.gpus(), plan.world_size(), cluster.gpus());
   return Wiring{plan, cluster, options}.build(control);
+}
+
+bool take_requests(System& system, const Plan& plan, const Cluster& cluster,
+                   const SimulationOptions& options) {
+  system.requests = collect_requests(plan.programs);
+  const std::size_t groups = system.group_shapes.size();
+  const std::size_t rows = groups + system.peer_routes.size();
+  system.costs.assign(rows * system.requests.size(), {});
+  system.is_priced.assign(system.costs.size(), 0);
+  const RequestsOfRole of_role = requests_of_roles(system.requests, plan.programs);
+  for (const RoleRow& known : system.role_rows) {
+    const std::vector<std::uint32_t>& requests = of_role[static_cast<std::size_t>(known.role)];
+    for (const std::uint32_t request : requests)
+      price_cell(system, cluster, options, known.row, request);
+    if (traffic_of(system, requests, known.row) != known.traffic) return false;
+  }
+  for (std::size_t row = groups; row < rows; ++row)
+    for (std::size_t t = 0; t < system.requests.transfers.size(); ++t)
+      price_cell(system, cluster, options, row, system.requests.collectives.size() + t);
+  return true;
 }
 
 void price(System& system, const Cluster& cluster, const SimulationOptions& options) {

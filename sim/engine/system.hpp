@@ -61,6 +61,21 @@ struct Variant {
   bool operator==(const Variant&) const = default;
 };
 
+// A kind of traffic that a group puts on links: each is a pattern of the group's channels.
+struct Traffic {
+  CollectiveKind kind = CollectiveKind::all_reduce;  // of the first request with this pattern
+  Algorithm algorithm = Algorithm::direct;
+  bool all_to_all = false;
+  bool operator==(const Traffic&) const = default;
+};
+
+// What groups of a role do on a row of the cost table.
+struct RoleRow {
+  GroupRole role = GroupRole::tensor;
+  std::uint32_t row = 0;
+  std::vector<Traffic> traffic;
+};
+
 struct System {
   std::vector<Slot> slots;
   std::vector<Channel> channels;
@@ -75,6 +90,7 @@ struct System {
   std::vector<CommCost> costs;     // [shape * requests.size() + request]
   std::vector<char> is_priced;     // cells of `costs` that are in use
   std::vector<Route> peer_routes;  // of the rows behind those of `group_shapes`
+  std::vector<RoleRow> role_rows;  // each pair once
 
   std::span<const std::uint32_t> members_of(const Channel& channel) const {
     return std::span{members}.subspan(channel.first_member, channel.member_count);
@@ -100,6 +116,12 @@ struct System {
 // Throws Stopped.
 System wire(const Plan& plan, const Cluster& cluster, const SimulationOptions& options,
             const Control& control = {});
+
+// Puts the requests and costs of another plan in the place of those that the system was wired with.
+// REQUIRES: ranks, groups and neighbours are the same. False: its traffic goes over other links, so
+// that it has to be wired; the system is of no use then.
+bool take_requests(System& system, const Plan& plan, const Cluster& cluster,
+                   const SimulationOptions& options);
 
 // Works the costs of all channels out again. REQUIRES: `options` differs from those that the system
 // was wired with in nothing but costs (same_wiring() of simulator.cpp).

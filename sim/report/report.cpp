@@ -163,10 +163,11 @@ ClosedForm bubble_closed_form(const Layout& layout) {
   return {};
 }
 
-std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster) {
+std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster,
+                                      KnownCommunicators* known) {
   const Device& device = cluster.device();
   std::vector<StageMemory> stages(static_cast<std::size_t>(plan.layout.pipeline_parallel));
-  CommunicatorMemory communicators{plan, cluster};
+  CommunicatorMemory communicators{plan, cluster, known};
   for (const Program& program : plan.programs) {
     StageMemory here{.stage = program.stage,
                      .use = memory_use(program),

@@ -18,6 +18,8 @@
 
 namespace sim {
 
+class KnownCommunicators;
+
 struct StageMemory {
   int stage = 0;
   MemoryUse use;
@@ -136,7 +138,9 @@ Report make_report(const Scenario& scenario, const Plan& plan, const Simulation&
 Report make_memory_report(const Scenario& scenario, const Plan& plan);
 
 // Memory of every pipeline stage: the worst program of each. Needs no simulation.
-std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster);
+// `known`: of communicators, where it is asked for many plans on one cluster.
+std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster,
+                                      KnownCommunicators* known = nullptr);
 
 // Share of the step that is pipeline bubble for equal stages and free transfers, and its formula.
 struct ClosedForm {

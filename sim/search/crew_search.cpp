@@ -11,8 +11,10 @@ constexpr std::chrono::milliseconds between_looks{50};  // at whether to stop
 }  // namespace
 
 Work evaluate_units(const SearchSpecification& specification, const Candidates& candidates) {
-  return [&](std::uint64_t unit) {
-    return answer_text(evaluate(specification, candidates, static_cast<std::uint32_t>(unit)));
+  const auto memory = std::make_shared<EvaluationMemory>();
+  return [&specification, &candidates, memory](std::uint64_t unit) {
+    return answer_text(
+        evaluate(specification, candidates, static_cast<std::uint32_t>(unit), *memory));
   };
 }
 

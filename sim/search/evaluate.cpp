@@ -9,12 +9,12 @@
 namespace sim {
 
 Evaluation evaluate(const SearchSpecification& specification, const Candidates& candidates,
-                    std::uint32_t index, const Control& control) {
+                    std::uint32_t index, EvaluationMemory& memory, const Control& control) {
   const Scenario& workload = specification.workload;
   const Plan plan = make_plan(workload.model, layout_of(specification, candidates, index));
   Evaluation made{.index = index, .fits = true};
   const Cluster cluster = cluster_of(specification, candidates, index);
-  for (const StageMemory& stage : stage_memory(plan, cluster)) {
+  for (const StageMemory& stage : stage_memory(plan, cluster, &memory.communicators)) {
     made.memory = std::max(made.memory, stage.total);
     made.fits = made.fits && stage.fits();
   }
@@ -22,8 +22,15 @@ Evaluation evaluate(const SearchSpecification& specification, const Candidates& 
   SimulationOptions options = workload.options;
   options.record_spans = false;
   throw_if_stopped(control);
-  made.step_time = simulate(plan, cluster, options, control).timeline.end.time_since_epoch();
+  made.step_time =
+      simulate(plan, cluster, options, memory.wirings, control).timeline.end.time_since_epoch();
   return made;
+}
+
+Evaluation evaluate(const SearchSpecification& specification, const Candidates& candidates,
+                    std::uint32_t index) {
+  EvaluationMemory memory;
+  return evaluate(specification, candidates, index, memory);
 }
 
 std::string answer_text(const Evaluation& evaluation) {

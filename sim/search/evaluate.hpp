@@ -11,7 +11,9 @@
 #include <string_view>
 
 #include "sim/base/control.hpp"
+#include "sim/collective/communicator_memory.hpp"
 #include "sim/config/reader.hpp"
+#include "sim/engine/wirings.hpp"
 #include "sim/search/candidates.hpp"
 
 namespace sim {
@@ -24,10 +26,20 @@ struct Evaluation {
   bool operator==(const Evaluation&) const = default;
 };
 
+// What evaluations of one search need again and again. It changes none of them. Thread-safe.
+struct EvaluationMemory {
+  Wirings wirings;
+  KnownCommunicators communicators;
+};
+
 // Exact: the memory planner on the whole plan, then the folded simulation if it fits.
-// REQUIRES: the candidates are those of the specification. Thread-safe. Throws Stopped.
+// REQUIRES: the candidates are those of the specification, and `memory` is of this specification
+// alone. Thread-safe. Throws Stopped.
 Evaluation evaluate(const SearchSpecification& specification, const Candidates& candidates,
-                    std::uint32_t index, const Control& control = {});
+                    std::uint32_t index, EvaluationMemory& memory, const Control& control = {});
+// Of one candidate alone.
+Evaluation evaluate(const SearchSpecification& specification, const Candidates& candidates,
+                    std::uint32_t index);
 
 // What it says of its candidate as a JSON object in one line, and back. Problems are recorded at
 // `answer`; the text throws InputError.

@@ -232,7 +232,8 @@ RankedLayout ranked(const Search& search, const Evaluation& evaluation, const Co
   const Cluster cluster = cluster_of(search.specification(), search.candidates(), evaluation.index);
   const Plan plan = make_plan(workload.model, made.layout);
   throw_if_stopped(control);
-  const Simulation simulation = simulate(plan, cluster, workload.options, control);
+  const Simulation simulation =
+      simulate(plan, cluster, workload.options, search.memory().wirings, control);
   made.breakdown = mean_breakdown(plan, simulation.timeline);
   return made;
 }

@@ -14,7 +14,7 @@ constexpr std::size_t refined_at_once = 64;
 bool evaluate_one(const Search& search, std::uint32_t index, const Control& control,
                   Evaluation& made) {
   try {
-    made = evaluate(search.specification(), search.candidates(), index, control);
+    made = evaluate(search.specification(), search.candidates(), index, search.memory(), control);
     return true;
   } catch (const Stopped&) {
     return false;

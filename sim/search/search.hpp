@@ -13,6 +13,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -52,6 +53,7 @@ class Search {
   const SearchSpecification& specification() const { return specification_; }
   const Candidates& candidates() const { return candidates_; }
   const Ranking& ranking() const { return ranking_; }
+  EvaluationMemory& memory() const { return *memory_; }
   SearchCounts counts() const;
   // What it takes and needs at least. Thread-safe, also while the search runs.
   Bound bound_of(std::uint32_t index) const { return bounds_.fine(index); }
@@ -75,6 +77,7 @@ class Search {
   Candidates candidates_;
   Bounds bounds_;
   Ranking ranking_;
+  std::unique_ptr<EvaluationMemory> memory_ = std::make_unique<EvaluationMemory>();
   SearchCounts counts_;
   std::optional<std::uint32_t> leanest_by_bound_;
   std::vector<Entry> open_;  // a heap, the least bound on top

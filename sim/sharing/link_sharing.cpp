@@ -148,6 +148,16 @@ void LinkSharing::set_level(TransferId id, std::int64_t level, TimePoint now) {
   changes_.push_back({id, now + Duration{left}});
 }
 
+void LinkSharing::move(Duration by, std::uint64_t periods, std::span<const Duration> before,
+                       std::span<const Duration> after) {
+  for (TransferState& transfer : transfers_)
+    transfer.updated += by;
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    links_[i].busy += static_cast<std::int64_t>(periods) * (after[i] - before[i]);
+    links_[i].busy_since += by;
+  }
+}
+
 std::span<const LinkSharing::Change> LinkSharing::settle(TimePoint now) {
   changes_.clear();
   if (!dirty_.empty()) {

@@ -53,6 +53,25 @@ class LinkSharing {
   // Time during which a link had any transfer, up to the last departure.
   Duration busy(std::uint32_t link) const { return links_[link].busy; }
 
+  // For a jump over periods that pass alike (sim/engine/JUMP.md). Time during which a link had any
+  // transfer until now:
+  Duration busy_until(std::uint32_t link, TimePoint now) const {
+    const LinkState& state = links_[link];
+    return state.users == 0 ? state.busy : state.busy + (now - state.busy_since);
+  }
+  struct Progress {
+    std::int64_t level = 0, remaining = 0;
+    TimePoint updated{};
+  };
+  Progress progress(TransferId id) const {
+    const TransferState& transfer = transfers_[id];
+    return {transfer.level, transfer.remaining, transfer.updated};
+  }
+  // Moves all transfers on by a duration of so many periods; a link was busy in each for as long as
+  // between the two instants of which busy_until() is given. REQUIRES: settled.
+  void move(Duration by, std::uint64_t periods, std::span<const Duration> before,
+            std::span<const Duration> after);
+
  private:
   static constexpr std::uint32_t near_users = 4;
   static constexpr std::uint32_t no_list = UINT32_MAX;
