@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/engine/wirings.hpp"
 
 namespace sim {
 namespace {
@@ -64,10 +65,12 @@ std::vector<Traffic> traffic_of(const System& system, std::span<const std::uint3
 // Builds a System step by step; a class only to share the tables between the steps.
 class Wiring {
  public:
-  Wiring(const Plan& plan, const Cluster& cluster, const SimulationOptions& options)
+  Wiring(const Plan& plan, const Cluster& cluster, const SimulationOptions& options,
+         KnownGroups* known_groups)
       : plan_{plan},
         cluster_{cluster},
         options_{options},
+        known_groups_{known_groups},
         resource_of_link_(cluster.link_count(), UINT32_MAX) {}
 
   System build(const Control& control) {
@@ -168,13 +171,27 @@ class Wiring {
   }
 
   void work_out(Channel& channel, GroupRole role) {
-    channel.shape = shape_row(group_shape(cluster_, gpus_));
+    channel.shape = shape_row(shape_of_group());
     const int shards =
         is_tensor(role) ? options_.tensor_choice.server_shards : options_.data_choice.server_shards;
     for (const Traffic& traffic : role_row(channel.shape, role).traffic)
       append_pattern(channel, traffic.algorithm, traffic.all_to_all,
-                     collective_pattern(cluster_, gpus_, traffic.kind, traffic.algorithm, shards));
+                     pattern_of_group(traffic, shards));
     if (within_a_node()) originals_.push_back(static_cast<std::uint32_t>(system_.channels.size()));
+  }
+
+  bool may_be_known() const {
+    return known_groups_ != nullptr && gpus_.size() >= KnownGroups::least_ranks;
+  }
+
+  GroupShape shape_of_group() const {
+    return may_be_known() ? known_groups_->shape(cluster_, gpus_) : group_shape(cluster_, gpus_);
+  }
+
+  std::vector<Hop> pattern_of_group(const Traffic& traffic, int shards) const {
+    return may_be_known()
+               ? known_groups_->pattern(cluster_, gpus_, traffic, shards)
+               : collective_pattern(cluster_, gpus_, traffic.kind, traffic.algorithm, shards);
   }
 
   bool within_a_node() const {
@@ -297,6 +314,7 @@ class Wiring {
   const Plan& plan_;
   const Cluster& cluster_;
   const SimulationOptions& options_;
+  KnownGroups* known_groups_ = nullptr;
   System system_;
   RequestsOfRole requests_of_role_;
   std::vector<std::uint32_t> resource_of_link_;
@@ -309,9 +327,9 @@ class Wiring {
 }  // namespace
 
 System wire(const Plan& plan, const Cluster& cluster, const SimulationOptions& options,
-            const Control& control) {
+            const Control& control, KnownGroups* known) {
   SIM_CHECK(plan.world_size() <= cluster.gpus(), plan.world_size(), cluster.gpus());
-  return Wiring{plan, cluster, options}.build(control);
+  return Wiring{plan, cluster, options, known}.build(control);
 }
 
 bool take_requests(System& system, const Plan& plan, const Cluster& cluster,

@@ -112,10 +112,12 @@ struct System {
   }
 };
 
+class KnownGroups;
+
 // One slot per rank, one channel per communicator and per direction between neighbours.
-// Throws Stopped.
+// `known` may be null: large groups that other plans have too (wirings.hpp). Throws Stopped.
 System wire(const Plan& plan, const Cluster& cluster, const SimulationOptions& options,
-            const Control& control = {});
+            const Control& control = {}, KnownGroups* known = nullptr);
 
 // Puts the requests and costs of another plan in the place of those that the system was wired with.
 // REQUIRES: ranks, groups and neighbours are the same. False: its traffic goes over other links, so

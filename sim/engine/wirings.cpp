@@ -20,6 +20,36 @@ std::uint64_t hash_of(const std::vector<std::uint32_t>& words) {
 
 }  // namespace
 
+// The mutex is held. Adds the group if it is not there.
+KnownGroups::Group* KnownGroups::find(const Cluster& cluster, const std::vector<GpuId>& gpus) {
+  constexpr std::size_t most_groups = 16;
+  for (Group& group : groups_)
+    if (group.gpus_per_node == cluster.gpus_per_node() && group.gpus == gpus) return &group;
+  if (groups_.size() == most_groups) groups_.pop_front();
+  groups_.push_back(
+      {.gpus_per_node = cluster.gpus_per_node(), .gpus = gpus, .shape = {}, .patterns = {}});
+  return &groups_.back();
+}
+
+GroupShape KnownGroups::shape(const Cluster& cluster, const std::vector<GpuId>& gpus) {
+  const std::lock_guard lock{mutex_};
+  Group* group = find(cluster, gpus);
+  if (!group->shape) group->shape = group_shape(cluster, gpus);
+  return *group->shape;
+}
+
+std::vector<Hop> KnownGroups::pattern(const Cluster& cluster, const std::vector<GpuId>& gpus,
+                                      const Traffic& traffic, int shards) {
+  const std::lock_guard lock{mutex_};
+  Group* group = find(cluster, gpus);
+  for (const Pattern& known : group->patterns)
+    if (known.traffic == traffic && known.shards == shards) return known.hops;
+  group->patterns.push_back(
+      {traffic, shards,
+       collective_pattern(cluster, gpus, traffic.kind, traffic.algorithm, shards)});
+  return group->patterns.back().hops;
+}
+
 // All of a plan and a machine that wiring looks at, beside the requests of the programs.
 Wirings::Key Wirings::key_of(const Plan& plan, const Cluster& cluster) {
   Key key{static_cast<std::uint32_t>(cluster.gpus_per_node()),
@@ -65,7 +95,7 @@ System Wirings::folded(const Plan& plan, const Cluster& cluster, const Simulatio
     System system = *kept.system;
     if (take_requests(system, plan, cluster, options)) return system;
   }
-  System system = fold(wire(plan, cluster, options, control), control);
+  System system = fold(wire(plan, cluster, options, control, &groups_), control);
   keep({.hash = hash,
         .key = alike.empty() ? std::make_shared<const Key>(std::move(key)) : alike.front().key,
         .system = std::make_shared<const System>(system)});

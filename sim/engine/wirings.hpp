@@ -6,11 +6,39 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "sim/engine/system.hpp"
 
 namespace sim {
+
+// Large groups of one cluster, by their GPUs: the world is the same for all plans. Thread-safe.
+class KnownGroups {
+ public:
+  static constexpr std::size_t least_ranks = 1024;  // below, working it out costs less
+
+  GroupShape shape(const Cluster& cluster, const std::vector<GpuId>& gpus);
+  std::vector<Hop> pattern(const Cluster& cluster, const std::vector<GpuId>& gpus,
+                           const Traffic& traffic, int shards);
+
+ private:
+  struct Pattern {
+    Traffic traffic;
+    int shards = 0;
+    std::vector<Hop> hops;
+  };
+  struct Group {
+    int gpus_per_node = 0;
+    std::vector<GpuId> gpus;
+    std::optional<GroupShape> shape;
+    std::vector<Pattern> patterns;
+  };
+  Group* find(const Cluster& cluster, const std::vector<GpuId>& gpus);
+
+  std::mutex mutex_;
+  std::deque<Group> groups_;  // oldest first
+};
 
 class Wirings {
  public:
@@ -31,6 +59,7 @@ class Wirings {
   std::vector<Kept> find(std::uint64_t hash, const Key& key);
   void keep(Kept kept);
 
+  KnownGroups groups_;
   std::mutex mutex_;
   std::deque<Kept> kept_;  // oldest first
   std::size_t words_ = 0;  // of all keys

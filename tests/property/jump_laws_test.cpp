@@ -8,6 +8,7 @@
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/random_scenario.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace {
 
@@ -148,8 +149,8 @@ Layout deepseek_layout(Schedule schedule, int micro_batches) {
 // Its step grows by the same time with every micro-batch from 40 to 66 under zb-h1, and is another
 // at 240 than that says; under 1f1b it has no period yet after 66.
 TEST_CASE("a step that only seems periodic is simulated to the end", "[jump]") {
-  const Model model = load_model(STEPCAST_SOURCE_DIR "/models/deepseek-v3.yaml");
-  const Cluster cluster = Cluster::load(STEPCAST_SOURCE_DIR "/topologies/dgx-h100.yaml", 256);
+  const Model model = load_model(source_dir() + "/models/deepseek-v3.yaml");
+  const Cluster cluster = Cluster::load(source_dir() + "/topologies/dgx-h100.yaml", 256);
   for (const Schedule schedule : {Schedule::zb_h1, Schedule::one_f_one_b})
     for (const int micro_batches : {40, 66, 240}) {
       CAPTURE(word(schedule), micro_batches);

@@ -27,15 +27,20 @@ void compare_with_memory(const SearchSpecification& asked) {
 }  // namespace
 
 TEST_CASE("what a search keeps of earlier layouts changes no evaluation", "[search]") {
-  compare_with_memory(small_search("gpus: 8, schedule: [1f1b, interleaved], recompute: none"));
-  compare_with_memory(small_search("gpus: [4, 8], gpus_per_node: [4, 8], micro_batch: [1, 2]",
-                                   "global_batch: 16, overlap: {tensor_wgrad: true}"));
+  compare_with_memory(
+      small_search("gpus: 8, schedule: [1f1b, interleaved], recompute: none, micro_batch: 2, "
+                   "zero_stage: [0, 1]"));
+  compare_with_memory(
+      small_search("gpus: [4, 8], gpus_per_node: [4, 8], micro_batch: [1, 2], recompute: none, "
+                   "schedule: 1f1b, shard_group: 0",
+                   "global_batch: 16, overlap: {tensor_wgrad: true}"));
 }
 
 TEST_CASE("nor does it where all-reduces of one group take different algorithms", "[search]") {
-  compare_with_memory(small_search("gpus: 8, pipeline_parallel: [1, 2], micro_batch: [1, 2, 4, 8]",
-                                   "global_batch: 32, bucket: 64 KiB",
-                                   "simulation: {stragglers: [{rank: 3, factor: 1.5}]}\n"));
+  compare_with_memory(small_search(
+      "gpus: 8, pipeline_parallel: [1, 2], micro_batch: [1, 2, 4, 8], recompute: none, "
+      "schedule: 1f1b, shard_group: 0",
+      "global_batch: 32, bucket: 64 KiB", "simulation: {stragglers: [{rank: 3, factor: 1.5}]}\n"));
 }
 
 }  // namespace sim
