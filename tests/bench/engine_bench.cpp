@@ -37,6 +37,20 @@ void demo_plan(benchmark::State& state) {
 }
 BENCHMARK(demo_plan)->Unit(benchmark::kMillisecond);
 
+// Many micro-batches: whole periods of the steady state skipped (argument 1), or simulated (0).
+void steady_state(benchmark::State& state) {
+  const sim::Scenario scenario = sim::load_scenario(root + "/scenarios/gpt3-175b-1024-a100.yaml");
+  const sim::Plan plan = sim::make_plan(scenario.model, scenario.layout);
+  sim::SimulationOptions options = scenario.options;
+  options.jump = state.range(0) != 0;
+  for (auto _ : state) {
+    const sim::Simulation result = sim::simulate(plan, scenario.cluster, options);
+    state.counters["events"] = static_cast<double>(result.stats.events);
+    state.counters["skipped"] = static_cast<double>(result.stats.jumped_events);
+  }
+}
+BENCHMARK(steady_state)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+
 // All ranks, every operator.
 void demo_unfolded(benchmark::State& state) {
   const sim::Scenario scenario = sim::load_scenario(demo);

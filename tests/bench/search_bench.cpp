@@ -14,6 +14,7 @@ namespace {
 const std::string root = sim::test::source_dir();
 const std::string turing_nlg = root + "/scenarios/search/turing-nlg-530b-1024-a100.yaml";
 const std::string llama = root + "/scenarios/search/llama-405b-16384-h100.yaml";
+const std::string deepseek = root + "/tests/bench/deepseek-v3-2048-h100.yaml";
 
 sim::SearchSpecification specification_of(const std::string& path) {
   return sim::load_search(sim::ScenarioSources{path});
@@ -45,6 +46,9 @@ void search_turing_nlg(benchmark::State& state) {
 void search_llama_405b(benchmark::State& state) {
   search_of(state, llama);
 }
+void search_deepseek(benchmark::State& state) {
+  search_of(state, deepseek);
+}
 BENCHMARK(search_turing_nlg)
     ->Arg(1)
     ->Arg(2)
@@ -57,6 +61,7 @@ BENCHMARK(search_llama_405b)
     ->Unit(benchmark::kSecond)
     ->Iterations(1)
     ->UseRealTime();
+BENCHMARK(search_deepseek)->Arg(1)->Unit(benchmark::kSecond)->Iterations(1)->UseRealTime();
 
 void search_list(benchmark::State& state) {
   const sim::SearchSpecification asked = specification_of(turing_nlg);
