@@ -139,6 +139,19 @@ TEST_CASE("The newest search wins", "[choose]") {
   CHECK(completed(job) == printed(gpt2, {"search.tensor_parallel=4"}));
 }
 
+TEST_CASE("A window is closed while it searches", "[choose]") {
+  {
+    Opened opened{"llama-3.1-70b-512-h100.yaml"};
+    opened.pane.start();
+    REQUIRE(test::until([&] { return opened.pane.search().state() == SearchState::running; }));
+  }
+  {
+    SearchJob job;
+    job.start(asked_of(gpt2));
+  }
+  SUCCEED("nothing waits, nothing crashes");
+}
+
 TEST_CASE("What is wrong with the space is said as on the command line", "[choose]") {
   SearchJob job;
   std::vector<sim::Problem> problems;

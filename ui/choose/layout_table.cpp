@@ -184,7 +184,7 @@ LayoutTable::LayoutTable(QWidget* parent) : QTableView{parent} {
   verticalHeader()->hide();
   verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
   horizontalHeader()->setHighlightSections(false);
-  horizontalHeader()->setStretchLastSection(true);
+  horizontalHeader()->setStretchLastSection(false);
   connect(this, &QTableView::doubleClicked, this, [this](const QModelIndex& at) {
     if (const LayoutRow* row = row_at(at)) Q_EMIT activated_layout(row->point.evaluation);
   });

@@ -145,7 +145,7 @@ void Pareto::refresh() {
   refresh_axes();
   std::vector<ScatterSet> shown{{tr("fits"), Marker::disc, theme.accent, 8, {}},
                                 {tr("within margin"), Marker::diamond, theme.warn, 10, {}},
-                                {tr("too large (time: at least)"), Marker::ring, theme.bad, 8, {}},
+                                {tr("too large (time ≥)"), Marker::ring, theme.bad, 8, {}},
                                 {tr("front"), Marker::square, theme.good, 10, {}}};
   for (std::size_t i = 0; i < points_.size(); ++i) {
     const SearchPoint& point = points_[i];
@@ -190,7 +190,7 @@ void Pareto::refresh_axes() {
     device_in_sight_ = top > 0.5 * capacity || top == 0;
     const double end = device_in_sight_ ? std::clamp(top, capacity, 1.6 * capacity) : 1.2 * top;
     const double begin = low > 0.6 * capacity ? std::floor(0.9 * low / 5) * 5 : 0;
-    scatter_->set_axes(x, {tr("memory of the fullest GPU, GiB"), begin, 1.06 * end});
+    scatter_->set_axes(x, {tr("memory, GiB"), begin, 1.06 * end});
   } else if (against() == Against::gpus) {
     scatter_->set_axes(x, {tr("GPUs"), 0, std::max(1.0, 1.1 * top), false, true});
   } else {

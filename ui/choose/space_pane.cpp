@@ -75,6 +75,7 @@ SpacePane::SpacePane(QWidget* parent) : QWidget{parent} {
     field.unset = tr(one.unset);
     field.edit->setPlaceholderText(field.unset);
   }
+  column->addStretch();
   applies_.assign(space_rows().size(), true);
   show_rare(false);
 }
