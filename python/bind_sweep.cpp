@@ -6,7 +6,7 @@
 #include "python/long_call.hpp"
 #include "python/module.hpp"
 #include "python/overrides.hpp"
-#include "sim/economics/answer.hpp"
+#include "sim/economics/budget_report.hpp"
 #include "sim/sweep/sweep.hpp"
 
 namespace stepcast_python {

@@ -17,7 +17,7 @@
 #include "sim/catalog/catalog.hpp"
 #include "sim/catalog/values.hpp"
 #include "sim/config/data_files.hpp"
-#include "sim/economics/answer.hpp"
+#include "sim/economics/budget_report.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/record.hpp"
 #include "sim/forecast/shown_ranks.hpp"

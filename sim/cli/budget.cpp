@@ -7,7 +7,7 @@
 #include "sim/cli/command.hpp"
 #include "sim/cli/followed_notes.hpp"
 #include "sim/cli/unvalidated_note.hpp"
-#include "sim/economics/answer.hpp"
+#include "sim/economics/budget_report.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace sim {

@@ -7,7 +7,7 @@
 
 #include "real/cuda/cuda_backend.hpp"
 #include "sim/cli/command.hpp"
-#include "sim/distribute/team.hpp"
+#include "sim/distribute/communicator.hpp"
 
 namespace sim {
 namespace {

@@ -3,7 +3,7 @@
 #include <exception>
 
 #include "sim/base/input_error.hpp"
-#include "sim/distribute/crew.hpp"
+#include "sim/distribute/worker_pool.hpp"
 
 namespace sim {
 

@@ -9,8 +9,8 @@
 
 #include "sim/cli/search_request.hpp"
 #include "sim/cli/sweep_request.hpp"
-#include "sim/search/crew_search.hpp"
-#include "sim/sweep/crew_sweep.hpp"
+#include "sim/search/distributed_search.hpp"
+#include "sim/sweep/distributed_sweep.hpp"
 
 namespace sim {
 namespace {
@@ -31,7 +31,7 @@ void refuse(const std::string& file, const std::string& why) {
 
 // The recorded command line, read by the very options of the command.
 template <class Asked, class MakeCommand>
-std::shared_ptr<Asked> asked_again(const Request& request, const Question& question,
+std::shared_ptr<Asked> asked_again(const Request& request, const JobKey& question,
                                    MakeCommand make_command) {
   auto asked = std::make_shared<Asked>();
   const Command reader{.name = "stepcast", .commands = {make_command(asked)}};
@@ -62,17 +62,17 @@ void check_reachable(const RecordHeader& header) {
                                header.folder));
 }
 
-void refuse_option(const char* option, const Question& question) {
+void refuse_option(const char* option, const JobKey& question) {
   throw WrongUse{fmt::format("{} does not go with the records of a {}", option, question.command)};
 }
 
 ExitCode merge_files(const Request& request) {
   const RecordHeader header = common_header(request.files);
-  const Question& question = header.question;
+  const JobKey& question = header.question;
   check_reachable(header);
   if (question.command == "search") {
     if (!request.plot.empty()) refuse_option("--plot", question);
-    AnswerBook book = merge_records(request.files, header, read_search_answer);
+    ResultCache book = merge_records(request.files, header, read_search_answer);
     const auto asked = asked_again<SearchRequest>(request, question, search_command_of);
     asked->emit = request.emit;
     asked->emit_to = request.emit_to;
@@ -83,7 +83,7 @@ ExitCode merge_files(const Request& request) {
         request.files.front(),
         fmt::format("its records are of '{}', which is none of search, sweep", question.command));
   if (request.emit) refuse_option("--emit", question);
-  AnswerBook book = merge_records(request.files, header, read_sweep_answer);
+  ResultCache book = merge_records(request.files, header, read_sweep_answer);
   const auto asked = asked_again<SweepRequest>(request, question, sweep_command_of);
   asked->plot = request.plot;
   return run_sweep_request(*asked, book, question);

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "sim/base/quantity.hpp"
+#include "sim/plan/flop_count.hpp"
 #include "sim/plan/layout_text.hpp"
-#include "sim/plan/work.hpp"
 #include "sim/report/numbers.hpp"
 
 namespace sim {

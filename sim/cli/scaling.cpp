@@ -10,9 +10,9 @@
 #include <stdexcept>
 
 #include "sim/base/input_error.hpp"
+#include "sim/cli/job_runner.hpp"
 #include "sim/cli/point_request.hpp"
 #include "sim/cli/unvalidated_note.hpp"
-#include "sim/cli/work_place.hpp"
 #include "sim/search/search.hpp"
 #include "sim/sweep/axis.hpp"
 #include "sim/sweep/sensitivity.hpp"

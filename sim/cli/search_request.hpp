@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/cli/command.hpp"
-#include "sim/cli/work_place.hpp"
+#include "sim/cli/job_runner.hpp"
 #include "sim/interop/handover.hpp"
 #include "sim/scenario/sources.hpp"
 
@@ -37,7 +37,7 @@ std::vector<std::string> arguments_of(const SearchRequest& request);
 
 ExitCode run_search_request(const SearchRequest& request);
 // From records that were merged.
-ExitCode run_search_request(const SearchRequest& request, AnswerBook& book,
-                            const Question& recorded);
+ExitCode run_search_request(const SearchRequest& request, ResultCache& book,
+                            const JobKey& recorded);
 
 }  // namespace sim

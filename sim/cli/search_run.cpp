@@ -8,7 +8,7 @@
 #include "sim/cli/hand_over.hpp"
 #include "sim/cli/search_request.hpp"
 #include "sim/report/numbers.hpp"
-#include "sim/search/crew_search.hpp"
+#include "sim/search/distributed_search.hpp"
 #include "sim/search/result.hpp"
 
 namespace sim {
@@ -110,11 +110,11 @@ class SearchJob {
   }
 
  private:
-  Question load(bool leads) {
-    Question question{.command = "search",
-                      .version = STEPCAST_VERSION,
-                      .scenario = request_.scenario,
-                      .arguments = arguments_of(request_)};
+  JobKey load(bool leads) {
+    JobKey question{.command = "search",
+                    .version = STEPCAST_VERSION,
+                    .scenario = request_.scenario,
+                    .arguments = arguments_of(request_)};
     const InputLog log;
     SearchSpecification specification = load_search(sources_of(request_));
     question.files = log.files();
@@ -133,17 +133,17 @@ class SearchJob {
 
   ExitCode lead(const Lead& lead) {
     const Stopwatch watch;
-    CrewSearch crew{*search_, lead.crew, lead.book, lead.file};
+    DistributedSearch workers{*search_, lead.workers, lead.book, lead.file};
     const bool complete = run_shown(request_, *search_, [&](Search&, const auto& progress) {
-      return crew.run(lead.control, progress);
+      return workers.run(lead.control, progress);
     });
     const double seconds = watch.seconds();
     if (complete && lead.file) lead.file->finish();
     if (!complete) note_best_so_far(*search_);
     if (lead.file && (request_.work.is_part || !complete))
-      note_part(request_.work, *lead.file, crew.evaluated(), complete);
+      note_part(request_.work, *lead.file, workers.evaluated(), complete);
     if (request_.work.is_part) return complete ? ExitCode::done : ExitCode::interrupted;
-    print_note(fmt::format("{} layouts evaluated now", crew.evaluated()));
+    print_note(fmt::format("{} layouts evaluated now", workers.evaluated()));
     return show_result(request_, *search_, complete, seconds);
   }
 
@@ -151,7 +151,7 @@ class SearchJob {
   std::unique_ptr<Search> search_;                      // of who leads
   std::unique_ptr<SearchSpecification> specification_;  // of who helps
   Candidates candidates_;
-  Work evaluate_;
+  Task evaluate_;
 };
 
 }  // namespace
@@ -162,8 +162,8 @@ ExitCode run_search_request(const SearchRequest& request) {
   return run_job(request.work, job.job());
 }
 
-ExitCode run_search_request(const SearchRequest& request, AnswerBook& book,
-                            const Question& recorded) {
+ExitCode run_search_request(const SearchRequest& request, ResultCache& book,
+                            const JobKey& recorded) {
   SearchJob job{request};
   return run_job_from(book, recorded, request.work.threads, job.job());
 }

@@ -11,7 +11,7 @@
 #include "sim/cli/sweep_request.hpp"
 #include "sim/cli/unvalidated_note.hpp"
 #include "sim/search/search.hpp"
-#include "sim/sweep/crew_sweep.hpp"
+#include "sim/sweep/distributed_sweep.hpp"
 
 namespace sim {
 namespace {
@@ -59,11 +59,11 @@ class SweepJob {
   }
 
  private:
-  Question load() {
-    Question question{.command = "sweep",
-                      .version = STEPCAST_VERSION,
-                      .scenario = request_.scenario,
-                      .arguments = arguments()};
+  JobKey load() {
+    JobKey question{.command = "sweep",
+                    .version = STEPCAST_VERSION,
+                    .scenario = request_.scenario,
+                    .arguments = arguments()};
     specification_ = specification_of(request_);
     forecast_ = forecast_units(specification_);
     question.files = files_of(specification_);
@@ -85,16 +85,16 @@ class SweepJob {
     std::size_t forecast = 0;
     PointCounter counter{request_.no_progress};
     const std::function<void()> count = counter.callback();
-    CrewSweep crew{.specification = specification_,
-                   .crew = lead.crew,
-                   .book = lead.book,
-                   .file = lead.file,
-                   .shard = request_.work.shard,
-                   .done = [&] {
-                     ++forecast;
-                     if (count) count();
-                   }};
-    const bool complete = crew.run(lead.control);
+    DistributedSweep workers{.specification = specification_,
+                             .workers = lead.workers,
+                             .book = lead.book,
+                             .file = lead.file,
+                             .shard = request_.work.shard,
+                             .done = [&] {
+                               ++forecast;
+                               if (count) count();
+                             }};
+    const bool complete = workers.run(lead.control);
     if (complete && lead.file) lead.file->finish();
     if (lead.file && (request_.work.is_part || !complete))
       note_part(request_.work, *lead.file, forecast, complete);
@@ -103,12 +103,12 @@ class SweepJob {
     if (!complete) return ExitCode::interrupted;
     if (request_.work.is_part) return ExitCode::done;
     print_note(fmt::format("{} points forecast now", forecast));
-    return show_sweep(request_, crew.result());
+    return show_sweep(request_, workers.result());
   }
 
   const SweepRequest& request_;
   SweepSpecification specification_;
-  Work forecast_;
+  Task forecast_;
 };
 
 }  // namespace
@@ -133,8 +133,7 @@ ExitCode run_sweep_request(const SweepRequest& request) {
   return run_job(request.work, job.job());
 }
 
-ExitCode run_sweep_request(const SweepRequest& request, AnswerBook& book,
-                           const Question& recorded) {
+ExitCode run_sweep_request(const SweepRequest& request, ResultCache& book, const JobKey& recorded) {
   SweepJob job{request};
   return run_job_from(book, recorded, request.work.threads, job.job());
 }

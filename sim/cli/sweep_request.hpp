@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/cli/job_runner.hpp"
 #include "sim/cli/point_request.hpp"
-#include "sim/cli/work_place.hpp"
 
 namespace sim {
 
@@ -22,6 +22,6 @@ Command sweep_command_of(const std::shared_ptr<SweepRequest>& request);
 
 ExitCode run_sweep_request(const SweepRequest& request);
 // From records that were merged.
-ExitCode run_sweep_request(const SweepRequest& request, AnswerBook& book, const Question& recorded);
+ExitCode run_sweep_request(const SweepRequest& request, ResultCache& book, const JobKey& recorded);
 
 }  // namespace sim

@@ -93,9 +93,9 @@ RecordHeader common_header(const std::vector<std::string>& paths) {
   return first;
 }
 
-AnswerBook merge_records(const std::vector<std::string>& paths, const RecordHeader& header,
-                         const ReadAnswer& read) {
-  AnswerBook book;
+ResultCache merge_records(const std::vector<std::string>& paths, const RecordHeader& header,
+                          const ReadAnswer& read) {
+  ResultCache book;
   std::vector<Part> parts(header.shard.count);
   for (const std::string& path : paths) {
     const RecordsRead got = parse_records(read_record_text(path), path, read, book);

@@ -14,7 +14,7 @@ RecordHeader common_header(const std::vector<std::string>& paths);
 
 // All records of all parts. Throws InputError that names each part which is missing or unfinished,
 // with the command that brings it; and for records that contradict each other.
-AnswerBook merge_records(const std::vector<std::string>& paths, const RecordHeader& header,
-                         const ReadAnswer& read);
+ResultCache merge_records(const std::vector<std::string>& paths, const RecordHeader& header,
+                          const ReadAnswer& read);
 
 }  // namespace sim

@@ -1,7 +1,7 @@
 // In place of mpi_team.cpp where MPI was not found.
 #include <stdexcept>
 
-#include "sim/distribute/team.hpp"
+#include "sim/distribute/communicator.hpp"
 
 namespace sim {
 
@@ -9,7 +9,7 @@ std::optional<std::string> mpi_library() {
   return std::nullopt;
 }
 
-std::unique_ptr<Team> join_mpi() {
+std::unique_ptr<Communicator> join_mpi() {
   throw std::logic_error("this build has no MPI");
 }
 

@@ -30,7 +30,7 @@ std::string read_record_text(const std::string& path) {
 }
 
 RecordFile::RecordFile(std::string path, const RecordHeader& header, bool resume,
-                       const ReadAnswer& read, AnswerBook& book)
+                       const ReadAnswer& read, ResultCache& book)
     : path_{std::move(path)} {
   try {
     open(resume);
@@ -58,7 +58,7 @@ void RecordFile::open(bool resume) {
     refuse(path_, "exists already; go on with what it holds: --resume; or remove it");
 }
 
-void RecordFile::go_on(const RecordHeader& header, const ReadAnswer& read, AnswerBook& book) {
+void RecordFile::go_on(const RecordHeader& header, const ReadAnswer& read, ResultCache& book) {
   const std::string text = read_record_text(path_);
   if (const std::optional<RecordHeader> found = parse_header(text, path_)) {
     const std::string other = difference(found->question, header.question);

@@ -16,7 +16,7 @@ class RecordFile {
   // removed. Throws InputError if it exists and `resume` is not set, if it answers another question
   // or is of another part, if another process is writing to it, or if it is damaged.
   RecordFile(std::string path, const RecordHeader& header, bool resume, const ReadAnswer& read,
-             AnswerBook& book);
+             ResultCache& book);
   RecordFile(const RecordFile&) = delete;
   RecordFile& operator=(const RecordFile&) = delete;
   ~RecordFile();
@@ -30,7 +30,7 @@ class RecordFile {
 
  private:
   void open(bool resume);
-  void go_on(const RecordHeader& header, const ReadAnswer& read, AnswerBook& book);
+  void go_on(const RecordHeader& header, const ReadAnswer& read, ResultCache& book);
   void write(std::string_view line);
 
   std::string path_;

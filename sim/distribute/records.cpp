@@ -30,7 +30,7 @@ RecordHeader read_header(const ObjectReader& top) {
   if (version != schema_version)
     top.problem("stepcast_records", fmt::format("is {}; this program reads records of form {}",
                                                 version, schema_version));
-  Question& question = header.question;
+  JobKey& question = header.question;
   question.command = top.text("command");
   question.version = top.text("stepcast_version");
   question.scenario = top.text("scenario");
@@ -68,7 +68,7 @@ struct Line {
 
 // Reads what stands behind the header.
 void read_line(const Line& line, const std::string& name, const ReadAnswer& read, RecordsRead& got,
-               AnswerBook& book) {
+               ResultCache& book) {
   const Document document = Document::parse_json(line.text, name);
   const ObjectReader top = document.root_object();
   if (top.has("finished")) {
@@ -91,7 +91,7 @@ void read_line(const Line& line, const std::string& name, const ReadAnswer& read
 
 }  // namespace
 
-void AnswerBook::add(std::uint64_t unit, std::string answer, const SourcePosition& where) {
+void ResultCache::add(std::uint64_t unit, std::string answer, const SourcePosition& where) {
   const auto known = answers_.find(unit);
   if (known == answers_.end()) {
     answers_.emplace(unit, Known{std::move(answer), where});
@@ -105,7 +105,7 @@ void AnswerBook::add(std::uint64_t unit, std::string answer, const SourcePositio
                                unit, other.file, other.line)};
 }
 
-const std::string* AnswerBook::find(std::uint64_t unit) const {
+const std::string* ResultCache::find(std::uint64_t unit) const {
   const auto known = answers_.find(unit);
   return known == answers_.end() ? nullptr : &known->second.answer;
 }
@@ -117,7 +117,7 @@ std::optional<RecordHeader> parse_header(std::string_view text, const std::strin
 }
 
 RecordsRead parse_records(std::string_view text, const std::string& name, const ReadAnswer& read,
-                          AnswerBook& book) {
+                          ResultCache& book) {
   RecordsRead got;
   Line line;
   for (std::size_t at = 0; at < text.size();) {
@@ -138,7 +138,7 @@ RecordsRead parse_records(std::string_view text, const std::string& name, const 
 }
 
 std::string header_line(const RecordHeader& header) {
-  const Question& question = header.question;
+  const JobKey& question = header.question;
   nlohmann::ordered_json files = nlohmann::ordered_json::array();
   for (const InputFile& file : question.files)
     files.push_back({{"path", file.path}, {"digest", file.digest}});

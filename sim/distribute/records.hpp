@@ -16,13 +16,13 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/config/reader.hpp"
-#include "sim/distribute/question.hpp"
+#include "sim/distribute/job_key.hpp"
 #include "sim/distribute/shard.hpp"
 
 namespace sim {
 
 struct RecordHeader {
-  Question question;
+  JobKey question;
   Shard shard;
   std::string folder;  // in which it was asked: paths are relative to it
   bool operator==(const RecordHeader&) const = default;
@@ -30,7 +30,7 @@ struct RecordHeader {
 
 // The answers that are known, by unit. An answer is the text of a JSON object; it is a function of
 // question and unit, so two that differ cannot both be true.
-class AnswerBook {
+class ResultCache {
  public:
   // Throws InputError naming both places if another answer is known.
   void add(std::uint64_t unit, std::string answer, const SourcePosition& where);
@@ -56,7 +56,7 @@ struct RecordsRead {
 
 // `text` is that of the file `name`. Throws InputError.
 RecordsRead parse_records(std::string_view text, const std::string& name, const ReadAnswer& read,
-                          AnswerBook& book);
+                          ResultCache& book);
 // The first line alone.
 std::optional<RecordHeader> parse_header(std::string_view text, const std::string& name);
 

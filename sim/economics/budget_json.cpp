@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sim/economics/answer.hpp"
+#include "sim/economics/budget_report.hpp"
 #include "sim/report/numbers.hpp"
 
 namespace sim {

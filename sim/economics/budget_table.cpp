@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "sim/base/quantity.hpp"
-#include "sim/economics/answer.hpp"
+#include "sim/economics/budget_report.hpp"
 #include "sim/report/numbers.hpp"
 #include "sim/report/page.hpp"
 

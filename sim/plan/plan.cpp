@@ -1,10 +1,10 @@
 #include "sim/plan/plan.hpp"
 
 #include "sim/plan/eight_bit.hpp"
+#include "sim/plan/flop_count.hpp"
 #include "sim/plan/grid.hpp"
 #include "sim/plan/sharding.hpp"
 #include "sim/plan/stage_lowering.hpp"
-#include "sim/plan/work.hpp"
 
 namespace sim {
 

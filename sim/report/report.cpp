@@ -11,7 +11,7 @@
 #include "sim/base/quantity.hpp"
 #include "sim/collective/communicator_memory.hpp"
 #include "sim/plan/caching_allocator.hpp"
-#include "sim/plan/work.hpp"
+#include "sim/plan/flop_count.hpp"
 #include "sim/report/memory_hints.hpp"
 #include "sim/scenario/node_use.hpp"
 

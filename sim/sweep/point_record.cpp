@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/report/numbers.hpp"
-#include "sim/sweep/crew_sweep.hpp"
+#include "sim/sweep/distributed_sweep.hpp"
 
 namespace sim {
 namespace {

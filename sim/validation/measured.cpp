@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "sim/config/reader.hpp"
-#include "sim/validation/runs.hpp"
+#include "sim/validation/measured_rows.hpp"
 
 namespace sim {
 namespace {

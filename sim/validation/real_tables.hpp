@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "sim/validation/real_score.hpp"
+#include "sim/validation/run_score.hpp"
 
 namespace sim {
 

@@ -12,9 +12,9 @@
 #include <array>
 #include <optional>
 
+#include "sim/validation/measured_rows.hpp"
 #include "sim/validation/run_scenario.hpp"
 #include "sim/validation/run_words.hpp"
-#include "sim/validation/runs.hpp"
 
 namespace sim {
 namespace {

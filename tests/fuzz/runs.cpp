@@ -1,11 +1,10 @@
 // Tables of measured runs: any text is an InputError or rows, each of which becomes something that
 // can be simulated, or a reason why it cannot be read or simulated.
-#include "sim/validation/runs.hpp"
-
 #include <cstdint>
 #include <string_view>
 
 #include "sim/base/input_error.hpp"
+#include "sim/validation/measured_rows.hpp"
 #include "sim/validation/run_scenario.hpp"
 #include "tests/fuzz/require.hpp"
 

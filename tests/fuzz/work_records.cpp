@@ -5,8 +5,8 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/distribute/records.hpp"
-#include "sim/search/crew_search.hpp"
-#include "sim/sweep/crew_sweep.hpp"
+#include "sim/search/distributed_search.hpp"
+#include "sim/sweep/distributed_sweep.hpp"
 #include "tests/fuzz/require.hpp"
 
 using fuzz::require;
@@ -14,7 +14,7 @@ using fuzz::require;
 namespace {
 
 // The same records once more, from what was understood of them.
-std::string written(const sim::RecordHeader& header, const sim::AnswerBook& book) {
+std::string written(const sim::RecordHeader& header, const sim::ResultCache& book) {
   std::string text = sim::header_line(header);
   std::size_t left = book.size();
   for (std::uint64_t unit = 0; left > 0 && unit < header.question.units; ++unit)
@@ -27,7 +27,7 @@ std::string written(const sim::RecordHeader& header, const sim::AnswerBook& book
 
 void check(std::string_view text, const sim::ReadAnswer& read) {
   try {
-    sim::AnswerBook book;
+    sim::ResultCache book;
     const sim::RecordsRead got = sim::parse_records(text, "fuzzed", read, book);
     require(got.intact <= text.size());
     require(got.intact == 0 || text[got.intact - 1] == '\n');
@@ -35,7 +35,7 @@ void check(std::string_view text, const sim::ReadAnswer& read) {
     require(sim::parse_header(text, "fuzzed").has_value() == got.header.has_value());
     if (!got.header || got.header->question.units > 100'000) return;
     const std::string again = written(*got.header, book);
-    sim::AnswerBook copy;
+    sim::ResultCache copy;
     const sim::RecordsRead reread = sim::parse_records(again, "again", read, copy);
     require(reread.header && reread.intact == again.size() && copy.size() == book.size());
     require(sim::difference(reread.header->question, got.header->question).empty());

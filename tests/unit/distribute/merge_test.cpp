@@ -16,7 +16,7 @@ std::string part_text(Shard shard, bool finished = true) {
   return finished ? text + finished_line() : text;
 }
 
-AnswerBook merged(const std::vector<std::string>& paths) {
+ResultCache merged(const std::vector<std::string>& paths) {
   return merge_records(paths, common_header(paths), read_value);
 }
 
@@ -28,7 +28,7 @@ TEST_CASE("all parts together know all, in any order and twice", "[distribute]")
   b.write(part_text({1, 3}));
   c.write(part_text({2, 3}));
   copy.write(part_text({1, 3}, false));
-  const AnswerBook book = merged({c.path, a.path, copy.path, b.path});
+  const ResultCache book = merged({c.path, a.path, copy.path, b.path});
   CHECK(book.size() == 10);
   CHECK(*book.find(7) == value(70));
 }

@@ -14,7 +14,7 @@ using namespace sim::test;
 namespace {
 
 struct Opened {
-  AnswerBook book;
+  ResultCache book;
   RecordFile file;
   explicit Opened(const std::string& path, bool resume = false,
                   const RecordHeader& header = sample_header())
@@ -100,7 +100,7 @@ TEST_CASE("threads that write at once write whole lines", "[distribute]") {
   RecordHeader header = sample_header();
   header.question.units = 400;
   {
-    AnswerBook book;
+    ResultCache book;
     RecordFile records{file.path, header, false, read_value, book};
     std::vector<std::jthread> writers;
     for (std::uint64_t writer = 0; writer < 4; ++writer)
@@ -109,7 +109,7 @@ TEST_CASE("threads that write at once write whole lines", "[distribute]") {
           records.append(100 * writer + i, value(i));
       });
   }
-  AnswerBook book;
+  ResultCache book;
   const RecordsRead got = parse_records(content_of(file.path), file.path, read_value, book);
   CHECK(book.size() == 400);
   CHECK(got.intact == content_of(file.path).size());

@@ -10,20 +10,20 @@ namespace {
 
 const std::string head = header_line(sample_header());
 
-RecordsRead parse(const std::string& text, AnswerBook& book) {
+RecordsRead parse(const std::string& text, ResultCache& book) {
   return parse_records(text, "r", read_value, book);
 }
 
 std::string problem(const std::string& text) {
   return problem_of([&] {
-    AnswerBook book;
+    ResultCache book;
     parse(text, book);
   });
 }
 
 std::string place(const std::string& text) {
   return place_of([&] {
-    AnswerBook book;
+    ResultCache book;
     parse(text, book);
   });
 }
@@ -31,7 +31,7 @@ std::string place(const std::string& text) {
 }  // namespace
 
 TEST_CASE("records read back as they were written", "[distribute]") {
-  AnswerBook book;
+  ResultCache book;
   const std::string text =
       head + record_line(3, value(30)) + record_line(7, value(70)) + finished_line();
   const RecordsRead got = parse(text, book);
@@ -49,7 +49,7 @@ TEST_CASE("a text that was cut anywhere loses only the line that was cut", "[dis
   const std::string text = head + first + record_line(7, value(70)) + finished_line();
   for (std::size_t length = 0; length <= text.size(); ++length) {
     CAPTURE(length);
-    AnswerBook book;
+    ResultCache book;
     const RecordsRead got = parse(text.substr(0, length), book);
     const std::size_t whole =
         length < head.size() ? 0 : text.rfind('\n', length == 0 ? 0 : length - 1) + 1;
@@ -86,7 +86,7 @@ TEST_CASE("a file that is not of records says so", "[distribute]") {
 }
 
 TEST_CASE("records that are equal are one, records that contradict are an error", "[distribute]") {
-  AnswerBook book;
+  ResultCache book;
   parse(head + record_line(3, value(30)) + record_line(3, value(30)), book);
   CHECK(book.size() == 1);
   // Spaces make no other answer.

@@ -8,7 +8,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/base/random.hpp"
-#include "sim/economics/answer.hpp"
+#include "sim/economics/budget_report.hpp"
 #include "tests/catch.hpp"
 #include "tests/problems.hpp"
 #include "tests/support/source_dir.hpp"

@@ -6,10 +6,10 @@
 
 #include "sim/model/framework.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/plan/flop_count.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/plan/sharding.hpp"
-#include "sim/plan/work.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/plan/chain_rule.hpp"
 #include "tests/unit/plan/models.hpp"

@@ -6,9 +6,9 @@
 
 #include "models.hpp"
 #include "sim/plan/arena.hpp"
+#include "sim/plan/flop_count.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/plan/sharding.hpp"
-#include "sim/plan/work.hpp"
 #include "tests/catch.hpp"
 
 using namespace sim;

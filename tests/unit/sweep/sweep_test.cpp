@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "sim/base/input_error.hpp"
-#include "sim/sweep/crew_sweep.hpp"
+#include "sim/sweep/distributed_sweep.hpp"
 #include "sim/sweep/scaling.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"

@@ -1,7 +1,7 @@
 // Each mechanism can be switched off, and what it does then; other simulators on the same rows.
 #include "sim/validation/ablation.hpp"
 
-#include "sim/validation/peers.hpp"
+#include "sim/validation/other_simulators.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
 

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "sim/validation/real_score.hpp"
 #include "sim/validation/real_tables.hpp"
+#include "sim/validation/run_score.hpp"
 #include "tests/catch.hpp"
 
 namespace {

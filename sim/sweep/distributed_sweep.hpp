@@ -1,12 +1,13 @@
-// A sweep whose points are forecast by a crew: threads, ranks of MPI, or nobody, where records have
-// the answers already. Points do not depend on each other, so the sweep is the same whoever works.
+// A sweep whose points are forecast by a worker pool: threads, ranks of MPI, or nobody, where
+// records have the answers already. Points do not depend on each other, so the sweep is the same
+// whoever works.
 #pragma once
 
 #include <functional>
 
 #include "sim/base/control.hpp"
-#include "sim/distribute/crew.hpp"
 #include "sim/distribute/record_file.hpp"
+#include "sim/distribute/worker_pool.hpp"
 #include "sim/sweep/sweep.hpp"
 
 namespace sim {
@@ -17,8 +18,8 @@ std::string answer_text(const PointResult& point);
 PointResult read_point(const ObjectReader& answer);
 PointResult point_of_text(std::string_view answer);
 
-// For Crew and Service; for parse_records().
-Work forecast_units(const SweepSpecification& specification);
+// For WorkerPool and Service; for parse_records().
+Task forecast_units(const SweepSpecification& specification);
 std::string read_sweep_answer(const ObjectReader& answer);
 
 // The files that the points read: those of the first one, and of each that differs from it in one
@@ -26,10 +27,10 @@ std::string read_sweep_answer(const ObjectReader& answer);
 // made for count as far as they are read.
 std::vector<InputFile> files_of(const SweepSpecification& specification);
 
-struct CrewSweep {
+struct DistributedSweep {
   const SweepSpecification& specification;
-  Crew& crew;
-  AnswerBook& book;
+  WorkerPool& workers;
+  ResultCache& book;
   RecordFile* file = nullptr;  // null: answers are not kept
   Shard shard{};               // whose points are forecast
   std::function<void()> done{};

@@ -1,4 +1,4 @@
-#include "sim/validation/peers.hpp"
+#include "sim/validation/other_simulators.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "sim/validation/real_score.hpp"
+#include "sim/validation/run_score.hpp"
 
 #include <fmt/format.h>
 

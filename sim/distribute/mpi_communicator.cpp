@@ -5,14 +5,14 @@
 #include <array>
 #include <stdexcept>
 
-#include "sim/distribute/team.hpp"
+#include "sim/distribute/communicator.hpp"
 
 namespace sim {
 namespace {
 
 constexpr int only_tag = 0;
 
-class MpiTeam final : public Team {
+class MpiTeam final : public Communicator {
  public:
   MpiTeam() {
     // Calls come from one thread, while others compute.
@@ -72,7 +72,7 @@ std::optional<std::string> mpi_library() {
   return all.substr(0, all.find_first_of(",\n"));
 }
 
-std::unique_ptr<Team> join_mpi() {
+std::unique_ptr<Communicator> join_mpi() {
   return std::make_unique<MpiTeam>();
 }
 

@@ -1,4 +1,4 @@
-#include "sim/validation/favourites.hpp"
+#include "sim/validation/layout_ranking.hpp"
 
 #include <fmt/format.h>
 

@@ -8,8 +8,8 @@
 
 #include "sim/base/control.hpp"
 #include "sim/cli/command.hpp"
-#include "sim/distribute/crew.hpp"
 #include "sim/distribute/record_file.hpp"
+#include "sim/distribute/worker_pool.hpp"
 
 namespace sim {
 
@@ -29,16 +29,16 @@ bool needs_crew(const WorkOptions& options);
 
 // Who leads the work, with all that it takes.
 struct Lead {
-  Crew& crew;
-  AnswerBook& book;
+  WorkerPool& workers;
+  ResultCache& book;
   RecordFile* file;  // may be null
   Control control;   // Ctrl-C asks for an end
 };
 
 struct Job {
   // Reads the input, in each process once. The one that leads also prepares what `lead` needs.
-  std::function<Question(bool leads)> load;
-  Work work;
+  std::function<JobKey(bool leads)> load;
+  Task work;
   ReadAnswer read_answer;
   std::function<ExitCode(const Lead& lead)> lead;
 };
@@ -48,7 +48,7 @@ struct Job {
 ExitCode run_job(const WorkOptions& options, const Job& job);
 
 // The same from records alone, alone. REQUIRES: question_is() holds for them.
-ExitCode run_job_from(AnswerBook& book, const Question& recorded, int threads, const Job& job);
+ExitCode run_job_from(ResultCache& book, const JobKey& recorded, int threads, const Job& job);
 
 // Stopped by Ctrl-C; by SIGTERM too where that is all that mpirun lets ranks hear of Ctrl-C. The
 // second one ends the program.

@@ -1,4 +1,4 @@
-// The ranks of one mpirun, as a crew needs them: short texts from one to another.
+// The ranks of one mpirun, as a worker pool needs them: short texts from one to another.
 #pragma once
 
 #include <memory>
@@ -13,12 +13,12 @@ struct Message {
 };
 
 // All calls from the thread that made it. Destroyed, it waits for the others to be destroyed.
-class Team {
+class Communicator {
  public:
-  Team() = default;
-  Team(const Team&) = delete;
-  Team& operator=(const Team&) = delete;
-  virtual ~Team() = default;
+  Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  virtual ~Communicator() = default;
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
@@ -34,6 +34,6 @@ std::optional<std::string> mpi_library();
 
 // All ranks that MPI sees: perhaps not those that the launcher has started, if that is of another
 // MPI. REQUIRES: mpi_library().
-std::unique_ptr<Team> join_mpi();
+std::unique_ptr<Communicator> join_mpi();
 
 }  // namespace sim

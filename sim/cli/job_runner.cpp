@@ -1,4 +1,4 @@
-#include "sim/cli/work_place.hpp"
+#include "sim/cli/job_runner.hpp"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -51,13 +51,13 @@ int allowed_cores() {
   return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
-int threads_for(const WorkOptions& options, const Team* team) {
+int threads_for(const WorkOptions& options, const Communicator* communicator) {
   if (options.threads > 0) return options.threads;
-  if (!team) return allowed_cores();
+  if (!communicator) return allowed_cores();
   const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  const int share = std::max(1, cores / team->local_size());
+  const int share = std::max(1, cores / communicator->local_size());
   const int threads = std::min(share, allowed_cores());
-  if (threads < share && team->rank() == 0)
+  if (threads < share && communicator->rank() == 0)
     print_note(
         fmt::format("the launcher has bound each rank to {} of the {} cores that it could "
                     "have; mpirun --bind-to none frees them",
@@ -73,20 +73,20 @@ void refuse_copies(const Launch& launch, const std::string& why) {
 }
 
 // The ranks that work together; null: this process works alone.
-std::unique_ptr<Team> find_team(const WorkOptions& options, const Launch& launch) {
+std::unique_ptr<Communicator> find_team(const WorkOptions& options, const Launch& launch) {
   if (options.is_part || launch.size == 1) return nullptr;
   if (!launch.speaks_mpi) refuse_copies(launch, "and it cannot join them;");
   if (!mpi_library()) refuse_copies(launch, "but this build has no MPI to join them;");
-  std::unique_ptr<Team> team = join_mpi();
-  if (team->size() != launch.size || team->rank() != launch.rank)
+  std::unique_ptr<Communicator> communicator = join_mpi();
+  if (communicator->size() != launch.size || communicator->rank() != launch.rank)
     refuse_copies(launch,
                   fmt::format("but {} does not see them as one job: start them with its own "
                               "mpirun, under Slurm with srun --mpi=pmix; or",
                               *mpi_library()));
-  return team;
+  return communicator;
 }
 
-// The crew's, and as many for work that is parallel in itself.
+// The worker pool's, and as many for work that is parallel in itself.
 class CrewThreads {
  public:
   explicit CrewThreads(int threads) : threads_{threads}, limit_{threads} {}
@@ -97,9 +97,9 @@ class CrewThreads {
   ThreadLimit limit_;
 };
 
-ExitCode lead_job(const WorkOptions& options, const Job& job, Team* team, const Question& question,
-                  int threads) {
-  AnswerBook book;
+ExitCode lead_job(const WorkOptions& options, const Job& job, Communicator* communicator,
+                  const JobKey& question, int threads) {
+  ResultCache book;
   std::optional<RecordFile> file;
   if (!options.results.empty()) {
     std::error_code ignored;
@@ -109,40 +109,41 @@ ExitCode lead_job(const WorkOptions& options, const Job& job, Team* team, const 
                  job.read_answer, book);
     if (book.size() > 0) print_note(fmt::format("{}: {} answers known", file->path(), book.size()));
   }
-  Crew crew{job.work, threads, digest_of(question), team};
-  if (team) print_note(fmt::format("{} ranks, {} threads", crew.ranks(), crew.threads()));
+  WorkerPool workers{job.work, threads, digest_of(question), communicator};
+  if (communicator)
+    print_note(fmt::format("{} ranks, {} threads", workers.ranks(), workers.threads()));
   const ExitCode code =
-      job.lead({crew, book, file ? &*file : nullptr, stop_on_signals(team != nullptr)});
-  crew.close();
+      job.lead({workers, book, file ? &*file : nullptr, stop_on_signals(communicator != nullptr)});
+  workers.close();
   return code;
 }
 
-void tell_others(Team& team, const char* what) {
-  for (int rank = 1; rank < team.size(); ++rank)
-    team.send(rank, what);
+void tell_others(Communicator& communicator, const char* what) {
+  for (int rank = 1; rank < communicator.size(); ++rank)
+    communicator.send(rank, what);
 }
 
 // Rank 0. What goes wrong before the others were told to go ends them in peace; later, at once.
-ExitCode lead_team(const WorkOptions& options, const Job& job, Team& team) {
+ExitCode lead_team(const WorkOptions& options, const Job& job, Communicator& communicator) {
   bool going = false;
   try {
-    const CrewThreads threads{threads_for(options, &team)};
-    const Question question = job.load(true);
-    tell_others(team, "go");
+    const CrewThreads threads{threads_for(options, &communicator)};
+    const JobKey question = job.load(true);
+    tell_others(communicator, "go");
     going = true;
-    return lead_job(options, job, &team, question, threads.count());
+    return lead_job(options, job, &communicator, question, threads.count());
   } catch (const std::exception&) {
     const Failure failure = current_failure();
     print_note(failure.text);
-    if (going) team.abort(static_cast<int>(failure.code));
-    tell_others(team, "end");
+    if (going) communicator.abort(static_cast<int>(failure.code));
+    tell_others(communicator, "end");
     return failure.code;
   }
 }
 
-ExitCode help_team(const WorkOptions& options, const Job& job, Team& team) {
+ExitCode help_team(const WorkOptions& options, const Job& job, Communicator& communicator) {
   stop_on_signals(true);  // rank 0 decides what they mean
-  const CrewThreads threads{threads_for(options, &team)};
+  const CrewThreads threads{threads_for(options, &communicator)};
   serve({.load = [&] { return digest_of(job.load(false)); },
          .work = job.work,
          .threads = threads.count(),
@@ -151,7 +152,7 @@ ExitCode help_team(const WorkOptions& options, const Job& job, Team& team) {
                const Failure failure = current_failure();
                return std::pair{static_cast<int>(failure.code), failure.text};
              }},
-        team);
+        communicator);
   return ExitCode::done;
 }
 
@@ -209,35 +210,36 @@ ThreadLimit::~ThreadLimit() = default;
 
 ExitCode run_job(const WorkOptions& options, const Job& job) {
   const std::optional<Launch> launch = find_launch(process_variables());
-  std::unique_ptr<Team> team;
+  std::unique_ptr<Communicator> communicator;
   try {
-    if (launch) team = find_team(options, *launch);
+    if (launch) communicator = find_team(options, *launch);
   } catch (const std::exception&) {
     const Failure failure = current_failure();
     if (launch->rank == 0) print_note(failure.text);  // one message, not one of each copy
     return failure.code;
   }
-  if (!team) {
+  if (!communicator) {
     const CrewThreads threads{threads_for(options, nullptr)};
     return lead_job(options, job, nullptr, job.load(true), threads.count());
   }
-  return team->rank() == 0 ? lead_team(options, job, *team) : help_team(options, job, *team);
+  return communicator->rank() == 0 ? lead_team(options, job, *communicator)
+                                   : help_team(options, job, *communicator);
 }
 
-ExitCode run_job_from(AnswerBook& book, const Question& recorded, int threads, const Job& job) {
+ExitCode run_job_from(ResultCache& book, const JobKey& recorded, int threads, const Job& job) {
   const CrewThreads used{threads > 0 ? threads : allowed_cores()};
   const std::optional<Launch> launch = find_launch(process_variables());
   if (launch && launch->size > 1 && launch->rank > 0) return ExitCode::usage;
   if (launch && launch->size > 1)
     throw WrongUse{fmt::format("{} has started {} copies of this program; one is enough to merge",
                                launch->launcher, launch->size)};
-  const Question now = job.load(true);
+  const JobKey now = job.load(true);
   const std::string other = difference(recorded, now);
   if (!other.empty())
     throw InputError{SourcePosition{now.scenario.empty() ? "the records" : now.scenario, 0, 0},
                      fmt::format("the records answer another question: {}", other)};
-  Crew crew{job.work, used.count(), {}, nullptr};
-  return job.lead({crew, book, nullptr, stop_on_signals(false)});
+  WorkerPool workers{job.work, used.count(), {}, nullptr};
+  return job.lead({workers, book, nullptr, stop_on_signals(false)});
 }
 
 void note_part(const WorkOptions& options, const RecordFile& file, std::size_t evaluated,

@@ -1,4 +1,4 @@
-#include "sim/validation/runs.hpp"
+#include "sim/validation/measured_rows.hpp"
 
 #include <fmt/format.h>
 

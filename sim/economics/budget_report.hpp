@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/economics/finish.hpp"
+#include "sim/economics/deadline.hpp"
 #include "sim/economics/forecast.hpp"
 
 namespace sim {

@@ -1,7 +1,6 @@
-// Who works: the threads of this process, and those of other ranks where there are any. Units are
-// handed out one by one, to whoever is free.
+// A worker pool over local threads and MPI ranks. Idle workers pull units of work, one by one.
 //
-// Rank 0 leads: it has a Crew. The others serve(). Between them:
+// Rank 0 leads: it has a WorkerPool. The others serve(). Between them:
 //   others   "ready THREADS DIGEST HOST", then "did UNIT ANSWER" or "failed CODE TEXT"; last "bye"
 //   rank 0   "go" or "end", then "do UNIT", last "stop"
 #pragma once
@@ -19,12 +18,12 @@
 #include <utility>
 #include <vector>
 
-#include "sim/distribute/team.hpp"
+#include "sim/distribute/communicator.hpp"
 
 namespace sim {
 
 // The answer to a unit: a JSON object in one line. A pure function; thread-safe.
-using Work = std::function<std::string(std::uint64_t unit)>;
+using Task = std::function<std::string(std::uint64_t unit)>;
 
 struct Answered {
   std::uint64_t unit = 0;
@@ -42,12 +41,12 @@ class RankFailed : public std::runtime_error {
 };
 
 // The threads of this process. submit() and take() are of the thread that made it.
-class Pool {
+class ThreadPool {
  public:
-  Pool(Work work, int threads);
-  Pool(const Pool&) = delete;
-  Pool& operator=(const Pool&) = delete;
-  ~Pool();  // waits for what has begun
+  ThreadPool(Task work, int threads);
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+  ~ThreadPool();  // waits for what has begun
 
   int threads() const { return static_cast<int>(threads_.size()); }
   int running() const { return running_; }  // submitted and not yet taken
@@ -62,7 +61,7 @@ class Pool {
   };
   void compute_until_closed();
 
-  Work work_;
+  Task work_;
   int running_ = 0;
   std::mutex mutex_;
   std::condition_variable has_work_, has_done_;
@@ -72,16 +71,16 @@ class Pool {
   std::vector<std::jthread> threads_;  // the last: they are gone before what they use
 };
 
-class Crew {
+class WorkerPool {
  public:
-  // `team` may be null: this process alone. Waits until the others are ready; throws InputError if
-  // one of them reads other input, which `digest` tells.
-  Crew(Work work, int threads, const std::string& digest, Team* team);
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
-  ~Crew() = default;
+  // `communicator` may be null: this process alone. Waits until the others are ready; throws
+  // InputError if one of them reads other input, which `digest` tells.
+  WorkerPool(Task work, int threads, const std::string& digest, Communicator* communicator);
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+  ~WorkerPool() = default;
 
-  int ranks() const { return team_ ? team_->size() : 1; }
+  int ranks() const { return communicator_ ? communicator_->size() : 1; }
   int threads() const { return threads_; }  // of all ranks
   bool is_free() const { return in_flight() < threads_; }
   int in_flight() const;
@@ -101,8 +100,8 @@ class Crew {
   void wait_until_ready(const std::string& digest);
   std::optional<Answered> from_others();
 
-  Pool pool_;
-  Team* team_;
+  ThreadPool pool_;
+  Communicator* communicator_;
   int threads_;
   std::vector<Rank> others_;  // by rank; the first is this process
 };
@@ -111,10 +110,10 @@ class Crew {
 // what it throws reaches rank 0.
 struct Service {
   std::function<std::string()> load;
-  Work work;
+  Task work;
   int threads = 1;
   std::function<std::pair<int, std::string>()> failure;  // code and text of what is being handled
 };
-void serve(const Service& service, Team& team);
+void serve(const Service& service, Communicator& communicator);
 
 }  // namespace sim

@@ -1,5 +1,5 @@
 // A sweep does not depend on who forecasts its points.
-#include "sim/sweep/crew_sweep.hpp"
+#include "sim/sweep/distributed_sweep.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -18,7 +18,7 @@ const std::string root = sim::test::source_dir();
 const Control never;
 
 struct ScenarioFile {
-  std::string path = test::temporary_path("crew-sweep.yaml").string();
+  std::string path = test::temporary_path("workers-sweep.yaml").string();
   ScenarioFile() {
     std::ofstream{path} << "model: " << root << "/models/gpt2.yaml\ncluster: {path: " << root
                         << "/topologies/dgx-h100.yaml, nodes: 1}\nlayout: {tensor_parallel: 2, "
@@ -30,17 +30,20 @@ struct ScenarioFile {
   ScenarioFile& operator=(const ScenarioFile&) = delete;
 };
 
-void forecast_part(const SweepSpecification& specification, Shard shard, AnswerBook& book) {
-  Crew crew{forecast_units(specification), 2, {}, nullptr};
-  CrewSweep sweep{.specification = specification, .crew = crew, .book = book, .shard = shard};
+void forecast_part(const SweepSpecification& specification, Shard shard, ResultCache& book) {
+  WorkerPool workers{forecast_units(specification), 2, {}, nullptr};
+  DistributedSweep sweep{
+      .specification = specification, .workers = workers, .book = book, .shard = shard};
   REQUIRE(sweep.run(never));
 }
 
-std::string json_from(const SweepSpecification& specification, AnswerBook& book) {
-  Crew crew{forecast_units(specification), 2, {}, nullptr};
+std::string json_from(const SweepSpecification& specification, ResultCache& book) {
+  WorkerPool workers{forecast_units(specification), 2, {}, nullptr};
   std::size_t forecast = 0;
-  CrewSweep sweep{
-      .specification = specification, .crew = crew, .book = book, .done = [&] { ++forecast; }};
+  DistributedSweep sweep{
+      .specification = specification, .workers = workers, .book = book, .done = [&] {
+        ++forecast;
+      }};
   REQUIRE(sweep.run(never));
   CHECK(forecast == 0);
   return sweep_json(sweep.result()) + sweep_svg(sweep.result());
@@ -58,7 +61,7 @@ TEST_CASE("parts of a sweep that are merged give the sweep, byte for byte", "[sw
   for (const SweepSpecification* specification : {&fixed, &best}) {
     const Sweep alone = run_sweep(*specification);
     for (const std::uint32_t count : {1U, 2U, 3U}) {
-      AnswerBook book;
+      ResultCache book;
       for (std::uint32_t i = count; i-- > 0;)
         forecast_part(*specification, {i, count}, book);
       CHECK(json_from(*specification, book) == sweep_json(alone) + sweep_svg(alone));
@@ -70,12 +73,13 @@ TEST_CASE("a sweep that is stopped has what it has", "[sweep]") {
   const ScenarioFile file;
   const SweepSpecification specification =
       load_sweep(file.path, {}, {"layout.micro_batch=1,2,4,8"}, false);
-  Crew crew{forecast_units(specification), 1, {}, nullptr};
-  AnswerBook book;
+  WorkerPool workers{forecast_units(specification), 1, {}, nullptr};
+  ResultCache book;
   std::stop_source stop;
-  CrewSweep sweep{.specification = specification, .crew = crew, .book = book, .done = [&] {
-                    stop.request_stop();
-                  }};
+  DistributedSweep sweep{
+      .specification = specification, .workers = workers, .book = book, .done = [&] {
+        stop.request_stop();
+      }};
   CHECK_FALSE(sweep.run({.stop = stop.get_token()}));
   CHECK(book.size() >= 1);
   CHECK(book.size() < 4);

@@ -1,4 +1,4 @@
-#include "sim/distribute/crew.hpp"
+#include "sim/distribute/worker_pool.hpp"
 
 #include <fmt/format.h>
 
@@ -32,9 +32,9 @@ std::uint64_t take_number(std::string_view& text) {
   return value;
 }
 
-Message wait_for_message(Team& team) {
+Message wait_for_message(Communicator& communicator) {
   while (true) {
-    if (std::optional<Message> message = team.poll()) return *std::move(message);
+    if (std::optional<Message> message = communicator.poll()) return *std::move(message);
     std::this_thread::sleep_for(between_polls);
   }
 }
@@ -47,15 +47,16 @@ Message wait_for_message(Team& team) {
 
 }  // namespace
 
-Crew::Crew(Work work, int threads, const std::string& digest, Team* team)
-    : pool_{std::move(work), threads}, team_{team}, threads_{threads} {
-  if (team_) wait_until_ready(digest);
+WorkerPool::WorkerPool(Task work, int threads, const std::string& digest,
+                       Communicator* communicator)
+    : pool_{std::move(work), threads}, communicator_{communicator}, threads_{threads} {
+  if (communicator_) wait_until_ready(digest);
 }
 
-void Crew::wait_until_ready(const std::string& digest) {
-  others_.resize(static_cast<std::size_t>(team_->size()));
-  for (int missing = team_->size() - 1; missing > 0; --missing) {
-    const Message message = wait_for_message(*team_);
+void WorkerPool::wait_until_ready(const std::string& digest) {
+  others_.resize(static_cast<std::size_t>(communicator_->size()));
+  for (int missing = communicator_->size() - 1; missing > 0; --missing) {
+    const Message message = wait_for_message(*communicator_);
     std::string_view text = message.text;
     const std::string_view word = take_word(text);
     if (word == "failed") throw_failure(message.from, {}, text);
@@ -65,21 +66,21 @@ void Crew::wait_until_ready(const std::string& digest) {
     const std::string_view theirs = take_word(text);
     rank.host = text;
     if (theirs != digest)
-      throw InputError{
-          SourcePosition{fmt::format("rank {} on {}", message.from, rank.host), 0, 0},
-          fmt::format("reads other files or is another version than rank 0 on {}", team_->host())};
+      throw InputError{SourcePosition{fmt::format("rank {} on {}", message.from, rank.host), 0, 0},
+                       fmt::format("reads other files or is another version than rank 0 on {}",
+                                   communicator_->host())};
     threads_ += rank.threads;
   }
 }
 
-int Crew::in_flight() const {
+int WorkerPool::in_flight() const {
   int sum = pool_.running();
   for (const Rank& rank : others_)
     sum += rank.running;
   return sum;
 }
 
-void Crew::submit(std::uint64_t unit) {
+void WorkerPool::submit(std::uint64_t unit) {
   SIM_CHECK(is_free());
   // Whoever has most threads without work; this process where that is equal.
   Rank* freest = nullptr;
@@ -91,11 +92,11 @@ void Crew::submit(std::uint64_t unit) {
     }
   if (!freest) return pool_.submit(unit);
   ++freest->running;
-  team_->send(static_cast<int>(freest - others_.data()), fmt::format("do {}", unit));
+  communicator_->send(static_cast<int>(freest - others_.data()), fmt::format("do {}", unit));
 }
 
-std::optional<Answered> Crew::from_others() {
-  const std::optional<Message> message = team_->poll();
+std::optional<Answered> WorkerPool::from_others() {
+  const std::optional<Message> message = communicator_->poll();
   if (!message) return std::nullopt;
   Rank& rank = others_[static_cast<std::size_t>(message->from)];
   std::string_view text = message->text;
@@ -107,8 +108,8 @@ std::optional<Answered> Crew::from_others() {
   return Answered{unit, std::string{text}};
 }
 
-std::optional<Answered> Crew::next(std::chrono::milliseconds wait) {
-  if (!team_) return pool_.take(wait);
+std::optional<Answered> WorkerPool::next(std::chrono::milliseconds wait) {
+  if (!communicator_) return pool_.take(wait);
   const auto end = std::chrono::steady_clock::now() + wait;
   do {
     if (std::optional<Answered> answered = from_others()) return answered;
@@ -117,55 +118,56 @@ std::optional<Answered> Crew::next(std::chrono::milliseconds wait) {
   return std::nullopt;
 }
 
-void Crew::close() {
-  if (!team_) return;
+void WorkerPool::close() {
+  if (!communicator_) return;
   int present = 0;
-  for (int rank = 1; rank < team_->size(); ++rank, ++present)
-    team_->send(rank, "stop");
+  for (int rank = 1; rank < communicator_->size(); ++rank, ++present)
+    communicator_->send(rank, "stop");
   // What they still send must be received before MPI ends.
   while (present > 0)
-    if (wait_for_message(*team_).text == "bye") --present;
+    if (wait_for_message(*communicator_).text == "bye") --present;
 }
 
 namespace {
 
 // False: rank 0 has refused the input.
-bool told_to_go(Team& team) {
-  return wait_for_message(team).text == "go";
+bool told_to_go(Communicator& communicator) {
+  return wait_for_message(communicator).text == "go";
 }
 
-void wait_for_stop(Team& team) {
-  while (wait_for_message(team).text != "stop") {
+void wait_for_stop(Communicator& communicator) {
+  while (wait_for_message(communicator).text != "stop") {
   }
-  team.send(0, "bye");
+  communicator.send(0, "bye");
 }
 
-void work_until_stop(const Service& service, const std::string& digest, Team& team) {
-  Pool pool{service.work, service.threads};
-  team.send(0, fmt::format("ready {} {} {}", service.threads, digest, team.host()));
+void work_until_stop(const Service& service, const std::string& digest,
+                     Communicator& communicator) {
+  ThreadPool pool{service.work, service.threads};
+  communicator.send(0, fmt::format("ready {} {} {}", service.threads, digest, communicator.host()));
   while (true) {
-    while (const std::optional<Message> message = team.poll()) {
+    while (const std::optional<Message> message = communicator.poll()) {
       std::string_view text = message->text;
       if (take_word(text) == "stop") return;
       pool.submit(take_number(text));
     }
     if (const std::optional<Answered> answered = pool.take(between_polls))
-      team.send(0, fmt::format("did {} {}", answered->unit, answered->answer));
+      communicator.send(0, fmt::format("did {} {}", answered->unit, answered->answer));
   }
 }
 
 }  // namespace
 
-void serve(const Service& service, Team& team) {
-  if (!told_to_go(team)) return;
+void serve(const Service& service, Communicator& communicator) {
+  if (!told_to_go(communicator)) return;
   try {
-    work_until_stop(service, service.load(), team);
+    work_until_stop(service, service.load(), communicator);
   } catch (const std::exception&) {
     const auto [code, text] = service.failure();
-    team.send(0, fmt::format("failed {} {}", code, text));
-    return wait_for_stop(team);
+    communicator.send(0, fmt::format("failed {} {}", code, text));
+    return wait_for_stop(communicator);
   }
-  team.send(0, "bye");
+  communicator.send(0, "bye");
 }
 
 }  // namespace sim

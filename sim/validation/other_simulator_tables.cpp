@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/validation/csv.hpp"
-#include "sim/validation/peers.hpp"
+#include "sim/validation/other_simulators.hpp"
 
 namespace sim {
 namespace {

@@ -1,4 +1,4 @@
-#include "sim/economics/answer.hpp"
+#include "sim/economics/budget_report.hpp"
 
 #include <fmt/format.h>
 

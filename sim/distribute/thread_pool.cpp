@@ -1,13 +1,13 @@
-#include "sim/distribute/crew.hpp"
+#include "sim/distribute/worker_pool.hpp"
 
 namespace sim {
 
-Pool::Pool(Work work, int threads) : work_{std::move(work)} {
+ThreadPool::ThreadPool(Task work, int threads) : work_{std::move(work)} {
   for (int i = 0; i < threads; ++i)
     threads_.emplace_back([this] { compute_until_closed(); });
 }
 
-Pool::~Pool() {
+ThreadPool::~ThreadPool() {
   {
     const std::scoped_lock lock{mutex_};
     closed_ = true;
@@ -16,7 +16,7 @@ Pool::~Pool() {
   has_work_.notify_all();
 }
 
-void Pool::compute_until_closed() {
+void ThreadPool::compute_until_closed() {
   std::unique_lock lock{mutex_};
   while (true) {
     has_work_.wait(lock, [&] { return closed_ || !waiting_.empty(); });
@@ -35,7 +35,7 @@ void Pool::compute_until_closed() {
   }
 }
 
-void Pool::submit(std::uint64_t unit) {
+void ThreadPool::submit(std::uint64_t unit) {
   ++running_;
   {
     const std::scoped_lock lock{mutex_};
@@ -44,7 +44,7 @@ void Pool::submit(std::uint64_t unit) {
   has_work_.notify_one();
 }
 
-std::optional<Answered> Pool::take(std::chrono::microseconds wait) {
+std::optional<Answered> ThreadPool::take(std::chrono::microseconds wait) {
   std::unique_lock lock{mutex_};
   if (!has_done_.wait_for(lock, wait, [&] { return !done_.empty(); })) return std::nullopt;
   Done done = std::move(done_.front());

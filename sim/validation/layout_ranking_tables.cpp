@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/validation/csv.hpp"
-#include "sim/validation/favourites.hpp"
+#include "sim/validation/layout_ranking.hpp"
 
 namespace sim {
 namespace {

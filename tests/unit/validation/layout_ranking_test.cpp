@@ -1,5 +1,5 @@
 // Studies of many layouts: which rows make a group, and where the truly fastest stands in it.
-#include "sim/validation/favourites.hpp"
+#include "sim/validation/layout_ranking.hpp"
 
 #include "tests/catch.hpp"
 

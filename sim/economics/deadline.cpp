@@ -1,4 +1,4 @@
-#include "sim/economics/finish.hpp"
+#include "sim/economics/deadline.hpp"
 
 #include <fmt/format.h>
 

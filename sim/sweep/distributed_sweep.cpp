@@ -1,4 +1,4 @@
-#include "sim/sweep/crew_sweep.hpp"
+#include "sim/sweep/distributed_sweep.hpp"
 
 #include <algorithm>
 
@@ -32,7 +32,7 @@ bool is_number(const std::string& value) {
 
 }  // namespace
 
-Work forecast_units(const SweepSpecification& specification) {
+Task forecast_units(const SweepSpecification& specification) {
   return [&](std::uint64_t unit) {
     return answer_text(forecast_point(specification.path, overrides_at(specification, unit),
                                       specification.layout));
@@ -60,14 +60,14 @@ std::vector<InputFile> files_of(const SweepSpecification& specification) {
   return log.files();
 }
 
-bool CrewSweep::run(const Control& control) {
+bool DistributedSweep::run(const Control& control) {
   const std::uint64_t points = point_count(specification.axes);
   std::uint64_t next = 0;
   while (!control.stopped()) {
-    for (; next < points && crew.is_free(); ++next)
-      if (shard.owns(next) && !book.find(next)) crew.submit(next);
-    if (next == points && crew.in_flight() == 0) return true;
-    std::optional<Answered> answered = crew.next(between_looks);
+    for (; next < points && workers.is_free(); ++next)
+      if (shard.owns(next) && !book.find(next)) workers.submit(next);
+    if (next == points && workers.in_flight() == 0) return true;
+    std::optional<Answered> answered = workers.next(between_looks);
     if (!answered) continue;
     if (file) file->append(answered->unit, answered->answer);
     book.add(answered->unit, std::move(answered->answer), {"this run", 0, 0});
@@ -76,7 +76,7 @@ bool CrewSweep::run(const Control& control) {
   return false;
 }
 
-Sweep CrewSweep::result() const {
+Sweep DistributedSweep::result() const {
   std::vector<PointResult> points;
   for (std::uint64_t i = 0; i < point_count(specification.axes); ++i) {
     const std::string* answer = book.find(i);

@@ -1,5 +1,5 @@
 // Records answer one question: what tells two questions apart is named.
-#include "sim/distribute/question.hpp"
+#include "sim/distribute/job_key.hpp"
 
 #include "tests/unit/distribute/support.hpp"
 
@@ -7,9 +7,9 @@ using namespace sim;
 using test::sample_header;
 
 TEST_CASE("what tells two questions apart is named, with both values", "[distribute]") {
-  const Question asked = sample_header().question;
+  const JobKey asked = sample_header().question;
   CHECK(difference(asked, asked).empty());
-  Question other = asked;
+  JobKey other = asked;
   other.command = "sweep";
   CHECK(difference(other, asked) == "they are of stepcast sweep, not of stepcast search");
   other = asked;
@@ -39,8 +39,8 @@ TEST_CASE("what tells two questions apart is named, with both values", "[distrib
 }
 
 TEST_CASE("where a file lies does not matter, what it says does", "[distribute]") {
-  const Question asked = sample_header().question;
-  Question other = asked;
+  const JobKey asked = sample_header().question;
+  JobKey other = asked;
   other.scenario = "elsewhere/a.yaml";
   other.files[0].path = "elsewhere/a.yaml";
   CHECK(difference(other, asked).empty());
@@ -50,7 +50,7 @@ TEST_CASE("where a file lies does not matter, what it says does", "[distribute]"
 }
 
 TEST_CASE("a question is asked again by a command that a shell understands", "[distribute]") {
-  Question question = sample_header().question;
+  JobKey question = sample_header().question;
   question.arguments = {"--set", "search.zero_stage=[0,1]", "--set", "name=it's"};
   CHECK(command_line(question, {"--shard", "1/2"}) ==
         "stepcast search a.yaml --set 'search.zero_stage=[0,1]' --set 'name=it'\\''s' --shard 1/2");

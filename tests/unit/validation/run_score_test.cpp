@@ -1,5 +1,5 @@
 // Scores of real runs, from numbers that can be followed by hand, and their texts.
-#include "sim/validation/real_score.hpp"
+#include "sim/validation/run_score.hpp"
 
 #include "sim/validation/real_tables.hpp"
 #include "tests/catch.hpp"

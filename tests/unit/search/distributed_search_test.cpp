@@ -1,6 +1,6 @@
 // The result of a search does not depend on who evaluates, in which order, and what was known: not
 // in a byte. Shards lose nothing: proof in BOUNDS.md, "Parts"; test here.
-#include "sim/search/crew_search.hpp"
+#include "sim/search/distributed_search.hpp"
 
 #include <fmt/format.h>
 
@@ -55,11 +55,12 @@ std::string searched_alone(const Space& space) {
   return json_of(search);
 }
 
-// Runs a search, or a part of one, with a crew of threads; what it learns goes into `book`.
-std::size_t search_part(const Space& space, Shard shard, AnswerBook& book, int threads = 2) {
+// Runs a search, or a part of one, with a worker pool of threads; what it learns goes into `book`.
+std::size_t search_part(const Space& space, Shard shard, ResultCache& book, int threads = 2) {
   Search search{specification_of(space), shard};
-  Crew crew{evaluate_units(search.specification(), search.candidates()), threads, {}, nullptr};
-  CrewSearch running{search, crew, book, nullptr};
+  WorkerPool workers{
+      evaluate_units(search.specification(), search.candidates()), threads, {}, nullptr};
+  DistributedSearch running{search, workers, book, nullptr};
   REQUIRE(running.run(never));
   return running.evaluated();
 }
@@ -69,10 +70,11 @@ struct Answer {
   std::size_t evaluated = 0;
 };
 
-Answer answered_from(const Space& space, AnswerBook& book, int threads = 2) {
+Answer answered_from(const Space& space, ResultCache& book, int threads = 2) {
   Search search{specification_of(space)};
-  Crew crew{evaluate_units(search.specification(), search.candidates()), threads, {}, nullptr};
-  CrewSearch running{search, crew, book, nullptr};
+  WorkerPool workers{
+      evaluate_units(search.specification(), search.candidates()), threads, {}, nullptr};
+  DistributedSearch running{search, workers, book, nullptr};
   REQUIRE(running.run(never));
   return {json_of(search), running.evaluated()};
 }
@@ -86,7 +88,7 @@ TEST_CASE("parts that are merged give what one search gives, byte for byte", "[s
     const std::string alone = searched_alone(space);
     for (const std::uint32_t count : {2U, 3U, 5U}) {
       CAPTURE(count);
-      AnswerBook book;
+      ResultCache book;
       for (std::uint32_t i = count; i-- > 0;)
         search_part(space, {i, count}, book);
       CHECK(answered_from(space, book).json == alone);
@@ -100,7 +102,7 @@ TEST_CASE("what a part leaves out belongs to no result", "[search]") {
     CAPTURE(seed, space.search, space.layout);
     Search whole{specification_of(space)};
     REQUIRE(run_search(whole, never));
-    AnswerBook book;
+    ResultCache book;
     for (std::uint32_t i = 0; i < 3; ++i)
       search_part(space, {i, 3}, book);
     // The ranking of all that the parts have evaluated, without the search on top of it.
@@ -118,12 +120,12 @@ TEST_CASE("what a part leaves out belongs to no result", "[search]") {
 TEST_CASE("a search that goes on from any records gives the same bytes", "[search]") {
   const Space space = random_space(3);
   const std::string alone = searched_alone(space);
-  AnswerBook all;
+  ResultCache all;
   const std::size_t evaluated = search_part(space, {}, all);
   REQUIRE(evaluated > 4);
   CHECK(answered_from(space, all).evaluated == 0);
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-    AnswerBook some;  // of those that a run may have left behind
+    ResultCache some;  // of those that a run may have left behind
     for (std::uint32_t i = 0; i < 10'000; ++i)
       if (const std::string* answer = all.find(i); answer && uniform(seed, 1, i) < 0.5)
         some.add(i, *answer, {"some", 0, 0});
@@ -137,9 +139,9 @@ TEST_CASE("a search that goes on from any records gives the same bytes", "[searc
 TEST_CASE("a search that is stopped keeps its records", "[search]") {
   const Space space = random_space(3);
   Search search{specification_of(space)};
-  Crew crew{evaluate_units(search.specification(), search.candidates()), 2, {}, nullptr};
-  AnswerBook book;
-  CrewSearch running{search, crew, book, nullptr};
+  WorkerPool workers{evaluate_units(search.specification(), search.candidates()), 2, {}, nullptr};
+  ResultCache book;
+  DistributedSearch running{search, workers, book, nullptr};
   std::stop_source stop;
   CHECK_FALSE(
       running.run({.stop = stop.get_token()}, [&](const SearchProgress&) { stop.request_stop(); }));

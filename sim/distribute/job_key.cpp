@@ -1,4 +1,4 @@
-#include "sim/distribute/question.hpp"
+#include "sim/distribute/job_key.hpp"
 
 #include <fmt/format.h>
 
@@ -40,7 +40,7 @@ std::string files_difference(const std::vector<InputFile>& recorded,
 
 }  // namespace
 
-std::string difference(const Question& recorded, const Question& asked) {
+std::string difference(const JobKey& recorded, const JobKey& asked) {
   if (recorded.command != asked.command)
     return fmt::format("they are of stepcast {}, not of stepcast {}", recorded.command,
                        asked.command);
@@ -55,7 +55,7 @@ std::string difference(const Question& recorded, const Question& asked) {
   return fmt::format("they are of {} units of work, not of {}", recorded.units, asked.units);
 }
 
-std::string command_line(const Question& question, const std::vector<std::string>& more) {
+std::string command_line(const JobKey& question, const std::vector<std::string>& more) {
   std::vector<std::string> words{"stepcast", question.command};
   if (!question.scenario.empty()) words.push_back(question.scenario);
   words.insert(words.end(), question.arguments.begin(), question.arguments.end());
@@ -63,7 +63,7 @@ std::string command_line(const Question& question, const std::vector<std::string
   return quoted(words);
 }
 
-std::string digest_of(const Question& question) {
+std::string digest_of(const JobKey& question) {
   std::string all = fmt::format("{}\n{}\n{}\n{}\n", question.command, question.version,
                                 quoted(question.arguments), question.units);
   for (const InputFile& file : question.files)

@@ -1,4 +1,4 @@
-// A search whose candidates are evaluated by a crew: threads, ranks of MPI, or nobody, where
+// A search whose candidates are evaluated by a worker pool: threads, ranks of MPI, or nobody, where
 // records of shards or of an earlier run have the answers already.
 //
 // The search is the one of search.hpp, wave by wave; where an evaluation comes from makes no
@@ -8,21 +8,21 @@
 
 #include <set>
 
-#include "sim/distribute/crew.hpp"
 #include "sim/distribute/record_file.hpp"
+#include "sim/distribute/worker_pool.hpp"
 #include "sim/search/search.hpp"
 
 namespace sim {
 
-// For Crew and Service; for parse_records().
-Work evaluate_units(const SearchSpecification& specification, const Candidates& candidates);
+// For WorkerPool and Service; for parse_records().
+Task evaluate_units(const SearchSpecification& specification, const Candidates& candidates);
 std::string read_search_answer(const ObjectReader& answer);
 
-class CrewSearch {
+class DistributedSearch {
  public:
   // `file` may be null: then answers are not kept.
-  CrewSearch(Search& search, Crew& crew, AnswerBook& book, RecordFile* file)
-      : search_{search}, crew_{crew}, book_{book}, file_{file} {}
+  DistributedSearch(Search& search, WorkerPool& workers, ResultCache& book, RecordFile* file)
+      : search_{search}, workers_{workers}, book_{book}, file_{file} {}
 
   // As run_search().
   bool run(const Control& control, const std::function<void(const SearchProgress&)>& progress = {});
@@ -38,8 +38,8 @@ class CrewSearch {
   std::vector<Evaluation> known_of(const std::vector<std::uint32_t>& wave) const;
 
   Search& search_;
-  Crew& crew_;
-  AnswerBook& book_;
+  WorkerPool& workers_;
+  ResultCache& book_;
   RecordFile* file_;
   std::set<std::uint64_t> under_way_;
   std::size_t evaluated_ = 0;

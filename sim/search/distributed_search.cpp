@@ -1,4 +1,4 @@
-#include "sim/search/crew_search.hpp"
+#include "sim/search/distributed_search.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +10,7 @@ constexpr std::chrono::milliseconds between_looks{50};  // at whether to stop
 
 }  // namespace
 
-Work evaluate_units(const SearchSpecification& specification, const Candidates& candidates) {
+Task evaluate_units(const SearchSpecification& specification, const Candidates& candidates) {
   const auto memory = std::make_shared<EvaluationMemory>();
   return [&specification, &candidates, memory](std::uint64_t unit) {
     return answer_text(
@@ -22,26 +22,26 @@ std::string read_search_answer(const ObjectReader& answer) {
   return answer_text(read_evaluation(0, answer));
 }
 
-bool CrewSearch::is_open(std::uint32_t unit) const {
+bool DistributedSearch::is_open(std::uint32_t unit) const {
   return !book_.find(unit) && !under_way_.contains(unit);
 }
 
-void CrewSearch::submit(std::uint32_t unit) {
-  crew_.submit(unit);
+void DistributedSearch::submit(std::uint32_t unit) {
+  workers_.submit(unit);
   under_way_.insert(unit);
 }
 
 // The wave first; then what will probably follow, the last of `likely` first.
-void CrewSearch::hand_out(const std::vector<std::uint32_t>& wave, std::size_t& next,
-                          std::vector<std::uint32_t>& likely) {
-  for (; next < wave.size() && crew_.is_free(); ++next)
+void DistributedSearch::hand_out(const std::vector<std::uint32_t>& wave, std::size_t& next,
+                                 std::vector<std::uint32_t>& likely) {
+  for (; next < wave.size() && workers_.is_free(); ++next)
     if (is_open(wave[next])) submit(wave[next]);
-  for (; !likely.empty() && crew_.is_free(); likely.pop_back())
+  for (; !likely.empty() && workers_.is_free(); likely.pop_back())
     if (is_open(likely.back())) submit(likely.back());
 }
 
-void CrewSearch::take_answer() {
-  std::optional<Answered> answered = crew_.next(between_looks);
+void DistributedSearch::take_answer() {
+  std::optional<Answered> answered = workers_.next(between_looks);
   if (!answered) return;
   under_way_.erase(answered->unit);
   ++evaluated_;
@@ -50,12 +50,12 @@ void CrewSearch::take_answer() {
 }
 
 // Until all of the wave is known, or it is told to stop.
-void CrewSearch::complete(const std::vector<std::uint32_t>& wave, const Control& control) {
+void DistributedSearch::complete(const std::vector<std::uint32_t>& wave, const Control& control) {
   const auto is_known = [&](std::uint32_t unit) { return book_.find(unit) != nullptr; };
   std::size_t next = 0;
   std::vector<std::uint32_t> likely;
   if (!std::all_of(wave.begin(), wave.end(), is_known)) {
-    likely = search_.likely_next(static_cast<std::size_t>(crew_.threads()) + wave.size());
+    likely = search_.likely_next(static_cast<std::size_t>(workers_.threads()) + wave.size());
     std::reverse(likely.begin(), likely.end());
   }
   while (!control.stopped() && !std::all_of(wave.begin(), wave.end(), is_known)) {
@@ -64,7 +64,7 @@ void CrewSearch::complete(const std::vector<std::uint32_t>& wave, const Control&
   }
 }
 
-std::vector<Evaluation> CrewSearch::known_of(const std::vector<std::uint32_t>& wave) const {
+std::vector<Evaluation> DistributedSearch::known_of(const std::vector<std::uint32_t>& wave) const {
   std::vector<Evaluation> known;
   for (const std::uint32_t unit : wave)
     if (const std::string* answer = book_.find(unit))
@@ -72,8 +72,8 @@ std::vector<Evaluation> CrewSearch::known_of(const std::vector<std::uint32_t>& w
   return known;
 }
 
-bool CrewSearch::run(const Control& control,
-                     const std::function<void(const SearchProgress&)>& progress) {
+bool DistributedSearch::run(const Control& control,
+                            const std::function<void(const SearchProgress&)>& progress) {
   const auto begin = std::chrono::steady_clock::now();
   while (!control.stopped()) {
     const std::vector<std::uint32_t> wave = search_.next_wave();
