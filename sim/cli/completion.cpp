@@ -1,9 +1,11 @@
 // stepcast completion: shell completion, generated from the very commands and options that exist.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <string>
 #include <vector>
 
+#include "sim/catalog/catalog.hpp"
 #include "sim/cli/command.hpp"
 
 namespace sim {
@@ -43,6 +45,37 @@ std::string spaced(const std::vector<std::string>& words) {
   return text;
 }
 
+// Keys and values of --set. The shell splits words at "=": --set layout.schedule = 1f1b.
+std::string set_cases() {
+  std::string keys, values;
+  for (const Key& key : key_catalog()) {
+    if (key.only_in_file) continue;
+    keys += (keys.empty() ? "" : " ") + key.path;
+    if (key.type != KeyType::word && key.type != KeyType::boolean) continue;
+    values += fmt::format("      {}) values=\"{}\" ;;\n", key.path, fmt::join(key.words, " "));
+  }
+  return fmt::format(
+      "  local before=\"${{COMP_WORDS[COMP_CWORD-1]}}\" key=\"\" values=\"\"\n"
+      "  if [[ \"$before\" == --set ]]; then\n"
+      "    compopt -o nospace 2>/dev/null\n"
+      "    COMPREPLY=($(compgen -S = -W \"{}\" -- \"$current\"))\n"
+      "    return\n"
+      "  fi\n"
+      "  if [[ \"$current\" == = ]]; then\n"
+      "    key=\"$before\" current=\"\"\n"
+      "  elif [[ \"$before\" == = ]]; then\n"
+      "    key=\"${{COMP_WORDS[COMP_CWORD-2]}}\"\n"
+      "  fi\n"
+      "  if [[ -n \"$key\" ]]; then\n"
+      "    case \"$key\" in\n"
+      "{}"
+      "    esac\n"
+      "    COMPREPLY=($(compgen -W \"$values\" -- \"$current\"))\n"
+      "    return\n"
+      "  fi\n",
+      keys, values);
+}
+
 // The path of subcommands is what precedes the first option or file; both shells walk it alike.
 std::string bash(const std::vector<Entry>& entries) {
   std::string text =
@@ -57,7 +90,7 @@ std::string bash(const std::vector<Entry>& entries) {
       const std::string leaf = cut == std::string::npos ? entry.path : entry.path.substr(cut + 1);
       text += fmt::format("      \"{}/{}\") path=\"{}\" ;;\n", parent, leaf, entry.path);
     }
-  text += "    esac\n  done\n  local words=\"\"\n  case \"$path\" in\n";
+  text += "    esac\n  done\n" + set_cases() + "  local words=\"\"\n  case \"$path\" in\n";
   for (const Entry& entry : entries)
     text += fmt::format("    \"{}\") words=\"{}\" ;;\n", entry.path, spaced(entry.words));
   return text +
