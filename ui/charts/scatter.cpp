@@ -278,7 +278,7 @@ void Scatter::keyPressEvent(QKeyEvent* event) {
       if (selected_) Q_EMIT activated(*selected_);
       return;
     default:
-      QWidget::keyPressEvent(event);
+      QGraphicsView::keyPressEvent(event);
   }
 }
 

@@ -73,6 +73,7 @@ std::vector<std::string> differing(const LayoutFacts& facts, const LayoutFacts& 
 // Changes of the parts of the step, the largest first.
 QString part_changes(const sim::RankedLayout& now, const sim::RankedLayout& before) {
   std::vector<std::pair<sim::Duration, std::string_view>> changes;
+  changes.reserve(sim::breakdown_fields.size());
   for (const sim::BreakdownField& field : sim::breakdown_fields)
     changes.emplace_back(now.breakdown.*field.member - before.breakdown.*field.member, field.title);
   std::stable_sort(changes.begin(), changes.end(), [](const auto& a, const auto& b) {
