@@ -111,8 +111,9 @@ TEST_CASE("every key that a reader asks for is in the catalogue, and the other w
       unlisted.push_back(path);
   for (const Key& key : key_catalog())
     if (asked.count(key.path) == 0) unread.push_back(key.path);
-  CHECK(unlisted == std::vector<std::string>{});
-  CHECK(unread == std::vector<std::string>{});
+  CAPTURE(unlisted, unread);
+  CHECK(unlisted.empty());
+  CHECK(unread.empty());
 }
 
 TEST_CASE("readers refuse what the catalogue does not allow, in its words", "[catalog]") {
@@ -143,11 +144,11 @@ TEST_CASE("readers refuse what the catalogue does not allow, in its words", "[ca
 TEST_CASE("a default of the catalogue is what a silent file gets", "[catalog]") {
   std::map<std::string, std::string, std::less<>> values;
   for (const char* model : {"gpt2", "mixtral-8x7b"}) {
-    const Scenario scenario = load_scenario(ScenarioSources::of_text(
-        "model: " + root + "/models/" + model + ".yaml\ncluster: {path: " + root +
-            "/topologies/dgx-h100.yaml, nodes: 8}\nlayout: {sequence_length: 1024, global_batch: "
-            "64}\n",
-        root + "/s.yaml"));
+    const std::string yaml = fmt::format(
+        "model: {0}/models/{1}.yaml\ncluster: {{path: {0}/topologies/dgx-h100.yaml, nodes: 8}}\n"
+        "layout: {{sequence_length: 1024, global_batch: 64}}\n",
+        root, model);
+    const Scenario scenario = load_scenario(ScenarioSources::of_text(yaml, root + "/s.yaml"));
     for (auto& [path, value] : current_values(scenario))
       values.insert_or_assign(path, value);
   }
@@ -207,7 +208,7 @@ TEST_CASE("the pages of the formats name every key", "[catalog]") {
   std::map<std::string, std::string> texts;
   for (const auto& [section, files] : pages)
     for (const std::string& name : files) {
-      std::ifstream file{root + "/" + name};
+      std::ifstream file{fmt::format("{}/{}", root, name)};
       REQUIRE(file);
       texts[section] += std::string{std::istreambuf_iterator<char>{file}, {}};
     }
@@ -232,7 +233,7 @@ TEST_CASE("keys are found by a part of their path and by a pattern", "[catalog]"
   CHECK(paths("layout.*tensor*parallel") ==
         std::vector<std::string>{"layout.tensor_parallel", "layout.expert_tensor_parallel"});
   CHECK(paths("layout.*").front() == "layout.tensor_parallel");
-  CHECK(paths("no_such") == std::vector<std::string>{});
+  CHECK(paths("no_such").empty());
   CHECK(matching_keys("").size() == key_catalog().size());
   REQUIRE_THROWS_WITH(require_key("layout.tensor_paralel"),
                       "key: error: unknown key 'layout.tensor_paralel'; did you mean "
