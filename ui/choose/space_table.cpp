@@ -233,6 +233,7 @@ std::vector<std::vector<std::string>> values_of(const sim::SearchSpecification& 
       found[row].insert(space_rows()[row].of(layout, candidates.all[i].gpus_per_node));
   }
   std::vector<std::vector<std::string>> values;
+  values.reserve(found.size());
   for (const auto& one : found)
     values.emplace_back(one.begin(), one.end());
   return values;
