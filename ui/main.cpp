@@ -80,7 +80,8 @@ void write_and_exit(ui::MainWindow& window, QWidget& view, const QString& path) 
   poll->start(150);
 }
 
-// The first forecast, or its problems; of "choose" the search, to its end; then the picture.
+// What the view shows, when nothing of it is computed any more, or its problems; of "choose" the
+// search, to its end.
 int picture(ui::MainWindow& window, const Request& request) {
   QWidget* view = window.view(request.view);
   if (!view) {
@@ -90,23 +91,22 @@ int picture(ui::MainWindow& window, const Request& request) {
   }
   const bool searches = request.job == ui::Job::choose || window.choose().isAncestorOf(view) ||
                         view == &window.choose();
+  if (request.job) window.show_job(*request.job);
+  window.show();
+  QApplication::processEvents();  // tabs are laid out first
+  window.reveal(request.view);
   bool begun = false;
-  QObject::connect(&window.session(), &ui::Session::computing_changed, &window, [&, view] {
-    if (begun || window.session().computing() || !window.session().problems().empty()) return;
+  QTimer poll;
+  QObject::connect(&poll, &QTimer::timeout, &window, [&, view] {
+    if (window.busy()) return;
+    poll.stop();
     begun = true;
     if (searches)
-      window.show_job(ui::Job::choose);
-    else if (request.job)
-      window.show_job(*request.job);
-    window.show();
-    if (searches) return window.choose().start();
-    if (auto* dock = qobject_cast<QDockWidget*>(view->parentWidget())) {
-      QApplication::processEvents();  // tabs are laid out first
-      dock->show();
-      dock->raise();
-    }
-    write_and_exit(window, *view, request.screenshot);
+      window.choose().start();
+    else
+      write_and_exit(window, *view, request.screenshot);
   });
+  poll.start(50);
   QObject::connect(&window.choose(), &ui::ChoosePane::settled_changed, &window, [&, view] {
     if (begun && window.choose().settled()) write_and_exit(window, *view, request.screenshot);
   });
@@ -132,7 +132,8 @@ int main(int argc, char** argv) {
   const bool pictured = !request.screenshot.isEmpty();
   if (!pictured && request.state.isEmpty()) window.restore_settings();
   if (!request.state.isEmpty()) new ui::StateFile{window, request.state};
-  if (pictured && request.scenario.isEmpty()) {
+  if (pictured && request.scenario.isEmpty() && request.job != ui::Job::validate &&
+      window.job_of(request.view) != ui::Job::validate) {
     say("--screenshot needs a scenario");
     return exit_usage;
   }

@@ -188,6 +188,8 @@ Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row, Mechanis
   prediction.framework = it.framework.name;
   prediction.schedule = it.layout.schedule;
   prediction.capacity = it.cluster.device().memory;
+  prediction.device = it.cluster.device().name;
+  prediction.gpus = it.layout.world_size();
   if (row.memory && row.outcome == Outcome::ran)
     prediction.memory_excess = memory_excess(row, plan, it.cluster.device(), stages);
   if (row.memory && row.outcome == Outcome::ran)

@@ -50,6 +50,8 @@ struct Prediction {
   FrameworkName framework = FrameworkName::megatron;
   Schedule schedule = Schedule::one_f_one_b;
   Bytes capacity{};  // of the device
+  std::string device{};  // its name, as its file has it
+  int gpus = 0;
   // Of `peak_memory`, or of what `memory` says of the rank that was measured: what the run needed
   // beyond it. Nothing: its memory was not measured.
   std::optional<double> memory_excess{};

@@ -23,6 +23,7 @@ void Session::open(const QString& path, Knobs knobs) {
 void Session::open_text(const QString& path, std::string yaml, Knobs knobs) {
   path_ = path.toStdString();
   yaml_ = std::move(yaml);
+  measured_.reset();
   knobs_.clear();
   later_ = std::move(knobs);
   undo_.clear();

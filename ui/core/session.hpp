@@ -6,6 +6,7 @@
 #include <QObject>
 #include <QString>
 #include <QUndoStack>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,14 @@ namespace ui {
 using Knob = std::pair<std::string, std::string>;
 using Knobs = std::vector<Knob>;  // in the order in which they were first set
 
+// What was measured of the scenario, where it is a published row.
+struct Measured {
+  std::string source;
+  double seconds = 0;        // 0: no time
+  std::optional<int> layer;  // the time is of this layer; nothing: of a step
+  bool out_of_memory = false;
+};
+
 class Session : public QObject {
   Q_OBJECT
 
@@ -31,6 +40,10 @@ class Session : public QObject {
   // Opens a text as if it lay at `path`, which need not exist. Its first forecast becomes the
   // baseline; then `knobs` are set, if any.
   void open_text(const QString& path, std::string yaml, Knobs knobs = {});
+
+  // Of the scenario that was opened last; opening one takes it away.
+  void set_measured(Measured measured) { measured_ = std::move(measured); }
+  const std::optional<Measured>& measured() const { return measured_; }
 
   const std::string& path() const { return path_; }
   const std::string& yaml() const { return yaml_; }
@@ -76,6 +89,7 @@ class Session : public QObject {
   void fail(const FailurePtr& failure);
 
   std::string path_, yaml_;
+  std::optional<Measured> measured_;
   Knobs knobs_;
   QUndoStack undo_;
   ResultPtr result_, baseline_;

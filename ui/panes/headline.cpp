@@ -3,7 +3,9 @@
 #include <QHBoxLayout>
 #include <QTimer>
 #include <array>
+#include <cmath>
 
+#include "sim/report/numbers.hpp"
 #include "ui/core/figures.hpp"
 #include "ui/core/theme.hpp"
 
@@ -26,27 +28,10 @@ Headline::Headline(Session& session, QWidget* parent) : QWidget{parent}, session
   auto* row = new QHBoxLayout{this};
   row->setContentsMargins(12, 8, 12, 6);
   row->setSpacing(18);
-  for (std::size_t i = 0; i < shown_figures; ++i) {
-    auto* box = new QWidget;
-    auto* column = new QVBoxLayout{box};
-    column->setContentsMargins(0, 0, 0, 0);
-    column->setSpacing(0);
-    Cell cell{box, new QLabel, new QLabel, new QLabel};
-    QFont large = cell.value->font();
-    large.setPointSizeF(large.pointSizeF() * (i == 0 ? 1.8 : 1.3));
-    large.setBold(i == 0);
-    cell.value->setFont(large);
-    cell.value->setTextInteractionFlags(Qt::TextSelectableByMouse);
-    column->addWidget(cell.title);
-    auto* line = new QHBoxLayout;
-    line->setSpacing(8);
-    line->addWidget(cell.value, 0, Qt::AlignBaseline);
-    line->addWidget(cell.change, 0, Qt::AlignBaseline);
-    line->addStretch();
-    column->addLayout(line);
-    row->addWidget(box);
-    cells_.push_back(cell);
-  }
+  for (std::size_t i = 0; i < shown_figures; ++i)
+    cells_.push_back(add_cell(i == 0 ? 1.8 : 1.3, i == 0));
+  measured_ = add_cell(1.3, false);
+  measured_.box->hide();
   row->addStretch();
   auto* right = new QVBoxLayout;
   right->setSpacing(0);
@@ -67,6 +52,57 @@ Headline::Headline(Session& session, QWidget* parent) : QWidget{parent}, session
   refresh();
 }
 
+Headline::Cell Headline::add_cell(double size, bool bold) {
+  auto* box = new QWidget;
+  auto* column = new QVBoxLayout{box};
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(0);
+  Cell cell{box, new QLabel, new QLabel, new QLabel};
+  QFont large = cell.value->font();
+  large.setPointSizeF(large.pointSizeF() * size);
+  large.setBold(bold);
+  cell.value->setFont(large);
+  cell.value->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  column->addWidget(cell.title);
+  auto* line = new QHBoxLayout;
+  line->setSpacing(8);
+  line->addWidget(cell.value, 0, Qt::AlignBaseline);
+  line->addWidget(cell.change, 0, Qt::AlignBaseline);
+  line->addStretch();
+  column->addLayout(line);
+  layout()->addWidget(box);
+  return cell;
+}
+
+// Of a published row: what was measured, and how far off the forecast is.
+void Headline::show_measured() {
+  const std::optional<Measured>& measured = session_.measured();
+  measured_.box->setVisible(measured.has_value());
+  if (!measured) return;
+  colour(*measured_.title, theme_of(*this).muted);
+  measured_.title->setText(measured->layer ? tr("measured, layer %1").arg(*measured->layer)
+                                           : tr("measured"));
+  const bool timed = measured->seconds > 0;
+  measured_.value->setText(
+      timed ? QString::fromStdString(sim::precise(sim::duration_from_seconds(measured->seconds)))
+      : measured->out_of_memory ? tr("out of memory")
+                                : tr("memory alone"));
+  QString said;
+  if (timed && !measured->layer) {
+    const double error =
+        sim::in_seconds(session_.result()->forecast.report.step_time) / measured->seconds - 1;
+    said = tr("forecast %1%2 %").arg(error < 0 ? "−" : "+").arg(std::abs(100 * error), 0, 'f', 1);
+  }
+  measured_.change->setText(said);
+  const QString definition = tr("Published: %1. The error is (forecast − measured) / measured, "
+                                "with the knobs as they are.")
+                                 .arg(QString::fromStdString(measured->source));
+  for (QLabel* label : {measured_.title, measured_.value, measured_.change})
+    label->setToolTip(definition);
+  measured_.value->setAccessibleName(measured_.title->text() + " " + measured_.value->text() + " " +
+                                     said);
+}
+
 void Headline::show_state() {
   if (session_.computing())
     state_->setText(tr("computing …"));
@@ -83,6 +119,7 @@ void Headline::refresh() {
   for (const Cell& cell : cells_)
     colour(*cell.title, theme.muted);
   if (!session_.result()) return;
+  show_measured();
   const sim::Report& report = session_.result()->forecast.report;
   name_->setText(QString{"%1  ·  %2 × %3"}
                      .arg(QString::fromStdString(report.model))
@@ -135,6 +172,7 @@ void Headline::fit() {
                std::max(name_->sizeHint().width(), state_->sizeHint().width());
   for (const Cell& cell : cells_)
     needed += width_of(cell) + layout()->spacing();
+  if (session_.measured()) needed += width_of(measured_) + layout()->spacing();
   std::array<bool, shown_figures> shown{};
   shown.fill(true);
   for (const std::size_t least : {std::size_t{4}, std::size_t{5}, std::size_t{3}}) {

@@ -25,12 +25,15 @@ class Headline : public QWidget {
     QLabel* value;
     QLabel* change;
   };
+  Cell add_cell(double size, bool bold);
   void refresh();
+  void show_measured();
   void show_state();
   void fit();  // hides the least important figures where there is no room
 
   Session& session_;
   std::vector<Cell> cells_;
+  Cell measured_;  // hidden where nothing was measured
   QLabel* name_;
   QLabel* state_;
 };

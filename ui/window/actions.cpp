@@ -100,11 +100,12 @@ void MainWindow::make_job_menu() {
   QMenu* menu = menuBar()->addMenu(tr("&Job"));
   jobs_ = new QActionGroup{this};
   const std::array titles{tr("&What if"), tr("&Choose a layout"), tr("&Validate")};
-  for (int i = 0; i < std::min<int>(static_cast<int>(titles.size()), pages_->count()); ++i) {
+  for (int i = 0; i < static_cast<int>(titles.size()); ++i) {
     QAction* action = menu->addAction(titles[static_cast<std::size_t>(i)]);
     action->setShortcut(QKeySequence{Qt::CTRL | static_cast<Qt::Key>(Qt::Key_1 + i)});
     action->setCheckable(true);
     action->setChecked(i == 0);
+    action->setEnabled(page_of_[static_cast<std::size_t>(i)] != nullptr);
     jobs_->addAction(action);
     connect(action, &QAction::triggered, this, [this, i] { show_job(static_cast<Job>(i)); });
   }

@@ -11,6 +11,7 @@
 #include <QSettings>
 #include <QShortcut>
 #include <QTabBar>
+#include <QTabWidget>
 #include <QToolBar>
 #include <QVBoxLayout>
 
@@ -29,6 +30,7 @@
 #include "ui/panes/tables.hpp"
 #include "ui/panes/what_helps.hpp"
 #include "ui/timeline/view.hpp"
+#include "ui/validate/validate_pane.hpp"
 #include "ui/window/export_view.hpp"
 
 namespace ui {
@@ -40,6 +42,7 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow{parent} {
   resize(1280, 800);
   make_centre();
   make_choose();
+  make_validate();
   make_docks();
   make_actions();
   connect(&session_, &Session::opened, this, [this] {
@@ -74,6 +77,7 @@ void MainWindow::make_centre() {
   bar->setMovable(false);
   bar->addWidget(top);
   bar->toggleViewAction()->setEnabled(false);
+  top_ = bar;
   addToolBar(Qt::TopToolBarArea, bar);
 
   auto* page = new QWidget;
@@ -89,7 +93,7 @@ void MainWindow::make_centre() {
   timeline_ = new TimelineView{session_};
   timeline_column->addWidget(find_);
   timeline_column->addWidget(timeline_, 1);
-  pages_->addWidget(page);
+  add_page(Job::what_if, page);
   connect(find_, &QLineEdit::textChanged, timeline_, &TimelineView::search);
   connect(find_, &QLineEdit::returnPressed, this, [this] { timeline_->step_match(true); });
   auto* close = new QShortcut{Qt::Key_Escape, find_, nullptr, nullptr, Qt::WidgetShortcut};
@@ -111,12 +115,28 @@ void MainWindow::make_centre() {
 
 void MainWindow::make_choose() {
   choose_ = new ChoosePane{session_};
-  pages_->addWidget(choose_);
+  add_page(Job::choose, choose_);
   connect(choose_, &ChoosePane::opened_layout, this, [this] { show_job(Job::what_if); });
   views_.emplace_back("choose", choose_);
   views_.emplace_back("pareto", &choose_->pareto());
   views_.emplace_back("layouts", &choose_->table());
   views_.emplace_back("layout", &choose_->layout_pane());
+}
+
+void MainWindow::add_page(Job job, QWidget* page) {
+  pages_->addWidget(page);
+  page_of_[static_cast<std::size_t>(job)] = page;
+}
+
+void MainWindow::make_validate() {
+  auto* tabs = new QTabWidget;
+  tabs->setAccessibleName(tr("Validate"));
+  tabs->setDocumentMode(true);
+  validate_ = new ValidatePane{session_};
+  tabs->addTab(validate_, tr("Published rows"));
+  add_page(Job::validate, tabs);
+  connect(validate_, &ValidatePane::opened, this, [this] { show_job(Job::what_if); });
+  views_.emplace_back("validate", validate_);
 }
 
 QDockWidget* MainWindow::dock(const QString& title, QWidget* content, Qt::DockWidgetArea area) {
@@ -165,14 +185,40 @@ void MainWindow::make_docks() {
 }
 
 void MainWindow::show_job(Job job) {
-  pages_->setCurrentIndex(std::min(static_cast<int>(job), pages_->count() - 1));
+  pages_->setCurrentWidget(page_of_[static_cast<std::size_t>(job)]);
+  // The published rows are not of the scenario whose headline it is.
+  top_->setVisible(job != Job::validate);
   for (QDockWidget* holder : docks_)
     holder->setVisible(job == Job::what_if);
   if (job == Job::what_if && docks_.size() > 2) docks_[2]->raise();
-  if (jobs_) {
-    const QList<QAction*> actions = jobs_->actions();
-    if (pages_->currentIndex() < actions.size()) actions[pages_->currentIndex()]->setChecked(true);
+  if (jobs_) jobs_->actions()[static_cast<int>(job)]->setChecked(true);
+}
+
+Job MainWindow::job_of(const QString& view_name) const {
+  const QWidget* shown = view(view_name);
+  for (std::size_t job = 0; job < page_of_.size(); ++job)
+    if (shown == this ? page_of_[job] == pages_->currentWidget()
+                      : page_of_[job] == shown || page_of_[job]->isAncestorOf(shown))
+      return static_cast<Job>(job);
+  return Job::what_if;  // docks
+}
+
+void MainWindow::reveal(const QString& view_name) {
+  QWidget* shown = view(view_name);
+  if (!shown || shown == this) return;
+  show_job(job_of(view_name));
+  for (QWidget* at = shown; at->parentWidget(); at = at->parentWidget()) {
+    if (auto* holder = qobject_cast<QDockWidget*>(at)) {
+      holder->show();
+      holder->raise();
+    }
+    if (auto* tabs = qobject_cast<QTabWidget*>(at->parentWidget()->parentWidget()))
+      tabs->setCurrentWidget(at);
   }
+}
+
+bool MainWindow::busy() const {
+  return session_.computing() || validate_->running();
 }
 
 void MainWindow::open(const QString& path) {

@@ -4,12 +4,14 @@
 #include <QDockWidget>
 #include <QMainWindow>
 #include <QStackedWidget>
+#include <array>
 
 #include "ui/core/session.hpp"
 
 class QActionGroup;
 class QLineEdit;
 class QTabWidget;
+class QToolBar;
 
 namespace ui {
 
@@ -18,6 +20,7 @@ class EditorPane;
 class KnobPane;
 class MemoryPane;
 class TimelineView;
+class ValidatePane;
 
 enum class Job : int { what_if, choose, validate };
 
@@ -32,7 +35,13 @@ class MainWindow : public QMainWindow {
   ChoosePane& choose() { return *choose_; }
   // Opens a scenario, and remembers it; a problem is shown in the window.
   void open(const QString& path);
+  ValidatePane& validate() { return *validate_; }
   void show_job(Job job);
+  // The job that a view is of; of the window itself the one that is shown.
+  Job job_of(const QString& view_name) const;
+  // Shows the job, tab or dock that a view is in.
+  void reveal(const QString& view_name);
+  bool busy() const;  // something is being computed that a view shows
   void set_dark(bool dark);
   // Docks, theme and recent files of the last time; not read in tests and for pictures.
   void restore_settings();
@@ -48,6 +57,8 @@ class MainWindow : public QMainWindow {
  private:
   void make_centre();
   void make_choose();
+  void make_validate();
+  void add_page(Job job, QWidget* page);
   void make_docks();
   void make_actions();
   void make_file_menu();
@@ -66,6 +77,9 @@ class MainWindow : public QMainWindow {
 
   Session session_;
   QStackedWidget* pages_ = nullptr;
+  std::array<QWidget*, 3> page_of_{};  // of each job
+  QToolBar* top_ = nullptr;
+  ValidatePane* validate_ = nullptr;
   TimelineView* timeline_ = nullptr;
   QLineEdit* find_ = nullptr;
   KnobPane* knobs_ = nullptr;

@@ -1,0 +1,63 @@
+// Forecasts of the published rows, on threads of their own; results come as they are made.
+#pragma once
+
+#include <QObject>
+#include <QString>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sim/validation/predict.hpp"
+
+namespace ui {
+
+using SetsPtr = std::shared_ptr<const std::vector<sim::MeasuredSet>>;
+using RowResultPtr = std::shared_ptr<const sim::RowResult>;
+
+// A row of a set, by their places.
+struct RowAt {
+  std::size_t set = 0;
+  std::size_t row = 0;
+};
+
+// The sets below `folder` (validation/published). Throws InputError.
+std::vector<sim::MeasuredSet> load_sets(const std::string& folder);
+// Of all sets, in their order.
+std::vector<RowAt> rows_of(const std::vector<sim::MeasuredSet>& sets);
+
+class RowJob : public QObject {
+  Q_OBJECT
+
+ public:
+  explicit RowJob(QObject* parent = nullptr);
+  ~RowJob() override;
+
+  // Loads the sets, then forecasts every row. An earlier start is stopped.
+  void start(const std::string& folder);
+  // Forecasts rows of sets that are loaded: those of `left`, places in rows_of().
+  void start(SetsPtr sets, std::vector<std::size_t> left);
+  void stop();  // within 50 ms; what has been forecast stays
+  bool running() const { return running_; }
+
+ Q_SIGNALS:
+  // On the thread that the job was made on.
+  void loaded(ui::SetsPtr sets);
+  void predicted(std::size_t place, ui::RowResultPtr result);  // place: in rows_of()
+  void failed(const QString& why);                             // the sets cannot be read
+  void ended();                                                // done, stopped or failed
+
+ private:
+  void run(std::function<void(const std::stop_token&)> work);
+  void predict_all(const SetsPtr& sets, const std::vector<std::size_t>& left,
+                   const std::stop_token& stop);
+  void finish(int run);
+
+  bool running_ = false;
+  int runs_ = 0;  // signals of an earlier run are not heard
+  std::jthread thread_;
+};
+
+}  // namespace ui
