@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "ui/choose/choose_pane.hpp"
+#include "ui/validate/overlay_pane.hpp"
 #include "ui/window/export_view.hpp"
 #include "ui/window/main_window.hpp"
 #include "ui/window/state.hpp"
@@ -21,7 +22,7 @@ constexpr std::array<std::pair<const char*, ui::Job>, 3> jobs{
     {{"what-if", ui::Job::what_if}, {"choose", ui::Job::choose}, {"validate", ui::Job::validate}}};
 
 struct Request {
-  QString scenario, view, screenshot, state;
+  QString scenario, view, screenshot, state, run;
   std::optional<ui::Job> job;
   QStringList set;
   bool dark = false;
@@ -48,7 +49,9 @@ Request parse(const QApplication& application) {
                                  "file"};
   const QCommandLineOption job{
       "job", "Which job is shown: what-if, choose (begins to search) or validate.", "name"};
-  parser.addOptions({set, screenshot, view, dark, state, job});
+  const QCommandLineOption run{
+      "run", "Holds the forecast against the record of a run (stepcast run --record).", "file"};
+  parser.addOptions({set, screenshot, view, dark, state, job, run});
   parser.process(application);
   std::optional<ui::Job> chosen;
   for (const auto& [name, one] : jobs)
@@ -61,6 +64,7 @@ Request parse(const QApplication& application) {
           parser.value(view),
           parser.value(screenshot),
           parser.value(state),
+          parser.value(run),
           chosen,
           parser.values(set),
           parser.isSet(dark)};
@@ -145,6 +149,13 @@ int main(int argc, char** argv) {
       window.session().open(request.scenario, std::move(knobs));
     } catch (const std::exception& error) {
       say(error.what());
+      return exit_input;
+    }
+  }
+  if (!request.run.isEmpty()) {
+    window.open_run(request.run);
+    if (pictured && !window.overlay().problem().isEmpty()) {
+      say(window.overlay().problem());
       return exit_input;
     }
   }

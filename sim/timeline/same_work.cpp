@@ -5,6 +5,7 @@
 #include <map>
 
 #include "sim/timeline/compare.hpp"
+#include "sim/timeline/match.hpp"
 
 namespace sim {
 namespace {
@@ -117,17 +118,6 @@ void count(Sameness& same, const Program& program, std::uint64_t ranks) {
     same.communication_calls += ranks;
     same.communication_bytes += bytes * static_cast<std::int64_t>(ranks);
   }
-}
-
-// The track of the rank itself, else one of its place in the pipeline: ranks of a stage run one
-// program.
-const RecordedTrack* counterpart(const Record& record, const RecordedTrack& of) {
-  const RecordedTrack* stage = nullptr;
-  for (const RecordedTrack& track : record.tracks) {
-    if (track.rank == of.rank) return &track;
-    if (!stage && track.at.pipeline == of.at.pipeline) stage = &track;
-  }
-  return stage;
 }
 
 }  // namespace

@@ -20,14 +20,14 @@ void add(Strip& strip, const sim::Span& span, sim::Ink ink) {
   strip.op.push_back(span.op.value);
 }
 
-LaneGroup group_of(const sim::Plan& plan, const sim::Timeline& timeline, std::uint32_t index) {
-  const sim::RankTrack& track = timeline.tracks[index];
-  const sim::Program& program = plan.program(track.rank);
+LaneGroup group_of(const sim::RankTrack& track, const sim::Program& program, std::uint32_t index,
+                   sim::TimePoint end, bool has_pipeline) {
   LaneGroup group;
   group.track = index;
   group.rank = track.rank;
   group.stage = program.stage;
   group.represents = track.represents;
+  group.program = &program;
   std::array<Strip, sim::stream_count> strips;
   for (const sim::Span& span : track.spans)
     add(strips[static_cast<std::size_t>(program.stream[span.op.value])], span,
@@ -41,8 +41,7 @@ LaneGroup group_of(const sim::Plan& plan, const sim::Timeline& timeline, std::ui
       group.communication.push_back(std::move(strips[stream]));
   }
   for (const sim::Interval& idle :
-       sim::intervals_of(&sim::Breakdown::bubble, track, program, timeline.end,
-                         plan.layout.pipeline_parallel > 1))
+       sim::intervals_of(&sim::Breakdown::bubble, track, program, end, has_pipeline))
     group.bubbles.push_back({ps(idle.begin), ps(idle.end)});
   return group;
 }
@@ -73,11 +72,18 @@ Lanes make_lanes(const sim::Plan& plan, const sim::Timeline& timeline,
         std::find_if(timeline.tracks.begin(), timeline.tracks.end(),
                      [&](const sim::RankTrack& track) { return track.rank == rank; });
     SIM_CHECK(found != timeline.tracks.end(), rank.value);
-    lanes.groups.push_back(
-        group_of(plan, timeline, static_cast<std::uint32_t>(found - timeline.tracks.begin())));
+    lanes.groups.push_back(group_of(*found, plan.program(rank),
+                                    static_cast<std::uint32_t>(found - timeline.tracks.begin()),
+                                    timeline.end, plan.layout.pipeline_parallel > 1));
     lanes.spans += found->spans.size();
   }
   return lanes;
+}
+
+LaneGroup make_lane_group(const sim::Record& record, std::uint32_t track) {
+  const sim::RecordedTrack& of = record.tracks[track];
+  return group_of({of.rank, of.represents, of.spans}, record.programs[of.program], track,
+                  record.end, record.pipeline);
 }
 
 InkTimes ink_times(const Strip& strip, std::int64_t from, std::int64_t to) {

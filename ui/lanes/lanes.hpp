@@ -10,6 +10,7 @@
 
 #include "sim/plan/plan.hpp"
 #include "sim/timeline/ink.hpp"
+#include "sim/timeline/record.hpp"
 #include "sim/timeline/timeline.hpp"
 
 namespace ui {
@@ -40,7 +41,8 @@ struct LaneGroup {
   std::uint32_t track = 0;  // index into Timeline::tracks
   sim::RankId rank{};
   int stage = 0;
-  std::uint32_t represents = 1;  // ranks that behave exactly like it
+  std::uint32_t represents = 1;           // ranks that behave exactly like it
+  const sim::Program* program = nullptr;  // of the plan or the record, which outlives the lanes
   Strip compute;
   std::vector<Strip> communication;  // one per stream that is used
   std::vector<Idle> bubbles;         // ascending: see sim::Breakdown
@@ -52,9 +54,12 @@ struct Lanes {
   std::size_t spans = 0;  // in all
 };
 
-// REQUIRES: `timeline` has a track of each of `ranks`.
+// REQUIRES: `timeline` has a track of each of `ranks`. The lanes refer to the plan.
 Lanes make_lanes(const sim::Plan& plan, const sim::Timeline& timeline,
                  const std::vector<sim::RankId>& ranks);
+
+// One track of a record, by its index. The group refers to the record.
+LaneGroup make_lane_group(const sim::Record& record, std::uint32_t track);
 
 // Time of each ink between two instants, over one strip.
 using InkTimes = std::array<std::int64_t, sim::ink_count>;

@@ -81,7 +81,7 @@ void TimelinePainter::waits(const Row& row) {
 }
 
 void TimelinePainter::names(const Row& row) {
-  const sim::Program& program = plan_.program(row.group->rank);
+  const sim::Program& program = *row.group->program;
   const QFontMetrics metrics{painter_.font()};
   for (const Strip* strip : row.strips) {
     if (visible_count(*strip, canvas_.window) > most_names) continue;
@@ -106,7 +106,7 @@ void TimelinePainter::names(const Row& row) {
 }
 
 void TimelinePainter::matches(const Row& row, const std::vector<bool>& marked) {
-  const sim::Program& program = plan_.program(row.group->rank);
+  const sim::Program& program = *row.group->program;
   std::vector<bool> columns(static_cast<std::size_t>(canvas_.area.width()), false);
   for (const Strip* strip : row.strips)
     each_visible(*strip, canvas_.window, [&](std::size_t i) {

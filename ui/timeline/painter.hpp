@@ -41,9 +41,8 @@ StripAt find_operator(const std::vector<Row>& rows, const OperatorAt& at);
 
 class TimelinePainter {
  public:
-  TimelinePainter(QPainter& painter, const Theme& theme, const Canvas& canvas,
-                  const sim::Plan& plan)
-      : painter_{painter}, theme_{theme}, canvas_{canvas}, plan_{plan} {}
+  TimelinePainter(QPainter& painter, const Theme& theme, const Canvas& canvas)
+      : painter_{painter}, theme_{theme}, canvas_{canvas} {}
 
   void row(const Row& row);
   // The spans of the row whose name is marked, by index into Program::names, get a bar on top.
@@ -61,7 +60,6 @@ class TimelinePainter {
   QPainter& painter_;
   const Theme& theme_;
   const Canvas& canvas_;
-  const sim::Plan& plan_;
 };
 
 // Round times of the axis: so far apart that their texts do not touch.

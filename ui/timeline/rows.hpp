@@ -23,6 +23,9 @@ inline constexpr int stream_row_height = 14;
 inline constexpr int communication_row_height = 7;
 inline constexpr int group_gap = 6;
 
+// The rows of one rank, not yet placed: their `y` is 0.
+std::vector<Row> rows_of(const LaneGroup& group, bool expanded);
+
 // Two rows per rank, computation and communication; of the stages in `expanded` one per stream.
 // Rows grow up to twice their height while all of them stay within `room` px.
 std::vector<Row> make_rows(const Lanes& lanes, const std::set<int>& expanded, int room = 0);

@@ -267,7 +267,7 @@ void TimelineView::paintEvent(QPaintEvent*) {
     return;
   }
   const Canvas now = canvas();
-  TimelinePainter draw{painter, theme, now, *shown_->forecast.plan};
+  TimelinePainter draw{painter, theme, now};
   draw.axis(QRect{gutter, overview_height, now.area.width(), axis_height});
   painter.setClipRect(now.area.adjusted(-gutter, 0, 0, 0));
   for (const Row& row : rows_) {
@@ -320,7 +320,7 @@ void TimelineView::paint_overview(QPainter& painter) {
             overview_height - 8,
             true,
             false};
-    TimelinePainter{painter, theme, whole, *shown_->forecast.plan}.row(row);
+    TimelinePainter{painter, theme, whole}.row(row);
   }
   painter.setPen(theme.muted);
   painter.drawText(QRect{8, 0, gutter - 12, overview_height}, Qt::AlignVCenter, tr("whole step"));

@@ -30,6 +30,7 @@
 #include "ui/panes/tables.hpp"
 #include "ui/panes/what_helps.hpp"
 #include "ui/timeline/view.hpp"
+#include "ui/validate/overlay_pane.hpp"
 #include "ui/validate/validate_pane.hpp"
 #include "ui/window/export_view.hpp"
 
@@ -134,9 +135,12 @@ void MainWindow::make_validate() {
   tabs->setDocumentMode(true);
   validate_ = new ValidatePane{session_};
   tabs->addTab(validate_, tr("Published rows"));
+  overlay_ = new OverlayPane{session_};
+  tabs->addTab(overlay_, tr("Overlay"));
   add_page(Job::validate, tabs);
   connect(validate_, &ValidatePane::opened, this, [this] { show_job(Job::what_if); });
   views_.emplace_back("validate", validate_);
+  views_.emplace_back("overlay", overlay_);
 }
 
 QDockWidget* MainWindow::dock(const QString& title, QWidget* content, Qt::DockWidgetArea area) {
@@ -218,16 +222,22 @@ void MainWindow::reveal(const QString& view_name) {
 }
 
 bool MainWindow::busy() const {
-  return session_.computing() || validate_->running();
+  return session_.computing() || validate_->running() || overlay_->busy();
 }
 
 void MainWindow::open(const QString& path) {
   try {
     session_.open(path);
+    if (validate_->isVisible()) show_job(Job::what_if);  // where it can be seen
     remember(QFileInfo{path}.absoluteFilePath());
   } catch (const std::exception& error) {
     QMessageBox::warning(this, tr("Stepcast"), error.what());
   }
+}
+
+void MainWindow::open_run(const QString& path) {
+  overlay_->open_run(path);
+  reveal("overlay");
 }
 
 void MainWindow::set_dark(bool dark) {
@@ -268,7 +278,9 @@ void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
 
 void MainWindow::dropEvent(QDropEvent* event) {
   const QList<QUrl> urls = event->mimeData()->urls();
-  if (!urls.isEmpty() && urls.front().isLocalFile()) open(urls.front().toLocalFile());
+  if (urls.isEmpty() || !urls.front().isLocalFile()) return;
+  const QString path = urls.front().toLocalFile();
+  path.endsWith(".json") ? open_run(path) : open(path);
 }
 
 QStringList MainWindow::view_names() const {

@@ -20,6 +20,7 @@ class EditorPane;
 class KnobPane;
 class MemoryPane;
 class TimelineView;
+class OverlayPane;
 class ValidatePane;
 
 enum class Job : int { what_if, choose, validate };
@@ -36,6 +37,9 @@ class MainWindow : public QMainWindow {
   // Opens a scenario, and remembers it; a problem is shown in the window.
   void open(const QString& path);
   ValidatePane& validate() { return *validate_; }
+  OverlayPane& overlay() { return *overlay_; }
+  // A recorded run over the forecast; a problem is shown there.
+  void open_run(const QString& path);
   void show_job(Job job);
   // The job that a view is of; of the window itself the one that is shown.
   Job job_of(const QString& view_name) const;
@@ -80,6 +84,7 @@ class MainWindow : public QMainWindow {
   std::array<QWidget*, 3> page_of_{};  // of each job
   QToolBar* top_ = nullptr;
   ValidatePane* validate_ = nullptr;
+  OverlayPane* overlay_ = nullptr;
   TimelineView* timeline_ = nullptr;
   QLineEdit* find_ = nullptr;
   KnobPane* knobs_ = nullptr;

@@ -1,0 +1,73 @@
+// A forecast over a recorded run: both timelines, and operator by operator where they differ.
+#pragma once
+
+#include <QCheckBox>
+#include <QLabel>
+#include <QPushButton>
+#include <QSortFilterProxyModel>
+#include <QTableView>
+#include <QTimer>
+#include <QWidget>
+#include <thread>
+
+#include "ui/core/session.hpp"
+#include "ui/validate/operator_table.hpp"
+#include "ui/validate/overlay_view.hpp"
+
+namespace ui {
+
+class OverlayPane : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit OverlayPane(Session& session, QWidget* parent = nullptr);
+  ~OverlayPane() override;
+
+  // A run to hold the forecast against: `stepcast run SCENARIO --record FILE`, or any record.
+  void open_run(const QString& path);
+  // A record in place of the session's forecast; empty: the session's again.
+  void open_forecast(const QString& path);
+  bool busy() const { return working_ || soon_.isActive(); }
+  const OverlayPtr& overlay() const { return overlay_; }
+  OverlayView& timelines() { return *view_; }
+  const OperatorTable& operators() const { return operators_; }
+  QString problem() const { return problem_; }
+
+ Q_SIGNALS:
+  void changed();
+
+ protected:
+  void dragEnterEvent(QDragEnterEvent* event) override;
+  void dropEvent(QDropEvent* event) override;
+
+ private:
+  QWidget* make_top();
+  QWidget* make_table();
+  void ask_for_run();
+  void ask_for_forecast();
+  void read(const QString& path, bool run);
+  void compare();  // on a thread of its own
+  void take(OverlayPtr overlay, const QString& problem, int number);
+  void follow_selection();
+  void follow_table();
+  void show_texts();
+
+  Session& session_;
+  RecordPtr run_, forecast_;  // forecast_: null: of the session
+  QString run_name_, forecast_name_, problem_;
+  OverlayPtr overlay_;
+  OperatorTable operators_;
+  QSortFilterProxyModel sorted_;
+  QTimer soon_;
+  bool working_ = false;
+  bool following_ = false;
+  int number_ = 0;  // of the newest comparison
+  OverlayView* view_;
+  QTableView* table_ = nullptr;
+  QLabel *sides_ = nullptr, *verdict_ = nullptr, *selected_ = nullptr;
+  QPushButton *own_ = nullptr, *align_ = nullptr;
+  QCheckBox* stretch_ = nullptr;
+  std::jthread thread_;  // last: it uses the others
+};
+
+}  // namespace ui

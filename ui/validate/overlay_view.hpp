@@ -1,0 +1,81 @@
+// Two timelines on one axis: of each rank the forecast above the run, scrolled together.
+#pragma once
+
+#include <QWidget>
+#include <optional>
+#include <vector>
+
+#include "ui/timeline/painter.hpp"
+#include "ui/validate/overlay.hpp"
+
+namespace ui {
+
+class OverlayView : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit OverlayView(QWidget* parent = nullptr);
+
+  void set_overlay(OverlayPtr overlay);
+  void set_empty_text(const QString& text);
+  const TimeWindow& window() const { return window_; }
+  void set_window(TimeWindow window);
+  void fit();
+  const TimeMap& map() const { return map_; }
+  // Both begin together.
+  void align_steps();
+  // The run is as long as the forecast on the axis: where its time differs by a factor.
+  void stretch(bool stretched);
+  // The selected operator begins at once on both sides.
+  void align_selected();
+
+  const std::optional<OverlayAt>& selected() const { return selected_; }
+  void select(std::optional<OverlayAt> at, bool reveal = false);
+  void step(bool forward);  // to the next operator of the lane
+  void toggle_streams(std::size_t pair);
+  QString text_of(const OverlayAt& at) const;
+  QSize sizeHint() const override { return {900, 320}; }
+
+ Q_SIGNALS:
+  void selection_changed();
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
+  void wheelEvent(QWheelEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void mouseMoveEvent(QMouseEvent* event) override;
+  void mouseReleaseEvent(QMouseEvent* event) override;
+  void mouseDoubleClickEvent(QMouseEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+  bool event(QEvent* event) override;
+
+ private:
+  Canvas canvas(int side) const;  // in times of that side
+  void remake_rows();
+  void set_scroll(int scroll);
+  double shown_end() const;
+  double shown_time(const OverlayAt& at) const;
+  void zoom(double factor, std::optional<double> at = std::nullopt);
+  void pan(double share);
+  void reveal(const OverlayAt& at);
+  const Row* row_at(QPoint at) const;
+  std::optional<OverlayAt> operator_at(QPoint at) const;
+  void paint_gutter(QPainter& painter);
+  void paint_selected(QPainter& painter);
+
+  OverlayPtr overlay_;
+  QString empty_text_;
+  TimeMap map_;
+  bool stretched_ = false;
+  TimeWindow window_;
+  int scroll_ = 0;
+  std::vector<Row> rows_;
+  std::vector<bool> open_;  // pairs whose streams are shown one by one
+  std::optional<OverlayAt> selected_;
+  std::optional<QPoint> pressed_;
+  TimeWindow pressed_window_;
+  bool dragged_ = false;
+};
+
+}  // namespace ui
