@@ -16,6 +16,7 @@
 namespace ui {
 namespace {
 
+constexpr double much_longer = 3;
 constexpr int pause_ms = 150;  // of forecasts that follow each other, before they are compared
 
 QString time_text(double seconds) {
@@ -186,6 +187,11 @@ void OverlayPane::take(OverlayPtr overlay, const QString& problem, int number) {
   table_->resizeColumnsToContents();
   view_->set_overlay(overlay_);
   following_ = false;
+  // Where one would be a speck beside the other, they are shown equally long.
+  if (overlay_) {
+    const double ratio = overlay_->comparison.step.ratio();
+    stretch_->setChecked(ratio > much_longer || ratio * much_longer < 1);
+  }
   show_texts();
   Q_EMIT changed();
 }
@@ -194,8 +200,8 @@ void OverlayPane::follow_selection() {
   const std::optional<OverlayAt>& at = view_->selected();
   align_->setEnabled(at && overlay_->other(*at));
   selected_->setText(at         ? view_->text_of(*at)
-                     : overlay_ ? tr("Nothing is selected: click an operator or a row of the "
-                                     "table; X goes across.")
+                     : overlay_ ? tr("Click an operator or a row of the table to see it on both "
+                                     "sides. W S zoom, A D pan, X goes across.")
                                 : QString{});
   if (!at || following_) return;
   const sim::Program& program = overlay_->program(*at);

@@ -28,6 +28,15 @@ OverlayAt place(const LaneGroup& group, std::uint32_t op) {
   return {group.track / 2, static_cast<int>(group.track % 2), op};
 }
 
+// "forecast  rank 0 ×4", "run  rank 2".
+QString label_of(const LaneGroup& group, bool forecast) {
+  QString label =
+      (forecast ? OverlayView::tr("forecast  rank %1") : OverlayView::tr("run  rank %1"))
+          .arg(group.rank.value);
+  if (group.represents > 1) label += QString{" ×%1"}.arg(group.represents);
+  return label;
+}
+
 std::uint32_t group_of(const OverlayAt& at) {
   return static_cast<std::uint32_t>(2 * at.pair) + static_cast<std::uint32_t>(at.side);
 }
@@ -65,11 +74,7 @@ void OverlayView::remake_rows() {
     for (const std::size_t side : {0U, 1U}) {
       const LaneGroup& group = overlay_->lanes.groups[2 * pair + side];
       for (Row& row : rows_of(group, open_[pair])) {
-        if (row.computes)
-          row.label =
-              (side == 0 ? tr("rank %1  forecast") : tr("rank %1  run")).arg(group.rank.value);
-        row.y = y;
-        y += row.height;
+        if (row.computes) row.label = label_of(group, side == 0);
         rows_.push_back(std::move(row));
       }
       y += side == 0 ? 2 : pair_gap;
