@@ -226,4 +226,14 @@ System fold(const System& whole, const Control& control) {
   return Quotient{whole, classes}.build();
 }
 
+std::vector<std::uint32_t> representatives(const System& whole, const Control& control) {
+  Refinement classes{whole};
+  classes.run(control);
+  std::vector<std::uint32_t> first;
+  first.reserve(whole.resources.size());
+  for (const std::uint32_t of : classes.resources.of)
+    first.push_back(classes.resources.first[of]);
+  return first;
+}
+
 }  // namespace sim

@@ -11,6 +11,9 @@
 // class, and what that reaches, and nothing else.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "sim/engine/system.hpp"
 
 namespace sim {
@@ -19,5 +22,9 @@ namespace sim {
 // its members. REQUIRES: every slot, channel and resource of `whole` represents 1.
 // Throws Stopped.
 System fold(const System& whole, const Control& control = {});
+
+// Of each resource of `whole`, the first of its class: the one that stands for it in the quotient.
+// Throws Stopped.
+std::vector<std::uint32_t> representatives(const System& whole, const Control& control = {});
 
 }  // namespace sim

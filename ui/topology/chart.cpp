@@ -211,8 +211,8 @@ void TierChart::paint_scale(QPainter& painter) {
     painter.fillRect(first.left() + x, margin + 13, 1, 6,
                      use_colour(theme, static_cast<double>(x) / std::max(1, bar - 1)));
   painter.setPen(theme.muted);
-  painter.drawText(QRect{margin, margin - 4, title_width - 8, 24},
-                   Qt::AlignVCenter | Qt::AlignLeft, tr("use of capacity"));
+  painter.drawText(QRect{margin, margin - 4, title_width - 8, 24}, Qt::AlignVCenter | Qt::AlignLeft,
+                   tr("use of capacity"));
   for (const int mark : {0, 50, 100}) {
     const QString text = QString{"%1 %"}.arg(mark);
     const int wide = painter.fontMetrics().horizontalAdvance(text);
@@ -225,9 +225,8 @@ void TierChart::paint_heads(QPainter& painter) {
   const QRect first = strip(0);
   painter.setPen(theme_of(*this).muted);
   if (first.width() > scale_width + 190)
-    painter.drawText(
-        QRect{first.left() + scale_width, margin - 4, first.width() - scale_width, 24},
-        Qt::AlignVCenter | Qt::AlignRight, tr("first node  …  last node"));
+    painter.drawText(QRect{first.left() + scale_width, margin - 4, first.width() - scale_width, 24},
+                     Qt::AlignVCenter | Qt::AlignRight, tr("first node  …  last node"));
   QRect box{first.right() + 1, margin - 4, 0, 24};
   for (const FigureColumn& column : figures) {
     box.setWidth(column.width);
@@ -247,11 +246,10 @@ std::optional<LinkAt> TierChart::link_at(QPoint at) const {
     const std::size_t from = column * use.size() / columns;
     const std::size_t to = std::max(from + 1, (column + 1) * use.size() / columns);
     const auto begin = use.begin();
-    return LinkAt{shown_[row],
-                  static_cast<std::size_t>(
-                      std::max_element(begin + static_cast<std::ptrdiff_t>(from),
-                                       begin + static_cast<std::ptrdiff_t>(to)) -
-                      begin)};
+    return LinkAt{shown_[row], static_cast<std::size_t>(
+                                   std::max_element(begin + static_cast<std::ptrdiff_t>(from),
+                                                    begin + static_cast<std::ptrdiff_t>(to)) -
+                                   begin)};
   }
   return std::nullopt;
 }
@@ -265,8 +263,8 @@ void TierChart::walk_tiers(int by) {
       selected_ ? std::find(shown_.begin(), shown_.end(), selected_->tier) : shown_.end();
   if (found == shown_.end()) return select(busiest_of(0));
   const std::ptrdiff_t row = found - shown_.begin() + by;
-  select(busiest_of(static_cast<std::size_t>(
-      std::clamp<std::ptrdiff_t>(row, 0, std::ssize(shown_) - 1))));
+  select(busiest_of(
+      static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(row, 0, std::ssize(shown_) - 1))));
 }
 
 void TierChart::walk_links(bool forward) {

@@ -35,8 +35,7 @@ std::string user_text(const sim::LinkUser& user) {
   if (user.point_to_point)
     return fmt::format("{} pair{}: rank {} to {}", sim::grouped(user.channels), plural,
                        user.ranks.front().value, user.ranks.back().value);
-  return fmt::format("{} group{}: {}", sim::grouped(user.channels), plural,
-                     ranks_text(user.ranks));
+  return fmt::format("{} group{}: {}", sim::grouped(user.channels), plural, ranks_text(user.ranks));
 }
 
 }  // namespace
@@ -81,11 +80,10 @@ std::vector<std::pair<std::string, std::string>> ClusterLoads::facts(const LinkA
   const sim::LinkId link = id(at);
   const sim::Cluster& cluster = result_->scenario.cluster;
   const sim::Link& of = cluster.link(link);
-  std::vector<std::pair<std::string, std::string>> facts{
-      {"link", cluster.link_name(link)},
-      {"kind", spaced(sim::word(of.kind))},
-      {"capacity", sim::to_text(of.capacity)},
-      {"latency", sim::precise(of.latency)}};
+  std::vector<std::pair<std::string, std::string>> facts{{"link", cluster.link_name(link)},
+                                                         {"kind", spaced(sim::word(of.kind))},
+                                                         {"capacity", sim::to_text(of.capacity)},
+                                                         {"latency", sim::precise(of.latency)}};
   const sim::LinkLoad* load = traffic_.load(link);
   if (!load) {
     facts.emplace_back("carried", "nothing in this step");

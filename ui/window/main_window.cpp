@@ -30,6 +30,7 @@
 #include "ui/panes/tables.hpp"
 #include "ui/panes/what_helps.hpp"
 #include "ui/timeline/view.hpp"
+#include "ui/topology/view.hpp"
 #include "ui/validate/overlay_pane.hpp"
 #include "ui/validate/validate_pane.hpp"
 #include "ui/window/export_view.hpp"
@@ -169,6 +170,7 @@ void MainWindow::make_docks() {
   connect(timeline_, &TimelineView::window_changed, sending,
           [this, sending] { sending->set_window(timeline_->window()); });
   editor_ = new EditorPane{session_};
+  topology_ = new TopologyView{session_};
   const std::vector<QDockWidget*> tabs{
       dock(tr("Sending"), sending, Qt::BottomDockWidgetArea),
       dock(tr("What helps"), new WhatHelps{session_}, Qt::BottomDockWidgetArea),
@@ -176,6 +178,7 @@ void MainWindow::make_docks() {
       dock(tr("Operators"), make_operators_table(session_), Qt::BottomDockWidgetArea),
       dock(tr("Collectives"), make_collectives_table(session_), Qt::BottomDockWidgetArea),
       dock(tr("Links"), make_links_table(session_), Qt::BottomDockWidgetArea),
+      dock(tr("Topology"), topology_, Qt::BottomDockWidgetArea),
       dock(tr("Scenario"), editor_, Qt::BottomDockWidgetArea),
       dock(tr("Sources"), new SourcesPane{session_}, Qt::BottomDockWidgetArea)};
   QDockWidget* before = first;
@@ -222,7 +225,7 @@ void MainWindow::reveal(const QString& view_name) {
 }
 
 bool MainWindow::busy() const {
-  return session_.computing() || validate_->running() || overlay_->busy();
+  return session_.computing() || validate_->running() || overlay_->busy() || topology_->busy();
 }
 
 void MainWindow::open(const QString& path) {

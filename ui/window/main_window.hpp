@@ -20,6 +20,7 @@ class EditorPane;
 class KnobPane;
 class MemoryPane;
 class TimelineView;
+class TopologyView;
 class OverlayPane;
 class ValidatePane;
 
@@ -91,6 +92,7 @@ class MainWindow : public QMainWindow {
   MemoryPane* memory_ = nullptr;
   EditorPane* editor_ = nullptr;
   ChoosePane* choose_ = nullptr;
+  TopologyView* topology_ = nullptr;
   std::vector<QDockWidget*> docks_;
   std::vector<std::pair<QString, QWidget*>> views_;
   QMenu* recent_ = nullptr;

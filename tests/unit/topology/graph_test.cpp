@@ -1,0 +1,51 @@
+// Clusters as tiers: no link is lost, none is drawn twice.
+#include "sim/topology/graph.hpp"
+
+#include <set>
+
+#include "sim/config/data_files.hpp"
+#include "tests/catch.hpp"
+
+namespace {
+
+using namespace sim;
+
+TEST_CASE("each link of every shipped cluster is in one tier of the graph", "[topology]") {
+  for (const std::string& name : data_files("topologies")) {
+    CAPTURE(name);
+    const Cluster cluster = Cluster::load(find_data_file("topologies", name), 2);
+    const TopologyGraph graph = topology_graph(cluster);
+    std::set<std::uint32_t> seen;
+    for (const LinkTier& tier : graph.links) {
+      CHECK(tier.from < graph.parts.size());
+      CHECK(tier.to < graph.parts.size());
+      for (const LinkId link : tier.links) {
+        CHECK(seen.insert(link.value).second);
+        CHECK(cluster.link(link).kind == tier.kind);
+        CHECK(cluster.link(link).capacity >= tier.least);
+        CHECK(cluster.link(link).capacity <= tier.most);
+      }
+    }
+    CHECK(seen.size() == cluster.link_count());
+  }
+}
+
+TEST_CASE("tiers go from the core of the fabric to the GPUs, both directions side by side",
+          "[topology]") {
+  const Cluster cluster = Cluster::load(find_data_file("topologies", "dgx-h100"), 64);
+  const TopologyGraph graph = topology_graph(cluster);
+  std::vector<std::string> names;
+  for (const LinkTier& tier : graph.links)
+    names.push_back(graph.parts[tier.from].name + ">" + graph.parts[tier.to].name);
+  REQUIRE(names.size() > 6);
+  CHECK(names[0] == "leaf>spine");
+  CHECK(names[1] == "spine>leaf");
+  CHECK(names[2] == "nic>leaf");
+  CHECK(names[3] == "leaf>nic");
+  CHECK(names[names.size() - 2] == "gpu>nvswitch");
+  CHECK(names.back() == "nvswitch>gpu");
+  for (const PartTier& part : graph.parts)
+    if (part.name == "gpu" || part.name == "nic") CHECK(part.count == 64 * 8);
+}
+
+}  // namespace
