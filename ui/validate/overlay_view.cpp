@@ -75,6 +75,8 @@ void OverlayView::remake_rows() {
       const LaneGroup& group = overlay_->lanes.groups[2 * pair + side];
       for (Row& row : rows_of(group, open_[pair])) {
         if (row.computes) row.label = label_of(group, side == 0);
+        row.y = y;
+        y += row.height;
         rows_.push_back(std::move(row));
       }
       y += side == 0 ? 2 : pair_gap;
