@@ -62,10 +62,10 @@ void print_sets(const std::vector<SetResult>& results, OutputFormat format) {
 // Whether all sets keep within their bounds; says on stderr what does not. A set that is scored
 // must have a bound.
 bool within_bounds(const std::vector<SetResult>& results, const std::string& bounds_path) {
-  const std::vector<Bound> bounds = load_bounds(bounds_path);
+  const std::vector<ErrorBound> bounds = load_bounds(bounds_path);
   bool within = true;
   for (const SetResult& result : results) {
-    const auto bound = std::find_if(bounds.begin(), bounds.end(), [&](const Bound& candidate) {
+    const auto bound = std::find_if(bounds.begin(), bounds.end(), [&](const ErrorBound& candidate) {
       return candidate.set == result.set.name;
     });
     const auto to_score = [](const RowResult& row) { return row.row.use == RowUse::score; };
@@ -190,7 +190,7 @@ ExitCode validate_favourites(const Request& request) {
   print_result(in_format(request.output, ranks, favourites_table, favourites_json, favourites_csv,
                          favourites_markdown));
   bool within = true;
-  for (const Bound& bound : load_bounds(folder + "/bounds.yaml")) {
+  for (const ErrorBound& bound : load_bounds(folder + "/bounds.yaml")) {
     const auto of_set = [&](const GroupRank& rank) { return rank.set == bound.set; };
     if (std::none_of(ranks.begin(), ranks.end(), of_set) && !request.sets.empty()) continue;
     for (const std::string& problem : short_of(ranks, bound)) {

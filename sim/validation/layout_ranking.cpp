@@ -131,7 +131,7 @@ std::vector<GroupRank> rank_groups(const MeasuredSet& set,
   return ranks;
 }
 
-std::vector<std::string> short_of(std::span<const GroupRank> ranks, const Bound& bound) {
+std::vector<std::string> short_of(std::span<const GroupRank> ranks, const ErrorBound& bound) {
   int groups = 0, found = 0;
   for (const GroupRank& rank : ranks) {
     if (rank.set != bound.set) continue;

@@ -59,7 +59,7 @@ std::vector<GroupRank> rank_groups(const MeasuredSet& set,
                                    const std::optional<MemoryErrors>& errors);
 
 // What falls short of the bound of this set, one sentence each; empty: nothing.
-std::vector<std::string> short_of(std::span<const GroupRank> ranks, const Bound& bound);
+std::vector<std::string> short_of(std::span<const GroupRank> ranks, const ErrorBound& bound);
 
 std::string favourites_table(std::span<const GroupRank> ranks);
 std::string favourites_markdown(std::span<const GroupRank> ranks);

@@ -53,10 +53,10 @@ void read_rows(const ObjectReader& top, const std::string& path, MeasuredSet& se
   }
 }
 
-Bound read_bound(const ObjectReader& in, const std::string& set) {
+ErrorBound read_bound(const ObjectReader& in, const std::string& set) {
   constexpr IntegerRange rows{.min = 0, .max = 1 << 20};
   constexpr RealRange error{.min = 0, .max = 1e6};
-  Bound bound{.set = set};
+  ErrorBound bound{.set = set};
   bound.scored = static_cast<int>(in.integer("scored", rows));
   if (bound.scored > 0) {
     bound.median_abs_error = in.real("median_abs_error", error);
@@ -110,10 +110,10 @@ MeasuredSet load_table_set(const std::string& path, const std::string& data_fold
   return set;
 }
 
-std::vector<Bound> load_bounds(const std::string& path) {
+std::vector<ErrorBound> load_bounds(const std::string& path) {
   const Document document = Document::load(path);
   const ObjectReader sets = document.root_object().object("sets");
-  std::vector<Bound> bounds;
+  std::vector<ErrorBound> bounds;
   for (const std::string& name : sets.keys())
     bounds.push_back(read_bound(sets.object(name), name));
   document.finish();

@@ -85,7 +85,7 @@ MeasuredSet load_measured_set(const std::string& path);
 MeasuredSet load_table_set(const std::string& path, const std::string& data_folder);
 
 // The errors that a set may have; beyond them validation fails.
-struct Bound {
+struct ErrorBound {
   std::string set;
   int scored = 0;  // rows whose time must have been scored, at least
   double median_abs_error = 0;
@@ -98,7 +98,7 @@ struct Bound {
   // least.
   int layout_groups = 0, best_in_favourites = 0;
 };
-std::vector<Bound> load_bounds(const std::string& path);
+std::vector<ErrorBound> load_bounds(const std::string& path);
 
 // The sets below `folder` (validation/published), by name. Throws InputError if it holds none.
 std::vector<std::string> measured_sets(const std::string& folder);

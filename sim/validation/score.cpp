@@ -99,7 +99,7 @@ SetScore score(std::span<const RowResult> results) {
   return sums;
 }
 
-std::vector<std::string> exceeded(const SetScore& score, const Bound& bound) {
+std::vector<std::string> exceeded(const SetScore& score, const ErrorBound& bound) {
   std::vector<std::string> problems;
   if (score.scored < bound.scored)
     problems.push_back(fmt::format("{}: {} rows were scored, the bound asks for {}", bound.set,

@@ -33,7 +33,7 @@ struct SetScore {
 SetScore score(std::span<const RowResult> results);
 
 // What exceeds the bound, one sentence each; empty: none.
-std::vector<std::string> exceeded(const SetScore& score, const Bound& bound);
+std::vector<std::string> exceeded(const SetScore& score, const ErrorBound& bound);
 
 struct SetResult {
   MeasuredSet set;

@@ -104,7 +104,7 @@ TEST_CASE("falling short of the recorded ranks is said", "[validation]") {
   GroupRank good{.set = "s", .job = "a", .rank = 3, .first_behind = {}, .favourites_behind = {}};
   GroupRank bad = good;
   bad.rank = 4;
-  Bound bound{.set = "s"};
+  ErrorBound bound{.set = "s"};
   bound.layout_groups = 2;
   bound.best_in_favourites = 2;
   CHECK(short_of(std::vector{good, good}, bound).empty());

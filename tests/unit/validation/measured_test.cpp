@@ -110,7 +110,7 @@ TEST_CASE("the sets of a folder are its folders with a measured.yaml, sorted", "
 
 TEST_CASE("bounds are read per set", "[validation]") {
   const Folder folder;
-  const std::vector<Bound> bounds = load_bounds(folder.write(
+  const std::vector<ErrorBound> bounds = load_bounds(folder.write(
       "bounds.yaml", "sets:\n  a: {scored: 3, median_abs_error: 0.05, worst_abs_error: 0.2}\n"));
   REQUIRE(bounds.size() == 1);
   REQUIRE(bounds[0].set == "a");
@@ -121,7 +121,7 @@ TEST_CASE("bounds are read per set", "[validation]") {
 
 TEST_CASE("bounds of a set without times are those of its memory", "[validation]") {
   const Folder folder;
-  const std::vector<Bound> bounds =
+  const std::vector<ErrorBound> bounds =
       load_bounds(folder.write("bounds.yaml",
                                "sets:\n  a: {scored: 0, memory_scored: 2, median_memory_error: "
                                "0.1, worst_memory_error: 0.3, "
@@ -149,7 +149,7 @@ TEST_CASE("a set may be a table, beside which no rows are listed", "[validation]
 
 TEST_CASE("every shipped set is readable and has a bound if it is scored", "[validation]") {
   const std::string folder = sim::test::source_dir() + "/validation";
-  const std::vector<Bound> bounds = load_bounds(folder + "/bounds.yaml");
+  const std::vector<ErrorBound> bounds = load_bounds(folder + "/bounds.yaml");
   for (const std::string& name : measured_sets(folder + "/published")) {
     CAPTURE(name);
     const MeasuredSet set = load_measured_set(
@@ -162,7 +162,7 @@ TEST_CASE("every shipped set is readable and has a bound if it is scored", "[val
       listed = listed && !row.cells;
     }
     int bound = 0;
-    for (const Bound& candidate : bounds)
+    for (const ErrorBound& candidate : bounds)
       if (candidate.set == name) bound = candidate.scored;
     // So that no row can drop out unseen. Tables hold rows that are skipped, too.
     if (listed)

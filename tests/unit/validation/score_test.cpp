@@ -105,7 +105,7 @@ TEST_CASE("memory is scored beside time, and a bound may hold it", "[validation]
   REQUIRE(sums.memory_scored == 2);
   REQUIRE_THAT(*sums.median_memory_error, WithinRel(0.175, 1e-12));
   REQUIRE_THAT(*sums.worst_memory_error, WithinRel(0.25, 1e-12));
-  Bound bound{.set = "s", .scored = 1, .median_abs_error = 1, .worst_abs_error = 1};
+  ErrorBound bound{.set = "s", .scored = 1, .median_abs_error = 1, .worst_abs_error = 1};
   bound.memory_scored = 3;
   bound.median_memory_error = 0.1;
   bound.worst_memory_error = 0.3;
