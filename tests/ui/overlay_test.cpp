@@ -121,7 +121,7 @@ TEST_CASE("Aligned at an operator, both of it begin at once; equal length has bo
   const QTemporaryDir folder;
   Session session;
   const auto pane =
-      compared(session, simulated(folder, "b.json", "cluster.changes.device.memory_bandwidth=0.5x"),
+      compared(session, simulated(folder, "b.json", "cluster.device.memory_bandwidth=x0.5"),
                simulated(folder, "a.json"));
   REQUIRE(pane->overlay());
   OverlayView& view = pane->timelines();
