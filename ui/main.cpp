@@ -22,7 +22,8 @@ constexpr std::array<std::pair<const char*, ui::Job>, 3> jobs{
     {{"what-if", ui::Job::what_if}, {"choose", ui::Job::choose}, {"validate", ui::Job::validate}}};
 
 struct Request {
-  QString scenario, view, screenshot, state, run;
+  QString scenario, view, screenshot, state;
+  QStringList run;
   std::optional<ui::Job> job;
   QStringList set;
   bool dark = false;
@@ -49,8 +50,11 @@ Request parse(const QApplication& application) {
                                  "file"};
   const QCommandLineOption job{
       "job", "Which job is shown: what-if, choose (begins to search) or validate.", "name"};
-  const QCommandLineOption run{
-      "run", "Holds the forecast against the record of a run (stepcast run --record).", "file"};
+  const QCommandLineOption run{"run",
+                               "Holds the forecast against the record of a run (stepcast run "
+                               "--record), or against traces of "
+                               "the PyTorch profiler, one per rank (repeated).",
+                               "file"};
   parser.addOptions({set, screenshot, view, dark, state, job, run});
   parser.process(application);
   std::optional<ui::Job> chosen;
@@ -64,7 +68,7 @@ Request parse(const QApplication& application) {
           parser.value(view),
           parser.value(screenshot),
           parser.value(state),
-          parser.value(run),
+          parser.values(run),
           chosen,
           parser.values(set),
           parser.isSet(dark)};

@@ -28,6 +28,17 @@ std::optional<DType> dtype_of(const std::string& type) {
   return std::nullopt;
 }
 
+using Dims = std::vector<std::int64_t>;
+
+double elements(const Dims& dims) {
+  double product = dims.empty() ? 0 : 1;
+  for (const std::int64_t extent : dims)
+    product *= static_cast<double>(extent);
+  return product;
+}
+
+}  // namespace
+
 // Bytes of an element as NCCL's metadata names it; 0: unknown.
 int element_bytes(const std::string& dtype) {
   if (const auto known = dtype_of(dtype)) return bytes_of(*known);
@@ -36,15 +47,6 @@ int element_bytes(const std::string& dtype) {
   if (dtype == "Short") return 2;
   if (dtype == "Byte" || dtype == "Char" || dtype == "Bool") return 1;
   return 0;
-}
-
-using Dims = std::vector<std::int64_t>;
-
-double elements(const Dims& dims) {
-  double product = dims.empty() ? 0 : 1;
-  for (const std::int64_t extent : dims)
-    product *= static_cast<double>(extent);
-  return product;
 }
 
 // The product of an operator: left [.., m, k] and right [.., k, n]; `linear` has right as [n, k].
@@ -87,6 +89,8 @@ std::optional<Kernel> product_of(const TraceOperator& op) {
   kernel.bytes = Bytes{static_cast<std::int64_t>(bytes)};
   return kernel;
 }
+
+namespace {
 
 // Memory-bound operators whose traffic follows from their shapes: how often the largest of their
 // tensors is read and written.

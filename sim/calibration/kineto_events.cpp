@@ -36,6 +36,8 @@ class TraceScanner {
           events();
         } else if (key == "deviceProperties" && scan_.peek() == JsonScan::Kind::list) {
           scan_.list([&] { device(); });
+        } else if (key == "distributedInfo" && scan_.peek() == JsonScan::Kind::object) {
+          distributed();
         } else if ((key == "cuda_runtime_version" || key == "cuda_driver_version") &&
                    scan_.peek() == JsonScan::Kind::number) {
           version(key == "cuda_runtime_version" ? "CUDA" : "CUDA driver");
@@ -47,6 +49,7 @@ class TraceScanner {
     if (!found) scan_.fail("no \"traceEvents\": this is no trace of the PyTorch profiler");
     const auto earlier = [](const auto& a, const auto& b) { return a.at < b.at; };
     std::stable_sort(events_.kernels.begin(), events_.kernels.end(), earlier);
+    std::stable_sort(events_.copies.begin(), events_.copies.end(), earlier);
     for (auto& [thread, launches] : events_.launches)
       std::stable_sort(launches.begin(), launches.end(), earlier);
     return std::move(events_);
@@ -69,6 +72,13 @@ class TraceScanner {
         events_.sms = static_cast<int>(scan_.integer({.min = 1, .max = 4096}));
       else
         scan_.skip();
+    });
+  }
+
+  void distributed() {
+    scan_.object([&](std::string_view key) {
+      if (key != "rank" || scan_.peek() != JsonScan::Kind::number) return scan_.skip();
+      events_.rank = static_cast<int>(scan_.integer({.min = 0, .max = 1 << 24}));
     });
   }
 
@@ -106,6 +116,10 @@ class TraceScanner {
     scan_.object([&](std::string_view key) {
       if (key == "External id")
         integer_into(e.external);
+      else if (key == "stream")
+        integer_into(e.kernel.stream);
+      else if (key == "correlation")
+        integer_into(e.kernel.correlation);
       else if (key == "Input Dims" && scan_.peek() == JsonScan::Kind::list)
         scan_.list([&] { dims(e.op); });
       else if (key == "Input type" && scan_.peek() == JsonScan::Kind::list)
@@ -183,19 +197,36 @@ class TraceScanner {
 
   void keep(Event& e) {
     if (e.phase != "X") return;
-    if (e.category == "kernel") {
-      e.kernel.name = std::move(e.name);
-      e.kernel.at = e.at;
-      e.kernel.microseconds = e.microseconds;
-      e.kernel.external = e.external;
-      events_.kernels.push_back(std::move(e.kernel));
+    if (e.category == "kernel" || e.category == "gpu_memcpy" || e.category == "gpu_memset") {
+      keep_kernel(e);
     } else if (e.category == "cpu_op" && e.external >= 0 && !e.op.dims.empty()) {
       e.op.name = std::move(e.name);
       events_.operators.insert_or_assign(e.external, std::move(e.op));
     } else if (e.category == "cuda_runtime" || e.category == "cuda_driver") {
       const bool kernel = e.name.find("LaunchKernel") != std::string::npos;
-      events_.launches[{e.process, e.thread}].push_back({e.at, kernel});
+      events_.launches[{e.process, e.thread}].push_back({e.at, kernel, e.kernel.correlation});
+    } else if (e.category == "user_annotation") {
+      keep_step(e);
     }
+  }
+
+  void keep_kernel(Event& e) {
+    e.kernel.name = std::move(e.name);
+    e.kernel.at = e.at;
+    e.kernel.microseconds = e.microseconds;
+    e.kernel.external = e.external;
+    if (e.kernel.stream < 0) e.kernel.stream = e.thread;
+    (e.category == "kernel" ? events_.kernels : events_.copies).push_back(std::move(e.kernel));
+  }
+
+  void keep_step(const Event& e) {
+    constexpr std::string_view head = "ProfilerStep#";
+    if (!e.name.starts_with(head)) return;
+    int number = 0;
+    const char* const end = e.name.data() + e.name.size();
+    const auto [stop, error] = std::from_chars(e.name.data() + head.size(), end, number);
+    if (error == std::errc{} && stop == end)
+      events_.steps.push_back({number, e.at, e.at + e.microseconds});
   }
 
   JsonScan scan_;

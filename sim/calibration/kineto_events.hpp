@@ -3,10 +3,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "sim/plan/op_work.hpp"
 
 namespace sim {
 
@@ -19,8 +22,10 @@ struct TraceKernel {
   std::string name;
   double at = 0;  // us
   double microseconds = 0;
-  std::int64_t external = -1;  // of the operator that issued it
-  std::string collective;      // as PyTorch names it; empty: no communication
+  std::int64_t external = -1;     // of the operator that issued it
+  std::int64_t stream = -1;       // of the device
+  std::int64_t correlation = -1;  // with the call that launched it
+  std::string collective;         // as PyTorch names it; empty: no communication
   std::string dtype, group;
   std::int64_t in_elements = 0, out_elements = 0;
   int group_size = 0;
@@ -29,10 +34,19 @@ struct TraceKernel {
 struct TraceLaunch {
   double at = 0;
   bool kernel = false;  // else another call of the runtime: a copy, a synchronisation
+  std::int64_t correlation = -1;
+};
+// "ProfilerStep#N" on the host.
+struct TraceStep {
+  int number = 0;
+  double begin = 0, end = 0;  // us
 };
 struct TraceEvents {
   std::map<std::int64_t, TraceOperator> operators;  // by External id: those with shapes
   std::vector<TraceKernel> kernels;                 // ascending start
+  std::vector<TraceKernel> copies;                  // memory copied and set: the same
+  std::vector<TraceStep> steps;
+  std::optional<int> rank;
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<TraceLaunch>> launches;  // by thread
   std::string device;
   int sms = 0;
@@ -41,6 +55,11 @@ struct TraceEvents {
 
 // Throws InputError for text that is no JSON trace: an object with traceEvents, or a bare list.
 TraceEvents scan_kineto(std::string_view text, const std::string& name);
+
+// A matrix product whose shapes are known: C[m,n] = A[m,k] B[k,n], `batch` times.
+std::optional<Kernel> product_of(const TraceOperator& op);
+// Bytes of an element as NCCL's metadata names its type; 0: unknown.
+int element_bytes(const std::string& dtype);
 
 // "allreduce", "_allgather_base", ... as curves name it; empty: unknown.
 std::string collective_name(std::string_view torch);

@@ -31,7 +31,7 @@ std::unique_ptr<OverlayPane> compared(Session& session, const QString& run,
   auto pane = std::make_unique<OverlayPane>(session);
   pane->resize(1000, 600);
   if (!forecast.isEmpty()) pane->open_forecast(forecast);
-  pane->open_run(run);
+  pane->open_run({run});
   REQUIRE(test::until([&] { return !pane->busy(); }));
   return pane;
 }
@@ -146,7 +146,7 @@ TEST_CASE("Aligned at an operator, both of it begin at once; equal length has bo
 TEST_CASE("What is no record says why, and the window goes on") {
   Session session;
   OverlayPane pane{session};
-  pane.open_run(QString::fromStdString(sim::test::source_dir() + "/README.md"));
+  pane.open_run({QString::fromStdString(sim::test::source_dir() + "/README.md")});
   REQUIRE(test::until([&] { return !pane.busy(); }));
   CHECK(pane.problem().contains("README.md"));
   CHECK_FALSE(pane.overlay());

@@ -21,8 +21,9 @@ QString signed_time(double seconds) {
 
 OperatorTable::OperatorTable(QObject* parent) : QAbstractTableModel{parent} {}
 
-void OperatorTable::set_rows(std::vector<sim::OperatorRow> rows) {
+void OperatorTable::set_rows(std::vector<sim::OperatorRow> rows, bool traced) {
   beginResetModel();
+  traced_ = traced;
   rows_ = std::move(rows);
   endResetModel();
 }
@@ -73,6 +74,7 @@ QString OperatorTable::text(const sim::OperatorRow& row, Column column) const {
     case name:
       return QString::fromStdString(row.name);
     case pass:
+      if (traced_ && row.count_a == 0) return tr("not in the forecast");
       return QString::fromUtf8(sim::word(row.pass).data()).replace('_', ' ');
     case count_a:
     case count_b:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QAbstractTableModel>
+#include <optional>
 #include <vector>
 
 #include "sim/timeline/compare.hpp"
@@ -28,7 +29,8 @@ class OperatorTable : public QAbstractTableModel {
   static constexpr int sort_role = Qt::UserRole;
 
   explicit OperatorTable(QObject* parent = nullptr);
-  void set_rows(std::vector<sim::OperatorRow> rows);
+  // `traced`: what only the run has are kernels of a trace, of no known pass.
+  void set_rows(std::vector<sim::OperatorRow> rows, bool traced = false);
   const sim::OperatorRow& row(int at) const { return rows_[static_cast<std::size_t>(at)]; }
   std::optional<int> find(const std::string& name, sim::Pass pass) const;
 
@@ -42,6 +44,7 @@ class OperatorTable : public QAbstractTableModel {
   QString text(const sim::OperatorRow& row, Column column) const;
 
   std::vector<sim::OperatorRow> rows_;
+  bool traced_ = false;
 };
 
 }  // namespace ui

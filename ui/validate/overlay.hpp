@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/timeline/compare.hpp"
-#include "sim/timeline/match.hpp"
+#include "sim/timeline/traced.hpp"
 #include "ui/lanes/lanes.hpp"
 
 namespace ui {
@@ -25,6 +25,7 @@ struct OverlayAt {
 struct Overlay {
   static constexpr std::size_t most_pairs = 32;  // that are drawn
 
+  bool traced = false;  // the run is a profiler's trace: `run` is a record of its kernels alone
   RecordPtr forecast, run;
   sim::Comparison comparison;  // a: the forecast, b: the run
   sim::RecordMatch match;
@@ -34,7 +35,8 @@ struct Overlay {
 
   const sim::Program& program(const OverlayAt& at) const;
   const sim::Span& span(const OverlayAt& at) const;
-  // The same operator on the other side; nothing: it is on one side only.
+  // The same operator on the other side, of several kernels the first; nothing: it is on one side
+  // only.
   std::optional<OverlayAt> other(const OverlayAt& at) const;
   // The longest of the run's operators of that name and pass that are shown, else the forecast's.
   std::optional<OverlayAt> find(const std::string& name, sim::Pass pass) const;
@@ -42,6 +44,11 @@ struct Overlay {
 using OverlayPtr = std::shared_ptr<const Overlay>;
 
 OverlayPtr make_overlay(RecordPtr forecast, RecordPtr run);
+
+// The same of a profiler's trace: each kernel is an operator of the run, of the pass of the
+// forecast's operator that it belongs to. Kernels that overlap are in lanes of their own. Whether
+// it is the same work is not known.
+OverlayPtr make_overlay(RecordPtr forecast, const sim::TracedTimeline& measured);
 
 // How times of the run are put on the forecast's axis: shown = offset + scale * time.
 struct TimeMap {

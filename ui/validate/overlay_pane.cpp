@@ -1,6 +1,7 @@
 #include "ui/validate/overlay_pane.hpp"
 
 #include <QDragEnterEvent>
+#include <QFile>
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QHBoxLayout>
@@ -10,6 +11,7 @@
 #include <QVBoxLayout>
 
 #include "sim/base/input_error.hpp"
+#include "sim/calibration/read_traces.hpp"
 #include "sim/forecast/record.hpp"
 #include "sim/report/numbers.hpp"
 
@@ -21,6 +23,15 @@ constexpr int pause_ms = 150;  // of forecasts that follow each other, before th
 
 QString time_text(double seconds) {
   return QString::fromStdString(sim::precise(sim::duration_from_seconds(seconds)));
+}
+
+// A trace of the PyTorch profiler has its events behind a short head, or is a bare list of them.
+bool is_trace(const QString& path) {
+  constexpr qint64 head = 1 << 16;
+  QFile file{path};
+  if (!file.open(QIODevice::ReadOnly)) return false;
+  const QByteArray text = file.read(head).trimmed();
+  return text.startsWith('[') || text.contains("\"traceEvents\"");
 }
 
 // Of the session's forecast, on any thread: results are immutable.
@@ -48,7 +59,7 @@ OverlayPane::OverlayPane(Session& session, QWidget* parent) : QWidget{parent}, s
   soon_.setInterval(pause_ms);
   connect(&soon_, &QTimer::timeout, this, &OverlayPane::compare);
   connect(&session_, &Session::result_changed, this, [this] {
-    if (run_ && !forecast_) soon_.start();
+    if ((run_ || trace_) && !forecast_) soon_.start();
     show_texts();
   });
   connect(view_, &OverlayView::selection_changed, this, &OverlayPane::follow_selection);
@@ -122,9 +133,10 @@ QWidget* OverlayPane::make_table() {
 }
 
 void OverlayPane::ask_for_run() {
-  const QString path = QFileDialog::getOpenFileName(this, tr("Open the record of a run"), {},
-                                                    tr("Records (*.json);;All files (*)"));
-  if (!path.isEmpty()) open_run(path);
+  const QStringList paths = QFileDialog::getOpenFileNames(
+      this, tr("Open the record of a run, or traces of the PyTorch profiler, one per rank"), {},
+      tr("Records and traces (*.json);;All files (*)"));
+  if (!paths.isEmpty()) open_run(paths);
 }
 
 void OverlayPane::ask_for_forecast() {
@@ -133,23 +145,36 @@ void OverlayPane::ask_for_forecast() {
   if (!path.isEmpty()) open_forecast(path);
 }
 
-void OverlayPane::open_run(const QString& path) {
-  read(path, true);
-}
-
-void OverlayPane::open_forecast(const QString& path) {
-  if (!path.isEmpty()) return read(path, false);
-  forecast_.reset();
-  forecast_name_.clear();
+void OverlayPane::open_run(const QStringList& paths) {
+  problem_.clear();
+  try {
+    if (is_trace(paths.front())) {
+      std::vector<std::string> files;
+      for (const QString& path : paths)
+        files.push_back(path.toStdString());
+      trace_ = std::make_shared<const sim::TracedTimeline>(sim::read_traces(files));
+      run_.reset();
+    } else {
+      run_ = std::make_shared<const sim::Record>(sim::read_record(paths.front().toStdString()));
+      trace_.reset();
+    }
+    run_name_ = QFileInfo{paths.front()}.fileName();
+    if (paths.size() > 1) run_name_ += tr(" and %1 more").arg(paths.size() - 1);
+  } catch (const std::exception& error) {
+    problem_ = error.what();
+  }
   compare();
 }
 
-void OverlayPane::read(const QString& path, bool run) {
+void OverlayPane::open_forecast(const QString& path) {
   problem_.clear();
+  forecast_.reset();
+  forecast_name_.clear();
   try {
-    auto record = std::make_shared<const sim::Record>(sim::read_record(path.toStdString()));
-    (run ? run_ : forecast_) = std::move(record);
-    (run ? run_name_ : forecast_name_) = QFileInfo{path}.fileName();
+    if (!path.isEmpty()) {
+      forecast_ = std::make_shared<const sim::Record>(sim::read_record(path.toStdString()));
+      forecast_name_ = QFileInfo{path}.fileName();
+    }
   } catch (const std::exception& error) {
     problem_ = error.what();
   }
@@ -158,16 +183,17 @@ void OverlayPane::read(const QString& path, bool run) {
 
 void OverlayPane::compare() {
   soon_.stop();
-  const bool possible = run_ && (forecast_ || session_.result()) && problem_.isEmpty();
+  const bool possible = (run_ || trace_) && (forecast_ || session_.result()) && problem_.isEmpty();
   if (!possible) return take(nullptr, problem_, ++number_);
   working_ = true;
   thread_ = {};
-  thread_ = std::jthread{[this, number = ++number_, run = run_, forecast = forecast_,
-                          result = session_.result()] {
+  thread_ = std::jthread{[this, number = ++number_, run = run_, trace = trace_,
+                          forecast = forecast_, result = session_.result()] {
     OverlayPtr made;
     QString problem;
     try {
-      made = make_overlay(forecast ? forecast : record_of(*result), run);
+      RecordPtr of = forecast ? forecast : record_of(*result);
+      made = trace ? make_overlay(std::move(of), *trace) : make_overlay(std::move(of), run);
     } catch (const std::exception& error) {
       problem = error.what();
     }
@@ -183,7 +209,8 @@ void OverlayPane::take(OverlayPtr overlay, const QString& problem, int number) {
   problem_ = problem;
   overlay_ = std::move(overlay);
   following_ = true;
-  operators_.set_rows(overlay_ ? overlay_->comparison.rows : std::vector<sim::OperatorRow>{});
+  operators_.set_rows(overlay_ ? overlay_->comparison.rows : std::vector<sim::OperatorRow>{},
+                      overlay_ && overlay_->traced);
   table_->resizeColumnsToContents();
   view_->set_overlay(overlay_);
   following_ = false;
@@ -221,6 +248,28 @@ void OverlayPane::follow_table() {
   following_ = false;
 }
 
+QString OverlayPane::verdict() const {
+  const sim::Comparison& of = overlay_->comparison;
+  const double error = of.step.b > 0 ? of.step.a / of.step.b - 1 : 0;
+  QString same = of.sameness.same ? tr("<b>yes</b>") : tr("<b>no</b>");
+  if (overlay_->traced)
+    same = tr("not known, a trace does not tell");
+  else if (!of.sameness.same)
+    same +=
+        QString{" (%1)"}.arg(QString::fromStdString(of.sameness.first_difference).toHtmlEscaped());
+  QString text = tr("Step: forecast <b>%1</b>, measured <b>%2</b>, error <b>%3%4 %</b>. "
+                    "Same work: %5. ")
+                     .arg(time_text(of.step.a), time_text(of.step.b), error < 0 ? "−" : "+")
+                     .arg(std::abs(100 * error), 0, 'f', 1)
+                     .arg(same);
+  text += tr("<b>%1 %</b> of the measured time has its operator in the forecast.")
+              .arg(100 * overlay_->match.share(), 0, 'f', 1);
+  if (overlay_->shown < overlay_->match.tracks.size())
+    text +=
+        tr(" Shown are %1 of %2 ranks.").arg(overlay_->shown).arg(overlay_->match.tracks.size());
+  return text;
+}
+
 void OverlayPane::show_texts() {
   own_->setVisible(forecast_ != nullptr);
   stretch_->setEnabled(overlay_ != nullptr);
@@ -234,31 +283,14 @@ void OverlayPane::show_texts() {
   if (!problem_.isEmpty()) {
     verdict_->setText("⚠ " + problem_.toHtmlEscaped());
   } else if (overlay_) {
-    const sim::Comparison& of = overlay_->comparison;
-    const double error = of.step.b > 0 ? of.step.a / of.step.b - 1 : 0;
-    verdict_->setText(
-        tr("Step: forecast <b>%1</b>, measured <b>%2</b>, error <b>%3%4 %</b>. "
-           "Same work: <b>%5</b>%6. <b>%7 %</b> of the measured time has its operator in the "
-           "forecast.%8")
-            .arg(time_text(of.step.a), time_text(of.step.b), error < 0 ? "−" : "+")
-            .arg(std::abs(100 * error), 0, 'f', 1)
-            .arg(of.sameness.same ? tr("yes") : tr("no"),
-                 of.sameness.same
-                     ? QString{}
-                     : " (" + QString::fromStdString(of.sameness.first_difference).toHtmlEscaped() +
-                           ")")
-            .arg(100 * overlay_->match.share(), 0, 'f', 1)
-            .arg(overlay_->shown < overlay_->match.tracks.size()
-                     ? tr(" Shown are %1 of %2 ranks.")
-                           .arg(overlay_->shown)
-                           .arg(overlay_->match.tracks.size())
-                     : QString{}));
+    verdict_->setText(verdict());
   } else {
     verdict_->setText(working_ ? tr("comparing …") : QString{});
   }
   view_->set_empty_text(
       tr("Open the record of a run to see it below the forecast: Open run, or drop the file "
-         "here.\n\nA run makes one with: stepcast run SCENARIO --record FILE"));
+         "here.\n\nA run makes one with: stepcast run SCENARIO --record FILE\n"
+         "Traces of the PyTorch profiler (JSON, one per rank) open, too."));
 }
 
 void OverlayPane::dragEnterEvent(QDragEnterEvent* event) {
@@ -268,7 +300,10 @@ void OverlayPane::dragEnterEvent(QDragEnterEvent* event) {
 }
 
 void OverlayPane::dropEvent(QDropEvent* event) {
-  open_run(event->mimeData()->urls().front().toLocalFile());
+  QStringList paths;
+  for (const QUrl& url : event->mimeData()->urls())
+    paths << url.toLocalFile();
+  open_run(paths);
 }
 
 }  // namespace ui

@@ -23,8 +23,9 @@ class OverlayPane : public QWidget {
   explicit OverlayPane(Session& session, QWidget* parent = nullptr);
   ~OverlayPane() override;
 
-  // A run to hold the forecast against: `stepcast run SCENARIO --record FILE`, or any record.
-  void open_run(const QString& path);
+  // A run to hold the forecast against: a record (`stepcast run SCENARIO --record FILE`), or traces
+  // of the PyTorch profiler, one per rank.
+  void open_run(const QStringList& paths);
   // A record in place of the session's forecast; empty: the session's again.
   void open_forecast(const QString& path);
   bool busy() const { return working_ || soon_.isActive(); }
@@ -45,15 +46,16 @@ class OverlayPane : public QWidget {
   QWidget* make_table();
   void ask_for_run();
   void ask_for_forecast();
-  void read(const QString& path, bool run);
   void compare();  // on a thread of its own
   void take(OverlayPtr overlay, const QString& problem, int number);
   void follow_selection();
   void follow_table();
   void show_texts();
+  QString verdict() const;
 
   Session& session_;
-  RecordPtr run_, forecast_;  // forecast_: null: of the session
+  RecordPtr run_, forecast_;                          // forecast_: null: of the session
+  std::shared_ptr<const sim::TracedTimeline> trace_;  // in place of run_
   QString run_name_, forecast_name_, problem_;
   OverlayPtr overlay_;
   OperatorTable operators_;

@@ -238,8 +238,8 @@ void MainWindow::open(const QString& path) {
   }
 }
 
-void MainWindow::open_run(const QString& path) {
-  overlay_->open_run(path);
+void MainWindow::open_run(const QStringList& paths) {
+  overlay_->open_run(paths);
   reveal("overlay");
 }
 
@@ -282,8 +282,10 @@ void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
 void MainWindow::dropEvent(QDropEvent* event) {
   const QList<QUrl> urls = event->mimeData()->urls();
   if (urls.isEmpty() || !urls.front().isLocalFile()) return;
-  const QString path = urls.front().toLocalFile();
-  path.endsWith(".json") ? open_run(path) : open(path);
+  QStringList paths;
+  for (const QUrl& url : urls)
+    paths << url.toLocalFile();
+  paths.front().endsWith(".json") ? open_run(paths) : open(paths.front());
 }
 
 QStringList MainWindow::view_names() const {

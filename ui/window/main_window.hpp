@@ -39,8 +39,8 @@ class MainWindow : public QMainWindow {
   void open(const QString& path);
   ValidatePane& validate() { return *validate_; }
   OverlayPane& overlay() { return *overlay_; }
-  // A recorded run over the forecast; a problem is shown there.
-  void open_run(const QString& path);
+  // A recorded run, or traces, over the forecast; a problem is shown there.
+  void open_run(const QStringList& paths);
   void show_job(Job job);
   // The job that a view is of; of the window itself the one that is shown.
   Job job_of(const QString& view_name) const;

@@ -1,0 +1,24 @@
+// Traces of the PyTorch profiler as a timeline: every kernel of a step, of each rank.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/calibration/kineto.hpp"
+#include "sim/timeline/traced.hpp"
+
+namespace sim {
+
+// One trace per rank, JSON. `step`: the number of a marked step; by default the last one with
+// kernels, and all kernels of a trace that marks none. Throws InputError.
+TracedTimeline read_traces(const std::vector<std::string>& paths,
+                           std::optional<int> step = std::nullopt);
+TracedTimeline parse_traces(const std::vector<KinetoTrace>& traces,
+                            std::optional<int> step = std::nullopt);
+
+// What a kernel does, by its name and that of the operator that issued it.
+OpKind kind_of_kernel(std::string_view name, std::string_view op);
+
+}  // namespace sim

@@ -1,0 +1,224 @@
+// Kernels of a trace matched with operators of a forecast.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "sim/timeline/traced.hpp"
+
+namespace sim {
+namespace {
+
+// Kinds that a kernel's name tells apart; the rest is element-wise.
+OpKind class_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::gemm:
+    case OpKind::attention:
+    case OpKind::norm:
+    case OpKind::cross_entropy:
+    case OpKind::optimizer:
+    case OpKind::collective:
+      return kind;
+    default:
+      return OpKind::elementwise;
+  }
+}
+
+// m and n change places where a library computes the transposed product.
+using ProductKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+ProductKey product_key(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch) {
+  return {std::min(m, n), std::max(m, n), k, batch};
+}
+
+struct Pair {
+  std::uint32_t op = 0, kernel = 0;
+};
+
+class Aligner {
+ public:
+  Aligner(const Program& program, const std::vector<TracedKernel>& kernels, TrackMatch& match)
+      : program_{program}, kernels_{kernels}, match_{match} {
+    match_.in_b.assign(program.size(), no_operator);
+    match_.in_a.assign(kernels.size(), no_operator);
+  }
+
+  void run() {
+    match_collectives();
+    std::uint32_t op = 0, kernel = 0;
+    for (const Pair& anchor : anchors()) {
+      match_between(op, anchor.op, kernel, anchor.kernel);
+      set(anchor.op, anchor.kernel);
+      op = anchor.op + 1;
+      kernel = anchor.kernel + 1;
+    }
+    match_between(op, static_cast<std::uint32_t>(program_.size()), kernel,
+                  static_cast<std::uint32_t>(kernels_.size()));
+    follow_products();
+  }
+
+ private:
+  void set(std::uint32_t op, std::uint32_t kernel) {
+    match_.in_a[kernel] = op;
+    if (match_.in_b[op] == no_operator) match_.in_b[op] = kernel;
+  }
+
+  void match_collectives() {
+    std::map<std::pair<CollectiveKind, Bytes>, std::vector<std::uint32_t>> waiting;
+    for (std::uint32_t op = 0; op < program_.size(); ++op) {
+      if (program_.kind[op] != OpKind::collective) continue;
+      const Collective& of = program_.collectives[program_.work[op]];
+      waiting[{of.kind, of.bytes}].push_back(op);
+    }
+    std::map<std::pair<CollectiveKind, Bytes>, std::size_t> calls;
+    for (std::uint32_t kernel = 0; kernel < kernels_.size(); ++kernel) {
+      if (!kernels_[kernel].collective) continue;
+      const std::pair key{*kernels_[kernel].collective, kernels_[kernel].bytes};
+      const auto found = waiting.find(key);
+      const std::size_t call = calls[key]++;
+      if (found != waiting.end() && call < found->second.size()) set(found->second[call], kernel);
+    }
+  }
+
+  // Products of one shape, the k-th with the k-th; then the longest run of pairs that are in order
+  // on both sides.
+  std::vector<Pair> anchors() const {
+    std::map<ProductKey, std::vector<std::uint32_t>> waiting;
+    for (std::uint32_t op = 0; op < program_.size(); ++op) {
+      if (program_.kind[op] != OpKind::gemm) continue;
+      const Kernel& of = program_.kernels[program_.work[op]];
+      waiting[product_key(of.m, of.n, of.k, of.batch)].push_back(op);
+    }
+    std::map<ProductKey, std::size_t> calls;
+    std::set<std::int64_t> issuers;  // a product may be several kernels: its first is the call
+    std::vector<Pair> pairs;         // ascending kernel
+    for (std::uint32_t i = 0; i < kernels_.size(); ++i) {
+      const TracedKernel& kernel = kernels_[i];
+      if (kernel.kind != OpKind::gemm || kernel.m == 0) continue;
+      if (kernel.issued_by >= 0 && !issuers.insert(kernel.issued_by).second) continue;
+      const ProductKey key = product_key(kernel.m, kernel.n, kernel.k, kernel.batch);
+      const auto found = waiting.find(key);
+      const std::size_t call = calls[key]++;
+      if (found != waiting.end() && call < found->second.size())
+        pairs.push_back({found->second[call], i});
+    }
+    return ascending(pairs);
+  }
+
+  // The longest subsequence with ascending operators (patience sorting).
+  static std::vector<Pair> ascending(const std::vector<Pair>& pairs) {
+    constexpr std::size_t none = SIZE_MAX;
+    std::vector<std::size_t> last, before(pairs.size(), none);
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      const auto place =
+          std::lower_bound(last.begin(), last.end(), pairs[i].op,
+                           [&](std::size_t at, std::uint32_t op) { return pairs[at].op < op; });
+      if (place != last.begin()) before[i] = *std::prev(place);
+      if (place == last.end())
+        last.push_back(i);
+      else
+        *place = i;
+    }
+    std::vector<Pair> chain;
+    for (std::size_t at = last.empty() ? none : last.back(); at != none; at = before[at])
+      chain.push_back(pairs[at]);
+    std::reverse(chain.begin(), chain.end());
+    return chain;
+  }
+
+  // Class by class, in order: an operator with all kernels of one of the framework's. It takes as
+  // many of those as its host launches, if that uses them up; else one.
+  void match_between(std::uint32_t op, std::uint32_t op_end, std::uint32_t kernel,
+                     std::uint32_t kernel_end) {
+    for (const OpKind kind : {OpKind::gemm, OpKind::attention, OpKind::norm, OpKind::cross_entropy,
+                              OpKind::optimizer, OpKind::elementwise}) {
+      std::vector<std::uint32_t> ops;
+      std::size_t launches = 0;
+      for (std::uint32_t i = op; i < op_end; ++i)
+        if (runs_kernel(program_.kind[i]) && class_of(program_.kind[i]) == kind) {
+          ops.push_back(i);
+          launches += launches_of(i);
+        }
+      const std::vector<std::vector<std::uint32_t>> units = units_of(kind, kernel, kernel_end);
+      const bool several = launches == units.size();
+      std::size_t next = 0;
+      for (const std::uint32_t i : ops)
+        for (std::size_t n = 0; n < (several ? launches_of(i) : 1) && next < units.size();
+             ++n, ++next)
+          for (const std::uint32_t of : units[next])
+            set(i, of);
+    }
+  }
+
+  // Kernels of a class that one operator of the framework issued, by its first; a kernel without
+  // one is alone. Products of a known shape are matched by it, or not at all.
+  std::vector<std::vector<std::uint32_t>> units_of(OpKind kind, std::uint32_t from,
+                                                   std::uint32_t to) const {
+    std::vector<std::vector<std::uint32_t>> units;
+    std::map<std::int64_t, std::size_t> unit_of;
+    for (std::uint32_t i = from; i < to; ++i) {
+      const TracedKernel& kernel = kernels_[i];
+      if (kernel.collective || class_of(kernel.kind) != kind || kernel.m > 0) continue;
+      const auto known = unit_of.find(kernel.issued_by);
+      if (kernel.issued_by >= 0 && known != unit_of.end()) {
+        units[known->second].push_back(i);
+        continue;
+      }
+      unit_of[kernel.issued_by] = units.size();
+      units.push_back({i});
+    }
+    return units;
+  }
+
+  // The further kernels of a product.
+  void follow_products() {
+    std::map<std::int64_t, std::uint32_t> op_of;
+    for (std::uint32_t i = 0; i < kernels_.size(); ++i) {
+      const TracedKernel& kernel = kernels_[i];
+      if (kernel.m == 0 || kernel.issued_by < 0) continue;
+      const auto known = op_of.find(kernel.issued_by);
+      if (match_.in_a[i] != no_operator)
+        op_of.emplace(kernel.issued_by, match_.in_a[i]);
+      else if (known != op_of.end())
+        set(known->second, i);
+    }
+  }
+
+  std::size_t launches_of(std::uint32_t op) const {
+    return static_cast<std::size_t>(std::max(1, program_.kernels[program_.work[op]].launches));
+  }
+
+  const Program& program_;
+  const std::vector<TracedKernel>& kernels_;
+  TrackMatch& match_;
+};
+
+const RecordedTrack* track_for(const Record& forecast, RankId rank) {
+  for (const RecordedTrack& track : forecast.tracks)
+    if (track.rank == rank) return &track;
+  return forecast.tracks.empty() ? nullptr : &forecast.tracks.front();
+}
+
+}  // namespace
+
+RecordMatch align(const Record& forecast, const TracedTimeline& measured) {
+  RecordMatch match;
+  for (std::uint32_t i = 0; i < measured.ranks.size(); ++i) {
+    const TracedRank& rank = measured.ranks[i];
+    const RecordedTrack* track = track_for(forecast, rank.rank);
+    if (!track) continue;
+    TrackMatch pair;
+    pair.a = static_cast<std::uint32_t>(track - forecast.tracks.data());
+    pair.b = i;
+    Aligner{forecast.programs[track->program], rank.kernels, pair}.run();
+    for (std::size_t kernel = 0; kernel < rank.kernels.size(); ++kernel) {
+      const double time = to_seconds(rank.kernels[kernel].time());
+      match.measured += time;
+      if (pair.in_a[kernel] != no_operator) match.matched += time;
+    }
+    match.tracks.push_back(std::move(pair));
+  }
+  return match;
+}
+
+}  // namespace sim
