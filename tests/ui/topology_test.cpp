@@ -78,6 +78,8 @@ TEST_CASE("Keys walk the tiers and their links; the facts name the groups of a l
   CHECK(has("busy"));
   CHECK(has("carried"));
   CHECK(facts.size() > 8);  // somebody uses it
+  const QStringList lines = view.csv().split('\n', Qt::SkipEmptyParts);
+  CHECK(lines.size() == 1 + static_cast<int>(view.loads()->tiers().size()));
   QTest::keyClick(&view.chart(), Qt::Key_Escape);
   CHECK_FALSE(view.chart().selected());
 }

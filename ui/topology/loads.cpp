@@ -114,6 +114,20 @@ std::optional<LinkAt> ClusterLoads::next_other(const LinkAt& at, bool forward) c
   return std::nullopt;
 }
 
+std::string loads_csv(const ClusterLoads& loads) {
+  std::string text =
+      "from,to,kind,links,loaded_links,capacity_bytes_per_s,most_use,mean_use,carried_bytes\n";
+  for (std::size_t i = 0; i < loads.tiers().size(); ++i) {
+    const TierLoad& load = loads.tiers()[i];
+    const sim::LinkTier& tier = loads.graph().links[i];
+    text += fmt::format("{},{},{},{},{},{},{},{},{}\n", loads.graph().parts[tier.from].name,
+                        loads.graph().parts[tier.to].name, sim::word(tier.kind), tier.links.size(),
+                        load.loaded, tier.most.in_bytes_per_second(), load.most, load.mean,
+                        load.carried.count());
+  }
+  return text;
+}
+
 std::vector<float> most_per_column(std::span<const float> use, int columns) {
   std::vector<float> most(static_cast<std::size_t>(std::max(0, columns)), -1);
   if (use.empty()) return most;

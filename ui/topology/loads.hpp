@@ -52,6 +52,9 @@ class ClusterLoads {
   sim::LinkTraffic traffic_;
   std::vector<TierLoad> tiers_;
 };
+// A line per tier: its links, capacity, largest and mean use, bytes.
+std::string loads_csv(const ClusterLoads& loads);
+
 using LoadsPtr = std::shared_ptr<const ClusterLoads>;
 
 // The largest use among the links of each of `columns` columns; a link may fill several. -1: there

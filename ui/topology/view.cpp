@@ -92,6 +92,10 @@ void TopologyView::take(LoadsPtr loads, int number) {
   chart_->set_loads(loads_);
 }
 
+QString TopologyView::csv() const {
+  return loads_ ? QString::fromStdString(loads_csv(*loads_)) : QString{};
+}
+
 void TopologyView::show_facts() {
   using Facts = std::vector<std::pair<std::string, std::string>>;
   const std::optional<LinkAt>& at = chart_->selected();

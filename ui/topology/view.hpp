@@ -20,6 +20,7 @@ class TopologyView : public QWidget {
 
   const LoadsPtr& loads() const { return loads_; }
   TierChart& chart() { return *chart_; }
+  Q_INVOKABLE QString csv() const;  // a line per tier
   bool busy() const { return isVisible() && (working_ || soon_.isActive()); }
 
  protected:

@@ -248,6 +248,10 @@ void OverlayPane::follow_table() {
   following_ = false;
 }
 
+QString OverlayPane::csv() const {
+  return overlay_ ? QString::fromStdString(sim::comparison_csv(overlay_->comparison)) : QString{};
+}
+
 QString OverlayPane::verdict() const {
   const sim::Comparison& of = overlay_->comparison;
   const double error = of.step.b > 0 ? of.step.a / of.step.b - 1 : 0;

@@ -33,6 +33,7 @@ class OverlayPane : public QWidget {
   OverlayView& timelines() { return *view_; }
   const OperatorTable& operators() const { return operators_; }
   QString problem() const { return problem_; }
+  Q_INVOKABLE QString csv() const;  // operator by operator, as `stepcast compare -o csv`
 
  Q_SIGNALS:
   void changed();

@@ -37,7 +37,7 @@ class ValidatePane : public QWidget {
   std::optional<std::size_t> selected() const { return selected_; }
   // The selected row becomes the session's scenario, with what was measured of it.
   void open_selected();
-  QString csv() const { return rows_.csv(); }
+  Q_INVOKABLE QString csv() const { return rows_.csv(); }
 
  Q_SIGNALS:
   void ended();   // all rows are forecast, or it was stopped

@@ -175,6 +175,8 @@ void MainWindow::show_keys() {
          "<tr><td><b>Ctrl+F</b></td><td>set any key</td></tr>"
          "<tr><td><b>Ctrl+Z, Ctrl+Shift+Z</b></td><td>undo, redo</td></tr>"
          "<tr><td><b>Ctrl+1, 2, 3</b></td><td>what if, choose, validate</td></tr>"
+         "<tr><td><b>X</b></td><td>in the overlay: the operator on the other side</td></tr>"
+         "<tr><td><b>arrows</b></td><td>in the topology: tiers, and links that differ</td></tr>"
          "</table>"));
 }
 

@@ -26,9 +26,18 @@ QString write_svg(QWidget& view, const QString& path) {
 
 QString write_csv(const QWidget& view, const QString& path) {
   const auto* table = qobject_cast<const QTableView*>(&view);
-  if (!table) return path + ": only tables can be written as CSV; pictures as PNG or SVG";
+  // Other views with a table behind them have a method of that name.
+  const bool writes = view.metaObject()->indexOfMethod("csv()") >= 0;
+  if (!table && !writes)
+    return path + ": only tables can be written as CSV; pictures as PNG or SVG";
+  QString cells;
+  if (writes)
+    QMetaObject::invokeMethod(const_cast<QWidget*>(&view), "csv", Qt::DirectConnection,
+                              Q_RETURN_ARG(QString, cells));
+  else
+    cells = csv_of(*table);
   QSaveFile file{path};
-  const QByteArray text = csv_of(*table).toUtf8();
+  const QByteArray text = cells.toUtf8();
   if (!file.open(QIODevice::WriteOnly) || file.write(text) != text.size() || !file.commit())
     return path + ": " + file.errorString();
   return {};
