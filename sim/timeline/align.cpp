@@ -214,7 +214,10 @@ RecordMatch align(const Record& forecast, const TracedTimeline& measured) {
     for (std::size_t kernel = 0; kernel < rank.kernels.size(); ++kernel) {
       const double time = to_seconds(rank.kernels[kernel].time());
       match.measured += time;
-      if (pair.in_a[kernel] != no_operator) match.matched += time;
+      ++match.operators;
+      if (pair.in_a[kernel] == no_operator) continue;
+      match.matched += time;
+      ++match.matched_operators;
     }
     match.tracks.push_back(std::move(pair));
   }

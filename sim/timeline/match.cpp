@@ -69,7 +69,10 @@ RecordMatch match_operators(const Record& a, const Record& b) {
     for (const Span& span : track.spans) {
       const double time = to_seconds(span.end - span.active) * track.represents;
       match.measured += time;
-      if (other && pair.in_a[span.op.value] != no_operator) match.matched += time;
+      match.operators += track.represents;
+      if (!other || pair.in_a[span.op.value] == no_operator) continue;
+      match.matched += time;
+      match.matched_operators += track.represents;
     }
     if (other) match.tracks.push_back(std::move(pair));
   }

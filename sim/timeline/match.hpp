@@ -22,6 +22,7 @@ struct RecordMatch {
   std::vector<TrackMatch> tracks;  // one per track of B that has a counterpart
   // Seconds of all operators of B, active to end, summed over its ranks, and of those that A has.
   double measured = 0, matched = 0;
+  std::uint64_t operators = 0, matched_operators = 0;  // the same, counted
   double share() const { return measured > 0 ? matched / measured : 0; }
 };
 

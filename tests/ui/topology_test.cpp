@@ -64,6 +64,8 @@ TEST_CASE("Keys walk the tiers and their links; the facts name the groups of a l
   view.show();
   open(session, "mixtral-8x7b-64-h100.yaml");
   REQUIRE(test::until([&] { return view.loads() && !view.busy(); }));
+  REQUIRE(view.chart().selected());  // the busiest link of all
+  view.chart().select(std::nullopt);
   QTest::keyClick(&view.chart(), Qt::Key_Down);
   REQUIRE(view.chart().selected());
   const std::size_t first = view.chart().selected()->tier;

@@ -15,11 +15,13 @@
 namespace ui {
 namespace {
 
-constexpr int margin = 10;
+constexpr int margin = 8;
 constexpr int title_width = 132;
-constexpr int row_height = 21;
-constexpr int strip_height = 15;
-constexpr int scale_height = 28;
+constexpr int row_height = 18;
+constexpr int strip_height = 14;
+constexpr int scale_height = 26;
+// Ends of the scale: the least that holds all.
+constexpr std::array scale_ends{0.05, 0.1, 0.25, 0.5, 1.0};
 constexpr int scale_width = 220;
 
 // The figures to the right of a strip.
@@ -72,13 +74,17 @@ void TierChart::set_loads(LoadsPtr loads) {
   loads_ = std::move(loads);
   shown_.clear();
   QStringList idle;
+  double most = 0;
   for (std::size_t tier = 0; loads_ && tier < loads_->tiers().size(); ++tier) {
     const TierLoad& load = loads_->tiers()[tier];
+    most = std::max(most, load.most);
     if (load.loaded > 0)
       shown_.push_back(tier);
     else
       idle << QString::fromStdString(load.title);
   }
+  scale_end_ = *std::find_if(scale_ends.begin(), scale_ends.end() - 1,
+                             [&](double end) { return end >= most; });
   idle_ = idle.isEmpty() ? QString{} : tr("idle: %1").arg(idle.join(", "));
   const bool gone = selected_ && (!loads_ || selected_->tier >= loads_->tiers().size() ||
                                   selected_->link >= loads_->tiers()[selected_->tier].use.size());
@@ -98,6 +104,15 @@ void TierChart::select(std::optional<LinkAt> at) {
   setAccessibleDescription(at ? text_of(at->tier) : QString{});
   update();
   Q_EMIT selection_changed();
+}
+
+void TierChart::select_busiest() {
+  if (shown_.empty()) return;
+  const auto row =
+      std::max_element(shown_.begin(), shown_.end(), [&](std::size_t a, std::size_t b) {
+        return loads_->tiers()[a].most < loads_->tiers()[b].most;
+      });
+  select(busiest_of(static_cast<std::size_t>(row - shown_.begin())));
 }
 
 QRect TierChart::strip(std::size_t row) const {
@@ -152,7 +167,9 @@ void TierChart::paint_row(QPainter& painter, std::size_t row) {
   QImage line{box.width(), 1, QImage::Format_RGB32};
   auto* pixels = reinterpret_cast<QRgb*>(line.scanLine(0));
   for (int x = 0; x < box.width(); ++x)
-    pixels[x] = use_colour(theme, static_cast<double>(columns[static_cast<std::size_t>(x)])).rgb();
+    pixels[x] =
+        use_colour(theme, static_cast<double>(columns[static_cast<std::size_t>(x)]) / scale_end_)
+            .rgb();
   painter.drawImage(box, line);
   painter.setPen(theme.text);
   painter.drawText(QRect{margin, box.top(), title_width - 8, box.height()},
@@ -214,7 +231,7 @@ void TierChart::paint_scale(QPainter& painter) {
   painter.drawText(QRect{margin, margin - 4, title_width - 8, 24}, Qt::AlignVCenter | Qt::AlignLeft,
                    tr("use of capacity"));
   for (const int mark : {0, 50, 100}) {
-    const QString text = QString{"%1 %"}.arg(mark);
+    const QString text = QString{"%1 %"}.arg(mark * scale_end_);
     const int wide = painter.fontMetrics().horizontalAdvance(text);
     const int x = first.left() + mark * (bar - wide) / 100;
     painter.drawText(QRect{x, margin - 5, wide + 2, 16}, Qt::AlignLeft | Qt::AlignVCenter, text);

@@ -10,7 +10,7 @@
 
 namespace ui {
 
-// A colour of the scale, for 0 to 1 of the capacity: the more, the further from the ground.
+// A colour of the scale, 0 to 1: the more, the further from the ground.
 QColor use_colour(const Theme& theme, double use);
 
 class TierChart : public QWidget {
@@ -21,6 +21,7 @@ class TierChart : public QWidget {
   void set_loads(LoadsPtr loads);
   const std::optional<LinkAt>& selected() const { return selected_; }
   void select(std::optional<LinkAt> at);
+  void select_busiest();  // of all links
   void set_empty_text(const QString& text);
   QSize sizeHint() const override { return {760, 240}; }
   QSize minimumSizeHint() const override;
@@ -50,6 +51,7 @@ class TierChart : public QWidget {
   LoadsPtr loads_;
   std::vector<std::size_t> shown_;  // tiers that carry anything
   QString idle_;                    // the others
+  double scale_end_ = 1;            // of the colours: a use of capacity
   std::optional<LinkAt> selected_;
   QString empty_text_;
 };

@@ -90,6 +90,7 @@ void TopologyView::take(LoadsPtr loads, int number) {
   working_ = false;
   loads_ = std::move(loads);
   chart_->set_loads(loads_);
+  if (!chart_->selected()) chart_->select_busiest();
 }
 
 QString TopologyView::csv() const {

@@ -101,6 +101,7 @@ QVariant OperatorTable::data(const QModelIndex& index, int role) const {
   const sim::OperatorRow& of = row(index.row());
   const bool numeric = column > pass;
   if (role == Qt::DisplayRole) return text(of, column);
+  if (role == Qt::ToolTipRole && column == name) return text(of, column);
   if (role == sort_role) return numeric ? QVariant{number(of, column)} : text(of, column);
   if (role == Qt::TextAlignmentRole)
     return int(numeric ? Qt::AlignRight | Qt::AlignVCenter : Qt::AlignLeft | Qt::AlignVCenter);

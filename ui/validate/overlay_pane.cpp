@@ -19,6 +19,7 @@ namespace ui {
 namespace {
 
 constexpr double much_longer = 3;
+constexpr int name_px = 300;   // names of kernels are longer than the window
 constexpr int pause_ms = 150;  // of forecasts that follow each other, before they are compared
 
 QString time_text(double seconds) {
@@ -124,6 +125,7 @@ QWidget* OverlayPane::make_table() {
   table_->setAlternatingRowColors(true);
   table_->setShowGrid(false);
   table_->setTabKeyNavigation(false);
+  table_->setTextElideMode(Qt::ElideMiddle);
   table_->verticalHeader()->hide();
   table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 6);
   table_->horizontalHeader()->setHighlightSections(false);
@@ -212,6 +214,7 @@ void OverlayPane::take(OverlayPtr overlay, const QString& problem, int number) {
   operators_.set_rows(overlay_ ? overlay_->comparison.rows : std::vector<sim::OperatorRow>{},
                       overlay_ && overlay_->traced);
   table_->resizeColumnsToContents();
+  table_->setColumnWidth(0, std::min(name_px, table_->columnWidth(0)));
   view_->set_overlay(overlay_);
   following_ = false;
   // Where one would be a speck beside the other, they are shown equally long.
@@ -266,8 +269,12 @@ QString OverlayPane::verdict() const {
                      .arg(time_text(of.step.a), time_text(of.step.b), error < 0 ? "−" : "+")
                      .arg(std::abs(100 * error), 0, 'f', 1)
                      .arg(same);
-  text += tr("<b>%1 %</b> of the measured time has its operator in the forecast.")
-              .arg(100 * overlay_->match.share(), 0, 'f', 1);
+  const sim::RecordMatch& match = overlay_->match;
+  text += tr("<b>%1 %</b> of the measured time (%2 of %3 %4) has its operator in the forecast.")
+              .arg(100 * match.share(), 0, 'f', 1)
+              .arg(match.matched_operators)
+              .arg(match.operators)
+              .arg(overlay_->traced ? tr("kernels") : tr("operators"));
   if (overlay_->shown < overlay_->match.tracks.size())
     text +=
         tr(" Shown are %1 of %2 ranks.").arg(overlay_->shown).arg(overlay_->match.tracks.size());

@@ -258,10 +258,10 @@ void OverlayView::paintEvent(QPaintEvent*) {
                      empty_text_);
     return;
   }
-  std::array draws{TimelinePainter{painter, theme, canvas(0)},
-                   TimelinePainter{painter, theme, canvas(1)}};
-  draws[0].axis(QRect{gutter, 0, width() - gutter, axis_height});
   const Canvas now = canvas(0);
+  const Canvas of_run = canvas(1);
+  std::array draws{TimelinePainter{painter, theme, now}, TimelinePainter{painter, theme, of_run}};
+  draws[0].axis(QRect{gutter, 0, width() - gutter, axis_height});
   painter.setClipRect(now.area);
   for (const Row& row : rows_)
     if (now.shows(row)) draws[row.group->track % 2].row(row);

@@ -151,6 +151,8 @@ TEST_CASE("collectives are matched by bytes and call; what is left over counts a
   CHECK(aligned(forecast, trace) == Ops{0, 2, none, 1});
   const RecordMatch match = align(forecast.record(), trace.timeline());
   CHECK_THAT(match.share(), WithinRel(0.75, 1e-12));
+  CHECK(match.operators == 4);
+  CHECK(match.matched_operators == 3);
   CHECK(match.tracks[0].in_b == Ops{0, 3, 1});
 }
 

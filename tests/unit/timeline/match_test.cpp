@@ -47,6 +47,8 @@ TEST_CASE("the k-th operator of a name is the k-th of that name", "[record]") {
   // 1 + 2 + 4 of 1 + 2 + 3 + 4 us.
   CHECK_THAT(match.share(), WithinRel(0.7, 1e-12));
   CHECK_THAT(match.measured, WithinRel(30e-6, 1e-12));
+  CHECK(match.operators == 12);
+  CHECK(match.matched_operators == 9);
 }
 
 TEST_CASE(
