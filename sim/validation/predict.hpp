@@ -49,7 +49,7 @@ struct Prediction {
   // For the error of the memory forecast (memory_error_rows.hpp).
   FrameworkName framework = FrameworkName::megatron;
   Schedule schedule = Schedule::one_f_one_b;
-  Bytes capacity{};  // of the device
+  Bytes capacity{};      // of the device
   std::string device{};  // its name, as its file has it
   int gpus = 0;
   // Of `peak_memory`, or of what `memory` says of the rank that was measured: what the run needed
