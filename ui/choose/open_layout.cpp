@@ -1,5 +1,7 @@
 #include "ui/choose/open_layout.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "sim/scenario/layout_values.hpp"
@@ -26,7 +28,7 @@ bool gives(const LayoutFacts& facts, const Knobs& knobs) {
   std::vector<std::string> list = without_search(asked.overrides);
   for (const auto& [key, value] : knobs) {
     std::erase_if(list, [&key = key](const std::string& one) { return knob_of(one).first == key; });
-    list.push_back(key + "=" + value);
+    list.push_back(fmt::format("{}={}", key, value));
   }
   try {
     const sim::Scenario scenario =

@@ -113,7 +113,7 @@ void StackedBars::paint_legend(QPainter& painter) {
   const int columns = bars();
   const auto figures = [&](const QString& first, const QString& second) {
     const int at = width() - columns * figure_width;
-    const auto right = Qt::AlignRight | Qt::AlignVCenter;
+    constexpr int right = int{Qt::AlignRight} | int{Qt::AlignVCenter};
     painter.drawText(QRect{at, y, figure_width - 2, line_height()}, right, first);
     if (columns > 1)
       painter.drawText(QRect{at + figure_width, y, figure_width - 2, line_height()}, right, second);
