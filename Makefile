@@ -8,9 +8,12 @@ PYTHON_PACKAGES := python3-dev pybind11-dev python3-numpy
 UI_PACKAGES := qt6-base-dev qt6-charts-dev,libqt6charts6-dev libqt6opengl6-dev qt6-svg-dev
 # To try the window on a virtual screen.
 SCREEN_PACKAGES := xvfb xdotool fonts-dejavu-core
+# For the test of the Debian packages, which is left out without it.
+PACKAGE_PACKAGES := dpkg-dev
 LINT_PACKAGES := clang-format-14 clang-tidy-14
 SANITIZER_PACKAGES := clang-14 libclang-rt-14-dev
 FUZZ_SECONDS ?= 60
+PRESET := release
 JOBS ?= $(shell nproc)
 DEMO := scenarios/llama-3.1-405b-16384-h100.yaml
 
@@ -31,28 +34,30 @@ install:
 	@tools/install-packages $(PACKAGES)
 
 configure: install
-	@cmake --preset release >build-release.log 2>&1 || { cat build-release.log; rm -f build-release.log; exit 1; }
+	@cmake --preset $(PRESET) >build-release.log 2>&1 || { cat build-release.log; rm -f build-release.log; exit 1; }
 	@rm -f build-release.log
 
 build: configure
-	@cmake --build --preset release -j $(JOBS)
+	@tools/build $(JOBS)
 
+# The first build leaves out the engine that trains; `make build` adds it, and then it stays.
+demo: PRESET = $(shell grep -qs '^STEPCAST_ENGINE:.*=ON' build/release/CMakeCache.txt && echo release || echo demo)
 demo: configure
-	@cmake --build --preset release -j $(JOBS) --target stepcast
-	build/release/stepcast simulate $(DEMO) --trace llama.perfetto.json
+	@tools/build $(JOBS) stepcast
+	@tools/demo build/release/stepcast
 
 demo-real: configure
-	@cmake --build --preset release -j $(JOBS) --target stepcast
+	@tools/build $(JOBS) stepcast
 	tools/demo-real build/release/stepcast
 
 ui: install
 	@tools/install-packages $(UI_PACKAGES) fonts-dejavu-core
 	@$(MAKE) --no-print-directory configure
-	@cmake --build --preset release -j $(JOBS) --target stepcast-ui
+	@tools/build $(JOBS) stepcast-ui
 	build/release/stepcast-ui $(DEMO)
 
 test: install
-	@tools/install-packages $(PYTHON_PACKAGES) $(UI_PACKAGES) $(SCREEN_PACKAGES)
+	@tools/install-packages $(PYTHON_PACKAGES) $(UI_PACKAGES) $(SCREEN_PACKAGES) $(PACKAGE_PACKAGES)
 	@$(MAKE) --no-print-directory build
 	@tools/run-tests release
 

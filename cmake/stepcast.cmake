@@ -1,27 +1,34 @@
 # One static library per room, so that a forbidden arrow between rooms does not link.
 
-set(STEPCAST_WARNINGS -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor -Werror)
-
-# stepcast_library(ROOM sources... USES rooms and targets...)
+# stepcast_library(ROOM sources... USES rooms PRIVATE targets... COLD NO_PCH)
+# COLD: reads and prints, so that its speed does not matter. NO_PCH: has flags of its own.
 function(stepcast_library room)
-  cmake_parse_arguments(ARG "" "" "USES;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "COLD;NO_PCH" "" "USES;PRIVATE" ${ARGN})
+  set(kind HOT)
+  if(ARG_COLD)
+    set(kind COLD)
+  endif()
+  string(TOLOWER ${kind} kind_name)
   add_library(stepcast_${room} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_include_directories(stepcast_${room} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
     $<INSTALL_INTERFACE:include/stepcast>)
-  # -ffp-contract=off: the same numbers on every machine, whatever FMA it has.
-  target_compile_options(stepcast_${room} PRIVATE ${STEPCAST_WARNINGS} -ffp-contract=off)
+  target_compile_options(stepcast_${room} PRIVATE ${STEPCAST_${kind}_OPTIONS})
   foreach(use ${ARG_USES})
     target_link_libraries(stepcast_${room} PUBLIC stepcast_${use})
   endforeach()
-  target_link_libraries(stepcast_${room} PRIVATE ${ARG_PRIVATE})
+  target_link_libraries(stepcast_${room} PRIVATE fmt::fmt ${ARG_PRIVATE})
+  if(NOT ARG_NO_PCH)
+    stepcast_precompiled(stepcast_${room} stepcast_${kind_name}_headers)
+  endif()
 endfunction()
 
 # stepcast_test(NAME sources... USES rooms...): one Catch2 program, one ctest entry.
 function(stepcast_test name)
   cmake_parse_arguments(ARG "" "" "USES" ${ARGN})
   add_executable(test_${name} ${ARG_UNPARSED_ARGUMENTS})
-  target_compile_options(test_${name} PRIVATE ${STEPCAST_WARNINGS} -ffp-contract=off)
+  target_compile_options(test_${name} PRIVATE ${STEPCAST_TEST_OPTIONS})
   target_link_libraries(test_${name} PRIVATE stepcast_test_main)
+  stepcast_precompiled(test_${name} stepcast_test_headers)
   foreach(use ${ARG_USES})
     target_link_libraries(test_${name} PRIVATE stepcast_${use})
   endforeach()

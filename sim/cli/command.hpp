@@ -34,10 +34,7 @@ Command topo_command();
 Command models_command();
 Command keys_command();
 Command merge_command();
-Command run_command();
-Command tokens_command();
 Command validate_command();
-Command validate_real_command();  // its command `real`
 Command import_command();
 std::vector<Command> job_imports();  // its commands for training jobs
 Command export_command();
@@ -60,9 +57,8 @@ struct CalibrationTargets {
   int ranks_per_gpu = 0;
   double seconds = 60;  // about what it may take
 };
-// Measures this machine. Absent in builds without the real engine: then files are the only source.
+// Measures this machine. Empty in builds without the engine: then files are the only source.
 using MeasureMachine = std::function<ExitCode(const CalibrationTargets&)>;
-ExitCode measure_here(const CalibrationTargets& targets);
 Command calibrate_command(const MeasureMachine& measure = {});
 Command doctor_command();
 Command completion_command();

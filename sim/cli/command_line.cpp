@@ -81,6 +81,7 @@ bool among(const std::vector<std::string>& names, const std::string& name) {
 std::string relations(const Command& command, const Option& option) {
   std::string needs, excludes;
   for (const Option& other : command.options) {
+    if (other.hidden) continue;
     const std::string name = shown_name(other);
     if (among(option.needs, name)) needs += ' ' + name;
     if (among(option.excludes, name) || among(other.excludes, shown_name(option)))
@@ -109,6 +110,7 @@ using Path = std::vector<const Command*>;
 // `footer`: of a command without one of its own.
 void fill(CLI::App& app, const Command& command, const std::string& footer) {
   app.footer(command.footer.empty() ? footer : command.footer);
+  if (command.any_arguments) app.allow_extras();
   for (const Option& option : command.options)
     add_option(app, option);
   for (const Option& option : command.options)
@@ -127,6 +129,57 @@ Path path_of(const CLI::App& app, const Command& program) {
     path.push_back(&*std::find_if(commands.begin(), commands.end(), same));
   }
   return path;
+}
+
+// What given options need and lack, or exclude; empty: nothing. CLI11 has no names of hidden ones.
+std::string unmet_relation(const CLI::App& app, const Command& command) {
+  const auto given = [&](const std::string& name) { return app.count(name) > 0; };
+  for (const Option& option : command.options) {
+    const std::string name = shown_name(option);
+    if (!given(name)) continue;
+    for (const std::string& other : option.needs)
+      if (!given(other)) return fmt::format("{} requires {}", name, other);
+    for (const Option& other : command.options) {
+      const std::string other_name = shown_name(other);
+      const bool excluded = among(option.excludes, other_name) || among(other.excludes, name);
+      if (excluded && given(other_name)) return fmt::format("{} excludes {}", name, other_name);
+    }
+  }
+  return {};
+}
+
+// Its code, for its name may be that of a command.
+bool is(const CLI::ParseError& error, CLI::ExitCodes code) {
+  return error.get_exit_code() == static_cast<int>(code);
+}
+
+// What is wrong, in the parser's words where it has them.
+std::string problem_of(const CLI::ParseError& error, const CLI::App& app, const Path& path) {
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty())
+    at = at->get_subcommands().front();
+  const bool relation =
+      is(error, CLI::ExitCodes::ExcludesError) || is(error, CLI::ExitCodes::RequiresError);
+  const std::string unmet = relation ? unmet_relation(*at, *path.back()) : "";
+  return unmet.empty() ? error.what() : unmet;
+}
+
+UsageError::Kind kind_of(const CLI::ParseError& error) {
+  if (is(error, CLI::ExitCodes::ExtrasError)) return UsageError::Kind::unexpected;
+  if (is(error, CLI::ExitCodes::RequiredError)) return UsageError::Kind::missing;
+  return UsageError::Kind::unfit;
+}
+
+// An option of a command with commands of its own would go unheard before one of them.
+void require_options_behind(const CLI::App& app, const Path& path) {
+  const CLI::App* at = &app;
+  for (std::size_t i = 0; i + 1 < path.size(); ++i, at = at->get_subcommands().front())
+    for (const Option& option : path[i]->options)
+      if (at->count(shown_name(option)) > 0)
+        throw UsageError{fmt::format("{} stands before '{}': options go behind the command",
+                                     shown_name(option), path[i + 1]->name),
+                         UsageError::Kind::unfit,
+                         {path.begin(), path.begin() + i + 1}};
 }
 
 }  // namespace
@@ -156,13 +209,17 @@ Asked read_arguments(const Command& program, const std::vector<std::string>& arg
   try {
     app.parse(std::vector<std::string>{arguments.rbegin(), arguments.rend()});  // CLI11's order
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::Success))
-      throw UsageError{error.what(), error.get_name() == "RequiredError", path_of(app, program)};
+    if (!is(error, CLI::ExitCodes::Success)) {
+      const Path path = path_of(app, program);
+      throw UsageError{problem_of(error, app, path), kind_of(error), path};
+    }
     std::ostringstream text;
     app.exit(error, text, text);
     return {.text = text.str()};
   }
-  return {.text = {}, .command = path_of(app, program).back()};
+  const Path path = path_of(app, program);
+  require_options_behind(app, path);
+  return {.text = {}, .command = path.back()};
 }
 
 }  // namespace sim

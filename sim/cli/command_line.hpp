@@ -72,6 +72,7 @@ struct Command {
   std::vector<Command> commands = {};
   std::string footer = {};             // of the help; empty: the program's
   std::function<ExitCode()> run = {};  // empty: one of `commands` is required
+  bool any_arguments = false;          // what comes behind it is not looked at
   std::string version = {};            // of the program, for --version
 };
 
@@ -102,14 +103,16 @@ std::vector<OptionName> option_names(const Command& command);
 // Arguments that make no sense for a command.
 class UsageError : public std::runtime_error {
  public:
-  UsageError(const std::string& what, bool something_missing, std::vector<const Command*> path)
-      : std::runtime_error{what}, something_missing_{something_missing}, path_{std::move(path)} {}
-  bool something_missing() const { return something_missing_; }
+  // An argument that nothing takes; something that is missing; options or values that do not fit.
+  enum class Kind { unexpected, missing, unfit };
+  UsageError(const std::string& what, Kind kind, std::vector<const Command*> path)
+      : std::runtime_error{what}, kind_{kind}, path_{std::move(path)} {}
+  Kind kind() const { return kind_; }
   // The program, then the commands that were recognised. They belong to the program that was read.
   const std::vector<const Command*>& path() const { return path_; }
 
  private:
-  bool something_missing_;
+  Kind kind_;
   std::vector<const Command*> path_;
 };
 

@@ -12,7 +12,7 @@
 #include "sim/base/near_names.hpp"
 #include "sim/calibration/cluster_file.hpp"
 #include "sim/calibration/fit.hpp"
-#include "sim/cli/command.hpp"
+#include "sim/cli/engine.hpp"
 #include "sim/cli/run_end.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/topology/device_of_gpu.hpp"
@@ -202,8 +202,10 @@ ExitCode measure(const CalibrationTargets& targets) {
 
 }  // namespace
 
-ExitCode measure_here(const CalibrationTargets& targets) {
-  return run_among_ranks("calibrate", {}, [&] { return measure(targets); });
+MeasureMachine machine_measurement() {
+  return [](const CalibrationTargets& targets) {
+    return run_among_ranks("calibrate", {}, [&] { return measure(targets); });
+  };
 }
 
 }  // namespace sim

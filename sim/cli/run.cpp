@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "sim/base/input_error.hpp"
-#include "sim/cli/command.hpp"
+#include "sim/cli/engine.hpp"
 #include "sim/cli/followed_notes.hpp"
 #include "sim/cli/run_end.hpp"
 #include "sim/cli/run_report.hpp"

@@ -6,7 +6,7 @@
 
 #include "real/engine/token_ids.hpp"
 #include "sim/base/quantity.hpp"
-#include "sim/cli/command.hpp"
+#include "sim/cli/engine.hpp"
 #include "sim/report/numbers.hpp"
 
 namespace sim {

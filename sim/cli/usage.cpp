@@ -25,14 +25,15 @@ bool among(const std::vector<std::string>& names, const std::string& name) {
 }
 
 // The first argument that the command does not know, of those that look like it should.
-std::string unknown_argument(const Command& command, const std::vector<std::string>& arguments) {
+std::string unknown_argument(const Command& command, UsageError::Kind kind,
+                             const std::vector<std::string>& arguments) {
   const std::vector<std::string> options = names_of(command, true);
   for (const std::string& argument : arguments) {
     std::string name = argument.substr(0, argument.find('='));
     if (name.starts_with("--") && name.size() > 2 && !among(options, name)) return name;
   }
   const std::vector<std::string> commands = names_of(command, false);
-  if (!commands.empty())
+  if (!commands.empty() && kind != UsageError::Kind::unfit)
     for (const std::string& argument : arguments)
       if (!argument.starts_with("-") && argument != command.name && !among(commands, argument))
         return argument;
@@ -45,7 +46,7 @@ std::string words_of(const Command& command, const UsageError& error) {
   // "--set: 1 required TEXT missing"
   if (const std::size_t colon = own.find(": 1 required "); colon != std::string::npos)
     return own.substr(0, colon) + " needs a value";
-  if (!error.something_missing() || command.commands.empty()) return own;
+  if (error.kind() != UsageError::Kind::missing || command.commands.empty()) return own;
   std::string text = "a command is required:";
   for (const Command& one : command.commands)
     text += (&one == &command.commands.front() ? " " : ", ") + one.name;
@@ -68,7 +69,7 @@ std::string usage_error_text(const UsageError& error, const std::vector<std::str
   std::string path;
   for (const Command* one : error.path())
     path += (path.empty() ? "" : " ") + one->name;
-  const std::string unknown = unknown_argument(command, arguments);
+  const std::string unknown = unknown_argument(command, error.kind(), arguments);
   std::string text =
       fmt::format("{}: {}\n", path,
                   unknown.empty() ? words_of(command, error) : unknown_text(command, unknown));

@@ -10,7 +10,7 @@
 
 #include "real/calibrate/run_suite.hpp"
 #include "sim/base/input_error.hpp"
-#include "sim/cli/command.hpp"
+#include "sim/cli/engine.hpp"
 #include "sim/cli/real_forecast.hpp"
 #include "sim/cli/run_end.hpp"
 #include "sim/cli/training_run.hpp"

@@ -47,7 +47,7 @@ struct SimulationOptions {
   bool free_compute = false, free_memory_traffic = false, free_tensor = false, free_data = false,
        free_pipeline = false, free_host = false;
   // Mechanisms of the forecast. Without one it is simpler and further off: `stepcast validate
-  // --ablate` shows what each is worth.
+  // ablation` shows what each is worth.
   bool link_contention = true;  // transfers share links; else each runs as if alone
   Waves waves = Waves::whole;   // of tiles over the SMs
   bool interference = true;     // communication takes SMs and memory bandwidth from kernels

@@ -1,5 +1,5 @@
 // The error of the memory forecast: how much more than `stepcast memory` says measured runs needed.
-// The figures are data, validation/memory-error.yaml, which `stepcast validate --memory-error`
+// The figures are data, validation/memory-error.yaml, which `stepcast validate memory-error`
 // makes of the measured rows.
 // validation/MEMORY.md, "The margin", defines them.
 #pragma once

@@ -12,7 +12,7 @@ namespace sim {
 namespace {
 
 // Keys in order, values as JSON text. Words and names here need no escaping but paths do.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string made = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\')
@@ -74,7 +74,8 @@ std::string unvalidated_text(const std::vector<Unvalidated>& parts) {
   items.reserve(parts.size());
   for (const Unvalidated& part : parts)
     items.push_back(fmt::format("{{\"what\": {}, \"name\": {}, \"rests_on\": {}}}",
-                                quoted(part.what), quoted(part.name), quoted(part.rests_on)));
+                                in_quotes(part.what), in_quotes(part.name),
+                                in_quotes(part.rests_on)));
   return list(items, "  ");
 }
 
@@ -110,11 +111,11 @@ std::string search_json(const SearchResult& result) {
   const auto add = [&](std::string_view key, const std::string& value) {
     text += fmt::format("  \"{}\": {},\n", key, value);
   };
-  add("stepcast_version", quoted(STEPCAST_VERSION));
-  add("scenario", quoted(result.path));
-  add("model", quoted(result.model));
-  add("cluster", quoted(result.cluster));
-  add("device", quoted(result.device));
+  add("stepcast_version", in_quotes(STEPCAST_VERSION));
+  add("scenario", in_quotes(result.path));
+  add("model", in_quotes(result.model));
+  add("cluster", in_quotes(result.cluster));
+  add("device", in_quotes(result.device));
   if (!result.not_validated.empty()) add("not_validated", unvalidated_text(result.not_validated));
   add("device_mem_bytes", std::to_string(result.capacity.count()));
   add("seed", std::to_string(result.seed));
@@ -123,10 +124,10 @@ std::string search_json(const SearchResult& result) {
                            "\"too_slow\": {}, \"simulated\": {}, \"open\": {}}}",
                            counts.legal, counts.too_large_by_bound, counts.too_large,
                            counts.too_slow, counts.simulated, counts.open));
-  add("memory_margin", quoted(result.margin));
+  add("memory_margin", in_quotes(result.margin));
   add("best", ranked(result.best));
   add("within_memory_margin", ranked(result.within_margin));
-  add("comparison", quoted(result.comparison));
+  add("comparison", in_quotes(result.comparison));
   add("memory_front", front_text(result, result.memory_front));
   add("gpus_front", front_text(result, result.gpus_front));
   text += fmt::format("  \"cost_front\": {}\n}}\n", front_text(result, result.cost_front));

@@ -178,7 +178,7 @@ std::string memory_error_yaml(std::span<const MemoryExcess> values) {
       "# How much more memory than forecast measured runs needed: of the forecast, the {:g}% "
       "quantile\n"
       "# over the rows of validation/published. validation/README.md defines it.\n"
-      "source: stepcast validate --memory-error > validation/memory-error.yaml\n"
+      "source: stepcast validate memory-error > validation/memory-error.yaml\n"
       "errors:\n",
       told_quantile * 100);
   text += entries(values, "", values);

@@ -37,7 +37,7 @@ Options options_into(Values& values) {
           {.name = "--logs", .into = &values.logs},
           {.name = "-o,--output", .into = word_value<OutputFormat>(values.output)},
           {.name = "--read", .into = read, .needs = {"--count"}},
-          {.name = "--secret", .into = &values.read, .hidden = true}};
+          {.name = "--secret", .into = &values.read, .hidden = true, .excludes = {"--rank"}}};
 }
 
 ExitCode nothing() {
@@ -135,7 +135,26 @@ TEST_CASE("options that exclude or need one another are refused in either order"
         mistake("tool copy", "--nodes excludes --quick"));
   CHECK(refused({"copy", "a", "--nodes", "2", "--quick"}) ==
         mistake("tool copy", "--nodes excludes --quick"));
+  CHECK(refused({"copy", "a", "--secret", "x", "--rank", "1"}) ==
+        mistake("tool copy", "--rank excludes --secret"));
   CHECK(refused({"copy", "a", "--read", "x"}) == mistake("tool copy", "--read requires --count"));
+}
+
+TEST_CASE("options of a command do not go unheard before one of its own commands", "[cli]") {
+  std::string file;
+  const Command program{
+      .name = "tool",
+      .commands = {{.name = "both",
+                    .options = {{.name = "--file", .into = &file}},
+                    .commands = {{.name = "inner", .run = nothing},
+                                 {.name = "any", .run = nothing, .any_arguments = true}},
+                    .run = nothing}}};
+  CHECK_THROWS_WITH(read_arguments(program, {"both", "--file", "x", "inner"}),
+                    "--file stands before 'inner': options go behind the command");
+  CHECK_THROWS_AS(read_arguments(program, {"both", "inner", "--more"}), UsageError);
+  const Command* any = read_arguments(program, {"both", "any", "--more", "x"}).command;
+  REQUIRE(any != nullptr);
+  CHECK(any->name == "any");
 }
 
 TEST_CASE("what is unknown is told with the nearest name", "[cli]") {

@@ -1,0 +1,1 @@
+// Of a target that has nothing but a precompiled header (precompiled.cmake).

@@ -1,0 +1,137 @@
+// stepcast validate published|ablation|ranking|memory-error|peers: the shipped sets.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "sim/cli/validate.hpp"
+#include "sim/validation/ablation.hpp"
+#include "sim/validation/memory_error_rows.hpp"
+#include "sim/validation/other_simulators.hpp"
+#include "sim/validation/published.hpp"
+#include "sim/validation/scatter.hpp"
+#include "sim/validation/tables.hpp"
+
+namespace sim {
+namespace {
+
+std::string shipped_folder() {
+  return data_folder() + "/validation";
+}
+
+std::vector<SetResult> forecast_sets(const PublishedRequest& request) {
+  const auto tell = [](const std::string& set) {
+    if (isatty(STDERR_FILENO) == 1) print_note("simulating " + set);
+  };
+  return validate_sets(load_sets(shipped_folder(), request.sets), tell);
+}
+
+ExitCode verdict(const std::vector<std::string>& beyond) {
+  for (const std::string& problem : beyond)
+    print_note("stepcast validate: bound exceeded: " + problem);
+  return beyond.empty() ? ExitCode::done : ExitCode::bound_exceeded;
+}
+
+Command command_of(const char* name, const char* help,
+                   Options (*options)(PublishedRequest& request),
+                   ExitCode (*run)(const PublishedRequest& request)) {
+  const auto request = std::make_shared<PublishedRequest>();
+  return {.name = name, .help = help, .options = options(*request), .run = [request, run] {
+            return run(*request);
+          }};
+}
+
+Options no_options(PublishedRequest& /*request*/) {
+  return {};
+}
+Options format_options(PublishedRequest& request) {
+  return {output_option(request.output)};
+}
+Options set_options(PublishedRequest& request) {
+  return {{.name = "--set",
+           .into = &request.sets,
+           .form = "NAME",
+           .help = "only this set (may be repeated)",
+           .repeated = true},
+          output_option(request.output)};
+}
+
+}  // namespace
+
+Options published_options(PublishedRequest& request) {
+  return joined({set_options(request),
+                 {{.name = "--picture",
+                   .into = &request.picture,
+                   .form = "FILE.svg",
+                   .help = "write predicted against measured as a picture (SVG)"}}});
+}
+
+void write_scatter(const std::string& path, std::span<const SetResult> results) {
+  if (path.empty()) return;
+  write_text_file(path, scatter_svg(results));
+  print_note(fmt::format("picture: {}", path));
+}
+
+ExitCode show_published(const PublishedRequest& request) {
+  const std::string folder = shipped_folder();
+  const std::vector<SetResult> results = forecast_sets(request);
+  print_result(in_format(request.output, results, validation_table, validation_json, validation_csv,
+                         validation_markdown));
+  write_scatter(request.picture, results);
+  const ExitCode code = verdict(beyond_bounds(results, folder));
+  if (!request.sets.empty() || has_memory_error_of(folder, results)) return code;
+  print_note(
+      fmt::format("stepcast validate: {}/memory-error.yaml is not what these rows say: make "
+                  "it anew with `stepcast validate memory-error`",
+                  folder));
+  return ExitCode::bound_exceeded;
+}
+
+ExitCode show_memory_error(const PublishedRequest& request) {
+  print_result(memory_error_yaml(memory_excesses(forecast_sets(request))));
+  return ExitCode::done;
+}
+
+ExitCode show_ablation(const PublishedRequest& request) {
+  const Ablation ablation = ablate(load_sets(shipped_folder(), request.sets));
+  print_result(in_format(request.output, ablation, ablation_table, ablation_json, ablation_csv,
+                         ablation_markdown));
+  return ExitCode::done;
+}
+
+ExitCode show_peers(const PublishedRequest& request) {
+  const std::vector<PeerResult> beside = compare_with_peers(shipped_folder());
+  print_result(in_format(request.output, beside, peer_table, peer_json, peer_csv, peer_markdown));
+  return ExitCode::done;
+}
+
+ExitCode show_ranking(const PublishedRequest& request) {
+  const std::string folder = shipped_folder();
+  const std::optional<MemoryErrors> errors = shipped_memory_errors();
+  std::vector<GroupRank> ranks;
+  for (const MeasuredSet& set : load_sets(folder, request.sets)) {
+    const std::vector<GroupRank> found = rank_groups(set, errors);
+    ranks.insert(ranks.end(), found.begin(), found.end());
+  }
+  print_result(in_format(request.output, ranks, favourites_table, favourites_json, favourites_csv,
+                         favourites_markdown));
+  return verdict(beyond_bounds(ranks, folder, !request.sets.empty()));
+}
+
+std::vector<Command> published_commands() {
+  return {command_of("published", "the published runs that are shipped, set by set",
+                     published_options, show_published),
+          command_of("ablation", "the errors with each mechanism of the forecast left out",
+                     set_options, show_ablation),
+          command_of("ranking",
+                     "studies of many layouts: how high the forecast ranks the truly fastest",
+                     set_options, show_ranking),
+          command_of("peers", "other simulators beside this one, on the same rows", format_options,
+                     show_peers),
+          command_of("memory-error",
+                     "the error of the memory forecast, as validation/memory-error.yaml has it",
+                     no_options, show_memory_error)};
+}
+
+}  // namespace sim

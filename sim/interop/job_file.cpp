@@ -1,0 +1,219 @@
+#include "sim/interop/job_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "sim/config/data_files.hpp"
+#include "sim/config/reader.hpp"
+#include "sim/engine/device_spread.hpp"
+#include "sim/model/transformer.hpp"
+#include "sim/scenario/node_use.hpp"
+#include "sim/scenario/write_scenario.hpp"
+
+namespace sim {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Importer = Imported (*)(const JobFile& job, const ImportRequest& known);
+
+std::pair<std::string, std::string> split_pair(const std::string& text, const char* option,
+                                               const char* example) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    throw InputError{{option, 0, 0},
+                     fmt::format("is '{}'; expected NAME=VALUE, as {}", text, example)};
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+std::vector<Definition> definitions_of(const JobFile& job) {
+  std::vector<Definition> all;
+  for (const std::string& text : job.definitions) {
+    auto [name, value] = split_pair(text, "--define", "--define TP=4");
+    all.push_back({std::move(name), std::move(value)});
+  }
+  return all;
+}
+
+// The values that were set on top of the file's, told in notes.
+struct SetValues {
+  std::vector<Change> changes;
+  std::vector<Note> notes;
+};
+// `of_flags`: "tensor_model_parallel_size" is "--tensor-model-parallel-size".
+SetValues set_values(const JobFile& job, bool of_flags) {
+  SetValues set;
+  for (const std::string& text : job.changes) {
+    auto [key, value] = split_pair(text, "--set", "--set optimizer=adam");
+    if (of_flags) {
+      if (!key.starts_with("--")) key.insert(0, "--");
+      std::replace(key.begin(), key.end(), '_', '-');
+    }
+    set.notes.push_back({key, fmt::format("'{}', as --set says, whatever the file does", value)});
+    set.changes.push_back({std::move(key), std::move(value)});
+  }
+  return set;
+}
+Imported with_notes(Imported imported, const SetValues& set) {
+  imported.notes.insert(imported.notes.end(), set.notes.begin(), set.notes.end());
+  return imported;
+}
+
+Imported from_megatron(const JobFile& job, const ImportRequest& known) {
+  Document flags = Document::load_flags(job.file, definitions_of(job));
+  const SetValues set = set_values(job, true);
+  flags.change(set.changes);
+  return with_notes(import_megatron(flags, known), set);
+}
+Imported from_torchtitan(const JobFile& job, const ImportRequest& known) {
+  return import_torchtitan(Document::load(job.file, Syntax::toml), known);
+}
+Imported from_nemo(const JobFile& job, const ImportRequest& known) {
+  Document yaml = Document::load(job.file, Syntax::yaml);
+  const SetValues set = set_values(job, false);
+  yaml.change(set.changes);
+  return with_notes(import_nemo(yaml, known), set);
+}
+Imported from_deepspeed(const JobFile& job, const ImportRequest& known) {
+  const Document json = Document::load(job.file, Syntax::json);
+  if (job.flags.empty()) return import_deepspeed(json, nullptr, known);
+  const Document flags = Document::load_flags(job.flags, definitions_of(job));
+  Imported imported = import_deepspeed(json, &flags, known);
+  for (const Remark& remark : flags.remarks())
+    imported.notes.push_back({remark.about, remark.what});
+  return imported;
+}
+
+Imported from_accelerate(const JobFile& job, const ImportRequest& known) {
+  const std::string folder = fs::absolute(job.file).parent_path().string();
+  return import_accelerate(Document::load(job.file, Syntax::yaml), folder, known);
+}
+
+// The shipped model of that shape: its file, or "".
+std::string shipped_model(const TransformerShape& shape) {
+  for (const std::string& name : data_files("models")) {
+    std::string path = find_data_file("models", name);
+    const Model model = load_model(path);
+    if (model.shape && same_shape(*model.shape, shape)) return path;
+  }
+  return {};
+}
+
+// As many nodes as the job takes, with whole groups; a cluster of a fixed size stays as it is.
+Cluster cluster_for(const std::string& path, const Layout& layout) {
+  Cluster whole = Cluster::load(path);
+  const int gpus = layout.world_size();
+  NodeRoom room = room_of(whole);
+  room.nodes = most_nodes;
+  const int used = whole_gpus_per_node(layout, room, gpus);
+  const int nodes = (gpus + used - 1) / used;
+  try {
+    Cluster sized = nodes == whole.nodes() ? std::move(whole) : Cluster::load(path, nodes);
+    sized.use_gpus_per_node(used);
+    return sized;
+  } catch (const InputError&) {
+    if (gpus > whole.gpus()) throw;
+    whole.use_gpus_per_node(whole_gpus_per_node(layout, room_of(whole), gpus));
+    return whole;
+  }
+}
+
+Scenario scenario_of(const JobFile& job, const Imported& imported,
+                     const std::string& cluster_path) {
+  std::string model_path =
+      job.model.empty() ? shipped_model(imported.shape) : find_data_file("models", job.model);
+  Scenario scenario{.path = {},
+                    .name = fs::path{job.file}.stem().string(),
+                    .model = build_transformer(imported.shape),
+                    .model_path = std::move(model_path),
+                    .layout = imported.layout,
+                    .cluster = cluster_for(cluster_path, imported.layout),
+                    .cluster_path = cluster_path,
+                    .changes = {},
+                    .framework = imported.framework,
+                    .options = {},
+                    .faults = {},
+                    .flops = {},
+                    .training = {}};
+  scenario.options.graphs = imported.graphs;
+  scenario.options.device_spread = published_device_spread;
+  return scenario;
+}
+
+// What is known beside the file; a cluster that is not named leaves its part open.
+ImportRequest known_of(const JobFile& job, const std::string& cluster_path) {
+  ImportRequest known = job.known;
+  if (!cluster_path.empty()) {
+    const Cluster cluster = Cluster::load(cluster_path);
+    known.has_flash_2 = cluster.device().flash_attention_2.has_value();
+    known.gpus_per_node = cluster.gpus_per_node();
+  }
+  if (job.model.empty()) return known;
+  const std::string path = find_data_file("models", job.model);
+  known.model = load_model(path).shape;
+  if (!known.model)
+    throw InputError{SourcePosition{path, 0, 0}, "a list of layers is no transformer"};
+  return known;
+}
+
+Problem no_cluster(const JobFile& job, std::string_view name) {
+  return {SourcePosition{job.file, 0, 0},
+          fmt::format("the cluster is not in the file: give --cluster NAME, a cluster file or a "
+                      "name of 'topo list', for example: stepcast import {} {} --cluster dgx-h100",
+                      name, job.file),
+          ""};
+}
+
+// With the mistakes of the file what is missing beside it.
+Imported read_job(const JobFile& job, const ImportRequest& known, Importer importer,
+                  std::string_view name) {
+  std::vector<Problem> problems;
+  if (job.cluster.empty()) problems.push_back(no_cluster(job, name));
+  try {
+    Imported imported = importer(job, known);
+    if (problems.empty()) return imported;
+  } catch (const InputError& error) {
+    problems.insert(problems.end(), error.problems().begin(), error.problems().end());
+  }
+  throw InputError{std::move(problems)};
+}
+
+Importer importer_of(JobKind kind) {
+  switch (kind) {
+    case JobKind::megatron:
+      return from_megatron;
+    case JobKind::torchtitan:
+      return from_torchtitan;
+    case JobKind::deepspeed:
+      return from_deepspeed;
+    case JobKind::accelerate:
+      return from_accelerate;
+    case JobKind::nemo:
+      break;
+  }
+  return from_nemo;
+}
+
+}  // namespace
+
+ImportedJob import_job(JobKind kind, const JobFile& job) {
+  const std::string cluster_path =
+      job.cluster.empty() ? "" : find_data_file("topologies", job.cluster);
+  Imported imported = read_job(job, known_of(job, cluster_path), importer_of(kind), word(kind));
+  Scenario scenario = scenario_of(job, imported, cluster_path);
+  return {.scenario = std::move(scenario),
+          .notes = std::move(imported.notes),
+          .ignored = std::move(imported.ignored)};
+}
+
+std::string imported_yaml(const ImportedJob& imported, const JobFile& job,
+                          const std::string& folder) {
+  std::string comment = "Imported from " + fs::path{job.file}.filename().string() + ".";
+  for (const Note& note : imported.notes)
+    comment += fmt::format("\n{}: {}", note.key, note.what);
+  return scenario_yaml(imported.scenario, folder, comment);
+}
+
+}  // namespace sim

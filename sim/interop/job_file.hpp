@@ -1,0 +1,43 @@
+// The file of a training job as a scenario: what `stepcast import KIND FILE` does.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "sim/interop/handover.hpp"
+
+namespace sim {
+
+enum class JobKind : std::uint8_t { megatron, torchtitan, deepspeed, accelerate, nemo };
+constexpr auto words_of(JobKind) {
+  return std::array{Word{JobKind::megatron, "megatron"}, Word{JobKind::torchtitan, "torchtitan"},
+                    Word{JobKind::deepspeed, "deepspeed"}, Word{JobKind::accelerate, "accelerate"},
+                    Word{JobKind::nemo, "nemo"}};
+}
+
+struct JobFile {
+  std::string file;
+  std::string flags;                     // arguments of Megatron-DeepSpeed beside it; or empty
+  std::string cluster;                   // name or file. REQUIRED: no file of a job says it
+  std::string model;                     // name or file, where the file has none; or empty
+  std::vector<std::string> definitions;  // NAME=VALUE: variables that a script leaves open
+  std::vector<std::string> changes;      // KEY=VALUE: instead of what the file says
+  ImportRequest known{};                 // what else the file may leave open
+};
+
+struct ImportedJob {
+  Scenario scenario;
+  std::vector<Note> notes;           // what the forecast will leave out or read otherwise
+  std::vector<std::string> ignored;  // keys without an effect on time or memory of a step
+};
+
+// On as many nodes of the cluster as the job takes; the model is the shipped one of its shape, if
+// there is one. Throws InputError with every mistake of the file and what is missing beside it.
+ImportedJob import_job(JobKind kind, const JobFile& job);
+
+// The scenario as a file in `folder` (empty: any), with the notes in its head.
+std::string imported_yaml(const ImportedJob& imported, const JobFile& job,
+                          const std::string& folder);
+
+}  // namespace sim
