@@ -60,6 +60,7 @@ struct CalibrationTargets {
 // Measures this machine. Empty in builds without the engine: then files are the only source.
 using MeasureMachine = std::function<ExitCode(const CalibrationTargets&)>;
 Command calibrate_command(const MeasureMachine& measure = {});
+Command ui_command();
 Command doctor_command();
 Command completion_command();
 
