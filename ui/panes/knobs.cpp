@@ -7,6 +7,7 @@
 #include <QHBoxLayout>
 #include <QPushButton>
 #include <QScrollArea>
+#include <QScrollBar>
 #include <QSignalBlocker>
 #include <QVBoxLayout>
 #include <algorithm>
@@ -79,14 +80,14 @@ KnobPane::KnobPane(Session& session, QWidget* parent) : QWidget{parent}, session
   column->addWidget(section(tr("Set on top of the file"), any));
   column->addStretch();
 
-  auto* scroll = new QScrollArea{this};
-  scroll->setWidget(content);
-  scroll->setWidgetResizable(true);
-  scroll->setFrameShape(QFrame::NoFrame);
-  scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  scroll_ = new QScrollArea{this};
+  scroll_->setWidget(content);
+  scroll_->setWidgetResizable(true);
+  scroll_->setFrameShape(QFrame::NoFrame);
+  scroll_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   auto* outer = new QVBoxLayout{this};
   outer->setContentsMargins(0, 0, 0, 0);
-  outer->addWidget(scroll);
+  outer->addWidget(scroll_);
 
   pause_.setSingleShot(true);
   pause_.setInterval(pause_ms);
@@ -200,6 +201,8 @@ void KnobPane::refresh() {
   if (scales_of_ != scenario.cluster_path) make_scales(scenario);
   refresh_scales();
   refresh_list();
+  scroll_->setMinimumWidth(scroll_->widget()->minimumSizeHint().width() +
+                           scroll_->verticalScrollBar()->sizeHint().width());
   if (legal_of_ && legal_of_->scenario.layout == scenario.layout &&
       legal_of_->scenario.cluster.gpus() == scenario.cluster.gpus() &&
       legal_of_->request.path == session_.result()->request.path)

@@ -6,6 +6,7 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QListWidget>
+#include <QScrollArea>
 #include <QSlider>
 #include <QTimer>
 #include <QToolButton>
@@ -60,6 +61,7 @@ class KnobPane : public QWidget {
   void set_typed();
 
   Session& session_;
+  QScrollArea* scroll_;
   QFormLayout* form_;
   QVBoxLayout* machine_;
   QToolButton* more_;  // shows the scales that are rarely turned

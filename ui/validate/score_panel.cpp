@@ -37,7 +37,7 @@ const std::array<Column, ScorePanel::columns>& shown_columns() {
       {ScorePanel::tr("memory, median error"),
        ScorePanel::tr("Of the rows whose memory was published"),
        [](const sim::SetScore& score) { return percent(score.median_memory_error); }},
-      {ScorePanel::tr("fits told rightly"),
+      {ScorePanel::tr("fits predicted right"),
        ScorePanel::tr("Runs of which the forecast says rightly whether they run out of memory"),
        [](const sim::SetScore& score) {
          return score.fits_told > 0

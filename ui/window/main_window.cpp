@@ -157,7 +157,6 @@ QDockWidget* MainWindow::dock(const QString& title, QWidget* content, Qt::DockWi
 void MainWindow::make_docks() {
   setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
   knobs_ = new KnobPane{session_};
-  knobs_->setMinimumWidth(300);
   QDockWidget* left = dock(tr("Knobs"), knobs_, Qt::LeftDockWidgetArea);
   auto* details = new Details{session_};
   details->setMinimumWidth(230);
@@ -193,6 +192,12 @@ void MainWindow::make_docks() {
 
 void MainWindow::show_job(Job job) {
   pages_->setCurrentWidget(page_of_[static_cast<std::size_t>(job)]);
+  // A page that is not shown takes no room.
+  for (int i = 0; i < pages_->count(); ++i) {
+    const QSizePolicy::Policy policy =
+        i == pages_->currentIndex() ? QSizePolicy::Preferred : QSizePolicy::Ignored;
+    pages_->widget(i)->setSizePolicy(policy, policy);
+  }
   // The published rows are not of the scenario whose headline it is.
   top_->setVisible(job != Job::validate);
   for (QDockWidget* holder : docks_)
