@@ -230,12 +230,12 @@ Device parse_device(std::string_view yaml, const std::string& name) {
 Device restricted_to_sms(const Device& device, int sms) {
   SIM_CHECK(sms >= 1 && sms <= device.sms, sms, device.sms);
   Device part = device;
-  const double share = static_cast<double>(sms) / device.sms;
+  const double fraction = static_cast<double>(sms) / device.sms;
   part.sms = sms;
   for (auto& model : part.gemm) {
     if (!model) continue;
-    model->peak = model->peak * share;
-    model->sustained /= share;
+    model->peak = model->peak * fraction;
+    model->sustained /= fraction;
   }
   return part;
 }
