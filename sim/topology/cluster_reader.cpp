@@ -177,6 +177,13 @@ void take_notes(const ImportedNode& node, const std::string& file, Cluster::Data
   data.sources.insert(data.sources.end(), data.node_notes.begin(), data.node_notes.end());
 }
 
+void take_nics(const std::vector<Link>& nics, NetworkTraits& network) {
+  network.nics_per_node = static_cast<int>(nics.size());
+  for (const Link& nic : nics)
+    if (network.nic_rate == Bandwidth{} || nic.capacity < network.nic_rate)
+      network.nic_rate = nic.capacity;
+}
+
 }  // namespace
 
 Cluster::Data read_cluster(const Document& document, std::optional<int> nodes,
@@ -217,10 +224,7 @@ Cluster::Data read_cluster(const Document& document, std::optional<int> nodes,
 
   data.node = std::move(node.node);
   data.trays = node.trays;
-  data.network.nics_per_node = static_cast<int>(node.nics.size());
-  for (const Link& nic : node.nics)
-    if (data.network.nic_rate == Bandwidth{} || nic.capacity < data.network.nic_rate)
-      data.network.nic_rate = nic.capacity;
+  take_nics(node.nics, data.network);
   take_notes(node, spec.file, data);
   data.fabric = build_fabric(fabric, data.nodes, node.nics);
   attach_network(data.node, node.nics, node_limit, fabric.switch_latency);
