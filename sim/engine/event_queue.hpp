@@ -24,7 +24,7 @@ namespace sim {
 enum class EventKind : std::uint8_t { kernel_end, latency_paid, transfer_end, host_wakeup };
 
 // `epoch` is compared with the subject's own when the event is taken: an end time that has moved
-// leaves its old event behind, which then no longer speaks for anybody.
+// leaves its old event behind; the stale event is ignored.
 class Event {
  public:
   Event(TimePoint when, EventKind kind, std::uint32_t subject_id, std::uint32_t epoch = 0)
@@ -33,7 +33,7 @@ class Event {
         epoch_and_kind_{epoch << 2 | static_cast<std::uint32_t>(kind)} {}
 
   EventKind kind() const { return static_cast<EventKind>(epoch_and_kind_ & 3U); }
-  bool speaks_for(std::uint32_t epoch) const { return epoch_and_kind_ >> 2 == epoch << 2 >> 2; }
+  bool is_current(std::uint32_t epoch) const { return epoch_and_kind_ >> 2 == epoch << 2 >> 2; }
 
   TimePoint at;
   std::uint32_t subject;

@@ -77,7 +77,7 @@ void Executor::handle(const Event& event) {
   const std::uint32_t subject = event.subject;
   switch (event.kind()) {
     case EventKind::kernel_end:
-      if (event.speaks_for(slots_[subject].epoch)) end_phase(subject);
+      if (event.is_current(slots_[subject].epoch)) end_phase(subject);
       return;
     case EventKind::latency_paid:
       if (activities_[subject].kind == ActivityKind::message)
@@ -86,7 +86,7 @@ void Executor::handle(const Event& event) {
         start_transfer(subject);
       return;
     case EventKind::transfer_end:
-      if (!event.speaks_for(activities_[subject].epoch)) return;
+      if (!event.is_current(activities_[subject].epoch)) return;
       if (activities_[subject].kind == ActivityKind::message)
         end_message(subject);
       else if (activities_[subject].kind == ActivityKind::side_kernel)

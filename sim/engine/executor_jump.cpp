@@ -235,7 +235,7 @@ void Executor::add_activity(Words& words, std::uint32_t id) const {
 }
 
 // In the order of their times, and of one instant in the order in which they were scheduled. Those
-// that speak for nobody any more are only counted.
+// that are stale are only counted.
 template <class Words>
 void Executor::add_events(Words& words, const std::vector<std::uint32_t>& order) const {
   std::vector<Event> events = queue_.pending();
@@ -246,14 +246,14 @@ void Executor::add_events(Words& words, const std::vector<std::uint32_t>& order)
     words.add(event.at);
     const bool of_slot =
         event.kind() == EventKind::kernel_end || event.kind() == EventKind::host_wakeup;
-    const bool speaks = event.kind() == EventKind::kernel_end
-                            ? event.speaks_for(slots_[event.subject].epoch)
-                        : event.kind() == EventKind::transfer_end
-                            ? event.speaks_for(activities_[event.subject].epoch)
-                            : true;
+    const bool is_current = event.kind() == EventKind::kernel_end
+                                ? event.is_current(slots_[event.subject].epoch)
+                            : event.kind() == EventKind::transfer_end
+                                ? event.is_current(activities_[event.subject].epoch)
+                                : true;
     const std::uint32_t subject = of_slot ? event.subject : order[event.subject];
-    words.add(speaks ? std::uint64_t{subject} << 3 | static_cast<std::uint64_t>(event.kind())
-                     : void_event);
+    words.add(is_current ? std::uint64_t{subject} << 3 | static_cast<std::uint64_t>(event.kind())
+                         : void_event);
   }
 }
 

@@ -2,7 +2,7 @@
 // records of shards or of an earlier run have the answers already.
 //
 // The search is the one of search.hpp, wave by wave; where an evaluation comes from makes no
-// difference to it. So its result and all its counts are the same, byte for byte, whoever works.
+// difference to it. So its result and all its counts are the same, byte for byte, on any workers.
 // Who would be idle evaluates what the next wave will probably have.
 #pragma once
 

@@ -1,6 +1,6 @@
-// A sweep whose points are forecast by a worker pool: threads, ranks of MPI, or nobody, where
-// records have the answers already. Points do not depend on each other, so the sweep is the same
-// whoever works.
+// A sweep whose points are forecast by a worker pool (threads, ranks of MPI), or are taken from
+// records that have them. Points do not depend on each other, so the sweep is the same on any
+// workers.
 #pragma once
 
 #include <functional>

@@ -76,11 +76,11 @@ TEST_CASE("the queue equals a sorted list on random histories", "[engine][proper
   REQUIRE(oracle.empty());
 }
 
-TEST_CASE("an event of an older epoch no longer speaks for its subject", "[engine]") {
+TEST_CASE("an event of an older epoch is not current", "[engine]") {
   const Event event{at(1), EventKind::transfer_end, 9, 41};
   REQUIRE(event.kind() == EventKind::transfer_end);
-  REQUIRE(event.speaks_for(41));
-  REQUIRE_FALSE(event.speaks_for(42));
+  REQUIRE(event.is_current(41));
+  REQUIRE_FALSE(event.is_current(42));
 }
 
 }  // namespace sim

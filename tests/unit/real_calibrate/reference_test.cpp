@@ -163,7 +163,8 @@ TEST_CASE("the reference of a core runs, as long as a step, and tells whether ra
   CHECK(run.typical.copy > 0);
   // Medians of pieces may lie above the mean a little, never far.
   CHECK(run.whole > 0.5 * (run.typical.product + run.typical.copy));
-  // Ranks that take turns: means that hold every moment of the whole, whoever else runs meanwhile.
+  // Ranks that take turns: every rank has the same share of every moment, also beside other
+  // programs.
   const ReferenceRun turns = make_host_reference(true)->run(50);
   CHECK_THAT(turns.whole, WithinRel(turns.typical.product + turns.typical.copy, 1e-6));
   CHECK(reference->pieces_beside_step(0.1, 0.001) == 100);
