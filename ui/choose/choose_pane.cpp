@@ -2,7 +2,6 @@
 
 #include <QFileDialog>
 #include <QMessageBox>
-#include <QSaveFile>
 #include <QScrollArea>
 #include <QSplitter>
 #include <QVBoxLayout>
@@ -13,6 +12,7 @@
 #include "ui/choose/open_layout.hpp"
 #include "ui/core/csv.hpp"
 #include "ui/core/theme.hpp"
+#include "ui/core/write_file.hpp"
 
 namespace ui {
 namespace {
@@ -442,10 +442,8 @@ void ChoosePane::save_csv() {
   const QString path =
       QFileDialog::getSaveFileName(this, tr("Save the table"), {}, tr("CSV (*.csv)"));
   if (path.isEmpty()) return;
-  QSaveFile file{path};
-  const QByteArray text = csv_of(*table_).toUtf8();
-  if (!file.open(QIODevice::WriteOnly) || file.write(text) != text.size() || !file.commit())
-    QMessageBox::warning(this, tr("Save the table"), path + ": " + file.errorString());
+  if (const QString problem = write_file(path, csv_of(*table_).toUtf8()); !problem.isEmpty())
+    QMessageBox::warning(this, tr("Save the table"), problem);
 }
 
 }  // namespace ui

@@ -11,9 +11,10 @@
 #include <QMessageBox>
 #include <QPlainTextEdit>
 #include <QPushButton>
-#include <QSaveFile>
 #include <QTabWidget>
 #include <QVBoxLayout>
+
+#include "ui/core/write_file.hpp"
 
 namespace ui {
 namespace {
@@ -30,15 +31,6 @@ QPlainTextEdit* text_view(const std::string& text, const QString& accessible_nam
   view->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
   view->setAccessibleName(accessible_name);
   return view;
-}
-
-// What went wrong; empty: nothing.
-QString write(const QString& path, const std::string& text) {
-  QSaveFile file{path};
-  const auto size = static_cast<qint64>(text.size());
-  if (file.open(QIODevice::WriteOnly) && file.write(text.data(), size) == size && file.commit())
-    return {};
-  return path + ": " + file.errorString();
 }
 
 }  // namespace
@@ -88,8 +80,9 @@ void ExportDialog::save() {
   // What a scenario names is relative to the file.
   const sim::Exported here =
       sim::export_scenario(scenario_, target_, QFileInfo{path}.absolutePath().toStdString());
-  QString problem = write(path, here.text);
-  if (problem.isEmpty() && !here.flags.empty()) problem = write(path + ".args", here.flags);
+  QString problem = write_file(path, QByteArray::fromStdString(here.text));
+  if (problem.isEmpty() && !here.flags.empty())
+    problem = write_file(path + ".args", QByteArray::fromStdString(here.flags));
   if (problem.isEmpty()) return accept();
   QMessageBox::warning(this, windowTitle(), problem);
 }

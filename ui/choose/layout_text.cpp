@@ -4,24 +4,11 @@
 
 #include "sim/report/numbers.hpp"
 #include "ui/choose/space_table.hpp"
+#include "ui/core/figures.hpp"
+#include "ui/core/words.hpp"
 
 namespace ui {
 namespace {
-
-constexpr std::array part_helps{
-    "A kernel runs on the compute stream.",
-    "Communication within layers is under way or waits for its partners, and no kernel runs.",
-    "Communication of gradients and weights is under way, and no kernel runs.",
-    "A message between pipeline stages is under way, and no kernel runs.",
-    "The GPU waits for another stage, or is done before the step ends.",
-    "Nothing runs and nothing waits: the host has yet to issue."};
-
-constexpr std::array memory_colours{"#0072b2", "#56b4e9", "#009e73",
-                                    "#e69f00", "#cc79a7", "#f0e442"};
-
-QString from(std::string_view text) {
-  return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size()));
-}
 
 QString time_text(sim::Duration time) {
   return time == sim::Duration{} ? "0" : QString::fromStdString(sim::precise(time));
@@ -82,7 +69,7 @@ QString part_changes(const sim::RankedLayout& now, const sim::RankedLayout& befo
   QString text;
   for (const auto& [change, title] : changes)
     if (notable(sim::to_seconds(change), sim::to_seconds(before.evaluation.step_time)))
-      text += item(from(title) + " " + signed_time(change));
+      text += item(to_qstring(title) + " " + signed_time(change));
   return text;
 }
 
@@ -95,7 +82,7 @@ QString memory_changes(const LayoutFacts& facts, const LayoutFacts& other) {
     const double part = (facts.memory.use.at_peak[index] - other.memory.use.at_peak[index]).gib();
     if (std::abs(part) >= 0.05)
       parts << QString{"%1 %2%3"}
-                   .arg(from(category.text).replace('_', ' '), part < 0 ? "−" : "+")
+                   .arg(spaced(category.text), part < 0 ? "−" : "+")
                    .arg(std::abs(part), 0, 'f', 1);
   }
   return item(QString{"memory %1%2 GiB (%3)"}
@@ -142,11 +129,11 @@ BarsShown parts_bars(const LayoutFacts& facts, const LayoutFacts* other, const Q
     const sim::Duration time = facts.ranked->breakdown.*field.member;
     const sim::Duration before = other ? other->ranked->breakdown.*field.member : sim::Duration{};
     if (time == sim::Duration{} && before == sim::Duration{}) continue;
-    shown.parts.push_back({from(field.title), theme.parts[i],
+    shown.parts.push_back({to_qstring(field.title), theme.parts[i],
                            field.member == &sim::Breakdown::bubble, sim::to_seconds(time),
                            sim::to_seconds(before), time_text(time),
                            other ? time_text(before) : QString{},
-                           QObject::tr(part_helps[i]) + " " + QObject::tr("Mean over all GPUs.")});
+                           part_definition(i) + " " + QObject::tr("Mean over all GPUs.")});
   }
   return shown;
 }
@@ -164,8 +151,8 @@ BarsShown memory_bars(const LayoutFacts& facts, const LayoutFacts* other, const 
   };
   for (const auto& category : sim::words_of(sim::BufferCategory{})) {
     const auto index = static_cast<std::size_t>(category.value);
-    add(from(category.text).replace('_', ' '), memory_colours[index],
-        facts.memory.use.at_peak[index], other ? other->memory.use.at_peak[index] : sim::Bytes{},
+    add(spaced(category.text), theme.memory[index], facts.memory.use.at_peak[index],
+        other ? other->memory.use.at_peak[index] : sim::Bytes{},
         QObject::tr("At the peak of the fullest GPU."));
   }
   const auto own = [](const LayoutFacts& one) { return one.memory.reserved; };

@@ -1,5 +1,7 @@
 #include "ui/core/figures.hpp"
 
+#include <QObject>
+#include <array>
 #include <cmath>
 
 #include "sim/base/quantity.hpp"
@@ -61,6 +63,18 @@ QString change_text(const Figure& now, const Figure& before) {
   const double percent = 100 * (now.value / before.value - 1);
   if (std::abs(percent) < 0.05) return {};
   return QString{"%1%2 %"}.arg(percent > 0 ? "+" : "−").arg(std::abs(percent), 0, 'f', 1);
+}
+
+QString part_definition(std::size_t part) {
+  static constexpr std::array definitions{
+      "A kernel runs on the compute stream.",
+      "Communication within layers is under way or waits for its partners, and no kernel runs.",
+      "Communication of gradients and weights is under way, and no kernel runs.",
+      "A message between pipeline stages is under way, and no kernel runs.",
+      "The GPU waits for another stage, or is done before the step ends.",
+      "Nothing runs and nothing waits: the host has yet to issue."};
+  static_assert(definitions.size() == sim::breakdown_fields.size());
+  return QObject::tr(definitions[part]);
 }
 
 QString fit_text(const sim::Report& report) {

@@ -23,6 +23,9 @@ std::vector<Figure> headline_of(const sim::Report& report);
 // "+6.8 %", or empty where there is no change worth a digit.
 QString change_text(const Figure& now, const Figure& before);
 
+// What a part of the step is: of sim::breakdown_fields[part].
+QString part_definition(std::size_t part);
+
 // "fits", "may not fit" or "does not fit".
 QString fit_text(const sim::Report& report);
 

@@ -2,15 +2,12 @@
 
 #include "sim/base/quantity.hpp"
 #include "sim/report/numbers.hpp"
+#include "ui/core/words.hpp"
 
 namespace ui {
 namespace {
 
 using Facts = std::vector<std::pair<QString, QString>>;
-
-QString text(std::string_view words) {
-  return QString::fromUtf8(words.data(), static_cast<qsizetype>(words.size())).replace('_', ' ');
-}
 
 struct Looked {
   const sim::RankTrack& track;
@@ -44,7 +41,7 @@ void add_kernel(Facts& facts, const sim::Kernel& kernel, double seconds) {
                                     .arg(kernel.n)
                                     .arg(kernel.heads)
                                     .arg(kernel.k));
-  facts.emplace_back("format", text(sim::word(kernel.dtype)));
+  facts.emplace_back("format", spaced(sim::word(kernel.dtype)));
   if (kernel.flops.count() > 0) {
     facts.emplace_back(
         "work", QString::fromStdString(sim::significant(kernel.flops.count() / 1e9)) + " GFLOP");
@@ -62,13 +59,13 @@ void add_communication(Facts& facts, const Result& result, const Looked& at, dou
   const std::uint32_t work = at.program.work[at.op.value];
   if (at.program.kind[at.op.value] == sim::OpKind::collective) {
     const sim::Collective& call = at.program.collectives[work];
-    facts.emplace_back("collective", text(sim::word(call.kind)));
+    facts.emplace_back("collective", spaced(sim::word(call.kind)));
     const std::uint32_t group =
         result.forecast.plan->group_of[at.track.rank.value][static_cast<std::size_t>(call.group)];
     const std::size_t ranks =
         group == sim::Plan::no_group ? 1 : result.forecast.plan->groups[group].ranks.size();
     facts.emplace_back("group",
-                       QString{"%1, %2 ranks"}.arg(text(sim::word(call.group))).arg(ranks));
+                       QString{"%1, %2 ranks"}.arg(spaced(sim::word(call.group))).arg(ranks));
     facts.emplace_back("buffer", QString::fromStdString(sim::to_text(call.bytes)));
     if (seconds > 0)
       facts.emplace_back("algorithm bandwidth",
@@ -83,19 +80,23 @@ void add_communication(Facts& facts, const Result& result, const Looked& at, dou
     facts.emplace_back("rate", bandwidth(static_cast<double>(message.bytes.count()) / seconds));
 }
 
-QString name_of(const Looked& at) {
-  return QString{"%1 %2"}.arg(QString::fromStdString(at.program.name(at.op)),
-                              text(sim::word(at.program.pass[at.op.value])));
+}  // namespace
+
+QString operator_name(const sim::Program& program, sim::OpId op) {
+  return QString::fromStdString(program.name(op)) + ' ' + spaced(sim::word(program.pass[op.value]));
 }
 
-}  // namespace
+QString operator_place(const sim::Program& program, sim::OpId op) {
+  const sim::OpLabel& label = program.label[op.value];
+  QString place;
+  if (label.layer >= 0) place += QString{", layer %1"}.arg(label.layer);
+  if (label.microbatch >= 0) place += QString{", micro-batch %1"}.arg(label.microbatch);
+  return place;
+}
 
 QString operator_line(const Result& result, const OperatorAt& at) {
   const Looked found = look(result, at);
-  const sim::OpLabel& label = found.program.label[at.op];
-  QString line = name_of(found);
-  if (label.layer >= 0) line += QString{", layer %1"}.arg(label.layer);
-  if (label.microbatch >= 0) line += QString{", micro-batch %1"}.arg(label.microbatch);
+  QString line = operator_name(found.program, found.op) + operator_place(found.program, found.op);
   line += ": " + QString::fromStdString(sim::precise(found.span.end - found.span.active));
   if (found.span.active > found.span.begin)
     line += QString{" after %1 of waiting"}.arg(
@@ -107,7 +108,7 @@ Facts operator_facts(const Result& result, const OperatorAt& at) {
   const Looked found = look(result, at);
   const sim::OpLabel& label = found.program.label[at.op];
   Facts facts;
-  facts.emplace_back("operator", name_of(found));
+  facts.emplace_back("operator", operator_name(found.program, found.op));
   facts.emplace_back("where",
                      QString{"stage %1, rank %2 (×%3)"}
                          .arg(found.program.stage)
@@ -116,7 +117,7 @@ Facts operator_facts(const Result& result, const OperatorAt& at) {
   if (label.layer >= 0) facts.emplace_back("layer", QString::number(label.layer));
   if (label.chunk >= 0) facts.emplace_back("model chunk", QString::number(label.chunk));
   if (label.microbatch >= 0) facts.emplace_back("micro-batch", QString::number(label.microbatch));
-  facts.emplace_back("stream", text(sim::word(found.program.stream[at.op])));
+  facts.emplace_back("stream", spaced(sim::word(found.program.stream[at.op])));
   facts.emplace_back("begin",
                      QString::fromStdString(sim::precise(found.span.active.time_since_epoch())));
   facts.emplace_back("duration",

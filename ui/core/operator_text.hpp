@@ -10,6 +10,11 @@
 
 namespace ui {
 
+// "mlp.down backward".
+QString operator_name(const sim::Program& program, sim::OpId op);
+// ", layer 41, micro-batch 3", as far as the operator belongs to any.
+QString operator_place(const sim::Program& program, sim::OpId op);
+
 // "mlp.down backward, layer 41, micro-batch 3: 1.204 ms".
 QString operator_line(const Result& result, const OperatorAt& at);
 

@@ -27,6 +27,8 @@ Theme make_light() {
   theme.warn = "#8a5300";
   theme.selection = "#0060a8";
   theme.ink = inks();
+  theme.memory = {QColor{"#0072b2"}, QColor{"#56b4e9"}, QColor{"#009e73"},
+                  QColor{"#f0e442"}, QColor{"#d55e00"}, QColor{"#cc79a7"}};
   theme.parts = {QColor{"#0072b2"}, QColor{"#f0e442"}, QColor{"#d55e00"},
                  QColor{"#cc79a7"}, QColor{"#b9bec5"}, QColor{"#56b4e9"}};
   return theme;

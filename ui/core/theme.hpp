@@ -14,6 +14,7 @@ struct Theme {
   bool dark = false;
   QColor ground, panel, text, muted, grid, accent, good, bad, warn, selection;
   std::array<QColor, sim::ink_count> ink;
+  std::array<QColor, sim::buffer_category_count> memory;  // by sim::BufferCategory
   std::array<QColor, 6> parts;  // of sim::Breakdown, in the order of sim::breakdown_fields
 };
 

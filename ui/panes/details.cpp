@@ -1,6 +1,5 @@
 #include "ui/panes/details.hpp"
 
-#include <QHeaderView>
 #include <QLabel>
 #include <QVBoxLayout>
 
@@ -22,15 +21,7 @@ QString time(std::int64_t ps) {
 Details::Details(Session& session, QWidget* parent) : QWidget{parent}, session_{session} {
   auto* column = new QVBoxLayout{this};
   column->setContentsMargins(6, 6, 6, 6);
-  table_ = new QTableWidget{0, 2, this};
-  table_->setAccessibleName(tr("Details of the selection"));
-  table_->horizontalHeader()->hide();
-  table_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::ResizeToContents);
-  table_->horizontalHeader()->setStretchLastSection(true);
-  table_->verticalHeader()->hide();
-  table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 6);
-  table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
-  table_->setShowGrid(false);
+  table_ = new FactsTable{tr("Details of the selection"), this};
   table_->setWordWrap(true);
   hint_ = new QLabel{tr("<p><b>Click</b> an operator in the timeline to see its shape, its rate "
                         "and what it waited "
@@ -71,16 +62,7 @@ void Details::refresh() {
 void Details::set_rows(const std::vector<std::pair<QString, QString>>& facts) {
   hint_->hide();
   table_->show();
-  table_->setRowCount(static_cast<int>(facts.size()));
-  for (int row = 0; row < table_->rowCount(); ++row) {
-    const auto& [name, value] = facts[static_cast<std::size_t>(row)];
-    auto* left = new QTableWidgetItem{name};
-    left->setForeground(table_->palette().brush(QPalette::PlaceholderText));
-    table_->setItem(row, 0, left);
-    auto* right = new QTableWidgetItem{value};
-    right->setToolTip(value);
-    table_->setItem(row, 1, right);
-  }
+  table_->set_facts(facts);
 }
 
 void Details::show_operator(const OperatorAt& at) {

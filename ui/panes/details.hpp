@@ -3,9 +3,9 @@
 
 #include <QLabel>
 #include <QPushButton>
-#include <QTableWidget>
 #include <QWidget>
 
+#include "ui/core/facts_table.hpp"
 #include "ui/core/session.hpp"
 
 namespace ui {
@@ -24,7 +24,7 @@ class Details : public QWidget {
   void set_rows(const std::vector<std::pair<QString, QString>>& facts);
 
   Session& session_;
-  QTableWidget* table_;
+  FactsTable* table_;
   QLabel* hint_;  // while nothing is selected
   QPushButton* cause_;
   std::optional<OperatorAt> cause_at_;

@@ -17,6 +17,7 @@
 #include "sim/catalog/catalog.hpp"
 #include "sim/scenario/followed.hpp"
 #include "ui/core/theme.hpp"
+#include "ui/core/words.hpp"
 #include "ui/panes/chip.hpp"
 
 namespace ui {
@@ -41,10 +42,6 @@ QString factor_text(double factor) {
 std::optional<double> factor_in(const std::optional<std::string>& value) {
   if (!value || value->size() < 2 || value->front() != 'x') return std::nullopt;
   return std::strtod(value->c_str() + 1, nullptr);
-}
-
-QString text(std::string_view words) {
-  return QString::fromUtf8(words.data(), static_cast<qsizetype>(words.size()));
 }
 
 QGroupBox* section(const QString& title, QLayout* content) {
@@ -148,20 +145,20 @@ void KnobPane::describe_key() {
   const sim::Key* key = sim::find_key(key_->text().toStdString());
   about_->setVisible(key != nullptr);
   if (!key) return;
-  QStringList lines{text(key->help)};
+  QStringList lines{to_qstring(key->help)};
   QStringList words;
   for (const std::string_view word : key->words)
-    words << text(word);
+    words << to_qstring(word);
   if (const std::string allowed = sim::allowed_text(*key); !allowed.empty())
-    lines << tr("allowed: %1").arg(text(allowed));
+    lines << tr("allowed: %1").arg(to_qstring(allowed));
   if (const std::string fallback = sim::default_text(*key); !fallback.empty())
-    lines << tr("default: %1").arg(text(fallback));
+    lines << tr("default: %1").arg(to_qstring(fallback));
   if (session_.result()) {
     const std::optional<std::string> now =
         sim::current_value(session_.result()->scenario, key->path);
     if (now) {
-      lines << tr("now: %1").arg(text(*now));
-      value_->setPlaceholderText(text(*now));
+      lines << tr("now: %1").arg(to_qstring(*now));
+      value_->setPlaceholderText(to_qstring(*now));
     }
   }
   about_->setText(lines.join("\n"));
@@ -177,13 +174,13 @@ void KnobPane::mark_illegal(const std::string& key, const std::vector<sim::Legal
       for (const sim::LegalValue& value : values)
         if (value.value == chip->text().toStdString()) {
           chip->setEnabled(value.is_legal() || chip->isChecked());
-          chip->setToolTip(value.is_legal() ? choice.knob->help : text(value.problem));
+          chip->setToolTip(value.is_legal() ? choice.knob->help : to_qstring(value.problem));
         }
     if (!choice.list) continue;
     for (int i = 0; i < choice.list->count(); ++i)
       for (const sim::LegalValue& value : values)
         if (value.value == choice.list->itemText(i).toStdString())
-          choice.list->setItemData(i, value.is_legal() ? QVariant{} : text(value.problem),
+          choice.list->setItemData(i, value.is_legal() ? QVariant{} : to_qstring(value.problem),
                                    Qt::ToolTipRole);
   }
 }

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "ui/core/theme.hpp"
+#include "ui/core/words.hpp"
 #include "ui/panes/stacked_chart.hpp"
 
 namespace ui {
@@ -17,15 +18,6 @@ namespace {
 constexpr int legend_width = 190;
 constexpr int left_axis = 132;  // as wide as the timeline's gutter, so that both have one time axis
 constexpr double mib_per_gib = 1024;
-
-// Twelve colours that neighbours are told apart by: Okabe & Ito, then lighter ones.
-constexpr std::array category_colours{"#0072b2", "#56b4e9", "#009e73", "#f0e442",
-                                      "#d55e00", "#cc79a7", "#e69f00", "#8da0cb",
-                                      "#66c2a5", "#b3b3b3", "#a6d854", "#e5c494"};
-
-QString words(std::string_view text) {
-  return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size())).replace('_', ' ');
-}
 
 }  // namespace
 
@@ -43,7 +35,7 @@ void MemoryPane::set_window(const TimeWindow& window) {
 }
 
 QColor MemoryPane::colour_of(std::size_t category) const {
-  return QColor{QLatin1String{category_colours[category % category_colours.size()]}};
+  return theme_of(*this).memory[category];
 }
 
 MemoryPane::Places MemoryPane::places() const {
@@ -162,7 +154,7 @@ void MemoryPane::paint_legend(QPainter& painter, const QRect& area) {
       {tr("device's own"), (memory.reserved + memory.fragments).gib(), theme.muted}};
   for (const std::size_t category : used_)
     entries.push_back(
-        {words(series_.names[category]), memory.use.at_peak[category].gib(), colour_of(category)});
+        {spaced(series_.names[category]), memory.use.at_peak[category].gib(), colour_of(category)});
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry& a, const Entry& b) { return a.gib > b.gib; });
   for (const Entry& entry : entries) {

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "ui/core/theme.hpp"
+#include "ui/core/words.hpp"
 
 namespace ui {
 namespace {
@@ -74,9 +75,7 @@ void SendingPane::paintEvent(QPaintEvent*) {
   for (const std::size_t which : used) {
     y += 20;
     painter.fillRect(QRect{area.right() + 14, y + 4, 9, 9}, colour(which));
-    painter.drawText(QPoint{area.right() + 30, y + 12},
-                     QString::fromUtf8(series_.names[which].data(),
-                                       static_cast<qsizetype>(series_.names[which].size())));
+    painter.drawText(QPoint{area.right() + 30, y + 12}, to_qstring(series_.names[which]));
   }
 }
 

@@ -5,7 +5,9 @@
 #include <QToolTip>
 
 #include "sim/report/numbers.hpp"
+#include "ui/core/figures.hpp"
 #include "ui/core/theme.hpp"
+#include "ui/core/words.hpp"
 
 namespace ui {
 namespace {
@@ -14,19 +16,8 @@ constexpr int label_width = 92;
 constexpr int bar_height = 20;
 constexpr int margin = 12;
 
-constexpr std::array definitions{
-    "a kernel runs on the compute stream",
-    "communication within layers (tensor, context, expert parallel) is under way or waits for its "
-    "partners, and no "
-    "kernel runs",
-    "communication of gradients and weights is under way, and no kernel runs",
-    "a message between pipeline stages is under way, and no kernel runs",
-    "the GPU waits for another pipeline stage, or is done before the step ends",
-    "nothing runs and nothing waits: the host has yet to issue"};
-
 QString title_of(std::size_t part) {
-  const std::string_view title = sim::breakdown_fields[part].title;
-  return QString::fromUtf8(title.data(), static_cast<qsizetype>(title.size()));
+  return to_qstring(sim::breakdown_fields[part].title);
 }
 
 sim::Duration part_of(const sim::Report& report, std::size_t part) {
@@ -113,7 +104,7 @@ bool BreakdownStrip::event(QEvent* event) {
   for (std::size_t part = 0; part < sim::breakdown_fields.size(); ++part)
     text += QString{"<b>%1</b> %2: %3<br>"}.arg(
         share_text(now, part), QString::fromStdString(sim::precise(part_of(now, part))),
-        QLatin1String{definitions[part]});
+        part_definition(part));
   QToolTip::showText(help->globalPos(), text + tr("Mean over all GPUs; the parts sum to the step."),
                      this);
   return true;

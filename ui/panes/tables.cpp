@@ -5,6 +5,7 @@
 #include "sim/base/quantity.hpp"
 #include "sim/report/numbers.hpp"
 #include "ui/core/csv.hpp"
+#include "ui/core/words.hpp"
 #include "ui/lanes/area_sums.hpp"
 
 namespace ui {
@@ -28,8 +29,7 @@ Cell text(const std::string& value) {
   return {QString::fromStdString(value), 0, false};
 }
 Cell words(std::string_view value) {
-  return {QString::fromUtf8(value.data(), static_cast<qsizetype>(value.size())).replace('_', ' '),
-          0, false};
+  return {spaced(value), 0, false};
 }
 Cell number(double value, const QString& shown) {
   return {shown, value, true};

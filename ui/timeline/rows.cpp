@@ -3,13 +3,10 @@
 #include <algorithm>
 
 #include "sim/report/numbers.hpp"
+#include "ui/core/words.hpp"
 
 namespace ui {
 namespace {
-
-QString words(std::string_view text) {
-  return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size())).replace('_', ' ');
-}
 
 // Stacks the rows, with a gap behind each rank.
 void place(std::vector<Row>& rows, double scale) {
@@ -38,7 +35,7 @@ std::vector<Row> rows_of(const LaneGroup& group, bool expanded) {
   if (expanded) {
     for (const Strip& strip : group.communication)
       rows.push_back(
-          {&group, {&strip}, words(sim::word(strip.stream)), 0, stream_row_height, false, true});
+          {&group, {&strip}, spaced(sim::word(strip.stream)), 0, stream_row_height, false, true});
   } else if (!group.communication.empty()) {
     std::vector<const Strip*> strips;
     for (const Strip& strip : group.communication)

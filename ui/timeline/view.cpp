@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "ui/core/operator_text.hpp"
+#include "ui/timeline/pointer.hpp"
 
 namespace ui {
 namespace {
@@ -223,34 +224,11 @@ void TimelineView::set_scroll(int scroll) {
   update();
 }
 
-const Row* TimelineView::row_at(QPoint at) const {
-  const Canvas now = canvas();
-  for (const Row& row : rows_)
-    if (at.y() >= now.y_of(row) && at.y() < now.y_of(row) + row.height && at.y() >= now.area.top())
-      return &row;
-  return nullptr;
-}
-
 std::optional<OperatorAt> TimelineView::operator_at(QPoint at) const {
-  const Row* row = row_at(at);
-  if (!row || at.x() < gutter) return std::nullopt;
   const Canvas now = canvas();
-  const auto from = static_cast<std::int64_t>(now.time_at(at.x() - 2));
-  const auto time = static_cast<std::int64_t>(now.time_at(at.x() + 0.5));
-  const auto to = static_cast<std::int64_t>(now.time_at(at.x() + 3));
-  std::optional<OperatorAt> nearest;
-  std::int64_t distance = INT64_MAX;
-  for (const Strip* strip : row->strips)
-    for (std::size_t i = strip->first_ending_after(from); i < strip->size() && strip->begin[i] < to;
-         ++i) {
-      const std::int64_t off =
-          std::max<std::int64_t>({0, strip->begin[i] - time, time - strip->end[i]});
-      if (off >= distance) continue;
-      distance = off;
-      nearest = OperatorAt{row->group->track, strip->op[i]};
-      if (off == 0) break;
-    }
-  return nearest;
+  const Row* row = row_at(rows_, now, at);
+  if (!row || at.x() < gutter) return std::nullopt;
+  return operator_near(*row, now, at.x());
 }
 
 void TimelineView::paintEvent(QPaintEvent*) {
@@ -292,17 +270,9 @@ void TimelineView::paint_gutter(QPainter& painter, const Canvas& now) {
   const Theme& theme = theme_of(*this);
   painter.fillRect(QRect{0, overview_height, gutter - 4, height()}, theme.panel);
   painter.setClipRect(QRect{0, now.area.top(), gutter - 4, now.area.height()});
-  for (const Row& row : rows_) {
-    if (row.label.isEmpty() || !now.shows(row)) continue;
-    const bool stage = row.computes;
-    painter.setPen(stage ? theme.text : theme.muted);
-    const QRect box{stage ? 18 : 26, now.y_of(row), gutter - 26, row.height};
-    painter.drawText(box, Qt::AlignVCenter | Qt::AlignLeft,
-                     painter.fontMetrics().elidedText(row.label, Qt::ElideRight, box.width()));
-    if (stage)
-      painter.drawText(QRect{5, now.y_of(row), 12, row.height}, Qt::AlignCenter,
-                       row.expanded ? QStringLiteral("▾") : QStringLiteral("▸"));
-  }
+  for (const Row& row : rows_)
+    if (!row.label.isEmpty() && now.shows(row))
+      paint_label(painter, theme, now, row, gutter - 26, row.expanded);
   painter.setClipping(false);
 }
 
@@ -356,14 +326,13 @@ void TimelineView::resizeEvent(QResizeEvent*) {
 }
 
 void TimelineView::wheelEvent(QWheelEvent* event) {
-  const QPoint turn = event->angleDelta();
-  if (event->modifiers() & Qt::ControlModifier) {
-    zoom(std::pow(0.998, turn.y()), canvas().time_at(event->position().x()));
-  } else if (event->modifiers() & Qt::ShiftModifier || std::abs(turn.x()) > std::abs(turn.y())) {
-    pan(-(turn.x() ? turn.x() : turn.y()) / 1200.0);
-  } else {
-    set_scroll(scroll_ - turn.y() / 2);
-  }
+  const WheelTurn turn = wheel_turn(*event);
+  if (turn.zoom)
+    zoom(*turn.zoom, canvas().time_at(event->position().x()));
+  else if (turn.pan)
+    pan(*turn.pan);
+  else
+    set_scroll(scroll_ + turn.scroll);
   event->accept();
 }
 
@@ -407,7 +376,7 @@ void TimelineView::mouseReleaseEvent(QMouseEvent* event) {
   const bool clicked = (event->pos() - pressed_).manhattanLength() <= 3;
   if (shown_ && clicked && event->button() == Qt::LeftButton) {
     if (event->pos().x() < gutter) {
-      if (const Row* row = row_at(event->pos()); row && row->computes)
+      if (const Row* row = row_at(rows_, canvas(), event->pos()); row && row->computes)
         toggle_stage(row->group->stage);
     } else if (const std::optional<OperatorAt> at = operator_at(event->pos())) {
       select_operator(*at, false);

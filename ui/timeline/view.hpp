@@ -57,7 +57,6 @@ class TimelineView : public QWidget {
   void paint_overview(QPainter& painter);
   void paint_area(QPainter& painter, const Canvas& canvas);
   std::optional<OperatorAt> operator_at(QPoint at) const;
-  const Row* row_at(QPoint at) const;
   void select_operator(const OperatorAt& at, bool reveal);
   void reveal(const OperatorAt& at);
   void set_scroll(int scroll);

@@ -1,7 +1,6 @@
 #include "ui/topology/view.hpp"
 
 #include <QHBoxLayout>
-#include <QHeaderView>
 #include <QScrollArea>
 #include <utility>
 
@@ -11,28 +10,15 @@ namespace {
 constexpr int pause_ms = 300;  // after the last change: a slider in motion is not slowed
 constexpr int facts_width = 310;
 
-QTableWidget* make_facts() {
-  auto* facts = new QTableWidget{0, 2};
-  facts->setAccessibleName(TopologyView::tr("The selected link"));
-  facts->horizontalHeader()->hide();
-  facts->horizontalHeader()->setSectionResizeMode(0, QHeaderView::ResizeToContents);
-  facts->horizontalHeader()->setStretchLastSection(true);
-  facts->verticalHeader()->hide();
-  facts->verticalHeader()->setDefaultSectionSize(facts->fontMetrics().height() + 6);
-  facts->setEditTriggers(QAbstractItemView::NoEditTriggers);
-  facts->setShowGrid(false);
-  facts->setFrameShape(QFrame::NoFrame);
-  facts->setTabKeyNavigation(false);
-  facts->setFixedWidth(facts_width);
-  return facts;
-}
-
 }  // namespace
 
 TopologyView::TopologyView(Session& session, QWidget* parent) : QWidget{parent}, session_{session} {
   setAccessibleName(tr("Topology"));
   chart_ = new TierChart;
-  facts_ = make_facts();
+  facts_ = new FactsTable{tr("The selected link")};
+  facts_->setFrameShape(QFrame::NoFrame);
+  facts_->setTabKeyNavigation(false);
+  facts_->setFixedWidth(facts_width);
   auto* scroll = new QScrollArea;
   scroll->setWidget(chart_);
   scroll->setWidgetResizable(true);
@@ -54,10 +40,6 @@ TopologyView::TopologyView(Session& session, QWidget* parent) : QWidget{parent},
   show_facts();
 }
 
-TopologyView::~TopologyView() {
-  thread_ = {};  // before what it uses
-}
-
 void TopologyView::showEvent(QShowEvent* event) {
   QWidget::showEvent(event);
   ask();
@@ -71,23 +53,13 @@ void TopologyView::ask() {
 
 void TopologyView::work_out() {
   asked_ = session_.result();
-  working_ = true;
-  thread_ = {};  // stops what is under way
-  thread_ = std::jthread{[this, result = asked_, number = ++number_](const std::stop_token& stop) {
-    LoadsPtr loads;
-    try {
-      loads = std::make_shared<const ClusterLoads>(result, sim::Control{.stop = stop});
-    } catch (const sim::Stopped&) {
-      return;
-    }
-    QMetaObject::invokeMethod(
-        this, [this, loads, number] { take(loads, number); }, Qt::QueuedConnection);
-  }};
+  job_.run([this, result = asked_](const sim::Control& control) -> BackgroundJob::Answer {
+    const auto loads = std::make_shared<const ClusterLoads>(result, control);
+    return [this, loads] { take(loads); };
+  });
 }
 
-void TopologyView::take(LoadsPtr loads, int number) {
-  if (number != number_) return;
-  working_ = false;
+void TopologyView::take(LoadsPtr loads) {
   loads_ = std::move(loads);
   chart_->set_loads(loads_);
   if (!chart_->selected()) chart_->select_busiest();
@@ -98,22 +70,17 @@ QString TopologyView::csv() const {
 }
 
 void TopologyView::show_facts() {
-  using Facts = std::vector<std::pair<std::string, std::string>>;
   const std::optional<LinkAt>& at = chart_->selected();
-  const Facts facts = at && loads_ ? loads_->facts(*at)
-                                   : Facts{{"click", "a link: bytes, busy time, groups"},
-                                           {"↑ ↓", "tiers, at their busiest link"},
-                                           {"← →", "next link that carries something else"}};
-  facts_->setRowCount(static_cast<int>(facts.size()));
-  for (int row = 0; row < facts_->rowCount(); ++row) {
-    const auto& [name, value] = facts[static_cast<std::size_t>(row)];
-    auto* left = new QTableWidgetItem{QString::fromStdString(name)};
-    left->setForeground(facts_->palette().brush(QPalette::PlaceholderText));
-    auto* right = new QTableWidgetItem{QString::fromStdString(value)};
-    right->setToolTip(right->text());
-    facts_->setItem(row, 0, left);
-    facts_->setItem(row, 1, right);
+  if (!at || !loads_) {
+    facts_->set_facts({{tr("click"), tr("a link: bytes, busy time, groups")},
+                       {"↑ ↓", tr("tiers, at their busiest link")},
+                       {"← →", tr("next link that carries something else")}});
+    return;
   }
+  std::vector<std::pair<QString, QString>> facts;
+  for (const auto& [name, value] : loads_->facts(*at))
+    facts.emplace_back(QString::fromStdString(name), QString::fromStdString(value));
+  facts_->set_facts(facts);
 }
 
 }  // namespace ui

@@ -1,11 +1,11 @@
 // The cluster of the newest forecast as tiers of links, and the facts of the selected one.
 #pragma once
 
-#include <QTableWidget>
 #include <QTimer>
 #include <QWidget>
-#include <thread>
 
+#include "ui/core/background_job.hpp"
+#include "ui/core/facts_table.hpp"
 #include "ui/core/session.hpp"
 #include "ui/topology/chart.hpp"
 
@@ -16,31 +16,28 @@ class TopologyView : public QWidget {
 
  public:
   explicit TopologyView(Session& session, QWidget* parent = nullptr);
-  ~TopologyView() override;
 
   const LoadsPtr& loads() const { return loads_; }
   TierChart& chart() { return *chart_; }
   Q_INVOKABLE QString csv() const;  // a line per tier
-  bool busy() const { return isVisible() && (working_ || soon_.isActive()); }
+  bool busy() const { return isVisible() && (job_.busy() || soon_.isActive()); }
 
  protected:
   void showEvent(QShowEvent* event) override;
 
  private:
   void ask();       // soon, if it is seen
-  void work_out();  // on a thread of its own
-  void take(LoadsPtr loads, int number);
+  void work_out();  // in the background
+  void take(LoadsPtr loads);
   void show_facts();
 
   Session& session_;
   TierChart* chart_;
-  QTableWidget* facts_;
+  FactsTable* facts_;
   LoadsPtr loads_;
   ResultPtr asked_;
   QTimer soon_;
-  bool working_ = false;
-  int number_ = 0;       // of the newest question
-  std::jthread thread_;  // last: it uses the others
+  BackgroundJob job_;
 };
 
 }  // namespace ui

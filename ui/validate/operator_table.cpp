@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/report/numbers.hpp"
+#include "ui/core/words.hpp"
 
 namespace ui {
 namespace {
@@ -75,7 +76,7 @@ QString OperatorTable::text(const sim::OperatorRow& row, Column column) const {
       return QString::fromStdString(row.name);
     case pass:
       if (traced_ && row.count_a == 0) return tr("not in the forecast");
-      return QString::fromUtf8(sim::word(row.pass).data()).replace('_', ' ');
+      return spaced(sim::word(row.pass));
     case count_a:
     case count_b:
       return QString::number(value, 'f', value == std::floor(value) ? 0 : 1);

@@ -56,6 +56,7 @@ OverlayPane::OverlayPane(Session& session, QWidget* parent) : QWidget{parent}, s
   column->setSpacing(8);
   column->addWidget(make_top());
   column->addWidget(halves, 1);
+  connect(&job_, &BackgroundJob::failed, this, [this](const QString& why) { take(nullptr, why); });
   soon_.setSingleShot(true);
   soon_.setInterval(pause_ms);
   connect(&soon_, &QTimer::timeout, this, &OverlayPane::compare);
@@ -66,8 +67,6 @@ OverlayPane::OverlayPane(Session& session, QWidget* parent) : QWidget{parent}, s
   connect(view_, &OverlayView::selection_changed, this, &OverlayPane::follow_selection);
   show_texts();
 }
-
-OverlayPane::~OverlayPane() = default;
 
 QWidget* OverlayPane::make_top() {
   auto* top = new QWidget;
@@ -186,28 +185,21 @@ void OverlayPane::open_forecast(const QString& path) {
 void OverlayPane::compare() {
   soon_.stop();
   const bool possible = (run_ || trace_) && (forecast_ || session_.result()) && problem_.isEmpty();
-  if (!possible) return take(nullptr, problem_, ++number_);
-  working_ = true;
-  thread_ = {};
-  thread_ = std::jthread{[this, number = ++number_, run = run_, trace = trace_,
-                          forecast = forecast_, result = session_.result()] {
-    OverlayPtr made;
-    QString problem;
-    try {
-      RecordPtr of = forecast ? forecast : record_of(*result);
-      made = trace ? make_overlay(std::move(of), *trace) : make_overlay(std::move(of), run);
-    } catch (const std::exception& error) {
-      problem = error.what();
-    }
-    QMetaObject::invokeMethod(
-        this, [this, made, problem, number] { take(made, problem, number); }, Qt::QueuedConnection);
-  }};
+  if (!possible) {
+    job_.cancel();
+    return take(nullptr, problem_);
+  }
+  job_.run([this, run = run_, trace = trace_, forecast = forecast_,
+            result = session_.result()](const sim::Control&) -> BackgroundJob::Answer {
+    RecordPtr of = forecast ? forecast : record_of(*result);
+    const OverlayPtr made =
+        trace ? make_overlay(std::move(of), *trace) : make_overlay(std::move(of), run);
+    return [this, made] { take(made, {}); };
+  });
   show_texts();
 }
 
-void OverlayPane::take(OverlayPtr overlay, const QString& problem, int number) {
-  if (number != number_) return;
-  working_ = false;
+void OverlayPane::take(OverlayPtr overlay, const QString& problem) {
   problem_ = problem;
   overlay_ = std::move(overlay);
   following_ = true;
@@ -296,7 +288,7 @@ void OverlayPane::show_texts() {
   } else if (overlay_) {
     verdict_->setText(verdict());
   } else {
-    verdict_->setText(working_ ? tr("comparing …") : QString{});
+    verdict_->setText(job_.busy() ? tr("comparing …") : QString{});
   }
   view_->set_empty_text(
       tr("Open the record of a run to see it below the forecast: Open run, or drop the file "

@@ -8,8 +8,8 @@
 #include <QTableView>
 #include <QTimer>
 #include <QWidget>
-#include <thread>
 
+#include "ui/core/background_job.hpp"
 #include "ui/core/session.hpp"
 #include "ui/validate/operator_table.hpp"
 #include "ui/validate/overlay_view.hpp"
@@ -21,14 +21,13 @@ class OverlayPane : public QWidget {
 
  public:
   explicit OverlayPane(Session& session, QWidget* parent = nullptr);
-  ~OverlayPane() override;
 
   // A run to hold the forecast against: a record (`stepcast run SCENARIO --record FILE`), or traces
   // of the PyTorch profiler, one per rank.
   void open_run(const QStringList& paths);
   // A record in place of the session's forecast; empty: the session's again.
   void open_forecast(const QString& path);
-  bool busy() const { return working_ || soon_.isActive(); }
+  bool busy() const { return job_.busy() || soon_.isActive(); }
   const OverlayPtr& overlay() const { return overlay_; }
   OverlayView& timelines() { return *view_; }
   const OperatorTable& operators() const { return operators_; }
@@ -47,8 +46,8 @@ class OverlayPane : public QWidget {
   QWidget* make_table();
   void ask_for_run();
   void ask_for_forecast();
-  void compare();  // on a thread of its own
-  void take(OverlayPtr overlay, const QString& problem, int number);
+  void compare();  // in the background
+  void take(OverlayPtr overlay, const QString& problem);
   void follow_selection();
   void follow_table();
   void show_texts();
@@ -62,15 +61,13 @@ class OverlayPane : public QWidget {
   OperatorTable operators_;
   QSortFilterProxyModel sorted_;
   QTimer soon_;
-  bool working_ = false;
   bool following_ = false;
-  int number_ = 0;  // of the newest comparison
   OverlayView* view_;
   QTableView* table_ = nullptr;
   QLabel *sides_ = nullptr, *verdict_ = nullptr, *selected_ = nullptr;
   QPushButton *own_ = nullptr, *align_ = nullptr;
   QCheckBox* stretch_ = nullptr;
-  std::jthread thread_;  // last: it uses the others
+  BackgroundJob job_;
 };
 
 }  // namespace ui

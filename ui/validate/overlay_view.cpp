@@ -10,6 +10,8 @@
 #include <cmath>
 
 #include "sim/report/numbers.hpp"
+#include "ui/core/operator_text.hpp"
+#include "ui/timeline/pointer.hpp"
 
 namespace ui {
 namespace {
@@ -206,11 +208,8 @@ QString OverlayView::text_of(const OverlayAt& at) const {
     return QString::fromStdString(sim::precise(span.end - span.active));
   };
   const sim::Program& program = overlay_->program(at);
-  const sim::OpLabel& label = program.label[at.op];
-  QString name = QString::fromStdString(program.name(sim::OpId{at.op})) + " " +
-                 QString::fromUtf8(sim::word(program.pass[at.op]).data()).replace('_', ' ');
-  if (label.layer >= 0) name += tr(", layer %1").arg(label.layer);
-  if (label.microbatch >= 0) name += tr(", micro-batch %1").arg(label.microbatch);
+  const sim::OpId op{at.op};
+  const QString name = operator_name(program, op) + operator_place(program, op);
   const std::optional<OverlayAt> other = overlay_->other(at);
   if (!other)
     return name + (at.side == 0 ? tr(": forecast %1, not in the run").arg(time(at))
@@ -219,33 +218,12 @@ QString OverlayView::text_of(const OverlayAt& at) const {
                     .arg(time(at.side == 0 ? at : *other), time(at.side == 1 ? at : *other));
 }
 
-const Row* OverlayView::row_at(QPoint at) const {
-  const Canvas now = canvas(0);
-  for (const Row& row : rows_)
-    if (at.y() >= now.y_of(row) && at.y() < now.y_of(row) + row.height && at.y() >= now.area.top())
-      return &row;
-  return nullptr;
-}
-
 std::optional<OverlayAt> OverlayView::operator_at(QPoint at) const {
-  const Row* row = row_at(at);
+  const Row* row = row_at(rows_, canvas(0), at);
   if (!row || at.x() < gutter) return std::nullopt;
-  const Canvas now = canvas(static_cast<int>(row->group->track % 2));
-  const auto from = static_cast<std::int64_t>(now.time_at(at.x() - 2));
-  const auto time = static_cast<std::int64_t>(now.time_at(at.x() + 0.5));
-  const auto to = static_cast<std::int64_t>(now.time_at(at.x() + 3));
-  std::optional<OverlayAt> nearest;
-  std::int64_t distance = INT64_MAX;
-  for (const Strip* strip : row->strips)
-    for (std::size_t i = strip->first_ending_after(from); i < strip->size() && strip->begin[i] < to;
-         ++i) {
-      const std::int64_t away =
-          std::max<std::int64_t>({0, strip->begin[i] - time, time - strip->end[i]});
-      if (away >= distance) continue;
-      distance = away;
-      nearest = place(*row->group, strip->op[i]);
-    }
-  return nearest;
+  const Canvas of_side = canvas(static_cast<int>(row->group->track % 2));
+  const std::optional<OperatorAt> near = operator_near(*row, of_side, at.x());
+  return near ? std::optional{place(*row->group, near->op)} : std::nullopt;
 }
 
 void OverlayView::paintEvent(QPaintEvent*) {
@@ -291,13 +269,10 @@ void OverlayView::paint_gutter(QPainter& painter) {
   painter.setClipRect(QRect{0, now.area.top(), gutter - 4, now.area.height()});
   for (const Row& row : rows_) {
     if (row.label.isEmpty() || !now.shows(row)) continue;
-    painter.setPen(row.computes ? theme.text : theme.muted);
-    const QRect box{row.computes ? 18 : 26, now.y_of(row), gutter - 28, row.height};
-    painter.drawText(box, Qt::AlignVCenter | Qt::AlignLeft,
-                     painter.fontMetrics().elidedText(row.label, Qt::ElideRight, box.width()));
-    if (row.computes && row.group->track % 2 == 0)
-      painter.drawText(QRect{5, now.y_of(row), 12, row.height}, Qt::AlignCenter,
-                       open_[row.group->track / 2] ? QStringLiteral("▾") : QStringLiteral("▸"));
+    const std::uint32_t pair = row.group->track / 2;
+    const bool of_forecast = row.group->track % 2 == 0;
+    paint_label(painter, theme, now, row, gutter - 28,
+                of_forecast ? std::optional<bool>{open_[pair]} : std::nullopt);
   }
   painter.setClipping(false);
 }
@@ -307,13 +282,13 @@ void OverlayView::resizeEvent(QResizeEvent*) {
 }
 
 void OverlayView::wheelEvent(QWheelEvent* event) {
-  const QPoint turn = event->angleDelta();
-  if (event->modifiers() & Qt::ControlModifier)
-    zoom(std::pow(0.998, turn.y()), canvas(0).time_at(event->position().x()));
-  else if (event->modifiers() & Qt::ShiftModifier || std::abs(turn.x()) > std::abs(turn.y()))
-    pan(-(turn.x() ? turn.x() : turn.y()) / 1200.0);
+  const WheelTurn turn = wheel_turn(*event);
+  if (turn.zoom)
+    zoom(*turn.zoom, canvas(0).time_at(event->position().x()));
+  else if (turn.pan)
+    pan(*turn.pan);
   else
-    set_scroll(scroll_ - turn.y() / 2);
+    set_scroll(scroll_ + turn.scroll);
   event->accept();
 }
 
@@ -339,7 +314,8 @@ void OverlayView::mouseReleaseEvent(QMouseEvent* event) {
   pressed_.reset();
   if (!clicked) return;
   if (event->pos().x() < gutter) {
-    if (const Row* row = row_at(event->pos())) toggle_streams(row->group->track / 2);
+    if (const Row* row = row_at(rows_, canvas(0), event->pos()))
+      toggle_streams(row->group->track / 2);
     return;
   }
   select(operator_at(event->pos()));

@@ -59,7 +59,6 @@ class OverlayView : public QWidget {
   void zoom(double factor, std::optional<double> at = std::nullopt);
   void pan(double share);
   void reveal(const OverlayAt& at);
-  const Row* row_at(QPoint at) const;
   std::optional<OverlayAt> operator_at(QPoint at) const;
   void paint_gutter(QPainter& painter);
   void paint_selected(QPainter& painter);

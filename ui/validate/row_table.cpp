@@ -7,13 +7,10 @@
 
 #include "sim/report/numbers.hpp"
 #include "sim/validation/csv.hpp"
+#include "ui/core/words.hpp"
 
 namespace ui {
 namespace {
-
-QString text_of(std::string_view text) {
-  return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size()));
-}
 
 QString time_text(sim::Duration time) {
   return QString::fromStdString(sim::precise(time));
@@ -21,7 +18,7 @@ QString time_text(sim::Duration time) {
 
 // A row whose scenario could not be made has no more than what its cells say.
 QString cell_of(const sim::MeasuredRow& row, std::string_view column) {
-  return row.cells ? text_of((*row.cells)[column]) : QString{};
+  return row.cells ? to_qstring((*row.cells)[column]) : QString{};
 }
 
 QString measured_text(const sim::MeasuredRow& row) {
@@ -32,8 +29,8 @@ QString measured_text(const sim::MeasuredRow& row) {
 // What there is to say of a row beside its times.
 QString note_of(const sim::RowResult& result) {
   if (!result.row.unreadable.empty())
-    return RowTable::tr("unreadable: %1").arg(text_of(result.row.unreadable));
-  if (!result.prediction) return RowTable::tr("skipped: %1").arg(text_of(result.skipped));
+    return RowTable::tr("unreadable: %1").arg(to_qstring(result.row.unreadable));
+  if (!result.prediction) return RowTable::tr("skipped: %1").arg(to_qstring(result.skipped));
   QStringList notes;
   if (result.row.outcome == sim::Outcome::out_of_memory)
     notes << (result.prediction->fits ? RowTable::tr("forecast: fits, which is wrong")
@@ -98,16 +95,16 @@ QString RowTable::text(std::size_t place, Column column) const {
   const sim::Prediction* prediction = result && result->prediction ? &*result->prediction : nullptr;
   switch (column) {
     case id:
-      return text_of(of.id);
+      return to_qstring(of.id);
     case set:
-      return text_of(set_of(place).name);
+      return to_qstring(set_of(place).name);
     case gpu:
-      return prediction ? text_of(prediction->device) : cell_of(of, "gpu");
+      return prediction ? to_qstring(prediction->device) : cell_of(of, "gpu");
     case gpus:
-      return prediction ? text_of(sim::grouped(static_cast<std::uint64_t>(prediction->gpus)))
+      return prediction ? to_qstring(sim::grouped(static_cast<std::uint64_t>(prediction->gpus)))
                         : cell_of(of, "num_gpus");
     case framework:
-      return prediction ? text_of(sim::word(prediction->framework)) : QString{};
+      return prediction ? to_qstring(sim::word(prediction->framework)) : QString{};
     case use:
       return use_text(of.use);
     case measured:
@@ -158,7 +155,7 @@ QVariant RowTable::data(const QModelIndex& index, int role) const {
     case Qt::TextAlignmentRole:
       return int(numeric ? Qt::AlignRight | Qt::AlignVCenter : Qt::AlignLeft | Qt::AlignVCenter);
     case Qt::ToolTipRole:
-      if (column == set) return text_of(set_of(place).title);
+      if (column == set) return to_qstring(set_of(place).title);
       return column == id || column == note ? QVariant{text(place, column)} : QVariant{};
     default:
       return {};

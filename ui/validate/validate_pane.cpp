@@ -4,13 +4,13 @@
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QMessageBox>
-#include <QSaveFile>
 #include <QSplitter>
 #include <QVBoxLayout>
 
 #include "sim/base/input_error.hpp"
 #include "sim/config/data_folder.hpp"
 #include "sim/validation/row_yaml.hpp"
+#include "ui/core/write_file.hpp"
 
 namespace ui {
 namespace {
@@ -244,10 +244,8 @@ void ValidatePane::save_table() {
   const QString path = QFileDialog::getSaveFileName(this, tr("Save the rows shown"), "rows.csv",
                                                     tr("Tables (*.csv)"));
   if (path.isEmpty()) return;
-  QSaveFile file{path};
-  const QByteArray text = csv().toUtf8();
-  if (!file.open(QIODevice::WriteOnly) || file.write(text) != text.size() || !file.commit())
-    QMessageBox::warning(this, tr("Stepcast"), path + ": " + file.errorString());
+  if (const QString problem = write_file(path, csv().toUtf8()); !problem.isEmpty())
+    QMessageBox::warning(this, tr("Stepcast"), problem);
 }
 
 }  // namespace ui

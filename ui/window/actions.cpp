@@ -7,10 +7,10 @@
 #include <QLineEdit>
 #include <QMenuBar>
 #include <QMessageBox>
-#include <QSaveFile>
 #include <QSettings>
 
 #include "sim/scenario/write_scenario.hpp"
+#include "ui/core/write_file.hpp"
 #include "ui/panes/knobs.hpp"
 #include "ui/timeline/view.hpp"
 #include "ui/window/export_view.hpp"
@@ -132,10 +132,8 @@ void MainWindow::save_as() {
   if (path.isEmpty()) return;
   const std::string text =
       sim::scenario_yaml(session_.result()->scenario, QFileInfo{path}.path().toStdString());
-  QSaveFile file{path};
-  if (!file.open(QIODevice::WriteOnly) ||
-      file.write(text.data(), static_cast<qint64>(text.size())) < 0 || !file.commit())
-    QMessageBox::warning(this, tr("Stepcast"), path + ": " + file.errorString());
+  if (const QString problem = write_file(path, QByteArray::fromStdString(text)); !problem.isEmpty())
+    QMessageBox::warning(this, tr("Stepcast"), problem);
 }
 
 void MainWindow::copy_command() {

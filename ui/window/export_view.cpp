@@ -2,11 +2,11 @@
 
 #include <QPainter>
 #include <QPixmap>
-#include <QSaveFile>
 #include <QSvgGenerator>
 #include <QTableView>
 
 #include "ui/core/csv.hpp"
+#include "ui/core/write_file.hpp"
 
 namespace ui {
 namespace {
@@ -36,11 +36,7 @@ QString write_csv(const QWidget& view, const QString& path) {
                               Q_RETURN_ARG(QString, cells));
   else
     cells = csv_of(*table);
-  QSaveFile file{path};
-  const QByteArray text = cells.toUtf8();
-  if (!file.open(QIODevice::WriteOnly) || file.write(text) != text.size() || !file.commit())
-    return path + ": " + file.errorString();
-  return {};
+  return write_file(path, cells.toUtf8());
 }
 
 }  // namespace

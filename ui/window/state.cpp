@@ -7,9 +7,9 @@
 #include <QJsonDocument>
 #include <QJsonObject>
 #include <QLineEdit>
-#include <QSaveFile>
 
 #include "ui/choose/choose_state.hpp"
+#include "ui/core/write_file.hpp"
 #include "ui/timeline/view.hpp"
 
 namespace ui {
@@ -103,11 +103,7 @@ void StateFile::write() {
   QJsonObject state = QJsonDocument::fromJson(state_json(window_)).object();
   state["longest_gap_ms"] = longest_gap_ms_;  // of the event loop, since the last time
   longest_gap_ms_ = 0;
-  QSaveFile file{path_};
-  if (file.open(QIODevice::WriteOnly)) {
-    file.write(QJsonDocument{state}.toJson());
-    file.commit();
-  }
+  write_file(path_, QJsonDocument{state}.toJson());
   since_beat_.restart();
 }
 
