@@ -65,7 +65,7 @@ constexpr auto words_of(Refusal) {
       Word{Refusal::layers, "more model chunks than layers"},
       Word{Refusal::schedule, "the schedule does not go with the stages or micro-batches"},
       Word{Refusal::sharding,
-           "the sharding does not go with the replicas, the schedule or eight_bit_parameters"},
+           "the sharding does not go with the replicas, the schedule or fp8_parameters"},
       Word{Refusal::nodes, "overlap.tensor_products, and tensor ranks on several nodes"},
       Word{Refusal::room, "gpus_per_node x nodes is less than the GPUs"}};
 }
