@@ -297,6 +297,11 @@ TokenFile raw_tokens(const std::string& path, int width) {
           .largest = {}};
 }
 
+std::optional<std::int64_t> vocabulary_of(const TokenFile& tokens) {
+  if (!tokens.vocabulary && tokens.format == DataFormat::text) return 256;
+  return tokens.vocabulary;
+}
+
 TokenHeader header_of(const TokenFile& tokens) {
   TokenHeader header{};
   const auto put = [&](std::size_t offset, auto value) {

@@ -47,6 +47,9 @@ TokenFile find_tokens(const std::string& path);
 // Ids without a header, `width` bytes each (1, 2 or 4), whatever the file begins with.
 TokenFile raw_tokens(const std::string& path, int width);
 
+// Ids of the tokenizer: as the file says, of a text 256. Empty: the file does not say.
+std::optional<std::int64_t> vocabulary_of(const TokenFile& tokens);
+
 // REQUIRES: width 2 or 4, vocabulary and largest set.
 TokenHeader header_of(const TokenFile& tokens);
 

@@ -2,12 +2,11 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 
+#include "real/engine/token_facts.hpp"
 #include "real/engine/token_ids.hpp"
-#include "sim/base/quantity.hpp"
+#include "sim/base/table_text.hpp"
 #include "sim/cli/engine.hpp"
-#include "sim/report/numbers.hpp"
 
 namespace sim {
 namespace {
@@ -24,72 +23,10 @@ struct ConvertRequest {
   std::int64_t vocabulary = 0;
 };
 
-constexpr std::int64_t byte_vocabulary = 256;
-
-// What is said of a file, in order. `value`: for programs; null where the file does not say it.
-struct Fact {
-  std::string name;
-  nlohmann::ordered_json value;
-  std::string unit, text;  // `text`: for people
-};
-
-Fact count_of(const std::string& name, const std::optional<std::int64_t>& count,
-              const std::string& unit = "") {
-  if (!count) return {name, nullptr, unit, "the file does not say"};
-  return {name, *count, unit, grouped(*count)};
-}
-
-std::vector<Fact> facts_of(const ShowRequest& request) {
-  const real::TokenFile tokens = real::find_tokens(request.file);
-  const std::int64_t bytes = tokens.first + tokens.count * tokens.width;
-  std::vector<Fact> facts{{"file", request.file, "", request.file},
-                          {"format", word(tokens.format), "", std::string{word(tokens.format)}}};
-  if (tokens.data != request.file) facts.push_back({"data", tokens.data, "", tokens.data});
-  facts.push_back(count_of("tokens", tokens.count));
-  facts.push_back(count_of("bits", 8 * tokens.width));
-  facts.push_back(count_of("vocabulary", tokens.vocabulary));
-  facts.push_back(count_of("largest_id", tokens.largest));
-  if (request.check) facts.push_back(count_of("largest_id_found", real::largest_of(tokens)));
-  facts.push_back({"size", bytes, "B", to_text(Bytes{bytes})});
-  return facts;
-}
-
-std::string table(const std::vector<Fact>& facts) {
-  std::string text;
-  for (const Fact& fact : facts)
-    text += fmt::format("{:<18}{}\n", title_of(fact.name), fact.text);
-  return text;
-}
-
-std::string json(const std::vector<Fact>& facts) {
-  nlohmann::ordered_json json;
-  for (const Fact& fact : facts)
-    json[fact.unit.empty() ? fact.name : "bytes"] = fact.value;
-  return json.dump(2) + "\n";
-}
-
-// Numbers as they are, text without quotes, nothing where the file does not say.
-std::string plain(const Fact& fact) {
-  if (fact.value.is_null()) return "";
-  return fact.value.is_string() ? fact.value.get<std::string>() : fact.value.dump();
-}
-
-std::string csv(const std::vector<Fact>& facts) {
-  std::string text = "fact,value,unit\n";
-  for (const Fact& fact : facts)
-    text += fmt::format("{},{},{}\n", fact.name, csv_field(plain(fact)), fact.unit);
-  return text;
-}
-
-std::string markdown(const std::vector<Fact>& facts) {
-  std::string text = "| fact | value |\n|---|---|\n";
-  for (const Fact& fact : facts)
-    text += fmt::format("| {} | {} |\n", title_of(fact.name), markdown_field(fact.text));
-  return text;
-}
-
 ExitCode show(const ShowRequest& request) {
-  print_result(in_format(request.output, facts_of(request), table, json, csv, markdown));
+  print_result(in_format(request.output, real::token_facts(request.file, request.check),
+                         real::token_table, real::token_json, real::token_csv,
+                         real::token_markdown));
   return ExitCode::done;
 }
 
@@ -102,9 +39,8 @@ real::TokenFile source_of(const ConvertRequest& request) {
 
 ExitCode convert(const ConvertRequest& request) {
   const real::TokenFile from = source_of(request);
-  std::int64_t vocabulary = request.vocabulary;
-  if (vocabulary == 0 && from.vocabulary) vocabulary = *from.vocabulary;
-  if (vocabulary == 0 && from.format == real::DataFormat::text) vocabulary = byte_vocabulary;
+  const std::int64_t vocabulary =
+      request.vocabulary > 0 ? request.vocabulary : real::vocabulary_of(from).value_or(0);
   if (vocabulary == 0)
     throw WrongUse{
         fmt::format("{} does not say the vocabulary of its tokenizer: add --vocabulary N "

@@ -29,6 +29,10 @@ struct ImportDefaults {
   bool uneven_nvlink = false;
 };
 
+// Example rates, to look at a file without a cluster file around it: a 400 Gb/s NIC, latencies as
+// in the shipped clusters (topologies/README.md). What is used of them is told in the notes.
+ImportDefaults example_defaults();
+
 struct ImportedNode {
   NodeTemplate node{};  // without the port to the network
   std::vector<Link> nics{};

@@ -304,6 +304,16 @@ ImportedNode import_nvidia_smi_topo(std::string_view text, const std::string& na
   return SmiImport{text, name, defaults}.run();
 }
 
+ImportDefaults example_defaults() {
+  return {.nvlink_latency = std::chrono::nanoseconds{300},
+          .nic = Bandwidth::bits_per_second(400e9),
+          .nic_latency = std::chrono::nanoseconds{300},
+          .pcie_latency = std::chrono::nanoseconds{500},
+          .socket_bandwidth = Bandwidth::bytes_per_second(22e9),
+          .generation_stated = false,
+          .rates_stated = false};
+}
+
 ImportedNode import_node(const std::string& path, const ImportDefaults& defaults) {
   std::ifstream file{path, std::ios::binary};
   if (!file) throw InputError({path, 0, 0}, "cannot be opened");

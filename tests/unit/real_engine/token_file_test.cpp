@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 
+#include "real/engine/token_facts.hpp"
 #include "real/engine/token_ids.hpp"
 #include "real/engine/tokens.hpp"
 #include "sim/base/input_error.hpp"
@@ -140,6 +141,33 @@ std::string message_of(const std::function<void()>& action) {
 
 std::string refusal(const std::string& path) {
   return message_of([&] { find_tokens(path); });
+}
+
+TEST_CASE("what a token file holds is told for people and for programs") {
+  const Folder folder;
+  const std::string path = folder.write("a.tokens", token_file(some_ids()));
+  const std::vector<TokenFact> facts = token_facts(path, true);
+  // A header of 64 bytes, 300 ids of 16 bits: 664 bytes.
+  const std::string csv = token_csv(facts);
+  CHECK(csv.starts_with("fact,value,unit\nfile," + path + ",\nformat,Stepcast token file,\n"));
+  CHECK(csv.find("\ntokens,300,\nbits,16,\nvocabulary,200000,\n") != std::string::npos);
+  CHECK(csv.ends_with("\nsize,664,B\n"));
+  const std::string table = token_table(facts);
+  CHECK(table.find("vocabulary        200,000\n") != std::string::npos);
+  CHECK(table.find("largest id found  ") != std::string::npos);
+  CHECK(token_json(facts).find("\"bytes\": 664") != std::string::npos);
+  CHECK(token_markdown(facts).find("| tokens | 300 |\n") != std::string::npos);
+}
+
+TEST_CASE("what a token file does not say is told as such") {
+  const Folder folder;
+  const std::string path = folder.write("a.txt", "abc");
+  const std::vector<TokenFact> facts = token_facts(path, false);
+  CHECK(token_table(facts).find("vocabulary        the file does not say\n") != std::string::npos);
+  CHECK(token_json(facts).find("\"vocabulary\": null") != std::string::npos);
+  CHECK(token_csv(facts).find("\nvocabulary,,\n") != std::string::npos);
+  CHECK(vocabulary_of(find_tokens(path)) == 256);
+  CHECK(vocabulary_of(raw_tokens(path, 1)) == std::nullopt);
 }
 
 }  // namespace

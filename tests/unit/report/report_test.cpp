@@ -76,20 +76,6 @@ TEST_CASE("CSV quotes what needs it") {
   CHECK(has(csv, "\"a \"\"small\"\" one\",step_time,0.1,s\n"));
 }
 
-TEST_CASE("numbers for people") {
-  CHECK(grouped(std::int64_t{16'384}) == "16,384");
-  CHECK(grouped(std::int64_t{-1'000'000}) == "-1,000,000");
-  CHECK(grouped(std::int64_t{999}) == "999");
-  CHECK(significant(226.44) == "226.4");
-  CHECK(significant(3'708'123.0) == "3.708 million");
-  CHECK(scaled_count(405'853'388'800) == "405.85 billion");
-  CHECK(precise(std::chrono::milliseconds{5634}) == "5.634 s");
-  CHECK(precise(std::chrono::microseconds{45'500}) == "45.50 ms");
-  CHECK(precise(Duration{12}) == "12 ps");
-  CHECK(wrapped("aa bb cc", 5) == std::vector<std::string>{"aa bb", "cc"});
-  CHECK(wrapped("unbreakable", 5) == std::vector<std::string>{"unbreakable"});
-}
-
 TEST_CASE("a stage that is too large makes the whole not fit") {
   Report report = small_report();
   CHECK(report.fits());

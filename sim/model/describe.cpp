@@ -1,0 +1,89 @@
+#include "sim/model/describe.hpp"
+
+#include <fmt/format.h>
+
+#include "sim/base/table_text.hpp"
+
+namespace sim {
+namespace {
+
+// Windows and positions, which the sizes of heads do not say.
+std::string window_text(const TransformerShape& shape) {
+  std::string text;
+  const auto counted = [&](const LayerSet& without) {
+    return shape.layers - static_cast<std::int64_t>(without.layers.size());
+  };
+  if (shape.window > 0)
+    text += fmt::format("window      {} tokens in {} of {} layers\n", shape.window,
+                        counted(shape.full_attention), shape.layers);
+  if (!shape.without_positions.empty())
+    text += fmt::format("positions   {}, in {} of {} layers\n", word(shape.positions),
+                        counted(shape.without_positions), shape.layers);
+  return text;
+}
+
+std::string size_text(const Model& model) {
+  std::string text =
+      fmt::format("{} ({})\nsource      {}\nparameters  {}\nlayers      {}\n", model.name,
+                  model.family, model.source, grouped(model.parameters()), model.layers.size());
+  if (model.has_experts())
+    text += fmt::format("experts     {} of {} for each token; it passes {} parameters\n",
+                        model.shape->experts.per_token, model.shape->experts.count,
+                        grouped(model.active_parameters()));
+  if (!model.is_layer_list)
+    text += fmt::format(
+        "hidden      {}\nffn         {}\nheads       {} of {} ({} key/value), {}\n"
+        "vocabulary  {}{}\n",
+        model.hidden, model.feed_forward, model.attention.heads, model.attention.head_dim,
+        model.attention.kv_heads, model.attention.causal ? "causal" : "bidirectional",
+        model.vocabulary, model.tied_embedding ? ", head tied to the embedding" : "");
+  return model.shape ? text + window_text(*model.shape) : text;
+}
+
+std::string block_text(const Block& block, const std::string& title) {
+  if (block.ops.empty()) return "";
+  std::string text = fmt::format("\n{}: {} parameters\n", title, grouped(block.parameters()));
+  for (const ModelOp& op : block.ops)
+    text += fmt::format("  {:<24}{:>8} -> {:<8}{:>16} parameters\n", op.name, op.in_features,
+                        op.out_features, grouped(op.weights + op.biases));
+  return text;
+}
+
+// Each layer of a list; of a transformer one layer of each kind.
+std::string layers_text(const Model& model) {
+  std::string text;
+  if (model.is_layer_list) {
+    for (const Block& layer : model.layers)
+      text += block_text(layer, layer.name);
+    return text;
+  }
+  if (model.layers.empty()) return text;
+  text += block_text(model.layers.front(), "first of the layers");
+  const Block* mixed = model.first_layer_with_experts();
+  if (mixed != nullptr && mixed != &model.layers.front())
+    text += block_text(*mixed, fmt::format("layer {}, the first with experts",
+                                           model.shape->experts.first_layer + 1));
+  return text;
+}
+
+}  // namespace
+
+std::string describe(const Model& model) {
+  std::string text = size_text(model);
+  for (const std::string& note : model.notes)
+    text += fmt::format("note        {}\n", note);
+  return text + block_text(model.input, "input") + layers_text(model) +
+         block_text(model.output, "output");
+}
+
+std::string model_table(std::span<const NamedModel> models) {
+  std::string text = fmt::format("{:<26}{:<10}{:>18}{:>8}{:>8}\n", "model", "family", "parameters",
+                                 "layers", "hidden");
+  for (const auto& [name, model] : models)
+    text += fmt::format("{:<26}{:<10}{:>18}{:>8}{:>8}\n", name, model.family,
+                        grouped(model.parameters()), model.layers.size(),
+                        model.hidden > 0 ? std::to_string(model.hidden) : "-");
+  return text;
+}
+
+}  // namespace sim
