@@ -37,6 +37,10 @@ std::string processor_name() {
   return "unknown processor";
 }
 
+std::string machine_name() {
+  return fmt::format("{} ({})", host_name(), processor_name());
+}
+
 std::string machine_line(MeasuredBackend backend) {
   std::string line = fmt::format("{}: {}, {} cores", host_name(), processor_name(),
                                  std::thread::hardware_concurrency());

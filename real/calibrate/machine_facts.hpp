@@ -11,6 +11,7 @@ namespace real {
 std::string date_and_time();  // ISO 8601, UTC
 std::string host_name();
 std::string processor_name();  // as /proc/cpuinfo has it
+std::string machine_name();    // "box (Intel Xeon)": host and processor
 // "box: Intel Xeon, 2 cores"; of cuda with the GPUs.
 std::string machine_line(MeasuredBackend backend);
 // The GPU of a rank: neighbours on a machine share one.

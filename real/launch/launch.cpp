@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <stdexcept>
 
 #include "real/launch/run_ways.hpp"
@@ -31,6 +34,19 @@ void end_process(const std::string& message) {
   // Nothing can be done about a closed standard error.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
   ::_exit(1);
+}
+
+std::vector<std::string> own_arguments() {
+  std::ifstream in{"/proc/self/cmdline", std::ios::binary};
+  const std::string text{std::istreambuf_iterator<char>{in}, std::istreambuf_iterator<char>{}};
+  std::vector<std::string> arguments;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\0', at), text.size());
+    arguments.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  if (!arguments.empty()) arguments.erase(arguments.begin());
+  return arguments;
 }
 
 RunResult run_ranks(const Launch& launch, const Body& body) {

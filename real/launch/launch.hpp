@@ -80,6 +80,9 @@ struct RunResult {
   bool supervisor = false;  // processes: this is the launcher, the ranks were others
 };
 
+// The arguments of this process, without its name: those of the ranks that it starts.
+std::vector<std::string> own_arguments();
+
 // Throws std::invalid_argument for options and launcher variables that do not fit together.
 RunResult run_ranks(const Launch& launch, const std::function<void(Seat&)>& body);
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/calibration/machine_request.hpp"
 #include "sim/cli/command_line.hpp"
 #include "sim/config/data_files.hpp"
 #include "sim/config/data_folder.hpp"
@@ -42,23 +43,11 @@ Command compare_command();
 Command sweep_command();
 Command sensitivity_command();
 Command scaling_command();
-// What `stepcast calibrate` was asked for, besides its sources. Names may be empty.
-struct CalibrationTargets {
-  std::vector<std::string> scenarios;
-  std::string base_device, base_cluster;  // names or files
-  std::string device_file, cluster_file;  // to write
-  // Of a measurement of this machine:
-  std::string suite;  // its scenarios, backend and ranks
-  std::string backend = "host";
-  std::string folder;    // for device.yaml and cluster.yaml
-  std::string gpu;       // in the driver's words, instead of this machine's
-  bool nominal = false;  // nothing is measured: the figures of the bases
-  int ranks = 0;         // 0: those of the widest scenario
-  int ranks_per_gpu = 0;
-  double seconds = 60;  // about what it may take
-};
 // Measures this machine. Empty in builds without the engine: then files are the only source.
-using MeasureMachine = std::function<ExitCode(const CalibrationTargets&)>;
+struct MeasureMachine {
+  std::function<Options(MachineRequest& request)> options;
+  std::function<ExitCode(const MachineRequest& request)> run;
+};
 Command calibrate_command(const MeasureMachine& measure = {});
 Command ui_command();
 Command doctor_command();

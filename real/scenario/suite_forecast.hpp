@@ -9,25 +9,25 @@
 #include "sim/timeline/record.hpp"
 #include "sim/validation/run_score.hpp"
 
-namespace sim {
+namespace real {
 
-struct RealForecast {
-  Scenario scenario;
-  Plan plan;
-  Record record;  // simulated, every rank
-  RealRow row;    // what the forecast knows
+struct SuiteForecast {
+  sim::Scenario scenario;
+  sim::Plan plan;
+  sim::Record record;  // simulated, every rank
+  sim::RealRow row;    // what the forecast knows
 };
 
 // Throws InputError for a scenario that cannot be read or has another number of ranks.
-RealForecast forecast(const RealSuite& suite, const SuiteScenario& scenario);
+SuiteForecast forecast(const sim::RealSuite& suite, const sim::SuiteScenario& scenario);
 
 // Completes the row from the record of the run, if there is one, and moves it to `result`.
 // `calibrated`: the reference of the calibration, if it has one.
 void add_measurement(const std::string& record_path,
-                     const std::optional<ReferenceTimes>& calibrated, RealForecast& forecast,
-                     RealResult& result);
+                     const std::optional<sim::ReferenceTimes>& calibrated, SuiteForecast& forecast,
+                     sim::RealResult& result);
 
 // Where the forecasts' parameters come from.
-std::vector<std::string> calibration_lines(const std::vector<RealForecast>& forecasts);
+std::vector<std::string> calibration_lines(const std::vector<SuiteForecast>& forecasts);
 
-}  // namespace sim
+}  // namespace real

@@ -1,4 +1,4 @@
-// A scenario trained for real: what `stepcast run` prints and `stepcast validate real` compares.
+// A scenario trained for real: `stepcast run`, and what a forecast of it is compared with.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,11 @@
 
 #include "real/engine/trainer.hpp"
 #include "real/launch/launch.hpp"
+#include "real/scenario/engine_choice.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/timeline/timeline.hpp"
 
-namespace sim {
-
-enum class BackendChoice : std::uint8_t { automatic, host, cuda };
-constexpr auto words_of(BackendChoice) {
-  return std::array{Word{BackendChoice::automatic, "auto"}, Word{BackendChoice::host, "host"},
-                    Word{BackendChoice::cuda, "cuda"}};
-}
+namespace real {
 
 struct TrainingRunOptions {
   BackendChoice backend = BackendChoice::automatic;
@@ -27,40 +22,35 @@ struct TrainingRunOptions {
   std::string checkpoint{};  // folder; empty: none
   std::int64_t every = 0;    // steps between checkpoints; 0: at the end
   std::string resume{};      // checkpoint to go on from
-  real::WorldOptions world{};
+  WorldOptions world{};
   int ranks_per_gpu = 0;
   bool processes = false;  // host: ranks as processes instead of threads (cuda: always)
   double failure_timeout = 30, join_timeout = 60, setup_timeout = 600;  // seconds
-  std::int64_t log_every = 0;  // steps between progress notes; 0: none
+  std::int64_t log_every = 0;                          // steps between lines of progress; 0: none
+  std::function<void(const std::string& line)> log{};  // hears them, on the thread of rank 0
   std::string inject{};
 };
 
-// Of a run, on rank 0.
+// The result, on rank 0.
 struct TrainingRun {
   std::string backend;      // "host" or "cuda"
   std::string launched_by;  // "threads", "processes", "torchrun", "Open MPI", "Slurm", ...
-  std::vector<real::StepResult> steps;
+  std::vector<StepResult> steps;
   std::int64_t next_step = 0;  // that a run which goes on from here would train
   std::size_t warm_up = 0;     // of the steps, not counted in times
   // Of the last step, with a track of every rank. Empty if a run on cuda was interrupted: recording
   // costs time there, so only the step that is the last of the plan is recorded.
-  Timeline timeline;
-  std::vector<real::RankMemory> memory;
+  sim::Timeline timeline;
+  std::vector<RankMemory> memory;
   std::vector<std::int64_t> planned_arena;  // by rank
   bool interrupted = false;
-  std::vector<Duration> counted_times() const;  // sorted
+  std::vector<sim::Duration> counted_times() const;  // sorted
 };
-
-// The backend that `automatic` is: cuda where this program was built with it and there is a GPU.
-BackendChoice chosen_backend(BackendChoice choice);
-// How the collectives run: the choices of the scenario's `simulation` section. Throws InputError
-// for one that the engine does not have.
-real::Algorithms algorithms_of(const Scenario& scenario);
 
 // Trains and calls `report` on rank 0 when all is done. Throws InputError for what cannot be
 // executed, by operator. REQUIRES: plan is that of the scenario.
-real::RunResult train_scenario(const Scenario& scenario, const Plan& plan,
-                               const TrainingRunOptions& options,
-                               const std::function<void(const TrainingRun&)>& report);
+RunResult train_scenario(const sim::Scenario& scenario, const sim::Plan& plan,
+                         const TrainingRunOptions& options,
+                         const std::function<void(const TrainingRun&)>& report);
 
-}  // namespace sim
+}  // namespace real

@@ -4,35 +4,34 @@
 #include <string>
 #include <vector>
 
-#include "sim/cli/training_run.hpp"
+#include "real/scenario/training_run.hpp"
 #include "sim/timeline/breakdown.hpp"
 
-namespace sim {
+namespace real {
 
 struct RunReport {
   std::string scenario, model, backend, launched_by, machine;
   std::int64_t parameters = 0;
-  Layout layout;
+  sim::Layout layout;
   std::uint64_t seed = 0;
-  std::vector<real::StepResult> steps;
+  std::vector<StepResult> steps;
   std::size_t warm_up = 0;
-  Duration median{}, shortest{}, longest{};  // of the counted steps
+  sim::Duration median{}, shortest{}, longest{};  // of the counted steps
   double tokens_per_second = 0;
-  FlopRate model_rate;  // per rank: what the model needs, without recomputation
-  Duration recorded{};  // the step that the breakdown is of; 0: none
-  Breakdown breakdown;  // mean over ranks
+  sim::FlopRate model_rate;  // per rank: what the model needs, without recomputation
+  sim::Duration recorded{};  // the step that the breakdown is of; 0: none
+  sim::Breakdown breakdown;  // mean over ranks
   // Of the rank that needs most.
   std::int64_t planned_arena = 0, used_arena = 0, device = 0;
   bool interrupted = false;
 };
 
-RunReport make_run_report(const Scenario& scenario, const Plan& plan, const TrainingRun& run);
+RunReport make_run_report(const sim::Scenario& scenario, const sim::Plan& plan,
+                          const TrainingRun& run);
 
 std::string run_table(const RunReport& report);
 std::string run_json(const RunReport& report);
 std::string run_csv(const RunReport& report);
 std::string run_markdown(const RunReport& report);
 
-std::string machine_name();  // host name and processor
-
-}  // namespace sim
+}  // namespace real

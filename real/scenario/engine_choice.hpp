@@ -1,0 +1,28 @@
+// What a scenario asks of the engine: backend, algorithms of the collectives, training data.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "real/engine/algorithms.hpp"
+#include "sim/base/words.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace real {
+
+enum class BackendChoice : std::uint8_t { automatic, host, cuda };
+constexpr auto words_of(BackendChoice) {
+  return std::array{sim::Word{BackendChoice::automatic, "auto"},
+                    sim::Word{BackendChoice::host, "host"}, sim::Word{BackendChoice::cuda, "cuda"}};
+}
+
+// The backend that `automatic` is: cuda where this program was built with it and there is a GPU.
+BackendChoice chosen_backend(BackendChoice choice);
+// How the collectives run: the choices of the scenario's `simulation` section. Throws InputError
+// for one that the engine does not have.
+Algorithms algorithms_of(const sim::Scenario& scenario);
+// What it trains on: the file of the scenario, or the shipped text where it names none.
+std::string training_data(const sim::Scenario& scenario);
+
+}  // namespace real

@@ -1,0 +1,177 @@
+#include "real/scenario/training_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+
+#include "real/cuda/algorithm_file.hpp"
+#include "real/cuda/cuda_backend.hpp"
+#include "real/cuda/environment.hpp"
+#include "real/engine/operator_name.hpp"
+#include "real/host/host_backend.hpp"
+#include "sim/base/input_error.hpp"
+#include "sim/base/table_text.hpp"
+
+namespace real {
+namespace {
+
+struct Job {
+  const sim::Scenario& scenario;
+  const sim::Plan& plan;
+  const TrainingRunOptions& options;
+  const Corpus& corpus;
+  Algorithms algorithms;
+  bool cuda = false;
+  bool graphs = false;
+  const std::function<void(const TrainingRun&)>& report;
+};
+
+void check_executable(const sim::Scenario& scenario, const sim::Plan& plan, bool cuda,
+                      const Algorithms& algorithms) {
+  std::vector<std::string> sentences = engine_problems(plan, scenario.model);
+  const std::vector<std::string> more =
+      cuda ? cuda_problems(plan, scenario.model, algorithms) : host_problems(plan, scenario.model);
+  sentences.insert(sentences.end(), more.begin(), more.end());
+  std::vector<sim::Problem> problems;
+  problems.reserve(sentences.size());
+  for (std::string& sentence : sentences)
+    problems.push_back({sim::SourcePosition{scenario.path, 0, 0}, std::move(sentence), ""});
+  if (!problems.empty()) throw sim::InputError{std::move(problems)};
+}
+
+std::unique_ptr<Backend> make_backend(const Job& job, const BoundProgram& program, Seat& seat) {
+  if (!job.cuda)
+    return make_host_backend({.program = &program,
+                              .transport = &seat.transport(),
+                              .training = job.scenario.training,
+                              .algorithms = job.algorithms,
+                              .heartbeat = &seat.heartbeat()});
+  const int share = std::max(job.options.ranks_per_gpu, 1);
+  return make_cuda_backend({.program = &program,
+                            .control = &seat.transport(),
+                            .training = job.scenario.training,
+                            .algorithms = job.algorithms,
+                            .device = seat.world().local_rank / share,
+                            .graphs = job.graphs,
+                            .gemm_choices = algorithm_file_of_user(),
+                            .shares_gpu = share > 1,
+                            .heartbeat = &seat.heartbeat()});
+}
+
+// A line per so many steps.
+void log_step(const Job& job, const StepResult& step, std::int64_t last) {
+  const std::int64_t every = job.options.log_every;
+  if (!job.options.log || every <= 0 || (step.step % every != 0 && step.step + 1 != last)) return;
+  job.options.log(fmt::format(
+      "step {} of {}: loss {:.5f}, gradient norm {:.4f}, learning rate {:.4g}, {}, {} tokens/s",
+      step.step, last, step.loss, step.gradient_norm, step.learning_rate, sim::precise(step.time),
+      sim::significant(static_cast<double>(job.plan.tokens) /
+                       std::max(sim::in_seconds(step.time), 1e-12))));
+}
+
+// Whether the last step was recorded.
+bool train_steps(const Job& job, Seat& seat, Trainer& trainer, TrainingRun& run) {
+  const auto last = std::int64_t{job.scenario.training.steps};
+  bool recorded = false;
+  while (trainer.next_step() < last) {
+    if (seat.stop_wanted()) {
+      run.interrupted = true;
+      break;
+    }
+    seat.inject_fault(trainer.next_step());
+    recorded = !job.cuda || trainer.next_step() + 1 == last;
+    run.steps.push_back(trainer.step(recorded));
+    if (seat.transport().rank() == 0) log_step(job, run.steps.back(), last);
+    const bool due = job.options.every > 0 && trainer.next_step() % job.options.every == 0;
+    if (due && trainer.next_step() < last && !job.options.checkpoint.empty())
+      trainer.save(job.options.checkpoint);
+  }
+  if (!job.options.checkpoint.empty() && !run.steps.empty()) trainer.save(job.options.checkpoint);
+  return recorded;
+}
+
+std::string way_of(const World& world) {
+  return world.source == "stepcast" ? "processes" : world.source;
+}
+
+void train_rank(const Job& job, Seat& seat) {
+  const auto rank = static_cast<std::uint32_t>(seat.transport().rank());
+  const BoundProgram program = bind(job.plan, job.scenario.model, sim::RankId{rank});
+  const std::unique_ptr<Backend> backend = make_backend(job, program, seat);
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  Trainer trainer{{.program = &program,
+                   .backend = backend.get(),
+                   .transport = &seat.transport(),
+                   .heartbeat = &seat.heartbeat(),
+                   .corpus = &job.corpus,
+                   .training = job.scenario.training,
+                   .threads = std::max(1, cores / std::max(1, seat.world().local_size))}};
+  if (job.options.resume.empty()) {
+    trainer.start();
+  } else {
+    trainer.resume(job.options.resume);
+  }
+  TrainingRun run;
+  const bool recorded = train_steps(job, seat, trainer, run);
+  run.backend = job.cuda ? "cuda" : "host";
+  run.launched_by = way_of(seat.world());
+  run.next_step = trainer.next_step();
+  if (recorded) {
+    if (auto timeline = trainer.timeline(run.backend, job.algorithms))
+      run.timeline = std::move(*timeline);
+  }
+  run.memory = trainer.memory();
+  if (rank != 0) return;
+  seat.heartbeat().enter(RankPhase::saving);
+  run.warm_up = std::min(static_cast<std::size_t>(job.options.warm_up),
+                         run.steps.empty() ? 0 : run.steps.size() - 1);
+  for (int r = 0; r < job.plan.world_size(); ++r) {
+    const sim::Program& of_rank = job.plan.program(sim::RankId{static_cast<std::uint32_t>(r)});
+    run.planned_arena.push_back(&of_rank == program.program && r > 0
+                                    ? program.arena_bytes
+                                    : sim::arena_layout(of_rank).size.count());
+  }
+  job.report(run);
+}
+
+std::chrono::milliseconds milliseconds_of(double seconds) {
+  return std::chrono::milliseconds{static_cast<std::int64_t>(seconds * 1000)};
+}
+
+}  // namespace
+
+std::vector<sim::Duration> TrainingRun::counted_times() const {
+  std::vector<sim::Duration> times;
+  for (std::size_t i = warm_up; i < steps.size(); ++i)
+    times.push_back(steps[i].time);
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+RunResult train_scenario(const sim::Scenario& scenario, const sim::Plan& plan,
+                         const TrainingRunOptions& options,
+                         const std::function<void(const TrainingRun&)>& report) {
+  set_cuda_environment();  // before CUDA is asked, and before there are threads and ranks
+  const bool cuda = chosen_backend(options.backend) == BackendChoice::cuda;
+  const Algorithms algorithms = algorithms_of(scenario);
+  check_executable(scenario, plan, cuda, algorithms);
+  const Corpus corpus{training_data(scenario), scenario.model, scenario.layout.sequence_length};
+  const bool graphs = cuda && (scenario.options.graphs || wants_graphs(plan));
+  const Job job{scenario, plan, options, corpus, algorithms, cuda, graphs, report};
+  const Launch launch{
+      .ranks = plan.world_size(),
+      .kind = cuda || options.processes ? RankKind::processes : RankKind::threads,
+      .world = options.world,
+      .arguments = own_arguments(),
+      .failure_timeout = milliseconds_of(options.failure_timeout),
+      .setup_timeout = milliseconds_of(options.setup_timeout),
+      .join_timeout = milliseconds_of(options.join_timeout),
+      .ranks_per_gpu = options.ranks_per_gpu,
+      .operator_name = [&plan](int rank, std::int64_t op) { return operator_name(plan, rank, op); },
+      .inject = options.inject};
+  return run_ranks(launch, [&job](Seat& seat) { train_rank(job, seat); });
+}
+
+}  // namespace real

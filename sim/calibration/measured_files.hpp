@@ -1,0 +1,29 @@
+// Logs and traces of several tools, read as the measurements of one machine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/calibration/kineto.hpp"
+#include "sim/calibration/nccl_tests.hpp"
+#include "sim/topology/cluster.hpp"
+
+namespace sim {
+
+struct MeasuredFiles {
+  std::vector<std::string> nccl_logs{};      // of nccl-tests and rccl-tests
+  std::vector<std::string> kineto_traces{};  // of the PyTorch profiler, of one rank each
+  NcclTestsHints nccl{};                     // what the logs do not say; `trays` is the cluster's
+  KinetoHints kineto{};
+};
+
+struct FilesOfMachine {
+  MeasuredMachine machine;
+  std::vector<std::string> notes;  // what was left out or assumed, and logs of another GPU
+};
+
+// `cluster`: whose nodes the logs are counted in; null: a host of a log is a node. Throws as
+// read_kineto() and read_nccl_tests() do.
+FilesOfMachine read_measured_files(const MeasuredFiles& files, const Cluster* cluster);
+
+}  // namespace sim
