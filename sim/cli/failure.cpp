@@ -3,7 +3,7 @@
 #include <exception>
 
 #include "sim/base/input_error.hpp"
-#include "sim/distribute/worker_pool.hpp"
+#include "sim/distribute/job.hpp"
 
 namespace sim {
 
@@ -19,6 +19,9 @@ Failure current_failure() {
     return {text, ExitCode::invalid_input};
   } catch (const WrongUse& error) {
     return {std::string{"stepcast: "} + error.what(), ExitCode::usage};
+  } catch (const WrongLaunch& error) {
+    const std::string why = error.what();
+    return {why.empty() ? "" : "stepcast: " + why, ExitCode::usage};
   } catch (const RankFailed& error) {
     return {std::string{"stepcast: "} + error.what(), static_cast<ExitCode>(error.code())};
   } catch (const std::exception& error) {

@@ -8,7 +8,7 @@
 namespace sim {
 
 struct Failure {
-  std::string text;
+  std::string text;  // empty: another process says it
   ExitCode code = ExitCode::failed;
 };
 

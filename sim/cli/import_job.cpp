@@ -1,7 +1,6 @@
 // stepcast import megatron|torchtitan|deepspeed|accelerate|nemo: the file of a training job as a
 // scenario.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <memory>
@@ -16,25 +15,14 @@ struct Request : JobFile {
   std::string output;  // file; empty: the standard output
 };
 
-void tell(const ImportedJob& imported) {
-  for (const Note& note : imported.notes)
-    print_note(fmt::format("note: {}: {}", note.key, note.what));
-  if (!imported.ignored.empty())
-    print_note(fmt::format("without an effect on a step: {} keys: {}", imported.ignored.size(),
-                           fmt::join(imported.ignored, ", ")));
-}
-
 ExitCode import_into_scenario(JobKind kind, const Request& request) {
   const ImportedJob imported = import_job(kind, request);
   const std::string folder = request.output.empty()
                                  ? ""
                                  : std::filesystem::absolute(request.output).parent_path().string();
   const std::string text = imported_yaml(imported, request, folder);
-  tell(imported);
-  const Cluster& cluster = imported.scenario.cluster;
-  if (cluster.gpus_per_node() < cluster.node_gpus())
-    print_note(fmt::format("note: cluster.gpus_per_node: {} of {}, so that groups stay on one node",
-                           cluster.gpus_per_node(), cluster.node_gpus()));
+  for (const std::string& line : note_lines(imported))
+    print_note(line);
   if (request.output.empty())
     print_result(text);
   else

@@ -27,7 +27,7 @@ sim::ExitCode run(const std::vector<std::string>& arguments) {
     return sim::ExitCode::usage;
   } catch (const std::exception&) {
     const sim::Failure failure = sim::current_failure();
-    sim::print_note(failure.text);
+    if (!failure.text.empty()) sim::print_note(failure.text);
     return failure.code;
   }
 }

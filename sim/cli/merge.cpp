@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <memory>
 
 #include "sim/cli/search_request.hpp"
@@ -49,17 +47,6 @@ std::shared_ptr<Asked> asked_again(const Request& request, const JobKey& questio
   asked->work.threads = request.threads;
   asked->no_progress = request.no_progress;
   return asked;
-}
-
-void check_reachable(const RecordHeader& header) {
-  const std::string& scenario = header.question.scenario;
-  std::error_code ignored;
-  if (scenario.empty() || std::filesystem::exists(scenario, ignored) ||
-      header.folder == std::filesystem::current_path(ignored).string())
-    return;
-  refuse(scenario, fmt::format("there is no such file here; the records were made in {}: merge "
-                               "them there",
-                               header.folder));
 }
 
 void refuse_option(const char* option, const JobKey& question) {

@@ -1,10 +1,7 @@
 // What the commands that forecast at many points share.
 #pragma once
 
-#include <unistd.h>
-
 #include <atomic>
-#include <cstdio>
 #include <functional>
 #include <string>
 #include <vector>
@@ -25,16 +22,11 @@ Options point_options(PointRequest& request);
 // A line on a terminal's stderr that counts points.
 class PointCounter {
  public:
-  explicit PointCounter(bool off) : shown_{!off && isatty(STDERR_FILENO) == 1} {}
-  ~PointCounter() {
-    if (shown_ && done_ > 0) std::fputs("\r\033[K", stderr);
-  }
+  explicit PointCounter(bool off);
+  ~PointCounter();
   PointCounter(const PointCounter&) = delete;
   PointCounter& operator=(const PointCounter&) = delete;
-  std::function<void()> callback() {
-    if (!shown_) return {};
-    return [this] { std::fprintf(stderr, "\r%d points", ++done_); };
-  }
+  std::function<void()> callback();
 
  private:
   bool shown_;

@@ -1,37 +1,34 @@
 // stepcast search: the best layouts for a model on a cluster. Its command line.
-#include <fmt/format.h>
-
 #include <memory>
 
 #include "sim/cli/hand_over.hpp"
 #include "sim/cli/search_request.hpp"
-#include "sim/search/workload.hpp"
 
 namespace sim {
 namespace {
 
 // The workload in words, instead of a scenario.
-Options workload_options(SearchRequest& request) {
+Options workload_options(Workload& workload) {
   Options options{{.name = "--model",
-                   .into = &request.model,
+                   .into = &workload.model,
                    .form = "MODEL",
                    .help = "a model, by name or file"},
                   {.name = "--cluster",
-                   .into = &request.cluster,
+                   .into = &workload.cluster,
                    .form = "CLUSTER",
                    .help = "a cluster, by name or file"},
                   {.name = "--gpus",
-                   .into = &request.gpus,
+                   .into = &workload.gpus,
                    .form = "N",
                    .help = "how many of its GPUs",
                    .check = CountFrom{1, 1 << 20}},
                   {.name = "--batch",
-                   .into = &request.batch,
+                   .into = &workload.global_batch,
                    .form = "N",
                    .help = "sequences per step",
                    .check = Positive{}},
                   {.name = "--sequence",
-                   .into = &request.sequence,
+                   .into = &workload.sequence_length,
                    .form = "N",
                    .help = "tokens per sequence",
                    .check = Positive{}}};
@@ -41,31 +38,6 @@ Options workload_options(SearchRequest& request) {
 }
 
 }  // namespace
-
-ScenarioSources sources_of(const SearchRequest& request) {
-  if (!request.scenario.empty()) return ScenarioSources{request.scenario, request.overrides};
-  return workload_sources({.model = request.model,
-                           .cluster = request.cluster,
-                           .gpus = request.gpus,
-                           .global_batch = request.batch,
-                           .sequence_length = request.sequence,
-                           .overrides = request.overrides});
-}
-
-std::vector<std::string> arguments_of(const SearchRequest& request) {
-  std::vector<std::string> arguments;
-  const auto add = [&](const char* option, const std::string& value) {
-    arguments.insert(arguments.end(), {option, value});
-  };
-  if (!request.model.empty()) add("--model", request.model);
-  if (!request.cluster.empty()) add("--cluster", request.cluster);
-  if (request.gpus > 0) add("--gpus", std::to_string(request.gpus));
-  if (request.batch > 0) add("--batch", std::to_string(request.batch));
-  if (request.sequence > 0) add("--sequence", std::to_string(request.sequence));
-  for (const std::string& text : request.overrides)
-    add("--set", text);
-  return arguments;
-}
 
 Options emit_options(std::optional<Target>& emit, std::string& emit_to) {
   return {target_option("--emit", emit, "write the best layout as the file that starts the job"),
@@ -81,20 +53,20 @@ Command search_command_of(const std::shared_ptr<SearchRequest>& request) {
   emit.front().excludes = {"--shard"};
   return {.name = "search",
           .help = "the best layouts for a model on a cluster",
-          .options =
-              joined({{{.name = "SCENARIO",
-                        .into = &request->scenario,
-                        .help = "scenario file (YAML); its section `search` says what may vary"},
-                       output_option(request->output)},
-                      workload_options(*request),
-                      {set_option(request->overrides, ", e.g. --set search.tensor_parallel=8"),
-                       key_option(request->overrides,
-                                  {"--top", "search.top", "N", "how many layouts to show (10)"})},
-                      work_options(request->work),
-                      emit,
-                      {{.name = "--no-progress",
-                        .into = &request->no_progress,
-                        .help = "no line of progress on a terminal"}}}),
+          .options = joined(
+              {{{.name = "SCENARIO",
+                 .into = &request->scenario,
+                 .help = "scenario file (YAML); its section `search` says what may vary"},
+                output_option(request->output)},
+               workload_options(request->workload),
+               {set_option(request->workload.overrides, ", e.g. --set search.tensor_parallel=8"),
+                key_option(request->workload.overrides,
+                           {"--top", "search.top", "N", "how many layouts to show (10)"})},
+               work_options(request->work),
+               emit,
+               {{.name = "--no-progress",
+                 .into = &request->no_progress,
+                 .help = "no line of progress on a terminal"}}}),
           .footer =
               "Example: stepcast search --model llama-3.1-70b --cluster dgx-h100 --gpus 512 "
               "--batch 512 --sequence 8192",

@@ -26,12 +26,13 @@ struct Request {
   bool no_what_if = false;
 };
 
-// `listed`: the ranks that --trace-ranks names, if it names any.
 void write_trace(const Request& request, const Scenario& scenario, const Plan& plan,
-                 const Timeline& timeline, const std::vector<RankId>& listed) {
-  TraceOptions options{
-      .title = scenario.name, .gpus_per_node = scenario.cluster.gpus_per_node(), .ranks = listed};
-  if (request.trace_ranks == "stages") options.ranks = one_rank_per_stage(scenario, plan, timeline);
+                 const Timeline& timeline, const TraceRanks& ranks) {
+  TraceOptions options{.title = scenario.name,
+                       .gpus_per_node = scenario.cluster.gpus_per_node(),
+                       .ranks = ranks.listed};
+  if (ranks.kind == TraceRanks::Kind::stages)
+    options.ranks = one_rank_per_stage(scenario, plan, timeline);
   const TraceStats stats = write_perfetto_file(request.trace, plan, timeline, options);
   print_note(fmt::format("trace: {} ({} events, {:.1f} MB): open it at ui.perfetto.dev",
                          request.trace, stats.events, static_cast<double>(stats.bytes) / 1e6));
@@ -45,26 +46,20 @@ void write_picture(const Request& request, const Scenario& scenario, const Plan&
   print_note(fmt::format("picture: {}", request.picture));
 }
 
-// A list may name any rank, so every one is simulated: the figures are the same.
-bool shows_any_rank(const Request& request) {
-  return !request.trace.empty() && request.trace_ranks != "stages" &&
-         request.trace_ranks != "representatives";
-}
-
-std::vector<RankId> listed_ranks(const Request& request, const Scenario& scenario) {
-  if (!shows_any_rank(request) || request.trace_ranks == "all") return {};
-  return parse_ranks(request.trace_ranks, scenario.layout.world_size(), "--trace-ranks");
+TraceRanks trace_ranks(const Request& request, const Scenario& scenario) {
+  if (request.trace.empty()) return {};
+  return parse_trace_ranks(request.trace_ranks, scenario.layout.world_size(), "--trace-ranks");
 }
 
 ExitCode simulate_scenario(const Request& request) {
   Scenario scenario = load_scenario(request.scenario, request.overrides);
   print_followed(scenario);
-  if (request.no_fold || shows_any_rank(request)) scenario.options.fold = false;
-  const std::vector<RankId> listed = listed_ranks(request, scenario);
+  const TraceRanks ranks = trace_ranks(request, scenario);
+  if (request.no_fold || ranks.any_rank()) scenario.options.fold = false;
   const Forecast made =
-      forecast(scenario, {.what_if = !request.no_what_if, .every_rank = shows_any_rank(request)});
+      forecast(scenario, {.what_if = !request.no_what_if, .every_rank = ranks.any_rank()});
   const Plan& plan = *made.plan;
-  if (!request.trace.empty()) write_trace(request, scenario, plan, made.timeline, listed);
+  if (!request.trace.empty()) write_trace(request, scenario, plan, made.timeline, ranks);
   if (!request.picture.empty()) write_picture(request, scenario, plan, made.timeline);
   if (!request.record.empty()) {
     write_record(request.record, make_record(plan, made.timeline, origin_of(scenario)));

@@ -3,31 +3,19 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
-#include <set>
-#include <stdexcept>
 
 #include "sim/cli/sweep_request.hpp"
 #include "sim/cli/unvalidated_note.hpp"
-#include "sim/search/search.hpp"
+#include "sim/distribute/thread_limit.hpp"
 #include "sim/sweep/distributed_sweep.hpp"
 
 namespace sim {
 namespace {
 
-// What followed the values of the points, each line once.
-void print_notes_of_points(const Sweep& sweep) {
-  std::set<std::string> told;
-  for (std::size_t i = 0; i < sweep.points.size(); ++i)
-    for (const std::string& note : sweep.points[i].notes)
-      if (told.insert(note).second)
-        print_note(
-            fmt::format("{}: {}", fmt::join(assignments(sweep.specification.axes, i), ", "), note));
-}
-
 ExitCode show_sweep(const SweepRequest& request, const Sweep& sweep) {
-  print_notes_of_points(sweep);
+  for (const std::string& note : notes_of_points(sweep))
+    print_note(note);
   if (!request.plot.empty()) write_plot(request.plot, sweep_svg(sweep));
   note_unvalidated(request.scenario, request.overrides);
   print_result(
@@ -35,107 +23,67 @@ ExitCode show_sweep(const SweepRequest& request, const Sweep& sweep) {
   return ExitCode::done;
 }
 
-SweepSpecification specification_of(const SweepRequest& request) {
-  return load_sweep(request.scenario, request.overrides, request.over, request.best);
+SweepQuestion question_of(const SweepRequest& request) {
+  return {.scenario = request.scenario,
+          .overrides = request.overrides,
+          .over = request.over,
+          .best = request.best};
 }
 
 ExitCode sweep_here(const SweepRequest& request) {
-  const SweepSpecification specification = specification_of(request);
+  const SweepSpecification specification = load_sweep(question_of(request));
   const ThreadLimit threads{request.work.threads};
   PointCounter counter{request.no_progress};
   return show_sweep(request, run_sweep(specification, counter.callback()));
 }
 
-// The sweep as a job. What it reads lives as long as this does.
-class SweepJob {
- public:
-  explicit SweepJob(const SweepRequest& request) : request_{request} {}
+ExitCode lead_sweep(const SweepRequest& request, const SweepSpecification& specification,
+                    const Lead& leader) {
+  std::size_t forecast = 0;
+  PointCounter counter{request.no_progress};
+  const std::function<void()> count = counter.callback();
+  DistributedSweep workers{.specification = specification,
+                           .workers = leader.workers,
+                           .book = leader.book,
+                           .file = leader.file,
+                           .shard = request.work.shard,
+                           .done = [&] {
+                             ++forecast;
+                             if (count) count();
+                           }};
+  const bool complete = workers.run(leader.control);
+  if (complete && leader.file) leader.file->finish();
+  if (leader.file && (request.work.is_part || !complete))
+    print_note(part_text(request.work, *leader.file, forecast, complete));
+  else if (!complete)
+    print_note("stopped: a sweep shows all of its points, or none; --results keeps them");
+  if (!complete) return ExitCode::interrupted;
+  if (request.work.is_part) return ExitCode::done;
+  print_note(fmt::format("{} points forecast now", forecast));
+  return show_sweep(request, workers.result());
+}
 
-  Job job() {
-    return {.load = [this](bool /*leads*/) { return load(); },
-            .work = [this](std::uint64_t unit) { return forecast_(unit); },
-            .read_answer = read_sweep_answer,
-            .lead = [this](const Lead& lead) { return this->lead(lead); }};
-  }
-
- private:
-  JobKey load() {
-    JobKey question{.command = "sweep",
-                    .version = STEPCAST_VERSION,
-                    .scenario = request_.scenario,
-                    .arguments = arguments()};
-    specification_ = specification_of(request_);
-    forecast_ = forecast_units(specification_);
-    question.files = files_of(specification_);
-    question.units = point_count(specification_.axes);
-    return question;
-  }
-
-  std::vector<std::string> arguments() const {
-    std::vector<std::string> arguments;
-    for (const std::string& text : request_.overrides)
-      arguments.insert(arguments.end(), {"--set", text});
-    for (const std::string& text : request_.over)
-      arguments.insert(arguments.end(), {"--over", text});
-    if (request_.best) arguments.emplace_back("--best");
-    return arguments;
-  }
-
-  ExitCode lead(const Lead& lead) {
-    std::size_t forecast = 0;
-    PointCounter counter{request_.no_progress};
-    const std::function<void()> count = counter.callback();
-    DistributedSweep workers{.specification = specification_,
-                             .workers = lead.workers,
-                             .book = lead.book,
-                             .file = lead.file,
-                             .shard = request_.work.shard,
-                             .done = [&] {
-                               ++forecast;
-                               if (count) count();
-                             }};
-    const bool complete = workers.run(lead.control);
-    if (complete && lead.file) lead.file->finish();
-    if (lead.file && (request_.work.is_part || !complete))
-      note_part(request_.work, *lead.file, forecast, complete);
-    else if (!complete)
-      print_note("stopped: a sweep shows all of its points, or none; --results keeps them");
-    if (!complete) return ExitCode::interrupted;
-    if (request_.work.is_part) return ExitCode::done;
-    print_note(fmt::format("{} points forecast now", forecast));
-    return show_sweep(request_, workers.result());
-  }
-
-  const SweepRequest& request_;
-  SweepSpecification specification_;
-  Task forecast_;
-};
+Job job_of(const SweepRequest& request, SweepJob& job) {
+  return {.load = [&](bool /*leads*/) { return job.load(); },
+          .work = [&](std::uint64_t unit) { return job.forecast(unit); },
+          .read_answer = read_sweep_answer,
+          .lead =
+              [&](const Lead& leader) {
+                return static_cast<int>(lead_sweep(request, job.specification(), leader));
+              }};
+}
 
 }  // namespace
 
-Options point_options(PointRequest& request) {
-  return {scenario_option(request.scenario),
-          output_option(request.output),
-          set_option(request.overrides, " at every point"),
-          {.name = "--no-progress",
-           .into = &request.no_progress,
-           .help = "no counter on the terminal"}};
-}
-
-void write_plot(const std::string& path, const std::string& svg) {
-  write_text_file(path, svg);
-  print_note(fmt::format("plot: {}", path));
-}
-
 ExitCode run_sweep_request(const SweepRequest& request) {
-  if (!needs_crew(request.work)) return sweep_here(request);
-  SweepJob job{request};
-  return run_job(request.work, job.job());
+  if (!is_distributed(request.work)) return sweep_here(request);
+  SweepJob job{question_of(request)};
+  return run_here(request.work, job_of(request, job));
 }
 
 ExitCode run_sweep_request(const SweepRequest& request, ResultCache& book, const JobKey& recorded) {
-  SweepJob job{request};
-  return run_job_from(book, recorded, request.work.threads, job.job());
+  SweepJob job{question_of(request)};
+  return run_recorded(book, recorded, request.work.threads, job_of(request, job));
 }
 
 Command sweep_command_of(const std::shared_ptr<SweepRequest>& request) {

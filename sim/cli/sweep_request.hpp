@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "sim/cli/job_runner.hpp"
+#include "sim/cli/job_host.hpp"
 #include "sim/cli/point_request.hpp"
+#include "sim/sweep/sweep_job.hpp"
 
 namespace sim {
 

@@ -93,6 +93,18 @@ RecordHeader common_header(const std::vector<std::string>& paths) {
   return first;
 }
 
+void check_reachable(const RecordHeader& header) {
+  const std::string& scenario = header.question.scenario;
+  std::error_code ignored;
+  if (scenario.empty() || std::filesystem::exists(scenario, ignored) ||
+      header.folder == std::filesystem::current_path(ignored).string())
+    return;
+  throw InputError{SourcePosition{scenario, 0, 0},
+                   fmt::format("there is no such file here; the records were made in {}: merge "
+                               "them there",
+                               header.folder)};
+}
+
 ResultCache merge_records(const std::vector<std::string>& paths, const RecordHeader& header,
                           const ReadAnswer& read) {
   ResultCache book;

@@ -12,6 +12,10 @@ namespace sim {
 // another question than the first, naming both.
 RecordHeader common_header(const std::vector<std::string>& paths);
 
+// Throws InputError where the job's scenario is not to be found here: its path counts from the
+// folder in which the records were made.
+void check_reachable(const RecordHeader& header);
+
 // All records of all parts. Throws InputError that names each part which is missing or unfinished,
 // with the command that brings it; and for records that contradict each other.
 ResultCache merge_records(const std::vector<std::string>& paths, const RecordHeader& header,

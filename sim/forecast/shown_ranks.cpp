@@ -40,6 +40,13 @@ std::vector<RankId> parse_ranks(const std::string& text, int world, const std::s
   return ranks;
 }
 
+TraceRanks parse_trace_ranks(const std::string& text, int world, const std::string& where) {
+  if (text == "stages") return {};
+  if (text == "representatives") return {.kind = TraceRanks::Kind::representatives};
+  if (text == "all") return {.kind = TraceRanks::Kind::all};
+  return {.kind = TraceRanks::Kind::listed, .listed = parse_ranks(text, world, where)};
+}
+
 std::vector<RankId> one_rank_per_stage(const Scenario& scenario, const Plan& plan,
                                        const Timeline& timeline) {
   std::map<int, const RankTrack*> chosen;

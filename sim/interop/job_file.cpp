@@ -208,6 +208,22 @@ ImportedJob import_job(JobKind kind, const JobFile& job) {
           .ignored = std::move(imported.ignored)};
 }
 
+std::vector<std::string> note_lines(const ImportedJob& imported) {
+  std::vector<std::string> lines;
+  lines.reserve(imported.notes.size() + 2);
+  for (const Note& note : imported.notes)
+    lines.push_back(fmt::format("note: {}: {}", note.key, note.what));
+  if (!imported.ignored.empty())
+    lines.push_back(fmt::format("without an effect on a step: {} keys: {}", imported.ignored.size(),
+                                fmt::join(imported.ignored, ", ")));
+  const Cluster& cluster = imported.scenario.cluster;
+  if (cluster.gpus_per_node() < cluster.node_gpus())
+    lines.push_back(
+        fmt::format("note: cluster.gpus_per_node: {} of {}, so that groups stay on one node",
+                    cluster.gpus_per_node(), cluster.node_gpus()));
+  return lines;
+}
+
 std::string imported_yaml(const ImportedJob& imported, const JobFile& job,
                           const std::string& folder) {
   std::string comment = "Imported from " + fs::path{job.file}.filename().string() + ".";

@@ -36,6 +36,10 @@ struct ImportedJob {
 // there is one. Throws InputError with every mistake of the file and what is missing beside it.
 ImportedJob import_job(JobKind kind, const JobFile& job);
 
+// The notes as lines for people: those of the file, the keys without an effect, and the GPUs of a
+// node that stay idle.
+std::vector<std::string> note_lines(const ImportedJob& imported);
+
 // The scenario as a file in `folder` (empty: any), with the notes in its head.
 std::string imported_yaml(const ImportedJob& imported, const JobFile& job,
                           const std::string& folder);

@@ -37,4 +37,27 @@ ScenarioSources workload_sources(const Workload& workload) {
   return ScenarioSources::of_options(assignments);
 }
 
+ScenarioSources search_sources(const std::string& scenario, const Workload& workload) {
+  return scenario.empty() ? workload_sources(workload)
+                          : ScenarioSources{scenario, workload.overrides};
+}
+
+std::vector<std::string> arguments_of(const Workload& workload) {
+  std::vector<std::string> arguments;
+  const auto add = [&](const char* option, const std::string& value) {
+    arguments.insert(arguments.end(), {option, value});
+  };
+  const auto add_count = [&](const char* option, std::int64_t count) {
+    if (count > 0) add(option, std::to_string(count));
+  };
+  if (!workload.model.empty()) add("--model", workload.model);
+  if (!workload.cluster.empty()) add("--cluster", workload.cluster);
+  add_count("--gpus", workload.gpus);
+  add_count("--batch", workload.global_batch);
+  add_count("--sequence", workload.sequence_length);
+  for (const std::string& text : workload.overrides)
+    add("--set", text);
+  return arguments;
+}
+
 }  // namespace sim

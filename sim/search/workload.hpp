@@ -22,4 +22,11 @@ struct Workload {
 // command line: "--model".
 ScenarioSources workload_sources(const Workload& workload);
 
+// The same of a scenario file with the workload's overrides; of the workload where it is empty.
+ScenarioSources search_sources(const std::string& scenario, const Workload& workload);
+
+// The workload as arguments of `stepcast search`: all that the answers depend on, but for the
+// scenario file.
+std::vector<std::string> arguments_of(const Workload& workload);
+
 }  // namespace sim

@@ -95,6 +95,27 @@ std::vector<std::string> axis_values(std::string_view text) {
   return values;
 }
 
+std::vector<int> gpu_counts(const std::string& text, const std::string& where) {
+  constexpr int most = 1 << 21;
+  const auto read = [&](const std::string& value) {
+    int number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (error != std::errc{} || end != value.data() + value.size() || number < 1 || number > most)
+      throw std::invalid_argument(
+          fmt::format("'{}' is no number of GPUs from 1 to {}", value, most));
+    return number;
+  };
+  std::vector<int> counts;
+  try {
+    for (const std::string& value : axis_values(text))
+      counts.push_back(read(value));
+  } catch (const std::invalid_argument& error) {
+    throw InputError{SourcePosition{where, 0, 0}, error.what()};
+  }
+  std::sort(counts.begin(), counts.end());
+  return counts;
+}
+
 Axis parse_axis(const std::string& option) {
   const std::size_t equals = option.find('=');
   if (equals == 0 || equals == std::string::npos)

@@ -23,6 +23,9 @@ inline constexpr std::uint64_t most_points = 1'000'000;  // of a sweep
 // steps of 50; 1 if the step is left out). Throws std::invalid_argument that says what is wrong.
 std::vector<std::string> axis_values(std::string_view text);
 
+// Numbers of GPUs from such values, ascending. Throws InputError at `where`.
+std::vector<int> gpu_counts(const std::string& text, const std::string& where);
+
 // "KEY=VALUES" of --over. Throws InputError.
 Axis parse_axis(const std::string& option);
 

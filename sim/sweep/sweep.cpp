@@ -49,6 +49,17 @@ SweepSpecification load_sweep(const std::string& path, const std::vector<std::st
   return sweep;
 }
 
+std::vector<std::string> notes_of_points(const Sweep& sweep) {
+  std::vector<std::string> lines;
+  std::set<std::string> told;
+  for (std::size_t i = 0; i < sweep.points.size(); ++i)
+    for (const std::string& note : sweep.points[i].notes)
+      if (told.insert(note).second)
+        lines.push_back(
+            fmt::format("{}: {}", fmt::join(assignments(sweep.specification.axes, i), ", "), note));
+  return lines;
+}
+
 std::vector<std::string> overrides_at(const SweepSpecification& specification,
                                       std::uint64_t point) {
   std::vector<std::string> overrides = specification.overrides;

@@ -32,6 +32,10 @@ SweepSpecification load_sweep(const std::string& path, const std::vector<std::st
 // which values, and what bounds it.
 std::vector<std::string> flat_stretches(const Sweep& sweep);
 
+// What followed the values of the points (Scenario::followed), each line once, with the values of
+// the first point that has it: "layout.micro_batch=2: ...".
+std::vector<std::string> notes_of_points(const Sweep& sweep);
+
 // "key=value" of --set and of the axes at a point.
 std::vector<std::string> overrides_at(const SweepSpecification& specification, std::uint64_t point);
 // Throws InputError if no point can be forecast.

@@ -85,3 +85,13 @@ TEST_CASE("files that contradict each other are refused, naming both", "[distrib
           merged({a.path, b.path});
         }).find("unit 2 has another answer in " + a.path + ":4") == 0);
 }
+
+TEST_CASE("records whose scenario is not here say where they were made", "[distribute]") {
+  RecordHeader header = sample_header();
+  check_reachable(header);  // made in this folder: the scenario will be read, or told to be missing
+  header.folder = "/elsewhere";
+  CHECK(problem_of([&] { check_reachable(header); }) ==
+        "there is no such file here; the records were made in /elsewhere: merge them there");
+  header.question.scenario = "";
+  check_reachable(header);
+}

@@ -1,5 +1,6 @@
 // Files of training jobs as scenarios: what they mean, and the exact text of what is refused. All
 // inputs are written for these tests.
+#include "sim/interop/job_file.hpp"
 #include "sim/plan/bucket_sizes.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
@@ -466,4 +467,14 @@ train: {micro_batch_size: 1, global_batch_size: 128, train_iters: 10}
   CHECK(job.layout.gradient_dtype == DType::fp32);
   CHECK(notes(job, "model.some_new_field"));
   CHECK(job.notes.size() == 1);
+}
+
+TEST_CASE("the notes of an import are lines for people", "[interop]") {
+  const std::string scenario = sim::test::source_dir() + "/scenarios/gpt2-124m-8-h100.yaml";
+  const ImportedJob job{.scenario = load_scenario(scenario),
+                        .notes = {{"layout.first_bucket", "is not said"}},
+                        .ignored = {"--log-interval", "--seed"}};
+  CHECK(note_lines(job) ==
+        std::vector<std::string>{"note: layout.first_bucket: is not said",
+                                 "without an effect on a step: 2 keys: --log-interval, --seed"});
 }

@@ -58,3 +58,13 @@ TEST_CASE("the last axis of a grid varies fastest", "[sweep]") {
   CHECK(assignments(axes, 5) == Values{"a=2", "b=z"});
   CHECK(point_count({}) == 1);
 }
+
+TEST_CASE("numbers of GPUs are whole, ascending, and not too many", "[sweep]") {
+  CHECK(gpu_counts("64..512*2", "--gpus") == std::vector<int>{64, 128, 256, 512});
+  CHECK(gpu_counts("16,8", "--gpus") == std::vector<int>{8, 16});
+  CHECK_THROWS_WITH(gpu_counts("8,x", "--gpus"),
+                    "--gpus: error: 'x' is no number of GPUs from 1 to 2097152");
+  CHECK_THROWS_WITH(gpu_counts("0", "--gpus"),
+                    "--gpus: error: '0' is no number of GPUs from 1 to 2097152");
+  CHECK_THROWS_WITH(gpu_counts("8,8", "--gpus"), "--gpus: error: the value 8 is listed twice");
+}

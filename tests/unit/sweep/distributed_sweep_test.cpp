@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "sim/base/input_error.hpp"
+#include "sim/sweep/sweep_job.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
@@ -119,4 +120,23 @@ TEST_CASE("the files of a sweep are those that its values name, too", "[sweep]")
       names({"layout.micro_batch=1,2", "cluster.path=" + root + "/topologies/dgx-h100.yaml," +
                                            root + "/topologies/dgx-a100-80.yaml"});
   CHECK(std::find(two.begin(), two.end(), "dgx-a100-80.yaml") != two.end());
+}
+
+TEST_CASE("the key of a sweep is what its points depend on", "[sweep]") {
+  const ScenarioFile file;
+  SweepQuestion question{.scenario = file.path,
+                         .overrides = {"layout.global_batch=8"},
+                         .over = {"layout.micro_batch=1,2"}};
+  SweepJob job{question};
+  const JobKey key = job.load();
+  CHECK(key.command == "sweep");
+  CHECK(key.scenario == file.path);
+  CHECK(key.arguments == std::vector<std::string>{"--set", "layout.global_batch=8", "--over",
+                                                  "layout.micro_batch=1,2"});
+  CHECK(key.units == 2);
+  CHECK(job.specification().axes.size() == 1);
+  const PointResult point = point_of_text(job.forecast(1));
+  CHECK(point.told());
+  question.best = true;
+  CHECK(SweepJob{question}.load().arguments.back() == "--best");
 }

@@ -125,3 +125,14 @@ TEST_CASE("the point where communication overtakes compute lies where the step s
   CHECK(from > 2);
   CHECK(from <= 64);
 }
+
+TEST_CASE("what followed the values of points is told once, with the first of them", "[sweep]") {
+  Sweep sweep{.specification = {.path = "",
+                                .overrides = {},
+                                .axes = {{"layout.micro_batch", {"1", "2", "4"}}}},
+              .points = std::vector<PointResult>(3)};
+  sweep.points[1].notes = {"a follows"};
+  sweep.points[2].notes = {"a follows", "b follows"};
+  CHECK(notes_of_points(sweep) == std::vector<std::string>{"layout.micro_batch=2: a follows",
+                                                           "layout.micro_batch=4: b follows"});
+}
