@@ -19,12 +19,18 @@ namespace {
 namespace fs = std::filesystem;
 
 // Eight GPUs of one host; the second size in 50 us.
-const std::string log_text =
-    "# Using devices\n"
-    "#  Rank  0 Group  0 Pid  1 on a device  0 [0x0f] NVIDIA A100-SXM4-80GB\n"
+const std::string rows =
     "#  size  count  type  redop  root   time  algbw  busbw #wrong   time  algbw  busbw #wrong\n"
     "   1024    256  float  sum   -1  20.50   0.05   0.09    0  21.00   0.05   0.09    0\n"
     "1048576 262144  float  sum   -1  60.00  17.48  30.58    0  50.00  20.97  36.70    0\n";
+
+std::string log_text() {
+  std::string text = "# Using devices\n";
+  for (const char* rank : {"0", "1", "2", "3", "4", "5", "6", "7"})
+    text += std::string{"#  Rank  "} + rank + " Group  0 Pid  1 on a device  " + rank +
+            " [0x0f] NVIDIA A100-SXM4-80GB\n";
+  return text + rows;
+}
 
 class Folder {
  public:
@@ -39,10 +45,10 @@ class Folder {
 };
 
 MeasuredFiles files_in(const Folder& folder) {
-  std::ofstream{folder.path("a.log")} << log_text;
+  std::ofstream{folder.path("a.log")} << log_text();
   return {.nccl_logs = {folder.path("a.log")},
           .kineto_traces = {},
-          .nccl = {.collective = "all_reduce", .ranks = 8, .nodes = 1}};
+          .nccl = {.collective = "all_reduce"}};
 }
 
 const std::string h100 = sim::test::source_dir() + "/topologies/dgx-h100.yaml";

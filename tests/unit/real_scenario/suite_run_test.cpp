@@ -38,12 +38,6 @@ TEST_CASE("of a suite some scenarios are chosen by name") {
                     "writes it");
 }
 
-TEST_CASE("a scenario of another number of ranks than its suite is refused") {
-  sim::RealSuite suite = short_suite();
-  suite.ranks = 4;
-  CHECK_THROWS_AS(forecast_suite(suite), sim::InputError);
-}
-
 TEST_CASE("a suite that was not run has forecasts alone") {
   const Folder folder{"suite-run"};
   const sim::RealSuite suite = short_suite();
@@ -51,7 +45,7 @@ TEST_CASE("a suite that was not run has forecasts alone") {
   REQUIRE(result.rows.size() == 1);
   CHECK(result.rows[0].failed == "no record");
   CHECK(result.rows[0].predicted > sim::Duration{});
-  CHECK(result.rows[0].layout.starts_with("dp 2"));
+  CHECK(result.rows[0].layout.find("dp 2") != std::string::npos);
   CHECK(result.score.scored == 0);
 }
 
