@@ -14,7 +14,10 @@ struct ScenarioInput {
   std::string path;
   std::optional<std::string> text{};  // in place of what the file says
 
+  // A path stands for the file.
+  // NOLINTNEXTLINE(google-explicit-constructor)
   ScenarioInput(std::string of_path) : path{std::move(of_path)} {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
   ScenarioInput(const char* of_path) : path{of_path} {}
   ScenarioInput(std::string of_path, std::string yaml)
       : path{std::move(of_path)}, text{std::move(yaml)} {}

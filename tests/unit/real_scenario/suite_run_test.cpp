@@ -59,8 +59,9 @@ TEST_CASE("a suite that was run did the work that was forecast, in the memory th
   const sim::RealResult result = score_suite(suite, std::move(forecasts), folder.path());
   REQUIRE(result.rows.size() == 1);
   const sim::RealRow& row = result.rows[0];
-  CHECK(row.failed == "");
-  CHECK(row.difference == "");
+  INFO(row.failed << row.difference);
+  CHECK(row.failed.empty());
+  CHECK(row.difference.empty());
   CHECK(row.used_memory == row.planned_memory);
   CHECK(row.steps.size() >= 2);
   CHECK(row.measured > sim::Duration{});
