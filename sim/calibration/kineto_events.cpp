@@ -18,6 +18,7 @@ struct Event {
   std::int64_t process = -1, thread = -1;
   TraceOperator op;
   TraceKernel kernel;
+  TraceSlice slice;
   std::int64_t external = -1;
 };
 
@@ -50,6 +51,7 @@ class TraceScanner {
     const auto earlier = [](const auto& a, const auto& b) { return a.at < b.at; };
     std::stable_sort(events_.kernels.begin(), events_.kernels.end(), earlier);
     std::stable_sort(events_.copies.begin(), events_.copies.end(), earlier);
+    std::stable_sort(events_.slices.begin(), events_.slices.end(), earlier);
     for (auto& [thread, launches] : events_.launches)
       std::stable_sort(launches.begin(), launches.end(), earlier);
     return std::move(events_);
@@ -138,9 +140,28 @@ class TraceScanner {
         ranks(e.kernel);
       else if (key == "Group size")
         group_size(e.kernel);
-      else
+      else if (!slice_argument(key, e.slice))
         scan_.skip();
     });
+  }
+
+  // What Stepcast's own traces say of an operator. False: it is something else.
+  bool slice_argument(std::string_view key, TraceSlice& slice) {
+    const std::array<std::pair<std::string_view, std::int64_t*>, 6> numbers{
+        {{"op", &slice.op},
+         {"m", &slice.m},
+         {"n", &slice.n},
+         {"k", &slice.k},
+         {"batch", &slice.batch},
+         {"bytes", &slice.bytes}}};
+    for (const auto& [name, into] : numbers)
+      if (name == key) {
+        integer_into(*into);
+        return true;
+      }
+    if (key != "operation") return false;
+    text_into(slice.operation);
+    return true;
   }
 
   // Other programs write other types: what is not as expected stays as it was.
@@ -207,10 +228,30 @@ class TraceScanner {
       events_.launches[{e.process, e.thread}].push_back({e.at, kernel, e.kernel.correlation});
     } else if (e.category == "user_annotation") {
       keep_step(e);
+    } else if (e.slice.op >= 0) {
+      keep_slice(e);
     }
   }
 
+  void check_times(const Event& e) const {
+    constexpr double longest = 1e13;  // us: within the range of Duration
+    if (e.microseconds < 0 || e.microseconds > longest)
+      scan_.fail(
+          fmt::format("'{}' takes {} us; expected 0 to {}", e.name, e.microseconds, longest));
+  }
+
+  void keep_slice(Event& e) {
+    check_times(e);
+    e.slice.process = e.process;
+    e.slice.thread = e.thread;
+    e.slice.name = std::move(e.name);
+    e.slice.at = e.at;
+    e.slice.microseconds = e.microseconds;
+    events_.slices.push_back(std::move(e.slice));
+  }
+
   void keep_kernel(Event& e) {
+    check_times(e);
     e.kernel.name = std::move(e.name);
     e.kernel.at = e.at;
     e.kernel.microseconds = e.microseconds;

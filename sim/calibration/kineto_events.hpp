@@ -41,10 +41,21 @@ struct TraceStep {
   int number = 0;
   double begin = 0, end = 0;  // us
 };
+// A slice of a trace that Stepcast wrote (`--trace`): an operator of one rank.
+struct TraceSlice {
+  std::int64_t process = 0, thread = 0;  // rank and stream
+  std::string name;
+  double at = 0, microseconds = 0;
+  std::int64_t op = -1;                         // of the rank's program
+  std::int64_t m = 0, n = 0, k = 0, batch = 1;  // of a product
+  std::string operation;                        // of a collective: "all_reduce"
+  std::int64_t bytes = -1;                      // of a collective or a message; -1: neither
+};
 struct TraceEvents {
   std::map<std::int64_t, TraceOperator> operators;  // by External id: those with shapes
   std::vector<TraceKernel> kernels;                 // ascending start
   std::vector<TraceKernel> copies;                  // memory copied and set: the same
+  std::vector<TraceSlice> slices;                   // ascending start
   std::vector<TraceStep> steps;
   std::optional<int> rank;
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<TraceLaunch>> launches;  // by thread
@@ -53,7 +64,8 @@ struct TraceEvents {
   std::vector<std::string> versions;
 };
 
-// Throws InputError for text that is no JSON trace: an object with traceEvents, or a bare list.
+// Throws InputError for text that is no JSON trace (an object with traceEvents, or a bare list),
+// and for a kernel that ends before it begins or lasts longer than a hundred days.
 TraceEvents scan_kineto(std::string_view text, const std::string& name);
 
 // A matrix product whose shapes are known: C[m,n] = A[m,k] B[k,n], `batch` times.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "sim/base/input_error.hpp"
@@ -15,6 +16,7 @@ namespace sim {
 namespace {
 
 constexpr std::size_t largest_file = std::size_t{1} << 30;
+constexpr std::int64_t most_ranks = 1 << 24;
 
 struct KindWord {
   std::string_view word;  // in lower case
@@ -54,6 +56,20 @@ TimePoint time_of(double microseconds) {
   return TimePoint{Duration{std::llround(microseconds * 1e6)}};
 }
 
+// Within the range of Duration.
+void check_length(double microseconds, const std::string& name) {
+  constexpr double longest = 4e12;  // us
+  if (!(microseconds < longest))
+    throw InputError{SourcePosition{name, 0, 0},
+                     fmt::format("its kernels span {:.3g} s; at most {:.3g} s are read",
+                                 microseconds * 1e-6, longest * 1e-6)};
+}
+
+// A negative number of elements, as another program may write it, is none.
+Bytes bytes_of(std::int64_t elements, int each) {
+  return Bytes{std::max<std::int64_t>(0, elements) * each};
+}
+
 TracedKernel traced(const TraceKernel& kernel, const TraceEvents& events, double first) {
   TracedKernel made;
   made.name = kernel.name;
@@ -68,7 +84,7 @@ TracedKernel traced(const TraceKernel& kernel, const TraceEvents& events, double
     made.kind = OpKind::collective;
     made.collective = collective_of(kernel.collective);
     made.bytes =
-        Bytes{std::max(kernel.in_elements, kernel.out_elements) * element_bytes(kernel.dtype)};
+        bytes_of(std::max(kernel.in_elements, kernel.out_elements), element_bytes(kernel.dtype));
   } else if (made.kind == OpKind::gemm && op != events.operators.end()) {
     if (const std::optional<Kernel> product = product_of(op->second)) {
       made.m = product->m;
@@ -92,6 +108,52 @@ std::vector<TraceKernel> launched_within(const TraceEvents& events, double begin
     for (const TraceKernel& kernel : *list)
       if (launched.count(kernel.correlation) > 0) kernels.push_back(kernel);
   return kernels;
+}
+
+TracedKernel traced(const TraceSlice& slice, double first) {
+  TracedKernel made;
+  made.name = slice.name;
+  made.stream = slice.thread;
+  made.begin = time_of(slice.at - first);
+  made.end = time_of(slice.at - first + slice.microseconds);
+  made.op = slice.op;
+  made.kind = kind_of_kernel(slice.name, {});
+  if (!slice.operation.empty()) {
+    made.kind = OpKind::collective;
+    for (const auto& known : words_of(CollectiveKind{}))
+      if (known.text == slice.operation) made.collective = known.value;
+    made.bytes = bytes_of(slice.bytes, 1);
+  } else if (slice.bytes >= 0) {
+    made.kind = OpKind::send;
+    made.bytes = Bytes{slice.bytes};
+  } else if (slice.m > 0) {
+    made.kind = OpKind::gemm;
+    made.m = slice.m;
+    made.n = slice.n;
+    made.k = slice.k;
+    made.batch = slice.batch;
+  }
+  return made;
+}
+
+// The ranks of a trace that Stepcast wrote; all have one clock.
+std::vector<TracedRank> ranks_of(const std::vector<TraceSlice>& slices, const std::string& name) {
+  const double first = slices.front().at;
+  std::map<std::int64_t, TracedRank> ranks;
+  for (const TraceSlice& slice : slices) {
+    check_length(slice.at - first + slice.microseconds, name);
+    if (slice.process < 0 || slice.process > most_ranks)
+      throw InputError{
+          SourcePosition{name, 0, 0},
+          fmt::format("a process is {}; expected a rank, 0 to {}", slice.process, most_ranks)};
+    TracedRank& rank = ranks[slice.process];
+    rank.rank = {static_cast<std::uint32_t>(slice.process)};
+    rank.kernels.push_back(traced(slice, first));
+  }
+  std::vector<TracedRank> list;
+  for (auto& [process, rank] : ranks)
+    list.push_back(std::move(rank));
+  return list;
 }
 
 struct Chosen {
@@ -125,6 +187,29 @@ Chosen choose(const TraceEvents& events, std::optional<int> wanted, const std::s
   return chosen;
 }
 
+// The ranks of one file. `place`: which of the files, where it does not say the rank.
+std::vector<TracedRank> ranks_of(const TraceEvents& events, std::optional<int> wanted,
+                                 const std::string& name, std::size_t place, std::string& step) {
+  const bool profiled = !events.kernels.empty() || !events.copies.empty();
+  if (!profiled && !events.slices.empty() && !wanted) return ranks_of(events.slices, name);
+  const Chosen chosen = choose(events, wanted, name);
+  TracedRank rank;
+  rank.rank = {static_cast<std::uint32_t>(events.rank.value_or(static_cast<int>(place)))};
+  const double first = chosen.kernels.front().at;
+  for (const TraceKernel& kernel : chosen.kernels) {
+    check_length(kernel.at - first + kernel.microseconds, name);
+    rank.kernels.push_back(traced(kernel, events, first));
+  }
+  step = chosen.step;
+  return {std::move(rank)};
+}
+
+void add(TracedTimeline& timeline, TracedRank rank) {
+  for (const TracedKernel& kernel : rank.kernels)
+    timeline.end = std::max(timeline.end, kernel.end);
+  timeline.ranks.push_back(std::move(rank));
+}
+
 }  // namespace
 
 OpKind kind_of_kernel(std::string_view name, std::string_view op) {
@@ -139,23 +224,16 @@ OpKind kind_of_kernel(std::string_view name, std::string_view op) {
 
 TracedTimeline parse_traces(const std::vector<KinetoTrace>& traces, std::optional<int> step) {
   TracedTimeline timeline;
-  std::set<std::uint32_t> ranks;
+  std::set<RankId> known;
   for (std::size_t i = 0; i < traces.size(); ++i) {
     const TraceEvents events = scan_kineto(traces[i].text, traces[i].name);
-    const Chosen chosen = choose(events, step, traces[i].name);
-    TracedRank rank;
-    rank.rank = {static_cast<std::uint32_t>(events.rank.value_or(static_cast<int>(i)))};
-    if (!ranks.insert(rank.rank.value).second)
-      throw InputError{SourcePosition{traces[i].name, 0, 0},
-                       fmt::format("a second trace of rank {}", rank.rank.value)};
-    const double first = chosen.kernels.front().at;
-    for (const TraceKernel& kernel : chosen.kernels) {
-      rank.kernels.push_back(traced(kernel, events, first));
-      timeline.end = std::max(timeline.end, rank.kernels.back().end);
-    }
-    timeline.step = chosen.step;
     if (timeline.device.empty()) timeline.device = events.device;
-    timeline.ranks.push_back(std::move(rank));
+    for (TracedRank& rank : ranks_of(events, step, traces[i].name, i, timeline.step)) {
+      if (!known.insert(rank.rank).second)
+        throw InputError{SourcePosition{traces[i].name, 0, 0},
+                         fmt::format("a second trace of rank {}", rank.rank.value)};
+      add(timeline, std::move(rank));
+    }
   }
   std::sort(timeline.ranks.begin(), timeline.ranks.end(),
             [](const TracedRank& a, const TracedRank& b) { return a.rank < b.rank; });

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "sim/config/gzip.hpp"
 #include "sim/config/json_string.hpp"
 
 namespace sim {
@@ -230,9 +231,7 @@ std::string load_text(const std::string& path, std::size_t limit) {
                        fmt::format("is larger than {} MiB", limit >> 20));
   }
   if (file.bad()) throw InputError(SourcePosition{.file = path}, "cannot be read");
-  if (text.starts_with("\x1f\x8b"))
-    throw InputError(SourcePosition{.file = path}, "is compressed; unpack it first (gunzip)");
-  return text;
+  return is_gzip(text) ? unpack_gzip(text, path, limit) : text;
 }
 
 }  // namespace sim

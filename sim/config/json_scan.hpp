@@ -83,8 +83,8 @@ class JsonScan {
   int depth_ = 0;
 };
 
-// The whole file as text. Throws InputError: it cannot be opened, is compressed, or is larger than
-// `limit`.
+// The whole file as text, that of a gzip file unpacked. Throws InputError: it cannot be opened, is
+// damaged gzip, or is larger than `limit`.
 std::string load_text(const std::string& path, std::size_t limit);
 
 }  // namespace sim

@@ -19,6 +19,8 @@ OpKind class_of(OpKind kind) {
     case OpKind::cross_entropy:
     case OpKind::optimizer:
     case OpKind::collective:
+    case OpKind::send:
+    case OpKind::recv:
       return kind;
     default:
       return OpKind::elementwise;
@@ -44,6 +46,7 @@ class Aligner {
   }
 
   void run() {
+    if (match_named()) return;
     match_collectives();
     std::uint32_t op = 0, kernel = 0;
     for (const Pair& anchor : anchors()) {
@@ -61,6 +64,18 @@ class Aligner {
   void set(std::uint32_t op, std::uint32_t kernel) {
     match_.in_a[kernel] = op;
     if (match_.in_b[op] == no_operator) match_.in_b[op] = kernel;
+  }
+
+  // Whether the kernels name operators of this program.
+  bool match_named() {
+    const auto known = [&](const TracedKernel& kernel) {
+      return kernel.op >= 0 && kernel.op < static_cast<std::int64_t>(program_.size()) &&
+             program_.name(OpId{static_cast<std::uint32_t>(kernel.op)}) == kernel.name;
+    };
+    if (kernels_.empty() || !std::all_of(kernels_.begin(), kernels_.end(), known)) return false;
+    for (std::uint32_t i = 0; i < kernels_.size(); ++i)
+      set(static_cast<std::uint32_t>(kernels_[i].op), i);
+    return true;
   }
 
   void match_collectives() {

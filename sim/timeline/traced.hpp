@@ -1,5 +1,5 @@
-// What the GPUs of a profiled step ran: every kernel, rank by rank, and which operator of a
-// forecast each of them is.
+// What the GPUs of a step ran, as a trace tells it: every kernel, rank by rank, and which operator
+// of a forecast each of them is.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@ struct TracedKernel {
   std::optional<CollectiveKind> collective{};
   Bytes bytes{};                // of a collective: the full buffer
   std::int64_t issued_by = -1;  // the framework's operator, of whose kernels this is one; -1: none
+  std::int64_t op = -1;         // of the rank's program, where the trace says it; else -1
   Duration time() const { return end - begin; }
 };
 
@@ -36,6 +37,7 @@ struct TracedTimeline {
   std::vector<TracedRank> ranks;  // ascending
 };
 
+// Kernels that name their operator are matched by it, where the forecast has it under that name.
 // Collectives are matched by kind, bytes and k-th call, products by shape and order, the rest by
 // order between the products that were matched on both sides. A forecast's operator may be several
 // kernels: TrackMatch::in_a is of kernels, in_b has the first kernel. What has no match stays so.

@@ -109,3 +109,44 @@ TEST_CASE("a kernel's kind is read off its name", "[kineto]") {
   CHECK(kind_of_kernel("multi_tensor_apply_kernel", "") == OpKind::optimizer);
   CHECK(kind_of_kernel("vectorized_elementwise_kernel", "aten::add") == OpKind::elementwise);
 }
+
+TEST_CASE("a trace that Stepcast wrote has every rank on one clock, and names its operators",
+          "[kineto]") {
+  const auto slice = [](int rank, int op, double at, double took, const std::string& more) {
+    return fmt::format(
+        R"({{"ph": "X", "cat": "forward", "name": "op{}", "args": {{"op": {}{}}}, "pid": {},
+            "tid": 1, "ts": {}, "dur": {}}},)",
+        op, op, more, rank, at, took);
+  };
+  const std::string text =
+      R"({"otherData": {"engine": "simulation"}, "traceEvents": [)" +
+      slice(3, 0, 2, 5, R"(, "m": 64, "n": 32, "k": 16, "batch": 1)") +
+      slice(0, 0, 1, 4, R"(, "operation": "all_reduce", "bytes": 4096)") +
+      slice(0, 1, 5, 1, R"(, "bytes": 100)") +
+      R"({"ph": "X", "cat": "wait", "name": "wait", "pid": 0, "tid": 1, "ts": 0, "dur": 1}]})";
+  const TracedTimeline timeline = parse_traces({{"a.json", text}});
+  REQUIRE(timeline.ranks.size() == 2);
+  CHECK(timeline.ranks[0].rank.value == 0);
+  CHECK(timeline.ranks[1].rank.value == 3);
+  REQUIRE(timeline.ranks[0].kernels.size() == 2);
+  const TracedKernel& reduce = timeline.ranks[0].kernels[0];
+  CHECK(reduce.collective == CollectiveKind::all_reduce);
+  CHECK(reduce.bytes == Bytes{4096});
+  CHECK(reduce.op == 0);
+  CHECK(timeline.ranks[0].kernels[1].kind == OpKind::send);
+  const TracedKernel& product = timeline.ranks[1].kernels[0];
+  CHECK(product.kind == OpKind::gemm);
+  CHECK(product.m == 64);
+  CHECK(product.begin == TimePoint{1us});  // the first slice of all ranks is the begin
+  CHECK(timeline.end == TimePoint{6us});
+}
+
+TEST_CASE("times that no kernel can have are refused, with their place", "[kineto]") {
+  const auto refusal = [](const std::string& text) {
+    return problem_of([&] { parse_traces({{"a.json", text}}); });
+  };
+  CHECK(refusal("[" + kernel("k", 1, 5, -2, 7) + "{}]") ==
+        "'k' takes -2 us; expected 0 to 10000000000000");
+  CHECK(refusal("[" + kernel("k", 1, 0, 1, 7) + kernel("k", 2, 9e17, 1, 7) + "{}]") ==
+        "its kernels span 9e+11 s; at most 4e+06 s are read");
+}
