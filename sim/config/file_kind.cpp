@@ -80,21 +80,32 @@ bool matches(const Document& document, const KnownKind& known) {
                      [&](std::string_view key) { return key.empty() || document.root_has(key); });
 }
 
-std::string_view name_of(FileKind kind) {
-  const auto known = std::find_if(kinds.begin(), kinds.end(),
-                                  [&](const KnownKind& entry) { return entry.kind == kind; });
-  return known->name;
+const KnownKind& known_of(FileKind kind) {
+  return *std::find_if(kinds.begin(), kinds.end(),
+                       [&](const KnownKind& entry) { return entry.kind == kind; });
 }
 
 }  // namespace
+
+std::optional<FileKind> kind_of(const Document& document) {
+  for (const KnownKind& known : kinds)
+    if (matches(document, known)) return known.kind;
+  return std::nullopt;
+}
+
+std::string kind_text(FileKind kind) {
+  const KnownKind& known = known_of(kind);
+  return fmt::format("{}; {}", known.name, known.use);
+}
 
 void refuse_other_kinds(const Document& document, FileKind wanted) {
   for (const KnownKind& known : kinds)
     if (known.kind == wanted && matches(document, known)) return;
   for (const KnownKind& known : kinds) {
     if (known.kind == wanted || !matches(document, known)) continue;
-    throw InputError{SourcePosition{document.name(), 0, 0},
-                     fmt::format("this is {}, not {}; {}", known.name, name_of(wanted), known.use)};
+    throw InputError{
+        SourcePosition{document.name(), 0, 0},
+        fmt::format("this is {}, not {}; {}", known.name, known_of(wanted).name, known.use)};
   }
 }
 

@@ -27,6 +27,17 @@ TEST_CASE("a file of another kind is named, with what it is good for", "[config]
         "this is a scenario, not a model file; give it to simulate");
 }
 
+TEST_CASE("the kind of a file shows in the keys at its top", "[config]") {
+  const auto kind = [](const std::string& text) {
+    return sim::kind_of(sim::Document::parse_yaml(text, "a.yaml"));
+  };
+  CHECK(kind("model: a\ncluster: b\n") == FileKind::scenario);
+  CHECK(kind("trainer: {}\nmodel: {}\n") == FileKind::nemo);
+  CHECK_FALSE(kind("colour: red\n"));
+  CHECK(sim::kind_text(FileKind::cluster) ==
+        "a cluster file; a scenario names it as 'cluster: {path: FILE}'");
+}
+
 TEST_CASE("a file of the kind that is wanted passes, and one whose kind does not show",
           "[config]") {
   CHECK(refusal("model: a\ncluster: b\nlayout: {}\n", FileKind::scenario) == "none");

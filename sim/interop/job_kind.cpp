@@ -1,0 +1,62 @@
+#include "sim/interop/job_kind.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "sim/config/file_kind.hpp"
+#include "sim/config/reader.hpp"
+
+namespace sim {
+namespace {
+
+// Words of Megatron-LM that stand in its flags, printed arguments, YAML files and launch scripts. A
+// dash may be an underscore in each of them.
+constexpr std::array<std::string_view, 6> megatron_words{
+    "--num-layers",       "--tensor-model-parallel-size",
+    "--micro-batch-size", "MODEL-ARGS:",
+    "pretrain-gpt.py",    "- arguments -"};
+
+// Keys at the top of the arguments of TRL and axolotl.
+constexpr std::array<std::string_view, 3> trainer_keys{"base_model", "model_name_or_path",
+                                                       "per_device_train_batch_size"};
+
+bool has_megatron_words(std::string_view text) {
+  std::string dashed{text};
+  std::replace(dashed.begin(), dashed.end(), '_', '-');
+  return std::any_of(megatron_words.begin(), megatron_words.end(),
+                     [&](std::string_view word) { return dashed.find(word) != std::string::npos; });
+}
+
+std::optional<JobKind> kind_of_keys(const Document& document) {
+  const std::optional<FileKind> kind = kind_of(document);
+  if (kind == FileKind::deepspeed) return JobKind::deepspeed;
+  if (kind == FileKind::accelerate) return JobKind::accelerate;
+  if (kind == FileKind::nemo) return JobKind::nemo;
+  if (kind) return std::nullopt;
+  if (document.root_has("ARGS")) return JobKind::megatron;
+  if (document.root_has("train_batch_size")) return JobKind::deepspeed;
+  if (std::any_of(trainer_keys.begin(), trainer_keys.end(),
+                  [&](std::string_view key) { return document.root_has(key); }))
+    return JobKind::accelerate;
+  // A container of Megatron-Bridge: a model, and sections beside it that no other file has.
+  if (document.root_has("model") && (document.root_has("train") || document.root_has("ddp")))
+    return JobKind::nemo;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<JobKind> job_kind_of(const std::string& path, std::string_view text) {
+  if (path.ends_with(".toml")) return JobKind::torchtitan;
+  if (has_megatron_words(text)) return JobKind::megatron;
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const bool json = first != std::string_view::npos && text[first] == '{';
+  const Syntax syntax = json ? Syntax::json : Syntax::yaml;
+  try {
+    return kind_of_keys(Document::parse(text, path, syntax));
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace sim
