@@ -1,5 +1,6 @@
 # What `cmake --install` and `cpack` ship: the program and its data, the library with its headers and a CMake
-# package, the Python module.
+# package, the Python module, the window where there is Qt. The window is a Debian package of its own, so that nothing
+# else depends on Qt.
 #   find_package(stepcast) then gives the target stepcast::stepcast (include/stepcast/stepcast.hpp).
 include(CMakePackageConfigHelpers)
 
@@ -40,6 +41,13 @@ if(STEPCAST_HAVE_PYTHON)
     DESTINATION ${STEPCAST_PYTHON_DIRECTORY}/stepcast COMPONENT program)
 endif()
 
+if(STEPCAST_HAVE_QT)
+  install(TARGETS stepcast-ui RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT window)
+  install(FILES ui/desktop/stepcast-ui.desktop DESTINATION ${CMAKE_INSTALL_DATADIR}/applications COMPONENT window)
+  install(FILES ui/desktop/stepcast-ui.svg
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/icons/hicolor/scalable/apps COMPONENT window)
+endif()
+
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME stepcast)
 set(CPACK_PACKAGE_VENDOR "Stepcast")
@@ -60,8 +68,17 @@ endif()
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME stepcast-dev)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS "stepcast (= ${PROJECT_VERSION}), libfmt-dev, libyaml-cpp-dev, \
-libpugixml-dev, libtbb-dev, libtomlplusplus-dev, nlohmann-json3-dev, libboost-graph-dev, libeigen3-dev")
+libpugixml-dev, libtbb-dev, libtomlplusplus-dev, nlohmann-json3-dev, libboost-graph-dev, libeigen3-dev, zlib1g-dev")
 if(STEPCAST_HAVE_MPI)
   string(APPEND CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS ", libopenmpi-dev")
+endif()
+if(STEPCAST_HAVE_QT)
+  list(APPEND CPACK_COMPONENTS_ALL window)
+  set(CPACK_DEBIAN_WINDOW_PACKAGE_NAME stepcast-ui)
+  set(CPACK_DEBIAN_WINDOW_PACKAGE_SECTION science)
+  set(CPACK_DEBIAN_WINDOW_DESCRIPTION "Stepcast: the window (under the GPL, version 3 or later)")
+  set(CPACK_DEBIAN_WINDOW_PACKAGE_SHLIBDEPS ON)
+  # Its data is in the program's package. The icon and the pictures that it writes need Qt's plugins.
+  set(CPACK_DEBIAN_WINDOW_PACKAGE_DEPENDS "stepcast (= ${PROJECT_VERSION}), libqt6svg6, fonts-dejavu-core")
 endif()
 include(CPack)

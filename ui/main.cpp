@@ -2,6 +2,7 @@
 #include <QApplication>
 #include <QCommandLineParser>
 #include <QFile>
+#include <QIcon>
 #include <QStyleFactory>
 #include <QTimer>
 #include <array>
@@ -26,8 +27,19 @@ struct Request {
   QStringList run;
   std::optional<ui::Job> job;
   QStringList set;
+  QSize size;
   bool dark = false;
 };
+
+// "1280x800"; invalid: it is no size.
+QSize size_of(const QString& text) {
+  const QStringList sides = text.split('x');
+  if (sides.size() != 2) return {};
+  const QSize size{sides[0].toInt(), sides[1].toInt()};
+  constexpr int least = 200, most = 20'000;
+  const auto fits = [](int side) { return side >= least && side <= most; };
+  return fits(size.width()) && fits(size.height()) ? size : QSize{};
+}
 
 void say(const QString& text) {
   std::fputs((text + '\n').toLocal8Bit().constData(), stderr);
@@ -45,6 +57,7 @@ Request parse(const QApplication& application) {
   const QCommandLineOption screenshot{
       "screenshot", "Writes a picture (.png, .svg) or a table (.csv) and ends.", "file"};
   const QCommandLineOption view{"view", "Which view the picture shows.", "name", "window"};
+  const QCommandLineOption size{"size", "Of the window, in pixels.", "WIDTHxHEIGHT", "1280x800"};
   const QCommandLineOption dark{"dark", "The dark theme."};
   const QCommandLineOption state{"state", "Writes what is shown as JSON, after each forecast.",
                                  "file"};
@@ -55,13 +68,17 @@ Request parse(const QApplication& application) {
                                "--record), or against traces of "
                                "the PyTorch profiler, one per rank (repeated).",
                                "file"};
-  parser.addOptions({set, screenshot, view, dark, state, job, run});
+  parser.addOptions({set, screenshot, view, size, dark, state, job, run});
   parser.process(application);
   std::optional<ui::Job> chosen;
   for (const auto& [name, one] : jobs)
     if (parser.value(job) == name) chosen = one;
   if (parser.isSet(job) && !chosen) {
     say(QString{"--job: '%1' is none of what-if, choose, validate"}.arg(parser.value(job)));
+    std::exit(exit_usage);
+  }
+  if (!size_of(parser.value(size)).isValid()) {
+    say(QString{"--size: '%1' is no size such as 1280x800"}.arg(parser.value(size)));
     std::exit(exit_usage);
   }
   return {parser.positionalArguments().value(0),
@@ -71,6 +88,7 @@ Request parse(const QApplication& application) {
           parser.values(run),
           chosen,
           parser.values(set),
+          size_of(parser.value(size)),
           parser.isSet(dark)};
 }
 
@@ -109,6 +127,10 @@ int picture(ui::MainWindow& window, const Request& request) {
     if (window.busy()) return;
     poll.stop();
     begun = true;
+    if (const QString problem = window.overlay().problem(); !problem.isEmpty()) {
+      say(problem);
+      return QApplication::exit(exit_input);
+    }
     if (searches)
       window.choose().start();
     else
@@ -134,9 +156,12 @@ int main(int argc, char** argv) {
   QApplication::setApplicationName("stepcast-ui");
   QApplication::setOrganizationName("stepcast");
   QApplication::setApplicationVersion(STEPCAST_VERSION);
+  QApplication::setDesktopFileName("stepcast-ui");
+  QApplication::setWindowIcon(QIcon{":/stepcast-ui.svg"});
   const Request request = parse(application);
   ui::MainWindow window;
   window.set_dark(request.dark);
+  window.resize(request.size);
   const bool pictured = !request.screenshot.isEmpty();
   if (!pictured && request.state.isEmpty()) window.restore_settings();
   if (!request.state.isEmpty()) new ui::StateFile{window, request.state};
@@ -156,13 +181,7 @@ int main(int argc, char** argv) {
       return exit_input;
     }
   }
-  if (!request.run.isEmpty()) {
-    window.open_run(request.run);
-    if (pictured && !window.overlay().problem().isEmpty()) {
-      say(window.overlay().problem());
-      return exit_input;
-    }
-  }
+  if (!request.run.isEmpty()) window.open_run(request.run);
   if (pictured) return picture(window, request);
   window.show();
   if (request.job) window.show_job(*request.job);
