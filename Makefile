@@ -1,7 +1,7 @@
 # Thin fronts over CMake. `make demo` and `make test` start from a bare Debian 12 or Ubuntu 24.04.
 PACKAGES := cmake ninja-build g++ libboost-graph-dev libeigen3-dev libyaml-cpp-dev libfmt-dev \
             libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libpugixml-dev libtbb-dev catch2 \
-            libbenchmark-dev libopenmpi-dev openmpi-bin
+            libbenchmark-dev zlib1g-dev libopenmpi-dev openmpi-bin
 # For the Python module and its tests, which are left out without them.
 PYTHON_PACKAGES := python3-dev pybind11-dev python3-numpy
 # For the window, which is left out without them. The second name is that of Ubuntu 24.04.
@@ -17,7 +17,7 @@ PRESET := release
 JOBS ?= $(shell nproc)
 DEMO := scenarios/llama-3.1-405b-16384-h100.yaml
 
-.PHONY: help demo demo-real ui test build configure configure-asan install asan fuzz bench format format-check lint golden
+.PHONY: help demo demo-real ui test build configure configure-asan install asan fuzz bench format format-check lint golden golden-pictures
 
 help:
 	@echo 'make demo    build, and forecast one training step of Llama 3.1 405B on 16,384 H100s'
@@ -28,6 +28,7 @@ help:
 	@echo 'make fuzz    every parser under libFuzzer, a minute each'
 	@echo 'make bench   the speed table of docs/speed.md'
 	@echo 'make golden  record the reports of the shipped scenarios anew'
+	@echo 'make golden-pictures   record the pictures of the window anew'
 	@echo 'make format, make format-check, make lint'
 
 install:
@@ -83,6 +84,11 @@ bench: build
 # GOLDEN=reports: without the studies of validation/searches, which take minutes.
 golden: build
 	tests/golden/update build/release/stepcast $(GOLDEN)
+
+# The pictures of the window that tests hold it against.
+golden-pictures: build
+	STEPCAST_RECORD_PICTURES=1 QT_QPA_PLATFORM=offscreen QT_FONT_DPI=96 build/release/tests/ui/test_ui_pictures
+	git --no-pager diff --stat -- tests/ui/golden
 
 format:
 	@tools/install-packages clang-format-14

@@ -6,6 +6,7 @@
 #include <QtTest/QTest>
 
 #include "sim/forecast/record.hpp"
+#include "sim/timeline/perfetto.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tests/ui/wait.hpp"
@@ -150,6 +151,23 @@ TEST_CASE("What is no record says why, and the window goes on") {
   REQUIRE(test::until([&] { return !pane.busy(); }));
   CHECK(pane.problem().contains("README.md"));
   CHECK_FALSE(pane.overlay());
+}
+
+TEST_CASE("A trace that Stepcast wrote is matched in full with the forecast it is of") {
+  const QTemporaryDir folder;
+  Session session;
+  session.open(scenario());
+  REQUIRE(test::until([&] { return !session.computing(); }));
+  const sim::Forecast& forecast = session.result()->forecast;
+  const QString path = folder.filePath("step.json");
+  sim::write_perfetto_file(path.toStdString(), *forecast.plan, forecast.timeline,
+                           {.title = "step", .gpus_per_node = 4, .ranks = {}});
+  const auto pane = compared(session, path);
+  REQUIRE(pane->problem().toStdString().empty());
+  REQUIRE(pane->overlay());
+  CHECK(pane->overlay()->traced);
+  CHECK(pane->overlay()->match.share() == 1.0);
+  CHECK(pane->overlay()->comparison.step.a == pane->overlay()->comparison.step.b);
 }
 
 }  // namespace ui

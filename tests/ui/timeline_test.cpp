@@ -106,4 +106,51 @@ TEST_CASE("The window of time stays while results change, unless it is the whole
   CHECK(at->view->window().to == before.to);
 }
 
+TEST_CASE("A filter shows the lanes whose name matches; what leaves none says so") {
+  const auto at = shown("llama-3.1-70b-512-h100.yaml");
+  const std::size_t all = at->view->rows().size();
+  const std::size_t stages = at->session.result()->lanes.groups.size();
+  REQUIRE(all == 2 * stages);
+  CHECK(at->view->filter_lanes("stage [01] "));
+  CHECK(at->view->rows().size() == 4);
+  CHECK(at->view->filter_lanes("tensor"));
+  REQUIRE(at->view->rows().size() == stages);
+  for (const Row& row : at->view->rows()) {
+    CHECK(row.head);
+    REQUIRE(row.strips.size() == 1);
+    CHECK(row.strips.front()->stream == sim::Stream::tensor_comm);
+    CHECK(row.label.startsWith("stage"));
+  }
+  CHECK(at->view->filter_lanes("nothing of it"));
+  CHECK(at->view->rows().empty());
+  at->view->repaint();
+  CHECK_FALSE(at->view->filter_lanes("("));  // no expression: all are shown
+  CHECK(at->view->rows().size() == all);
+}
+
+TEST_CASE("Pinned lanes stay on top while the others scroll below them") {
+  const auto at = shown("llama-3.1-405b-16384-h100.yaml");
+  at->view->resize(900, 200);  // too low for sixteen stages
+  at->view->toggle_pin(9);
+  const std::vector<Row>& rows = at->view->rows();
+  REQUIRE(rows.front().group->stage == 9);
+  CHECK(rows.front().pinned);
+  CHECK_FALSE(rows.back().pinned);
+  CHECK(pinned_height(rows) > rows.front().height);
+  const QImage before = at->view->grab().toImage();
+  QTest::keyClick(at->view.get(), Qt::Key_Down);
+  QTest::keyClick(at->view.get(), Qt::Key_Down);
+  const QImage after = at->view->grab().toImage();
+  const int top = 26 + 22;  // overview and axis
+  const QRect pinned{132, top, 760, pinned_height(rows) - 2};
+  CHECK(before.copy(pinned) == after.copy(pinned));
+  CHECK(before.copy(132, top + pinned_height(rows), 760, 60) !=
+        after.copy(132, top + pinned_height(rows), 760, 60));
+  // A click there meets the pinned stage, whatever has scrolled below it.
+  QTest::mouseClick(at->view.get(), Qt::LeftButton, {}, {400, top + rows.front().y + 4});
+  CHECK(at->session.selection().stage == 9);
+  at->view->toggle_pin(9);
+  CHECK(pinned_height(at->view->rows()) == 0);
+}
+
 }  // namespace ui

@@ -95,4 +95,29 @@ TEST_CASE("The scale of use runs from the ground's side to its opposite in both 
   }
 }
 
+TEST_CASE("Every shipped cluster is boxes that do not touch, and a click finds each link") {
+  for (const char* name : {"gpt2-124m-8-h100.yaml", "llama-3.1-70b-512-h100.yaml",
+                           "vit-l16-64-a100.yaml", "resnet50-16-v100.yaml"}) {
+    CAPTURE(name);
+    Session session;
+    open(session, name);
+    const auto loads = std::make_shared<const ClusterLoads>(session.result());
+    FabricDiagram diagram;
+    diagram.show_loads(loads, 1);
+    diagram.resize(diagram.minimumSizeHint());
+    const std::vector<PartPlace> places = places_of(loads->graph());
+    for (std::size_t a = 0; a < places.size(); ++a)
+      for (std::size_t b = 0; b < a; ++b)
+        CHECK_FALSE((places[a].column == places[b].column && places[a].row == places[b].row));
+    for (std::size_t tier = 0; tier < loads->tiers().size(); ++tier) {
+      CAPTURE(loads->tiers()[tier].title);
+      const std::optional<std::size_t> found = diagram.tier_at(diagram.line_of(tier).center());
+      REQUIRE(found);
+      // Links of two kinds between the same parts lie on each other.
+      CHECK(loads->graph().links[*found].from == loads->graph().links[tier].from);
+      CHECK(loads->graph().links[*found].to == loads->graph().links[tier].to);
+    }
+  }
+}
+
 }  // namespace ui

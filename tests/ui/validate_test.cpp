@@ -6,7 +6,7 @@
 #include "sim/validation/tables.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
-#include "tests/temporary.hpp"
+#include "tests/ui/some_sets.hpp"
 #include "tests/ui/wait.hpp"
 #include "ui/validate/validate_pane.hpp"
 
@@ -15,36 +15,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A data folder with some of the published sets, for what takes a moment to forecast.
-class SomeSets {
- public:
-  explicit SomeSets(const std::vector<std::string>& names) {
-    fs::remove_all(root_);
-    fs::create_directories(root_ / "validation");
-    const fs::path source = sim::test::source_dir();
-    for (const char* folder : {"models", "topologies", "scenarios"})
-      fs::create_directory_symlink(source / folder, root_ / folder);
-    fs::create_directory_symlink(source / "validation/machines", root_ / "validation/machines");
-    fs::create_directories(root_ / "validation/published");
-    for (const std::string& name : names)
-      fs::copy(source / "validation/published" / name, root_ / "validation/published" / name,
-               fs::copy_options::recursive);
-  }
-  ~SomeSets() { fs::remove_all(root_); }
-  std::string folder() const { return (root_ / "validation/published").string(); }
-  fs::path set(const std::string& name) const { return root_ / "validation/published" / name; }
-
- private:
-  fs::path root_ = sim::test::temporary_path("sets");
-};
-
 void forecast_all(ValidatePane& pane) {
   QSignalSpy ended{&pane, &ValidatePane::ended};
   pane.start();
   REQUIRE(test::until([&] { return ended.count() > 0; }));
 }
 
-sim::SetResult by_library(const SomeSets& sets, const std::string& name) {
+sim::SetResult by_library(const test::SomeSets& sets, const std::string& name) {
   return sim::validate(sim::load_measured_set((sets.set(name) / "measured.yaml").string()));
 }
 
@@ -61,7 +38,7 @@ QString percent(double value) {
 }  // namespace
 
 TEST_CASE("The medians of a filtered set are those of stepcast validate") {
-  const SomeSets sets{{"torchtitan", "torchtitan_h200", "vocabulary_parallel"}};
+  const test::SomeSets sets{{"torchtitan", "torchtitan_h200", "vocabulary_parallel"}};
   Session session;
   ValidatePane pane{session, sets.folder()};
   forecast_all(pane);
@@ -89,7 +66,7 @@ TEST_CASE("The medians of a filtered set are those of stepcast validate") {
 }
 
 TEST_CASE("Each forecast row is that of stepcast validate, and drawn if it has a time") {
-  const SomeSets sets{{"torchtitan_h200", "korthikanti_tab4_layer"}};
+  const test::SomeSets sets{{"torchtitan_h200", "korthikanti_tab4_layer"}};
   Session session;
   ValidatePane pane{session, sets.folder()};
   forecast_all(pane);
@@ -109,7 +86,7 @@ TEST_CASE("Each forecast row is that of stepcast validate, and drawn if it has a
 }
 
 TEST_CASE("Rows that cannot be read or simulated are listed with the reason") {
-  const SomeSets sets{{"torchtitan_h200"}};
+  const test::SomeSets sets{{"torchtitan_h200"}};
   // One more row, on a GPU that there is not.
   const fs::path file = sets.set("torchtitan_h200") / "rows.csv";
   std::ifstream in{file};
@@ -143,7 +120,7 @@ TEST_CASE("Rows that cannot be read or simulated are listed with the reason") {
 }
 
 TEST_CASE("A row opens as a scenario whose forecast is the row's, with the measured time beside") {
-  const SomeSets sets{{"torchtitan_h200", "sc21_table1"}};
+  const test::SomeSets sets{{"torchtitan_h200", "sc21_table1"}};
   Session session;
   ValidatePane pane{session, sets.folder()};
   forecast_all(pane);
@@ -167,7 +144,7 @@ TEST_CASE("A row opens as a scenario whose forecast is the row's, with the measu
 }
 
 TEST_CASE("Rows stop, keep what they have, and go on") {
-  const SomeSets sets{{"torchtitan", "dgxc_grok1"}};
+  const test::SomeSets sets{{"torchtitan", "dgxc_grok1"}};
   Session session;
   ValidatePane pane{session, sets.folder()};
   QSignalSpy ended{&pane, &ValidatePane::ended};
@@ -183,7 +160,7 @@ TEST_CASE("Rows stop, keep what they have, and go on") {
 }
 
 TEST_CASE("The CSV of the rows has the numbers of the table, unrounded") {
-  const SomeSets sets{{"torchtitan_h200"}};
+  const test::SomeSets sets{{"torchtitan_h200"}};
   Session session;
   ValidatePane pane{session, sets.folder()};
   forecast_all(pane);

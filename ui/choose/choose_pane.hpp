@@ -49,6 +49,7 @@ class ChoosePane : public QWidget {
   void showEvent(QShowEvent* event) override;
 
  private:
+  static QString all_of(const std::vector<sim::Problem>& problems);
   enum class Rows : int { ranked, front, all };
   QWidget* make_left();
   QWidget* make_middle();

@@ -1,6 +1,7 @@
 #include "ui/choose/layout_job.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/plan/plan.hpp"
 
@@ -34,46 +35,16 @@ sim::Scenario scenario_of(const LayoutFacts& facts) {
 }
 
 LayoutJob::LayoutJob(QObject* parent) : QObject{parent} {
-  thread_ = std::jthread{[this](const std::stop_token& stop) { work(stop); }};
-}
-
-LayoutJob::~LayoutJob() {
-  thread_.request_stop();
-  const std::lock_guard lock{mutex_};
-  current_.request_stop();
+  connect(&job_, &BackgroundJob::failed, this, &LayoutJob::failed);
 }
 
 void LayoutJob::ask(SearchedPtr searched, std::vector<sim::Evaluation> evaluations) {
-  const std::lock_guard lock{mutex_};
-  searched_ = std::move(searched);
-  waiting_ = std::move(evaluations);
-  std::reverse(waiting_.begin(), waiting_.end());
-  current_.request_stop();
-  asked_.notify_one();
-}
-
-void LayoutJob::work(const std::stop_token& stop) {
-  while (true) {
-    SearchedPtr searched;
-    sim::Evaluation evaluation;
-    std::stop_token told;
-    {
-      std::unique_lock lock{mutex_};
-      if (!asked_.wait(lock, stop, [this] { return !waiting_.empty(); })) return;
-      searched = searched_;
-      evaluation = waiting_.back();
-      waiting_.pop_back();
-      current_ = std::stop_source{};
-      told = current_.get_token();
-    }
-    try {
-      Q_EMIT ready(facts_of(std::move(searched), evaluation, {.stop = told}));
-    } catch (const sim::Stopped&) {
-      continue;
-    } catch (const std::exception& error) {
-      Q_EMIT failed(QString::fromUtf8(error.what()));
-    }
-  }
+  job_.run([this, searched = std::move(searched),
+            evaluations = std::move(evaluations)](const sim::Control& control) {
+    for (const sim::Evaluation& evaluation : evaluations)
+      Q_EMIT ready(facts_of(searched, evaluation, control));
+    return BackgroundJob::Answer{};
+  });
 }
 
 }  // namespace ui

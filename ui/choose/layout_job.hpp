@@ -2,13 +2,12 @@
 #pragma once
 
 #include <QObject>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
-#include <thread>
+#include <vector>
 
 #include "sim/report/report.hpp"
 #include "ui/choose/search_job.hpp"
+#include "ui/core/background_job.hpp"
 
 namespace ui {
 
@@ -37,7 +36,6 @@ class LayoutJob : public QObject {
 
  public:
   explicit LayoutJob(QObject* parent = nullptr);
-  ~LayoutJob() override;
   void ask(SearchedPtr searched, std::vector<sim::Evaluation> evaluations);
 
  Q_SIGNALS:
@@ -45,14 +43,7 @@ class LayoutJob : public QObject {
   void failed(const QString& why);
 
  private:
-  void work(const std::stop_token& stop);
-
-  std::mutex mutex_;
-  std::condition_variable_any asked_;
-  SearchedPtr searched_;
-  std::vector<sim::Evaluation> waiting_;  // the next one last
-  std::stop_source current_;
-  std::jthread thread_;  // last: it uses the others
+  BackgroundJob job_;
 };
 
 }  // namespace ui

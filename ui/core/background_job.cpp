@@ -44,32 +44,38 @@ void BackgroundJob::cancel() {
 void BackgroundJob::loop(const std::stop_token& stop) {
   while (true) {
     std::unique_lock lock{mutex_};
-    if (!woken_.wait(lock, stop, [this] { return waiting_.has_value(); })) return;
+    woken_.wait(lock, stop, [this] { return waiting_.has_value(); });
+    if (stop.stop_requested()) return;  // also where something waits: nobody would stop it
     const Work work = *std::exchange(waiting_, std::nullopt);
-    const std::uint64_t serial = waiting_serial_;
+    Done done{waiting_serial_, {}, {}};
     current_ = std::stop_source{};
     const std::stop_token told = current_.get_token();
     lock.unlock();
-    Answer answer;
-    QString problem;
     try {
-      answer = work({.stop = told});
+      done.answer = work({.stop = told});
     } catch (const sim::Stopped&) {
       continue;
     } catch (const std::exception& error) {
-      problem = QString::fromUtf8(error.what());
+      done.problem = QString::fromUtf8(error.what());
     }
-    QMetaObject::invokeMethod(
-        this, [this, serial, answer, problem] { finish(serial, answer, problem); },
-        Qt::QueuedConnection);
+    lock.lock();
+    done_ = std::move(done);
+    lock.unlock();
+    QMetaObject::invokeMethod(this, &BackgroundJob::finish, Qt::QueuedConnection);
   }
 }
 
-void BackgroundJob::finish(std::uint64_t serial, const Answer& answer, const QString& problem) {
-  if (serial != asked_ || serial == answered_) return;  // an older one, or cancelled
-  answered_ = serial;
-  if (answer) answer();
-  if (!problem.isEmpty()) Q_EMIT failed(problem);
+void BackgroundJob::finish() {
+  std::optional<Done> done;
+  {
+    const std::lock_guard lock{mutex_};
+    done = std::exchange(done_, std::nullopt);
+  }
+  // Taken already, an older one, or cancelled.
+  if (!done || done->serial != asked_ || done->serial == answered_) return;
+  answered_ = done->serial;
+  if (done->answer) done->answer();
+  if (!done->problem.isEmpty()) Q_EMIT failed(done->problem);
   Q_EMIT busy_changed();
 }
 

@@ -35,12 +35,19 @@ class BackgroundJob : public QObject {
 
  private:
   void loop(const std::stop_token& stop);
-  void finish(std::uint64_t serial, const Answer& answer, const QString& problem);
+  void finish();
 
-  std::mutex mutex_;
+  struct Done {
+    std::uint64_t serial = 0;
+    Answer answer;
+    QString problem;
+  };
+
+  std::mutex mutex_;  // of what both threads use, to current_
   std::condition_variable_any woken_;
   std::optional<Work> waiting_;
   std::uint64_t waiting_serial_ = 0;
+  std::optional<Done> done_;  // that the window has not taken yet; the newest
   std::stop_source current_;
   std::uint64_t asked_ = 0, answered_ = 0;  // on the window's thread
   std::jthread thread_;                     // last: it uses the others

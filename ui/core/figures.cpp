@@ -42,7 +42,7 @@ std::vector<Figure> headline_of(const sim::Report& report) {
       {"mfu", "MFU", report.mfu, QString{"%1 %"}.arg(100 * report.mfu, 0, 'f', 1),
        "Model FLOPs per second and GPU over the data-sheet peak of the compute format. " +
            text(sim::flop_formula(report)),
-       false},
+       false, true},
       memory_of(report),
       {"tokens_per_second", samples, report.tokens_per_second,
        text(sim::significant(report.tokens_per_second)),
@@ -54,15 +54,19 @@ std::vector<Figure> headline_of(const sim::Report& report) {
        QString{"%1 %"}.arg(100 * report.bubble_share, 0, 'f', 1),
        "Share of the step in which a GPU waits for the pipeline. Closed form for equal stages: " +
            QString{"%1 %"}.arg(100 * report.bubble_closed_form, 0, 'f', 1),
-       true},
+       true, true},
   };
 }
 
 QString change_text(const Figure& now, const Figure& before) {
-  if (before.value == 0 || now.value == before.value) return {};
-  const double percent = 100 * (now.value / before.value - 1);
-  if (std::abs(percent) < 0.05) return {};
-  return QString{"%1%2 %"}.arg(percent > 0 ? "+" : "−").arg(std::abs(percent), 0, 'f', 1);
+  if (before.value == 0 && !now.is_share) return {};
+  const double change =
+      100 * (now.is_share ? now.value - before.value : now.value / before.value - 1);
+  if (std::abs(change) < 0.05) return {};
+  return QString{"%1%2 %3"}
+      .arg(change > 0 ? "+" : "−")
+      .arg(std::abs(change), 0, 'f', 1)
+      .arg(now.is_share ? QObject::tr("points") : QStringLiteral("%"));
 }
 
 QString part_definition(std::size_t part) {

@@ -15,12 +15,13 @@ struct Figure {
   QString text;        // value and unit, for people
   QString definition;  // what it is, and what it rests on
   bool less_is_better = false;
+  bool is_share = false;  // of 1: it changes by points
 };
 
 // The headline, in the order in which it is shown.
 std::vector<Figure> headline_of(const sim::Report& report);
 
-// "+6.8 %", or empty where there is no change worth a digit.
+// "+6.8 %", of a share "+1.2 points", or empty where there is no change worth a digit.
 QString change_text(const Figure& now, const Figure& before);
 
 // What a part of the step is: of sim::breakdown_fields[part].

@@ -6,6 +6,7 @@
 #include "sim/report/numbers.hpp"
 #include "ui/core/operator_text.hpp"
 #include "ui/lanes/area_sums.hpp"
+#include "ui/panes/colour_legend.hpp"
 
 namespace ui {
 namespace {
@@ -23,13 +24,12 @@ Details::Details(Session& session, QWidget* parent) : QWidget{parent}, session_{
   column->setContentsMargins(6, 6, 6, 6);
   table_ = new FactsTable{tr("Details of the selection"), this};
   table_->setWordWrap(true);
-  hint_ = new QLabel{tr("<p><b>Click</b> an operator in the timeline to see its shape, its rate "
-                        "and what it waited "
-                        "for.</p><p><b>Drag</b> over the timeline to sum an area by name.</p>"
-                        "<p><b>W S A D</b> zoom and pan, <b>[ ]</b> walk the critical path, "
-                        "<b>/</b> searches operators by "
-                        "name, <b>?</b> shows all keys.</p>"),
-                     this};
+  hint_ = new QLabel{
+      tr("<p><b>Click</b> an operator in the timeline to see its shape, its rate and what it "
+         "waited for.</p><p><b>Drag</b> over the timeline to sum an area by name.</p>"
+         "<p><b>W S A D</b> zoom and pan, <b>[ ]</b> walk the critical path, <b>/</b> searches "
+         "operators, <b>L</b> filters lanes, <b>P</b> pins a stage, <b>?</b> shows all keys.</p>"),
+      this};
   hint_->setWordWrap(true);
   hint_->setAlignment(Qt::AlignTop);
   hint_->setMargin(6);
@@ -38,6 +38,7 @@ Details::Details(Session& session, QWidget* parent) : QWidget{parent}, session_{
   column->addWidget(table_, 1);
   column->addWidget(hint_, 1);
   column->addWidget(cause_);
+  column->addWidget(new ColourLegend{session_});
   connect(cause_, &QPushButton::clicked, this, [this] {
     if (!cause_at_) return;
     Selection selection = session_.selection();

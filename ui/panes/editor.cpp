@@ -1,5 +1,6 @@
 #include "ui/panes/editor.hpp"
 
+#include <QEvent>
 #include <QFontDatabase>
 #include <QSignalBlocker>
 #include <QTextBlock>
@@ -53,6 +54,11 @@ void EditorPane::mark_problems() {
     marks.push_back(mark);
   }
   setExtraSelections(marks);
+}
+
+void EditorPane::changeEvent(QEvent* event) {
+  QPlainTextEdit::changeEvent(event);
+  if (event->type() == QEvent::PaletteChange) mark_problems();
 }
 
 void EditorPane::show_line(int line, int column) {

@@ -15,6 +15,9 @@ class EditorPane : public QPlainTextEdit {
   explicit EditorPane(Session& session, QWidget* parent = nullptr);
   void show_line(int line, int column);
 
+ protected:
+  void changeEvent(QEvent* event) override;
+
  private:
   void load();
   void mark_problems();

@@ -1,5 +1,6 @@
 #include "ui/panes/headline.hpp"
 
+#include <QEvent>
 #include <QHBoxLayout>
 #include <QTimer>
 #include <array>
@@ -186,6 +187,11 @@ void Headline::fit() {
 
 void Headline::resizeEvent(QResizeEvent*) {
   fit();
+}
+
+void Headline::changeEvent(QEvent* event) {
+  QWidget::changeEvent(event);
+  if (event->type() == QEvent::PaletteChange) refresh();
 }
 
 }  // namespace ui

@@ -1,5 +1,6 @@
 #include "ui/panes/problems.hpp"
 
+#include <QEvent>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QPushButton>
@@ -57,6 +58,11 @@ void ProblemsPane::refresh() {
   if (problems.size() > most)
     column_->addWidget(new QLabel{tr("and %1 more").arg(problems.size() - most)});
   setVisible(!problems.empty());
+}
+
+void ProblemsPane::changeEvent(QEvent* event) {
+  QWidget::changeEvent(event);
+  if (event->type() == QEvent::PaletteChange) refresh();
 }
 
 QWidget* ProblemsPane::line_of(const sim::Problem& problem) {

@@ -18,6 +18,9 @@ class ProblemsPane : public QWidget {
  Q_SIGNALS:
   void show_line(int line, int column);  // of the scenario's text
 
+ protected:
+  void changeEvent(QEvent* event) override;
+
  private:
   void refresh();
   QWidget* line_of(const sim::Problem& problem);

@@ -2,6 +2,7 @@
 
 #include <tbb/task_arena.h>
 
+#include <QEvent>
 #include <QHBoxLayout>
 #include <QVBoxLayout>
 
@@ -46,9 +47,9 @@ SweepPane::SweepPane(Session& session, QWidget* parent) : QWidget{parent}, sessi
   line->addWidget(start_);
   column->addLayout(line);
   chart_ = new Scatter{tr("Step time over the swept knob")};
-  chart_->set_empty_text(
-      tr("Choose a knob and press Sweep: the step time over its values appears here."));
+  forget();
   column->addWidget(chart_, 1);
+  connect(&session_, &Session::opened, this, &SweepPane::forget);
   connect(&session_, &Session::result_changed, this, &SweepPane::fill_keys);
   connect(key_, &QComboBox::currentIndexChanged, this, [this](int index) {
     if (index < 0) return;
@@ -71,6 +72,23 @@ SweepPane::SweepPane(Session& session, QWidget* parent) : QWidget{parent}, sessi
         point.fits() ? tr("fits") : tr("does not fit"), tr("Double click or Enter sets it"));
   });
   fill_keys();
+}
+
+void SweepPane::forget() {
+  job_.cancel();
+  shown_ = {};
+  keys_of_.clear();
+  key_->clear();
+  values_->clear();
+  chart_->set_lines({});
+  chart_->set_sets({});
+  chart_->set_empty_text(
+      tr("Choose a knob and press Sweep: the step time over its values appears here."));
+}
+
+void SweepPane::changeEvent(QEvent* event) {
+  QWidget::changeEvent(event);
+  if (event->type() == QEvent::PaletteChange && !shown_.points.empty()) take(shown_);
 }
 
 void SweepPane::fill_keys() {

@@ -19,6 +19,9 @@ class SweepPane : public QWidget {
  public:
   explicit SweepPane(Session& session, QWidget* parent = nullptr);
 
+ protected:
+  void changeEvent(QEvent* event) override;
+
  private:
   struct Sweep {
     std::vector<std::string> keys;    // set together
@@ -27,6 +30,7 @@ class SweepPane : public QWidget {
     std::vector<sim::PointResult> points;
     QString title;
   };
+  void forget();  // another scenario has other knobs
   void fill_keys();
   void start();
   void take(Sweep sweep);

@@ -130,7 +130,7 @@ void TimelinePainter::matches(const Row& row, const std::vector<bool>& marked) {
 void TimelinePainter::critical_path(const std::vector<Row>& rows,
                                     const std::vector<sim::PathStep>& path) {
   painter_.save();
-  painter_.setClipRect(canvas_.area);
+  painter_.setClipRect(canvas_.area, Qt::IntersectClip);
   QPointF before;
   const LaneGroup* from_group = nullptr;
   bool joined = false;
@@ -169,7 +169,7 @@ void TimelinePainter::selected(const std::vector<Row>& rows, const OperatorAt& a
   const double left = canvas_.x_of(static_cast<double>(found.strip->begin[found.span]));
   const double right = canvas_.x_of(static_cast<double>(found.strip->end[found.span]));
   painter_.save();
-  painter_.setClipRect(canvas_.area);
+  painter_.setClipRect(canvas_.area, Qt::IntersectClip);
   const QRectF box{left - 1, canvas_.y_of(*found.row) - 1.0, std::max(3.0, right - left + 2),
                    found.row->height + 2.0};
   painter_.setPen(QPen{theme_.ground, 4});

@@ -19,15 +19,21 @@ struct Canvas {
   QRect area;         // of the rows, without the gutter
   TimeWindow window;  // that is visible
   int scroll = 0;     // pixels of rows above the area
+  int pinned = 0;     // pixels of its top that do not scroll
   double x_of(double time) const {
     return area.left() + (time - window.from) / window.length() * area.width();
   }
   double time_at(double x) const {
     return window.from + (x - area.left()) / area.width() * window.length();
   }
-  int y_of(const Row& row) const { return area.top() + row.y - scroll; }
+  int y_of(const Row& row) const { return area.top() + row.y - (row.pinned ? 0 : scroll); }
   bool shows(const Row& row) const {
-    return y_of(row) < area.bottom() && y_of(row) + row.height > area.top();
+    return y_of(row) < area.bottom() && y_of(row) + row.height > part(row.pinned).top();
+  }
+  // Where rows that are pinned, or are not, may be drawn.
+  QRect part(bool of_pinned) const {
+    return of_pinned ? QRect{area.left(), area.top(), area.width(), pinned}
+                     : area.adjusted(0, pinned, 0, 0);
   }
 };
 

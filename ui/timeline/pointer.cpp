@@ -8,7 +8,7 @@ namespace ui {
 const Row* row_at(const std::vector<Row>& rows, const Canvas& canvas, QPoint at) {
   for (const Row& row : rows)
     if (at.y() >= canvas.y_of(row) && at.y() < canvas.y_of(row) + row.height &&
-        at.y() >= canvas.area.top())
+        canvas.part(row.pinned).top() <= at.y() && at.y() <= canvas.part(row.pinned).bottom())
       return &row;
   return nullptr;
 }
@@ -42,11 +42,11 @@ WheelTurn wheel_turn(const QWheelEvent& event) {
 
 void paint_label(QPainter& painter, const Theme& theme, const Canvas& canvas, const Row& row,
                  int width, std::optional<bool> open) {
-  painter.setPen(row.computes ? theme.text : theme.muted);
-  const QRect box{row.computes ? 18 : 26, canvas.y_of(row), width, row.height};
+  painter.setPen(row.head ? theme.text : theme.muted);
+  const QRect box{row.head ? 18 : 26, canvas.y_of(row), width, row.height};
   painter.drawText(box, Qt::AlignVCenter | Qt::AlignLeft,
                    painter.fontMetrics().elidedText(row.label, Qt::ElideRight, box.width()));
-  if (row.computes && open)
+  if (row.head && open)
     painter.drawText(QRect{5, canvas.y_of(row), 12, row.height}, Qt::AlignCenter,
                      *open ? QStringLiteral("▾") : QStringLiteral("▸"));
 }

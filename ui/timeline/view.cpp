@@ -1,11 +1,6 @@
 #include "ui/timeline/view.hpp"
 
-#include <QHelpEvent>
-#include <QKeyEvent>
-#include <QMouseEvent>
 #include <QPainter>
-#include <QToolTip>
-#include <QWheelEvent>
 #include <algorithm>
 #include <cmath>
 
@@ -15,9 +10,6 @@
 namespace ui {
 namespace {
 
-constexpr int gutter = 132;
-constexpr int overview_height = 26;
-constexpr int axis_height = 22;
 constexpr double shortest_window = 1000;  // picoseconds
 
 // The selected operator, else the first one that is shown.
@@ -57,7 +49,7 @@ void TimelineView::adopt_result() {
 }
 
 void TimelineView::remake_rows() {
-  rows_ = shown_ ? make_rows(shown_->lanes, expanded_, canvas().area.height()) : std::vector<Row>{};
+  rows_ = shown_ ? make_rows(shown_->lanes, choice_, canvas().area.height()) : std::vector<Row>{};
   set_scroll(scroll_);
   update();
 }
@@ -65,7 +57,7 @@ void TimelineView::remake_rows() {
 Canvas TimelineView::canvas() const {
   const int top = overview_height + axis_height;
   return {QRect{gutter, top, std::max(1, width() - gutter), std::max(1, height() - top)}, window_,
-          scroll_};
+          scroll_, pinned_height(rows_)};
 }
 
 void TimelineView::set_window(TimeWindow window) {
@@ -113,8 +105,19 @@ void TimelineView::pan(double share) {
 }
 
 void TimelineView::toggle_stage(int stage) {
-  if (!expanded_.erase(stage)) expanded_.insert(stage);
+  if (!choice_.expanded.erase(stage)) choice_.expanded.insert(stage);
   remake_rows();
+}
+
+void TimelineView::toggle_pin(int stage) {
+  if (!choice_.pinned.erase(stage)) choice_.pinned.insert(stage);
+  remake_rows();
+}
+
+bool TimelineView::filter_lanes(const QString& pattern) {
+  choice_.filter = QRegularExpression{pattern, QRegularExpression::CaseInsensitiveOption};
+  remake_rows();
+  return choice_.filter.isValid();
 }
 
 void TimelineView::show_critical_path(bool shown) {
@@ -213,8 +216,9 @@ void TimelineView::reveal(const OperatorAt& at) {
     const double length = std::max(window_.length(), (end - begin) * 1.2);
     set_window({(begin + end - length) / 2, (begin + end + length) / 2});
   }
+  if (found.row->pinned) return;
   const Canvas now = canvas();
-  if (found.row->y < scroll_) set_scroll(found.row->y - group_gap);
+  if (found.row->y < scroll_ + now.pinned) set_scroll(found.row->y - now.pinned - group_gap);
   if (found.row->y + found.row->height > scroll_ + now.area.height())
     set_scroll(found.row->y + found.row->height - now.area.height() + group_gap);
 }
@@ -247,15 +251,15 @@ void TimelineView::paintEvent(QPaintEvent*) {
   const Canvas now = canvas();
   TimelinePainter draw{painter, theme, now};
   draw.axis(QRect{gutter, overview_height, now.area.width(), axis_height});
-  painter.setClipRect(now.area.adjusted(-gutter, 0, 0, 0));
-  for (const Row& row : rows_) {
-    if (!now.shows(row)) continue;
-    draw.row(row);
-    for (std::size_t i = 0; i < marked_.size(); ++i)
-      if (&shown_->lanes.groups[i] == row.group) draw.matches(row, marked_[i]);
+  if (rows_.empty()) {
+    painter.setPen(theme.muted);
+    painter.drawText(now.area, Qt::AlignCenter,
+                     tr("No lane is named like '%1'. Escape in the field above shows all of them.")
+                         .arg(choice_.filter.pattern()));
   }
-  if (path_shown_) draw.critical_path(rows_, shown_->critical_path);
-  if (session_.selection().op) draw.selected(rows_, *session_.selection().op);
+  paint_rows(painter, now, false);
+  paint_rows(painter, now, true);
+  painter.setClipRect(now.area);
   paint_area(painter, now);
   painter.setClipping(false);
   paint_gutter(painter, now);
@@ -266,14 +270,37 @@ void TimelineView::paintEvent(QPaintEvent*) {
   }
 }
 
+// Those that are pinned, or the others, with what is drawn over them.
+void TimelineView::paint_rows(QPainter& painter, const Canvas& now, bool pinned) {
+  if (pinned && now.pinned == 0) return;
+  const Theme& theme = theme_of(*this);
+  TimelinePainter draw{painter, theme, now};
+  painter.setClipRect(now.part(pinned));
+  for (const Row& row : rows_) {
+    if (row.pinned != pinned || !now.shows(row)) continue;
+    draw.row(row);
+    for (std::size_t i = 0; i < marked_.size(); ++i)
+      if (&shown_->lanes.groups[i] == row.group) draw.matches(row, marked_[i]);
+  }
+  if (path_shown_) draw.critical_path(rows_, shown_->critical_path);
+  if (session_.selection().op) draw.selected(rows_, *session_.selection().op);
+}
+
 void TimelineView::paint_gutter(QPainter& painter, const Canvas& now) {
   const Theme& theme = theme_of(*this);
   painter.fillRect(QRect{0, overview_height, gutter - 4, height()}, theme.panel);
-  painter.setClipRect(QRect{0, now.area.top(), gutter - 4, now.area.height()});
-  for (const Row& row : rows_)
-    if (!row.label.isEmpty() && now.shows(row))
-      paint_label(painter, theme, now, row, gutter - 26, row.expanded);
+  for (const bool pinned : {false, true}) {
+    const QRect part = now.part(pinned);
+    painter.setClipRect(QRect{0, part.top(), gutter - 4, part.height()});
+    for (const Row& row : rows_)
+      if (row.pinned == pinned && !row.label.isEmpty() && now.shows(row))
+        paint_label(painter, theme, now, row, gutter - 26, row.expanded);
+  }
   painter.setClipping(false);
+  if (now.pinned == 0) return;
+  painter.fillRect(QRect{0, now.area.top() + 2, 3, now.pinned - 4}, theme.accent);
+  painter.setPen(theme.accent);
+  painter.drawLine(0, now.area.top() + now.pinned - 1, width(), now.area.top() + now.pinned - 1);
 }
 
 void TimelineView::paint_overview(QPainter& painter) {
@@ -288,8 +315,7 @@ void TimelineView::paint_overview(QPainter& painter) {
             {},
             0,
             overview_height - 8,
-            true,
-            false};
+            true};
     TimelinePainter{painter, theme, whole}.row(row);
   }
   painter.setPen(theme.muted);
@@ -325,137 +351,12 @@ void TimelineView::resizeEvent(QResizeEvent*) {
   remake_rows();
 }
 
-void TimelineView::wheelEvent(QWheelEvent* event) {
-  const WheelTurn turn = wheel_turn(*event);
-  if (turn.zoom)
-    zoom(*turn.zoom, canvas().time_at(event->position().x()));
-  else if (turn.pan)
-    pan(*turn.pan);
-  else
-    set_scroll(scroll_ + turn.scroll);
-  event->accept();
-}
-
-void TimelineView::mousePressEvent(QMouseEvent* event) {
-  if (!shown_) return;
-  pressed_ = event->pos();
-  pressed_window_ = window_;
-  pressed_time_ = canvas().time_at(event->position().x());
-  if (event->pos().y() < overview_height)
-    drag_ = Drag::overview;
-  else if (event->button() == Qt::MiddleButton || event->modifiers() & Qt::ShiftModifier)
-    drag_ = Drag::pan;
-  else if (event->pos().x() >= gutter)
-    drag_ = Drag::area;
-  if (drag_ == Drag::overview) mouseMoveEvent(event);
-}
-
-void TimelineView::mouseMoveEvent(QMouseEvent* event) {
-  if (!shown_ || drag_ == Drag::none) return;
-  const double moved = event->position().x() - pressed_.x();
-  if (drag_ == Drag::overview) {
-    const double share = (event->position().x() - gutter) / std::max(1, width() - gutter);
-    const double centre = share * static_cast<double>(shown_->lanes.end);
-    set_window({centre - window_.length() / 2, centre + window_.length() / 2});
-  } else if (drag_ == Drag::pan) {
-    const double by = moved / canvas().area.width() * pressed_window_.length();
-    set_window({pressed_window_.from - by, pressed_window_.to - by});
-  } else if (std::abs(moved) > 3) {
-    const double now = canvas().time_at(event->position().x());
-    Selection selection = session_.selection();
-    selection.op.reset();
-    selection.area =
-        TimeArea{static_cast<std::int64_t>(std::max(0.0, std::min(pressed_time_, now))),
-                 static_cast<std::int64_t>(std::min(static_cast<double>(shown_->lanes.end),
-                                                    std::max(pressed_time_, now)))};
-    session_.select(selection);
-  }
-}
-
-void TimelineView::mouseReleaseEvent(QMouseEvent* event) {
-  const bool clicked = (event->pos() - pressed_).manhattanLength() <= 3;
-  if (shown_ && clicked && event->button() == Qt::LeftButton) {
-    if (event->pos().x() < gutter) {
-      if (const Row* row = row_at(rows_, canvas(), event->pos()); row && row->computes)
-        toggle_stage(row->group->stage);
-    } else if (const std::optional<OperatorAt> at = operator_at(event->pos())) {
-      select_operator(*at, false);
-    } else if (event->pos().y() > overview_height) {
-      session_.select({std::nullopt, std::nullopt, session_.selection().stage});
-    }
-  }
-  drag_ = Drag::none;
-}
-
-void TimelineView::mouseDoubleClickEvent(QMouseEvent* event) {
-  if (operator_at(event->pos())) fit_selected();
-}
-
-bool TimelineView::event(QEvent* event) {
-  if (event->type() == QEvent::ToolTip && shown_) {
-    const auto* help = static_cast<QHelpEvent*>(event);
-    if (const std::optional<OperatorAt> at = operator_at(help->pos()))
-      QToolTip::showText(help->globalPos(), operator_line(*shown_, *at), this);
-    else
-      QToolTip::hideText();
-    return true;
-  }
-  return QWidget::event(event);
-}
-
 void TimelineView::describe() {
   if (!shown_) return;
   const auto& op = session_.selection().op;
   setAccessibleDescription(
       op ? operator_line(*shown_, *op)
          : tr("%1 ranks, %2 operators").arg(shown_->lanes.groups.size()).arg(shown_->lanes.spans));
-}
-
-void TimelineView::keyPressEvent(QKeyEvent* event) {
-  switch (event->key()) {
-    case Qt::Key_W:
-      return zoom(0.7);
-    case Qt::Key_S:
-      return zoom(1 / 0.7);
-    case Qt::Key_A:
-      return pan(-0.2);
-    case Qt::Key_D:
-      return pan(0.2);
-    case Qt::Key_Home:
-      return fit();
-    case Qt::Key_F:
-      return event->isAutoRepeat() || whole_ ? fit() : fit_selected();
-    case Qt::Key_Period:
-      return step_operator(true);
-    case Qt::Key_Comma:
-      return step_operator(false);
-    case Qt::Key_BracketRight:
-      return step_path(true);
-    case Qt::Key_BracketLeft:
-      return step_path(false);
-    case Qt::Key_N:
-      return step_match(!(event->modifiers() & Qt::ShiftModifier));
-    case Qt::Key_Down:
-      return set_scroll(scroll_ + 22);
-    case Qt::Key_Up:
-      return set_scroll(scroll_ - 22);
-    case Qt::Key_Return:
-    case Qt::Key_Enter:
-      return toggle_stage(session_.selection().stage);
-    case Qt::Key_R:
-      if (const auto& op = session_.selection().op; op && shown_) {
-        const sim::Span& span = shown_->forecast.timeline.tracks[op->track].spans[op->op];
-        session_.select(
-            {std::nullopt,
-             TimeArea{span.active.time_since_epoch().count(), span.end.time_since_epoch().count()},
-             session_.selection().stage});
-      }
-      return;
-    case Qt::Key_Escape:
-      return session_.select({std::nullopt, std::nullopt, session_.selection().stage});
-    default:
-      QWidget::keyPressEvent(event);
-  }
 }
 
 }  // namespace ui

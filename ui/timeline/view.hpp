@@ -23,7 +23,12 @@ class TimelineView : public QWidget {
   void fit_selected();  // the selected operator or area
   void zoom(double factor, std::optional<double> at = std::nullopt);  // `at`: stays where it is
   void pan(double share);                                             // of the window
-  void toggle_stage(int stage);
+  void toggle_stage(int stage);                                       // its streams, each in a row
+  void toggle_pin(int stage);  // whether its lanes stay above the others
+  const LaneChoice& choice() const { return choice_; }
+  // Shows lanes whose name matches ("stage 3 compute"); an empty pattern shows all. False: no
+  // expression, and all are shown.
+  bool filter_lanes(const QString& pattern);
   void show_critical_path(bool shown);
   bool shows_critical_path() const { return path_shown_; }
   // Marks every operator whose name matches; an empty pattern marks none. False: no expression.
@@ -50,9 +55,14 @@ class TimelineView : public QWidget {
   bool event(QEvent* event) override;
 
  private:
+  static constexpr int gutter = 132;  // px, of the labels
+  static constexpr int overview_height = 26;
+  static constexpr int axis_height = 22;
+
   Canvas canvas() const;
   void adopt_result();
   void remake_rows();
+  void paint_rows(QPainter& painter, const Canvas& canvas, bool pinned);
   void paint_gutter(QPainter& painter, const Canvas& canvas);
   void paint_overview(QPainter& painter);
   void paint_area(QPainter& painter, const Canvas& canvas);
@@ -61,12 +71,13 @@ class TimelineView : public QWidget {
   void reveal(const OperatorAt& at);
   void set_scroll(int scroll);
   bool marked(const OperatorAt& at) const;
-  void describe();  // for who cannot see the picture
+  void select_as_area();  // the selected operator
+  void describe();        // for who cannot see the picture
 
   Session& session_;
   ResultPtr shown_;
   std::vector<Row> rows_;
-  std::set<int> expanded_;
+  LaneChoice choice_;
   TimeWindow window_;
   int scroll_ = 0;
   bool path_shown_ = true;

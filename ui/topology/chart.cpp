@@ -60,6 +60,17 @@ QColor use_colour(const Theme& theme, double use) {
   return share < 0.5 ? between(none, half, 2 * share) : between(half, full, 2 * share - 1);
 }
 
+QString tier_text(const ClusterLoads& loads, std::size_t tier) {
+  const TierLoad& load = loads.tiers()[tier];
+  const sim::LinkTier& of = loads.graph().links[tier];
+  return QObject::tr(
+             "%1: at most %2 of %3 is used, on average %4. %5 of %6 links carry %7 together.")
+      .arg(QString::fromStdString(load.title), percent(load.most),
+           QString::fromStdString(sim::to_text(of.most)), percent(load.mean),
+           text_of_count(load.loaded), text_of_count(of.links.size()),
+           QString::fromStdString(sim::to_text(load.carried)));
+}
+
 TierChart::TierChart(QWidget* parent) : QWidget{parent} {
   setFocusPolicy(Qt::StrongFocus);
   setAccessibleName(tr("Use of links by tier"));
@@ -101,7 +112,7 @@ void TierChart::set_empty_text(const QString& text) {
 
 void TierChart::select(std::optional<LinkAt> at) {
   selected_ = at;
-  setAccessibleDescription(at ? text_of(at->tier) : QString{});
+  setAccessibleDescription(at ? tier_text(*loads_, at->tier) : QString{});
   update();
   Q_EMIT selection_changed();
 }
@@ -118,16 +129,6 @@ void TierChart::select_busiest() {
 QRect TierChart::strip(std::size_t row) const {
   return {margin + title_width, margin + scale_height + static_cast<int>(row) * row_height,
           std::max(1, width() - 2 * margin - title_width - figures_width), strip_height};
-}
-
-QString TierChart::text_of(std::size_t tier) const {
-  const TierLoad& load = loads_->tiers()[tier];
-  const sim::LinkTier& of = loads_->graph().links[tier];
-  return tr("%1: at most %2 of %3 is used, on average %4. %5 of %6 links carry %7 together.")
-      .arg(QString::fromStdString(load.title), percent(load.most),
-           QString::fromStdString(sim::to_text(of.most)), percent(load.mean),
-           text_of_count(load.loaded), text_of_count(of.links.size()),
-           QString::fromStdString(sim::to_text(load.carried)));
 }
 
 void TierChart::paintEvent(QPaintEvent*) {
@@ -317,7 +318,7 @@ bool TierChart::event(QEvent* event) {
   if (event->type() != QEvent::ToolTip || !loads_) return QWidget::event(event);
   const auto* help = static_cast<QHelpEvent*>(event);
   if (const std::optional<LinkAt> at = link_at(help->pos()))
-    QToolTip::showText(help->globalPos(), text_of(at->tier), this);
+    QToolTip::showText(help->globalPos(), tier_text(*loads_, at->tier), this);
   else
     QToolTip::hideText();
   return true;

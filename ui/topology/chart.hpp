@@ -13,12 +13,16 @@ namespace ui {
 // A colour of the scale, 0 to 1: the more, the further from the ground.
 QColor use_colour(const Theme& theme, double use);
 
+// "nic → leaf: at most 12 % of 50 GB/s is used, ...".
+QString tier_text(const ClusterLoads& loads, std::size_t tier);
+
 class TierChart : public QWidget {
   Q_OBJECT
 
  public:
   explicit TierChart(QWidget* parent = nullptr);
   void set_loads(LoadsPtr loads);
+  double scale_end() const { return scale_end_; }  // of the colours: a use of capacity
   const std::optional<LinkAt>& selected() const { return selected_; }
   void select(std::optional<LinkAt> at);
   void select_busiest();  // of all links
@@ -46,12 +50,11 @@ class TierChart : public QWidget {
   void paint_mark(QPainter& painter, std::size_t row);
   void paint_scale(QPainter& painter);
   void paint_heads(QPainter& painter);
-  QString text_of(std::size_t tier) const;
 
   LoadsPtr loads_;
   std::vector<std::size_t> shown_;  // tiers that carry anything
   QString idle_;                    // the others
-  double scale_end_ = 1;            // of the colours: a use of capacity
+  double scale_end_ = 1;
   std::optional<LinkAt> selected_;
   QString empty_text_;
 };

@@ -38,6 +38,7 @@ class ClusterLoads {
 
   const sim::TopologyGraph& graph() const { return graph_; }
   const std::vector<TierLoad>& tiers() const { return tiers_; }
+  int nodes() const { return result_->scenario.cluster.nodes(); }
   sim::LinkId id(const LinkAt& at) const { return graph_.links[at.tier].links[at.link]; }
   // Name and value, each with its unit; who uses the link comes last.
   std::vector<std::pair<std::string, std::string>> facts(const LinkAt& at) const;

@@ -2,6 +2,7 @@
 
 #include <QHBoxLayout>
 #include <QScrollArea>
+#include <QVBoxLayout>
 #include <utility>
 
 namespace ui {
@@ -19,8 +20,15 @@ TopologyView::TopologyView(Session& session, QWidget* parent) : QWidget{parent},
   facts_->setFrameShape(QFrame::NoFrame);
   facts_->setTabKeyNavigation(false);
   facts_->setFixedWidth(facts_width);
+  diagram_ = new FabricDiagram;
+  auto* both = new QWidget;
+  auto* column = new QVBoxLayout{both};
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(0);
+  column->addWidget(diagram_);
+  column->addWidget(chart_, 1);
   auto* scroll = new QScrollArea;
-  scroll->setWidget(chart_);
+  scroll->setWidget(both);
   scroll->setWidgetResizable(true);
   scroll->setFrameShape(QFrame::NoFrame);
   scroll->setFocusPolicy(Qt::NoFocus);
@@ -35,6 +43,10 @@ TopologyView::TopologyView(Session& session, QWidget* parent) : QWidget{parent},
   connect(&soon_, &QTimer::timeout, this, &TopologyView::work_out);
   connect(&session_, &Session::result_changed, this, &TopologyView::ask);
   connect(chart_, &TierChart::selection_changed, this, &TopologyView::show_facts);
+  connect(diagram_, &FabricDiagram::clicked, this, [this](std::size_t tier) {
+    chart_->select(LinkAt{tier, loads_->tiers()[tier].busiest()});
+    chart_->setFocus();
+  });
   chart_->set_empty_text(
       tr("Open a scenario to see what each link of its cluster carries: File, Open (Ctrl+O)."));
   show_facts();
@@ -62,6 +74,7 @@ void TopologyView::work_out() {
 void TopologyView::take(LoadsPtr loads) {
   loads_ = std::move(loads);
   chart_->set_loads(loads_);
+  diagram_->show_loads(loads_, chart_->scale_end());
   if (!chart_->selected()) chart_->select_busiest();
 }
 
@@ -71,6 +84,7 @@ QString TopologyView::csv() const {
 
 void TopologyView::show_facts() {
   const std::optional<LinkAt>& at = chart_->selected();
+  diagram_->set_selected(at ? std::optional{at->tier} : std::nullopt);
   if (!at || !loads_) {
     facts_->set_facts({{tr("click"), tr("a link: bytes, busy time, groups")},
                        {"↑ ↓", tr("tiers, at their busiest link")},

@@ -8,6 +8,7 @@
 #include "ui/core/facts_table.hpp"
 #include "ui/core/session.hpp"
 #include "ui/topology/chart.hpp"
+#include "ui/topology/diagram.hpp"
 
 namespace ui {
 
@@ -19,6 +20,7 @@ class TopologyView : public QWidget {
 
   const LoadsPtr& loads() const { return loads_; }
   TierChart& chart() { return *chart_; }
+  FabricDiagram& diagram() { return *diagram_; }
   Q_INVOKABLE QString csv() const;  // a line per tier
   bool busy() const { return isVisible() && (job_.busy() || soon_.isActive()); }
 
@@ -33,6 +35,7 @@ class TopologyView : public QWidget {
 
   Session& session_;
   TierChart* chart_;
+  FabricDiagram* diagram_ = nullptr;
   FactsTable* facts_;
   LoadsPtr loads_;
   ResultPtr asked_;

@@ -1,17 +1,13 @@
 #include "ui/validate/overlay_pane.hpp"
 
-#include <QDragEnterEvent>
-#include <QFile>
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QHBoxLayout>
 #include <QHeaderView>
-#include <QMimeData>
 #include <QSplitter>
 #include <QVBoxLayout>
 
 #include "sim/base/input_error.hpp"
-#include "sim/calibration/read_traces.hpp"
 #include "sim/forecast/record.hpp"
 #include "sim/report/numbers.hpp"
 
@@ -26,15 +22,6 @@ QString time_text(double seconds) {
   return QString::fromStdString(sim::precise(sim::duration_from_seconds(seconds)));
 }
 
-// A trace of the PyTorch profiler has its events behind a short head, or is a bare list of them.
-bool is_trace(const QString& path) {
-  constexpr qint64 head = 1 << 16;
-  QFile file{path};
-  if (!file.open(QIODevice::ReadOnly)) return false;
-  const QByteArray text = file.read(head).trimmed();
-  return text.startsWith('[') || text.contains("\"traceEvents\"");
-}
-
 // Of the session's forecast, on any thread: results are immutable.
 RecordPtr record_of(const Result& result) {
   return std::make_shared<const sim::Record>(sim::make_record(
@@ -45,7 +32,6 @@ RecordPtr record_of(const Result& result) {
 
 OverlayPane::OverlayPane(Session& session, QWidget* parent) : QWidget{parent}, session_{session} {
   setAccessibleName(tr("Overlay of forecast and run"));
-  setAcceptDrops(true);
   view_ = new OverlayView;
   auto* halves = new QSplitter{Qt::Vertical};
   halves->addWidget(view_);
@@ -56,12 +42,13 @@ OverlayPane::OverlayPane(Session& session, QWidget* parent) : QWidget{parent}, s
   column->setSpacing(8);
   column->addWidget(make_top());
   column->addWidget(halves, 1);
-  connect(&job_, &BackgroundJob::failed, this, [this](const QString& why) { take(nullptr, why); });
+  for (BackgroundJob* job : {&job_, &reading_run_, &reading_forecast_})
+    connect(job, &BackgroundJob::failed, this, [this](const QString& why) { take(nullptr, why); });
   soon_.setSingleShot(true);
   soon_.setInterval(pause_ms);
   connect(&soon_, &QTimer::timeout, this, &OverlayPane::compare);
   connect(&session_, &Session::result_changed, this, [this] {
-    if ((run_ || trace_) && !forecast_) soon_.start();
+    if (run_ && !forecast_) soon_.start();
     show_texts();
   });
   connect(view_, &OverlayView::selection_changed, this, &OverlayPane::follow_selection);
@@ -136,64 +123,70 @@ QWidget* OverlayPane::make_table() {
 void OverlayPane::ask_for_run() {
   const QStringList paths = QFileDialog::getOpenFileNames(
       this, tr("Open the record of a run, or traces of the PyTorch profiler, one per rank"), {},
-      tr("Records and traces (*.json);;All files (*)"));
+      tr("Records and traces (*.json *.json.gz);;All files (*)"));
   if (!paths.isEmpty()) open_run(paths);
 }
 
 void OverlayPane::ask_for_forecast() {
-  const QString path = QFileDialog::getOpenFileName(this, tr("Open a record as the forecast"), {},
-                                                    tr("Records (*.json);;All files (*)"));
+  const QString path =
+      QFileDialog::getOpenFileName(this, tr("Open a record as the forecast"), {},
+                                   tr("Records (*.json *.json.gz);;All files (*)"));
   if (!path.isEmpty()) open_forecast(path);
 }
 
 void OverlayPane::open_run(const QStringList& paths) {
+  if (paths.isEmpty()) return;
   problem_.clear();
-  try {
-    if (is_trace(paths.front())) {
-      std::vector<std::string> files;
-      for (const QString& path : paths)
-        files.push_back(path.toStdString());
-      trace_ = std::make_shared<const sim::TracedTimeline>(sim::read_traces(files));
-      run_.reset();
-    } else {
-      run_ = std::make_shared<const sim::Record>(sim::read_record(paths.front().toStdString()));
-      trace_.reset();
-    }
-    run_name_ = QFileInfo{paths.front()}.fileName();
-    if (paths.size() > 1) run_name_ += tr(" and %1 more").arg(paths.size() - 1);
-  } catch (const std::exception& error) {
-    problem_ = error.what();
-  }
+  run_ = {};
+  run_name_ = QFileInfo{paths.front()}.fileName();
+  if (paths.size() > 1) run_name_ += tr(" and %1 more").arg(paths.size() - 1);
+  std::vector<std::string> files;
+  for (const QString& path : paths)
+    files.push_back(path.toStdString());
+  reading_run_.run([this, files](const sim::Control&) -> BackgroundJob::Answer {
+    RunFile run = read_run(files);
+    return [this, run] {
+      run_ = run;
+      compare();
+    };
+  });
   compare();
 }
 
 void OverlayPane::open_forecast(const QString& path) {
   problem_.clear();
   forecast_.reset();
-  forecast_name_.clear();
-  try {
-    if (!path.isEmpty()) {
-      forecast_ = std::make_shared<const sim::Record>(sim::read_record(path.toStdString()));
-      forecast_name_ = QFileInfo{path}.fileName();
-    }
-  } catch (const std::exception& error) {
-    problem_ = error.what();
-  }
+  forecast_name_ = QFileInfo{path}.fileName();
+  if (!path.isEmpty())
+    reading_forecast_.run([this, file = path.toStdString()](const sim::Control&) {
+      const auto forecast = std::make_shared<const sim::Record>(sim::read_record(file));
+      return BackgroundJob::Answer{[this, forecast] {
+        forecast_ = forecast;
+        compare();
+      }};
+    });
+  else
+    reading_forecast_.cancel();
   compare();
+}
+
+bool OverlayPane::reading() const {
+  return reading_run_.busy() || reading_forecast_.busy();
 }
 
 void OverlayPane::compare() {
   soon_.stop();
-  const bool possible = (run_ || trace_) && (forecast_ || session_.result()) && problem_.isEmpty();
+  const bool possible =
+      run_ && !reading() && (forecast_ || session_.result()) && problem_.isEmpty();
   if (!possible) {
     job_.cancel();
     return take(nullptr, problem_);
   }
-  job_.run([this, run = run_, trace = trace_, forecast = forecast_,
+  job_.run([this, run = run_, forecast = forecast_,
             result = session_.result()](const sim::Control&) -> BackgroundJob::Answer {
     RecordPtr of = forecast ? forecast : record_of(*result);
-    const OverlayPtr made =
-        trace ? make_overlay(std::move(of), *trace) : make_overlay(std::move(of), run);
+    const OverlayPtr made = run.trace ? make_overlay(std::move(of), *run.trace)
+                                      : make_overlay(std::move(of), run.record);
     return [this, made] { take(made, {}); };
   });
   show_texts();
@@ -288,25 +281,15 @@ void OverlayPane::show_texts() {
   } else if (overlay_) {
     verdict_->setText(verdict());
   } else {
-    verdict_->setText(job_.busy() ? tr("comparing …") : QString{});
+    verdict_->setText(reading()     ? tr("reading the files …")
+                      : job_.busy() ? tr("comparing …")
+                                    : QString{});
   }
   view_->set_empty_text(
       tr("Open the record of a run to see it below the forecast: Open run, or drop the file "
          "here.\n\nA run makes one with: stepcast run SCENARIO --record FILE\n"
-         "Traces of the PyTorch profiler (JSON, one per rank) open, too."));
-}
-
-void OverlayPane::dragEnterEvent(QDragEnterEvent* event) {
-  const QList<QUrl> urls = event->mimeData()->urls();
-  if (!urls.isEmpty() && urls.front().toLocalFile().endsWith(".json"))
-    event->acceptProposedAction();
-}
-
-void OverlayPane::dropEvent(QDropEvent* event) {
-  QStringList paths;
-  for (const QUrl& url : event->mimeData()->urls())
-    paths << url.toLocalFile();
-  open_run(paths);
+         "Traces of the PyTorch profiler (one per rank) and of stepcast --trace open, too, as JSON "
+         "or in gzip."));
 }
 
 }  // namespace ui

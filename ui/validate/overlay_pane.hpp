@@ -13,6 +13,7 @@
 #include "ui/core/session.hpp"
 #include "ui/validate/operator_table.hpp"
 #include "ui/validate/overlay_view.hpp"
+#include "ui/validate/run_file.hpp"
 
 namespace ui {
 
@@ -23,11 +24,11 @@ class OverlayPane : public QWidget {
   explicit OverlayPane(Session& session, QWidget* parent = nullptr);
 
   // A run to hold the forecast against: a record (`stepcast run SCENARIO --record FILE`), or traces
-  // of the PyTorch profiler, one per rank.
+  // of the PyTorch profiler, one per rank. They are read in the background.
   void open_run(const QStringList& paths);
   // A record in place of the session's forecast; empty: the session's again.
   void open_forecast(const QString& path);
-  bool busy() const { return job_.busy() || soon_.isActive(); }
+  bool busy() const { return reading() || job_.busy() || soon_.isActive(); }
   const OverlayPtr& overlay() const { return overlay_; }
   OverlayView& timelines() { return *view_; }
   const OperatorTable& operators() const { return operators_; }
@@ -37,16 +38,13 @@ class OverlayPane : public QWidget {
  Q_SIGNALS:
   void changed();
 
- protected:
-  void dragEnterEvent(QDragEnterEvent* event) override;
-  void dropEvent(QDropEvent* event) override;
-
  private:
   QWidget* make_top();
   QWidget* make_table();
   void ask_for_run();
   void ask_for_forecast();
-  void compare();  // in the background
+  bool reading() const;  // files
+  void compare();        // in the background
   void take(OverlayPtr overlay, const QString& problem);
   void follow_selection();
   void follow_table();
@@ -54,8 +52,8 @@ class OverlayPane : public QWidget {
   QString verdict() const;
 
   Session& session_;
-  RecordPtr run_, forecast_;                          // forecast_: null: of the session
-  std::shared_ptr<const sim::TracedTimeline> trace_;  // in place of run_
+  RunFile run_;
+  RecordPtr forecast_;  // null: of the session
   QString run_name_, forecast_name_, problem_;
   OverlayPtr overlay_;
   OperatorTable operators_;
@@ -67,7 +65,7 @@ class OverlayPane : public QWidget {
   QLabel *sides_ = nullptr, *verdict_ = nullptr, *selected_ = nullptr;
   QPushButton *own_ = nullptr, *align_ = nullptr;
   QCheckBox* stretch_ = nullptr;
-  BackgroundJob job_;
+  BackgroundJob job_, reading_run_, reading_forecast_;
 };
 
 }  // namespace ui

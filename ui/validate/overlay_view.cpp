@@ -77,7 +77,7 @@ void OverlayView::remake_rows() {
     for (const std::size_t side : {0U, 1U}) {
       const LaneGroup& group = overlay_->lanes.groups[2 * pair + side];
       for (Row& row : rows_of(group, open_[pair])) {
-        if (row.computes) row.label = label_of(group, side == 0);
+        if (row.head) row.label = label_of(group, side == 0);
         row.y = y;
         y += row.height;
         rows_.push_back(std::move(row));

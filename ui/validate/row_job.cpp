@@ -1,7 +1,8 @@
 #include "ui/validate/row_job.hpp"
 
 #include <algorithm>
-#include <exception>
+#include <numeric>
+#include <thread>
 #include <utility>
 
 #include "sim/base/parallel.hpp"
@@ -23,51 +24,37 @@ std::vector<RowAt> rows_of(const std::vector<sim::MeasuredSet>& sets) {
   return rows;
 }
 
-RowJob::RowJob(QObject* parent) : QObject{parent} {}
-
-RowJob::~RowJob() {
-  thread_.request_stop();
+RowJob::RowJob(QObject* parent) : QObject{parent} {
+  connect(&job_, &BackgroundJob::failed, this, &RowJob::failed);
+  connect(&job_, &BackgroundJob::busy_changed, this, [this] {
+    if (!job_.busy()) Q_EMIT ended();
+  });
 }
 
 void RowJob::start(const std::string& folder) {
-  run([this, folder](const std::stop_token& stop) {
+  job_.run([this, folder](const sim::Control& control) {
     const auto sets = std::make_shared<const std::vector<sim::MeasuredSet>>(load_sets(folder));
     Q_EMIT loaded(sets);
     std::vector<std::size_t> all(rows_of(*sets).size());
-    for (std::size_t i = 0; i < all.size(); ++i)
-      all[i] = i;
-    predict_all(sets, all, stop);
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    predict_all(sets, all, control);
+    return BackgroundJob::Answer{};
   });
 }
 
 void RowJob::start(SetsPtr sets, std::vector<std::size_t> left) {
-  run([this, sets = std::move(sets), left = std::move(left)](const std::stop_token& stop) {
-    predict_all(sets, left, stop);
+  job_.run([this, sets = std::move(sets), left = std::move(left)](const sim::Control& control) {
+    predict_all(sets, left, control);
+    return BackgroundJob::Answer{};
   });
 }
 
 void RowJob::stop() {
-  thread_.request_stop();
-}
-
-void RowJob::run(std::function<void(const std::stop_token&)> work) {
-  thread_ = {};  // stops and joins what ran
-  running_ = true;
-  const int number = ++runs_;
-  thread_ = std::jthread{[this, number, work = std::move(work)](const std::stop_token& stop) {
-    try {
-      work(stop);
-    } catch (const sim::Stopped&) {
-    } catch (const std::exception& error) {
-      Q_EMIT failed(error.what());
-    }
-    QMetaObject::invokeMethod(
-        this, [this, number] { finish(number); }, Qt::QueuedConnection);
-  }};
+  job_.cancel();
 }
 
 void RowJob::predict_all(const SetsPtr& sets, const std::vector<std::size_t>& left,
-                         const std::stop_token& stop) {
+                         const sim::Control& control) {
   const std::vector<RowAt> rows = rows_of(*sets);
   // The window needs a core, too.
   const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) - 1);
@@ -75,14 +62,8 @@ void RowJob::predict_all(const SetsPtr& sets, const std::vector<std::size_t>& le
     const auto& [set, row] = rows[left[i]];
     const sim::MeasuredSet& of = (*sets)[set];
     Q_EMIT predicted(left[i], std::make_shared<const sim::RowResult>(sim::predict(
-                                  of, of.rows[row], sim::Mechanism::none, {.stop = stop})));
+                                  of, of.rows[row], sim::Mechanism::none, {.stop = control.stop})));
   });
-}
-
-void RowJob::finish(int run) {
-  if (run != runs_) return;
-  running_ = false;
-  Q_EMIT ended();
 }
 
 }  // namespace ui

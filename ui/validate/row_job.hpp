@@ -4,13 +4,12 @@
 #include <QObject>
 #include <QString>
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "sim/validation/predict.hpp"
+#include "ui/core/background_job.hpp"
 
 namespace ui {
 
@@ -33,14 +32,13 @@ class RowJob : public QObject {
 
  public:
   explicit RowJob(QObject* parent = nullptr);
-  ~RowJob() override;
 
   // Loads the sets, then forecasts every row. An earlier start is stopped.
   void start(const std::string& folder);
   // Forecasts rows of sets that are loaded: those of `left`, places in rows_of().
   void start(SetsPtr sets, std::vector<std::size_t> left);
   void stop();  // within 50 ms; what has been forecast stays
-  bool running() const { return running_; }
+  bool running() const { return job_.busy(); }
 
  Q_SIGNALS:
   // On the thread that the job was made on.
@@ -50,14 +48,10 @@ class RowJob : public QObject {
   void ended();                                                // done, stopped or failed
 
  private:
-  void run(std::function<void(const std::stop_token&)> work);
   void predict_all(const SetsPtr& sets, const std::vector<std::size_t>& left,
-                   const std::stop_token& stop);
-  void finish(int run);
+                   const sim::Control& control);
 
-  bool running_ = false;
-  int runs_ = 0;  // signals of an earlier run are not heard
-  std::jthread thread_;
+  BackgroundJob job_;
 };
 
 }  // namespace ui

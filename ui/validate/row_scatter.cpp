@@ -16,8 +16,10 @@ constexpr double point_size = 8;
 
 constexpr std::array markers{Marker::disc, Marker::square, Marker::diamond, Marker::triangle,
                              Marker::cross};
-constexpr std::array inks{sim::Ink::forward, sim::Ink::data, sim::Ink::backward, sim::Ink::pipeline,
-                          sim::Ink::recompute};
+// As many as there are GPUs: small markers are told apart by their colour.
+constexpr std::array inks{sim::Ink::forward,        sim::Ink::data,      sim::Ink::backward,
+                          sim::Ink::pipeline,       sim::Ink::recompute, sim::Ink::optimizer,
+                          sim::Ink::weight_backward};
 
 bool drawn(const RowResultPtr& result) {
   return state_of(result) == RowState::timed && result->prediction->time > sim::Duration{};
@@ -98,8 +100,7 @@ void RowScatter::show_rows(const std::vector<std::size_t>& places) {
   std::size_t next = 0;
   for (auto& [gpu, of] : by_gpu) {
     add(gpu, markers[next % markers.size()],
-        theme.ink[static_cast<std::size_t>(inks[(next + next / markers.size()) % inks.size()])],
-        std::move(of));
+        theme.ink[static_cast<std::size_t>(inks[next % inks.size()])], std::move(of));
     ++next;
   }
   set_sets(sets);

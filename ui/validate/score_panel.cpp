@@ -37,8 +37,8 @@ const std::array<Column, ScorePanel::columns>& shown_columns() {
       {ScorePanel::tr("memory, median error"),
        ScorePanel::tr("Of the rows whose memory was published"),
        [](const sim::SetScore& score) { return percent(score.median_memory_error); }},
-      {ScorePanel::tr("fits predicted right"),
-       ScorePanel::tr("Runs of which the forecast says rightly whether they run out of memory"),
+      {ScorePanel::tr("fit predicted correctly"),
+       ScorePanel::tr("Runs of which the forecast says correctly whether they fit in memory"),
        [](const sim::SetScore& score) {
          return score.fits_told > 0
                     ? ScorePanel::tr("%1 of %2").arg(score.fits_right).arg(score.fits_told)

@@ -2,11 +2,13 @@
 #include <QActionGroup>
 #include <QApplication>
 #include <QClipboard>
+#include <QFile>
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QLineEdit>
 #include <QMenuBar>
 #include <QMessageBox>
+#include <QRegularExpression>
 #include <QSettings>
 
 #include "sim/scenario/write_scenario.hpp"
@@ -46,7 +48,7 @@ void MainWindow::make_actions() {
 
 void MainWindow::make_file_menu() {
   QMenu* file = menuBar()->addMenu(tr("&File"));
-  file->addAction(tr("&Open scenario …"), QKeySequence::Open, this, &MainWindow::ask_for_file);
+  file->addAction(tr("&Open …"), QKeySequence::Open, this, &MainWindow::ask_for_file);
   recent_ = file->addMenu(tr("Open &recent"));
   connect(recent_, &QMenu::aboutToShow, this, &MainWindow::fill_recent);
   file->addAction(tr("&Save as …"), QKeySequence::SaveAs, this, &MainWindow::save_as);
@@ -70,6 +72,7 @@ void MainWindow::make_edit_menu() {
   edit->addSeparator();
   edit->addAction(tr("&Find a key …"), QKeySequence::Find, knobs_, &KnobPane::find_key);
   edit->addAction(tr("Find &operators …"), Qt::Key_Slash, this, &MainWindow::find_operator);
+  edit->addAction(tr("Filter &lanes …"), Qt::Key_L, this, &MainWindow::find_lanes);
   edit->addSeparator();
   edit->addAction(tr("&Pin as baseline"), Qt::Key_B, &session_, &Session::pin_baseline);
   edit->addAction(tr("&Clear baseline"), &session_, &Session::clear_baseline);
@@ -80,6 +83,8 @@ void MainWindow::make_view_menu() {
   view->addAction(tr("&Whole step"), Qt::Key_Home, timeline_, &TimelineView::fit);
   view->addAction(tr("&Next step of the critical path"), this,
                   [this] { timeline_->step_path(true); });
+  view->addAction(tr("&Pin the lanes of the stage"), Qt::Key_P, timeline_,
+                  [this] { timeline_->toggle_pin(session_.selection().stage); });
   QAction* path = view->addAction(tr("&Critical path"));
   path->setCheckable(true);
   path->setChecked(true);
@@ -112,10 +117,11 @@ void MainWindow::make_job_menu() {
 }
 
 void MainWindow::ask_for_file() {
-  const QString path = QFileDialog::getOpenFileName(
-      this, tr("Open scenario"), QFileInfo{QString::fromStdString(session_.path())}.path(),
-      tr("Scenarios (*.yaml *.yml);;All files (*)"));
-  if (!path.isEmpty()) open(path);
+  open_files(QFileDialog::getOpenFileNames(
+      this, tr("Open a scenario, a job of a framework, a record or traces"),
+      QFileInfo{QString::fromStdString(session_.path())}.path(),
+      tr("Scenarios (*.yaml *.yml);;Jobs (*.sh *.args *.toml *.json *.yaml *.yml);;"
+         "Records and traces (*.json *.json.gz);;All files (*)")));
 }
 
 void MainWindow::fill_recent() {
@@ -133,28 +139,54 @@ void MainWindow::save_as() {
   const std::string text =
       sim::scenario_yaml(session_.result()->scenario, QFileInfo{path}.path().toStdString());
   if (const QString problem = write_file(path, QByteArray::fromStdString(text)); !problem.isEmpty())
-    QMessageBox::warning(this, tr("Stepcast"), problem);
+    warn(problem);
 }
 
 void MainWindow::copy_command() {
-  QString command = "stepcast simulate " + quoted(QString::fromStdString(session_.path()));
+  const QString path = QString::fromStdString(session_.path());
+  QFile file{path};
+  if (!file.open(QIODevice::ReadOnly) || file.readAll().toStdString() != session_.yaml())
+    return warn(tr("The scenario's text is not that of %1: save it first (File, Save as).")
+                    .arg(path.isEmpty() ? tr("a file") : path));
+  QString command = "stepcast simulate " + quoted(path);
   for (const std::string& set : session_.overrides())
     command += " --set " + quoted(QString::fromStdString(set));
   QApplication::clipboard()->setText(command);
 }
 
+// The innermost view with the focus; else the timeline, or the page of the job that is shown.
+std::pair<QString, QWidget*> MainWindow::view_in_focus() const {
+  const QWidget* focus = focusWidget();
+  std::pair<QString, QWidget*> found{};
+  for (const auto& [name, view] : views_) {
+    if (view == this || !focus || (view != focus && !view->isAncestorOf(focus))) continue;
+    if (!found.second || found.second->isAncestorOf(view)) found = {name, view};
+  }
+  if (found.second) return found;
+  for (const auto& [name, view] : views_)
+    if (view != this && view->isVisible() && pages_->isAncestorOf(view)) return {name, view};
+  return {"timeline", timeline_};
+}
+
 void MainWindow::export_view() {
-  const QString path = QFileDialog::getSaveFileName(this, tr("Export the timeline"), {},
-                                                    tr("Pictures (*.png *.svg)"));
+  const auto [name, view] = view_in_focus();
+  const QString path =
+      QFileDialog::getSaveFileName(this, tr("Export the view: %1").arg(name), name + ".png",
+                                   tr("Pictures (*.png *.svg);;Tables (*.csv)"));
   if (path.isEmpty()) return;
-  if (const QString problem = write_view(*timeline_, path); !problem.isEmpty())
-    QMessageBox::warning(this, tr("Stepcast"), problem);
+  if (const QString problem = write_view(*view, path); !problem.isEmpty()) warn(problem);
 }
 
 void MainWindow::find_operator() {
   find_->show();
   find_->setFocus();
   find_->selectAll();
+}
+
+void MainWindow::find_lanes() {
+  lanes_->show();
+  lanes_->setFocus();
+  lanes_->selectAll();
 }
 
 void MainWindow::show_keys() {
@@ -169,6 +201,8 @@ void MainWindow::show_keys() {
          "<tr><td><b>/ N</b></td><td>search operators; next match</td></tr>"
          "<tr><td><b>R, Esc</b></td><td>operator to area; select nothing</td></tr>"
          "<tr><td><b>Enter</b></td><td>show the streams of the selected stage</td></tr>"
+         "<tr><td><b>P</b></td><td>keep the lanes of the selected stage on top</td></tr>"
+         "<tr><td><b>L</b></td><td>filter lanes by name</td></tr>"
          "<tr><td><b>B</b></td><td>pin the baseline</td></tr>"
          "<tr><td><b>Ctrl+F</b></td><td>set any key</td></tr>"
          "<tr><td><b>Ctrl+Z, Ctrl+Shift+Z</b></td><td>undo, redo</td></tr>"

@@ -34,6 +34,8 @@
 #include "ui/validate/overlay_pane.hpp"
 #include "ui/validate/validate_pane.hpp"
 #include "ui/window/export_view.hpp"
+#include "ui/window/file_role.hpp"
+#include "ui/window/import_dialog.hpp"
 
 namespace ui {
 
@@ -86,24 +88,19 @@ void MainWindow::make_centre() {
   auto* timeline_column = new QVBoxLayout{page};
   timeline_column->setContentsMargins(0, 0, 0, 0);
   timeline_column->setSpacing(0);
-  find_ = new QLineEdit;
-  find_->setPlaceholderText(
-      tr("operators by name, as a regular expression; Enter: next match, Esc: close"));
-  find_->setAccessibleName(tr("Search operators"));
-  find_->setClearButtonEnabled(true);
-  find_->hide();
   timeline_ = new TimelineView{session_};
+  find_ =
+      make_field(tr("Search operators"),
+                 tr("operators by name, as a regular expression; Enter: next match, Esc: close"),
+                 [this](const QString& pattern) { return timeline_->search(pattern); });
+  lanes_ = make_field(tr("Filter lanes"),
+                      tr("lanes by name, as a regular expression: stage [0-3] compute; Esc: all"),
+                      [this](const QString& pattern) { return timeline_->filter_lanes(pattern); });
   timeline_column->addWidget(find_);
+  timeline_column->addWidget(lanes_);
   timeline_column->addWidget(timeline_, 1);
   add_page(Job::what_if, page);
-  connect(find_, &QLineEdit::textChanged, timeline_, &TimelineView::search);
   connect(find_, &QLineEdit::returnPressed, this, [this] { timeline_->step_match(true); });
-  auto* close = new QShortcut{Qt::Key_Escape, find_, nullptr, nullptr, Qt::WidgetShortcut};
-  connect(close, &QShortcut::activated, this, [this] {
-    find_->clear();
-    find_->hide();
-    timeline_->setFocus();
-  });
   connect(problems, &ProblemsPane::show_line, this, [this](int line, int column_of) {
     if (auto* holder = qobject_cast<QDockWidget*>(editor_->parentWidget())) {
       holder->show();
@@ -113,6 +110,27 @@ void MainWindow::make_centre() {
   });
   views_ = {
       {"window", this}, {"headline", headline}, {"breakdown", strip}, {"timeline", timeline_}};
+}
+
+QLineEdit* MainWindow::make_field(const QString& name, const QString& hint,
+                                  const std::function<bool(const QString&)>& apply) {
+  auto* field = new QLineEdit;
+  field->setPlaceholderText(hint);
+  field->setAccessibleName(name);
+  field->setClearButtonEnabled(true);
+  field->hide();
+  connect(field, &QLineEdit::textChanged, this, [field, apply](const QString& pattern) {
+    QPalette palette;
+    if (!apply(pattern)) palette.setColor(QPalette::Text, theme_of(*field).bad);
+    field->setPalette(palette);
+  });
+  auto* close = new QShortcut{Qt::Key_Escape, field, nullptr, nullptr, Qt::WidgetShortcut};
+  connect(close, &QShortcut::activated, this, [this, field] {
+    field->clear();
+    field->hide();
+    timeline_->setFocus();
+  });
+  return field;
 }
 
 void MainWindow::make_choose() {
@@ -239,8 +257,51 @@ void MainWindow::open(const QString& path) {
     if (validate_->isVisible()) show_job(Job::what_if);  // where it can be seen
     remember(QFileInfo{path}.absoluteFilePath());
   } catch (const std::exception& error) {
-    QMessageBox::warning(this, tr("Stepcast"), error.what());
+    warn(error.what());
   }
+}
+
+void MainWindow::open_files(const QStringList& paths) {
+  if (paths.isEmpty()) return;
+  try {
+    const OpenedFile file = role_of(paths.front());
+    switch (file.role) {
+      case FileRole::scenario:
+        return open(paths.front());
+      case FileRole::run:
+        return open_run(paths);
+      case FileRole::job:
+        return import(paths.front(), file.job);
+      case FileRole::other:
+        break;
+    }
+    warn(tr("%1: this is %2").arg(paths.front(), QString::fromStdString(file.what)));
+  } catch (const std::exception& error) {
+    warn(error.what());
+  }
+}
+
+void MainWindow::import(const QString& path, sim::JobKind kind) {
+  const ResultPtr& shown = session_.result();
+  const QString cluster =
+      shown ? QFileInfo{QString::fromStdString(shown->scenario.cluster_path)}.completeBaseName()
+            : QStringLiteral("dgx-h100");
+  auto* dialog = new ImportDialog{path, kind, cluster, this};
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  connect(dialog, &QDialog::accepted, this, [this, dialog, path] {
+    const QFileInfo file{path};
+    // As if it lay beside the job; it becomes a file with Save as.
+    session_.open_text(file.absolutePath() + '/' + file.completeBaseName() + ".yaml",
+                       dialog->yaml());
+    show_job(Job::what_if);
+  });
+  dialog->open();
+}
+
+void MainWindow::warn(const QString& what) {
+  auto* box = new QMessageBox{QMessageBox::Warning, tr("Stepcast"), what, QMessageBox::Ok, this};
+  box->setAttribute(Qt::WA_DeleteOnClose);
+  box->open();  // the event loop goes on
 }
 
 void MainWindow::open_run(const QStringList& paths) {
@@ -285,12 +346,10 @@ void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
 }
 
 void MainWindow::dropEvent(QDropEvent* event) {
-  const QList<QUrl> urls = event->mimeData()->urls();
-  if (urls.isEmpty() || !urls.front().isLocalFile()) return;
   QStringList paths;
-  for (const QUrl& url : urls)
-    paths << url.toLocalFile();
-  paths.front().endsWith(".json") ? open_run(paths) : open(paths.front());
+  for (const QUrl& url : event->mimeData()->urls())
+    if (url.isLocalFile()) paths << url.toLocalFile();
+  open_files(paths);
 }
 
 QStringList MainWindow::view_names() const {

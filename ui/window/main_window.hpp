@@ -5,7 +5,9 @@
 #include <QMainWindow>
 #include <QStackedWidget>
 #include <array>
+#include <functional>
 
+#include "sim/interop/job_file.hpp"
 #include "ui/core/session.hpp"
 
 class QActionGroup;
@@ -37,6 +39,9 @@ class MainWindow : public QMainWindow {
   ChoosePane& choose() { return *choose_; }
   // Opens a scenario, and remembers it; a problem is shown in the window.
   void open(const QString& path);
+  // By what they are: a scenario; a record or traces, one per rank; a job of a training framework,
+  // which is imported. A problem is shown.
+  void open_files(const QStringList& paths);
   ValidatePane& validate() { return *validate_; }
   OverlayPane& overlay() { return *overlay_; }
   // A recorded run, or traces, over the forecast; a problem is shown there.
@@ -71,14 +76,21 @@ class MainWindow : public QMainWindow {
   void make_view_menu();
   void make_job_menu();
   QDockWidget* dock(const QString& title, QWidget* content, Qt::DockWidgetArea area);
+  void import(const QString& path, sim::JobKind kind);
+  void warn(const QString& what);
   void ask_for_file();
   void save_as();
   void copy_command();
   void export_view();
+  std::pair<QString, QWidget*> view_in_focus() const;
   void show_keys();
   void fill_recent();
   void remember(const QString& path);
   void find_operator();
+  void find_lanes();
+  // A field above the timeline that shows with a key and closes with Escape.
+  QLineEdit* make_field(const QString& name, const QString& hint,
+                        const std::function<bool(const QString&)>& apply);
 
   Session session_;
   QStackedWidget* pages_ = nullptr;
@@ -87,7 +99,7 @@ class MainWindow : public QMainWindow {
   ValidatePane* validate_ = nullptr;
   OverlayPane* overlay_ = nullptr;
   TimelineView* timeline_ = nullptr;
-  QLineEdit* find_ = nullptr;
+  QLineEdit *find_ = nullptr, *lanes_ = nullptr;
   KnobPane* knobs_ = nullptr;
   MemoryPane* memory_ = nullptr;
   EditorPane* editor_ = nullptr;
