@@ -41,6 +41,9 @@ void drop(MainWindow& window, const QStringList& paths) {
   for (const QString& path : paths)
     urls << QUrl::fromLocalFile(path);
   data.setUrls(urls);
+  // Enters first: that makes the window the target.
+  QDragEnterEvent enter{QPoint{10, 10}, Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier};
+  QCoreApplication::sendEvent(&window, &enter);
   QDropEvent event{QPointF{10, 10}, Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier};
   QCoreApplication::sendEvent(&window, &event);
 }
@@ -102,7 +105,7 @@ TEST_CASE("A scenario that is dropped is opened, a trace is held against the for
   REQUIRE(window.session().result());
   CHECK(window.session().result()->scenario.layout.world_size() == 8);
   drop(window, {written(folder, "cut.json.gz", QByteArray{"\x1f\x8b\x08\x00", 4})});
-  REQUIRE(test::until([&] { return !window.busy(); }));
+  REQUIRE(test::until([&] { return !window.overlay().busy(); }));  // rows are forecast beside it
   CHECK(window.overlay().problem().contains("is gzip that is cut off"));
 }
 

@@ -155,7 +155,8 @@ void ImportDialog::work_out() {
   said_->setText(tr("reading the file …"));
   job_.run([this, job = asked(), kind = kind_](const sim::Control&) -> BackgroundJob::Answer {
     const sim::ImportedJob imported = sim::import_job(kind, job);
-    return [this, text = summary(imported), yaml = sim::imported_yaml(imported, job, {})] {
+    const std::string folder = QFileInfo{to_qstring(job.file)}.absolutePath().toStdString();
+    return [this, text = summary(imported), yaml = sim::imported_yaml(imported, job, folder)] {
       yaml_ = yaml;
       said_->setForegroundRole(QPalette::WindowText);
       said_->setText(text);

@@ -28,7 +28,7 @@ class ImportDialog : public QDialog {
   // Whether the file is a scenario with what is entered, and nothing is being worked out.
   bool ready() const { return !job_.busy() && !soon_.isActive() && !yaml_.empty(); }
   bool busy() const { return job_.busy() || soon_.isActive(); }
-  // The scenario as a file, with the notes in its head. Empty: not ready.
+  // The scenario as a file beside the job's, with the notes in its head. Empty: not ready.
   const std::string& yaml() const { return yaml_; }
   QString text() const { return said_->text(); }  // what was read, or what is wrong
 
