@@ -23,18 +23,35 @@ std::string grouped(std::int64_t value) {
   return text;
 }
 
+namespace {
+
+struct TimeUnit {
+  std::int64_t ticks;
+  const char* name;
+};
+// The largest of which `value` has one.
+TimeUnit unit_of(Duration value) {
+  for (const TimeUnit& unit : {TimeUnit{1'000'000'000'000, "s"}, TimeUnit{1'000'000'000, "ms"},
+                               TimeUnit{1'000'000, "us"}, TimeUnit{1'000, "ns"}})
+    if (value.count() >= unit.ticks) return unit;
+  return {1, "ps"};
+}
+double amount_of(Duration value, const TimeUnit& unit) {
+  return static_cast<double>(value.count()) / static_cast<double>(unit.ticks);
+}
+
+}  // namespace
+
 std::string precise(Duration value) {
-  struct Unit {
-    std::int64_t ticks;
-    const char* name;
-  };
-  for (const Unit& unit : {Unit{1'000'000'000'000, "s"}, Unit{1'000'000'000, "ms"},
-                           Unit{1'000'000, "us"}, Unit{1'000, "ns"}}) {
-    if (value.count() < unit.ticks) continue;
-    const double amount = static_cast<double>(value.count()) / static_cast<double>(unit.ticks);
-    return fmt::format("{:#.4g} {}", amount, unit.name);
-  }
-  return fmt::format("{} ps", value.count());
+  const TimeUnit unit = unit_of(value);
+  if (unit.ticks == 1) return fmt::format("{} ps", value.count());
+  return fmt::format("{:#.4g} {}", amount_of(value, unit), unit.name);
+}
+
+std::string range_text(Duration low, Duration high) {
+  const TimeUnit unit = unit_of(high);
+  return fmt::format("{:#.3g} to {:#.3g} {}", amount_of(low, unit), amount_of(high, unit),
+                     unit.name);
 }
 
 std::string significant(double value) {

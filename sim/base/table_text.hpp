@@ -24,6 +24,7 @@ inline std::string grouped(std::uint32_t value) {
   return grouped(std::uint64_t{value});
 }
 std::string precise(Duration value);           // 4 digits: 5.634 s, 45.51 ms
+std::string range_text(Duration low, Duration high);  // 3 digits, one unit: 6.08 to 6.86 s
 std::string significant(double value);         // 4 digits: 226.4, 3.708 million
 std::string scaled_count(std::int64_t value);  // 405.9 billion
 

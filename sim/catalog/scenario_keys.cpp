@@ -1,6 +1,7 @@
 // Keys of the top of a scenario and of its small sections.
 #include <fmt/format.h>
 
+#include "sim/base/time_factors.hpp"
 #include "sim/catalog/tables.hpp"
 #include "sim/collective/collective_cost.hpp"
 #include "sim/engine/device_spread.hpp"
@@ -32,6 +33,10 @@ std::vector<Key> top() {
   };
 }
 
+Key factor_key(const char* part, const char* help) {
+  return number_key(fmt::format("time_factors.{}", part), {least_time_factor, most_time_factor}, "", "1", help);
+}
+
 std::vector<Key> simulation() {
   return in_section(
       "simulation",
@@ -53,6 +58,12 @@ std::vector<Key> simulation() {
           word_key<Protocol>("data_protocol", "auto", "NCCL protocol of data-parallel collectives"),
           integer_key("server_shards", {1, 1 << 16}, "servers", "1",
                       "shards of the parameter server"),
+          factor_key("products", "factor on the time of matrix products and attention"),
+          factor_key("memory_kernels", "factor on the time of all other kernels"),
+          factor_key("host", "factor on the host's time to issue a kernel"),
+          factor_key("tensor", "factor on tensor-, context- and expert-parallel communication"),
+          factor_key("data", "factor on the time of other collectives"),
+          factor_key("pipeline", "factor on the time of sends and receives"),
           text_key(list, "stragglers", KeyDefault::follows("none"),
                    "slow ranks: [{rank: 3, factor: 1.2}], factor of their kernel times"),
           text_key(list, "faults", KeyDefault::follows("none"),

@@ -7,11 +7,13 @@
 
 #include "sim/cli/validate.hpp"
 #include "sim/validation/ablation.hpp"
+#include "sim/validation/error_rows.hpp"
 #include "sim/validation/memory_error_rows.hpp"
 #include "sim/validation/other_simulators.hpp"
 #include "sim/validation/published.hpp"
 #include "sim/validation/scatter.hpp"
 #include "sim/validation/tables.hpp"
+#include "sim/validation/time_error_fit.hpp"
 
 namespace sim {
 namespace {
@@ -20,11 +22,12 @@ std::string shipped_folder() {
   return data_folder() + "/validation";
 }
 
-std::vector<SetResult> forecast_sets(const PublishedRequest& request) {
+std::vector<SetResult> forecast_sets(const PublishedRequest& request,
+                                     const PredictOptions& options = {}) {
   const auto tell = [](const std::string& set) {
     if (isatty(STDERR_FILENO) == 1) print_note("simulating " + set);
   };
-  return validate_sets(load_sets(shipped_folder(), request.sets), tell);
+  return validate_sets(load_sets(shipped_folder(), request.sets), tell, options);
 }
 
 ExitCode verdict(const std::vector<std::string>& beyond) {
@@ -93,6 +96,25 @@ ExitCode show_memory_error(const PublishedRequest& request) {
   return ExitCode::done;
 }
 
+ExitCode show_error_rows(const PublishedRequest& request) {
+  print_result(error_rows_csv(error_rows(forecast_sets(request, {.traits = true}))));
+  return ExitCode::done;
+}
+
+TimeErrorFit fitted_time_error(const PublishedRequest& request) {
+  return fit_time_error(error_rows(forecast_sets(request, {.traits = true})), spread_of_devices());
+}
+
+ExitCode show_time_error(const PublishedRequest& request) {
+  print_result(time_error_file(fitted_time_error(request)));
+  return ExitCode::done;
+}
+
+ExitCode show_coverage(const PublishedRequest& request) {
+  print_result(coverage_table(fitted_time_error(request).coverage));
+  return ExitCode::done;
+}
+
 ExitCode show_ablation(const PublishedRequest& request) {
   const Ablation ablation = ablate(load_sets(shipped_folder(), request.sets));
   print_result(in_format(request.output, ablation, ablation_table, ablation_json, ablation_csv,
@@ -131,7 +153,15 @@ std::vector<Command> published_commands() {
                      show_peers),
           command_of("memory-error",
                      "the error of the memory forecast, as validation/memory-error.yaml has it",
-                     no_options, show_memory_error)};
+                     no_options, show_memory_error),
+          command_of("error-rows",
+                     "the errors of the time forecast row by row, with what they may depend on (CSV)",
+                     set_options, show_error_rows),
+          command_of("time-error",
+                     "the error of the time forecast, as validation/time-error.yaml has it",
+                     no_options, show_time_error),
+          command_of("coverage", "how many rows of each set the intervals of the others hold",
+                     no_options, show_coverage)};
 }
 
 }  // namespace sim

@@ -58,6 +58,10 @@ void add_played(Json& json, const BudgetAnswer& answer, const RunForecast& run,
   json["failures"] = run.failures;
   json["preemptions"] = run.preemptions;
   json["wall_time_days"] = mean.count() / 86400;
+  if (const std::optional<TimeInterval>& interval = answer.forecast.interval) {
+    json["wall_time_days_low"] = mean.count() / 86400 * interval->low;
+    json["wall_time_days_high"] = mean.count() / 86400 * interval->high;
+  }
   json["gpu_hours"] = gpu_hours(answer.forecast, mean);
   json["cost"] = cost_json(costs(answer.forecast, run, price), budget.prices.currency);
   const double kwh = energy_kwh(answer.forecast, budget, mean);
@@ -141,6 +145,11 @@ Json to_json(const BudgetAnswer& answer) {
             {"runs", budget.runs}};
   if (forecast.fits) {
     json["step_time_s"] = in_seconds(forecast.step);
+    if (forecast.interval) {
+      json["step_time_s_low"] = in_seconds(forecast.step) * forecast.interval->low;
+      json["step_time_s_high"] = in_seconds(forecast.step) * forecast.interval->high;
+      json["interval_share"] = forecast.interval->level;
+    }
     json["mfu"] = forecast.mfu;
     json["steps"] = forecast.steps;
     json["tokens_per_step"] = forecast.tokens_per_step;

@@ -70,6 +70,16 @@ class Table {
                            grouped(forecast_.steps),
                            large(static_cast<double>(forecast_.tokens_per_step)),
                            precise(forecast_.step), 100 * forecast_.mfu));
+    if (forecast_.interval) step_interval(*forecast_.interval);
+  }
+
+  void step_interval(const TimeInterval& interval) {
+    const double step = to_seconds(forecast_.step);
+    page_.line(fmt::format("the step of {:.0f} % of such runs takes {}: days, GPU-hours, cost and "
+                           "energy scale with it",
+                           100 * interval.level,
+                           range_text(duration_from_seconds(step * interval.low),
+                                      duration_from_seconds(step * interval.high))));
   }
 
   // A row with a column for each kind of capacity.
@@ -88,6 +98,12 @@ class Table {
       return fmt::format("{:.2f} ({:.2f} to {:.2f})", in_days(run.wall.mean),
                          in_days(run.wall.quantile(0.025)), in_days(run.wall.quantile(0.975)));
     });
+    if (forecast_.interval)
+      row("if the step", [&](const RunForecast& run) {
+        return fmt::format("is so: {:.2f} to {:.2f}",
+                           in_days(run.wall.mean * forecast_.interval->low),
+                           in_days(run.wall.mean * forecast_.interval->high));
+      });
     row("GPU-hours",
         [&](const RunForecast& run) { return large(gpu_hours(forecast_, run.wall.mean)); });
     if (budget_.prices.gpu_hour || budget_.prices.spot)

@@ -122,6 +122,7 @@ BudgetForecast forecast_budget(const Scenario& scenario, const Budget& budget,
   }
   report = forecaster.run(scenario, {}, control).report;
   forecast.step = report.step_time;
+  forecast.interval = report.interval;
   forecast.mfu = report.mfu;
   forecast.tokens_per_step = plan.tokens;
   forecast.steps = steps_of(budget.work, plan.tokens);

@@ -41,6 +41,7 @@ struct BudgetForecast {
   bool fits = true;
   std::string why_not;  // where memory does not suffice
   Duration step{};
+  std::optional<TimeInterval> interval{};  // of the step, and so of the whole run
   double mfu = 0;
   std::int64_t steps = 0;
   std::int64_t tokens_per_step = 0;

@@ -40,6 +40,25 @@ Bandwidth boundless(Bandwidth rate) {
   return rate * 1e6;
 }
 
+// The same bytes in `factor` times the time.
+void slow_down(CommCost& cost, double factor) {
+  if (factor == 1) return;
+  cost.latency = duration_from_seconds(to_seconds(cost.latency) * factor);
+  cost.transfer = duration_from_seconds(to_seconds(cost.transfer) * factor);
+  cost.rate = std::max<std::int64_t>(1, std::llround(static_cast<double>(cost.rate) / factor));
+  cost.memory = std::llround(static_cast<double>(cost.memory) / factor);
+}
+
+void slow_down(KernelCost& cost, double factor) {
+  if (factor == 1) return;
+  cost.time = duration_from_seconds(to_seconds(cost.time) * factor);
+  cost.memory = cost.memory * (1 / factor);
+}
+
+bool is_product(OpKind kind) {
+  return kind == OpKind::gemm || kind == OpKind::attention;
+}
+
 void hold_nothing(CommCost& cost) {
   cost.sm = 0;
   cost.memory = 0;
@@ -92,7 +111,9 @@ std::vector<KernelCost> KernelPricing::costs_of(const Program& program) const {
   costs.reserve(program.kernels.size());
   for (const Kernel& kernel : program.kernels) {
     KernelCost cost = kernel_cost(kernel, device_, Load::step, options_.waves);
-    if (slowest_ > 1 && (kernel.kind == OpKind::gemm || kernel.kind == OpKind::attention))
+    const bool product = is_product(kernel.kind);
+    slow_down(cost, product ? options_.factors.products : options_.factors.memory_kernels);
+    if (slowest_ > 1 && product)
       cost.time = duration_from_seconds(to_seconds(cost.time) * slowest_);
     cost.persistent = cost.persistent && options_.persistent;
     if (options_.free_memory_traffic) cost.memory = {};
@@ -100,6 +121,13 @@ std::vector<KernelCost> KernelPricing::costs_of(const Program& program) const {
     costs.push_back(cost);
   }
   return costs;
+}
+
+Duration host_issue(const Cluster& cluster, const SimulationOptions& options) {
+  if (options.graphs || options.free_host) return {};
+  const Duration issue = options.host_issue.value_or(cluster.device().host_issue);
+  if (options.factors.host == 1) return issue;
+  return duration_from_seconds(to_seconds(issue) * options.factors.host);
 }
 
 ProgramIndex index_program(const Program& program, Duration host_issue) {
@@ -223,6 +251,7 @@ CommCost priced_collective(const Cluster& cluster, const GroupShape& shape,
   CollectiveChoice choice = choice_for(request, options);
   choice.use_measured = choice.use_measured && options.measured;
   CommCost cost = comm_cost(collective_cost(cluster, shape, request, choice), cluster.device());
+  slow_down(cost, within_layers ? options.factors.tensor : options.factors.data);
   const bool is_free = within_layers ? options.free_tensor : options.free_data;
   if (!options.interference || is_free) hold_nothing(cost);
   if (is_free) cost.latency = cost.transfer = Duration{};
@@ -232,6 +261,7 @@ CommCost priced_collective(const Cluster& cluster, const GroupShape& shape,
 CommCost priced_transfer(const Cluster& cluster, const Route& route, Bytes bytes,
                          const SimulationOptions& options) {
   CommCost cost = comm_cost(transfer_cost(cluster, route, bytes), cluster.device());
+  slow_down(cost, options.factors.pipeline);
   if (!options.interference || options.free_pipeline) hold_nothing(cost);
   if (options.free_pipeline) cost.latency = cost.transfer = Duration{};
   return cost;

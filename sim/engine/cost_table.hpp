@@ -43,6 +43,9 @@ class KernelPricing {
   double slowest_ = 1;
 };
 
+// What the host needs to issue one kernel.
+Duration host_issue(const Cluster& cluster, const SimulationOptions& options);
+
 // The order of a program's operators per stream, with cross-stream dependencies as positions.
 struct StreamPosition {
   std::uint32_t stream : 4 = 0;

@@ -23,9 +23,7 @@ struct Prepared {
 
 Prepared prepare(const Plan& plan, const Cluster& cluster, const System& system,
                  const SimulationOptions& options) {
-  const bool issue_costs = !options.graphs && !options.free_host;
-  const Duration issue =
-      issue_costs ? options.host_issue.value_or(cluster.device().host_issue) : Duration{};
+  const Duration issue = host_issue(cluster, options);
   Prepared prepared;
   for (const Program& program : plan.programs)
     prepared.indexes.push_back(index_program(program, issue));

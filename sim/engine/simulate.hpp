@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/base/control.hpp"
+#include "sim/base/time_factors.hpp"
 #include "sim/collective/collective_cost.hpp"
 #include "sim/cost/kernel_cost.hpp"
 #include "sim/plan/plan.hpp"
@@ -41,6 +42,7 @@ struct SimulationOptions {
   // limit binds: all run at the speed of the slowest (device_spread.hpp). 0: all alike.
   double device_spread = 0;
   std::vector<Straggler> stragglers{};
+  TimeFactors factors{};     // all 1: the cost models as they are
   bool record_all = false;   // spans of all ranks, not of representatives only
   bool record_spans = true;  // false: the end of the step is all that is asked for
   // What if: resources made infinitely fast.

@@ -137,6 +137,20 @@ void add_nodes(Json& json, const Report& report) {
                                        {"text", describe(groups, report.room)}});
 }
 
+// Between which the time lies in `interval.share` of such runs, and what follows from it.
+void add_interval(Json& json, const Report& report) {
+  if (!report.interval) return;
+  const TimeInterval& interval = *report.interval;
+  json["step_time_s_low"] = in_seconds(report.step_time) * interval.low;
+  json["step_time_s_high"] = in_seconds(report.step_time) * interval.high;
+  json["tokens_per_s_low"] = report.tokens_per_second / interval.high;
+  json["tokens_per_s_high"] = report.tokens_per_second / interval.low;
+  json["interval"] = {{"share", interval.level},
+                      {"runs", interval.rows},
+                      {"sets", interval.sets},
+                      {"unlike", interval.unlike}};
+}
+
 void add_fullest_stage(Json& json, const Report& report) {
   const StageMemory& worst = report.worst_memory();
   json["peak_mem_bytes"] = worst.total.count();
@@ -170,6 +184,7 @@ std::string to_json(const Report& report) {
   json["peak_tflops_per_gpu"] = report.peak_rate.in_flops_per_second() / 1e12;
   json["mfu"] = report.mfu;
   json["hfu"] = report.hfu;
+  add_interval(json, report);
   json["flop_formula"] = flop_formula(report);
   add_fullest_stage(json, report);
   json["breakdown_s"] = breakdown_json(report.breakdown);

@@ -14,6 +14,7 @@
 #include "sim/plan/flop_count.hpp"
 #include "sim/report/memory_hints.hpp"
 #include "sim/scenario/node_use.hpp"
+#include "sim/uncertainty/time_error.hpp"
 
 namespace sim {
 namespace {
@@ -72,6 +73,7 @@ void add_breakdown(Report& report, const Plan& plan, const Timeline& timeline) {
     stages.at(static_cast<std::size_t>(program.stage)).emplace_back(parts, track.represents);
   }
   report.breakdown = weighted_mean(all);
+  report.shares = step_shares(plan, timeline, report.breakdown);
   for (const Parts& stage : stages)
     report.stage_breakdown.push_back(weighted_mean(stage));
   const double step = to_seconds(report.step_time);
@@ -102,6 +104,15 @@ void add_links(Report& report, const Cluster& cluster, const Timeline& timeline)
     report.link_names.push_back(cluster.link_name(load.link));
     report.link_capacities.push_back(link.capacity);
   }
+}
+
+void add_interval(Report& report, const Scenario& scenario) {
+  const std::optional<TimeErrors>& errors = shipped_time_errors();
+  if (!errors || report.step_time <= Duration{}) return;
+  JobTraits traits =
+      traits_of(scenario.model, scenario.framework.name, report.layout, scenario.cluster);
+  traits.shares = report.shares;
+  report.interval = errors->interval(traits);
 }
 
 std::optional<AttentionWindow> window_of(const Scenario& scenario) {
@@ -227,6 +238,7 @@ Report make_report(const Scenario& scenario, const Plan& plan, const Simulation&
   report.collectives = timeline.collectives;
   add_links(report, scenario.cluster, timeline);
   report.provenance = provenance_of(scenario);
+  add_interval(report, scenario);
   return report;
 }
 

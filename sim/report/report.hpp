@@ -13,8 +13,10 @@
 #include "sim/report/memory_error.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/timeline/breakdown.hpp"
+#include "sim/timeline/step_shares.hpp"
 #include "sim/timeline/timeline.hpp"
 #include "sim/topology/unvalidated.hpp"
+#include "sim/uncertainty/time_interval.hpp"
 
 namespace sim {
 
@@ -99,6 +101,7 @@ struct Report {
   std::int64_t parameters = 0;
   std::int64_t tokens = 0;  // of one step
   Duration step_time{};
+  std::optional<TimeInterval> interval;  // of `step_time`; nothing: no figures are shipped
   double tokens_per_second = 0;
   double tokens_per_second_per_gpu = 0;
   FlopRate model_rate_per_gpu{}, hardware_rate_per_gpu{};
@@ -107,6 +110,7 @@ struct Report {
   CountedFlops counted_flops = CountedFlops::full;
   Breakdown breakdown;                     // mean over all ranks, weighted by class
   std::vector<Breakdown> stage_breakdown;  // one per pipeline stage
+  StepShares shares;                       // what the step is made of
   double bubble_share = 0;                 // of the step
   double bubble_closed_form = 0;           // of the step, equal stages and free transfers
   std::vector<CollectiveSummary> collectives;

@@ -38,6 +38,12 @@ std::vector<Row> rows_of(const Report& report) {
       {"fits", report.fits() ? "true" : "false", ""},
       {"memory_left", std::to_string(report.memory_left().count()), "B"},
       {"memory_in_doubt", report.memory_in_doubt() ? "true" : "false", ""}};
+  if (report.interval) {
+    rows.push_back(
+        {"step_time_low", real(in_seconds(report.step_time) * report.interval->low), "s"});
+    rows.push_back(
+        {"step_time_high", real(in_seconds(report.step_time) * report.interval->high), "s"});
+  }
   if (report.memory_error)
     rows.push_back({"memory_error", real(report.memory_error->fraction), ""});
   for (const BreakdownField& field : breakdown_fields)

@@ -72,6 +72,27 @@ const char* fit_text(const Report& report) {
   return report.memory_in_doubt() ? "may not fit" : "fits";
 }
 
+// Below the figures of the headline.
+void add_interval(Page& page, const Report& report, const TimeInterval& interval) {
+  const double rate = report.tokens_per_second_per_gpu;
+  const double step = to_seconds(report.step_time);
+  page.line(fmt::format(
+      "  {:<20}{:<24}{:<20}{}",
+      range_text(duration_from_seconds(step * interval.low),
+                 duration_from_seconds(step * interval.high)),
+      fmt::format("{} to {}", significant(rate / interval.high), significant(rate / interval.low)),
+      fmt::format("{:.1f} to {:.1f} %", 100 * report.mfu / interval.high,
+                  100 * report.mfu / interval.low),
+      fmt::format("{:.0f} % of such runs", 100 * interval.level)));
+  if (interval.unlike.empty()) return;
+  std::string names;
+  for (const std::string& name : interval.unlike)
+    names += (names.empty() ? "" : ", ") + name;
+  for (const std::string& line :
+       wrapped("! not validated: no measured run has " + names, page_width))
+    page.line(page.paint("33", line));
+}
+
 void add_headline(Page& page, const Report& report) {
   page.line(page.paint(
       "1", fmt::format("{} on {} x {}", report.model, grouped(report.ranks), report.device)));
@@ -93,6 +114,7 @@ void add_headline(Page& page, const Report& report) {
       page.paint("1", fmt::format("{:<24}{:<20}", significant(report.tokens_per_second_per_gpu),
                                   fmt::format("{:.1f} %", 100 * report.mfu))) +
       page.paint(report.fits() && !report.memory_in_doubt() ? "1" : "1;31", memory));
+  if (report.interval) add_interval(page, report, *report.interval);
   page.line();
   page.line(
       fmt::format("  {} {}/s in all; {:.1f} model TFLOP/s per GPU, {:.1f} executed (HFU {:.1f} "

@@ -83,6 +83,11 @@ void write_simulation(const Scenario& scenario, Lines& out) {
   out.add("data_protocol", word(options.data_choice.protocol));
   out.add("server_shards", options.tensor_choice.server_shards);
   std::vector<std::string> items;
+  for (const TimeFactorField& field : time_factor_fields)
+    if (options.factors.*field.member != 1)
+      items.push_back(fmt::format("{}: {}", field.name, options.factors.*field.member));
+  if (!items.empty()) out.add("time_factors", fmt::format("{{{}}}", fmt::join(items, ", ")));
+  items.clear();
   for (const Straggler& straggler : options.stragglers)
     items.push_back(
         fmt::format("{{rank: {}, factor: {}}}", straggler.rank.value, straggler.factor));

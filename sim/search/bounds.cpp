@@ -250,7 +250,8 @@ struct Bounds::Parts {
   }
 
   std::int64_t host_time(const Layout& layout, const std::vector<ChunkCosts>& chunks) const {
-    if (options.graphs || options.free_host) return 0;
+    const Duration issue = host_issue(cluster, options);
+    if (issue == Duration{}) return 0;
     const auto stages = static_cast<std::size_t>(layout.pipeline_parallel);
     std::int64_t most = 0;
     for (std::size_t s = 0; s < stages; ++s) {
@@ -259,7 +260,6 @@ struct Bounds::Parts {
         launches += chunks[c].launches;
       most = std::max(most, launches);
     }
-    const Duration issue = options.host_issue.value_or(cluster.device().host_issue);
     return most * layout.micro_batches() * issue.count();
   }
 

@@ -58,13 +58,19 @@ std::string ranked_text(const RankedLayout& one, Bytes capacity) {
   for (const BreakdownField& field : breakdown_fields)
     parts += fmt::format("{}\"{}\": {}", parts.empty() ? "" : ", ", field.key,
                          in_seconds(one.breakdown.*field.member));
+  const double step = in_seconds(one.evaluation.step_time);
+  std::string sure;
+  if (one.interval)
+    sure = fmt::format("\"step_time_s_low\": {}, \"step_time_s_high\": {}, ",
+                       step * one.interval->low, step * one.interval->high);
+  if (one.chance_behind) sure += fmt::format("\"first_faster\": {:.4f}, ", *one.chance_behind);
   return fmt::format(
-      "{{\"gpus\": {}, \"gpus_per_node\": {}, \"step_time_s\": {}, \"step_time_ps\": {}, "
+      "{{\"gpus\": {}, \"gpus_per_node\": {}, \"step_time_s\": {}, \"step_time_ps\": {}, {}"
       "\"tokens_per_s_per_gpu\": {}, "
       "\"mfu\": {}, \"peak_mem_bytes\": {}, \"headroom_bytes\": {}, \"breakdown_s\": {{{}}}, "
       "\"layout\": {}}}",
       one.layout.world_size(), std::min(one.gpus_per_node, one.layout.world_size()),
-      in_seconds(one.evaluation.step_time), one.evaluation.step_time.count(),
+      step, one.evaluation.step_time.count(), sure,
       one.tokens_per_second_per_gpu, one.mfu, one.evaluation.memory.count(),
       (capacity - one.evaluation.memory).count(), parts, json_of(one.layout));
 }

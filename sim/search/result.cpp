@@ -8,20 +8,11 @@
 #include "sim/plan/flop_count.hpp"
 #include "sim/report/numbers.hpp"
 #include "sim/report/report.hpp"
-#include "sim/timeline/breakdown.hpp"
+#include "sim/timeline/step_shares.hpp"
+#include "sim/uncertainty/time_error.hpp"
 
 namespace sim {
 namespace {
-
-// Mean over all ranks of where the time goes.
-Breakdown mean_breakdown(const Plan& plan, const Timeline& timeline) {
-  std::vector<std::pair<Breakdown, std::uint64_t>> parts;
-  for (const RankTrack& track : timeline.tracks)
-    parts.emplace_back(break_down(track, plan.program(track.rank), timeline.end,
-                                  plan.layout.pipeline_parallel > 1),
-                       track.represents);
-  return weighted_mean(parts);
-}
 
 std::vector<FrontLayout> front(const Search& search, const std::vector<Evaluation>& evaluations) {
   std::vector<FrontLayout> points;
@@ -48,6 +39,25 @@ std::int64_t tokens_of(const Model& model, const Layout& layout) {
 
 enum class Parts { shown, left_out };
 
+void add_interval(RankedLayout& one, const Scenario& workload, const Cluster& cluster,
+                  const StepShares& shares) {
+  const std::optional<TimeErrors>& errors = shipped_time_errors();
+  if (!errors) return;
+  one.traits = traits_of(workload.model, workload.framework.name, one.layout, cluster);
+  one.traits->shares = shares;
+  one.interval = errors->interval(*one.traits);
+}
+
+void add_chances(std::vector<RankedLayout>& layouts) {
+  const std::optional<TimeErrors>& errors = shipped_time_errors();
+  if (!errors || layouts.empty() || !layouts.front().traits) return;
+  const RankedLayout& first = layouts.front();
+  for (std::size_t i = 1; i < layouts.size(); ++i)
+    layouts[i].chance_behind =
+        errors->chance_faster(*first.traits, first.evaluation.step_time, *layouts[i].traits,
+                              layouts[i].evaluation.step_time);
+}
+
 std::vector<RankedLayout> ranked_all(const Search& search,
                                      const std::vector<Evaluation>& evaluations, Parts parts) {
   std::vector<RankedLayout> all(evaluations.size());
@@ -55,6 +65,7 @@ std::vector<RankedLayout> ranked_all(const Search& search,
     all[i] =
         parts == Parts::shown ? ranked(search, evaluations[i]) : outline(search, evaluations[i]);
   });
+  if (parts == Parts::shown) add_chances(all);
   return all;
 }
 
@@ -109,6 +120,9 @@ std::string compare(const RankedLayout& first, const RankedLayout& second) {
   std::string text =
       fmt::format("The second ({}) takes {} more, {:.2f} %.", joined(differing), precise(gap),
                   100 * to_seconds(gap) / to_seconds(first.evaluation.step_time));
+  if (second.chance_behind)
+    text += fmt::format(" The first is faster with a chance of {:.0f} %.",
+                        100 * *second.chance_behind);
   const std::string changes =
       changes_of(first.breakdown, second.breakdown, first.evaluation.step_time);
   if (!changes.empty()) text += fmt::format(" Where: {} per GPU on average.", changes);
@@ -235,6 +249,7 @@ RankedLayout ranked(const Search& search, const Evaluation& evaluation, const Co
   const Simulation simulation =
       simulate(plan, cluster, workload.options, search.memory().wirings, control);
   made.breakdown = mean_breakdown(plan, simulation.timeline);
+  add_interval(made, workload, cluster, step_shares(plan, simulation.timeline, made.breakdown));
   return made;
 }
 

@@ -7,6 +7,8 @@
 #include "sim/search/search.hpp"
 #include "sim/timeline/breakdown.hpp"
 #include "sim/topology/unvalidated.hpp"
+#include "sim/uncertainty/job_traits.hpp"
+#include "sim/uncertainty/time_interval.hpp"
 
 namespace sim {
 
@@ -17,6 +19,10 @@ struct RankedLayout {
   double tokens_per_second_per_gpu = 0;
   double mfu = 0;
   Breakdown breakdown;  // mean over the ranks
+  // Of layouts that are shown with their parts, where figures of errors are shipped:
+  std::optional<TimeInterval> interval{};  // of the step time
+  std::optional<JobTraits> traits{};
+  std::optional<double> chance_behind{};  // that the first of its list is faster, [0, 1]
   Duration exposed() const {
     return breakdown.exposed_tensor + breakdown.exposed_data + breakdown.exposed_pipeline;
   }

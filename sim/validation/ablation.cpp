@@ -21,7 +21,7 @@ AblationColumn column_without(Mechanism mechanism, std::span<const MeasuredSet* 
   column.without = mechanism;
   std::vector<RowResult> together;
   for (const MeasuredSet* set : sets) {
-    SetResult result = validate(*set, mechanism);
+    SetResult result = validate(*set, {.without = mechanism});
     column.sets.push_back(result.score);
     std::move(result.rows.begin(), result.rows.end(), std::back_inserter(together));
   }

@@ -98,10 +98,18 @@ double activation_share(const Scenario& it, const Plan& plan) {
   return static_cast<double>(part.count()) / static_cast<double>(whole.count());
 }
 
-Duration time_of(const MeasuredSet& set, const Plan& plan, const Scenario& it,
-                 const std::string& scenario, const Control& control) {
+JobTraits traits_of(const Scenario& it, const Plan& plan, const Timeline& timeline) {
+  JobTraits traits = traits_of(it.model, it.framework.name, it.layout, it.cluster);
+  traits.shares = step_shares(plan, timeline, mean_breakdown(plan, timeline));
+  return traits;
+}
+
+// Fills in the time and what is asked for of the timeline.
+void add_time(const MeasuredSet& set, const Plan& plan, const Scenario& it,
+              const std::string& scenario, bool traits, const Control& control,
+              Prediction& prediction) {
   SimulationOptions options = it.options;
-  options.record_spans = set.quantity == Quantity::layer;
+  options.record_spans = traits || set.quantity == Quantity::layer;
   const Simulation simulation = simulate(plan, it.cluster, options, control);
   const Duration time = set.quantity == Quantity::layer
                             ? layer_time(plan, simulation.timeline, set.layer)
@@ -109,7 +117,9 @@ Duration time_of(const MeasuredSet& set, const Plan& plan, const Scenario& it,
   if (time <= Duration{})
     throw InputError{SourcePosition{scenario, 0, 0},
                      fmt::format("the model has no layer {}", set.layer)};
-  return time;
+  prediction.time = time;
+  if (traits && set.quantity == Quantity::step)
+    prediction.traits = traits_of(it, plan, simulation.timeline);
 }
 
 // What measured runs print is what PyTorch's allocator has taken: torchtitan the most of any GPU,
@@ -167,17 +177,17 @@ double memory_excess(const MeasuredRow& row, const Plan& plan, const Device& dev
   return static_cast<double>(needed.count()) / static_cast<double>(told.total.count()) - 1;
 }
 
-Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row, Mechanism without,
-                        const Control& control) {
-  Scenario it = row_scenario(set, row, without);
-  leave_out(without, it.options);
+Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row,
+                        const PredictOptions& options, const Control& control) {
+  Scenario it = row_scenario(set, row, options.without);
+  leave_out(options.without, it.options);
   if (set.quantity == Quantity::layer && it.layout.micro_batches() != 1)
     throw InputError{SourcePosition{row.scenario, 0, 0},
                      "a layer is timed in a step of one micro-batch"};
   const Plan plan = make_plan(it.model, it.layout);
   Prediction prediction;
   if (row.outcome != Outcome::analytic)
-    prediction.time = time_of(set, plan, it, row.scenario, control);
+    add_time(set, plan, it, row.scenario, options.traits, control, prediction);
   prediction.fits = true;
   const std::vector<StageMemory> stages = stage_memory(plan, it.cluster);
   for (const StageMemory& stage : stages) {
@@ -190,6 +200,8 @@ Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row, Mechanis
   prediction.capacity = it.cluster.device().memory;
   prediction.device = it.cluster.device().name;
   prediction.gpus = it.layout.world_size();
+  if (prediction.traits)
+    prediction.traits->memory_use = 1 / (1 + prediction.room());
   if (row.memory && row.outcome == Outcome::ran)
     prediction.memory_excess = memory_excess(row, plan, it.cluster.device(), stages);
   if (row.memory && row.outcome == Outcome::ran)
@@ -241,13 +253,13 @@ Scenario row_scenario(const MeasuredSet& set, const MeasuredRow& row, Mechanism 
                       fused ? KernelForms::all_fused : KernelForms::of_framework);
 }
 
-RowResult predict(const MeasuredSet& set, const MeasuredRow& row, Mechanism without,
+RowResult predict(const MeasuredSet& set, const MeasuredRow& row, const PredictOptions& options,
                   const Control& control) {
   throw_if_stopped(control);
   RowResult result{.row = row, .prediction = {}, .skipped = row.unreadable};
   if (!row.unreadable.empty()) return result;
   try {
-    result.prediction = simulate_row(set, row, without, control);
+    result.prediction = simulate_row(set, row, options, control);
   } catch (const std::runtime_error& error) {
     result.skipped = reason_in_a_line(error);
   }

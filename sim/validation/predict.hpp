@@ -11,6 +11,7 @@
 #include "sim/plan/plan.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/timeline/timeline.hpp"
+#include "sim/uncertainty/job_traits.hpp"
 #include "sim/validation/measured.hpp"
 
 namespace sim {
@@ -52,6 +53,7 @@ struct Prediction {
   Bytes capacity{};      // of the device
   std::string device{};  // its name, as its file has it
   int gpus = 0;
+  std::optional<JobTraits> traits{};  // if they were asked for, of a step
   // Of `peak_memory`, or of what `memory` says of the rank that was measured: what the run needed
   // beyond it. Nothing: its memory was not measured.
   std::optional<double> memory_excess{};
@@ -81,9 +83,13 @@ Scenario row_scenario(const MeasuredSet& set, const MeasuredRow& row,
 // The first problem of such an error.
 std::string reason_in_a_line(const std::runtime_error& error);
 
+struct PredictOptions {
+  Mechanism without = Mechanism::none;
+  bool traits = false;  // Prediction::traits, which takes a fifth longer
+};
 // A scenario that cannot be read or simulated is a result too: `skipped` says why. Throws Stopped.
 RowResult predict(const MeasuredSet& set, const MeasuredRow& row,
-                  Mechanism without = Mechanism::none, const Control& control = {});
+                  const PredictOptions& options = {}, const Control& control = {});
 
 // Time that the first recorded rank with layer `layer` spends on it: from the start of the first
 // to the end of the last of its forward operators, and the same of recomputation and backward.

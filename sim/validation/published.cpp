@@ -13,6 +13,7 @@
 #include "sim/validation/memory_error_rows.hpp"
 #include "sim/validation/predict.hpp"
 #include "sim/validation/row_yaml.hpp"
+#include "sim/validation/time_error_fit.hpp"
 
 namespace sim {
 namespace {
@@ -70,12 +71,13 @@ std::vector<MeasuredSet> load_sets(const std::string& folder,
 }
 
 std::vector<SetResult> validate_sets(std::span<const MeasuredSet> sets,
-                                     const std::function<void(const std::string& set)>& begin) {
+                                     const std::function<void(const std::string& set)>& begin,
+                                     const PredictOptions& options) {
   std::vector<SetResult> results;
   results.reserve(sets.size());
   for (const MeasuredSet& set : sets) {
     if (begin) begin(set.name);
-    results.push_back(validate(set));
+    results.push_back(validate(set, options));
   }
   return results;
 }
@@ -115,6 +117,12 @@ bool has_memory_error_of(const std::string& folder, std::span<const SetResult> r
   std::ifstream file{folder + "/memory-error.yaml"};
   const std::string shipped{std::istreambuf_iterator<char>{file}, {}};
   return shipped == memory_error_yaml(memory_excesses(results));
+}
+
+bool has_time_error_of(const std::string& folder, std::span<const SetResult> results) {
+  std::ifstream file{folder + "/time-error.yaml"};
+  const std::string shipped{std::istreambuf_iterator<char>{file}, {}};
+  return shipped == time_error_file(fit_time_error(error_rows(results), spread_of_devices()));
 }
 
 // Runs each set that a peer was compared on once.

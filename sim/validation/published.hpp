@@ -22,7 +22,8 @@ std::vector<MeasuredSet> load_sets(const std::string& folder,
 
 // Forecasts every row of the sets; `begin` is told the name of each before its turn.
 std::vector<SetResult> validate_sets(std::span<const MeasuredSet> sets,
-                                     const std::function<void(const std::string& set)>& begin = {});
+                                     const std::function<void(const std::string& set)>& begin = {},
+                                     const PredictOptions& options = {});
 
 // What exceeds the bounds, one sentence each; empty: nothing. A set with a held-out row that has no
 // bound throws InputError.
@@ -34,6 +35,8 @@ std::vector<std::string> beyond_bounds(std::span<const GroupRank> ranks, const s
 
 // Whether `folder`/memory-error.yaml is what these rows say. REQUIRES: the results of all sets.
 bool has_memory_error_of(const std::string& folder, std::span<const SetResult> results);
+// The same of `folder`/time-error.yaml. REQUIRES: the results of all sets, with traits.
+bool has_time_error_of(const std::string& folder, std::span<const SetResult> results);
 
 // Other simulators on the rows of `folder`/peers.yaml, beside this one.
 std::vector<PeerResult> compare_with_peers(const std::string& folder);

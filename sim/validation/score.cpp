@@ -123,12 +123,12 @@ std::vector<std::string> exceeded(const SetScore& score, const ErrorBound& bound
   return problems;
 }
 
-SetResult validate(const MeasuredSet& set, Mechanism without, const Control& control) {
+SetResult validate(const MeasuredSet& set, const PredictOptions& options, const Control& control) {
   SetResult result{.set = set, .rows = {}, .score = {}};
   result.rows.resize(set.rows.size());
   std::atomic<std::size_t> done{0};
   for_each_piece(set.rows.size(), control, [&](std::size_t i) {
-    result.rows[i] = predict(set, set.rows[i], without, {.stop = control.stop});
+    result.rows[i] = predict(set, set.rows[i], options, {.stop = control.stop});
     control.tell("rows", static_cast<double>(++done) / static_cast<double>(set.rows.size()));
   });
   result.score = score(result.rows);

@@ -41,7 +41,7 @@ struct SetResult {
   SetScore score;
 };
 // Throws Stopped.
-SetResult validate(const MeasuredSet& set, Mechanism without = Mechanism::none,
+SetResult validate(const MeasuredSet& set, const PredictOptions& options = {},
                    const Control& control = {});
 
 // The value below which a share `q` of `values` lies. REQUIRES: values, 0 <= q <= 1.

@@ -62,7 +62,7 @@ void RowJob::predict_all(const SetsPtr& sets, const std::vector<std::size_t>& le
     const auto& [set, row] = rows[left[i]];
     const sim::MeasuredSet& of = (*sets)[set];
     Q_EMIT predicted(left[i], std::make_shared<const sim::RowResult>(sim::predict(
-                                  of, of.rows[row], sim::Mechanism::none, {.stop = control.stop})));
+                                  of, of.rows[row], {}, {.stop = control.stop})));
   });
 }
 

@@ -122,6 +122,37 @@ TEST_CASE("a fluid collective without contention takes its closed form", "[engin
   REQUIRE(span(result, 0, reduce).end == result.timeline.end);
 }
 
+TEST_CASE("factors multiply the time of their parts and of no other", "[engine]") {
+  HandProgram program;
+  const OpId product = program.gemm(4096);
+  const OpId copy = program.stream_bytes(64_MiB);
+  const OpId reduce =
+      program.collective(CollectiveKind::all_reduce, 64_MiB, GroupRole::data, {copy});
+  const Plan plan = hand_plan({program.program}, 1, 8);
+  const auto lasts = [](const Simulation& of, OpId op) {
+    return to_seconds(span(of, 0, op).end - span(of, 0, op).active);
+  };
+  const Simulation plain = simulate(plan, dgx(), no_host());
+  SimulationOptions options = no_host();
+  options.factors = {.products = 1.5, .memory_kernels = 0.5, .tensor = 7, .data = 2, .pipeline = 9};
+  const Simulation changed = simulate(plan, dgx(), options);
+  CHECK(lasts(changed, product) == Approx(1.5 * lasts(plain, product)));
+  CHECK(lasts(changed, copy) == Approx(0.5 * lasts(plain, copy)));
+  CHECK(lasts(changed, reduce) == Approx(2 * lasts(plain, reduce)));
+}
+
+TEST_CASE("the host's factor is on what it needs to issue a kernel", "[engine]") {
+  HandProgram program;
+  OpId last{};
+  for (int i = 0; i < 10; ++i)
+    last = program.stream_bytes(4096_B);
+  const Plan plan = hand_plan({program.program}, 1, 1);
+  SimulationOptions options;
+  options.factors.host = 3;
+  const Simulation result = simulate(plan, dgx(), options);
+  CHECK(span(result, 0, last).begin == TimePoint{} + dgx().device().host_issue * 30);
+}
+
 TEST_CASE("a collective waits for its last member", "[engine]") {
   // Rank 1 computes twice as long before it arrives.
   HandProgram program;

@@ -16,7 +16,7 @@ MeasuredSet set_of(const std::string& name) {
 }
 
 double seconds(const MeasuredSet& set, std::size_t row, Mechanism without) {
-  return to_seconds(predict(set, set.rows.at(row), without).prediction->time);
+  return to_seconds(predict(set, set.rows.at(row), {.without = without}).prediction->time);
 }
 
 RowResult timed(const std::string& id, double predicted, double measured, const std::string& tp) {

@@ -1,0 +1,36 @@
+#include "sim/uncertainty/error_terms.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace sim {
+
+SourceVector source_coefficients(const JobTraits& traits) {
+  const StepShares& shares = traits.shares;
+  SourceVector made;
+  const auto set = [&](ErrorSource source, double value) {
+    made[static_cast<Eigen::Index>(source)] = value;
+  };
+  set(ErrorSource::machine, 1);
+  set(ErrorSource::job, 1);
+  set(ErrorSource::scale, std::log2(traits.gpus) / 3);
+  set(ErrorSource::memory_kernels, shares.memory_kernels);
+  set(ErrorSource::host, shares.host);
+  set(ErrorSource::tensor, shares.tensor);
+  set(ErrorSource::data, shares.data);
+  set(ErrorSource::pipeline, shares.pipeline);
+  return made;
+}
+
+std::vector<std::string> categories_of(const JobTraits& traits) {
+  std::vector<std::string> found{
+      fmt::format("framework {}", word(traits.framework)),
+      fmt::format("generation {}", word(traits.generation)),
+      fmt::format("dtype {}", word(traits.dtype)),
+      fmt::format("schedule {}", traits.pipelined ? word(traits.schedule) : "none")};
+  if (traits.experts) found.emplace_back("experts");
+  return found;
+}
+
+}  // namespace sim

@@ -1,0 +1,33 @@
+// What of a job its forecast's error depends on.
+#pragma once
+
+#include <string>
+
+#include "sim/base/dtype.hpp"
+#include "sim/model/framework.hpp"
+#include "sim/model/model.hpp"
+#include "sim/plan/layout.hpp"
+#include "sim/timeline/step_shares.hpp"
+#include "sim/topology/cluster.hpp"
+
+namespace sim {
+
+struct JobTraits {
+  std::string job;  // a model in a format on a device: the same at any scale and layout
+  FrameworkName framework = FrameworkName::megatron;
+  Generation generation = Generation::hopper;
+  DType dtype = DType::bf16;  // of matrix products
+  Schedule schedule = Schedule::one_f_one_b;
+  bool pipelined = false;  // else it has no schedule
+  bool experts = false;    // a mixture of experts
+  int gpus = 1, nodes = 1;
+  StepShares shares;
+  double memory_use = 0;  // of the fullest GPU, by the forecast, as a share of what it has
+  bool validated = true;  // device and cluster: measurements stand behind them
+};
+
+// All but `shares` and `memory_use`, which a simulation says.
+JobTraits traits_of(const Model& model, FrameworkName framework, const Layout& layout,
+                    const Cluster& cluster);
+
+}  // namespace sim

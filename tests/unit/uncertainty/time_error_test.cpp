@@ -1,0 +1,123 @@
+// Intervals and chances of a small model of errors, by hand.
+#include "sim/uncertainty/time_error.hpp"
+
+#include <cmath>
+#include <fstream>
+
+#include "sim/base/input_error.hpp"
+#include "tests/catch.hpp"
+#include "tests/problems.hpp"
+#include "tests/temporary.hpp"
+
+using namespace sim;
+
+namespace {
+
+TimeErrorModel small_model() {
+  TimeErrorModel model;
+  model.level = 0.9;
+  model.multiple = 2;
+  model.deviation[static_cast<Eigen::Index>(ErrorSource::machine)] = 0.03;
+  model.deviation[static_cast<Eigen::Index>(ErrorSource::job)] = 0.04;
+  model.deviation[static_cast<Eigen::Index>(ErrorSource::tensor)] = 1;
+  model.rest = 0.05;
+  model.category = 0.1;
+  model.unmeasured = 0.2;
+  model.categories = {"framework megatron", "generation hopper", "dtype bf16", "schedule none"};
+  model.mean = Eigen::VectorXd::Zero(4);
+  model.mean[0] = 0.02;
+  model.covariance = Eigen::MatrixXd::Zero(4, 4);
+  model.rows = 100;
+  model.sets = 5;
+  return model;
+}
+
+JobTraits plain() {
+  return {.job = "a job", .shares = {.products = 1}};
+}
+
+double half_width(const TimeInterval& of) {
+  return std::log(of.high / of.low) / 2;
+}
+
+std::string saved(const std::string& text) {
+  const std::string path = test::temporary_path("time_error").string();
+  std::ofstream{path} << text;
+  return path;
+}
+
+}  // namespace
+
+TEST_CASE("An interval adds the variances of what is known of a job", "[uncertainty]") {
+  const TimeErrors errors{small_model()};
+  const TimeInterval interval = errors.interval(plain());
+  CHECK(half_width(interval) == Approx(2 * std::sqrt(0.03 * 0.03 + 0.04 * 0.04 + 0.05 * 0.05)));
+  CHECK(std::sqrt(interval.low * interval.high) == Approx(std::exp(0.02)));  // megatron's mean
+  CHECK(interval.level == 0.9);
+  CHECK(interval.rows == 100);
+  CHECK(interval.unlike.empty());
+}
+
+TEST_CASE("Exposed communication, other categories and machines without a run widen it",
+          "[uncertainty]") {
+  const TimeErrors errors{small_model()};
+  const double known = half_width(errors.interval(plain()));
+  JobTraits exposed = plain();
+  exposed.shares.tensor = 0.2;
+  CHECK(half_width(errors.interval(exposed)) > known * 2);
+  JobTraits pipelined = plain();
+  pipelined.pipelined = true;
+  const TimeInterval of_schedule = errors.interval(pipelined);
+  CHECK(of_schedule.unlike == std::vector<std::string>{"schedule 1f1b"});
+  CHECK(half_width(of_schedule) == Approx(std::hypot(known, 2 * 0.1)));
+  JobTraits unknown = plain();
+  unknown.validated = false;
+  CHECK(half_width(errors.interval(unknown)) == Approx(std::hypot(known, 2 * 0.2)));
+  JobTraits format = plain();
+  format.dtype = DType::fp8;
+  CHECK(half_width(errors.interval(format)) > std::hypot(known, 2 * 0.2));
+}
+
+TEST_CASE("Of two layouts the chance follows their gap and what differs", "[uncertainty]") {
+  const TimeErrors errors{small_model()};
+  const Duration one = std::chrono::seconds{1};
+  const auto later = duration_from_seconds(1.05);
+  CHECK(errors.chance_faster(plain(), one, plain(), one) == Approx(0.5));
+  const double near = errors.chance_faster(plain(), one, plain(), later);
+  CHECK(near > 0.6);
+  CHECK(near + errors.chance_faster(plain(), later, plain(), one) == Approx(1));
+  // Exposed communication of one of them alone makes the order less sure.
+  JobTraits exposed = plain();
+  exposed.shares.tensor = 0.3;
+  CHECK(errors.chance_faster(plain(), one, exposed, later) < near);
+}
+
+TEST_CASE("One's own runs narrow the interval, of the same job most", "[uncertainty]") {
+  const TimeErrors errors{small_model()};
+  AnchoredError anchor{.job = "a job", .covariance = {}, .runs = 1};
+  const double same = half_width(errors.interval(plain(), &anchor));
+  CHECK(same == Approx(2 * 0.05));
+  anchor.job = "another job";
+  CHECK(half_width(errors.interval(plain(), &anchor)) == Approx(2 * std::hypot(0.05, 0.04)));
+}
+
+TEST_CASE("The file of errors gives the model that was written", "[uncertainty]") {
+  const TimeErrorModel model = small_model();
+  const TimeErrors read = TimeErrors::load(saved(time_error_yaml(model)));
+  CHECK(read.model().categories == model.categories);
+  CHECK(read.model().multiple == model.multiple);
+  CHECK(half_width(read.interval(plain())) ==
+        Approx(half_width(TimeErrors{model}.interval(plain()))).epsilon(1e-3));
+}
+
+TEST_CASE("A file of errors that is not one is refused by line", "[uncertainty]") {
+  std::string text = time_error_yaml(small_model());
+  text.replace(text.find("level: 0.9"), 10, "level: 9.9");
+  try {
+    static_cast<void>(TimeErrors::load(saved(text)));
+    FAIL("was read");
+  } catch (const InputError& error) {
+    REQUIRE(error.problems().size() == 1);
+    CHECK(error.problems()[0].where.line == 6);
+  }
+}
