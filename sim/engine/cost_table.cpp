@@ -123,11 +123,11 @@ std::vector<KernelCost> KernelPricing::costs_of(const Program& program) const {
   return costs;
 }
 
-Duration host_issue(const Cluster& cluster, const SimulationOptions& options) {
+Duration host_issue_of(const SimulationOptions& options, const Device& device) {
   if (options.graphs || options.free_host) return {};
-  const Duration issue = options.host_issue.value_or(cluster.device().host_issue);
-  if (options.factors.host == 1) return issue;
-  return duration_from_seconds(to_seconds(issue) * options.factors.host);
+  const double calls = options.host_issue ? 1 : options.host_calls;
+  const Duration call = options.host_issue.value_or(device.host_issue);
+  return duration_from_seconds(to_seconds(call) * calls * options.factors.host);
 }
 
 ProgramIndex index_program(const Program& program, Duration host_issue) {

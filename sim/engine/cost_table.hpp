@@ -43,9 +43,6 @@ class KernelPricing {
   double slowest_ = 1;
 };
 
-// What the host needs to issue one kernel.
-Duration host_issue(const Cluster& cluster, const SimulationOptions& options);
-
 // The order of a program's operators per stream, with cross-stream dependencies as positions.
 struct StreamPosition {
   std::uint32_t stream : 4 = 0;
@@ -70,6 +67,8 @@ struct ProgramIndex {
   std::vector<std::uint32_t> segment_end;
   std::uint32_t used_streams = 0;  // bit mask
 };
+// What the host needs to issue one kernel, collective or message; nothing under CUDA graphs.
+Duration host_issue_of(const SimulationOptions& options, const Device& device);
 ProgramIndex index_program(const Program& program, Duration host_issue);
 
 LaneCosts lane_costs(const Program& program, const ProgramIndex& index,

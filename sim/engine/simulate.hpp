@@ -35,7 +35,8 @@ struct SimulationOptions {
   bool fold = true;                                 // simulate one rank per symmetry class
   bool jump = true;     // over whole periods of a steady state: exact, the same with and without
   bool graphs = false;  // operators are captured in a graph: no host issue time
-  std::optional<Duration> host_issue{};  // of one kernel; absent: the device file's
+  std::optional<Duration> host_issue{};  // of one kernel; absent:
+  double host_calls = 1;                 // so many times the device file's
   double jitter = 0;       // standard deviation of ln(kernel time), per kernel; 0: none
   std::uint64_t seed = 1;  // of the jitter
   // Standard deviation of the speed of like devices in products and attention, which the power

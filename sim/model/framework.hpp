@@ -91,8 +91,10 @@ struct Framework {
   // false: a recomputation by operators drops what eager kernels pass between them within a layer
   // and keeps what a fused one would (torchtitan, selective_ac_option "op").
   bool keeps_intermediates = true;
-  // What the host needs to issue one kernel. Absent: what the device file says.
+  // What the host needs to issue one kernel. Absent: `host_calls` times what the device file says
+  // of one bare call.
   std::optional<Duration> host_issue{};
+  double host_calls = 1;
   bool joint_gate = true;  // gated MLP: gate and up-projection as one product
   bool accuracy = false;   // the loss also takes the argmax of its logits
   Execution execution;
@@ -128,6 +130,7 @@ inline constexpr std::array execution_switches{
     ExecutionSwitch{"waits_for_lengths", &Execution::waits_for_lengths},
     ExecutionSwitch{"waits_for_counts", &Execution::waits_for_counts},
     ExecutionSwitch{"waits_for_messages", &Execution::waits_for_messages},
+    ExecutionSwitch{"sync_before_mlp", &Execution::sync_before_mlp},
     ExecutionSwitch{"blocking_launches", &Execution::blocking_launches}};
 
 // The same model with the traffic, launches and saved tensors of that framework.

@@ -331,10 +331,12 @@ struct Execution {
   bool holds_units = false;
   // The host waits for the device: before each attention, for the length of its sequences; before
   // tokens are exchanged, for how many go to each expert; for messages, where nothing overlaps
-  // them, and all else that is under way; for every launch (CUDA_LAUNCH_BLOCKING=1).
+  // them, and all else that is under way; before each MLP, to copy numbers to the device; for every
+  // launch (CUDA_LAUNCH_BLOCKING=1).
   bool waits_for_lengths = false;
   bool waits_for_counts = false;
   bool waits_for_messages = false;
+  bool sync_before_mlp = false;
   bool blocking_launches = false;
   int held_logits = 0;   // micro-batches whose logits are referenced during a backward pass
   int loss_metrics = 0;  // losses that are computed once more, for the log

@@ -187,6 +187,14 @@ void StageLowering::wait_for_lengths() {
     builder_.host_waits_for(builder_.last(Stream::compute));
 }
 
+// The layer makes two tensors of a number each on the device. The copy from the host waits for the
+// stream (microsoft/Megatron-DeepSpeed, megatron/model/transformer.py, torch.tensor(0.0, device);
+// PyTorch, ATen/native/cuda/Copy.cu: a copy of pageable memory is synchronous).
+void StageLowering::wait_before_mlp(const OpWork& work) {
+  if (work.begins_mlp && model_.model->execution.sync_before_mlp)
+    builder_.host_waits_for(builder_.last(Stream::compute));
+}
+
 Value StageLowering::forward_op(Frame& frame, std::size_t i, Value x) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
@@ -233,6 +241,7 @@ Value StageLowering::forward_linear(Frame& frame, std::size_t i, Value x) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
   const bool again = frame.pass == Pass::recompute && !work.products_again.empty();
+  wait_before_mlp(work);
   if (again && op.keeps_whole_output) return kept_output(frame, i, x);
   if (work.sliced_forward.exists())
     return forward_sliced(frame, i, again ? work.sliced_again : work.sliced_forward, x);

@@ -163,6 +163,12 @@ void StageLowering::find_branches(const ShardedBlock& block, BlockWork& work) {
     first.begins_branch = true;
     first.branch_sum = static_cast<std::uint32_t>(i);
     if (sum.add_gradient) intern_gradient_sum(sum, i, first);
+    const auto behind = block.ops.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto linear = std::find_if(behind, block.ops.end(), [](const ShardedOp& op) {
+      return op.op->kind == ModelOpKind::linear;
+    });
+    if (linear != block.ops.end())
+      work.ops[static_cast<std::size_t>(linear - block.ops.begin())].begins_mlp = true;
   }
 }
 

@@ -96,6 +96,7 @@ struct OpWork {
   // stands behind its backward pass.
   bool begins_branch = false;
   bool lends_input = false;         // to the first operator of another branch
+  bool begins_mlp = false;          // the first linear behind a residual sum of the block
   std::uint32_t branch_sum = none;  // index in the block
   std::uint32_t add_gradient = none, add_gradient_name = 0;
 };

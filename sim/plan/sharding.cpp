@@ -314,7 +314,7 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
     const bool flash = is_flash(region.layout->attention);
     if (copies_attention(region)) to.saved += to.output;
     to.attention_saved =
-        bytes_from(attention_kernel_saved_bytes(region.model->attention, flash,
+        bytes_from(attention_kernel_saved_bytes(rank_attention(region), flash,
                                                 region.layout->sequence_length, region.element) *
                    static_cast<double>(region.tokens) / region.tensor);
   }

@@ -33,13 +33,20 @@ ScorePasses score_passes(bool forward, bool causal, const AttentionShape& shape)
 
 }  // namespace
 
+AttentionShape rank_attention(const Region& region) {
+  AttentionShape shape = region.model->attention;
+  const std::int64_t matrices = region.layout->micro_batch * (shape.heads / region.tensor);
+  shape.eager_softmax |= matrices % 4 != 0;
+  return shape;
+}
+
 bool copies_attention(const Region& region) {
   return region.model->execution.copies_attention && region.layout->micro_batch > 1;
 }
 
 Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart part,
                         const ScoreBlock& block) {
-  const AttentionShape& shape = region.model->attention;
+  const AttentionShape shape = rank_attention(region);
   const bool forward = part == AttentionPart::forward;
   const bool flash = is_flash(region.layout->attention);
   const bool banded = block.causal && is_shorter(op.window, block.n);

@@ -24,6 +24,11 @@ struct Region {
   std::int64_t experts = 1;  // that a rank holds: matrices of one product
 };
 
+// Attention as a rank runs it. The fused softmax works on four matrices of scores at a time; where
+// a rank has another number of them, its kernels are eager (Megatron-LM,
+// megatron/model/fused_softmax.py, attn_batch_size % 4).
+AttentionShape rank_attention(const Region& region);
+
 Bytes bytes_from(double value);
 std::int64_t tokens_of(const Region& region, const ModelOp& op);
 // Elements held per feature in the region of a sequence-split tensor. The one token per sequence

@@ -92,6 +92,7 @@ class StageLowering {
 
   // lower_forward.cpp
   bool begins_branch(const Frame& frame, const OpWork& work) const;
+  void wait_before_mlp(const OpWork& work);
   static Value end_early(Frame& frame, std::size_t i, const Value& x);
   Value forward_block(Frame& frame, Value x);
   Value kept_output(Frame& frame, std::size_t i, Value x);

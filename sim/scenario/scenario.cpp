@@ -235,6 +235,7 @@ Framework read_framework(const Layered& section, std::vector<Followed>& notes) {
       section.word_or("gradient_buckets", framework.execution.gradient_buckets);
   framework.keeps_intermediates = section.boolean_or("keeps_intermediates", true);
   if (section.has("host_issue")) framework.host_issue = read_host_issue(section);
+  framework.host_calls = section.real_or("host_calls", framework.host_calls, {0, 100});
   framework.joint_gate = section.boolean_or("joint_gate", framework.joint_gate);
   framework.accuracy = section.boolean_or("accuracy", framework.accuracy);
   Execution& execution = framework.execution;
@@ -512,6 +513,7 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
 
   run_with(framework, *model);
   options.host_issue = framework.host_issue;
+  options.host_calls = framework.host_calls;
   const int gpus = place_job(state, sources, text, machine, *cluster);
   complete_layout(state, gpus, *model, *cluster, sources, layout_section, text);
   check_attention(text.layout, cluster->device(), layout_section);

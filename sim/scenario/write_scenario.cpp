@@ -120,6 +120,7 @@ void write_framework(const Framework& framework, Lines& out) {
   out.add("keeps_intermediates", framework.keeps_intermediates);
   if (framework.host_issue)
     out.add("host_issue", fmt::format("{} ps", framework.host_issue->count()));
+  out.add("host_calls", framework.host_calls);
   out.add("joint_gate", framework.joint_gate);
   out.add("accuracy", framework.accuracy);
   for (const ExecutionSwitch& item : execution_switches) {

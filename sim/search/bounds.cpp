@@ -250,8 +250,6 @@ struct Bounds::Parts {
   }
 
   std::int64_t host_time(const Layout& layout, const std::vector<ChunkCosts>& chunks) const {
-    const Duration issue = host_issue(cluster, options);
-    if (issue == Duration{}) return 0;
     const auto stages = static_cast<std::size_t>(layout.pipeline_parallel);
     std::int64_t most = 0;
     for (std::size_t s = 0; s < stages; ++s) {
@@ -260,7 +258,7 @@ struct Bounds::Parts {
         launches += chunks[c].launches;
       most = std::max(most, launches);
     }
-    return most * layout.micro_batches() * issue.count();
+    return most * layout.micro_batches() * host_issue_of(options, cluster.device()).count();
   }
 
   std::vector<MessageTimes> messages(const Pipeline& pipeline, const Layout& layout,

@@ -102,12 +102,19 @@ Framework scaling_framework(const RunCells& cells) {
   return framework;
 }
 
+// BigScience's fork has no mixture of experts, for whose sake Microsoft's copies numbers in every
+// layer (bigscience-workshop/Megatron-DeepSpeed at 06dc2d7f, megatron/model/transformer.py).
+Framework megatron_deepspeed(const RunCells& cells) {
+  Framework framework = framework_of(FrameworkName::megatron_deepspeed);
+  framework.execution.sync_before_mlp = !says(cells, {"row_id", "source"}, "bigscience");
+  return framework;
+}
+
 // FSDP is PyTorch's, FSDP2 torchtitan's; DeepSpeed is said by name.
 Framework kernel_forms(const RunCells& cells) {
   if (contains(lower_case(cells["shard_strategy"]), "fsdp")) return fsdp_framework(cells);
   const auto runs = {"shard_strategy", "attn_kernel", "notes"};
-  if (says(cells, runs, "megatron-deepspeed"))
-    return framework_of(FrameworkName::megatron_deepspeed);
+  if (says(cells, runs, "megatron-deepspeed")) return megatron_deepspeed(cells);
   if (says(cells, runs, "deepspeed")) return framework_of(FrameworkName::deepspeed);
   for (const char* source : {"hagemann", "aleph alpha"})
     if (says(cells, {"row_id", "source", "notes"}, source)) return scaling_framework(cells);

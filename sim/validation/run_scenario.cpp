@@ -335,6 +335,7 @@ Scenario run_scenario(const RunCells& cells, const std::string& data_folder, Ker
                                    word(layout.compute_dtype)));
   SimulationOptions options{.device_spread = published_device_spread};
   options.host_issue = framework.host_issue;
+  options.host_calls = framework.host_calls;
   return {.path = {},
           .name = std::string{cells["row_id"]},
           .model = std::move(model),

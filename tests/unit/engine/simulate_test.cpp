@@ -59,6 +59,10 @@ TEST_CASE("the host issues operators at its own pace", "[engine]") {
   const Duration slow = dgx().device().host_issue * 3;
   const Simulation slower = simulate(plan, dgx(), {.host_issue = slow});
   REQUIRE(span(slower, 0, last).begin == TimePoint{} + slow * 10);
+  const Simulation modules = simulate(plan, dgx(), {.host_calls = 3});
+  REQUIRE(span(modules, 0, last).begin == TimePoint{} + slow * 10);
+  REQUIRE(span(simulate(plan, dgx(), {.host_issue = slow, .host_calls = 9}), 0, last).begin ==
+          TimePoint{} + slow * 10);
 }
 
 TEST_CASE("behind what the host waits for, it issues anew", "[engine]") {

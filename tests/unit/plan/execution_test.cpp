@@ -395,6 +395,23 @@ TEST_CASE("a host that asks for lengths waits before every attention", "[plan]")
   CHECK(orders_all(program));
 }
 
+TEST_CASE("a host that copies numbers before an MLP waits for the norm before it", "[plan]") {
+  Layout layout = test::layout_for(2, 1, 1, 2);
+  layout.recompute = Recompute::full;
+  const Program program = program_of(with(&Execution::sync_before_mlp), layout);
+  std::size_t layers = 0;
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    if (program.name({op}) != "mlp_up" || program.pass[op] == Pass::backward) continue;
+    REQUIRE(layers < program.host_waits.size());
+    CHECK(program.host_waits[layers].before == OpId{op});
+    CHECK(program.name(program.host_waits[layers].until) == "post_attention_norm");
+    ++layers;
+  }
+  CHECK(layers > 0);  // of forward passes and those that run again
+  CHECK(program.host_waits.size() == layers);
+  CHECK(orders_all(program));
+}
+
 TEST_CASE("a host waits for messages that nothing overlaps, once per pass", "[plan]") {
   Layout layout = test::layout_for(1, 1, 2, 4);
   layout.overlap_pipeline = false;

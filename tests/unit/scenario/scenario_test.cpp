@@ -183,7 +183,7 @@ TEST_CASE("a framework names its kernels, and any of them alone") {
   CHECK(problems(small("", "framework: {context: lazy}\n")) ==
         Lines{"6:22: context is 'lazy'; allowed: transformer_engine, eager, compiled"});
   CHECK(problems(small("", "framework: {norms: eager}\n")) ==
-        Lines{"6:13: unknown key 'norms'; nearest of 42: rms_norm, layer_norm"});
+        Lines{"6:13: unknown key 'norms'; nearest of 44: rms_norm, layer_norm"});
 }
 
 TEST_CASE("the host's time per kernel is the framework's where it says one") {
@@ -196,6 +196,9 @@ TEST_CASE("the host's time per kernel is the framework's where it says one") {
   CHECK(problems(small("", "framework: {host_issue: 25}\n")).size() == 1);
   CHECK(problems(small("", "framework: {host_issue: 2 ms}\n")) ==
         Lines{"6:25: it is the time of one kernel; allowed: 0 s to 1 ms"});
+  CHECK(load(small("", "framework: {name: pytorch}\n")).options.host_calls == 1);
+  CHECK(load(small("")).options.host_calls > 1);  // Megatron-LM's modules
+  CHECK(load(small("", "framework: {host_calls: 2.5}\n")).options.host_calls == 2.5);
 }
 
 TEST_CASE("devices differ by what is published unless told otherwise") {
