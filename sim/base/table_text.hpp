@@ -23,10 +23,10 @@ inline std::string grouped(int value) {
 inline std::string grouped(std::uint32_t value) {
   return grouped(std::uint64_t{value});
 }
-std::string precise(Duration value);           // 4 digits: 5.634 s, 45.51 ms
+std::string precise(Duration value);                  // 4 digits: 5.634 s, 45.51 ms
 std::string range_text(Duration low, Duration high);  // 3 digits, one unit: 6.08 to 6.86 s
-std::string significant(double value);         // 4 digits: 226.4, 3.708 million
-std::string scaled_count(std::int64_t value);  // 405.9 billion
+std::string significant(double value);                // 4 digits: 226.4, 3.708 million
+std::string scaled_count(std::int64_t value);         // 405.9 billion
 
 std::string title_of(std::string_view word);  // gathered_parameters -> gathered parameters
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);

@@ -78,9 +78,10 @@ void write_scatter(const std::string& path, std::span<const SetResult> results) 
 
 bool up_to_date(const char* file, bool is) {
   if (!is)
-    print_note(fmt::format("stepcast validate: validation/{0}.yaml is not what these rows say: make "
-                           "it anew with `stepcast validate {0}`",
-                           file));
+    print_note(
+        fmt::format("stepcast validate: validation/{0}.yaml is not what these rows say: make "
+                    "it anew with `stepcast validate {0}`",
+                    file));
   return is;
 }
 
@@ -149,26 +150,27 @@ ExitCode show_ranking(const PublishedRequest& request) {
 }
 
 std::vector<Command> published_commands() {
-  return {command_of("published", "the published runs that are shipped, set by set",
-                     published_options, show_published),
-          command_of("ablation", "the errors with each mechanism of the forecast left out",
-                     set_options, show_ablation),
-          command_of("ranking",
-                     "studies of many layouts: how high the forecast ranks the truly fastest",
-                     set_options, show_ranking),
-          command_of("peers", "other simulators beside this one, on the same rows", format_options,
-                     show_peers),
-          command_of("memory-error",
-                     "the error of the memory forecast, as validation/memory-error.yaml has it",
-                     no_options, show_memory_error),
-          command_of("error-rows",
-                     "the errors of the time forecast row by row, with what they may depend on (CSV)",
-                     set_options, show_error_rows),
-          command_of("time-error",
-                     "the error of the time forecast, as validation/time-error.yaml has it",
-                     no_options, show_time_error),
-          command_of("coverage", "how many rows of each set the intervals of the others hold",
-                     no_options, show_coverage)};
+  return {
+      command_of("published", "the published runs that are shipped, set by set", published_options,
+                 show_published),
+      command_of("ablation", "the errors with each mechanism of the forecast left out", set_options,
+                 show_ablation),
+      command_of("ranking",
+                 "studies of many layouts: how high the forecast ranks the truly fastest",
+                 set_options, show_ranking),
+      command_of("peers", "other simulators beside this one, on the same rows", format_options,
+                 show_peers),
+      command_of("memory-error",
+                 "the error of the memory forecast, as validation/memory-error.yaml has it",
+                 no_options, show_memory_error),
+      command_of("error-rows",
+                 "the errors of the time forecast row by row, with what they may depend on (CSV)",
+                 set_options, show_error_rows),
+      command_of("time-error",
+                 "the error of the time forecast, as validation/time-error.yaml has it", no_options,
+                 show_time_error),
+      command_of("coverage", "how many rows of each set the intervals of the others hold",
+                 no_options, show_coverage)};
 }
 
 }  // namespace sim

@@ -75,11 +75,12 @@ class Table {
 
   void step_interval(const TimeInterval& interval) {
     const double step = to_seconds(forecast_.step);
-    page_.line(fmt::format("the step of {:.0f} % of such runs takes {}: days, GPU-hours, cost and "
-                           "energy scale with it",
-                           100 * interval.level,
-                           range_text(duration_from_seconds(step * interval.low),
-                                      duration_from_seconds(step * interval.high))));
+    page_.line(
+        fmt::format("the step of {:.0f} % of such runs takes {}: days, GPU-hours, cost and "
+                    "energy scale with it",
+                    100 * interval.level,
+                    range_text(duration_from_seconds(step * interval.low),
+                               duration_from_seconds(step * interval.high))));
   }
 
   // A row with a column for each kind of capacity.
@@ -99,8 +100,8 @@ class Table {
                          in_days(run.wall.quantile(0.025)), in_days(run.wall.quantile(0.975)));
     });
     if (forecast_.interval)
-      row("if the step", [&](const RunForecast& run) {
-        return fmt::format("is so: {:.2f} to {:.2f}",
+      row("", [&](const RunForecast& run) {
+        return fmt::format("(with the step's interval {:.2f} to {:.2f})",
                            in_days(run.wall.mean * forecast_.interval->low),
                            in_days(run.wall.mean * forecast_.interval->high));
       });

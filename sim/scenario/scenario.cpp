@@ -185,7 +185,8 @@ Trouble read_trouble(const Layered& section, SimulationOptions& options) {
 void read_time_factors(const Layered& section, SimulationOptions& options) {
   const Layered factors = section.section("time_factors");
   for (const TimeFactorField& field : time_factor_fields)
-    options.factors.*field.member = factors.real_or(field.name, 1, {least_time_factor, most_time_factor});
+    options.factors.*field.member =
+        factors.real_or(field.name, 1, {least_time_factor, most_time_factor});
   const bool of_collectives = options.factors.tensor != 1 || options.factors.data != 1;
   if (options.collectives == CollectiveModel::stepwise && of_collectives)
     section.problem("time_factors",
@@ -195,7 +196,7 @@ void read_time_factors(const Layered& section, SimulationOptions& options) {
 
 Trouble read_simulation(const Layered& section, SimulationOptions& options) {
   read_collectives(section, options);
-  if (section.has("time_factors")) read_time_factors(section, options);
+  read_time_factors(section, options);
   options.fold = section.boolean_or("fold", true);
   options.graphs = section.boolean_or("graphs", false);
   options.device_spread = section.real_or("device_spread", published_device_spread, {0, 1});

@@ -69,10 +69,10 @@ std::string ranked_text(const RankedLayout& one, Bytes capacity) {
       "\"tokens_per_s_per_gpu\": {}, "
       "\"mfu\": {}, \"peak_mem_bytes\": {}, \"headroom_bytes\": {}, \"breakdown_s\": {{{}}}, "
       "\"layout\": {}}}",
-      one.layout.world_size(), std::min(one.gpus_per_node, one.layout.world_size()),
-      step, one.evaluation.step_time.count(), sure,
-      one.tokens_per_second_per_gpu, one.mfu, one.evaluation.memory.count(),
-      (capacity - one.evaluation.memory).count(), parts, json_of(one.layout));
+      one.layout.world_size(), std::min(one.gpus_per_node, one.layout.world_size()), step,
+      one.evaluation.step_time.count(), sure, one.tokens_per_second_per_gpu, one.mfu,
+      one.evaluation.memory.count(), (capacity - one.evaluation.memory).count(), parts,
+      json_of(one.layout));
 }
 
 std::string unvalidated_text(const std::vector<Unvalidated>& parts) {

@@ -121,8 +121,8 @@ std::string compare(const RankedLayout& first, const RankedLayout& second) {
       fmt::format("The second ({}) takes {} more, {:.2f} %.", joined(differing), precise(gap),
                   100 * to_seconds(gap) / to_seconds(first.evaluation.step_time));
   if (second.chance_behind)
-    text += fmt::format(" The first is faster with a chance of {:.0f} %.",
-                        100 * *second.chance_behind);
+    text +=
+        fmt::format(" The first is faster with a chance of {:.0f} %.", 100 * *second.chance_behind);
   const std::string changes =
       changes_of(first.breakdown, second.breakdown, first.evaluation.step_time);
   if (!changes.empty()) text += fmt::format(" Where: {} per GPU on average.", changes);

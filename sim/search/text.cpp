@@ -16,8 +16,8 @@ std::string share(Duration part, Duration whole) {
 }
 
 Rows ranking_rows(const SearchResult& result, const std::vector<RankedLayout>& layouts) {
-  Rows rows{{"rank", "step time", "first faster", "tokens/s/GPU", "MFU", "memory", "headroom", "bubble", "exposed",
-             "GPUs", "layout"},
+  Rows rows{{"rank", "step time", "first faster", "tokens/s/GPU", "MFU", "memory", "headroom",
+             "bubble", "exposed", "GPUs", "layout"},
             {"", "", "chance", "", "", "GiB", "GiB", "of step", "of step", "", ""}};
   for (std::size_t i = 0; i < layouts.size(); ++i) {
     const RankedLayout& one = layouts[i];
@@ -25,8 +25,8 @@ Rows ranking_rows(const SearchResult& result, const std::vector<RankedLayout>& l
     rows.push_back(
         {std::to_string(i + 1), precise(step),
          one.chance_behind ? fmt::format("{:.0f} %", 100 * *one.chance_behind) : std::string{},
-         significant(one.tokens_per_second_per_gpu),
-         fmt::format("{:.1f} %", 100 * one.mfu), fmt::format("{:.1f}", one.evaluation.memory.gib()),
+         significant(one.tokens_per_second_per_gpu), fmt::format("{:.1f} %", 100 * one.mfu),
+         fmt::format("{:.1f}", one.evaluation.memory.gib()),
          fmt::format("{:.1f}", (result.capacity - one.evaluation.memory).gib()),
          share(one.breakdown.bubble, step), share(one.exposed(), step),
          grouped(one.layout.world_size()), describe(one, result.node_gpus)});
@@ -181,7 +181,8 @@ std::string search_markdown(const SearchResult& result) {
 
 std::string search_csv(const SearchResult& result) {
   std::string text =
-      "rank,gpus,step_time_s,step_time_s_low,step_time_s_high,first_faster,tokens_per_s_per_gpu,mfu,peak_mem_bytes,headroom_bytes,bubble_s,"
+      "rank,gpus,step_time_s,step_time_s_low,step_time_s_high,first_faster,tokens_per_s_per_gpu,"
+      "mfu,peak_mem_bytes,headroom_bytes,bubble_s,"
       "exposed_s,layout,memory_margin\n";
   const auto add = [&](const std::vector<RankedLayout>& layouts, std::string_view margin) {
     for (std::size_t i = 0; i < layouts.size(); ++i) {
@@ -191,8 +192,8 @@ std::string search_csv(const SearchResult& result) {
                           one.interval ? fmt::format("{}", step * one.interval->low) : "",
                           one.interval ? fmt::format("{}", step * one.interval->high) : "",
                           one.chance_behind ? fmt::format("{:.4f}", *one.chance_behind) : "");
-      text += fmt::format("{},{},{},{},{},{},{},{}\n", one.tokens_per_second_per_gpu,
-                          one.mfu, one.evaluation.memory.count(),
+      text += fmt::format("{},{},{},{},{},{},{},{}\n", one.tokens_per_second_per_gpu, one.mfu,
+                          one.evaluation.memory.count(),
                           (result.capacity - one.evaluation.memory).count(),
                           in_seconds(one.breakdown.bubble), in_seconds(one.exposed()),
                           csv_field(describe(one, result.node_gpus)), margin);

@@ -2,6 +2,7 @@
 
 #include <Eigen/Cholesky>
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -19,8 +20,8 @@ struct Block {
   Eigen::MatrixXd coupled;  // with the shared ones
   Eigen::VectorXd right;
   // Solved:
-  Eigen::MatrixXd inverse;     // of `own`
-  Eigen::MatrixXd influence;   // inverse * coupled
+  Eigen::MatrixXd inverse;    // of `own`
+  Eigen::MatrixXd influence;  // inverse * coupled
   Eigen::VectorXd mean;
   Eigen::MatrixXd covariance;  // of the block's effects, given the rows
   Eigen::MatrixXd cross;       // with the shared ones
@@ -131,9 +132,14 @@ class Fitting {
       count[data_.effects[effect].group] += 1;
     }
     for (std::size_t group = 0; group < data_.groups; ++group)
-      if (count[group] > 0) variance_[group] = std::max(least_variance, sum[group] / count[group]);
+      if (count[group] > 0)
+        variance_[group] = std::clamp(sum[group] / count[group], least_variance, most(group));
   }
 
+  double most(std::size_t group) const {
+    return data_.most_variance.empty() ? std::numeric_limits<double>::infinity()
+                                       : data_.most_variance[group];
+  }
   double mean_of(std::size_t effect) const {
     const std::size_t block = data_.effects[effect].block;
     return (block == shared_block ? shared_mean_ : blocks_[block].mean)[place_[effect]];

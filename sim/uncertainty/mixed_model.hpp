@@ -28,6 +28,7 @@ struct MixedData {
   std::vector<std::vector<Coefficient>> rows;  // Z, sparse
   std::vector<double> values;                  // y
   std::size_t groups = 0, blocks = 0;
+  std::vector<double> most_variance;  // by group; empty: no bounds
 };
 
 struct MixedFit {

@@ -95,9 +95,9 @@ double TimeErrors::chance_faster(const JobTraits& a, Duration time_a, const JobT
                                  Duration time_b, const AnchoredError* anchor) const {
   // What the two have in common falls out: the machine, the job, their categories but a schedule.
   const SourceVector difference = source_coefficients(a) - source_coefficients(b);
-  const SourceMatrix covariance = anchor ? matrix_of(anchor->covariance) : squares(model_.deviation);
-  double variance =
-      difference.dot(covariance * difference) + 2 * model_.rest * model_.rest;
+  const SourceMatrix covariance =
+      anchor ? matrix_of(anchor->covariance) : squares(model_.deviation);
+  double variance = difference.dot(covariance * difference) + 2 * model_.rest * model_.rest;
   if (a.schedule != b.schedule) variance += 2 * model_.category * model_.category;
   return normal_probability(std::log(to_seconds(time_b) / to_seconds(time_a)) /
                             std::sqrt(variance));

@@ -22,29 +22,26 @@ enum class ErrorSource : std::uint8_t {
   pipeline
 };
 constexpr auto words_of(ErrorSource) {
-  return std::array{Word{ErrorSource::machine, "machine"},
-                    Word{ErrorSource::job, "job"},
-                    Word{ErrorSource::scale, "scale"},
-                    Word{ErrorSource::memory_kernels, "memory_kernels"},
-                    Word{ErrorSource::host, "host"},
-                    Word{ErrorSource::tensor, "tensor"},
-                    Word{ErrorSource::data, "data"},
-                    Word{ErrorSource::pipeline, "pipeline"}};
+  return std::array{
+      Word{ErrorSource::machine, "machine"}, Word{ErrorSource::job, "job"},
+      Word{ErrorSource::scale, "scale"},     Word{ErrorSource::memory_kernels, "memory_kernels"},
+      Word{ErrorSource::host, "host"},       Word{ErrorSource::tensor, "tensor"},
+      Word{ErrorSource::data, "data"},       Word{ErrorSource::pipeline, "pipeline"}};
 }
 inline constexpr std::size_t error_source_count = words_of(ErrorSource{}).size();
 using SourceSpread = std::array<std::array<double, error_source_count>, error_source_count>;
 
 struct TimeInterval {
-  double low = 1, high = 1;  // of the forecast's time
-  double level = 0;          // share of such runs that are expected within
-  int rows = 0, sets = 0;    // that it rests on
-  int own_runs = 0;          // of an anchor
+  double low = 1, high = 1;         // of the forecast's time
+  double level = 0;                 // share of such runs that are expected within
+  int rows = 0, sets = 0;           // that it rests on
+  int own_runs = 0;                 // of an anchor
   std::vector<std::string> unlike;  // what of the job no measured row has, "schedule gpipe"
 };
 
 // What one's own measured runs leave of the sources of error (`stepcast anchor`).
 struct AnchoredError {
-  std::string job;          // that was measured: of another one, its own part is unknown again
+  std::string job;            // that was measured: of another one, its own part is unknown again
   SourceSpread covariance{};  // of the sources' effects, given the runs
   int runs = 0;
 };

@@ -200,8 +200,7 @@ Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row,
   prediction.capacity = it.cluster.device().memory;
   prediction.device = it.cluster.device().name;
   prediction.gpus = it.layout.world_size();
-  if (prediction.traits)
-    prediction.traits->memory_use = 1 / (1 + prediction.room());
+  if (prediction.traits) prediction.traits->memory_use = 1 / (1 + prediction.room());
   if (row.memory && row.outcome == Outcome::ran)
     prediction.memory_excess = memory_excess(row, plan, it.cluster.device(), stages);
   if (row.memory && row.outcome == Outcome::ran)

@@ -39,6 +39,9 @@ std::size_t number_of(std::vector<std::string>& names, const std::string& of) {
 Design design_of(std::span<const ErrorRow> rows, const std::string& without) {
   Design design;
   design.data.groups = error_source_count + 1;
+  // A part of the step is off by itself at most: a deviation of 1. Rows with little of it, which
+  // are off for another reason, would say more.
+  design.data.most_variance.assign(design.data.groups, 1);
   std::vector<std::string> sets;
   std::map<std::tuple<std::size_t, std::size_t, std::string>, std::size_t> known;
   const auto effect = [&](std::size_t group, std::size_t block, const std::string& of) {
@@ -66,7 +69,6 @@ Design design_of(std::span<const ErrorRow> rows, const std::string& without) {
   design.data.blocks = sets.size();
   return design;
 }
-
 
 TimeErrorModel model_of(const Design& design, const MixedFit& fit) {
   TimeErrorModel model;
@@ -99,9 +101,9 @@ struct Off {
   double deviation = 0;
 };
 
-// The least multiple that holds a share `level` of the rows of all sets but `without`. Every set
-// counts alike: the next job is of another one (Dunn, Wasserman & Ramdas 2022, J. Am. Stat. Assoc.
-// 118, 2491-2502, pooled distributions).
+// The least multiple that holds a share `level` of the rows of all sets but `without`. A row counts
+// by 1 / sqrt(rows of its set): between every set alike, as the next job is of another one (Dunn,
+// Wasserman & Ramdas 2022, J. Am. Stat. Assoc. 118, 2491-2502), and every row alike.
 double multiple_for(std::span<const Off> rows, std::size_t without, double level) {
   std::map<std::size_t, int> count;
   for (const Off& row : rows)
@@ -110,7 +112,7 @@ double multiple_for(std::span<const Off> rows, std::size_t without, double level
   double all = 0;
   for (const Off& row : rows) {
     if (row.set == without) continue;
-    weighed.emplace_back(row.deviations, 1.0 / count[row.set]);
+    weighed.emplace_back(row.deviations, 1 / std::sqrt(count[row.set]));
     all += weighed.back().second;
   }
   SIM_CHECK(!weighed.empty(), rows.size());
@@ -127,9 +129,8 @@ constexpr std::size_t none_left_out = static_cast<std::size_t>(-1);
 
 Coverage coverage_of(const std::string& set, std::size_t index, std::span<const Off> rows,
                      double level) {
-  const bool any_held_out = std::any_of(rows.begin(), rows.end(), [&](const Off& row) {
-    return row.set == index && row.held_out;
-  });
+  const bool any_held_out = std::any_of(
+      rows.begin(), rows.end(), [&](const Off& row) { return row.set == index && row.held_out; });
   const double multiple = multiple_for(rows, index, level);
   Coverage made{.set = set};
   std::vector<double> widths;
@@ -177,8 +178,8 @@ TimeErrorFit fit_time_error(std::span<const ErrorRow> rows, double unmeasured, d
       if (row.set != sets[s]) continue;
       const TimeErrors::Moments of = others.moments(row.traits);
       const double deviation = std::sqrt(of.variance);
-      off.push_back({s, row.use == RowUse::score, std::abs(row.log_error - of.mean) / deviation,
-                     deviation});
+      off.push_back(
+          {s, row.use == RowUse::score, std::abs(row.log_error - of.mean) / deviation, deviation});
     }
   }
   made.model.multiple = multiple_for(off, none_left_out, level);
@@ -207,7 +208,8 @@ double spread_of_devices() {
 std::string time_error_file(const TimeErrorFit& fit) {
   std::string text = time_error_yaml(fit.model);
   text +=
-      "# With each set left out in turn: its held-out rows (else all), how many of them lie within\n"
+      "# With each set left out in turn: its held-out rows (else all), how many of them lie "
+      "within\n"
       "# the interval that the other sets give, and the median of half the interval's width.\n"
       "coverage:\n";
   for (const Coverage& of : fit.coverage)

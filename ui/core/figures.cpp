@@ -31,6 +31,20 @@ Figure memory_of(const sim::Report& report) {
       true};
 }
 
+QString range_of(const sim::Report& report) {
+  if (!report.interval) return {};
+  const double step = sim::to_seconds(report.step_time);
+  return text(sim::range_text(sim::duration_from_seconds(step * report.interval->low),
+                              sim::duration_from_seconds(step * report.interval->high)));
+}
+
+QString interval_text(const sim::Report& report) {
+  if (!report.interval) return {};
+  return QString{" %1 % of measured runs like this one took %2 (docs/how-sure.md)."}
+      .arg(100 * report.interval->level, 0, 'f', 0)
+      .arg(range_of(report));
+}
+
 }  // namespace
 
 std::vector<Figure> headline_of(const sim::Report& report) {
@@ -38,7 +52,9 @@ std::vector<Figure> headline_of(const sim::Report& report) {
   return {
       {"step_time_s", "step time", sim::in_seconds(report.step_time),
        text(sim::precise(report.step_time)),
-       "From the first operator to the end of the last one, over all ranks: simulated.", true},
+       "From the first operator to the end of the last one, over all ranks: simulated." +
+           interval_text(report),
+       true, false, range_of(report)},
       {"mfu", "MFU", report.mfu, QString{"%1 %"}.arg(100 * report.mfu, 0, 'f', 1),
        "Model FLOPs per second and GPU over the data-sheet peak of the compute format. " +
            text(sim::flop_formula(report)),

@@ -16,6 +16,7 @@ struct Figure {
   QString definition;  // what it is, and what it rests on
   bool less_is_better = false;
   bool is_share = false;  // of 1: it changes by points
+  QString range{};        // of the interval, where there is one: "6.08 to 6.86 s"
 };
 
 // The headline, in the order in which it is shown.

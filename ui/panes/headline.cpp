@@ -140,7 +140,7 @@ void Headline::refresh() {
   for (std::size_t i = 0; i < cells_.size(); ++i) {
     const Figure& figure = now[i];
     const Cell& cell = cells_[i];
-    cell.title->setText(figure.title);
+    cell.title->setText(figure.range.isEmpty() ? figure.title : figure.title + "  " + figure.range);
     cell.value->setText(figure.text);
     colour(*cell.value, stale ? theme.muted : theme.text);
     const bool memory = figure.key == "memory_gib";
@@ -158,7 +158,7 @@ void Headline::refresh() {
     const QString definition = figure.title + ": " + figure.definition;
     for (QLabel* label : {cell.title, cell.value, cell.change})
       label->setToolTip(definition);
-    cell.value->setAccessibleName(figure.title + " " + figure.text + " " + said);
+    cell.value->setAccessibleName(cell.title->text() + " " + figure.text + " " + said);
   }
   fit();
 }

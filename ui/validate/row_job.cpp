@@ -61,8 +61,8 @@ void RowJob::predict_all(const SetsPtr& sets, const std::vector<std::size_t>& le
   sim::for_each_piece(left.size(), {.threads = threads}, [&](std::size_t i) {
     const auto& [set, row] = rows[left[i]];
     const sim::MeasuredSet& of = (*sets)[set];
-    Q_EMIT predicted(left[i], std::make_shared<const sim::RowResult>(sim::predict(
-                                  of, of.rows[row], {}, {.stop = control.stop})));
+    Q_EMIT predicted(left[i], std::make_shared<const sim::RowResult>(
+                                  sim::predict(of, of.rows[row], {}, {.stop = control.stop})));
   });
 }
 

@@ -306,6 +306,17 @@ TEST_CASE("what is given as a scenario and is none is told what it is") {
                          "'model: FILE'"});
 }
 
+TEST_CASE("factors on the parts of a step are read, and refused where they have no meaning",
+          "[scenario]") {
+  const std::string some = "simulation:\n  time_factors: {products: 1.05, host: 2}\n";
+  const Scenario scenario = load(small("", some));
+  CHECK(scenario.options.factors == TimeFactors{.products = 1.05, .host = 2});
+  CHECK(problems(small("", "simulation:\n  time_factors: {gemm: 2}\n")).size() == 1);
+  CHECK(problems(small("", "simulation:\n  time_factors: {tensor: 0}\n")).size() == 1);
+  CHECK(problems(small("", "simulation:\n  collectives: stepwise\n  time_factors: {data: 2}\n"))
+            .size() == 1);
+}
+
 TEST_CASE("injected trouble must name what exists") {
   CHECK(problems(small("", "simulation:\n  stragglers: [{rank: 8, factor: 2}]\n")) ==
         Lines{"7:23: there is no rank 8: ranks are 0 to 7"});
