@@ -35,7 +35,7 @@ std::vector<Key> top() {
 
 Key factor_key(const char* part, const char* help) {
   return number_key(fmt::format("time_factors.{}", part), {least_time_factor, most_time_factor}, "",
-                    "1", help);
+                    KeyDefault::follows("1: the cost models as they are"), help);
 }
 
 std::vector<Key> simulation() {
