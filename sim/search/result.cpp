@@ -48,16 +48,6 @@ void add_interval(RankedLayout& one, const Scenario& workload, const Cluster& cl
   one.interval = errors->interval(*one.traits);
 }
 
-void add_chances(std::vector<RankedLayout>& layouts) {
-  const std::optional<TimeErrors>& errors = shipped_time_errors();
-  if (!errors || layouts.empty() || !layouts.front().traits) return;
-  const RankedLayout& first = layouts.front();
-  for (std::size_t i = 1; i < layouts.size(); ++i)
-    layouts[i].chance_behind =
-        errors->chance_faster(*first.traits, first.evaluation.step_time, *layouts[i].traits,
-                              layouts[i].evaluation.step_time);
-}
-
 std::vector<RankedLayout> ranked_all(const Search& search,
                                      const std::vector<Evaluation>& evaluations, Parts parts) {
   std::vector<RankedLayout> all(evaluations.size());
@@ -221,6 +211,16 @@ std::vector<std::string> differences(const Layout& from, const Layout& to) {
 const RankedLayout* SearchResult::favourite() const {
   if (!best.empty()) return &best.front();
   return within_margin.empty() ? nullptr : &within_margin.front();
+}
+
+void add_chances(std::vector<RankedLayout>& layouts) {
+  const std::optional<TimeErrors>& errors = shipped_time_errors();
+  if (!errors || layouts.empty() || !layouts.front().traits) return;
+  const RankedLayout& first = layouts.front();
+  for (std::size_t i = 1; i < layouts.size(); ++i)
+    layouts[i].chance_behind =
+        errors->chance_faster(*first.traits, first.evaluation.step_time, *layouts[i].traits,
+                              layouts[i].evaluation.step_time);
 }
 
 RankedLayout outline(const Search& search, const Evaluation& evaluation) {

@@ -49,9 +49,15 @@ std::string printed(const std::string& name, const std::vector<std::string>& ove
 std::string completed(const SearchJob& job) {
   sim::SearchResult result = *job.result();
   const sim::SearchResult whole = sim::make_result(job.searched()->search, result.complete);
-  for (auto* list : {&result.best, &result.within_margin})
-    for (sim::RankedLayout& one : *list)
-      one.breakdown = facts_of(job.searched(), one.evaluation)->ranked->breakdown;
+  for (auto* list : {&result.best, &result.within_margin}) {
+    for (sim::RankedLayout& one : *list) {
+      const sim::RankedLayout clicked = *facts_of(job.searched(), one.evaluation)->ranked;
+      one.breakdown = clicked.breakdown;
+      one.interval = clicked.interval;
+      one.traits = clicked.traits;
+    }
+    sim::add_chances(*list);
+  }
   result.comparison = whole.comparison;
   return text_of(result);
 }
