@@ -177,14 +177,14 @@ void add_clusters(std::vector<Host>& hosts) {
 
 std::vector<Host> hosts() {
   // Sections that are there, so that readers ask for their keys.
-  const std::string empty = "simulation: {time_factors: {}}\nframework: {}\nflops: {}\ntraining: {}\n";
+  const std::string empty =
+      "simulation: {time_factors: {}}\nframework: {}\nflops: {}\ntraining: {}\n";
   const std::string layout = empty + "layout:\n" + batch;
   const std::string budget =
       "price: {}, power: {}, failures: {}, preemption: {}, stragglers: {}, checkpoint: {}, "
       "restart: {}";
   std::vector<Host> hosts{
-      scenario_host("dense",
-                    dense + machine + layout + "  overlap: {}\n"),
+      scenario_host("dense", dense + machine + layout + "  overlap: {}\n"),
       scenario_host("experts", mixtral + machine + layout),
       scenario_host("ends", dense + machine + layout + "  layers_per_chunk: {first: 6, last: 6}\n"),
       scenario_host("rate", dense + machine + "layout:\n" + batch +
