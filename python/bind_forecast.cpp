@@ -27,7 +27,7 @@ using Held = std::shared_ptr<Result>;
 py::dict breakdown_dict(const sim::Breakdown& parts) {
   py::dict made;
   for (const sim::BreakdownField& field : sim::breakdown_fields)
-    made[py::str(std::string{field.key})] = sim::to_seconds(parts.*field.member);
+    made[py::str(std::string{field.key})] = sim::in_seconds(parts.*field.member);
   return made;
 }
 
@@ -81,7 +81,7 @@ py::list stages_of(const Result& it) {
 py::dict what_ifs_of(const Result& it) {
   py::dict made;
   for (const sim::WhatIf& entry : it.report().what_if)
-    made[py::str(std::string{word(entry.resource)})] = sim::to_seconds(entry.step_time);
+    made[py::str(std::string{word(entry.resource)})] = sim::in_seconds(entry.step_time);
   return made;
 }
 
@@ -113,7 +113,7 @@ std::string repr_of(const Result& it) {
   const sim::StageMemory& worst = it.report().worst_memory();
   const std::string step =
       has_times(it) ? fmt::format("{:.4g} s, MFU {:.1f} %, ",
-                                  sim::to_seconds(it.report().step_time), 100 * it.report().mfu)
+                                  sim::in_seconds(it.report().step_time), 100 * it.report().mfu)
                     : std::string{};
   return fmt::format("<stepcast.Forecast of {}: {}{:.1f} of {:.1f} GiB{}>", it.scenario.name, step,
                      worst.total.gib(), worst.capacity.gib(),
@@ -127,7 +127,7 @@ auto figure(Value sim::Report::*member) {
 
 void add_figures(py::class_<Result, Held>& type) {
   type.def_property_readonly(
-          "step_time_s", [](const Result& it) { return sim::to_seconds(it.report().step_time); },
+          "step_time_s", [](const Result& it) { return sim::in_seconds(it.report().step_time); },
           "Time of one training step, in seconds.")
       .def_property_readonly(
           "step_time_ps", [](const Result& it) { return it.report().step_time.count(); },

@@ -4,6 +4,7 @@
 #include "python/long_call.hpp"
 #include "python/module.hpp"
 #include "python/overrides.hpp"
+#include "sim/base/table_text.hpp"
 #include "sim/search/layouts.hpp"
 #include "sim/search/workload.hpp"
 
@@ -21,7 +22,7 @@ py::dict progress_dict(const sim::SearchProgress& now) {
   made["simulated"] = now.counts.simulated;
   made["seconds"] = now.seconds;
   made["best_step_time_s"] =
-      now.best ? py::object{py::float_(sim::to_seconds(now.best->step_time))} : py::none();
+      now.best ? py::object{py::float_(sim::in_seconds(now.best->step_time))} : py::none();
   return made;
 }
 
@@ -67,7 +68,7 @@ void add_search(py::module_& module) {
   py::class_<sim::RankedLayout>(module, "RankedLayout", "A layout and what it is forecast to do.")
       .def_property_readonly(
           "step_time_s",
-          [](const sim::RankedLayout& it) { return sim::to_seconds(it.evaluation.step_time); })
+          [](const sim::RankedLayout& it) { return sim::in_seconds(it.evaluation.step_time); })
       .def_property_readonly(
           "peak_memory_bytes",
           [](const sim::RankedLayout& it) { return it.evaluation.memory.count(); })
@@ -79,7 +80,7 @@ void add_search(py::module_& module) {
       .def("__str__", [](const sim::RankedLayout& it) { return describe(it.layout); })
       .def("__repr__", [](const sim::RankedLayout& it) {
         return fmt::format("<stepcast.RankedLayout {}: {:.4g} s>", describe(it.layout),
-                           sim::to_seconds(it.evaluation.step_time));
+                           sim::in_seconds(it.evaluation.step_time));
       });
   py::class_<sim::SearchResult, Held>(module, "SearchResult", "The best layouts, fastest first.")
       .def_readonly("best", &sim::SearchResult::best)

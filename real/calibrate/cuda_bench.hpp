@@ -42,14 +42,17 @@ class CudaClock {
   // Copies until the device has been busy for as long as what follows takes to issue; the first
   // event behind them tells whether it was long enough.
   void keep_busy(int copies);
+  // How many that are, by what a piece took the host at best; beyond a slow batch they do not last.
+  int copies_for(std::size_t count) const;
   double event_cost();
 
   DeviceStream compute_, communication_;
   std::vector<DeviceEvent> events_;
   std::int64_t ballast_bytes_ = 0;  // of one copy
   DeviceMemory ballast_;
-  int copies_ = 1;          // that were enough until now
-  double event_cost_ = -1;  // seconds; below 0: not measured yet
+  double copy_seconds_ = 0;   // of one copy on the device; 0: not measured yet
+  double issue_seconds_ = 0;  // of a piece on the host, the least of all batches
+  double event_cost_ = -1;    // seconds; below 0: not measured yet
 };
 
 class CudaBench : public Bench {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "real/calibrate/cuda_bench.hpp"
 #include "real/calibrate/kernel_samples.hpp"
@@ -56,22 +57,31 @@ void CudaClock::keep_busy(int copies) {
           "a copy that keeps the device busy");
 }
 
+int CudaClock::copies_for(std::size_t count) const {
+  constexpr double margin = 1.5;
+  const double seconds = margin * static_cast<double>(count) * issue_seconds_;
+  const double copies = copy_seconds_ > 0 ? std::ceil(seconds / copy_seconds_) : 1;
+  return static_cast<int>(std::clamp<double>(copies, 1, most_copies));
+}
+
 std::vector<double> CudaClock::time_each(std::size_t count,
                                          const std::function<void(std::size_t)>& issue) {
   if (event_cost_ < 0) event_cost_ = event_cost();
   while (events_.size() <= count)
     events_.emplace_back(DeviceEvent::Kind::timing);
-  for (;;) {
-    keep_busy(copies_);
+  for (int copies = copies_for(count);; copies *= 2) {
+    keep_busy(copies);
     record(events_[0], compute());
+    const double begin = host_now();
     for (std::size_t i = 0; i < count; ++i) {
       issue(i);
       record(events_[i + 1], compute());
     }
+    const double per_piece = (host_now() - begin) / static_cast<double>(count);
+    issue_seconds_ = issue_seconds_ > 0 ? std::min(issue_seconds_, per_piece) : per_piece;
     const bool ahead = cudaEventQuery(events_[0].get()) == cudaErrorNotReady;
     check(cudaEventSynchronize(events_[count].get()), "kernels that are measured");
-    if (ahead || copies_ >= most_copies) break;
-    copies_ *= 2;
+    if (ahead || copies >= most_copies) break;
   }
   std::vector<double> seconds;
   for (std::size_t i = 0; i < count; ++i)
@@ -90,7 +100,7 @@ double CudaClock::event_cost() {
   };
   check(cudaMemsetAsync(ballast_.at(0), 0, 4096, compute()), "cudaMemsetAsync");
   // Not of a clock that has just been woken.
-  keep_busy(warming_copies);
+  copy_seconds_ = time(compute(), [&] { keep_busy(warming_copies); }) / warming_copies;
   std::vector<double> costs;
   for (int round = 0; round < probe_rounds; ++round) {
     std::vector<double> total;
@@ -113,7 +123,7 @@ double CudaClock::event_cost() {
 double CudaClock::issue_cost(std::size_t count, const std::function<void(std::size_t)>& issue) {
   std::vector<double> costs;
   for (int round = 0; round < probe_rounds; ++round) {
-    keep_busy(std::max(copies_, 64));
+    keep_busy(std::max(2 * copies_for(count), 64));
     const double begin = host_now();
     for (std::size_t i = 0; i < count; ++i)
       issue(i);
@@ -139,9 +149,9 @@ sim::MeasuredGaps CudaClock::gaps(std::size_t count,
     double own = 0;
     for (const double seconds : time_each(count, issue))
       own += seconds;
-    keep_busy(copies_);
+    keep_busy(2 * copies_for(count));
     issued.push_back(time(compute(), issue_all) - own);
-    keep_busy(copies_);
+    keep_busy(2 * copies_for(count));
     replayed.push_back(time(compute(), [&] { graph.launch(compute()); }) - own);
   }
   const auto per_piece = static_cast<double>(count);

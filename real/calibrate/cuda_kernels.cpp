@@ -59,11 +59,15 @@ CudaKernels::CudaKernels(const BoundProgram& program, CudaBench& bench, std::uin
       communication_end_{DeviceEvent::Kind::timing} {
   const cudaStream_t stream = bench.clock().compute();
   memory_.fill_tables(stream);
+  // Kernels that run out of their order leave gradients that are not finite, and an optimizer with
+  // a gate would do nothing.
+  StepMemory ungated = memory_.step();
+  ungated.gate = nullptr;
   fill_inputs(seed);
   preparation_.emplace(Preparation::Parts{.program = program,
                                           .training = training_,
                                           .arena = memory_.arena().at(0),
-                                          .memory = memory_.step(),
+                                          .memory = ungated,
                                           .gemms = gemms_,
                                           .nccl = no_communicators_,
                                           .stream = stream});

@@ -146,7 +146,7 @@ Launch KernelLaunches::adam() {
                    .gradient = owned_part(bucket, bucket.gradient, layout.gradient_dtype),
                    .clip_scale = parts_.memory.clip_scale,
                    .step = parts_.memory.adam,
-                   .gate = parts_.memory.norm},
+                   .gate = parts_.memory.gate},
          .elements = owned_real(bucket),
          .decay = parts_.memory.decay.at(i)});
   }

@@ -62,6 +62,7 @@ StepMemory step_memory(const ScratchLayout& layout, const BoundProgram& program,
   memory.square_sum = &results->square_sum;
   memory.norm = &results->norm;
   memory.clip_scale = &results->clip_scale;
+  memory.gate = memory.norm;
   memory.first_not_finite = &results->first_not_finite;
   memory.rotary_table = reinterpret_cast<float*>(start + layout.rotary_table);
   for (std::size_t i = 0; i < program.buckets.size(); ++i) {

@@ -54,6 +54,7 @@ struct StepMemory {
   float* square_sum = nullptr;
   float* norm = nullptr;
   float* clip_scale = nullptr;
+  const float* gate = nullptr;  // of the optimizer: the norm; null: none
   kernels::AdamStep* adam = nullptr;
   std::int32_t* first_not_finite = nullptr;
   float* rotary_table = nullptr;            // cosines and sines

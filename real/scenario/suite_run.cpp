@@ -99,6 +99,16 @@ RunEnd run_scenarios(const sim::RealSuite& suite, std::vector<SuiteForecast>& fo
   return RunEnd::done;
 }
 
+namespace {
+
+// Kept ones are packed.
+std::string found_record(const std::string& folder, const std::string& name) {
+  const std::string path = record_path(folder, name);
+  return !fs::exists(path) && fs::exists(path + ".gz") ? path + ".gz" : path;
+}
+
+}  // namespace
+
 sim::RealResult score_suite(const sim::RealSuite& suite, std::vector<SuiteForecast> forecasts,
                             const std::string& folder) {
   sim::RealResult result;
@@ -106,7 +116,7 @@ sim::RealResult score_suite(const sim::RealSuite& suite, std::vector<SuiteForeca
   result.calibration = calibration_lines(forecasts);
   const std::optional<sim::ReferenceTimes> reference = sim::load_reference(suite.cluster);
   for (SuiteForecast& one : forecasts)
-    add_measurement(record_path(folder, one.row.name), reference, one, result);
+    add_measurement(found_record(folder, one.row.name), reference, one, result);
   result.score = sim::score_real(result.rows);
   return result;
 }

@@ -89,9 +89,6 @@ class DeviceWriter {
   void conditions() {
     for (const std::string& text : machine_.conditions)
       line("# Device: {}", yaml_quoted(text));
-    if (machine_.gaps)
-      line("# Between two kernels: {:.2f} us issued one by one, {:.2f} us replayed by a graph",
-           machine_.gaps->issued * 1e6, machine_.gaps->replayed * 1e6);
     for (const MeasuredInterference& row : machine_.interference)
       line("# {} beside {} of {}: kernels {:.2f} times as long, the collective {:.2f} times",
            word(row.kernel.kind), row.collective.collective, yaml_bytes(row.collective.bytes),
@@ -124,6 +121,10 @@ class DeviceWriter {
          from("memory_bandwidth"));
     line("tdp_watts: {}  # base", yaml_real(d_.tdp_watts));
     line("host_issue: {}  # {}", yaml_duration(d_.host_issue), from("host_issue"));
+    if (d_.issued_gap != Duration{} || d_.replayed_gap != Duration{})
+      line("kernel_gaps: {{issued_us: {:.6f}, replayed_us: {:.6f}}}  # {}",
+           static_cast<double>(d_.issued_gap.count()) * 1e-6,
+           static_cast<double>(d_.replayed_gap.count()) * 1e-6, from("kernel_gaps"));
     line("operand_feed: {{per_sm: {}, device: {}}}  # base", yaml_bandwidth(d_.operand_feed_sm),
          yaml_bandwidth(d_.operand_feed));
   }

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "sim/base/input_error.hpp"
+#include "sim/base/table_text.hpp"
 #include "sim/calibration/statistics.hpp"
+#include "sim/config/yaml_text.hpp"
 
 namespace sim {
 namespace {
@@ -34,6 +37,15 @@ void check_point(const MeasuredKernel& point) {
     throw InputError(
         SourcePosition{.file = point.source},
         fmt::format("a measured {} kernel has no shape or no time", word(kernel.kind)));
+}
+
+// Such a kernel did not do its work. A rank that shares the device may have all of its bandwidth to
+// itself for a moment, which is several times its part; and what lies in the L2 cache is quicker.
+bool beats_memory(const MeasuredKernel& point, const Device& base) {
+  constexpr double most = 8;
+  if (base.generation == Generation::cpu || point.kernel.bytes <= base.l2 * 4) return false;
+  return static_cast<double>(point.kernel.bytes.count()) >
+         most * base.memory_bandwidth.in_bytes_per_second() * to_seconds(point.time);
 }
 
 class DeviceFitter {
@@ -75,6 +87,13 @@ class DeviceFitter {
   void read_points() {
     for (const MeasuredKernel& point : machine_.kernels) {
       check_point(point);
+      if (beats_memory(point, device())) {
+        result_.notes.push_back(
+            fmt::format("a {} kernel in {} that moves {} took {}: faster than the memory", word(point.kernel.kind),
+                        word(point.kernel.dtype), yaml_bytes(point.kernel.bytes),
+                        precise(point.time)));
+        continue;
+      }
       KernelMeasurement row;
       row.kind = word(point.kernel.kind);
       row.kernel = point.kernel;
@@ -101,6 +120,7 @@ class DeviceFitter {
       d.host_issue = *machine_.host_issue;
       origin("host_issue", Provenance::measured, 1);
     }
+    if (machine_.gaps) take_gaps(*machine_.gaps);
     for (KernelMeasurement& row : rows_) {
       if (row.sms == 0) row.sms = d.sms;
       if (row.sms > d.sms)
@@ -108,6 +128,17 @@ class DeviceFitter {
             SourcePosition{.file = d.name},
             fmt::format("a kernel was measured on {} SMs, but the device has {}", row.sms, d.sms));
     }
+  }
+
+  void take_gaps(const MeasuredGaps& gaps) {
+    if (std::max(std::abs(gaps.issued), std::abs(gaps.replayed)) > to_seconds(most_kernel_gap)) {
+      result_.notes.push_back(fmt::format("kernel_gaps: {:.3g} and {:.3g} s are no gaps",
+                                          gaps.issued, gaps.replayed));
+      return;
+    }
+    device().issued_gap = Duration{std::llround(gaps.issued * 1e12)};
+    device().replayed_gap = Duration{std::llround(gaps.replayed * 1e12)};
+    origin("kernel_gaps", Provenance::measured, 1);
   }
 
   // A core has no data sheet: its peak and its bandwidth are the best that was measured, which the

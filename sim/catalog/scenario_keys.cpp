@@ -59,6 +59,8 @@ std::vector<Key> simulation() {
           word_key<Protocol>("data_protocol", "auto", "NCCL protocol of data-parallel collectives"),
           integer_key("server_shards", {1, 1 << 16}, "servers", "1",
                       "shards of the parameter server"),
+          text_key(file, "anchor", KeyDefault::follows("none"),
+                   "measured runs that the forecast starts from, a file of `stepcast anchor`"),
           factor_key("products", "factor on the time of matrix products and attention"),
           factor_key("memory_kernels", "factor on the time of all other kernels"),
           factor_key("host", "factor on the host's time to issue a kernel"),

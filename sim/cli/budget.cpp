@@ -52,6 +52,7 @@ Command budget_command() {
       .options = {scenario_option(request->scenario),
                   output_option(request->output),
                   set_option(overrides, ", e.g. --set budget.tokens=15e12"),
+                  anchor_option(overrides),
                   key_option(overrides, {"--tokens", "budget.tokens", "N", "tokens to train on"}),
                   key_option(overrides,
                              {"--finish-in", "budget.finish_in", "TIME",

@@ -49,6 +49,7 @@ struct MeasureMachine {
   std::function<ExitCode(const MachineRequest& request)> run;
 };
 Command calibrate_command(const MeasureMachine& measure = {});
+Command anchor_command();
 Command ui_command();
 Command doctor_command();
 Command completion_command();
@@ -67,6 +68,8 @@ struct KeyOption {
   const char* help;
 };
 Option key_option(std::vector<std::string>& overrides, const KeyOption& option);
+// --anchor FILE, for forecasts that start from measured runs.
+Option anchor_option(std::vector<std::string>& overrides);
 Option threads_option(int& threads);
 
 // The text of `result` in one format, of four functions of it.

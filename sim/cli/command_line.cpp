@@ -179,7 +179,7 @@ void require_options_behind(const CLI::App& app, const Path& path) {
         throw UsageError{fmt::format("{} stands before '{}': options go behind the command",
                                      shown_name(option), path[i + 1]->name),
                          UsageError::Kind::unfit,
-                         {path.begin(), path.begin() + i + 1}};
+                         {path.begin(), path.begin() + static_cast<std::ptrdiff_t>(i) + 1}};
 }
 
 }  // namespace

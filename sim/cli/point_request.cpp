@@ -11,6 +11,7 @@ Options point_options(PointRequest& request) {
   return {scenario_option(request.scenario),
           output_option(request.output),
           set_option(request.overrides, " at every point"),
+          anchor_option(request.overrides),
           {.name = "--no-progress",
            .into = &request.no_progress,
            .help = "no counter on the terminal"}};

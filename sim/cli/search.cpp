@@ -60,6 +60,7 @@ Command search_command_of(const std::shared_ptr<SearchRequest>& request) {
                 output_option(request->output)},
                workload_options(request->workload),
                {set_option(request->workload.overrides, ", e.g. --set search.tensor_parallel=8"),
+                anchor_option(request->workload.overrides),
                 key_option(request->workload.overrides,
                            {"--top", "search.top", "N", "how many layouts to show (10)"})},
                work_options(request->work),

@@ -103,6 +103,7 @@ Command simulate_command() {
             .form = "FILE",
             .help = "write the timeline as a record (JSON) for `stepcast compare`"},
            set_option(overrides, ", e.g. --set layout.tensor_parallel=4"),
+           anchor_option(overrides),
            key_option(overrides, {"--collectives", "simulation.collectives", "fluid|stepwise",
                                   "fluid (one activity each) or stepwise (every message)"}),
            key_option(overrides, {"--seed", "simulation.seed", "N", "seed of the jitter"}),

@@ -23,6 +23,7 @@ void become(const std::string& program, const Request& request) {
     words.push_back(set);
   }
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words)
     arguments.push_back(word.data());
   arguments.push_back(nullptr);

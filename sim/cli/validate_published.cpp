@@ -7,6 +7,7 @@
 
 #include "sim/cli/validate.hpp"
 #include "sim/validation/ablation.hpp"
+#include "sim/validation/anchored.hpp"
 #include "sim/validation/error_rows.hpp"
 #include "sim/validation/memory_error_rows.hpp"
 #include "sim/validation/other_simulators.hpp"
@@ -123,6 +124,16 @@ ExitCode show_coverage(const PublishedRequest& request) {
   return ExitCode::done;
 }
 
+ExitCode show_anchored(const PublishedRequest& request) {
+  const std::vector<SetResult> results = forecast_sets({}, {.traits = true});
+  const TimeErrorFit fit = fit_time_error(error_rows(results), spread_of_devices());
+  const std::vector<AnchoredGroup> groups = anchored_groups(results, fit);
+  print_result(in_format(request.output, std::span<const AnchoredGroup>{groups},
+                         anchored_groups_table, anchored_groups_json, anchored_groups_csv,
+                         anchored_groups_markdown));
+  return ExitCode::done;
+}
+
 ExitCode show_ablation(const PublishedRequest& request) {
   const Ablation ablation = ablate(load_sets(shipped_folder(), request.sets));
   print_result(in_format(request.output, ablation, ablation_table, ablation_json, ablation_csv,
@@ -153,6 +164,9 @@ std::vector<Command> published_commands() {
   return {
       command_of("published", "the published runs that are shipped, set by set", published_options,
                  show_published),
+      command_of("anchored",
+                 "jobs that were measured at several scales, anchored on the smallest",
+                 format_options, show_anchored),
       command_of("ablation", "the errors with each mechanism of the forecast left out", set_options,
                  show_ablation),
       command_of("ranking",

@@ -115,6 +115,8 @@ std::vector<KernelCost> KernelPricing::costs_of(const Program& program) const {
     slow_down(cost, product ? options_.factors.products : options_.factors.memory_kernels);
     if (slowest_ > 1 && product)
       cost.time = duration_from_seconds(to_seconds(cost.time) * slowest_);
+    const Duration gap = options_.graphs ? device_.replayed_gap : device_.issued_gap;
+    cost.time = std::max(Duration{}, cost.time + gap);
     cost.persistent = cost.persistent && options_.persistent;
     if (options_.free_memory_traffic) cost.memory = {};
     if (options_.free_compute) cost = {.time = Duration{}, .memory = {}, .sm_share = 0};

@@ -345,6 +345,8 @@ Framework torchtitan_framework(bool compiled_layers, bool compiled_loss, bool fu
 
 void run_with(const Framework& framework, Model& model) {
   model.attention.eager_softmax = framework.softmax == KernelForm::eager;
+  model.attention.softmax_in_fours = framework.name == FrameworkName::megatron ||
+                                     framework.name == FrameworkName::megatron_deepspeed;
   model.execution = framework.execution;
   model.execution.copies_tokens = framework.token_collectives == KernelForm::eager;
   model.execution.copies_weights = framework.weight_gathers == KernelForm::eager;

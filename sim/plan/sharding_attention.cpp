@@ -36,7 +36,7 @@ ScorePasses score_passes(bool forward, bool causal, const AttentionShape& shape)
 AttentionShape rank_attention(const Region& region) {
   AttentionShape shape = region.model->attention;
   const std::int64_t matrices = region.layout->micro_batch * (shape.heads / region.tensor);
-  shape.eager_softmax |= matrices % 4 != 0;
+  shape.eager_softmax |= shape.softmax_in_fours && matrices % 4 != 0;
   return shape;
 }
 

@@ -107,12 +107,11 @@ void add_links(Report& report, const Cluster& cluster, const Timeline& timeline)
 }
 
 void add_interval(Report& report, const Scenario& scenario) {
-  const std::optional<TimeErrors>& errors = shipped_time_errors();
+  const TimeErrors* errors = time_errors_of(scenario.anchored);
   if (!errors || report.step_time <= Duration{}) return;
-  JobTraits traits =
-      traits_of(scenario.model, scenario.framework.name, report.layout, scenario.cluster);
-  traits.shares = report.shares;
-  report.interval = errors->interval(traits);
+  report.interval =
+      errors->interval(traits_of(scenario.model, scenario.framework.name, report.layout,
+                                 scenario.cluster, report.shares));
 }
 
 std::optional<AttentionWindow> window_of(const Scenario& scenario) {

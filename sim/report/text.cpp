@@ -75,11 +75,9 @@ const char* fit_text(const Report& report) {
 // Below the figures of the headline.
 void add_interval(Page& page, const Report& report, const TimeInterval& interval) {
   const double rate = report.tokens_per_second_per_gpu;
-  const double step = to_seconds(report.step_time);
   page.line(fmt::format(
       "  {:<20}{:<24}{:<20}{}",
-      range_text(duration_from_seconds(step * interval.low),
-                 duration_from_seconds(step * interval.high)),
+      range_text(interval.shortest(report.step_time), interval.longest(report.step_time)),
       fmt::format("{} to {}", significant(rate / interval.high), significant(rate / interval.low)),
       fmt::format("{:.1f} to {:.1f} %", 100 * report.mfu / interval.high,
                   100 * report.mfu / interval.low),

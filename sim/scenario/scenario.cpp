@@ -18,6 +18,7 @@
 #include "sim/scenario/layered.hpp"
 #include "sim/scenario/near_files.hpp"
 #include "sim/scenario/node_use.hpp"
+#include "sim/scenario/read_anchor.hpp"
 #include "sim/scenario/read_changes.hpp"
 #include "sim/scenario/read_layout.hpp"
 #include "sim/scenario/read_training.hpp"
@@ -492,6 +493,11 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   const Layered layout_section = top.section("layout");
   SimulationOptions options;
   const Trouble trouble = read_simulation(top.section("simulation"), options);
+  const Layered simulation_section = top.section("simulation");
+  std::string anchor_path;
+  if (const ObjectReader* holder = simulation_section.holder("anchor"))
+    anchor_path =
+        referenced_path(*holder, "anchor", simulation_section.overridden("anchor"), path, "");
   std::vector<Followed> renamed;
   const Framework framework = read_framework(top.section("framework"), renamed);
   LayoutText text = read_layout(layout_section, framework.execution);
@@ -524,7 +530,7 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   std::vector<Followed> followed = std::move(renamed);
   followed.insert(followed.end(), machine.followed.begin(), machine.followed.end());
   followed.insert(followed.end(), text.followed.begin(), text.followed.end());
-  return Scenario{.path = path,
+  Scenario made{.path = path,
                   .name = name,
                   .model = std::move(*model),
                   .model_path = model_text.path,
@@ -535,10 +541,15 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
                   .asked_gpus_per_node = machine.use.gpus_per_node,
                   .framework = framework,
                   .options = std::move(options),
+                  .anchored = {},
+                  .anchor_path = anchor_path,
                   .faults = trouble.faults,
                   .flops = flops,
                   .training = std::move(training),
                   .followed = std::move(followed)};
+  if (!anchor_path.empty()) add_anchor(simulation_section, made);
+  sources.finish();
+  return made;
 }
 
 }  // namespace

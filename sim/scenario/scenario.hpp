@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 namespace sim {
 
 class ScenarioSources;
+class TimeErrors;
 
 // How the attention scores of a causal model count as model FLOPs: in full, as Megatron-LM and PaLM
 // report MFU, or at the half that a causal kernel needs. The time does not depend on it.
@@ -43,6 +45,9 @@ struct Scenario {
   int asked_gpus_per_node = 0;  // cluster.gpus_per_node, applied already; 0: not in the file
   Framework framework;          // applied to `model` already
   SimulationOptions options;
+  // What is left to be unsure of behind the runs of `anchor_path`; null, and no path, without any.
+  std::shared_ptr<const TimeErrors> anchored{};
+  std::string anchor_path{};
   std::vector<LinkFault> faults;  // applied to `cluster` already
   FlopConvention flops;
   Training training;                 // of `stepcast run`; a forecast does not depend on it

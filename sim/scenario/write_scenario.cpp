@@ -68,7 +68,7 @@ void write_layout(const Layout& layout, const Model& model, Lines& out) {
   out.add("overlap", fmt::format("{{{}}}", fmt::join(overlaps, ", ")));
 }
 
-void write_simulation(const Scenario& scenario, Lines& out) {
+void write_simulation(const Scenario& scenario, const std::string& folder, Lines& out) {
   const SimulationOptions& options = scenario.options;
   out.section("simulation");
   out.add("collectives", word(options.collectives));
@@ -82,9 +82,10 @@ void write_simulation(const Scenario& scenario, Lines& out) {
   out.add("data_algorithm", word(options.data_choice.algorithm));
   out.add("data_protocol", word(options.data_choice.protocol));
   out.add("server_shards", options.tensor_choice.server_shards);
+  if (!scenario.anchor_path.empty()) out.add("anchor", reference(scenario.anchor_path, folder));
   std::vector<std::string> items;
   for (const TimeFactorField& field : time_factor_fields)
-    if (options.factors.*field.member != 1)
+    if (scenario.anchor_path.empty() && options.factors.*field.member != 1)
       items.push_back(fmt::format("{}: {}", field.name, options.factors.*field.member));
   if (!items.empty()) out.add("time_factors", fmt::format("{{{}}}", fmt::join(items, ", ")));
   items.clear();
@@ -223,7 +224,7 @@ std::string scenario_yaml(const Scenario& scenario, const std::string& folder,
   write_model(scenario, folder, out);
   write_cluster(scenario, folder, out);
   write_layout(scenario.layout, scenario.model, out);
-  write_simulation(scenario, out);
+  write_simulation(scenario, folder, out);
   write_framework(scenario.framework, out);
   out.section("flops");
   out.add("attention", word(scenario.flops.attention));

@@ -41,10 +41,9 @@ enum class Parts { shown, left_out };
 
 void add_interval(RankedLayout& one, const Scenario& workload, const Cluster& cluster,
                   const StepShares& shares) {
-  const std::optional<TimeErrors>& errors = shipped_time_errors();
+  const TimeErrors* errors = time_errors_of(workload.anchored);
   if (!errors) return;
-  one.traits = traits_of(workload.model, workload.framework.name, one.layout, cluster);
-  one.traits->shares = shares;
+  one.traits = traits_of(workload.model, workload.framework.name, one.layout, cluster, shares);
   one.interval = errors->interval(*one.traits);
 }
 
@@ -55,7 +54,7 @@ std::vector<RankedLayout> ranked_all(const Search& search,
     all[i] =
         parts == Parts::shown ? ranked(search, evaluations[i]) : outline(search, evaluations[i]);
   });
-  if (parts == Parts::shown) add_chances(all);
+  if (parts == Parts::shown) add_chances(time_errors_of(search.specification().workload.anchored), all);
   return all;
 }
 
@@ -213,8 +212,7 @@ const RankedLayout* SearchResult::favourite() const {
   return within_margin.empty() ? nullptr : &within_margin.front();
 }
 
-void add_chances(std::vector<RankedLayout>& layouts) {
-  const std::optional<TimeErrors>& errors = shipped_time_errors();
+void add_chances(const TimeErrors* errors, std::vector<RankedLayout>& layouts) {
   if (!errors || layouts.empty() || !layouts.front().traits) return;
   const RankedLayout& first = layouts.front();
   for (std::size_t i = 1; i < layouts.size(); ++i)

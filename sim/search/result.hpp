@@ -64,7 +64,7 @@ SearchResult outline_result(const Search& search, bool complete);
 RankedLayout ranked(const Search& search, const Evaluation& evaluation,
                     const Control& control = {});
 // Fills in chance_behind of one list of layouts, the fastest first, where they have their parts.
-void add_chances(std::vector<RankedLayout>& layouts);
+void add_chances(const TimeErrors* errors, std::vector<RankedLayout>& layouts);
 // Without its parts, and so without a simulation.
 RankedLayout outline(const Search& search, const Evaluation& evaluation);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
@@ -126,6 +127,8 @@ void check_reference(const ObjectReader& reader) {
     if (reader.duration(key) <= Duration{}) reader.problem(key, "a reference takes time");
 }
 
+constexpr RealRange microseconds_of_a_gap{.min = -1000, .max = 1000};
+
 // What the ranges of single values do not say.
 void check_device(const ObjectReader& top, const Device& device) {
   if (device.memory <= device.reserved) top.problem("memory", "must be more than what is reserved");
@@ -148,6 +151,14 @@ Device read_device(const Document& document) {
   device.l2 = top.bytes("l2");
   device.memory_bandwidth = top.bandwidth("memory_bandwidth");
   device.host_issue = top.duration("host_issue");
+  if (top.has("kernel_gaps")) {
+    const ObjectReader gaps = top.object("kernel_gaps");
+    const auto gap = [&](const char* key) {
+      return Duration{std::llround(1e6 * gaps.real(key, microseconds_of_a_gap))};  // picoseconds
+    };
+    device.issued_gap = gap("issued_us");
+    device.replayed_gap = gap("replayed_us");
+  }
   device.tdp_watts = top.real("tdp_watts", {.min = 1, .max = 1e5});
   const ObjectReader loop = top.object("short_loops");
   device.burst = loop.real("burst", {.min = 0, .max = 10});

@@ -91,6 +91,8 @@ struct KernelTime {
 
 // A host slower than this per kernel is a mistake of units.
 inline constexpr Duration most_host_issue = std::chrono::milliseconds{1};
+// Either way.
+inline constexpr Duration most_kernel_gap = std::chrono::milliseconds{1};
 
 struct Device {
   std::string name;
@@ -105,6 +107,9 @@ struct Device {
   Bytes l2{};
   Bandwidth memory_bandwidth{};  // data sheet
   Duration host_issue{};         // host time to issue one kernel, eager
+  // Device time from one kernel to the next beyond their own times, issued one by one and replayed
+  // by a CUDA graph: below 0 where the start of one overlaps the end of the one before it.
+  Duration issued_gap{}, replayed_gap{};
   double tdp_watts = 0;
   // A loop of one short product runs above the sustained clock until the power limit acts: by
   // `burst` at most, half of it for a kernel of `burst_half`. Only comparisons with such loops

@@ -6,6 +6,10 @@
 
 namespace sim {
 
+double scale_coefficient(int gpus) {
+  return std::log2(gpus) / 3;
+}
+
 SourceVector source_coefficients(const JobTraits& traits) {
   const StepShares& shares = traits.shares;
   SourceVector made;
@@ -14,7 +18,7 @@ SourceVector source_coefficients(const JobTraits& traits) {
   };
   set(ErrorSource::machine, 1);
   set(ErrorSource::job, 1);
-  set(ErrorSource::scale, std::log2(traits.gpus) / 3);
+  set(ErrorSource::scale, scale_coefficient(traits.gpus));
   set(ErrorSource::memory_kernels, shares.memory_kernels);
   set(ErrorSource::host, shares.host);
   set(ErrorSource::tensor, shares.tensor);

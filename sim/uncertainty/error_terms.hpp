@@ -13,9 +13,9 @@
 namespace sim {
 
 using SourceVector = Eigen::Matrix<double, static_cast<int>(error_source_count), 1>;
-using SourceMatrix = Eigen::Matrix<double, static_cast<int>(error_source_count),
-                                   static_cast<int>(error_source_count)>;
 
+// Of ErrorSource::scale: per three doublings.
+double scale_coefficient(int gpus);
 // The coefficients of a job.
 SourceVector source_coefficients(const JobTraits& traits);
 

@@ -8,12 +8,15 @@
 
 namespace sim {
 
+std::string job_name(const Model& model, const Layout& layout, const Cluster& cluster) {
+  return fmt::format("{}, {}, {}", model.name, cluster.device().name, word(layout.compute_dtype));
+}
+
 JobTraits traits_of(const Model& model, FrameworkName framework, const Layout& layout,
-                    const Cluster& cluster) {
+                    const Cluster& cluster, const StepShares& shares) {
   const int gpus = layout.world_size();
   const int per_node = std::min(gpus, cluster.gpus_per_node());
-  return {.job = fmt::format("{}, {}, {}", model.name, cluster.device().name,
-                             word(layout.compute_dtype)),
+  return {.job = job_name(model, layout, cluster),
           .framework = framework,
           .generation = cluster.device().generation,
           .dtype = layout.compute_dtype,
@@ -22,8 +25,7 @@ JobTraits traits_of(const Model& model, FrameworkName framework, const Layout& l
           .experts = model.has_experts(),
           .gpus = gpus,
           .nodes = (gpus + per_node - 1) / per_node,
-          .shares = {},
-          .memory_use = 0,
+          .shares = shares,
           .validated = unvalidated(cluster).empty()};
 }
 

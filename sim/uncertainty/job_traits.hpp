@@ -22,12 +22,13 @@ struct JobTraits {
   bool experts = false;    // a mixture of experts
   int gpus = 1, nodes = 1;
   StepShares shares;
-  double memory_use = 0;  // of the fullest GPU, by the forecast, as a share of what it has
   bool validated = true;  // device and cluster: measurements stand behind them
 };
 
-// All but `shares` and `memory_use`, which a simulation says.
+// "llama-3-8b, NVIDIA H100, bf16": JobTraits::job.
+std::string job_name(const Model& model, const Layout& layout, const Cluster& cluster);
+
 JobTraits traits_of(const Model& model, FrameworkName framework, const Layout& layout,
-                    const Cluster& cluster);
+                    const Cluster& cluster, const StepShares& shares);
 
 }  // namespace sim

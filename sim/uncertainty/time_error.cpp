@@ -3,52 +3,20 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
+#include "sim/base/check.hpp"
 #include "sim/config/data_folder.hpp"
 
 namespace sim {
 namespace {
 
-SourceMatrix squares(const SourceVector& deviation) {
-  return deviation.cwiseAbs2().asDiagonal();
+double square(double x) {
+  return x * x;
 }
 
-std::optional<Eigen::Index> place_of(const TimeErrorModel& model, const std::string& category) {
-  const auto found = std::find(model.categories.begin(), model.categories.end(), category);
-  if (found == model.categories.end()) return std::nullopt;
-  return static_cast<Eigen::Index>(found - model.categories.begin());
-}
-
-SourceMatrix matrix_of(const SourceSpread& spread) {
-  SourceMatrix made;
-  for (Eigen::Index i = 0; i < made.rows(); ++i)
-    for (Eigen::Index k = 0; k < made.cols(); ++k)
-      made(i, k) = spread[static_cast<std::size_t>(i)][static_cast<std::size_t>(k)];
-  return made;
-}
-
-// A format or machine whose rates no training step has checked.
-bool is_rate(const std::string& category) {
-  return category.starts_with("dtype ") || category.starts_with("generation ");
-}
-
-TimeErrors::Moments of_categories(const TimeErrorModel& model, const JobTraits& traits) {
-  TimeErrors::Moments made;
-  Eigen::VectorXd chosen = Eigen::VectorXd::Zero(model.mean.size());
-  bool unmeasured = !traits.validated;
-  for (const std::string& category : categories_of(traits)) {
-    if (const std::optional<Eigen::Index> place = place_of(model, category)) {
-      chosen[*place] = 1;
-    } else {
-      made.variance += model.category * model.category;
-      unmeasured = unmeasured || is_rate(category);
-    }
-  }
-  made.mean = chosen.dot(model.mean);
-  made.variance += chosen.dot(model.covariance * chosen);
-  if (unmeasured) made.variance += model.unmeasured * model.unmeasured;
-  return made;
-}
+// What one's own few runs say of a part is not believed beyond these.
+constexpr double least_anchor_factor = 0.25, most_anchor_factor = 4;
 
 // Phi, of the standard normal distribution.
 double normal_probability(double x) {
@@ -57,48 +25,61 @@ double normal_probability(double x) {
 
 }  // namespace
 
-TimeErrors::Moments TimeErrors::moments(const JobTraits& traits,
-                                        const AnchoredError* anchor) const {
-  const SourceVector coefficients = source_coefficients(traits);
-  const double rest = model_.rest * model_.rest;
-  if (!anchor) {
-    Moments made = of_categories(model_, traits);
-    made.variance += coefficients.dot(squares(model_.deviation) * coefficients) + rest;
-    return made;
-  }
-  // The runs have told what the categories say of others; only their machine's own rest is open.
-  Moments made{.mean = 0,
-               .variance = coefficients.dot(matrix_of(anchor->covariance) * coefficients) + rest};
-  if (traits.job != anchor->job) {
-    const double job = model_.deviation[static_cast<Eigen::Index>(ErrorSource::job)];
-    made.variance += job * job;
-  }
+TimeErrors::TimeErrors(TimeErrorModel model) : model_{std::move(model)}, effects_{model_} {}
+
+TimeErrors TimeErrors::anchored(const Anchor& anchor) const {
+  SIM_CHECK(!anchor.runs.empty(), anchor.device);
+  TimeErrors made = *this;
+  for (const AnchorRun& run : anchor.runs)
+    made.effects_.observe(run.traits, run.log_error, square(model_.rest));
+  if (runs_ == 0) made.first_ = anchor.runs.front().traits;
+  made.runs_ += static_cast<int>(anchor.runs.size());
   return made;
 }
 
-TimeInterval TimeErrors::interval(const JobTraits& traits, const AnchoredError* anchor) const {
-  const Moments of = moments(traits, anchor);
+TimeFactors TimeErrors::factors(const std::string& job, int gpus) const {
+  const double of_all = effects_.mean_of(ErrorSource::machine) +
+                        effects_.mean_of_categories(first_) + effects_.mean_of_job(job) +
+                        effects_.mean_of(ErrorSource::scale) * scale_coefficient(gpus);
+  const auto factor = [&](double effect) {
+    return std::clamp(std::exp(of_all + effect), least_anchor_factor, most_anchor_factor);
+  };
+  const auto of = [&](ErrorSource source) { return factor(effects_.mean_of(source)); };
+  return {.products = factor(0),
+          .memory_kernels = of(ErrorSource::memory_kernels),
+          .host = of(ErrorSource::host),
+          .tensor = of(ErrorSource::tensor),
+          .data = of(ErrorSource::data),
+          .pipeline = of(ErrorSource::pipeline)};
+}
+
+TimeErrors::Moments TimeErrors::moments(const JobTraits& traits) const {
+  const Eigen::VectorXd coefficients = effects_.coefficients(traits);
+  return {.mean = effects_.mean_of_categories(traits) -
+                  (runs_ > 0 ? effects_.mean_of_categories(first_) : 0),
+          .variance = effects_.variance(coefficients) + effects_.unknown_variance(traits) +
+                      square(model_.rest)};
+}
+
+TimeInterval TimeErrors::interval(const JobTraits& traits) const {
+  const Moments of = moments(traits);
   const double half = model_.multiple * std::sqrt(of.variance);
-  TimeInterval made{.low = std::exp(of.mean - half),
-                    .high = std::exp(of.mean + half),
-                    .level = model_.level,
-                    .rows = model_.rows,
-                    .sets = model_.sets,
-                    .own_runs = anchor ? anchor->runs : 0,
-                    .unlike = {}};
-  for (const std::string& category : categories_of(traits))
-    if (!place_of(model_, category)) made.unlike.push_back(category);
-  return made;
+  return {.low = std::exp(of.mean - half),
+          .high = std::exp(of.mean + half),
+          .level = model_.level,
+          .rows = model_.rows,
+          .sets = model_.sets,
+          .own_runs = runs_,
+          .unlike = effects_.unlike(traits)};
 }
 
 double TimeErrors::chance_faster(const JobTraits& a, Duration time_a, const JobTraits& b,
-                                 Duration time_b, const AnchoredError* anchor) const {
+                                 Duration time_b) const {
   // What the two have in common falls out: the machine, the job, their categories but a schedule.
-  const SourceVector difference = source_coefficients(a) - source_coefficients(b);
-  const SourceMatrix covariance =
-      anchor ? matrix_of(anchor->covariance) : squares(model_.deviation);
-  double variance = difference.dot(covariance * difference) + 2 * model_.rest * model_.rest;
-  if (a.schedule != b.schedule) variance += 2 * model_.category * model_.category;
+  const Eigen::VectorXd difference = effects_.coefficients(a) - effects_.coefficients(b);
+  double variance = effects_.variance(difference) + 2 * square(model_.rest);
+  if (a.schedule != b.schedule)
+    variance += effects_.unknown_variance(a) + effects_.unknown_variance(b);
   return normal_probability(std::log(to_seconds(time_b) / to_seconds(time_a)) /
                             std::sqrt(variance));
 }
@@ -111,6 +92,12 @@ const std::optional<TimeErrors>& shipped_time_errors() {
     return TimeErrors::load(path);
   }();
   return errors;
+}
+
+const TimeErrors* time_errors_of(const std::shared_ptr<const TimeErrors>& anchored) {
+  if (anchored) return anchored.get();
+  const std::optional<TimeErrors>& shipped = shipped_time_errors();
+  return shipped ? &*shipped : nullptr;
 }
 
 }  // namespace sim

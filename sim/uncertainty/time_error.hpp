@@ -4,11 +4,15 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "sim/base/time_factors.hpp"
 #include "sim/base/units.hpp"
+#include "sim/uncertainty/anchor.hpp"
+#include "sim/uncertainty/error_effects.hpp"
 #include "sim/uncertainty/error_terms.hpp"
 #include "sim/uncertainty/time_interval.hpp"
 
@@ -30,24 +34,33 @@ struct TimeErrorModel {
 
 class TimeErrors {
  public:
-  explicit TimeErrors(TimeErrorModel model) : model_{std::move(model)} {}
+  explicit TimeErrors(TimeErrorModel model);
   // Throws InputError.
   static TimeErrors load(const std::string& path);
+  // What is left to be unsure of, given measured runs, where forecasts have the factors that
+  // follow from them.
+  TimeErrors anchored(const Anchor& anchor) const;
+  // On the parts of a step of `job` on so many GPUs: what the runs say, on the average.
+  TimeFactors factors(const std::string& job, int gpus) const;
 
   const TimeErrorModel& model() const { return model_; }
-  // `anchor`: may be null.
-  TimeInterval interval(const JobTraits& traits, const AnchoredError* anchor = nullptr) const;
+  const ErrorEffects& effects() const { return effects_; }
+  int runs() const { return runs_; }  // that were measured, of an anchor
+  TimeInterval interval(const JobTraits& traits) const;
   // The mean and the variance of ln(measured / forecast).
   struct Moments {
     double mean = 0, variance = 0;
   };
-  Moments moments(const JobTraits& traits, const AnchoredError* anchor = nullptr) const;
+  Moments moments(const JobTraits& traits) const;
   // That `a` is faster than `b`, two layouts of one model on one cluster, forecast at these times.
-  double chance_faster(const JobTraits& a, Duration time_a, const JobTraits& b, Duration time_b,
-                       const AnchoredError* anchor = nullptr) const;
+  double chance_faster(const JobTraits& a, Duration time_a, const JobTraits& b,
+                       Duration time_b) const;
 
  private:
   TimeErrorModel model_;
+  ErrorEffects effects_;
+  int runs_ = 0;
+  JobTraits first_;  // with runs: the factors have the means of its categories
 };
 
 // The text of validation/time-error.yaml.
@@ -55,5 +68,7 @@ std::string time_error_yaml(const TimeErrorModel& model);
 
 // The shipped figures, read once; nothing where the data folder has none.
 const std::optional<TimeErrors>& shipped_time_errors();
+// Those of forecasts with an anchor, which may be null: then the shipped ones. Null without any.
+const TimeErrors* time_errors_of(const std::shared_ptr<const TimeErrors>& anchored);
 
 }  // namespace sim

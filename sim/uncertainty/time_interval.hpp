@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/units.hpp"
 #include "sim/base/words.hpp"
 
 namespace sim {
@@ -29,7 +30,6 @@ constexpr auto words_of(ErrorSource) {
       Word{ErrorSource::data, "data"},       Word{ErrorSource::pipeline, "pipeline"}};
 }
 inline constexpr std::size_t error_source_count = words_of(ErrorSource{}).size();
-using SourceSpread = std::array<std::array<double, error_source_count>, error_source_count>;
 
 struct TimeInterval {
   double low = 1, high = 1;         // of the forecast's time
@@ -37,13 +37,13 @@ struct TimeInterval {
   int rows = 0, sets = 0;           // that it rests on
   int own_runs = 0;                 // of an anchor
   std::vector<std::string> unlike;  // what of the job no measured row has, "schedule gpipe"
-};
+  Duration shortest(Duration forecast) const { return scaled(forecast, low); }
+  Duration longest(Duration forecast) const { return scaled(forecast, high); }
 
-// What one's own measured runs leave of the sources of error (`stepcast anchor`).
-struct AnchoredError {
-  std::string job;            // that was measured: of another one, its own part is unknown again
-  SourceSpread covariance{};  // of the sources' effects, given the runs
-  int runs = 0;
+ private:
+  static Duration scaled(Duration time, double factor) {
+    return duration_from_seconds(to_seconds(time) * factor);
+  }
 };
 
 }  // namespace sim

@@ -15,6 +15,7 @@ std::vector<ErrorRow> error_rows(std::span<const SetResult> results) {
                          .row = row.row.id,
                          .use = row.row.use,
                          .traits = *row.prediction->traits,
+                         .memory_use = 1 / (1 + row.prediction->room()),
                          .log_error = -std::log1p(row.error())});
   return found;
 }
@@ -31,7 +32,7 @@ std::string error_rows_csv(std::span<const ErrorRow> rows) {
                         word(it.schedule), it.experts, it.gpus, it.nodes);
     text += fmt::format("{:.5f},{:.5f},{:.5f},{:.5f},{:.5f},{:.5f},{:.5f},{:.4f},{:d},{:.6f}\n",
                         of.products, of.memory_kernels, of.host, of.tensor, of.data, of.pipeline,
-                        of.hidden, it.memory_use, it.validated, row.log_error);
+                        of.hidden, row.memory_use, it.validated, row.log_error);
   }
   return text;
 }

@@ -15,6 +15,7 @@ struct ErrorRow {
   std::string set, row;
   RowUse use = RowUse::score;
   JobTraits traits;
+  double memory_use = 0;  // of the fullest GPU, by the forecast, as a share of what it has
   double log_error = 0;  // ln(measured / forecast): positive, the forecast is too fast
 };
 

@@ -99,9 +99,8 @@ double activation_share(const Scenario& it, const Plan& plan) {
 }
 
 JobTraits traits_of(const Scenario& it, const Plan& plan, const Timeline& timeline) {
-  JobTraits traits = traits_of(it.model, it.framework.name, it.layout, it.cluster);
-  traits.shares = step_shares(plan, timeline, mean_breakdown(plan, timeline));
-  return traits;
+  return traits_of(it.model, it.framework.name, it.layout, it.cluster,
+                   step_shares(plan, timeline, mean_breakdown(plan, timeline)));
 }
 
 // Fills in the time and what is asked for of the timeline.
@@ -200,7 +199,6 @@ Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row,
   prediction.capacity = it.cluster.device().memory;
   prediction.device = it.cluster.device().name;
   prediction.gpus = it.layout.world_size();
-  if (prediction.traits) prediction.traits->memory_use = 1 / (1 + prediction.room());
   if (row.memory && row.outcome == Outcome::ran)
     prediction.memory_excess = memory_excess(row, plan, it.cluster.device(), stages);
   if (row.memory && row.outcome == Outcome::ran)

@@ -33,9 +33,8 @@ Figure memory_of(const sim::Report& report) {
 
 QString range_of(const sim::Report& report) {
   if (!report.interval) return {};
-  const double step = sim::to_seconds(report.step_time);
-  return text(sim::range_text(sim::duration_from_seconds(step * report.interval->low),
-                              sim::duration_from_seconds(step * report.interval->high)));
+  return text(sim::range_text(report.interval->shortest(report.step_time),
+                              report.interval->longest(report.step_time)));
 }
 
 QString interval_text(const sim::Report& report) {

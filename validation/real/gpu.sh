@@ -308,12 +308,14 @@ first_call() {
     fi
     of_gpu attention-speed 10 "$gpu_kernels" '[speed]'
   fi
-  # The recipe of cuDNN's attention: which graph PyTorch builds, from cuDNN's own log.
+  pytorch pytorch-attention 20 --attention-only --attention auto --attention flash --attention cudnn
+  # The recipe of cuDNN's attention: which graph PyTorch builds, from cuDNN's own log. Its times are
+  # those of the log.
   cudnn_log=(CUDNN_LOGLEVEL_DBG=3 "CUDNN_LOGDEST_DBG=$out/pytorch-attention.cudnn.log")
-  pytorch pytorch-attention 25 --attention-only --attention auto --attention flash --attention cudnn
+  pytorch pytorch-attention-log 20 --attention-only --attention cudnn
   cudnn_log=()
   pytorch pytorch-124m 55 --model gpt-124m:16:1 --attention flash --attention cudnn \
-    --beside "$out/run-124m.csv"
+    --beside "$out/run-124m.log"
   of_tool compute-sanitizer memcheck 40 compute-sanitizer --tool memcheck --error-exitcode 1 \
     "$gpu_kernels" '*attention*~[speed],*norm*~[speed]'
   of_tool compute-sanitizer racecheck 35 compute-sanitizer --tool racecheck --error-exitcode 1 \
@@ -335,7 +337,7 @@ second_call() {
       "${data[@]}"
   fi
   pytorch pytorch-1.5b 110 --model gpt-1.5b:8:1 --attention flash --attention cudnn --steps 5 \
-    --warm-up 3 --beside "$out/run-1.5b.csv"
+    --warm-up 3 --beside "$out/run-1.5b.log"
   # shellcheck disable=SC2086
   validate $main_suite $main_suite 90 $only_main
   # shellcheck disable=SC2086

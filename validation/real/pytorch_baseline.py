@@ -191,7 +191,8 @@ class Trainer:
                 master.grad = parameter.grad.float()
             torch.nn.utils.clip_grad_norm_(self.masters, 1.0, foreach=True)
             self.optimizer.step()
-            torch._foreach_copy_(parameters, self.masters)
+            with torch.no_grad():
+                torch._foreach_copy_(parameters, self.masters)
         for parameter in parameters:
             parameter.grad = None
         return loss
@@ -248,10 +249,12 @@ OURS = {("gpt-124m", 16, 1): "124m-micro-16", ("gpt-1.5b", 8, 1): "1.5b-micro-8"
 
 
 def our_step_seconds(path, row):
-    """From the result of `stepcast run -o csv`, or the results of the suite gpu-1."""
+    """From the output of `stepcast run -o csv`, also with its log, or the results of suite gpu-1."""
     name = OURS.get((row["model"], row["micro_batch"], row["micro_batches"]))
     with open(path, newline="") as file:
-        for line in csv.DictReader(file):
+        lines = file.read().splitlines()
+        header = next((i for i, line in enumerate(lines) if line.startswith("metric,")), 0)
+        for line in csv.DictReader(lines[header:]):
             if line.get("metric") == "step_time":
                 return float(line["value"])
             if line.get("scenario") == name and line.get("measured_s"):

@@ -126,10 +126,10 @@ TEST_CASE("An unfused attention moves its scores as its kernels do", "[plan][sha
   CHECK(passes(true).all == 4 + 6 + 8 + 2.5);
 }
 
-// Megatron-LM, megatron/model/fused_softmax.py: attn_batch_size % 4 == 0.
-TEST_CASE("A fused softmax takes four matrices of scores at a time, others are eager",
+// Megatron-LM and Megatron-DeepSpeed, megatron/model/fused_softmax.py: attn_batch_size % 4 == 0.
+TEST_CASE("Megatron's fused softmax takes four matrices of scores at a time",
           "[plan][sharding]") {
-  const Model model = test::gpt({.layers = 1});  // 4 heads
+  Model model = test::gpt({.layers = 1});  // 4 heads
   const auto launches = [&](int tensor, int micro_batch) {
     Layout layout = test::layout_for(tensor, 1, 1, micro_batch);
     layout.micro_batch = micro_batch;
@@ -137,6 +137,8 @@ TEST_CASE("A fused softmax takes four matrices of scores at a time, others are e
     const ShardedModel sharded = shard(model, layout);
     return op_of(sharded, sharded.of_layer[0], "attention").forward->launches;
   };
+  CHECK(launches(2, 1) == launches(1, 1));
+  model.attention.softmax_in_fours = true;
   CHECK(launches(1, 1) == launches(2, 2));
   CHECK(launches(2, 1) == launches(1, 1) + 3);  // casts and mask
 }

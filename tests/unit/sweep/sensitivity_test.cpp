@@ -19,7 +19,8 @@ Sensitivity of_gpt2(const std::string& cluster, const std::string& layout) {
   const std::string path = test::temporary_path("sensitivity.yaml").string();
   std::ofstream{path} << "model: " << root << "/models/gpt2.yaml\ncluster: {path: " << root
                       << "/topologies/dgx-h100.yaml, " << cluster
-                      << "}\nlayout: {sequence_length: 1024, global_batch: 64" << layout << "}\n";
+                      << "}\nlayout: {sequence_length: 1024, global_batch: 64" << layout
+                      << "}\nframework: {host_calls: 1}\n";
   Sensitivity result = sensitivity_of(path, {}, 0.05);
   std::remove(path.c_str());
   return result;

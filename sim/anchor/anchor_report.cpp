@@ -1,0 +1,181 @@
+#include "sim/anchor/anchor_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "sim/base/check.hpp"
+#include "sim/base/input_error.hpp"
+#include "sim/forecast/forecast.hpp"
+
+namespace sim {
+namespace {
+
+// Growths of a measured run that are looked at as the next one.
+constexpr std::array growths{2, 4, 8};
+
+struct PartOfStep {
+  double StepShares::*share;
+  TimeFactorField factor;
+};
+constexpr std::array parts_of_step{
+    PartOfStep{&StepShares::products, time_factor_fields[0]},
+    PartOfStep{&StepShares::memory_kernels, time_factor_fields[1]},
+    PartOfStep{&StepShares::host, time_factor_fields[2]},
+    PartOfStep{&StepShares::tensor, time_factor_fields[3]},
+    PartOfStep{&StepShares::data, time_factor_fields[4]},
+    PartOfStep{&StepShares::pipeline, time_factor_fields[5]}};
+
+double half_width(const TimeErrors& errors, const JobTraits& traits) {
+  return errors.model().multiple * std::sqrt(errors.moments(traits).variance);
+}
+
+// Half of the interval of one part's factor: a step that is made of it alone, without its rest.
+double half_width_of_part(const TimeErrors& errors, JobTraits traits, double StepShares::*part) {
+  traits.shares = {};
+  traits.shares.*part = 1;
+  const double rest = errors.model().rest;
+  return errors.model().multiple *
+         std::sqrt(std::max(0.0, errors.moments(traits).variance - rest * rest));
+}
+
+std::vector<LearntFactor> learnt(const TimeErrors& published, const TimeErrors& anchored,
+                                 const JobTraits& first) {
+  const TimeFactors factors = anchored.factors(first.job, first.gpus);
+  std::vector<LearntFactor> made;
+  for (const PartOfStep& part : parts_of_step)
+    made.push_back({.part = std::string{part.factor.name},
+                    .factor = factors.*part.factor.member,
+                    .half_width_before = half_width_of_part(published, first, part.share),
+                    .half_width = half_width_of_part(anchored, first, part.share)});
+  return made;
+}
+
+// The sum over runs of what share of a run's variance was open before it was observed: 1 for each
+// effect that only this run tells.
+double told_apart(const TimeErrors& published, const Anchor& anchor) {
+  double sum = 0;
+  ErrorEffects effects = published.effects();
+  const double rest = published.model().rest * published.model().rest;
+  for (const AnchorRun& run : anchor.runs) {
+    const double open = effects.variance(effects.coefficients(run.traits)) +
+                        effects.unknown_variance(run.traits);
+    sum += open / (open + rest);
+    effects.observe(run.traits, run.log_error, rest);
+  }
+  return sum;
+}
+
+JobTraits traits_of_report(const Scenario& scenario, const Report& report) {
+  return traits_of(scenario.model, scenario.framework.name, scenario.layout, scenario.cluster,
+                   report.shares);
+}
+
+struct Forecasting {
+  const TimeErrors& published;
+  const TimeErrors& anchored;
+  const Control& control;
+
+  struct Made {
+    AnchoredForecast forecast;
+    JobTraits traits;
+  };
+  Made of(const std::string& name, Scenario& scenario) const {
+    Forecaster forecaster;
+    scenario.options.factors = {};
+    const Report without = forecaster.run(scenario, {}, control).report;
+    set_factors(anchored, scenario);
+    const Report with = forecaster.run(scenario, {}, control).report;
+    const JobTraits traits = traits_of_report(scenario, with);
+    return {.forecast = {.name = name,
+                         .gpus = traits.gpus,
+                         .without = without.step_time,
+                         .step_time = with.step_time,
+                         .before = published.interval(traits_of_report(scenario, without)),
+                         .after = anchored.interval(traits)},
+            .traits = traits};
+  }
+};
+
+struct Candidate {
+  std::string name;
+  JobTraits traits;
+};
+
+// A measured run with more replicas, each with the batch that it has. Nothing where the cluster has
+// no room for them.
+std::optional<Candidate> grown(const MeasuredRun& run, int growth, const Forecasting& forecasting) {
+  const Scenario& it = run.scenario;
+  const int gpus = it.layout.world_size() * growth;
+  const int per_node = std::min(it.layout.world_size(), it.cluster.gpus_per_node());
+  std::vector<std::string> overrides = run.overrides;
+  overrides.push_back(fmt::format("cluster.nodes={}", (gpus + per_node - 1) / per_node));
+  overrides.push_back(fmt::format("cluster.gpus={}", gpus));
+  overrides.push_back(fmt::format("layout.data_parallel={}", it.layout.data_parallel * growth));
+  overrides.push_back(fmt::format("layout.global_batch={}", it.layout.global_batch * growth));
+  try {
+    Scenario larger = load_scenario(it.path, overrides);
+    set_factors(forecasting.anchored, larger);
+    const Report report = forecast(larger, {}, forecasting.control).report;
+    return Candidate{fmt::format("{} on {} GPUs", run.name, gpus),
+                     traits_of_report(larger, report)};
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+// What is to be forecast: the last that was named without a time, else the largest candidate.
+std::vector<NextRun> next_runs(const TimeErrors& anchored, std::vector<Candidate> candidates,
+                               const std::optional<Candidate>& named) {
+  if (candidates.empty()) return {};
+  const JobTraits target = named ? named->traits : candidates.back().traits;
+  if (!named) candidates.pop_back();
+  std::vector<NextRun> made;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.traits.gpus >= target.gpus) continue;
+    Anchor more;
+    more.runs.emplace_back().traits = candidate.traits;
+    made.push_back({.name = candidate.name,
+                    .gpus = candidate.traits.gpus,
+                    .half_width = half_width(anchored.anchored(more), target)});
+  }
+  std::stable_sort(made.begin(), made.end(), [](const NextRun& a, const NextRun& b) {
+    return a.half_width < b.half_width;
+  });
+  return made;
+}
+
+}  // namespace
+
+AnchorReport make_anchor_report(AnchorRuns runs, const TimeErrors& published,
+                                const Control& control) {
+  AnchorReport report;
+  report.anchor = anchored_on(runs.measured, published, control);
+  const TimeErrors anchored = published.anchored(report.anchor);
+  report.level = published.model().level;
+  report.told_apart = told_apart(published, report.anchor);
+  report.parts = learnt(published, anchored, report.anchor.runs.front().traits);
+  const Forecasting forecasting{published, anchored, control};
+  std::vector<Candidate> candidates;
+  std::optional<Candidate> named;
+  for (RunToForecast& other : runs.others) {
+    const Forecasting::Made made = forecasting.of(other.name, other.scenario);
+    report.forecasts.push_back(made.forecast);
+    named = Candidate{other.name, made.traits};
+    candidates.push_back(*named);
+  }
+  const auto largest = std::max_element(
+      runs.measured.begin(), runs.measured.end(), [](const MeasuredRun& a, const MeasuredRun& b) {
+        return a.scenario.layout.world_size() < b.scenario.layout.world_size();
+      });
+  for (const int growth : growths)
+    if (std::optional<Candidate> larger = grown(*largest, growth, forecasting))
+      candidates.push_back(std::move(*larger));
+  report.next = next_runs(anchored, std::move(candidates), named);
+  return report;
+}
+
+}  // namespace sim

@@ -1,0 +1,109 @@
+// The file of an anchor, read and written.
+#include "sim/uncertainty/anchor.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "sim/base/table_text.hpp"
+#include "sim/config/reader.hpp"
+#include "sim/config/yaml_text.hpp"
+
+namespace sim {
+namespace {
+
+constexpr IntegerRange gpus{1, 1 << 21};
+constexpr double most_seconds = 1e6;
+constexpr RealRange seconds{.min = 1e-9, .max = most_seconds};
+
+struct ShareField {
+  std::string_view name;
+  double StepShares::*member;
+};
+constexpr std::array share_fields{ShareField{"products", &StepShares::products},
+                                  ShareField{"memory_kernels", &StepShares::memory_kernels},
+                                  ShareField{"host", &StepShares::host},
+                                  ShareField{"tensor", &StepShares::tensor},
+                                  ShareField{"data", &StepShares::data},
+                                  ShareField{"pipeline", &StepShares::pipeline},
+                                  ShareField{"hidden", &StepShares::hidden}};
+
+AnchorRun read_run(const ObjectReader& in) {
+  AnchorRun run;
+  run.scenario = in.text("scenario");
+  run.measured = duration_from_seconds(in.real("measured_s", seconds));
+  run.forecast = duration_from_seconds(in.real("forecast_s", seconds));
+  run.anchored = duration_from_seconds(in.real("anchored_s", seconds));
+  run.log_error = in.real("log_error", {.min = -20, .max = 20});
+  JobTraits& traits = run.traits;
+  traits.job = in.text("job");
+  traits.generation = in.word<Generation>("generation");
+  traits.dtype = in.word<DType>("dtype");
+  traits.schedule = in.word<Schedule>("schedule");
+  traits.pipelined = in.boolean("pipelined");
+  traits.experts = in.boolean("experts");
+  traits.validated = in.boolean("validated");
+  traits.gpus = static_cast<int>(in.integer("gpus", gpus));
+  traits.nodes = static_cast<int>(in.integer("nodes", gpus));
+  const ObjectReader shares = in.object("shares");
+  for (const ShareField& field : share_fields)
+    traits.shares.*field.member = shares.real(field.name, {.min = 0, .max = 1});
+  return run;
+}
+
+std::string shares_text(const StepShares& shares) {
+  std::string text;
+  for (const ShareField& field : share_fields)
+    text += fmt::format("{}{}: {:.6f}", text.empty() ? "" : ", ", field.name, shares.*field.member);
+  return text;
+}
+
+std::string run_text(const AnchorRun& run) {
+  const JobTraits& it = run.traits;
+  return fmt::format(
+      "  - scenario: {}\n"
+      "    measured_s: {}\n"
+      "    forecast_s: {}\n"
+      "    anchored_s: {}\n"
+      "    log_error: {:.6f}\n"
+      "    job: {}\n"
+      "    generation: {}\n    dtype: {}\n    schedule: {}\n"
+      "    pipelined: {}\n    experts: {}\n    validated: {}\n"
+      "    gpus: {}\n    nodes: {}\n"
+      "    shares: {{{}}}\n",
+      yaml_quoted(run.scenario), in_seconds(run.measured), in_seconds(run.forecast),
+      in_seconds(run.anchored), run.log_error, yaml_quoted(it.job), word(it.generation),
+      word(it.dtype), word(it.schedule), it.pipelined, it.experts, it.validated, it.gpus, it.nodes,
+      shares_text(it.shares));
+}
+
+}  // namespace
+
+Anchor load_anchor(const std::string& path) {
+  const Document document = Document::load(path);
+  const ObjectReader top = document.root_object();
+  Anchor anchor;
+  anchor.device = top.text("device");
+  anchor.framework = top.word<FrameworkName>("framework");
+  const std::vector<ValueReader> runs = top.list("runs");
+  for (const ValueReader& entry : runs) {
+    anchor.runs.push_back(read_run(entry.object()));
+    anchor.runs.back().traits.framework = anchor.framework;
+  }
+  if (runs.empty()) top.problem("runs", "an anchor has one measured run or more");
+  document.finish();
+  return anchor;
+}
+
+std::string anchor_yaml(const Anchor& anchor) {
+  std::string text =
+      "# Measured runs, beside their forecasts: what `stepcast anchor` learns from. For scenario\n"
+      "# key simulation.anchor, or --anchor. docs/how-sure.md defines the figures.\n";
+  text += fmt::format("device: {}\nframework: {}\nruns:\n", yaml_quoted(anchor.device),
+                      word(anchor.framework));
+  for (const AnchorRun& run : anchor.runs)
+    text += run_text(run);
+  return text;
+}
+
+}  // namespace sim

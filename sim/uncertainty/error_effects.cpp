@@ -1,0 +1,127 @@
+#include "sim/uncertainty/error_effects.hpp"
+
+#include <algorithm>
+
+#include "sim/uncertainty/time_error.hpp"
+
+namespace sim {
+namespace {
+
+constexpr auto source_count = static_cast<Eigen::Index>(error_source_count);
+constexpr auto job_place = static_cast<Eigen::Index>(ErrorSource::job);
+constexpr Eigen::Index unmeasured_place = source_count;
+
+double square(double x) {
+  return x * x;
+}
+
+std::string name_of_job(const std::string& job) {
+  return "job " + job;
+}
+
+// A format or machine whose rates no training step has checked.
+bool is_rate(const std::string& category) {
+  return category.starts_with("dtype ") || category.starts_with("generation ");
+}
+
+}  // namespace
+
+ErrorEffects::ErrorEffects(const TimeErrorModel& model)
+    : job_variance_{square(model.deviation[job_place])},
+      category_variance_{square(model.category)} {
+  for (const auto& source : words_of(ErrorSource{}))
+    names_.emplace_back(source.text);
+  names_.emplace_back("unmeasured");
+  names_.insert(names_.end(), model.categories.begin(), model.categories.end());
+  published_ = static_cast<Eigen::Index>(names_.size());
+  const auto categories = static_cast<Eigen::Index>(model.categories.size());
+  mean_ = Eigen::VectorXd::Zero(published_);
+  mean_.tail(categories) = model.mean;
+  covariance_ = Eigen::MatrixXd::Zero(published_, published_);
+  covariance_.diagonal().head(source_count) = model.deviation.cwiseAbs2();
+  covariance_(unmeasured_place, unmeasured_place) = square(model.unmeasured);
+  covariance_.bottomRightCorner(categories, categories) = model.covariance;
+}
+
+Eigen::Index ErrorEffects::place_of(const std::string& name) const {
+  const auto found = std::find(names_.begin() + unmeasured_place + 1, names_.end(), name);
+  return found == names_.end() ? -1 : static_cast<Eigen::Index>(found - names_.begin());
+}
+
+bool ErrorEffects::is_published(const std::string& category) const {
+  const Eigen::Index place = place_of(category);
+  return place >= 0 && place < published_;
+}
+
+bool ErrorEffects::is_unmeasured(const JobTraits& traits) const {
+  const std::vector<std::string> categories = categories_of(traits);
+  return !traits.validated || std::any_of(categories.begin(), categories.end(),
+                                          [&](const std::string& category) {
+                                            return is_rate(category) && !is_published(category);
+                                          });
+}
+
+std::vector<std::string> ErrorEffects::unlike(const JobTraits& traits) const {
+  std::vector<std::string> found = categories_of(traits);
+  std::erase_if(found, [&](const std::string& category) { return is_published(category); });
+  return found;
+}
+
+void ErrorEffects::add(const std::string& name, double variance) {
+  if (place_of(name) >= 0) return;
+  names_.push_back(name);
+  const Eigen::Index size = mean_.size();
+  mean_.conservativeResize(size + 1);
+  mean_[size] = 0;
+  covariance_.conservativeResize(size + 1, size + 1);
+  covariance_.row(size).setZero();
+  covariance_.col(size).setZero();
+  covariance_(size, size) = variance;
+}
+
+Eigen::VectorXd ErrorEffects::coefficients(const JobTraits& traits) const {
+  Eigen::VectorXd made = Eigen::VectorXd::Zero(mean_.size());
+  made.head(source_count) = source_coefficients(traits);
+  if (is_unmeasured(traits)) made[unmeasured_place] = 1;
+  for (const std::string& category : categories_of(traits))
+    if (const Eigen::Index place = place_of(category); place >= 0) made[place] = 1;
+  if (const Eigen::Index place = place_of(name_of_job(traits.job)); place >= 0) {
+    made[job_place] = 0;
+    made[place] = 1;
+  }
+  return made;
+}
+
+double ErrorEffects::unknown_variance(const JobTraits& traits) const {
+  double sum = 0;
+  for (const std::string& category : categories_of(traits))
+    if (place_of(category) < 0) sum += category_variance_;
+  return sum;
+}
+
+double ErrorEffects::mean_of_job(const std::string& job) const {
+  const Eigen::Index place = place_of(name_of_job(job));
+  return place < 0 ? 0 : mean_[place];
+}
+
+double ErrorEffects::mean_of_categories(const JobTraits& traits) const {
+  double sum = is_unmeasured(traits) ? mean_[unmeasured_place] : 0;
+  for (const std::string& category : categories_of(traits))
+    if (const Eigen::Index place = place_of(category); place >= 0) sum += mean_[place];
+  return sum;
+}
+
+// A normal distribution given the value of one sum of its parts (Rasmussen & Williams 2006,
+// Gaussian Processes for Machine Learning, appendix A.2).
+void ErrorEffects::observe(const JobTraits& traits, double log_error, double variance) {
+  add(name_of_job(traits.job), job_variance_);
+  for (const std::string& category : categories_of(traits))
+    add(category, category_variance_);
+  const Eigen::VectorXd of_run = coefficients(traits);
+  const Eigen::VectorXd with_all = covariance_ * of_run;
+  const double total = of_run.dot(with_all) + variance;
+  mean_ += with_all * ((log_error - mean(of_run)) / total);
+  covariance_ -= with_all * with_all.transpose() / total;
+}
+
+}  // namespace sim
