@@ -21,13 +21,12 @@ struct PartOfStep {
   double StepShares::*share;
   TimeFactorField factor;
 };
-constexpr std::array parts_of_step{
-    PartOfStep{&StepShares::products, time_factor_fields[0]},
-    PartOfStep{&StepShares::memory_kernels, time_factor_fields[1]},
-    PartOfStep{&StepShares::host, time_factor_fields[2]},
-    PartOfStep{&StepShares::tensor, time_factor_fields[3]},
-    PartOfStep{&StepShares::data, time_factor_fields[4]},
-    PartOfStep{&StepShares::pipeline, time_factor_fields[5]}};
+constexpr std::array parts_of_step{PartOfStep{&StepShares::products, time_factor_fields[0]},
+                                   PartOfStep{&StepShares::memory_kernels, time_factor_fields[1]},
+                                   PartOfStep{&StepShares::host, time_factor_fields[2]},
+                                   PartOfStep{&StepShares::tensor, time_factor_fields[3]},
+                                   PartOfStep{&StepShares::data, time_factor_fields[4]},
+                                   PartOfStep{&StepShares::pipeline, time_factor_fields[5]}};
 
 double half_width(const TimeErrors& errors, const JobTraits& traits) {
   return errors.model().multiple * std::sqrt(errors.moments(traits).variance);
@@ -61,8 +60,8 @@ double told_apart(const TimeErrors& published, const Anchor& anchor) {
   ErrorEffects effects = published.effects();
   const double rest = published.model().rest * published.model().rest;
   for (const AnchorRun& run : anchor.runs) {
-    const double open = effects.variance(effects.coefficients(run.traits)) +
-                        effects.unknown_variance(run.traits);
+    const double open =
+        effects.variance(effects.coefficients(run.traits)) + effects.unknown_variance(run.traits);
     sum += open / (open + rest);
     effects.observe(run.traits, run.log_error, rest);
   }
@@ -127,12 +126,9 @@ std::optional<Candidate> grown(const MeasuredRun& run, int growth, const Forecas
   }
 }
 
-// What is to be forecast: the last that was named without a time, else the largest candidate.
-std::vector<NextRun> next_runs(const TimeErrors& anchored, std::vector<Candidate> candidates,
-                               const std::optional<Candidate>& named) {
-  if (candidates.empty()) return {};
-  const JobTraits target = named ? named->traits : candidates.back().traits;
-  if (!named) candidates.pop_back();
+// `target`: what is to become surer.
+std::vector<NextRun> next_runs(const TimeErrors& anchored, const JobTraits& target,
+                               const std::vector<Candidate>& candidates) {
   std::vector<NextRun> made;
   for (const Candidate& candidate : candidates) {
     if (candidate.traits.gpus >= target.gpus) continue;
@@ -142,9 +138,8 @@ std::vector<NextRun> next_runs(const TimeErrors& anchored, std::vector<Candidate
                     .gpus = candidate.traits.gpus,
                     .half_width = half_width(anchored.anchored(more), target)});
   }
-  std::stable_sort(made.begin(), made.end(), [](const NextRun& a, const NextRun& b) {
-    return a.half_width < b.half_width;
-  });
+  std::stable_sort(made.begin(), made.end(),
+                   [](const NextRun& a, const NextRun& b) { return a.half_width < b.half_width; });
   return made;
 }
 
@@ -174,7 +169,10 @@ AnchorReport make_anchor_report(AnchorRuns runs, const TimeErrors& published,
   for (const int growth : growths)
     if (std::optional<Candidate> larger = grown(*largest, growth, forecasting))
       candidates.push_back(std::move(*larger));
-  report.next = next_runs(anchored, std::move(candidates), named);
+  if (candidates.empty()) return report;
+  const JobTraits target = named ? named->traits : candidates.back().traits;
+  report.target_gpus = target.gpus;
+  report.next = next_runs(anchored, target, candidates);
   return report;
 }
 

@@ -37,11 +37,12 @@ struct AnchorReport {
   double told_apart = 0;            // how many effects the runs tell apart
   std::vector<LearntFactor> parts;  // of the first run's job on its GPUs
   std::vector<AnchoredForecast> forecasts;
-  std::vector<NextRun> next;  // the one that says most first
+  int target_gpus = 0;        // of the forecast that is to become surer: the last that was
+                              // asked for, else eight times the largest measured run
+  std::vector<NextRun> next;  // what could be measured next; what says most first
 };
 
-// `scale_up`: the overrides that give a scenario so many times its GPUs and its batch. Throws as
-// forecast() does.
+// Throws as forecast() does.
 AnchorReport make_anchor_report(AnchorRuns runs, const TimeErrors& published,
                                 const Control& control = {});
 

@@ -50,10 +50,11 @@ TextGrid parts_grid(const AnchorReport& report) {
                             {"before", "half_width_before"}},
                 .rows = {}};
   for (const LearntFactor& part : report.parts)
-    grid.rows.push_back({part.part, fmt::format("{:.3f}", part.factor),
-                         GridCell{range_of(part.half_width), fmt::format("{:.4f}", part.half_width)},
-                         GridCell{range_of(part.half_width_before),
-                                  fmt::format("{:.4f}", part.half_width_before)}});
+    grid.rows.push_back(
+        {part.part, fmt::format("{:.3f}", part.factor),
+         GridCell{range_of(part.half_width), fmt::format("{:.4f}", part.half_width)},
+         GridCell{range_of(part.half_width_before),
+                  fmt::format("{:.4f}", part.half_width_before)}});
   return grid;
 }
 
@@ -85,19 +86,25 @@ std::string told_text(const AnchorReport& report) {
                      100 * report.level);
 }
 
-std::string next_text(const AnchorReport& report) {
-  if (report.next.empty()) return {};
-  const NextRun& best = report.next.front();
-  return fmt::format("Most would be learnt from {}: then the largest forecast is known to {}.\n",
-                     best.name, range_of(best.half_width));
+TextGrid next_grid(const AnchorReport& report) {
+  TextGrid grid{.columns = {{"if measured next", "run"},
+                            {"GPUs", "gpus"},
+                            {fmt::format("the step on {} GPUs is known to", report.target_gpus),
+                             "half_width"}},
+                .rows = {}};
+  for (const NextRun& run : report.next)
+    grid.rows.push_back(
+        {run.name, std::to_string(run.gpus),
+         GridCell{range_of(run.half_width), fmt::format("{:.4f}", run.half_width)}});
+  return grid;
 }
 
 std::string pages(const AnchorReport& report, std::string (*grid)(const TextGrid&)) {
   std::string text = told_text(report) + "\n\n" + grid(runs_grid(report));
   text += "\n" + grid(parts_grid(report));
   if (!report.forecasts.empty()) text += "\n" + grid(forecasts_grid(report));
-  const std::string next = next_text(report);
-  return next.empty() ? text : text + "\n" + next;
+  if (!report.next.empty()) text += "\n" + grid(next_grid(report));
+  return text;
 }
 
 }  // namespace
@@ -131,13 +138,12 @@ std::string anchor_json(const AnchorReport& report) {
                                {"log_half_width_before", part.half_width_before}});
   json["forecasts"] = nlohmann::ordered_json::array();
   for (const AnchoredForecast& of : report.forecasts)
-    json["forecasts"].push_back(
-        {{"scenario", of.name},
-         {"gpus", of.gpus},
-         {"without_s", in_seconds(of.without)},
-         {"step_time_s", in_seconds(of.step_time)},
-         {"step_time_s_low", in_seconds(of.after.shortest(of.step_time))},
-         {"step_time_s_high", in_seconds(of.after.longest(of.step_time))}});
+    json["forecasts"].push_back({{"scenario", of.name},
+                                 {"gpus", of.gpus},
+                                 {"without_s", in_seconds(of.without)},
+                                 {"step_time_s", in_seconds(of.step_time)},
+                                 {"step_time_s_low", in_seconds(of.after.shortest(of.step_time))},
+                                 {"step_time_s_high", in_seconds(of.after.longest(of.step_time))}});
   json["next_runs"] = nlohmann::ordered_json::array();
   for (const NextRun& run : report.next)
     json["next_runs"].push_back(

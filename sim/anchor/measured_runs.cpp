@@ -64,8 +64,7 @@ class Reading {
   void read_in_order() {
     const std::vector<std::string>& paths = request_.scenarios;
     const bool of_logs = request_.step_times.empty();
-    const std::size_t measured =
-        of_logs ? request_.logs.size() : request_.step_times.size();
+    const std::size_t measured = of_logs ? request_.logs.size() : request_.step_times.size();
     if (measured > paths.size())
       refuse(of_logs ? "--log" : "--step-time",
              fmt::format("{} are given for {} scenarios: one each, in their order", measured,
@@ -84,8 +83,9 @@ class Reading {
   void add_log(const std::string& path, const std::string& name, Scenario scenario) {
     const TrainingLog log = read_training_log(path);
     const LoggedStep step = logged_step(log, tokens_per_gpu(scenario));
-    runs_.notes.push_back(fmt::format("{}: log of {}, the median of {} values; the first {} left out",
-                                      path, log.writer, step.steps, step.left_out));
+    runs_.notes.push_back(
+        fmt::format("{}: log of {}, the median of {} values; the first {} left out", path,
+                    log.writer, step.steps, step.left_out));
     add(name, std::move(scenario), step.median, overrides());
   }
 
@@ -109,8 +109,7 @@ class Reading {
           load_scenario(path, all), time_of(table, record), all);
     }
     for (std::size_t i = 0; i < used.size(); ++i)
-      if (!used[i])
-        runs_.others.push_back({request_.scenarios[i], load(request_.scenarios[i])});
+      if (!used[i]) runs_.others.push_back({request_.scenarios[i], load(request_.scenarios[i])});
   }
 
   void check_header(const CsvTable& table) const {

@@ -9,13 +9,13 @@
 namespace sim {
 
 struct RunsRequest {
-  std::vector<std::string> scenarios;
+  std::vector<std::string> scenarios{};
   // Of the scenarios in their order, as many or fewer: those without one are to be forecast.
-  std::vector<std::string> step_times, logs;
+  std::vector<std::string> step_times{}, logs{};
   // A table instead: `step_time_s`, `scenario` where there are several, and keys of scenarios that
   // differ from run to run.
-  std::string table;
-  std::vector<std::string> overrides;
+  std::string table{};
+  std::vector<std::string> overrides{};
 };
 
 struct RunToForecast {

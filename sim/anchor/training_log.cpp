@@ -21,12 +21,13 @@ struct Form {
   std::string_view beside;  // what the line has in front of it, too
   double unit;              // of a value: seconds; 0: tokens per second and GPU
 };
-constexpr std::array forms{Form{"Megatron-LM", "elapsed time per iteration (ms):", "iteration", 1e-3},
-                           Form{"torchtitan", " tps:", "step:", 0},
-                           Form{"torchtitan", " wps:", "step:", 0},
-                           Form{"NeMo", "train_step_timing in s", "", 1},
-                           Form{"Megatron Bridge", "Step Time :", "", 1},
-                           Form{"DeepSpeed", "iter time (s):", "", 1}};
+constexpr std::array forms{
+    Form{"Megatron-LM", "elapsed time per iteration (ms):", "iteration", 1e-3},
+    Form{"torchtitan", " tps:", "step:", 0},
+    Form{"torchtitan", " wps:", "step:", 0},
+    Form{"NeMo", "train_step_timing in s", "", 1},
+    Form{"Megatron Bridge", "Step Time :", "", 1},
+    Form{"DeepSpeed", "iter time (s):", "", 1}};
 
 // Colours of a terminal: ESC [ ... m.
 std::string without_colours(std::string_view line) {
@@ -61,7 +62,8 @@ std::optional<double> number_at(std::string_view text) {
 
 std::optional<double> value_of(const Form& form, std::string_view line) {
   const std::size_t at = line.find(form.marker);
-  if (at == std::string_view::npos || line.substr(0, at).find(form.beside) == std::string_view::npos)
+  if (at == std::string_view::npos ||
+      line.substr(0, at).find(form.beside) == std::string_view::npos)
     return std::nullopt;
   const std::optional<double> number = number_at(line.substr(at + form.marker.size()));
   if (!number) return std::nullopt;
@@ -120,14 +122,13 @@ LoggedStep logged_step(const TrainingLog& log, double tokens_per_gpu) {
   constexpr std::size_t few = 5;
   const std::size_t count = log.values.size();
   SIM_CHECK(count > 0, log.writer);
-  const std::size_t warm_up = count < few ? std::min<std::size_t>(1, count - 1)
-                                          : std::max<std::size_t>(2, count / 10);
+  const std::size_t warm_up =
+      count < few ? std::min<std::size_t>(1, count - 1) : std::max<std::size_t>(2, count / 10);
   std::vector<double> rest{log.values.begin() + static_cast<std::ptrdiff_t>(warm_up),
                            log.values.end()};
   std::sort(rest.begin(), rest.end());
   const std::size_t middle = rest.size() / 2;
-  const double median =
-      rest.size() % 2 == 1 ? rest[middle] : (rest[middle - 1] + rest[middle]) / 2;
+  const double median = rest.size() % 2 == 1 ? rest[middle] : (rest[middle - 1] + rest[middle]) / 2;
   const double seconds = log.token_rate ? tokens_per_gpu / median : median;
   if (!(seconds < 1e6))
     throw InputError{SourcePosition{"the log of " + log.writer, 0, 0},

@@ -10,8 +10,8 @@
 namespace sim {
 
 struct TrainingLog {
-  std::string writer;         // "Megatron-LM"
-  bool token_rate = false;    // values are tokens per second and GPU, else seconds per step
+  std::string writer;          // "Megatron-LM"
+  bool token_rate = false;     // values are tokens per second and GPU, else seconds per step
   std::vector<double> values;  // in the order of the log
 };
 

@@ -89,9 +89,9 @@ class DeviceFitter {
       check_point(point);
       if (beats_memory(point, device())) {
         result_.notes.push_back(
-            fmt::format("a {} kernel in {} that moves {} took {}: faster than the memory", word(point.kernel.kind),
-                        word(point.kernel.dtype), yaml_bytes(point.kernel.bytes),
-                        precise(point.time)));
+            fmt::format("a {} kernel in {} that moves {} took {}: faster than the memory",
+                        word(point.kernel.kind), word(point.kernel.dtype),
+                        yaml_bytes(point.kernel.bytes), precise(point.time)));
         continue;
       }
       KernelMeasurement row;
@@ -132,8 +132,8 @@ class DeviceFitter {
 
   void take_gaps(const MeasuredGaps& gaps) {
     if (std::max(std::abs(gaps.issued), std::abs(gaps.replayed)) > to_seconds(most_kernel_gap)) {
-      result_.notes.push_back(fmt::format("kernel_gaps: {:.3g} and {:.3g} s are no gaps",
-                                          gaps.issued, gaps.replayed));
+      result_.notes.push_back(
+          fmt::format("kernel_gaps: {:.3g} and {:.3g} s are no gaps", gaps.issued, gaps.replayed));
       return;
     }
     device().issued_gap = Duration{std::llround(gaps.issued * 1e12)};

@@ -164,8 +164,7 @@ std::vector<Command> published_commands() {
   return {
       command_of("published", "the published runs that are shipped, set by set", published_options,
                  show_published),
-      command_of("anchored",
-                 "jobs that were measured at several scales, anchored on the smallest",
+      command_of("anchored", "jobs that were measured at several scales, anchored on the smallest",
                  format_options, show_anchored),
       command_of("ablation", "the errors with each mechanism of the forecast left out", set_options,
                  show_ablation),

@@ -74,12 +74,11 @@ class Table {
   }
 
   void step_interval(const TimeInterval& interval) {
-    page_.line(
-        fmt::format("the step of {:.0f} % of such runs takes {}: days, GPU-hours, cost and "
-                    "energy scale with it",
-                    100 * interval.level,
-                    range_text(interval.shortest(forecast_.step),
-                               interval.longest(forecast_.step))));
+    page_.line(fmt::format(
+        "the step of {:.0f} % of such runs takes {}: days, GPU-hours, cost and "
+        "energy scale with it",
+        100 * interval.level,
+        range_text(interval.shortest(forecast_.step), interval.longest(forecast_.step))));
   }
 
   // A row with a column for each kind of capacity.

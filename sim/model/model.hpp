@@ -212,8 +212,8 @@ struct AttentionShape {
   bool eager_softmax = false;  // unfused attention: mask, casts, softmax in kernels of their own
   // The fused softmax works on four matrices of scores at a time; other counts are eager.
   bool softmax_in_fours = false;
-  bool softcap = false;    // of the scores
-  double rotary_share = 1;     // of a head's width that rotary positions turn
+  bool softcap = false;     // of the scores
+  double rotary_share = 1;  // of a head's width that rotary positions turn
   bool operator==(const AttentionShape&) const = default;
 };
 

@@ -109,9 +109,8 @@ void add_links(Report& report, const Cluster& cluster, const Timeline& timeline)
 void add_interval(Report& report, const Scenario& scenario) {
   const TimeErrors* errors = time_errors_of(scenario.anchored);
   if (!errors || report.step_time <= Duration{}) return;
-  report.interval =
-      errors->interval(traits_of(scenario.model, scenario.framework.name, report.layout,
-                                 scenario.cluster, report.shares));
+  report.interval = errors->interval(traits_of(scenario.model, scenario.framework.name,
+                                               report.layout, scenario.cluster, report.shares));
 }
 
 std::optional<AttentionWindow> window_of(const Scenario& scenario) {

@@ -81,7 +81,9 @@ void add_interval(Page& page, const Report& report, const TimeInterval& interval
       fmt::format("{} to {}", significant(rate / interval.high), significant(rate / interval.low)),
       fmt::format("{:.1f} to {:.1f} %", 100 * report.mfu / interval.high,
                   100 * report.mfu / interval.low),
-      fmt::format("{:.0f} % of such runs", 100 * interval.level)));
+      interval.own_runs > 0 ? fmt::format("{:.0f} %, anchored on {} run{}", 100 * interval.level,
+                                          interval.own_runs, interval.own_runs == 1 ? "" : "s")
+                            : fmt::format("{:.0f} % of such runs", 100 * interval.level)));
   if (interval.unlike.empty()) return;
   std::string names;
   for (const std::string& name : interval.unlike)

@@ -531,22 +531,22 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   followed.insert(followed.end(), machine.followed.begin(), machine.followed.end());
   followed.insert(followed.end(), text.followed.begin(), text.followed.end());
   Scenario made{.path = path,
-                  .name = name,
-                  .model = std::move(*model),
-                  .model_path = model_text.path,
-                  .layout = std::move(text.layout),
-                  .cluster = std::move(*cluster),
-                  .cluster_path = machine.path,
-                  .changes = machine.changes,
-                  .asked_gpus_per_node = machine.use.gpus_per_node,
-                  .framework = framework,
-                  .options = std::move(options),
-                  .anchored = {},
-                  .anchor_path = anchor_path,
-                  .faults = trouble.faults,
-                  .flops = flops,
-                  .training = std::move(training),
-                  .followed = std::move(followed)};
+                .name = name,
+                .model = std::move(*model),
+                .model_path = model_text.path,
+                .layout = std::move(text.layout),
+                .cluster = std::move(*cluster),
+                .cluster_path = machine.path,
+                .changes = machine.changes,
+                .asked_gpus_per_node = machine.use.gpus_per_node,
+                .framework = framework,
+                .options = std::move(options),
+                .anchored = {},
+                .anchor_path = anchor_path,
+                .faults = trouble.faults,
+                .flops = flops,
+                .training = std::move(training),
+                .followed = std::move(followed)};
   if (!anchor_path.empty()) add_anchor(simulation_section, made);
   sources.finish();
   return made;

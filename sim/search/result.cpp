@@ -54,7 +54,8 @@ std::vector<RankedLayout> ranked_all(const Search& search,
     all[i] =
         parts == Parts::shown ? ranked(search, evaluations[i]) : outline(search, evaluations[i]);
   });
-  if (parts == Parts::shown) add_chances(time_errors_of(search.specification().workload.anchored), all);
+  if (parts == Parts::shown)
+    add_chances(time_errors_of(search.specification().workload.anchored), all);
   return all;
 }
 

@@ -55,10 +55,10 @@ bool ErrorEffects::is_published(const std::string& category) const {
 
 bool ErrorEffects::is_unmeasured(const JobTraits& traits) const {
   const std::vector<std::string> categories = categories_of(traits);
-  return !traits.validated || std::any_of(categories.begin(), categories.end(),
-                                          [&](const std::string& category) {
-                                            return is_rate(category) && !is_published(category);
-                                          });
+  return !traits.validated ||
+         std::any_of(categories.begin(), categories.end(), [&](const std::string& category) {
+           return is_rate(category) && !is_published(category);
+         });
 }
 
 std::vector<std::string> ErrorEffects::unlike(const JobTraits& traits) const {

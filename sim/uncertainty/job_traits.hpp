@@ -13,7 +13,7 @@
 namespace sim {
 
 struct JobTraits {
-  std::string job;  // a model in a format on a device: the same at any scale and layout
+  std::string job{};  // a model in a format on a device: the same at any scale and layout
   FrameworkName framework = FrameworkName::megatron;
   Generation generation = Generation::hopper;
   DType dtype = DType::bf16;  // of matrix products

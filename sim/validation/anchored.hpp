@@ -11,12 +11,14 @@
 
 namespace sim {
 
-// The rows of a set that are of one job (JobTraits::job), on several numbers of GPUs.
+// The rows of a set that are of one job (JobTraits::job) in one layout but for the number of
+// replicas and the batch, on several numbers of GPUs.
 struct AnchoredGroup {
-  std::string set, job, anchor;  // the row that it is anchored on: the first on the fewest GPUs
+  std::string set, job, layout;
+  std::string anchor;  // the row that it is anchored on: the first on the fewest GPUs
   int anchor_gpus = 0, most_gpus = 0;
   int rows = 0, held = 0;  // the others that count, and those within their anchored interval
-  std::vector<double> without, with;  // their absolute errors, relative
+  std::vector<double> without, with;                        // their absolute errors, relative
   std::vector<double> half_width_without, half_width_with;  // of ln(time)
 };
 

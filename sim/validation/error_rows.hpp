@@ -16,7 +16,7 @@ struct ErrorRow {
   RowUse use = RowUse::score;
   JobTraits traits;
   double memory_use = 0;  // of the fullest GPU, by the forecast, as a share of what it has
-  double log_error = 0;  // ln(measured / forecast): positive, the forecast is too fast
+  double log_error = 0;   // ln(measured / forecast): positive, the forecast is too fast
 };
 
 // Every row with a measured and a forecast step. REQUIRES: forecast with their traits.

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "sim/interop/handover.hpp"
+#include "sim/uncertainty/time_error.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tests/ui/wait.hpp"

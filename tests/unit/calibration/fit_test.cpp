@@ -5,6 +5,7 @@
 
 #include "sim/base/random.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
 
 using namespace sim;
 using namespace std::chrono_literals;
@@ -156,4 +157,29 @@ TEST_CASE("points without shape or time are refused", "[calibration]") {
   machine.kernels.push_back({.kernel = product(0, 1, 1), .time = 1us, .source = "x.csv"});
   CHECK_THROWS_WITH(calibrate_device(host_base_device(), machine),
                     "x.csv: error: a measured gemm kernel has no shape or no time");
+}
+
+TEST_CASE("Gaps between kernels go into the device file, those that cannot be do not",
+          "[calibration]") {
+  MeasuredMachine machine = measured_on(true_core());
+  machine.gaps = MeasuredGaps{.issued = 0.25e-6, .replayed = -1.5e-6};
+  const DeviceCalibration fitted = calibrate_device(host_base_device(), machine);
+  const Device read = parse_device(device_yaml(fitted, machine), "device.yaml");
+  CHECK(read.issued_gap == 250ns);
+  CHECK(read.replayed_gap == -1500ns);
+  machine.gaps = MeasuredGaps{.issued = 0, .replayed = 2e-3};
+  CHECK(calibrate_device(host_base_device(), machine).device.replayed_gap == 0ns);
+}
+
+TEST_CASE("A kernel that beats the memory did not do its work, and is left out", "[calibration]") {
+  Device base = load_device(test::source_dir() + std::string{"/topologies/devices/h200_sxm.yaml"});
+  MeasuredMachine machine{.host = "alpha", .device = base.name, .date = "2026-01-02"};
+  Kernel optimizer = streaming(OpKind::optimizer, std::int64_t{10'646'138'880});
+  machine.kernels.push_back({.kernel = optimizer, .time = 127us});
+  Kernel other = streaming(OpKind::optimizer, std::int64_t{10'952'332'800});
+  machine.kernels.push_back({.kernel = other, .time = 2936us});
+  const DeviceCalibration fitted = calibrate_device(base, machine);
+  CHECK(fitted.device.measured_kernels.size() == 1);
+  REQUIRE(!fitted.notes.empty());
+  CHECK(fitted.notes[0].find("faster than the memory") != std::string::npos);
 }

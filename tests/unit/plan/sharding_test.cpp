@@ -127,8 +127,7 @@ TEST_CASE("An unfused attention moves its scores as its kernels do", "[plan][sha
 }
 
 // Megatron-LM and Megatron-DeepSpeed, megatron/model/fused_softmax.py: attn_batch_size % 4 == 0.
-TEST_CASE("Megatron's fused softmax takes four matrices of scores at a time",
-          "[plan][sharding]") {
+TEST_CASE("Megatron's fused softmax takes four matrices of scores at a time", "[plan][sharding]") {
   Model model = test::gpt({.layers = 1});  // 4 heads
   const auto launches = [&](int tensor, int micro_batch) {
     Layout layout = test::layout_for(tensor, 1, 1, micro_batch);

@@ -94,11 +94,74 @@ TEST_CASE("Of two layouts the chance follows their gap and what differs", "[unce
 
 TEST_CASE("One's own runs narrow the interval, of the same job most", "[uncertainty]") {
   const TimeErrors errors{small_model()};
-  AnchoredError anchor{.job = "a job", .covariance = {}, .runs = 1};
-  const double same = half_width(errors.interval(plain(), &anchor));
-  CHECK(same == Approx(2 * 0.05));
-  anchor.job = "another job";
-  CHECK(half_width(errors.interval(plain(), &anchor)) == Approx(2 * std::hypot(0.05, 0.04)));
+  Anchor anchor;
+  anchor.runs.emplace_back().traits = plain();
+  anchor.runs[0].log_error = 0.1;
+  const double before = half_width(errors.interval(plain()));
+  const TimeErrors once = errors.anchored(anchor);
+  const double same = half_width(once.interval(plain()));
+  CHECK(same < before);
+  CHECK(same > 2 * 0.05);
+  JobTraits other = plain();
+  other.job = "another job";
+  CHECK(half_width(once.interval(other)) > same);
+  CHECK(half_width(once.interval(other)) < before);
+  CHECK(once.interval(plain()).own_runs == 1);
+  // Very many runs leave what nothing explains.
+  const AnchorRun run = anchor.runs[0];
+  anchor.runs.assign(10'000, run);
+  CHECK(half_width(errors.anchored(anchor).interval(plain())) == Approx(2 * 0.05).epsilon(0.01));
+}
+
+TEST_CASE("Factors take what runs say: by hand, of one effect", "[uncertainty]") {
+  TimeErrorModel model = small_model();
+  model.deviation.setZero();
+  model.deviation[static_cast<Eigen::Index>(ErrorSource::machine)] = 0.03;
+  model.mean.setZero();
+  const TimeErrors errors{model};
+  Anchor anchor;
+  anchor.runs.emplace_back().traits = plain();
+  anchor.runs[0].log_error = 0.1;
+  // A normal prior of 0.03 and a reading with 0.05: the share 0.03^2 / (0.03^2 + 0.05^2).
+  const double expected = 0.1 * 0.0009 / (0.0009 + 0.0025);
+  const TimeErrors once = errors.anchored(anchor);
+  const TimeFactors factors = once.factors("a job", 8);
+  CHECK(factors.products == Approx(std::exp(expected)));
+  CHECK(factors.tensor == Approx(std::exp(expected)));
+  CHECK(once.moments(plain()).mean == Approx(0));
+}
+
+TEST_CASE("Runs that are far off move no factor beyond its bounds", "[uncertainty]") {
+  TimeErrorModel model = small_model();
+  model.deviation.setConstant(1);
+  Anchor anchor;
+  anchor.runs.emplace_back().traits = plain();
+  anchor.runs[0].log_error = 15;
+  const TimeFactors factors = TimeErrors{model}.anchored(anchor).factors("a job", 8);
+  CHECK(factors.products == 4);
+}
+
+TEST_CASE("The file of an anchor gives the runs that were written", "[uncertainty]") {
+  Anchor anchor{.device = "NVIDIA \"H100\"", .framework = FrameworkName::torchtitan, .runs = {}};
+  AnchorRun& run = anchor.runs.emplace_back();
+  run.scenario = "small.yaml";
+  run.traits = plain();
+  run.traits.gpus = 64;
+  run.traits.shares = {.products = 0.7, .memory_kernels = 0.2, .tensor = 0.1};
+  run.measured = std::chrono::milliseconds{1500};
+  run.forecast = std::chrono::milliseconds{1400};
+  run.anchored = std::chrono::milliseconds{1450};
+  run.log_error = 0.0689;
+  const Anchor read = load_anchor(saved(anchor_yaml(anchor)));
+  REQUIRE(read.runs.size() == 1);
+  CHECK(read.device == anchor.device);
+  CHECK(read.framework == anchor.framework);
+  CHECK(read.runs[0].traits.job == "a job");
+  CHECK(read.runs[0].traits.gpus == 64);
+  CHECK(read.runs[0].traits.shares.tensor == 0.1);
+  CHECK(read.runs[0].measured == run.measured);
+  CHECK(read.runs[0].log_error == 0.0689);
+  CHECK_THROWS_AS(load_anchor(saved("device: x\nframework: megatron\nruns: []\n")), InputError);
 }
 
 TEST_CASE("The file of errors gives the model that was written", "[uncertainty]") {
