@@ -47,6 +47,7 @@ CudaKernels::CudaKernels(const BoundProgram& program, CudaBench& bench, std::uin
     : program_{program},
       bench_{bench},
       memory_{program},
+      step_{memory_.step()},
       no_communicators_{{}, bench.transport(), std::chrono::milliseconds{0}},
       gemms_{memory_.gemm_workspace(), bench.gemm_choices()},
       launches_(program.ops.size()),
@@ -61,13 +62,12 @@ CudaKernels::CudaKernels(const BoundProgram& program, CudaBench& bench, std::uin
   memory_.fill_tables(stream);
   // Kernels that run out of their order leave gradients that are not finite, and an optimizer with
   // a gate would do nothing.
-  StepMemory ungated = memory_.step();
-  ungated.gate = nullptr;
+  step_.gate = nullptr;
   fill_inputs(seed);
   preparation_.emplace(Preparation::Parts{.program = program,
                                           .training = training_,
                                           .arena = memory_.arena().at(0),
-                                          .memory = ungated,
+                                          .memory = step_,
                                           .gemms = gemms_,
                                           .nccl = no_communicators_,
                                           .stream = stream});

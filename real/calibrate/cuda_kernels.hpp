@@ -29,6 +29,7 @@ class CudaKernels : public KernelBench {
   const BoundProgram& program_;
   CudaBench& bench_;
   ProgramMemory memory_;
+  StepMemory step_;  // of `memory_`
   NcclWorld no_communicators_;
   Gemms gemms_;
   sim::Training training_;

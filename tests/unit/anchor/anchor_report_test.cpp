@@ -25,7 +25,7 @@ std::string saved(const std::string& name, const std::string& text) {
 
 std::string scenario(int nodes, const std::string& cluster = "dgx-h100") {
   return saved("nodes" + std::to_string(nodes) + cluster + ".yaml",
-               "model: " + root + "/models/llama-3-8b.yaml\ncluster: {path: " + root +
+               "model: " + root + "/models/llama-3.1-8b.yaml\ncluster: {path: " + root +
                    "/topologies/" + cluster + ".yaml, nodes: " + std::to_string(nodes) +
                    "}\nlayout: {tensor_parallel: 2, data_parallel: " + std::to_string(4 * nodes) +
                    ", sequence_length: 4096, global_batch: " + std::to_string(32 * nodes) + "}\n");
@@ -123,7 +123,7 @@ TEST_CASE("An anchor of another device, or beside factors, is refused", "[anchor
     }
     return std::string{"was read"};
   };
-  CHECK(refusal(scenario(1, "dgx-a100"), {}).find("were measured") != std::string::npos);
+  CHECK(refusal(scenario(1, "dgx-a100-80"), {}).find("were measured") != std::string::npos);
   CHECK(refusal(small, {"framework.name=pytorch"}).find("were measured") != std::string::npos);
   CHECK(refusal(small, {"simulation.time_factors.host=2"}).find("leave out one of the two") !=
         std::string::npos);

@@ -16,7 +16,7 @@ Duration step(bool graphs, const char* issued, const char* replayed) {
   if (issued != nullptr)
     changes.device = {{"kernel_gaps.issued_us", issued}, {"kernel_gaps.replayed_us", replayed}};
   const Cluster cluster =
-      Cluster::load(test::source_dir() + std::string{"/topologies/dgx-h100.yaml"}, 1, changes);
+      Cluster::load(test::source_dir() + std::string{"/topologies/dgx-h200.yaml"}, 1, changes);
   SimulationOptions options = no_host();
   options.graphs = graphs;
   options.free_host = true;
