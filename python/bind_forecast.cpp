@@ -164,6 +164,9 @@ void add_forecast(py::module_& module) {
           "memory_in_doubt", [](const Result& it) { return it.report().memory_in_doubt(); },
           "It fits, but by less than the memory forecast's own error.")
       .def_property_readonly(
+          "fits_chance", [](const Result& it) { return it.report().fits_chance(); },
+          "The share of such runs that fit; None where no error is known.")
+      .def_property_readonly(
           "peak_memory_bytes",
           [](const Result& it) { return it.report().worst_memory().total.count(); },
           "Of the fullest GPU.")

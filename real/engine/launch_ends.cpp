@@ -99,8 +99,9 @@ Launch KernelLaunches::loss_backward(const BoundOp& op) {
                                        .logit_gradient = at(op, Role::input_gradient),
                                        .scale = static_cast<float>(scale)};
   const kernels::TokenIds targets = shapes_.ids(op, parts_.memory.ids, 1);
-  return [first = as_launch(kernels_.loss_finish, shape, tokens, finish),
-          rest = as_launch(kernels_.loss_gradient, shape, targets, gradient)](StreamHandle stream) {
+  const Launch first = as_launch(kernels_.loss_finish, shape, tokens, finish);
+  const Launch rest = as_launch(kernels_.loss_gradient, shape, targets, gradient);
+  return [first, rest](StreamHandle stream) {
     first(stream);
     rest(stream);
   };

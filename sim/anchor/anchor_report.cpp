@@ -45,6 +45,7 @@ std::vector<LearntFactor> learnt(const TimeErrors& published, const TimeErrors& 
                                  const JobTraits& first) {
   const TimeFactors factors = anchored.factors(first.job, first.gpus);
   std::vector<LearntFactor> made;
+  made.reserve(parts_of_step.size());
   for (const PartOfStep& part : parts_of_step)
     made.push_back({.part = std::string{part.factor.name},
                     .factor = factors.*part.factor.member,

@@ -151,6 +151,7 @@ std::vector<TracedRank> ranks_of(const std::vector<TraceSlice>& slices, const st
     rank.kernels.push_back(traced(slice, first));
   }
   std::vector<TracedRank> list;
+  list.reserve(ranks.size());
   for (auto& [process, rank] : ranks)
     list.push_back(std::move(rank));
   return list;
@@ -242,6 +243,7 @@ TracedTimeline parse_traces(const std::vector<KinetoTrace>& traces, std::optiona
 
 TracedTimeline read_traces(const std::vector<std::string>& paths, std::optional<int> step) {
   std::vector<KinetoTrace> traces;
+  traces.reserve(paths.size());
   for (const std::string& path : paths)
     traces.push_back({path, load_text(path, largest_file)});
   return parse_traces(traces, step);

@@ -23,6 +23,8 @@ std::vector<Key> work() {
                  "steps to the target loss with an infinite batch"),
       number_key("critical_batch", {0, 1e18}, "tokens", KeyDefault::follows("with minimum_steps"),
                  "critical batch size"),
+      number_key("step_factor", {0.1, 100}, "", "1",
+                 "mean step over the forecast's: `stepcast variability` gives it"),
       quantity_key(money, "price.gpu_hour", not_given(), "price of a GPU-hour"),
       quantity_key(money, "price.spot_gpu_hour", not_given(),
                    "price of a GPU-hour of spot capacity"),

@@ -17,7 +17,7 @@ std::vector<Key> joined_tables() {
   std::vector<Key> keys;
   for (std::vector<Key> (*table)() :
        {tables::top, tables::layout, tables::simulation, tables::framework, tables::training,
-        tables::budget, tables::model, tables::machine, tables::device})
+        tables::budget, tables::disturbance, tables::model, tables::machine, tables::device})
     for (Key& key : table())
       keys.push_back(std::move(key));
   return keys;

@@ -7,6 +7,7 @@
 #include "sim/engine/device_spread.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/plan/learning_rate.hpp"
+#include "sim/scenario/disturbance.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace sim::catalog_tables {
@@ -98,6 +99,23 @@ std::vector<Key> training() {
           number_key("epsilon", {1e-30, 1}, "", "1e-08", "Adam's term in the denominator"),
           number_key("weight_decay", share, "", "0.1", "decoupled weight decay"),
           number_key("clip", {0, 1e6}, "", "1", "largest gradient norm; 0: no clipping"),
+      });
+}
+
+std::vector<Key> disturbance() {
+  constexpr RealRange share{0.001, 1};
+  const auto by_preset = [] { return KeyDefault::follows("disturbance.preset"); };
+  return in_section(
+      "disturbance",
+      {
+          word_key<DisturbancePreset>("preset", "dedicated",
+                                      "dedicated, or shared: other jobs use the fabric"),
+          number_key("fabric_share", share, "", by_preset(),
+                     "median share of the bandwidth between nodes that a step has"),
+          number_key("fabric_share_low", share, "", by_preset(), "the same, the worst twentieth"),
+          number_key("fabric_share_high", share, "", by_preset(), "the same, the best twentieth"),
+          number_key("slow_nodes", {0, 1}, "", "0", "share of nodes that are slow"),
+          number_key("slow_factor", {1, 100}, "", "1.1", "factor on the times of their kernels"),
       });
 }
 

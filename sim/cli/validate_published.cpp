@@ -8,6 +8,7 @@
 #include "sim/cli/validate.hpp"
 #include "sim/validation/ablation.hpp"
 #include "sim/validation/anchored.hpp"
+#include "sim/validation/chances.hpp"
 #include "sim/validation/error_rows.hpp"
 #include "sim/validation/memory_error_rows.hpp"
 #include "sim/validation/other_simulators.hpp"
@@ -93,10 +94,14 @@ ExitCode show_published(const PublishedRequest& request) {
   print_result(in_format(request.output, results, validation_table, validation_json, validation_csv,
                          validation_markdown));
   write_scatter(request.picture, results);
-  const ExitCode code = verdict(beyond_bounds(results, folder));
-  if (!all) return code;
+  std::vector<std::string> beyond = beyond_bounds(results, folder);
+  if (!all) return verdict(beyond);
+  const TimeErrorFit fit = time_error_of(results);
+  const std::vector<std::string> of_intervals = beyond_bounds(fit.coverage, folder);
+  beyond.insert(beyond.end(), of_intervals.begin(), of_intervals.end());
+  const ExitCode code = verdict(beyond);
   const bool memory = up_to_date("memory-error", has_memory_error_of(folder, results));
-  const bool time = up_to_date("time-error", has_time_error_of(folder, results));
+  const bool time = up_to_date("time-error", has_time_error_of(folder, fit));
   return memory && time ? code : ExitCode::bound_exceeded;
 }
 
@@ -111,7 +116,7 @@ ExitCode show_error_rows(const PublishedRequest& request) {
 }
 
 TimeErrorFit fitted_time_error(const PublishedRequest& request) {
-  return fit_time_error(error_rows(forecast_sets(request, {.traits = true})), spread_of_devices());
+  return time_error_of(forecast_sets(request, {.traits = true}));
 }
 
 ExitCode show_time_error(const PublishedRequest& request) {
@@ -120,17 +125,28 @@ ExitCode show_time_error(const PublishedRequest& request) {
 }
 
 ExitCode show_coverage(const PublishedRequest& request) {
-  print_result(coverage_table(fitted_time_error(request).coverage));
-  return ExitCode::done;
+  const std::vector<Coverage> coverage = fitted_time_error(request).coverage;
+  print_result(coverage_table(coverage));
+  return verdict(beyond_bounds(coverage, shipped_folder()));
 }
 
 ExitCode show_anchored(const PublishedRequest& request) {
   const std::vector<SetResult> results = forecast_sets({}, {.traits = true});
-  const TimeErrorFit fit = fit_time_error(error_rows(results), spread_of_devices());
+  const TimeErrorFit fit = time_error_of(results);
   const std::vector<AnchoredGroup> groups = anchored_groups(results, fit);
   print_result(in_format(request.output, std::span<const AnchoredGroup>{groups},
                          anchored_groups_table, anchored_groups_json, anchored_groups_csv,
                          anchored_groups_markdown));
+  return verdict(beyond_bounds(groups, shipped_folder()));
+}
+
+ExitCode show_chances(const PublishedRequest& request) {
+  const std::vector<SetResult> results = forecast_sets({}, {.traits = true});
+  const TimeErrorFit fit = time_error_of(results);
+  const std::optional<MemoryErrors> memory = shipped_memory_errors();
+  const std::vector<ChanceTest> tests = test_chances(results, fit, memory ? &*memory : nullptr);
+  print_result(in_format(request.output, std::span<const ChanceTest>{tests}, chances_table,
+                         chances_json, chances_csv, chances_markdown));
   return ExitCode::done;
 }
 
@@ -166,6 +182,10 @@ std::vector<Command> published_commands() {
                  show_published),
       command_of("anchored", "jobs that were measured at several scales, anchored on the smallest",
                  format_options, show_anchored),
+      command_of("chances",
+                 "how often the first of two layouts was faster, and layouts fit, by the chance "
+                 "that was told",
+                 format_options, show_chances),
       command_of("ablation", "the errors with each mechanism of the forecast left out", set_options,
                  show_ablation),
       command_of("ranking",

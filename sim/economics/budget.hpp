@@ -76,6 +76,7 @@ struct Budget {
   CheckpointRules checkpoint;
   RestartTimes restart;
   std::optional<Seconds> finish_in;
+  double step_factor = 1;  // on the forecast step: what other jobs and slow nodes add in the mean
   double confidence = 0.95;
   Scaling scaling = Scaling::fixed_batch;
   int max_gpus = 0;

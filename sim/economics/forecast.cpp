@@ -121,7 +121,7 @@ BudgetForecast forecast_budget(const Scenario& scenario, const Budget& budget,
     return forecast;
   }
   report = forecaster.run(scenario, {}, control).report;
-  forecast.step = report.step_time;
+  forecast.step = duration_from_seconds(to_seconds(report.step_time) * budget.step_factor);
   forecast.interval = report.interval;
   forecast.mfu = report.mfu;
   forecast.tokens_per_step = plan.tokens;

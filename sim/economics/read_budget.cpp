@@ -328,6 +328,8 @@ Budget load_budget(const Scenario& scenario, const ScenarioSources& sources) {
   read_trouble(reader, budget);
   read_checkpoint(reader, scenario, budget.checkpoint);
   read_restart(reader, budget.restart);
+  budget.step_factor =
+      reader.real("step_factor", 1, {0.1, 100}, "nothing disturbs: see `stepcast variability`");
   read_finish(reader, scenario, budget);
   if (budget.prices.spot && budget.preemption_every == never)
     reader.problem("price.spot_gpu_hour",

@@ -162,6 +162,8 @@ void add_fullest_stage(Json& json, const Report& report) {
     json["memory_error"] = {{"share", report.memory_error->fraction},
                             {"runs", report.memory_error->rows},
                             {"of", report.memory_error->of}};
+  if (const std::optional<double> chance = report.fits_chance())
+    json["fits_chance"] = std::round(*chance * 1e4) / 1e4;
   json["worst_stage"] = worst.stage;
 }
 

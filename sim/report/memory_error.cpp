@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
+#include "sim/base/check.hpp"
 #include "sim/config/data_folder.hpp"
 #include "sim/config/reader.hpp"
 
@@ -13,6 +15,32 @@ namespace sim {
 Bytes most_within(double fraction, Bytes capacity) {
   return Bytes{static_cast<std::int64_t>(
       std::floor(static_cast<double>(capacity.count()) / (1 + fraction)))};
+}
+
+namespace {
+
+void read_excess(const ObjectReader& in, MemoryError& error) {
+  const std::vector<ValueReader> values = in.list("excess");
+  for (const ValueReader& value : values)
+    error.excess.push_back(value.real({.min = -1, .max = 10}));
+  if (values.size() != excess_shares.size())
+    in.problem("excess",
+               fmt::format("has {} values; allowed: {}", values.size(), excess_shares.size()));
+  else if (!std::is_sorted(error.excess.begin(), error.excess.end()))
+    in.problem("excess", "its values do not ascend");
+}
+
+}  // namespace
+
+double chance_to_fit(const MemoryError& error, double room) {
+  SIM_CHECK(error.excess.size() == excess_shares.size(), error.of);
+  const auto above = std::upper_bound(error.excess.begin(), error.excess.end(), room);
+  if (above == error.excess.begin()) return excess_shares.front();
+  if (above == error.excess.end()) return excess_shares.back();
+  const auto i = static_cast<std::size_t>(above - error.excess.begin());
+  const double from = error.excess[i - 1], to = error.excess[i];
+  return excess_shares[i - 1] +
+         (excess_shares[i] - excess_shares[i - 1]) * (room - from) / (to - from);
 }
 
 MemoryErrors MemoryErrors::load(const std::string& path) {
@@ -37,6 +65,7 @@ MemoryErrors MemoryErrors::load(const std::string& path) {
     entry.error.fraction = in.real("error", {.min = 0, .max = 10});
     entry.error.rows = static_cast<int>(in.integer("rows", {.min = 1, .max = 1 << 20}));
     entry.error.measured = static_cast<int>(in.integer("measured", {.min = 0, .max = 1 << 20}));
+    if (in.has("excess")) read_excess(in, entry.error);
     has_all |= entry.without.empty() && !entry.framework;
     errors.entries_.push_back(std::move(entry));
   }

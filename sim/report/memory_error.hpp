@@ -4,6 +4,7 @@
 // validation/MEMORY.md, "The margin", defines them.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +22,16 @@ struct MemoryError {
   // Of these, runs whose memory was measured; of the others it is known whether they ran.
   int measured = 0;
   std::string of;  // whose: "megatron 1f1b", "megatron", "all frameworks"
+  // How much more than forecast such runs needed, of the forecast, by share of them: as many as
+  // `excess_shares`, ascending; or none.
+  std::vector<double> excess{};
 };
+
+inline constexpr std::array excess_shares{0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99};
+
+// The share of such runs that fit where the device has `room` beyond the forecast, of the forecast:
+// linear between two known shares, and not outside of the first and the last. REQUIRES: `excess`.
+double chance_to_fit(const MemoryError& error, double room);
 
 // The most that a forecast may say for nine in ten such runs to fit into `capacity`.
 Bytes most_within(double fraction, Bytes capacity);

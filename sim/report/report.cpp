@@ -210,6 +210,14 @@ bool Report::memory_in_doubt() const {
          worst.total > most_within(memory_error->fraction, worst.capacity);
 }
 
+std::optional<double> Report::fits_chance() const {
+  if (!memory_error || memory_error->excess.empty()) return std::nullopt;
+  const StageMemory& worst = worst_memory();
+  return chance_to_fit(
+      *memory_error,
+      static_cast<double>(worst.capacity.count()) / static_cast<double>(worst.total.count()) - 1);
+}
+
 Report make_memory_report(const Scenario& scenario, const Plan& plan) {
   Report report;
   add_identity(report, scenario, plan);

@@ -133,6 +133,8 @@ struct Report {
   Bytes memory_left() const { return worst_memory().capacity - worst_memory().total; }
   // It fits, but by less than the error of the forecast.
   bool memory_in_doubt() const;
+  // The share of such runs that fit; nothing where no error is known.
+  std::optional<double> fits_chance() const;
   const StageMemory& worst_memory() const { return memory[static_cast<std::size_t>(worst_stage)]; }
 };
 

@@ -46,6 +46,8 @@ std::vector<Row> rows_of(const Report& report) {
   }
   if (report.memory_error)
     rows.push_back({"memory_error", real(report.memory_error->fraction), ""});
+  if (const std::optional<double> chance = report.fits_chance())
+    rows.push_back({"fits_chance", real(*chance), ""});
   for (const BreakdownField& field : breakdown_fields)
     rows.push_back({fmt::format("breakdown.{}", field.key),
                     real(in_seconds(report.breakdown.*field.member)), "s"});

@@ -178,12 +178,14 @@ void add_memory_left(Page& page, const Report& report) {
   const Bytes left = report.memory_left();
   const MemoryError& error = *report.memory_error;
   const bool doubt = report.memory_in_doubt();
-  page.line(fmt::format(
-      "  {:<20}{:>8.2f} GiB  {:>5.1f} %  {}", "left", left.gib(),
-      100 * left.gib() / report.worst_memory().capacity.gib(),
-      page.paint(doubt ? "31" : "2",
-                 fmt::format("{} its error, {:.1f} % ({} runs, {})", doubt ? "inside" : "beyond",
-                             100 * error.fraction, error.rows, error.of))));
+  std::string about =
+      fmt::format("{} its error, {:.1f} % ({} runs, {})", doubt ? "inside" : "beyond",
+                  100 * error.fraction, error.rows, error.of);
+  if (const std::optional<double> chance = report.fits_chance())
+    about += fmt::format(": {:.0f} % of such runs fit", 100 * *chance);
+  page.line(fmt::format("  {:<20}{:>8.2f} GiB  {:>5.1f} %  {}", "left", left.gib(),
+                        100 * left.gib() / report.worst_memory().capacity.gib(),
+                        page.paint(doubt ? "31" : "2", about)));
 }
 
 void add_memory(Page& page, const Report& report) {

@@ -30,7 +30,7 @@ namespace sim {
 namespace {
 
 // Sections that other rooms read from the same file: sim/search and its commands.
-constexpr std::array sections_of_others{"search", "sweep", "budget"};
+constexpr std::array sections_of_others{"search", "sweep", "budget", "disturbance"};
 constexpr int most_gpus = 1 << 21;
 
 struct ClusterText {

@@ -222,6 +222,13 @@ std::vector<AnchoredGroup> anchored_groups(std::span<const SetResult> results,
   return groups;
 }
 
+AnchoredSum sum_of(std::span<const AnchoredGroup> groups) {
+  const AnchoredGroup all = pooled(groups);
+  return {.median_without = median_of(all.without),
+          .median_with = median_of(all.with),
+          .within = static_cast<double>(all.held) / all.rows};
+}
+
 std::string anchored_groups_table(std::span<const AnchoredGroup> groups) {
   return grid_table(grid_of_sets(groups));
 }

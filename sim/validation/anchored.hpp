@@ -28,6 +28,12 @@ struct AnchoredGroup {
 std::vector<AnchoredGroup> anchored_groups(std::span<const SetResult> results,
                                            const TimeErrorFit& fit, const Control& control = {});
 
+// Of all runs together. REQUIRES: groups.
+struct AnchoredSum {
+  double median_without = 0, median_with = 0, within = 0;
+};
+AnchoredSum sum_of(std::span<const AnchoredGroup> groups);
+
 std::string anchored_groups_table(std::span<const AnchoredGroup> groups);
 std::string anchored_groups_csv(std::span<const AnchoredGroup> groups);
 std::string anchored_groups_markdown(std::span<const AnchoredGroup> groups);

@@ -116,6 +116,20 @@ std::vector<ErrorBound> load_bounds(const std::string& path) {
   std::vector<ErrorBound> bounds;
   for (const std::string& name : sets.keys())
     bounds.push_back(read_bound(sets.object(name), name));
+  static_cast<void>(document.root_object().has("intervals"));  // of load_interval_bounds()
+  document.finish();
+  return bounds;
+}
+
+IntervalBounds load_interval_bounds(const std::string& path) {
+  const Document document = Document::load(path);
+  const ObjectReader in = document.root_object().object("intervals");
+  constexpr RealRange share{.min = 0, .max = 1};
+  const IntervalBounds bounds{.covered = in.real("covered", share),
+                              .covered_of_set = in.real("covered_of_set", share),
+                              .anchored_error = in.real("anchored_error", share),
+                              .anchored_within = in.real("anchored_within", share)};
+  static_cast<void>(document.root_object().has("sets"));  // of load_bounds()
   document.finish();
   return bounds;
 }

@@ -100,6 +100,14 @@ struct ErrorBound {
 };
 std::vector<ErrorBound> load_bounds(const std::string& path);
 
+// What the intervals must hold, and anchors bring (anchored.hpp).
+struct IntervalBounds {
+  double covered = 0, covered_of_set = 0;  // shares of rows within, at least: of all, of each set
+  double anchored_error = 1;               // median error of anchored runs over that without
+  double anchored_within = 0;              // share of anchored runs within, at least
+};
+IntervalBounds load_interval_bounds(const std::string& path);
+
 // The sets below `folder` (validation/published), by name. Throws InputError if it holds none.
 std::vector<std::string> measured_sets(const std::string& folder);
 

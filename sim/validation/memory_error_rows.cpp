@@ -8,6 +8,7 @@
 #include <set>
 
 #include "sim/base/check.hpp"
+#include "sim/report/memory_error.hpp"
 
 namespace sim {
 namespace {
@@ -73,14 +74,23 @@ std::vector<MemoryExcess> chosen(std::span<const MemoryExcess> values, const std
   return kept;
 }
 
+// Beyond any bound: ten times the forecast.
+std::string excess_text(const std::vector<double>& excess) {
+  constexpr double most = 10;
+  std::string text;
+  for (const double value : excess)
+    text += fmt::format("{}{:.4f}", text.empty() ? "" : ", ", std::min(value, most));
+  return text;
+}
+
 // A line of the file where there are enough rows for it; else nothing.
 std::string entry(std::span<const MemoryExcess> values, const std::string& without,
                   std::optional<FrameworkName> framework, std::optional<Schedule> schedule) {
   const std::vector<MemoryExcess> own = chosen(values, without, framework, schedule);
   if (own.size() < least_rows && framework) return {};
   if (own.empty()) return {};
-  const double error = quantile_within(own, told_quantile);
-  if (!std::isfinite(error)) return {};
+  const double told = quantiles_within(own, {&told_quantile, 1}).front();
+  if (!std::isfinite(told)) return {};
   const auto known = std::count_if(own.begin(), own.end(),
                                    [](const MemoryExcess& value) { return value.is_known(); });
   std::string text = "  - {";
@@ -88,8 +98,9 @@ std::string entry(std::span<const MemoryExcess> values, const std::string& witho
   if (framework) text += fmt::format("framework: {}, ", word(*framework));
   if (schedule) text += fmt::format("schedule: {}, ", word(*schedule));
   // Rounded up, so that what is told is never less than what was found.
-  return text + fmt::format("error: {:.4f}, rows: {}, measured: {}}}\n",
-                            std::max(0.0, std::ceil(error * 1e4 - 1e-6)) / 1e4, own.size(), known);
+  return text + fmt::format("error: {:.4f}, rows: {}, measured: {}, excess: [{}]}}\n",
+                            std::max(0.0, std::ceil(told * 1e4 - 1e-6)) / 1e4, own.size(), known,
+                            excess_text(quantiles_within(own, excess_shares)));
 }
 
 // Of all; then of each framework with rows in `of`, and of its schedules.
@@ -145,8 +156,9 @@ std::vector<MemoryExcess> memory_excesses(std::span<const SetResult> results) {
   return values;
 }
 
-double quantile_within(std::span<const MemoryExcess> values, double q) {
-  SIM_CHECK(!values.empty() && q >= 0 && q <= 1, values.size(), q);
+std::vector<double> quantiles_within(std::span<const MemoryExcess> values,
+                                     std::span<const double> shares) {
+  SIM_CHECK(!values.empty(), shares.size());
   const std::vector<double> places = places_of_mass(values);
   std::vector<std::vector<std::size_t>> possible;
   for (const MemoryExcess& value : values) {
@@ -162,12 +174,15 @@ double quantile_within(std::span<const MemoryExcess> values, double q) {
     if (done) break;
   }
   constexpr double rounding = 1e-6;
+  std::vector<double> found;
   double below = 0;
-  for (std::size_t place = 0; place < places.size(); ++place) {
+  for (std::size_t place = 0; place < places.size() && found.size() < shares.size(); ++place) {
     below += mass[place];
-    if (below >= q - rounding) return places[place];
+    while (found.size() < shares.size() && below >= shares[found.size()] - rounding)
+      found.push_back(places[place]);
   }
-  return places.back();
+  found.resize(shares.size(), places.back());
+  return found;
 }
 
 std::string memory_error_yaml(std::span<const MemoryExcess> values) {

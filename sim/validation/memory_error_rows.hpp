@@ -25,11 +25,12 @@ struct MemoryExcess {
 };
 std::vector<MemoryExcess> memory_excesses(std::span<const SetResult> results);
 
-// The least value with at least a share `q` at or below it, by the maximum-likelihood distribution
-// of values that are known to lie in intervals (Turnbull 1976, J. R. Stat. Soc. B 38, 290-295), in
-// which each interval of mass counts at its upper end. Infinity where more than 1 - q may lie
-// beyond any bound. REQUIRES: values.
-double quantile_within(std::span<const MemoryExcess> values, double q);
+// The least values with at least a share of `shares` (ascending) at or below each, by the
+// maximum-likelihood distribution of values that are known to lie in intervals (Turnbull 1976, J.
+// R. Stat. Soc. B 38, 290-295), in which each interval of mass counts at its upper end. Infinity
+// where more than the rest may lie beyond any bound. REQUIRES: values.
+std::vector<double> quantiles_within(std::span<const MemoryExcess> values,
+                                     std::span<const double> shares);
 
 // validation/memory-error.yaml.
 std::string memory_error_yaml(std::span<const MemoryExcess> values);

@@ -44,6 +44,11 @@ void require_no_held_out(const SetResult& result, const std::string& bounds_path
                      fmt::format("has no bound for the set {}", result.set.name)};
 }
 
+bool holds(const std::string& path, const std::string& text) {
+  std::ifstream file{path};
+  return std::string{std::istreambuf_iterator<char>{file}, {}} == text;
+}
+
 // Why a row is no scenario file; empty: it has been written.
 std::string refused(const MeasuredSet& set, const MeasuredRow& row, const std::string& folder) {
   if (!row.unreadable.empty()) return row.unreadable;
@@ -113,16 +118,51 @@ std::vector<std::string> beyond_bounds(std::span<const GroupRank> ranks, const s
   return beyond;
 }
 
-bool has_memory_error_of(const std::string& folder, std::span<const SetResult> results) {
-  std::ifstream file{folder + "/memory-error.yaml"};
-  const std::string shipped{std::istreambuf_iterator<char>{file}, {}};
-  return shipped == memory_error_yaml(memory_excesses(results));
+std::vector<std::string> beyond_bounds(std::span<const Coverage> coverage,
+                                       const std::string& folder) {
+  const IntervalBounds bounds = load_interval_bounds(folder + "/bounds.yaml");
+  std::vector<std::string> beyond;
+  int rows = 0, held = 0;
+  const auto check = [&](const std::string& of, int of_rows, int within, double least) {
+    if (within < least * of_rows)
+      beyond.push_back(fmt::format("{}: {} of {} rows are within their intervals, at least {:g}%",
+                                   of, within, of_rows, 100 * least));
+  };
+  for (const Coverage& of : coverage) {
+    check(of.set, of.rows, of.held, bounds.covered_of_set);
+    rows += of.rows;
+    held += of.held;
+  }
+  check("all sets", rows, held, bounds.covered);
+  return beyond;
 }
 
-bool has_time_error_of(const std::string& folder, std::span<const SetResult> results) {
-  std::ifstream file{folder + "/time-error.yaml"};
-  const std::string shipped{std::istreambuf_iterator<char>{file}, {}};
-  return shipped == time_error_file(fit_time_error(error_rows(results), spread_of_devices()));
+std::vector<std::string> beyond_bounds(std::span<const AnchoredGroup> groups,
+                                       const std::string& folder) {
+  const IntervalBounds bounds = load_interval_bounds(folder + "/bounds.yaml");
+  const AnchoredSum sum = sum_of(groups);
+  std::vector<std::string> beyond;
+  if (sum.median_with > bounds.anchored_error * sum.median_without)
+    beyond.push_back(fmt::format("the median error of anchored runs is {:.2f}%, without {:.2f}%",
+                                 100 * sum.median_with, 100 * sum.median_without));
+  if (sum.within < bounds.anchored_within)
+    beyond.push_back(
+        fmt::format("{:.1f}% of anchored runs are within their intervals, at least "
+                    "{:g}%",
+                    100 * sum.within, 100 * bounds.anchored_within));
+  return beyond;
+}
+
+bool has_memory_error_of(const std::string& folder, std::span<const SetResult> results) {
+  return holds(folder + "/memory-error.yaml", memory_error_yaml(memory_excesses(results)));
+}
+
+TimeErrorFit time_error_of(std::span<const SetResult> results) {
+  return fit_time_error(error_rows(results), spread_of_devices());
+}
+
+bool has_time_error_of(const std::string& folder, const TimeErrorFit& fit) {
+  return holds(folder + "/time-error.yaml", time_error_file(fit));
 }
 
 // Runs each set that a peer was compared on once.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/validation/anchored.hpp"
 #include "sim/validation/layout_ranking.hpp"
 #include "sim/validation/measured.hpp"
 #include "sim/validation/other_simulators.hpp"
@@ -33,10 +34,18 @@ std::vector<std::string> beyond_bounds(std::span<const SetResult> results,
 std::vector<std::string> beyond_bounds(std::span<const GroupRank> ranks, const std::string& folder,
                                        bool some);
 
+// The same of the intervals of sets that were left out, and of anchored jobs.
+std::vector<std::string> beyond_bounds(std::span<const Coverage> coverage,
+                                       const std::string& folder);
+std::vector<std::string> beyond_bounds(std::span<const AnchoredGroup> groups,
+                                       const std::string& folder);
+
 // Whether `folder`/memory-error.yaml is what these rows say. REQUIRES: the results of all sets.
 bool has_memory_error_of(const std::string& folder, std::span<const SetResult> results);
-// The same of `folder`/time-error.yaml. REQUIRES: the results of all sets, with traits.
-bool has_time_error_of(const std::string& folder, std::span<const SetResult> results);
+// The same of `folder`/time-error.yaml.
+bool has_time_error_of(const std::string& folder, const TimeErrorFit& fit);
+// REQUIRES: the results of all sets, with traits.
+TimeErrorFit time_error_of(std::span<const SetResult> results);
 
 // Other simulators on the rows of `folder`/peers.yaml, beside this one.
 std::vector<PeerResult> compare_with_peers(const std::string& folder);

@@ -6,6 +6,7 @@
 #include "sim/config/input_log.hpp"
 #include "sim/economics/budget.hpp"
 #include "sim/model/model.hpp"
+#include "sim/scenario/disturbance.hpp"
 #include "sim/scenario/sources.hpp"
 #include "sim/topology/cluster_data.hpp"
 #include "tests/support/source_dir.hpp"
@@ -85,13 +86,15 @@ Host scenario_host(std::string name, std::string text) {
               const Scenario scenario = load_scenario(sources);
               if (yaml.find("\nbudget:") != std::string::npos)
                 static_cast<void>(load_budget(scenario, sources));
+              if (yaml.find("\ndisturbance:") != std::string::npos)
+                static_cast<void>(read_disturbance({root + "/s.yaml", yaml}, set, 16));
             });
             // The model's and the cluster's own files are hosts of their own.
             std::erase_if(answer.asked, [](const std::string& path) {
               const std::string top = path.substr(0, path.find('.'));
               static const std::set<std::string> sections{
                   "name",     "model", "cluster", "layout", "simulation", "framework",
-                  "training", "flops", "budget",  "search", "sweep"};
+                  "training", "flops", "budget",  "search", "sweep",      "disturbance"};
               return sections.count(top) == 0;
             });
             return answer;
@@ -194,7 +197,8 @@ std::vector<Host> hosts() {
       scenario_host("plain model", plain_model + machine + layout),
       scenario_host("tokens", dense + machine + layout + "budget: {tokens: 1e9, finish_in: 60 d, " +
                                   budget + "}\n"),
-      scenario_host("steps", dense + machine + layout + "budget: {steps: 1000}\n"),
+      scenario_host("steps", dense + machine + layout +
+                                 "budget: {steps: 1000}\ndisturbance: {preset: shared}\n"),
       scenario_host("minimum", dense + machine + layout +
                                    "budget: {minimum_steps: 1000, critical_batch: 1e6}\n"),
   };

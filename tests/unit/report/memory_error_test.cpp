@@ -86,3 +86,29 @@ TEST_CASE("the shipped figures are readable", "[report]") {
     }
   }
 }
+
+TEST_CASE("The chance to fit follows the shares of runs, straight in between", "[report]") {
+  MemoryError error;
+  error.excess = {-0.04, -0.02, -0.01, 0, 0.02, 0.04, 0.08, 0.1, 0.2};
+  CHECK(chance_to_fit(error, 0.02) == Approx(0.5));
+  CHECK(chance_to_fit(error, 0.03) == Approx(0.625));
+  CHECK(chance_to_fit(error, -1) == 0.01);
+  CHECK(chance_to_fit(error, 5) == 0.99);
+  double before = 0;
+  for (int i = -100; i < 300; ++i) {
+    const double chance = chance_to_fit(error, 0.001 * i);
+    CHECK(chance >= before);
+    before = chance;
+  }
+  // Many runs alike: at their room all of them fit.
+  error.excess.assign(excess_shares.size(), 0.05);
+  CHECK(chance_to_fit(error, 0.05) == 0.99);
+  CHECK(chance_to_fit(error, 0.04) == 0.01);
+}
+
+TEST_CASE("Shares of runs that are not as many, or do not ascend, are refused", "[report]") {
+  const std::string begin = "source: x\nerrors: [{error: 0.1, rows: 9, measured: 9, excess: ";
+  CHECK(problems(begin + "[0, 1]}]\n").at(0).find("has 2 values; allowed: 9") != std::string::npos);
+  CHECK(problems(begin + "[0, 1, 0, 1, 1, 1, 1, 1, 1]}]\n").at(0).find("do not ascend") !=
+        std::string::npos);
+}

@@ -9,6 +9,10 @@ using namespace sim;
 
 namespace {
 
+double quantile_within(std::span<const MemoryExcess> values, double share) {
+  return quantiles_within(values, {&share, 1}).front();
+}
+
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 MemoryExcess known(double excess) {
