@@ -12,6 +12,7 @@
 #include "sim/catalog/values.hpp"
 #include "sim/economics/budget.hpp"
 #include "sim/economics/quantities.hpp"
+#include "sim/scenario/disturbance.hpp"
 #include "sim/scenario/sources.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
@@ -154,7 +155,8 @@ TEST_CASE("a default of the catalogue is what a silent file gets", "[catalog]") 
   }
   int compared = 0;
   for (const Key& key : key_catalog()) {
-    const bool scenario = !key.only_in_file && !key.path.starts_with("budget.");
+    const bool scenario = !key.only_in_file && !key.path.starts_with("budget.") &&
+                          !key.path.starts_with("disturbance.");
     if (!scenario || key.fallback.value.empty() || key.path == "training.learning_rate.peak")
       continue;
     // A schedule of the rate is written only where there is one.
@@ -191,6 +193,19 @@ TEST_CASE("a default of the catalogue is what a silent budget gets", "[catalog]"
   CHECK(compared > 15);
 }
 
+TEST_CASE("a default of the catalogue is what a silent disturbance gets", "[catalog]") {
+  const Disturbance silent = read_disturbance(
+      {root + "/s.yaml", "model: " + root + "/models/gpt2.yaml\ncluster: " + root +
+                             "/topologies/dgx-h100.yaml\nlayout: {global_batch: 64}\n"},
+      {}, 8);
+  const auto fallback = [](const char* key) {
+    return require_key(std::string{"disturbance."} + key).fallback.value;
+  };
+  CHECK(word(silent.preset) == fallback("preset"));
+  CHECK(fmt::format("{}", silent.slow_nodes) == fallback("slow_nodes"));
+  CHECK(fmt::format("{}", silent.slow_factor) == fallback("slow_factor"));
+}
+
 TEST_CASE("the pages of the formats name every key", "[catalog]") {
   const std::map<std::string, std::vector<std::string>> pages{
       {"layout", {"sim/scenario/README.md", "sim/scenario/DEFAULTS.md"}},
@@ -198,6 +213,7 @@ TEST_CASE("the pages of the formats name every key", "[catalog]") {
       {"training", {"sim/scenario/README.md", "sim/scenario/DEFAULTS.md"}},
       {"framework", {"sim/model/FRAMEWORKS.md"}},
       {"budget", {"sim/economics/README.md"}},
+      {"disturbance", {"docs/how-sure.md"}},
       {"model", {"models/FORMAT.md", "sim/scenario/README.md"}},
       {"cluster",
        {"topologies/README.md", "topologies/FORMAT.md", "topologies/devices/README.md",

@@ -51,6 +51,7 @@ TEST_CASE("every key of the JSON is documented, and every documented key is ther
                       .nodes = 2,
                       .remedy = "cluster.gpus_per_node: 8"}};
   report.even_gpus_per_node = 4;
+  report.memory_error.emplace().excess.assign(excess_shares.size(), 0);
   report.interval = TimeInterval{.low = 0.9, .high = 1.1, .unlike = {"schedule gpipe"}};
   collect(nlohmann::json::parse(to_json(report)), "", written);
   const std::set<std::string> known = documented();

@@ -113,10 +113,15 @@ TEST_CASE("the file has a line for all, for who has rows enough, and for each se
   const std::string text = memory_error_yaml(values);
   CHECK(text.substr(text.find("errors:")) ==
         "errors:\n"
-        "  - {error: 0.0260, rows: 31, measured: 31}\n"
-        "  - {framework: megatron, error: 0.0260, rows: 30, measured: 30}\n"
-        "  - {framework: megatron, schedule: 1f1b, error: 0.0220, rows: 25, measured: 25}\n"
+        "  - {error: 0.0260, rows: 31, measured: 31, excess: [-0.5000, 0.0000, 0.0020, 0.0060, "
+        "0.0140, 0.0220, 0.0260, 0.0280, 0.0290]}\n"
+        "  - {framework: megatron, error: 0.0260, rows: 30, measured: 30, excess: [0.0000, 0.0010, "
+        "0.0020, 0.0070, 0.0140, 0.0220, 0.0260, 0.0280, 0.0290]}\n"
+        "  - {framework: megatron, schedule: 1f1b, error: 0.0220, rows: 25, measured: 25, excess: "
+        "[0.0000, 0.0010, 0.0020, 0.0060, 0.0120, 0.0180, 0.0220, 0.0230, 0.0240]}\n"
         "  # With a set left out, for forecasts of its own rows:\n"
-        "  - {without: s, error: 0.0000, rows: 1, measured: 1}\n"
-        "  - {without: t, error: 0.0260, rows: 30, measured: 30}\n");
+        "  - {without: s, error: 0.0000, rows: 1, measured: 1, excess: [-0.5000, -0.5000, -0.5000, "
+        "-0.5000, -0.5000, -0.5000, -0.5000, -0.5000, -0.5000]}\n"
+        "  - {without: t, error: 0.0260, rows: 30, measured: 30, excess: [0.0000, 0.0010, 0.0020, "
+        "0.0070, 0.0140, 0.0220, 0.0260, 0.0280, 0.0290]}\n");
 }
