@@ -164,6 +164,10 @@ void add_fullest_stage(Json& json, const Report& report) {
                             {"of", report.memory_error->of}};
   if (const std::optional<double> chance = report.fits_chance())
     json["fits_chance"] = std::round(*chance * 1e4) / 1e4;
+  if (const std::optional<MemoryRange> range = report.memory_range()) {
+    json["peak_mem_bytes_low"] = range->low.count();
+    json["peak_mem_bytes_high"] = range->high.count();
+  }
   json["worst_stage"] = worst.stage;
 }
 

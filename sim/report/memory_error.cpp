@@ -43,6 +43,16 @@ double chance_to_fit(const MemoryError& error, double room) {
          (excess_shares[i] - excess_shares[i - 1]) * (room - from) / (to - from);
 }
 
+MemoryRange range_of(const MemoryError& error, Bytes forecast) {
+  SIM_CHECK(error.excess.size() == excess_shares.size(), error.of);
+  const auto at = [&](double share) {
+    const auto place = std::find(excess_shares.begin(), excess_shares.end(), share);
+    const double excess = error.excess[static_cast<std::size_t>(place - excess_shares.begin())];
+    return Bytes{std::llround(static_cast<double>(forecast.count()) * (1 + excess))};
+  };
+  return {.low = at(0.05), .high = at(0.95)};
+}
+
 MemoryErrors MemoryErrors::load(const std::string& path) {
   const Document document = Document::load(path);
   const ObjectReader top = document.root_object();

@@ -33,6 +33,12 @@ inline constexpr std::array excess_shares{0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9,
 // linear between two known shares, and not outside of the first and the last. REQUIRES: `excess`.
 double chance_to_fit(const MemoryError& error, double room);
 
+struct MemoryRange {
+  Bytes low, high;
+};
+// Of a forecast: from the 5% to the 95% quantile. REQUIRES: `excess`.
+MemoryRange range_of(const MemoryError& error, Bytes forecast);
+
 // The most that a forecast may say for nine in ten such runs to fit into `capacity`.
 Bytes most_within(double fraction, Bytes capacity);
 

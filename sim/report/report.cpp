@@ -218,6 +218,11 @@ std::optional<double> Report::fits_chance() const {
       static_cast<double>(worst.capacity.count()) / static_cast<double>(worst.total.count()) - 1);
 }
 
+std::optional<MemoryRange> Report::memory_range() const {
+  if (!memory_error || memory_error->excess.empty()) return std::nullopt;
+  return range_of(*memory_error, worst_memory().total);
+}
+
 Report make_memory_report(const Scenario& scenario, const Plan& plan) {
   Report report;
   add_identity(report, scenario, plan);

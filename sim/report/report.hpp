@@ -135,6 +135,8 @@ struct Report {
   bool memory_in_doubt() const;
   // The share of such runs that fit; nothing where no error is known.
   std::optional<double> fits_chance() const;
+  // What nine in ten such runs need on the fullest GPU; nothing where no error is known.
+  std::optional<MemoryRange> memory_range() const;
   const StageMemory& worst_memory() const { return memory[static_cast<std::size_t>(worst_stage)]; }
 };
 

@@ -27,6 +27,10 @@ Json result_json(const PointResult& point) {
             {"device_mem_bytes", point.capacity.count()},
             {"fits", point.fits()},
             {"breakdown_s", breakdown}};
+  if (point.longest > Duration{}) {
+    json["step_time_s_low"] = in_seconds(point.shortest);
+    json["step_time_s_high"] = in_seconds(point.longest);
+  }
   if (!point.notes.empty()) json["notes"] = point.notes;
   return json;
 }

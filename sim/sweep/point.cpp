@@ -25,12 +25,18 @@ PointResult result_of(const Scenario& scenario, const Control& control) {
                      .layout = layout_text(scenario.layout, LayoutForm::summary),
                      .gpus = report.ranks,
                      .step_time = report.step_time,
+                     .shortest = {},
+                     .longest = {},
                      .tokens_per_second = report.tokens_per_second,
                      .tokens_per_second_per_gpu = report.tokens_per_second_per_gpu,
                      .mfu = report.mfu,
                      .breakdown = report.breakdown,
                      .memory = report.worst_memory().total,
                      .capacity = report.worst_memory().capacity};
+  if (report.interval) {
+    result.shortest = report.interval->shortest(report.step_time);
+    result.longest = report.interval->longest(report.step_time);
+  }
   for (const Followed& followed : scenario.followed)
     result.notes.push_back(text_of(followed));
   return result;

@@ -21,6 +21,7 @@ struct PointResult {
   std::string layout;   // "tp 8 x pp 4 x dp 16, 1f1b, ..."
   int gpus = 0;
   Duration step_time{};
+  Duration shortest{}, longest{};  // that nine in ten such runs take; zero: no errors are known
   double tokens_per_second = 0;
   double tokens_per_second_per_gpu = 0;
   double mfu = 0;

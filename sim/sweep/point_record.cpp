@@ -30,6 +30,8 @@ std::string answer_text(const PointResult& point) {
   Json json{{"layout", point.layout},
             {"gpus", point.gpus},
             {"step_time_ps", point.step_time.count()},
+            {"step_time_low_ps", point.shortest.count()},
+            {"step_time_high_ps", point.longest.count()},
             {"tokens_per_s", point.tokens_per_second},
             {"tokens_per_s_per_gpu", point.tokens_per_second_per_gpu},
             {"mfu", point.mfu},
@@ -51,6 +53,8 @@ PointResult read_point(const ObjectReader& answer) {
   point.layout = answer.text("layout");
   point.gpus = static_cast<int>(answer.integer("gpus", {1, std::numeric_limits<int>::max()}));
   point.step_time = Duration{answer.integer("step_time_ps")};
+  point.shortest = Duration{answer.integer("step_time_low_ps")};
+  point.longest = Duration{answer.integer("step_time_high_ps")};
   point.tokens_per_second = answer.real("tokens_per_s", any_real);
   point.tokens_per_second_per_gpu = answer.real("tokens_per_s_per_gpu", any_real);
   point.mfu = answer.real("mfu", any_real);

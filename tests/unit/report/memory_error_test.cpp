@@ -106,6 +106,14 @@ TEST_CASE("The chance to fit follows the shares of runs, straight in between", "
   CHECK(chance_to_fit(error, 0.04) == 0.01);
 }
 
+TEST_CASE("Nine in ten runs need between the 5% and the 95% quantile", "[report]") {
+  MemoryError error;
+  error.excess = {-0.04, -0.02, -0.01, 0, 0.02, 0.04, 0.08, 0.1, 0.2};
+  const MemoryRange range = range_of(error, Bytes{1000});
+  CHECK(range.low == Bytes{980});
+  CHECK(range.high == Bytes{1100});
+}
+
 TEST_CASE("Shares of runs that are not as many, or do not ascend, are refused", "[report]") {
   const std::string begin = "source: x\nerrors: [{error: 0.1, rows: 9, measured: 9, excess: ";
   CHECK(problems(begin + "[0, 1]}]\n").at(0).find("has 2 values; allowed: 9") != std::string::npos);
