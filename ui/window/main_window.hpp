@@ -60,6 +60,7 @@ class MainWindow : public QMainWindow {
   QWidget* view(const QString& name) const;
 
  protected:
+  void showEvent(QShowEvent* event) override;
   void closeEvent(QCloseEvent* event) override;
   void dragEnterEvent(QDragEnterEvent* event) override;
   void dropEvent(QDropEvent* event) override;
@@ -105,12 +106,14 @@ class MainWindow : public QMainWindow {
   EditorPane* editor_ = nullptr;
   ChoosePane* choose_ = nullptr;
   TopologyView* topology_ = nullptr;
+  QDockWidget* details_ = nullptr;
   std::vector<QDockWidget*> docks_;
   std::vector<std::pair<QString, QWidget*>> views_;
   QMenu* recent_ = nullptr;
   QActionGroup* jobs_ = nullptr;
   bool dark_ = false;
   bool remembers_ = false;  // settings are kept
+  bool arranged_ = false;   // docks have their first widths
 };
 
 }  // namespace ui
