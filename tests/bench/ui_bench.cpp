@@ -85,7 +85,9 @@ void search_to_first_point(benchmark::State& state) {
   const QString path = path_of(searches[static_cast<std::size_t>(state.range(0))]);
   QFile file{path};
   if (!file.open(QIODevice::ReadOnly)) return state.SkipWithError("no file");
-  const ui::SearchAsked asked{.path = path.toStdString(), .yaml = file.readAll().toStdString()};
+  ui::SearchAsked asked;
+  asked.path = path.toStdString();
+  asked.yaml = file.readAll().toStdString();
   ui::SearchJob job;
   bool any = false;
   QObject::connect(&job, &ui::SearchJob::progressed,
