@@ -138,11 +138,7 @@ void KnobPane::make_any_key(QVBoxLayout& column) {
   connect(key_, &QLineEdit::textChanged, this, &KnobPane::describe_key);
   for (QLineEdit* field : {key_, value_}) {
     auto* leave = new QShortcut{Qt::Key_Escape, field, nullptr, nullptr, Qt::WidgetShortcut};
-    connect(leave, &QShortcut::activated, this, [this] {
-      key_->clear();
-      value_->clear();
-      Q_EMIT left_any_key();
-    });
+    connect(leave, &QShortcut::activated, this, &KnobPane::left_any_key);
   }
   connect(set_, &QListWidget::itemActivated, this, [this](QListWidgetItem* item) {
     session_.set_knobs({{item->data(Qt::UserRole).toString().toStdString(), ""}},
