@@ -37,7 +37,7 @@ void slider_to_picture(benchmark::State& state) {
   settle(window);
   window.grab();
   int move = 0;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     const double factor = 0.5 + 0.001 * (++move % 400);
     window.session().set_knobs(
         {{"cluster.change.node.nics.bandwidth", QString{"x%1"}.arg(factor).toStdString()}}, "nic",
@@ -59,7 +59,7 @@ void zoom(benchmark::State& state) {
   view.show();
   QPixmap picture{view.size()};
   bool in = true;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     view.zoom(in ? 0.7 : 1 / 0.7);
     if (view.window().length() < 1e9) in = false;
     if (view.window().length() >= static_cast<double>(session.result()->lanes.end)) in = true;
@@ -74,7 +74,7 @@ void sums_of_an_area(benchmark::State& state) {
   session.open(path_of(scenarios.back()));
   ui::test::until([&] { return !session.computing(); });
   const ui::Result& result = *session.result();
-  for (auto _ : state)
+  for ([[maybe_unused]] auto _ : state)
     benchmark::DoNotOptimize(
         ui::area_sums(*result.forecast.plan, result.lanes, 0, result.lanes.end));
 }
@@ -92,7 +92,7 @@ void search_to_first_point(benchmark::State& state) {
   bool any = false;
   QObject::connect(&job, &ui::SearchJob::progressed,
                    [&](const ui::SearchNews& news) { any = any || !news.points.empty(); });
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     any = false;
     job.start(asked);
     ui::test::until([&] { return any; });

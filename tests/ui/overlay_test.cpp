@@ -23,7 +23,7 @@ QString scenario() {
 QString simulated(const QTemporaryDir& folder, const QString& name, const std::string& set = {}) {
   const sim::Scenario loaded = sim::load_scenario(
       scenario().toStdString(), set.empty() ? std::vector<std::string>{} : std::vector{set});
-  const QString path = folder.filePath(name);
+  QString path = folder.filePath(name);
   sim::write_record(path.toStdString(), sim::simulated_record(loaded, true));
   return path;
 }
