@@ -55,6 +55,8 @@ class MainWindow : public QMainWindow {
   void set_dark(bool dark);
   // Docks, theme and recent files of the last time; not read in tests and for pictures.
   void restore_settings();
+  // Among the recent files, where settings are kept.
+  void remember(const QString& path);
   // Views by name, for pictures of them: "window", "timeline", "memory", ...
   QStringList view_names() const;
   QWidget* view(const QString& name) const;
@@ -86,7 +88,6 @@ class MainWindow : public QMainWindow {
   std::pair<QString, QWidget*> view_in_focus() const;
   void show_keys();
   void fill_recent();
-  void remember(const QString& path);
   void find_operator();
   void find_lanes();
   // A field above the timeline that shows with a key and closes with Escape.
