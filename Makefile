@@ -78,8 +78,10 @@ fuzz: configure-asan
 # BENCH: options of Google Benchmark, such as --benchmark_filter=REGEX.
 bench: build
 	cmake --preset release -DSTEPCAST_BENCH=ON
-	cmake --build --preset release --target stepcast_bench -j $(JOBS)
+	cmake --build --preset release --target tests/bench/all -j $(JOBS)
 	build/release/tests/bench/stepcast_bench $(BENCH)
+	@# of the window, where it was built
+	[ ! -x build/release/tests/bench/stepcast_ui_bench ] || build/release/tests/bench/stepcast_ui_bench $(BENCH)
 
 # GOLDEN=reports: without the studies of validation/searches, which take minutes.
 golden: build

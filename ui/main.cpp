@@ -2,6 +2,7 @@
 #include <QApplication>
 #include <QCommandLineParser>
 #include <QFile>
+#include <QFileInfo>
 #include <QIcon>
 #include <QStyleFactory>
 #include <QTimer>
@@ -176,6 +177,7 @@ int main(int argc, char** argv) {
       knobs.emplace_back(set.section('=', 0, 0).toStdString(), set.section('=', 1).toStdString());
     try {
       window.session().open(request.scenario, std::move(knobs));
+      window.remember(QFileInfo{request.scenario}.absoluteFilePath());
     } catch (const std::exception& error) {
       say(error.what());
       return exit_input;

@@ -1,9 +1,11 @@
 #include "sim/search/search.hpp"
 
 #include <tbb/parallel_for.h>
+#include <tbb/task_group.h>
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 
 namespace sim {
 namespace {
@@ -21,23 +23,37 @@ bool evaluate_one(const Search& search, std::uint32_t index, const Control& cont
   }
 }
 
-std::vector<Evaluation> evaluate_all(const Search& search, const std::vector<std::uint32_t>& wave,
-                                     const Control& control,
-                                     const std::function<void(const Evaluation&)>& evaluated) {
-  std::vector<Evaluation> made(wave.size());
-  std::vector<char> done(wave.size(), 0);
-  tbb::parallel_for(
-      tbb::blocked_range<std::size_t>{0, wave.size(), 1},
-      [&](const tbb::blocked_range<std::size_t>& range) {
-        for (std::size_t i = range.begin(); i < range.end() && !control.stopped(); ++i) {
-          done[i] = evaluate_one(search, wave[i], control, made[i]) ? 1 : 0;
-          if (done[i] && evaluated) evaluated(made[i]);
-        }
-      },
-      tbb::simple_partitioner{});
+struct Made {
+  Evaluation evaluation;
+  bool done = false;  // false: told to stop before
+};
+
+// Looks for the next wave, and evaluates what it has already meanwhile. In its order; empty and
+// `any` false: there is none.
+std::vector<Evaluation> evaluate_wave(Search& search, const Control& control,
+                                      const std::function<void(const Evaluation&)>& evaluated,
+                                      bool& any) {
+  const Control evaluating{.stop = control.stop};
+  std::deque<Made> wave;  // tasks keep references
+  tbb::task_group tasks;
+  const auto begin = [&](std::uint32_t index) {
+    tasks.run([&, index, &made = wave.emplace_back()] {
+      made.done = !evaluating.stopped() && evaluate_one(search, index, evaluating, made.evaluation);
+      if (made.done && evaluated) evaluated(made.evaluation);
+    });
+  };
+  try {
+    search.next_wave(control, begin);
+  } catch (...) {
+    tasks.cancel();
+    tasks.wait();
+    throw;
+  }
+  tasks.wait();
+  any = !wave.empty();
   std::vector<Evaluation> finished;
-  for (std::size_t i = 0; i < wave.size(); ++i)
-    if (done[i]) finished.push_back(made[i]);
+  for (const Made& made : wave)
+    if (made.done) finished.push_back(made.evaluation);
   return finished;
 }
 
@@ -99,7 +115,8 @@ void Search::refine() {
   }
 }
 
-std::vector<std::uint32_t> Search::next_wave(const Control& control) {
+std::vector<std::uint32_t> Search::next_wave(const Control& control,
+                                             const std::function<void(std::uint32_t)>& found) {
   std::vector<std::uint32_t> wave;
   const auto size = static_cast<std::size_t>(specification_.wave);
   while (!open_.empty() && wave.size() < size && !control.stopped()) {
@@ -112,10 +129,12 @@ std::vector<std::uint32_t> Search::next_wave(const Control& control) {
     std::pop_heap(open_.begin(), open_.end());
     const Entry entry = open_.back();
     open_.pop_back();
-    if (ranking_.matters(entry.index, entry.bound.step_time, entry.bound.memory))
-      wave.push_back(entry.index);
-    else
+    if (!ranking_.matters(entry.index, entry.bound.step_time, entry.bound.memory)) {
       ++counts_.too_slow;
+      continue;
+    }
+    wave.push_back(entry.index);
+    if (found) found(entry.index);
   }
   return wave;
 }
@@ -143,11 +162,11 @@ bool run_search(Search& search, const Control& control,
                 const std::function<void(const SearchProgress&)>& progress,
                 const std::function<void(const Evaluation&)>& evaluated) {
   const auto begin = std::chrono::steady_clock::now();
-  const Control evaluating{.stop = control.stop};
   while (!control.stopped()) {
-    const std::vector<std::uint32_t> wave = search.next_wave(control);
-    if (wave.empty()) return search.counts().open == 0;
-    search.accept(evaluate_all(search, wave, evaluating, evaluated));
+    bool any = false;
+    const std::vector<Evaluation> made = evaluate_wave(search, control, evaluated, any);
+    if (!any) return search.counts().open == 0;
+    search.accept(made);
     if (!progress) continue;
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
     progress({search.counts(), passed.count(), search.ranking().favourite()});

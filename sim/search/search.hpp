@@ -43,8 +43,10 @@ class Search {
   Search& operator=(const Search&) = delete;
 
   // Told to stop: what it has of the wave. `control.progress` hears of every few layouts that are
-  // bounded, on the calling thread.
-  std::vector<std::uint32_t> next_wave(const Control& control = {});
+  // bounded, on the calling thread; `found` of each layout of the wave as soon as it is known, in
+  // order.
+  std::vector<std::uint32_t> next_wave(const Control& control = {},
+                                       const std::function<void(std::uint32_t)>& found = {});
   // What the wave after that would have, as far as is known now: at most `count`. A guess for who
   // has nothing to do meanwhile.
   std::vector<std::uint32_t> likely_next(std::size_t count) const;

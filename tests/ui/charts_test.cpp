@@ -94,6 +94,22 @@ TEST_CASE("A point of a chart is hit where it is drawn, also after zoom, resize 
   check();
 }
 
+TEST_CASE("A chart that appears behind its empty text leaves its axes room") {
+  Scatter scatter{"test"};
+  scatter.resize(800, 300);
+  scatter.set_empty_text("nothing yet");
+  scatter.show();
+  REQUIRE(QTest::qWaitForWindowExposed(&scatter));
+  scatter.grab();
+  scatter.set_axes({"x", 1, 1000, true}, {"y", 0, 1000});
+  scatter.set_sets({{"points", Marker::disc, Qt::blue, 6, cloud(10, 1, 900)}});
+  QCoreApplication::processEvents();
+  scatter.grab();
+  const int label = QFontMetrics{scatter.font()}.height();
+  CHECK(scatter.plot().plotArea().left() > label + 10);
+  CHECK(scatter.height() - scatter.plot().plotArea().bottom() > 2 * label);
+}
+
 TEST_CASE("Arrow keys walk through the points by x and by y, and Enter activates") {
   const auto scatter = shown({{300, 900}, {100, 500}, {200, 100}});
   const QSignalSpy chosen{scatter.get(), &Scatter::chosen};

@@ -1,4 +1,5 @@
 // A forecast over a run: the record of the real engine, made by the program, over its own forecast.
+#include <QFile>
 #include <QProcess>
 #include <QSignalSpy>
 #include <QTableView>
@@ -22,7 +23,7 @@ QString scenario() {
 QString simulated(const QTemporaryDir& folder, const QString& name, const std::string& set = {}) {
   const sim::Scenario loaded = sim::load_scenario(
       scenario().toStdString(), set.empty() ? std::vector<std::string>{} : std::vector{set});
-  const QString path = folder.filePath(name);
+  QString path = folder.filePath(name);
   sim::write_record(path.toStdString(), sim::simulated_record(loaded, true));
   return path;
 }
@@ -151,6 +152,20 @@ TEST_CASE("What is no record says why, and the window goes on") {
   REQUIRE(test::until([&] { return !pane.busy(); }));
   CHECK(pane.problem().contains("README.md"));
   CHECK_FALSE(pane.overlay());
+}
+
+TEST_CASE("An execution trace of PyTorch is told from the profiler's") {
+  const QTemporaryDir folder;
+  const QString path = folder.filePath("et.json");
+  QFile file{path};
+  REQUIRE(file.open(QIODevice::WriteOnly));
+  file.write(R"({"schema": "1.1.1-chakra.0.0.4", "pid": 458, "nodes": []})");
+  file.close();
+  Session session;
+  OverlayPane pane{session};
+  pane.open_run({path});
+  REQUIRE(test::until([&] { return !pane.busy(); }));
+  CHECK(pane.problem().contains("execution trace"));
 }
 
 TEST_CASE("A trace that Stepcast wrote is matched in full with the forecast it is of") {

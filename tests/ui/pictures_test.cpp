@@ -124,6 +124,7 @@ TEST_CASE("A forecast over a run looks as recorded") {
   show(pane, {960, 640});
   pane.open_run({run});
   REQUIRE(test::until([&] { return !pane.busy(); }));
+  QCoreApplication::processEvents();  // lays the wrapped texts out
   check(pane, "overlay");
 }
 

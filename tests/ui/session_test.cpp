@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <QFile>
+#include <QTemporaryDir>
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -88,6 +89,43 @@ TEST_CASE("A wrong knob keeps the last good forecast, and its fix makes it valid
   REQUIRE(fix);
   CHECK(fix->wrong == "micro_bach");
   CHECK(fix->right == "micro_batch");
+}
+
+TEST_CASE("An anchor that is set as a knob is said beside the interval") {
+  const QTemporaryDir folder;
+  const QString path = folder.filePath("mine.yaml");
+  QFile file{path};
+  REQUIRE(file.open(QIODevice::WriteOnly));
+  file.write(R"(device: "H100 SXM"
+framework: megatron
+runs:
+  - scenario: one.yaml
+    measured_s: 7
+    forecast_s: 6.4
+    anchored_s: 6.9
+    log_error: 0.072
+    job: "one, H100 SXM, bf16"
+    generation: hopper
+    dtype: bf16
+    schedule: interleaved
+    pipelined: true
+    experts: false
+    validated: true
+    gpus: 512
+    nodes: 64
+    shares: {products: 0.8, memory_kernels: 0.02, host: 0.0, tensor: 0.1, data: 0.03, pipeline: 0.05, hidden: 0.2}
+)");
+  file.close();
+  Session session;
+  session.open(scenario("llama-3.1-70b-512-h100.yaml"));
+  REQUIRE(settled(session));
+  CHECK_FALSE(headline_of(session.result()->forecast.report)[0].range.contains("anchored"));
+  session.set_knobs({{"simulation.anchor", path.toStdString()}}, "anchor");
+  REQUIRE(settled(session));
+  CHECK(session.problems().empty());
+  const Figure step = headline_of(session.result()->forecast.report)[0];
+  CHECK(step.range.endsWith(", anchored"));
+  CHECK(step.definition.contains("anchored on 1 measured run of your own"));
 }
 
 TEST_CASE("A mistake of the edited text names line and column") {

@@ -38,6 +38,17 @@ TEST_CASE("W and S zoom about the middle, A and D pan, Home shows the whole step
   CHECK(at->view->window().length() == whole.length());
 }
 
+TEST_CASE("F shows the selected operator, and again the whole step") {
+  const auto at = shown("llama-3.1-70b-512-h100.yaml");
+  const double whole = at->view->window().length();
+  QTest::keyClick(at->view.get(), Qt::Key_BracketRight);
+  REQUIRE(at->session.selection().op);
+  QTest::keyClick(at->view.get(), Qt::Key_F);
+  CHECK(at->view->window().length() < 0.1 * whole);
+  QTest::keyClick(at->view.get(), Qt::Key_F);
+  CHECK(at->view->window().length() == whole);
+}
+
 TEST_CASE("The critical path can be walked from its begin to its end by key") {
   const auto at = shown("llama-3.1-70b-512-h100.yaml");
   const auto& path = at->session.result()->critical_path;

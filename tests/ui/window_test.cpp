@@ -25,6 +25,13 @@ std::unique_ptr<MainWindow> opened(const std::string& file) {
   return window;
 }
 
+template <class Widget>
+Widget* named(const QWidget& window, const QString& name) {
+  for (auto* widget : window.findChildren<Widget*>())
+    if (widget->accessibleName() == name) return widget;
+  return nullptr;
+}
+
 }  // namespace
 
 TEST_CASE("Every control of the window has a name that a screen reader can say") {
@@ -74,6 +81,26 @@ TEST_CASE("A click on a chip changes the layout, and the chip of the new value i
   CHECK(window->session().result()->scenario.layout.micro_batch == 2);
   for (auto* button : window->findChildren<QAbstractButton*>())
     if (button->accessibleName() == "micro-batch 2") CHECK(button->isChecked());
+}
+
+TEST_CASE("Escape leaves the field for any key, and keys reach the timeline again") {
+  const auto window = opened("gpt2-124m-8-h100.yaml");
+  auto* key = named<QLineEdit>(*window, "Key to set");
+  REQUIRE(key);
+  key->setFocus();
+  QTest::keyClicks(key, "layout.bucket");
+  QTest::keyClick(key, Qt::Key_Escape);
+  if (key->hasFocus()) QTest::keyClick(key, Qt::Key_Escape);  // the first closed the list
+  CHECK(key->text() == "layout.bucket");
+  CHECK_FALSE(key->hasFocus());
+}
+
+TEST_CASE("The sweep offers the knob that was turned last") {
+  const auto window = opened("mixtral-8x7b-64-h100.yaml");
+  const auto* knob = named<QComboBox>(*window, "Knob to sweep");
+  REQUIRE(knob);
+  window->session().set_knobs({{"cluster.change.node.nics.bandwidth", "x0.5"}}, "nic");
+  CHECK(knob->currentText() == "NIC bandwidth");
 }
 
 TEST_CASE("A thousand random keys and clicks leave a window that still answers") {

@@ -9,7 +9,6 @@
 namespace ui {
 namespace {
 
-constexpr int parts_of_an_axis = 6;
 constexpr double narrow = 20;  // largest over smallest: a power of ten may not lie between
 
 // Digits behind the point that tell multiples of `interval` apart.
@@ -17,9 +16,9 @@ int digits_of(double interval) {
   return std::clamp(static_cast<int>(std::ceil(-std::log10(interval) - 1e-9)), 0, 9);
 }
 
-void set_range(QValueAxis& axis, const ScatterAxis& wanted) {
+void set_range(QValueAxis& axis, const ScatterAxis& wanted, int parts) {
   const double length = wanted.most > wanted.least ? wanted.most - wanted.least : 1;
-  double interval = round_interval(length, parts_of_an_axis);
+  double interval = round_interval(length, parts);
   if (wanted.whole) interval = std::max(1.0, interval);
   axis.setRange(wanted.least, wanted.least + length);
   axis.setTickType(QValueAxis::TicksDynamic);
@@ -45,7 +44,7 @@ double round_interval(double length, int parts) {
 }
 
 QAbstractAxis* make_axis(QChart& chart, const ScatterAxis& wanted, QAbstractAxis* old,
-                         Qt::Alignment side) {
+                         Qt::Alignment side, int parts) {
   auto* linear = qobject_cast<QValueAxis*>(old);
   auto* logarithmic = qobject_cast<QLogValueAxis*>(old);
   QAbstractAxis* axis = wanted.logarithmic ? static_cast<QAbstractAxis*>(logarithmic) : linear;
@@ -64,7 +63,7 @@ QAbstractAxis* make_axis(QChart& chart, const ScatterAxis& wanted, QAbstractAxis
   if (wanted.logarithmic)
     set_range(*logarithmic, wanted);
   else
-    set_range(*linear, wanted);
+    set_range(*linear, wanted, parts);
   return axis;
 }
 

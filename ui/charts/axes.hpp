@@ -21,9 +21,10 @@ struct ScatterAxis {
 double round_interval(double length, int parts);
 
 // Gives `old` the wanted range, or makes another axis and puts it in its place where it is of
-// another kind, or null. The series of the old one are not attached to the new one.
+// another kind, or null. The series of the old one are not attached to the new one. A linear axis
+// has about so many `parts`.
 QAbstractAxis* make_axis(QChart& chart, const ScatterAxis& wanted, QAbstractAxis* old,
-                         Qt::Alignment side);
+                         Qt::Alignment side, int parts);
 
 void apply_theme(QChart& chart, const Theme& theme, const QFont& font);
 

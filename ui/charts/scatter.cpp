@@ -1,6 +1,7 @@
 #include "ui/charts/scatter.hpp"
 
 #include <QAccessible>
+#include <QGraphicsLayout>
 #include <QHelpEvent>
 #include <QKeyEvent>
 #include <QLegendMarker>
@@ -16,6 +17,13 @@ namespace {
 constexpr double reach = 9;       // px around a point that belong to it
 constexpr double mark_size = 18;  // px, around the selected point
 constexpr double zoom_step = 1.25;
+constexpr int most_parts = 6;  // of an axis
+
+// Labels that are higher than a part are cut off.
+int parts_of(int height) {
+  constexpr int beside_the_plot = 90, label = 34;  // px
+  return std::clamp((height - beside_the_plot) / label, 2, most_parts);
+}
 
 }  // namespace
 
@@ -32,6 +40,8 @@ Scatter::Scatter(const QString& accessible_name, QWidget* parent) : QChartView{p
   chart()->setAnimationOptions(QChart::NoAnimation);
   chart()->legend()->setAlignment(Qt::AlignTop);
   chart()->legend()->setMarkerShape(QLegend::MarkerShapeFromSeries);
+  for (QGraphicsLayout* layout : {chart()->layout(), chart()->legend()->layout()})
+    layout->setContentsMargins(0, 0, 0, 0);  // beside those of apply_theme()
   connect(chart(), &QChart::plotAreaChanged, this, &Scatter::forget_places);
   set_axes({}, {});
 }
@@ -39,8 +49,9 @@ Scatter::Scatter(const QString& accessible_name, QWidget* parent) : QChartView{p
 void Scatter::set_axes(const ScatterAxis& x, const ScatterAxis& y) {
   QAbstractAxis* const old_x = x_;
   QAbstractAxis* const old_y = y_;
-  x_ = make_axis(*chart(), x, x_, Qt::AlignBottom);
-  y_ = make_axis(*chart(), y, y_, Qt::AlignLeft);
+  x_ = make_axis(*chart(), x, x_, Qt::AlignBottom, most_parts);
+  y_ = make_axis(*chart(), y, y_, Qt::AlignLeft, parts_of(height()));
+  asked_ = {x, y};
   if (x_ != old_x || y_ != old_y) attach_all();
   apply_theme();
   forget_places();
@@ -107,7 +118,8 @@ void Scatter::set_sets(const std::vector<ScatterSet>& sets) {
 void Scatter::show_chart() {
   const bool any = std::any_of(sets_.begin(), sets_.end(),
                                [](const auto& set) { return set->series().count() > 0; });
-  chart()->setVisible(any || empty_text_.isEmpty());
+  shows_text_ = !any && !empty_text_.isEmpty();
+  chart()->setOpacity(shows_text_ ? 0 : 1);  // a hidden chart would leave its axes no room
   viewport()->update();
 }
 
@@ -301,6 +313,8 @@ void Scatter::focusOutEvent(QFocusEvent* event) {
 
 void Scatter::resizeEvent(QResizeEvent* event) {
   QChartView::resizeEvent(event);
+  const bool other_parts = parts_of(event->size().height()) != parts_of(event->oldSize().height());
+  if (other_parts && !chart()->isZoomed()) set_axes(asked_.first, asked_.second);
   forget_places();
 }
 
@@ -313,7 +327,7 @@ void Scatter::drawForeground(QPainter* painter, const QRectF& rect) {
     painter->drawRect(viewport()->rect().adjusted(0, 0, -1, -1));
     painter->restore();
   }
-  if (chart()->isVisible() || empty_text_.isEmpty()) return;
+  if (!shows_text_) return;
   painter->setPen(theme_of(*this).muted);
   painter->resetTransform();
   const int side = std::max(16, (viewport()->width() - 460) / 2);

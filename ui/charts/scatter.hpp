@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "ui/charts/axes.hpp"
@@ -85,6 +86,7 @@ class Scatter : public QChartView {
   void attach_all();
   LightPoints& mark();
 
+  std::pair<ScatterAxis, ScatterAxis> asked_;  // x, y
   QAbstractAxis* x_ = nullptr;
   QAbstractAxis* y_ = nullptr;
   std::vector<std::unique_ptr<LightPoints>> sets_;
@@ -93,6 +95,7 @@ class Scatter : public QChartView {
   std::optional<ScatterAt> selected_;
   std::function<QString(const ScatterAt&)> describe_;
   QString empty_text_;
+  bool shows_text_ = false;  // in place of the chart
   QPoint pressed_;
 };
 

@@ -86,9 +86,9 @@ void ChoosePane::refresh_progress() {
                .arg(of(sim::grouped(counts.simulated)),
                     of(sim::grouped(counts.too_large + counts.too_large_by_bound)));
   if (search_.running() && rate > 0)
-    lines << tr("%1 layouts/s, at most %2 s left")
-                 .arg(of(sim::significant(rate)))
-                 .arg(static_cast<double>(counts.open) / rate, 0, 'f', 0);
+    lines << tr("%1 s so far, %2 layouts/s")
+                 .arg(progress.seconds, 0, 'f', 1)
+                 .arg(of(sim::significant(rate)));
   else if (rate > 0)
     lines << tr("%1 after %2 s, %3 layouts/s")
                  .arg(result_ && result_->complete ? tr("done") : tr("stopped"))

@@ -2,11 +2,14 @@
 
 #include <QHeaderView>
 #include <QKeyEvent>
+#include <algorithm>
 
 #include "sim/report/numbers.hpp"
 
 namespace ui {
 namespace {
+
+constexpr int least_layout_px = 300, most_layout_px = 420;  // unless there is room
 
 struct Head {
   const char* title;
@@ -33,6 +36,10 @@ constexpr std::array heads{
 QString verdict_of(const SearchPoint& point) {
   if (!point.evaluation.fits) return LayoutModel::tr("does not fit");
   return point.leaves_margin ? LayoutModel::tr("fits") : LayoutModel::tr("within margin");
+}
+
+QString percent(double share) {
+  return QString{"%1 %"}.arg(100 * share, 0, 'f', 2).replace('-', "−");
 }
 
 }  // namespace
@@ -121,9 +128,8 @@ QString LayoutModel::text(int row, int column) const {
     case step:
       return (fits ? "" : "≥ ") + QString::fromStdString(sim::precise(one.point.step_time));
     case slower:
-      return !fits || best_ == sim::Duration{}
-                 ? QString{}
-                 : QString{"%1 %"}.arg(100 * (value / sim::in_seconds(best_) - 1), 0, 'f', 2);
+      return !fits || best_ == sim::Duration{} ? QString{}
+                                               : percent(value / sim::in_seconds(best_) - 1);
     case memory:
       return (one.point.leaves_margin ? "" : "⚠ ") + QString{"%1 GiB"}.arg(value, 0, 'f', 1);
     case headroom:
@@ -204,6 +210,23 @@ void LayoutTable::set_rows(SearchedPtr searched, std::vector<LayoutRow> rows) {
                   !search || !search->specification().price_per_gpu_hour.has_value());
   setColumnHidden(LayoutModel::gpus, !search || search->specification().space.gpus.size() < 2);
   if (was_empty) resizeColumnsToContents();
+  widen_layouts();
+}
+
+// The column of the layouts takes the room that the others leave: names differ at their ends.
+void LayoutTable::widen_layouts() {
+  int others = 0;
+  for (int column = 0; column < LayoutModel::columns; ++column)
+    if (column != LayoutModel::layout && !isColumnHidden(column)) others += columnWidth(column);
+  const int least =
+      std::clamp(sizeHintForColumn(LayoutModel::layout), least_layout_px, most_layout_px);
+  const int room = viewport()->width() - others;
+  setColumnWidth(LayoutModel::layout, std::max(room, least));
+}
+
+void LayoutTable::resizeEvent(QResizeEvent* event) {
+  QTableView::resizeEvent(event);
+  if (!model_.rows().empty()) widen_layouts();
 }
 
 const LayoutRow* LayoutTable::row_at(const QModelIndex& shown) const {

@@ -66,9 +66,11 @@ class LayoutTable : public QTableView {
  protected:
   void currentChanged(const QModelIndex& now, const QModelIndex& before) override;
   void keyPressEvent(QKeyEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
 
  private:
   const LayoutRow* row_at(const QModelIndex& shown) const;
+  void widen_layouts();
 
   LayoutModel model_;
   QSortFilterProxyModel sorted_;

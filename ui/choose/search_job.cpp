@@ -56,6 +56,7 @@ void SearchJob::start(SearchAsked asked) {
     asked.serial = ++serial_;
     mail_ = {};
     mail_.serial = asked.serial;
+    any_point_ = false;
     waiting_ = std::move(asked);
     current_.request_stop();
     asked_.notify_one();
@@ -155,7 +156,8 @@ void SearchJob::post(std::uint64_t serial, const std::function<void(Mail&)>& wri
   const std::lock_guard lock{mutex_};
   if (mail_.serial != serial) return;  // of an older search
   write(mail_);
-  if (mail_.ended || !mail_.problems.empty())
+  const bool first = !mail_.news.points.empty() && !std::exchange(any_point_, true);
+  if (first || mail_.ended || !mail_.problems.empty())
     QMetaObject::invokeMethod(this, &SearchJob::collect, Qt::QueuedConnection);
 }
 

@@ -73,7 +73,7 @@ class SearchJob : public QObject {
   const SearchResultPtr& result() const { return result_; }
 
  Q_SIGNALS:
-  // All on the thread that the job was made on, about ten times a second.
+  // All on the thread that the job was made on, about ten times a second, and with the first point.
   void state_changed();
   void listed();                           // searched() is another
   void progressed(const ui::SearchNews&);  // also while nothing is decided
@@ -98,6 +98,7 @@ class SearchJob : public QObject {
   std::condition_variable_any asked_;
   std::optional<SearchAsked> waiting_;
   Mail mail_;
+  bool any_point_ = false;  // of the newest search
   std::stop_source current_;
 
   std::uint64_t serial_ = 0;

@@ -37,11 +37,20 @@ QString range_of(const sim::Report& report) {
                               report.interval->longest(report.step_time)));
 }
 
+QString anchored_range_of(const sim::Report& report) {
+  const bool anchored = report.interval && report.interval->own_runs > 0;
+  return range_of(report) + (anchored ? ", anchored" : "");
+}
+
 QString interval_text(const sim::Report& report) {
   if (!report.interval) return {};
-  return QString{" %1 % of measured runs like this one took %2 (docs/how-sure.md)."}
-      .arg(100 * report.interval->level, 0, 'f', 0)
-      .arg(range_of(report));
+  const QString level = QString{"%1 %"}.arg(100 * report.interval->level, 0, 'f', 0);
+  const int runs = report.interval->own_runs;
+  if (runs > 0)
+    return QString{" %1: %2, anchored on %3 measured run%4 of your own (docs/how-sure.md)."}.arg(
+        level, range_of(report), QString::number(runs), runs == 1 ? "" : "s");
+  return QString{" %1 of measured runs like this one took %2 (docs/how-sure.md)."}.arg(
+      level, range_of(report));
 }
 
 }  // namespace
@@ -53,7 +62,7 @@ std::vector<Figure> headline_of(const sim::Report& report) {
        text(sim::precise(report.step_time)),
        "From the first operator to the end of the last one, over all ranks: simulated." +
            interval_text(report),
-       true, false, range_of(report)},
+       true, false, anchored_range_of(report)},
       {"mfu", "MFU", report.mfu, QString{"%1 %"}.arg(100 * report.mfu, 0, 'f', 1),
        "Model FLOPs per second and GPU over the data-sheet peak of the compute format. " +
            text(sim::flop_formula(report)),

@@ -8,6 +8,7 @@
 #include <QPushButton>
 #include <QScrollArea>
 #include <QScrollBar>
+#include <QShortcut>
 #include <QSignalBlocker>
 #include <QVBoxLayout>
 #include <algorithm>
@@ -135,6 +136,10 @@ void KnobPane::make_any_key(QVBoxLayout& column) {
   connect(value_, &QLineEdit::returnPressed, this, &KnobPane::set_typed);
   connect(key_, &QLineEdit::returnPressed, value_, qOverload<>(&QWidget::setFocus));
   connect(key_, &QLineEdit::textChanged, this, &KnobPane::describe_key);
+  for (QLineEdit* field : {key_, value_}) {
+    auto* leave = new QShortcut{Qt::Key_Escape, field, nullptr, nullptr, Qt::WidgetShortcut};
+    connect(leave, &QShortcut::activated, this, &KnobPane::left_any_key);
+  }
   connect(set_, &QListWidget::itemActivated, this, [this](QListWidgetItem* item) {
     session_.set_knobs({{item->data(Qt::UserRole).toString().toStdString(), ""}},
                        tr("take away %1").arg(item->text()));
@@ -314,6 +319,7 @@ void KnobPane::make_scales(const sim::Scenario& scenario) {
 }
 
 void KnobPane::show_rare_scales() {
+  more_->setText(more_->isChecked() ? tr("Fewer") : tr("More …"));
   for (const Scale& scale : scales_)
     scale.row->setVisible(!scale.rare || more_->isChecked() ||
                           session_.knob(scale.keys.front()).has_value());

@@ -30,6 +30,9 @@ class KnobPane : public QWidget {
   // Shows the field for any key, with the cursor in it.
   void find_key();
 
+ Q_SIGNALS:
+  void left_any_key();  // by Escape
+
  private:
   struct Choice {
     const ChoiceKnob* knob;

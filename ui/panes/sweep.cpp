@@ -5,6 +5,7 @@
 #include <QEvent>
 #include <QHBoxLayout>
 #include <QVBoxLayout>
+#include <algorithm>
 
 #include "sim/report/numbers.hpp"
 #include "sim/scenario/scenario_input.hpp"
@@ -51,6 +52,7 @@ SweepPane::SweepPane(Session& session, QWidget* parent) : QWidget{parent}, sessi
   column->addWidget(chart_, 1);
   connect(&session_, &Session::opened, this, &SweepPane::forget);
   connect(&session_, &Session::result_changed, this, &SweepPane::fill_keys);
+  connect(&session_, &Session::knobs_changed, this, &SweepPane::choose_newest);
   connect(key_, &QComboBox::currentIndexChanged, this, [this](int index) {
     if (index < 0) return;
     values_->setText(key_->itemData(index).toString());
@@ -108,6 +110,15 @@ void SweepPane::fill_keys() {
       values << QString::fromStdString(value);
     add(knob.title, {knob.key}, values.join(','));
   }
+}
+
+// The knob that was turned last, while nobody looks.
+void SweepPane::choose_newest() {
+  if (!visibleRegion().isEmpty() || session_.knobs().empty()) return;
+  const std::string& newest = session_.knobs().back().first;
+  for (std::size_t i = 0; i < keys_of_.size(); ++i)
+    if (std::find(keys_of_[i].begin(), keys_of_[i].end(), newest) != keys_of_[i].end())
+      key_->setCurrentIndex(static_cast<int>(i));
 }
 
 void SweepPane::start() {

@@ -32,6 +32,7 @@ class SweepPane : public QWidget {
   };
   void forget();  // another scenario has other knobs
   void fill_keys();
+  void choose_newest();
   void start();
   void take(Sweep sweep);
   void set_value(int point);

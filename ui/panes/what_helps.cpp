@@ -18,6 +18,11 @@ sim::ScenarioInput file_of(const Result& result) {
   return {result.request.path, result.request.yaml};
 }
 
+QString saved(double share) {
+  const QString percent = QString::number(100 * share, 'f', 1);
+  return (percent == "0.0" ? "" : "−") + percent + " %";
+}
+
 QString time(sim::Duration value) {
   return QString::fromStdString(sim::precise(value));
 }
@@ -128,7 +133,11 @@ void WhatHelps::paint_gains(QPainter& painter, const QRect& area, const QString&
     return;
   }
   const bool stale = shown_ != session_.result();
-  constexpr int name_width = 190, value_width = 130;
+  constexpr int least_name_width = 190, value_width = 130;
+  int name_width = least_name_width;
+  for (const Gain& gain : gains)
+    name_width = std::max(name_width, painter.fontMetrics().horizontalAdvance(gain.name) + 12);
+  name_width = std::min(name_width, std::max(least_name_width, area.width() / 2));
   const int bar_left = area.left() + name_width + value_width;
   const double scale = (area.right() - bar_left) / std::max(1e-9, gains.front().share);
   int y = area.top() + line + 2;
@@ -138,8 +147,7 @@ void WhatHelps::paint_gains(QPainter& painter, const QRect& area, const QString&
     painter.drawText(QRect{area.left(), y, name_width, line}, Qt::AlignLeft | Qt::AlignVCenter,
                      painter.fontMetrics().elidedText(gain.name, Qt::ElideRight, name_width - 8));
     painter.drawText(QRect{area.left() + name_width, y, value_width - 10, line},
-                     Qt::AlignRight | Qt::AlignVCenter,
-                     QString{"%1  −%2 %"}.arg(gain.value).arg(100 * gain.share, 0, 'f', 1));
+                     Qt::AlignRight | Qt::AlignVCenter, gain.value + "  " + saved(gain.share));
     painter.fillRect(QRectF{static_cast<double>(bar_left), y + 3.0,
                             std::max(1.0, gain.share * scale), line - 6.0},
                      stale ? theme.muted : theme.accent);

@@ -92,6 +92,12 @@ void TimelineView::fit_selected() {
   reveal(*selection.op);
 }
 
+void TimelineView::fit_in_turn() {
+  const TimeWindow before = window_;
+  fit_selected();
+  if (window_.from == before.from && window_.to == before.to) fit();
+}
+
 void TimelineView::zoom(double factor, std::optional<double> at) {
   const double fixed = at.value_or((window_.from + window_.to) / 2);
   const double length = std::max(shortest_window, window_.length() * factor);

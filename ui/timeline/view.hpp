@@ -19,8 +19,9 @@ class TimelineView : public QWidget {
 
   const TimeWindow& window() const { return window_; }
   void set_window(TimeWindow window);
-  void fit();           // the whole step
-  void fit_selected();  // the selected operator or area
+  void fit();  // the whole step
+  void fit_selected();
+  void fit_in_turn();  // the selected, then the whole step  // the selected operator or area
   void zoom(double factor, std::optional<double> at = std::nullopt);  // `at`: stays where it is
   void pan(double share);                                             // of the window
   void toggle_stage(int stage);                                       // its streams, each in a row

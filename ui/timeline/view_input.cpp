@@ -114,7 +114,7 @@ void TimelineView::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_Home:
       return fit();
     case Qt::Key_F:
-      return event->isAutoRepeat() || whole_ ? fit() : fit_selected();
+      return event->isAutoRepeat() ? void() : fit_in_turn();
     case Qt::Key_Period:
       return step_operator(true);
     case Qt::Key_Comma:

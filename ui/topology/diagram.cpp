@@ -17,7 +17,7 @@
 namespace ui {
 namespace {
 
-constexpr int margin = 22, right_margin = 8;  // left: for the number beside a link that goes up
+constexpr int margin = 38, right_margin = 8;  // left: for the number beside a link that goes up
 constexpr int box_width = 70, box_height = 36;
 constexpr int gap = 57;      // between columns, for the numbers
 constexpr int row_gap = 44;  // between rows

@@ -112,11 +112,13 @@ QWidget* OverlayPane::make_table() {
   table_->setShowGrid(false);
   table_->setTabKeyNavigation(false);
   table_->setTextElideMode(Qt::ElideMiddle);
+  table_->setWordWrap(false);
   table_->verticalHeader()->hide();
   table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 6);
   table_->horizontalHeader()->setHighlightSections(false);
   connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
           &OverlayPane::follow_table);
+  table_->resizeColumnsToContents();
   return table_;
 }
 

@@ -14,6 +14,8 @@
 #include <QTabWidget>
 #include <QToolBar>
 #include <QVBoxLayout>
+#include <algorithm>
+#include <utility>
 
 #include "ui/choose/choose_pane.hpp"
 #include "ui/core/theme.hpp"
@@ -176,9 +178,11 @@ void MainWindow::make_docks() {
   setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
   knobs_ = new KnobPane{session_};
   QDockWidget* left = dock(tr("Knobs"), knobs_, Qt::LeftDockWidgetArea);
+  connect(knobs_, &KnobPane::left_any_key, timeline_, qOverload<>(&QWidget::setFocus));
   auto* details = new Details{session_};
   details->setMinimumWidth(230);
   QDockWidget* right = dock(tr("Details"), details, Qt::RightDockWidgetArea);
+  details_ = right;
   memory_ = new MemoryPane{session_};
   QDockWidget* first = dock(tr("Memory"), memory_, Qt::BottomDockWidgetArea);
   connect(timeline_, &TimelineView::window_changed, memory_,
@@ -328,7 +332,15 @@ void MainWindow::restore_settings() {
   const QSettings settings;
   set_dark(settings.value("dark", false).toBool());
   restoreGeometry(settings.value("geometry").toByteArray());
-  restoreState(settings.value("state").toByteArray());
+  arranged_ = restoreState(settings.value("state").toByteArray());
+}
+
+// A wide window has room for long names.
+void MainWindow::showEvent(QShowEvent* event) {
+  constexpr int least = 250, most = 360;  // px
+  QMainWindow::showEvent(event);
+  if (std::exchange(arranged_, true)) return;
+  resizeDocks({details_}, {std::clamp(width() / 6, least, most)}, Qt::Horizontal);
 }
 
 void MainWindow::closeEvent(QCloseEvent* event) {

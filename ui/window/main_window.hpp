@@ -55,11 +55,14 @@ class MainWindow : public QMainWindow {
   void set_dark(bool dark);
   // Docks, theme and recent files of the last time; not read in tests and for pictures.
   void restore_settings();
+  // Among the recent files, where settings are kept.
+  void remember(const QString& path);
   // Views by name, for pictures of them: "window", "timeline", "memory", ...
   QStringList view_names() const;
   QWidget* view(const QString& name) const;
 
  protected:
+  void showEvent(QShowEvent* event) override;
   void closeEvent(QCloseEvent* event) override;
   void dragEnterEvent(QDragEnterEvent* event) override;
   void dropEvent(QDropEvent* event) override;
@@ -85,7 +88,6 @@ class MainWindow : public QMainWindow {
   std::pair<QString, QWidget*> view_in_focus() const;
   void show_keys();
   void fill_recent();
-  void remember(const QString& path);
   void find_operator();
   void find_lanes();
   // A field above the timeline that shows with a key and closes with Escape.
@@ -105,12 +107,14 @@ class MainWindow : public QMainWindow {
   EditorPane* editor_ = nullptr;
   ChoosePane* choose_ = nullptr;
   TopologyView* topology_ = nullptr;
+  QDockWidget* details_ = nullptr;
   std::vector<QDockWidget*> docks_;
   std::vector<std::pair<QString, QWidget*>> views_;
   QMenu* recent_ = nullptr;
   QActionGroup* jobs_ = nullptr;
   bool dark_ = false;
   bool remembers_ = false;  // settings are kept
+  bool arranged_ = false;   // docks have their first widths
 };
 
 }  // namespace ui
