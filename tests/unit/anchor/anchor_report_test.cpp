@@ -18,7 +18,7 @@ namespace {
 const std::string root = test::source_dir();
 
 std::string saved(const std::string& name, const std::string& text) {
-  const std::string path = test::temporary_path(name).string();
+  std::string path = test::temporary_path(name).string();
   std::ofstream{path} << text;
   return path;
 }

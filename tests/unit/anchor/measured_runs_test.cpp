@@ -14,7 +14,7 @@ using namespace sim;
 namespace {
 
 std::string saved(const std::string& name, const std::string& text) {
-  const std::string path = test::temporary_path(name).string();
+  std::string path = test::temporary_path(name).string();
   std::ofstream{path} << text;
   return path;
 }

@@ -12,7 +12,7 @@ using namespace sim;
 namespace {
 
 std::string saved(const std::string& text) {
-  const std::string path = test::temporary_path("training.log").string();
+  std::string path = test::temporary_path("training.log").string();
   std::ofstream{path, std::ios::binary} << text;
   return path;
 }

@@ -70,7 +70,10 @@ TEST_CASE("setting a key to its current value changes nothing", "[catalog]") {
     // A name of a file, a description, or a section that is set as a whole.
     if (path == "name" || path.starts_with("cluster.device.reserved")) continue;
     CAPTURE(path, value);
-    const Scenario again = shipped("mixtral-8x7b-64-h100", {path + "=" + value});
+    std::string override = path;
+    override += '=';
+    override += value;
+    const Scenario again = shipped("mixtral-8x7b-64-h100", {override});
     CHECK(again.layout == scenario.layout);
     CHECK(again.framework == scenario.framework);
     CHECK(again.cluster.gpus() == scenario.cluster.gpus());
@@ -112,7 +115,7 @@ TEST_CASE("what is set beside a key does not follow it", "[catalog]") {
 
 TEST_CASE("legal values of words, booleans and free numbers", "[catalog]") {
   const Scenario scenario = shipped("llama-3.1-8b-fsdp-8-h100");
-  CHECK(legal(legal_values(scenario, "layout.sequence_parallel")).size() >= 1);
+  CHECK_FALSE(legal(legal_values(scenario, "layout.sequence_parallel")).empty());
   const std::vector<LegalValue> schedules = legal_values(scenario, "layout.schedule");
   CHECK(schedules.size() == 4);
   CHECK(problem_of(schedules, "interleaved") ==

@@ -41,7 +41,7 @@ double half_width(const TimeInterval& of) {
 }
 
 std::string saved(const std::string& text) {
-  const std::string path = test::temporary_path("time_error").string();
+  std::string path = test::temporary_path("time_error").string();
   std::ofstream{path} << text;
   return path;
 }
