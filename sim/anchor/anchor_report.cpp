@@ -10,27 +10,14 @@
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/forecast/forecast.hpp"
+#include "sim/scenario/read_anchor.hpp"
+#include "sim/uncertainty/step_parts.hpp"
 
 namespace sim {
 namespace {
 
 // Growths of a measured run that are looked at as the next one.
 constexpr std::array growths{2, 4, 8};
-
-struct PartOfStep {
-  double StepShares::*share;
-  TimeFactorField factor;
-};
-constexpr std::array parts_of_step{PartOfStep{&StepShares::products, time_factor_fields[0]},
-                                   PartOfStep{&StepShares::memory_kernels, time_factor_fields[1]},
-                                   PartOfStep{&StepShares::host, time_factor_fields[2]},
-                                   PartOfStep{&StepShares::tensor, time_factor_fields[3]},
-                                   PartOfStep{&StepShares::data, time_factor_fields[4]},
-                                   PartOfStep{&StepShares::pipeline, time_factor_fields[5]}};
-
-double half_width(const TimeErrors& errors, const JobTraits& traits) {
-  return errors.model().multiple * std::sqrt(errors.moments(traits).variance);
-}
 
 // Half of the interval of one part's factor: a step that is made of it alone, without its rest.
 double half_width_of_part(const TimeErrors& errors, JobTraits traits, double StepShares::*part) {
@@ -45,8 +32,8 @@ std::vector<LearntFactor> learnt(const TimeErrors& published, const TimeErrors& 
                                  const JobTraits& first) {
   const TimeFactors factors = anchored.factors(first.job, first.gpus);
   std::vector<LearntFactor> made;
-  made.reserve(parts_of_step.size());
-  for (const PartOfStep& part : parts_of_step)
+  made.reserve(step_parts.size());
+  for (const StepPart& part : step_parts)
     made.push_back({.part = std::string{part.factor.name},
                     .factor = factors.*part.factor.member,
                     .half_width_before = half_width_of_part(published, first, part.share),
@@ -69,11 +56,6 @@ double told_apart(const TimeErrors& published, const Anchor& anchor) {
   return sum;
 }
 
-JobTraits traits_of_report(const Scenario& scenario, const Report& report) {
-  return traits_of(scenario.model, scenario.framework.name, scenario.layout, scenario.cluster,
-                   report.shares);
-}
-
 struct Forecasting {
   const TimeErrors& published;
   const TimeErrors& anchored;
@@ -89,12 +71,12 @@ struct Forecasting {
     const Report without = forecaster.run(scenario, {}, control).report;
     set_factors(anchored, scenario);
     const Report with = forecaster.run(scenario, {}, control).report;
-    const JobTraits traits = traits_of_report(scenario, with);
+    const JobTraits traits = traits_of(scenario, with.shares);
     return {.forecast = {.name = name,
                          .gpus = traits.gpus,
                          .without = without.step_time,
                          .step_time = with.step_time,
-                         .before = published.interval(traits_of_report(scenario, without)),
+                         .before = published.interval(traits_of(scenario, without.shares)),
                          .after = anchored.interval(traits)},
             .traits = traits};
   }
@@ -121,7 +103,7 @@ std::optional<Candidate> grown(const MeasuredRun& run, int growth, const Forecas
     set_factors(forecasting.anchored, larger);
     const Report report = forecast(larger, {}, forecasting.control).report;
     return Candidate{fmt::format("{} on {} GPUs", run.name, gpus),
-                     traits_of_report(larger, report)};
+                     traits_of(larger, report.shares)};
   } catch (const InputError&) {
     return std::nullopt;
   }
@@ -137,7 +119,7 @@ std::vector<NextRun> next_runs(const TimeErrors& anchored, const JobTraits& targ
     more.runs.emplace_back().traits = candidate.traits;
     made.push_back({.name = candidate.name,
                     .gpus = candidate.traits.gpus,
-                    .half_width = half_width(anchored.anchored(more), target)});
+                    .half_width = anchored.anchored(more).half_width(target)});
   }
   std::stable_sort(made.begin(), made.end(),
                    [](const NextRun& a, const NextRun& b) { return a.half_width < b.half_width; });

@@ -12,6 +12,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
+#include "sim/validation/score.hpp"
 
 namespace sim {
 namespace {
@@ -124,11 +125,9 @@ LoggedStep logged_step(const TrainingLog& log, double tokens_per_gpu) {
   SIM_CHECK(count > 0, log.writer);
   const std::size_t warm_up =
       count < few ? std::min<std::size_t>(1, count - 1) : std::max<std::size_t>(2, count / 10);
-  std::vector<double> rest{log.values.begin() + static_cast<std::ptrdiff_t>(warm_up),
-                           log.values.end()};
-  std::sort(rest.begin(), rest.end());
-  const std::size_t middle = rest.size() / 2;
-  const double median = rest.size() % 2 == 1 ? rest[middle] : (rest[middle - 1] + rest[middle]) / 2;
+  const std::vector<double> rest{log.values.begin() + static_cast<std::ptrdiff_t>(warm_up),
+                                 log.values.end()};
+  const double median = quantile(rest, 0.5);
   const double seconds = log.token_rate ? tokens_per_gpu / median : median;
   if (!(seconds < 1e6))
     throw InputError{SourcePosition{"the log of " + log.writer, 0, 0},

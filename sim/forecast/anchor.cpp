@@ -5,34 +5,24 @@
 
 #include "sim/base/check.hpp"
 #include "sim/forecast/forecast.hpp"
+#include "sim/scenario/read_anchor.hpp"
+#include "sim/uncertainty/step_parts.hpp"
 
 namespace sim {
 namespace {
 
 // Forecasts with factors change what is exposed, which changes what the runs say of the factors.
-// After three rounds no factor of any published group moves by a thousandth.
 constexpr int rounds = 4;
 
-JobTraits traits_of_forecast(const Scenario& scenario, const Report& report) {
-  return traits_of(scenario.model, scenario.framework.name, scenario.layout, scenario.cluster,
-                   report.shares);
-}
-
 // ln(time with factors / time without), to first order about these shares.
-double explained(const JobTraits& traits, const TimeFactors& factors) {
-  const StepShares& of = traits.shares;
-  return of.products * std::log(factors.products) +
-         of.memory_kernels * std::log(factors.memory_kernels) + of.host * std::log(factors.host) +
-         of.tensor * std::log(factors.tensor) + of.data * std::log(factors.data) +
-         of.pipeline * std::log(factors.pipeline);
+double explained(const StepShares& shares, const TimeFactors& factors) {
+  double sum = 0;
+  for (const StepPart& part : step_parts)
+    sum += shares.*part.share * std::log(factors.*part.factor.member);
+  return sum;
 }
 
 }  // namespace
-
-void set_factors(const TimeErrors& errors, Scenario& scenario) {
-  scenario.options.factors = errors.factors(
-      job_name(scenario.model, scenario.layout, scenario.cluster), scenario.layout.world_size());
-}
 
 Anchor anchored_on(std::span<MeasuredRun> runs, const TimeErrors& published,
                    const Control& control) {
@@ -51,12 +41,12 @@ Anchor anchored_on(std::span<MeasuredRun> runs, const TimeErrors& published,
       const Report report = forecasters[i].run(scenario, {}, control).report;
       AnchorRun& run = anchor.runs[i];
       run.scenario = runs[i].name;
-      run.traits = traits_of_forecast(scenario, report);
+      run.traits = traits_of(scenario, report.shares);
       run.measured = runs[i].measured;
       run.anchored = report.step_time;
       if (round == 0) run.forecast = report.step_time;
       run.log_error = std::log(to_seconds(run.measured) / to_seconds(run.anchored)) +
-                      explained(run.traits, scenario.options.factors);
+                      explained(report.shares, scenario.options.factors);
     }
   }
   return anchor;

@@ -25,7 +25,4 @@ struct MeasuredRun {
 Anchor anchored_on(std::span<MeasuredRun> runs, const TimeErrors& published,
                    const Control& control = {});
 
-// Gives the scenario the factors that `errors`, anchored, has for it.
-void set_factors(const TimeErrors& errors, Scenario& scenario);
-
 }  // namespace sim

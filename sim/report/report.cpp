@@ -14,6 +14,7 @@
 #include "sim/plan/flop_count.hpp"
 #include "sim/report/memory_hints.hpp"
 #include "sim/scenario/node_use.hpp"
+#include "sim/scenario/read_anchor.hpp"
 #include "sim/uncertainty/time_error.hpp"
 
 namespace sim {
@@ -109,8 +110,7 @@ void add_links(Report& report, const Cluster& cluster, const Timeline& timeline)
 void add_interval(Report& report, const Scenario& scenario) {
   const TimeErrors* errors = time_errors_of(scenario.anchored);
   if (!errors || report.step_time <= Duration{}) return;
-  report.interval = errors->interval(traits_of(scenario.model, scenario.framework.name,
-                                               report.layout, scenario.cluster, report.shares));
+  report.interval = errors->interval(traits_of(scenario, report.shares));
 }
 
 std::optional<AttentionWindow> window_of(const Scenario& scenario) {

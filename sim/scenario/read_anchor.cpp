@@ -17,6 +17,16 @@ std::string unlike_text(const Anchor& anchor, const Scenario& scenario) {
 
 }  // namespace
 
+void set_factors(const TimeErrors& errors, Scenario& scenario) {
+  scenario.options.factors = errors.factors(
+      job_name(scenario.model, scenario.layout, scenario.cluster), scenario.layout.world_size());
+}
+
+JobTraits traits_of(const Scenario& scenario, const StepShares& shares) {
+  return traits_of(scenario.model, scenario.framework.name, scenario.layout, scenario.cluster,
+                   shares);
+}
+
 void add_anchor(const Layered& simulation, Scenario& scenario) {
   const Anchor anchor = load_anchor(scenario.anchor_path);
   if (anchor.device != scenario.cluster.device().name ||
@@ -34,8 +44,7 @@ void add_anchor(const Layered& simulation, Scenario& scenario) {
     return;
   }
   const auto errors = std::make_shared<const TimeErrors>(published->anchored(anchor));
-  scenario.options.factors = errors->factors(
-      job_name(scenario.model, scenario.layout, scenario.cluster), scenario.layout.world_size());
+  set_factors(*errors, scenario);
   scenario.anchored = errors;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <optional>
 
 namespace sim {
 namespace {
@@ -28,11 +29,11 @@ struct Made {
   bool done = false;  // false: told to stop before
 };
 
-// Looks for the next wave, and evaluates what it has already meanwhile. In its order; empty and
-// `any` false: there is none.
-std::vector<Evaluation> evaluate_wave(Search& search, const Control& control,
-                                      const std::function<void(const Evaluation&)>& evaluated,
-                                      bool& any) {
+// Looks for the next wave, and evaluates what it has already meanwhile. In its order; nothing:
+// there is no wave.
+std::optional<std::vector<Evaluation>> evaluate_wave(
+    Search& search, const Control& control,
+    const std::function<void(const Evaluation&)>& evaluated) {
   const Control evaluating{.stop = control.stop};
   std::deque<Made> wave;  // tasks keep references
   tbb::task_group tasks;
@@ -50,7 +51,7 @@ std::vector<Evaluation> evaluate_wave(Search& search, const Control& control,
     throw;
   }
   tasks.wait();
-  any = !wave.empty();
+  if (wave.empty()) return std::nullopt;
   std::vector<Evaluation> finished;
   for (const Made& made : wave)
     if (made.done) finished.push_back(made.evaluation);
@@ -163,10 +164,9 @@ bool run_search(Search& search, const Control& control,
                 const std::function<void(const Evaluation&)>& evaluated) {
   const auto begin = std::chrono::steady_clock::now();
   while (!control.stopped()) {
-    bool any = false;
-    const std::vector<Evaluation> made = evaluate_wave(search, control, evaluated, any);
-    if (!any) return search.counts().open == 0;
-    search.accept(made);
+    const std::optional<std::vector<Evaluation>> made = evaluate_wave(search, control, evaluated);
+    if (!made) return search.counts().open == 0;
+    search.accept(*made);
     if (!progress) continue;
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
     progress({search.counts(), passed.count(), search.ranking().favourite()});

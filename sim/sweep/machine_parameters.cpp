@@ -1,9 +1,13 @@
 #include "sim/sweep/machine_parameters.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string_view>
 
+#include "sim/config/change.hpp"
 #include "sim/config/reader.hpp"
 
 namespace sim {
@@ -84,6 +88,19 @@ std::vector<MachineParameter> machine_parameters(const std::string& cluster_path
     if (!parameter.keys.empty()) parameters.push_back(std::move(parameter));
   }
   return parameters;
+}
+
+std::vector<std::string> scaled(const std::vector<std::string>& overrides,
+                                const MachineParameter& parameter, double factor) {
+  std::vector<std::string> all = overrides;
+  std::erase_if(all, [&](const std::string& text) {
+    return std::any_of(parameter.keys.begin(), parameter.keys.end(),
+                       [&](const std::string& key) { return text.starts_with(key + '='); });
+  });
+  for (std::size_t i = 0; i < parameter.keys.size(); ++i)
+    all.push_back(
+        fmt::format("{}={}", parameter.keys[i], scaled_text(parameter.values[i], factor)));
+  return all;
 }
 
 }  // namespace sim

@@ -18,4 +18,9 @@ struct MachineParameter {
 std::vector<MachineParameter> machine_parameters(const std::string& cluster_path,
                                                  const ClusterChanges& changes = {});
 
+// The overrides with all keys of the parameter at `factor` times their values. What the overrides
+// change of it by themselves is changed from there.
+std::vector<std::string> scaled(const std::vector<std::string>& overrides,
+                                const MachineParameter& parameter, double factor);
+
 }  // namespace sim

@@ -23,20 +23,6 @@ struct Sides {
   bool told() const { return complete() || (same->told() && (more.told() || less.told())); }
 };
 
-std::vector<std::string> scaled(const std::vector<std::string>& overrides,
-                                const MachineParameter& parameter, double factor) {
-  std::vector<std::string> all = overrides;
-  // What the scenario changes by itself is changed from there.
-  std::erase_if(all, [&](const std::string& text) {
-    return std::any_of(parameter.keys.begin(), parameter.keys.end(),
-                       [&](const std::string& key) { return text.starts_with(key + '='); });
-  });
-  for (std::size_t i = 0; i < parameter.keys.size(); ++i)
-    all.push_back(
-        fmt::format("{}={}", parameter.keys[i], scaled_text(parameter.values[i], factor)));
-  return all;
-}
-
 // A side that the files refuse, such as an efficiency above 1, is left out.
 Elasticity elasticity_of(const MachineParameter& parameter, const Sides& at, double by) {
   const PointResult& high = at.more.told() ? at.more : *at.same;

@@ -8,7 +8,6 @@
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/base/random.hpp"
-#include "sim/config/change.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/sweep/machine_parameters.hpp"
 
@@ -20,14 +19,6 @@ constexpr std::size_t draws = 20'000;
 constexpr double twentieth = 1.6448536269514722;  // deviations to the 5% and 95% quantile
 
 using Overrides = std::vector<std::string>;
-
-// The bandwidth between nodes, `share` of what the files say.
-Overrides with_fabric(const Overrides& overrides, const MachineParameter& nics, double share) {
-  Overrides all = overrides;
-  for (std::size_t i = 0; i < nics.keys.size(); ++i)
-    all.push_back(fmt::format("{}={}", nics.keys[i], scaled_text(nics.values[i], share)));
-  return all;
-}
 
 // The ranks of the first node are slow.
 Overrides with_slow_node(const Overrides& overrides, int ranks, double factor) {
@@ -139,7 +130,7 @@ StepVariability step_variability(const ScenarioInput& scenario, const Overrides&
     const Overrides base =
         with_slow ? with_slow_node(overrides, per_node, by.slow_factor) : overrides;
     for (const double share : shares)
-      points.push_back(share < 1 ? with_fabric(base, *nics, share) : base);
+      points.push_back(share < 1 ? scaled(base, *nics, share) : base);
   }
   const std::vector<PointResult> results =
       forecast_points(scenario, points, LayoutMode::fixed, done, control);

@@ -61,6 +61,10 @@ TimeErrors::Moments TimeErrors::moments(const JobTraits& traits) const {
                       square(model_.rest)};
 }
 
+double TimeErrors::half_width(const JobTraits& traits) const {
+  return model_.multiple * std::sqrt(moments(traits).variance);
+}
+
 TimeInterval TimeErrors::interval(const JobTraits& traits) const {
   const Moments of = moments(traits);
   const double half = model_.multiple * std::sqrt(of.variance);

@@ -47,6 +47,7 @@ class TimeErrors {
   const ErrorEffects& effects() const { return effects_; }
   int runs() const { return runs_; }  // that were measured, of an anchor
   TimeInterval interval(const JobTraits& traits) const;
+  double half_width(const JobTraits& traits) const;  // half of it, of ln(time)
   // The mean and the variance of ln(measured / forecast).
   struct Moments {
     double mean = 0, variance = 0;

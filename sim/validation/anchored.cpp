@@ -11,6 +11,7 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/plan/layout_text.hpp"
 #include "sim/report/text_grid.hpp"
+#include "sim/scenario/read_anchor.hpp"
 
 namespace sim {
 namespace {
@@ -72,10 +73,6 @@ std::vector<const RowResult*> counted(const std::vector<const RowResult*>& rows,
   return others;
 }
 
-double half_width(const TimeErrors& errors, const JobTraits& traits) {
-  return errors.model().multiple * std::sqrt(errors.moments(traits).variance);
-}
-
 AnchoredGroup group_of(const MeasuredSet& set, const JobRows& job, const TimeErrors& others,
                        const Control& control) {
   const std::vector<const RowResult*>& rows = job.rows;
@@ -95,8 +92,7 @@ AnchoredGroup group_of(const MeasuredSet& set, const JobRows& job, const TimeErr
     Scenario scenario = row_scenario(set, row->row);
     set_factors(anchored, scenario);
     const Report report = forecast(scenario, {}, control).report;
-    const JobTraits traits = traits_of(scenario.model, scenario.framework.name, scenario.layout,
-                                       scenario.cluster, report.shares);
+    const JobTraits traits = traits_of(scenario, report.shares);
     const double measured = to_seconds(row->row.measured);
     const double off = to_seconds(report.step_time) / measured;
     const TimeInterval interval = anchored.interval(traits);
@@ -105,8 +101,8 @@ AnchoredGroup group_of(const MeasuredSet& set, const JobRows& job, const TimeErr
     group.most_gpus = std::max(group.most_gpus, traits.gpus);
     group.without.push_back(std::abs(row->error()));
     group.with.push_back(std::abs(off - 1));
-    group.half_width_without.push_back(half_width(others, *row->prediction->traits));
-    group.half_width_with.push_back(half_width(anchored, traits));
+    group.half_width_without.push_back(others.half_width(*row->prediction->traits));
+    group.half_width_with.push_back(anchored.half_width(traits));
   }
   return group;
 }

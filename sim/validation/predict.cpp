@@ -10,6 +10,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/plan/caching_allocator.hpp"
 #include "sim/report/report.hpp"
+#include "sim/scenario/read_anchor.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/validation/run_scenario.hpp"
 
@@ -98,11 +99,6 @@ double activation_share(const Scenario& it, const Plan& plan) {
   return static_cast<double>(part.count()) / static_cast<double>(whole.count());
 }
 
-JobTraits traits_of(const Scenario& it, const Plan& plan, const Timeline& timeline) {
-  return traits_of(it.model, it.framework.name, it.layout, it.cluster,
-                   step_shares(plan, timeline, mean_breakdown(plan, timeline)));
-}
-
 // Fills in the time and what is asked for of the timeline.
 void add_time(const MeasuredSet& set, const Plan& plan, const Scenario& it,
               const std::string& scenario, bool traits, const Control& control,
@@ -118,7 +114,8 @@ void add_time(const MeasuredSet& set, const Plan& plan, const Scenario& it,
                      fmt::format("the model has no layer {}", set.layer)};
   prediction.time = time;
   if (traits && set.quantity == Quantity::step)
-    prediction.traits = traits_of(it, plan, simulation.timeline);
+    prediction.traits = traits_of(
+        it, step_shares(plan, simulation.timeline, mean_breakdown(plan, simulation.timeline)));
 }
 
 // What measured runs print is what PyTorch's allocator has taken: torchtitan the most of any GPU,

@@ -85,6 +85,14 @@ TEST_CASE("The same seed draws the same steps, another one others", "[sweep]") {
   CHECK(step_variability(input, {"simulation.seed=2"}).mean != one.mean);
 }
 
+TEST_CASE("What is set of the NICs is shared from there", "[sweep]") {
+  const ScenarioInput input = job(4, "{preset: shared}");
+  const std::vector<std::string> half{"cluster.change.node.nics.bandwidth=200 Gbps"};
+  const StepVariability usual = step_variability(input, {}), slower = step_variability(input, half);
+  CHECK(slower.undisturbed.step_time > usual.undisturbed.step_time);
+  CHECK(slower.p50 > usual.p50);
+}
+
 TEST_CASE("A disturbance that cannot be is refused", "[sweep]") {
   CHECK(refusal("{fabric_share: 0.5, fabric_share_low: 0.9}").find("do not ascend") !=
         std::string::npos);
