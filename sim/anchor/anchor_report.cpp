@@ -9,6 +9,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
+#include "sim/config/change.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/scenario/read_anchor.hpp"
 #include "sim/uncertainty/step_parts.hpp"
@@ -94,10 +95,13 @@ std::optional<Candidate> grown(const MeasuredRun& run, int growth, const Forecas
   const int gpus = it.layout.world_size() * growth;
   const int per_node = std::min(it.layout.world_size(), it.cluster.gpus_per_node());
   std::vector<std::string> overrides = run.overrides;
-  overrides.push_back(fmt::format("cluster.nodes={}", (gpus + per_node - 1) / per_node));
-  overrides.push_back(fmt::format("cluster.gpus={}", gpus));
-  overrides.push_back(fmt::format("layout.data_parallel={}", it.layout.data_parallel * growth));
-  overrides.push_back(fmt::format("layout.global_batch={}", it.layout.global_batch * growth));
+  const auto set = [&](const char* key, std::int64_t value) {
+    set_override(overrides, key, std::to_string(value));
+  };
+  set("cluster.nodes", (gpus + per_node - 1) / per_node);
+  set("cluster.gpus", gpus);
+  set("layout.data_parallel", it.layout.data_parallel * growth);
+  set("layout.global_batch", it.layout.global_batch * growth);
   try {
     Scenario larger = load_scenario(it.path, overrides);
     set_factors(forecasting.anchored, larger);

@@ -94,4 +94,10 @@ void Tree::change(const Change& change) {
   replaced.node = child;
 }
 
+void set_override(std::vector<std::string>& overrides, const std::string& key,
+                  const std::string& value) {
+  std::erase_if(overrides, [&](const std::string& text) { return text.starts_with(key + '='); });
+  overrides.push_back(fmt::format("{}={}", key, value));
+}
+
 }  // namespace sim

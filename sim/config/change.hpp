@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sim {
 
@@ -14,5 +15,9 @@ struct Change {
 
 // "400 Gbps" times 0.5 is "200 Gbps". Empty where the text does not begin with a number.
 std::string scaled_text(std::string_view text, double factor);
+
+// Sets "key=value" among overrides of --set, where a key stands once.
+void set_override(std::vector<std::string>& overrides, const std::string& key,
+                  const std::string& value);
 
 }  // namespace sim

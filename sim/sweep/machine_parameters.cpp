@@ -1,8 +1,5 @@
 #include "sim/sweep/machine_parameters.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <array>
 #include <optional>
 #include <string_view>
@@ -93,13 +90,8 @@ std::vector<MachineParameter> machine_parameters(const std::string& cluster_path
 std::vector<std::string> scaled(const std::vector<std::string>& overrides,
                                 const MachineParameter& parameter, double factor) {
   std::vector<std::string> all = overrides;
-  std::erase_if(all, [&](const std::string& text) {
-    return std::any_of(parameter.keys.begin(), parameter.keys.end(),
-                       [&](const std::string& key) { return text.starts_with(key + '='); });
-  });
   for (std::size_t i = 0; i < parameter.keys.size(); ++i)
-    all.push_back(
-        fmt::format("{}={}", parameter.keys[i], scaled_text(parameter.values[i], factor)));
+    set_override(all, parameter.keys[i], scaled_text(parameter.values[i], factor));
   return all;
 }
 

@@ -8,6 +8,7 @@
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/base/random.hpp"
+#include "sim/config/change.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/sweep/machine_parameters.hpp"
 
@@ -26,7 +27,7 @@ Overrides with_slow_node(const Overrides& overrides, int ranks, double factor) {
   for (int rank = 0; rank < ranks; ++rank)
     list += fmt::format("{}{{rank: {}, factor: {}}}", rank > 0 ? ", " : "", rank, factor);
   Overrides all = overrides;
-  all.push_back(fmt::format("simulation.stragglers=[{}]", list));
+  set_override(all, "simulation.stragglers", fmt::format("[{}]", list));
   return all;
 }
 

@@ -7,6 +7,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "sim/config/change.hpp"
 #include "sim/report/numbers.hpp"
 #include "sim/scenario/scenario_input.hpp"
 #include "sim/sweep/axis.hpp"
@@ -139,14 +140,9 @@ void SweepPane::start() {
                const sim::Control& control) mutable -> BackgroundJob::Answer {
     std::vector<std::vector<std::string>> overrides;
     for (const std::string& value : sweep.values) {
-      std::vector<std::string> set = of->request.overrides;
-      std::erase_if(set, [&](const std::string& one) {
-        return std::any_of(sweep.keys.begin(), sweep.keys.end(),
-                           [&](const std::string& key) { return one.starts_with(key + "="); });
-      });
-      overrides.push_back(std::move(set));
+      overrides.push_back(of->request.overrides);
       for (const std::string& key : sweep.keys)
-        overrides.back().push_back(key + "=" + value);
+        sim::set_override(overrides.back(), key, value);
     }
     tbb::task_arena arena{1};
     arena.execute([&] {

@@ -96,6 +96,12 @@ TEST_CASE("More runs tell more parts apart, and the next run to measure helps", 
   CHECK(named.next[0].half_width < width(named.forecasts[0].after) / 2);
 }
 
+TEST_CASE("A run that was read with overrides can be grown", "[anchor]") {
+  RunsRequest request{.scenarios = {scenario(1)}, .step_times = {"1 s"}};
+  request.overrides = {"layout.global_batch=64", "cluster.nodes=1"};
+  CHECK(!make_anchor_report(read_anchor_runs(request), *shipped_time_errors()).next.empty());
+}
+
 TEST_CASE("The file of an anchor gives the forecast that the report has", "[anchor]") {
   const std::string small = scenario(1), large = scenario(4);
   const AnchorReport report =
