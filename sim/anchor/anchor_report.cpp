@@ -100,7 +100,7 @@ std::optional<Candidate> grown(const MeasuredRun& run, int growth, const Forecas
   };
   set("cluster.nodes", (gpus + per_node - 1) / per_node);
   set("cluster.gpus", gpus);
-  set("layout.data_parallel", it.layout.data_parallel * growth);
+  set("layout.data_parallel", std::int64_t{it.layout.data_parallel} * growth);
   set("layout.global_batch", it.layout.global_batch * growth);
   try {
     Scenario larger = load_scenario(it.path, overrides);

@@ -26,6 +26,16 @@ std::vector<std::string> data_files(const std::string& kind) {
   return names;
 }
 
+std::vector<std::string> data_tables(const std::string& folder) {
+  std::vector<std::string> paths;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator{fs::path{data_folder()} / folder, ignored})
+    if (entry.path().extension() == ".csv") paths.push_back(entry.path().string());
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
 std::string find_data_file(const std::string& kind, const std::string& name) {
   std::error_code ignored;
   if (fs::is_regular_file(name, ignored)) return name;

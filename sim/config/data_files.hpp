@@ -10,6 +10,9 @@ namespace sim {
 // sorted: "dgx-h100" for dgx-h100.yaml, "llama-3.1-405b" for llama-3.1-405b/config.json.
 std::vector<std::string> data_files(const std::string& kind);
 
+// The paths of the tables (.csv) of a folder of the data folder, sorted.
+std::vector<std::string> data_tables(const std::string& folder);
+
 // The path of a file given as such or by its name in the data folder; of a model, also of a folder
 // with a config.json. Throws InputError, with the names that are nearest.
 std::string find_data_file(const std::string& kind, const std::string& name);

@@ -28,6 +28,17 @@ constexpr std::array share_fields{ShareField{"products", &StepShares::products},
                                   ShareField{"pipeline", &StepShares::pipeline},
                                   ShareField{"hidden", &StepShares::hidden}};
 
+struct TraitField {
+  std::string_view name;
+  bool JobTraits::*member;
+};
+constexpr std::array trait_fields{TraitField{"pipelined", &JobTraits::pipelined},
+                                  TraitField{"experts", &JobTraits::experts},
+                                  TraitField{"tensor_parallel", &JobTraits::tensor},
+                                  TraitField{"context_parallel", &JobTraits::context},
+                                  TraitField{"zero_3", &JobTraits::zero_3},
+                                  TraitField{"validated", &JobTraits::validated}};
+
 AnchorRun read_run(const ObjectReader& in) {
   AnchorRun run;
   run.scenario = in.text("scenario");
@@ -40,9 +51,8 @@ AnchorRun read_run(const ObjectReader& in) {
   traits.generation = in.word<Generation>("generation");
   traits.dtype = in.word<DType>("dtype");
   traits.schedule = in.word<Schedule>("schedule");
-  traits.pipelined = in.boolean("pipelined");
-  traits.experts = in.boolean("experts");
-  traits.validated = in.boolean("validated");
+  for (const TraitField& field : trait_fields)
+    traits.*field.member = in.boolean(field.name);
   traits.gpus = static_cast<int>(in.integer("gpus", gpus));
   traits.nodes = static_cast<int>(in.integer("nodes", gpus));
   const ObjectReader shares = in.object("shares");
@@ -58,6 +68,13 @@ std::string shares_text(const StepShares& shares) {
   return text;
 }
 
+std::string trait_text(const JobTraits& traits) {
+  std::string text;
+  for (const TraitField& field : trait_fields)
+    text += fmt::format("    {}: {}\n", field.name, traits.*field.member);
+  return text;
+}
+
 std::string run_text(const AnchorRun& run) {
   const JobTraits& it = run.traits;
   return fmt::format(
@@ -68,13 +85,12 @@ std::string run_text(const AnchorRun& run) {
       "    log_error: {:.6f}\n"
       "    job: {}\n"
       "    generation: {}\n    dtype: {}\n    schedule: {}\n"
-      "    pipelined: {}\n    experts: {}\n    validated: {}\n"
+      "{}"
       "    gpus: {}\n    nodes: {}\n"
       "    shares: {{{}}}\n",
       yaml_quoted(run.scenario), in_seconds(run.measured), in_seconds(run.forecast),
       in_seconds(run.anchored), run.log_error, yaml_quoted(it.job), word(it.generation),
-      word(it.dtype), word(it.schedule), it.pipelined, it.experts, it.validated, it.gpus, it.nodes,
-      shares_text(it.shares));
+      word(it.dtype), word(it.schedule), trait_text(it), it.gpus, it.nodes, shares_text(it.shares));
 }
 
 }  // namespace

@@ -21,26 +21,24 @@ std::string name_of_job(const std::string& job) {
 
 // A format or machine whose rates no training step has checked.
 bool is_rate(const std::string& category) {
-  return category.starts_with("dtype ") || category.starts_with("generation ");
+  return (category.starts_with("dtype ") && category.find(" on ") == std::string::npos) ||
+         category.starts_with("generation ");
 }
 
 }  // namespace
 
 ErrorEffects::ErrorEffects(const TimeErrorModel& model)
     : job_variance_{square(model.deviation[job_place])},
-      category_variance_{square(model.category)} {
+      unlike_variance_{square(model.unlike)},
+      published_{model.categories} {
   for (const auto& source : words_of(ErrorSource{}))
     names_.emplace_back(source.text);
   names_.emplace_back("unmeasured");
-  names_.insert(names_.end(), model.categories.begin(), model.categories.end());
-  published_ = static_cast<Eigen::Index>(names_.size());
-  const auto categories = static_cast<Eigen::Index>(model.categories.size());
-  mean_ = Eigen::VectorXd::Zero(published_);
-  mean_.tail(categories) = model.mean;
-  covariance_ = Eigen::MatrixXd::Zero(published_, published_);
+  const auto effects = static_cast<Eigen::Index>(names_.size());
+  mean_ = Eigen::VectorXd::Zero(effects);
+  covariance_ = Eigen::MatrixXd::Zero(effects, effects);
   covariance_.diagonal().head(source_count) = model.deviation.cwiseAbs2();
   covariance_(unmeasured_place, unmeasured_place) = square(model.unmeasured);
-  covariance_.bottomRightCorner(categories, categories) = model.covariance;
 }
 
 Eigen::Index ErrorEffects::place_of(const std::string& name) const {
@@ -49,8 +47,7 @@ Eigen::Index ErrorEffects::place_of(const std::string& name) const {
 }
 
 bool ErrorEffects::is_published(const std::string& category) const {
-  const Eigen::Index place = place_of(category);
-  return place >= 0 && place < published_;
+  return std::find(published_.begin(), published_.end(), category) != published_.end();
 }
 
 bool ErrorEffects::is_unmeasured(const JobTraits& traits) const {
@@ -92,11 +89,21 @@ Eigen::VectorXd ErrorEffects::coefficients(const JobTraits& traits) const {
   return made;
 }
 
+std::vector<std::string> ErrorEffects::unknown(const JobTraits& traits) const {
+  std::vector<std::string> found = unlike(traits);
+  std::erase_if(found, [&](const std::string& category) { return place_of(category) >= 0; });
+  return found;
+}
+
 double ErrorEffects::unknown_variance(const JobTraits& traits) const {
-  double sum = 0;
-  for (const std::string& category : categories_of(traits))
-    if (place_of(category) < 0) sum += category_variance_;
-  return sum;
+  return unknown(traits).empty() ? 0 : unlike_variance_;
+}
+
+double ErrorEffects::unknown_variance(const JobTraits& traits, const JobTraits& but) const {
+  std::vector<std::string> found = unknown(traits);
+  for (const std::string& category : categories_of(but))
+    std::erase(found, category);
+  return found.empty() ? 0 : unlike_variance_;
 }
 
 double ErrorEffects::mean_of_job(const std::string& job) const {
@@ -115,8 +122,9 @@ double ErrorEffects::mean_of_categories(const JobTraits& traits) const {
 // Gaussian Processes for Machine Learning, appendix A.2).
 void ErrorEffects::observe(const JobTraits& traits, double log_error, double variance) {
   add(name_of_job(traits.job), job_variance_);
-  for (const std::string& category : categories_of(traits))
-    add(category, category_variance_);
+  const std::vector<std::string> new_ones = unknown(traits);
+  for (const std::string& category : new_ones)
+    add(category, unlike_variance_ / static_cast<double>(new_ones.size()));
   const Eigen::VectorXd of_run = coefficients(traits);
   const Eigen::VectorXd with_all = covariance_ * of_run;
   const double total = of_run.dot(with_all) + variance;

@@ -25,8 +25,9 @@ class ErrorEffects {
   double variance(const Eigen::VectorXd& coefficients) const {
     return coefficients.dot(covariance_ * coefficients);
   }
-  // Of the categories of a job that no run has.
+  // Of a job with categories that no run has; with `but`, those of it left out.
   double unknown_variance(const JobTraits& traits) const;
+  double unknown_variance(const JobTraits& traits, const JobTraits& but) const;
   // Those that no published row has.
   std::vector<std::string> unlike(const JobTraits& traits) const;
 
@@ -38,14 +39,15 @@ class ErrorEffects {
  private:
   Eigen::Index place_of(const std::string& name) const;  // -1: there is none
   bool is_published(const std::string& category) const;
+  std::vector<std::string> unknown(const JobTraits& traits) const;  // its categories without a run
   bool is_unmeasured(const JobTraits& traits) const;
   void add(const std::string& name, double variance);
 
-  double job_variance_ = 0, category_variance_ = 0;
-  // The sources, with `job` for a job without a run; "unmeasured"; the published categories; of
-  // runs what is new: categories, "job NAME".
+  double job_variance_ = 0, unlike_variance_ = 0;
+  std::vector<std::string> published_;  // categories: they have no effect
+  // The sources, with `job` for a job without a run; "unmeasured"; of one's own runs what is new:
+  // categories that are not published, "job NAME".
   std::vector<std::string> names_;
-  Eigen::Index published_ = 0;  // how many of them are there without a run
   Eigen::VectorXd mean_;
   Eigen::MatrixXd covariance_;
 };

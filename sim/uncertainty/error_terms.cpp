@@ -32,8 +32,16 @@ std::vector<std::string> categories_of(const JobTraits& traits) {
       fmt::format("framework {}", word(traits.framework)),
       fmt::format("generation {}", word(traits.generation)),
       fmt::format("dtype {}", word(traits.dtype)),
+      fmt::format("dtype {} on {}", word(traits.dtype), word(traits.generation)),
       fmt::format("schedule {}", traits.pipelined ? word(traits.schedule) : "none")};
-  if (traits.experts) found.emplace_back("experts");
+  // What one framework does well another may not: each is a category of the two.
+  const auto under = [&](bool is, std::string_view what) {
+    if (is) found.push_back(fmt::format("{} under {}", what, word(traits.framework)));
+  };
+  under(traits.tensor, "tensor parallel");
+  under(traits.context, "context parallel");
+  under(traits.zero_3, "ZeRO-3");
+  under(traits.experts, "experts");
   return found;
 }
 

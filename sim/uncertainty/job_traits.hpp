@@ -20,6 +20,9 @@ struct JobTraits {
   Schedule schedule = Schedule::one_f_one_b;
   bool pipelined = false;  // else it has no schedule
   bool experts = false;    // a mixture of experts
+  bool tensor = false;     // tensor parallel
+  bool context = false;    // context parallel
+  bool zero_3 = false;     // parameters sharded over the replicas
   int gpus = 1, nodes = 1;
   StepShares shares;
   bool validated = true;  // device and cluster: measurements stand behind them

@@ -2,25 +2,29 @@
 // mean 0 and variance v_g, and e has Student's t distribution with four degrees of freedom, which
 // keeps a few rows that are far off from widening everything.
 //
-// Effects are either shared, or belong to a block: no row touches effects of two blocks. Then the
-// equations fall apart into one small system per block and one of the shared effects.
+// Each effect belongs to a block, and no row touches effects of two: the equations fall apart into
+// one small system per block.
 #pragma once
 
-#include <Eigen/Core>
 #include <cstddef>
 #include <vector>
 
 namespace sim {
 
-inline constexpr std::size_t shared_block = static_cast<std::size_t>(-1);
-
 struct Effect {
   std::size_t group = 0;
-  std::size_t block = shared_block;
+  std::size_t block = 0;
 };
 struct Coefficient {
   std::size_t effect = 0;
   double value = 0;
+};
+
+// Of a variance: as if so many more effects of this mean square had been seen (the conjugate prior,
+// scaled inverse chi-square: Gelman et al., Bayesian Data Analysis, section 2.6).
+struct VariancePrior {
+  double effects = 0;
+  double variance = 0;
 };
 
 struct MixedData {
@@ -28,14 +32,12 @@ struct MixedData {
   std::vector<std::vector<Coefficient>> rows;  // Z, sparse
   std::vector<double> values;                  // y
   std::size_t groups = 0, blocks = 0;
-  std::vector<double> most_variance;  // by group; empty: no bounds
+  std::vector<VariancePrior> priors;  // by group; empty: none
 };
 
 struct MixedFit {
   std::vector<double> variance;  // of the effects, by group
   double residual = 0;           // variance scale of e
-  Eigen::VectorXd shared_mean;   // of the shared effects in their order, given the rows
-  Eigen::MatrixXd shared_covariance;
 };
 
 // Maximum likelihood by expectation maximisation (Laird & Ware 1982, Biometrics 38, 963-974; the

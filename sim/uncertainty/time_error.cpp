@@ -79,11 +79,10 @@ TimeInterval TimeErrors::interval(const JobTraits& traits) const {
 
 double TimeErrors::chance_faster(const JobTraits& a, Duration time_a, const JobTraits& b,
                                  Duration time_b) const {
-  // What the two have in common falls out: the machine, the job, their categories but a schedule.
+  // What the two have in common falls out: the machine, the job, most categories.
   const Eigen::VectorXd difference = effects_.coefficients(a) - effects_.coefficients(b);
-  double variance = effects_.variance(difference) + 2 * square(model_.rest);
-  if (a.schedule != b.schedule)
-    variance += effects_.unknown_variance(a) + effects_.unknown_variance(b);
+  const double variance = effects_.variance(difference) + 2 * square(model_.rest) +
+                          effects_.unknown_variance(a, b) + effects_.unknown_variance(b, a);
   return normal_probability(std::log(to_seconds(time_b) / to_seconds(time_a)) /
                             std::sqrt(variance));
 }

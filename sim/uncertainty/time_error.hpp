@@ -23,13 +23,11 @@ struct TimeErrorModel {
   double level = 0.9;     // share of runs that an interval is to hold
   double multiple = 1.6;  // half its width, in standard deviations: found by leaving sets out
   SourceVector deviation = SourceVector::Zero();
-  double category = 0;    // of a category without a row
-  double rest = 0;        // of what nothing explains, row by row
-  double unmeasured = 0;  // of a device or a number format without a measured step
-  std::vector<std::string> categories;
-  Eigen::VectorXd mean;        // of their effects
-  Eigen::MatrixXd covariance;  // of the same
-  int rows = 0, sets = 0;      // that it rests on
+  double unlike = 0;                    // of a job with a category that no row has
+  double rest = 0;                      // of what nothing explains, row by row
+  double unmeasured = 0;                // of a device or a number format without a measured step
+  std::vector<std::string> categories;  // of the rows
+  int rows = 0, sets = 0;               // that it rests on
 };
 
 class TimeErrors {

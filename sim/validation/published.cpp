@@ -158,7 +158,8 @@ bool has_memory_error_of(const std::string& folder, std::span<const SetResult> r
 }
 
 TimeErrorFit time_error_of(std::span<const SetResult> results) {
-  return fit_time_error(error_rows(results), spread_of_devices());
+  return fit_time_error(error_rows(results),
+                        {.unmeasured = spread_of_devices(), .unlike = spread_beyond()});
 }
 
 bool has_time_error_of(const std::string& folder, const TimeErrorFit& fit) {

@@ -10,21 +10,19 @@
 
 #include "sim/base/check.hpp"
 #include "sim/config/data_files.hpp"
+#include "sim/config/data_folder.hpp"
 #include "sim/uncertainty/mixed_model.hpp"
 #include "sim/validation/score.hpp"
 
 namespace sim {
 namespace {
 
-constexpr int rounds_of_all = 100;
-constexpr int rounds_without_one = 30;
-
-// Groups of effects in the mixed model: one per source, then that of the categories.
-constexpr std::size_t category_group = error_source_count;
+constexpr int rounds_of_all = 300;
+constexpr int rounds_without_one = 100;
 
 struct Design {
-  MixedData data;
-  std::vector<std::string> categories;  // the shared effects, in order
+  MixedData data;  // a group of effects per source of error
+  std::vector<std::string> categories;
 };
 
 // The number of `of`, the next one if it is new.
@@ -35,20 +33,28 @@ std::size_t number_of(std::vector<std::string>& names, const std::string& of) {
   return names.size() - 1;
 }
 
+// Rows that have little of a part, and are off for another reason, would make it off by any amount.
+// So what the sets say of a part counts half; the other half is that its rate is off as much as
+// that of a device without a measured step.
+std::vector<VariancePrior> part_priors(double deviation, std::size_t sets) {
+  std::vector<VariancePrior> priors(error_source_count);
+  for (const ErrorSource part : {ErrorSource::memory_kernels, ErrorSource::host,
+                                 ErrorSource::tensor, ErrorSource::data, ErrorSource::pipeline})
+    priors[static_cast<std::size_t>(part)] = {static_cast<double>(sets), deviation * deviation};
+  return priors;
+}
+
 // Sources whose effect differs from machine to machine; that of a job from job to job.
-Design design_of(std::span<const ErrorRow> rows, const std::string& without) {
+Design design_of(std::span<const ErrorRow> rows, const std::string& without,
+                 double deviation_of_parts) {
   Design design;
-  design.data.groups = error_source_count + 1;
-  // A part of the step is off by itself at most: a deviation of 1. Rows with little of it, which
-  // are off for another reason, would say more.
-  design.data.most_variance.assign(design.data.groups, 1);
+  design.data.groups = error_source_count;
   std::vector<std::string> sets;
   std::map<std::tuple<std::size_t, std::size_t, std::string>, std::size_t> known;
   const auto effect = [&](std::size_t group, std::size_t block, const std::string& of) {
     const auto [found, is_new] =
         known.emplace(std::tuple{group, block, of}, design.data.effects.size());
     if (is_new) design.data.effects.push_back({group, block});
-    if (is_new && block == shared_block) design.categories.push_back(of);
     return found->second;
   };
   for (const ErrorRow& row : rows) {
@@ -63,10 +69,11 @@ Design design_of(std::span<const ErrorRow> rows, const std::string& without) {
                               of_row[static_cast<Eigen::Index>(group)]});
     }
     for (const std::string& category : categories_of(row.traits))
-      coefficients.push_back({effect(category_group, shared_block, category), 1});
+      static_cast<void>(number_of(design.categories, category));
     design.data.values.push_back(row.log_error);
   }
   design.data.blocks = sets.size();
+  design.data.priors = part_priors(deviation_of_parts, sets.size());
   return design;
 }
 
@@ -74,11 +81,8 @@ TimeErrorModel model_of(const Design& design, const MixedFit& fit) {
   TimeErrorModel model;
   for (std::size_t source = 0; source < error_source_count; ++source)
     model.deviation[static_cast<Eigen::Index>(source)] = std::sqrt(fit.variance[source]);
-  model.category = std::sqrt(fit.variance[category_group]);
   model.rest = std::sqrt(fit.residual);
   model.categories = design.categories;
-  model.mean = fit.shared_mean;
-  model.covariance = fit.shared_covariance;
   model.rows = static_cast<int>(design.data.values.size());
   model.sets = static_cast<int>(design.data.blocks);
   return model;
@@ -88,7 +92,6 @@ MixedFit start_of(const TimeErrorModel& model) {
   MixedFit start;
   for (std::size_t source = 0; source < error_source_count; ++source)
     start.variance.push_back(std::pow(model.deviation[static_cast<Eigen::Index>(source)], 2));
-  start.variance.push_back(model.category * model.category);
   start.residual = model.rest * model.rest;
   return start;
 }
@@ -155,21 +158,24 @@ std::vector<std::string> names_of_sets(std::span<const ErrorRow> rows) {
 
 TimeErrorModel without_set(std::span<const ErrorRow> rows, const std::string& set,
                            const TimeErrorModel& start) {
-  const Design design = design_of(rows, set);
+  const Design design = design_of(rows, set, start.unmeasured);
   const MixedFit from = start_of(start);
   TimeErrorModel model = model_of(design, fit_mixed(design.data, rounds_without_one, &from));
   model.unmeasured = start.unmeasured;
+  model.unlike = start.unlike;
   model.multiple = start.multiple;
   model.level = start.level;
   return model;
 }
 
-TimeErrorFit fit_time_error(std::span<const ErrorRow> rows, double unmeasured, double level) {
-  const Design design = design_of(rows, "");
+TimeErrorFit fit_time_error(std::span<const ErrorRow> rows, const OutsideSpread& outside,
+                            double level) {
+  const Design design = design_of(rows, "", outside.unmeasured);
   TimeErrorFit made{.model = model_of(design, fit_mixed(design.data, rounds_of_all)),
                     .coverage = {}};
   made.model.level = level;
-  made.model.unmeasured = unmeasured;
+  made.model.unmeasured = outside.unmeasured;
+  made.model.unlike = outside.unlike;
   const std::vector<std::string> sets = names_of_sets(rows);
   std::vector<Off> off;
   for (std::size_t s = 0; s < sets.size(); ++s) {
@@ -203,6 +209,22 @@ double spread_of_devices() {
   for (const double share : shares)
     squares += (share - mean) * (share - mean);
   return std::sqrt(squares / static_cast<double>(shares.size() - 1));
+}
+
+double spread_beyond() {
+  std::vector<double> mean_squares;
+  for (const std::string& path : data_tables("validation/beyond")) {
+    double squares = 0, rows = 0;
+    for (const RowResult& row : validate(load_table_set(path, data_folder())).rows) {
+      if (!row.prediction || !row.row.has_time()) continue;
+      squares += std::pow(std::log1p(row.error()), 2);
+      ++rows;
+    }
+    SIM_CHECK(rows > 0, path);
+    mean_squares.push_back(squares / rows);
+  }
+  SIM_CHECK(!mean_squares.empty(), mean_squares.size());
+  return std::sqrt(quantile(mean_squares, 0.5));
 }
 
 std::string time_error_file(const TimeErrorFit& fit) {

@@ -25,9 +25,15 @@ struct TimeErrorFit {
   std::vector<Coverage> coverage;  // by set, in order of first appearance
 };
 
-// `unmeasured`: the deviation of machines that no row has. `level`: of the intervals.
-// REQUIRES: rows of three sets or more.
-TimeErrorFit fit_time_error(std::span<const ErrorRow> rows, double unmeasured, double level = 0.9);
+// Deviations of what no row has: a machine, a category.
+struct OutsideSpread {
+  double unmeasured = 0;
+  double unlike = 0;
+};
+
+// `level`: of the intervals. REQUIRES: rows of three sets or more.
+TimeErrorFit fit_time_error(std::span<const ErrorRow> rows, const OutsideSpread& outside,
+                            double level = 0.9);
 
 // The model of the rows that are not of `set`: for its own forecasts. `start`: of all rows.
 TimeErrorModel without_set(std::span<const ErrorRow> rows, const std::string& set,
@@ -37,6 +43,11 @@ TimeErrorModel without_set(std::span<const ErrorRow> rows, const std::string& se
 // ln(share of the data sheet's 16-bit rate that a step sustains): how far off a device may be whose
 // share is taken from others.
 double spread_of_devices();
+
+// How far off a job may be that is unlike every row: the root of the mean square of
+// ln(measured / forecast) in a table of `validation/beyond`, of the median table. Those runs are
+// published without what the forecast needs, or do what it does not model.
+double spread_beyond();
 
 // validation/time-error.yaml.
 std::string time_error_file(const TimeErrorFit& fit);

@@ -110,6 +110,9 @@ runs:
     schedule: interleaved
     pipelined: true
     experts: false
+    tensor_parallel: true
+    context_parallel: false
+    zero_3: false
     validated: true
     gpus: 512
     nodes: 64

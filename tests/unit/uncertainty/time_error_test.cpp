@@ -21,12 +21,10 @@ TimeErrorModel small_model() {
   model.deviation[static_cast<Eigen::Index>(ErrorSource::job)] = 0.04;
   model.deviation[static_cast<Eigen::Index>(ErrorSource::tensor)] = 1;
   model.rest = 0.05;
-  model.category = 0.1;
+  model.unlike = 0.1;
   model.unmeasured = 0.2;
-  model.categories = {"framework megatron", "generation hopper", "dtype bf16", "schedule none"};
-  model.mean = Eigen::VectorXd::Zero(4);
-  model.mean[0] = 0.02;
-  model.covariance = Eigen::MatrixXd::Zero(4, 4);
+  model.categories = {"framework megatron", "generation hopper", "dtype bf16",
+                      "dtype bf16 on hopper", "schedule none"};
   model.rows = 100;
   model.sets = 5;
   return model;
@@ -52,7 +50,7 @@ TEST_CASE("An interval adds the variances of what is known of a job", "[uncertai
   const TimeErrors errors{small_model()};
   const TimeInterval interval = errors.interval(plain());
   CHECK(half_width(interval) == Approx(2 * std::sqrt(0.03 * 0.03 + 0.04 * 0.04 + 0.05 * 0.05)));
-  CHECK(std::sqrt(interval.low * interval.high) == Approx(std::exp(0.02)));  // megatron's mean
+  CHECK(interval.low * interval.high == Approx(1));
   CHECK(interval.level == 0.9);
   CHECK(interval.rows == 100);
   CHECK(interval.unlike.empty());
@@ -70,6 +68,12 @@ TEST_CASE("Exposed communication, other categories and machines without a run wi
   const TimeInterval of_schedule = errors.interval(pipelined);
   CHECK(of_schedule.unlike == std::vector<std::string>{"schedule 1f1b"});
   CHECK(half_width(of_schedule) == Approx(std::hypot(known, 2 * 0.1)));
+  // Two such categories make a job no less like the others than one.
+  pipelined.context = true;
+  const TimeInterval of_both = errors.interval(pipelined);
+  CHECK(of_both.unlike ==
+        std::vector<std::string>{"schedule 1f1b", "context parallel under megatron"});
+  CHECK(half_width(of_both) == Approx(half_width(of_schedule)));
   JobTraits unknown = plain();
   unknown.validated = false;
   CHECK(half_width(errors.interval(unknown)) == Approx(std::hypot(known, 2 * 0.2)));
@@ -90,6 +94,11 @@ TEST_CASE("Of two layouts the chance follows their gap and what differs", "[unce
   JobTraits exposed = plain();
   exposed.shares.tensor = 0.3;
   CHECK(errors.chance_faster(plain(), one, exposed, later) < near);
+  // So does what no run has, unless both have it.
+  JobTraits context = plain();
+  context.context = true;
+  CHECK(errors.chance_faster(plain(), one, context, later) < near);
+  CHECK(errors.chance_faster(context, one, context, later) == Approx(near));
 }
 
 TEST_CASE("One's own runs narrow the interval, of the same job most", "[uncertainty]") {
@@ -117,7 +126,6 @@ TEST_CASE("Factors take what runs say: by hand, of one effect", "[uncertainty]")
   TimeErrorModel model = small_model();
   model.deviation.setZero();
   model.deviation[static_cast<Eigen::Index>(ErrorSource::machine)] = 0.03;
-  model.mean.setZero();
   const TimeErrors errors{model};
   Anchor anchor;
   anchor.runs.emplace_back().traits = plain();

@@ -37,7 +37,8 @@ std::vector<ErrorRow> rows_of(int sets, int rows, double machine, double rest) {
 
 TEST_CASE("Intervals hold about the share of rows of sets left out that they promise",
           "[validation]") {
-  const TimeErrorFit fit = fit_time_error(rows_of(30, 20, 0.06, 0.02), 0.2);
+  const TimeErrorFit fit =
+      fit_time_error(rows_of(30, 20, 0.06, 0.02), {.unmeasured = 0.2, .unlike = 0.2});
   CHECK(fit.model.rows == 600);
   CHECK(fit.model.sets == 30);
   int rows = 0, held = 0;
@@ -55,7 +56,7 @@ TEST_CASE("Intervals hold about the share of rows of sets left out that they pro
 
 TEST_CASE("A set's own rows have no part in its intervals", "[validation]") {
   std::vector<ErrorRow> rows = rows_of(8, 10, 0.05, 0.02);
-  const TimeErrorModel all = fit_time_error(rows, 0.2).model;
+  const TimeErrorModel all = fit_time_error(rows, {.unmeasured = 0.2, .unlike = 0.2}).model;
   const TimeErrorModel before = without_set(rows, "set 0", all);
   for (ErrorRow& row : rows)
     if (row.set == "set 0") row.log_error += 3;
