@@ -15,7 +15,7 @@
 #include "real/calibrate/measure_machine.hpp"
 #include "real/engine/algorithms.hpp"
 #include "real/launch/launch.hpp"
-#include "sim/plan/training.hpp"
+#include "sim/layout/training.hpp"
 #include "sim/timeline/record.hpp"
 
 namespace real {

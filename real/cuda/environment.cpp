@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "sim/base/input_error.hpp"
-#include "sim/plan/program.hpp"
+#include "sim/program/program.hpp"
 
 namespace real {
 namespace {

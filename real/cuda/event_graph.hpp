@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "sim/plan/program.hpp"
+#include "sim/program/program.hpp"
 
 namespace real {
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "sim/plan/program.hpp"
+#include "sim/program/program.hpp"
 
 namespace real {
 

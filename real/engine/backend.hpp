@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "real/engine/bound_program.hpp"
-#include "sim/plan/training.hpp"
+#include "sim/layout/training.hpp"
 #include "sim/timeline/timeline.hpp"
 
 namespace real {

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "sim/memory/arena.hpp"
 #include "sim/model/model.hpp"
-#include "sim/plan/arena.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace real {

@@ -7,7 +7,7 @@
 #include "real/engine/bound_program.hpp"
 #include "real/engine/expert_problems.hpp"
 #include "sim/model/key_heads.hpp"
-#include "sim/plan/selective_operators.hpp"
+#include "sim/plan/sharding/selective_operators.hpp"
 
 namespace real {
 namespace {
@@ -105,7 +105,7 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
   if (runs_otherwise(model, plan.layout))
     problems.emplace_back(
         "framework: the engine runs logits, gradients and messages as Megatron-LM does; "
-        "sim/model/FRAMEWORKS.md has the keys");
+        "sim/framework/FRAMEWORKS.md has the keys");
   const sim::Execution& runs = model.execution;
   if (runs.scales_gradients || runs.checks_gradients || runs.separate_update)
     problems.emplace_back(

@@ -15,7 +15,7 @@
 #include "real/engine/op_shapes.hpp"
 #include "real/engine/products.hpp"
 #include "real/engine/scratch.hpp"
-#include "sim/plan/training.hpp"
+#include "sim/layout/training.hpp"
 
 namespace real {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "sim/model/model.hpp"
-#include "sim/plan/program.hpp"
+#include "sim/program/program.hpp"
 
 namespace real {
 

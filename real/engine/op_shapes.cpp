@@ -157,7 +157,7 @@ kernels::LossShape OpShapes::loss(const BoundOp& op) const {
 GemmShape OpShapes::gemm(const BoundOp& op) const {
   const sim::Kernel& kernel = *op.kernel;
   GemmShape shape{.dtype = activations(), .output = activations()};
-  switch (op.action) {  // m, n, k: Kernel in sim/plan/op_work.hpp
+  switch (op.action) {  // m, n, k: Kernel in sim/program/op_work.hpp
     case Action::forward:
       shape.pass = GemmPass::forward;
       shape.tokens = kernel.m, shape.in = kernel.k, shape.out = kernel.n;

@@ -9,7 +9,7 @@
 #include "real/engine/model_sites.hpp"
 #include "real/engine/operator_facts.hpp"
 #include "sim/base/check.hpp"
-#include "sim/plan/sharding.hpp"
+#include "sim/plan/sharding/sharding.hpp"
 
 namespace real {
 namespace {

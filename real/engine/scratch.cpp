@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "real/engine/op_shapes.hpp"
-#include "sim/plan/arena.hpp"
+#include "sim/memory/arena.hpp"
 
 namespace real {
 

@@ -10,7 +10,7 @@
 #include "real/engine/attention.hpp"
 #include "real/engine/bound_program.hpp"
 #include "real/engine/kernels.hpp"
-#include "sim/plan/training.hpp"
+#include "sim/layout/training.hpp"
 
 namespace real {
 

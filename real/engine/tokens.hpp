@@ -8,10 +8,10 @@
 
 #include "real/engine/input_file.hpp"
 #include "real/engine/token_file.hpp"
+#include "sim/layout/layout.hpp"
+#include "sim/layout/training.hpp"
 #include "sim/model/model.hpp"
-#include "sim/plan/layout.hpp"
 #include "sim/plan/plan.hpp"
-#include "sim/plan/training.hpp"
 
 namespace real {
 

@@ -14,7 +14,7 @@
 #include "real/engine/tokens.hpp"
 #include "real/net/heartbeat.hpp"
 #include "real/net/transport.hpp"
-#include "sim/plan/training.hpp"
+#include "sim/layout/training.hpp"
 #include "sim/timeline/timeline.hpp"
 
 namespace real {

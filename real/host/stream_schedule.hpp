@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "sim/plan/program.hpp"
+#include "sim/program/program.hpp"
 
 namespace real {
 

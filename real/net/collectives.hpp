@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "real/net/transport.hpp"
-#include "sim/plan/program.hpp"
+#include "sim/program/program.hpp"
 
 namespace real {
 

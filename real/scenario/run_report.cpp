@@ -5,7 +5,7 @@
 
 #include "real/calibrate/machine_facts.hpp"
 #include "sim/base/table_text.hpp"
-#include "sim/plan/flop_count.hpp"
+#include "sim/plan/sharding/flop_count.hpp"
 
 namespace real {
 

@@ -5,7 +5,7 @@
 
 #include "real/scenario/run_report.hpp"
 #include "sim/base/quantity.hpp"
-#include "sim/plan/layout_text.hpp"
+#include "sim/layout/layout_text.hpp"
 #include "sim/report/numbers.hpp"
 
 namespace real {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/plan/op_work.hpp"
+#include "sim/program/op_work.hpp"
 
 namespace sim {
 

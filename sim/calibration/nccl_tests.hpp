@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "sim/calibration/measurements.hpp"
-#include "sim/plan/program.hpp"
+#include "sim/program/program.hpp"
 
 namespace sim {
 

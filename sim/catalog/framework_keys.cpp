@@ -1,6 +1,6 @@
-// Keys of the section `framework`; sim/model/FRAMEWORKS.md has a paragraph for each.
+// Keys of the section `framework`; sim/framework/FRAMEWORKS.md has a paragraph for each.
 #include "sim/catalog/tables.hpp"
-#include "sim/model/framework.hpp"
+#include "sim/framework/framework.hpp"
 
 namespace sim::catalog_tables {
 namespace {

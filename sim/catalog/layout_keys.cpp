@@ -1,7 +1,7 @@
-// Keys of the section `layout`: the fields of a layout (sim/plan/layout_fields.hpp), and the other
-// forms in which a file may say them.
+// Keys of the section `layout`: the fields of a layout (sim/layout/layout_fields.hpp), and the
+// other forms in which a file may say them.
 #include "sim/catalog/tables.hpp"
-#include "sim/plan/layout_fields.hpp"
+#include "sim/layout/layout_fields.hpp"
 
 namespace sim::catalog_tables {
 namespace {

@@ -6,7 +6,7 @@
 #include "sim/collective/collective_cost.hpp"
 #include "sim/engine/device_spread.hpp"
 #include "sim/engine/simulate.hpp"
-#include "sim/plan/learning_rate.hpp"
+#include "sim/layout/learning_rate.hpp"
 #include "sim/scenario/disturbance.hpp"
 #include "sim/scenario/scenario.hpp"
 

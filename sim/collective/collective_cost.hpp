@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "sim/plan/program.hpp"
+#include "sim/program/program.hpp"
 #include "sim/topology/cluster.hpp"
 
 namespace sim {

@@ -1,7 +1,8 @@
 // Communication of a tensor group on one node between buffers that its ranks have registered with
-// each other (Transformer Engine, common/comm_gemm_overlap/userbuffers; sim/plan/user_buffers.hpp;
-// PyTorch's symmetric memory, sim/plan/micro_pipeline.hpp).
-// No staging in NCCL's buffers: a byte is read once and written once.
+// each other (Transformer Engine, common/comm_gemm_overlap/userbuffers;
+// sim/plan/sharding/user_buffers.hpp; PyTorch's symmetric memory,
+// sim/plan/sharding/micro_pipeline.hpp). No staging in NCCL's buffers: a byte is read once and
+// written once.
 //   shift by copy engines   2 t_k + hop + n / B  no SMs: cudaMemcpyAsync into or from a partner's
 //                           buffer, between kernels that set a flag there and wait for one here
 //                           (userbuffers_send, userbuffers_recv with use_ce; _symmetric_memory,

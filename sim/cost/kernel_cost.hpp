@@ -2,7 +2,7 @@
 // parameters were fitted and the errors on held-out shapes.
 #pragma once
 
-#include "sim/plan/program.hpp"
+#include "sim/program/program.hpp"
 #include "sim/topology/device.hpp"
 
 namespace sim {

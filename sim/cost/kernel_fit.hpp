@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/cost/kernel_cost.hpp"
-#include "sim/plan/program.hpp"
+#include "sim/program/program.hpp"
 #include "sim/topology/device.hpp"
 
 namespace sim {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "sim/engine/cost_table.hpp"
-#include "sim/plan/program.hpp"
+#include "sim/program/program.hpp"
 
 namespace sim {
 

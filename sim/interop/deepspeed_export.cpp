@@ -7,11 +7,11 @@
 
 #include <utility>
 
+#include "sim/framework/bucket_sizes.hpp"
+#include "sim/framework/deepspeed.hpp"
 #include "sim/interop/formats.hpp"
 #include "sim/interop/settings.hpp"
 #include "sim/model/transformer.hpp"
-#include "sim/plan/bucket_sizes.hpp"
-#include "sim/plan/deepspeed.hpp"
 
 namespace sim {
 namespace {

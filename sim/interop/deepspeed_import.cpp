@@ -12,13 +12,13 @@
 #include <array>
 #include <utility>
 
+#include "sim/framework/deepspeed.hpp"
 #include "sim/interop/deepspeed_keys.hpp"
 #include "sim/interop/formats.hpp"
 #include "sim/interop/job_batch.hpp"
 #include "sim/interop/missing_options.hpp"
 #include "sim/interop/settings.hpp"
 #include "sim/model/transformer.hpp"
-#include "sim/plan/deepspeed.hpp"
 
 namespace sim {
 namespace {

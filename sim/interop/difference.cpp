@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "sim/framework/bucket_sizes.hpp"
 #include "sim/interop/handover.hpp"
-#include "sim/plan/bucket_sizes.hpp"
-#include "sim/plan/layout_fields.hpp"
+#include "sim/layout/layout_fields.hpp"
 
 namespace sim {
 namespace {

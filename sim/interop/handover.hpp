@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "sim/base/words.hpp"
-#include "sim/model/framework.hpp"
+#include "sim/framework/framework.hpp"
+#include "sim/layout/layout.hpp"
 #include "sim/model/transformer_shape.hpp"
-#include "sim/plan/layout.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace sim {

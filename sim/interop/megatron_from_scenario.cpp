@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "sim/framework/bucket_sizes.hpp"
 #include "sim/interop/megatron_config.hpp"
 #include "sim/interop/megatron_experts.hpp"
-#include "sim/plan/bucket_sizes.hpp"
 
 namespace sim {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "sim/framework/bucket_sizes.hpp"
 #include "sim/interop/formats.hpp"
 #include "sim/interop/torchtitan.hpp"
-#include "sim/plan/bucket_sizes.hpp"
 
 namespace sim {
 namespace {

@@ -229,9 +229,10 @@ constexpr double share_in_window(std::int64_t window, std::int64_t tokens) {
   return share * (2 - share);
 }
 
-// Which software brings the operands of 8-bit products into that format (sim/plan/eight_bit.hpp).
-// Transformer Engine as a whole, or its linears alone, behind norms of another make; torchao with
-// scales of tensors, of rows, or of rows with weight gradients in 16 bits.
+// Which software brings the operands of 8-bit products into that format
+// (sim/plan/sharding/eight_bit.hpp). Transformer Engine as a whole, or its linears alone, behind
+// norms of another make; torchao with scales of tensors, of rows, or of rows with weight gradients
+// in 16 bits.
 enum class EightBit : std::uint8_t {
   transformer_engine,
   transformer_engine_linear,
@@ -255,7 +256,7 @@ constexpr bool scales_rows(EightBit software) {
 }
 
 // Attention over context-parallel ranks. transformer_engine: kernels of its own. The others are
-// PyTorch's context_parallel (sim/plan/lower_context_pytorch.cpp). eager: operator by operator;
+// PyTorch's context_parallel (sim/plan/lowering/context_pytorch.cpp). eager: operator by operator;
 // compiled: within a compiled layer, which fuses what stands between the kernels of attention and
 // waits for every exchange where it is issued.
 enum class ContextForm : std::uint8_t { transformer_engine, eager, compiled };
@@ -283,7 +284,7 @@ constexpr auto words_of(GradientBuckets) {
                     Word{GradientBuckets::sliced, "sliced"}};
 }
 
-// Whose sizes of buckets hold where a layout gives none (sim/plan/bucket_sizes.hpp).
+// Whose sizes of buckets hold where a layout gives none (sim/framework/bucket_sizes.hpp).
 enum class BucketRule : std::uint8_t { pytorch, torchtitan, megatron, deepspeed };
 
 // Adam. fused: one pass over memory; eager: one per arithmetic operation; deepspeed: fused between
@@ -323,11 +324,12 @@ struct Execution {
   bool separate_products = false;  // of queries, keys, values; of a gate and what it gates
   bool copies_weights = false;     // gathered weights are copied out of the gather's buffer
   OptimizerForm optimizer = OptimizerForm::fused;
-  bool caching_allocator = false;     // memory in PyTorch's blocks (sim/plan/caching_allocator.hpp)
+  bool caching_allocator = false;  // memory in PyTorch's blocks (sim/memory/caching_allocator.hpp)
   bool expandable_segments = false;   // of that allocator (PYTORCH_CUDA_ALLOC_CONF)
   bool eager_ends = false;            // head and last norm lie outside of what is compiled
   bool keeps_unread_outputs = false;  // recomputation by operators: also what no gradient needs
-  bool flat_parameters = false;  // ZeRO-3 as PyTorch's first FSDP has it (sim/plan/flat_units.hpp)
+  bool flat_parameters =
+      false;  // ZeRO-3 as PyTorch's first FSDP has it (sim/memory/flat_units.hpp)
   // ZeRO-3 in a pipeline: what is gathered stays so, and gradients stay whole, from a stage's first
   // micro-batch to its last (torch.distributed.pipelining).
   bool holds_units = false;

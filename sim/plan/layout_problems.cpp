@@ -1,9 +1,9 @@
 // What a layout gets wrong for a model. Every sentence names what is allowed.
 #include <algorithm>
 
-#include "sim/plan/eight_bit.hpp"
 #include "sim/plan/layout_problem_list.hpp"
-#include "sim/plan/schedule.hpp"
+#include "sim/plan/sharding/eight_bit.hpp"
+#include "sim/schedule/schedule.hpp"
 
 namespace sim {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "sim/model/key_heads.hpp"
 #include "sim/plan/layout_problem_list.hpp"
-#include "sim/plan/schedule.hpp"
-#include "sim/plan/sharding.hpp"
-#include "sim/plan/user_buffers.hpp"
+#include "sim/plan/sharding/sharding.hpp"
+#include "sim/plan/sharding/user_buffers.hpp"
+#include "sim/schedule/schedule.hpp"
 
 namespace sim {
 namespace {

@@ -1,10 +1,10 @@
 #include "sim/plan/plan.hpp"
 
-#include "sim/plan/eight_bit.hpp"
-#include "sim/plan/flop_count.hpp"
 #include "sim/plan/grid.hpp"
-#include "sim/plan/sharding.hpp"
-#include "sim/plan/stage_lowering.hpp"
+#include "sim/plan/lowering/stage_lowering.hpp"
+#include "sim/plan/sharding/eight_bit.hpp"
+#include "sim/plan/sharding/flop_count.hpp"
+#include "sim/plan/sharding/sharding.hpp"
 
 namespace sim {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "sim/base/ids.hpp"
+#include "sim/layout/layout.hpp"
 #include "sim/model/model.hpp"
-#include "sim/plan/layout.hpp"
-#include "sim/plan/program.hpp"
+#include "sim/program/program.hpp"
 
 namespace sim {
 
@@ -66,11 +66,5 @@ std::vector<LayoutProblem> layout_problems(const Layout& layout, const Model& mo
 
 // REQUIRES: layout_problems() is empty.
 Plan make_plan(const Model& model, const Layout& layout);
-
-// Checks invariants 1-6 of every program, that every group member issues the same collectives in
-// the same order, and that every send meets its receive. Throws std::logic_error: such a plan would
-// hang a real cluster. Those of make_plan() are tested with it on random layouts; simulate() does
-// not run it again, and stops at a deadlock by itself.
-void check_plan(const Plan& plan);
 
 }  // namespace sim

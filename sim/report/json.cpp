@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/collective/collective_cost.hpp"
-#include "sim/plan/layout_fields.hpp"
+#include "sim/layout/layout_fields.hpp"
 #include "sim/report/numbers.hpp"
 #include "sim/report/page.hpp"
 #include "sim/report/report.hpp"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "sim/base/units.hpp"
-#include "sim/model/framework.hpp"
-#include "sim/plan/layout.hpp"
+#include "sim/framework/framework.hpp"
+#include "sim/layout/layout.hpp"
 
 namespace sim {
 

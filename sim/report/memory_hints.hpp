@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/layout/layout.hpp"
 #include "sim/model/model.hpp"
-#include "sim/plan/layout.hpp"
 #include "sim/report/report.hpp"
 #include "sim/topology/cluster.hpp"
 

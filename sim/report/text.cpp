@@ -7,7 +7,7 @@
 
 #include "sim/base/quantity.hpp"
 #include "sim/collective/collective_cost.hpp"
-#include "sim/plan/layout_text.hpp"
+#include "sim/layout/layout_text.hpp"
 #include "sim/report/numbers.hpp"
 #include "sim/report/page.hpp"
 #include "sim/report/report.hpp"

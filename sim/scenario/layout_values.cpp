@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/plan/layout_fields.hpp"
+#include "sim/layout/layout_fields.hpp"
 
 namespace sim {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/layout/layout.hpp"
 #include "sim/model/model.hpp"
-#include "sim/plan/layout.hpp"
 
 namespace sim {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <variant>
 
-#include "sim/plan/layout_fields.hpp"
+#include "sim/layout/layout_fields.hpp"
 #include "sim/scenario/renamed_keys.hpp"
 
 namespace sim {

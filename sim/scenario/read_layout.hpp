@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "sim/layout/layout.hpp"
 #include "sim/model/model.hpp"
-#include "sim/plan/layout.hpp"
 #include "sim/scenario/followed.hpp"
 #include "sim/scenario/layered.hpp"
 

@@ -1,7 +1,7 @@
 // The `training` section of a scenario.
 #pragma once
 
-#include "sim/plan/training.hpp"
+#include "sim/layout/training.hpp"
 #include "sim/scenario/layered.hpp"
 
 namespace sim {

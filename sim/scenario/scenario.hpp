@@ -8,10 +8,10 @@
 
 #include "sim/base/words.hpp"
 #include "sim/engine/simulate.hpp"
-#include "sim/model/framework.hpp"
+#include "sim/framework/framework.hpp"
+#include "sim/layout/layout.hpp"
+#include "sim/layout/training.hpp"
 #include "sim/model/model.hpp"
-#include "sim/plan/layout.hpp"
-#include "sim/plan/training.hpp"
 #include "sim/scenario/followed.hpp"
 #include "sim/topology/cluster.hpp"
 

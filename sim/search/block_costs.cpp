@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
-#include "sim/plan/sharding.hpp"
+#include "sim/plan/sharding/sharding.hpp"
 #include "sim/search/walk.hpp"
 
 namespace sim {

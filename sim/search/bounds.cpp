@@ -7,8 +7,8 @@
 #include <set>
 #include <tuple>
 
-#include "sim/plan/schedule.hpp"
-#include "sim/plan/sharding.hpp"
+#include "sim/plan/sharding/sharding.hpp"
+#include "sim/schedule/schedule.hpp"
 #include "sim/search/lane_groups.hpp"
 #include "sim/search/stage_costs.hpp"
 #include "sim/search/tail_costs.hpp"

@@ -8,13 +8,13 @@
 #include <tuple>
 
 #include "sim/base/input_error.hpp"
+#include "sim/layout/layout_text.hpp"
 #include "sim/model/key_heads.hpp"
-#include "sim/plan/eight_bit.hpp"
-#include "sim/plan/layout_text.hpp"
 #include "sim/plan/plan.hpp"
-#include "sim/plan/schedule.hpp"
+#include "sim/plan/sharding/eight_bit.hpp"
 #include "sim/plan/whole_groups.hpp"
 #include "sim/scenario/node_use.hpp"
+#include "sim/schedule/schedule.hpp"
 
 namespace sim {
 namespace {

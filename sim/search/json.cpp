@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "sim/plan/layout_text.hpp"
+#include "sim/layout/layout_text.hpp"
 #include "sim/report/numbers.hpp"
 #include "sim/search/result.hpp"
 

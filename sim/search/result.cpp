@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "sim/plan/flop_count.hpp"
+#include "sim/plan/sharding/flop_count.hpp"
 #include "sim/report/numbers.hpp"
 #include "sim/report/report.hpp"
 #include "sim/timeline/step_shares.hpp"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "sim/plan/layout.hpp"
+#include "sim/layout/layout.hpp"
 #include "sim/report/memory_error.hpp"
 #include "sim/scenario/layered.hpp"
 #include "sim/scenario/scenario.hpp"

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "sim/base/check.hpp"
-#include "sim/plan/schedule.hpp"
-#include "sim/plan/sharding.hpp"
+#include "sim/plan/sharding/sharding.hpp"
+#include "sim/schedule/schedule.hpp"
 
 namespace sim {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sim/plan/stage_lowering.hpp"
+#include "sim/plan/lowering/stage_lowering.hpp"
 #include "sim/search/walk.hpp"
 
 namespace sim {

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "sim/engine/cost_table.hpp"
-#include "sim/plan/sharding.hpp"
+#include "sim/plan/sharding/sharding.hpp"
 #include "sim/search/overlaps.hpp"
 
 namespace sim {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/plan/program.hpp"
+#include "sim/program/program.hpp"
 #include "sim/search/overlaps.hpp"
 
 namespace sim {

@@ -5,7 +5,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/forecast/forecast.hpp"
-#include "sim/plan/layout_text.hpp"
+#include "sim/layout/layout_text.hpp"
 #include "sim/scenario/sources.hpp"
 #include "sim/search/search.hpp"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "sim/plan/program.hpp"
+#include "sim/program/program.hpp"
 
 namespace sim {
 

@@ -72,7 +72,7 @@ MemoryModel read_memory_kernels(const ObjectReader& reader) {
   return model;
 }
 
-// Words of OpKind (sim/plan/operators.hpp) that run kernels.
+// Words of OpKind (sim/program/operators.hpp) that run kernels.
 constexpr std::array<std::string_view, 10> kernel_kinds{
     "gemm",          "attention", "norm",      "elementwise", "embedding",
     "cross_entropy", "generic",   "optimizer", "encode",      "decode"};

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "sim/base/dtype.hpp"
-#include "sim/model/framework.hpp"
+#include "sim/framework/framework.hpp"
+#include "sim/layout/layout.hpp"
 #include "sim/model/model.hpp"
-#include "sim/plan/layout.hpp"
 #include "sim/timeline/step_shares.hpp"
 #include "sim/topology/cluster.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "sim/forecast/anchor.hpp"
 #include "sim/forecast/forecast.hpp"
-#include "sim/plan/layout_text.hpp"
+#include "sim/layout/layout_text.hpp"
 #include "sim/report/text_grid.hpp"
 #include "sim/scenario/read_anchor.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
-#include "sim/plan/caching_allocator.hpp"
+#include "sim/memory/caching_allocator.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/read_anchor.hpp"
 #include "sim/scenario/scenario.hpp"

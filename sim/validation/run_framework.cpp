@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "sim/plan/deepspeed.hpp"
+#include "sim/framework/deepspeed.hpp"
 #include "sim/validation/run_scenario.hpp"
 #include "sim/validation/run_words.hpp"
 

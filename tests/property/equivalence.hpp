@@ -9,9 +9,9 @@
 #include "real/engine/global_tensors.hpp"
 #include "real/engine/parameters.hpp"
 #include "real/engine/tokens.hpp"
+#include "sim/layout/layout.hpp"
+#include "sim/layout/training.hpp"
 #include "sim/model/model.hpp"
-#include "sim/plan/layout.hpp"
-#include "sim/plan/training.hpp"
 
 namespace real::test {
 

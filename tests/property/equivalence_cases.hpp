@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/layout/layout.hpp"
 #include "sim/model/model.hpp"
-#include "sim/plan/layout.hpp"
 #include "tests/property/support.hpp"
 
 namespace real::test {

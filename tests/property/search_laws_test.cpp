@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "sim/plan/eight_bit.hpp"
+#include "sim/plan/sharding/eight_bit.hpp"
 #include "sim/search/result.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/random_scenario.hpp"

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "sim/layout/layout.hpp"
 #include "sim/model/model.hpp"
-#include "sim/plan/layout.hpp"
 #include "sim/topology/cluster.hpp"
 
 namespace sim::test {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/memory/memory.hpp"
 #include "sim/model/transformer.hpp"
-#include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/report/report.hpp"
 #include "tests/catch.hpp"

@@ -211,7 +211,7 @@ TEST_CASE("the pages of the formats name every key", "[catalog]") {
       {"layout", {"sim/scenario/README.md", "sim/scenario/DEFAULTS.md"}},
       {"simulation", {"sim/scenario/README.md"}},
       {"training", {"sim/scenario/README.md", "sim/scenario/DEFAULTS.md"}},
-      {"framework", {"sim/model/FRAMEWORKS.md"}},
+      {"framework", {"sim/framework/FRAMEWORKS.md"}},
       {"budget", {"sim/economics/README.md"}},
       {"disturbance", {"docs/how-sure.md"}},
       {"model", {"models/FORMAT.md", "sim/scenario/README.md"}},

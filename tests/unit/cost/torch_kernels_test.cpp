@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "sim/model/framework.hpp"
+#include "sim/framework/framework.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/validation/csv.hpp"
 #include "tests/catch.hpp"

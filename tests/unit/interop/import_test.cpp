@@ -1,7 +1,7 @@
 // Files of training jobs as scenarios: what they mean, and the exact text of what is refused. All
 // inputs are written for these tests.
+#include "sim/framework/bucket_sizes.hpp"
 #include "sim/interop/job_file.hpp"
-#include "sim/plan/bucket_sizes.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tests/unit/interop/imports.hpp"

@@ -1,9 +1,11 @@
+#include "tests/support/check_plan.hpp"
+
 #include <stdexcept>
 #include <string>
 
-#include "sim/plan/check_operands.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/check_operands.hpp"
 #include "tests/unit/plan/models.hpp"
 #include "tests/unit/plan/sketch.hpp"
 

@@ -3,8 +3,9 @@
 
 #include "sim/cost/kernel_cost.hpp"
 #include "sim/engine/simulate.hpp"
-#include "sim/plan/memory.hpp"
+#include "sim/memory/memory.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/check_plan.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tests/unit/plan/models.hpp"
 

@@ -1,5 +1,5 @@
-#include "sim/model/framework.hpp"
-#include "sim/plan/sharding.hpp"
+#include "sim/framework/framework.hpp"
+#include "sim/plan/sharding/sharding.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/plan/chain_rule.hpp"
 #include "tests/unit/plan/models.hpp"

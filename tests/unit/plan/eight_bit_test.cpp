@@ -1,5 +1,5 @@
 // What is cast around 8-bit products, and what stays in 16 bits.
-#include "sim/plan/eight_bit.hpp"
+#include "sim/plan/sharding/eight_bit.hpp"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,9 @@
 
 #include "models.hpp"
 #include "sim/plan/plan.hpp"
-#include "sim/plan/sharding.hpp"
+#include "sim/plan/sharding/sharding.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/check_plan.hpp"
 
 using namespace sim;
 

@@ -1,13 +1,14 @@
-// What frameworks do otherwise than Megatron-LM (sim/model/FRAMEWORKS.md); of gradients
+// What frameworks do otherwise than Megatron-LM (sim/framework/FRAMEWORKS.md); of gradients
 // gradient_forms_test.cpp.
 #include <algorithm>
 #include <numeric>
 
+#include "sim/memory/memory.hpp"
 #include "sim/model/transformer.hpp"
-#include "sim/plan/check_operands.hpp"
-#include "sim/plan/happens_before.hpp"
-#include "sim/plan/memory.hpp"
-#include "sim/plan/scratch.hpp"
+#include "sim/program/happens_before.hpp"
+#include "sim/program/scratch.hpp"
+#include "tests/support/check_operands.hpp"
+#include "tests/support/check_plan.hpp"
 #include "tests/unit/plan/framework_programs.hpp"
 
 using namespace sim;

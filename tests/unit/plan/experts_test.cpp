@@ -1,9 +1,10 @@
 // Mixtures of experts and latent attention: who holds what, what travels, what is computed.
 #include <algorithm>
 
-#include "sim/plan/memory.hpp"
+#include "sim/memory/memory.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/check_plan.hpp"
 #include "tests/unit/plan/models.hpp"
 #include "tests/unit/plan/random_layout.hpp"
 

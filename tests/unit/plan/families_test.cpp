@@ -4,13 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "sim/model/framework.hpp"
+#include "sim/framework/framework.hpp"
+#include "sim/memory/memory.hpp"
 #include "sim/model/transformer.hpp"
-#include "sim/plan/flop_count.hpp"
-#include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
-#include "sim/plan/sharding.hpp"
+#include "sim/plan/sharding/flop_count.hpp"
+#include "sim/plan/sharding/sharding.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/check_plan.hpp"
 #include "tests/unit/plan/chain_rule.hpp"
 #include "tests/unit/plan/models.hpp"
 #include "tests/unit/plan/random_layout.hpp"

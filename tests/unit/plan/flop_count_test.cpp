@@ -1,4 +1,4 @@
-#include "sim/plan/flop_count.hpp"
+#include "sim/plan/sharding/flop_count.hpp"
 
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"

@@ -3,9 +3,10 @@
 
 #include <string>
 
-#include "sim/model/framework.hpp"
+#include "sim/framework/framework.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/check_plan.hpp"
 #include "tests/unit/plan/models.hpp"
 
 namespace sim::test {

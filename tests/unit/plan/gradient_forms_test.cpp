@@ -1,9 +1,9 @@
-// How frameworks add, copy, reduce and apply gradients (sim/model/FRAMEWORKS.md).
+// How frameworks add, copy, reduce and apply gradients (sim/framework/FRAMEWORKS.md).
 #include <algorithm>
 #include <set>
 
-#include "sim/plan/happens_before.hpp"
-#include "sim/plan/memory.hpp"
+#include "sim/memory/memory.hpp"
+#include "sim/program/happens_before.hpp"
 #include "tests/unit/plan/framework_programs.hpp"
 
 using namespace sim;

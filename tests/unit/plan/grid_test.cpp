@@ -1,5 +1,6 @@
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/check_plan.hpp"
 #include "tests/unit/plan/models.hpp"
 
 using namespace sim;

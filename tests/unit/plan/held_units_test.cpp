@@ -1,5 +1,5 @@
-// ZeRO-3 in torch.distributed.pipelining (sim/plan/lower_held_units.cpp).
-#include "sim/plan/memory.hpp"
+// ZeRO-3 in torch.distributed.pipelining (sim/plan/lowering/held_units.cpp).
+#include "sim/memory/memory.hpp"
 #include "tests/unit/plan/framework_programs.hpp"
 
 using namespace sim;

@@ -4,6 +4,7 @@
 
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/check_plan.hpp"
 #include "tests/unit/plan/models.hpp"
 
 using namespace sim;

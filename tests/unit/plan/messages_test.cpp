@@ -1,5 +1,5 @@
 // Messages between stages: when they are asked for, and what waits for them.
-#include "sim/plan/happens_before.hpp"
+#include "sim/program/happens_before.hpp"
 #include "tests/unit/plan/framework_programs.hpp"
 
 using namespace sim;

@@ -1,13 +1,14 @@
 // Products cut by slices of tokens beside which slices move through symmetric memory
 // (micro_pipeline.hpp): PyTorch's AsyncTP.
-#include "sim/plan/micro_pipeline.hpp"
+#include "sim/plan/sharding/micro_pipeline.hpp"
 
 #include <algorithm>
 
-#include "sim/plan/happens_before.hpp"
 #include "sim/plan/plan.hpp"
-#include "sim/plan/sharding.hpp"
+#include "sim/plan/sharding/sharding.hpp"
+#include "sim/program/happens_before.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/check_plan.hpp"
 #include "tests/unit/plan/framework_programs.hpp"
 
 using namespace sim;

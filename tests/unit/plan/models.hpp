@@ -1,9 +1,9 @@
 // Small models for the tests of plans, with the operators of a classic GPT layer.
 #pragma once
 
+#include "sim/layout/layout.hpp"
 #include "sim/model/model.hpp"
-#include "sim/plan/layout.hpp"
-#include "sim/plan/program.hpp"
+#include "sim/program/program.hpp"
 
 namespace sim::test {
 

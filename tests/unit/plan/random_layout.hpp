@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "sim/plan/layout.hpp"
+#include "sim/layout/layout.hpp"
 
 namespace sim::test {
 

@@ -1,8 +1,9 @@
-#include "sim/plan/memory.hpp"
+#include "sim/memory/memory.hpp"
 #include "sim/plan/plan.hpp"
-#include "sim/plan/schedule.hpp"
-#include "sim/plan/sharding.hpp"
+#include "sim/plan/sharding/sharding.hpp"
+#include "sim/schedule/schedule.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/check_plan.hpp"
 #include "tests/unit/plan/models.hpp"
 #include "tests/unit/plan/random_layout.hpp"
 

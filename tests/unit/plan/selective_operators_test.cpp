@@ -1,15 +1,16 @@
 // Recomputation by operators, as torchtitan's save list has it.
-#include "sim/plan/selective_operators.hpp"
+#include "sim/plan/sharding/selective_operators.hpp"
 
 #include <map>
 #include <string>
 
 #include "models.hpp"
-#include "sim/plan/arena.hpp"
-#include "sim/plan/flop_count.hpp"
+#include "sim/memory/arena.hpp"
 #include "sim/plan/plan.hpp"
-#include "sim/plan/sharding.hpp"
+#include "sim/plan/sharding/flop_count.hpp"
+#include "sim/plan/sharding/sharding.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/check_plan.hpp"
 
 using namespace sim;
 

@@ -1,9 +1,9 @@
-#include "sim/plan/sharding.hpp"
+#include "sim/plan/sharding/sharding.hpp"
 
 #include <algorithm>
 #include <string>
 
-#include "sim/model/framework.hpp"
+#include "sim/framework/framework.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "sim/plan/program.hpp"
+#include "sim/program/program.hpp"
 
 namespace sim::test {
 

@@ -1,14 +1,15 @@
 // Products cut into parts, beside which the tensor group communicates (user_buffers.hpp).
-#include "sim/plan/user_buffers.hpp"
+#include "sim/plan/sharding/user_buffers.hpp"
 
 #include <algorithm>
 #include <vector>
 
 #include "sim/engine/cost_table.hpp"
 #include "sim/engine/simulate.hpp"
-#include "sim/plan/memory.hpp"
+#include "sim/memory/memory.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/check_plan.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tests/unit/plan/models.hpp"
 

@@ -6,7 +6,7 @@
 #include "real/cuda/cuda_backend.hpp"
 #include "real/engine/bound_program.hpp"
 #include "sim/engine/simulate.hpp"
-#include "sim/plan/arena.hpp"
+#include "sim/memory/arena.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/validation/real_suite.hpp"
 #include "tests/catch.hpp"

@@ -181,7 +181,7 @@ TEST_CASE("kernels that the engine has not are refused, not run as others", "[en
   }
   CHECK(engine_problems(plan, model) ==
         Problems{"framework: the engine runs logits, gradients and messages as Megatron-LM does; "
-                 "sim/model/FRAMEWORKS.md has the keys"});
+                 "sim/framework/FRAMEWORKS.md has the keys"});
 }
 
 }  // namespace real::test

@@ -5,7 +5,7 @@
 #include "real/host/host_backend.hpp"
 #include "real/host/stream_schedule.hpp"
 #include "sim/base/random.hpp"
-#include "sim/plan/program_builder.hpp"
+#include "sim/program/program_builder.hpp"
 #include "tests/catch.hpp"
 
 using real::AlgorithmChoice;

@@ -1,5 +1,5 @@
 // What single columns of a table of runs say of the model and of the layout.
-#include "sim/plan/memory.hpp"
+#include "sim/memory/memory.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"

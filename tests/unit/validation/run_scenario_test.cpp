@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "sim/model/framework.hpp"
-#include "sim/plan/bucket_sizes.hpp"
+#include "sim/framework/bucket_sizes.hpp"
+#include "sim/framework/framework.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/validation/measured_rows.hpp"
 #include "sim/validation/predict.hpp"

@@ -1,0 +1,36 @@
+// How large the buckets are in which data-parallel ranks reduce their gradients.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/base/units.hpp"
+#include "sim/layout/layout.hpp"
+#include "sim/model/model.hpp"
+
+namespace sim {
+
+// Larger than all gradients of any model.
+inline constexpr Bytes one_bucket{std::int64_t{1} << 40};
+
+// Bytes of gradients behind which a bucket closes: of the first to fire in a chunk, of the others.
+struct BucketSizes {
+  Bytes first;
+  Bytes others;
+  bool operator==(const BucketSizes&) const = default;
+};
+
+// Those of a framework.
+BucketSizes usual_bucket_sizes(const Layout& layout, BucketRule rule);
+
+// Those of the layout; what it leaves open follows from the framework.
+BucketSizes bucket_sizes(const Layout& layout, const Execution& runs);
+
+struct ChunkOfStage {
+  int stage = 0;
+  int chunk = 0;
+};
+
+// Of one model chunk: Megatron-LM has buckets in the first chunk of the first stage alone.
+BucketSizes bucket_sizes(const Layout& layout, const Execution& runs, ChunkOfStage where);
+
+}  // namespace sim

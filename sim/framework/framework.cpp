@@ -1,0 +1,362 @@
+#include "sim/framework/framework.hpp"
+
+#include <algorithm>
+
+namespace sim {
+namespace {
+
+// Elements read and written, per feature.
+struct EagerForm {
+  double forward = 0, backward = 0;
+  // Of those: by kernels with a broadcast or a strided tensor.
+  double forward_strided = 0, backward_strided = 0;
+  int forward_launches = 1, backward_launches = 1;
+  double saved = 0;
+};
+
+// native_layer_norm: one kernel forward; backward one for the input and two for scale and shift,
+// which read x and dy again. Fitted to layer_norm of
+// topologies/devices/measurements/torch_kernels.csv and h200_kernels.csv: a kernel that reads them
+// once would move 3.
+constexpr EagerForm layer_norm{.forward = 2, .backward = 3.5, .backward_launches = 3};
+
+// torch.compile's, a kernel forward, two backward: a row is read for its sum and again for the
+// result, 2 + 1; backward x and dy twice, dx written, 2 (1 + 1) + 1, and both again for the
+// gradient of the weight, 1 + 1. So measured (rms_norm_compiled of torch_kernels.csv).
+constexpr EagerForm compiled_norm{.forward = 3, .backward = 7, .backward_launches = 2};
+
+// y = weight * (x.float() * rsqrt(mean(x.float()^2) + eps)).type_as(x)
+// Forward: cast 1 + 2, square 2 + 2, mean 2, product 2 + 2, cast 2 + 1, weight 1 + 1; two more
+// launches work on one number per token. Backward: of the weight's product 2 + (2 + 1) + 1 (its sum
+// over tokens), cast 1 + 2, of the product (2 + 2) + (2 + 2 + 2) + 2, of the square (2 + 2) + (2 +
+// 2), sum of the two gradients of x 2 + 2 + 2, cast 2 + 1. Saved: x in fp32, the normalised x.
+// `strided`, for what reductions and broadcasts of one number per token or feature cost more than
+// element-wise kernels: fitted to rms_norm of topologies/devices/measurements/torch_kernels.csv.
+constexpr EagerForm rms_norm{.forward = 18,
+                             .backward = 38,
+                             .forward_strided = 5,
+                             .backward_strided = 20.5,
+                             .forward_launches = 8,
+                             .backward_launches = 13,
+                             .saved = 3};
+
+// q * cos + rotate_half(q) * sin, where rotate_half negates one half and concatenates; the same of
+// the keys. Forward: two products 2 (1 + 1), negation 1, concatenation 1 + 1, sum 2 + 1. Backward:
+// two products 2 (1 + 1), the two slices of the concatenation padded with zeros 2 (1 + 0.5 + 0.5),
+// their sum 2 + 1, negation 1, sum 2 + 1. Saved by the attention behind: the turned tensors are new
+// ones, and V, a view of the projection's output, keeps all of that alive beside them. Strided: the
+// products, whose cosine is broadcast over heads, and what works on halves of a head but zeros.
+constexpr EagerForm rotary{.forward = 10,
+                           .backward = 15,
+                           .forward_strided = 7,
+                           .backward_strided = 7,
+                           .forward_launches = 10,
+                           .backward_launches = 18,
+                           .saved = 1};
+
+// Of heads that are turned in part (phi3, glm4) the turned part and the rest are put together: per
+// feature of the whole, reads and writes 1 + 1; backward, of the two slices, zeros 1 + 1, the parts
+// copied into them 1 + 1, their sum 2 + 1; of queries and of keys.
+constexpr EagerForm turned_part{
+    .forward = 2, .backward = 7, .forward_launches = 2, .backward_launches = 10};
+
+// (x.float().view(complex) * freqs).view(float).type_as(x). Forward: cast 1 + 2, product 2 + 2,
+// cast 2 + 1, of queries and of keys; backward the same with the conjugate.
+constexpr EagerForm complex_rotary{
+    .forward = 10, .backward = 10, .forward_launches = 6, .backward_launches = 6, .saved = 1};
+
+// silu(gate) * up, per feature of the two halves' width: activation 1 + 1, product 2 + 1. Backward:
+// of the product (2 + 1) + (2 + 1), of the activation 2 + 1, concatenation 2 + 2. Saved: gate, up
+// and the activated gate.
+constexpr EagerForm gate{
+    .forward = 5, .backward = 13, .forward_launches = 2, .backward_launches = 4, .saved = 3};
+
+// cross_entropy(logits.float()): cast 1 + 2, log-softmax 3 2 + 2: a row that is too long for shared
+// memory is read for its maximum, its sum and its result (ATen/native/cuda/SoftMax.cu,
+// cunn_SoftMaxForward). Backward: the gradient of the picked logit, zeroed 2, of the log-softmax
+// 2 + (2 + 2) + 2 (cunn_SoftMaxBackward, which sums it first), cast 2 + 1. Alive between the two,
+// which follow each other: at its peak, in the backward pass of the log-softmax, the output of that
+// and the gradients of its output and input, 2 + 2 + 2; the fused loss has 2 + 1, its exponentials
+// and the gradient of the logits.
+constexpr EagerForm loss{
+    .forward = 11, .backward = 13, .forward_launches = 3, .backward_launches = 3, .saved = 3};
+
+// The same over a split vocabulary (torch/distributed/tensor/parallel/loss.py). Forward: cast 1 +
+// 2, maximum 2, difference 2 + 2, exponential 2 + 2, its sum 2, difference 2 + 2. Backward: zeros
+// 2, exponential 2 + 2, sum 2 + 2 + 2, product 2 + 2, cast 2 + 1.
+constexpr EagerForm split_loss{.forward = 19, .backward = 19};
+
+// Megatron-LM's own without fusion (core/tensor_parallel/cross_entropy.py,
+// VocabParallelCrossEntropy): cast 1 + 2, maximum 2, subtraction in place 2 + 2, exponential in
+// place 2 + 2, its sum 2, division in place 2 + 2. Backward as the fused one: scaling in place 2 +
+// 2, cast back 2 + 1. What it does for one class per token is little.
+constexpr EagerForm separate_loss{
+    .forward = 19, .backward = 7, .forward_launches = 10, .backward_launches = 4};
+
+// The logits are read for the maximum and for the sum of exponentials; backward they are read and
+// their gradient is written (flash-attn, csrc/xentropy/xentropy_kernel.cu, forward with
+// cunn_SoftMaxXEntropyForward, backward with cunn_SoftMaxXEntropyBackward).
+constexpr EagerForm logits_loss{.forward = 2, .backward = 2};
+
+double real(std::int64_t value) {
+  return static_cast<double>(value);
+}
+
+// `width`: features that the form counts in. What the fused form adds for the residual path stays.
+void set(ModelOp& op, const EagerForm& form, double width, double fused_backward,
+         bool keeps = true) {
+  op.forward_elements = form.forward * width;
+  op.backward_elements += form.backward * width - fused_backward;
+  op.forward_strided = form.forward_strided * width;
+  op.backward_strided = form.backward_strided * width;
+  op.forward_launches = form.forward_launches;
+  op.backward_launches = form.backward_launches;
+  if (keeps && form.saved > 0) op.saved_elements = form.saved * width;
+}
+
+// A norm of heads, which works in place, is fused with what is around it; one over all heads is
+// two norms, of queries and of keys. What of several kernels is not strided is element-wise.
+void set_norm(ModelOp& op, NormForm form, const EagerForm& eager, std::int64_t head_dim,
+              bool keeps) {
+  if (form == NormForm::fused || (op.in_place && op.in_features == head_dim)) return;
+  const EagerForm& passes = form == NormForm::eager ? eager : compiled_norm;
+  const double out = real(op.out_features);
+  set(op, passes, out, 3 * out, keeps);
+  if (op.in_place) {
+    op.forward_launches *= 2;
+    op.backward_launches *= 2;
+  }
+  if (op.forward_strided == 0) return;
+  op.forward_beside = op.forward_elements - op.forward_strided;
+  op.backward_beside = op.backward_elements - op.backward_strided;
+}
+
+// repeat_kv: keys and values are copied to as many heads as queries have, behind the rotary
+// embedding, and the gradients of the copies added up: reads of one width, writes of the other.
+// Attention keeps the copies.
+double repeated_keys(const AttentionShape& shape) {
+  return 2 * real((shape.heads + shape.kv_heads) * shape.head_dim);
+}
+
+// Forward: a row is read for its maximum and sum, and again for the gradient that is written over
+// it; backward: scaled in place (Transformer Engine, common/triton/cross_entropy.py,
+// online_softmax_kernel, cross_entropy_kernel and element_mul_kernel).
+void set_in_place_loss(ModelOp& op) {
+  const double classes = real(op.in_features);
+  op.in_place = true;
+  op.forward_elements = 3 * classes;
+  op.backward_elements = 2 * classes;
+  op.forward_launches = 2;
+  op.saved_fixed_bytes = 0;
+}
+
+void set_loss(const Framework& framework, double classes, ModelOp& op) {
+  if (framework.loss != LossForm::fused) op.backward_scratch_bytes = 0;
+  if (framework.loss == LossForm::eager) {
+    set(op, loss, classes, op.backward_elements);
+    op.forward_split_elements = (split_loss.forward - loss.forward) * classes;
+    op.backward_split_elements = (split_loss.backward - loss.backward) * classes;
+  }
+  if (framework.loss == LossForm::separate) set(op, separate_loss, classes, op.backward_elements);
+  if (framework.loss == LossForm::keeps_logits) {
+    set(op, logits_loss, classes, op.backward_elements);
+    op.saved_fixed_bytes = 0;
+  }
+  if (framework.loss == LossForm::in_place) set_in_place_loss(op);
+  if (framework.accuracy) op.forward_elements += 2 * classes;
+  // PyTorch's own loss of the same logits, without a backward pass.
+  const int metrics = framework.execution.loss_metrics;
+  op.backward_elements += metrics * loss.forward * classes;
+  op.backward_launches += metrics * loss.forward_launches;
+}
+
+void set_rotary(const Framework& framework, const AttentionShape& shape, ModelOp& op) {
+  if (framework.rotary == RotaryForm::fused) return;
+  // The operator's width counts queries, keys and values; only the first two turn.
+  const double width = op.forward_elements / 2;
+  const EagerForm& form = framework.rotary == RotaryForm::complex ? complex_rotary : rotary;
+  set(op, form, width * shape.rotary_share, op.backward_elements, framework.keeps_intermediates);
+  if (shape.rotary_share == 1) return;
+  op.forward_elements += turned_part.forward * width;
+  op.backward_elements += turned_part.backward * width;
+  op.forward_launches += turned_part.forward_launches;
+  op.backward_launches += turned_part.backward_launches;
+  if (framework.keeps_intermediates) op.saved_elements = form.saved * width;
+}
+
+void set_op(const Framework& framework, const AttentionShape& shape, ModelOp& op) {
+  const bool repeats = framework.key_heads == KernelForm::eager && shape.kv_heads < shape.heads;
+  const bool keeps = framework.keeps_intermediates;
+  const double out = real(op.out_features);
+  const double in = real(op.in_features);
+  switch (op.function) {
+    case Function::rms_norm:
+      set_norm(op, framework.rms_norm, rms_norm, shape.head_dim, keeps);
+      break;
+    case Function::layer_norm:
+    case Function::layer_norm_no_bias:
+      set_norm(op, framework.layer_norm, layer_norm, shape.head_dim, keeps);
+      break;
+    case Function::attention:
+      // qkv.chunk(3): its backward concatenates the three gradients.
+      if (framework.qkv == KernelForm::eager) op.backward_elements += 2 * in;
+      if (repeats && keeps)
+        op.saved_elements += 2 * real((shape.heads - shape.kv_heads) * shape.head_dim);
+      break;
+    case Function::rotary:
+      set_rotary(framework, shape, op);
+      if (!repeats) break;
+      op.forward_elements += repeated_keys(shape);
+      op.backward_elements += repeated_keys(shape);
+      op.forward_launches += 2;
+      op.backward_launches += 2;
+      break;
+    case Function::swiglu:
+    case Function::geglu:
+      if (framework.gate == KernelForm::eager) set(op, gate, out, op.backward_elements, keeps);
+      break;
+    case Function::cross_entropy:
+      set_loss(framework, in, op);
+      break;
+    default:
+      break;
+  }
+}
+
+bool is_gate(const ModelOp& op) {
+  return op.function == Function::swiglu || op.function == Function::geglu;
+}
+
+// Gate and up-projection as two products, whose gradients are two tensors: without the split's
+// concatenation, 2 + 2.
+void separate_gate(const Framework& framework, ModelOp& linear, ModelOp& product) {
+  linear.products = 2;
+  if (framework.gate == KernelForm::eager)
+    product.backward_elements -= 4 * real(product.out_features);
+}
+
+void set_block(const Framework& framework, const AttentionShape& shape, Block& block) {
+  for (ModelOp& op : block.ops)
+    set_op(framework, shape, op);
+  for (std::size_t i = 1; i < block.ops.size(); ++i) {
+    if (!framework.joint_gate && is_gate(block.ops[i]))
+      separate_gate(framework, block.ops[i - 1], block.ops[i]);
+  }
+}
+
+// Modules, autograd functions, checkpoints and RNG states around a fused kernel, in bare PyTorch
+// calls of 9.8 us: 56 us a kernel. Fitted to the calibration rows of
+// validation/published/vtrain_single, where a layer of 55 launches takes the host 3.1 ms.
+constexpr double megatron_calls = 5.7;
+
+// DeepSpeed around a model of either kind. Its ZeRO-3 joins every rank's part of a gathered weight
+// (runtime/zero/partition_parameters.py, AllGatherCoalescedHandle.wait: torch.cat).
+void set_deepspeed(Framework& framework) {
+  framework.optimizer = OptimizerForm::deepspeed;
+  framework.weight_gathers = KernelForm::eager;
+  framework.execution.adds_gradients = framework.execution.all_reduces_gradients = true;
+  framework.execution.gradient_buckets = GradientBuckets::sliced;
+  framework.execution.bucket_rule = BucketRule::deepspeed;
+  framework.execution.context = ContextForm::transformer_engine;  // Ulysses
+}
+
+}  // namespace
+
+Framework framework_of(FrameworkName name) {
+  Framework framework;
+  framework.name = name;
+  if (name == FrameworkName::pytorch || name == FrameworkName::scaling ||
+      name == FrameworkName::deepspeed) {
+    framework.execution.eight_bit = EightBit::torchao;
+    framework.layer_norm = framework.rms_norm = NormForm::eager;
+    framework.qkv = framework.gate = KernelForm::eager;
+    framework.rotary = RotaryForm::eager;
+    framework.softmax = framework.key_heads = KernelForm::eager;
+    framework.loss = LossForm::eager;
+    framework.execution.context = ContextForm::eager;
+  }
+  framework.execution.stops_recomputation = name == FrameworkName::pytorch;
+  if (name == FrameworkName::megatron || name == FrameworkName::megatron_deepspeed)
+    framework.host_calls = megatron_calls;
+  if (name == FrameworkName::megatron) {
+    framework.execution.gradient_placeholders = Placeholders::temporary;
+    framework.execution.bucket_rule = BucketRule::megatron;
+    framework.execution.shares_key_heads = true;
+    framework.execution.waits_for_counts = framework.execution.waits_for_messages = true;
+  }
+  if (name == FrameworkName::torchtitan) {
+    framework.layer_norm = framework.rms_norm = NormForm::compiled;
+    framework.rotary = RotaryForm::complex;
+    framework.key_heads = KernelForm::eager;
+    framework.optimizer = OptimizerForm::eager;
+    framework.loss = LossForm::eager;
+    framework.token_collectives = framework.weight_gathers = KernelForm::eager;
+    framework.execution = {.eight_bit = EightBit::torchao,
+                           .keeps_gathered_inputs = true,
+                           .symmetric_memory = true,
+                           .stops_recomputation = true,
+                           .context = ContextForm::compiled,
+                           .bucket_rule = BucketRule::torchtitan,
+                           .separate_products = true,
+                           .caching_allocator = true,
+                           .expandable_segments = true,
+                           .eager_ends = true,
+                           .holds_units = true};
+  }
+  if (name == FrameworkName::scaling) {
+    framework.joint_gate = false;
+    framework.accuracy = true;
+    framework.execution = {.eight_bit = EightBit::torchao,
+                           .gathers_logits = true,
+                           .adds_gradients = true,
+                           .keeps_gathered_inputs = true,
+                           .all_reduces_gradients = true,
+                           .sends_whole = true,
+                           .recomputes_head = true,
+                           .copies_attention = true,
+                           .gradient_buckets = GradientBuckets::copied,
+                           .bucket_rule = BucketRule::deepspeed,
+                           .caching_allocator = true,
+                           .waits_for_lengths = true,
+                           .held_logits = 2};
+  }
+  if (name == FrameworkName::megatron_deepspeed) {
+    framework.loss = LossForm::separate;
+    framework.execution.sync_before_mlp = true;
+  }
+  if (name == FrameworkName::deepspeed || name == FrameworkName::megatron_deepspeed)
+    set_deepspeed(framework);
+  return framework;
+}
+
+Framework torchtitan_framework(bool compiled_layers, bool compiled_loss, bool fused_optimizer) {
+  Framework framework = framework_of(FrameworkName::torchtitan);
+  if (!compiled_layers) {
+    framework.layer_norm = framework.rms_norm = NormForm::eager;
+    framework.gate = KernelForm::eager;
+    framework.execution.context = ContextForm::eager;
+    framework.execution.keeps_unread_outputs = true;
+  }
+  // torch.compile reads the logits for their maximum and for the sum, and again backward.
+  if (compiled_loss) framework.loss = LossForm::keeps_logits;
+  if (fused_optimizer) framework.optimizer = OptimizerForm::fused;
+  return framework;
+}
+
+void run_with(const Framework& framework, Model& model) {
+  model.attention.eager_softmax = framework.softmax == KernelForm::eager;
+  model.attention.softmax_in_fours = framework.name == FrameworkName::megatron ||
+                                     framework.name == FrameworkName::megatron_deepspeed;
+  model.execution = framework.execution;
+  model.execution.copies_tokens = framework.token_collectives == KernelForm::eager;
+  model.execution.copies_weights = framework.weight_gathers == KernelForm::eager;
+  model.execution.optimizer = framework.optimizer;
+  if (framework.loss == LossForm::keeps_logits)
+    model.execution.held_logits = std::max(model.execution.held_logits, 1);
+  set_block(framework, model.attention, model.input);
+  for (Block& layer : model.layers)
+    set_block(framework, model.attention, layer);
+  set_block(framework, model.attention, model.output);
+}
+
+}  // namespace sim

@@ -1,0 +1,138 @@
+// How a training step is laid out over ranks: the user's choices, checked against the model.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/attention_kernel.hpp"
+#include "sim/base/dtype.hpp"
+#include "sim/base/units.hpp"
+#include "sim/base/words.hpp"
+#include "sim/layout/optimizer_kind.hpp"
+
+namespace sim {
+
+enum class Dimension : std::uint8_t { tensor, context, data, pipeline };
+constexpr auto words_of(Dimension) {
+  return std::array{Word{Dimension::tensor, "tp"}, Word{Dimension::context, "cp"},
+                    Word{Dimension::data, "dp"}, Word{Dimension::pipeline, "pp"}};
+}
+
+enum class Schedule : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1 };
+constexpr auto words_of(Schedule) {
+  return std::array{Word{Schedule::one_f_one_b, "1f1b"}, Word{Schedule::gpipe, "gpipe"},
+                    Word{Schedule::interleaved, "interleaved"}, Word{Schedule::zb_h1, "zb-h1"}};
+}
+
+// operators: per operator, as torchtitan's selective_ac_option "op": of each layer the outputs of
+// attention, of reduce-scatters and of every first of two products are kept, the rest runs again.
+enum class Recompute : std::uint8_t { none, selective, operators, full };
+constexpr auto words_of(Recompute) {
+  return std::array{Word{Recompute::none, "none"}, Word{Recompute::selective, "selective"},
+                    Word{Recompute::operators, "operators"}, Word{Recompute::full, "full"}};
+}
+
+// How context-parallel ranks see each other's keys and values. ring: slices travel from rank to
+// rank beside the attention of the slice before (Liu et al. 2023; Transformer Engine, cp_comm_type
+// p2p). all_gather: all of them before the attention (Llama 3, section 3.3.2); under PyTorch's
+// context_parallel (Execution::context) all of them at once, and the attention goes slice by slice.
+// all_to_all: within attention a rank has all tokens of its share of the heads (Jacobs et al. 2023,
+// "DeepSpeed Ulysses"; cp_comm_type a2a).
+enum class ContextExchange : std::uint8_t { ring, all_gather, all_to_all };
+constexpr auto words_of(ContextExchange) {
+  return std::array{Word{ContextExchange::ring, "ring"},
+                    Word{ContextExchange::all_gather, "all_gather"},
+                    Word{ContextExchange::all_to_all, "all_to_all"}};
+}
+
+struct Layout {
+  int tensor_parallel = 1;
+  int context_parallel = 1;  // ranks that share the tokens of each sequence
+  int pipeline_parallel = 1;
+  int data_parallel = 1;
+  // Of the ranks of a stage, those that share the routed experts of a layer, and those that share
+  // the features of each (0: tensor_parallel), which lie next to each other. What is left of
+  // tensor_parallel x context_parallel x data_parallel has the same experts.
+  int expert_parallel = 1;
+  int expert_tensor_parallel = 0;
+  double expert_imbalance = 1;  // tokens that come to the fullest rank, over the average
+  int virtual_stages = 1;       // model chunks per pipeline rank (interleaved)
+  // May leave out the context dimension where it has one rank.
+  std::vector<Dimension> placement{Dimension::tensor, Dimension::context, Dimension::data,
+                                   Dimension::pipeline};
+
+  std::int64_t sequence_length = 0;  // tokens per sequence; 1 for layer lists (one sample)
+  std::int64_t global_batch = 0;     // sequences per step over all data-parallel ranks
+  std::int64_t micro_batch = 1;      // sequences per micro-batch and rank
+
+  Schedule schedule = Schedule::one_f_one_b;
+  // Layers of each model chunk in execution order (pipeline_parallel * virtual_stages entries);
+  // empty: even split.
+  std::vector<int> layers_per_chunk;
+
+  bool sequence_parallel = false;
+  int zero_stage = 0;       // 0..3; 3 is FSDP full shard
+  int shard_group = 0;      // ranks that share a copy (hybrid sharding); 0: all of dp x cp
+  int prefetch_layers = 1;  // ZeRO-3: layers gathered ahead of their use
+  bool reshard_after_forward = true;  // ZeRO-3: free gathered weights between forward and backward
+
+  Recompute recompute = Recompute::none;
+  int recompute_every = 1;  // full: every k-th layer of a chunk is recomputed (1: all)
+  AttentionKernel attention = AttentionKernel::flash;
+  ContextExchange context_exchange = ContextExchange::ring;
+
+  DType compute_dtype = DType::bf16;     // matrix products
+  DType activation_dtype = DType::bf16;  // activations, weights in the forward pass, messages
+  DType gradient_dtype = DType::bf16;    // gradient storage
+  DType reduce_dtype = DType::bf16;      // gradients on the wire
+  bool master_weights = true;            // the optimizer keeps fp32 copies of the weights
+  OptimizerKind optimizer = OptimizerKind::adam;
+  DType moment_dtype =
+      DType::fp32;  // moments of the optimizer; 16 bits: torchtitan's training.dtype
+  // Weights of 8-bit products are stored and gathered in 8 bits, with a transposed copy
+  // (Megatron-LM, --fp8-param-gather; NeMo, fp8_params); else in activation_dtype, beside both.
+  // ZeRO-3: gathered in 8 bits (torchao, enable_fsdp_float8_all_gather).
+  bool eight_bit_parameters = false;
+
+  // Gradient buckets of the data-parallel reduction, the first to fire apart; unset: the
+  // framework's (sim/framework/bucket_sizes.hpp).
+  std::optional<Bytes> bucket, first_bucket;
+  bool overlap_gradients = true;     // reduce buckets while the backward pass runs
+  bool overlap_parameters = true;    // gather parameters while computing (ZeRO-1/2/3)
+  bool overlap_pipeline = true;      // sends and receives beside compute
+  bool overlap_tensor_wgrad = true;  // tensor-parallel reduction beside the weight-gradient GEMM
+  // Products cut into parts, beside which the tensor group communicates: in user buffers
+  // (Transformer Engine; Megatron-LM, --tp-comm-overlap) or in symmetric memory (PyTorch, AsyncTP).
+  bool overlap_tensor_products = false;
+
+  bool operator==(const Layout&) const = default;
+  int world_size() const {
+    return tensor_parallel * context_parallel * pipeline_parallel * data_parallel;
+  }
+  // Ranks with the same parameters: their gradients are reduced together, their optimizer states
+  // sharded (Megatron-LM, get_data_parallel_group(with_context_parallel=True); torchtitan's mesh
+  // dp_shard_cp).
+  int replicas() const { return data_parallel * context_parallel; }
+  int expert_tensor() const {
+    return expert_tensor_parallel > 0 ? expert_tensor_parallel : tensor_parallel;
+  }
+  int expert_replicas() const {
+    return tensor_parallel * replicas() / (expert_tensor() * expert_parallel);
+  }
+  bool cuts_products() const { return overlap_tensor_products && tensor_parallel > 1; }
+  std::int64_t tokens_held() const { return sequence_length / context_parallel; }  // of a sequence
+  std::int64_t micro_batches() const { return global_batch / (micro_batch * data_parallel); }
+  int chunks() const { return pipeline_parallel * virtual_stages; }
+  int shard_ranks() const { return shard_group > 0 ? shard_group : replicas(); }
+  // Of the optimizer, per parameter that a rank updates.
+  std::int64_t master_bytes() const { return master_weights ? 4 : 0; }
+  std::int64_t moment_bytes() const {
+    return std::int64_t{moments_of(optimizer)} * bytes_of(moment_dtype);
+  }
+  bool gathers_in_eight_bits() const { return eight_bit_parameters && zero_stage == 3; }
+};
+
+}  // namespace sim

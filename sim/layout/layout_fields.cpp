@@ -1,0 +1,264 @@
+#include "sim/layout/layout_fields.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "sim/base/check.hpp"
+#include "sim/config/yaml_text.hpp"
+
+namespace sim {
+namespace {
+
+using Fields = std::vector<LayoutField>;
+
+constexpr IntegerRange ranks{1, layout_limits::ranks};
+constexpr IntegerRange layers{1, layout_limits::layers};
+constexpr IntegerRange sequences{1, layout_limits::tokens};
+
+bool has_experts(const Model& model) {
+  return model.has_experts();
+}
+// Where the model fixes the length, the file may not say it.
+bool has_free_length(const Model& model) {
+  return !model.is_layer_list && model.fixed_sequence == 0;
+}
+
+KeyDefault follows(const char* rule) {
+  return KeyDefault::follows(rule);
+}
+
+Fields parallelism() {
+  return {
+      {integer_key("tensor_parallel", ranks, "GPUs", "1", "GPUs that share every linear layer"),
+       &Layout::tensor_parallel},
+      {integer_key("context_parallel", ranks, "GPUs", "1",
+                   "GPUs that share the tokens of each sequence"),
+       &Layout::context_parallel},
+      {integer_key("pipeline_parallel", layers, "stages", "1", "pipeline stages"),
+       &Layout::pipeline_parallel},
+      {integer_key("data_parallel", ranks, "replicas",
+                   follows("GPUs / (tensor x context x pipeline parallel)"),
+                   "replicas of the model that share the global batch"),
+       &Layout::data_parallel},
+      {integer_key("expert_parallel", ranks, "GPUs", "1",
+                   "mixture of experts: GPUs that share the experts of a layer"),
+       &Layout::expert_parallel, nullptr, has_experts},
+      {integer_key("expert_tensor_parallel", {0, ranks.max}, "GPUs", "0",
+                   "mixture of experts: GPUs that share each expert; 0: tensor_parallel"),
+       &Layout::expert_tensor_parallel, nullptr, has_experts},
+      {number_key("expert_imbalance", {1, 1e6}, "", "1",
+                  "tokens of the rank with the most, over the average"),
+       &Layout::expert_imbalance, nullptr, has_experts},
+      {integer_key("virtual_stages", layers, "model chunks", "1",
+                   "model chunks per pipeline rank (interleaved schedule)"),
+       &Layout::virtual_stages},
+      {word_key<Schedule>("schedule", follows("interleaved with virtual stages, else 1f1b"),
+                          "pipeline schedule"),
+       &Layout::schedule,
+       [](Layout& layout, const Execution&) {
+         layout.schedule =
+             layout.virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
+       }},
+      {text_key(KeyType::list, "placement", "[tp, cp, dp, pp]",
+                "order of the ranks, the dimension whose ranks are neighbours first"),
+       &Layout::placement},
+      {text_key(KeyType::list, "layers_per_chunk", "even",
+                "layers of each model chunk: even, a list, or {first: N, last: N}", {"even"}),
+       &Layout::layers_per_chunk},
+  };
+}
+
+Fields batch_and_sharding() {
+  return {
+      {integer_key("sequence_length", sequences, "tokens",
+                   follows("the model's where it fixes one, else required"), "tokens per sequence"),
+       &Layout::sequence_length, nullptr, has_free_length},
+      {integer_key("global_batch", sequences, "sequences", KeyDefault::required(),
+                   "sequences per optimizer step, over all replicas"),
+       &Layout::global_batch, [](Layout& layout, const Execution&) { layout.global_batch = 1; }},
+      {integer_key("micro_batch", sequences, "sequences", "1", "sequences per micro-batch"),
+       &Layout::micro_batch},
+      {boolean_key("sequence_parallel", "false",
+                   "norms and dropout are split over the tensor-parallel group"),
+       &Layout::sequence_parallel},
+      {integer_key("zero_stage", {0, 3}, "", "0",
+                   "ZeRO stage: shards optimizer states (1), gradients (2), parameters (3, FSDP)"),
+       &Layout::zero_stage},
+      {integer_key("shard_group", {0, ranks.max}, "GPUs", "0",
+                   "GPUs that share one copy of what ZeRO shards; 0: all replicas"),
+       &Layout::shard_group},
+      {integer_key("prefetch_layers", {0, layers.max}, "layers", "1",
+                   "ZeRO-3: layers whose parameters are gathered ahead"),
+       &Layout::prefetch_layers},
+      {boolean_key("reshard_after_forward", "true",
+                   "ZeRO-3: free gathered parameters after the forward pass"),
+       &Layout::reshard_after_forward},
+      {word_key<Recompute>("recompute", "none",
+                           "activation recomputation; operators is torchtitan's selective mode"),
+       &Layout::recompute},
+      {integer_key("recompute_every", layers, "layers", "1",
+                   "full recomputation: of every k-th layer"),
+       &Layout::recompute_every},
+      {word_key<ContextExchange>("context_exchange", "ring",
+                                 "how context-parallel ranks exchange keys and values"),
+       &Layout::context_exchange},
+      {word_key<AttentionKernel>("attention", "flash",
+                                 "attention kernel; flash is the fastest of the device"),
+       &Layout::attention},
+  };
+}
+
+// What is left out follows from the compute type, as autocast and Megatron's --bf16 do: 16-bit
+// activations beside bf16 and fp8 GEMMs, fp32 beside fp32 and tf32.
+void default_activations(Layout& layout, const Execution&) {
+  const DType compute = layout.compute_dtype;
+  layout.activation_dtype = compute == DType::fp16                             ? DType::fp16
+                            : compute == DType::fp32 || compute == DType::tf32 ? DType::fp32
+                                                                               : DType::bf16;
+}
+
+Fields formats() {
+  return {
+      {word_key<DType>("compute_dtype", "bf16", "format of GEMMs"), &Layout::compute_dtype},
+      {word_key<DType>("activation_dtype",
+                       follows("16 bits for bf16, fp16 and fp8 GEMMs, else fp32"),
+                       "format of activations and of weights in the forward pass"),
+       &Layout::activation_dtype, default_activations},
+      {word_key<DType>("gradient_dtype", follows("activation_dtype"),
+                       "format in which gradients are stored"),
+       &Layout::gradient_dtype,
+       [](Layout& layout, const Execution&) { layout.gradient_dtype = layout.activation_dtype; }},
+      {word_key<DType>("reduce_dtype", follows("gradient_dtype"),
+                       "format in which gradients are reduced"),
+       &Layout::reduce_dtype,
+       [](Layout& layout, const Execution&) { layout.reduce_dtype = layout.gradient_dtype; }},
+      {boolean_key("master_weights", follows("true with 16-bit activations"),
+                   "the optimizer keeps fp32 copies of the weights"),
+       &Layout::master_weights,
+       [](Layout& layout, const Execution&) {
+         layout.master_weights = bytes_of(layout.activation_dtype) < 4;
+       }},
+      {word_key<OptimizerKind>("optimizer", "adam", "optimizer, which decides the states it keeps"),
+       &Layout::optimizer},
+      {word_key<DType>("moment_dtype", "fp32", "format of the optimizer's moments"),
+       &Layout::moment_dtype},
+      {boolean_key("fp8_parameters", "false",
+                   "fp8 GEMMs: weights are stored and gathered in 8 bits"),
+       &Layout::eight_bit_parameters},
+  };
+}
+
+Fields overlap() {
+  return {
+      {text_key(KeyType::size, "bucket", "auto",
+                "size of a gradient bucket, which is reduced as a whole; auto: the framework's",
+                {"auto"}),
+       &Layout::bucket},
+      {text_key(KeyType::size, "first_bucket", "auto",
+                "size of the bucket that is reduced first; auto: the framework's", {"auto"}),
+       &Layout::first_bucket},
+      {boolean_key("overlap.gradients", "true",
+                   "reduction of gradients overlaps with the backward pass"),
+       &Layout::overlap_gradients},
+      {boolean_key("overlap.parameters", "true", "gathering of parameters overlaps with compute"),
+       &Layout::overlap_parameters},
+      {boolean_key("overlap.pipeline", "true",
+                   "messages between pipeline stages overlap with compute"),
+       &Layout::overlap_pipeline},
+      {boolean_key("overlap.tensor_wgrad", follows("true; false under torchtitan"),
+                   "tensor-parallel reduction overlaps with the weight-gradient GEMM"),
+       &Layout::overlap_tensor_wgrad,
+       [](Layout& layout, const Execution& runs) {
+         layout.overlap_tensor_wgrad = !runs.symmetric_memory;
+       }},
+      {boolean_key("overlap.tensor_products", "false",
+                   "GEMMs overlap with tensor-parallel communication (tp-comm-overlap, AsyncTP)"),
+       &Layout::overlap_tensor_products},
+  };
+}
+
+// One value as a file has it and as JSON has it.
+std::string text_of(bool value) {
+  return value ? "true" : "false";
+}
+std::string text_of(const std::optional<Bytes>& size) {
+  return size ? yaml_bytes(*size) : "auto";
+}
+std::string text_of(const std::vector<int>& counts) {
+  return counts.empty() ? "even" : fmt::format("[{}]", fmt::join(counts, ", "));
+}
+std::string text_of(const std::vector<Dimension>& order) {
+  std::vector<std::string_view> words;
+  words.reserve(order.size());
+  for (const Dimension dimension : order)
+    words.push_back(word(dimension));
+  return fmt::format("[{}]", fmt::join(words, ", "));
+}
+template <class Value>
+std::string text_of(const Value& value) {
+  if constexpr (std::is_enum_v<Value>)
+    return std::string{word(value)};
+  else
+    return fmt::format("{}", value);
+}
+
+std::string json_of(double value) {
+  return fmt::format("{:#}", value);  // 1.0: a number that is no integer
+}
+std::string json_of(const std::optional<Bytes>& size) {
+  return size ? std::to_string(size->count()) : "null";
+}
+std::string json_of(const std::vector<int>& counts) {
+  return fmt::format("[{}]", fmt::join(counts, ", "));
+}
+std::string json_of(const std::vector<Dimension>& order) {
+  std::vector<std::string> words;
+  words.reserve(order.size());
+  for (const Dimension dimension : order)
+    words.push_back(fmt::format("\"{}\"", word(dimension)));
+  return fmt::format("[{}]", fmt::join(words, ", "));
+}
+template <class Value>
+std::string json_of(const Value& value) {
+  if constexpr (std::is_enum_v<Value>)
+    return fmt::format("\"{}\"", word(value));
+  else
+    return text_of(value);
+}
+
+}  // namespace
+
+const std::vector<LayoutField>& layout_fields() {
+  static const Fields fields = [] {
+    Fields all = parallelism();
+    for (Fields (*more)() : {batch_and_sharding, formats, overlap})
+      for (LayoutField& field : more())
+        all.push_back(std::move(field));
+    return all;
+  }();
+  return fields;
+}
+
+const LayoutField& layout_field(std::string_view key) {
+  const auto found = std::ranges::find_if(
+      layout_fields(), [&](const LayoutField& field) { return field.key.path == key; });
+  SIM_CHECK(found != layout_fields().end(), key);
+  return *found;
+}
+
+std::string value_text(const Layout& layout, const LayoutField& field) {
+  return std::visit([&](auto member) { return text_of(layout.*member); }, field.member);
+}
+
+std::string value_json(const Layout& layout, const LayoutField& field) {
+  return std::visit([&](auto member) { return json_of(layout.*member); }, field.member);
+}
+
+bool same_value(const Layout& a, const Layout& b, const LayoutField& field) {
+  return std::visit([&](auto member) { return a.*member == b.*member; }, field.member);
+}
+
+}  // namespace sim

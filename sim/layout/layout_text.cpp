@@ -1,0 +1,120 @@
+#include "sim/layout/layout_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/layout/layout_fields.hpp"
+
+namespace sim {
+namespace {
+
+class Line {
+ public:
+  explicit Line(std::string_view separator) : separator_{separator} {}
+  template <class... Values>
+  void add(bool wanted, fmt::format_string<Values...> text, Values&&... values) {
+    if (!wanted) return;
+    if (!text_.empty()) text_ += separator_;
+    text_ += fmt::format(text, std::forward<Values>(values)...);
+  }
+  // To the term before it.
+  template <class... Values>
+  void append(bool wanted, fmt::format_string<Values...> text, Values&&... values) {
+    if (wanted) text_ += fmt::format(text, std::forward<Values>(values)...);
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string_view separator_;
+  std::string text_;
+};
+
+bool pipeline_before_data(const Layout& layout) {
+  const auto place = [&](Dimension one) { return std::ranges::find(layout.placement, one); };
+  return place(Dimension::pipeline) < place(Dimension::data);
+}
+
+std::string terms(const Layout& l) {
+  Line line{" "};
+  line.add(true, "tp {}", l.tensor_parallel);
+  line.add(l.context_parallel > 1, "cp {}", l.context_parallel);
+  line.add(l.context_parallel > 1 && l.context_exchange != ContextExchange::ring, "{}",
+           word(l.context_exchange));
+  line.add(l.expert_parallel > 1, "ep {}", l.expert_parallel);
+  line.add(l.expert_tensor_parallel > 1, "etp {}", l.expert_tensor_parallel);
+  line.add(true, "pp {}", l.pipeline_parallel);
+  line.add(l.virtual_stages > 1, "v {}", l.virtual_stages);
+  line.add(true, "dp {} mb {}", l.data_parallel, l.micro_batch);
+  line.add(l.pipeline_parallel > 1, "{}", word(l.schedule));
+  line.add(l.sequence_parallel, "sp");
+  line.add(l.zero_stage > 0, "zero-{}", l.zero_stage);
+  line.append(l.shard_group > 0 && l.shard_group < l.replicas(), "/{}", l.shard_group);
+  line.add(l.zero_stage == 3 && !l.reshard_after_forward, "no-reshard");
+  line.add(l.recompute == Recompute::selective, "recompute selective");
+  const bool some = l.recompute_every > 1;
+  line.add(l.recompute == Recompute::full && !some, "recompute full");
+  line.add(l.recompute == Recompute::full && some, "recompute 1/{}", l.recompute_every);
+  line.add(l.pipeline_parallel > 1 && l.data_parallel > 1 && pipeline_before_data(l), "pp-inner");
+  return line.take();
+}
+
+std::string summary(const Layout& l) {
+  Line line{", "};
+  line.add(true, "tp {} x pp {} x dp {}", l.tensor_parallel, l.pipeline_parallel, l.data_parallel);
+  line.append(l.context_parallel > 1, " x cp {}", l.context_parallel);
+  line.append(l.expert_parallel > 1, " x ep {}", l.expert_parallel);
+  line.add(l.virtual_stages > 1, "v {}", l.virtual_stages);
+  line.add(true, "mb {}", l.micro_batch);
+  line.add(l.zero_stage > 0, "ZeRO-{}", l.zero_stage);
+  line.add(l.sequence_parallel, "sp");
+  line.add(l.recompute != Recompute::none, "recompute {}", word(l.recompute));
+  return line.take();
+}
+
+std::string sentence(const Layout& l) {
+  Line line{", "};
+  line.add(true, "tp {} x pp {} x dp {}", l.tensor_parallel, l.pipeline_parallel, l.data_parallel);
+  line.add(l.context_parallel > 1, "cp {} ({})", l.context_parallel, word(l.context_exchange));
+  line.add(l.expert_parallel > 1, "ep {}", l.expert_parallel);
+  line.append(l.expert_parallel > 1 && l.expert_tensor() != l.tensor_parallel, " x etp {}",
+              l.expert_tensor());
+  const bool staged = l.pipeline_parallel > 1;
+  line.add(staged, "{}", word(l.schedule));
+  line.append(staged && l.virtual_stages > 1, " x{}", l.virtual_stages);
+  line.add(staged, "{} micro-batches of {}", l.micro_batches(), l.micro_batch);
+  line.add(l.sequence_parallel, "sequence parallel");
+  line.add(l.zero_stage > 0, "ZeRO-{}", l.zero_stage);
+  line.append(l.zero_stage > 0 && l.shard_group > 0 && l.shard_group < l.replicas(),
+              " in groups of {}", l.shard_group);
+  line.add(l.recompute != Recompute::none, "recompute {}", word(l.recompute));
+  line.add(l.optimizer != OptimizerKind::adam, "{}", word(l.optimizer));
+  line.add(l.moment_bytes() > 0 && l.moment_dtype != DType::fp32, "moments in {}",
+           word(l.moment_dtype));
+  return line.take();
+}
+
+}  // namespace
+
+std::string layout_text(const Layout& layout, LayoutForm form) {
+  switch (form) {
+    case LayoutForm::terms:
+      return terms(layout);
+    case LayoutForm::summary:
+      return summary(layout);
+    case LayoutForm::sentence:
+      break;
+  }
+  return sentence(layout);
+}
+
+std::string layout_json(const Layout& layout, std::span<const std::string_view> keys) {
+  std::string text;
+  for (const std::string_view key : keys)
+    text += fmt::format("{}\"{}\": {}", text.empty() ? "" : ", ", key,
+                        value_json(layout, layout_field(key)));
+  return fmt::format("{{{}}}", text);
+}
+
+}  // namespace sim

@@ -1,0 +1,303 @@
+#include "sim/memory/caching_allocator.hpp"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <vector>
+
+#include "sim/memory/flat_units.hpp"
+#include "sim/memory/gathered_units.hpp"
+
+namespace sim {
+namespace {
+
+constexpr int steps = 3;
+
+class Replay {
+ public:
+  Replay(const Program& program, Bytes capacity)
+      : program_{program},
+        pool_{capacity,
+              program.allocation.expandable ? SegmentForm::expandable : SegmentForm::fixed},
+        units_{program, pool_},
+        flat_{program, pool_},
+        blocks_(program.buffers.size()),
+        moments_(program.buffers.size()),
+        gradient_(program.sites.size()),
+        left_out_(program.buffers.size()),
+        recorded_(program.buffers.size()) {
+    if (program.allocation.separate_gradients) {
+      for (const ParameterBucket& bucket : program.parameter_buckets)
+        leave_out(bucket.gradient);
+    }
+    units_.leave_out(left_out_);
+    flat_.leave_out(left_out_);
+    for (const auto& [op, scratch] : program.scratch_of_op)
+      leave_out_scratch_of(op);
+  }
+
+  CachedMemory run() {
+    for (int step = 0; step < steps && fits(); ++step) {
+      begin(step);
+      host_wait_ = program_.host_waits.begin();
+      auto scratch = program_.scratch_of_op.begin();
+      for (std::uint32_t i = 0; i < program_.size() && fits(); ++i) {
+        const bool has = scratch != program_.scratch_of_op.end() && scratch->first.value == i;
+        replay(OpId{i}, has ? &program_.scratches[scratch->second] : nullptr);
+        if (has) ++scratch;
+      }
+      for (Blocks& gradient : gradient_)
+        pool_.give(gradient);
+      pool_.give(waiting_);
+      units_.end_step();
+      flat_.end_step();
+    }
+    CachedMemory memory = pool_.most();
+    memory.fits = fits();
+    return memory;
+  }
+
+ private:
+  using Blocks = BlockPool::Addresses;
+
+  bool fits() const { return fits_ && units_.fits() && flat_.fits(); }
+
+  void leave_out(BufferId buffer) {
+    if (buffer.value < left_out_.size()) left_out_[buffer.value] = true;
+  }
+
+  // Buffers that an operator takes and frees itself stand for what its scratch says in full.
+  void leave_out_scratch_of(OpId op) {
+    const auto uses = program_.buffer_uses(op);
+    for (const BufferUse& taken : uses) {
+      if (taken.access != Access::write) continue;
+      const bool freed = std::any_of(uses.begin(), uses.end(), [&](const BufferUse& use) {
+        return use.access == Access::free && use.buffer == taken.buffer;
+      });
+      if (freed) leave_out(taken.buffer);
+    }
+  }
+
+  // Weights and what else persists, from the start; of Adam's state the masters do, the moments
+  // come at the end of the first step.
+  void begin(int step) {
+    pool_.count_retries_anew();
+    const auto buffers = static_cast<std::uint32_t>(program_.buffers.size());
+    if (step == 0) {
+      Blocks originals = make_originals();
+      flat_.make_masters();
+      for (std::uint32_t i = 0; i < buffers; ++i)
+        allocate(blocks_[i], first_size(i), 1);
+      pool_.give(originals);
+    }
+    // An optimizer goes through the parameters in the order of the model, buckets lie the other
+    // way.
+    if (step == 1) {
+      for (std::uint32_t i = buffers; i-- > 0;)
+        allocate(moments_[i], moments_size(i), 2);
+    }
+  }
+
+  // Parameters as the model's modules made them: what they leave behind is used again by what fits.
+  Blocks make_originals() {
+    Blocks originals;
+    if (!program_.allocation.moved_parameters) return originals;
+    for (const Site& site : program_.sites) {
+      if (!program_.owns_parameters(site)) continue;
+      const BufferId weights = program_.parameter_buckets[site.bucket].weight;
+      Blocks one;
+      allocate(one, part_of(program_.buffers[weights.value], site), 1);
+      originals.insert(originals.end(), one.begin(), one.end());
+    }
+    return originals;
+  }
+
+  // Of a buffer of its whole bucket.
+  Bytes part_of(const Buffer& whole, const Site& site) const {
+    const std::int64_t padded = program_.parameter_buckets[site.bucket].padded;
+    return padded == 0 ? Bytes{} : Bytes{whole.size.count() / padded * site.elements};
+  }
+
+  Bytes persistent_size(std::uint32_t index) const {
+    const Buffer& buffer = program_.buffers[index];
+    // User buffers are the driver's (Transformer Engine, userbuffers-host.cpp,
+    // register_user_buffer_collective: cudaMalloc or cuMemCreate).
+    const bool drivers = buffer.category == BufferCategory::communication;
+    return buffer.persistent && !left_out_[index] && !drivers ? buffer.size : Bytes{};
+  }
+
+  Bytes first_size(std::uint32_t index) const {
+    const bool state = program_.buffers[index].category == BufferCategory::optimizer;
+    return state && flat_.has_masters() ? Bytes{} : persistent_size(index) - moments_size(index);
+  }
+
+  Bytes moments_size(std::uint32_t index) const {
+    const bool state = program_.buffers[index].category == BufferCategory::optimizer;
+    return state ? program_.allocation.moments_of(persistent_size(index)) : Bytes{};
+  }
+
+  void replay(OpId op, const Scratch* scratch) {
+    if (records_streams()) note_streams(op);
+    flat_.begin(op);
+    replay_tensors(op, scratch);
+    flat_.end(op);
+  }
+
+  void replay_tensors(OpId op, const Scratch* scratch) {
+    if (scratch == nullptr) {
+      write_results(op);
+      free_operands(op);
+      return;
+    }
+    std::array<Blocks, 8> taken;
+    for (const ScratchStep& step : *scratch) {
+      switch (step.moment) {
+        case ScratchMoment::take:
+          allocate(taken.at(step.tensor), step.bytes, 1);
+          break;
+        case ScratchMoment::give:
+          pool_.give(taken.at(step.tensor));
+          break;
+        case ScratchMoment::write_results:
+          write_results(op);
+          break;
+        case ScratchMoment::free_operands:
+          free_operands(op);
+          break;
+      }
+      if (!fits()) return;
+    }
+  }
+
+  void write_results(OpId op) {
+    if (units_.replay(op)) return;
+    for (const BufferUse& use : program_.buffer_uses(op)) {
+      if (use.access == Access::write) write(op, use.buffer.value);
+    }
+  }
+
+  void free_operands(OpId op) {
+    for (const BufferUse& use : program_.buffer_uses(op)) {
+      if (use.access != Access::free) continue;
+      if (units_.release(use.buffer) || flat_.release(use.buffer)) continue;
+      if (ends_logits(op, use)) {
+        held_.push_back(std::move(blocks_[use.buffer.value]));
+        blocks_[use.buffer.value].clear();
+      } else if (recorded_[use.buffer.value]) {
+        Blocks& blocks = blocks_[use.buffer.value];
+        waiting_.insert(waiting_.end(), blocks.begin(), blocks.end());
+        blocks.clear();
+      } else {
+        pool_.give(blocks_[use.buffer.value]);
+      }
+      recorded_[use.buffer.value] = false;
+    }
+    if (program_.kind[op.value] != OpKind::cross_entropy || is_backward(op)) return;
+    const auto most = static_cast<std::size_t>(std::max(1, program_.allocation.held_logits));
+    while (held_.size() >= most) {
+      pool_.give(held_.front());
+      held_.pop_front();
+    }
+  }
+
+  // Plain torch.distributed under autograd (Scaling). NVIDIA's recipes set
+  // TORCH_NCCL_AVOID_RECORD_STREAMS, and functional collectives hold references instead.
+  bool records_streams() const { return program_.allocation.separate_gradients; }
+
+  // What a collective's stream uses is free when the device has done it (ProcessGroupNCCL.cpp,
+  // recordStream; CUDACachingAllocator.cpp, process_events). The host does not wait for that: it is
+  // layers ahead, until it waits for the device (Program::host_waits). Of collectives within layers
+  // alone: the reduction of gradients is followed by the norm, which is asked for, and messages
+  // stay referenced.
+  void note_streams(OpId op) {
+    for (; host_wait_ != program_.host_waits.end() && host_wait_->before == op; ++host_wait_)
+      pool_.give(waiting_);
+    if (program_.stream[op.value] != Stream::tensor_comm) return;
+    for (const BufferUse& use : program_.buffer_uses(op)) {
+      if (!program_.buffers[use.buffer.value].persistent) recorded_[use.buffer.value] = true;
+    }
+  }
+
+  bool is_backward(OpId op) const { return program_.pass[op.value] == Pass::backward; }
+
+  // What the loss has read stays referenced (Execution::held_logits), until the next micro-batch
+  // has logits if metrics are taken of it (Composer, composer/trainer/trainer.py, state.outputs).
+  bool ends_logits(OpId op, const BufferUse& use) const {
+    const Allocation& allocation = program_.allocation;
+    const bool held = allocation.held_logits > 1 || allocation.loss_metrics > 0;
+    return held && use.role == Role::input && is_backward(op) &&
+           program_.kind[op.value] == OpKind::cross_entropy;
+  }
+
+  // Whole gradients that persist through a step: each parameter's come when they are written first.
+  void write(OpId op, std::uint32_t index) {
+    const Buffer& buffer = program_.buffers[index];
+    if (flat_.write_gradient(op, BufferId{index})) return;
+    if (!buffer.persistent) {
+      if (!left_out_[index] && !stands_for_held(op, index))
+        allocate(blocks_[index], buffer.size, buffer.tensors);
+      return;
+    }
+    if (!left_out_[index]) return;
+    const Action action = program_.action[op.value];
+    if (action != Action::weight_gradient && action != Action::backward) return;
+    const std::uint32_t site = program_.subject[op.value];
+    allocate(gradient_[site], part_of(buffer, program_.sites[site]), 1);
+  }
+
+  // The logits of earlier micro-batches are those held here.
+  bool stands_for_held(OpId op, std::uint32_t index) const {
+    if (program_.allocation.held_logits < 2 || is_backward(op)) return false;
+    if (program_.kind[op.value] != OpKind::cross_entropy) return false;
+    const auto uses = program_.buffer_uses(op);
+    return std::any_of(uses.begin(), uses.end(), [&](const BufferUse& use) {
+      return use.buffer.value == index && use.role == Role::output;
+    });
+  }
+
+  void allocate(Blocks& blocks, Bytes size, int tensors) {
+    if (!blocks.empty() || !fits() || size.count() == 0) return;
+    for (int i = 0; i < tensors; ++i) {
+      auto address = pool_.take(Bytes{size.count() / tensors});
+      if (!address && wait_for_device()) {  // before it fails
+        address = pool_.take(Bytes{size.count() / tensors});
+      }
+      fits_ = fits_ && address.has_value();
+      if (!address) return;
+      blocks.push_back(*address);
+    }
+  }
+
+  bool wait_for_device() {
+    const bool any = !waiting_.empty();
+    pool_.give(waiting_);
+    return flat_.wait() || any;
+  }
+
+  const Program& program_;
+  BlockPool pool_;
+  GatheredUnits units_;
+  FlatUnits flat_;
+  std::vector<Blocks> blocks_;    // of the buffers that live
+  std::vector<Blocks> moments_;   // of Adam
+  std::vector<Blocks> gradient_;  // of the parameters of each site
+  std::deque<Blocks> held_;       // logits
+  std::vector<bool> left_out_;    // buffers that something else stands for
+  std::vector<bool> recorded_;    // buffers that a stream of collectives has used
+  std::vector<HostWait>::const_iterator host_wait_;  // the next one
+  Blocks waiting_;  // given back, and still in use by such a stream
+  bool fits_ = true;
+};
+
+}  // namespace
+
+CachedMemory cached_memory(const Program& program, Bytes capacity) {
+  return Replay{program, capacity}.run();
+}
+
+CachedMemory wanted_memory(const Program& program, Bytes capacity) {
+  const CachedMemory memory = cached_memory(program, capacity);
+  return memory.fits ? memory : cached_memory(program, Bytes{INT64_MAX / 2});
+}
+
+}  // namespace sim

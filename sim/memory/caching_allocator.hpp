@@ -1,0 +1,21 @@
+// What PyTorch's caching allocator takes from the device for a program: more than the sum of its
+// tensors, since what is free lies in pieces (block_pool.hpp), and kernels that stand for several
+// of PyTorch's have tensors of their own (scratch.hpp).
+//
+// Scope: in issue order; a block that another stream uses is free as soon as the host has issued
+// its last user. Workspaces of libraries are left out.
+#pragma once
+
+#include "sim/memory/block_pool.hpp"
+#include "sim/program/program.hpp"
+
+namespace sim {
+
+// Three steps: the moments of Adam are made at the end of the first one, and gradients are freed at
+// the end of each. `capacity`: bytes that the device has for it.
+CachedMemory cached_memory(const Program& program, Bytes capacity);
+
+// The same; of a device with room for all where `capacity` is too little.
+CachedMemory wanted_memory(const Program& program, Bytes capacity);
+
+}  // namespace sim

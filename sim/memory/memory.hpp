@@ -1,0 +1,20 @@
+// Peak memory of a program by liveness of its buffers in issue order: the order in which a caching
+// allocator on the host hands memory out. Time plays no part, so the answer is exact for the plan.
+#pragma once
+
+#include <array>
+
+#include "sim/program/program.hpp"
+
+namespace sim {
+
+struct MemoryUse {
+  Bytes peak{};                                        // most bytes alive at once
+  std::array<Bytes, buffer_category_count> at_peak{};  // what they are, by category
+  std::array<Bytes, buffer_category_count> peak_of{};  // the highest of each category on its own
+  OpId peak_op{};                                      // the operator being issued at the peak
+};
+
+MemoryUse memory_use(const Program& program);
+
+}  // namespace sim

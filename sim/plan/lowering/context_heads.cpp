@@ -1,0 +1,92 @@
+// Attention over context-parallel ranks by all-to-all (Jacobs et al. 2023, "DeepSpeed Ulysses";
+// Transformer Engine 2.8 to 2.11, pytorch/attention/dot_product_attention/context_parallel.py,
+// AttnFuncWithCPAndQKVOA2A and flash_attn_a2a_communicate). A rank comes with its tokens of all
+// heads, attends with all tokens of its share of the heads, and goes on with its tokens.
+//
+// Queries, keys and values go one after another: each is copied rank after rank, then sent, while
+// the next is copied; what came is copied into the order of the sequence. Those last copies run on
+// Transformer Engine's cp_stream beside the first ones, here behind them: all of them are bound by
+// the same memory, and the attention waits for all of them. The output goes back the same way, and
+// in the backward pass its gradient comes and those of queries, keys and values go back.
+//
+// Kept are queries, keys and values behind the exchange, the output before it and its log-sum-exps
+// (before 2.8 the output behind it, which was then exchanged again beside its gradient); the linear
+// behind keeps its input besides.
+#include "sim/plan/lowering/stage_lowering.hpp"
+
+namespace sim::lowering {
+
+void StageLowering::intern_heads(const ShardedOp& op, ContextWork& work) {
+  const ContextAttention& context = *op.context;
+  const std::string& name = op.op->name;
+  work.exchange_name = builder_.name(name + ".all_to_all");
+  work.order_name = builder_.name(name + ".order");
+  const auto intern = [&](const ContextAttention::Heads& heads) {
+    return ContextWork::Heads{
+        .order = builder_.kernel(heads.order),
+        .exchange = builder_.collective({CollectiveKind::all_to_all, GroupRole::context,
+                                         layout_.activation_dtype, heads.bytes}),
+        .bytes = heads.bytes};
+  };
+  const ContextWork::Heads keys = intern(context.keys);
+  work.heads = {intern(context.queries), keys, keys};
+}
+
+Value StageLowering::exchange_heads(const Frame& frame, std::size_t i, const Value& tensor,
+                                    std::span<const ContextWork::Heads> parts) {
+  const ContextWork& work = frame.work->ops[i].context;
+  std::array<Value, 3> came;
+  Bytes all{};
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    const auto& [order, all_to_all, bytes] = parts[part];
+    all += bytes;
+    const Value sent = fresh(bytes);
+    compute(frame, i, order, work.order_name, Action::order_for_exchange);
+    if (part + 1 < parts.size()) {
+      read(tensor, Role::input);
+    } else {
+      drop(tensor, Role::input);
+    }
+    builder_.writes(sent.buffer, Role::output);
+    builder_.wait_for_stream(Stream::context_comm, Stream::compute);
+    came[part] = fresh(bytes);
+    came[part].ready = exchange(frame, i, all_to_all, Action::exchange_heads);
+    drop(sent, Role::input);
+    builder_.writes(came[part].buffer, Role::output);
+  }
+  Value out = fresh(all);
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    wait_for(came[part]);
+    out.ready =
+        compute(frame, i, parts[part].order, work.order_name, Action::order_behind_exchange);
+    drop(came[part], Role::input);
+    builder_.writes(out.buffer, Role::output);
+  }
+  return out;
+}
+
+Value StageLowering::forward_heads(Frame& frame, std::size_t i, Value x) {
+  const OpWork& work = frame.work->ops[i];
+  const std::span parts{work.context.heads};
+  const Value heads = exchange_heads(frame, i, x, parts);
+  const Value own = fresh(frame.shape->ops[i].output);
+  compute(frame, i, work.forward, work.name, Action::forward);
+  keep_or_free(frame, i, heads);
+  builder_.writes(own.buffer, Role::output);
+  keep_output(frame, i, own);
+  return exchange_heads(frame, i, own, parts.first(1));
+}
+
+Value StageLowering::backward_heads(Frame& frame, std::size_t i, Value gradient) {
+  const OpWork& work = frame.work->ops[i];
+  const std::span parts{work.context.heads};
+  const Value heads = exchange_heads(frame, i, gradient, parts.first(1));
+  const Value made = fresh(frame.shape->ops[i].input);
+  compute(frame, i, work.backward, work.name, Action::backward);
+  drop(heads, Role::gradient);
+  free_saved(frame.saved[i]);
+  builder_.writes(made.buffer, Role::input_gradient);
+  return exchange_heads(frame, i, made, parts);
+}
+
+}  // namespace sim::lowering

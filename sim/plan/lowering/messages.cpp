@@ -1,0 +1,164 @@
+// Messages between pipeline stages.
+#include <utility>
+
+#include "sim/base/check.hpp"
+#include "sim/plan/lowering/stage_lowering.hpp"
+
+namespace sim::lowering {
+
+// The tensor between chunk - 1 and `chunk`: what the block before the boundary puts out.
+Boundary StageLowering::boundary(int chunk) const {
+  const int layers = model_.first_layer[static_cast<std::size_t>(chunk)];
+  SIM_CHECK(layers > 0 || model_.input.has_value(), chunk);
+  const std::uint32_t shape =
+      layers > 0 ? model_.of_layer[static_cast<std::size_t>(layers - 1)] : *model_.input;
+  const ShardedBlock& block = model_.blocks[shape];
+  // Without sequence parallelism all tensor ranks hold the same tensor: each sends 1/t of it, and
+  // the receivers gather it over the faster links of their tensor group (Narayanan et al. 2021,
+  // section 4.1, scatter/gather optimisation).
+  const bool gathers = layout_.tensor_parallel > 1 && !layout_.sequence_parallel &&
+                       !model_.model->execution.sends_whole;
+  return {gathers ? Bytes{(block.output.count() + layout_.tensor_parallel - 1) /
+                          layout_.tensor_parallel}
+                  : block.output,
+          block.output, gathers};
+}
+
+// Without overlap, the interleaved schedule exchanges messages once per pair of a forward and a
+// backward pass, in both directions at once (Megatron-LM, core/pipeline_parallel/schedules.py,
+// send_forward_backward_recv_forward_backward). Waiting for each send before the backward pass
+// would deadlock: the next rank asks for it only when its own pair is done.
+bool StageLowering::leads_pair(std::size_t index) const {
+  return !layout_.overlap_pipeline && layout_.schedule == Schedule::interleaved &&
+         slots_[index].kind == SlotKind::forward &&
+         static_cast<int>(index) >= interleaved_warmup(layout_, stage_);
+}
+
+// Between warm-up and flush alone Megatron-LM overlaps the messages of the interleaved schedule:
+// where forward or backward passes follow each other, every call waits for what it sends and
+// receives (schedules.py: forward_backward_pipelining_with_interleaving;
+// overlap_p2p_comm_warmup_flush, off by default, came in 2024).
+StageLowering::Messages StageLowering::messages_of(std::size_t slot) const {
+  if (!layout_.overlap_pipeline) return {};
+  if (layout_.schedule != Schedule::interleaved)
+    return {.sent_beside = true, .received_ahead = true};
+  const auto warmup = static_cast<std::size_t>(interleaved_warmup(layout_, stage_));
+  const bool before_flush = slot + warmup < slots_.size();
+  return {.sent_beside = slot >= warmup && before_flush,
+          .received_ahead = slot > warmup && before_flush};
+}
+
+// A receive is posted one slot ahead, as Megatron-LM does where it overlaps point-to-point
+// communication, or when the rank has finished its slot, or pair of slots, before, where it does
+// not.
+bool StageLowering::received_ahead(std::size_t slot) const {
+  return messages_of(slot).received_ahead || (slot > 0 && leads_pair(slot - 1));
+}
+
+// What a slot starts from, if it comes from another stage.
+std::optional<StageLowering::Incoming> StageLowering::incoming(const Slot& slot) const {
+  const Chunk& chunk = chunk_of(slot);
+  if (slot.kind == SlotKind::forward && chunk.global > 0)
+    return Incoming{Stream::forward_recv, Peer::previous_stage, chunk.global};
+  if (slot.kind == SlotKind::backward && chunk.global + 1 < layout_.chunks())
+    return Incoming{Stream::backward_recv, Peer::next_stage, chunk.global + 1};
+  return std::nullopt;
+}
+
+void StageLowering::post_receives() {
+  if (current_slot_ == 0 || !received_ahead(current_slot_)) post_receive(current_slot_);
+  const std::size_t next = current_slot_ + 1;
+  if (next < slots_.size() && received_ahead(next)) post_receive(next);
+}
+
+void StageLowering::post_receive(std::size_t index) {
+  const Slot& slot = slots_[index];
+  const auto from = incoming(slot);
+  if (!from) return;
+  const Bytes message = boundary(from->boundary).message;
+  const bool forward = from->stream == Stream::forward_recv;
+  has_messages_ = true;
+  builder_.wait_for_stream(from->stream, Stream::compute);
+  wait_for_old_sends(from->stream, index);
+  Value part = fresh(message);
+  part.ready = builder_.add(
+      OpKind::recv, from->stream, forward ? Pass::forward : Pass::backward,
+      builder_.transfer({from->peer, layout_.activation_dtype, message}),
+      boundary_label(forward ? "recv_forward" : "recv_backward", chunk_of(slot), slot.microbatch),
+      {Action::receive});
+  builder_.writes(part.buffer, Role::output);
+  posted_[index % posted_.size()] = part;
+}
+
+// Nothing that a slot does starts before its message has come: autograd, which also recomputes,
+// begins with the gradient.
+Value StageLowering::received(const Slot& slot) {
+  const auto from = incoming(slot);
+  if (!from) return {};
+  const Boundary between = boundary(from->boundary);
+  Value value = std::exchange(posted_[current_slot_ % posted_.size()], {});
+  if (between.gathers) value = gather_received(slot, value, between.tensor);
+  wait_for(value);
+  return value;
+}
+
+Value StageLowering::gather_received(const Slot& slot, const Value& part, Bytes tensor) {
+  const bool forward = slot.kind == SlotKind::forward;
+  builder_.wait(Stream::tensor_comm, part.ready);
+  Value whole = fresh(tensor);
+  whole.ready = builder_.add_collective(
+      builder_.collective(
+          {CollectiveKind::all_gather, GroupRole::tensor, layout_.activation_dtype, tensor}),
+      Stream::tensor_comm, forward ? Pass::forward : Pass::backward,
+      boundary_label(forward ? "recv_forward.all_gather" : "recv_backward.all_gather",
+                     chunk_of(slot), slot.microbatch),
+      {Action::gather_received});
+  drop(part, Role::input);
+  builder_.writes(whole.buffer, Role::output);
+  return whole;
+}
+
+// Behind messages that go together, before a slot's kernels (Megatron-LM,
+// core/pipeline_parallel/p2p_communication.py, _communicate: torch.cuda.synchronize() with
+// batch_p2p_sync, on by default; messages beside compute, overlap_p2p_comm, are not batched).
+void StageLowering::wait_for_messages() {
+  const bool any = std::exchange(has_messages_, false);
+  if (!any || layout_.overlap_pipeline || !model_.model->execution.waits_for_messages) return;
+  const OpId came = posted_[current_slot_ % posted_.size()].ready;
+  if (came.value != none) builder_.host_waits_for(came);
+  builder_.host_waits_for_all();
+}
+
+// Somebody must wait for a send, or the memory of what was sent could never be used again. A
+// receive of a later slot does, which needs as much memory as the send gave back.
+void StageLowering::wait_for_old_sends(Stream stream, std::size_t slot) {
+  constexpr std::size_t slots_between = 4;  // two passes of each direction stay under way
+  if (slot < slots_between) return;
+  for (const OpId sent : sent_before_slot_[slot - slots_between])
+    if (sent.value != none) builder_.wait(stream, sent);
+}
+
+void StageLowering::send(const Slot& slot, Stream stream, Peer peer, const Value& value,
+                         const Boundary& boundary) {
+  const bool forward = stream == Stream::forward_send;
+  has_messages_ = true;
+  if (value.ready.value != none) builder_.wait(stream, value.ready);
+  const OpId sent = builder_.add(
+      OpKind::send, stream, forward ? Pass::forward : Pass::backward,
+      builder_.transfer({peer, layout_.activation_dtype, boundary.message}),
+      boundary_label(forward ? "send_forward" : "send_backward", chunk_of(slot), slot.microbatch),
+      {Action::send});
+  drop(value, Role::input);
+  if (!messages_of(current_slot_).sent_beside) builder_.wait(Stream::compute, sent);
+}
+
+void StageLowering::send_waiting_forward() {
+  if (!waiting_output_.exists()) return;
+  builder_.wait(Stream::forward_send, builder_.last(Stream::compute));
+  const Slot& slot = slots_[waiting_slot_];
+  send(slot, Stream::forward_send, Peer::next_stage, waiting_output_,
+       boundary(chunk_of(slot).global + 1));
+  waiting_output_ = Value{};
+}
+
+}  // namespace sim::lowering

@@ -1,0 +1,172 @@
+// Linears whose products are cut by slices of tokens, beside which the tensor group moves slices
+// through symmetric memory. micro_pipeline.hpp says which linear does what, and where that stands.
+#include <algorithm>
+#include <array>
+
+#include "sim/plan/lowering/stage_lowering.hpp"
+
+namespace sim::lowering {
+
+// What differs between the forward pass and that of the input gradient.
+struct StageLowering::SlicedSide {
+  Role operand, result;
+  Action action;
+  std::uint32_t name;
+  Bytes whole_operand, whole_result;
+};
+
+SlicedWork StageLowering::intern_sliced(const SlicedPass& pass, const ShardedOp& op) {
+  SlicedWork work;
+  work.products = interned(pass.products);
+  work.place = interned(pass.place);
+  work.order = interned(pass.order);
+  work.sum = interned(pass.sum);
+  work.pull =
+      shift_by_copy_engines(pass.gathers() ? as_gathered(op, op.slice())
+                                           : Gathered{layout_.activation_dtype, op.slice()});
+  return work;
+}
+
+void StageLowering::intern_slices(const ShardedOp& op, OpWork& work) {
+  if (symmetric_memory_.value == none) symmetric_memory_ = user_buffer(symmetric_bytes());
+  if (op.sliced_forward->order) work.reorder_name = builder_.name(op.op->name + ".reorder");
+  work.sliced_forward = intern_sliced(*op.sliced_forward, op);
+  if (op.sliced_again) work.sliced_again = intern_sliced(*op.sliced_again, op);
+  if (op.sliced_gradient) work.sliced_gradient = intern_sliced(*op.sliced_gradient, op);
+}
+
+// A workspace of the group, as large as the largest need: a slice, or two of products
+// (torch/distributed/_symmetric_memory, get_symm_mem_workspace).
+Bytes StageLowering::symmetric_bytes() const {
+  Bytes most{};
+  for (const ShardedBlock& block : model_.blocks) {
+    for (const ShardedOp& op : block.ops) {
+      if (!op.sliced_forward) continue;
+      const bool scatters = op.sums_output || op.sliced_gradient.has_value();
+      most = std::max(most, scatters ? op.slice() * 2 : op.slice());
+    }
+  }
+  return most;
+}
+
+StageLowering::SlicedSide StageLowering::forward_side(const Frame& frame, std::size_t i) {
+  const ShardedOp& op = frame.shape->ops[i];
+  return {.operand = Role::input,
+          .result = Role::output,
+          .action = Action::multiply_part,
+          .name = frame.work->ops[i].name,
+          .whole_operand = op.whole_input,
+          .whole_result = op.whole_output};
+}
+
+StageLowering::SlicedSide StageLowering::gradient_side(const Frame& frame, std::size_t i) {
+  const ShardedOp& op = frame.shape->ops[i];
+  return {.operand = Role::gradient,
+          .result = Role::input_gradient,
+          .action = Action::gradient_part,
+          .name = frame.work->ops[i].gradient_name,
+          .whole_operand = op.whole_output,
+          .whole_result = op.whole_input};
+}
+
+Value StageLowering::forward_sliced(Frame& frame, std::size_t i, const SlicedWork& work, Value x) {
+  const SlicedSide side = forward_side(frame, i);
+  reorder(frame, i, work.order, x);
+  wait_for(x);
+  encode_operands(frame, i, x);
+  if (work.place == none) return multiply_scattered(frame, i, work, side, x);
+  const Value out = multiply_gathered(frame, i, work, side, x);
+  keep_or_free(frame, i, x);
+  return out;
+}
+
+// Takes the gradient of the rank's own tokens, and leaves that of all.
+Value StageLowering::gathered_gradient(Frame& frame, std::size_t i, Value& gradient) {
+  const OpWork& work = frame.work->ops[i];
+  wait_for(gradient);
+  encode_gradient(frame, i, gradient);
+  return multiply_gathered(frame, i, work.sliced_gradient, gradient_side(frame, i), gradient);
+}
+
+Value StageLowering::scattered_gradient(Frame& frame, std::size_t i, const Value& gradient) {
+  return multiply_scattered(frame, i, frame.work->ops[i].sliced_gradient, gradient_side(frame, i),
+                            gradient);
+}
+
+// Takes the rank's own tokens, and leaves all: slice s is that of the partner s ranks ahead.
+Value StageLowering::multiply_gathered(const Frame& frame, std::size_t i, const SlicedWork& work,
+                                       const SlicedSide& side, Value& tokens) {
+  const std::uint32_t gather_name = frame.work->ops[i].gather_name;
+  const Value whole = fresh(side.whole_operand);
+  Value out = fresh(side.whole_result);
+  compute(frame, i, work.place, gather_name, Action::place_slice);
+  drop(tokens, side.operand);
+  builder_.writes(symmetric_memory_, Role::workspace);
+  builder_.writes(whole.buffer, Role::output, 0);
+  builder_.wait_for_stream(Stream::tensor_comm, Stream::compute);
+  std::array<OpId, micro_pipeline_streams> behind{OpId{none}, OpId{none}};
+  for (int slice = 0; slice < layout_.tensor_parallel; ++slice) {
+    const auto part = static_cast<std::int16_t>(slice);
+    OpId& last = behind[static_cast<std::size_t>(slice % micro_pipeline_streams)];
+    if (slice > 0) {
+      if (last.value != none) builder_.wait(Stream::tensor_comm, last);
+      const OpId came = in_buffers(frame, i, work.pull, gather_name, Action::pull_slice);
+      builder_.reads(symmetric_memory_, Role::input);
+      builder_.writes(whole.buffer, Role::output, part);
+      builder_.wait(Stream::compute, came);
+    }
+    for (const std::uint32_t product : work.products) {
+      last = out.ready = compute(frame, i, product, side.name, side.action);
+      builder_.reads(whole.buffer, side.operand, part);
+      read_weight(frame, i);
+      builder_.writes(out.buffer, side.result);
+    }
+  }
+  tokens = whole;
+  return out;
+}
+
+// Slice s is made for the partner s ranks ahead, who takes it as that of a partner s ranks behind;
+// the own one comes last.
+Value StageLowering::multiply_scattered(Frame& frame, std::size_t i, const SlicedWork& work,
+                                        const SlicedSide& side, const Value& operand) {
+  const std::uint32_t sum_name = frame.work->ops[i].sum_name;
+  const bool forward = side.action == Action::multiply_part;
+  const Value slices = fresh(side.whole_result);
+  std::array<OpId, micro_pipeline_streams> taken{OpId{none}, OpId{none}};
+  const auto half_of = [](int slice) {
+    return static_cast<std::int16_t>(slice % micro_pipeline_streams);
+  };
+  const auto take = [&](int slice, OpId behind) {
+    builder_.wait(Stream::tensor_comm, behind);
+    const OpId came = in_buffers(frame, i, work.pull, sum_name, Action::pull_slice);
+    builder_.reads(symmetric_memory_, Role::input, half_of(slice));
+    builder_.writes(slices.buffer, Role::output, static_cast<std::int16_t>(slice));
+    taken[static_cast<std::size_t>(half_of(slice))] = came;
+  };
+  const int ranks = layout_.tensor_parallel;
+  for (int slice = 1; slice <= ranks; ++slice) {
+    const OpId before = taken[static_cast<std::size_t>(half_of(slice))];
+    if (before.value != none) builder_.wait(Stream::compute, before);
+    const bool own = slice == ranks;
+    const OpId made = compute(frame, i, work.products.front(), side.name, side.action);
+    if (own && forward) {
+      keep_or_free(frame, i, operand);
+    } else {
+      read(operand, side.operand);
+    }
+    read_weight(frame, i);
+    const BufferId to = own ? slices.buffer : symmetric_memory_;
+    builder_.writes(to, side.result, own ? std::int16_t{0} : half_of(slice));
+    if (slice == 2) take(1, made);  // the barrier before found no SM
+    if (slice > 1 && !own) take(slice, made);
+  }
+  builder_.wait_for_stream(Stream::compute, Stream::tensor_comm);
+  Value out = fresh(frame.shape->ops[i].slice());
+  out.ready = compute(frame, i, work.sum, sum_name, Action::sum_slices);
+  drop(slices, Role::input);
+  builder_.writes(out.buffer, Role::output);
+  return out;
+}
+
+}  // namespace sim::lowering

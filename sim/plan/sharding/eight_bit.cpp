@@ -1,0 +1,155 @@
+#include "sim/plan/sharding/eight_bit.hpp"
+
+namespace sim {
+namespace {
+
+constexpr CastPass cast{.bytes = 3, .launches = 1};
+
+constexpr CastPass operator+(CastPass a, CastPass b) {
+  return {a.bytes + b.bytes, a.transposed + b.transposed, a.launches + b.launches};
+}
+
+constexpr CastPass of_own_tokens(CastPass whole, int ranks) {
+  return {whole.bytes / ranks, whole.transposed / ranks, whole.launches};
+}
+
+bool is_split_by_tokens(const ModelOp& op, const Layout& layout) {
+  return layout.sequence_parallel && layout.tensor_parallel > 1 && op.experts == 0;
+}
+
+// What a compiler runs in one kernel with the sums or maxima of rows.
+bool can_be_fused(const ModelOp* before) {
+  return before != nullptr &&
+         (before->kind == ModelOpKind::norm || before->kind == ModelOpKind::elementwise);
+}
+
+// Transformer Engine 1.11 to 2.1, delayed scaling: scales are known before the tensor is, so a cast
+// is one pass, 2 bytes read, 1 written, and 1 for the transpose where that is made beside
+// (pytorch/module/linear.py, layernorm_linear.py, base.py: grad_output_preprocess).
+//  - behind a norm of its own, the norm's kernel writes 8 bits (layernorm_fwd_fp8);
+//  - with sequence parallelism nothing is transposed before it has been gathered: the input in the
+//    backward pass (fp8_transpose, 1 + 1), the gradient of a row-split linear behind its gather,
+//    which moves what each rank has cast of its own tokens.
+// Weights are cast and transposed once per step (is_first_microbatch); parameters that are 8 bits
+// themselves are only transposed.
+EightBitCasts transformer_engine(const ModelOp& op, bool behind_norm, const Layout& layout) {
+  const bool scattered = is_split_by_tokens(op, layout);
+  constexpr CastPass transpose{.bytes = 2, .launches = 1};
+  constexpr CastPass cast_transpose{.bytes = 4, .launches = 1};
+  EightBitCasts casts;
+  casts.saves_eight_bits = casts.gathers_eight_bits = true;
+  if (!behind_norm) casts.input = scattered ? cast : cast_transpose;
+  if (behind_norm || scattered) casts.saved_input = transpose;
+  casts.gradient = cast_transpose;
+  if (scattered && op.split == TensorSplit::row)
+    casts.gradient = of_own_tokens(cast, layout.tensor_parallel) + transpose;
+  casts.weight = layout.eight_bit_parameters ? transpose : cast_transpose;
+  return casts;
+}
+
+// torchao under torch.compile. Kernels that write the transposed order, alone or beside the other,
+// have a rate of their own (Kernel::transposed).
+constexpr CastPass transposed_cast{.bytes = 3, .transposed = 3, .launches = 1};
+constexpr CastPass cast_in_both_orders{.bytes = 4, .transposed = 4, .launches = 1};
+constexpr CastPass compiled_transpose{.bytes = 2, .transposed = 2, .launches = 1};
+
+// Dynamic scaling with one scale for a tensor (torchao/float8/roofline_utils.py): a maximum over
+// the tensor, fused with the kernel before where that is element-wise or a norm (else 2 bytes), a
+// kernel for the rest of the maximum, and the cast, 2 bytes read and 1 written. The gradient of an
+// output always comes from such a kernel, and is cast in both orders at once; a weight never does.
+// Inputs and weights are kept in 16 bits, so their other order is cast in the backward pass. What
+// is gathered over the tensor group each rank casts of its own tokens, in one order; the other one,
+// for the weight gradient, is a transposition of what has come (float8_tensor_parallel.py). Weights
+// that FSDP gathers in 8 bits (fsdp_utils.py, enable_fsdp_float8_all_gather) are cast as shards,
+// with scales that are computed once per step: what remains is their transposition.
+EightBitCasts torchao(const ModelOp& op, const ModelOp* before, const Layout& layout) {
+  constexpr CastPass rest_of_maximum{.launches = 1};
+  constexpr CastPass maximum{.bytes = 2, .launches = 2};
+  EightBitCasts casts;
+  casts.input = (can_be_fused(before) ? rest_of_maximum : maximum) + cast;
+  casts.saved_input = transposed_cast;
+  casts.gradient = rest_of_maximum + cast_in_both_orders;
+  if (!layout.gathers_in_eight_bits()) casts.weight = maximum + cast;
+  casts.saved_weight = layout.gathers_in_eight_bits() ? compiled_transpose : transposed_cast;
+  casts.weight_each_time = casts.gathers_eight_bits = true;
+  if (!is_split_by_tokens(op, layout)) return casts;
+  if (op.split == TensorSplit::column) {
+    casts.input = of_own_tokens(casts.input, layout.tensor_parallel);
+    casts.saved_input = compiled_transpose;
+  }
+  if (op.split == TensorSplit::row)
+    casts.gradient =
+        of_own_tokens(rest_of_maximum + cast, layout.tensor_parallel) + compiled_transpose;
+  return casts;
+}
+
+// A scale for every row (torchao/float8/float8_linear.py, matmul_with_hp_or_float8_args; config.py,
+// from_recipe_name; roofline_utils.py): every operand is cast for the product that reads it,
+// whenever it is used, and what is gathered and kept has 16 bits. Along its rows one kernel takes
+// the maxima and casts, or the kernel before, if it has whole rows, which leaves the byte that is
+// written. Along its columns the maxima are a pass of 2 bytes in two kernels before.
+//
+// The forward product runs PyTorch's kernel for such scales. Products that give gradients promote
+// their sums (use_fast_accum), for which that kernel is slow: they run cuBLAS's without scales, and
+// kernels behind multiply by them (float8_ops.py, addmm_float8_unwrapped). With gw_hp the weight
+// gradient's operands stay in 16 bits, and the weight has one scale for the input gradient.
+EightBitCasts torchao_rowwise(const ModelOp& op, const ModelOp* before, const Layout& layout,
+                              bool sixteen_bit_weight_gradient) {
+  constexpr CastPass rows_by_kernel_before{.bytes = 1, .launches = 1};
+  constexpr CastPass columns = CastPass{.bytes = 2, .launches = 2} + transposed_cast;
+  const bool gathered = is_split_by_tokens(op, layout);
+  const bool split = layout.tensor_parallel > 1 && op.experts == 0;
+  const bool whole_input =
+      !(split && op.split == TensorSplit::row) && !(gathered && op.split == TensorSplit::column);
+  const bool whole_gradient =
+      !(split && op.split == TensorSplit::column) && !(gathered && op.split == TensorSplit::row);
+  EightBitCasts casts;
+  casts.input = whole_input && can_be_fused(before) ? rows_by_kernel_before : cast;
+  casts.gradient = whole_gradient ? rows_by_kernel_before : cast;
+  casts.weight = cast;
+  casts.saved_weight = columns;
+  casts.weight_each_time = true;
+  if (sixteen_bit_weight_gradient) return casts;
+  casts.saved_input = columns;
+  casts.gradient = casts.gradient + columns;
+  return casts;
+}
+
+}  // namespace
+
+bool multiplies_in_eight_bits(const ModelOp& op, const Layout& layout) {
+  return layout.compute_dtype == DType::fp8 && is_linear_of_layer(op);
+}
+
+bool multiplies_by_rows(const ModelOp& op, const Execution& execution, const Layout& layout) {
+  return multiplies_in_eight_bits(op, layout) && scales_rows(execution.eight_bit);
+}
+
+bool shares_maxima(const Execution& execution, const Layout& layout) {
+  return layout.compute_dtype == DType::fp8 && is_transformer_engine(execution.eight_bit);
+}
+
+bool can_have_eight_bit_parameters(const Execution& execution, int zero_stage, int shard_ranks) {
+  if (is_transformer_engine(execution.eight_bit)) return zero_stage < 3;
+  return !scales_rows(execution.eight_bit) && zero_stage == 3 && shard_ranks > 1;
+}
+
+EightBitCasts eight_bit_casts(EightBit software, const ModelOp& op, const ModelOp* before,
+                              const Layout& layout) {
+  const bool behind_norm = before != nullptr && before->kind == ModelOpKind::norm;
+  switch (software) {
+    case EightBit::transformer_engine:
+      return transformer_engine(op, behind_norm, layout);
+    case EightBit::transformer_engine_linear:
+      return transformer_engine(op, false, layout);
+    case EightBit::torchao:
+      return torchao(op, before, layout);
+    case EightBit::torchao_rowwise:
+      return torchao_rowwise(op, before, layout, false);
+    case EightBit::torchao_rowwise_with_gw_hp:
+      return torchao_rowwise(op, before, layout, true);
+  }
+  return {};
+}
+
+}  // namespace sim

@@ -1,0 +1,52 @@
+// What brings the operands of an 8-bit matrix product into that format: passes over 16-bit tensors
+// that cost memory traffic and launches. Which of them a framework runs, and which it has fused
+// into the kernel before.
+//
+// Hopper multiplies 8-bit matrices in one orientation only (both operands with k innermost), so the
+// input- and weight-gradient products read transposed copies. Scales of rows are those of rows of
+// the operand as the product reads it, so that a transposed copy has scales of its own.
+#pragma once
+
+#include "sim/layout/layout.hpp"
+#include "sim/model/model.hpp"
+
+namespace sim {
+
+struct CastPass {
+  double bytes = 0;       // read + written, per element of the operand; 0: no kernel
+  double transposed = 0;  // of those, by a compiler's kernels that write the transposed order
+  int launches = 0;
+};
+
+struct EightBitCasts {
+  CastPass input;                   // before the forward product
+  CastPass saved_input;             // before the weight gradient
+  CastPass gradient;                // of the output, before its two products
+  CastPass weight;                  // before the forward product
+  CastPass saved_weight;            // before the input gradient
+  bool weight_each_time = false;    // else once per step, for the first micro-batch
+  bool saves_eight_bits = false;    // the input is kept as it was multiplied
+  bool gathers_eight_bits = false;  // what sequence parallelism gathers is cast before
+};
+
+// What multiplies in 8 bits: the linears of layers. Embedding, head and classifiers stay in 16 bits
+// (Megatron-LM's output layer is no Transformer Engine module; torchtitan filters "output").
+bool multiplies_in_eight_bits(const ModelOp& op, const Layout& layout);
+
+// The same, with a scale for every row.
+bool multiplies_by_rows(const ModelOp& op, const Execution& execution, const Layout& layout);
+
+// Delayed scaling: what the scales follow from, the maxima of tensors, is shared among the ranks of
+// a stage (Transformer Engine; torchao's dynamic scaling takes them over the tensor alone).
+bool shares_maxima(const Execution& execution, const Layout& layout);
+
+// Whether parameters can be 8 bits themselves (Layout::eight_bit_parameters): torchao's are those
+// that FSDP gathers, with one scale each; Transformer Engine's those that persist.
+bool can_have_eight_bit_parameters(const Execution& execution, int zero_stage, int shard_ranks);
+
+// `before`: the operator whose output is the linear's input, or null.
+// REQUIRES: multiplies_in_eight_bits(op, layout).
+EightBitCasts eight_bit_casts(EightBit software, const ModelOp& op, const ModelOp* before,
+                              const Layout& layout);
+
+}  // namespace sim

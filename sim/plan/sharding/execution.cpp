@@ -1,0 +1,161 @@
+#include <cmath>
+
+#include "sim/plan/sharding/eight_bit.hpp"
+#include "sim/plan/sharding/parts.hpp"
+#include "sim/plan/sharding/selective_operators.hpp"
+
+namespace sim {
+namespace {
+
+std::optional<Kernel> encode_kernel(const Region& region, const ModelOp& op, const CastPass& pass,
+                                    std::int64_t rows, std::int64_t columns) {
+  if (pass.bytes == 0) return std::nullopt;
+  const double elements = static_cast<double>(rows) * static_cast<double>(columns);
+  Kernel kernel = memory_kernel(OpKind::elementwise, region, op, elements * pass.bytes);
+  kernel.transposed = bytes_from(elements * pass.transposed);
+  kernel.m = rows;
+  kernel.n = columns;
+  kernel.launches = pass.launches;
+  return kernel;
+}
+
+// Without a compiler the last product is kept as any other, if it counts as an odd one
+// (torch/utils/checkpoint.py, _CachingTorchDispatchMode), and what sums it over the group.
+Bytes unread_output(const Region& region, const Block& block, const ShardedOp& last) {
+  if (!region.model->execution.keeps_unread_outputs) return Bytes{};
+  std::size_t products = 0;
+  for (std::size_t i = 0; i < block.ops.size(); ++i) {
+    if (block.ops[i].kind == ModelOpKind::linear)
+      products += products_of(block, i, region.model->attention).size();
+  }
+  const Bytes summed = last.sums_output ? last.output : Bytes{};
+  return products % 2 == 1 ? last.whole_output + summed : summed;
+}
+
+}  // namespace
+
+// Everything of the result is each product's own, but for that of all of a depth.
+std::vector<Kernel> products_apart(const Kernel& whole, Along along,
+                                   const std::vector<std::int64_t>& widths, std::int64_t all) {
+  const Bytes result = result_of(whole);
+  std::vector<Kernel> kernels;
+  kernels.reserve(widths.size());
+  for (const std::int64_t width : widths) {
+    Product product{whole.m, whole.n, whole.k};
+    std::int64_t& split = along == Along::rows      ? product.m
+                          : along == Along::columns ? product.n
+                                                    : product.k;
+    split = split * width / all;
+    const Bytes own = along == Along::depth ? result : Bytes{result.count() * width / all};
+    kernels.push_back(gemm(whole.dtype, product, own, whole.batch));
+    kernels.back().part = whole.part;
+  }
+  return kernels;
+}
+
+DType product_dtype(const Region& region, const ModelOp& op) {
+  const DType compute = region.layout->compute_dtype;
+  const bool sixteen = compute == DType::fp8 && !multiplies_in_eight_bits(op, *region.layout);
+  return sixteen ? region.layout->activation_dtype : compute;
+}
+
+DType weight_gradient_dtype(const Region& region, const ModelOp& op) {
+  const bool sixteen = region.model->execution.eight_bit == EightBit::torchao_rowwise_with_gw_hp &&
+                       multiplies_in_eight_bits(op, *region.layout);
+  return sixteen ? region.layout->activation_dtype : product_dtype(region, op);
+}
+
+void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
+                 const Product& forward, ShardedOp& to) {
+  if (!multiplies_in_eight_bits(op, *region.layout)) return;
+  const EightBitCasts casts =
+      eight_bit_casts(region.model->execution.eight_bit, op, before, *region.layout);
+  const auto& [tokens, out, in] = forward;
+  const std::int64_t matrices = op.experts > 0 ? region.experts : 1;
+  to.encode_input = encode_kernel(region, op, casts.input, tokens, in);
+  to.encode_saved = encode_kernel(region, op, casts.saved_input, tokens, in);
+  to.encode_gradient = encode_kernel(region, op, casts.gradient, tokens, out);
+  to.encode_weight = encode_kernel(region, op, casts.weight, in * matrices, out);
+  to.encode_saved_weight = encode_kernel(region, op, casts.saved_weight, in * matrices, out);
+  to.encodes_weight_each_time = casts.weight_each_time;
+  to.gathers_eight_bits = casts.gathers_eight_bits;
+}
+
+void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharded) {
+  if (region.layout->recompute != Recompute::operators) return;
+  const std::vector<double> shares = shares_run_again(block, *region.model, *region.layout);
+  if (keeps_tensors(region.model->execution, *region.layout)) {
+    const std::size_t end = operators_run_again(block, region.model->execution, *region.layout);
+    for (std::size_t i = 0; i < end; ++i)
+      sharded.ops[i].keeps_tensor = shares[i] == 0 && sharded.ops[i].forward.has_value();
+    return;
+  }
+  const std::vector<std::vector<std::int64_t>> again =
+      products_run_again(block, *region.model, *region.layout);
+  double kept = 0;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    ShardedOp& op = sharded.ops[i];
+    const bool linear = op.op->kind == ModelOpKind::linear;
+    if (shares[i] >= 1 || !op.forward) continue;
+    op.keeps_whole_output = shares[i] == 0;
+    if (again[i].empty()) {
+      op.forward_again = {memory_kernel(OpKind::elementwise, region, *op.op, 0)};
+    } else {
+      op.forward_again =
+          products_apart(*op.forward, Along::columns, again[i], op.op->out_features / op.products);
+    }
+    if (linear && ends_products(block, i)) {
+      kept += static_cast<double>(unread_output(region, block, op).count());
+      continue;
+    }
+    const Bytes output = linear && op.op->split != TensorSplit::row ? op.whole_output : op.output;
+    kept += static_cast<double>((output + op.attention_saved).count()) * (1 - shares[i]);
+  }
+  sharded.kept_outputs = bytes_from(kept);
+}
+
+void separate_products(const Region& region, const Block& block, std::size_t i, ShardedOp& op) {
+  if (!region.model->execution.separate_products || op.op->kind != ModelOpKind::linear) return;
+  const std::vector<std::int64_t> widths = products_of(block, i, region.model->attention);
+  if (widths.size() == 1 || op.products > 1) return;
+  const std::int64_t all = op.op->out_features;
+  op.forward_apart = products_apart(*op.forward, Along::columns, widths, all);
+  op.input_gradient_apart = products_apart(*op.input_gradient, Along::depth, widths, all);
+  op.weight_gradient_apart = products_apart(*op.weight_gradient, Along::rows, widths, all);
+  const auto count = static_cast<std::int64_t>(widths.size());
+  const bool alone = op.sums_gradient && !region.model->execution.copies_tokens;
+  op.sum_products = memory_kernel(OpKind::elementwise, region, *op.op,
+                                  static_cast<double>(op.whole_input.count()) *
+                                      static_cast<double>(alone ? count + 1 : count - 1));
+}
+
+void rescale_gradients(const Region& region, const Block& block, std::size_t i, ShardedOp& op) {
+  if (!multiplies_by_rows(*op.op, region.model->execution, *region.layout)) return;
+  const ModelOp* before = i > 0 ? &block.ops[i - 1] : nullptr;
+  const auto in_place = [&](Bytes gradient) {
+    return memory_kernel(OpKind::elementwise, region, *op.op,
+                         2 * static_cast<double>(gradient.count()));
+  };
+  const bool read_by_compiled = before == nullptr || before->kind == ModelOpKind::norm ||
+                                before->kind == ModelOpKind::elementwise;
+  if (!op.sum_products && (op.sums_gradient || !read_by_compiled))
+    op.rescale_input_gradient = in_place(op.whole_input);
+  if (op.weight_gradient->dtype != DType::fp8) return;
+  op.rescale_weight_gradient =
+      in_place(Bytes{op.weight_gradient->m * op.weight_gradient->n * op.products *
+                     bytes_of(written_gradient_dtype(*region.model, *region.layout))});
+  op.rescale_weight_gradient->launches =
+      std::max(op.products, static_cast<int>(op.weight_gradient_apart.size()));
+}
+
+void shard_reorders(const Region& region, ShardedOp& op) {
+  if (!region.model->execution.copies_tokens || !region.layout->sequence_parallel) return;
+  const auto copy = [&](Bytes bytes) {
+    return memory_kernel(OpKind::elementwise, region, *op.op,
+                         2 * static_cast<double>(bytes.count()));
+  };
+  if (op.gathers_input) op.reorder_input = copy(op.whole_input);
+  if (op.sums_output) op.reorder_output = copy(op.whole_output);
+}
+
+}  // namespace sim

@@ -1,0 +1,107 @@
+#include "sim/plan/sharding/flop_count.hpp"
+
+#include "sim/plan/sharding/selective_operators.hpp"
+#include "sim/plan/sharding/sharding.hpp"
+
+namespace sim {
+namespace {
+
+struct BlockFlops {  // of one sequence
+  double forward = 0;
+  double backward = 0;
+  double attention = 0;  // the part of `forward` that is the attention core
+};
+
+double product_flops(const ModelOp& op, double tokens) {
+  return 2.0 * tokens * static_cast<double>(op.in_features) * static_cast<double>(op.out_features);
+}
+
+BlockFlops flops_of(const Model& model, const Block& block, const Layout& layout,
+                    AttentionCount count) {
+  BlockFlops sum;
+  const auto sequence = static_cast<double>(model.is_layer_list ? 1 : layout.sequence_length);
+  for (const ModelOp& op : block.ops) {
+    const double tokens =
+        (op.once_per_sequence ? 1.0 : sequence) * static_cast<double>(op.per_token);
+    double forward = op.forward_flops.count() * tokens;
+    double backward = op.backward_flops.count() * tokens;
+    if (is_product(op)) {
+      forward = product_flops(op, tokens);
+      backward = 2.0 * forward;
+    } else if (op.kind == ModelOpKind::attention) {
+      const AttentionShape& shape = model.attention;
+      const bool half = shape.causal && count == AttentionCount::causal_half;
+      forward = 2.0 * tokens * sequence * share_in_window(op.window, layout.sequence_length) *
+                static_cast<double>(shape.heads * (shape.head_dim + shape.value_dim)) *
+                (half ? 0.5 : 1.0);
+      backward = 2.0 * forward;
+      sum.attention += forward;
+    }
+    sum.forward += forward;
+    sum.backward += backward;
+  }
+  return sum;
+}
+
+double run_again(const Model& model, const Block& layer, const Layout& layout) {
+  const std::vector<double> shares = shares_run_again(layer, model, layout);
+  double sum = 0;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const ModelOp& op = layer.ops[i];
+    if (op.kind == ModelOpKind::linear)
+      sum += shares[i] * product_flops(op, static_cast<double>(layout.sequence_length));
+  }
+  return sum;
+}
+
+// Of the product at which a full recomputation ends, for a sequence.
+double not_run_again(const Model& model, const Block& layer, const Layout& layout) {
+  const std::size_t end = operators_run_again(layer, model.execution, layout);
+  if (end == layer.ops.size()) return 0;
+  return product_flops(layer.ops[end], static_cast<double>(layout.sequence_length));
+}
+
+double recomputed(const Model& model, const Block& layer, const BlockFlops& flops,
+                  const Layout& layout, int index_in_chunk) {
+  if (layout.recompute == Recompute::full) {
+    const bool again = index_in_chunk % layout.recompute_every == 0;
+    return again ? flops.forward - not_run_again(model, layer, layout) : 0.0;
+  }
+  const bool core = layout.recompute == Recompute::selective && !is_flash(layout.attention);
+  return core ? flops.attention : 0.0;
+}
+
+Flops step_flops(const Model& model, const Layout& layout, AttentionCount count,
+                 bool with_recomputation) {
+  double sum = 0;
+  for (const Block* block : {&model.input, &model.output}) {
+    const BlockFlops flops = flops_of(model, *block, layout, count);
+    sum += flops.forward + flops.backward;
+  }
+  std::size_t layer = 0;
+  for (const int layers : layers_of_chunks(layout, model.layers.size())) {
+    for (int i = 0; i < layers; ++i, ++layer) {
+      const BlockFlops flops = flops_of(model, model.layers[layer], layout, count);
+      sum += flops.forward + flops.backward;
+      // The first layer of a model without an input block has nothing to start again from.
+      const bool restarts = layer > 0 || !model.input.ops.empty();
+      if (!with_recomputation || !restarts) continue;
+      sum += layout.recompute == Recompute::operators
+                 ? run_again(model, model.layers[layer], layout)
+                 : recomputed(model, model.layers[layer], flops, layout, i);
+    }
+  }
+  return Flops{sum * static_cast<double>(layout.global_batch)};
+}
+
+}  // namespace
+
+Flops model_flops(const Model& model, const Layout& layout, AttentionCount count) {
+  return step_flops(model, layout, count, false);
+}
+
+Flops hardware_flops(const Model& model, const Layout& layout, AttentionCount count) {
+  return step_flops(model, layout, count, true);
+}
+
+}  // namespace sim

@@ -1,0 +1,134 @@
+// The parts of sharding.cpp: what its files share.
+//   sharding.cpp            operators and blocks
+//   sharding_attention.cpp  kernels of attention, also over context-parallel ranks
+//   sharding_experts.cpp    routers, and the way of tokens to experts
+//   sharding_scratch.cpp    tensors within eager kernels
+//   sharding_user_buffers.cpp  products cut into parts (Layout::overlap_tensor_products)
+//   sharding_micro_pipeline.cpp  the same as PyTorch does it
+//   sharding_execution.cpp   what a framework does around operators (Execution), casts for 8-bit
+//                           products, what a recomputation by operators keeps
+#pragma once
+
+#include "sim/plan/sharding/sharding.hpp"
+
+namespace sim {
+
+// Tokens and divisors of one micro-batch.
+struct Region {
+  const Model* model;
+  const Layout* layout;
+  std::int64_t tokens = 0;  // of the micro-batch that the rank holds (samples for layer lists)
+  std::int64_t sequence_tokens = 0;  // held outside the split blocks
+  int tensor = 1;
+  int element = 2;           // bytes of an activation
+  std::int64_t experts = 1;  // that a rank holds: matrices of one product
+};
+
+// Attention as a rank runs it. The fused softmax works on four matrices of scores at a time; where
+// a rank has another number of them, its kernels are eager (Megatron-LM,
+// megatron/model/fused_softmax.py, attn_batch_size % 4).
+AttentionShape rank_attention(const Region& region);
+
+Bytes bytes_from(double value);
+std::int64_t tokens_of(const Region& region, const ModelOp& op);
+// Elements held per feature in the region of a sequence-split tensor. The one token per sequence
+// that a pooler reads is not split: every rank computes it.
+std::int64_t sequence_tokens_of(const Region& region, const ModelOp& op);
+
+Kernel memory_kernel(OpKind kind, const Region& region, const ModelOp& op, double bytes);
+
+// Convention: forward C[tokens, out] = X[tokens, in] W; input gradient [tokens, in] over k = out;
+// weight gradient [out, in] over k = tokens, added to what earlier micro-batches left there.
+struct Product {
+  std::int64_t m = 0, n = 0, k = 0;
+};
+Kernel gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch = 1);
+// Of a product: `result` as it was given.
+Bytes result_of(const Kernel& product);
+// One that gives gradients.
+Kernel gradient_gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch = 1);
+
+// sharding_execution.cpp
+// The dimension of a product in which several others stand side by side: the output features of a
+// forward product are its columns, those of its input gradient its depth, of its weight gradient
+// its rows.
+enum class Along : std::uint8_t { rows, columns, depth };
+// Of products that share an input and stand as one in `whole`, of `all` output features in the
+// model: those with these of them.
+std::vector<Kernel> products_apart(const Kernel& whole, Along along,
+                                   const std::vector<std::int64_t>& widths, std::int64_t all);
+
+// sharding_attention.cpp
+// Queries of m tokens with keys of n of each sequence.
+struct ScoreBlock {
+  std::int64_t m = 0, n = 0;
+  bool causal = false;
+  int shares = 1;  // of the heads of a tensor rank: context ranks that have one each
+};
+Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart part,
+                        const ScoreBlock& block);
+// Transformer Engine, context_parallel.py, AttnFuncWithCPAndKVP2P: forward, each part is scaled by
+// its log-sum-exp and added to the output, in fp32 registers, after the running log-sum-exp has
+// been updated; backward, dQ and the slice's dK and dV are copied for the first slice and added for
+// the others. Of a causal mask, the ranks before a slice's owner have half of the queries to do and
+// the ranks behind it all queries with half of the keys; the FLOPs are the same, and as the ring
+// goes with the slowest, passes over queries count whole.
+ContextAttention context_attention(const Region& region, const ModelOp& op);
+// Transformer Engine, context_parallel.py, flash_attn_a2a_communicate: a tensor is copied before it
+// is sent and behind. Before attention, from heads of a token side by side to those of one rank
+// together (movedim, contiguous), then from the ranks' order of chunks to that of the sequence
+// (index_select); behind it, the same backwards. Tokens come first ("sbhd", as Megatron-LM has
+// them), so what else is called contiguous is so already. A read and a write each.
+ContextAttention head_exchange(const Region& region, const ModelOp& op);
+
+// Heads and sequences become one dimension and part again (Scaling, core/nn/attention/attention.py,
+// flash_attention and multi_head_attention): with one sequence the same memory, else two copies, of
+// which the linear behind keeps the second.
+bool copies_attention(const Region& region);
+
+// sharding_experts.cpp
+// What an expert's operators see: the tokens that come to a rank, spread evenly over its experts.
+Region region_of_experts(const Region& region, const ModelOp& op);
+void shard_router(const Region& region, const ModelOp& op, ShardedOp& to);
+void shard_exchange(const Region& region, const ModelOp& op, ShardedOp& to);
+
+// sharding_scratch.cpp
+void shard_scratch(const Region& region, const ModelOp& op, ShardedOp& to);
+
+// sharding_execution.cpp
+// What is not multiplied in 8 bits beside products that are.
+DType product_dtype(const Region& region, const ModelOp& op);
+DType weight_gradient_dtype(const Region& region, const ModelOp& op);
+// What casts the operands of a linear whose forward product is `forward`.
+void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
+                 const Product& forward, ShardedOp& to);
+// What of an operator runs again, and how much of its output was kept (Recompute::operators). A
+// kernel without work stands for what was kept whole.
+void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharded);
+// Products that share their input are kernels apart, and each writes an input gradient. These are
+// added up by the kernel behind, be it a norm or the copy of shard_reorders, which reads them all;
+// by one of their own before a collective that needs no copy.
+void separate_products(const Region& region, const Block& block, std::size_t i, ShardedOp& op);
+// Scales of rows (eight_bit.hpp) by which no product multiplies: kernels behind those that give
+// gradients do. That of input gradients is part of what reads them where that is a compiler's.
+void rescale_gradients(const Region& region, const Block& block, std::size_t i, ShardedOp& op);
+
+// sharding_user_buffers.cpp
+// A slice of the rank's own tokens: read, and written where the others read it; `bytes` of each
+// element in all.
+Kernel place(const Region& region, const ModelOp& op, std::int64_t features, double bytes);
+// Of an output's gradient in 8 bits, gathered, for the weight gradient.
+Kernel gathered_transpose(const Region& region, const ModelOp& op);
+// The products of a linear in parts.
+void split_products(const Region& region, const ModelOp& op, ShardedOp& to);
+// Those of a layer in slices, sharding_micro_pipeline.cpp.
+void slice_products(const Region& region, const Block& block, ShardedBlock& sharded);
+
+// sharding_execution.cpp
+// DTensor gathers and scatters along the first dimension, and tokens are the second: what is
+// gathered is copied into the order of the sequence, what is to be scattered into that of the ranks
+// (torch/distributed/_functional_collectives.py, all_gather_tensor and reduce_scatter_tensor, where
+// the dimension is not 0).
+void shard_reorders(const Region& region, ShardedOp& op);
+
+}  // namespace sim

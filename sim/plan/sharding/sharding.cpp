@@ -1,0 +1,473 @@
+#include "sim/plan/sharding/sharding.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "sim/base/check.hpp"
+#include "sim/model/key_heads.hpp"
+#include "sim/plan/sharding/eight_bit.hpp"
+#include "sim/plan/sharding/parts.hpp"
+
+namespace sim {
+
+Bytes bytes_from(double value) {
+  return Bytes{static_cast<std::int64_t>(std::llround(value))};
+}
+
+std::int64_t tokens_of(const Region& region, const ModelOp& op) {
+  return op.once_per_sequence ? region.layout->micro_batch : region.tokens;
+}
+
+std::int64_t sequence_tokens_of(const Region& region, const ModelOp& op) {
+  return op.once_per_sequence ? region.layout->micro_batch : region.sequence_tokens;
+}
+
+Kernel memory_kernel(OpKind kind, const Region& region, const ModelOp& op, double bytes) {
+  Kernel kernel;
+  kernel.kind = kind;
+  kernel.dtype = region.layout->activation_dtype;
+  kernel.m = tokens_of(region, op);
+  kernel.n = op.in_features;
+  kernel.bytes = bytes_from(bytes);
+  return kernel;
+}
+
+Kernel gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch) {
+  const auto [m, n, k] = product;
+  Kernel kernel;
+  kernel.kind = OpKind::gemm;
+  kernel.dtype = dtype;
+  kernel.m = m;
+  kernel.n = n;
+  kernel.k = k;
+  kernel.batch = batch;
+  kernel.launches = static_cast<int>(batch);
+  kernel.flops = Flops{2.0 * static_cast<double>(m) * static_cast<double>(n) *
+                       static_cast<double>(k) * static_cast<double>(batch)};
+  kernel.bytes = Bytes{(m * k + k * n) * bytes_of(kernel.dtype) * batch} + result;
+  return kernel;
+}
+
+Bytes result_of(const Kernel& product) {
+  return product.bytes - Bytes{(product.m * product.k + product.k * product.n) *
+                               bytes_of(product.dtype) * product.batch};
+}
+
+Kernel gradient_gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch) {
+  Kernel kernel = gemm(dtype, product, result, batch);
+  if (dtype == DType::fp8) kernel.part = AttentionPart::backward;
+  return kernel;
+}
+
+namespace {
+
+// Whatever else is as wide as the vocabulary by chance is not padded.
+std::int64_t padded(const Region& region, const ModelOp& op, std::int64_t features) {
+  return op.split == TensorSplit::vocabulary ? padded_vocabulary(features, region.tensor)
+                                             : features;
+}
+
+bool gathers_logits(const Region& region, const ModelOp& op) {
+  return region.model->execution.gathers_logits && region.tensor > 1 &&
+         op.split == TensorSplit::vocabulary && op.kind != ModelOpKind::embedding;
+}
+
+// All-gathered, the classes of a rank lie together: a copy puts those of a token together.
+// Backward, a copy takes those of the rank.
+void shard_logits(const Region& region, const ModelOp& op, ShardedOp& to) {
+  to.gathered_output = to.whole_output * region.tensor;
+  const auto copy = [&](Bytes bytes) {
+    return memory_kernel(OpKind::elementwise, region, op, 2.0 * static_cast<double>(bytes.count()));
+  };
+  // all_gather into a list gathers into one buffer and copies its parts (ProcessGroupNCCL.cpp,
+  // allgather); they are then concatenated.
+  to.join_output = copy(to.gathered_output * 2);
+  to.join_output->launches = region.tensor + 1;
+  to.own_output = copy(to.whole_output);
+}
+
+// Megatron-LM core_v0.16.1, core/tensor_parallel/mappings.py: _gather_along_last_dim concatenates
+// what was gathered, of which queries, keys and values are views. Backward, autograd writes zeros
+// around their gradient, and _reduce_scatter_along_last_dim orders the sum by ranks.
+void shard_gathered_heads(const Region& region, const ModelOp& op, ShardedOp& to) {
+  to.gathered_output = to.whole_output * region.tensor;
+  const auto all = static_cast<double>(to.gathered_output.count());
+  const double part = static_cast<double>(to.whole_output.count()) *
+                      static_cast<double>(op.gathered_features) /
+                      static_cast<double>(op.out_features);
+  to.join_output = memory_kernel(OpKind::elementwise, region, op, 2 * all);
+  to.spread_gradient = memory_kernel(OpKind::elementwise, region, op, 3 * all + 2 * part);
+  to.spread_gradient->launches = 3;
+}
+
+void shard_linear(const Region& region, const ModelOp& op, const ModelOp* before, ShardedOp& to) {
+  const std::int64_t t = region.tensor;
+  const bool column = op.split == TensorSplit::column || op.split == TensorSplit::vocabulary;
+  const bool row = op.split == TensorSplit::row;
+  const std::int64_t out = padded(region, op, op.out_features) / (column ? t : 1);
+  const std::int64_t in = op.in_features / (row ? t : 1);
+  const std::int64_t tokens =
+      column || row ? tokens_of(region, op) : sequence_tokens_of(region, op);
+  const std::int64_t outside = sequence_tokens_of(region, op);
+  const bool alone = op.experts > 0;  // the exchange of tokens gathers and sums
+  to.gathers_input =
+      column && t > 1 && region.layout->sequence_parallel && !op.once_per_sequence && !alone;
+  to.sums_gradient = column && t > 1 && !alone;
+  to.sums_output = row && t > 1 && !alone;
+  to.whole_input = Bytes{tokens * in * region.element};
+  to.input = column ? Bytes{outside * in * region.element} : to.whole_input;
+  to.whole_output = Bytes{tokens * out * region.element};
+  to.output = row ? Bytes{outside * out * region.element} : to.whole_output;
+  to.products = op.products;
+  const std::int64_t each = out / op.products;
+  const std::int64_t matrices = op.experts > 0 ? region.experts : 1;
+  const std::int64_t rows = (tokens + matrices - 1) / matrices;
+  const Bytes weight_gradient{each * in * matrices *
+                              bytes_of(written_gradient_dtype(*region.model, *region.layout))};
+  const DType dtype = product_dtype(region, op);
+  to.forward =
+      gemm(dtype, {rows, each, in}, Bytes{to.whole_output.count() / op.products}, matrices);
+  to.input_gradient = gradient_gemm(dtype, {rows, in, each}, to.whole_input, matrices);
+  to.weight_gradient =
+      gradient_gemm(weight_gradient_dtype(region, op), {each, in, rows},
+                    weight_gradient * (region.model->execution.adds_gradients ? 1 : 2), matrices);
+  if (op.products > 1) {
+    const double elements = 3.0 * static_cast<double>(tokens) * static_cast<double>(in);
+    to.add_products = memory_kernel(OpKind::elementwise, region, op, elements * region.element);
+  }
+  if (gathers_logits(region, op)) shard_logits(region, op, to);
+  if (op.gathered_features > 0) shard_gathered_heads(region, op, to);
+  shard_casts(region, op, before, {tokens, out, in}, to);
+  if (op.backward_elements > 0) {
+    // A row's bias is added behind the reduction, to the tokens that the rank holds (Megatron-LM,
+    // RowParallelLinear with skip_bias_add), so its gradient is a sum over those.
+    const double summed = static_cast<double>(row ? outside : tokens);
+    to.backward = memory_kernel(
+        OpKind::elementwise, region, op,
+        op.backward_elements * summed * region.element / static_cast<double>(column ? t : 1));
+  }
+  const std::int64_t biases_of_one = op.biases / std::max<std::int64_t>(1, op.experts);
+  const std::int64_t biases =
+      matrices *
+      (biases_of_one == op.out_features && column ? out : biases_of_one / (column ? t : 1));
+  to.parameters = (op.weights > 0 ? in * out * matrices : 0) + biases;
+  to.tied_parameters = op.tied_to_embedding ? in * out : 0;
+  if (t > 1 && region.layout->sequence_parallel && !alone) {
+    to.tensor_summed = row ? biases : (column ? 0 : to.parameters);
+  }
+}
+
+OpKind kernel_kind(ModelOpKind kind) {
+  switch (kind) {
+    case ModelOpKind::embedding:
+      return OpKind::embedding;
+    case ModelOpKind::linear:
+      return OpKind::gemm;
+    case ModelOpKind::attention:
+      return OpKind::attention;
+    case ModelOpKind::norm:
+      return OpKind::norm;
+    case ModelOpKind::elementwise:
+    case ModelOpKind::router:
+    case ModelOpKind::dispatch:
+    case ModelOpKind::combine:
+      return OpKind::elementwise;
+    case ModelOpKind::cross_entropy:
+      return OpKind::cross_entropy;
+    case ModelOpKind::generic:
+      return OpKind::generic;
+  }
+  return OpKind::generic;
+}
+
+// A convolution of a layer list multiplies like a linear (tf32 beside fp32 activations), but eight
+// bits are for linears only.
+DType arithmetic_dtype(const Region& region, const ModelOp& op) {
+  const DType compute = region.layout->compute_dtype;
+  const bool multiplies = op.kind == ModelOpKind::generic && compute != DType::fp8;
+  return multiplies ? compute : region.layout->activation_dtype;
+}
+
+void shard_attention(const Region& region, const ModelOp& op, ShardedOp& to) {
+  const Layout& layout = *region.layout;
+  const bool heads = exchanges_heads(layout);
+  const bool all_keys = heads || attends_at_once(*region.model, layout);
+  const ScoreBlock scores{.m = heads ? layout.sequence_length : layout.tokens_held(),
+                          .n = all_keys ? layout.sequence_length : layout.tokens_held(),
+                          .causal = region.model->attention.causal,
+                          .shares = heads ? layout.context_parallel : 1};
+  to.forward = attention_kernel(region, op, AttentionPart::forward, scores);
+  to.backward = attention_kernel(region, op, AttentionPart::backward, scores);
+  if (layout.context_parallel > 1)
+    to.context = heads ? head_exchange(region, op) : context_attention(region, op);
+  if (copies_attention(region)) {
+    const Bytes copies = to.output * 4;  // to heads first and back to tokens first
+    to.forward->bytes += copies;
+    to.backward->bytes += copies;
+    to.forward->launches += 2;
+    to.backward->launches += 2;
+  }
+}
+
+void shard_other(const Region& region, const ModelOp& op, const Block& block, ShardedOp& to) {
+  const bool split = op.split == TensorSplit::inner || op.split == TensorSplit::vocabulary;
+  const bool embedding = op.kind == ModelOpKind::embedding;
+  const double divisor = split && !gathers_logits(region, op) ? region.tensor : 1;
+  const std::int64_t tokens = split ? tokens_of(region, op) : sequence_tokens_of(region, op);
+  const double padding = op.in_features > 0
+                             ? static_cast<double>(padded(region, op, op.in_features)) /
+                                   static_cast<double>(op.in_features)
+                             : 1.0;
+  const double unit = static_cast<double>(tokens) * region.element / divisor * padding;
+  to.input = bytes_from(static_cast<double>(op.in_features) * unit);
+  to.output = bytes_from(static_cast<double>(op.out_features) * unit);
+  if (op.kind == ModelOpKind::generic) {
+    to.input = to.output = Bytes{tokens * block.output_elements * region.element};
+  }
+  if (op.kind == ModelOpKind::cross_entropy) to.output = Bytes{};  // one number per token
+  if (embedding) {
+    to.input = Bytes{};
+    to.output = Bytes{region.sequence_tokens * op.out_features * region.element};
+    to.whole_output = Bytes{region.tokens * op.out_features * region.element};
+    to.sums_output = region.tensor > 1 && op.split == TensorSplit::vocabulary;
+  }
+  // The traffic of an embedding is that of its output rows, which every rank writes in full.
+  const double traffic = embedding ? static_cast<double>(tokens) * region.element : unit;
+  const OpKind kind = kernel_kind(op.kind);
+  to.splits_loss = op.kind == ModelOpKind::cross_entropy && split && region.tensor > 1 &&
+                   !gathers_logits(region, op);
+  if (op.kind == ModelOpKind::attention) {
+    shard_attention(region, op, to);
+  } else {
+    if (op.forward_elements > 0 || op.forward_flops.count() > 0) {
+      const double elements =
+          op.forward_elements + (to.splits_loss ? op.forward_split_elements : 0);
+      to.forward = memory_kernel(kind, region, op, elements * traffic);
+      to.forward->flops = op.forward_flops * static_cast<double>(tokens);
+      to.forward->dtype = arithmetic_dtype(region, op);
+      to.forward->launches = op.forward_launches;
+      to.forward->beside = bytes_from(op.forward_beside * traffic);
+      to.forward->strided = bytes_from(op.forward_strided * traffic);
+    }
+    if (op.backward_elements > 0 || op.backward_flops.count() > 0) {
+      const double elements =
+          op.backward_elements + (to.splits_loss ? op.backward_split_elements : 0);
+      to.backward = memory_kernel(kind, region, op, elements * traffic);
+      to.backward->part = AttentionPart::backward;
+      to.backward->flops = op.backward_flops * static_cast<double>(tokens);
+      to.backward->dtype = arithmetic_dtype(region, op);
+      to.backward->launches = op.backward_launches;
+      to.backward->beside = bytes_from(op.backward_beside * traffic);
+      to.backward->strided = bytes_from(op.backward_strided * traffic);
+    }
+  }
+  to.parameters = op.weights + op.biases;
+  if (embedding && op.weights > 0) {
+    to.parameters =
+        padded(region, op, op.in_features) / (split ? region.tensor : 1) * op.out_features +
+        op.biases;
+    // The gradient of the table in a tensor of its own: zeroed, then rows are added to it.
+    if (region.model->execution.adds_gradients && to.backward) {
+      to.backward->bytes =
+          to.backward->bytes +
+          Bytes{to.parameters * bytes_of(written_gradient_dtype(*region.model, *region.layout))};
+      ++to.backward->launches;
+    }
+  }
+  if (region.tensor > 1 && !embedding &&
+      (op.split == TensorSplit::inner || region.layout->sequence_parallel)) {
+    to.tensor_summed = to.parameters;
+  }
+}
+
+void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before, ShardedOp& to) {
+  const bool outside = op.split == TensorSplit::sequence;
+  const double tokens =
+      static_cast<double>(outside ? sequence_tokens_of(region, op) : tokens_of(region, op));
+  const double divisor = outside || gathers_logits(region, op) ? 1 : region.tensor;
+  const double padding = op.kind == ModelOpKind::cross_entropy
+                             ? static_cast<double>(padded(region, op, op.in_features)) /
+                                   static_cast<double>(op.in_features)
+                             : 1.0;
+  const bool loss = op.kind == ModelOpKind::cross_entropy;
+  const double elements = op.saved_elements * region.element;
+  if (loss)
+    to.backward_scratch =
+        bytes_from((elements + op.backward_scratch_bytes) * tokens / divisor * padding);
+  const double own = (loss ? 0.0 : elements) + op.saved_fixed_bytes;
+  const std::int64_t inputs = region.model->execution.keeps_gathered_inputs && to.gathers_input
+                                  ? tokens_of(region, op)
+                                  : sequence_tokens_of(region, op);
+  const double input = op.saved_input_elements * region.element * static_cast<double>(inputs);
+  to.saved = bytes_from(own * tokens / divisor * padding + input);
+  if (multiplies_in_eight_bits(op, *region.layout) &&
+      eight_bit_casts(region.model->execution.eight_bit, op, before, *region.layout)
+          .saves_eight_bits)
+    to.saved = Bytes{to.saved.count() / region.element};
+  if (op.function == Function::rotary && region.model->execution.copies_attention) {
+    // Rows of cosine and sine gathered by position, for queries and for keys: each product keeps
+    // its own (Scaling, core/nn/rotary.py, vector_gather).
+    to.saved += Bytes{4 * region.model->attention.head_dim * region.element} * region.tokens;
+  }
+  if (op.kind == ModelOpKind::attention) {
+    const bool flash = is_flash(region.layout->attention);
+    if (copies_attention(region)) to.saved += to.output;
+    to.attention_saved =
+        bytes_from(attention_kernel_saved_bytes(rank_attention(region), flash,
+                                                region.layout->sequence_length, region.element) *
+                   static_cast<double>(region.tokens) / region.tensor);
+  }
+}
+
+// Two reads and a write of what the rank holds. A norm at the head of a branch adds the gradient in
+// its own kernel (sim/model/blocks.cpp).
+Kernel gradient_add_kernel(const Region& region, const ModelOp& op, std::int64_t features) {
+  const double elements = 3.0 * static_cast<double>(features);
+  return memory_kernel(
+      OpKind::elementwise, region, op,
+      elements * static_cast<double>(sequence_tokens_of(region, op)) * region.element);
+}
+
+void shard_op(const Region& region, const Block& block, const ModelOp& op, ShardedOp& to) {
+  const ModelOp* before = &op == block.ops.data() ? nullptr : &op - 1;
+  switch (op.kind) {
+    case ModelOpKind::dispatch:
+    case ModelOpKind::combine:
+      return shard_exchange(region, op, to);
+    case ModelOpKind::router:
+      shard_router(region, op, to);
+      break;
+    case ModelOpKind::linear:
+      shard_linear(region, op, before, to);
+      split_products(region, op, to);
+      break;
+    default:
+      shard_other(region, op, block, to);
+  }
+  shard_saved(region, op, before, to);
+  shard_scratch(region, op, to);
+}
+
+bool sums_behind_linear(const Block& block, const ModelOp& op) {
+  if (op.residual_of < 0) return false;
+  const ModelOp& first = block.ops[static_cast<std::size_t>(op.residual_of)];
+  return first.kind == ModelOpKind::linear && first.starts_from < 0;
+}
+
+// Another branch starts from what it reads. A router's tokens go on besides.
+bool lends_input(const Block& block, const ModelOp& op) {
+  return op.kind == ModelOpKind::router ||
+         std::any_of(block.ops.begin(), block.ops.end(), [&](const ModelOp& other) {
+           return other.starts_from >= 0 &&
+                  &block.ops[static_cast<std::size_t>(other.starts_from)] == &op;
+         });
+}
+
+ShardedBlock shard_block(const Region& region, const Block& block) {
+  ShardedBlock sharded;
+  sharded.block = &block;
+  sharded.ops.reserve(block.ops.size());
+  for (const ModelOp& op : block.ops) {
+    ShardedOp& to = sharded.ops.emplace_back();
+    to.op = &op;
+    shard_op(op.experts > 0 ? region_of_experts(region, op) : region, block, op, to);
+    if (sums_behind_linear(block, op))
+      to.add_gradient = gradient_add_kernel(region, op, op.out_features);
+    if (lends_input(block, op)) to.add_gradient = gradient_add_kernel(region, op, op.in_features);
+    shard_reorders(region, to);
+    separate_products(region, block, sharded.ops.size() - 1, to);
+    rescale_gradients(region, block, sharded.ops.size() - 1, to);
+  }
+  keep_outputs(region, block, sharded);
+  slice_products(region, block, sharded);
+  sharded.output = Bytes{region.sequence_tokens * block.output_elements * region.element};
+  sharded.whole_output = Bytes{region.tokens * block.output_elements * region.element};
+  return sharded;
+}
+
+auto shape_of(const ModelOp& op) {
+  return std::make_tuple(
+      op.kind, op.split, op.function, op.residual_of, op.starts_from, op.experts, op.per_token,
+      op.in_place, op.backward_reads_output, op.in_features, op.out_features, op.weights, op.biases,
+      op.tied_to_embedding, op.once_per_sequence, op.products, op.window, op.forward_elements,
+      op.backward_elements, op.saved_elements, op.saved_fixed_bytes, op.saved_input_elements,
+      op.forward_flops.count(), op.backward_flops.count());
+}
+
+bool same_block(const Block& a, const Block& b) {
+  if (a.ops.size() != b.ops.size() || a.output_elements != b.output_elements || a.name != b.name) {
+    return false;
+  }
+  for (std::size_t i = 0; i < a.ops.size(); ++i) {
+    if (shape_of(a.ops[i]) != shape_of(b.ops[i]) || a.ops[i].name != b.ops[i].name) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::int64_t padded_vocabulary(std::int64_t vocabulary, int tensor_parallel) {
+  if (tensor_parallel == 1) return vocabulary;
+  const std::int64_t multiple = std::int64_t{128} * tensor_parallel;
+  return (vocabulary + multiple - 1) / multiple * multiple;
+}
+
+std::vector<int> layers_of_chunks(const Layout& layout, std::size_t layers) {
+  if (!layout.layers_per_chunk.empty()) return layout.layers_per_chunk;
+  const auto chunks = static_cast<std::size_t>(layout.chunks());
+  SIM_CHECK(layers % chunks == 0, layers, chunks);
+  return std::vector<int>(chunks, static_cast<int>(layers / chunks));
+}
+
+bool converts_gradients(const Model& model, const Layout& layout) {
+  return model.execution.adds_gradients && layout.zero_stage < 2 &&
+         layout.gradient_dtype != layout.activation_dtype;
+}
+
+DType written_gradient_dtype(const Model& model, const Layout& layout) {
+  const bool apart = converts_gradients(model, layout) || holds_units(model, layout);
+  return apart ? layout.activation_dtype : layout.gradient_dtype;
+}
+
+bool holds_units(const Model& model, const Layout& layout) {
+  return model.execution.holds_units && layout.zero_stage == 3 && layout.pipeline_parallel > 1 &&
+         layout.shard_ranks() > 1;
+}
+
+DType summed_gradient_dtype(const Model& model, const Layout& layout) {
+  const bool widens = bytes_of(layout.reduce_dtype) > bytes_of(layout.gradient_dtype);
+  return holds_units(model, layout) && widens ? layout.reduce_dtype : layout.gradient_dtype;
+}
+
+ShardedModel shard(const Model& given, const Layout& layout) {
+  ShardedModel sharded;
+  if (shares_key_heads(given, layout.tensor_parallel))
+    sharded.shared_keys =
+        std::make_shared<const Model>(with_shared_key_heads(given, layout.tensor_parallel));
+  const Model& model = sharded.shared_keys ? *sharded.shared_keys : given;
+  Region region{&model, &layout};
+  region.tensor = layout.tensor_parallel;
+  region.element = bytes_of(layout.activation_dtype);
+  region.tokens = layout.micro_batch * (model.is_layer_list ? 1 : layout.tokens_held());
+  region.sequence_tokens = layout.sequence_parallel ? region.tokens / region.tensor : region.tokens;
+  sharded.model = &model;
+  sharded.layout = layout;
+  const auto add = [&](const Block& block) {
+    sharded.blocks.push_back(shard_block(region, block));
+    return static_cast<std::uint32_t>(sharded.blocks.size() - 1);
+  };
+  if (!model.input.ops.empty()) sharded.input = add(model.input);
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const bool repeated = i > 0 && same_block(model.layers[i], model.layers[i - 1]);
+    sharded.of_layer.push_back(repeated ? sharded.of_layer.back() : add(model.layers[i]));
+  }
+  if (!model.output.ops.empty()) sharded.output = add(model.output);
+  sharded.first_layer.push_back(0);
+  for (const int count : layers_of_chunks(layout, model.layers.size())) {
+    sharded.first_layer.push_back(sharded.first_layer.back() + count);
+  }
+  return sharded;
+}
+
+}  // namespace sim

@@ -1,0 +1,176 @@
+// A model's operators as one rank runs them on one micro-batch: sharded shapes, kernels and bytes.
+//
+// Splits: Shoeybi et al. 2019, section 3 (column and row); Korthikanti et al. 2022, section 4.2
+// (sequence parallelism). The vocabulary is padded to a multiple of 128 t when t > 1, as
+// Megatron-LM does (training/tokenizer: --make-vocab-size-divisible-by 128).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "sim/layout/layout.hpp"
+#include "sim/model/model.hpp"
+#include "sim/program/program.hpp"
+
+namespace sim {
+
+// Attention over context-parallel ranks: beside the rank's own block of scores (`forward`,
+// `backward`), those of its queries with the slices of keys and values of the others.
+struct ContextAttention {
+  Bytes slice{};           // keys and values that a rank holds
+  Bytes gradient_slice{};  // their gradients, as they travel
+  // Ring. Under a causal mask a rank works on half a block for each foreign slice, since it holds
+  // chunks i and 2c - 1 - i of the sequence.
+  Kernel attend;
+  Kernel attend_backward;
+  Kernel merge;            // a part and its log-sum-exp into the output
+  Kernel first_merge;      // the same, with what is done once
+  Kernel begin_gradients;  // of the first slice: copied where they are added up
+  Kernel add_gradients;
+  // All-to-all: of the queries, as of the output, and of the keys, as of the values.
+  struct Heads {
+    Bytes bytes{};  // of the tokens that a rank holds, of all heads
+    Kernel order;   // moves them into the order of the ranks or back
+  };
+  Heads queries, keys;
+};
+
+// The way of tokens to the experts they have chosen, and back (dispatch, combine).
+struct ExpertExchange {
+  Bytes sent{};      // tokens that a rank holds, one for each choice
+  Bytes came{};      // those that have chosen an expert of the rank's, of the fullest rank
+  Bytes gathered{};  // over the ranks that share the features of an expert
+  // Of the choices, which go with the tokens, and as the tokens in these places.
+  Bytes weights{}, weights_came{}, weights_gathered{};
+  Kernel permute, unpermute;   // between a token and one for each choice
+  std::optional<Kernel> sort;  // what came into the order of the rank's experts, or back
+};
+
+// A pass of a linear whose products are cut by slices of tokens (micro_pipeline.hpp). It gathers
+// its operand, or scatters its result.
+struct SlicedPass {
+  std::vector<Kernel> products;  // of a slice
+  std::optional<Kernel> place;   // gathered: the own slice, into symmetric memory
+  std::optional<Kernel> order;   // scattered: the operand, slice after slice
+  std::optional<Kernel> sum;     // scattered: of the slices that came
+  bool gathers() const { return place.has_value(); }
+};
+
+struct ShardedOp {
+  const ModelOp* op = nullptr;
+  // Absent: no kernel runs. A linear has `forward`, `input_gradient` and `weight_gradient`;
+  // everything else `forward` and `backward`.
+  std::optional<Kernel> forward;
+  std::optional<Kernel> backward;  // linear: sums the bias gradient
+  std::optional<Kernel> input_gradient;
+  std::optional<Kernel> weight_gradient;
+  // Adds the gradient that went past a branch: of residual sums behind whose branch stands a
+  // linear, and of what begins a second branch.
+  std::optional<Kernel> add_gradient;
+  // Matrix products in 8 bits: what brings the operands into that format.
+  std::optional<Kernel> encode_input;
+  std::optional<Kernel> encode_saved;  // the kept input, for the weight gradient; or its copy
+  std::optional<Kernel> encode_gradient;
+  std::optional<Kernel> encode_weight;
+  std::optional<Kernel> encode_saved_weight;  // for the input gradient
+  // Multiply gradients by scales of rows.
+  std::optional<Kernel> rescale_input_gradient, rescale_weight_gradient;
+  bool encodes_weight_each_time = false;  // else once per step
+  bool gathers_eight_bits = false;        // input and gradient are gathered over tensor ranks so
+  // Cut into parts (user_buffers.hpp). Column: `forward` by slices of tokens; row: by blocks of
+  // output features, and `input_gradient` by slices of tokens.
+  std::optional<Kernel> forward_part, gradient_part;
+  int forward_parts = 1;
+  // What puts a rank's own slice of a gradient, or of the saved input, where others read it; and
+  // the transposition of the gradient, when all of it is there.
+  std::optional<Kernel> place_gradient, place_saved, transpose_gradient;
+  std::optional<SlicedPass> sliced_forward, sliced_again, sliced_gradient;
+  // Of a rank's own tokens: what is gathered before a column, scattered behind a row.
+  Bytes slice() const { return gathers_input ? input : output; }
+  std::optional<ContextAttention> context;
+  std::optional<ExpertExchange> experts;
+  std::optional<Kernel> choose, choose_backward;  // router
+  // Where every tensor rank has the output of all: puts what was gathered together; backward, takes
+  // a rank's own of logits, or lays the gradient of a rank's part out to be summed and scattered.
+  std::optional<Kernel> join_output, own_output, spread_gradient;
+  std::optional<Kernel> add_products;  // the input gradients of two products
+  int products = 1;                    // linear: that its kernels run each
+  // Recompute::operators: the products that run again, or what stands for an output that was kept.
+  std::vector<Kernel> forward_again;
+  // Execution::separate_products: in place of `forward`, `input_gradient` and `weight_gradient`.
+  std::vector<Kernel> forward_apart, input_gradient_apart, weight_gradient_apart;
+  bool keeps_whole_output = false;     // nothing of it runs again, nor what sums it over the group
+  bool keeps_tensor = false;           // so, and its output is held (keeps_tensors())
+  std::optional<Kernel> sum_products;  // Execution::separate_products: their input gradients
+  std::optional<Kernel> reorder_input, reorder_output;  // Execution::copies_tokens
+  bool gathers_input = false;  // column, with sequence parallelism: all-gather before the product
+  bool sums_gradient = false;  // column, t > 1: its input gradient is a partial sum
+  bool sums_output = false;    // row, vocabulary-parallel embedding, t > 1: its output is one
+  bool splits_loss = false;    // a rank has the logits of its classes only
+  Bytes input{};               // in its region: divided as TensorSplit says
+  Bytes output{};              // after the sum, if any
+  Bytes whole_input{};         // gathered over the tensor group: all tokens
+  Bytes whole_output{};
+  Bytes gathered_output{};   // of every tensor rank
+  Bytes saved{};             // kept for the backward pass, without attention_saved
+  Bytes backward_scratch{};  // of the loss: what its backward pass makes on the way
+  Bytes attention_saved{};   // what selective recomputation drops
+  // Of eager kernels, and of the gather of all logits.
+  Scratch scratch_forward, scratch_backward, scratch_gather;
+  std::int64_t parameters = 0;       // elements held by a tensor rank
+  std::int64_t tied_parameters = 0;  // table shared with the embedding: held if that is elsewhere
+  // Of `parameters`, those whose gradient each tensor rank has only in part: it is summed once.
+  std::int64_t tensor_summed = 0;
+};
+
+struct ShardedBlock {
+  const Block* block = nullptr;
+  std::vector<ShardedOp> ops;
+  Bytes output{};        // what the next block receives, in the sequence region
+  Bytes whole_output{};  // of all tokens
+  Bytes kept_outputs{};  // Recompute::operators
+};
+
+struct ShardedModel {
+  const Model* model = nullptr;
+  std::shared_ptr<const Model> shared_keys;  // `model`, where it differs from the one given
+  Layout layout;
+  std::vector<ShardedBlock> blocks;     // distinct ones
+  std::vector<std::uint32_t> of_layer;  // index into `blocks`
+  std::optional<std::uint32_t> input;   // absent: the model has none
+  std::optional<std::uint32_t> output;
+  std::vector<int> first_layer;  // of each chunk; chunks + 1 entries
+};
+
+// Whether the keys and values of all context-parallel ranks meet one kernel of attention.
+inline bool attends_at_once(const Model& model, const Layout& layout) {
+  return layout.context_exchange == ContextExchange::all_gather &&
+         model.execution.context == ContextForm::transformer_engine;
+}
+
+// Whether a rank has all tokens of a share of the heads within attention.
+inline bool exchanges_heads(const Layout& layout) {
+  return layout.context_parallel > 1 && layout.context_exchange == ContextExchange::all_to_all;
+}
+
+ShardedModel shard(const Model& model, const Layout& layout);
+
+// Autograd gives a gradient the format of its weight; where gradients are kept in another one,
+// every micro-batch's is converted and added to them (DeepSpeed, runtime/bf16_optimizer.py).
+bool converts_gradients(const Model& model, const Layout& layout);
+// The format in which a weight gradient comes out of its product.
+DType written_gradient_dtype(const Model& model, const Layout& layout);
+// Execution::holds_units takes effect.
+bool holds_units(const Model& model, const Layout& layout);
+// In which a rank adds up the gradients of a step. Where units are held FSDP casts them to the
+// format in which they are reduced (torch/distributed/fsdp/_fully_shard/_fsdp_param.py,
+// to_accumulated_grad_if_needed).
+DType summed_gradient_dtype(const Model& model, const Layout& layout);
+
+// The layers of every chunk: as listed, or evenly. REQUIRES: the sum is right.
+std::vector<int> layers_of_chunks(const Layout& layout, std::size_t layers);
+
+std::int64_t padded_vocabulary(std::int64_t vocabulary, int tensor_parallel);
+
+}  // namespace sim

@@ -1,0 +1,128 @@
+// What operators cost by: kernels by their shapes, collectives and messages by group and bytes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "sim/base/attention_kernel.hpp"
+#include "sim/base/dtype.hpp"
+#include "sim/base/units.hpp"
+#include "sim/base/words.hpp"
+#include "sim/program/operators.hpp"
+
+namespace sim {
+
+enum class AttentionPart : std::uint8_t { forward, backward };
+
+// A kernel by shape: all that its cost may depend on, besides the device.
+//  gemm:      C[m,n] (+)= A[m,k] B[k,n], `batch` times; flops = 2 m n k batch. A linear layer is
+//             m = tokens, n = out, k = in forward; m = tokens, n = in, k = out for the gradient of
+//             its input; m = out, n = in, k = tokens for that of its weights, where `bytes` counts
+//             the result twice: it is added to what is there
+//  attention: batch sequences, `m` query tokens, `n` key tokens, `k` head dimension, heads
+//  otherwise: memory-bound, `bytes` read + written (generic: max of flops and bytes)
+struct Kernel {
+  OpKind kind = OpKind::elementwise;
+  DType dtype = DType::bf16;
+  // Of attention, of norms, and of products in 8 bits: backward ones give gradients.
+  AttentionPart part = AttentionPart::forward;
+  bool causal = false;
+  AttentionKernel attention = AttentionKernel::flash;
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t batch = 1;
+  std::int64_t heads = 0, kv_heads = 0;
+  std::int64_t values = 0;  // attention: width of a head's values and output; 0: k
+  std::int64_t window = 0;  // flash attention: keys that a query of the causal mask sees; 0: all
+  Flops flops{};            // executed floating-point operations
+  Bytes bytes{};            // device memory read + written at least
+  Bytes beside{};      // those of them that element-wise kernels around a softmax or a norm move
+  Bytes strided{};     // those that kernels move which read a broadcast or a strided tensor
+  Bytes transposed{};  // those that compiled kernels move which write a transposed tensor
+  int launches = 1;    // kernels the host issues for it (an unfused attention is several)
+  int spared_sms = 0;  // gemm: SMs that it leaves to others
+  int abreast = 1;     // gemm: kernels like it that run at a time, each on a stream of its own
+  bool operator==(const Kernel&) const = default;
+};
+
+enum class CollectiveKind : std::uint8_t {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  reduce,
+  all_to_all,
+  ring_shift,  // every member sends `bytes` to the next one
+  barrier,
+};
+constexpr auto words_of(CollectiveKind) {
+  return std::array{Word{CollectiveKind::all_reduce, "all_reduce"},
+                    Word{CollectiveKind::reduce_scatter, "reduce_scatter"},
+                    Word{CollectiveKind::all_gather, "all_gather"},
+                    Word{CollectiveKind::broadcast, "broadcast"},
+                    Word{CollectiveKind::reduce, "reduce"},
+                    Word{CollectiveKind::all_to_all, "all_to_all"},
+                    Word{CollectiveKind::ring_shift, "ring_shift"},
+                    Word{CollectiveKind::barrier, "barrier"}};
+}
+
+// The communicators of a rank, by role. A Program names roles; the Plan maps (rank, role) to the
+// group, so that equal ranks share one Program.
+enum class GroupRole : std::uint8_t {
+  tensor,
+  context,         // ranks that share the tokens of a sequence
+  data,            // all ranks with the same parameters: data-parallel x context-parallel
+  shard,           // hybrid sharding: ranks that hold the shards of one copy
+  replicate,       // hybrid sharding: ranks that hold the same shard
+  tied_embedding,  // first and last stage, when they share the embedding table
+  world,
+  maxima,         // all ranks of a stage: share the scales of 8-bit tensors
+  expert,         // ranks that share the experts of a layer
+  expert_tensor,  // ranks that share the features of each expert
+  expert_data,    // ranks with the same experts
+};
+constexpr auto words_of(GroupRole) {
+  return std::array{Word{GroupRole::tensor, "tensor"},
+                    Word{GroupRole::context, "context"},
+                    Word{GroupRole::data, "data"},
+                    Word{GroupRole::shard, "shard"},
+                    Word{GroupRole::replicate, "replicate"},
+                    Word{GroupRole::tied_embedding, "tied_embedding"},
+                    Word{GroupRole::world, "world"},
+                    Word{GroupRole::maxima, "maxima"},
+                    Word{GroupRole::expert, "expert"},
+                    Word{GroupRole::expert_tensor, "expert_tensor"},
+                    Word{GroupRole::expert_data, "expert_data"}};
+}
+inline constexpr int group_role_count = 11;
+// Communication inside layers, of activations.
+constexpr bool is_within_layers(GroupRole role) {
+  return role == GroupRole::tensor || role == GroupRole::context || role == GroupRole::expert ||
+         role == GroupRole::expert_tensor;
+}
+
+// Who moves the bytes: NCCL's kernels; or, between buffers that the ranks of a node have registered
+// with each other (Transformer Engine's user buffers), copy engines or kernels of so many blocks.
+enum class Carrier : std::uint8_t { nccl, copy_engines, user_buffers };
+
+// `bytes` is the full buffer (NCCL's S): of an all-gather the gathered result, of a reduce-scatter
+// the input, of a broadcast the message.
+struct Collective {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  GroupRole group = GroupRole::tensor;
+  DType dtype = DType::bf16;
+  Bytes bytes{};
+  Carrier carrier = Carrier::nccl;
+  int blocks = 0;  // of Carrier::user_buffers
+  bool operator==(const Collective&) const = default;
+};
+
+// One side of a message between neighbouring pipeline ranks, matched in order per direction.
+enum class Peer : std::uint8_t { next_stage, previous_stage };
+struct Transfer {
+  Peer peer = Peer::next_stage;
+  DType dtype = DType::bf16;
+  Bytes bytes{};
+  bool operator==(const Transfer&) const = default;
+};
+
+}  // namespace sim

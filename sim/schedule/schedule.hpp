@@ -1,0 +1,38 @@
+// The order of forward and backward passes on one pipeline rank.
+//
+// Sources: GPipe, Huang et al. 2019; 1F1B, Narayanan et al. 2019 (PipeDream-Flush); interleaved
+// 1F1B, Narayanan et al. 2021 and Megatron-LM, core/pipeline_parallel/schedules.py; ZB-H1, Qi et
+// al. 2023, "Zero Bubble Pipeline Parallelism", and PyTorch, distributed/pipelining/schedules.py
+// (ScheduleInterleavedZeroBubble), where the weight gradients lag by the pipeline rank.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/layout/layout.hpp"
+
+namespace sim {
+
+enum class SlotKind : std::uint8_t { forward, backward, weight_backward };
+
+struct Slot {
+  SlotKind kind = SlotKind::forward;
+  int chunk = 0;       // model chunk of this rank: 0 .. virtual_stages - 1
+  int microbatch = 0;  // 0 .. micro_batches - 1
+  bool operator==(const Slot&) const = default;
+};
+
+// Where the schedule splits the backward pass, `backward` computes gradients of inputs only and
+// each micro-batch has a `weight_backward` slot too.
+constexpr bool splits_backward(Schedule schedule) {
+  return schedule == Schedule::zb_h1;
+}
+
+// REQUIRES: 0 <= stage < pipeline_parallel; interleaved: micro_batches a multiple of
+// pipeline_parallel; otherwise virtual_stages == 1.
+std::vector<Slot> schedule_of(const Layout& layout, int stage);
+
+// Interleaved: forward passes before the first pair of a forward and a backward pass.
+int interleaved_warmup(const Layout& layout, int stage);
+
+}  // namespace sim

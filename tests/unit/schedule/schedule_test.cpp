@@ -1,0 +1,154 @@
+#include "sim/schedule/schedule.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "tests/catch.hpp"
+#include "tests/unit/plan/models.hpp"
+
+using namespace sim;
+
+namespace {
+
+Layout layout_of(Schedule schedule, int stages, int chunks, int micro_batches) {
+  Layout layout = test::layout_for(1, 1, stages, micro_batches);
+  layout.schedule = schedule;
+  layout.virtual_stages = chunks;
+  return layout;
+}
+
+struct Durations {
+  int forward = 1, backward = 2, weight = 0;
+};
+
+std::vector<std::vector<Slot>> schedules_of(const Layout& layout) {
+  std::vector<std::vector<Slot>> slots(static_cast<std::size_t>(layout.pipeline_parallel));
+  for (std::size_t stage = 0; stage < slots.size(); ++stage)
+    slots[stage] = schedule_of(layout, static_cast<int>(stage));
+  return slots;
+}
+
+// Runs the schedules of all stages with free transfers; returns the length of the step.
+int makespan(const Layout& layout, const Durations& durations) {
+  const int stages = layout.pipeline_parallel;
+  const std::vector<std::vector<Slot>> slots = schedules_of(layout);
+  std::map<std::tuple<SlotKind, int, int>, int> ends;  // (kind, global chunk, micro-batch)
+  std::vector<std::size_t> next(slots.size());
+  std::vector<int> clock(slots.size());
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t stage = 0; stage < slots.size(); ++stage) {
+      while (next[stage] < slots[stage].size()) {
+        const Slot& slot = slots[stage][next[stage]];
+        const int chunk = slot.chunk * stages + static_cast<int>(stage);
+        int ready = 0;
+        int duration = durations.weight;
+        bool first = slot.kind == SlotKind::weight_backward;
+        auto before = std::make_tuple(SlotKind::backward, chunk, slot.microbatch);
+        if (slot.kind == SlotKind::forward) {
+          first = chunk == 0;
+          before = {SlotKind::forward, chunk - 1, slot.microbatch};
+          duration = durations.forward;
+        } else if (slot.kind == SlotKind::backward) {
+          const bool last = chunk + 1 == layout.chunks();
+          before = last ? std::make_tuple(SlotKind::forward, chunk, slot.microbatch)
+                        : std::make_tuple(SlotKind::backward, chunk + 1, slot.microbatch);
+          duration = durations.backward;
+        }
+        if (!first) {
+          const auto found = ends.find(before);
+          if (found == ends.end()) break;
+          ready = found->second;
+        }
+        clock[stage] = std::max(clock[stage], ready) + duration;
+        ends[{slot.kind, chunk, slot.microbatch}] = clock[stage];
+        ++next[stage];
+        moved = true;
+      }
+    }
+  }
+  for (std::size_t stage = 0; stage < slots.size(); ++stage) {
+    REQUIRE(next[stage] == slots[stage].size());  // else the schedules wait in a circle
+  }
+  return *std::max_element(clock.begin(), clock.end());
+}
+
+// Most forward passes begun and not yet undone.
+int most_alive(const std::vector<Slot>& slots) {
+  int alive = 0;
+  int most = 0;
+  for (const Slot& slot : slots) {
+    if (slot.kind == SlotKind::forward) most = std::max(most, ++alive);
+    if (slot.kind == SlotKind::backward) --alive;
+  }
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("GPipe and 1F1B idle for (P-1)/m of the ideal time", "[plan][schedule]") {
+  // Narayanan et al. 2021, section 2.2.1: bubble (P-1)(tf+tb) over ideal m (tf+tb).
+  const auto schedule = GENERATE(Schedule::gpipe, Schedule::one_f_one_b);
+  const int stages = GENERATE(1, 2, 4, 7);
+  const int micro_batches = GENERATE(1, 4, 32);
+  CAPTURE(stages, micro_batches);
+  const int step = makespan(layout_of(schedule, stages, 1, micro_batches), {1, 2, 0});
+  CHECK(step == 3 * (micro_batches + stages - 1));
+}
+
+TEST_CASE("Interleaving divides the bubble by the chunks per rank", "[plan][schedule]") {
+  // Narayanan et al. 2021, section 2.2.2: bubble (P-1)(tf+tb)/v; here a chunk takes 1 + 2.
+  const int stages = GENERATE(2, 4, 5);
+  const int chunks = GENERATE(1, 2, 3);
+  const int rounds = GENERATE(1, 2, 4);
+  CAPTURE(stages, chunks, rounds);
+  const int micro_batches = rounds * stages;
+  const int step =
+      makespan(layout_of(Schedule::interleaved, stages, chunks, micro_batches), {1, 2, 0});
+  CHECK(step == 3 * (micro_batches * chunks + stages - 1));
+}
+
+TEST_CASE("ZB-H1 leaves a third of the bubble of 1F1B", "[plan][schedule]") {
+  // Qi et al. 2023, table 1: (P-1)(TF+TB-TW); with TF = TB = TW = 1 the step is 3 m + P - 1.
+  const int stages = GENERATE(2, 4, 8);
+  const int micro_batches = GENERATE(8, 24);
+  CAPTURE(stages, micro_batches);
+  CHECK(makespan(layout_of(Schedule::zb_h1, stages, 1, micro_batches), {1, 1, 1}) ==
+        3 * micro_batches + stages - 1);
+}
+
+TEST_CASE("A stage holds as many micro-batches as its schedule says", "[plan][schedule]") {
+  const int stages = 4;
+  const int micro_batches = GENERATE(1, 2, 8);
+  for (int stage = 0; stage < stages; ++stage) {
+    CAPTURE(stage, micro_batches);
+    const auto alive = [&](Schedule schedule) {
+      return most_alive(schedule_of(layout_of(schedule, stages, 1, micro_batches), stage));
+    };
+    CHECK(alive(Schedule::gpipe) == micro_batches);
+    CHECK(alive(Schedule::one_f_one_b) == std::min(micro_batches, stages - stage));
+    CHECK(alive(Schedule::zb_h1) == std::min(micro_batches, stages - stage));
+  }
+}
+
+TEST_CASE("Interleaving holds more activations by 1 + (P-1)/(P v)", "[plan][schedule]") {
+  // Korthikanti et al. 2022, section 4.2.3: on stage 0, in chunks of 1/v of a stage each:
+  // P v (1 + (P-1)/(P v)) = P v + P - 1.
+  for (const int chunks : {1, 2, 4}) {
+    const int stages = 4;
+    CHECK(most_alive(schedule_of(layout_of(Schedule::interleaved, stages, chunks, 16), 0)) ==
+          stages * chunks + stages - 1);
+  }
+}
+
+TEST_CASE("Interleaved slots follow Megatron's order", "[plan][schedule]") {
+  // P = 2, v = 2, m = 2, last stage: warm-up of (2-1-1)*2 + (2-1)*2 = 2 forwards.
+  const auto slots = schedule_of(layout_of(Schedule::interleaved, 2, 2, 2), 1);
+  const std::vector<Slot> expected{
+      {SlotKind::forward, 0, 0},  {SlotKind::forward, 0, 1},  {SlotKind::forward, 1, 0},
+      {SlotKind::backward, 1, 0}, {SlotKind::forward, 1, 1},  {SlotKind::backward, 1, 1},
+      {SlotKind::backward, 0, 0}, {SlotKind::backward, 0, 1},
+  };
+  CHECK(slots == expected);
+}
