@@ -10,6 +10,7 @@
 #include "real/engine/initial_weights.hpp"
 #include "real/engine/operator_name.hpp"
 #include "sim/base/check.hpp"
+#include "sim/schedule/placement.hpp"
 
 namespace real {
 namespace {
@@ -85,11 +86,12 @@ StepResult Trainer::agree_on(const StepOutcome& outcome) {
       outcome.loss, outcome.gradient_norm, outcome.time.count(), outcome.first_not_finite});
   StepResult result{.step = next_step_,
                     .learning_rate = setup_.training.learning_rate.at(next_step_)};
+  const sim::Placement placement{plan.layout};
+  const int last = placement.rank_of(placement.chunks() - 1);
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const sim::RankCoordinates at =
         sim::coordinates_of(plan.layout, sim::RankId{static_cast<std::uint32_t>(r)});
-    if (at.pipeline == plan.layout.pipeline_parallel - 1 && at.tensor == 0)
-      result.loss += ranks[r].loss;
+    if (at.pipeline == last && at.tensor == 0) result.loss += ranks[r].loss;
     result.time = std::max(result.time, sim::Duration{ranks[r].picoseconds});
   }
   // The mean over micro-batches and replicas: each has as many tokens.

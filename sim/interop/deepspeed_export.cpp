@@ -36,7 +36,7 @@ class DeepSpeedWriter {
       refuse(
           "context_parallel: DeepSpeed's Ulysses is set up by the training script, not in this "
           "file");
-    if (layout_.schedule == Schedule::gpipe || layout_.schedule == Schedule::interleaved)
+    if (layout_.schedule != Schedule::one_f_one_b && layout_.schedule != Schedule::zb_h1)
       refuse("schedule {}: DeepSpeed runs 1F1B, Megatron-DeepSpeed zb-h1, too",
              word(layout_.schedule));
     if (!layout_.layers_per_chunk.empty())

@@ -225,7 +225,7 @@ class Writer {
   }
 
   void pipeline() {
-    if (layout_.schedule == Schedule::gpipe || layout_.schedule == Schedule::zb_h1)
+    if (layout_.schedule != Schedule::one_f_one_b && layout_.schedule != Schedule::interleaved)
       refuse("schedule {}: Megatron-LM runs 1F1B and interleaved 1F1B", word(layout_.schedule));
     if (layout_.schedule == Schedule::interleaved && layout_.virtual_stages == 1)
       note("layout.schedule", "interleaved with one chunk per stage is 1F1B in Megatron-LM");

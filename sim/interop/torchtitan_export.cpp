@@ -6,6 +6,7 @@
 #include "sim/framework/bucket_sizes.hpp"
 #include "sim/interop/formats.hpp"
 #include "sim/interop/torchtitan.hpp"
+#include "sim/schedule/schedule.hpp"
 
 namespace sim {
 namespace {
@@ -207,10 +208,24 @@ class TitanWriter {
             "schedule zb-h1: torchtitan has ZBVZeroBubble and InterleavedZeroBubble, which are "
             "others");
         break;
+      case Schedule::interleaved_zb:
+        add_text("pipeline_parallel_schedule", "InterleavedZeroBubble");
+        break;
+      case Schedule::zb_v:
+        add_text("pipeline_parallel_schedule", "ZBVZeroBubble");
+        break;
+      case Schedule::v_half:
+      case Schedule::v_min:
+        refuse(
+            "schedule {}: torchtitan has 1F1B, GPipe, Interleaved1F1B, InterleavedZeroBubble, "
+            "ZBVZeroBubble",
+            word(layout_.schedule));
+        break;
     }
     add("pipeline_parallel_microbatch_size", layout_.micro_batch);
     stages();
-    if (layout_.overlap_pipeline)
+    const bool waits = !splits_backward(layout_.schedule);
+    if (layout_.overlap_pipeline && waits)
       note("layout.overlap.pipeline", "torch's schedules wait for their messages");
   }
 

@@ -275,19 +275,23 @@ class TitanReader {
     std::vector<int> parts = listed_parts();
     if (layout().pipeline_parallel == 1) return;
     read_schedule(schedule);
-    const bool single = layout().schedule != Schedule::interleaved;
+    const bool v_shaped = is_v_shaped(layout().schedule);
+    const bool single = !is_interleaved(layout().schedule) && !v_shaped;
     if (parts.empty()) parts = counted_parts(each, first, last, single);
     if (parts.empty()) return;
     const auto stages = static_cast<int>(parts.size());
     const int per_rank = stages / layout().pipeline_parallel;
-    if (stages % layout().pipeline_parallel != 0 || (per_rank == 1) != single) {
+    if (stages % layout().pipeline_parallel != 0 || (per_rank == 1) != single ||
+        (v_shaped && per_rank != 2)) {
       problem(each, fmt::format("{} stages on {} ranks do not go with the schedule {}", stages,
                                 layout().pipeline_parallel, schedule.value_or("1F1B")));
       return;
     }
     layout().virtual_stages = per_rank;
     layout().layers_per_chunk = parts;
-    layout().overlap_pipeline = false;  // torch's schedules wait for their messages
+    // torch's schedules wait for their messages, but for those whose sends and receives are actions
+    // of their own (schedules.py, _PipelineScheduleRuntime).
+    layout().overlap_pipeline = v_shaped || layout().schedule == Schedule::interleaved_zb;
   }
 
   // pytorch/pytorch torch/distributed/pipelining/schedules.py (commit 00722e64),
@@ -302,9 +306,13 @@ class TitanReader {
       layout().schedule = Schedule::interleaved;
     else if (name == "gpipe")
       layout().schedule = Schedule::gpipe;
+    else if (name == "zbvzerobubble")
+      layout().schedule = Schedule::zb_v;
+    else if (name == "interleavedzerobubble")
+      layout().schedule = Schedule::interleaved_zb;
     else if (name != "1f1b")
       problem(schedule, fmt::format("the schedule {} is not modelled; available: 1F1B, GPipe, "
-                                    "Interleaved1F1B",
+                                    "Interleaved1F1B, InterleavedZeroBubble, ZBVZeroBubble",
                                     asked));
     else if (at_once_ < stages)
       problem(setting<std::int64_t>("training", "local_batch_size"),

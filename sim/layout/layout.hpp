@@ -21,10 +21,33 @@ constexpr auto words_of(Dimension) {
                     Word{Dimension::data, "dp"}, Word{Dimension::pipeline, "pp"}};
 }
 
-enum class Schedule : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1 };
+enum class Schedule : std::uint8_t {
+  gpipe,
+  one_f_one_b,
+  interleaved,
+  zb_h1,
+  interleaved_zb,
+  zb_v,
+  v_half,
+  v_min
+};
 constexpr auto words_of(Schedule) {
-  return std::array{Word{Schedule::one_f_one_b, "1f1b"}, Word{Schedule::gpipe, "gpipe"},
-                    Word{Schedule::interleaved, "interleaved"}, Word{Schedule::zb_h1, "zb-h1"}};
+  return std::array{Word{Schedule::one_f_one_b, "1f1b"},
+                    Word{Schedule::gpipe, "gpipe"},
+                    Word{Schedule::interleaved, "interleaved"},
+                    Word{Schedule::zb_h1, "zb-h1"},
+                    Word{Schedule::zb_v, "zb-v"},
+                    Word{Schedule::v_half, "v-half"},
+                    Word{Schedule::v_min, "v-min"},
+                    Word{Schedule::interleaved_zb, "interleaved-zb"}};
+}
+// Two model chunks per rank, the second on the way back (sim/schedule/placement.hpp).
+constexpr bool is_v_shaped(Schedule schedule) {
+  return schedule == Schedule::zb_v || schedule == Schedule::v_half || schedule == Schedule::v_min;
+}
+// As many model chunks per rank as virtual_stages says.
+constexpr bool is_interleaved(Schedule schedule) {
+  return schedule == Schedule::interleaved || schedule == Schedule::interleaved_zb;
 }
 
 // operators: per operator, as torchtitan's selective_ac_option "op": of each layer the outputs of

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/base/check.hpp"
+#include "sim/schedule/placement.hpp"
 
 namespace sim {
 namespace {
@@ -139,7 +140,7 @@ void make_line(Plan& plan, const RankCoordinates& first, bool tied_embedding, Gr
   const auto at = [&](int stage) {
     return RankCoordinates{first.tensor, first.data, stage % stages, first.context};
   };
-  if (tied_embedding && stages > 1)
+  if (tied_embedding && !Placement{layout}.ends_where_it_begins())
     maker.add(GroupRole::tied_embedding, 2, [&](int i) { return at(i * (stages - 1)); });
   for (int stage = 0; stage < stages; ++stage) {
     plan.peer_of[rank_of(layout, at(stage)).value] = {rank_of(layout, at(stage + 1)),

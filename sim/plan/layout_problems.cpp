@@ -9,7 +9,8 @@ namespace sim {
 namespace {
 
 constexpr std::int64_t most_ranks = 1 << 20;
-constexpr double most_ops = 2e7;     // of one rank: about 2 GB of program
+constexpr double most_ops = 2e7;  // of one rank: about 2 GB of program
+constexpr std::int64_t most_v_shaped_batches = 100'000;
 constexpr double most_bytes = 1e17;  // of one tensor: far below the range of 64 bits
 
 class Checker : private LayoutProblemList {
@@ -203,7 +204,14 @@ class Checker : private LayoutProblemList {
 
   void pipeline() {
     const int stages = layout_.pipeline_parallel;
-    const bool interleaved = layout_.schedule == Schedule::interleaved;
+    const bool interleaved = is_interleaved(layout_.schedule);
+    sends_beside();
+    if (is_v_shaped(layout_.schedule)) return v_shaped();
+    if (layout_.schedule == Schedule::interleaved_zb && layout_.virtual_stages == 1)
+      problem(
+          "virtual_stages",
+          "virtual_stages is 1, but schedule interleaved-zb has several model chunks per stage; "
+          "allowed: 2 or more, or schedule zb-h1");
     if (!interleaved && layout_.virtual_stages > 1) {
       problem("virtual_stages",
               "virtual_stages is {}, but schedule {} has one model chunk per stage; allowed: 1, or "
@@ -217,13 +225,37 @@ class Checker : private LayoutProblemList {
     }
     if (!interleaved) return;
     if (stages == 1) {
-      problem("schedule", "schedule interleaved needs pipeline_parallel of 2 or more; it is 1");
+      problem("schedule", "schedule {} needs pipeline_parallel of 2 or more; it is 1",
+              word(layout_.schedule));
     } else if (layout_.micro_batches() % stages != 0) {
       problem("global_batch",
               "{} micro-batches (global_batch / micro_batch / data_parallel), no multiple of "
-              "pipeline_parallel = {}, as schedule interleaved needs",
-              layout_.micro_batches(), stages);
+              "pipeline_parallel = {}, as schedule {} needs",
+              layout_.micro_batches(), stages, word(layout_.schedule));
     }
+  }
+
+  void sends_beside() {
+    if (layout_.overlap_pipeline) return;
+    if (is_v_shaped(layout_.schedule) || layout_.schedule == Schedule::interleaved_zb)
+      problem("overlap_pipeline",
+              "overlap.pipeline is false, but under schedule {} ranks that waited for their sends "
+              "would wait for each other; allowed: true",
+              word(layout_.schedule));
+  }
+
+  void v_shaped() {
+    const std::string_view name = word(layout_.schedule);
+    if (layout_.pipeline_parallel == 1)
+      problem("schedule", "schedule {} needs pipeline_parallel of 2 or more; it is 1", name);
+    if (layout_.virtual_stages != 2)
+      problem("virtual_stages",
+              "virtual_stages is {}, but schedule {} has two model chunks per stage; allowed: 2",
+              layout_.virtual_stages, name);
+    if (layout_.global_batch % (layout_.micro_batch * layout_.data_parallel) == 0 &&
+        layout_.micro_batches() > most_v_shaped_batches)
+      problem("micro_batch", "{} micro-batches per step under schedule {}; allowed: up to {}",
+              layout_.micro_batches(), name, most_v_shaped_batches);
   }
 
   void layers() {

@@ -13,8 +13,9 @@ Plan make_plan(const Model& model, const Layout& layout) {
   plan.layout = layout;
   const ShardedModel sharded = shard(model, layout);
   plan.programs.reserve(static_cast<std::size_t>(layout.pipeline_parallel));
+  const PipelineOrder order = pipeline_order(layout);
   for (int stage = 0; stage < layout.pipeline_parallel; ++stage) {
-    plan.programs.push_back(lowering::StageLowering{sharded, stage}.lower());
+    plan.programs.push_back(lowering::StageLowering{sharded, order, stage}.lower());
   }
   plan.program_of_rank.resize(static_cast<std::size_t>(layout.world_size()));
   for (std::uint32_t rank = 0; rank < plan.program_of_rank.size(); ++rank) {

@@ -15,6 +15,7 @@
 #include "sim/report/memory_hints.hpp"
 #include "sim/scenario/node_use.hpp"
 #include "sim/scenario/read_anchor.hpp"
+#include "sim/schedule/closed_form.hpp"
 #include "sim/uncertainty/time_error.hpp"
 
 namespace sim {
@@ -149,28 +150,6 @@ const char* plural(std::uint64_t count) {
 }
 
 }  // namespace
-
-ClosedForm bubble_closed_form(const Layout& layout) {
-  const double stages = layout.pipeline_parallel;
-  const auto batches = static_cast<double>(layout.micro_batches());
-  const double idle = stages - 1;
-  if (layout.pipeline_parallel == 1) return {0, "no pipeline"};
-  switch (layout.schedule) {
-    case Schedule::gpipe:
-    case Schedule::one_f_one_b:
-      // Huang et al. 2018; Narayanan et al. 2019: (P-1)/m of the ideal time.
-      return {idle / (batches + idle), "(P-1)/(m+P-1)"};
-    case Schedule::interleaved: {
-      // Narayanan et al. 2021, section 2.2: (P-1)/(v m) of the ideal time.
-      const double pieces = batches * layout.virtual_stages;
-      return {idle / (pieces + idle), "(P-1)/(v m+P-1)"};
-    }
-    case Schedule::zb_h1:
-      // Qi et al. 2023, table 2: (P-1)(F+B-W) idle, with F = B = W one third of a micro-batch.
-      return {idle / (3 * batches + idle), "(P-1)/(3m+P-1)"};
-  }
-  return {};
-}
 
 std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster,
                                       KnownCommunicators* known) {

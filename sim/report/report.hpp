@@ -150,13 +150,6 @@ Report make_memory_report(const Scenario& scenario, const Plan& plan);
 std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster,
                                       KnownCommunicators* known = nullptr);
 
-// Share of the step that is pipeline bubble for equal stages and free transfers, and its formula.
-struct ClosedForm {
-  double share = 0;
-  std::string formula;
-};
-ClosedForm bubble_closed_form(const Layout& layout);
-
 // Facts in words.
 std::string flop_formula(const Report& report);
 std::vector<std::string> note_lines(const Report& report);

@@ -11,6 +11,7 @@
 #include "sim/report/numbers.hpp"
 #include "sim/report/page.hpp"
 #include "sim/report/report.hpp"
+#include "sim/schedule/closed_form.hpp"
 
 namespace sim {
 namespace {

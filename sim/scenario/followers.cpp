@@ -123,7 +123,7 @@ class Followers {
   // Whether the user himself asks for the interleaved schedule, whose micro-batches are a multiple
   // of the stages.
   bool wants_interleaved() const {
-    return layout_.schedule == Schedule::interleaved && (set("virtual_stages") || set("schedule"));
+    return is_interleaved(layout_.schedule) && (set("virtual_stages") || set("schedule"));
   }
 
   void micro_batch() {
@@ -146,7 +146,7 @@ class Followers {
   // Why the interleaved schedule cannot be; empty: it can.
   std::string not_interleaved() const {
     const int stages = layout_.pipeline_parallel;
-    if (set("schedule") && layout_.schedule != Schedule::interleaved)
+    if (set("schedule") && !is_interleaved(layout_.schedule))
       return fmt::format("schedule is {}", word(layout_.schedule));
     if (stages == 1) return "pipeline_parallel is 1";
     if (layout_.global_batch % (layout_.micro_batch * layout_.data_parallel) != 0) return {};
@@ -163,6 +163,12 @@ class Followers {
   }
 
   void virtual_stages() {
+    if (is_v_shaped(layout_.schedule)) {
+      if (!set("virtual_stages"))
+        move("virtual_stages", layout_.virtual_stages, 2,
+             fmt::format("schedule {} has two model chunks per stage", word(layout_.schedule)));
+      return;
+    }
     if (set("virtual_stages") && layout_.virtual_stages > 1 && layout_.pipeline_parallel > 1)
       schedule(Schedule::interleaved, "virtual_stages is above 1");
     if (const std::string why = not_interleaved(); !why.empty() && !set("virtual_stages")) {

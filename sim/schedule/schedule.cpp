@@ -1,8 +1,11 @@
 #include "sim/schedule/schedule.hpp"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/schedule/controllable_memory.hpp"
 
 namespace sim {
 namespace {
@@ -49,20 +52,107 @@ Slot interleaved_slot(int k, int stages, int chunks, SlotKind kind) {
           k / round * stages + k % stages};
 }
 
-std::vector<Slot> interleaved(int micro_batches, int stages, int chunks, int warmup) {
+// `lag` weight-gradient passes are held back; split == false: there are none.
+std::vector<Slot> interleaved(int micro_batches, int stages, int chunks, int warmup, bool split,
+                              int lag) {
   const int total = micro_batches * chunks;
   std::vector<Slot> slots;
-  slots.reserve(2 * static_cast<std::size_t>(total));
-  for (int k = 0; k < warmup; ++k) {
-    slots.push_back(interleaved_slot(k, stages, chunks, SlotKind::forward));
-  }
+  slots.reserve((split ? 3 : 2) * static_cast<std::size_t>(total));
+  const auto add = [&](int k, SlotKind kind) {
+    slots.push_back(interleaved_slot(k, stages, chunks, kind));
+  };
+  for (int k = 0; k < warmup; ++k)
+    add(k, SlotKind::forward);
+  int weights = 0;
   for (int k = 0; k < total; ++k) {
-    if (k + warmup < total) {
-      slots.push_back(interleaved_slot(k + warmup, stages, chunks, SlotKind::forward));
-    }
-    slots.push_back(interleaved_slot(k, stages, chunks, SlotKind::backward));
+    if (k + warmup < total) add(k + warmup, SlotKind::forward);
+    add(k, SlotKind::backward);
+    if (split && k >= lag) add(weights++, SlotKind::weight_backward);
   }
+  while (split && weights < total)
+    add(weights++, SlotKind::weight_backward);
   return slots;
+}
+
+// PyTorch's order, made for as many micro-batches as fill the pipeline; those that there are not
+// are left out.
+class ZeroBubbleV {
+ public:
+  ZeroBubbleV(int rank, int stages, int micro_batches)
+      : rank_{rank}, stages_{stages}, micro_batches_{micro_batches} {}
+
+  std::vector<Slot> order() {
+    const int all = std::max(2 * stages_ - 1, micro_batches_);
+    const int behind = stages_ - rank_;
+    for (int i = 0; i < 2 * behind - 1; ++i)
+      add(SlotKind::forward, 0);
+    for (int i = 0; i < rank_; ++i) {
+      add(SlotKind::forward, 1);
+      add(SlotKind::forward, 0);
+    }
+    for (int i = 0; i < behind; ++i) {
+      add(SlotKind::forward, 1);
+      whole_backward(1);
+    }
+    while (forwards(1) < forwards(0) || forwards(0) < all) {
+      if (forwards(0) < all) add(SlotKind::forward, 0);
+      whole_backward(0);
+      add(SlotKind::forward, 1);
+      whole_backward(1);
+    }
+    for (int i = 0; i < rank_; ++i) {
+      add(SlotKind::backward, 0);
+      add(SlotKind::backward, 1);
+    }
+    for (int i = 0; i < behind; ++i) {
+      add(SlotKind::backward, 0);
+      add(SlotKind::weight_backward, 0);
+    }
+    for (const int chunk : {1, 0})
+      while (count(SlotKind::weight_backward, chunk) < count(SlotKind::backward, chunk))
+        add(SlotKind::weight_backward, chunk);
+    return std::move(slots_);
+  }
+
+ private:
+  int& count(SlotKind kind, int chunk) {
+    return next_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(chunk)];
+  }
+  int forwards(int chunk) { return count(SlotKind::forward, chunk); }
+  void add(SlotKind kind, int chunk) {
+    const int microbatch = count(kind, chunk)++;
+    if (microbatch < micro_batches_) slots_.push_back({kind, chunk, microbatch});
+  }
+  void whole_backward(int chunk) {
+    add(SlotKind::backward, chunk);
+    add(SlotKind::weight_backward, chunk);
+  }
+
+  int rank_, stages_, micro_batches_;
+  std::array<std::array<int, 2>, 3> next_{};
+  std::vector<Slot> slots_;
+};
+
+std::vector<Slot> of_rank(const Layout& layout, int rank, int stages, int micro_batches) {
+  switch (layout.schedule) {
+    case Schedule::gpipe:
+      return gpipe(micro_batches);
+    case Schedule::one_f_one_b:
+      return one_f_one_b(micro_batches, stages - rank - 1, false, 0);
+    case Schedule::zb_h1:
+      return one_f_one_b(micro_batches, stages - rank - 1, true, rank);
+    case Schedule::interleaved:
+    case Schedule::interleaved_zb:
+      return interleaved(micro_batches, stages, layout.virtual_stages,
+                         interleaved_warmup(layout, rank), splits_backward(layout.schedule), rank);
+    case Schedule::zb_v:
+      return ZeroBubbleV{rank, stages, micro_batches}.order();
+    case Schedule::v_half:
+    case Schedule::v_min:
+      break;  // of all ranks at once
+  }
+  SIM_CHECK(false, static_cast<int>(layout.schedule));
+  return {};
 }
 
 }  // namespace
@@ -70,26 +160,20 @@ std::vector<Slot> interleaved(int micro_batches, int stages, int chunks, int war
 int interleaved_warmup(const Layout& layout, int stage) {
   const int stages = layout.pipeline_parallel;
   const int total = static_cast<int>(layout.micro_batches()) * layout.virtual_stages;
-  return std::min(2 * (stages - stage - 1) + (layout.virtual_stages - 1) * stages, total);
+  const int each = splits_backward(layout.schedule) ? 1 : 2;
+  return std::min(each * (stages - stage - 1) + (layout.virtual_stages - 1) * stages, total);
 }
 
-std::vector<Slot> schedule_of(const Layout& layout, int stage) {
+std::vector<std::vector<Slot>> schedule_of(const Layout& layout) {
+  if (layout.schedule == Schedule::v_half || layout.schedule == Schedule::v_min)
+    return controllable_memory(layout);
   const int stages = layout.pipeline_parallel;
   const int micro_batches = static_cast<int>(layout.micro_batches());
-  SIM_CHECK(stage >= 0 && stage < stages, stage, stages);
-  switch (layout.schedule) {
-    case Schedule::gpipe:
-      return gpipe(micro_batches);
-    case Schedule::one_f_one_b:
-      return one_f_one_b(micro_batches, stages - stage - 1, false, 0);
-    case Schedule::zb_h1:
-      return one_f_one_b(micro_batches, stages - stage - 1, true, stage);
-    case Schedule::interleaved:
-      return interleaved(micro_batches, stages, layout.virtual_stages,
-                         interleaved_warmup(layout, stage));
-  }
-  SIM_CHECK(false, static_cast<int>(layout.schedule));
-  return {};
+  std::vector<std::vector<Slot>> ranks;
+  ranks.reserve(static_cast<std::size_t>(stages));
+  for (int rank = 0; rank < stages; ++rank)
+    ranks.push_back(of_rank(layout, rank, stages, micro_batches));
+  return ranks;
 }
 
 }  // namespace sim

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "sim/plan/sharding/sharding.hpp"
+#include "sim/schedule/placement.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/search/lane_groups.hpp"
 #include "sim/search/stage_costs.hpp"
@@ -64,8 +65,9 @@ std::vector<int> looked_at(const Layout& layout, std::size_t layers) {
   std::set<int> chosen{0, stages - 1};
   const std::vector<int> split = layers_of_chunks(layout, layers);
   std::vector<int> of_stage(static_cast<std::size_t>(stages), 0);
+  const Placement placement{layout};
   for (std::size_t c = 0; c < split.size(); ++c)
-    of_stage[c % of_stage.size()] += split[c];
+    of_stage[static_cast<std::size_t>(placement.rank_of(static_cast<int>(c)))] += split[c];
   if (stages > 2)
     chosen.insert(static_cast<int>(std::max_element(of_stage.begin() + 1, of_stage.end() - 1) -
                                    of_stage.begin()));
@@ -79,8 +81,9 @@ struct StageKernels {
 std::vector<StageKernels> kernels_of_stages(const Layout& layout,
                                             const std::vector<ChunkCosts>& chunks) {
   std::vector<StageKernels> stages(static_cast<std::size_t>(layout.pipeline_parallel));
+  const Placement placement{layout};
   for (std::size_t c = 0; c < chunks.size(); ++c) {
-    StageKernels& stage = stages[c % stages.size()];
+    StageKernels& stage = stages[static_cast<std::size_t>(placement.rank_of(static_cast<int>(c)))];
     stage.all += chunks[c].kernels * layout.micro_batches();
     stage.persistent += chunks[c].persistent * layout.micro_batches();
   }
@@ -220,7 +223,7 @@ struct Bounds::Parts {
     return cost_memo.get(key, [&] {
       Layout layout = layout_of(specification, pipeline);
       layout.pipeline_parallel = layout.data_parallel = layout.virtual_stages = 1;
-      layout.schedule = split ? pipeline.schedule : Schedule::one_f_one_b;
+      layout.schedule = split ? Schedule::zb_h1 : Schedule::one_f_one_b;
       layout.global_batch = 3 * layout.micro_batch;
       layout.recompute = recompute;
       layout.recompute_every = 1;
@@ -250,14 +253,12 @@ struct Bounds::Parts {
   }
 
   std::int64_t host_time(const Layout& layout, const std::vector<ChunkCosts>& chunks) const {
-    const auto stages = static_cast<std::size_t>(layout.pipeline_parallel);
-    std::int64_t most = 0;
-    for (std::size_t s = 0; s < stages; ++s) {
-      std::int64_t launches = 0;
-      for (std::size_t c = s; c < chunks.size(); c += stages)
-        launches += chunks[c].launches;
-      most = std::max(most, launches);
-    }
+    const Placement placement{layout};
+    std::vector<std::int64_t> launches(static_cast<std::size_t>(layout.pipeline_parallel), 0);
+    for (std::size_t c = 0; c < chunks.size(); ++c)
+      launches[static_cast<std::size_t>(placement.rank_of(static_cast<int>(c)))] +=
+          chunks[c].launches;
+    const std::int64_t most = *std::max_element(launches.begin(), launches.end());
     return most * layout.micro_batches() * host_issue_of(options, cluster.device()).count();
   }
 
@@ -294,7 +295,7 @@ struct Bounds::Parts {
   };
   static FewBatches few_batches(const Layout& layout) {
     const std::int64_t all = layout.micro_batches();
-    const bool interleaved = layout.schedule == Schedule::interleaved;
+    const bool interleaved = is_interleaved(layout.schedule);
     const std::int64_t unit = interleaved ? layout.pipeline_parallel : 1;
     if (layout.zero_stage < 2) return {unit, unit};
     const std::int64_t some = interleaved ? unit : std::min<std::int64_t>(all, 2);
@@ -325,17 +326,22 @@ struct Bounds::Parts {
     return tails;
   }
 
-  using TailKey = std::tuple<std::tuple<int, int, int, ContextExchange, int, int, int, int, bool>,
-                             std::tuple<bool, std::uint8_t, int, std::uint8_t, int, bool, int>,
-                             std::int64_t, std::int64_t>;
+  // Schedules whose passes follow each other alike under few micro-batches.
+  static Schedule tail_kind(Schedule schedule) {
+    return splits_backward(schedule) ? schedule : Schedule::one_f_one_b;
+  }
+
+  using TailKey =
+      std::tuple<std::tuple<int, int, int, ContextExchange, int, int, int, int, Schedule>,
+                 std::tuple<bool, std::uint8_t, int, std::uint8_t, int, bool, int>, std::int64_t,
+                 std::int64_t>;
   const std::vector<StageTail>& tails_of(const Pipeline& pipeline, const Candidate& candidate,
                                          const Layout& layout) {
     const FewBatches few = few_batches(layout);
-    const bool split = splits_backward(layout.schedule);
     const TailKey key{
         std::tuple{pipeline.gpus, pipeline.tensor, pipeline.context, pipeline.exchange,
                    pipeline.experts, pipeline.expert_tensor, pipeline.stages,
-                   pipeline.virtual_stages, split},
+                   pipeline.virtual_stages, tail_kind(layout.schedule)},
         std::tuple{pipeline.sequence_parallel, candidate.zero_stage, candidate.shard_group,
                    candidate.placement, candidate.gpus_per_node, candidate.reshard_after_forward,
                    candidate.prefetch_layers},
@@ -397,11 +403,13 @@ void Bounds::coarse(std::uint32_t number, std::vector<Bound>& bounds) const {
     std::int64_t activations = 0, parameters = 0;
   };
   std::vector<StageNeeds> needs(static_cast<std::size_t>(pipeline.stages));
-  for (std::size_t s = 0; s < needs.size(); ++s) {
-    needs[s].activations = activation_bytes(layout, chunks, static_cast<int>(s));
-    for (std::size_t c = s; c < chunks.size(); c += needs.size())
-      needs[s].parameters += chunks[c].parameters;
-  }
+  const std::vector<std::int64_t> activations = activation_bytes(layout, chunks);
+  for (std::size_t s = 0; s < needs.size(); ++s)
+    needs[s].activations = activations[s];
+  const Placement placement{layout};
+  for (std::size_t c = 0; c < chunks.size(); ++c)
+    needs[static_cast<std::size_t>(placement.rank_of(static_cast<int>(c)))].parameters +=
+        chunks[c].parameters;
   const Bytes reserved = parts.cluster.device().reserved;
   for (std::uint32_t i = pipeline.first; i < pipeline.first + pipeline.count; ++i) {
     const Candidate& candidate = parts.candidates.all[i];

@@ -219,8 +219,13 @@ class Lister {
                distinct_virtual_stages(static_cast<int>(model_.layers.size()), stages, most));
     for (const Schedule schedule : or_all(space_.schedule, all)) {
       one_.schedule = schedule;
-      const bool interleaved = schedule == Schedule::interleaved;
-      if (interleaved && (stages == 1 || micro_batches % stages != 0)) {
+      if (is_v_shaped(schedule)) {
+        with_v_shape(stages, all_virtual);
+        continue;
+      }
+      const bool interleaved = is_interleaved(schedule);
+      const bool waits = schedule == Schedule::interleaved_zb && !workload_.overlap_pipeline;
+      if (interleaved && (stages == 1 || micro_batches % stages != 0 || waits)) {
         refuse(Refusal::schedule);
         continue;
       }
@@ -230,6 +235,14 @@ class Lister {
         with_chunks(virtual_stages);
       }
     }
+  }
+
+  void with_v_shape(int stages, const std::vector<int>& all_virtual) {
+    const bool may_be_two =
+        space_.virtual_stages.empty() ||
+        std::find(all_virtual.begin(), all_virtual.end(), 2) != all_virtual.end();
+    if (stages == 1 || !may_be_two || !workload_.overlap_pipeline) return refuse(Refusal::schedule);
+    with_chunks(2);
   }
 
   void with_chunks(int virtual_stages) {

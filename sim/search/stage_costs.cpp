@@ -4,6 +4,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/plan/sharding/sharding.hpp"
+#include "sim/schedule/placement.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace sim {
@@ -72,12 +73,16 @@ std::vector<ChunkCosts> chunk_costs(const Layout& layout, const ModelCosts& plai
     const BlockCosts& begins = *blocks.back().costs;
     chunk.after_gradient = chunk.backward - begins.recompute - begins.backward_head;
     chunk.tail = blocks.front().costs->backward_tail;
-    if (last && !first && tied) chunk.parameters += plain.output.shared;
+    const bool elsewhere = !Placement{layout}.ends_where_it_begins();
+    if (last && elsewhere && tied) chunk.parameters += plain.output.shared;
   }
   return chunks;
 }
 
-std::int64_t activation_bytes(const Layout& layout, std::span<const ChunkCosts> chunks, int stage) {
+namespace {
+
+// The loop schedules, in closed form: at the first backward pass.
+std::int64_t bytes_in_loop(const Layout& layout, std::span<const ChunkCosts> chunks, int stage) {
   const auto stages = static_cast<std::int64_t>(layout.pipeline_parallel);
   const auto at = [&](std::int64_t local) -> const ChunkCosts& {
     return chunks[static_cast<std::size_t>(local * stages + stage)];
@@ -103,6 +108,38 @@ std::int64_t activation_bytes(const Layout& layout, std::span<const ChunkCosts> 
   return bytes + at(repeats - 1).most_in_backward;
 }
 
+// What is kept for weight gradients is left out.
+std::int64_t bytes_in_order(const std::vector<Slot>& order, const Placement& placement,
+                            std::span<const ChunkCosts> chunks, int stage) {
+  std::int64_t held = 0, most = 0;
+  for (const Slot& slot : order) {
+    const ChunkCosts& chunk =
+        chunks[static_cast<std::size_t>(placement.chunk_of(stage, slot.chunk))];
+    if (slot.kind == SlotKind::forward) held += chunk.held;
+    if (slot.kind != SlotKind::backward) continue;
+    most = std::max(most, held + chunk.most_in_backward);
+    held -= chunk.held;
+  }
+  return most;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> activation_bytes(const Layout& layout,
+                                           std::span<const ChunkCosts> chunks) {
+  std::vector<std::int64_t> bytes;
+  const bool closed_form = !splits_backward(layout.schedule) || layout.schedule == Schedule::zb_h1;
+  if (closed_form) {
+    for (int stage = 0; stage < layout.pipeline_parallel; ++stage)
+      bytes.push_back(bytes_in_loop(layout, chunks, stage));
+    return bytes;
+  }
+  int stage = 0;
+  for (const std::vector<Slot>& order : schedule_of(layout))
+    bytes.push_back(bytes_in_order(order, Placement{layout}, chunks, stage++));
+  return bytes;
+}
+
 std::int64_t parameter_bytes(const Layout& layout, std::int64_t parameters) {
   const std::int64_t weight =
       bytes_of(layout.gathers_in_eight_bits() ? DType::fp8 : layout.activation_dtype);
@@ -126,11 +163,14 @@ std::int64_t least_step(const Layout& layout, std::span<const ChunkCosts> chunks
   const auto stages = static_cast<std::size_t>(layout.pipeline_parallel);
   const bool split = splits_backward(layout.schedule);
   const std::int64_t micro_batches = layout.micro_batches();
+  const Placement placement{layout};
+  std::vector<std::int64_t> busy_of(stages, 0);
+  for (std::size_t c = 0; c < chunks.size(); ++c)
+    busy_of[static_cast<std::size_t>(placement.rank_of(static_cast<int>(c)))] +=
+        passes_of(chunks[c]) * micro_batches;
   std::int64_t arrival = 0, departure = 0, least = 0;
   for (std::size_t s = 0; s < stages; ++s) {
-    std::int64_t busy = 0;
-    for (std::size_t c = s; c < chunks.size(); c += stages)
-      busy += passes_of(chunks[c]) * micro_batches;
+    const std::int64_t busy = busy_of[s];
     // A stage's last pass is the backward pass of its first chunk; the stages before it follow.
     const std::int64_t after = split ? 0 : departure - (s > 0 ? chunks[s].tail : 0);
     least = std::max(least, arrival + busy + std::max<std::int64_t>(0, after));
@@ -148,6 +188,7 @@ class PassReplay {
   PassReplay(const Layout& layout, std::span<const ChunkCosts> chunks,
              std::span<const MessageTimes> messages)
       : layout_{layout},
+        placement_{layout},
         chunks_{chunks},
         messages_{messages},
         stages_{static_cast<std::size_t>(layout.pipeline_parallel)},
@@ -156,12 +197,9 @@ class PassReplay {
                         layout.pipeline_parallel > 1},
         forward_(chunks.size() * micro_batches_, not_yet),
         backward_(chunks.size() * micro_batches_, not_yet),
+        order_(schedule_of(layout)),
         done_(stages_, 0),
-        times_(stages_) {
-    order_.reserve(stages_);
-    for (int s = 0; s < layout.pipeline_parallel; ++s)
-      order_.push_back(schedule_of(layout, s));
-  }
+        times_(stages_) {}
 
   std::vector<StageTimes> run() {
     for (bool any = true; any;) {
@@ -182,10 +220,19 @@ class PassReplay {
     return message.transfer + message.gather;
   }
 
+  // Over the boundary between chunk - 1 and `chunk`.
+  std::int64_t arrives_over(std::size_t chunk) const {
+    const int from = static_cast<int>(chunk) - 1;
+    const int step = placement_.step_behind(from);
+    if (step == 0) return 0;
+    const int link = placement_.rank_of(step > 0 ? from : from + 1);
+    return arrives_after(messages_[static_cast<std::size_t>(link)]);
+  }
+
   // The next pass of a stage; false: it waits for another stage.
   bool pass(std::size_t s) {
     const Slot& slot = order_[s][done_[s]];
-    const std::size_t c = static_cast<std::size_t>(slot.chunk) * stages_ + s;
+    const auto c = static_cast<std::size_t>(placement_.chunk_of(static_cast<int>(s), slot.chunk));
     const auto batch = static_cast<std::size_t>(slot.microbatch);
     const std::int64_t start = times_[s].end;
     if (slot.kind == SlotKind::forward) {
@@ -205,7 +252,7 @@ class PassReplay {
     if (c > 0) {
       arrived = forward_[(c - 1) * micro_batches_ + batch];
       if (arrived == not_yet) return false;
-      arrived += arrives_after(messages_[(s + stages_ - 1) % stages_]);
+      arrived += arrives_over(c);
     }
     std::int64_t& end = times_[s].end;
     end = std::max(end, arrived) + chunks_[c].forward;
@@ -219,7 +266,7 @@ class PassReplay {
     if (c + 1 < chunks_.size()) {
       arrived = backward_[(c + 1) * micro_batches_ + batch];
       if (arrived == not_yet) return false;
-      arrived += arrives_after(messages_[s]);
+      arrived += arrives_over(c + 1);
     }
     const ChunkCosts& chunk = chunks_[c];
     std::int64_t& end = times_[s].end;
@@ -240,6 +287,7 @@ class PassReplay {
   }
 
   const Layout& layout_;
+  Placement placement_;
   std::span<const ChunkCosts> chunks_;
   std::span<const MessageTimes> messages_;  // from each stage to the next
   std::size_t stages_, micro_batches_;

@@ -27,8 +27,9 @@ struct ChunkCosts {
 std::vector<ChunkCosts> chunk_costs(const Layout& layout, const ModelCosts& plain,
                                     const ModelCosts& checkpointed, bool tied);
 
-// At the first backward pass of a stage, when most micro-batches are under way.
-std::int64_t activation_bytes(const Layout& layout, std::span<const ChunkCosts> chunks, int stage);
+// By stage: at the backward pass before which most is kept.
+std::vector<std::int64_t> activation_bytes(const Layout& layout,
+                                           std::span<const ChunkCosts> chunks);
 
 // Persistent bytes of `parameters` elements under a sharding.
 std::int64_t parameter_bytes(const Layout& layout, std::int64_t parameters);

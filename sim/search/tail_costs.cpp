@@ -79,7 +79,8 @@ void add_epilogue(const Program& program, const OpTimes& times, TailCosts& costs
 
 TailCosts tail_costs(const ShardedModel& sharded, const ShardedModel& more, int stage,
                      const TailPricing& pricing) {
-  const Program program = lowering::StageLowering{sharded, stage}.lower();
+  const Program program =
+      lowering::StageLowering{sharded, pipeline_order(sharded.layout), stage}.lower();
   const OpTimes times{program, pricing};
   TailCosts costs;
   add_epilogue(program, times, costs);
@@ -87,7 +88,8 @@ TailCosts tail_costs(const ShardedModel& sharded, const ShardedModel& more, int 
   const std::int64_t some = sharded.layout.micro_batches();
   const std::int64_t many = more.layout.micro_batches();
   if (many > some) {
-    const Program longer = lowering::StageLowering{more, stage}.lower();
+    const Program longer =
+        lowering::StageLowering{more, pipeline_order(more.layout), stage}.lower();
     const DataStream more_of_it = data_stream(longer, OpTimes{longer, pricing});
     costs.data_each = (more_of_it.time - all.time) / (many - some);
     costs.held_each = (more_of_it.held - all.held) / (many - some);

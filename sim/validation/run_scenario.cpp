@@ -10,6 +10,7 @@
 #include "sim/engine/device_spread.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/schedule/schedule.hpp"
 #include "sim/validation/run_words.hpp"
 
 namespace sim {
@@ -99,11 +100,12 @@ DType precision_of(const RunCells& cells) {
 Schedule schedule_of(const RunCells& cells, int virtual_stages) {
   const std::string_view text = cells["pp_schedule"];
   const std::optional<Schedule> named = leading_word<Schedule>(text);
-  if (named == Schedule::zb_h1 || named == Schedule::gpipe) return *named;
+  if (named && (splits_backward(*named) || named == Schedule::gpipe)) return *named;
   const bool none = lower_case(text) == "none" && needed(cells, "pp") == 1;
   if (!text.empty() && !none && !contains(lower_case(text), "1f1b"))
     throw NotSimulated(fmt::format(
-        "pp_schedule is '{}', which is not known; allowed: 1F1B, interleaved 1F1B, gpipe, zb-h1",
+        "pp_schedule is '{}', which is not known; allowed: 1F1B, interleaved 1F1B, gpipe, zb-h1, "
+        "zb-v, v-half, v-min, interleaved-zb",
         text));
   return virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
 }
@@ -262,7 +264,7 @@ void set_sharding(const RunCells& cells, Layout& layout) {
 // Megatron-LM: interleaved schedules only, by a flag. The authors of ZB-H1 post every message ahead
 // of its use (Qi et al. 2024, section 5).
 bool sends_beside_compute(Schedule schedule, bool modern, std::string_view overlap) {
-  if (schedule == Schedule::zb_h1) return true;
+  if (splits_backward(schedule)) return true;
   return schedule == Schedule::interleaved && (modern || contains(overlap, "overlap_p2p_comm")) &&
          !contains(overlap, "overlap_p2p_comm false");
 }

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "sim/base/random.hpp"
+#include "sim/schedule/schedule.hpp"
 #include "tests/property/random_scenario.hpp"
 
 namespace real::test {
@@ -126,15 +127,18 @@ void add_pipelines(std::vector<EquivalenceCase>& to) {
     Schedule schedule;
     int chunks;
   };
-  for (const Kind& kind : {Kind{Schedule::gpipe, 1}, Kind{Schedule::one_f_one_b, 1},
-                           Kind{Schedule::interleaved, 2}, Kind{Schedule::zb_h1, 1}}) {
+  for (const Kind& kind :
+       {Kind{Schedule::gpipe, 1}, Kind{Schedule::one_f_one_b, 1}, Kind{Schedule::interleaved, 2},
+        Kind{Schedule::zb_h1, 1}, Kind{Schedule::zb_v, 2}, Kind{Schedule::v_half, 2},
+        Kind{Schedule::v_min, 2}, Kind{Schedule::interleaved_zb, 2}}) {
     for (const bool tied : {false, true}) {
       to.push_back({fmt::format("pp 2 {}{}", sim::word(kind.schedule), tied ? " tied" : ""),
                     {.llama = !tied, .tied = tied},
                     changed(with({.pipeline = 2}), [&](auto& l) {
                       l.schedule = kind.schedule;
                       l.virtual_stages = kind.chunks;
-                      l.overlap_pipeline = tied;
+                      l.overlap_pipeline =
+                          tied || (splits_backward(kind.schedule) && kind.chunks == 2);
                     })});
     }
     to.push_back({fmt::format("pp 2 tp 2 sp dp 2 {} ZeRO-1", sim::word(kind.schedule)),
@@ -268,12 +272,17 @@ EquivalenceCase drawn_case(std::uint64_t seed) {
                .qk_norm = dice.coin(),
                .post_norm = dice.below(4) == 0,
                .layers = 4};
-  layout.schedule = stages ? dice.pick(std::array{Schedule::gpipe, Schedule::one_f_one_b,
-                                                  Schedule::zb_h1, Schedule::interleaved})
-                           : Schedule::one_f_one_b;
+  layout.schedule =
+      stages ? dice.pick(std::array{Schedule::gpipe, Schedule::one_f_one_b, Schedule::zb_h1,
+                                    Schedule::interleaved, Schedule::zb_v, Schedule::v_half,
+                                    Schedule::v_min, Schedule::interleaved_zb})
+             : Schedule::one_f_one_b;
   if (layout.schedule == Schedule::interleaved)
     layout.virtual_stages = 4 / layout.pipeline_parallel;
-  const int most_zero = layout.schedule == Schedule::zb_h1 ? 2 : 4;
+  const bool beside = is_v_shaped(layout.schedule) || layout.schedule == Schedule::interleaved_zb;
+  if (beside) layout.virtual_stages = 2;
+  if (beside && layout.pipeline_parallel == 4) one.model.layers = 8;
+  const int most_zero = splits_backward(layout.schedule) ? 2 : 4;
   layout.zero_stage = layout.data_parallel > 1 ? dice.below(most_zero) : 0;
   if (layout.zero_stage > 0 && layout.data_parallel > 2 && dice.coin()) layout.shard_group = 2;
   layout.reshard_after_forward = dice.coin();
@@ -285,7 +294,7 @@ EquivalenceCase drawn_case(std::uint64_t seed) {
   if (dice.coin()) layout.attention = sim::AttentionKernel::unfused;
   layout.overlap_gradients = dice.coin();
   layout.overlap_parameters = dice.coin();
-  layout.overlap_pipeline = dice.coin();
+  layout.overlap_pipeline = dice.coin() || beside;
   layout.overlap_tensor_wgrad = dice.coin();
   layout.master_weights = dice.coin();
   layout.placement =

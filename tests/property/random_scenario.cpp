@@ -57,6 +57,10 @@ std::string model_yaml(Dice& dice, const Shape& shape) {
   return text.str();
 }
 
+bool splits(const std::string& schedule) {
+  return schedule != "gpipe" && schedule != "1f1b" && schedule != "interleaved";
+}
+
 void write_parallelism(Dice& dice, const Shape& shape, const std::string& schedule,
                        std::ostream& out) {
   constexpr std::array placements{"[tp, dp, pp]", "[tp, pp, dp]", "[dp, tp, pp]", "[pp, dp, tp]"};
@@ -94,13 +98,17 @@ void write_experts(Dice& dice, const Shape& shape, std::ostream& out) {
 
 void write_layout(Dice& dice, const Shape& shape, const ScenarioLimits& limits, std::ostream& out) {
   constexpr std::array schedules{"gpipe", "1f1b", "zb-h1"};
+  constexpr std::array with_chunks{"interleaved", "interleaved", "zb-v",
+                                   "v-half",      "v-min",       "interleaved-zb"};
   constexpr std::array recomputes{"none", "selective", "full"};
   constexpr std::array buckets{"64 KiB", "1 MiB", "25 MiB"};
   out << "layout:\n";
-  const std::string schedule = dice.pick(schedules);
-  write_parallelism(dice, shape, shape.chunks > 1 ? "interleaved" : schedule, out);
-  // ZB-H1 keeps full gradients, as mixtures do: neither has ZeRO 2 and 3.
-  const bool whole_gradients = (shape.chunks == 1 && schedule == "zb-h1") || shape.mixture;
+  std::string schedule = dice.pick(schedules);
+  if (shape.chunks > 1) schedule = shape.chunks == 2 ? dice.pick(with_chunks) : "interleaved";
+  const bool beside = splits(schedule) && shape.chunks == 2;  // messages
+  write_parallelism(dice, shape, schedule, out);
+  // Split backward passes keep full gradients, as mixtures do: neither has ZeRO 2 and 3.
+  const bool whole_gradients = splits(schedule) || shape.mixture;
   const int stages_of_zero = whole_gradients ? 2 : 4;
   const int zero = shape.replicas() > 1 ? dice.below(stages_of_zero) : 0;
   out << "  zero_stage: " << zero << "\n";
@@ -118,19 +126,19 @@ void write_layout(Dice& dice, const Shape& shape, const ScenarioLimits& limits, 
       << "\n  compute_dtype: fp16\n  gradient_dtype: " << (dice.coin() ? "fp16" : "fp32")
       << "\n  bucket: " << dice.pick(buckets) << "\n  first_bucket: 64 KiB\n";
   if (!limits.overlap) {
-    out << "  overlap: false\n";
+    out << (beside ? "  overlap: {gradients: false, parameters: false, tensor_wgrad: false}\n"
+                   : "  overlap: false\n");
     return;
   }
   out << "  overlap: {";
   const char* separator = "";
   for (const char* what : {"gradients", "parameters", "pipeline", "tensor_wgrad"}) {
-    const bool on = dice.below(4) > 0;
+    const bool on = dice.below(4) > 0 || (beside && what == std::string_view{"pipeline"});
     if (shape.compiled && what == std::string_view{"tensor_wgrad"}) continue;
     out << separator << what << ": " << (on ? "true" : "false");
     separator = ", ";
   }
-  const bool splits_backward = shape.chunks == 1 && schedule == "zb-h1";
-  if (shape.cuts_products && !splits_backward) out << ", tensor_products: true";
+  if (shape.cuts_products && !splits(schedule)) out << ", tensor_products: true";
   out << "}\n";
 }
 

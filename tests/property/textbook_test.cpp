@@ -7,6 +7,7 @@
 #include "sim/model/transformer.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/report/report.hpp"
+#include "sim/schedule/closed_form.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/support.hpp"
 

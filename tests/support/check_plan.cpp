@@ -200,7 +200,7 @@ class DryRun {
     const Program& other = plan_.programs[peer];
     if (other.kind[at.value] != OpKind::recv) return false;
     const Transfer& received = other.transfers[other.work[at.value]];
-    const int step = forward ? 1 : -1;
+    const int step = program.pass[op.value] == Pass::forward ? 1 : -1;
     const bool same = received.peer != sent.peer && received.bytes == sent.bytes &&
                       received.dtype == sent.dtype &&
                       program.label[op.value].microbatch == other.label[at.value].microbatch &&

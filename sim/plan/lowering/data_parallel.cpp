@@ -24,7 +24,7 @@ std::int64_t StageLowering::shard_of(const Bucket& bucket) {
 
 void StageLowering::make_parameters() {
   std::uint32_t table = none;  // the operator that holds the embedding
-  const bool over_stages = layout_.pipeline_parallel > 1;
+  const bool over_stages = !placement_.ends_where_it_begins();
   for (const StageBlock& block : blocks_) {
     for (const ShardedOp& op : model_.blocks[block.shape].ops) {
       Parameters& parameters = parameters_.emplace_back();

@@ -7,9 +7,10 @@
 
 namespace sim::lowering {
 
-StageLowering::StageLowering(const ShardedModel& sharded, int stage)
+StageLowering::StageLowering(const ShardedModel& sharded, const PipelineOrder& order, int stage)
     : model_{sharded},
       layout_{sharded.layout},
+      placement_{layout_},
       stage_{stage},
       gradient_dtype_{summed_gradient_dtype(*sharded.model, sharded.layout)},
       builder_{stage} {
@@ -19,7 +20,8 @@ StageLowering::StageLowering(const ShardedModel& sharded, int stage)
   zero_ = shards_ > 1 || expert_copies_ > 1 ? layout_.zero_stage : 0;
   converts_ = converts_gradients(*model_.model, layout_);
   holds_ = holds_units(*model_.model, layout_);
-  slots_ = schedule_of(layout_, stage);
+  slots_ = order.ranks[static_cast<std::size_t>(stage)];
+  order_receives(order);
 }
 
 // Megatron-LM's distributed optimizer (core/distributed/param_and_grad_buffer.py, param_data).
@@ -63,7 +65,6 @@ Program StageLowering::lower() {
 }
 
 void StageLowering::make_blocks() {
-  const int stages = layout_.pipeline_parallel;
   std::uint32_t ops = 0;
   const auto add = [&](std::uint32_t shape, int layer, int chunk) -> StageBlock& {
     StageBlock& block = blocks_.emplace_back();
@@ -78,7 +79,7 @@ void StageLowering::make_blocks() {
     return block;
   };
   for (int local = 0; local < layout_.virtual_stages; ++local) {
-    const int global = local * stages + stage_;
+    const int global = placement_.chunk_of(stage_, local);
     Chunk& chunk = chunks_.emplace_back();
     chunk.global = static_cast<std::int16_t>(global);
     chunk.first_block = static_cast<std::uint32_t>(blocks_.size());
@@ -374,7 +375,7 @@ void StageLowering::lower_forward_slot(const Slot& slot) {
     waiting_output_ = x;
     waiting_slot_ = current_slot_;
   } else {
-    send(slot, Stream::forward_send, Peer::next_stage, x, boundary(chunk.global + 1));
+    pass_on(slot, x);
   }
 }
 
@@ -437,7 +438,7 @@ void StageLowering::lower_backward_slot(const Slot& slot) {
   reduce_aligned();  // before messages, for which kernels may have to wait
   send_waiting_forward();
   if (chunk.global > 0) {
-    send(slot, Stream::backward_send, Peer::previous_stage, gradient, boundary(chunk.global));
+    pass_on(slot, gradient);
   } else {
     drop(gradient, Role::input_gradient);
   }

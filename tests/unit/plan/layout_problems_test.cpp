@@ -70,6 +70,21 @@ TEST_CASE("What a layout gets wrong is said with the key and what is allowed", "
        },
        "global_batch: 6 micro-batches (global_batch / micro_batch / data_parallel), no multiple "
        "of pipeline_parallel = 4, as schedule interleaved needs\n"},
+      {[](Layout& l) {
+         l.schedule = Schedule::v_half;
+         l.overlap_pipeline = false;
+       },
+       "overlap_pipeline: overlap.pipeline is false, but under schedule v-half ranks that waited "
+       "for their sends would wait for each other; allowed: true\n"
+       "schedule: schedule v-half needs pipeline_parallel of 2 or more; it is 1\n"
+       "virtual_stages: virtual_stages is 1, but schedule v-half has two model chunks per stage; "
+       "allowed: 2\n"},
+      {[](Layout& l) {
+         l.schedule = Schedule::interleaved_zb;
+         l.pipeline_parallel = 2;
+       },
+       "virtual_stages: virtual_stages is 1, but schedule interleaved-zb has several model chunks "
+       "per stage; allowed: 2 or more, or schedule zb-h1\n"},
       {[](Layout& l) { l.pipeline_parallel = 3; },
        "pipeline_parallel: 8 layers do not divide over 3 model chunks (pipeline_parallel x "
        "virtual_stages); list layers_per_chunk, 3 entries\n"},

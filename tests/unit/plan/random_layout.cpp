@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/random.hpp"
+#include "sim/schedule/schedule.hpp"
 #include "tests/unit/plan/models.hpp"
 
 namespace sim::test {
@@ -31,8 +32,13 @@ Layout random_layout(std::uint64_t seed) {
   Layout layout = layout_for(dice.pick({1, 2, 4}), dice.pick({1, 2, 4}), dice.pick({1, 2, 4}),
                              dice.pick({1, 2, 4, 8}));
   layout.schedule =
-      dice.pick({Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved, Schedule::zb_h1});
+      dice.pick({Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved, Schedule::zb_h1,
+                 Schedule::zb_v, Schedule::v_half, Schedule::v_min, Schedule::interleaved_zb});
+  const bool v_shaped = is_v_shaped(layout.schedule) && layout.pipeline_parallel > 1;
+  if (is_v_shaped(layout.schedule) && !v_shaped) layout.schedule = Schedule::one_f_one_b;
+  const bool beside = v_shaped || layout.schedule == Schedule::interleaved_zb;
   layout.virtual_stages = layout.schedule == Schedule::interleaved ? dice.pick({1, 2}) : 1;
+  if (beside) layout.virtual_stages = 2;
   layout.micro_batch = dice.pick<std::int64_t>({1, 2});
   layout.global_batch *= layout.micro_batch;
   layout.sequence_parallel = dice.coin();
@@ -52,10 +58,10 @@ Layout random_layout(std::uint64_t seed) {
   layout.first_bucket = Bytes{dice.pick<std::int64_t>({1, 20'000})};
   layout.overlap_gradients = dice.coin();
   layout.overlap_parameters = dice.coin();
-  layout.overlap_pipeline = dice.coin();
+  layout.overlap_pipeline = dice.coin() || beside;
   layout.overlap_tensor_wgrad = dice.coin();
   layout.overlap_tensor_products = layout.sequence_parallel && dice.coin() &&
-                                   layout.schedule != Schedule::zb_h1 &&
+                                   !splits_backward(layout.schedule) &&
                                    layout.recompute != Recompute::operators;
   layout.context_parallel = dice.pick({1, 2, 4});
   layout.context_exchange =

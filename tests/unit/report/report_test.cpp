@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "sim/report/numbers.hpp"
+#include "sim/schedule/closed_form.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/report/fixture.hpp"
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "sim/schedule/placement.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/plan/models.hpp"
 
@@ -22,17 +23,10 @@ struct Durations {
   int forward = 1, backward = 2, weight = 0;
 };
 
-std::vector<std::vector<Slot>> schedules_of(const Layout& layout) {
-  std::vector<std::vector<Slot>> slots(static_cast<std::size_t>(layout.pipeline_parallel));
-  for (std::size_t stage = 0; stage < slots.size(); ++stage)
-    slots[stage] = schedule_of(layout, static_cast<int>(stage));
-  return slots;
-}
-
 // Runs the schedules of all stages with free transfers; returns the length of the step.
 int makespan(const Layout& layout, const Durations& durations) {
-  const int stages = layout.pipeline_parallel;
-  const std::vector<std::vector<Slot>> slots = schedules_of(layout);
+  const std::vector<std::vector<Slot>> slots = schedule_of(layout);
+  const Placement placement{layout};
   std::map<std::tuple<SlotKind, int, int>, int> ends;  // (kind, global chunk, micro-batch)
   std::vector<std::size_t> next(slots.size());
   std::vector<int> clock(slots.size());
@@ -41,7 +35,7 @@ int makespan(const Layout& layout, const Durations& durations) {
     for (std::size_t stage = 0; stage < slots.size(); ++stage) {
       while (next[stage] < slots[stage].size()) {
         const Slot& slot = slots[stage][next[stage]];
-        const int chunk = slot.chunk * stages + static_cast<int>(stage);
+        const int chunk = placement.chunk_of(static_cast<int>(stage), slot.chunk);
         int ready = 0;
         int duration = durations.weight;
         bool first = slot.kind == SlotKind::weight_backward;
@@ -118,13 +112,24 @@ TEST_CASE("ZB-H1 leaves a third of the bubble of 1F1B", "[plan][schedule]") {
         3 * micro_batches + stages - 1);
 }
 
+TEST_CASE("In chunks ZB-H1 leaves a share of its bubble for each", "[plan][schedule]") {
+  // With TF = TB = TW = 1 per chunk: 3 m v + P - 1.
+  const int stages = GENERATE(2, 4, 8);
+  const int chunks = GENERATE(2, 3);
+  CAPTURE(stages, chunks);
+  const int micro_batches = 3 * stages;
+  CHECK(makespan(layout_of(Schedule::interleaved_zb, stages, chunks, micro_batches), {1, 1, 1}) ==
+        3 * micro_batches * chunks + stages - 1);
+}
+
 TEST_CASE("A stage holds as many micro-batches as its schedule says", "[plan][schedule]") {
   const int stages = 4;
   const int micro_batches = GENERATE(1, 2, 8);
   for (int stage = 0; stage < stages; ++stage) {
     CAPTURE(stage, micro_batches);
     const auto alive = [&](Schedule schedule) {
-      return most_alive(schedule_of(layout_of(schedule, stages, 1, micro_batches), stage));
+      return most_alive(schedule_of(
+          layout_of(schedule, stages, 1, micro_batches))[static_cast<std::size_t>(stage)]);
     };
     CHECK(alive(Schedule::gpipe) == micro_batches);
     CHECK(alive(Schedule::one_f_one_b) == std::min(micro_batches, stages - stage));
@@ -137,18 +142,90 @@ TEST_CASE("Interleaving holds more activations by 1 + (P-1)/(P v)", "[plan][sche
   // P v (1 + (P-1)/(P v)) = P v + P - 1.
   for (const int chunks : {1, 2, 4}) {
     const int stages = 4;
-    CHECK(most_alive(schedule_of(layout_of(Schedule::interleaved, stages, chunks, 16), 0)) ==
+    CHECK(most_alive(schedule_of(layout_of(Schedule::interleaved, stages, chunks, 16))[0]) ==
           stages * chunks + stages - 1);
   }
 }
 
 TEST_CASE("Interleaved slots follow Megatron's order", "[plan][schedule]") {
   // P = 2, v = 2, m = 2, last stage: warm-up of (2-1-1)*2 + (2-1)*2 = 2 forwards.
-  const auto slots = schedule_of(layout_of(Schedule::interleaved, 2, 2, 2), 1);
+  const auto slots = schedule_of(layout_of(Schedule::interleaved, 2, 2, 2))[1];
   const std::vector<Slot> expected{
       {SlotKind::forward, 0, 0},  {SlotKind::forward, 0, 1},  {SlotKind::forward, 1, 0},
       {SlotKind::backward, 1, 0}, {SlotKind::forward, 1, 1},  {SlotKind::backward, 1, 1},
       {SlotKind::backward, 0, 0}, {SlotKind::backward, 0, 1},
   };
   CHECK(slots == expected);
+}
+
+TEST_CASE("A V goes back from the last rank: both ends of the model are on the first",
+          "[plan][schedule]") {
+  const Placement v{layout_of(Schedule::zb_v, 4, 2, 8)};
+  const Placement loop{layout_of(Schedule::interleaved, 4, 2, 8)};
+  std::vector<int> ranks_of_v, steps;
+  for (int chunk = 0; chunk < 8; ++chunk) {
+    ranks_of_v.push_back(v.rank_of(chunk));
+    CHECK(v.chunk_of(v.rank_of(chunk), v.local_of(chunk)) == chunk);
+    CHECK(loop.chunk_of(loop.rank_of(chunk), loop.local_of(chunk)) == chunk);
+    if (chunk < 7) steps.push_back(v.step_behind(chunk));
+    if (chunk < 7) CHECK(loop.step_behind(chunk) == 1);
+  }
+  CHECK(ranks_of_v == std::vector<int>{0, 1, 2, 3, 3, 2, 1, 0});
+  CHECK(steps == std::vector<int>{1, 1, 1, 0, -1, -1, -1});
+  CHECK(v.ends_where_it_begins());
+  CHECK_FALSE(loop.ends_where_it_begins());
+}
+
+TEST_CASE("V-shaped schedules do every pass once, in an order that ends", "[plan][schedule]") {
+  const Schedule schedule = GENERATE(Schedule::zb_v, Schedule::v_half, Schedule::v_min);
+  const int stages = GENERATE(2, 3, 4, 7);
+  const int micro_batches = GENERATE(1, 2, 5, 16);
+  CAPTURE(word(schedule), stages, micro_batches);
+  const Layout layout = layout_of(schedule, stages, 2, micro_batches);
+  for (const std::vector<Slot>& order : schedule_of(layout)) {
+    std::map<std::tuple<SlotKind, int, int>, std::size_t> at;
+    for (const Slot& slot : order)
+      at.emplace(std::tuple{slot.kind, slot.chunk, slot.microbatch}, at.size());
+    REQUIRE(order.size() == static_cast<std::size_t>(6 * micro_batches));
+    REQUIRE(at.size() == order.size());
+    for (int chunk = 0; chunk < 2; ++chunk)
+      for (int i = 0; i < micro_batches; ++i) {
+        CHECK(at[{SlotKind::forward, chunk, i}] < at[{SlotKind::backward, chunk, i}]);
+        CHECK(at[{SlotKind::backward, chunk, i}] < at[{SlotKind::weight_backward, chunk, i}]);
+      }
+  }
+  CHECK(makespan(layout, {1, 1, 1}) >= 6 * micro_batches);  // throws when it hangs
+}
+
+TEST_CASE("Bubbles of V-shaped schedules are those of the paper", "[plan][schedule]") {
+  // Qi et al. 2024, table 2, with F = B = W = 1 per chunk: of b = 6 (P-1), none, half, two thirds.
+  // Here the last rank's wait for its first pass counts, P-1; squeezing saves some slots.
+  const int stages = GENERATE(2, 4, 5, 8);
+  const int micro_batches = 6 * stages;
+  CAPTURE(stages);
+  const auto bubble = [&](Schedule schedule) {
+    return makespan(layout_of(schedule, stages, 2, micro_batches), {1, 1, 1}) - 6 * micro_batches;
+  };
+  const int of_1f1b = 6 * (stages - 1);
+  CHECK(bubble(Schedule::zb_v) == stages - 1);
+  CHECK(bubble(Schedule::v_half) <= of_1f1b / 2);
+  CHECK(bubble(Schedule::v_half) >= of_1f1b / 2 - 4);
+  CHECK(bubble(Schedule::v_min) <= 2 * of_1f1b / 3);
+  CHECK(bubble(Schedule::v_min) >= 2 * of_1f1b / 3 - 3);
+}
+
+TEST_CASE("V-shaped schedules keep a half and a third of the activations", "[plan][schedule]") {
+  // In chunks of half a stage: 1F1B keeps 2 P of them; ZB-V the same; V-Half P + O(1); V-Min
+  // 2 P / 3 + O(1) (Qi et al. 2024, section 3.3).
+  const int stages = GENERATE(4, 8, 16);
+  const auto most = [&](Schedule schedule) {
+    int found = 0;
+    for (const std::vector<Slot>& order : schedule_of(layout_of(schedule, stages, 2, 4 * stages)))
+      found = std::max(found, most_alive(order));
+    return found;
+  };
+  CAPTURE(stages);
+  CHECK(most(Schedule::zb_v) == 2 * stages);
+  CHECK(most(Schedule::v_half) <= stages + 2);
+  CHECK(most(Schedule::v_min) <= 2 * stages / 3 + 3);
 }

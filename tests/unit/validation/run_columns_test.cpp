@@ -77,7 +77,8 @@ TEST_CASE("a schedule is found by its name, and decides how messages go", "[vali
   CHECK_FALSE(layout("interleaved-1F1B", "overlap_p2p_comm False", "2").overlap_pipeline);
   CHECK(
       reason({{"pp_schedule", "ZB-2p"}}) ==
-      "pp_schedule is 'ZB-2p', which is not known; allowed: 1F1B, interleaved 1F1B, gpipe, zb-h1");
+      "pp_schedule is 'ZB-2p', which is not known; allowed: 1F1B, interleaved 1F1B, gpipe, zb-h1, "
+      "zb-v, v-half, v-min, interleaved-zb");
 }
 
 TEST_CASE("parameters may be waited for and gradients not", "[validation]") {
