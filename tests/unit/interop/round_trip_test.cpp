@@ -144,7 +144,7 @@ TEST_CASE("which frameworks take the shipped scenarios", "[interop]") {
 
 TEST_CASE("random scenarios come back from every framework that takes them", "[interop]") {
   std::map<Target, int> taken;
-  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     const test::RandomScenario random = test::random_scenario(seed);
     CAPTURE(seed, random.yaml);
     for (const Target target : takers(random.scenario))
