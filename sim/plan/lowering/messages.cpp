@@ -1,7 +1,4 @@
 // Messages between pipeline stages.
-#include <algorithm>
-#include <array>
-#include <map>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -60,8 +57,7 @@ bool StageLowering::received_ahead(std::size_t slot) const {
 
 namespace {
 
-// A stream per neighbour and direction, whatever passes over it: what goes to a neighbour arrives
-// in the order in which it was sent.
+// A stream per neighbour and direction, whatever passes over it (rank_messages.hpp).
 Stream send_stream(Peer to) {
   return to == Peer::next_stage ? Stream::forward_send : Stream::backward_send;
 }
@@ -71,43 +67,12 @@ Stream receive_stream(Peer from) {
 std::size_t index_of(Peer peer) {
   return static_cast<std::size_t>(peer);
 }
-Peer peer_at(int step) {
-  return step > 0 ? Peer::next_stage : Peer::previous_stage;
-}
 
 bool is_forward(const Slot& slot) {
   return slot.kind == SlotKind::forward;
 }
 
-// Schedules in which a message may wait long until it is used. Others use messages in the order of
-// their sender and soon, so that few slots of one are slots of the other.
-bool messages_wait(Schedule schedule) {
-  return is_v_shaped(schedule) || schedule == Schedule::interleaved_zb;
-}
-
 }  // namespace
-
-// What a slot starts from, if it comes from another rank.
-std::optional<StageLowering::Incoming> StageLowering::incoming(const Slot& slot) const {
-  if (slot.kind == SlotKind::weight_backward) return std::nullopt;
-  const int chunk = placement_.chunk_of(stage_, slot.chunk);
-  const int boundary = is_forward(slot) ? chunk : chunk + 1;
-  if (boundary == 0 || boundary == layout_.chunks()) return std::nullopt;
-  const int step = placement_.step_behind(boundary - 1);
-  if (step == 0) return std::nullopt;
-  return Incoming{peer_at(is_forward(slot) ? -step : step), boundary};
-}
-
-// Where the result of a slot goes, if that is another rank.
-std::optional<Peer> StageLowering::outgoing(const Slot& slot) const {
-  if (slot.kind == SlotKind::weight_backward) return std::nullopt;
-  const int chunk = placement_.chunk_of(stage_, slot.chunk);
-  const int boundary = is_forward(slot) ? chunk + 1 : chunk;
-  if (boundary == 0 || boundary == layout_.chunks()) return std::nullopt;
-  const int step = placement_.step_behind(boundary - 1);
-  if (step == 0) return std::nullopt;
-  return peer_at(is_forward(slot) ? step : -step);
-}
 
 // The output or gradient between two chunks of this rank, which no message carries.
 Value& StageLowering::turning(const Slot& slot) {
@@ -117,69 +82,10 @@ Value& StageLowering::turning(const Slot& slot) {
 }
 
 void StageLowering::pass_on(const Slot& slot, const Value& value) {
-  if (const auto to = outgoing(slot))
-    send(slot, *to, value);
+  if (const auto message = messages_.out_of(slot))
+    send(slot, *message, value);
   else
     turning(slot) = value;
-}
-
-// Messages of a neighbour come in the order in which it sends them, which need not be the order in
-// which this rank uses them.
-void StageLowering::order_receives(const PipelineOrder& order) {
-  posted_.resize(slots_.size());
-  const auto ranks = static_cast<int>(order.ranks.size());
-  if (ranks == 1) return;
-  for (const Peer from : {Peer::next_stage, Peer::previous_stage}) {
-    std::vector<std::uint32_t>& receives = receives_[index_of(from)];
-    for (std::uint32_t i = 0; i < slots_.size(); ++i) {
-      const auto comes = incoming(slots_[i]);
-      if (comes && comes->peer == from) receives.push_back(i);
-    }
-    if (!messages_wait(layout_.schedule)) continue;
-    const int neighbour = neighbour_of(from);
-    order_as_sent(order.ranks[static_cast<std::size_t>(neighbour)], neighbour, receives);
-    find_when_taken(order, from);
-  }
-  if (messages_wait(layout_.schedule)) begins_ = order.begins[static_cast<std::size_t>(stage_)];
-}
-
-int StageLowering::neighbour_of(Peer peer) const {
-  const int ranks = layout_.pipeline_parallel;
-  return (stage_ + (peer == Peer::next_stage ? 1 : ranks - 1)) % ranks;
-}
-
-// The neighbour asks for a message when it needs that or a later one.
-void StageLowering::find_when_taken(const PipelineOrder& order, Peer to) {
-  const int neighbour = neighbour_of(to);
-  const std::vector<Slot>& slots = order.ranks[static_cast<std::size_t>(neighbour)];
-  const std::vector<int>& begins = order.begins[static_cast<std::size_t>(neighbour)];
-  std::map<MessageKey, int> needed;
-  for (std::size_t i = 0; i < slots.size(); ++i)
-    if (slots[i].kind != SlotKind::weight_backward)
-      needed[key_of(slots[i], neighbour, -1)] = begins[i];
-  std::vector<Sent>& sent = sent_[index_of(to)];
-  for (const Slot& slot : slots_)
-    if (outgoing(slot) == to) sent.push_back({needed.at(key_of(slot, stage_, 0)), OpId{none}});
-  for (std::size_t i = sent.size(); i-- > 1;)
-    sent[i - 1].taken = std::min(sent[i - 1].taken, sent[i].taken);
-}
-
-// A message by its direction, the chunk that sends it, its micro-batch: of the slot of a rank that
-// sends it (steps_back 0) or that uses it (-1).
-StageLowering::MessageKey StageLowering::key_of(const Slot& slot, int rank, int steps_back) const {
-  const int direction = is_forward(slot) ? 1 : -1;
-  return {direction, placement_.chunk_of(rank, slot.chunk) + steps_back * direction,
-          slot.microbatch};
-}
-
-void StageLowering::order_as_sent(const std::vector<Slot>& sender, int neighbour,
-                                  std::vector<std::uint32_t>& receives) const {
-  std::map<MessageKey, std::size_t> sent;
-  for (std::size_t i = 0; i < sender.size(); ++i)
-    if (sender[i].kind != SlotKind::weight_backward) sent[key_of(sender[i], neighbour, 0)] = i;
-  const auto when = [&](std::uint32_t index) { return sent.at(key_of(slots_[index], stage_, -1)); };
-  std::sort(receives.begin(), receives.end(),
-            [&](std::uint32_t a, std::uint32_t b) { return when(a) < when(b); });
 }
 
 void StageLowering::post_receives() {
@@ -190,24 +96,24 @@ void StageLowering::post_receives() {
 
 // Asks for the message of a slot, and before it for those that its sender sends earlier.
 void StageLowering::post_receive(std::size_t index) {
-  const auto from = incoming(slots_[index]);
-  if (!from) return;
-  const std::vector<std::uint32_t>& receives = receives_[index_of(from->peer)];
-  std::size_t& asked = asked_for_[index_of(from->peer)];
+  const auto message = messages_.into(slots_[index]);
+  if (!message) return;
+  const auto received = messages_.received_from(message->peer);
+  std::size_t& asked = asked_for_[index_of(message->peer)];
   while (!posted_[index].exists()) {
-    const std::uint32_t next = receives[asked++];
-    post_in_order(next, *incoming(slots_[next]));
+    const std::uint32_t next = received[asked++];
+    post_in_order(next, *messages_.into(slots_[next]));
   }
 }
 
-void StageLowering::post_in_order(std::size_t index, const Incoming& from) {
+void StageLowering::post_in_order(std::size_t index, const SlotMessage& from) {
   const Slot& slot = slots_[index];
   const Bytes message = boundary(from.boundary).message;
   const Stream stream = receive_stream(from.peer);
   const bool forward = is_forward(slot);
   has_messages_ = true;
   builder_.wait_for_stream(stream, Stream::compute);
-  if (messages_wait(layout_.schedule))
+  if (messages_.wait_long())
     wait_for_taken_sends(stream);
   else
     wait_for_old_sends(stream, index);
@@ -224,7 +130,7 @@ void StageLowering::post_in_order(std::size_t index, const Incoming& from) {
 // Nothing that a slot does starts before its message has come: autograd, which also recomputes,
 // begins with the gradient.
 Value StageLowering::received(const Slot& slot) {
-  const auto from = incoming(slot);
+  const auto from = messages_.into(slot);
   if (!from) {
     const int chunk = chunk_of(slot).global;
     const bool begins = is_forward(slot) ? chunk == 0 : chunk + 1 == layout_.chunks();
@@ -276,30 +182,28 @@ void StageLowering::wait_for_old_sends(Stream stream, std::size_t slot) {
 // The same where a message may wait long: for those sends that the neighbour has asked for by now,
 // if all slots take equally long. So nobody waits for what comes later in that order.
 void StageLowering::wait_for_taken_sends(Stream stream) {
-  const int now = begins_[current_slot_];
-  for (std::size_t to = 0; to < sent_.size(); ++to) {
-    const std::vector<Sent>& sent = sent_[to];
-    const auto behind = std::upper_bound(
-        sent.begin(), sent.begin() + static_cast<std::ptrdiff_t>(messages_sent_[to]), now,
-        [](int time, const Sent& one) { return time < one.taken; });
-    if (behind != sent.begin()) builder_.wait(stream, std::prev(behind)->op);
+  const int now = messages_.begin_of(current_slot_);
+  for (const Peer to : {Peer::next_stage, Peer::previous_stage}) {
+    const std::vector<OpId>& sent = sent_[index_of(to)];
+    std::size_t& taken = taken_[index_of(to)];
+    while (taken < sent.size() && messages_.asked_for(to, taken) <= now)
+      ++taken;
+    if (taken > 0) builder_.wait(stream, sent[taken - 1]);
   }
 }
 
-void StageLowering::send(const Slot& slot, Peer peer, const Value& value) {
+void StageLowering::send(const Slot& slot, const SlotMessage& message, const Value& value) {
   const bool forward = is_forward(slot);
-  const Stream stream = send_stream(peer);
-  const int chunk = chunk_of(slot).global;
+  const Stream stream = send_stream(message.peer);
   has_messages_ = true;
   if (value.ready.value != none) builder_.wait(stream, value.ready);
   const OpId sent = builder_.add(
       OpKind::send, stream, forward ? Pass::forward : Pass::backward,
       builder_.transfer(
-          {peer, layout_.activation_dtype, boundary(forward ? chunk + 1 : chunk).message}),
+          {message.peer, layout_.activation_dtype, boundary(message.boundary).message}),
       boundary_label(forward ? "send_forward" : "send_backward", chunk_of(slot), slot.microbatch),
       {Action::send});
-  if (messages_wait(layout_.schedule))
-    sent_[index_of(peer)][messages_sent_[index_of(peer)]++].op = sent;
+  sent_[index_of(message.peer)].push_back(sent);
   drop(value, Role::input);
   if (!messages_of(current_slot_).sent_beside) builder_.wait(Stream::compute, sent);
 }

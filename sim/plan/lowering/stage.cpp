@@ -11,6 +11,7 @@ StageLowering::StageLowering(const ShardedModel& sharded, const PipelineOrder& o
     : model_{sharded},
       layout_{sharded.layout},
       placement_{layout_},
+      messages_{layout_, order, stage},
       stage_{stage},
       gradient_dtype_{summed_gradient_dtype(*sharded.model, sharded.layout)},
       builder_{stage} {
@@ -21,7 +22,7 @@ StageLowering::StageLowering(const ShardedModel& sharded, const PipelineOrder& o
   converts_ = converts_gradients(*model_.model, layout_);
   holds_ = holds_units(*model_.model, layout_);
   slots_ = order.ranks[static_cast<std::size_t>(stage)];
-  order_receives(order);
+  posted_.resize(slots_.size());
 }
 
 // Megatron-LM's distributed optimizer (core/distributed/param_and_grad_buffer.py, param_data).

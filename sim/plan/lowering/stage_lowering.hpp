@@ -25,8 +25,8 @@
 #include "sim/plan/lowering/lowering_state.hpp"
 #include "sim/plan/sharding/sharding.hpp"
 #include "sim/program/program_builder.hpp"
-#include "sim/schedule/pipeline_order.hpp"
 #include "sim/schedule/placement.hpp"
+#include "sim/schedule/rank_messages.hpp"
 
 namespace sim::lowering {
 
@@ -68,29 +68,16 @@ class StageLowering {
 
   // lower_messages.cpp
   Boundary boundary(int chunk) const;
-  struct Incoming {
-    Peer peer = Peer::previous_stage;
-    int boundary = 0;
-  };
-  std::optional<Incoming> incoming(const Slot& slot) const;
-  std::optional<Peer> outgoing(const Slot& slot) const;
   Value& turning(const Slot& slot);
-  void order_receives(const PipelineOrder& order);
-  using MessageKey = std::array<int, 3>;
-  MessageKey key_of(const Slot& slot, int rank, int steps_back) const;
-  int neighbour_of(Peer peer) const;
-  void order_as_sent(const std::vector<Slot>& sender, int neighbour,
-                     std::vector<std::uint32_t>& receives) const;
-  void find_when_taken(const PipelineOrder& order, Peer to);
   void wait_for_taken_sends(Stream stream);
   void pass_on(const Slot& slot, const Value& value);
   bool received_ahead(std::size_t slot) const;
   void post_receives();
   void post_receive(std::size_t slot);
-  void post_in_order(std::size_t slot, const Incoming& from);
+  void post_in_order(std::size_t slot, const SlotMessage& from);
   Value received(const Slot& slot);
   Value gather_received(const Slot& slot, const Value& part, Bytes tensor);
-  void send(const Slot& slot, Peer peer, const Value& value);
+  void send(const Slot& slot, const SlotMessage& message, const Value& value);
   void wait_for_old_sends(Stream stream, std::size_t slot);
   void wait_for_messages();
   bool leads_pair(std::size_t index) const;
@@ -332,6 +319,7 @@ class StageLowering {
   const ShardedModel& model_;
   const Layout& layout_;
   Placement placement_;
+  RankMessages messages_;
   int stage_ = 0;
   int zero_ = 0;           // 0 when there is nobody to share with
   bool converts_ = false;  // converts_gradients()
@@ -365,20 +353,10 @@ class StageLowering {
   Value waiting_output_;              // of a forward pass that leads a pair: sent after the pair
   std::size_t waiting_slot_ = 0;
   std::vector<Value> posted_;  // messages that were asked for, by slot
-  // By the neighbour that sends: its messages in its order, as slots of this rank; how many of them
-  // were asked for.
-  std::array<std::vector<std::uint32_t>, 2> receives_;
-  std::array<std::size_t, 2> asked_for_{};
-  // Where messages need not be used in their order, or long after they were sent: when the slots
-  // of this rank begin, and by neighbour, of each message to it in order, when it is taken at the
-  // latest, and the operator that sends it.
-  struct Sent {
-    int taken = 0;
-    OpId op{none};
-  };
-  std::vector<int> begins_;
-  std::array<std::vector<Sent>, 2> sent_;
-  std::array<std::size_t, 2> messages_sent_{};
+  // By neighbour: how many of its messages were asked for; what was sent to it, and how many of
+  // these it has asked for by now, where messages may wait long.
+  std::array<std::size_t, 2> asked_for_{}, taken_{};
+  std::array<std::vector<OpId>, 2> sent_;
   // By direction and micro-batch: what goes on from a chunk to the next one of this rank.
   std::array<std::vector<Value>, 2> turning_;
   // Before each slot: the sends issued last, by direction; none: there was none.
