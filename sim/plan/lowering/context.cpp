@@ -11,8 +11,8 @@
 // are gathered before the attention, again before its backward pass, and their gradients
 // reduce-scattered behind it. Nothing runs beside.
 //
-// PyTorch's context_parallel goes slice by slice in either: lower_context_pytorch.cpp. All-to-all:
-// lower_context_heads.cpp.
+// PyTorch's context_parallel goes slice by slice in either: context_pytorch.cpp. All-to-all:
+// context_heads.cpp.
 #include "sim/base/check.hpp"
 #include "sim/plan/lowering/stage_lowering.hpp"
 

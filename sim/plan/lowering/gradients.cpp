@@ -3,7 +3,7 @@
 // With gradient accumulation only the last micro-batch of a chunk synchronises (DDP's no_sync,
 // Megatron-LM's no_sync_func). Under ZeRO-2 and 3 full gradients do not outlive a micro-batch: each
 // one is reduced and added to the shard (FSDP without no_sync), unless units are held
-// (lower_held_units.cpp). The average over ranks is taken by the collective (ncclAvg) and costs
+// (held_units.cpp). The average over ranks is taken by the collective (ncclAvg) and costs
 // nothing, but under Execution::scales_gradients.
 #include <set>
 #include <utility>

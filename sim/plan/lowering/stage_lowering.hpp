@@ -1,20 +1,20 @@
 // Lowers the work of one pipeline rank to a Program, in the order in which a Megatron-LM or PyTorch
 // host issues it. RULES.md has the rules and their sources. The parts:
-//   lower_stage.cpp          set-up, slots of the schedule
-//   lower_messages.cpp       sends and receives
-//   lower_forward.cpp        forward pass of a block, also when recomputed
-//   lower_backward.cpp       gradients of inputs and weights
-//   lower_context.cpp        attention over context-parallel ranks
-//   lower_context_pytorch.cpp  the same as PyTorch's context_parallel has it
-//   lower_context_heads.cpp  the same by all-to-all: all tokens of a share of the heads
-//   lower_experts.cpp        routers, and the way of tokens to experts and back
-//   lower_user_buffers.cpp   linears whose products are cut into parts
-//   lower_micro_pipeline.cpp the same as PyTorch does it
-//   lower_maxima.cpp         scales of 8-bit tensors
-//   lower_data_parallel.cpp  parameters, buckets, gathering of weights
-//   lower_gradients.cpp      reduction of gradients
-//   lower_held_units.cpp     ZeRO-3 under torch.distributed.pipelining
-//   lower_optimizer.cpp      gradient norm, Adam, what is summed once per step
+//   stage.cpp          set-up, slots of the schedule
+//   messages.cpp       sends and receives
+//   forward.cpp        forward pass of a block, also when recomputed
+//   backward.cpp       gradients of inputs and weights
+//   context.cpp        attention over context-parallel ranks
+//   context_pytorch.cpp  the same as PyTorch's context_parallel has it
+//   context_heads.cpp  the same by all-to-all: all tokens of a share of the heads
+//   experts.cpp        routers, and the way of tokens to experts and back
+//   user_buffers.cpp   linears whose products are cut into parts
+//   micro_pipeline.cpp the same as PyTorch does it
+//   maxima.cpp         scales of 8-bit tensors
+//   data_parallel.cpp  parameters, buckets, gathering of weights
+//   gradients.cpp      reduction of gradients
+//   held_units.cpp     ZeRO-3 under torch.distributed.pipelining
+//   optimizer.cpp      gradient norm, Adam, what is summed once per step
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ class StageLowering {
   Program lower();
 
  private:
-  // lower_stage.cpp
+  // stage.cpp
   bool moves_parameters() const;
   void make_blocks();
   void find_gradients();
@@ -66,7 +66,7 @@ class StageLowering {
   }
   std::uint32_t checkpoint_index(const StageBlock& block, int microbatch) const;
 
-  // lower_messages.cpp
+  // messages.cpp
   Boundary boundary(int chunk) const;
   Value& turning(const Slot& slot);
   void wait_for_taken_sends(Stream stream);
@@ -88,7 +88,7 @@ class StageLowering {
   Messages messages_of(std::size_t slot) const;
   void send_waiting_forward();
 
-  // lower_forward.cpp
+  // forward.cpp
   bool begins_branch(const Frame& frame, const OpWork& work) const;
   void wait_before_mlp(const OpWork& work);
   static Value end_early(Frame& frame, std::size_t i, const Value& x);
@@ -128,7 +128,7 @@ class StageLowering {
   void wait_for(const Value& value);
   void read_weight(const Frame& frame, std::size_t i);
 
-  // lower_backward.cpp
+  // backward.cpp
   Value backward_block(Frame& frame, Value gradient);
   Value backward_op(Frame& frame, std::size_t i, Value gradient);
   Value backward_kernel(Frame& frame, std::size_t i, Value gradient);
@@ -156,7 +156,7 @@ class StageLowering {
   void free_saved(Saved& saved);
   bool needs_input_gradient(const Frame& frame, std::size_t i) const;
 
-  // lower_context.cpp
+  // context.cpp
   void intern_context(const ShardedOp& op, ContextWork& work);
   void intern_slices(const ContextAttention& context, ContextWork& work);
   Value forward_context(Frame& frame, std::size_t i, Value x);
@@ -177,7 +177,7 @@ class StageLowering {
            context_form() != ContextForm::transformer_engine;
   }
   OpId exchange(const Frame& frame, std::size_t i, std::uint32_t work, Action action);
-  // lower_context_pytorch.cpp
+  // context_pytorch.cpp
   void intern_pytorch_context(const ShardedOp& op, ContextWork& work);
   void wait_in_graph(OpId exchanged);
   Value forward_gathered(Frame& frame, std::size_t i, Value x);
@@ -186,14 +186,14 @@ class StageLowering {
   Value next_slice(const Frame& frame, std::size_t i, const Value& slice);
   Value send_gradients(const Frame& frame, std::size_t i, const Value& sum, Value& out, bool home);
 
-  // lower_context_heads.cpp
+  // context_heads.cpp
   void intern_heads(const ShardedOp& op, ContextWork& work);
   Value forward_heads(Frame& frame, std::size_t i, Value x);
   Value backward_heads(Frame& frame, std::size_t i, Value gradient);
   Value exchange_heads(const Frame& frame, std::size_t i, const Value& tensor,
                        std::span<const ContextWork::Heads> parts);
 
-  // lower_experts.cpp
+  // experts.cpp
   void allocate_expert_workspaces();
   void intern_experts(const ShardedOp& op, ExpertWork& work);
   Value forward_router(Frame& frame, std::size_t i, Value x);
@@ -210,7 +210,7 @@ class StageLowering {
   void weigh_choices(Frame& frame, std::size_t i);
   void weigh_choices_backward(const Frame& frame, std::size_t i);
 
-  // lower_user_buffers.cpp
+  // user_buffers.cpp
   void intern_user_buffers(const ShardedOp& op, UserBufferWork& work);
   std::uint32_t shift_by_copy_engines(const Gathered& slice);
   BufferId user_buffer(Bytes bytes);
@@ -224,7 +224,7 @@ class StageLowering {
   void place_gradient(const Frame& frame, std::size_t i, const Value& gradient);
   void transpose_gradient(const Frame& frame, std::size_t i, const Value& gradient);
 
-  // lower_micro_pipeline.cpp
+  // micro_pipeline.cpp
   struct SlicedSide;
   SlicedWork intern_sliced(const SlicedPass& pass, const ShardedOp& op);
   void intern_slices(const ShardedOp& op, OpWork& work);
@@ -239,12 +239,12 @@ class StageLowering {
   Value multiply_scattered(Frame& frame, std::size_t i, const SlicedWork& work,
                            const SlicedSide& side, const Value& operand);
 
-  // lower_maxima.cpp
+  // maxima.cpp
   void count_scaled_tensors();
   bool ends_layers(const Chunk& chunk, std::uint32_t i, int direction) const;
   void share_maxima(const Chunk& chunk, int microbatch, Pass pass);
 
-  // lower_data_parallel.cpp
+  // data_parallel.cpp
   void make_parameters();
   void make_buckets();
   static void add_to_bucket(OpenBucket& open, std::uint32_t block, Place& place);
@@ -268,7 +268,7 @@ class StageLowering {
   void release_unit(const StageBlock& block, Bucket& bucket, bool after_forward);
   void free_unit(Bucket& bucket);
 
-  // lower_gradients.cpp
+  // gradients.cpp
   bool adds_gradients(const Frame& frame) const;
   void take_temporary_placeholder(const Place& place);
   bool has_kept_placeholder(const ModelOp& op) const;
@@ -293,11 +293,11 @@ class StageLowering {
   bool scatters_gradients(const Bucket& bucket) const;
   bool is_last_microbatch() const;
 
-  // lower_held_units.cpp
+  // held_units.cpp
   bool is_first_microbatch(const Frame& frame) const;
   void add_held_gradients(const Frame& frame);
 
-  // lower_optimizer.cpp
+  // optimizer.cpp
   void zero_gradients();
   void touch_gradients(Access access);
   void write_updated_state();
