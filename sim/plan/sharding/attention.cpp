@@ -23,7 +23,8 @@ ScorePasses score_passes(bool forward, bool causal, const AttentionShape& shape)
   passes.products = forward ? 2 : 4;
   passes.softmax = (forward ? read : 2 * read) + 1;
   passes.elementwise = shape.dropout ? 2.5 : 0;
-  if (shape.softcap) passes.elementwise += forward ? 6 : 7;  // sim/model/embedding_and_head.cpp, softcap_op
+  if (shape.softcap)
+    passes.elementwise += forward ? 6 : 7;  // sim/model/embedding_and_head.cpp, softcap_op
   if (shape.eager_softmax) {
     passes.softmax *= 2;
     passes.elementwise += 8;
