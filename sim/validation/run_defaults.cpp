@@ -6,6 +6,8 @@
 //   PyTorch        scaled_dot_product_attention runs FlashAttention-2; FSDP shards fully
 //   torchtitan     models/llama3/train_configs: selective recomputation, operator by operator
 //   DeepSpeed      runtime/config.py: train_batch_size from one micro-batch per rank
+//   Megatron-Bridge, DGX Cloud Benchmarking (NVIDIA's recipes): comm_overlap.py, recipes of NeMo 2:
+//                  tp_comm_overlap is on; without tensor parallelism it has no effect
 //   Scaling        core/nn/attention: torch unless flash attention is configured
 #include <fmt/format.h>
 
@@ -50,6 +52,7 @@ class Filler {
     fill("attn_kernel", defaults_.attention);
     fill("tp", "1");
     fill("pp", "1");
+    fill_overlap();
     fill_stage();
     fill_batches();
     return std::move(said_);
@@ -63,6 +66,14 @@ class Filler {
   void fill(std::string_view column, std::string_view value) {
     if (is_open(cells_[column]))
       put(column, value, fmt::format("the default of {}", defaults_.name));
+  }
+
+  void fill_overlap() {
+    if (!is_open(cells_["overlap"])) return;
+    for (const char* recipes : {"megatron-bridge", "megatron bridge", "dgxc", "dgx cloud"})
+      if (says(cells_, {"row_id", "source", "notes"}, recipes))
+        return put("overlap", "TP comm overlap (userbuffers), overlap_p2p_comm",
+                   "the default of NVIDIA's recipes");
   }
 
   // "ZeRO-2" in words; FSDP shards parameters, gradients and optimizer unless it is told not to.
