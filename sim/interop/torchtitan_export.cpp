@@ -214,6 +214,9 @@ class TitanWriter {
       case Schedule::zb_v:
         add_text("pipeline_parallel_schedule", "ZBVZeroBubble");
         break;
+      case Schedule::dual_pipe_v:
+        add_text("pipeline_parallel_schedule", "DualPipeV");
+        break;
       case Schedule::v_half:
       case Schedule::v_min:
         refuse(

@@ -308,12 +308,15 @@ class TitanReader {
       layout().schedule = Schedule::gpipe;
     else if (name == "zbvzerobubble")
       layout().schedule = Schedule::zb_v;
+    else if (name == "dualpipev")
+      layout().schedule = Schedule::dual_pipe_v;
     else if (name == "interleavedzerobubble")
       layout().schedule = Schedule::interleaved_zb;
     else if (name != "1f1b")
-      problem(schedule, fmt::format("the schedule {} is not modelled; available: 1F1B, GPipe, "
-                                    "Interleaved1F1B, InterleavedZeroBubble, ZBVZeroBubble",
-                                    asked));
+      problem(schedule,
+              fmt::format("the schedule {} is not modelled; available: 1F1B, GPipe, "
+                          "Interleaved1F1B, InterleavedZeroBubble, ZBVZeroBubble, DualPipeV",
+                          asked));
     else if (at_once_ < stages)
       problem(setting<std::int64_t>("training", "local_batch_size"),
               fmt::format("makes {} micro-batches of {} for {} stages; 1F1B takes at least one for "

@@ -29,7 +29,8 @@ enum class Schedule : std::uint8_t {
   interleaved_zb,
   zb_v,
   v_half,
-  v_min
+  v_min,
+  dual_pipe_v
 };
 constexpr auto words_of(Schedule) {
   return std::array{Word{Schedule::one_f_one_b, "1f1b"},
@@ -39,11 +40,13 @@ constexpr auto words_of(Schedule) {
                     Word{Schedule::zb_v, "zb-v"},
                     Word{Schedule::v_half, "v-half"},
                     Word{Schedule::v_min, "v-min"},
-                    Word{Schedule::interleaved_zb, "interleaved-zb"}};
+                    Word{Schedule::interleaved_zb, "interleaved-zb"},
+                    Word{Schedule::dual_pipe_v, "dualpipe-v"}};
 }
 // Two model chunks per rank, the second on the way back (sim/schedule/placement.hpp).
 constexpr bool is_v_shaped(Schedule schedule) {
-  return schedule == Schedule::zb_v || schedule == Schedule::v_half || schedule == Schedule::v_min;
+  return schedule == Schedule::zb_v || schedule == Schedule::v_half ||
+         schedule == Schedule::v_min || schedule == Schedule::dual_pipe_v;
 }
 // As many model chunks per rank as virtual_stages says.
 constexpr bool is_interleaved(Schedule schedule) {

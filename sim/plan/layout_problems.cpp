@@ -252,10 +252,17 @@ class Checker : private LayoutProblemList {
       problem("virtual_stages",
               "virtual_stages is {}, but schedule {} has two model chunks per stage; allowed: 2",
               layout_.virtual_stages, name);
-    if (layout_.global_batch % (layout_.micro_batch * layout_.data_parallel) == 0 &&
-        layout_.micro_batches() > most_v_shaped_batches)
+    if (layout_.global_batch % (layout_.micro_batch * layout_.data_parallel) != 0) return;
+    if (layout_.micro_batches() > most_v_shaped_batches)
       problem("micro_batch", "{} micro-batches per step under schedule {}; allowed: up to {}",
               layout_.micro_batches(), name, most_v_shaped_batches);
+    const int least = least_micro_batches(layout_.schedule, layout_.pipeline_parallel);
+    if (layout_.micro_batches() < least)
+      problem(
+          "global_batch",
+          "{} micro-batches (global_batch / micro_batch / data_parallel); schedule {} needs {} or "
+          "more",
+          layout_.micro_batches(), name, least);
   }
 
   void layers() {

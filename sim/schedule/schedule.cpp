@@ -6,6 +6,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/schedule/controllable_memory.hpp"
+#include "sim/schedule/dual_pipe_v.hpp"
 
 namespace sim {
 namespace {
@@ -147,6 +148,8 @@ std::vector<Slot> of_rank(const Layout& layout, int rank, int stages, int micro_
                          interleaved_warmup(layout, rank), splits_backward(layout.schedule), rank);
     case Schedule::zb_v:
       return ZeroBubbleV{rank, stages, micro_batches}.order();
+    case Schedule::dual_pipe_v:
+      return dual_pipe_v(rank, stages, micro_batches);
     case Schedule::v_half:
     case Schedule::v_min:
       break;  // of all ranks at once

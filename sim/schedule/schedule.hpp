@@ -31,8 +31,14 @@ constexpr bool splits_backward(Schedule schedule) {
          is_v_shaped(schedule);
 }
 
+// DualPipeV begins with as many forward passes as there are chunks.
+constexpr int least_micro_batches(Schedule schedule, int stages) {
+  return schedule == Schedule::dual_pipe_v ? 2 * stages : 1;
+}
+
 // The order of every pipeline rank. REQUIRES: interleaved: micro_batches a multiple of
-// pipeline_parallel; V-shaped: virtual_stages == 2; otherwise virtual_stages == 1.
+// pipeline_parallel; V-shaped: virtual_stages == 2, least_micro_batches; otherwise virtual_stages
+// == 1.
 std::vector<std::vector<Slot>> schedule_of(const Layout& layout);
 
 // Interleaved: forward passes before the first pair of a forward and a backward pass. Where the

@@ -220,7 +220,7 @@ class Lister {
     for (const Schedule schedule : or_all(space_.schedule, all)) {
       one_.schedule = schedule;
       if (is_v_shaped(schedule)) {
-        with_v_shape(stages, all_virtual);
+        with_v_shape(micro_batches, all_virtual);
         continue;
       }
       const bool interleaved = is_interleaved(schedule);
@@ -237,11 +237,13 @@ class Lister {
     }
   }
 
-  void with_v_shape(int stages, const std::vector<int>& all_virtual) {
+  void with_v_shape(std::int64_t micro_batches, const std::vector<int>& all_virtual) {
     const bool may_be_two =
         space_.virtual_stages.empty() ||
         std::find(all_virtual.begin(), all_virtual.end(), 2) != all_virtual.end();
-    if (stages == 1 || !may_be_two || !workload_.overlap_pipeline) return refuse(Refusal::schedule);
+    const bool enough = micro_batches >= least_micro_batches(one_.schedule, one_.stages);
+    if (one_.stages == 1 || !may_be_two || !enough || !workload_.overlap_pipeline)
+      return refuse(Refusal::schedule);
     with_chunks(2);
   }
 

@@ -105,7 +105,7 @@ Schedule schedule_of(const RunCells& cells, int virtual_stages) {
   if (!text.empty() && !none && !contains(lower_case(text), "1f1b"))
     throw NotSimulated(fmt::format(
         "pp_schedule is '{}', which is not known; allowed: 1F1B, interleaved 1F1B, gpipe, zb-h1, "
-        "zb-v, v-half, v-min, interleaved-zb",
+        "zb-v, v-half, v-min, interleaved-zb, dualpipe-v",
         text));
   return virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
 }

@@ -130,7 +130,8 @@ void add_pipelines(std::vector<EquivalenceCase>& to) {
   for (const Kind& kind :
        {Kind{Schedule::gpipe, 1}, Kind{Schedule::one_f_one_b, 1}, Kind{Schedule::interleaved, 2},
         Kind{Schedule::zb_h1, 1}, Kind{Schedule::zb_v, 2}, Kind{Schedule::v_half, 2},
-        Kind{Schedule::v_min, 2}, Kind{Schedule::interleaved_zb, 2}}) {
+        Kind{Schedule::v_min, 2}, Kind{Schedule::interleaved_zb, 2},
+        Kind{Schedule::dual_pipe_v, 2}}) {
     for (const bool tied : {false, true}) {
       to.push_back({fmt::format("pp 2 {}{}", sim::word(kind.schedule), tied ? " tied" : ""),
                     {.llama = !tied, .tied = tied},
@@ -273,10 +274,11 @@ EquivalenceCase drawn_case(std::uint64_t seed) {
                .post_norm = dice.below(4) == 0,
                .layers = 4};
   layout.schedule =
-      stages ? dice.pick(std::array{Schedule::gpipe, Schedule::one_f_one_b, Schedule::zb_h1,
-                                    Schedule::interleaved, Schedule::zb_v, Schedule::v_half,
-                                    Schedule::v_min, Schedule::interleaved_zb})
-             : Schedule::one_f_one_b;
+      stages
+          ? dice.pick(std::array{Schedule::gpipe, Schedule::one_f_one_b, Schedule::zb_h1,
+                                 Schedule::interleaved, Schedule::zb_v, Schedule::v_half,
+                                 Schedule::v_min, Schedule::interleaved_zb, Schedule::dual_pipe_v})
+          : Schedule::one_f_one_b;
   if (layout.schedule == Schedule::interleaved)
     layout.virtual_stages = 4 / layout.pipeline_parallel;
   const bool beside = is_v_shaped(layout.schedule) || layout.schedule == Schedule::interleaved_zb;
@@ -288,7 +290,8 @@ EquivalenceCase drawn_case(std::uint64_t seed) {
   layout.reshard_after_forward = dice.coin();
   layout.prefetch_layers = dice.below(3);
   layout.sequence_parallel = layout.tensor_parallel > 1 && dice.coin();
-  layout.global_batch = 4 * layout.data_parallel;
+  const int least = sim::least_micro_batches(layout.schedule, layout.pipeline_parallel);
+  layout.global_batch = std::max(4, least) * layout.data_parallel;
   layout.recompute = dice.pick(
       std::array{Recompute::none, Recompute::selective, Recompute::operators, Recompute::full});
   if (dice.coin()) layout.attention = sim::AttentionKernel::unfused;

@@ -67,7 +67,7 @@ void write_parallelism(Dice& dice, const Shape& shape, const std::string& schedu
   constexpr std::array with_context{"[tp, cp, dp, pp]", "[cp, tp, pp, dp]", "[dp, cp, tp, pp]",
                                     "[pp, dp, cp, tp]"};
   const int micro_batch = 1 + dice.below(2);
-  const int rounds = 1 + dice.below(3);
+  const int rounds = (schedule == "dualpipe-v" ? 2 : 1) + dice.below(3);
   const int micro_batches =
       shape.chunks > 1 ? rounds * shape.pipeline : rounds * shape.pipeline + dice.below(2);
   // The heads of the smallest model are 8.
@@ -98,8 +98,8 @@ void write_experts(Dice& dice, const Shape& shape, std::ostream& out) {
 
 void write_layout(Dice& dice, const Shape& shape, const ScenarioLimits& limits, std::ostream& out) {
   constexpr std::array schedules{"gpipe", "1f1b", "zb-h1"};
-  constexpr std::array with_chunks{"interleaved", "interleaved", "zb-v",
-                                   "v-half",      "v-min",       "interleaved-zb"};
+  constexpr std::array with_chunks{"interleaved", "interleaved",    "zb-v",      "v-half",
+                                   "v-min",       "interleaved-zb", "dualpipe-v"};
   constexpr std::array recomputes{"none", "selective", "full"};
   constexpr std::array buckets{"64 KiB", "1 MiB", "25 MiB"};
   out << "layout:\n";

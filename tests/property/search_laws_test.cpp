@@ -53,9 +53,10 @@ SearchSpecification random_search(Dice& dice, Scenario scenario) {
   space.virtual_stages = some(dice, std::array{1, 2});
   space.recompute = some(dice, std::array{Recompute::none, Recompute::full});
   space.recompute_every = some(dice, std::array{1, 2});
-  space.schedule = some(dice, std::array{Schedule::one_f_one_b, Schedule::gpipe, Schedule::zb_h1,
-                                         Schedule::interleaved, Schedule::zb_v, Schedule::v_half,
-                                         Schedule::v_min, Schedule::interleaved_zb});
+  space.schedule =
+      some(dice, std::array{Schedule::one_f_one_b, Schedule::gpipe, Schedule::zb_h1,
+                            Schedule::interleaved, Schedule::zb_v, Schedule::v_half,
+                            Schedule::v_min, Schedule::interleaved_zb, Schedule::dual_pipe_v});
   if (dice.coin()) space.sequence_parallel = {dice.coin() ? 1 : 0};
   asked.top = 1 + dice.below(4);
   asked.wave = 1 + dice.below(20);

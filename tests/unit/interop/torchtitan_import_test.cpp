@@ -74,9 +74,9 @@ TEST_CASE("torchtitan: schedules that are not modelled, and what 1F1B asks for",
     });
   };
   using Lines = std::vector<std::string>;
-  CHECK(pipeline("DualPipeV", 8) ==
-        Lines{"7:30: the schedule DualPipeV is not modelled; available: 1F1B, GPipe, "
-              "Interleaved1F1B, InterleavedZeroBubble, ZBVZeroBubble"});
+  CHECK(pipeline("LoopedBFS", 8) ==
+        Lines{"7:30: the schedule LoopedBFS is not modelled; available: 1F1B, GPipe, "
+              "Interleaved1F1B, InterleavedZeroBubble, ZBVZeroBubble, DualPipeV"});
   CHECK(pipeline("1F1B", 4).empty());
   CHECK(pipeline("1F1B", 2) ==
         Lines{"4:20: makes 2 micro-batches of 1 for 4 stages; 1F1B takes at least one for each "
@@ -98,6 +98,7 @@ TEST_CASE("torchtitan: schedules that split the backward pass send beside comput
   CHECK(v.virtual_stages == 2);
   CHECK(v.overlap_pipeline);
   CHECK(v.layers_per_chunk.size() == 8);
+  CHECK(pipeline("DualPipeV").schedule == Schedule::dual_pipe_v);
   const Layout interleaved = pipeline("InterleavedZeroBubble");
   CHECK(interleaved.schedule == Schedule::interleaved_zb);
   CHECK(interleaved.virtual_stages == 2);

@@ -80,6 +80,14 @@ TEST_CASE("What a layout gets wrong is said with the key and what is allowed", "
        "virtual_stages: virtual_stages is 1, but schedule v-half has two model chunks per stage; "
        "allowed: 2\n"},
       {[](Layout& l) {
+         l.schedule = Schedule::dual_pipe_v;
+         l.pipeline_parallel = 2;
+         l.virtual_stages = 2;
+         l.global_batch = 3;
+       },
+       "global_batch: 3 micro-batches (global_batch / micro_batch / data_parallel); schedule "
+       "dualpipe-v needs 4 or more\n"},
+      {[](Layout& l) {
          l.schedule = Schedule::interleaved_zb;
          l.pipeline_parallel = 2;
        },

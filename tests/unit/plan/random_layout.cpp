@@ -31,9 +31,9 @@ Layout random_layout(std::uint64_t seed) {
   Dice dice{seed};
   Layout layout = layout_for(dice.pick({1, 2, 4}), dice.pick({1, 2, 4}), dice.pick({1, 2, 4}),
                              dice.pick({1, 2, 4, 8}));
-  layout.schedule =
-      dice.pick({Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved, Schedule::zb_h1,
-                 Schedule::zb_v, Schedule::v_half, Schedule::v_min, Schedule::interleaved_zb});
+  layout.schedule = dice.pick({Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved,
+                               Schedule::zb_h1, Schedule::zb_v, Schedule::v_half, Schedule::v_min,
+                               Schedule::interleaved_zb, Schedule::dual_pipe_v});
   const bool v_shaped = is_v_shaped(layout.schedule) && layout.pipeline_parallel > 1;
   if (is_v_shaped(layout.schedule) && !v_shaped) layout.schedule = Schedule::one_f_one_b;
   const bool beside = v_shaped || layout.schedule == Schedule::interleaved_zb;

@@ -214,6 +214,22 @@ TEST_CASE("Bubbles of V-shaped schedules are those of the paper", "[plan][schedu
   CHECK(bubble(Schedule::v_min) >= 2 * of_1f1b / 3 - 3);
 }
 
+TEST_CASE("DualPipeV whose pairs run one after the other idles as ZB-V", "[plan][schedule]") {
+  // The last rank waits P-1 passes for its first one. Activations: 2 P + 1 chunks (DeepSeek-AI 2024,
+  // table 2, for twice as many ranks).
+  const int stages = GENERATE(2, 3, 4, 8);
+  const int micro_batches = GENERATE_COPY(2 * stages, 5 * stages);
+  CAPTURE(stages, micro_batches);
+  const Layout layout = layout_of(Schedule::dual_pipe_v, stages, 2, micro_batches);
+  CHECK(makespan(layout, {1, 1, 1}) == 6 * micro_batches + stages - 1);
+  int most = 0;
+  for (const std::vector<Slot>& order : schedule_of(layout)) {
+    CHECK(order.size() == static_cast<std::size_t>(6 * micro_batches));
+    most = std::max(most, most_alive(order));
+  }
+  CHECK(most == 2 * stages + 1);
+}
+
 TEST_CASE("V-shaped schedules keep a half and a third of the activations", "[plan][schedule]") {
   // In chunks of half a stage: 1F1B keeps 2 P of them; ZB-V the same; V-Half P + O(1); V-Min
   // 2 P / 3 + O(1) (Qi et al. 2024, section 3.3).

@@ -151,7 +151,8 @@ TEST_CASE("what the section search gets wrong is said where it stands", "[search
         "the device");
   CHECK(first_problem("memory_margin: [1]").find("memory_margin is a list; expected") == 0);
   CHECK(first_problem("schedule: 1f2b") ==
-        "'1f2b' is none of 1f1b, gpipe, interleaved, zb-h1, zb-v, v-half, v-min, interleaved-zb");
+        "'1f2b' is none of 1f1b, gpipe, interleaved, zb-h1, zb-v, v-half, v-min, interleaved-zb, "
+        "dualpipe-v");
   CHECK(first_problem("zero_stage: [0, 4]") == "zero_stage[1] is 4; allowed: 0 to 3");
   CHECK(first_problem("micro_batch: []") == "is an empty list: leave the key out for all values");
   CHECK(first_problem("placement: tp-dp-pp") ==

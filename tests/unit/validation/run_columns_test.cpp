@@ -78,7 +78,7 @@ TEST_CASE("a schedule is found by its name, and decides how messages go", "[vali
   CHECK(
       reason({{"pp_schedule", "ZB-2p"}}) ==
       "pp_schedule is 'ZB-2p', which is not known; allowed: 1F1B, interleaved 1F1B, gpipe, zb-h1, "
-      "zb-v, v-half, v-min, interleaved-zb");
+      "zb-v, v-half, v-min, interleaved-zb, dualpipe-v");
 }
 
 TEST_CASE("parameters may be waited for and gradients not", "[validation]") {
