@@ -3,6 +3,7 @@
 #include "sim/config/scalars.hpp"
 #include "sim/interop/settings.hpp"
 #include "sim/interop/torchtitan.hpp"
+#include "sim/schedule/schedule_rules.hpp"
 
 namespace sim {
 namespace {
@@ -291,7 +292,7 @@ class TitanReader {
     layout().layers_per_chunk = parts;
     // torch's schedules wait for their messages, but for those whose sends and receives are actions
     // of their own (schedules.py, _PipelineScheduleRuntime).
-    layout().overlap_pipeline = v_shaped || layout().schedule == Schedule::interleaved_zb;
+    layout().overlap_pipeline = rules_of(layout().schedule).sends_beside;
   }
 
   // pytorch/pytorch torch/distributed/pipelining/schedules.py (commit 00722e64),

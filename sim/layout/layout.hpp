@@ -21,6 +21,7 @@ constexpr auto words_of(Dimension) {
                     Word{Dimension::data, "dp"}, Word{Dimension::pipeline, "pp"}};
 }
 
+// sim/schedule/schedule_rules.hpp has what each asks for.
 enum class Schedule : std::uint8_t {
   gpipe,
   one_f_one_b,
@@ -43,16 +44,6 @@ constexpr auto words_of(Schedule) {
                     Word{Schedule::interleaved_zb, "interleaved-zb"},
                     Word{Schedule::dual_pipe_v, "dualpipe-v"}};
 }
-// Two model chunks per rank, the second on the way back (sim/schedule/placement.hpp).
-constexpr bool is_v_shaped(Schedule schedule) {
-  return schedule == Schedule::zb_v || schedule == Schedule::v_half ||
-         schedule == Schedule::v_min || schedule == Schedule::dual_pipe_v;
-}
-// As many model chunks per rank as virtual_stages says.
-constexpr bool is_interleaved(Schedule schedule) {
-  return schedule == Schedule::interleaved || schedule == Schedule::interleaved_zb;
-}
-
 // operators: per operator, as torchtitan's selective_ac_option "op": of each layer the outputs of
 // attention, of reduce-scatters and of every first of two products are kept, the rest runs again.
 enum class Recompute : std::uint8_t { none, selective, operators, full };

@@ -203,66 +203,61 @@ class Checker : private LayoutProblemList {
   }
 
   void pipeline() {
-    const int stages = layout_.pipeline_parallel;
-    const bool interleaved = is_interleaved(layout_.schedule);
-    sends_beside();
-    if (is_v_shaped(layout_.schedule)) return v_shaped();
-    if (layout_.schedule == Schedule::interleaved_zb && layout_.virtual_stages == 1)
-      problem(
-          "virtual_stages",
-          "virtual_stages is 1, but schedule interleaved-zb has several model chunks per stage; "
-          "allowed: 2 or more, or schedule zb-h1");
-    if (!interleaved && layout_.virtual_stages > 1) {
-      problem("virtual_stages",
-              "virtual_stages is {}, but schedule {} has one model chunk per stage; allowed: 1, or "
-              "schedule interleaved",
-              layout_.virtual_stages, word(layout_.schedule));
-    }
+    const ScheduleRules& rules = rules_of(layout_.schedule);
+    const std::string_view name = word(layout_.schedule);
+    if (rules.sends_beside && !layout_.overlap_pipeline)
+      problem("overlap_pipeline",
+              "overlap.pipeline is false, but under schedule {} ranks that waited for their sends "
+              "would wait for each other; allowed: true",
+              name);
+    chunks(rules, name);
     if (layout_.global_batch % (layout_.micro_batch * layout_.data_parallel) != 0) return;
     if (layout_.micro_batches() > 1'000'000) {
       problem("micro_batch", "{} micro-batches per step; allowed: up to 1000000",
               layout_.micro_batches());
     }
-    if (!interleaved) return;
-    if (stages == 1) {
-      problem("schedule", "schedule {} needs pipeline_parallel of 2 or more; it is 1",
-              word(layout_.schedule));
-    } else if (layout_.micro_batches() % stages != 0) {
+    if (rules.chunks == RankChunks::one) return;
+    if (layout_.pipeline_parallel == 1)
+      return problem("schedule", "schedule {} needs pipeline_parallel of 2 or more; it is 1", name);
+    rounds(rules, name);
+  }
+
+  void chunks(const ScheduleRules& rules, std::string_view name) {
+    const int has = layout_.virtual_stages;
+    if (rules.chunks == RankChunks::one && has > 1)
+      problem("virtual_stages",
+              "virtual_stages is {}, but schedule {} has one model chunk per stage; allowed: 1, or "
+              "schedule interleaved",
+              has, name);
+    else if (rules.chunks == RankChunks::v && has != rules.least_chunks)
+      problem("virtual_stages",
+              "virtual_stages is {}, but schedule {} has two model chunks per stage; allowed: 2",
+              has, name);
+    else if (has < rules.least_chunks)
+      problem(
+          "virtual_stages",
+          "virtual_stages is {}, but schedule {} has several model chunks per stage; allowed: {} "
+          "or more",
+          has, name, rules.least_chunks);
+  }
+
+  void rounds(const ScheduleRules& rules, std::string_view name) {
+    const std::int64_t stages = layout_.pipeline_parallel, batches = layout_.micro_batches();
+    if (rules.whole_rounds && batches % stages != 0)
       problem("global_batch",
               "{} micro-batches (global_batch / micro_batch / data_parallel), no multiple of "
               "pipeline_parallel = {}, as schedule {} needs",
-              layout_.micro_batches(), stages, word(layout_.schedule));
-    }
-  }
-
-  void sends_beside() {
-    if (layout_.overlap_pipeline) return;
-    if (is_v_shaped(layout_.schedule) || layout_.schedule == Schedule::interleaved_zb)
-      problem("overlap_pipeline",
-              "overlap.pipeline is false, but under schedule {} ranks that waited for their sends "
-              "would wait for each other; allowed: true",
-              word(layout_.schedule));
-  }
-
-  void v_shaped() {
-    const std::string_view name = word(layout_.schedule);
-    if (layout_.pipeline_parallel == 1)
-      problem("schedule", "schedule {} needs pipeline_parallel of 2 or more; it is 1", name);
-    if (layout_.virtual_stages != 2)
-      problem("virtual_stages",
-              "virtual_stages is {}, but schedule {} has two model chunks per stage; allowed: 2",
-              layout_.virtual_stages, name);
-    if (layout_.global_batch % (layout_.micro_batch * layout_.data_parallel) != 0) return;
-    if (layout_.micro_batches() > most_v_shaped_batches)
-      problem("micro_batch", "{} micro-batches per step under schedule {}; allowed: up to {}",
-              layout_.micro_batches(), name, most_v_shaped_batches);
-    const int least = least_micro_batches(layout_.schedule, layout_.pipeline_parallel);
-    if (layout_.micro_batches() < least)
+              batches, stages, name);
+    const std::int64_t least = rules.batches_per_stage * stages;
+    if (batches < least)
       problem(
           "global_batch",
           "{} micro-batches (global_batch / micro_batch / data_parallel); schedule {} needs {} or "
           "more",
-          layout_.micro_batches(), name, least);
+          batches, name, least);
+    if (rules.chunks == RankChunks::v && batches > most_v_shaped_batches)
+      problem("micro_batch", "{} micro-batches per step under schedule {}; allowed: up to {}",
+              batches, name, most_v_shaped_batches);
   }
 
   void layers() {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/plan/plan.hpp"
+#include "sim/schedule/schedule_rules.hpp"
 
 namespace sim {
 namespace {

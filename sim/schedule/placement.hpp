@@ -7,6 +7,7 @@
 #pragma once
 
 #include "sim/layout/layout.hpp"
+#include "sim/schedule/schedule_rules.hpp"
 
 namespace sim {
 

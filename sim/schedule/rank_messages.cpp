@@ -25,7 +25,7 @@ RankMessages::RankMessages(const Layout& layout, const PipelineOrder& order, int
     : placement_{layout},
       rank_{rank},
       ranks_{layout.pipeline_parallel},
-      wait_long_{is_v_shaped(layout.schedule) || layout.schedule == Schedule::interleaved_zb},
+      wait_long_{rules_of(layout.schedule).sends_beside},
       slots_{order.ranks[static_cast<std::size_t>(rank)]},
       begins_{order.begins[static_cast<std::size_t>(rank)]} {
   if (ranks_ == 1) return;

@@ -12,11 +12,14 @@
 #include <vector>
 
 #include "sim/layout/layout.hpp"
+#include "sim/schedule/schedule_rules.hpp"
 
 namespace sim {
 
 enum class SlotKind : std::uint8_t { forward, backward, weight_backward };
 
+// Where the schedule splits the backward pass, `backward` computes gradients of inputs only and
+// each micro-batch has a `weight_backward` slot too.
 struct Slot {
   SlotKind kind = SlotKind::forward;
   int chunk = 0;       // model chunk of this rank: 0 .. virtual_stages - 1
@@ -24,21 +27,7 @@ struct Slot {
   bool operator==(const Slot&) const = default;
 };
 
-// Where the schedule splits the backward pass, `backward` computes gradients of inputs only and
-// each micro-batch has a `weight_backward` slot too.
-constexpr bool splits_backward(Schedule schedule) {
-  return schedule == Schedule::zb_h1 || schedule == Schedule::interleaved_zb ||
-         is_v_shaped(schedule);
-}
-
-// DualPipeV begins with as many forward passes as there are chunks.
-constexpr int least_micro_batches(Schedule schedule, int stages) {
-  return schedule == Schedule::dual_pipe_v ? 2 * stages : 1;
-}
-
-// The order of every pipeline rank. REQUIRES: interleaved: micro_batches a multiple of
-// pipeline_parallel; V-shaped: virtual_stages == 2, least_micro_batches; otherwise virtual_stages
-// == 1.
+// The order of every pipeline rank. REQUIRES: what schedule_rules.hpp asks for.
 std::vector<std::vector<Slot>> schedule_of(const Layout& layout);
 
 // Interleaved: forward passes before the first pair of a forward and a backward pass. Where the

@@ -219,16 +219,16 @@ class Lister {
                distinct_virtual_stages(static_cast<int>(model_.layers.size()), stages, most));
     for (const Schedule schedule : or_all(space_.schedule, all)) {
       one_.schedule = schedule;
-      if (is_v_shaped(schedule)) {
-        with_v_shape(micro_batches, all_virtual);
-        continue;
-      }
-      const bool interleaved = is_interleaved(schedule);
-      const bool waits = schedule == Schedule::interleaved_zb && !workload_.overlap_pipeline;
-      if (interleaved && (stages == 1 || micro_batches % stages != 0 || waits)) {
+      const ScheduleRules& rules = rules_of(schedule);
+      if (!goes(rules, micro_batches)) {
         refuse(Refusal::schedule);
         continue;
       }
+      if (rules.chunks == RankChunks::v) {
+        with_v_shape(all_virtual);
+        continue;
+      }
+      const bool interleaved = rules.chunks == RankChunks::loop;
       for (const int virtual_stages : all_virtual) {
         // One chunk per stage is what the other schedules are for.
         if (interleaved != (virtual_stages > 1)) continue;
@@ -237,13 +237,18 @@ class Lister {
     }
   }
 
-  void with_v_shape(std::int64_t micro_batches, const std::vector<int>& all_virtual) {
+  bool goes(const ScheduleRules& rules, std::int64_t micro_batches) const {
+    if (rules.chunks != RankChunks::one && one_.stages == 1) return false;
+    if (rules.sends_beside && !workload_.overlap_pipeline) return false;
+    return (!rules.whole_rounds || micro_batches % one_.stages == 0) &&
+           micro_batches >= std::int64_t{rules.batches_per_stage} * one_.stages;
+  }
+
+  void with_v_shape(const std::vector<int>& all_virtual) {
     const bool may_be_two =
         space_.virtual_stages.empty() ||
         std::find(all_virtual.begin(), all_virtual.end(), 2) != all_virtual.end();
-    const bool enough = micro_batches >= least_micro_batches(one_.schedule, one_.stages);
-    if (one_.stages == 1 || !may_be_two || !enough || !workload_.overlap_pipeline)
-      return refuse(Refusal::schedule);
+    if (!may_be_two) return refuse(Refusal::schedule);
     with_chunks(2);
   }
 

@@ -281,7 +281,7 @@ EquivalenceCase drawn_case(std::uint64_t seed) {
           : Schedule::one_f_one_b;
   if (layout.schedule == Schedule::interleaved)
     layout.virtual_stages = 4 / layout.pipeline_parallel;
-  const bool beside = is_v_shaped(layout.schedule) || layout.schedule == Schedule::interleaved_zb;
+  const bool beside = sim::rules_of(layout.schedule).sends_beside;
   if (beside) layout.virtual_stages = 2;
   if (beside && layout.pipeline_parallel == 4) one.model.layers = 8;
   const int most_zero = splits_backward(layout.schedule) ? 2 : 4;
@@ -290,7 +290,7 @@ EquivalenceCase drawn_case(std::uint64_t seed) {
   layout.reshard_after_forward = dice.coin();
   layout.prefetch_layers = dice.below(3);
   layout.sequence_parallel = layout.tensor_parallel > 1 && dice.coin();
-  const int least = sim::least_micro_batches(layout.schedule, layout.pipeline_parallel);
+  const int least = sim::rules_of(layout.schedule).batches_per_stage * layout.pipeline_parallel;
   layout.global_batch = std::max(4, least) * layout.data_parallel;
   layout.recompute = dice.pick(
       std::array{Recompute::none, Recompute::selective, Recompute::operators, Recompute::full});

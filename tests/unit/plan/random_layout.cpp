@@ -36,7 +36,7 @@ Layout random_layout(std::uint64_t seed) {
                                Schedule::interleaved_zb, Schedule::dual_pipe_v});
   const bool v_shaped = is_v_shaped(layout.schedule) && layout.pipeline_parallel > 1;
   if (is_v_shaped(layout.schedule) && !v_shaped) layout.schedule = Schedule::one_f_one_b;
-  const bool beside = v_shaped || layout.schedule == Schedule::interleaved_zb;
+  const bool beside = rules_of(layout.schedule).sends_beside;
   layout.virtual_stages = layout.schedule == Schedule::interleaved ? dice.pick({1, 2}) : 1;
   if (beside) layout.virtual_stages = 2;
   layout.micro_batch = dice.pick<std::int64_t>({1, 2});
