@@ -294,11 +294,13 @@ struct Bounds::Parts {
     std::int64_t some = 1, more = 1;
   };
   static FewBatches few_batches(const Layout& layout) {
+    const ScheduleRules& rules = rules_of(layout.schedule);
     const std::int64_t all = layout.micro_batches();
-    const bool interleaved = is_interleaved(layout.schedule);
-    const std::int64_t unit = interleaved ? layout.pipeline_parallel : 1;
-    if (layout.zero_stage < 2) return {unit, unit};
-    const std::int64_t some = interleaved ? unit : std::min<std::int64_t>(all, 2);
+    const std::int64_t stages = layout.pipeline_parallel;
+    const std::int64_t unit = rules.whole_rounds ? stages : 1;
+    const std::int64_t least = std::max(unit, rules.batches_per_stage * stages);
+    if (layout.zero_stage < 2) return {least, least};
+    const std::int64_t some = rules.whole_rounds ? unit : std::min<std::int64_t>(all, 2);
     return {some, std::min(all, some + unit)};
   }
 
