@@ -169,9 +169,10 @@ int interleaved_warmup(const Layout& layout, int stage) {
 
 std::vector<std::vector<Slot>> schedule_of(const Layout& layout) {
   const ScheduleRules& rules = rules_of(layout.schedule);
-  SIM_CHECK(layout.micro_batches() >= rules.batches_per_stage * layout.pipeline_parallel &&
-                layout.virtual_stages >= rules.least_chunks,
-            layout.micro_batches(), layout.virtual_stages);
+  SIM_CHECK(
+      layout.micro_batches() >= std::int64_t{rules.batches_per_stage} * layout.pipeline_parallel &&
+          layout.virtual_stages >= rules.least_chunks,
+      layout.micro_batches(), layout.virtual_stages);
   if (layout.schedule == Schedule::v_half || layout.schedule == Schedule::v_min)
     return controllable_memory(layout);
   const int stages = layout.pipeline_parallel;

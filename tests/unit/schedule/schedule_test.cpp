@@ -215,8 +215,8 @@ TEST_CASE("Bubbles of V-shaped schedules are those of the paper", "[plan][schedu
 }
 
 TEST_CASE("DualPipeV whose pairs run one after the other idles as ZB-V", "[plan][schedule]") {
-  // The last rank waits P-1 passes for its first one. Activations: 2 P + 1 chunks (DeepSeek-AI 2024,
-  // table 2, for twice as many ranks).
+  // The last rank waits P-1 passes for its first one. Activations: 2 P + 1 chunks (DeepSeek-AI
+  // 2024, table 2, for twice as many ranks).
   const int stages = GENERATE(2, 3, 4, 8);
   const int micro_batches = GENERATE_COPY(2 * stages, 5 * stages);
   CAPTURE(stages, micro_batches);
