@@ -216,8 +216,7 @@ class Checker : private LayoutProblemList {
       problem("micro_batch", "{} micro-batches per step; allowed: up to 1000000",
               layout_.micro_batches());
     }
-    if (rules.chunks == RankChunks::one) return;
-    if (layout_.pipeline_parallel == 1)
+    if (rules.chunks != RankChunks::one && layout_.pipeline_parallel == 1)
       return problem("schedule", "schedule {} needs pipeline_parallel of 2 or more; it is 1", name);
     rounds(rules, name);
   }

@@ -138,8 +138,7 @@ void add_pipelines(std::vector<EquivalenceCase>& to) {
                     changed(with({.pipeline = 2}), [&](auto& l) {
                       l.schedule = kind.schedule;
                       l.virtual_stages = kind.chunks;
-                      l.overlap_pipeline =
-                          tied || (splits_backward(kind.schedule) && kind.chunks == 2);
+                      l.overlap_pipeline = tied || sim::rules_of(kind.schedule).sends_beside;
                     })});
     }
     to.push_back({fmt::format("pp 2 tp 2 sp dp 2 {} ZeRO-1", sim::word(kind.schedule)),
@@ -279,18 +278,18 @@ EquivalenceCase drawn_case(std::uint64_t seed) {
                                  Schedule::interleaved, Schedule::zb_v, Schedule::v_half,
                                  Schedule::v_min, Schedule::interleaved_zb, Schedule::dual_pipe_v})
           : Schedule::one_f_one_b;
-  if (layout.schedule == Schedule::interleaved)
-    layout.virtual_stages = 4 / layout.pipeline_parallel;
-  const bool beside = sim::rules_of(layout.schedule).sends_beside;
-  if (beside) layout.virtual_stages = 2;
-  if (beside && layout.pipeline_parallel == 4) one.model.layers = 8;
+  const sim::ScheduleRules& rules = sim::rules_of(layout.schedule);
+  const bool beside = rules.sends_beside;
+  layout.virtual_stages =
+      layout.schedule == Schedule::interleaved ? 4 / layout.pipeline_parallel : rules.least_chunks;
+  if (layout.virtual_stages * layout.pipeline_parallel > 4) one.model.layers = 8;
   const int most_zero = splits_backward(layout.schedule) ? 2 : 4;
   layout.zero_stage = layout.data_parallel > 1 ? dice.below(most_zero) : 0;
   if (layout.zero_stage > 0 && layout.data_parallel > 2 && dice.coin()) layout.shard_group = 2;
   layout.reshard_after_forward = dice.coin();
   layout.prefetch_layers = dice.below(3);
   layout.sequence_parallel = layout.tensor_parallel > 1 && dice.coin();
-  const int least = sim::rules_of(layout.schedule).batches_per_stage * layout.pipeline_parallel;
+  const int least = rules.batches_per_stage * layout.pipeline_parallel;
   layout.global_batch = std::max(4, least) * layout.data_parallel;
   layout.recompute = dice.pick(
       std::array{Recompute::none, Recompute::selective, Recompute::operators, Recompute::full});

@@ -34,11 +34,12 @@ Layout random_layout(std::uint64_t seed) {
   layout.schedule = dice.pick({Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved,
                                Schedule::zb_h1, Schedule::zb_v, Schedule::v_half, Schedule::v_min,
                                Schedule::interleaved_zb, Schedule::dual_pipe_v});
-  const bool v_shaped = is_v_shaped(layout.schedule) && layout.pipeline_parallel > 1;
-  if (is_v_shaped(layout.schedule) && !v_shaped) layout.schedule = Schedule::one_f_one_b;
-  const bool beside = rules_of(layout.schedule).sends_beside;
-  layout.virtual_stages = layout.schedule == Schedule::interleaved ? dice.pick({1, 2}) : 1;
-  if (beside) layout.virtual_stages = 2;
+  if (rules_of(layout.schedule).chunks != RankChunks::one && layout.pipeline_parallel == 1)
+    layout.schedule = Schedule::one_f_one_b;
+  const ScheduleRules& rules = rules_of(layout.schedule);
+  const bool beside = rules.sends_beside;
+  layout.virtual_stages =
+      rules.chunks == RankChunks::loop ? dice.pick({rules.least_chunks, 2}) : rules.least_chunks;
   layout.micro_batch = dice.pick<std::int64_t>({1, 2});
   layout.global_batch *= layout.micro_batch;
   layout.sequence_parallel = dice.coin();
