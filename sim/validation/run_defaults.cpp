@@ -70,7 +70,8 @@ class Filler {
 
   void fill_overlap() {
     if (!is_open(cells_["overlap"])) return;
-    for (const char* recipes : {"megatron-bridge", "megatron bridge", "dgxc", "dgx cloud"})
+    for (const char* recipes : {"megatron-bridge", "megatron bridge", "nvidia/nemo",
+                                "nemo-framework/user-guide", "dgxc", "dgx cloud"})
       if (says(cells_, {"row_id", "source", "notes"}, recipes))
         return put("overlap", "TP comm overlap (userbuffers), overlap_p2p_comm",
                    "the default of NVIDIA's recipes");
