@@ -82,7 +82,7 @@ class UnitTimes {
 
 PipelineOrder pipeline_order(const Layout& layout) {
   PipelineOrder made{.ranks = schedule_of(layout), .begins = {}};
-  made.begins = UnitTimes{layout, made.ranks}.run();
+  if (rules_of(layout.schedule).sends_beside) made.begins = UnitTimes{layout, made.ranks}.run();
   return made;
 }
 

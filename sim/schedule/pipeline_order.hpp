@@ -10,7 +10,9 @@ namespace sim {
 
 struct PipelineOrder {
   std::vector<std::vector<Slot>> ranks;
-  std::vector<std::vector<int>> begins;  // of each slot
+  // Of each slot; empty where the schedule does not let messages wait
+  // (ScheduleRules::sends_beside).
+  std::vector<std::vector<int>> begins;
 };
 // REQUIRES: as schedule_of.
 PipelineOrder pipeline_order(const Layout& layout);

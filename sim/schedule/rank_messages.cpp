@@ -12,9 +12,6 @@ std::size_t index_of(Peer peer) {
 Peer peer_at(int step) {
   return step > 0 ? Peer::next_stage : Peer::previous_stage;
 }
-bool is_forward(const Slot& slot) {
-  return slot.kind == SlotKind::forward;
-}
 bool has_messages(const Slot& slot) {
   return slot.kind != SlotKind::weight_backward;
 }
@@ -26,36 +23,35 @@ RankMessages::RankMessages(const Layout& layout, const PipelineOrder& order, int
       rank_{rank},
       ranks_{layout.pipeline_parallel},
       wait_long_{rules_of(layout.schedule).sends_beside},
-      slots_{order.ranks[static_cast<std::size_t>(rank)]},
-      begins_{order.begins[static_cast<std::size_t>(rank)]} {
+      slots_{order.ranks[static_cast<std::size_t>(rank)]} {
   if (ranks_ == 1) return;
   for (std::uint32_t i = 0; i < slots_.size(); ++i)
     if (const auto message = into(slots_[i])) received_[index_of(message->peer)].push_back(i);
   if (!wait_long_) return;  // there both orders are the same
+  begins_ = order.begins[static_cast<std::size_t>(rank)];
   for (const Peer peer : {Peer::next_stage, Peer::previous_stage}) {
     order_as_sent(order, peer);
     find_asked(order, peer);
   }
 }
 
+// Over the boundary before (side -1) or behind (+1) a chunk of this rank.
+std::optional<SlotMessage> RankMessages::across(int chunk, int side) const {
+  const int boundary = side < 0 ? chunk : chunk + 1;
+  if (boundary == 0 || boundary == placement_.chunks()) return std::nullopt;
+  const int step = side * placement_.step_behind(boundary - 1);
+  if (step == 0) return std::nullopt;
+  return SlotMessage{peer_at(step), boundary};
+}
+
 std::optional<SlotMessage> RankMessages::into(const Slot& slot) const {
   if (!has_messages(slot)) return std::nullopt;
-  const int chunk = placement_.chunk_of(rank_, slot.chunk);
-  const int boundary = is_forward(slot) ? chunk : chunk + 1;
-  if (boundary == 0 || boundary == placement_.chunks()) return std::nullopt;
-  const int step = placement_.step_behind(boundary - 1);
-  if (step == 0) return std::nullopt;
-  return SlotMessage{peer_at(is_forward(slot) ? -step : step), boundary};
+  return across(placement_.chunk_of(rank_, slot.chunk), is_forward(slot) ? -1 : +1);
 }
 
 std::optional<SlotMessage> RankMessages::out_of(const Slot& slot) const {
   if (!has_messages(slot)) return std::nullopt;
-  const int chunk = placement_.chunk_of(rank_, slot.chunk);
-  const int boundary = is_forward(slot) ? chunk + 1 : chunk;
-  if (boundary == 0 || boundary == placement_.chunks()) return std::nullopt;
-  const int step = placement_.step_behind(boundary - 1);
-  if (step == 0) return std::nullopt;
-  return SlotMessage{peer_at(is_forward(slot) ? step : -step), boundary};
+  return across(placement_.chunk_of(rank_, slot.chunk), is_forward(slot) ? +1 : -1);
 }
 
 std::span<const std::uint32_t> RankMessages::received_from(Peer peer) const {

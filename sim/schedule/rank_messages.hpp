@@ -44,6 +44,7 @@ class RankMessages {
 
  private:
   using Key = std::array<int, 3>;  // direction, chunk that sends, micro-batch
+  std::optional<SlotMessage> across(int chunk, int side) const;
   Key sent_by(const Slot& slot, int rank) const;
   Key used_by(const Slot& slot, int rank) const;
   int neighbour(Peer peer) const;

@@ -27,6 +27,10 @@ struct Slot {
   bool operator==(const Slot&) const = default;
 };
 
+constexpr bool is_forward(const Slot& slot) {
+  return slot.kind == SlotKind::forward;
+}
+
 // The order of every pipeline rank. REQUIRES: what schedule_rules.hpp asks for.
 std::vector<std::vector<Slot>> schedule_of(const Layout& layout);
 

@@ -68,10 +68,6 @@ std::size_t index_of(Peer peer) {
   return static_cast<std::size_t>(peer);
 }
 
-bool is_forward(const Slot& slot) {
-  return slot.kind == SlotKind::forward;
-}
-
 }  // namespace
 
 // The output or gradient between two chunks of this rank, which no message carries.
@@ -203,7 +199,7 @@ void StageLowering::send(const Slot& slot, const SlotMessage& message, const Val
           {message.peer, layout_.activation_dtype, boundary(message.boundary).message}),
       boundary_label(forward ? "send_forward" : "send_backward", chunk_of(slot), slot.microbatch),
       {Action::send});
-  sent_[index_of(message.peer)].push_back(sent);
+  if (messages_.wait_long()) sent_[index_of(message.peer)].push_back(sent);
   drop(value, Role::input);
   if (!messages_of(current_slot_).sent_beside) builder_.wait(Stream::compute, sent);
 }
