@@ -334,10 +334,13 @@ class Checker : private LayoutProblemList {
               layout_.prefetch_layers);
     }
     // A split backward pass finishes the gradients of several micro-batches in turns, so they
-    // cannot be freed one micro-batch at a time.
-    if (stage >= 2 && splits_backward(layout_.schedule)) {
-      problem("zero_stage", "zero_stage is {}, but schedule {} keeps full gradients; allowed: 0, 1",
-              stage, word(layout_.schedule));
+    // cannot be freed one micro-batch at a time. Held units keep them whole anyway.
+    const bool held = stage == 3 && runs.holds_units && layout_.pipeline_parallel > 1;
+    if (stage >= 2 && splits_backward(layout_.schedule) && !held) {
+      problem("zero_stage",
+              "zero_stage is {}, but schedule {} keeps full gradients; allowed: 0, 1{}", stage,
+              word(layout_.schedule),
+              stage == 2 && runs.holds_units ? ", 3" : ", or 3 with framework.defer_gradient_sync");
     }
     if (layout_.bucket && layout_.bucket->count() < 1)
       problem("bucket", "bucket is 0 bytes; allowed: 1 B or more");

@@ -300,7 +300,8 @@ struct Bounds::Parts {
     const std::int64_t unit = rules.whole_rounds ? stages : 1;
     const std::int64_t least = std::max(unit, rules.batches_per_stage * stages);
     if (layout.zero_stage < 2) return {least, least};
-    const std::int64_t some = rules.whole_rounds ? unit : std::min<std::int64_t>(all, 2);
+    const std::int64_t some =
+        std::max(least, rules.whole_rounds ? unit : std::min<std::int64_t>(all, 2));
     return {some, std::min(all, some + unit)};
   }
 

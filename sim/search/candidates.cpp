@@ -307,8 +307,9 @@ class Lister {
   }
 
   void with_zero(int stage, int replicas) {
-    if (stage >= 2 && (splits_backward(one_.schedule) || model_.has_experts()))
-      return refuse(Refusal::sharding);
+    const bool keeps_gradients = splits_backward(one_.schedule) && stage >= 2 &&
+                                 !(stage == 3 && model_.execution.holds_units);
+    if (keeps_gradients || (stage >= 2 && model_.has_experts())) return refuse(Refusal::sharding);
     // One rank shards nothing, and all replicas are what 0 says.
     std::vector<int> groups{0};
     if (stage > 0 && !model_.has_experts())

@@ -12,11 +12,11 @@
 // Kept are queries, keys and values behind the exchange, the output before it and its log-sum-exps
 // (before 2.8 the output behind it, which was then exchanged again beside its gradient); the linear
 // behind keeps its input besides.
-#include "sim/plan/lowering/stage_lowering.hpp"
+#include "sim/plan/lowering/context_heads.hpp"
 
 namespace sim::lowering {
 
-void StageLowering::intern_heads(const ShardedOp& op, ContextWork& work) {
+void HeadExchange::intern_heads(const ShardedOp& op, ContextWork& work) {
   const ContextAttention& context = *op.context;
   const std::string& name = op.op->name;
   work.exchange_name = builder_.name(name + ".all_to_all");
@@ -32,59 +32,59 @@ void StageLowering::intern_heads(const ShardedOp& op, ContextWork& work) {
   work.heads = {intern(context.queries), keys, keys};
 }
 
-Value StageLowering::exchange_heads(const Frame& frame, std::size_t i, const Value& tensor,
-                                    std::span<const ContextWork::Heads> parts) {
+Value HeadExchange::exchange_heads(const Frame& frame, std::size_t i, const Value& tensor,
+                                   std::span<const ContextWork::Heads> parts) {
   const ContextWork& work = frame.work->ops[i].context;
   std::array<Value, 3> came;
   Bytes all{};
   for (std::size_t part = 0; part < parts.size(); ++part) {
     const auto& [order, all_to_all, bytes] = parts[part];
     all += bytes;
-    const Value sent = fresh(bytes);
-    compute(frame, i, order, work.order_name, Action::order_for_exchange);
+    const Value sent = tensors_.allocate(bytes);
+    emit_.compute(frame, i, order, work.order_name, Action::order_for_exchange);
     if (part + 1 < parts.size()) {
-      read(tensor, Role::input);
+      tensors_.read(tensor, Role::input);
     } else {
-      drop(tensor, Role::input);
+      tensors_.drop(tensor, Role::input);
     }
     builder_.writes(sent.buffer, Role::output);
     builder_.wait_for_stream(Stream::context_comm, Stream::compute);
-    came[part] = fresh(bytes);
-    came[part].ready = exchange(frame, i, all_to_all, Action::exchange_heads);
-    drop(sent, Role::input);
+    came[part] = tensors_.allocate(bytes);
+    came[part].ready = steps_.exchange(frame, i, all_to_all, Action::exchange_heads);
+    tensors_.drop(sent, Role::input);
     builder_.writes(came[part].buffer, Role::output);
   }
-  Value out = fresh(all);
+  Value out = tensors_.allocate(all);
   for (std::size_t part = 0; part < parts.size(); ++part) {
-    wait_for(came[part]);
+    tensors_.wait_for(came[part]);
     out.ready =
-        compute(frame, i, parts[part].order, work.order_name, Action::order_behind_exchange);
-    drop(came[part], Role::input);
+        emit_.compute(frame, i, parts[part].order, work.order_name, Action::order_behind_exchange);
+    tensors_.drop(came[part], Role::input);
     builder_.writes(out.buffer, Role::output);
   }
   return out;
 }
 
-Value StageLowering::forward_heads(Frame& frame, std::size_t i, Value x) {
+Value HeadExchange::forward_heads(Frame& frame, std::size_t i, Value x) {
   const OpWork& work = frame.work->ops[i];
   const std::span parts{work.context.heads};
   const Value heads = exchange_heads(frame, i, x, parts);
-  const Value own = fresh(frame.shape->ops[i].output);
-  compute(frame, i, work.forward, work.name, Action::forward);
-  keep_or_free(frame, i, heads);
+  const Value own = tensors_.allocate(frame.shape->ops[i].output);
+  emit_.compute(frame, i, work.forward, work.name, Action::forward);
+  kept_.keep_or_free(frame, i, heads);
   builder_.writes(own.buffer, Role::output);
-  keep_output(frame, i, own);
+  kept_.keep_output(frame, i, own);
   return exchange_heads(frame, i, own, parts.first(1));
 }
 
-Value StageLowering::backward_heads(Frame& frame, std::size_t i, Value gradient) {
+Value HeadExchange::backward_heads(Frame& frame, std::size_t i, Value gradient) {
   const OpWork& work = frame.work->ops[i];
   const std::span parts{work.context.heads};
   const Value heads = exchange_heads(frame, i, gradient, parts.first(1));
-  const Value made = fresh(frame.shape->ops[i].input);
-  compute(frame, i, work.backward, work.name, Action::backward);
-  drop(heads, Role::gradient);
-  free_saved(frame.saved[i]);
+  const Value made = tensors_.allocate(frame.shape->ops[i].input);
+  emit_.compute(frame, i, work.backward, work.name, Action::backward);
+  tensors_.drop(heads, Role::gradient);
+  kept_.free_saved(frame.saved[i]);
   builder_.writes(made.buffer, Role::input_gradient);
   return exchange_heads(frame, i, made, parts);
 }

@@ -1,31 +1,30 @@
-// Routers, and the way of tokens to experts and back.
-//
 // A router scores its tokens and hands them on; what it keeps is the choice. Tokens are copied once
 // for each choice, sent to the ranks of the experts, gathered by those that share an expert's
 // features, and sorted; behind the experts they go the same way back (sharding_experts.cpp). The
 // weights of the choices go with the tokens, in an exchange of their own, and their gradients come
 // back. Kernels wait for every exchange, which waits for the kernels before it (Megatron-LM,
 // core/tensor_parallel/mappings.py, all_to_all, on the current stream).
+#include "sim/plan/lowering/experts.hpp"
+
 #include <algorithm>
 #include <utility>
-
-#include "sim/plan/lowering/stage_lowering.hpp"
 
 namespace sim::lowering {
 
 // Grouped products run on four streams, each with a workspace of its own (Transformer Engine 2,
 // pytorch/module/base.py, get_multi_stream_cublas_workspace; of Hopper and later).
-void StageLowering::allocate_expert_workspaces() {
+void ExpertPass::allocate_expert_workspaces() {
   constexpr std::int64_t streams = 4, workspace = (32LL << 20) + 1024;
-  const bool grouped = std::any_of(blocks_.begin(), blocks_.end(), [&](const StageBlock& block) {
-    const auto& ops = model_.blocks[block.shape].ops;
-    return std::any_of(ops.begin(), ops.end(),
-                       [](const ShardedOp& op) { return op.op->experts > 0; });
-  });
+  const bool grouped =
+      std::any_of(context_.blocks.begin(), context_.blocks.end(), [&](const StageBlock& block) {
+        const auto& ops = model_.blocks[block.shape].ops;
+        return std::any_of(ops.begin(), ops.end(),
+                           [](const ShardedOp& op) { return op.op->experts > 0; });
+      });
   if (grouped) builder_.buffer(Bytes{streams * workspace}, BufferCategory::activations, true);
 }
 
-void StageLowering::intern_experts(const ShardedOp& op, ExpertWork& work) {
+void ExpertPass::intern_experts(const ShardedOp& op, ExpertWork& work) {
   const std::string& name = op.op->name;
   if (op.choose) {
     work.choose_name = builder_.name(name + ".choose");
@@ -61,91 +60,92 @@ void StageLowering::intern_experts(const ShardedOp& op, ExpertWork& work) {
       make(CollectiveKind::reduce_scatter, DType::fp32, exchange.weights_gathered);
 }
 
-Value StageLowering::forward_router(Frame& frame, std::size_t i, Value x) {
+Value ExpertPass::forward_router(Frame& frame, std::size_t i, Value x) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
-  wait_for(x);
-  const Value scores = fresh(op.whole_output);
-  compute(frame, i, work.forward, work.name, Action::forward);
-  read(x, Role::input);
-  read_weight(frame, i);
+  tensors_.wait_for(x);
+  const Value scores = tensors_.allocate(op.whole_output);
+  emit_.compute(frame, i, work.forward, work.name, Action::forward);
+  tensors_.read(x, Role::input);
+  emit_.read_weight(frame, i);
   builder_.writes(scores.buffer, Role::output);
-  compute(frame, i, work.experts.choose, work.experts.choose_name, Action::choose);
-  drop(scores, Role::input);
-  BufferId choice = activation(op.saved - x.bytes);
+  emit_.compute(frame, i, work.experts.choose, work.experts.choose_name, Action::choose);
+  tensors_.drop(scores, Role::input);
+  BufferId choice = tensors_.allocate_buffer(op.saved - x.bytes);
   builder_.writes(choice, Role::saved);
-  choice_weights_ = fresh(frame.shape->ops[i + 1].experts->weights);  // dispatch stands behind it
+  choice_weights_ =
+      tensors_.allocate(frame.shape->ops[i + 1].experts->weights);  // dispatch stands behind it
   builder_.writes(choice_weights_.buffer, Role::choice_weights);
   if (!frame.keep) {
-    let_go(choice, Role::saved);
+    tensors_.release(choice, Role::saved);
     return x;
   }
-  hold(x.buffer);
+  tensors_.retain(x.buffer);
   frame.saved[i].input = x.buffer;
   frame.saved[i].extra = choice;
   return x;
 }
 
-Value StageLowering::backward_router(Frame& frame, std::size_t i, Value gradient) {
+Value ExpertPass::backward_router(Frame& frame, std::size_t i, Value gradient) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
   Saved& saved = frame.saved[i];
-  wait_for(gradient);
-  wait_for(choice_gradient_);
-  const Value scores = fresh(op.whole_output);
-  compute(frame, i, work.experts.choose_backward, work.experts.choose_name,
-          Action::choose_backward);
-  let_go(saved.extra, Role::saved);
-  drop(std::exchange(choice_gradient_, {}), Role::choice_gradient);
+  tensors_.wait_for(gradient);
+  tensors_.wait_for(choice_gradient_);
+  const Value scores = tensors_.allocate(op.whole_output);
+  emit_.compute(frame, i, work.experts.choose_backward, work.experts.choose_name,
+                Action::choose_backward);
+  tensors_.release(saved.extra, Role::saved);
+  tensors_.drop(std::exchange(choice_gradient_, {}), Role::choice_gradient);
   builder_.writes(scores.buffer, Role::input_gradient);
-  Value made = fresh(op.input);
-  made.ready =
-      compute(frame, i, work.input_gradients.front(), work.gradient_name, Action::input_gradient);
-  read(scores, Role::gradient);
-  read_weight(frame, i);
+  Value made = tensors_.allocate(op.input);
+  made.ready = emit_.compute(frame, i, work.input_gradients.front(), work.gradient_name,
+                             Action::input_gradient);
+  tensors_.read(scores, Role::gradient);
+  emit_.read_weight(frame, i);
   builder_.writes(made.buffer, Role::input_gradient);
-  compute(frame, i, work.weight_gradients.front(), work.weight_name, Action::weight_gradient);
-  drop(scores, Role::gradient);
-  let_go(saved.input, Role::input);
-  const Place& own = parameters_[site(frame, i)].own;
-  add_gradient(frame, i, own, write_gradient(frame, own));
-  gradient_ready(frame, i);
+  emit_.compute(frame, i, work.weight_gradients.front(), work.weight_name, Action::weight_gradient);
+  tensors_.drop(scores, Role::gradient);
+  tensors_.release(saved.input, Role::input);
+  const Place& own = store_.parameters[site(frame, i)].own;
+  sums_.add_gradient(frame, i, own, sums_.write_gradient(frame, own));
+  reduction_.gradient_ready(frame, i);
   // Of the tokens that went on to the experts, of those that another branch started from, and of
   // those that went past all of it (post-norm).
-  const Value lent = std::exchange(lent_gradient_[i], {});
-  const Value past = std::exchange(gradient_past_branch_[i], {});
+  const Value lent = std::exchange(branches_.lent_gradient[i], {});
+  const Value past = std::exchange(branches_.gradient_past[i], {});
   for (const Value& part : {made, lent, past}) {
     if (!part.exists()) continue;
-    wait_for(part);
-    gradient.ready =
-        compute(frame, i, work.add_gradient, work.add_gradient_name, Action::add_product_gradient);
-    drop(part, Role::input);
+    tensors_.wait_for(part);
+    gradient.ready = emit_.compute(frame, i, work.add_gradient, work.add_gradient_name,
+                                   Action::add_product_gradient);
+    tensors_.drop(part, Role::input);
     builder_.writes(gradient.buffer, Role::input_gradient);
   }
   return gradient;
 }
 
-Value StageLowering::move_tokens(const Frame& frame, std::size_t i, const Value& x,
-                                 std::uint32_t kernel, Bytes bytes, Action action) {
-  wait_for(x);
-  Value moved = fresh(bytes);
-  moved.ready = compute(frame, i, kernel, frame.work->ops[i].experts.move_name, action);
-  drop(x, Role::input);
+Value ExpertPass::move_tokens(const Frame& frame, std::size_t i, const Value& x,
+                              std::uint32_t kernel, Bytes bytes, Action action) {
+  tensors_.wait_for(x);
+  Value moved = tensors_.allocate(bytes);
+  moved.ready = emit_.compute(frame, i, kernel, frame.work->ops[i].experts.move_name, action);
+  tensors_.drop(x, Role::input);
   builder_.writes(moved.buffer, Role::output);
   return moved;
 }
 
-Value StageLowering::exchange_tokens(const Frame& frame, std::size_t i, const Value& x,
-                                     std::uint32_t work, std::uint32_t name, Bytes bytes) {
-  Value came = fresh(bytes);
-  came.ready = tensor_collective(frame, i, work, name, Action::exchange_tokens);
-  drop(x, Role::input);
+Value ExpertPass::exchange_tokens(const Frame& frame, std::size_t i, const Value& x,
+                                  std::uint32_t work, std::uint32_t name, Bytes bytes) {
+  Value came = tensors_.allocate(bytes);
+  came.ready = emit_.tensor_collective(frame, i, work, name, Action::exchange_tokens);
+  tensors_.drop(x, Role::input);
   builder_.writes(came.buffer, Role::output);
   return came;
 }
 
 // A few bytes for each choice, which the activation of its expert multiplies by.
-void StageLowering::send_weights(const Frame& frame, std::size_t i) {
+void ExpertPass::send_weights(const Frame& frame, std::size_t i) {
   const ExpertWork& work = frame.work->ops[i].experts;
   const ExpertExchange& exchange = *frame.shape->ops[i].experts;
   if (work.exchange_weights != none)
@@ -157,14 +157,14 @@ void StageLowering::send_weights(const Frame& frame, std::size_t i) {
 }
 
 // Of an expert whose features several ranks share, each has a part of the sum.
-void StageLowering::scatter_weights(const Frame& frame, std::size_t i) {
+void ExpertPass::scatter_weights(const Frame& frame, std::size_t i) {
   const ExpertWork& work = frame.work->ops[i].experts;
   if (work.scatter_weights == none) return;
   choice_gradient_ = exchange_tokens(frame, i, choice_gradient_, work.scatter_weights,
                                      work.scatter_name, frame.shape->ops[i].experts->weights_came);
 }
 
-void StageLowering::return_weights(const Frame& frame, std::size_t i) {
+void ExpertPass::return_weights(const Frame& frame, std::size_t i) {
   const ExpertWork& work = frame.work->ops[i].experts;
   if (work.exchange_weights == none) return;
   choice_gradient_ = exchange_tokens(frame, i, choice_gradient_, work.exchange_weights,
@@ -172,35 +172,35 @@ void StageLowering::return_weights(const Frame& frame, std::size_t i) {
 }
 
 // The kernel added last is an expert's activation, if it is one of an expert.
-void StageLowering::weigh_choices(Frame& frame, std::size_t i) {
+void ExpertPass::weigh_choices(Frame& frame, std::size_t i) {
   const ModelOp& op = *frame.shape->ops[i].op;
   if (op.experts == 0 || op.kind != ModelOpKind::elementwise) return;
   const Value weights = std::exchange(choice_weights_, {});
-  if (!frame.keep) return drop(weights, Role::choice_weights);
-  read(weights, Role::choice_weights);
+  if (!frame.keep) return tensors_.drop(weights, Role::choice_weights);
+  tensors_.read(weights, Role::choice_weights);
   frame.saved[i].weights = weights.buffer;
 }
 
-void StageLowering::weigh_choices_backward(const Frame& frame, std::size_t i) {
+void ExpertPass::weigh_choices_backward(const Frame& frame, std::size_t i) {
   Saved& saved = frame.saved[i];
   if (saved.weights.value == none) return;
-  choice_gradient_ = fresh(builder_.size_of(saved.weights));
-  let_go(saved.weights, Role::choice_weights);
+  choice_gradient_ = tensors_.allocate(builder_.size_of(saved.weights));
+  tensors_.release(saved.weights, Role::choice_weights);
   builder_.writes(choice_gradient_.buffer, Role::choice_gradient);
 }
 
 // Forward of dispatch, backward of combine. How many tokens go where the router's device knows; the
 // host asks as late as it can (Megatron-LM, core/transformer/moe/token_dispatcher.py,
 // cuda_sync_point "before_ep_alltoall"; padded experts need no counts).
-Value StageLowering::send_to_experts(Frame& frame, std::size_t i, const Value& x) {
+Value ExpertPass::send_to_experts(Frame& frame, std::size_t i, const Value& x) {
   const ShardedOp& op = frame.shape->ops[i];
   const ExpertWork& work = frame.work->ops[i].experts;
   const ExpertExchange& exchange = *op.experts;
   const OpId chosen = builder_.last(Stream::compute);
   Value tokens = move_tokens(frame, i, x, work.permute, exchange.sent);
-  if (op.op->kind == ModelOpKind::dispatch && model_.model->execution.waits_for_counts)
+  if (op.op->kind == ModelOpKind::dispatch && runs_.waits_for_counts)
     builder_.host_waits_for(chosen);
-  if (frame.pass != Pass::backward) keep_beside(frame, i, op.saved);
+  if (frame.pass != Pass::backward) kept_.keep_beside(frame, i, op.saved);
   if (op.op->kind == ModelOpKind::dispatch) send_weights(frame, i);
   if (work.exchange != none)
     tokens = exchange_tokens(frame, i, tokens, work.exchange, work.exchange_name, exchange.came);
@@ -212,7 +212,7 @@ Value StageLowering::send_to_experts(Frame& frame, std::size_t i, const Value& x
 }
 
 // Forward of combine, backward of dispatch.
-Value StageLowering::bring_from_experts(Frame& frame, std::size_t i, const Value& x) {
+Value ExpertPass::bring_from_experts(Frame& frame, std::size_t i, const Value& x) {
   const ShardedOp& op = frame.shape->ops[i];
   const ExpertWork& work = frame.work->ops[i].experts;
   const ExpertExchange& exchange = *op.experts;
@@ -227,7 +227,7 @@ Value StageLowering::bring_from_experts(Frame& frame, std::size_t i, const Value
     tokens = exchange_tokens(frame, i, tokens, work.exchange, work.exchange_name, exchange.sent);
   if (dispatch) return_weights(frame, i);
   const Value sum = move_tokens(frame, i, tokens, work.unpermute, dispatch ? op.input : op.output);
-  if (dispatch) let_go(frame.saved[i].extra, Role::saved);
+  if (dispatch) tensors_.release(frame.saved[i].extra, Role::saved);
   return sum;
 }
 

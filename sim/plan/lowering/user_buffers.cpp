@@ -1,18 +1,17 @@
-// Linears whose products are cut into parts, beside which the tensor group communicates in user
-// buffers. user_buffers.hpp says which linear does what, and where that stands.
+// user_buffers.hpp of sim/plan/sharding says which linear does what, and where that stands.
 //
 // Parts of a product follow each other on the compute stream; slices and blocks on that of the
 // tensor group, where none waits for a kernel but the one that it needs. A part that needs a slice
 // waits for it alone.
-#include "sim/plan/lowering/stage_lowering.hpp"
+#include "sim/plan/lowering/user_buffers.hpp"
 
 namespace sim::lowering {
 
-void StageLowering::intern_user_buffers(const ShardedOp& op, UserBufferWork& work) {
-  work.forward_part = interned(op.forward_part);
-  work.gradient_part = interned(op.gradient_part);
-  work.place_gradient = interned(op.place_gradient);
-  work.place_saved = interned(op.place_saved);
+void UserBufferLinears::intern_user_buffers(const ShardedOp& op, UserBufferWork& work) {
+  work.forward_part = interned(builder_, op.forward_part);
+  work.gradient_part = interned(builder_, op.gradient_part);
+  work.place_gradient = interned(builder_, op.place_gradient);
+  work.place_saved = interned(builder_, op.place_saved);
   const DType sixteen = layout_.activation_dtype;
   const auto block = [&](int sms) {
     return builder_.collective({CollectiveKind::reduce_scatter, GroupRole::tensor, sixteen,
@@ -20,162 +19,135 @@ void StageLowering::intern_user_buffers(const ShardedOp& op, UserBufferWork& wor
                                 Carrier::user_buffers, sms});
   };
   if (op.gathers_input) {
-    work.exchange_input = shift_by_copy_engines(as_gathered(op, op.input));
+    work.exchange_input = shift_by_copy_engines(builder_, as_gathered(layout_, op, op.input));
     // What is gathered in 8 bits has such buffers (`fp8_buf`: by default those of gathers alone).
-    work.forward = user_buffer(as_gathered(op, op.whole_input).bytes);
-    work.gathered = user_buffer(as_gathered(op, op.whole_input).bytes);
-    work.summed = user_buffer(op.whole_input);
+    work.forward = tensors_.persistent(as_gathered(layout_, op, op.whole_input).bytes);
+    work.gathered = tensors_.persistent(as_gathered(layout_, op, op.whole_input).bytes);
+    work.summed = tensors_.persistent(op.whole_input);
     return;
   }
-  work.exchange_gradient = shift_by_copy_engines(as_gathered(op, op.output));
+  work.exchange_gradient = shift_by_copy_engines(builder_, as_gathered(layout_, op, op.output));
   work.scatter_part = block(user_buffer_sms);
   work.scatter_last = block(last_user_buffer_sms);
-  work.forward = user_buffer(op.whole_output);
-  work.gathered = user_buffer(as_gathered(op, op.whole_output).bytes);
-}
-
-std::uint32_t StageLowering::shift_by_copy_engines(const Gathered& slice) {
-  return builder_.collective({CollectiveKind::ring_shift, GroupRole::tensor, slice.dtype,
-                              slice.bytes, Carrier::copy_engines});
-}
-
-// Persistent: the holder that is counted here never lets go.
-BufferId StageLowering::user_buffer(Bytes bytes) {
-  const BufferId buffer = builder_.buffer(bytes, BufferCategory::communication, true);
-  holders_.resize(buffer.value + 1);
-  holders_[buffer.value] = 1;
-  return buffer;
-}
-
-Value StageLowering::in_user_buffer(BufferId buffer, Bytes bytes) {
-  hold(buffer);
-  Value value;
-  value.buffer = buffer;
-  value.bytes = bytes;
-  return value;
-}
-
-// Unlike tensor_collective(), it waits for nothing but what the caller has said.
-OpId StageLowering::in_buffers(const Frame& frame, std::size_t i, std::uint32_t work,
-                               std::uint32_t name, Action action) {
-  OpLabel label = frame.label;
-  label.name = name;
-  return builder_.add_collective(work, Stream::tensor_comm, frame.pass, label,
-                                 {action, site(frame, i)});
+  work.forward = tensors_.persistent(op.whole_output);
+  work.gathered = tensors_.persistent(as_gathered(layout_, op, op.whole_output).bytes);
 }
 
 // Column: the slices of the tokens go round, the own one is multiplied first.
-Value StageLowering::forward_exchanged(Frame& frame, std::size_t i, Value x) {
+Value UserBufferLinears::forward_exchanged(Frame& frame, std::size_t i, Value x) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
-  wait_for(x);
-  encode_operands(frame, i, x);
+  tensors_.wait_for(x);
+  emit_.encode_operands(frame, i, x);
   if (x.ready.value != none) builder_.wait(Stream::tensor_comm, x.ready);
   builder_.wait_for_stream(Stream::tensor_comm, Stream::compute);
-  const Value whole = in_user_buffer(work.buffers.forward, op.whole_input);
-  Value out = fresh(op.whole_output);
+  const Value whole = tensors_.in_buffer(work.buffers.forward, op.whole_input);
+  Value out = tensors_.allocate(op.whole_output);
   OpId arrived{none};
   for (std::int16_t part = 0; part < op.forward_parts; ++part) {
     const OpId here = arrived;
     if (part + 1 < op.forward_parts) {
-      arrived = in_buffers(frame, i, work.buffers.exchange_input, work.gather_name,
-                           Action::exchange_part);
+      arrived = emit_.in_buffers(frame, i, work.buffers.exchange_input, work.gather_name,
+                                 Action::exchange_part);
       builder_.reads(part == 0 ? x.buffer : whole.buffer, Role::input,
                      part == 0 ? BufferUse::whole : part);
       builder_.writes(whole.buffer, Role::output, static_cast<std::int16_t>(part + 1));
     }
     if (part > 0) builder_.wait(Stream::compute, here);
-    out.ready = compute(frame, i, work.buffers.forward_part, work.name, Action::multiply_part);
+    out.ready =
+        emit_.compute(frame, i, work.buffers.forward_part, work.name, Action::multiply_part);
     if (part == 0) {
-      keep_or_free(frame, i, x);
+      kept_.keep_or_free(frame, i, x);
     } else {
       builder_.reads(whole.buffer, Role::input, part);
     }
-    read_weight(frame, i);
+    emit_.read_weight(frame, i);
     builder_.writes(out.buffer, Role::output);
   }
-  drop(whole, Role::input);
+  tensors_.drop(whole, Role::input);
   return out;
 }
 
 // Row: the output features of a block are summed while the next ones are multiplied.
-Value StageLowering::forward_scattered(Frame& frame, std::size_t i, Value x) {
+Value UserBufferLinears::forward_scattered(Frame& frame, std::size_t i, Value x) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
-  wait_for(x);
-  encode_operands(frame, i, x);
-  const Value partial = in_user_buffer(work.buffers.forward, op.whole_output);
-  Value out = fresh(op.output);
+  tensors_.wait_for(x);
+  emit_.encode_operands(frame, i, x);
+  const Value partial = tensors_.in_buffer(work.buffers.forward, op.whole_output);
+  Value out = tensors_.allocate(op.output);
   for (std::int16_t part = 0; part < op.forward_parts; ++part) {
     const bool last = part + 1 == op.forward_parts;
     const OpId made =
-        compute(frame, i, work.buffers.forward_part, work.name, Action::multiply_part);
+        emit_.compute(frame, i, work.buffers.forward_part, work.name, Action::multiply_part);
     if (last) {
-      keep_or_free(frame, i, x);
+      kept_.keep_or_free(frame, i, x);
     } else {
-      read(x, Role::input);
+      tensors_.read(x, Role::input);
     }
-    read_weight(frame, i);
+    emit_.read_weight(frame, i);
     builder_.writes(partial.buffer, Role::output, part);
     builder_.wait(Stream::tensor_comm, made);
-    out.ready = in_buffers(frame, i, last ? work.buffers.scatter_last : work.buffers.scatter_part,
-                           work.sum_name, Action::scatter_part);
+    out.ready =
+        emit_.in_buffers(frame, i, last ? work.buffers.scatter_last : work.buffers.scatter_part,
+                         work.sum_name, Action::scatter_part);
     builder_.reads(partial.buffer, Role::input, part);
     builder_.writes(out.buffer, Role::output);
   }
-  drop(partial, Role::input);
+  tensors_.drop(partial, Role::input);
   return out;
 }
 
 // The kept input, where the gather beside the input gradient finds it.
-void StageLowering::place_saved_input(const Frame& frame, std::size_t i) {
+void UserBufferLinears::place_saved_input(const Frame& frame, std::size_t i) {
   const OpWork& work = frame.work->ops[i];
-  compute(frame, i, work.buffers.place_saved, work.gather_name, Action::encode);
+  emit_.compute(frame, i, work.buffers.place_saved, work.gather_name, Action::encode);
   const Saved& saved = frame.saved[i];
   if (saved.input.value != none) builder_.reads(saved.input, Role::input);
   if (saved.extra.value != none) builder_.reads(saved.extra, Role::saved);
 }
 
-void StageLowering::place_gradient(const Frame& frame, std::size_t i, const Value& gradient) {
+void UserBufferLinears::place_gradient(const Frame& frame, std::size_t i, const Value& gradient) {
   const OpWork& work = frame.work->ops[i];
-  wait_for(gradient);
-  compute(frame, i, work.buffers.place_gradient, work.gather_name, Action::encode);
-  read(gradient, Role::gradient);
+  tensors_.wait_for(gradient);
+  emit_.compute(frame, i, work.buffers.place_gradient, work.gather_name, Action::encode);
+  tensors_.read(gradient, Role::gradient);
   builder_.writes(work.buffers.gathered, Role::output, 0);
 }
 
-void StageLowering::transpose_gradient(const Frame& frame, std::size_t i, const Value& gradient) {
+void UserBufferLinears::transpose_gradient(const Frame& frame, std::size_t i,
+                                           const Value& gradient) {
   const OpWork& work = frame.work->ops[i];
   if (work.transpose_gradient == none) return;
-  compute(frame, i, work.transpose_gradient, work.encode_name, Action::encode);
-  read(gradient, Role::gradient);
+  emit_.compute(frame, i, work.transpose_gradient, work.encode_name, Action::encode);
+  tensors_.read(gradient, Role::gradient);
 }
 
 // Row: the slices of the output's gradient go round. Takes the gradient of the rank's own tokens;
 // returns the input gradient, and in `gradient` that of all tokens.
-Value StageLowering::backward_exchanged(Frame& frame, std::size_t i, Value& gradient) {
+Value UserBufferLinears::backward_exchanged(Frame& frame, std::size_t i, Value& gradient) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
   place_gradient(frame, i, gradient);
-  drop(gradient, Role::gradient);
+  tensors_.drop(gradient, Role::gradient);
   builder_.wait_for_stream(Stream::tensor_comm, Stream::compute);
-  const Value whole = in_user_buffer(work.buffers.gathered, op.whole_output);
-  Value out = fresh(op.whole_input);
+  const Value whole = tensors_.in_buffer(work.buffers.gathered, op.whole_output);
+  Value out = tensors_.allocate(op.whole_input);
   const int slices = layout_.tensor_parallel;
   OpId arrived{none};
   for (std::int16_t part = 0; part < slices; ++part) {
     const OpId here = arrived;
     if (part + 1 < slices) {
-      arrived = in_buffers(frame, i, work.buffers.exchange_gradient, work.gather_name,
-                           Action::exchange_part);
+      arrived = emit_.in_buffers(frame, i, work.buffers.exchange_gradient, work.gather_name,
+                                 Action::exchange_part);
       builder_.reads(whole.buffer, Role::input, part);
       builder_.writes(whole.buffer, Role::output, static_cast<std::int16_t>(part + 1));
     }
     if (part > 0) builder_.wait(Stream::compute, here);
-    out.ready =
-        compute(frame, i, work.buffers.gradient_part, work.gradient_name, Action::gradient_part);
+    out.ready = emit_.compute(frame, i, work.buffers.gradient_part, work.gradient_name,
+                              Action::gradient_part);
     builder_.reads(whole.buffer, Role::gradient, part);
-    read_weight(frame, i);
+    emit_.read_weight(frame, i);
     builder_.writes(out.buffer, Role::input_gradient);
   }
   gradient = whole;

@@ -39,7 +39,7 @@ namespace sim {
 inline constexpr int micro_pipeline_streams = 2;
 
 // Interned work of one pass of a linear that is cut so: forward, its recomputation, or that of the
-// input gradient (stage_lowering.hpp).
+// input gradient (sim/plan/lowering).
 struct SlicedWork {
   static constexpr std::uint32_t none = UINT32_MAX;
   std::vector<std::uint32_t> products;  // of a slice

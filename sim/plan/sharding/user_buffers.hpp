@@ -32,7 +32,7 @@ inline constexpr int user_buffer_sms = 16;  // num_sm
 // UB_MAX_SM, of the last block (comm_gemm_overlap.cpp).
 inline constexpr int last_user_buffer_sms = 32;
 
-// Interned work of a linear that communicates so (stage_lowering.hpp).
+// Interned work of a linear that communicates so (sim/plan/lowering).
 struct UserBufferWork {
   static constexpr std::uint32_t none = UINT32_MAX;
   std::uint32_t forward_part = none, gradient_part = none;

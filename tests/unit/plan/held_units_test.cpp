@@ -1,4 +1,4 @@
-// ZeRO-3 in torch.distributed.pipelining (sim/plan/lowering/held_units.cpp).
+// ZeRO-3 in torch.distributed.pipelining (sim/plan/lowering/gradient_sums.cpp).
 #include "sim/memory/memory.hpp"
 #include "tests/unit/plan/framework_programs.hpp"
 
@@ -70,6 +70,22 @@ TEST_CASE("held gradients add up in the format in which they are reduced", "[pla
   // What is reduced is fp32 before: put together, not cast back.
   CHECK(count(program, Action::cast_out) == count(program, Action::reduce));
   CHECK(count(program, Action::cast_in) == 0);
+}
+
+// torchtitan's ZBVZeroBubble and InterleavedZeroBubble under FSDP.
+TEST_CASE("held gradients of a split backward pass are added where they are made", "[plan]") {
+  Layout whole = held_layout(), split = held_layout();
+  split.schedule = Schedule::zb_h1;
+  split.overlap_pipeline = true;
+  const Program one = held_program(whole), two = held_program(split);
+  for (const Action action : {Action::gather_weights, Action::reduce, Action::add_weight_gradient})
+    CHECK(count(two, action) == count(one, action));
+  CHECK(first(two, Action::reduce) > last(two, Action::weight_gradient));
+  int of_matrices = 0;
+  for (std::uint32_t i = 0; i < two.size(); ++i)
+    if (two.action[i] == Action::add_weight_gradient && two.pass[i] == Pass::weight_backward)
+      ++of_matrices;
+  CHECK(of_matrices > 0);
 }
 
 TEST_CASE("held gradients of the format of the weights begin where autograd puts them", "[plan]") {

@@ -120,7 +120,8 @@ TEST_CASE("What a layout gets wrong is said with the key and what is allowed", "
          l.zero_stage = 2;
          l.schedule = Schedule::zb_h1;
        },
-       "zero_stage: zero_stage is 2, but schedule zb-h1 keeps full gradients; allowed: 0, 1\n"},
+       "zero_stage: zero_stage is 2, but schedule zb-h1 keeps full gradients; allowed: 0, 1, "
+       "or 3 with framework.defer_gradient_sync\n"},
       {[](Layout& l) { l.recompute_every = 0; },
        "recompute_every: recompute_every is 0; allowed: 1 or more\n"},
       {[](Layout& l) { l.recompute_every = 2; },

@@ -5,7 +5,8 @@
 // over the ranks of the stage while the stream of kernels waits (async_op=False), and all histories
 // and scales updated by a kernel (fused_amax_and_scale_update_after_reduction). Megatron-LM opens
 // such a region around the layers of a model chunk (core/transformer/transformer_block.py).
-#include "sim/plan/lowering/stage_lowering.hpp"
+#include "sim/plan/lowering/scale_sharing.hpp"
+
 #include "sim/plan/sharding/eight_bit.hpp"
 
 namespace sim::lowering {
@@ -17,29 +18,28 @@ constexpr std::int64_t history = 1024;        // DelayedScaling, amax_history_le
 
 }  // namespace
 
-void StageLowering::count_scaled_tensors() {
-  if (!shares_maxima(model_.model->execution, layout_)) return;
-  for (const StageBlock& block : blocks_)
+void ScaleSharing::count_scaled_tensors() {
+  if (!shares_maxima(runs_, layout_)) return;
+  for (const StageBlock& block : context_.blocks)
     for (const ShardedOp& op : model_.blocks[block.shape].ops)
       if (multiplies_in_eight_bits(*op.op, layout_)) ++scaled_products_;
 }
 
-// Whether the layers of the chunk end with its block i, in a pass of this direction.
-bool StageLowering::ends_layers(const Chunk& chunk, std::uint32_t i, int direction) const {
-  const StageBlock& block = blocks_[chunk.first_block + i];
+bool ScaleSharing::ends_layers(const Chunk& chunk, std::uint32_t i, int direction) const {
+  const StageBlock& block = context_.blocks[chunk.first_block + i];
   if (scaled_products_ == 0 || block.layer < 0) return false;
   const bool last = direction > 0 ? i + 1 == chunk.blocks : i == 0;
   if (last) return true;
-  return blocks_[chunk.first_block + (direction > 0 ? i + 1 : i - 1)].layer < 0;
+  return context_.blocks[chunk.first_block + (direction > 0 ? i + 1 : i - 1)].layer < 0;
 }
 
-void StageLowering::share_maxima(const Chunk& chunk, int microbatch, Pass pass) {
+void ScaleSharing::share_maxima(const Chunk& chunk, int microbatch, Pass pass) {
   const std::int64_t tensors =
       scaled_products_ * (pass == Pass::forward ? forward_tensors : backward_tensors);
   const Bytes bytes{4 * tensors};
-  const OpLabel label = boundary_label("maxima", chunk, microbatch);
-  const Value maxima = fresh(bytes);
-  builder_.add_kernel(memory_pass(2 * bytes.count(), OpKind::elementwise, DType::fp32),
+  const OpLabel label = context_.boundary_label("maxima", chunk, microbatch);
+  const Value maxima = tensors_.allocate(bytes);
+  builder_.add_kernel(context_.memory_pass(2 * bytes.count(), OpKind::elementwise, DType::fp32),
                       Stream::compute, pass, label, {Action::collect_maxima});
   builder_.writes(maxima.buffer, Role::output);
   if (layout_.tensor_parallel * layout_.replicas() > 1) {
@@ -50,9 +50,10 @@ void StageLowering::share_maxima(const Chunk& chunk, int microbatch, Pass pass) 
     builder_.writes(maxima.buffer, Role::output);
     builder_.wait(Stream::compute, shared);
   }
-  builder_.add_kernel(memory_pass(2 * history * bytes.count(), OpKind::elementwise, DType::fp32),
-                      Stream::compute, pass, label, {Action::update_scales});
-  drop(maxima, Role::input);
+  builder_.add_kernel(
+      context_.memory_pass(2 * history * bytes.count(), OpKind::elementwise, DType::fp32),
+      Stream::compute, pass, label, {Action::update_scales});
+  tensors_.drop(maxima, Role::input);
 }
 
 }  // namespace sim::lowering

@@ -1,0 +1,28 @@
+// The backward pass of a block.
+#pragma once
+
+#include "sim/plan/lowering/linear_backward.hpp"
+
+namespace sim::lowering {
+
+class BlockBackward : BlockPart {
+ public:
+  BlockBackward(BlockTools& tools, OperatorParts& parts)
+      : BlockPart{tools}, parts_{parts}, linears_{tools, parts} {}
+
+  Value backward_block(Frame& frame, Value gradient);
+  Value backward_op(Frame& frame, std::size_t i, Value gradient);
+  void deferred_weight_gradients(Frame& frame) { linears_.deferred_weight_gradients(frame); }
+  void take_loss_metrics(const Chunk& chunk);
+
+ private:
+  void pass_branch(const Frame& frame, std::size_t i, const Value& gradient);
+  Value backward_kernel(Frame& frame, std::size_t i, Value gradient);
+  Value backward_loss(Frame& frame, std::size_t i);
+  void recompute_attention(Frame& frame, std::size_t i);
+
+  OperatorParts& parts_;
+  LinearBackward linears_;
+};
+
+}  // namespace sim::lowering

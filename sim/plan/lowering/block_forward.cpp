@@ -1,0 +1,216 @@
+#include "sim/plan/lowering/block_forward.hpp"
+
+#include <utility>
+
+#include "sim/base/check.hpp"
+
+namespace sim::lowering {
+
+Value BlockForward::forward_block(Frame& frame, Value x) {
+  for (std::size_t i = 0; i < frame.shape->ops.size(); ++i) {
+    const bool loss = frame.shape->ops[i].op->kind == ModelOpKind::cross_entropy;
+    if (loss && frame.pass == Pass::recompute) return x;
+    const OpWork& work = frame.work->ops[i];
+    if (i >= frame.end) return end_early(frame, i, x);
+    const int from = frame.shape->ops[i].op->starts_from;
+    if (from >= 0) {
+      branches_.past[i] = x;
+      Value& lent = branches_.past[static_cast<std::size_t>(from)];
+      x = lent;
+      if (begins_branch(frame, frame.work->ops[static_cast<std::size_t>(from)])) {
+        tensors_.retain(x.buffer);  // a residual sum will read it, too (post-norm)
+      } else {
+        lent = {};
+      }
+    } else if ((begins_branch(frame, work) || work.lends_input) && x.exists()) {
+      tensors_.retain(x.buffer);
+      branches_.past[i] = x;
+    }
+    const bool again = frame.pass == Pass::recompute && frame.shape->ops[i].keeps_tensor;
+    x = again ? kept_.held_output(frame, i, x) : forward_op(frame, i, x);
+    if (kept_.holds_output(frame, i)) {
+      tensors_.retain(x.buffer);
+      frame.saved[i].held = x;
+    }
+    // What runs again makes tensors of its own, kept outputs among them.
+    const bool kernel_last = frame.shape->ops[i].op->kind != ModelOpKind::linear;
+    if (frame.kept.value == none || !kernel_last || frame.saved[i].extra.value != none) continue;
+    builder_.frees(frame.kept, Role::saved);
+    frame.kept = BufferId{none};
+  }
+  return x;
+}
+
+// What is added to a sum that does not run need not be there.
+bool BlockForward::begins_branch(const Frame& frame, const OpWork& work) const {
+  return work.begins_branch && work.branch_sum < frame.end;
+}
+
+// The product at which the recomputation ends keeps its input.
+Value BlockForward::end_early(Frame& frame, std::size_t i, const Value& x) {
+  SIM_CHECK(x.exists() && x.bytes == frame.shape->ops[i].saved, frame.shape->ops[i].op->name);
+  frame.saved[i].input = x.buffer;
+  return {};
+}
+
+// The kernel is called with the length of the longest sequence, which the device has (Scaling,
+// core/nn/attention/attention.py, get_max_seq_length: `.item()`).
+void BlockForward::wait_for_lengths() {
+  if (runs_.waits_for_lengths && builder_.has_op(Stream::compute))
+    builder_.host_waits_for(builder_.last(Stream::compute));
+}
+
+// The layer makes two tensors of a number each on the device. The copy from the host waits for the
+// stream (microsoft/Megatron-DeepSpeed, megatron/model/transformer.py, torch.tensor(0.0, device);
+// PyTorch, ATen/native/cuda/Copy.cu: a copy of pageable memory is synchronous).
+void BlockForward::wait_before_mlp(const OpWork& work) {
+  if (work.begins_mlp && runs_.sync_before_mlp)
+    builder_.host_waits_for(builder_.last(Stream::compute));
+}
+
+Value BlockForward::forward_op(Frame& frame, std::size_t i, Value x) {
+  const ShardedOp& op = frame.shape->ops[i];
+  const OpWork& work = frame.work->ops[i];
+  switch (op.op->kind) {
+    case ModelOpKind::linear:
+      return forward_linear(frame, i, x);
+    case ModelOpKind::cross_entropy:
+      return loss_.forward_loss(frame, i, x);
+    case ModelOpKind::router:
+      return parts_.experts.forward_router(frame, i, x);
+    case ModelOpKind::dispatch:
+      return parts_.experts.send_to_experts(frame, i, x);
+    case ModelOpKind::combine:
+      return parts_.experts.bring_from_experts(frame, i, x);
+    default:
+      break;
+  }
+  if (work.forward == none) return x;
+  if (frame.pass == Pass::recompute && op.keeps_whole_output) return kept_output(frame, i, x);
+  if (op.op->kind == ModelOpKind::attention) wait_for_lengths();
+  if (work.context.exists()) return parts_.attention.forward_context(frame, i, x);
+  Value residual;
+  if (op.op->residual_of >= 0) {
+    std::swap(residual, branches_.past[static_cast<std::size_t>(op.op->residual_of)]);
+  }
+  tensors_.wait_for(x);
+  tensors_.wait_for(residual);
+  const bool in_place = op.op->in_place && x.exists();
+  const bool apart = in_place && kept_.is_held(frame, i);
+  Value out = apart      ? tensors_.allocate(x.bytes)
+              : in_place ? x
+                         : tensors_.allocate(op.sums_output ? op.whole_output : op.output);
+  out.ready = emit_.compute(frame, i, work.forward, work.name, Action::forward);
+  kept_.keep_or_free(frame, i, x);
+  parts_.experts.weigh_choices(frame, i);
+  tensors_.drop(residual, Role::residual);
+  emit_.read_weight(frame, i);
+  builder_.writes(out.buffer, Role::output);
+  kept_.keep_output(frame, i, out);
+  return op.sums_output ? sum_over_tensor(frame, i, out) : out;
+}
+
+Value BlockForward::forward_linear(Frame& frame, std::size_t i, Value x) {
+  const ShardedOp& op = frame.shape->ops[i];
+  const OpWork& work = frame.work->ops[i];
+  const bool again = frame.pass == Pass::recompute && !work.products_again.empty();
+  wait_before_mlp(work);
+  if (again && op.keeps_whole_output) return kept_output(frame, i, x);
+  if (work.sliced_forward.exists())
+    return parts_.sliced.forward_sliced(frame, i, again ? work.sliced_again : work.sliced_forward,
+                                        x);
+  if (work.buffers.exchange_input != none)
+    return parts_.user_buffers.forward_exchanged(frame, i, x);
+  if (work.buffers.scatter_part != none) return parts_.user_buffers.forward_scattered(frame, i, x);
+  const Value input = op.gathers_input ? gather_input(frame, i, x) : x;
+  tensors_.wait_for(input);
+  emit_.encode_operands(frame, i, input);
+  Value out = tensors_.allocate(op.whole_output);
+  builder_.tensors(out.buffer, op.products);
+  const std::vector<std::uint32_t>& products = again ? work.products_again : work.products;
+  for (std::size_t product = 0; product + 1 < products.size(); ++product) {
+    emit_.compute(frame, i, products[product], work.name, Action::forward);
+    tensors_.read(input, Role::input);
+    emit_.read_weight(frame, i);
+    builder_.writes(out.buffer, Role::output);
+  }
+  out.ready = emit_.compute(frame, i, products.back(), work.name, Action::forward);
+  if (op.gathers_input && !runs_.keeps_gathered_inputs) {
+    tensors_.drop(input, Role::input);
+  } else {
+    kept_.keep_or_free(frame, i, input);
+  }
+  emit_.read_weight(frame, i);
+  builder_.writes(out.buffer, Role::output);
+  if (work.gather_output != none) return gather_output(frame, i, out);
+  return op.sums_output ? sum_over_tensor(frame, i, out) : out;
+}
+
+Value BlockForward::gather_input(Frame& frame, std::size_t i, const Value& x) {
+  const OpWork& work = frame.work->ops[i];
+  if (x.ready.value != none) builder_.wait(Stream::tensor_comm, x.ready);
+  Value whole = tensors_.allocate(frame.shape->ops[i].whole_input);
+  whole.ready =
+      emit_.tensor_collective(frame, i, work.gather_input, work.gather_name, Action::gather_input);
+  if (runs_.keeps_gathered_inputs) {
+    tensors_.drop(x, Role::input);
+  } else {
+    kept_.keep_or_free(frame, i, x);
+  }
+  builder_.writes(whole.buffer, Role::output);
+  emit_.reorder(frame, i, work.reorder_input, whole);
+  return whole;
+}
+
+// The output of all tensor ranks on each of them.
+Value BlockForward::gather_output(Frame& frame, std::size_t i, Value own) {
+  const ShardedOp& op = frame.shape->ops[i];
+  const OpWork& work = frame.work->ops[i];
+  Value parts = tensors_.allocate(op.gathered_output);
+  parts.ready = emit_.tensor_collective(frame, i, work.gather_output, work.gather_name,
+                                        Action::gather_output);
+  tensors_.drop(own, Role::input);
+  builder_.writes(parts.buffer, Role::output);
+  tensors_.wait_for(parts);
+  Value whole = tensors_.allocate(op.gathered_output);
+  whole.ready = emit_.compute(frame, i, work.join_output, work.name, Action::join_output);
+  tensors_.drop(parts, Role::input);
+  builder_.writes(whole.buffer, Role::output);
+  return whole;
+}
+
+// Recompute::operators: an output that was kept whole stands for the operator and what sums it. Its
+// weight gradient may want the input of all tokens, which was not kept.
+Value BlockForward::kept_output(Frame& frame, std::size_t i, Value x) {
+  const OpWork& work = frame.work->ops[i];
+  if (frame.shape->ops[i].gathers_input && runs_.keeps_gathered_inputs)
+    x = gather_input(frame, i, x);
+  tensors_.wait_for(x);
+  Value out = tensors_.allocate(frame.shape->ops[i].output);
+  out.ready = emit_.compute(frame, i, work.products_again.front(), work.name, Action::forward);
+  kept_.keep_or_free(frame, i, x);
+  emit_.read_weight(frame, i);
+  builder_.writes(out.buffer, Role::output);
+  kept_.keep_output(frame, i, out);
+  return out;
+}
+
+// A partial sum becomes the output: in place, or scattered over the tokens.
+Value BlockForward::sum_over_tensor(const Frame& frame, std::size_t i, Value partial) {
+  const OpWork& work = frame.work->ops[i];
+  emit_.reorder(frame, i, work.reorder_output, partial);
+  const OpId done =
+      emit_.tensor_collective(frame, i, work.sum_output, work.sum_name, Action::sum_output);
+  if (!layout_.sequence_parallel) {
+    builder_.writes(partial.buffer, Role::output);
+    partial.ready = done;
+    return partial;
+  }
+  tensors_.drop(partial, Role::input);
+  Value out = tensors_.allocate(frame.shape->ops[i].output);
+  builder_.writes(out.buffer, Role::output);
+  out.ready = done;
+  return out;
+}
+
+}  // namespace sim::lowering

@@ -1,0 +1,32 @@
+// The forward pass of a block, also when it is run again for the backward pass.
+#pragma once
+
+#include "sim/plan/lowering/loss_forward.hpp"
+#include "sim/plan/lowering/op_interner.hpp"
+
+namespace sim::lowering {
+
+class BlockForward : BlockPart {
+ public:
+  BlockForward(BlockTools& tools, OperatorParts& parts)
+      : BlockPart{tools}, parts_{parts}, loss_{tools} {}
+
+  Value forward_block(Frame& frame, Value x);
+
+ private:
+  bool begins_branch(const Frame& frame, const OpWork& work) const;
+  static Value end_early(Frame& frame, std::size_t i, const Value& x);
+  void wait_for_lengths();
+  void wait_before_mlp(const OpWork& work);
+  Value forward_op(Frame& frame, std::size_t i, Value x);
+  Value forward_linear(Frame& frame, std::size_t i, Value x);
+  Value gather_input(Frame& frame, std::size_t i, const Value& x);
+  Value gather_output(Frame& frame, std::size_t i, Value own);
+  Value kept_output(Frame& frame, std::size_t i, Value x);
+  Value sum_over_tensor(const Frame& frame, std::size_t i, Value partial);
+
+  OperatorParts& parts_;
+  LossForward loss_;
+};
+
+}  // namespace sim::lowering

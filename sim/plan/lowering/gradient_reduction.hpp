@@ -1,0 +1,37 @@
+// Reduces the gradients over the data-parallel ranks, bucket by bucket.
+#pragma once
+
+#include "sim/plan/lowering/frame.hpp"
+#include "sim/plan/lowering/weight_gathering.hpp"
+
+namespace sim::lowering {
+
+class GradientReduction : StagePart {
+ public:
+  GradientReduction(LoweringContext& context, ParameterStore& store, WeightGathering& weights)
+      : StagePart{context}, store_{store}, weights_{weights} {}
+
+  // The kernel added last wrote the gradient of operator i.
+  void gradient_ready(const Frame& frame, std::size_t i);
+  void reduce_aligned();
+  void reduce_remaining();
+
+ private:
+  void gradient_written(std::uint32_t index);
+  void prepare_bucket(std::uint32_t index);
+  OpLabel reduction_label(std::uint32_t index, const char* name);
+  void reduce_bucket(std::uint32_t index);
+  void reduce_ready(int first_chunk);
+  bool aligns_reductions() const;
+  BufferId cast_for_wire(std::uint32_t index, const OpLabel& made);
+  void add_up_shard(std::uint32_t index, BufferId message, const OpLabel& made);
+  void average_over_replicas(std::uint32_t index, BufferId message, const OpLabel& made);
+  BufferId message_buffer(std::int64_t elements);
+  bool synchronises() const;
+
+  ParameterStore& store_;
+  WeightGathering& weights_;
+  std::uint32_t next_reduction_ = 0;  // index of a bucket
+};
+
+}  // namespace sim::lowering

@@ -1,0 +1,237 @@
+// Order as in Megatron-LM, core/distributed/finalize_model_grads.py: data-parallel reductions,
+// gradients of sequence-parallel regions over the tensor group, tied embedding over its two stages;
+// then core/optimizer/optimizer.py: norm, clip, update.
+#include "sim/plan/lowering/optimizer_step.hpp"
+
+#include <algorithm>
+
+namespace sim::lowering {
+namespace {
+
+// Tensors that one launch of Apex's multi-tensor Adam takes at depth 5 (gradient, master, m, v,
+// weight): csrc/multi_tensor_apply.cuh, depth_to_max_tensors.
+constexpr std::int64_t tensors_per_launch = 30;
+
+}  // namespace
+
+// Gradients are accumulated, so what outlives a step starts at zero (Megatron-LM,
+// zero_grad_buffer).
+void OptimizerStep::zero_gradients() {
+  const bool keeps_first = runs_.adds_gradients && !sharing_.converts;
+  if (keeps_first && sharing_.zero < 2) return;
+  std::int64_t elements = 0;
+  for (const Bucket& bucket : store_.buckets) {
+    if (sharing_.zero >= 2 && bucket.accumulate == none)
+      continue;  // overwritten by its one reduction
+    elements += sharing_.zero >= 2 ? shard_of(bucket) : bucket.elements;
+  }
+  if (elements == 0) return;
+  const std::uint32_t kernel = context_.memory_pass(elements * bytes_of(sharing_.gradient_dtype),
+                                                    OpKind::elementwise, sharing_.gradient_dtype);
+  builder_.add_kernel(kernel, Stream::compute, Pass::optimizer, context_.label("zero_gradients"),
+                      {Action::zero_gradients});
+  touch_gradients(Access::write);
+}
+
+// The gradients that outlive a step.
+void OptimizerStep::touch_gradients(Access access) {
+  for (const Bucket& bucket : store_.buckets) {
+    const BufferId gradient = sharing_.zero >= 2 ? bucket.gradient_shard : bucket.gradient;
+    if (access == Access::write) {
+      builder_.writes(gradient, Role::state);
+    } else {
+      builder_.reads(gradient, Role::state);
+    }
+  }
+}
+
+void OptimizerStep::write_updated_state() {
+  for (const Bucket& bucket : store_.buckets) {
+    builder_.writes(bucket.optimizer, Role::state);
+    builder_.writes(sharing_.zero == 3 ? bucket.weight_shard : bucket.weight, Role::state);
+  }
+}
+
+// Elements of all Site::summed; where a rank holds only a shard, those of the shard that has the
+// most of them: all ranks run one program, so each sends as much.
+std::int64_t OptimizerStep::summed_elements() const {
+  const int shards = sharing_.zero >= 2 ? sharing_.shards : 1;
+  std::vector<std::int64_t> of_shard(static_cast<std::size_t>(shards));
+  for (const Site& site : store_.sites) {
+    if (site.summed == 0) continue;
+    const std::int64_t size = shards == 1 ? INT64_MAX : store_.buckets[site.bucket].padded / shards;
+    const std::int64_t end = site.summed_first + site.summed;
+    for (std::int64_t at = site.summed_first; at < end;) {
+      const std::int64_t shard = at / size;
+      const std::int64_t next = std::min(end, shards == 1 ? end : (shard + 1) * size);
+      of_shard[static_cast<std::size_t>(shard)] += next - at;
+      at = next;
+    }
+  }
+  return *std::max_element(of_shard.begin(), of_shard.end());
+}
+
+// Norms and biases outside the split blocks see only a slice of the tokens (sequence parallelism),
+// norms inside them only some of the heads: their gradients are summed over the tensor group.
+void OptimizerStep::sum_tensor_gradients() {
+  const std::int64_t elements = summed_elements();
+  if (elements == 0) return;
+  const Bytes bytes{elements * bytes_of(sharing_.gradient_dtype)};
+  builder_.wait_for_stream(Stream::tensor_comm, Stream::compute);
+  builder_.wait_for_stream(Stream::tensor_comm, Stream::data_comm);
+  const OpId done = builder_.add_collective(
+      builder_.collective(
+          {CollectiveKind::all_reduce, GroupRole::tensor, sharing_.gradient_dtype, bytes}),
+      Stream::tensor_comm, Pass::gradient_sync, context_.label("sequence_gradients.all_reduce"),
+      {Action::sum_tensor_gradients});
+  std::vector<bool> summed(store_.buckets.size());
+  for (const Site& site : store_.sites) {
+    if (site.summed > 0) summed[site.bucket] = true;
+  }
+  for (std::size_t i = 0; i < store_.buckets.size(); ++i) {
+    if (!summed[i]) continue;
+    builder_.writes(
+        sharing_.zero >= 2 ? store_.buckets[i].gradient_shard : store_.buckets[i].gradient,
+        Role::state);
+  }
+  const BufferId packed = builder_.buffer(bytes, BufferCategory::communication);
+  builder_.writes(packed, Role::output);
+  builder_.frees(packed, Role::output);
+  builder_.wait(Stream::compute, done);
+}
+
+// The table is held by the first and the last stage: both add up its gradient.
+void OptimizerStep::sum_tied_gradients() {
+  const auto table = std::find_if(store_.buckets.begin(), store_.buckets.end(),
+                                  [](const Bucket& bucket) { return bucket.holds_shared_table; });
+  if (table == store_.buckets.end()) return;
+  const std::int64_t elements =
+      sharing_.zero >= 2 ? table->padded / sharing_.shards : table->padded;
+  builder_.wait_for_stream(Stream::data_comm, Stream::compute);
+  builder_.wait_for_stream(Stream::data_comm, Stream::tensor_comm);
+  builder_.add_collective(
+      builder_.collective({CollectiveKind::all_reduce, GroupRole::tied_embedding,
+                           sharing_.gradient_dtype,
+                           Bytes{elements * bytes_of(sharing_.gradient_dtype)}}),
+      Stream::data_comm, Pass::gradient_sync, context_.label("tied_embedding.all_reduce"),
+      {Action::sum_tied_gradient, static_cast<std::uint32_t>(table - store_.buckets.begin())});
+  builder_.writes(sharing_.zero >= 2 ? table->gradient_shard : table->gradient, Role::output);
+}
+
+void OptimizerStep::optimizer_step() {
+  const std::int64_t owned = owned_elements();
+  const std::int64_t gradient = bytes_of(sharing_.gradient_dtype);
+  auto launches = static_cast<int>(
+      (static_cast<std::int64_t>(store_.parameters.size()) + tensors_per_launch - 1) /
+      tensors_per_launch);
+  builder_.wait_for_stream(Stream::compute, Stream::data_comm);
+  if (owned > 0) {
+    builder_.add_kernel(
+        context_.memory_pass(norm_bytes(), OpKind::elementwise, sharing_.gradient_dtype, launches),
+        Stream::compute, Pass::optimizer, context_.label("gradient_norm"), {Action::gradient_norm});
+    touch_gradients(Access::read);
+  }
+  if (layout_.world_size() > 1) {
+    builder_.wait_for_stream(Stream::data_comm, Stream::compute);
+    const OpId done = builder_.add_collective(
+        builder_.collective({CollectiveKind::all_reduce, GroupRole::world, DType::fp32, Bytes{4}}),
+        Stream::data_comm, Pass::optimizer, context_.label("gradient_norm.all_reduce"),
+        {Action::sum_gradient_norm});
+    builder_.wait(Stream::compute, done);
+  }
+  if (owned == 0) return;
+  std::int64_t bytes = update_bytes();
+  // The gradients scaled in a pass of their own, the masters read once more for the weights
+  // (Megatron-LM, core/optimizer/clip_grads.py, clip_grad_by_total_norm_fp32; distrib_optimizer.py,
+  // _copy_main_params_to_model_params, parameter by parameter).
+  if (runs_.separate_update) {
+    bytes += owned * (2 * gradient + layout_.master_bytes());
+    launches += launches + static_cast<int>(store_.parameters.size());
+  }
+  builder_.add_kernel(context_.memory_pass(bytes, OpKind::optimizer, DType::fp32, launches),
+                      Stream::compute, Pass::optimizer,
+                      context_.label(word(layout_.optimizer).data()), {Action::adam});
+  touch_gradients(Access::read);
+  write_updated_state();
+  if ((sharing_.zero == 1 || sharing_.zero == 2) && !layout_.overlap_parameters) {
+    for (std::size_t i = store_.buckets.size(); i-- > 0;)
+      weights_.gather_bucket(store_.buckets[i]);
+  }
+}
+
+std::int64_t OptimizerStep::owned_elements() const {
+  std::int64_t elements = 0;
+  for (const Bucket& bucket : store_.buckets)
+    elements += shard_of(bucket);
+  return elements;
+}
+
+std::int64_t OptimizerStep::all_elements() const {
+  std::int64_t elements = 0;
+  for (const Bucket& bucket : store_.buckets)
+    elements += bucket.elements;
+  return elements;
+}
+
+// DeepSpeed has an optimizer for each way of keeping gradients, and none around fp32 (runtime/
+// engine.py, _do_optimizer_sanity_check).
+OptimizerStep::DeepSpeedOptimizer OptimizerStep::deepspeed_optimizer() const {
+  if (runs_.optimizer != OptimizerForm::deepspeed) return DeepSpeedOptimizer::absent;
+  if (sharing_.converts) return DeepSpeedOptimizer::bf16;
+  if (layout_.zero_stage > 0) return DeepSpeedOptimizer::zero;
+  return layout_.master_weights ? DeepSpeedOptimizer::fp16 : DeepSpeedOptimizer::absent;
+}
+
+// The squares of gradients, of a rank's own where nothing else is said. With fp16 DeepSpeed looks
+// for what is not finite first.
+std::int64_t OptimizerStep::norm_bytes() const {
+  const std::int64_t gradient = bytes_of(sharing_.gradient_dtype);
+  const bool checks = sharing_.gradient_dtype == DType::fp16;
+  switch (deepspeed_optimizer()) {
+    case DeepSpeedOptimizer::absent:
+      break;
+    case DeepSpeedOptimizer::bf16:  // of all (bf16_optimizer.py, get_grads_for_norm)
+      return all_elements() * gradient;
+    case DeepSpeedOptimizer::fp16:
+      // x.float().sum() (runtime/utils.py, CheckOverflow), then the norm of the fp32 gradients.
+      return owned_elements() * (4 + (checks ? gradient + 8 : 0));
+    case DeepSpeedOptimizer::zero:
+      // A copy in fp64. Before: one in fp32, two comparisons of it, their disjunction, that in
+      // fp32, its maximum (zero/stage_1_and_2.py, get_grad_norm_direct, _has_inf_or_nan).
+      return owned_elements() * (gradient + 16 + (checks ? gradient + 26 : 0));
+  }
+  return owned_elements() * gradient;
+}
+
+// Adam reads gradient, master, m and v, and writes master, m, v and the weights; without masters
+// it reads and writes the weights themselves. Clipping scales the gradient as it is read. Others
+// the same with their own moments.
+// DeepSpeed's FusedAdam works on fp32 alone: gradients are put together, cast and scaled before it,
+// the weights copied from the masters behind it.
+std::int64_t OptimizerStep::update_bytes() const {
+  const std::int64_t gradient = bytes_of(sharing_.gradient_dtype);
+  const std::int64_t weight = bytes_of(layout_.activation_dtype);
+  const std::int64_t states =
+      2 * (layout_.master_bytes() + layout_.moment_bytes()) + (layout_.master_weights ? 0 : weight);
+  const std::int64_t element = layout_.master_weights ? 4 : weight;
+  const std::int64_t by_operation = element * eager_passes(layout_.optimizer);
+  const std::int64_t cast = sharing_.gradient_dtype == DType::fp32 ? 0 : gradient + 4;
+  // Its Adam and Lion are kernels of its own; SGD is PyTorch's.
+  const bool own =
+      layout_.optimizer == OptimizerKind::adam || layout_.optimizer == OptimizerKind::lion;
+  const std::int64_t update = (own ? 4 + states : by_operation) + layout_.master_bytes() + weight;
+  switch (deepspeed_optimizer()) {
+    case DeepSpeedOptimizer::absent:
+      break;
+    case DeepSpeedOptimizer::bf16:  // all of them clipped where they lie (bf16_optimizer.py, step)
+      return all_elements() * 2 * gradient + owned_elements() * update;
+    case DeepSpeedOptimizer::fp16:  // cast, put together (fp16/fused_optimizer.py, step)
+      return owned_elements() * (cast + 8 + 8 + update);
+    case DeepSpeedOptimizer::zero:  // put together, cast (zero/stage_1_and_2.py, step)
+      return owned_elements() * (2 * gradient + cast + 8 + update);
+  }
+  const bool eager = runs_.optimizer == OptimizerForm::eager;
+  return owned_elements() * (gradient + weight + (eager ? by_operation : states));
+}
+
+}  // namespace sim::lowering

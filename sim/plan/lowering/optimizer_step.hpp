@@ -1,0 +1,34 @@
+// The end of a step: what is summed once per step, the gradient norm, the optimizer, updated
+// weights.
+#pragma once
+
+#include "sim/plan/lowering/weight_gathering.hpp"
+
+namespace sim::lowering {
+
+class OptimizerStep : StagePart {
+ public:
+  OptimizerStep(LoweringContext& context, ParameterStore& store, WeightGathering& weights)
+      : StagePart{context}, store_{store}, weights_{weights} {}
+
+  void zero_gradients();
+  void sum_tensor_gradients();
+  void sum_tied_gradients();
+  void optimizer_step();
+
+ private:
+  void touch_gradients(Access access);
+  void write_updated_state();
+  std::int64_t summed_elements() const;
+  std::int64_t owned_elements() const;
+  std::int64_t all_elements() const;
+  enum class DeepSpeedOptimizer : std::uint8_t { absent, zero, bf16, fp16 };
+  DeepSpeedOptimizer deepspeed_optimizer() const;
+  std::int64_t norm_bytes() const;
+  std::int64_t update_bytes() const;
+
+  ParameterStore& store_;
+  WeightGathering& weights_;
+};
+
+}  // namespace sim::lowering

@@ -1,0 +1,289 @@
+// Gradient buckets.
+//
+// Sources: Li et al. 2020, "PyTorch Distributed" (buckets in reverse order, a smaller first one);
+// Rajbhandari et al. 2020 (ZeRO 1-3); Zhao et al. 2023 (FSDP: units, prefetch, hybrid sharding);
+// Megatron-LM, core/distributed/param_and_grad_buffer.py (overlap of ZeRO-1 reductions and
+// gathers).
+#include "sim/plan/lowering/parameter_layout.hpp"
+
+#include <utility>
+
+#include "sim/framework/bucket_sizes.hpp"
+
+namespace sim::lowering {
+namespace {
+
+std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+void ParameterLayout::make_parameters() {
+  std::uint32_t table = none;  // the operator that holds the embedding
+  const bool over_stages = !context_.placement.ends_where_it_begins();
+  for (const StageBlock& block : context_.blocks) {
+    for (const ShardedOp& op : model_.blocks[block.shape].ops) {
+      Parameters& parameters = store_.parameters.emplace_back();
+      parameters.own.elements = op.parameters;
+      parameters.own.bytes_each = bytes_of(layout_.activation_dtype);
+      parameters.table.bytes_each = parameters.own.bytes_each;
+      const bool eight_bits =
+          layout_.eight_bit_parameters && (op.encode_weight || op.encode_saved_weight);
+      if (eight_bits) parameters.own.bytes_each = bytes_of(DType::fp8);
+      if (op.encode_weight && !op.encodes_weight_each_time)
+        parameters.encoded_bytes = (eight_bits ? 1 : 2) * op.encode_weight->m * op.encode_weight->n;
+      if (op.op->kind == ModelOpKind::embedding && table == none) {
+        table = static_cast<std::uint32_t>(store_.parameters.size() - 1);
+        parameters.shared_over_stages = model_.model->tied_embedding && over_stages;
+      }
+      if (op.tied_parameters == 0) continue;
+      parameters.table.elements = op.tied_parameters;
+      parameters.same_as = table;  // none: a copy of its own
+      parameters.shared_over_stages = table == none;
+    }
+  }
+}
+
+// Whole tensors in reverse order, closed when they reach the size asked for. A table that two
+// stages share has a bucket to itself, so that its shards are the same on both; experts, which
+// fewer ranks have, lie apart (Megatron-LM, core/distributed/distributed_data_parallel.py).
+void ParameterLayout::make_buckets() {
+  store_.units_of_block.assign(context_.blocks.size(), {});
+  for (std::uint32_t c = static_cast<std::uint32_t>(context_.chunks.size()); c-- > 0;) {
+    const Chunk& chunk = context_.chunks[c];
+    const auto number = static_cast<int>(c);
+    const BucketSizes sizes =
+        bucket_sizes(layout_, runs_, {.stage = context_.stage, .chunk = number});
+    const std::int64_t limit = sizes.first.count();
+    OpenBucket dense{new_bucket(number, false), limit, {}};
+    OpenBucket experts{new_bucket(number, true), limit, {}};
+    for (std::uint32_t b = chunk.first_block + chunk.blocks; b-- > chunk.first_block;) {
+      const StageBlock& block = context_.blocks[b];
+      for (std::size_t i = model_.blocks[block.shape].ops.size(); i-- > 0;) {
+        Parameters& parameters = store_.parameters[block.first_op + static_cast<std::uint32_t>(i)];
+        const bool routed = model_.blocks[block.shape].ops[i].op->experts > 0;
+        OpenBucket& open = routed ? experts : dense;
+        const bool copy = parameters.table.elements > 0 && parameters.same_as == none;
+        if (parameters.shared_over_stages) {
+          close_bucket(open);
+          open.bucket.holds_shared_table = true;
+          add_to_bucket(open, b, copy ? parameters.table : parameters.own);
+          close_bucket(open);
+          if (!copy) continue;
+        }
+        if (parameters.own.elements == 0) continue;
+        add_to_bucket(open, b, parameters.own);
+        const std::int64_t bytes = open.bucket.elements * bytes_of(sharing_.gradient_dtype);
+        if (sharing_.zero == 3 || bytes < open.limit) continue;
+        close_bucket(open);
+        open.limit = sizes.others.count();
+      }
+      if (sharing_.zero == 3) close_bucket(dense);
+    }
+    close_bucket(dense);
+    close_bucket(experts);
+  }
+  for (Parameters& parameters : store_.parameters) {
+    if (parameters.same_as == none) continue;
+    parameters.table = store_.parameters[parameters.same_as].own;
+    ++store_.buckets[parameters.table.bucket].writers;
+  }
+}
+
+void ParameterLayout::add_to_bucket(OpenBucket& open, std::uint32_t block, Place& place) {
+  Bucket& bucket = open.bucket;
+  open.places.push_back(&place);
+  if (bucket.elements == 0) bucket.last_block = block;
+  bucket.first_block = block;
+  place.first = bucket.elements;
+  bucket.elements += place.elements;
+  bucket.weight_bytes += place.elements * place.bytes_each;
+  ++bucket.writers;
+}
+
+Bucket ParameterLayout::new_bucket(int chunk, bool of_experts) const {
+  Bucket bucket;
+  bucket.chunk = chunk;
+  bucket.of_experts = of_experts;
+  bucket.copies = of_experts ? sharing_.expert_copies : layout_.replicas();
+  bucket.shards = !of_experts ? sharing_.shards : sharing_.zero > 0 ? sharing_.expert_copies : 1;
+  return bucket;
+}
+
+void ParameterLayout::close_bucket(OpenBucket& open) {
+  Bucket& bucket = open.bucket;
+  for (Place* place : open.places)
+    place->bucket = static_cast<std::uint32_t>(store_.buckets.size());
+  if (bucket.elements > 0) {
+    if (sharing_.zero == 3) {
+      store_.units_of_block[bucket.first_block].push_back(
+          static_cast<std::uint32_t>(store_.buckets.size()));
+    }
+    // The root unit of FSDP, which holds a table used at both ends, stays gathered.
+    bucket.keep_gathered = context_.blocks[bucket.first_block].is_first &&
+                           model_.model->tied_embedding && layout_.pipeline_parallel == 1;
+    bucket.padded = round_up(bucket.elements, bucket.shards);
+    bucket.weight_bytes = round_up(bucket.weight_bytes + (bucket.padded - bucket.elements) *
+                                                             bytes_of(layout_.activation_dtype),
+                                   bucket.shards);
+    intern_bucket(bucket);
+    store_.buckets.push_back(bucket);
+  }
+  bucket = new_bucket(bucket.chunk, bucket.of_experts);
+  open.places.clear();
+}
+
+void ParameterLayout::intern_bucket(Bucket& bucket) {
+  const int wire = bytes_of(layout_.reduce_dtype);
+  const bool hybrid = bucket.shards < bucket.copies;
+  const GroupRole all = bucket.of_experts ? GroupRole::expert_data : GroupRole::data;
+  const GroupRole shard_role = hybrid ? GroupRole::shard : all;
+  if (bucket.shards == 1) {
+    if (bucket.copies > 1) {
+      bucket.reduce = builder_.collective(
+          {CollectiveKind::all_reduce, all, layout_.reduce_dtype, Bytes{bucket.elements * wire}});
+    }
+  } else {
+    const bool scatters = scatters_gradients(context_, bucket);
+    bucket.reduce = builder_.collective(
+        {scatters ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
+         scatters ? shard_role : all, layout_.reduce_dtype, Bytes{bucket.padded * wire}});
+    bucket.gather = builder_.collective({CollectiveKind::all_gather, shard_role,
+                                         layout_.activation_dtype, Bytes{bucket.weight_bytes}});
+    if (hybrid && scatters) {
+      bucket.replicate =
+          builder_.collective({CollectiveKind::all_reduce, GroupRole::replicate,
+                               layout_.reduce_dtype, Bytes{bucket.padded / bucket.shards * wire}});
+    }
+  }
+  if (bucket.reduce != none) intern_reduction(bucket);
+  if (runs_.copies_weights && sharing_.zero == 3)
+    bucket.copy = context_.memory_pass(2 * bucket.weight_bytes, OpKind::elementwise,
+                                       layout_.activation_dtype);
+}
+
+// What runs beside the reduction: changes of format, sums over micro-batches.
+void ParameterLayout::intern_reduction(Bucket& bucket) {
+  const std::int64_t wire = bytes_of(layout_.reduce_dtype);
+  const std::int64_t stored = bytes_of(sharing_.gradient_dtype);
+  const std::int64_t owned = shard_of(bucket);
+  const GradientBuckets form = runs_.gradient_buckets;
+  const std::int64_t cast = layout_.reduce_dtype != sharing_.gradient_dtype ? stored + wire : 0;
+  const auto pass = [&](std::int64_t bytes, DType dtype) {
+    return context_.memory_pass(bytes, OpKind::elementwise, dtype);
+  };
+  const auto casts = [&](std::int64_t out, std::int64_t in) {
+    bucket.cast_out = pass(out, layout_.reduce_dtype);
+    bucket.cast_in = pass(in, sharing_.gradient_dtype);
+  };
+  std::int64_t taken = 0;  // bytes moved per element of what a rank takes out of a message
+  if (form == GradientBuckets::flat) {
+    if (cast > 0)
+      casts(bucket.elements * cast, owned * cast);
+    else if (sharing_.holds)  // put together: _fsdp_collectives.py, foreach_reduce_scatter_copy_in
+      bucket.cast_out = pass(bucket.elements * (stored + wire), layout_.reduce_dtype);
+  } else if (form == GradientBuckets::copied || sharing_.zero == 0 || sharing_.converts) {
+    // Tensors are put together, divided by the ranks, and taken apart again: Scaling,
+    // allreduce.py; DeepSpeed, runtime/engine.py, allreduce_bucket and allreduce_and_copy.
+    casts(bucket.elements * (4 * stored + cast), bucket.elements * (2 * stored + cast));
+  } else {
+    // Into the bucket (reduce_independent_p_g_buckets_and_remove_grads), divided, put together by
+    // owner (average_tensor, allreduce_bucket; stage3.py, reduce_scatter_coalesced). Stages 1 and 2
+    // write the own part back and copy it once more (allreduce_and_copy_with_multiple_ranks,
+    // copy_grads_in_partition).
+    taken = sharing_.zero == 3 ? 0 : 2 * wire;
+    casts(bucket.elements * (stored + 5 * wire), owned * (taken + wire + stored));
+  }
+  if (cast > 0) bucket.cast_shard = pass(owned * cast, layout_.reduce_dtype);
+  if (accumulates())
+    bucket.accumulate = pass(owned * (taken + 2 * stored + wire), sharing_.gradient_dtype);
+}
+
+// DeepSpeed's ZeRO has buckets of full size, however few gradients there are: one, or with overlap
+// two in turns (runtime/zero/stage_1_and_2.py, setup_buckets; stage3.py has one).
+void ParameterLayout::allocate_bucket_copies() {
+  if (runs_.gradient_buckets != GradientBuckets::sliced || sharing_.zero == 0 || sharing_.converts)
+    return;
+  const std::int64_t elements =
+      bucket_sizes(layout_, runs_).others.count() / bytes_of(sharing_.gradient_dtype);
+  const Bytes each{elements * bytes_of(layout_.activation_dtype)};
+  for (int i = 0; i < (sharing_.zero < 3 && layout_.overlap_gradients ? 2 : 1); ++i)
+    builder_.buffer(each, BufferCategory::communication, true);
+}
+
+// One buffer per bucket for weights, one for gradients, one for the state of the optimizer, so that
+// a bucket is reduced and gathered where it lies (Megatron-LM, core/distributed/
+// param_and_grad_buffer.py; PyTorch DDP, gradient_as_bucket_view; FSDP's flat parameter).
+void ParameterLayout::allocate_parameters() {
+  const int gradient = bytes_of(sharing_.gradient_dtype);
+  for (Parameters& parameters : store_.parameters) {
+    if (parameters.encoded_bytes == 0 || sharing_.zero == 3) continue;
+    parameters.encoded =
+        builder_.buffer(Bytes{parameters.encoded_bytes}, BufferCategory::weights, true);
+  }
+  for (Bucket& bucket : store_.buckets) {
+    const std::int64_t shard = bucket.padded / bucket.shards;
+    bucket.weight = builder_.buffer(
+        Bytes{bucket.weight_bytes},
+        sharing_.zero == 3 ? BufferCategory::gathered_parameters : BufferCategory::weights,
+        sharing_.zero < 3);
+    bucket.gradient = builder_.buffer(Bytes{bucket.padded * gradient}, BufferCategory::gradients,
+                                      sharing_.zero < 2);
+    if (sharing_.zero == 3) {
+      bucket.weight_shard = builder_.buffer(Bytes{bucket.weight_bytes / bucket.shards},
+                                            BufferCategory::weights, true);
+    }
+    if (sharing_.zero >= 2) {
+      bucket.gradient_shard =
+          builder_.buffer(Bytes{shard * gradient}, BufferCategory::gradients, true);
+    }
+    // fp32 master weights, if any, and moments.
+    bucket.optimizer =
+        builder_.buffer(Bytes{shard * (layout_.master_bytes() + layout_.moment_bytes())},
+                        BufferCategory::optimizer, true);
+    if (sharing_.converts)  // what autograd adds to
+      builder_.buffer(Bytes{bucket.padded * bytes_of(layout_.activation_dtype)},
+                      BufferCategory::gradients, true);
+  }
+  allocate_bucket_copies();
+}
+
+// For those who execute the program.
+void ParameterLayout::describe_parameters() {
+  for (const StageBlock& block : context_.blocks) {
+    const auto& ops = model_.blocks[block.shape].ops;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      const Parameters& parameters = store_.parameters[block.first_op + i];
+      Site& site = store_.sites.emplace_back();
+      site.place = block.is_output    ? BlockPlace::output
+                   : block.layer >= 0 ? BlockPlace::layer
+                                      : BlockPlace::input;
+      site.layer = block.layer;
+      site.op = static_cast<std::int16_t>(i);
+      site.bucket = parameters.matrix().bucket;
+      site.first = parameters.matrix().first;
+      site.elements = parameters.matrix().elements;
+      site.tied = parameters.table.elements > 0;
+      // All of them, or the bias behind the matrix.
+      site.summed = ops[i].tensor_summed;
+      site.summed_first = site.first + site.elements - site.summed;
+    }
+  }
+  std::vector<ParameterBucket> described;
+  for (const Bucket& bucket : store_.buckets) {
+    ParameterBucket& made = described.emplace_back();
+    made.elements = bucket.elements;
+    made.padded = bucket.padded;
+    made.shards = bucket.shards;
+    made.of_experts = bucket.of_experts;
+    made.weight = bucket.weight;
+    made.weight_shard = bucket.weight_shard;
+    if (sharing_.zero < 2) made.gradient = bucket.gradient;
+    made.gradient_shard = bucket.gradient_shard;
+    made.optimizer = bucket.optimizer;
+  }
+  builder_.set_parameters(store_.sites, std::move(described));
+}
+
+}  // namespace sim::lowering

@@ -1,0 +1,38 @@
+// Lays the parameters of a stage into buckets and allocates them.
+#pragma once
+
+#include "sim/plan/lowering/parameter_store.hpp"
+
+namespace sim::lowering {
+
+struct OpenBucket {  // while parameters are put into it
+  Bucket bucket;
+  std::int64_t limit = 0;  // bytes of gradients at which it closes
+  std::vector<Place*> places;
+};
+
+class ParameterLayout : StagePart {
+ public:
+  ParameterLayout(LoweringContext& context, ParameterStore& store)
+      : StagePart{context}, store_{store} {}
+
+  void make_parameters();
+  void make_buckets();
+  void allocate_parameters();
+  void describe_parameters();
+
+ private:
+  static void add_to_bucket(OpenBucket& open, std::uint32_t block, Place& place);
+  Bucket new_bucket(int chunk, bool of_experts) const;
+  void close_bucket(OpenBucket& open);
+  void intern_bucket(Bucket& bucket);
+  void intern_reduction(Bucket& bucket);
+  void allocate_bucket_copies();
+  bool accumulates() const {
+    return sharing_.reduces_each_microbatch() && layout_.micro_batches() > 1;
+  }
+
+  ParameterStore& store_;
+};
+
+}  // namespace sim::lowering

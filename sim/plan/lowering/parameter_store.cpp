@@ -1,0 +1,16 @@
+#include "sim/plan/lowering/parameter_store.hpp"
+
+namespace sim::lowering {
+
+std::int64_t shard_of(const Bucket& bucket) {
+  return (bucket.elements + bucket.shards - 1) / bucket.shards;
+}
+
+// ZeRO-1 and 2 may reduce all gradients on every rank, which then keeps its slice: Scaling
+// (core/optimizer/allreduce.py), DeepSpeed (runtime/bf16_optimizer.py; runtime/zero/
+// stage_1_and_2.py, average_tensor with use_multi_rank_bucket_allreduce).
+bool scatters_gradients(const LoweringContext& context, const Bucket& bucket) {
+  return bucket.shards > 1 && !(context.sharing.zero < 3 && context.runs.all_reduces_gradients);
+}
+
+}  // namespace sim::lowering

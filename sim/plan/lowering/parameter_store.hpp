@@ -1,0 +1,69 @@
+// Parameters of a stage and the buckets in which their gradients are reduced.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/plan/lowering/lowering_context.hpp"
+#include "sim/program/op_work.hpp"
+
+namespace sim::lowering {
+
+// Where parameters lie.
+struct Place {
+  std::int64_t elements = 0;
+  std::uint32_t bucket = none;
+  std::int64_t first = 0;
+  int bytes_each = 0;  // as stored
+};
+
+// Parameters of an operator of the stage: its own, and the table that a tied head shares.
+struct Parameters {
+  Place own, table;
+  std::uint32_t same_as = none;     // the operator of the stage that holds the table; none: a copy
+  bool shared_over_stages = false;  // a table that the first and the last stage hold
+  BufferId encoded{none};  // 8-bit copy, unless stored so, and its transpose, made once per step
+  std::int64_t encoded_bytes = 0;
+  const Place& matrix() const { return table.elements > 0 ? table : own; }
+};
+
+// Gradients that are reduced together: a bucket, or under ZeRO-3 a block.
+struct Bucket {
+  int chunk = 0;
+  bool of_experts = false;
+  int copies = 1, shards = 1;  // ranks with these parameters; those that share one copy
+  std::uint32_t writers = 0;   // operators that write gradients into it, once per micro-batch each
+  std::uint32_t pending = 0;   // of them, not yet ready in this backward pass
+  std::int64_t elements = 0, padded = 0;
+  std::int64_t weight_bytes = 0;    // of all elements, padded
+  BufferId gradient{none};          // whole; ZeRO-2/3: alive until reduced
+  BufferId gradient_shard{none};    // ZeRO-2/3
+  BufferId weight{none};            // whole; ZeRO-3: while gathered
+  BufferId weight_shard{none};      // ZeRO-3: what this rank owns of them
+  BufferId optimizer{none};         // master weights and moments, or their shard
+  bool holds_shared_table = false;  // and nothing else
+  bool gathered = false;
+  bool copied = false;  // out of the buffer of the gather
+  bool keep_gathered = false;
+  bool ready = false;  // ZeRO-0/1: all its gradients are there
+  OpId weight_ready{none};
+  std::uint32_t gather = none, reduce = none, replicate = none;      // collectives
+  std::uint32_t copy = none;                                         // Execution::copies_weights
+  std::uint32_t cast_out = none, cast_in = none, accumulate = none;  // kernels
+  std::uint32_t cast_shard = none;                // to the wire, of the accumulated shard
+  std::uint32_t first_block = 0, last_block = 0;  // of the stage, inclusive
+};
+
+struct ParameterStore {
+  std::vector<Parameters> parameters;  // by operator of the stage
+  std::vector<Site> sites;             // the same for those who execute the program
+  std::vector<Bucket> buckets;         // in the order of their reduction
+  std::vector<std::vector<std::uint32_t>> units_of_block;  // ZeRO-3: its buckets
+};
+
+// Elements of a bucket that a rank owns.
+std::int64_t shard_of(const Bucket& bucket);
+// Whether its gradients are reduced to the rank that owns them; else every rank has all.
+bool scatters_gradients(const LoweringContext& context, const Bucket& bucket);
+
+}  // namespace sim::lowering

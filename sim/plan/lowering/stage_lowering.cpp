@@ -1,0 +1,196 @@
+#include "sim/plan/lowering/stage_lowering.hpp"
+
+namespace sim::lowering {
+namespace {
+
+// Megatron-LM's distributed optimizer (core/distributed/param_and_grad_buffer.py, param_data).
+bool moves_parameters(const LoweringContext& context) {
+  return context.sharing.zero == 1 && !context.runs.adds_gradients &&
+         context.runs.gradient_buckets == GradientBuckets::flat;
+}
+
+}  // namespace
+
+StageLowering::StageLowering(const ShardedModel& model, const PipelineOrder& order, int stage)
+    : context_{model, order.ranks[static_cast<std::size_t>(stage)], stage},
+      weights_{context_, store_},
+      tools_{context_, store_, weights_},
+      parts_{tools_},
+      forward_{tools_, parts_},
+      backward_{tools_, parts_},
+      recomputation_{tools_, forward_},
+      messages_{context_, order},
+      scales_{context_},
+      saved_(context_.saved) {}
+
+Program StageLowering::lower() {
+  ProgramBuilder& builder = context_.builder;
+  const Layout& layout = context_.layout;
+  builder.set_allocation(allocation());
+  builder.set_host_rules(
+      {.waits = layout.overlap_pipeline || layout.schedule != Schedule::interleaved,
+       .blocks_launches = context_.runs.blocking_launches});
+  builder.reserve(estimated_ops());
+  work_ = OpInterner{tools_, parts_}.intern_blocks();
+  allocate();
+  weights_.gather_at_start();
+  OptimizerStep optimizer{context_, store_, weights_};
+  optimizer.zero_gradients();
+  for (std::size_t i = 0; i < context_.slots.size(); ++i)
+    lower_slot(i);
+  tools_.reduction.reduce_remaining();
+  optimizer.sum_tensor_gradients();
+  optimizer.sum_tied_gradients();
+  optimizer.optimizer_step();
+  return builder.finish();
+}
+
+Allocation StageLowering::allocation() const {
+  const Execution& runs = context_.runs;
+  const Layout& layout = context_.layout;
+  const int zero = context_.sharing.zero;
+  return {.expandable = runs.expandable_segments,
+          .copies_gathered = runs.copies_weights && zero == 3,
+          .flat_parameters = runs.flat_parameters && zero == 3,
+          .separate_gradients = runs.adds_gradients,
+          .moved_parameters = moves_parameters(context_),
+          .held_logits = runs.held_logits,
+          .loss_metrics = runs.loss_metrics,
+          .master_weights = layout.master_weights,
+          .master_bytes = layout.master_bytes(),
+          .moment_bytes = layout.moment_bytes()};
+}
+
+std::size_t StageLowering::estimated_ops() const {
+  std::size_t ops = 0;
+  for (const Chunk& chunk : context_.chunks)
+    ops += 5 * std::size_t{chunk.saved} + 6;
+  return ops * static_cast<std::size_t>(context_.layout.micro_batches()) + 8 * saved_.size() / 64 +
+         64;
+}
+
+void StageLowering::allocate() {
+  ParameterLayout parameters{context_, store_};
+  parameters.make_parameters();
+  parameters.make_buckets();
+  parameters.allocate_parameters();
+  tools_.sums.allocate_kept_placeholders();
+  parts_.experts.allocate_expert_workspaces();
+  parameters.describe_parameters();
+}
+
+Frame StageLowering::frame(const StageBlock& block, int microbatch, Pass pass) {
+  const Chunk& chunk = context_.chunks[static_cast<std::size_t>(block.chunk)];
+  Frame made;
+  made.block = &block;
+  made.shape = &context_.model.blocks[block.shape];
+  made.work = &work_[block.shape];
+  made.saved = saved_.data() + chunk.saved_base +
+               static_cast<std::size_t>(microbatch) * chunk.saved + block.first_saved;
+  made.label.layer = block.layer;
+  made.label.chunk = chunk.global;
+  made.label.microbatch = microbatch;
+  made.pass = pass;
+  return made;
+}
+
+void StageLowering::lower_slot(std::size_t index) {
+  context_.slot = index;
+  messages_.begin_slot();
+  const Slot& slot = context_.slots[index];
+  switch (slot.kind) {
+    case SlotKind::forward:
+      return lower_forward(slot);
+    case SlotKind::backward:
+      return lower_backward(slot);
+    case SlotKind::weight_backward:
+      return lower_weight_backward(slot);
+  }
+}
+
+void StageLowering::lower_forward(const Slot& slot) {
+  const Chunk& chunk = context_.chunk_of(slot);
+  messages_.wait_for_messages();
+  Value x = messages_.received(slot);
+  for (std::uint32_t i = 0; i < chunk.blocks; ++i) {
+    const std::uint32_t at = chunk.first_block + i;
+    const StageBlock& block = context_.blocks[at];
+    weights_.prefetch(at, +1);
+    Frame made = frame(block, slot.microbatch, Pass::forward);
+    weights_.wait_for_weights(block);
+    if (block.checkpoint && x.exists()) {
+      made.keep = false;
+      recomputation_.keep_input(block, slot.microbatch, x);
+    }
+    x = forward_.forward_block(made, x);
+    if (!made.keep) recomputation_.keep_outputs(block, slot.microbatch);
+    weights_.release_weights(block, true);
+    if (scales_.ends_layers(chunk, i, +1))
+      scales_.share_maxima(chunk, slot.microbatch, Pass::forward);
+  }
+  if (chunk.global + 1 == context_.layout.chunks()) {
+    context_.tensors.drop(x, Role::output);
+  } else if (messages_.leads_pair()) {
+    messages_.send_behind_pair(x);
+  } else {
+    messages_.pass_on(slot, x);
+  }
+}
+
+// The loss is not recomputed: what stands before it is, behind its backward pass.
+Value StageLowering::backward_head(Frame& frame, int microbatch) {
+  std::size_t i = frame.shape->ops.size();
+  Value gradient;
+  if (frame.shape->ops[i - 1].op->kind == ModelOpKind::cross_entropy)
+    gradient = backward_.backward_op(frame, --i, gradient);
+  recomputation_.recompute_block(this->frame(*frame.block, microbatch, Pass::recompute),
+                                 microbatch);
+  while (i-- > 0)
+    gradient = backward_.backward_op(frame, i, gradient);
+  return gradient;
+}
+
+void StageLowering::lower_backward(const Slot& slot) {
+  const Chunk& chunk = context_.chunk_of(slot);
+  messages_.wait_for_messages();
+  Value gradient = messages_.received(slot);
+  for (std::uint32_t i = chunk.blocks; i-- > 0;) {
+    const std::uint32_t at = chunk.first_block + i;
+    const StageBlock& block = context_.blocks[at];
+    weights_.prefetch(at, -1);
+    weights_.wait_for_weights(block);
+    Frame made = frame(block, slot.microbatch, Pass::backward);
+    if (block.checkpoint && block.is_output) {
+      gradient = backward_head(made, slot.microbatch);
+    } else {
+      if (block.checkpoint)
+        recomputation_.recompute_block(frame(block, slot.microbatch, Pass::recompute),
+                                       slot.microbatch);
+      gradient = backward_.backward_block(made, gradient);
+    }
+    tools_.sums.add_held_gradients(made);
+    weights_.release_weights(block, false);
+    if (scales_.ends_layers(chunk, i, -1))
+      scales_.share_maxima(chunk, slot.microbatch, Pass::backward);
+  }
+  tools_.reduction.reduce_aligned();  // before messages, for which kernels may have to wait
+  messages_.send_waiting_forward();
+  if (chunk.global > 0) {
+    messages_.pass_on(slot, gradient);
+  } else {
+    context_.tensors.drop(gradient, Role::input_gradient);
+  }
+  backward_.take_loss_metrics(chunk);
+}
+
+void StageLowering::lower_weight_backward(const Slot& slot) {
+  const Chunk& chunk = context_.chunk_of(slot);
+  for (std::uint32_t i = chunk.blocks; i-- > 0;) {
+    Frame made =
+        frame(context_.blocks[chunk.first_block + i], slot.microbatch, Pass::weight_backward);
+    backward_.deferred_weight_gradients(made);
+    tools_.sums.add_held_gradients(made);
+  }
+}
+
+}  // namespace sim::lowering

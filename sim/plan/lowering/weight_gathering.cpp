@@ -1,0 +1,130 @@
+// Sources: Rajbhandari et al. 2020 (ZeRO 1-3); Zhao et al. 2023 (FSDP: units, prefetch, hybrid
+// sharding); Megatron-LM, core/distributed/param_and_grad_buffer.py (gathers of ZeRO-1).
+#include "sim/plan/lowering/weight_gathering.hpp"
+
+namespace sim::lowering {
+
+// ZeRO-1 and 2 with overlap: the weights updated by the step before are gathered in the order of
+// the forward pass, and each block waits for its own.
+void WeightGathering::gather_at_start() {
+  if (sharing_.zero == 0 || sharing_.zero == 3 || !layout_.overlap_parameters) return;
+  // Buckets are in reverse order within a chunk, and chunks in reverse order.
+  for (std::size_t i = store_.buckets.size(); i-- > 0;)
+    gather_bucket(store_.buckets[i]);
+}
+
+void WeightGathering::gather_bucket(Bucket& bucket) {
+  if (bucket.gather == none) return;
+  OpLabel made = context_.label("parameters.all_gather");
+  made.chunk = context_.chunks[static_cast<std::size_t>(bucket.chunk)].global;
+  made.layer = context_.blocks[bucket.first_block].layer;
+  builder_.wait_for_stream(Stream::data_comm, Stream::compute);
+  bucket.weight_ready = builder_.add_collective(
+      bucket.gather, Stream::data_comm, Pass::parameter_sync, made,
+      {Action::gather_weights, static_cast<std::uint32_t>(&bucket - store_.buckets.data())});
+  if (sharing_.zero == 3) builder_.reads(bucket.weight_shard, Role::input);
+  builder_.writes(bucket.weight, Role::output);
+  bucket.gathered = true;
+  bucket.copied = false;
+}
+
+// FSDP2 shards every parameter by itself: a gathered unit is split into the parameters by a copy on
+// the compute stream (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py,
+// foreach_all_gather_copy_out).
+void WeightGathering::copy_weights(const StageBlock& block) {
+  if (sharing_.zero < 3) return;
+  for (const std::uint32_t unit :
+       store_.units_of_block[static_cast<std::size_t>(&block - context_.blocks.data())]) {
+    Bucket& bucket = store_.buckets[unit];
+    if (bucket.copy == none || bucket.copied) continue;
+    builder_.wait(Stream::compute, bucket.weight_ready);
+    OpLabel made = context_.label("parameters.copy");
+    made.layer = block.layer;
+    builder_.add_kernel(bucket.copy, Stream::compute, Pass::parameter_sync, made,
+                        {Action::copy_weights, unit});
+    bucket.weight_ready = OpId{none};
+    builder_.writes(bucket.weight, Role::output);
+    bucket.copied = true;
+  }
+}
+
+void WeightGathering::wait_for_weights(const StageBlock& block) {
+  if (sharing_.zero == 0) return;
+  copy_weights(block);
+  const std::size_t count = model_.blocks[block.shape].ops.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Parameters& parameters = store_.parameters[block.first_op + i];
+    for (const Place* place : {&parameters.own, &parameters.table}) {
+      if (place->bucket == none || store_.buckets[place->bucket].weight_ready.value == none)
+        continue;
+      builder_.wait(Stream::compute, store_.buckets[place->bucket].weight_ready);
+    }
+  }
+}
+
+// ZeRO-3: the unit in use and the next ones of its chunk (FSDP: forward and backward prefetch). A
+// gather starts when the kernels issued so far are done, which bounds the units alive.
+void WeightGathering::prefetch(std::uint32_t block, int direction) {
+  if (sharing_.zero < 3) return;
+  gather_tied_table(context_.blocks[block]);
+  const Chunk& chunk = context_.chunks[static_cast<std::size_t>(context_.blocks[block].chunk)];
+  const int ahead = layout_.overlap_parameters ? layout_.prefetch_layers : 0;
+  const auto first = static_cast<std::int64_t>(chunk.first_block);
+  const std::int64_t last = first + chunk.blocks - 1;
+  for (int i = 0; i <= ahead; ++i) {
+    const std::int64_t at = std::int64_t{block} + std::int64_t{direction} * i;
+    if (at < first || at > last) break;
+    for (const std::uint32_t unit : store_.units_of_block[static_cast<std::size_t>(at)]) {
+      if (!store_.buckets[unit].gathered) gather_bucket(store_.buckets[unit]);
+    }
+  }
+}
+
+// A head that shares the embedding table needs the unit that holds it.
+void WeightGathering::gather_tied_table(const StageBlock& block) {
+  const std::size_t count = model_.blocks[block.shape].ops.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Place& table = store_.parameters[block.first_op + i].table;
+    if (table.elements == 0) continue;
+    if (!store_.buckets[table.bucket].gathered) gather_bucket(store_.buckets[table.bucket]);
+  }
+}
+
+// The last block of the model, whose backward pass comes next: its weights stay (torchtitan,
+// models/llama3/infra/parallelize.py: the last layers are not resharded after their forward pass;
+// nor is the root unit of FSDP).
+bool WeightGathering::turns_around(const StageBlock& block) const {
+  const Slot& slot = context_.slots[context_.slot];
+  const Chunk& chunk = context_.chunk_of(slot);
+  const bool ends_model = chunk.global + 1 == layout_.chunks() &&
+                          &block == &context_.blocks[chunk.first_block + chunk.blocks - 1];
+  if (!ends_model) return false;
+  if (context_.slot + 1 == context_.slots.size()) return false;
+  const Slot& next = context_.slots[context_.slot + 1];
+  return next.kind == SlotKind::backward && next.chunk == slot.chunk &&
+         next.microbatch == slot.microbatch;
+}
+
+void WeightGathering::release_weights(const StageBlock& block, bool after_forward) {
+  if (sharing_.zero < 3) return;
+  for (const std::uint32_t unit :
+       store_.units_of_block[static_cast<std::size_t>(&block - context_.blocks.data())]) {
+    release_unit(block, store_.buckets[unit], after_forward);
+  }
+}
+
+// The kernels of the block have read it; who issues the operator added last does not matter.
+void WeightGathering::release_unit(const StageBlock& block, Bucket& bucket, bool after_forward) {
+  if (after_forward && (!layout_.reshard_after_forward || bucket.keep_gathered)) return;
+  if (after_forward && turns_around(block)) return;
+  if (sharing_.holds && !after_forward) return;
+  free_unit(bucket);
+}
+
+void WeightGathering::free_unit(Bucket& bucket) {
+  if (!bucket.gathered) return;
+  builder_.frees(bucket.weight, Role::weight);
+  bucket.gathered = false;
+}
+
+}  // namespace sim::lowering

@@ -1,0 +1,30 @@
+// Gathers sharded weights before they are used, and frees them behind: ZeRO 1 to 3, FSDP.
+#pragma once
+
+#include "sim/plan/lowering/parameter_store.hpp"
+
+namespace sim::lowering {
+
+class WeightGathering : StagePart {
+ public:
+  WeightGathering(LoweringContext& context, ParameterStore& store)
+      : StagePart{context}, store_{store} {}
+
+  void gather_at_start();
+  void gather_bucket(Bucket& bucket);
+  void wait_for_weights(const StageBlock& block);
+  // `block`: its index in the stage. direction: +1 forward, -1 backward.
+  void prefetch(std::uint32_t block, int direction);
+  void release_weights(const StageBlock& block, bool after_forward);
+  void free_unit(Bucket& bucket);
+
+ private:
+  void copy_weights(const StageBlock& block);
+  void gather_tied_table(const StageBlock& block);
+  bool turns_around(const StageBlock& block) const;
+  void release_unit(const StageBlock& block, Bucket& bucket, bool after_forward);
+
+  ParameterStore& store_;
+};
+
+}  // namespace sim::lowering
