@@ -1,6 +1,7 @@
 #include "sim/plan/grid.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/base/check.hpp"
 #include "sim/schedule/placement.hpp"
@@ -36,51 +37,93 @@ int& coordinate(RankCoordinates& at, Dimension dimension) {
   return at.tensor;
 }
 
+// Of the ranks of a stage, tensor ranks next to each other.
+int place_in_stage(const Layout& layout, const RankCoordinates& at) {
+  return (at.data * layout.context_parallel + at.context) * layout.tensor_parallel + at.tensor;
+}
+
+// count ranks at place(0), place(1), ...; none where there is but one.
+template <class Place>
+std::vector<RankId> line(const Layout& layout, int count, Place place) {
+  std::vector<RankId> members;
+  if (count < 2) return members;
+  members.reserve(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i)
+    members.push_back(rank_of(layout, place(i)));
+  return members;
+}
+
+// Ranks with the same parameters, those of one sequence next to each other: a shard group smaller
+// than all takes these first (torchtitan's mesh dp_shard_cp).
+std::vector<RankId> data_group(const Layout& layout, GroupRole role, const RankCoordinates& of) {
+  const int replicas = layout.replicas();
+  const int shards = layout.zero_stage > 0 ? layout.shard_ranks() : 1;
+  const bool hybrid = shards > 1 && shards < replicas;
+  const int own = of.data * layout.context_parallel + of.context;
+  const auto along = [&](int first, int step) {
+    return [&layout, of, first, step](int i) {
+      const int at = first + i * step;
+      return RankCoordinates{of.tensor, at / layout.context_parallel, of.pipeline,
+                             at % layout.context_parallel};
+    };
+  };
+  if (role == GroupRole::data) return line(layout, replicas, along(0, 1));
+  if (!hybrid) return {};
+  if (role == GroupRole::shard) return line(layout, shards, along(own - own % shards, 1));
+  return line(layout, replicas / shards, along(own % shards, shards));
+}
+
+// The ranks of a stage once more: expert-tensor ranks next to each other, then expert-parallel ones
+// (Megatron-LM, core/parallel_state.py, expert_decoder_rank_generator).
+std::vector<RankId> expert_group(const Layout& layout, GroupRole role, const RankCoordinates& of) {
+  const int tensor = layout.expert_tensor(), copy = tensor * layout.expert_parallel;
+  const int own = place_in_stage(layout, of);
+  const auto along = [&](int first, int step) {
+    return [&layout, of, first, step](int i) {
+      return rank_of_stage(layout, of.pipeline, first + i * step);
+    };
+  };
+  switch (role) {
+    case GroupRole::expert:
+      return line(layout, layout.expert_parallel, along(own - own % copy + own % tensor, tensor));
+    case GroupRole::expert_tensor:
+      return line(layout, tensor, along(own - own % tensor, 1));
+    default:
+      return line(layout, layout.expert_replicas(), along(own % copy, copy));
+  }
+}
+
 class GroupMaker {
  public:
-  explicit GroupMaker(Plan& plan) : plan_{plan}, layout_{plan.layout} {}
+  explicit GroupMaker(Plan& plan) : plan_{plan} {}
 
-  // The ranks at place(0) .. place(count - 1).
-  template <class Place>
-  void add(GroupRole role, int count, Place place) {
-    if (count < 2) return;
+  // The group of the rank at these coordinates, if it has one.
+  void add(GroupRole role, const RankCoordinates& of) {
+    std::vector<RankId> ranks = group_members(plan_.layout, role, of);
+    if (ranks.empty()) return;
     const auto index = static_cast<std::uint32_t>(plan_.groups.size());
-    Group& group = plan_.groups.emplace_back();
-    group.role = role;
-    group.ranks.reserve(static_cast<std::size_t>(count));
-    for (int i = 0; i < count; ++i) {
-      const RankId rank = rank_of(layout_, place(i));
-      group.ranks.push_back(rank);
+    for (const RankId rank : ranks)
       plan_.group_of[rank.value][static_cast<std::size_t>(role)] = index;
-    }
+    plan_.groups.push_back({role, std::move(ranks)});
   }
 
  private:
   Plan& plan_;
-  const Layout& layout_;
 };
 
-// Ranks with the same parameters, those of one sequence next to each other: a shard group smaller
-// than all takes these first (torchtitan's mesh dp_shard_cp).
 void make_data_groups(const Layout& layout, GroupMaker& maker) {
-  const int replicas = layout.replicas();
   const int shards = layout.zero_stage > 0 ? layout.shard_ranks() : 1;
-  const bool hybrid = shards > 1 && shards < replicas;
+  const auto at = [&](int tensor, int pipeline, int replica) {
+    return RankCoordinates{tensor, replica / layout.context_parallel, pipeline,
+                           replica % layout.context_parallel};
+  };
   for (int pipeline = 0; pipeline < layout.pipeline_parallel; ++pipeline) {
     for (int tensor = 0; tensor < layout.tensor_parallel; ++tensor) {
-      const auto line = [&, tensor, pipeline](int first, int step) {
-        return [&layout, tensor, pipeline, first, step](int i) {
-          const int at = first + i * step;
-          return RankCoordinates{tensor, at / layout.context_parallel, pipeline,
-                                 at % layout.context_parallel};
-        };
-      };
-      maker.add(GroupRole::data, replicas, line(0, 1));
-      if (!hybrid) continue;
-      for (int first = 0; first < replicas; first += shards)
-        maker.add(GroupRole::shard, shards, line(first, 1));
+      maker.add(GroupRole::data, at(tensor, pipeline, 0));
+      for (int first = 0; first < layout.replicas(); first += shards)
+        maker.add(GroupRole::shard, at(tensor, pipeline, first));
       for (int first = 0; first < shards; ++first)
-        maker.add(GroupRole::replicate, replicas / shards, line(first, shards));
+        maker.add(GroupRole::replicate, at(tensor, pipeline, first));
     }
   }
 }
@@ -89,47 +132,27 @@ void make_data_groups(const Layout& layout, GroupMaker& maker) {
 void make_layer_groups(const Layout& layout, GroupMaker& maker) {
   for (int pipeline = 0; pipeline < layout.pipeline_parallel; ++pipeline) {
     for (int data = 0; data < layout.data_parallel; ++data) {
-      for (int context = 0; context < layout.context_parallel; ++context) {
-        maker.add(GroupRole::tensor, layout.tensor_parallel, [&](int i) {
-          return RankCoordinates{i, data, pipeline, context};
-        });
-      }
-      for (int tensor = 0; tensor < layout.tensor_parallel; ++tensor) {
-        maker.add(GroupRole::context, layout.context_parallel, [&](int i) {
-          return RankCoordinates{tensor, data, pipeline, i};
-        });
-      }
+      for (int context = 0; context < layout.context_parallel; ++context)
+        maker.add(GroupRole::tensor, {0, data, pipeline, context});
+      for (int tensor = 0; tensor < layout.tensor_parallel; ++tensor)
+        maker.add(GroupRole::context, {tensor, data, pipeline, 0});
     }
   }
 }
 
-// All ranks of a stage (Megatron-LM, core/parallel_state.py, get_amax_reduction_group: "tp-cp-dp").
-void make_stage_groups(const Layout& layout, GroupMaker& maker) {
-  const int ranks = layout.tensor_parallel * layout.replicas();
-  for (int pipeline = 0; pipeline < layout.pipeline_parallel; ++pipeline)
-    maker.add(GroupRole::maxima, ranks, [&](int i) { return rank_of_stage(layout, pipeline, i); });
-}
-
-// The ranks of a stage once more: expert-tensor ranks next to each other, then expert-parallel ones
-// (Megatron-LM, core/parallel_state.py, expert_decoder_rank_generator).
 void make_expert_groups(const Layout& layout, GroupMaker& maker) {
   const int tensor = layout.expert_tensor(), experts = layout.expert_parallel;
-  const int copies = layout.expert_replicas();
   for (int pipeline = 0; pipeline < layout.pipeline_parallel; ++pipeline) {
-    const auto line = [&, pipeline](int first, int step) {
-      return [&layout, pipeline, first, step](int i) {
-        return rank_of_stage(layout, pipeline, first + i * step);
-      };
-    };
-    for (int copy = 0; copy < copies; ++copy) {
+    const auto at = [&](int i) { return rank_of_stage(layout, pipeline, i); };
+    for (int copy = 0; copy < layout.expert_replicas(); ++copy) {
       const int first = copy * tensor * experts;
       for (int t = 0; t < tensor; ++t)
-        maker.add(GroupRole::expert, experts, line(first + t, tensor));
+        maker.add(GroupRole::expert, at(first + t));
       for (int e = 0; e < experts; ++e)
-        maker.add(GroupRole::expert_tensor, tensor, line(first + e * tensor, 1));
+        maker.add(GroupRole::expert_tensor, at(first + e * tensor));
     }
     for (int first = 0; first < tensor * experts; ++first)
-      maker.add(GroupRole::expert_data, copies, line(first, tensor * experts));
+      maker.add(GroupRole::expert_data, at(first));
   }
 }
 
@@ -141,7 +164,7 @@ void make_line(Plan& plan, const RankCoordinates& first, bool tied_embedding, Gr
     return RankCoordinates{first.tensor, first.data, stage % stages, first.context};
   };
   if (tied_embedding && !Placement{layout}.ends_where_it_begins())
-    maker.add(GroupRole::tied_embedding, 2, [&](int i) { return at(i * (stages - 1)); });
+    maker.add(GroupRole::tied_embedding, first);
   for (int stage = 0; stage < stages; ++stage) {
     plan.peer_of[rank_of(layout, at(stage)).value] = {rank_of(layout, at(stage + 1)),
                                                       rank_of(layout, at(stage + stages - 1))};
@@ -188,6 +211,42 @@ RankId rank_of(const Layout& layout, RankCoordinates at) {
   return RankId{static_cast<std::uint32_t>(rank)};
 }
 
+std::vector<RankId> group_members(const Layout& layout, GroupRole role, const RankCoordinates& of) {
+  switch (role) {
+    case GroupRole::tensor:
+      return line(layout, layout.tensor_parallel, [&](int i) {
+        return RankCoordinates{i, of.data, of.pipeline, of.context};
+      });
+    case GroupRole::context:
+      return line(layout, layout.context_parallel, [&](int i) {
+        return RankCoordinates{of.tensor, of.data, of.pipeline, i};
+      });
+    case GroupRole::data:
+    case GroupRole::shard:
+    case GroupRole::replicate:
+      return data_group(layout, role, of);
+    case GroupRole::tied_embedding:
+      return line(layout, 2, [&](int i) {
+        return RankCoordinates{of.tensor, of.data, i * (layout.pipeline_parallel - 1), of.context};
+      });
+    // Megatron-LM, core/parallel_state.py, get_amax_reduction_group: "tp-cp-dp".
+    case GroupRole::maxima:
+      return line(layout, layout.tensor_parallel * layout.replicas(),
+                  [&](int i) { return rank_of_stage(layout, of.pipeline, i); });
+    case GroupRole::expert:
+    case GroupRole::expert_tensor:
+    case GroupRole::expert_data:
+      return expert_group(layout, role, of);
+    case GroupRole::world:
+      break;
+  }
+  std::vector<RankId> all(layout.world_size() > 1 ? static_cast<std::size_t>(layout.world_size())
+                                                  : 0);
+  for (std::uint32_t rank = 0; rank < all.size(); ++rank)
+    all[rank] = RankId{rank};
+  return all;
+}
+
 void make_groups(Plan& plan, FurtherGroups further) {
   const Layout& layout = plan.layout;
   const auto world = static_cast<std::size_t>(layout.world_size());
@@ -204,18 +263,11 @@ void make_groups(Plan& plan, FurtherGroups further) {
         make_line(plan, {tensor, data, 0, context}, further.tied_embedding, maker);
     }
   }
-  if (further.maxima) make_stage_groups(layout, maker);
+  if (further.maxima)
+    for (int pipeline = 0; pipeline < layout.pipeline_parallel; ++pipeline)
+      maker.add(GroupRole::maxima, {0, 0, pipeline, 0});
   if (further.experts) make_expert_groups(layout, maker);
-  if (world > 1) {
-    Group& group = plan.groups.emplace_back();
-    group.role = GroupRole::world;
-    group.ranks.reserve(world);
-    for (std::uint32_t rank = 0; rank < world; ++rank) {
-      group.ranks.push_back(RankId{rank});
-      plan.group_of[rank][static_cast<std::size_t>(GroupRole::world)] =
-          static_cast<std::uint32_t>(plan.groups.size() - 1);
-    }
-  }
+  maker.add(GroupRole::world, {});
 }
 
 }  // namespace sim

@@ -1,6 +1,8 @@
 // Ranks on the grid tensor x data x pipeline, and the communicators that its lines are.
 #pragma once
 
+#include <vector>
+
 #include "sim/plan/plan.hpp"
 
 namespace sim {
@@ -11,6 +13,9 @@ struct FurtherGroups {
   bool maxima = false;
   bool experts = false;
 };
+
+// The group of the rank at these coordinates, in communicator order; empty: it would be alone.
+std::vector<RankId> group_members(const Layout& layout, GroupRole role, const RankCoordinates& of);
 
 // Fills groups, group_of and peer_of. A group of one rank is left out.
 void make_groups(Plan& plan, FurtherGroups further);

@@ -7,10 +7,12 @@
 #include <set>
 #include <tuple>
 
+#include "sim/plan/grid.hpp"
+#include "sim/plan/grid.hpp"
 #include "sim/plan/sharding/sharding.hpp"
 #include "sim/schedule/placement.hpp"
 #include "sim/schedule/schedule.hpp"
-#include "sim/search/lane_groups.hpp"
+#include "sim/search/shape_cache.hpp"
 #include "sim/search/stage_costs.hpp"
 #include "sim/search/tail_costs.hpp"
 
@@ -43,6 +45,15 @@ class Memo {
 
 std::int64_t time_of(const CommCost& cost) {
   return (cost.latency + cost.transfer).count();
+}
+
+// A lower bound may follow any one path through a step. It follows the lane of the ranks with
+// tensor, data and context coordinate 0, one per stage.
+std::vector<GpuId> lane_group(const Layout& layout, GroupRole role, int stage) {
+  std::vector<GpuId> members;
+  for (const RankId rank : group_members(layout, role, {.pipeline = stage}))
+    members.push_back({rank.value});
+  return members;
 }
 
 // A rank that is no straggler may be on the lane, so only one that is faster counts.
