@@ -38,6 +38,11 @@ void check_formats(const sim::Layout& layout, Problems& problems) {
     problems.add(fmt::format("layout.{}: the CUDA backend computes in bf16 or fp32, not {}",
                              format.key, sim::word(format.dtype)));
   }
+  if (layout.compression != sim::GradientCompression::none || layout.quantized_weights ||
+      layout.secondary_shard)
+    problems.add(
+        "layout.compression: the CUDA backend has no kernels that compress gradients or "
+        "parameters; the host backend has");
   if (layout.compute_dtype != layout.activation_dtype) {
     problems.add(fmt::format(
         "layout.compute_dtype: the CUDA backend multiplies tensors in the format that they have, "

@@ -27,8 +27,10 @@ const BoundGroup& holders(const BoundProgram& bound, const sim::ParameterBucket&
 // Those that share one copy: the hybrid group, or all of them.
 const BoundGroup& sharers(const BoundProgram& bound, const sim::ParameterBucket& bucket) {
   const BoundGroup& hybrid = group(bound, GroupRole::shard);
-  return hybrid.index != sim::Plan::no_group && !bucket.of_experts ? hybrid
-                                                                   : holders(bound, bucket);
+  const bool shares = static_cast<int>(hybrid.ranks.size()) == bucket.shards;
+  return hybrid.index != sim::Plan::no_group && shares && !bucket.of_experts
+             ? hybrid
+             : holders(bound, bucket);
 }
 
 int shard_of(const BoundProgram& bound, const sim::ParameterBucket& bucket) {
@@ -42,7 +44,8 @@ int shard_of(const BoundProgram& bound, const sim::ParameterBucket& bucket) {
 // Whether another rank holds the same gradients and counts them.
 bool is_replica(const BoundProgram& bound, const sim::ParameterBucket& bucket) {
   if (bucket.shards == 1) return holders(bound, bucket).position > 0;
-  return !bucket.of_experts && group(bound, GroupRole::replicate).position > 0;
+  const bool hybrid = bucket.shards < static_cast<int>(holders(bound, bucket).ranks.size());
+  return hybrid && !bucket.of_experts && group(bound, GroupRole::replicate).position > 0;
 }
 
 // Whether every tensor rank holds the same of it. Tensor ranks that have the same experts are among
@@ -136,6 +139,7 @@ void bind_buckets(BoundProgram& bound, const sim::ArenaLayout& arena) {
     const bool sharded_gradient = from.gradient_shard.value != UINT32_MAX;
     to.gradient = persistent(bound, arena, sharded_gradient ? from.gradient_shard : from.gradient);
     to.optimizer = persistent(bound, arena, from.optimizer);
+    if (from.residual.value != UINT32_MAX) to.residual = persistent(bound, arena, from.residual);
   }
   add_ranges(bound);
 }

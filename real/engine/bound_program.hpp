@@ -51,6 +51,7 @@ struct BoundBucket {
   Operand weight;                           // whole (ZeRO-0/1/2) or this rank's shard (ZeRO-3)
   Operand gradient;                         // whole (ZeRO-0/1) or this rank's shard (ZeRO-2/3)
   Operand optimizer;                        // [master,] m, v of the owned elements
+  Operand residual;                         // of compressed gradients
   // Sorted, disjoint, never padding of the bucket. What the weight decay of AdamW acts on: matrices
   // and tables, not norms and biases (GPT-2 and GPT-3 as nanoGPT and Megatron-LM train them:
   // core/optimizer, no weight decay for biases and one-dimensional parameters).

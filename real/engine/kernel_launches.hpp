@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "real/engine/bound_program.hpp"
+#include "real/engine/compression.hpp"
 #include "real/engine/kernels.hpp"
 #include "real/engine/op_shapes.hpp"
 #include "real/engine/products.hpp"
@@ -30,7 +31,8 @@ class KernelLaunches {
     const kernels::Table& kernels;
     Attentions attentions;
     Products& products;
-    kernels::StreamHandle stream = nullptr;  // products are measured on it
+    kernels::StreamHandle stream = nullptr;                  // products are measured on it
+    const kernels::CompressionTable* compression = nullptr;  // null: the backend has none
   };
   // `parts` outlives the launches.
   explicit KernelLaunches(const Parts& parts)
@@ -72,6 +74,9 @@ class KernelLaunches {
   Launch loss_forward(const BoundOp& op);
   Launch loss_backward(const BoundOp& op);
   Launch exponentials(const BoundOp& op, const float* maximum);
+  // launch_compression.cpp
+  Launch compression_op(const BoundOp& op);
+  kernels::CompressedBucket compressed(const BoundOp& op) const;
   // launch_state.cpp
   Launch state_op(const BoundOp& op);
   Launch cast(const BoundOp& op);

@@ -366,6 +366,7 @@ struct Adam {
 struct AdamStep {
   double rate = 0;
   double correction1 = 1, correction2 = 1;  // 1 - beta1^step, 1 - beta2^step
+  std::int64_t number = 0;                  // of the step, from 0
 };
 struct AdamState {
   sim::DType weight_dtype = sim::DType::bf16, gradient_dtype = sim::DType::fp32;

@@ -46,7 +46,7 @@ Launch KernelLaunches::state_op(const BoundOp& op) {
     case Action::adam:
       return adam();
     default:
-      SIM_CHECK(false, static_cast<int>(op.action));
+      return compression_op(op);
   }
 }
 
@@ -157,7 +157,8 @@ Launch KernelLaunches::adam() {
                                .epsilon = training.epsilon,
                                .decay = training.weight_decay};
   const StepMemory& memory = parts_.memory;
-  return [=, adam = kernels_.adam,
+  const bool one_bit = layout.compression == sim::GradientCompression::one_bit;
+  return [=, adam = one_bit ? parts_.compression->one_bit_update : kernels_.adam,
           finish = as_launch(kernels_.finish_norm, memory.square_sum, training.clip, memory.norm,
                              memory.clip_scale)](StreamHandle stream) {
     finish(stream);
@@ -218,7 +219,8 @@ Launch KernelLaunches::scan_of(const BoundOp& op, std::int32_t index) {
   } else {
     for (const Role role : written_roles) {
       const Operand& operand = op.operand(role);
-      if (!operand.exists()) continue;
+      const bool factor = role == Role::saved && op.model_op == nullptr;  // of compressed gradients
+      if (!operand.exists() || factor || makes_message(op.action)) continue;
       const sim::DType dtype = format_of(op, role, shapes_.layout());
       const std::int64_t elements =
           written_elements(parts_.program, op, role, operand.bytes / sim::bytes_of(dtype));

@@ -17,6 +17,7 @@ constexpr Reduction reduction_of(sim::Action action) {
       return Reduction::maximum;
     case sim::Action::reduce:
     case sim::Action::replicate:
+    case sim::Action::exchange_compressed:
       return Reduction::average;
     default:
       return Reduction::sum;
@@ -82,8 +83,14 @@ constexpr bool acts_on_bucket(sim::Action action) {
   using sim::Action;
   return action == Action::gather_weights || action == Action::reduce ||
          action == Action::replicate || action == Action::accumulate ||
-         action == Action::cast_out || action == Action::cast_in ||
-         action == Action::sum_tied_gradient;
+         action == Action::cast_out || action == Action::cast_in || action == Action::decompress ||
+         action == Action::dequantize_weights || action == Action::sum_tied_gradient;
+}
+
+constexpr bool makes_message(sim::Action action) {
+  using sim::Action;
+  return action == Action::compress || action == Action::exchange_compressed ||
+         action == Action::recompress || action == Action::quantize_weights;
 }
 
 // The elements that mean something of an operand of `elements` that `op` writes in a role. Nothing
@@ -92,6 +99,7 @@ constexpr bool acts_on_bucket(sim::Action action) {
 inline std::int64_t written_elements(const BoundProgram& program, const BoundOp& op, sim::Role role,
                                      std::int64_t elements) {
   if (role == sim::Role::saved && op.action == sim::Action::move_tokens) return 0;
+  if (makes_message(op.action)) return 0;  // integers, signs, places
   if (role == sim::Role::saved && op.action == sim::Action::choose)
     return op.operand(sim::Role::choice_weights).bytes / sim::bytes_of(sim::DType::fp32) /
            program.model->shape->experts.per_token * program.model->shape->experts.count;

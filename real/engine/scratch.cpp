@@ -83,7 +83,8 @@ kernels::AdamStep adam_step(const sim::Training& training, std::int64_t step) {
   const auto age = static_cast<double>(step + 1);
   return {.rate = training.learning_rate.at(step),
           .correction1 = 1 - std::pow(training.beta1, age),
-          .correction2 = 1 - std::pow(training.beta2, age)};
+          .correction2 = 1 - std::pow(training.beta2, age),
+          .number = step};
 }
 
 std::vector<kernels::Range> decay_ranges(const BoundBucket& bucket) {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "real/host/kernels_compression.hpp"
 #include "sim/base/check.hpp"
 
 namespace real {
@@ -26,7 +27,8 @@ HostProgram::HostProgram(const BoundProgram& program, const sim::Training& train
                            .memory = memory_,
                            .kernels = host_kernels(),
                            .attentions = host_attentions(),
-                           .products = products_}};
+                           .products = products_,
+                           .compression = &host_compression()}};
   for (const BoundOp& op : program.ops) {
     const auto index = static_cast<std::int32_t>(launches_.size());
     launches_.push_back(sim::runs_kernel(op.kind) ? launches.launch_of(op) : kernels::Launch{});

@@ -56,6 +56,7 @@ class DeepSpeedWriter {
              layout_.recompute_every);
     precision();
     overlap();
+    compression();
     if (scenario_.framework != framework_of(FrameworkName::megatron_deepspeed))
       note("framework",
            "Megatron-DeepSpeed runs Megatron's fused kernels, and DeepSpeed's gradients and "
@@ -82,6 +83,8 @@ class DeepSpeedWriter {
   std::string_view optimizer() const {
     switch (layout_.optimizer) {
       case OptimizerKind::adam:
+        if (layout_.compression == GradientCompression::one_bit)
+          return "  \"optimizer\": {\"type\": \"OneBitAdam\"},\n";
         break;
       case OptimizerKind::lion:
         return "  \"optimizer\": {\"type\": \"Lion\"},\n";
@@ -123,6 +126,21 @@ class DeepSpeedWriter {
     refusals_.push_back(fmt::format(text, std::forward<Parts>(parts)...));
   }
   void note(const char* key, std::string what) { notes_.push_back({key, std::move(what)}); }
+
+  void compression() {
+    const GradientCompression scheme = layout_.compression;
+    if (scheme != GradientCompression::none && scheme != GradientCompression::one_bit &&
+        scheme != GradientCompression::int4)
+      refuse(
+          "compression.gradients {}: DeepSpeed has 1-bit Adam and, with ZeRO-3, integers of 4 "
+          "bits",
+          word(scheme));
+    if (scheme == GradientCompression::int4 && !layout_.secondary_shard)
+      note("layout.compression.node_ranks",
+           "DeepSpeed reduces integers within each node first, by its GPUs");
+    if (scheme == GradientCompression::one_bit)
+      note("layout.compression.gradients", "the first freeze_step steps are those of Adam");
+  }
 
   void precision() {
     if (layout_.compute_dtype != layout_.activation_dtype)
@@ -184,6 +202,11 @@ class DeepSpeedWriter {
                           layout_.prefetch_layers * layer_parameters());
     if (layout_.shard_ranks() < layout_.replicas())
       text += fmt::format(",\n    \"mics_shard_size\": {}", layout_.shard_group);
+    if (layout_.secondary_shard)
+      text += fmt::format(",\n    \"zero_hpz_partition_size\": {}", layout_.node_ranks);
+    if (layout_.quantized_weights) text += ",\n    \"zero_quantized_weights\": true";
+    if (layout_.compression == GradientCompression::int4)
+      text += ",\n    \"zero_quantized_gradients\": true";
     return text + "\n  },\n";
   }
 

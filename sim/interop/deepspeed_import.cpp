@@ -249,6 +249,7 @@ class DeepSpeedReader {
       overlap(*found);
       stage_3(*found);
       mics(*found);
+      plus_plus(*found);
       ways_of_reduction(*found);
     } else {
       old_switch();
@@ -374,6 +375,38 @@ class DeepSpeedReader {
                                       layout().replicas()));
     else if (*size < layout().replicas())
       layout().shard_group = static_cast<int>(*size);
+  }
+
+  // ZeRO++ (zero/config.py): of stage 3 only.
+  void plus_plus(const ObjectReader& from) {
+    const Flag weights = setting<bool>(from, "zero_quantized_weights");
+    const Flag gradients = setting<bool>(from, "zero_quantized_gradients");
+    const Whole group = setting<std::int64_t>(from, "zero_hpz_partition_size");
+    const bool secondary = group.value_or(1) != 1;
+    if (layout().zero_stage != 3) {
+      if (weights.value_or(false)) weights.place->problem("is of ZeRO++, which is of stage 3");
+      if (gradients.value_or(false)) gradients.place->problem("is of ZeRO++, which is of stage 3");
+      if (secondary) group.place->problem("is of ZeRO++, which is of stage 3");
+      return;
+    }
+    layout().quantized_weights = weights.value_or(false);
+    if (gradients.value_or(false)) {
+      layout().compression = GradientCompression::int4;
+      layout().reduce_dtype = layout().gradient_dtype;
+    }
+    if (!secondary) {
+      if (gradients.value_or(false))
+        note("layout.compression.node_ranks",
+             "gradients are reduced in one level; set it to the GPUs of a node for the two of qgZ");
+      return;
+    }
+    if (*group < 1 || layout().replicas() % *group != 0) {
+      group.place->problem(
+          fmt::format("is {}; it divides the {} replicas", *group, layout().replicas()));
+      return;
+    }
+    layout().secondary_shard = *group < layout().replicas();
+    if (layout().secondary_shard) layout().node_ranks = static_cast<int>(*group);
   }
 
   void kernels() {

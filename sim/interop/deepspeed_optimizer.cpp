@@ -16,6 +16,7 @@ struct KnownOptimizer {
   OptimizerKind kind = OptimizerKind::adam;
   std::string_view refusal{};
   std::string_view note{};
+  bool one_bit = false;
 };
 
 constexpr std::string_view compressed = "its compressed messages are not modelled";
@@ -35,7 +36,9 @@ constexpr std::array optimizers{
                    "it keeps one momentum for matrices and Adam's two moments for the rest, and "
                    "multiplies out each matrix to orthogonalise it, which is not modelled"},
     KnownOptimizer{"lamb", OptimizerKind::adam, "its norms of each layer are not modelled"},
-    KnownOptimizer{"onebitadam", OptimizerKind::adam, compressed},
+    KnownOptimizer{"onebitadam", OptimizerKind::adam, "",
+                   "forecast behind its warm-up of freeze_step steps, which are those of Adam",
+                   true},
     KnownOptimizer{"zerooneadam", OptimizerKind::adam, compressed},
     KnownOptimizer{"onebitlamb", OptimizerKind::adam, compressed},
     KnownOptimizer{"cpuadam", OptimizerKind::adam, "offloading to the host is not modelled"},
@@ -83,18 +86,23 @@ void read_deepspeed_optimizer(const ObjectReader& json, Imported& result) {
   const auto params = section_at(*section, "params");
   if (params) params->ignore_unknown();
   if (!type) {
-    section->problem("the optimizer has no type; modelled: AdamW, Adam, Lion, SGD");
+    section->problem("the optimizer has no type; modelled: AdamW, Adam, OneBitAdam, Lion, SGD");
     return;
   }
   const std::string name = lower(*type);
   const auto row =
       std::ranges::find_if(optimizers, [&](const KnownOptimizer& one) { return one.name == name; });
   if (row == optimizers.end() || !row->refusal.empty()) {
-    type.place->problem(fmt::format("the optimizer {}: {}; modelled: AdamW, Adam, Lion, SGD", *type,
-                                    row == optimizers.end() ? states : row->refusal));
+    type.place->problem(
+        fmt::format("the optimizer {}: {}; modelled: AdamW, Adam, OneBitAdam, Lion, SGD", *type,
+                    row == optimizers.end() ? states : row->refusal));
     return;
   }
   result.layout.optimizer = row->kind == OptimizerKind::sgd ? kind_of_sgd(params) : row->kind;
+  if (row->one_bit) {
+    result.layout.compression = GradientCompression::one_bit;
+    result.layout.reduce_dtype = result.layout.gradient_dtype;
+  }
   if (!row->note.empty())
     result.notes.push_back({"optimizer.type", fmt::format("{}: {}", *type, row->note)});
   if (params) note_passes(*params, result.layout.optimizer, result);

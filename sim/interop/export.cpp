@@ -89,9 +89,23 @@ void refuse_optimizer(const Scenario& scenario, Target target) {
   throw_refusals(scenario, target, refusals);
 }
 
+// DeepSpeed alone has files that say it.
+void refuse_compression(const Scenario& scenario, Target target) {
+  if (target == Target::scenario || target == Target::deepspeed) return;
+  const Layout& layout = scenario.layout;
+  Refusals refusals;
+  if (layout.compression != GradientCompression::none)
+    refusals.push_back(fmt::format("compression.gradients {}: gradients are sent as they are",
+                                   word(layout.compression)));
+  if (layout.quantized_weights || layout.secondary_shard)
+    refusals.emplace_back("compression: ZeRO++ is DeepSpeed's");
+  throw_refusals(scenario, target, refusals);
+}
+
 }  // namespace
 
 Exported export_scenario(const Scenario& scenario, Target target, const std::string& folder) {
+  refuse_compression(scenario, target);
   if (target == Target::megatron || target == Target::nemo) refuse_optimizer(scenario, target);
   Exported exported;
   switch (target) {

@@ -44,6 +44,7 @@ constexpr auto words_of(Schedule) {
                     Word{Schedule::interleaved_zb, "interleaved-zb"},
                     Word{Schedule::dual_pipe_v, "dualpipe-v"}};
 }
+
 // operators: per operator, as torchtitan's selective_ac_option "op": of each layer the outputs of
 // attention, of reduce-scatters and of every first of two products are kept, the rest runs again.
 enum class Recompute : std::uint8_t { none, selective, operators, full };
@@ -63,6 +64,30 @@ constexpr auto words_of(ContextExchange) {
   return std::array{Word{ContextExchange::ring, "ring"},
                     Word{ContextExchange::all_gather, "all_gather"},
                     Word{ContextExchange::all_to_all, "all_to_all"}};
+}
+
+// How gradients travel between the data-parallel ranks (sim/plan/COMPRESSION.md).
+//  top_k, random_k  a share of the elements, the rest is kept for the next step
+//  power_sgd        two factors of each matrix (Vogels et al. 2019)
+//  one_bit          signs of the optimizer's momentum (Tang et al. 2021, 1-bit Adam)
+//  int8, int4       integers with a scale per group (Wang et al. 2023, ZeRO++)
+enum class GradientCompression : std::uint8_t {
+  none,
+  top_k,
+  random_k,
+  power_sgd,
+  one_bit,
+  int8,
+  int4
+};
+constexpr auto words_of(GradientCompression) {
+  return std::array{Word{GradientCompression::none, "none"},
+                    Word{GradientCompression::top_k, "top_k"},
+                    Word{GradientCompression::random_k, "random_k"},
+                    Word{GradientCompression::power_sgd, "power_sgd"},
+                    Word{GradientCompression::one_bit, "one_bit"},
+                    Word{GradientCompression::int8, "int8"},
+                    Word{GradientCompression::int4, "int4"}};
 }
 
 struct Layout {
@@ -125,6 +150,13 @@ struct Layout {
   // (Transformer Engine; Megatron-LM, --tp-comm-overlap) or in symmetric memory (PyTorch, AsyncTP).
   bool overlap_tensor_products = false;
 
+  GradientCompression compression = GradientCompression::none;
+  double compression_density = 0.01;  // top_k, random_k: share of a bucket's elements that is sent
+  int compression_rank = 4;           // power_sgd: columns of the factors
+  bool quantized_weights = false;     // ZeRO-3: gathered as 8-bit integers (ZeRO++, qwZ)
+  bool secondary_shard = false;  // ZeRO-3: a second copy per `node_ranks`, gathered from backward
+  int node_ranks = 0;            // data-parallel ranks of a node, for those; 0: one level
+
   bool operator==(const Layout&) const = default;
   int world_size() const {
     return tensor_parallel * context_parallel * pipeline_parallel * data_parallel;
@@ -148,6 +180,12 @@ struct Layout {
   std::int64_t master_bytes() const { return master_weights ? 4 : 0; }
   std::int64_t moment_bytes() const {
     return std::int64_t{moments_of(optimizer)} * bytes_of(moment_dtype);
+  }
+  // Ranks of the groups that lie within all data-parallel ranks: those that share a copy under
+  // hybrid sharding, those of a node under two-level compression; 0: there are none.
+  int inner_ranks() const {
+    const int ranks = shard_group > 0 && zero_stage > 0 ? shard_group : node_ranks;
+    return ranks > 1 && ranks < replicas() ? ranks : 0;
   }
   bool gathers_in_eight_bits() const { return eight_bit_parameters && zero_stage == 3; }
 };

@@ -180,6 +180,32 @@ Fields overlap() {
   };
 }
 
+Fields compression() {
+  Fields fields{
+      {word_key<GradientCompression>("compression.gradients", "none",
+                                     "how gradients travel between data-parallel ranks"),
+       &Layout::compression},
+      {number_key("compression.density", {1e-6, 1}, "", "0.01",
+                  "top_k and random_k: share of the gradients that is sent"),
+       &Layout::compression_density},
+      {integer_key("compression.rank", {1, 1024}, "columns", "4",
+                   "power_sgd: columns of the two factors"),
+       &Layout::compression_rank},
+      {boolean_key("compression.quantized_weights", "false",
+                   "ZeRO-3: parameters are gathered as 8-bit integers (ZeRO++ qwZ)"),
+       &Layout::quantized_weights},
+      {boolean_key("compression.secondary_shard", "false",
+                   "ZeRO-3: a second copy on each node, for the backward pass (ZeRO++ hpZ)"),
+       &Layout::secondary_shard},
+      {integer_key("compression.node_ranks", {0, ranks.max}, "GPUs", "0",
+                   "data-parallel GPUs of a node: int8 and int4 reduce within nodes first"),
+       &Layout::node_ranks},
+  };
+  for (LayoutField& field : fields)
+    field.written_always = false;
+  return fields;
+}
+
 // One value as a file has it and as JSON has it.
 std::string text_of(bool value) {
   return value ? "true" : "false";
@@ -234,7 +260,7 @@ std::string json_of(const Value& value) {
 const std::vector<LayoutField>& layout_fields() {
   static const Fields fields = [] {
     Fields all = parallelism();
-    for (Fields (*more)() : {batch_and_sharding, formats, overlap})
+    for (Fields (*more)() : {batch_and_sharding, formats, overlap, compression})
       for (LayoutField& field : more())
         all.push_back(std::move(field));
     return all;

@@ -18,9 +18,9 @@ namespace sim {
 using LayoutMember =
     std::variant<int Layout::*, std::int64_t Layout::*, double Layout::*, bool Layout::*,
                  Schedule Layout::*, Recompute Layout::*, AttentionKernel Layout::*,
-                 ContextExchange Layout::*, DType Layout::*, OptimizerKind Layout::*,
-                 std::optional<Bytes> Layout::*, std::vector<Dimension> Layout::*,
-                 std::vector<int> Layout::*>;
+                 ContextExchange Layout::*, GradientCompression Layout::*, DType Layout::*,
+                 OptimizerKind Layout::*, std::optional<Bytes> Layout::*,
+                 std::vector<Dimension> Layout::*, std::vector<int> Layout::*>;
 
 struct LayoutField {
   Key key;  // its path in the section `layout`: "tensor_parallel", "overlap.gradients"
@@ -30,6 +30,7 @@ struct LayoutField {
   void (*set_default)(Layout&, const Execution&) = nullptr;
   // Whether a model has a use for it. Null: every model has.
   bool (*applies)(const Model&) = nullptr;
+  bool written_always = true;  // else only where it is not what Layout{} has
 };
 
 // In the order of the file.

@@ -92,6 +92,9 @@ std::string sentence(const Layout& l) {
   line.add(l.optimizer != OptimizerKind::adam, "{}", word(l.optimizer));
   line.add(l.moment_bytes() > 0 && l.moment_dtype != DType::fp32, "moments in {}",
            word(l.moment_dtype));
+  line.add(l.compression != GradientCompression::none, "gradients as {}", word(l.compression));
+  line.add(l.quantized_weights, "weights gathered as int8");
+  line.add(l.secondary_shard, "secondary shards of {}", l.node_ranks);
   return line.take();
 }
 

@@ -56,9 +56,7 @@ std::vector<RankId> line(const Layout& layout, int count, Place place) {
 // Ranks with the same parameters, those of one sequence next to each other: a shard group smaller
 // than all takes these first (torchtitan's mesh dp_shard_cp).
 std::vector<RankId> data_group(const Layout& layout, GroupRole role, const RankCoordinates& of) {
-  const int replicas = layout.replicas();
-  const int shards = layout.zero_stage > 0 ? layout.shard_ranks() : 1;
-  const bool hybrid = shards > 1 && shards < replicas;
+  const int replicas = layout.replicas(), inner = layout.inner_ranks();
   const int own = of.data * layout.context_parallel + of.context;
   const auto along = [&](int first, int step) {
     return [&layout, of, first, step](int i) {
@@ -68,9 +66,9 @@ std::vector<RankId> data_group(const Layout& layout, GroupRole role, const RankC
     };
   };
   if (role == GroupRole::data) return line(layout, replicas, along(0, 1));
-  if (!hybrid) return {};
-  if (role == GroupRole::shard) return line(layout, shards, along(own - own % shards, 1));
-  return line(layout, replicas / shards, along(own % shards, shards));
+  if (inner == 0) return {};
+  if (role == GroupRole::shard) return line(layout, inner, along(own - own % inner, 1));
+  return line(layout, replicas / inner, along(own % inner, inner));
 }
 
 // The ranks of a stage once more: expert-tensor ranks next to each other, then expert-parallel ones
@@ -112,7 +110,7 @@ class GroupMaker {
 };
 
 void make_data_groups(const Layout& layout, GroupMaker& maker) {
-  const int shards = layout.zero_stage > 0 ? layout.shard_ranks() : 1;
+  const int inner = layout.inner_ranks();
   const auto at = [&](int tensor, int pipeline, int replica) {
     return RankCoordinates{tensor, replica / layout.context_parallel, pipeline,
                            replica % layout.context_parallel};
@@ -120,9 +118,10 @@ void make_data_groups(const Layout& layout, GroupMaker& maker) {
   for (int pipeline = 0; pipeline < layout.pipeline_parallel; ++pipeline) {
     for (int tensor = 0; tensor < layout.tensor_parallel; ++tensor) {
       maker.add(GroupRole::data, at(tensor, pipeline, 0));
-      for (int first = 0; first < layout.replicas(); first += shards)
+      if (inner == 0) continue;
+      for (int first = 0; first < layout.replicas(); first += inner)
         maker.add(GroupRole::shard, at(tensor, pipeline, first));
-      for (int first = 0; first < shards; ++first)
+      for (int first = 0; first < inner; ++first)
         maker.add(GroupRole::replicate, at(tensor, pipeline, first));
     }
   }

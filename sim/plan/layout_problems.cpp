@@ -29,6 +29,7 @@ class Checker : private LayoutProblemList {
     sharding();
     recomputation();
     formats();
+    check_compression(layout_, model_, *this);
     if (problems.empty()) absurd_sizes();
     return std::move(problems);
   }

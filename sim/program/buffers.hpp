@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "sim/base/ids.hpp"
 #include "sim/base/units.hpp"
@@ -81,6 +82,12 @@ struct Site {
   bool tied = false;  // shares the table of another operator, on this stage or the first one
 };
 
+// A matrix of a bucket that is sent as two factors.
+struct MatrixPlace {
+  std::int64_t first = 0;  // element of the bucket
+  std::int64_t rows = 0, columns = 0;
+};
+
 // Parameters that are reduced and gathered together: flat, padded to a multiple of the ranks that
 // share it. A rank owns elements [i * padded / shards, (i + 1) * padded / shards), i its index in
 // the shard group; with one shard, all. Nothing writes the padding of a gradient: what reads owned
@@ -96,6 +103,11 @@ struct ParameterBucket {
   BufferId gradient{UINT32_MAX};
   BufferId gradient_shard{UINT32_MAX};  // ZeRO-2/3
   BufferId optimizer{UINT32_MAX};  // fp32 of the owned elements: [master,] m, v, each contiguous
+  BufferId weight_secondary{UINT32_MAX};  // Layout::secondary_shard
+  // What compression keeps from step to step, fp32: of each element what was not sent; of one_bit
+  // the same of what this rank averages, behind; of power_sgd the second factors, behind.
+  BufferId residual{UINT32_MAX};
+  std::vector<MatrixPlace> matrices;  // of power_sgd
 };
 
 }  // namespace sim

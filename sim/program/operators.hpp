@@ -207,6 +207,15 @@ enum class Action : std::uint8_t {
   replicate,   // hybrid sharding, average over copies, in place: output (the own slice of it)
   accumulate,  // output += input
   cast_in,     // input: message, output: gradients (own slice) in their format
+  // Of a bucket whose gradients are compressed (Layout::compression); state: what is kept from step
+  // to step. A factor is the first of power_sgd, with what travels whole behind it.
+  compress,             // gradient, [state], output: message
+  exchange_compressed,  // collective: [input], output
+  recompress,           // [gradient], [state], input: what came, [saved: a factor], output: message
+  decompress,           // [input: what came], [saved: a factor], [state], output: gradients
+  quantize_weights,     // input: the shard, or the secondary one; output: message
+  dequantize_weights,   // input: what came; output: the whole
+  keep_secondary_shard,  // input: the whole; output: the part of a node's copy
   // Of the stage, over all its parameter buckets; state: the buffers that it reads or writes
   zero_gradients,
   sum_tensor_gradients,  // all-reduce of Site::summed of all sites, packed into output; of a rank

@@ -53,6 +53,9 @@ Json json_of(const Layout& layout) {
   if (layout.optimizer != OptimizerKind::adam) add({"optimizer"});
   if (layout.moment_dtype != DType::fp32) add({"moment_dtype"});
   if (layout.context_parallel > 1) add({"context_exchange"});
+  for (const LayoutField& field : layout_fields())
+    if (!field.written_always && !same_value(layout, Layout{}, field))
+      json[field.key.path] = Json::parse(value_json(layout, field));
   return json;
 }
 

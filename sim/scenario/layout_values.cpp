@@ -9,7 +9,8 @@ namespace sim {
 std::vector<LayoutValue> layout_values(const Layout& layout, const Model& model) {
   std::vector<LayoutValue> values;
   for (const LayoutField& field : layout_fields())
-    if (!field.applies || field.applies(model))
+    if ((!field.applies || field.applies(model)) &&
+        (field.written_always || !same_value(layout, Layout{}, field)))
       values.push_back({field.key.path, value_text(layout, field)});
   return values;
 }

@@ -63,6 +63,15 @@ void read_field(const Layered& section, const LayoutField& field, LayoutText& te
 bool is_overlap(const LayoutField& field) {
   return field.key.path.starts_with("overlap.");
 }
+bool is_compression(const LayoutField& field) {
+  return field.key.path.starts_with("compression.");
+}
+
+void read_compression(const Layered& section, LayoutText& text) {
+  const Layered compression = section.object("compression");
+  for (const LayoutField& field : layout_fields())
+    if (is_compression(field)) read_field(compression, field, text);
+}
 
 void read_placement(const Layered& section, LayoutText& text) {
   Layout& layout = text.layout;
@@ -214,13 +223,14 @@ LayoutText read_layout(const Layered& section, const Execution& runs) {
   LayoutText text;
   for (const LayoutField& field : layout_fields()) {
     if (field.set_default) field.set_default(text.layout, runs);
-    if (!is_overlap(field)) read_field(section, field, text);
+    if (!is_overlap(field) && !is_compression(field)) read_field(section, field, text);
   }
   text.has_data_parallel = section.has("data_parallel");
   text.has_sequence_length = section.has("sequence_length");
   section.require("global_batch");
   read_placement(section, text);
   read_overlap(section, runs, text);
+  read_compression(section, text);
   read_split(section, text);
   return text;
 }

@@ -54,18 +54,23 @@ bool is_default_word(const std::string& key, const std::string& value) {
   return value == "auto" || (key == "expert_tensor_parallel" && value == "0");
 }
 
+// Keys with a dot go into a mapping: overlap: {gradients: true, ...}.
 void write_layout(const Layout& layout, const Model& model, Lines& out) {
   out.section("layout");
-  constexpr std::string_view overlap = "overlap.";
-  std::vector<std::string> overlaps;
+  std::vector<std::pair<std::string, std::vector<std::string>>> mappings;
   for (const auto& [key, value] : layout_values(layout, model)) {
     if (is_default_word(key, value)) continue;
-    if (key.starts_with(overlap))
-      overlaps.push_back(fmt::format("{}: {}", key.substr(overlap.size()), value));
-    else
+    const std::size_t dot = key.find('.');
+    if (dot == std::string::npos) {
       out.add(key, value);
+      continue;
+    }
+    const std::string name = key.substr(0, dot);
+    if (mappings.empty() || mappings.back().first != name) mappings.push_back({name, {}});
+    mappings.back().second.push_back(fmt::format("{}: {}", key.substr(dot + 1), value));
   }
-  out.add("overlap", fmt::format("{{{}}}", fmt::join(overlaps, ", ")));
+  for (const auto& [name, entries] : mappings)
+    out.add(name, fmt::format("{{{}}}", fmt::join(entries, ", ")));
 }
 
 void write_simulation(const Scenario& scenario, const std::string& folder, Lines& out) {

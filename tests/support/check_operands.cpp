@@ -127,6 +127,18 @@ Operands operands_of(Action action) {
     case Action::accumulate:
     case Action::cast_in:
       return {roles({input, output}), 0, Subject::bucket};
+    case Action::compress:
+      return {roles({gradient, output}), roles({state}), Subject::bucket};
+    case Action::exchange_compressed:
+      return {roles({output}), roles({input}), Subject::bucket};
+    case Action::recompress:
+      return {roles({output}), roles({input, gradient, saved, state}), Subject::bucket};
+    case Action::decompress:
+      return {roles({input, output}), roles({saved, state}), Subject::bucket};
+    case Action::quantize_weights:
+    case Action::dequantize_weights:
+    case Action::keep_secondary_shard:
+      return {roles({input, output}), 0, Subject::bucket};
     case Action::copy_weights:
     case Action::prepare_gradients:
     case Action::replicate:

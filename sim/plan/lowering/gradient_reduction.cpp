@@ -27,7 +27,7 @@ void GradientReduction::gradient_written(std::uint32_t index) {
     return;
   }
   bucket.ready = true;
-  if (layout_.overlap_gradients && !aligns_reductions() && !sharing_.holds) reduce_ready(0);
+  if (reduces_when_ready() && !aligns_reductions()) reduce_ready(0);
 }
 
 // Megatron-LM, core/distributed/param_and_grad_buffer.py, start_grad_sync: the norm of the bucket,
@@ -65,6 +65,7 @@ void GradientReduction::reduce_bucket(std::uint32_t index) {
   Bucket& bucket = store_.buckets[index];
   const OpLabel made = reduction_label(index, "gradients.reduce");
   builder_.wait_for_stream(Stream::data_comm, Stream::compute);
+  if (bucket.compression.exists()) return reduce_compressed(index, made);
   const bool copies = bucket.cast_out != none, casts = bucket.cast_in != none;
   BufferId message = copies ? cast_for_wire(index, made) : bucket.gradient;
   builder_.add_collective(bucket.reduce, Stream::data_comm, Pass::gradient_sync, made,
@@ -95,13 +96,18 @@ void GradientReduction::reduce_ready(int first_chunk) {
   }
 }
 
+// The optimizer that sends the signs of its momentum reduces no gradient before its step.
+bool GradientReduction::reduces_when_ready() const {
+  return layout_.overlap_gradients && !sharing_.holds &&
+         layout_.compression != GradientCompression::one_bit;
+}
+
 // What runs beside products slows them down, on one stage and then on those that wait for it. So
 // under the interleaved schedule all stages launch the reduction of a chunk after as many passes
 // (Megatron-LM, core/pipeline_parallel/schedules.py, backward_step_helper: grad_sync_func,
 // `grad_sync_microbatch_id`; what is left follows the last pass).
 bool GradientReduction::aligns_reductions() const {
-  return layout_.overlap_gradients && layout_.schedule == Schedule::interleaved &&
-         sharing_.zero < 2;
+  return reduces_when_ready() && layout_.schedule == Schedule::interleaved && sharing_.zero < 2;
 }
 
 // Stage s launches s passes late what the first stage launches at once.
@@ -126,6 +132,16 @@ void GradientReduction::reduce_remaining() {
     SIM_CHECK(store_.buckets[next_reduction_].ready, next_reduction_);
     reduce_bucket(next_reduction_);
   }
+}
+
+void GradientReduction::reduce_compressed(std::uint32_t index, const OpLabel& made) {
+  const Bucket& bucket = store_.buckets[index];
+  if (sharing_.zero < 2) return compressor_.reduce(index, bucket.gradient, made);
+  const bool adds = bucket.accumulate != none;
+  const BufferId result =
+      adds ? message_buffer(bucket.padded / bucket.shards) : bucket.gradient_shard;
+  compressor_.reduce(index, result, made);
+  if (adds) add_up_shard(index, result, made);
 }
 
 BufferId GradientReduction::cast_for_wire(std::uint32_t index, const OpLabel& made) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sim/plan/lowering/frame.hpp"
+#include "sim/plan/lowering/gradient_compression.hpp"
 #include "sim/plan/lowering/weight_gathering.hpp"
 
 namespace sim::lowering {
@@ -9,7 +10,7 @@ namespace sim::lowering {
 class GradientReduction : StagePart {
  public:
   GradientReduction(LoweringContext& context, ParameterStore& store, WeightGathering& weights)
-      : StagePart{context}, store_{store}, weights_{weights} {}
+      : StagePart{context}, store_{store}, weights_{weights}, compressor_{context, store} {}
 
   // The kernel added last wrote the gradient of operator i.
   void gradient_ready(const Frame& frame, std::size_t i);
@@ -22,7 +23,9 @@ class GradientReduction : StagePart {
   OpLabel reduction_label(std::uint32_t index, const char* name);
   void reduce_bucket(std::uint32_t index);
   void reduce_ready(int first_chunk);
+  bool reduces_when_ready() const;
   bool aligns_reductions() const;
+  void reduce_compressed(std::uint32_t index, const OpLabel& made);
   BufferId cast_for_wire(std::uint32_t index, const OpLabel& made);
   void add_up_shard(std::uint32_t index, BufferId message, const OpLabel& made);
   void average_over_replicas(std::uint32_t index, BufferId message, const OpLabel& made);
@@ -31,6 +34,7 @@ class GradientReduction : StagePart {
 
   ParameterStore& store_;
   WeightGathering& weights_;
+  GradientCompressor compressor_;
   std::uint32_t next_reduction_ = 0;  // index of a bucket
 };
 

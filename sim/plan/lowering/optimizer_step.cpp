@@ -155,7 +155,7 @@ void OptimizerStep::optimizer_step() {
   write_updated_state();
   if ((sharing_.zero == 1 || sharing_.zero == 2) && !layout_.overlap_parameters) {
     for (std::size_t i = store_.buckets.size(); i-- > 0;)
-      weights_.gather_bucket(store_.buckets[i]);
+      weights_.gather_bucket(store_.buckets[i], +1);
   }
 }
 

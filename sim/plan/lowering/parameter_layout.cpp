@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sim/framework/bucket_sizes.hpp"
+#include "sim/plan/lowering/compression_work.hpp"
 
 namespace sim::lowering {
 namespace {
@@ -158,9 +159,97 @@ void ParameterLayout::intern_bucket(Bucket& bucket) {
     }
   }
   if (bucket.reduce != none) intern_reduction(bucket);
+  if (sharing_.zero == 3) intern_quantized_gathers(bucket);
   if (runs_.copies_weights && sharing_.zero == 3)
     bucket.copy = context_.memory_pass(2 * bucket.weight_bytes, OpKind::elementwise,
                                        layout_.activation_dtype);
+}
+
+// Weights as 8-bit integers, and a node's own copy of them, which the backward pass gathers
+// (deepspeedai/DeepSpeed, runtime/zero/partition_parameters.py, zero_quantized_weights and
+// zero_hpz_partition_size).
+void ParameterLayout::intern_quantized_gathers(Bucket& bucket) {
+  const int stored = bytes_of(layout_.activation_dtype);
+  const std::int64_t elements = bucket.weight_bytes / stored;
+  const auto gather = [&](GroupRole role, int ranks) {
+    Bucket::Gather made;
+    const std::int64_t part = elements / ranks;
+    made.message = Bytes{part * stored};
+    if (layout_.quantized_weights) {
+      made.message = quantized_bytes(part, 8);
+      made.quantize = builder_.kernel(quantize_kernel(part, 8, stored));
+      made.dequantize = builder_.kernel(dequantize_kernel(elements, ranks, 8, stored));
+    }
+    made.came = made.message * ranks;
+    const DType wire = layout_.quantized_weights ? DType::fp32 : layout_.activation_dtype;
+    made.collective = builder_.collective({CollectiveKind::all_gather, role, wire, made.came});
+    return made;
+  };
+  if (layout_.quantized_weights) bucket.quantized = gather(GroupRole::data, bucket.shards);
+  if (!layout_.secondary_shard || layout_.inner_ranks() == 0) return;
+  bucket.secondary = gather(GroupRole::shard, layout_.node_ranks);
+  bucket.keep_secondary = context_.memory_pass(2 * bucket.weight_bytes / layout_.node_ranks,
+                                               OpKind::elementwise, layout_.activation_dtype);
+}
+
+// A matrix of the operator's own parameters, as PyTorch has it: rows are outputs, or entries of a
+// table.
+std::optional<MatrixPlace> ParameterLayout::matrix_of(const ShardedOp& op,
+                                                      const Parameters& parameters) const {
+  const bool table = op.op->kind == ModelOpKind::embedding;
+  if (!table && op.op->kind != ModelOpKind::linear) return std::nullopt;
+  MatrixPlace matrix;
+  matrix.first = parameters.own.first;
+  const bool row = op.op->split == TensorSplit::row;
+  matrix.columns =
+      table ? op.op->out_features : op.op->in_features / (row ? layout_.tensor_parallel : 1);
+  const bool has_bias = op.op->biases > 0;
+  matrix.rows = parameters.own.elements / (matrix.columns + (has_bias ? 1 : 0));
+  if (!is_worth_factors(matrix.rows, matrix.columns, layout_.compression_rank)) return std::nullopt;
+  return matrix;
+}
+
+void ParameterLayout::find_matrices() {
+  for (const StageBlock& block : context_.blocks) {
+    const auto& ops = model_.blocks[block.shape].ops;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      const Parameters& parameters = store_.parameters[block.first_op + i];
+      if (parameters.own.bucket == none) continue;
+      if (const auto matrix = matrix_of(ops[i], parameters))
+        store_.buckets[parameters.own.bucket].matrices.push_back(*matrix);
+    }
+  }
+}
+
+void ParameterLayout::compress_gradients() {
+  if (layout_.compression == GradientCompression::none) return;
+  if (layout_.compression == GradientCompression::power_sgd) find_matrices();
+  const bool scatters = sharing_.zero >= 2;
+  for (Bucket& bucket : store_.buckets) {
+    if (bucket.reduce == none) continue;
+    const CompressionPlan plan =
+        compression_plan(layout_, {.elements = bucket.elements,
+                                   .padded = bucket.padded,
+                                   .ranks = bucket.copies,
+                                   .inner = scatters ? layout_.inner_ranks() : 0,
+                                   .matrices = bucket.matrices});
+    CompressionWork& work = bucket.compression;
+    work.compress = builder_.kernel(plan.compress);
+    work.decompress = builder_.kernel(plan.decompress);
+    if (plan.exchanges.size() > 1) work.recompress = builder_.kernel(plan.recompress);
+    for (const CompressedExchange& exchange : plan.exchanges) {
+      const bool sums = exchange.kind == CollectiveKind::all_reduce;
+      work.exchanges.push_back(
+          {.collective = builder_.collective({exchange.kind, exchange.group, exchange.dtype,
+                                              sums ? exchange.message : exchange.came}),
+           .message = exchange.message,
+           .came = exchange.came,
+           .in_place = sums});
+    }
+    work.reads_gradient_again = plan.reads_gradient_again;
+    work.keeps_first = plan.keeps_first;
+    bucket.residual_bytes = plan.residual;
+  }
 }
 
 // What runs beside the reduction: changes of format, sums over micro-batches.
@@ -242,6 +331,11 @@ void ParameterLayout::allocate_parameters() {
     bucket.optimizer =
         builder_.buffer(Bytes{shard * (layout_.master_bytes() + layout_.moment_bytes())},
                         BufferCategory::optimizer, true);
+    if (bucket.residual_bytes.count() > 0)
+      bucket.residual = builder_.buffer(bucket.residual_bytes, BufferCategory::communication, true);
+    if (bucket.keep_secondary != none)
+      bucket.weight_secondary = builder_.buffer(Bytes{bucket.weight_bytes / layout_.node_ranks},
+                                                BufferCategory::weights, true);
     if (sharing_.converts)  // what autograd adds to
       builder_.buffer(Bytes{bucket.padded * bytes_of(layout_.activation_dtype)},
                       BufferCategory::gradients, true);
@@ -282,6 +376,9 @@ void ParameterLayout::describe_parameters() {
     if (sharing_.zero < 2) made.gradient = bucket.gradient;
     made.gradient_shard = bucket.gradient_shard;
     made.optimizer = bucket.optimizer;
+    made.weight_secondary = bucket.weight_secondary;
+    made.residual = bucket.residual;
+    made.matrices = bucket.matrices;
   }
   builder_.set_parameters(store_.sites, std::move(described));
 }

@@ -1,6 +1,8 @@
 // Lays the parameters of a stage into buckets and allocates them.
 #pragma once
 
+#include <optional>
+
 #include "sim/plan/lowering/parameter_store.hpp"
 
 namespace sim::lowering {
@@ -18,6 +20,7 @@ class ParameterLayout : StagePart {
 
   void make_parameters();
   void make_buckets();
+  void compress_gradients();
   void allocate_parameters();
   void describe_parameters();
 
@@ -27,6 +30,9 @@ class ParameterLayout : StagePart {
   void close_bucket(OpenBucket& open);
   void intern_bucket(Bucket& bucket);
   void intern_reduction(Bucket& bucket);
+  void intern_quantized_gathers(Bucket& bucket);
+  std::optional<MatrixPlace> matrix_of(const ShardedOp& op, const Parameters& parameters) const;
+  void find_matrices();
   void allocate_bucket_copies();
   bool accumulates() const {
     return sharing_.reduces_each_microbatch() && layout_.micro_batches() > 1;

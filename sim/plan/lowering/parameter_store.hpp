@@ -27,6 +27,19 @@ struct Parameters {
   const Place& matrix() const { return table.elements > 0 ? table : own; }
 };
 
+// CompressionPlan (compression_work.hpp) in the tables of the program.
+struct CompressionWork {
+  struct Exchange {
+    std::uint32_t collective = none;
+    Bytes message{}, came{};
+    bool in_place = false;
+  };
+  std::uint32_t compress = none, recompress = none, decompress = none;
+  std::vector<Exchange> exchanges;
+  bool reads_gradient_again = false, keeps_first = false;
+  bool exists() const { return compress != none; }
+};
+
 // Gradients that are reduced together: a bucket, or under ZeRO-3 a block.
 struct Bucket {
   int chunk = 0;
@@ -52,6 +65,20 @@ struct Bucket {
   std::uint32_t cast_out = none, cast_in = none, accumulate = none;  // kernels
   std::uint32_t cast_shard = none;                // to the wire, of the accumulated shard
   std::uint32_t first_block = 0, last_block = 0;  // of the stage, inclusive
+  CompressionWork compression;
+  BufferId residual{none};
+  Bytes residual_bytes{};
+  std::vector<MatrixPlace> matrices;
+  // Layout::quantized_weights and secondary_shard: of a gather from the shards of all ranks, and of
+  // one from the secondary shards of a node.
+  struct Gather {
+    std::uint32_t collective = none, quantize = none, dequantize = none;
+    Bytes message{}, came{};
+  };
+  Gather quantized, secondary;
+  std::uint32_t keep_secondary = none;
+  BufferId weight_secondary{none};
+  bool has_secondary = false;  // since the forward pass of this micro-batch
 };
 
 struct ParameterStore {

@@ -73,6 +73,7 @@ void StageLowering::allocate() {
   ParameterLayout parameters{context_, store_};
   parameters.make_parameters();
   parameters.make_buckets();
+  parameters.compress_gradients();
   parameters.allocate_parameters();
   tools_.sums.allocate_kept_placeholders();
   parts_.experts.allocate_expert_workspaces();

@@ -10,22 +10,85 @@ void WeightGathering::gather_at_start() {
   if (sharing_.zero == 0 || sharing_.zero == 3 || !layout_.overlap_parameters) return;
   // Buckets are in reverse order within a chunk, and chunks in reverse order.
   for (std::size_t i = store_.buckets.size(); i-- > 0;)
-    gather_bucket(store_.buckets[i]);
+    gather_bucket(store_.buckets[i], +1);
 }
 
-void WeightGathering::gather_bucket(Bucket& bucket) {
+void WeightGathering::gather_bucket(Bucket& bucket, int direction) {
   if (bucket.gather == none) return;
-  OpLabel made = context_.label("parameters.all_gather");
-  made.chunk = context_.chunks[static_cast<std::size_t>(bucket.chunk)].global;
-  made.layer = context_.blocks[bucket.first_block].layer;
-  builder_.wait_for_stream(Stream::data_comm, Stream::compute);
-  bucket.weight_ready = builder_.add_collective(
-      bucket.gather, Stream::data_comm, Pass::parameter_sync, made,
-      {Action::gather_weights, static_cast<std::uint32_t>(&bucket - store_.buckets.data())});
-  if (sharing_.zero == 3) builder_.reads(bucket.weight_shard, Role::input);
-  builder_.writes(bucket.weight, Role::output);
+  const bool from_node = direction < 0 && bucket.has_secondary;
+  if (from_node || bucket.quantized.collective != none)
+    gather_otherwise(bucket, from_node);
+  else
+    gather_shards(bucket);
   bucket.gathered = true;
   bucket.copied = false;
+  if (direction > 0 && bucket.keep_secondary != none && !bucket.has_secondary)
+    keep_secondary_shard(bucket);
+}
+
+void WeightGathering::gather_shards(Bucket& bucket) {
+  const OpLabel made = label_of(bucket, "parameters.all_gather");
+  builder_.wait_for_stream(Stream::data_comm, Stream::compute);
+  bucket.weight_ready =
+      builder_.add_collective(bucket.gather, Stream::data_comm, Pass::parameter_sync, made,
+                              {Action::gather_weights, index_of(bucket)});
+  if (sharing_.zero == 3) builder_.reads(bucket.weight_shard, Role::input);
+  builder_.writes(bucket.weight, Role::output);
+}
+
+OpLabel WeightGathering::label_of(const Bucket& bucket, const char* name) {
+  OpLabel made = context_.label(name);
+  made.chunk = context_.chunks[static_cast<std::size_t>(bucket.chunk)].global;
+  made.layer = context_.blocks[bucket.first_block].layer;
+  return made;
+}
+
+std::uint32_t WeightGathering::index_of(const Bucket& bucket) const {
+  return static_cast<std::uint32_t>(&bucket - store_.buckets.data());
+}
+
+// As integers, from the shards of all ranks; or from the secondary shards of the node.
+void WeightGathering::gather_otherwise(Bucket& bucket, bool from_node) {
+  const Bucket::Gather& work = from_node ? bucket.secondary : bucket.quantized;
+  const BufferId source = from_node ? bucket.weight_secondary : bucket.weight_shard;
+  const std::uint32_t index = index_of(bucket);
+  builder_.wait_for_stream(Stream::data_comm, Stream::compute);
+  if (work.quantize == none) {
+    bucket.weight_ready = builder_.add_collective(
+        work.collective, Stream::data_comm, Pass::parameter_sync,
+        label_of(bucket, "parameters.all_gather"), {Action::gather_weights, index});
+    builder_.reads(source, Role::input);
+    builder_.writes(bucket.weight, Role::output);
+    return;
+  }
+  const BufferId message = builder_.buffer(work.message, BufferCategory::communication);
+  const BufferId came = builder_.buffer(work.came, BufferCategory::communication);
+  builder_.add_kernel(work.quantize, Stream::data_comm, Pass::parameter_sync,
+                      label_of(bucket, "parameters.quantize"), {Action::quantize_weights, index});
+  builder_.reads(source, Role::input);
+  builder_.writes(message, Role::output);
+  builder_.add_collective(work.collective, Stream::data_comm, Pass::parameter_sync,
+                          label_of(bucket, "parameters.all_gather"),
+                          {Action::exchange_compressed, index});
+  builder_.frees(message, Role::input);
+  builder_.writes(came, Role::output);
+  bucket.weight_ready = builder_.add_kernel(
+      work.dequantize, Stream::data_comm, Pass::parameter_sync,
+      label_of(bucket, "parameters.dequantize"), {Action::dequantize_weights, index});
+  builder_.frees(came, Role::input);
+  builder_.writes(bucket.weight, Role::output);
+}
+
+// Once per step: the weights change behind it (partition_parameters.py, AllGatherCoalescedHandle:
+// in the first micro-step).
+void WeightGathering::keep_secondary_shard(Bucket& bucket) {
+  bucket.weight_ready =
+      builder_.add_kernel(bucket.keep_secondary, Stream::data_comm, Pass::parameter_sync,
+                          label_of(bucket, "parameters.secondary_shard"),
+                          {Action::keep_secondary_shard, index_of(bucket)});
+  builder_.reads(bucket.weight, Role::input);
+  builder_.writes(bucket.weight_secondary, Role::output);
+  bucket.has_secondary = true;
 }
 
 // FSDP2 shards every parameter by itself: a gathered unit is split into the parameters by a copy on
@@ -66,7 +129,7 @@ void WeightGathering::wait_for_weights(const StageBlock& block) {
 // gather starts when the kernels issued so far are done, which bounds the units alive.
 void WeightGathering::prefetch(std::uint32_t block, int direction) {
   if (sharing_.zero < 3) return;
-  gather_tied_table(context_.blocks[block]);
+  gather_tied_table(context_.blocks[block], direction);
   const Chunk& chunk = context_.chunks[static_cast<std::size_t>(context_.blocks[block].chunk)];
   const int ahead = layout_.overlap_parameters ? layout_.prefetch_layers : 0;
   const auto first = static_cast<std::int64_t>(chunk.first_block);
@@ -75,18 +138,19 @@ void WeightGathering::prefetch(std::uint32_t block, int direction) {
     const std::int64_t at = std::int64_t{block} + std::int64_t{direction} * i;
     if (at < first || at > last) break;
     for (const std::uint32_t unit : store_.units_of_block[static_cast<std::size_t>(at)]) {
-      if (!store_.buckets[unit].gathered) gather_bucket(store_.buckets[unit]);
+      if (!store_.buckets[unit].gathered) gather_bucket(store_.buckets[unit], direction);
     }
   }
 }
 
 // A head that shares the embedding table needs the unit that holds it.
-void WeightGathering::gather_tied_table(const StageBlock& block) {
+void WeightGathering::gather_tied_table(const StageBlock& block, int direction) {
   const std::size_t count = model_.blocks[block.shape].ops.size();
   for (std::size_t i = 0; i < count; ++i) {
     const Place& table = store_.parameters[block.first_op + i].table;
     if (table.elements == 0) continue;
-    if (!store_.buckets[table.bucket].gathered) gather_bucket(store_.buckets[table.bucket]);
+    if (!store_.buckets[table.bucket].gathered)
+      gather_bucket(store_.buckets[table.bucket], direction);
   }
 }
 

@@ -11,7 +11,8 @@ class WeightGathering : StagePart {
       : StagePart{context}, store_{store} {}
 
   void gather_at_start();
-  void gather_bucket(Bucket& bucket);
+  // direction: +1 forward, -1 backward.
+  void gather_bucket(Bucket& bucket, int direction);
   void wait_for_weights(const StageBlock& block);
   // `block`: its index in the stage. direction: +1 forward, -1 backward.
   void prefetch(std::uint32_t block, int direction);
@@ -20,7 +21,12 @@ class WeightGathering : StagePart {
 
  private:
   void copy_weights(const StageBlock& block);
-  void gather_tied_table(const StageBlock& block);
+  void gather_tied_table(const StageBlock& block, int direction);
+  void gather_shards(Bucket& bucket);
+  void gather_otherwise(Bucket& bucket, bool from_node);
+  void keep_secondary_shard(Bucket& bucket);
+  OpLabel label_of(const Bucket& bucket, const char* name);
+  std::uint32_t index_of(const Bucket& bucket) const;
   bool turns_around(const StageBlock& block) const;
   void release_unit(const StageBlock& block, Bucket& bucket, bool after_forward);
 

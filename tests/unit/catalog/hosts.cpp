@@ -188,6 +188,12 @@ std::vector<Host> hosts() {
       "restart: {}";
   std::vector<Host> hosts{
       scenario_host("dense", dense + machine + layout + "  overlap: {}\n"),
+      scenario_host("selected gradients",
+                    dense + machine + layout + "  compression: {gradients: top_k}\n"),
+      scenario_host("factors",
+                    dense + machine + layout + "  compression: {gradients: power_sgd}\n"),
+      scenario_host("integers", dense + machine + layout +
+                                    "  zero_stage: 3\n  compression: {gradients: int8}\n"),
       scenario_host("experts", mixtral + machine + layout),
       scenario_host("ends", dense + machine + layout + "  layers_per_chunk: {first: 6, last: 6}\n"),
       scenario_host("rate", dense + machine + "layout:\n" + batch +

@@ -56,15 +56,29 @@ TEST_CASE("DeepSpeed: an optimizer that is more than its states is refused by na
   CHECK(refused(R"("optimizer": {"type": "Muon", "params": {"lr": 0.02}})") ==
         Lines{"2:51: the optimizer Muon: it keeps one momentum for matrices and Adam's two moments "
               "for the rest, and multiplies out each matrix to orthogonalise it, which is not "
-              "modelled; modelled: AdamW, Adam, Lion, SGD"});
-  CHECK(refused(R"("optimizer": {"type": "OneBitAdam"})") ==
-        Lines{"2:51: the optimizer OneBitAdam: its compressed messages are not modelled; modelled: "
-              "AdamW, Adam, Lion, SGD"});
+              "modelled; modelled: AdamW, Adam, OneBitAdam, Lion, SGD"});
+  CHECK(refused(R"("optimizer": {"type": "OneBitLamb"})") ==
+        Lines{"2:51: the optimizer OneBitLamb: its compressed messages are not modelled; modelled: "
+              "AdamW, Adam, OneBitAdam, Lion, SGD"});
   CHECK(refused(R"("optimizer": {"type": "Adafactor"})") ==
         Lines{"2:51: the optimizer Adafactor: its states are not modelled; modelled: AdamW, Adam, "
-              "Lion, SGD"});
+              "OneBitAdam, Lion, SGD"});
   CHECK(refused(R"("optimizer": {"type": "Adam", "params": {"amsgrad": true}})") ==
         Lines{"2:81: amsgrad keeps a third moment, which is not modelled"});
+}
+
+TEST_CASE("DeepSpeed: ZeRO++ and 1-bit Adam", "[interop]") {
+  const Imported all = import(job(R"("zero_optimization": {"stage": 3, "zero_hpz_partition_size": 2,
+    "zero_quantized_weights": true, "zero_quantized_gradients": true})"));
+  CHECK(all.layout.quantized_weights);
+  CHECK(all.layout.secondary_shard);
+  CHECK(all.layout.node_ranks == 2);
+  CHECK(all.layout.compression == GradientCompression::int4);
+  CHECK(refused(R"("zero_optimization": {"stage": 1, "zero_quantized_weights": true})").size() ==
+        1);
+  const Imported signs = import(job(R"("optimizer": {"type": "OneBitAdam"})"));
+  CHECK(signs.layout.compression == GradientCompression::one_bit);
+  CHECK(notes(signs, "optimizer.type"));
 }
 
 TEST_CASE("DeepSpeed: offloading to none is no offloading", "[interop]") {

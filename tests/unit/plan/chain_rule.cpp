@@ -227,6 +227,10 @@ void Interpreter::step(Action action) {
     case Action::replicate:
     case Action::accumulate:
     case Action::cast_in:
+    case Action::compress:
+    case Action::exchange_compressed:
+    case Action::recompress:
+    case Action::decompress:
       return reduction(action);
     case Action::adam:
       return adam();

@@ -4,9 +4,14 @@ namespace sim::test {
 
 void Interpreter::reduction(Action action) {
   Gradients& to = counted(Role::output);
-  const Gradients from = find(Role::input) != nullptr ? counted(Role::input) : to;
+  if (program_.pass[now_.value] == Pass::parameter_sync) return;
+  const Role read = action == Action::compress ? Role::gradient : Role::input;
+  const Gradients from = find(read) != nullptr          ? counted(read)
+                         : find(Role::saved) != nullptr ? counted(Role::saved)
+                                                        : to;
   switch (action) {
     case Action::reduce:
+    case Action::decompress:
       to = {0, from.written, 0};
       break;
     case Action::replicate:

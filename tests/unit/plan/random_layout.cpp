@@ -25,6 +25,24 @@ class Dice {
   std::uint64_t draws_ = 0;
 };
 
+// In one of three layouts that can have it.
+void compress(Dice& dice, Layout& layout) {
+  const bool shards = layout.zero_stage == 3 && layout.pipeline_parallel == 1;
+  const bool none = dice.pick({true, true, false});
+  if (none || layout.reduce_dtype != layout.gradient_dtype) return;
+  if (layout.zero_stage == 0)
+    layout.compression = dice.pick({GradientCompression::top_k, GradientCompression::random_k,
+                                    GradientCompression::power_sgd, GradientCompression::one_bit});
+  if (!shards) return;
+  layout.shard_group = 0;
+  layout.compression =
+      dice.pick({GradientCompression::none, GradientCompression::int8, GradientCompression::int4});
+  layout.quantized_weights = dice.coin() && !layout.eight_bit_parameters;
+  layout.secondary_shard = dice.coin() && layout.reshard_after_forward;
+  if (layout.secondary_shard || layout.compression != GradientCompression::none)
+    layout.node_ranks = layout.secondary_shard ? 2 : dice.pick({0, 2});
+}
+
 }  // namespace
 
 Layout random_layout(std::uint64_t seed) {
@@ -68,6 +86,7 @@ Layout random_layout(std::uint64_t seed) {
   layout.context_exchange =
       dice.pick({ContextExchange::ring, ContextExchange::all_gather, ContextExchange::all_to_all});
   if (layout.context_parallel > 1) layout.attention = AttentionKernel::flash;
+  compress(dice, layout);
   return layout;
 }
 

@@ -36,10 +36,14 @@ std::int64_t persistent_elements(const Program& program, BufferCategory category
   return sum;
 }
 
-// Gradient elements that leave a rank for reduction over data-parallel ranks.
+// Gradient elements that leave a rank for reduction over data-parallel ranks, as they are or
+// compressed.
 std::int64_t reduced_elements(const Program& program, const Layout& layout) {
   std::int64_t bytes = 0;
   for (std::uint32_t i = 0; i < program.size(); ++i) {
+    if (program.action[i] == Action::decompress)
+      bytes += program.parameter_buckets[program.subject[i]].padded * bytes_of(layout.reduce_dtype);
+    if (program.action[i] == Action::exchange_compressed) continue;
     if (program.kind[i] != OpKind::collective || program.pass[i] != Pass::gradient_sync) continue;
     const Collective& collective = program.collectives[program.work[i]];
     if (collective.group != GroupRole::data && collective.group != GroupRole::shard) continue;

@@ -1,0 +1,148 @@
+// Training with compressed gradients and parameters, executed on host ranks, against the same
+// training without: equal where a scheme sends everything, close where it sends less.
+#include <cmath>
+#include <filesystem>
+
+#include "tests/catch.hpp"
+#include "tests/property/equivalence.hpp"
+#include "tests/property/equivalence_cases.hpp"
+#include "tests/property/support.hpp"
+
+namespace real::test {
+namespace {
+
+using sim::GradientCompression;
+
+constexpr int steps = 12;
+
+sim::Training training_of(int count) {
+  sim::Training training;
+  training.steps = count;
+  training.learning_rate.peak = 1e-2;
+  training.epsilon = 1e-3;
+  return training;
+}
+
+sim::Layout four_replicas(int zero_stage) {
+  sim::Layout layout;
+  layout.sequence_length = 12;
+  layout.data_parallel = 4;
+  layout.global_batch = 8;
+  layout.zero_stage = zero_stage;
+  layout.compute_dtype = layout.activation_dtype = sim::DType::fp32;
+  layout.gradient_dtype = layout.reduce_dtype = sim::DType::fp32;
+  layout.bucket = sim::Bytes{20'000};
+  return layout;
+}
+
+struct Lab {
+  sim::Model model = equivalence_model({.llama = true, .tied = true});
+  std::unique_ptr<sim::test::TemporaryFile> text = equivalence_text();
+  Corpus corpus{text->path(), model, 12};
+
+  TrainedModel train(const sim::Layout& layout, int count = steps,
+                     const TrainOptions& options = {}) const {
+    return train_on_host(model, layout, training_of(count), corpus, options);
+  }
+};
+
+double largest_relative(const std::vector<double>& a, const std::vector<double>& b) {
+  double worst = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    worst = std::max(worst, std::fabs(a[i] - b[i]) / std::fabs(b[i]));
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("top_k and random_k of everything are plain training", "[property]") {
+  const Lab lab;
+  const TrainedModel plain = lab.train(four_replicas(0));
+  for (const auto scheme : {GradientCompression::top_k, GradientCompression::random_k}) {
+    INFO(word(scheme));
+    sim::Layout layout = four_replicas(0);
+    layout.compression = scheme;
+    layout.compression_density = 1;
+    const TrainedModel all = lab.train(layout);
+    CHECK(largest_relative(all.losses, plain.losses) < 1e-5);
+    CHECK(largest_difference(all.parameters, all.weights, plain.weights, 1e-2).relative < 1e-4);
+  }
+}
+
+TEST_CASE("a share of the gradients, with the rest kept for later, trains too", "[property]") {
+  const Lab lab;
+  const TrainedModel plain = lab.train(four_replicas(0));
+  const double fell = plain.losses.front() - plain.losses.back();
+  for (const auto scheme : {GradientCompression::top_k, GradientCompression::random_k,
+                            GradientCompression::power_sgd}) {
+    INFO(word(scheme));
+    sim::Layout layout = four_replicas(0);
+    layout.compression = scheme;
+    if (scheme == GradientCompression::power_sgd)
+      layout.compression_rank = 2;
+    else
+      layout.compression_density = 0.25;
+    const TrainedModel some = lab.train(layout);
+    CHECK(some.losses.front() == Approx(plain.losses.front()));
+    CHECK(largest_relative(some.losses, plain.losses) > 1e-6);  // it is not the same
+    CHECK(some.losses.front() - some.losses.back() > 0.3 * fell);
+  }
+}
+
+TEST_CASE("ZeRO++ trains as ZeRO-3 but for the rounding of its integers", "[property]") {
+  const Lab lab;
+  const TrainedModel plain = lab.train(four_replicas(3), 6);
+  for (const bool two_levels : {false, true}) {
+    for (const auto scheme :
+         {GradientCompression::none, GradientCompression::int8, GradientCompression::int4}) {
+      INFO(word(scheme) << (two_levels ? " over two levels" : ""));
+      sim::Layout layout = four_replicas(3);
+      layout.compression = scheme;
+      layout.quantized_weights = layout.secondary_shard = two_levels;
+      layout.node_ranks = two_levels ? 2 : 0;
+      const TrainedModel quantized = lab.train(layout, 6);
+      const double off = largest_relative(quantized.losses, plain.losses);
+      CHECK(off < (scheme == GradientCompression::int4 ? 0.05 : 0.02));
+      if (scheme == GradientCompression::none && !two_levels) CHECK(off == 0);
+    }
+  }
+}
+
+TEST_CASE("secondary shards alone change no number", "[property]") {
+  const Lab lab;
+  sim::Layout layout = four_replicas(3);
+  const TrainedModel plain = lab.train(layout);
+  layout.secondary_shard = true;
+  layout.node_ranks = 2;
+  CHECK(largest_relative(lab.train(layout).losses, plain.losses) == 0);
+}
+
+TEST_CASE("1-bit Adam goes on behind a warm-up", "[property]") {
+  const Lab lab;
+  const std::string folder = lab.text->path() + ".checkpoint";
+  sim::Layout layout = four_replicas(0);
+  (void)lab.train(layout, 20, {.algorithms = {}, .resume = {}, .save = folder});
+  const TrainOptions goes_on{.algorithms = {}, .resume = folder, .save = {}};
+  const TrainedModel plain = lab.train(layout, 32, goes_on);
+  layout.compression = GradientCompression::one_bit;
+  const TrainedModel signs = lab.train(layout, 32, goes_on);
+  CHECK(signs.losses.size() == 12);
+  CHECK(signs.losses.front() == Approx(plain.losses.front()));
+  CHECK(largest_relative(signs.losses, plain.losses) < 0.05);
+  // The second moments stay as they were.
+  const TrainedModel before = lab.train(four_replicas(0), 20);
+  CHECK(largest_difference(signs.parameters, signs.second_moments, before.second_moments, 1e-12)
+            .relative == 0);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("one rank compresses nothing", "[property]") {
+  const Lab lab;
+  sim::Layout layout = four_replicas(0);
+  layout.data_parallel = 1;
+  const TrainedModel plain = lab.train(layout);
+  layout.compression = GradientCompression::top_k;
+  CHECK(largest_relative(lab.train(layout).losses, plain.losses) == 0);
+}
+
+}  // namespace real::test
