@@ -46,14 +46,16 @@ TEST_CASE("every member of a layout has a row", "[layout]") {
   const auto& [tp, cp, pp, dp, ep, etp, imbalance, virtual_stages, placement, sequence, batch,
                micro, schedule, layers, sp, zero, group, prefetch, reshard, recompute, every,
                attention, exchange, compute, activation, gradient, reduce, master, optimizer,
-               moment, eight_bit, bucket, first, o1, o2, o3, o4, o5] = layout;
+               moment, eight_bit, bucket, first, o1, o2, o3, o4, o5, c1, c2, c3, c4, c5, c6] =
+      layout;
   CHECK(&tp == &layout.tensor_parallel);
   CHECK(&o5 == &layout.overlap_tensor_products);
-  CHECK(layout_fields().size() == 38);
+  CHECK(&c6 == &layout.node_ranks);
+  CHECK(layout_fields().size() == 44);
   std::set<std::string> keys;
   for (const LayoutField& field : layout_fields())
     keys.insert(field.key.path);
-  CHECK(keys.size() == 38);
+  CHECK(keys.size() == 44);
 }
 
 TEST_CASE("a field that differs is told, and no other", "[layout]") {
