@@ -43,6 +43,10 @@ void check_formats(const sim::Layout& layout, Problems& problems) {
     problems.add(
         "layout.compression: the CUDA backend has no kernels that compress gradients or "
         "parameters; the host backend has");
+  if (layout.offloads())
+    problems.add(
+        "layout.offload: the CUDA backend keeps the optimizer on the device; the host backend "
+        "offloads");
   if (layout.compute_dtype != layout.activation_dtype) {
     problems.add(fmt::format(
         "layout.compute_dtype: the CUDA backend multiplies tensors in the format that they have, "

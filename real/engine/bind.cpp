@@ -37,6 +37,7 @@ class Binder {
     bound_.rank = rank;
     bound_.at = sim::coordinates_of(plan.layout, rank);
     bound_.arena_bytes = arena_.size.count();
+    bound_.host_bytes = arena_.host.count();
   }
 
   BoundProgram run() {
@@ -96,7 +97,8 @@ class Binder {
       const BufferUse& use = uses[i];
       const std::int64_t offset = arena_.offset_of_use[first + i];
       if (use.role == Role::state) continue;
-      Operand operand{offset, program_.buffers[use.buffer.value].size.count()};
+      const sim::Buffer& buffer = program_.buffers[use.buffer.value];
+      Operand operand{offset, (buffer.size + buffer.host).count()};
       if (use.role == Role::weight) {
         if (!reads_weight_of(site, use.buffer)) continue;
         operand = part_of(*site, operand, sim::bytes_of(plan_.layout.activation_dtype));

@@ -99,7 +99,8 @@ void tidy(std::vector<OwnedRange>& ranges) {
 Operand persistent(const BoundProgram& bound, const sim::ArenaLayout& arena, sim::BufferId buffer) {
   const std::int64_t offset = arena.offset_of_persistent.at(buffer.value);
   SIM_CHECK(offset >= 0, buffer.value);
-  return {offset, bound.program->buffers[buffer.value].size.count()};
+  const sim::Buffer& planned = bound.program->buffers[buffer.value];
+  return {offset, (planned.size + planned.host).count()};
 }
 
 void add_ranges(BoundProgram& bound) {
@@ -139,6 +140,10 @@ void bind_buckets(BoundProgram& bound, const sim::ArenaLayout& arena) {
     const bool sharded_gradient = from.gradient_shard.value != UINT32_MAX;
     to.gradient = persistent(bound, arena, sharded_gradient ? from.gradient_shard : from.gradient);
     to.optimizer = persistent(bound, arena, from.optimizer);
+    if (from.host_gradient.value != UINT32_MAX) {
+      to.host_gradient = persistent(bound, arena, from.host_gradient);
+      to.host_weight = persistent(bound, arena, from.host_weight);
+    }
     if (from.residual.value != UINT32_MAX) to.residual = persistent(bound, arena, from.residual);
   }
   add_ranges(bound);

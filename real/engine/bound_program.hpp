@@ -14,7 +14,9 @@
 namespace real {
 
 struct Operand {
-  std::int64_t offset = -1;  // bytes from the start of the arena; -1: the operator has none
+  // Bytes from the start of the arena, behind which the host's memory goes on (arena.hpp of
+  // sim/memory); -1: the operator has none.
+  std::int64_t offset = -1;
   std::int64_t bytes = 0;
   bool exists() const { return offset >= 0; }
 };
@@ -52,6 +54,8 @@ struct BoundBucket {
   Operand gradient;                         // whole (ZeRO-0/1) or this rank's shard (ZeRO-2/3)
   Operand optimizer;                        // [master,] m, v of the owned elements
   Operand residual;                         // of compressed gradients
+  // Of an optimizer on the host, whose `optimizer` lies there, too.
+  Operand host_gradient, host_weight;
   // Sorted, disjoint, never padding of the bucket. What the weight decay of AdamW acts on: matrices
   // and tables, not norms and biases (GPT-2 and GPT-3 as nanoGPT and Megatron-LM train them:
   // core/optimizer, no weight decay for biases and one-dimensional parameters).
@@ -75,7 +79,8 @@ struct BoundProgram {
   sim::RankId rank;
   sim::RankCoordinates at;
   std::int64_t arena_bytes = 0;
-  std::vector<BoundOp> ops;  // one per operator of the program
+  std::int64_t host_bytes = 0;  // of offloaded states
+  std::vector<BoundOp> ops;     // one per operator of the program
   std::vector<BoundBucket> buckets;
   std::array<BoundGroup, sim::group_role_count> groups;
   // Operators that one of another stream waits for: what needs an event.

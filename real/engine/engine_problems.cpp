@@ -117,6 +117,9 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
         "layout.overlap.tensor_products: the engine does not execute products cut into parts");
   if (plan.layout.compute_dtype == sim::DType::fp8)
     problems.emplace_back("layout.compute_dtype: the engine does not execute 8-bit products");
+  if (plan.layout.offloads() && plan.layout.offload_fraction != 1)
+    problems.emplace_back(
+        "layout.offload.fraction: the engine offloads all of the optimizer; allowed: 1");
   if (plan.layout.optimizer != sim::OptimizerKind::adam ||
       plan.layout.moment_dtype != sim::DType::fp32)
     problems.emplace_back(

@@ -27,6 +27,7 @@ class KernelLaunches {
     const BoundProgram& program;
     const sim::Training& training;
     std::byte* arena = nullptr;
+    std::byte* host = nullptr;  // of offloaded states; null: there are none
     const StepMemory& memory;
     const kernels::Table& kernels;
     Attentions attentions;
@@ -84,11 +85,21 @@ class KernelLaunches {
   Launch cast_gradients(const BoundOp& op, const kernels::Cast& how);
   Launch zero_gradients();
   Launch gradient_norm(const BoundOp& op);
+  struct AdamPiece {
+    kernels::AdamState state;
+    std::int64_t elements = 0;
+    kernels::DecayRanges decay;
+  };
+  AdamPiece adam_piece(std::size_t bucket) const;
+  kernels::Adam adam_settings() const;
   Launch adam();
+  Launch host_op(const BoundOp& op);
   std::byte* owned_part(const BoundBucket& bucket, const Operand& operand, sim::DType dtype) const;
 
   std::byte* at(const Operand& operand) const {
-    return operand.exists() ? parts_.arena + operand.offset : nullptr;
+    if (!operand.exists()) return nullptr;
+    const std::int64_t behind = operand.offset - parts_.program.arena_bytes;
+    return behind >= 0 ? parts_.host + behind : parts_.arena + operand.offset;
   }
   std::byte* at(const BoundOp& op, sim::Role role) const { return at(op.operand(role)); }
   kernels::Workspace workspace(const BoundOp& op) const {

@@ -45,6 +45,10 @@ Launch KernelLaunches::state_op(const BoundOp& op) {
       return gradient_norm(op);
     case Action::adam:
       return adam();
+    case Action::gradients_to_host:
+    case Action::update_on_host:
+    case Action::weights_from_host:
+      return host_op(op);
     default:
       return compression_op(op);
   }
@@ -121,49 +125,83 @@ Launch KernelLaunches::gradient_norm(const BoundOp& op) {
   };
 }
 
-Launch KernelLaunches::adam() {
-  struct Piece {
-    kernels::AdamState state;
-    std::int64_t elements;
-    kernels::DecayRanges decay;
-  };
+// The state of a bucket, wherever it lies: that of an offloaded optimizer has gradients and weights
+// of its own beside it.
+KernelLaunches::AdamPiece KernelLaunches::adam_piece(std::size_t index) const {
   const sim::Layout& layout = shapes_.layout();
   const bool masters = layout.master_weights;
-  std::vector<Piece> pieces;
+  const BoundBucket& bucket = parts_.program.buckets[index];
+  const bool on_host = bucket.host_gradient.exists();
+  auto* state = reinterpret_cast<float*>(at(bucket.optimizer));
+  SIM_CHECK(bucket.optimizer.bytes == bucket.owned * (masters ? 12 : 8), bucket.optimizer.bytes);
+  float* m = state + (masters ? bucket.owned : 0);
+  return {
+      .state = {.weight_dtype = layout.activation_dtype,
+                .gradient_dtype = layout.gradient_dtype,
+                .weight = on_host ? at(bucket.host_weight)
+                                  : owned_part(bucket, bucket.weight, layout.activation_dtype),
+                .master = masters ? state : nullptr,
+                .m = m,
+                .v = m + bucket.owned,
+                .gradient = on_host ? at(bucket.host_gradient)
+                                    : owned_part(bucket, bucket.gradient, layout.gradient_dtype),
+                .clip_scale = parts_.memory.clip_scale,
+                .step = parts_.memory.adam,
+                .gate = parts_.memory.gate},
+      .elements = owned_real(bucket),
+      .decay = parts_.memory.decay.at(index)};
+}
+
+kernels::Adam KernelLaunches::adam_settings() const {
+  const sim::Training& training = parts_.training;
+  return {.rate = training.learning_rate.peak,
+          .beta1 = training.beta1,
+          .beta2 = training.beta2,
+          .epsilon = training.epsilon,
+          .decay = training.weight_decay};
+}
+
+Launch KernelLaunches::adam() {
+  std::vector<AdamPiece> pieces;
   for (std::size_t i = 0; i < parts_.program.buckets.size(); ++i) {
     const BoundBucket& bucket = parts_.program.buckets[i];
-    if (owned_real(bucket) == 0) continue;
-    auto* state = reinterpret_cast<float*>(at(bucket.optimizer));
-    SIM_CHECK(bucket.optimizer.bytes == bucket.owned * (masters ? 12 : 8), bucket.optimizer.bytes);
-    float* m = state + (masters ? bucket.owned : 0);
-    pieces.push_back(
-        {.state = {.weight_dtype = layout.activation_dtype,
-                   .gradient_dtype = layout.gradient_dtype,
-                   .weight = owned_part(bucket, bucket.weight, layout.activation_dtype),
-                   .master = masters ? state : nullptr,
-                   .m = m,
-                   .v = m + bucket.owned,
-                   .gradient = owned_part(bucket, bucket.gradient, layout.gradient_dtype),
-                   .clip_scale = parts_.memory.clip_scale,
-                   .step = parts_.memory.adam,
-                   .gate = parts_.memory.gate},
-         .elements = owned_real(bucket),
-         .decay = parts_.memory.decay.at(i)});
+    if (owned_real(bucket) > 0 && !bucket.host_gradient.exists()) pieces.push_back(adam_piece(i));
   }
-  const sim::Training& training = parts_.training;
-  const kernels::Adam settings{.rate = training.learning_rate.peak,
-                               .beta1 = training.beta1,
-                               .beta2 = training.beta2,
-                               .epsilon = training.epsilon,
-                               .decay = training.weight_decay};
   const StepMemory& memory = parts_.memory;
-  const bool one_bit = layout.compression == sim::GradientCompression::one_bit;
-  return [=, adam = one_bit ? parts_.compression->one_bit_update : kernels_.adam,
-          finish = as_launch(kernels_.finish_norm, memory.square_sum, training.clip, memory.norm,
-                             memory.clip_scale)](StreamHandle stream) {
+  const bool one_bit = shapes_.layout().compression == sim::GradientCompression::one_bit;
+  return [=, settings = adam_settings(),
+          adam = one_bit ? parts_.compression->one_bit_update : kernels_.adam,
+          finish = as_launch(kernels_.finish_norm, memory.square_sum, parts_.training.clip,
+                             memory.norm, memory.clip_scale)](StreamHandle stream) {
     finish(stream);
-    for (const Piece& piece : pieces)
+    for (const AdamPiece& piece : pieces)
       adam(settings, piece.state, piece.elements, piece.decay, stream);
+  };
+}
+
+// Gradients to the host, the update there, and weights back. Without masters the host's weights are
+// the state: they are there from the first copy on.
+Launch KernelLaunches::host_op(const BoundOp& op) {
+  const sim::Layout& layout = shapes_.layout();
+  const BoundBucket& bucket = parts_.program.buckets.at(op.subject);
+  std::byte* weight = owned_part(bucket, bucket.weight, layout.activation_dtype);
+  const std::int64_t weights = bucket.owned * sim::bytes_of(layout.activation_dtype);
+  if (op.action == sim::Action::weights_from_host)
+    return as_launch(kernels_.copy, weight, at(bucket.host_weight), weights);
+  if (op.action == sim::Action::gradients_to_host) {
+    const std::byte* gradient = owned_part(bucket, bucket.gradient, layout.gradient_dtype);
+    const std::int64_t bytes = bucket.owned * sim::bytes_of(layout.gradient_dtype);
+    return [=, copy = kernels_.copy, keeps = !layout.master_weights,
+            host_weight = at(bucket.host_weight),
+            host_gradient = at(bucket.host_gradient)](StreamHandle stream) {
+      if (keeps) copy(host_weight, weight, weights, stream);
+      copy(host_gradient, gradient, bytes, stream);
+    };
+  }
+  SIM_CHECK(op.action == sim::Action::update_on_host, static_cast<int>(op.action));
+  return [settings = adam_settings(), piece = adam_piece(op.subject),
+          adam = kernels_.adam](StreamHandle stream) {
+    if (piece.elements > 0) adam(settings, piece.state, piece.elements, piece.decay, stream);
   };
 }
 

@@ -84,13 +84,15 @@ constexpr bool acts_on_bucket(sim::Action action) {
   return action == Action::gather_weights || action == Action::reduce ||
          action == Action::replicate || action == Action::accumulate ||
          action == Action::cast_out || action == Action::cast_in || action == Action::decompress ||
-         action == Action::dequantize_weights || action == Action::sum_tied_gradient;
+         action == Action::weights_from_host || action == Action::dequantize_weights ||
+         action == Action::sum_tied_gradient;
 }
 
 constexpr bool makes_message(sim::Action action) {
   using sim::Action;
   return action == Action::compress || action == Action::exchange_compressed ||
-         action == Action::recompress || action == Action::quantize_weights;
+         action == Action::recompress || action == Action::quantize_weights ||
+         action == Action::gradients_to_host || action == Action::update_on_host;
 }
 
 // The elements that mean something of an operand of `elements` that `op` writes in a role. Nothing

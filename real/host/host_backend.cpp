@@ -34,6 +34,7 @@ class HostBackend : public Backend {
   std::int64_t device_bytes_in_use() const override;
 
  private:
+  std::span<std::byte> memory(std::int64_t offset, std::int64_t bytes);
   void run_step();
   bool start_communication();
   bool poll_communication();
@@ -169,13 +170,20 @@ void HostBackend::end(OpId op) {
   if (scans_) program_.scan(op.value);
 }
 
+// Of the arena, or behind it of the host's memory.
+std::span<std::byte> HostBackend::memory(std::int64_t offset, std::int64_t bytes) {
+  const std::int64_t behind = offset - setup_.program->arena_bytes;
+  return behind >= 0 && bytes > 0 ? program_.host().bytes(behind, bytes)
+                                  : program_.arena().bytes(offset, bytes);
+}
+
 void HostBackend::read(std::int64_t offset, std::span<std::byte> to) {
-  const auto from = program_.arena().bytes(offset, static_cast<std::int64_t>(to.size()));
+  const auto from = memory(offset, static_cast<std::int64_t>(to.size()));
   if (!to.empty()) std::memcpy(to.data(), from.data(), to.size());
 }
 
 void HostBackend::write(std::int64_t offset, std::span<const std::byte> from) {
-  const auto to = program_.arena().bytes(offset, static_cast<std::int64_t>(from.size()));
+  const auto to = memory(offset, static_cast<std::int64_t>(from.size()));
   if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
 }
 

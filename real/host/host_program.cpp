@@ -12,6 +12,7 @@ HostProgram::HostProgram(const BoundProgram& program, const sim::Training& train
     : program_{program},
       training_{training},
       arena_{program.arena_bytes},
+      host_{program.host_bytes},
       layout_{scratch_layout(program, host_kernels(), host_attentions(), 0)},
       scratch_{layout_.bytes},
       memory_{step_memory(layout_, program, scratch_.bytes(0, layout_.bytes).data())} {
@@ -24,6 +25,7 @@ HostProgram::HostProgram(const BoundProgram& program, const sim::Training& train
   KernelLaunches launches{{.program = program,
                            .training = training,
                            .arena = arena_.bytes(0, arena_.size()).data(),
+                           .host = host_.bytes(0, host_.size()).data(),
                            .memory = memory_,
                            .kernels = host_kernels(),
                            .attentions = host_attentions(),

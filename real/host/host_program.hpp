@@ -19,6 +19,7 @@ class HostProgram {
   HostProgram& operator=(const HostProgram&) = delete;
 
   Arena& arena() { return arena_; }
+  Arena& host() { return host_; }                    // of offloaded states
   const Arena& scratch() const { return scratch_; }  // beside it
   const StepMemory& memory() const { return memory_; }
   // Tokens and Adam's part; sums start anew.
@@ -30,7 +31,7 @@ class HostProgram {
  private:
   const BoundProgram& program_;
   const sim::Training& training_;
-  Arena arena_;
+  Arena arena_, host_;
   ScratchLayout layout_;
   Arena scratch_;
   StepMemory memory_;

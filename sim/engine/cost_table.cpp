@@ -93,6 +93,11 @@ KernelPricing::KernelPricing(const Cluster& cluster, const SimulationOptions& op
     : device_{cluster.device()},
       options_{options},
       slowest_{slowest_of(ranks, options.device_spread)} {
+  const double share = 1.0 / cluster.node_gpus();
+  host_copy_ = cluster.host_copy();
+  host_memory_ = cluster.host().bandwidth * share;
+  disk_read_ = cluster.host().disk_read * share;
+  disk_write_ = cluster.host().disk_write * share;
   if (options.free_memory_traffic) free_memory_traffic();
   if (!options.measured) device_.measured_kernels.clear();
 }
@@ -106,10 +111,39 @@ void KernelPricing::free_memory_traffic() {
   device_.measured_on = std::make_shared<const Device>(std::move(measured_on));
 }
 
+namespace {
+
+double seconds_at(Bytes bytes, Bandwidth rate) {
+  if (bytes.count() == 0) return 0;
+  SIM_CHECK(rate > Bandwidth{}, "the cluster says nothing of its host");
+  return static_cast<double>(bytes.count()) / rate.in_bytes_per_second();
+}
+
+}  // namespace
+
+// A copy of at least some bytes takes the time of a call. The update and the disk work side by
+// side, on two buffers in turns (Rajbhandari et al. 2021, section 6.2).
+KernelCost KernelPricing::host_cost(const Kernel& kernel) const {
+  constexpr double call = 10e-6;  // cudaMemcpyAsync and the wait for it, as measured by
+                                  // deepspeedai/DeepSpeed blogs/deepnvme for small requests
+  double time = 0;
+  if (kernel.kind == OpKind::host_copy)
+    time = call + seconds_at(kernel.bytes, host_copy_);
+  else
+    time = std::max(
+        seconds_at(kernel.bytes, host_memory_),
+        seconds_at(kernel.disk_read, disk_read_) + seconds_at(kernel.disk_written, disk_write_));
+  return {.time = duration_from_seconds(time), .memory = {}, .sm_share = 0};
+}
+
 std::vector<KernelCost> KernelPricing::costs_of(const Program& program) const {
   std::vector<KernelCost> costs;
   costs.reserve(program.kernels.size());
   for (const Kernel& kernel : program.kernels) {
+    if (is_of_host(kernel.kind)) {
+      costs.push_back(host_cost(kernel));
+      continue;
+    }
     KernelCost cost = kernel_cost(kernel, device_, Load::step, options_.waves);
     const bool product = is_product(kernel.kind);
     slow_down(cost, product ? options_.factors.products : options_.factors.memory_kernels);

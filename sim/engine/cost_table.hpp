@@ -38,9 +38,13 @@ class KernelPricing {
  private:
   void free_memory_traffic();
 
+  KernelCost host_cost(const Kernel& kernel) const;
+
   Device device_;
   const SimulationOptions options_;
   double slowest_ = 1;
+  // Of the host, what one rank gets while all ranks of a node ask for it.
+  Bandwidth host_copy_{}, host_memory_{}, disk_read_{}, disk_write_{};
 };
 
 // The order of a program's operators per stream, with cross-stream dependencies as positions.

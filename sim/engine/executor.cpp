@@ -28,6 +28,7 @@ Executor::Executor(const ExecutorInput& input, std::span<const std::uint32_t> re
       message_bytes_(system_.resources.size(), 0),
       slots_(system_.slots.size()),
       hosts_(system_.slots.size()),
+      record_of_(system_.slots.size(), no_record),
       late_(system_.slots.size()),
       channels_(system_.channels.size()),
       totals_(system_.costs.size()),
@@ -43,7 +44,7 @@ Executor::Executor(const ExecutorInput& input, std::span<const std::uint32_t> re
   for (std::size_t slot = 0; slot < slots_.size(); ++slot)
     slots_[slot].variant = system_.slots[slot].variant;
   for (std::size_t i = 0; i < recorded.size(); ++i) {
-    slots_[recorded[i]].record = static_cast<std::uint32_t>(i);
+    record_of_[recorded[i]] = static_cast<std::uint32_t>(i);
     spans_[i].resize(program_of(recorded[i]).size());
   }
 }

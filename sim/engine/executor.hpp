@@ -90,16 +90,15 @@ class Executor {
 
     std::uint32_t position = 0;  // of the running kernel, or the first of the running segment
     std::uint32_t segment_end = 0;
-    std::uint32_t record = no_record;
     bool running = false;     // a kernel or a segment
     bool in_segment = false;  // runs undisturbed: `remaining` and `updated` are not kept
     bool in_tail = false;     // of a persistent kernel: its first blocks are done, late ones run
     bool touched = false;
+    std::int32_t sm_held = 0;
     TimePoint begun{};  // of the segment, or of the running kernel
     TimePoint updated{};
     std::int64_t remaining = 0;  // of the running kernel, ps at full speed
     std::uint64_t speed = 0;     // in 1/2^32 of full speed; 0: it stands still
-    std::int64_t sm_held = 0;
     std::int64_t memory_held = 0;
   };
   static_assert(sizeof(SlotState) == 128);
@@ -251,7 +250,8 @@ class Executor {
   std::vector<WideInt> message_bytes_;  // by resource, in 1/65536 byte
   std::vector<Work> works_;             // by variant
   std::vector<SlotState> slots_;
-  std::vector<HostState> hosts_;  // by slot
+  std::vector<HostState> hosts_;          // by slot
+  std::vector<std::uint32_t> record_of_;  // by slot: which spans are its, or no_record
   // By slot: what the late blocks of a persistent kernel have left when its first are done, in ps.
   std::vector<std::int64_t> late_;
   std::vector<ChannelState> channels_;

@@ -36,15 +36,14 @@ void Executor::launch(std::uint32_t slot, Stream stream, OpId op) {
       wait_for(slot, compute, static_cast<std::uint32_t>(stream));
       return;
     }
-    slots_[slot].sm_held += sm;
+    slots_[slot].sm_held += static_cast<std::int32_t>(sm);
     touch(slot);
   }
   arrive(slot, stream, op, call);
 }
 
 void Executor::arrive(std::uint32_t slot, Stream stream, OpId op, const Call& call) {
-  if (slots_[slot].record != no_record)
-    spans_[slots_[slot].record][op.value] = {op, now(), now(), now()};
+  if (record_of_[slot] != no_record) spans_[record_of_[slot]][op.value] = {op, now(), now(), now()};
   ChannelState& state = channels_[call.channel];
   if (++state.arrived == system_.channels[call.channel].member_count) start_activity(call, stream);
 }
@@ -81,7 +80,7 @@ void Executor::start_activity(const Call& call, Stream stream) {
   activity.moves = false;
   const std::span<const std::uint32_t> members = system_.members_of(wired);
   for (std::size_t m = 0; m < members.size(); ++m) {
-    const std::uint32_t record = slots_[members[m]].record;
+    const std::uint32_t record = record_of_[members[m]];
     if (record == no_record) continue;
     const auto lane = static_cast<std::size_t>(stream_of(activity, m));
     const OpId op = index_of(members[m]).order[lane][slots_[members[m]].done[lane]];
@@ -109,7 +108,7 @@ const Pattern& Executor::pattern_of(const Activity& activity) const {
 void Executor::hold_devices(const Activity& activity, std::int64_t sm, std::int64_t memory) {
   if (sm == 0 && memory == 0) return;
   for (const std::uint32_t slot : system_.members_of(system_.channels[activity.channel])) {
-    slots_[slot].sm_held += sm;
+    slots_[slot].sm_held += static_cast<std::int32_t>(sm);
     slots_[slot].memory_held += memory;
     touch(slot);
   }
@@ -163,9 +162,9 @@ void Executor::end_activity(std::uint32_t id) {
   for (std::size_t m = 0; m < members.size(); ++m) {
     const std::uint32_t slot = members[m];
     const auto stream = static_cast<std::uint32_t>(stream_of(activity, m));
-    if (slots_[slot].record != no_record) {
+    if (record_of_[slot] != no_record) {
       const OpId op = index_of(slot).order[stream][slots_[slot].done[stream]];
-      spans_[slots_[slot].record][op.value].end = now();
+      spans_[record_of_[slot]][op.value].end = now();
     }
     finish(slot, stream);
   }

@@ -162,7 +162,7 @@ void Executor::add_slot(Words& words, std::uint32_t slot) const {
   }
   words.add(std::uint64_t{state.host_waiting} << 3 | std::uint64_t{state.running} << 2 |
             std::uint64_t{state.in_segment} << 1 | std::uint64_t{state.in_tail});
-  words.add(state.sm_held);
+  words.add(std::int64_t{state.sm_held});
   words.add(state.memory_held);
   words.add(late_[slot]);
   words.add(hosts_[slot].wakeup > now() ? hosts_[slot].wakeup : now());
@@ -175,7 +175,7 @@ void Executor::add_slot(Words& words, std::uint32_t slot) const {
       words.add(state.updated);
     }
   }
-  if (state.record != no_record) add_launched(words, slot, waiting);
+  if (record_of_[slot] != no_record) add_launched(words, slot, waiting);
 }
 
 // What is recorded already of communication and side kernels that have not ended.
@@ -185,7 +185,7 @@ void Executor::add_launched(Words& words, std::uint32_t slot, std::uint32_t wait
   for (std::uint32_t s = 0; s < stream_count; ++s) {
     const std::vector<OpId>& order = index_of(slot).order[s];
     if (s == compute || (waiting >> s & 1U) != 0 || state.done[s] >= order.size()) continue;
-    const Span& span = spans_[state.record][order[state.done[s]].value];
+    const Span& span = spans_[record_of_[slot]][order[state.done[s]].value];
     words.add(span.begin);
     words.add(span.active);
     words.add(span.end);
@@ -307,8 +307,8 @@ void Executor::move_slot(std::uint32_t slot, const SlotMark& begin, const SlotMa
 // begun and not ended.
 void Executor::repeat_spans(std::uint32_t slot, const Snapshot& before, const Snapshot& current,
                             std::uint64_t periods) {
-  if (slots_[slot].record == no_record) return;
-  std::vector<Span>& spans = spans_[slots_[slot].record];
+  if (record_of_[slot] == no_record) return;
+  std::vector<Span>& spans = spans_[record_of_[slot]];
   const Duration period = current.at - before.at;
   for (std::size_t s = 0; s < stream_count; ++s) {
     const std::vector<OpId>& order = index_of(slot).order[s];

@@ -153,10 +153,10 @@ std::int64_t Executor::jittered(std::uint32_t slot, std::uint32_t position,
 
 void Executor::record_kernels(std::uint32_t slot, std::uint32_t end, TimePoint until) {
   const SlotState& state = slots_[slot];
-  if (state.record == no_record) return;
+  if (record_of_[slot] == no_record) return;
   const LaneCosts& lane = lane_of(slot);
   const std::vector<OpId>& order = index_of(slot).order[compute];
-  std::vector<Span>& spans = spans_[state.record];
+  std::vector<Span>& spans = spans_[record_of_[slot]];
   for (std::uint32_t k = state.position; k < end; ++k) {
     const TimePoint begin = begin_of(state, lane, k);
     const TimePoint stop = k + 1 == end ? until : begin_of(state, lane, k + 1);
@@ -248,11 +248,10 @@ void Executor::start_side_kernel(std::uint32_t slot, Stream stream, OpId op) {
   activity.memory_held = lane.kernel_memory[work];
   activity.sm_held = input_.shares_device ? input_.device_sm : 0;
   slots_[slot].memory_held += activity.memory_held;
-  slots_[slot].sm_held += activity.sm_held;
+  slots_[slot].sm_held += static_cast<std::int32_t>(activity.sm_held);
   touch(slot);
   const TimePoint end = now() + lane.kernel_time[work];
-  if (slots_[slot].record != no_record)
-    spans_[slots_[slot].record][op.value] = {op, now(), now(), end};
+  if (record_of_[slot] != no_record) spans_[record_of_[slot]][op.value] = {op, now(), now(), end};
   queue_.schedule({end, EventKind::transfer_end, id, activity.epoch});
 }
 
@@ -261,7 +260,7 @@ void Executor::end_side_kernel(std::uint32_t id) {
   ++activities_[id].epoch;
   free_activities_.push_back(id);
   slots_[activity.slot].memory_held -= activity.memory_held;
-  slots_[activity.slot].sm_held -= activity.sm_held;
+  slots_[activity.slot].sm_held -= static_cast<std::int32_t>(activity.sm_held);
   touch(activity.slot);
   end_ = now();
   const auto stream = static_cast<std::uint32_t>(activity.stream);

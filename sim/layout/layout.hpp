@@ -90,6 +90,15 @@ constexpr auto words_of(GradientCompression) {
                     Word{GradientCompression::int4, "int4"}};
 }
 
+// Where optimizer states lie, and where the update runs: on the device, or on the host with states
+// in its memory or on its NVMe (Ren et al. 2021, ZeRO-Offload; Rajbhandari et al. 2021,
+// ZeRO-Infinity; Megatron-LM, core/optimizer/cpu_offloading).
+enum class OffloadTarget : std::uint8_t { none, cpu, nvme };
+constexpr auto words_of(OffloadTarget) {
+  return std::array{Word{OffloadTarget::none, "none"}, Word{OffloadTarget::cpu, "cpu"},
+                    Word{OffloadTarget::nvme, "nvme"}};
+}
+
 struct Layout {
   int tensor_parallel = 1;
   int context_parallel = 1;  // ranks that share the tokens of each sequence
@@ -157,6 +166,10 @@ struct Layout {
   bool secondary_shard = false;  // ZeRO-3: a second copy per `node_ranks`, gathered from backward
   int node_ranks = 0;            // data-parallel ranks of a node, for those; 0: one level
 
+  OffloadTarget offload_optimizer = OffloadTarget::none;
+  double offload_fraction = 1;   // of the optimizer's states
+  bool offload_overlap = false;  // copies to and from the host beside its update
+
   bool operator==(const Layout&) const = default;
   int world_size() const {
     return tensor_parallel * context_parallel * pipeline_parallel * data_parallel;
@@ -174,6 +187,7 @@ struct Layout {
   bool cuts_products() const { return overlap_tensor_products && tensor_parallel > 1; }
   std::int64_t tokens_held() const { return sequence_length / context_parallel; }  // of a sequence
   std::int64_t micro_batches() const { return global_batch / (micro_batch * data_parallel); }
+  bool offloads() const { return offload_optimizer != OffloadTarget::none; }
   int chunks() const { return pipeline_parallel * virtual_stages; }
   int shard_ranks() const { return shard_group > 0 ? shard_group : replicas(); }
   // Of the optimizer, per parameter that a rank updates.

@@ -206,6 +206,22 @@ Fields compression() {
   return fields;
 }
 
+Fields offload() {
+  Fields fields{
+      {word_key<OffloadTarget>("offload.optimizer", "none",
+                               "optimizer states and their update on the host"),
+       &Layout::offload_optimizer},
+      {number_key("offload.fraction", {0, 1}, "", "1", "share of the optimizer that is offloaded"),
+       &Layout::offload_fraction},
+      {boolean_key("offload.overlap", "false",
+                   "copies to and from the host overlap with its update"),
+       &Layout::offload_overlap},
+  };
+  for (LayoutField& field : fields)
+    field.written_always = false;
+  return fields;
+}
+
 // One value as a file has it and as JSON has it.
 std::string text_of(bool value) {
   return value ? "true" : "false";
@@ -260,7 +276,7 @@ std::string json_of(const Value& value) {
 const std::vector<LayoutField>& layout_fields() {
   static const Fields fields = [] {
     Fields all = parallelism();
-    for (Fields (*more)() : {batch_and_sharding, formats, overlap, compression})
+    for (Fields (*more)() : {batch_and_sharding, formats, overlap, compression, offload})
       for (LayoutField& field : more())
         all.push_back(std::move(field));
     return all;

@@ -94,6 +94,7 @@ std::string sentence(const Layout& l) {
            word(l.moment_dtype));
   line.add(l.compression != GradientCompression::none, "gradients as {}", word(l.compression));
   line.add(l.quantized_weights, "weights gathered as int8");
+  line.add(l.offloads(), "optimizer on {}", word(l.offload_optimizer));
   line.add(l.secondary_shard, "secondary shards of {}", l.node_ranks);
   return line.take();
 }

@@ -128,10 +128,26 @@ class ArenaPlanner {
     for (std::uint32_t i = 0; i < program_.size(); ++i)
       place(OpId{i}, free);
     layout_.size = Bytes{free.end()};
+    place_on_host();
     return std::move(layout_);
   }
 
  private:
+  // Behind the device's memory, as if the two were one.
+  void place_on_host() {
+    for (std::size_t i = 0; i < lives_.size(); ++i) {
+      const Bytes size = program_.buffers[i].host;
+      if (size.count() == 0) continue;
+      layout_.offset_of_persistent[i] = (layout_.size + layout_.host).count();
+      layout_.host += Bytes{aligned(size.count())};
+    }
+    for (std::size_t i = 0; i < program_.buffer_use.size(); ++i) {
+      const std::uint32_t buffer = program_.buffer_use[i].buffer.value;
+      if (program_.buffers[buffer].host.count() > 0)
+        layout_.offset_of_use[i] = layout_.offset_of_persistent[buffer];
+    }
+  }
+
   // As memory_use() counts: what is written is there before anything that ends is given back.
   void place(OpId op, FreeSegments& free) {
     const auto uses = program_.buffer_uses(op);

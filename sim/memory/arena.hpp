@@ -14,6 +14,7 @@ namespace sim {
 
 struct ArenaLayout {
   Bytes size{};
+  Bytes host{};  // of buffers in the host's memory, whose offsets begin at `size`
   // Per entry of Program::buffer_use: the offset of that buffer at that operator. A buffer may lie
   // elsewhere each time it is written anew.
   std::vector<std::int64_t> offset_of_use;

@@ -1,5 +1,7 @@
 #include "sim/memory/memory.hpp"
 
+#include <algorithm>
+
 #include "sim/base/check.hpp"
 
 namespace sim {
@@ -64,6 +66,24 @@ MemoryUse memory_use(const Program& program) {
     }
   }
   return heap.use;
+}
+
+// Of states on NVMe the host holds two buffers in turns: of the largest bucket each.
+HostMemoryUse host_memory_use(const Program& program, const Layout& layout) {
+  HostMemoryUse use;
+  Bytes all{};
+  for (const Buffer& buffer : program.buffers)
+    all += buffer.host;
+  if (layout.offload_optimizer != OffloadTarget::nvme) return {.memory = all, .disk = {}};
+  Bytes largest{};
+  for (const ParameterBucket& bucket : program.parameter_buckets) {
+    if (bucket.host_states.value == UINT32_MAX) continue;
+    const Bytes states = program.buffers[bucket.host_states.value].host;
+    use.disk += states;
+    largest = std::max(largest, states);
+  }
+  use.memory = all - use.disk + largest * 2;
+  return use;
 }
 
 }  // namespace sim

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "sim/layout/layout.hpp"
 #include "sim/program/program.hpp"
 
 namespace sim {
@@ -16,5 +17,11 @@ struct MemoryUse {
 };
 
 MemoryUse memory_use(const Program& program);
+
+// What the rank has in its host's memory, and on its disk.
+struct HostMemoryUse {
+  Bytes memory{}, disk{};
+};
+HostMemoryUse host_memory_use(const Program& program, const Layout& layout);
 
 }  // namespace sim

@@ -3,6 +3,7 @@
 //   layout_problems_tensor.cpp   tensor parallelism, products that are cut into parts
 //   layout_problems_experts.cpp  mixtures of experts, latent attention
 //   layout_problems_compression.cpp  compressed gradients and parameters
+//   layout_problems_offload.cpp  optimizer states on the host
 #pragma once
 
 #include <fmt/format.h>
@@ -47,5 +48,6 @@ std::vector<const Block*> blocks_of_each_kind(const Model& model);
 void check_tensor(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_experts(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_compression(const Layout& layout, const Model& model, LayoutProblemList& list);
+void check_offload(const Layout& layout, const Model& model, LayoutProblemList& list);
 
 }  // namespace sim

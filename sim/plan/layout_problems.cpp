@@ -30,6 +30,7 @@ class Checker : private LayoutProblemList {
     recomputation();
     formats();
     check_compression(layout_, model_, *this);
+    check_offload(layout_, model_, *this);
     if (problems.empty()) absurd_sizes();
     return std::move(problems);
   }

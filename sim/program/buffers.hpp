@@ -35,6 +35,7 @@ struct Buffer {
   BufferCategory category = BufferCategory::activations;
   bool persistent = false;
   int tensors = 1;  // equal ones, that a framework has in its place
+  Bytes host{};     // of one in the host's memory, whose size on the device is 0
 };
 
 // How a framework holds memory: for the replay of its allocator (caching_allocator.hpp).
@@ -103,6 +104,8 @@ struct ParameterBucket {
   BufferId gradient{UINT32_MAX};
   BufferId gradient_shard{UINT32_MAX};  // ZeRO-2/3
   BufferId optimizer{UINT32_MAX};  // fp32 of the owned elements: [master,] m, v, each contiguous
+  // Layout::offload_optimizer: on the host, of the last of the owned elements.
+  BufferId host_gradient{UINT32_MAX}, host_states{UINT32_MAX}, host_weight{UINT32_MAX};
   BufferId weight_secondary{UINT32_MAX};  // Layout::secondary_shard
   // What compression keeps from step to step, fp32: of each element what was not sent; of one_bit
   // the same of what this rank averages, behind; of power_sgd the second factors, behind.

@@ -23,7 +23,8 @@ enum class OpKind : std::uint8_t {
   collective,
   send,
   recv,
-  host_copy,
+  host_copy,    // a kernel of a copy engine: to the host's memory, or from it
+  host_update,  // of the optimizer, on the host
   barrier,
 };
 constexpr auto words_of(OpKind) {
@@ -41,10 +42,15 @@ constexpr auto words_of(OpKind) {
                     Word{OpKind::send, "send"},
                     Word{OpKind::recv, "recv"},
                     Word{OpKind::host_copy, "host_copy"},
+                    Word{OpKind::host_update, "host_update"},
                     Word{OpKind::barrier, "barrier"}};
 }
+// On the host, or between its memory and the device's.
+constexpr bool is_of_host(OpKind kind) {
+  return kind == OpKind::host_copy || kind == OpKind::host_update;
+}
 constexpr bool runs_kernel(OpKind kind) {
-  return kind <= OpKind::decode;
+  return kind <= OpKind::decode || is_of_host(kind);
 }
 
 // In-order lanes of a rank. Sends and receives have a lane per direction of the pipeline: with one
@@ -59,6 +65,7 @@ enum class Stream : std::uint8_t {
   backward_send,
   backward_recv,
   host_copy,
+  host_compute,
 };
 constexpr auto words_of(Stream) {
   return std::array{Word{Stream::compute, "compute"},
@@ -69,9 +76,10 @@ constexpr auto words_of(Stream) {
                     Word{Stream::forward_recv, "forward_recv"},
                     Word{Stream::backward_send, "backward_send"},
                     Word{Stream::backward_recv, "backward_recv"},
-                    Word{Stream::host_copy, "host_copy"}};
+                    Word{Stream::host_copy, "host_copy"},
+                    Word{Stream::host_compute, "host_compute"}};
 }
-inline constexpr int stream_count = 9;
+inline constexpr int stream_count = 10;
 
 enum class Pass : std::uint8_t {
   forward,
@@ -216,6 +224,10 @@ enum class Action : std::uint8_t {
   quantize_weights,     // input: the shard, or the secondary one; output: message
   dequantize_weights,   // input: what came; output: the whole
   keep_secondary_shard,  // input: the whole; output: the part of a node's copy
+  // Of a bucket whose optimizer states lie on the host (Layout::offload_optimizer):
+  gradients_to_host,  // input: gradients that the rank owns; output: on the host
+  update_on_host,     // input: gradients, output: new weights, state: all on the host
+  weights_from_host,  // input: on the host; output: the weights that the rank owns
   // Of the stage, over all its parameter buckets; state: the buffers that it reads or writes
   zero_gradients,
   sum_tensor_gradients,  // all-reduce of Site::summed of all sites, packed into output; of a rank

@@ -77,6 +77,12 @@ BufferId ProgramBuilder::buffer(Bytes size, BufferCategory category, bool persis
   return BufferId{static_cast<std::uint32_t>(program_.buffers.size() - 1)};
 }
 
+BufferId ProgramBuilder::host_buffer(Bytes size) {
+  const BufferId made = buffer(Bytes{}, BufferCategory::optimizer, true);
+  program_.buffers[made.value].host = size;
+  return made;
+}
+
 void ProgramBuilder::wait(Stream stream, OpId event) {
   const auto on = index(program_.stream[event.value]);
   const auto waiter = index(stream);

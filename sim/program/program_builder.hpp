@@ -21,6 +21,7 @@ class ProgramBuilder {
   std::uint32_t transfer(const Transfer& transfer);
   std::uint32_t name(std::string_view text);
   BufferId buffer(Bytes size, BufferCategory category, bool persistent = false);
+  BufferId host_buffer(Bytes size);  // persistent
 
   // The next operator added to `stream` starts after `event` has finished (cudaStreamWaitEvent).
   void wait(Stream stream, OpId event);

@@ -69,6 +69,10 @@ Json stages_json(const Report& report) {
     stage["peak_mem_bytes"] = memory.total.count();
     stage["memory_bytes"] = categories_json(memory);
     stage["peak_operator"] = memory.peak_operator;
+    if (memory.host.memory.count() > 0) {
+      stage["host_bytes_per_node"] = memory.host.memory.count();
+      stage["disk_bytes_per_node"] = memory.host.disk.count();
+    }
     stage["fits"] = memory.fits();
     if (memory.retries > 0) stage["allocator_retries"] = memory.retries;
     stages.push_back(std::move(stage));

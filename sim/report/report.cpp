@@ -127,6 +127,13 @@ std::optional<AttentionWindow> window_of(const Scenario& scenario) {
                          .skipped = is_flash(scenario.layout.attention)};
 }
 
+// That of the host where something runs on it.
+std::vector<std::string> cluster_sources(const Scenario& scenario) {
+  std::vector<std::string> sources = scenario.cluster.sources();
+  if (scenario.layout.offloads()) sources.push_back("host: " + scenario.cluster.host().source);
+  return sources;
+}
+
 Provenance provenance_of(const Scenario& scenario) {
   const SimulationOptions& options = scenario.options;
   return {.scenario_path = scenario.path,
@@ -134,7 +141,7 @@ Provenance provenance_of(const Scenario& scenario) {
           .model_source = scenario.model.source,
           .cluster_path = scenario.cluster_path,
           .model_notes = scenario.model.notes,
-          .cluster_sources = scenario.cluster.sources(),
+          .cluster_sources = cluster_sources(scenario),
           .device_origin = scenario.cluster.device().origin,
           .window = window_of(scenario),
           .collectives = options.collectives,
@@ -164,7 +171,12 @@ std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster,
                      .retries = 0,
                      .total = {},
                      .capacity = device.memory,
-                     .peak_operator = {}};
+                     .peak_operator = {},
+                     .host = host_memory_use(program, plan.layout),
+                     .host_capacity = cluster.host().memory,
+                     .disk_capacity = cluster.host().disk};
+    here.host.memory = here.host.memory * cluster.gpus_per_node();
+    here.host.disk = here.host.disk * cluster.gpus_per_node();
     if (plan.caching_allocator) {
       const CachedMemory held = wanted_memory(program, device.memory - here.reserved);
       here.fragments = std::max(Bytes{}, held.reserved - here.use.peak);
@@ -232,12 +244,35 @@ Report make_report(const Scenario& scenario, const Plan& plan, const Simulation&
   return report;
 }
 
+namespace {
+
+// The device has room; the host, or its disk, has not.
+std::string host_does_not_fit_text(const Report& report) {
+  std::string text;
+  for (const StageMemory& stage : report.memory) {
+    if (stage.fits_host()) continue;
+    const bool disk = stage.disk_capacity > Bytes{} && stage.host.disk > stage.disk_capacity;
+    text += fmt::format(
+        "does not fit: the offloaded optimizer of stage {} needs {:.1f} GiB of {:.1f} GiB of {} on "
+        "each node\n  try: layout.offload.fraction below {:.2f}, more data-parallel ranks with "
+        "ZeRO{}\n",
+        stage.stage, (disk ? stage.host.disk : stage.host.memory).gib(),
+        (disk ? stage.disk_capacity : stage.host_capacity).gib(), disk ? "NVMe" : "host memory",
+        report.layout.offload_fraction, disk ? "" : ", or layout.offload.optimizer: nvme");
+    break;
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string does_not_fit_text(const Report& report, const Scenario& scenario) {
   return does_not_fit_text(report, scenario.model, scenario.cluster);
 }
 
 std::string does_not_fit_text(const Report& report, const Model& model, const Cluster& cluster) {
   const StageMemory& worst = report.worst_memory();
+  if (worst.total <= worst.capacity) return host_does_not_fit_text(report);
   std::string text = fmt::format(
       "does not fit: stage {} needs {:.1f} GiB of {:.1f} GiB on {} ({:.1f} GiB too much)\n",
       worst.stage, worst.total.gib(), worst.capacity.gib(), report.device,

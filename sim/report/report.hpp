@@ -31,7 +31,14 @@ struct StageMemory {
   Bytes total{};      // peak, fragments and reserved
   Bytes capacity{};
   std::string peak_operator;  // the operator being issued at the peak
-  bool fits() const { return total <= capacity; }
+  // Of offloaded states: of all ranks of a node, and what the node has; 0: its file does not say.
+  HostMemoryUse host{};
+  Bytes host_capacity{}, disk_capacity{};
+  bool fits_host() const {
+    return (host_capacity == Bytes{} || host.memory <= host_capacity) &&
+           (disk_capacity == Bytes{} || host.disk <= disk_capacity);
+  }
+  bool fits() const { return total <= capacity && fits_host(); }
 };
 
 enum class FreedResource : std::uint8_t {

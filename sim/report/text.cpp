@@ -156,6 +156,21 @@ void add_breakdown(Page& page, const Report& report) {
                     100 * report.bubble_closed_form));
 }
 
+// Of offloaded states.
+void add_host_memory(Page& page, const Report& report) {
+  const StageMemory& memory = *std::max_element(
+      report.memory.begin(), report.memory.end(),
+      [](const StageMemory& a, const StageMemory& b) { return a.host.memory < b.host.memory; });
+  const auto of = [](Bytes used, Bytes all) {
+    return all > Bytes{} ? fmt::format("{:.1f} of {:.1f} GiB", used.gib(), all.gib())
+                         : fmt::format("{:.1f} GiB", used.gib());
+  };
+  if (memory.host.memory.count() == 0) return;
+  std::string line = "  host memory of a node   " + of(memory.host.memory, memory.host_capacity);
+  if (memory.host.disk.count() > 0) line += ", NVMe " + of(memory.host.disk, memory.disk_capacity);
+  page.line(line);
+}
+
 void add_stages(Page& page, const Report& report) {
   page.heading("Pipeline stages", "time in % of the step, memory in GiB");
   page.line(fmt::format("  {:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}   {:>8}  {}", "stage",
@@ -173,6 +188,7 @@ void add_stages(Page& page, const Report& report) {
                        memory.fits() ? "" : " too much");
     page.line(row);
   }
+  add_host_memory(page, report);
 }
 
 void add_memory_left(Page& page, const Report& report) {

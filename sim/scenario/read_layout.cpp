@@ -63,14 +63,12 @@ void read_field(const Layered& section, const LayoutField& field, LayoutText& te
 bool is_overlap(const LayoutField& field) {
   return field.key.path.starts_with("overlap.");
 }
-bool is_compression(const LayoutField& field) {
-  return field.key.path.starts_with("compression.");
-}
-
-void read_compression(const Layered& section, LayoutText& text) {
-  const Layered compression = section.object("compression");
+// Keys of a mapping: "compression." of compression: {gradients: top_k}.
+void read_mapping(const Layered& section, std::string_view name, LayoutText& text) {
+  const Layered mapping = section.object(name);
+  const std::string prefix = std::string{name} + ".";
   for (const LayoutField& field : layout_fields())
-    if (is_compression(field)) read_field(compression, field, text);
+    if (field.key.path.starts_with(prefix)) read_field(mapping, field, text);
 }
 
 void read_placement(const Layered& section, LayoutText& text) {
@@ -223,14 +221,15 @@ LayoutText read_layout(const Layered& section, const Execution& runs) {
   LayoutText text;
   for (const LayoutField& field : layout_fields()) {
     if (field.set_default) field.set_default(text.layout, runs);
-    if (!is_overlap(field) && !is_compression(field)) read_field(section, field, text);
+    if (field.key.path.find('.') == std::string::npos) read_field(section, field, text);
   }
   text.has_data_parallel = section.has("data_parallel");
   text.has_sequence_length = section.has("sequence_length");
   section.require("global_batch");
   read_placement(section, text);
   read_overlap(section, runs, text);
-  read_compression(section, text);
+  read_mapping(section, "compression", text);
+  read_mapping(section, "offload", text);
   read_split(section, text);
   return text;
 }

@@ -428,6 +428,22 @@ void check_cut_products(const Layout& layout, const Cluster& cluster, const Laye
                                          gpus));
 }
 
+// What an offloaded optimizer costs, the cluster's file has to say.
+void check_host(const Layout& layout, const Cluster& cluster, const Layered& section) {
+  if (!layout.offloads()) return;
+  const HostTraits& host = cluster.host();
+  const bool disk = layout.offload_optimizer == OffloadTarget::nvme;
+  std::string missing;
+  if (host.bandwidth == Bandwidth{}) missing = "host.bandwidth, the rate of a host's memory";
+  if (disk && host.disk_read == Bandwidth{}) missing = "host.nvme: {read, write}";
+  if (cluster.host_copy() == Bandwidth{}) missing = "a path from each GPU to a socket (node.pcie)";
+  if (!missing.empty())
+    section.problem("offload",
+                    fmt::format("offload.optimizer is {}, but the file of {} has no {}; "
+                                "topologies/FORMAT.md has the keys",
+                                word(layout.offload_optimizer), cluster.name(), missing));
+}
+
 void check_trouble(const Trouble& trouble, const SimulationOptions& options, int gpus,
                    Cluster& cluster) {
   std::set<std::uint32_t> named;
@@ -524,6 +540,7 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   const int gpus = place_job(state, sources, text, machine, *cluster);
   complete_layout(state, gpus, *model, *cluster, sources, layout_section, text);
   check_attention(text.layout, cluster->device(), layout_section);
+  check_host(text.layout, *cluster, layout_section);
   if (state == LayoutState::given) check_cut_products(text.layout, *cluster, layout_section);
   check_trouble(trouble, options, gpus, *cluster);
   sources.finish();

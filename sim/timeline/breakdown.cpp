@@ -73,10 +73,11 @@ Claims claims_of(const RankTrack& track, const Program& program) {
   for (const Span& span : track.spans) {
     const OpKind kind = program.kind[span.op.value];
     claims.last_end = std::max(claims.last_end, span.end);
+    if (is_of_host(kind)) continue;
     if (runs_kernel(kind))
       claims.compute[static_cast<std::size_t>(program.stream[span.op.value])].push_back(
           {span.active, span.end});
-    else if (kind != OpKind::host_copy)
+    else
       add_communication(span, program.stream[span.op.value], program, claims);
   }
   return claims;

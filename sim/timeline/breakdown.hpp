@@ -11,7 +11,8 @@
 //                     collective over several stages (tied embedding, world) waits for them, or the
 //                     rank's last operator is done
 //   exposed_data      without pipeline stages, the same: the wait for slower ranks
-//   host              nothing runs and nothing waits: the host has yet to issue, or copies
+//   host              nothing runs and nothing waits: the host has yet to issue, or
+//                     updates offloaded states, or copies
 // So the parts are disjoint and sum to the step exactly, in integer picoseconds. Communication that
 // runs beside a kernel counts as compute: it is hidden.
 #pragma once

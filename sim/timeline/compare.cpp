@@ -104,7 +104,7 @@ void add_work(Comparison& to, const Sums& a, const Sums& b) {
     if (in_a > 0 || in_b > 0) to.work.push_back({std::move(name), {in_a, in_b}});
   };
   for (const auto& kind : words_of(OpKind{}))
-    if (runs_kernel(kind.value) || kind.value == OpKind::host_copy)
+    if (runs_kernel(kind.value))
       add(std::string{kind.text}, a.kinds[static_cast<std::size_t>(kind.value)],
           b.kinds[static_cast<std::size_t>(kind.value)]);
   add("tensor communication", a.tensor, b.tensor);

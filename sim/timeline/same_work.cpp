@@ -34,7 +34,6 @@ std::string work_text(const Program& program, OpId op) {
                          program.kind[op.value] == OpKind::send ? "to" : "from",
                          t.peer == Peer::next_stage ? "next" : "previous");
     }
-    case OpKind::host_copy:
     case OpKind::barrier:
       return "";
     default: {
@@ -68,7 +67,6 @@ bool same_amount(const Program& a, OpId x, const Program& b, OpId y) {
     case OpKind::send:
     case OpKind::recv:
       return a.transfers[left] == b.transfers[right];
-    case OpKind::host_copy:
     case OpKind::barrier:
       return true;
     default:

@@ -21,9 +21,10 @@ void add(const RankTrack& track, const Program& program, Sums& sums) {
     const OpKind kind = program.kind[span.op.value];
     const double seconds = to_seconds(span.end - span.active) * track.represents;
     if (is_product(kind)) sums.products += seconds;
+    if (is_of_host(kind)) continue;
     if (runs_kernel(kind)) {
       sums.kernels += seconds;
-    } else if (kind != OpKind::host_copy && kind != OpKind::barrier) {
+    } else if (kind != OpKind::barrier) {
       sums.communication += seconds;
     }
   }

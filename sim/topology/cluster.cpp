@@ -237,6 +237,12 @@ Cluster Cluster::with_gpus_per_node(int gpus) const {
 const NetworkTraits& Cluster::network() const {
   return data_->network;
 }
+const HostTraits& Cluster::host() const {
+  return data_->host;
+}
+Bandwidth Cluster::host_copy() const {
+  return host_copy_rate(data_->node);
+}
 std::span<const MeasuredCurve> Cluster::measured() const {
   return data_->measured;
 }

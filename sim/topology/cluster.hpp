@@ -97,6 +97,15 @@ struct NetworkTraits {
   Bandwidth nic_rate{};  // line rate of the slowest NIC
 };
 
+// The host of a node: what offloaded states cost. Zero: not said.
+struct HostTraits {
+  Bytes memory{};                   // of a node
+  Bandwidth bandwidth{};            // of a node's memory, all sockets
+  Bandwidth disk_read{}, disk_write{};  // of a node's NVMe
+  Bytes disk{};
+  std::string source;
+};
+
 struct LinkFault {
   // Which links: "node 3 nic 1", "node 3 gpu 2 nvlink", or "fabric NAME" as `topo` prints them.
   std::string where;
@@ -132,6 +141,10 @@ class Cluster {
   int gpus() const { return nodes() * gpus_per_node(); }
   int node_of(GpuId gpu) const { return static_cast<int>(gpu.value) / gpus_per_node(); }
   const NetworkTraits& network() const;
+  const HostTraits& host() const;
+  // What a GPU can copy to its host's memory, or from it, while all GPUs of the node do. Zero: no
+  // path.
+  Bandwidth host_copy() const;
   std::span<const MeasuredCurve> measured() const;
   // `source`: what became of them, for sources().
   void set_measured(std::vector<MeasuredCurve> curves, std::string source);

@@ -26,6 +26,7 @@ struct Cluster::Data {
   NodeRoutes routes;
   Fabric fabric;
   NetworkTraits network;
+  HostTraits host;
   std::vector<MeasuredCurve> measured;
   std::vector<std::string> sources;
   std::vector<std::string> node_notes;  // of an imported node's file; also in `sources`

@@ -44,6 +44,20 @@ NetworkTraits read_network(const ObjectReader& reader) {
   return traits;
 }
 
+HostTraits read_host(const ObjectReader& reader) {
+  HostTraits traits;
+  traits.memory = reader.bytes_or("memory", Bytes{});
+  traits.bandwidth = reader.bandwidth_or("bandwidth", Bandwidth{});
+  if (reader.has("nvme")) {
+    const ObjectReader disk = reader.object("nvme");
+    traits.disk_read = disk.bandwidth("read");
+    traits.disk_write = disk.bandwidth("write");
+    traits.disk = disk.bytes_or("capacity", Bytes{});
+  }
+  traits.source = reader.text("source");
+  return traits;
+}
+
 void read_clos(const ObjectReader& reader, FabricSpec& spec, int nics) {
   spec.levels = as_int(reader.integer_or("levels", 2, {.min = 2, .max = 3}));
   spec.oversubscription = reader.real_or("oversubscription", 1, {.min = 1, .max = 1000});
@@ -207,6 +221,7 @@ Cluster::Data read_cluster(const Document& document, std::optional<int> nodes,
                                                                      "per_node_limit", Bandwidth{})
                                                                : Bandwidth{};
   data.network = read_network(top.object("network"));
+  if (top.has("host")) data.host = read_host(top.object("host"));
   if (top.has("measured"))
     for (const ValueReader& curve : top.list("measured"))
       data.measured.push_back(read_curve(curve.object()));

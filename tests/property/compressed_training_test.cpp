@@ -1,5 +1,6 @@
-// Training with compressed gradients and parameters, executed on host ranks, against the same
-// training without: equal where a scheme sends everything, close where it sends less.
+// Training with compressed gradients and parameters, and with the optimizer on the host, executed
+// on host ranks, against the same training without: equal where a scheme sends everything, close
+// where it sends less.
 #include <cmath>
 #include <filesystem>
 
@@ -143,6 +144,24 @@ TEST_CASE("one rank compresses nothing", "[property]") {
   const TrainedModel plain = lab.train(layout);
   layout.compression = GradientCompression::top_k;
   CHECK(largest_relative(lab.train(layout).losses, plain.losses) == 0);
+}
+
+TEST_CASE("an optimizer on the host updates as one on the device does", "[property]") {
+  const Lab lab;
+  for (const int zero : {0, 1, 2, 3}) {
+    for (const bool masters : {true, false}) {
+      INFO("ZeRO-" << zero << (masters ? "" : " without masters"));
+      sim::Layout layout = four_replicas(zero);
+      layout.master_weights = masters;
+      const TrainedModel plain = lab.train(layout, 5);
+      layout.offload_optimizer = sim::OffloadTarget::cpu;
+      layout.offload_overlap = masters;
+      const TrainedModel offloaded = lab.train(layout, 5);
+      CHECK(largest_relative(offloaded.losses, plain.losses) == 0);
+      CHECK(largest_difference(offloaded.parameters, offloaded.weights, plain.weights).relative ==
+            0);
+    }
+  }
 }
 
 }  // namespace real::test

@@ -135,6 +135,10 @@ Operands operands_of(Action action) {
       return {roles({output}), roles({input, gradient, saved, state}), Subject::bucket};
     case Action::decompress:
       return {roles({input, output}), roles({saved, state}), Subject::bucket};
+    case Action::update_on_host:
+      return {roles({input, output, state}), 0, Subject::bucket};
+    case Action::gradients_to_host:
+    case Action::weights_from_host:
     case Action::quantize_weights:
     case Action::dequantize_weights:
     case Action::keep_secondary_shard:

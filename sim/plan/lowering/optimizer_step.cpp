@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "sim/plan/lowering/host_optimizer.hpp"
+
 namespace sim::lowering {
 namespace {
 
@@ -45,8 +47,10 @@ void OptimizerStep::touch_gradients(Access access) {
   }
 }
 
+// What the device updates: not what is offloaded whole.
 void OptimizerStep::write_updated_state() {
   for (const Bucket& bucket : store_.buckets) {
+    if (bucket.offloaded > 0 && bucket.optimizer == bucket.host_states) continue;
     builder_.writes(bucket.optimizer, Role::state);
     builder_.writes(sharing_.zero == 3 ? bucket.weight_shard : bucket.weight, Role::state);
   }
@@ -140,7 +144,11 @@ void OptimizerStep::optimizer_step() {
     builder_.wait(Stream::compute, done);
   }
   if (owned == 0) return;
-  std::int64_t bytes = update_bytes();
+  std::int64_t offloaded = 0;
+  for (const Bucket& bucket : store_.buckets)
+    offloaded += bucket.offloaded;
+  const std::int64_t kept = std::max<std::int64_t>(0, owned - offloaded);
+  std::int64_t bytes = offloaded == 0 ? update_bytes() : update_bytes() / owned * kept;
   // The gradients scaled in a pass of their own, the masters read once more for the weights
   // (Megatron-LM, core/optimizer/clip_grads.py, clip_grad_by_total_norm_fp32; distrib_optimizer.py,
   // _copy_main_params_to_model_params, parameter by parameter).
@@ -153,6 +161,7 @@ void OptimizerStep::optimizer_step() {
                       context_.label(word(layout_.optimizer).data()), {Action::adam});
   touch_gradients(Access::read);
   write_updated_state();
+  if (offloaded > 0) HostOptimizer{context_, store_}.update();
   if ((sharing_.zero == 1 || sharing_.zero == 2) && !layout_.overlap_parameters) {
     for (std::size_t i = store_.buckets.size(); i-- > 0;)
       weights_.gather_bucket(store_.buckets[i], +1);

@@ -327,10 +327,7 @@ void ParameterLayout::allocate_parameters() {
       bucket.gradient_shard =
           builder_.buffer(Bytes{shard * gradient}, BufferCategory::gradients, true);
     }
-    // fp32 master weights, if any, and moments.
-    bucket.optimizer =
-        builder_.buffer(Bytes{shard * (layout_.master_bytes() + layout_.moment_bytes())},
-                        BufferCategory::optimizer, true);
+    allocate_optimizer(bucket, shard);
     if (bucket.residual_bytes.count() > 0)
       bucket.residual = builder_.buffer(bucket.residual_bytes, BufferCategory::communication, true);
     if (bucket.keep_secondary != none)
@@ -341,6 +338,24 @@ void ParameterLayout::allocate_parameters() {
                       BufferCategory::gradients, true);
   }
   allocate_bucket_copies();
+}
+
+// fp32 master weights, if any, and moments.
+void ParameterLayout::allocate_optimizer(Bucket& bucket, std::int64_t shard) {
+  const std::int64_t each = layout_.master_bytes() + layout_.moment_bytes();
+  if (layout_.offloads())
+    bucket.offloaded =
+        static_cast<std::int64_t>(layout_.offload_fraction * static_cast<double>(shard));
+  const std::int64_t kept = shard - bucket.offloaded;
+  if (bucket.offloaded == 0 || kept > 0)
+    bucket.optimizer = builder_.buffer(Bytes{kept * each}, BufferCategory::optimizer, true);
+  if (bucket.offloaded == 0) return;
+  bucket.host_states = builder_.host_buffer(Bytes{bucket.offloaded * each});
+  if (kept == 0) bucket.optimizer = bucket.host_states;
+  bucket.host_gradient =
+      builder_.host_buffer(Bytes{bucket.offloaded * bytes_of(sharing_.gradient_dtype)});
+  bucket.host_weight =
+      builder_.host_buffer(Bytes{bucket.offloaded * bytes_of(layout_.activation_dtype)});
 }
 
 // For those who execute the program.
@@ -376,6 +391,9 @@ void ParameterLayout::describe_parameters() {
     if (sharing_.zero < 2) made.gradient = bucket.gradient;
     made.gradient_shard = bucket.gradient_shard;
     made.optimizer = bucket.optimizer;
+    made.host_gradient = bucket.host_gradient;
+    made.host_states = bucket.host_states;
+    made.host_weight = bucket.host_weight;
     made.weight_secondary = bucket.weight_secondary;
     made.residual = bucket.residual;
     made.matrices = bucket.matrices;

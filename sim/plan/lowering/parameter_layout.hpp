@@ -34,6 +34,7 @@ class ParameterLayout : StagePart {
   std::optional<MatrixPlace> matrix_of(const ShardedOp& op, const Parameters& parameters) const;
   void find_matrices();
   void allocate_bucket_copies();
+  void allocate_optimizer(Bucket& bucket, std::int64_t shard);
   bool accumulates() const {
     return sharing_.reduces_each_microbatch() && layout_.micro_batches() > 1;
   }

@@ -76,6 +76,9 @@ struct Bucket {
     Bytes message{}, came{};
   };
   Gather quantized, secondary;
+  // Layout::offload_optimizer: on the host, of so many of the elements that the rank owns.
+  std::int64_t offloaded = 0;
+  BufferId host_gradient{none}, host_states{none}, host_weight{none};
   std::uint32_t keep_secondary = none;
   BufferId weight_secondary{none};
   bool has_secondary = false;  // since the forward pass of this micro-batch

@@ -153,6 +153,7 @@ const std::string nvswitch =
     rest_of_node;
 const std::string network =
     "network: {cpu_vendor: intel, overhead: 1 us, tuner: {ll: 0 B}}\n"
+    "host: {source: s, nvme: {read: 1 GB/s, write: 1 GB/s}}\n"
     "sources: [s]\n";
 
 void add_clusters(std::vector<Host>& hosts) {
@@ -194,6 +195,7 @@ std::vector<Host> hosts() {
                     dense + machine + layout + "  compression: {gradients: power_sgd}\n"),
       scenario_host("integers", dense + machine + layout +
                                     "  zero_stage: 3\n  compression: {gradients: int8}\n"),
+      scenario_host("host", dense + machine + layout + "  offload: {optimizer: cpu}\n"),
       scenario_host("experts", mixtral + machine + layout),
       scenario_host("ends", dense + machine + layout + "  layers_per_chunk: {first: 6, last: 6}\n"),
       scenario_host("rate", dense + machine + "layout:\n" + batch +
