@@ -153,7 +153,7 @@ void read_overlap(const Layered& section, const Execution& runs, PresetFiller& f
   const Layered overlap = section.object("overlap");
   for (const LayoutField& field : layout_fields())
     if (is_overlap(field) && read_field(overlap, field, text)) filler.forget(field.key.path);
-  if (layout.overlap_tensor_wgrad && runs.symmetric_memory)
+  if (layout.overlap_tensor_wgrad && runs.symmetric_memory && overlap.has("tensor_wgrad"))
     overlap.problem("tensor_wgrad",
                     "is Megatron-LM's, and torchtitan waits for a reduction where it is called; "
                     "allowed there: false, and tensor_products for AsyncTP");
@@ -271,6 +271,8 @@ LayoutText read_layout(const Layered& section, const Execution& runs, const Pres
   text.layout = base.layout;
   PresetFiller filler{preset};
   for (const LayoutField& field : layout_fields()) {
+    const bool is_said = base.said.contains(field.key.path);
+    if (field.set_default && !is_said) field.set_default(text.layout, runs);
     filler.fill(field, base.said, text.layout);
     if (!is_overlap(field) && read_field(section, field, text)) filler.forget(field.key.path);
   }

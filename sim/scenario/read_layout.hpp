@@ -34,7 +34,8 @@ bool splits_by_stage(const Layered& section);
 // What the preset sets and differs from the latter is told in LayoutText::followed.
 LayoutText read_layout(const Layered& section, const Execution& runs, const Preset& preset);
 
-// A table of runs has a layout already. `said`: keys that its cells speak of.
+// A table of runs has a layout already. `said`: keys that its cells speak of. Of the others, those
+// that follow from earlier ones (LayoutField::set_default) do so again.
 struct LayoutBase {
   Layout layout;
   std::set<std::string_view> said;

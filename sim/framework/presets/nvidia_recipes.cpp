@@ -50,7 +50,7 @@ std::vector<Preset> nvidia_recipes() {
   std::vector<Preset> all{preset(PresetName::nemo, "", LossForm::fused),
                           preset(PresetName::nemo, "1", LossForm::separate),
                           preset(PresetName::nemo, "2", LossForm::fused)};
-  for (const char* version : {"", "25.09", "25.11", "26.02", "26.04", "26.06"})
+  for (const char* version : {"", "25.09", "25.11", "26.02", "26.04", "26.06", "26.08"})
     all.push_back(preset(PresetName::megatron_bridge, version, LossForm::in_place));
   return all;
 }

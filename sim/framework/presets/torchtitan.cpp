@@ -1,6 +1,7 @@
 // torchtitan (github.com/pytorch/torchtitan): each layer compiled, FSDP2, DTensor.
-//   2024  arXiv:2410.06511: loss and AdamW (foreach) operator by operator
-//   2025  [compile] components model and loss, [optimizer] implementation "fused", the defaults
+//   2024        arXiv:2410.06511: loss and AdamW (foreach) operator by operator
+//   2024-eager  the same without --training.compile, its default
+//   2025        [compile] components model and loss, [optimizer] implementation "fused", its default
 // Paths: models/llama3/train_configs, distributed/parallelize.
 #include "sim/framework/presets/tables.hpp"
 
@@ -66,6 +67,7 @@ std::vector<Preset> torchtitan() {
   };
   return {preset("", torchtitan_framework(true, false, false)),
           preset("2024", torchtitan_framework(true, false, false)),
+          preset("2024-eager", torchtitan_framework(false, false, false)),
           preset("2025", torchtitan_framework(true, true, true))};
 }
 
