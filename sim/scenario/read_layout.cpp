@@ -82,7 +82,7 @@ class PresetFiller {
       if (value_text(layout, field) != before)
         filled_[std::string{row.key}] = {fmt::format("layout.{}", row.key), before,
                                          value_text(layout, field),
-                                         fmt::format("{}: {}", text_of(preset_), row.why)};
+                                         fmt::format("{} ({})", text_of(preset_), row.why), true};
     }
   }
   void forget(const std::string& key) { filled_.erase(key); }
@@ -299,7 +299,7 @@ void split_as_preset(const Preset& preset, const Model& model, const Layered& se
   text.layout.layers_per_chunk = std::move(split);
   text.followed.push_back({"layout.layers_per_chunk", "even",
                            value_text(text.layout, layout_field("layers_per_chunk")),
-                           fmt::format("{}: stages by parameters", text_of(preset))});
+                           fmt::format("{} (stages by parameters)", text_of(preset)), true});
 }
 
 }  // namespace sim

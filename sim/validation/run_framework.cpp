@@ -35,7 +35,7 @@ const Preset& run_preset(const RunCells& cells) {
   for (const char* key : {"framework.name", "framework.version"})
     if (const auto found = cells.keys.find(key); found != cells.keys.end())
       names.push_back(fmt::format("{}={}", key, found->second));
-  const ScenarioSources keys = ScenarioSources::of_options(names);
+  const ScenarioSources keys = sources_of(names);
   const Preset& preset = read_preset(keys.top().section("framework"));
   finish_row(keys);
   return preset;
@@ -46,7 +46,7 @@ Framework run_framework(const RunCells& cells) {
   if (contains(lower_case(cells["shard_strategy"]), "fsdp"))
     framework.execution.eight_bit = recipe_of(cells);
   set_host_issue(cells, framework);
-  const ScenarioSources keys = ScenarioSources::of_options(assignments_of(cells, "framework"));
+  const ScenarioSources keys = sources_of(assignments_of(cells, "framework"));
   std::vector<Followed> renamed;
   framework = read_framework(keys.top().section("framework"), framework, renamed);
   finish_row(keys);

@@ -291,7 +291,7 @@ Layout run_layout(const RunCells& cells) {
   set_sharding(cells, layout);
   if (base.said.contains("overlap.gradients") || base.said.contains("overlap.parameters"))
     set_overlap(cells, layout);
-  const ScenarioSources keys = ScenarioSources::of_options(assignments_of(cells, "layout"));
+  const ScenarioSources keys = sources_of(assignments_of(cells, "layout"));
   const Layered section = keys.top().section("layout");
   LayoutText text = read_layout(section, run_framework(cells).execution, preset, base);
   spread_layers(text, static_cast<int>(needed(cells, "layers")), section, text.layout);

@@ -9,6 +9,14 @@
 
 namespace sim {
 
+ScenarioSources sources_of(const std::vector<std::string>& assignments) {
+  try {
+    return ScenarioSources::of_options(assignments);
+  } catch (const InputError& error) {
+    throw NotSimulated(error.problems().front().what);
+  }
+}
+
 void finish_row(const ScenarioSources& keys) {
   const std::vector<Problem> problems = keys.problems();
   if (!problems.empty()) throw NotSimulated(problems.front().what);

@@ -30,6 +30,8 @@ Scenario run_scenario(const RunCells& cells, const std::string& data_folder,
 const Preset& run_preset(const RunCells& cells);
 Framework run_framework(const RunCells& cells);
 
+// "section.key=value" as the reader of scenarios takes it. Throws NotSimulated where it is none.
+ScenarioSources sources_of(const std::vector<std::string>& assignments);
 // Throws NotSimulated with the first problem of the keys that were read.
 void finish_row(const ScenarioSources& keys);
 

@@ -50,7 +50,8 @@ void wait_for_messages(Layout& layout) {
   layout.overlap_pipeline = false;
 }
 void overlap_interleaved_messages(Layout& layout) {
-  layout.overlap_pipeline = layout.schedule == Schedule::interleaved;
+  if (layout.pipeline_parallel > 1)
+    layout.overlap_pipeline = layout.schedule == Schedule::interleaved;
 }
 void fp32_gradients_of_bf16(Layout& layout) {
   layout.gradient_dtype =

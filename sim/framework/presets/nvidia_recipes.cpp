@@ -31,7 +31,10 @@ std::vector<LayoutDefault> recipe_layout() {
        [](Layout& layout) { layout.eight_bit_parameters = layout.compute_dtype == DType::fp8; },
        "fp8_param_gather: weights are stored and gathered in 8 bits"},
       {"overlap.pipeline",
-       [](Layout& layout) { layout.overlap_pipeline = layout.schedule == Schedule::interleaved; },
+       [](Layout& layout) {
+         if (layout.pipeline_parallel > 1)
+           layout.overlap_pipeline = layout.schedule == Schedule::interleaved;
+       },
        "overlap_p2p_comm with virtual stages"},
       {"overlap.tensor_products",
        [](Layout& layout) { layout.overlap_tensor_products = layout.sequence_parallel; },

@@ -1,7 +1,8 @@
 // torchtitan (github.com/pytorch/torchtitan): each layer compiled, FSDP2, DTensor.
 //   2024        arXiv:2410.06511: loss and AdamW (foreach) operator by operator
 //   2024-eager  the same without --training.compile, its default
-//   2025        [compile] components model and loss, [optimizer] implementation "fused", its default
+//   2025        [compile] components model and loss, [optimizer] implementation "fused", its
+//   default
 // Paths: models/llama3/train_configs, distributed/parallelize.
 #include "sim/framework/presets/tables.hpp"
 

@@ -67,8 +67,10 @@ TEST_CASE("generations of Megatron-LM differ in gradients, loss and optimizer", 
 
 TEST_CASE("messages of a recipe overlap in interleaved schedules alone", "[framework]") {
   const Preset& nemo = preset_of(PresetName::nemo);
-  CHECK_FALSE(with(nemo, "overlap.pipeline", {}).overlap_pipeline);
-  Layout interleaved;
+  Layout plain;
+  plain.pipeline_parallel = 2;
+  CHECK_FALSE(with(nemo, "overlap.pipeline", plain).overlap_pipeline);
+  Layout interleaved = plain;
   interleaved.schedule = Schedule::interleaved;
   CHECK(with(nemo, "overlap.pipeline", interleaved).overlap_pipeline);
 }

@@ -79,8 +79,8 @@ TEST_CASE("what a version sets of the layout is told, and a file's key wins", "[
   CHECK(core.layout.reduce_dtype == DType::fp32);
   REQUIRE(tells(core, "layout.overlap.gradients"));
   CHECK(text_of(core.followed.front()) ==
-        "layout.gradient_dtype follows: fp32 instead of bf16 (megatron core-0.16: --bf16 adds and "
-        "reduces gradients in fp32)");
+        "layout.gradient_dtype is fp32 instead of bf16, the default of megatron core-0.16 (--bf16 "
+        "adds and reduces gradients in fp32)");
   const Scenario own = load("{name: megatron, version: core-0.16}",
                             "  gradient_dtype: bf16\n  overlap: {gradients: true}\n");
   CHECK(own.layout.overlap_gradients);

@@ -62,6 +62,14 @@ TEST_CASE("unknown keys are refused with the nearest", "[validation]") {
   CHECK(reason({{"framework.loss", "melted"}}).starts_with("loss is 'melted'; allowed: fused, "));
 }
 
+TEST_CASE("a value that is none is told for its row alone", "[validation]") {
+  const std::vector<MeasuredRow> rows = rows_of("framework.loss,", "[fused,");
+  REQUIRE(rows.size() == 1);
+  CHECK_THROWS_AS(run_framework(*rows[0].cells), NotSimulated);
+  CHECK_FALSE(reason({{"layout.recompute", "'"}}).empty());
+  CHECK(reason({{"framework", "nemo # x"}}).find("no line breaks and no '#'") != std::string::npos);
+}
+
 TEST_CASE("a key with a column of its own replaces that cell", "[validation]") {
   const Layout layout =
       run_layout(cells_with({{"layout.tensor_parallel", "4"}, {"dp", ""}, {"mbs", "1"}}));
