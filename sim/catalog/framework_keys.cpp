@@ -1,6 +1,6 @@
 // Keys of the section `framework`; sim/framework/FRAMEWORKS.md has a paragraph for each.
 #include "sim/catalog/tables.hpp"
-#include "sim/framework/framework.hpp"
+#include "sim/framework/presets/preset.hpp"
 
 namespace sim::catalog_tables {
 namespace {
@@ -13,7 +13,9 @@ KeyDefault preset() {
 
 std::vector<Key> kernel_forms() {
   return {
-      word_key<FrameworkName>("name", "megatron", "framework, which sets all other keys"),
+      word_key<PresetName>("name", "megatron", "framework, which sets all other keys"),
+      text_key(KeyType::text, "version", KeyDefault::follows("none: the framework's kernels alone"),
+               "generation of the framework, which also sets the layout keys that are left out"),
       word_key<NormForm>("layer_norm", preset(), "kernels of LayerNorm"),
       word_key<NormForm>("rms_norm", preset(), "kernels of RMSNorm"),
       word_key<KernelForm>("qkv", preset(), "gradients of Q, K and V: one tensor, or concatenated"),

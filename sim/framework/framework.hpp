@@ -50,6 +50,7 @@ constexpr auto words_of(LossForm) {
                     Word{LossForm::in_place, "in_place"}};
 }
 
+// Families of frameworks (presets/ has names and versions).
 // megatron: Megatron-LM with Apex and Transformer Engine: all fused. pytorch: what PyTorch runs
 // without a compiler: its own LayerNorm forward and GELU are one kernel each, the rest is eager.
 // scaling: Aleph Alpha's Scaling, PyTorch with tensor, pipeline and data parallelism of its own.
@@ -100,6 +101,7 @@ struct Framework {
   Execution execution;
   bool operator==(const Framework&) const = default;
 };
+// The kernels of the preset of that name without a version.
 Framework framework_of(FrameworkName name);
 
 // torchtitan as a job runs it: layers and loss compiled or eager, AdamW in one kernel or in many.

@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 
+#include "sim/framework/presets/preset.hpp"
 #include "sim/interop/trainer_job.hpp"
 #include "sim/model/transformer.hpp"
 
@@ -67,15 +68,11 @@ class TrainerScenario : private SettingProblems {
   // transformers' models, operator by operator; attention by scaled_dot_product_attention.
   void framework() {
     Framework& made = result_.framework;
-    made = framework_of(FrameworkName::pytorch);
+    PresetName name = PresetName::pytorch;
+    if (job_.engine == TrainerEngine::fsdp)
+      name = version() == 2 ? PresetName::fsdp2 : PresetName::fsdp1;
+    made = preset_of(name).framework;
     if (job_.multi_tensor) made.optimizer = OptimizerForm::eager;
-    if (job_.engine == TrainerEngine::fsdp) {
-      made.execution.caching_allocator = true;
-      if (version() == 2)
-        made.weight_gathers = KernelForm::eager;
-      else
-        made.execution.flat_parameters = true;
-    }
     note("framework", "eager PyTorch kernels with flash attention are assumed");
   }
 

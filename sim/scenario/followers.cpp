@@ -326,6 +326,9 @@ std::string text_of(const Followed& followed) {
   if (followed.from.empty())
     return fmt::format("{} is now called {}{}{}; the next release no longer knows the old name",
                        followed.key, followed.to, followed.why.empty() ? "" : ", ", followed.why);
+  if (followed.is_default)
+    return fmt::format("{} is {} instead of {}, the default of {}", followed.key, followed.to,
+                       followed.from, followed.why);
   return fmt::format("{} follows: {} instead of {} ({})", followed.key, followed.to, followed.from,
                      followed.why);
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <variant>
 
 #include "sim/layout/layout_fields.hpp"
@@ -54,21 +55,63 @@ std::string name_in(const Layered& section, const Key& key, std::vector<Followed
   return key.path.substr(key.path.rfind('.') + 1);  // npos + 1 is 0
 }
 
-void read_field(const Layered& section, const LayoutField& field, LayoutText& text) {
-  const FieldReader read{section, field.key, name_in(section, field.key, text.followed)};
+// Whether `section` has it.
+bool read_field(const Layered& section, const LayoutField& field, LayoutText& text) {
+  const std::string name = name_in(section, field.key, text.followed);
+  const FieldReader read{section, field.key, name};
   Layout& layout = text.layout;
   std::visit([&](auto member) { read(layout.*member); }, field.member);
+  return section.has(name);
 }
 
 bool is_overlap(const LayoutField& field) {
   return field.key.path.starts_with("overlap.");
 }
-// Keys of a mapping: "compression." of compression: {gradients: top_k}.
-void read_mapping(const Layered& section, std::string_view name, LayoutText& text) {
-  const Layered mapping = section.object(name);
-  const std::string prefix = std::string{name} + ".";
-  for (const LayoutField& field : layout_fields())
-    if (field.key.path.starts_with(prefix)) read_field(mapping, field, text);
+// Read by itself; the others lie in mappings.
+bool is_plain(const LayoutField& field) {
+  return field.key.path.find('.') == std::string::npos;
+}
+
+// What a preset sets of keys that a file may leave open.
+class PresetFiller {
+ public:
+  explicit PresetFiller(const Preset& preset) : preset_{preset} {}
+
+  // `said`: keys that are known already, which only fixed defaults change.
+  void fill(const LayoutField& field, const std::set<std::string_view>& said, Layout& layout) {
+    const std::string before = value_text(layout, field);
+    for (const LayoutDefault& row : preset_.layout) {
+      if (row.key != field.key.path || (said.contains(row.key) && !row.fixed)) continue;
+      row.set(layout);
+      if (value_text(layout, field) != before)
+        filled_[std::string{row.key}] = {fmt::format("layout.{}", row.key), before,
+                                         value_text(layout, field),
+                                         fmt::format("{} ({})", text_of(preset_), row.why), true};
+    }
+  }
+  void forget(const std::string& key) { filled_.erase(key); }
+  void forget_overlaps() {
+    std::erase_if(filled_, [](const auto& item) { return item.first.starts_with("overlap."); });
+  }
+  void tell(std::vector<Followed>& notes) const {
+    for (const auto& [key, note] : filled_)
+      notes.push_back(note);
+  }
+
+ private:
+  const Preset& preset_;
+  std::map<std::string, Followed, std::less<>> filled_;
+};
+
+// Keys of mappings but overlap, which has a short form: compression: {gradients: top_k}.
+void read_mappings(const Layered& section, PresetFiller& filler, LayoutText& text) {
+  for (const char* name : {"compression", "offload"}) {
+    const Layered mapping = section.object(name);
+    const std::string prefix = std::string{name} + ".";
+    for (const LayoutField& field : layout_fields())
+      if (field.key.path.starts_with(prefix) && read_field(mapping, field, text))
+        filler.forget(field.key.path);
+  }
 }
 
 void read_placement(const Layered& section, LayoutText& text) {
@@ -111,10 +154,12 @@ void read_placement(const Layered& section, LayoutText& text) {
 
 // `overlap: false` and `overlap: true` are short for all but tensor_products; keys of --set go on
 // top of a file's short form.
-void read_overlap(const Layered& section, const Execution& runs, LayoutText& text) {
+void read_overlap(const Layered& section, const Execution& runs, PresetFiller& filler,
+                  LayoutText& text) {
   Layout& layout = text.layout;
   const ObjectReader* holder = section.scalar_holder("overlap");
   if (holder) {
+    filler.forget_overlaps();
     const bool all = holder->boolean("overlap");
     layout.overlap_gradients = layout.overlap_parameters = layout.overlap_pipeline = all;
     layout.overlap_tensor_wgrad = all && !runs.symmetric_memory;
@@ -122,8 +167,8 @@ void read_overlap(const Layered& section, const Execution& runs, LayoutText& tex
   }
   const Layered overlap = section.object("overlap");
   for (const LayoutField& field : layout_fields())
-    if (is_overlap(field)) read_field(overlap, field, text);
-  if (layout.overlap_tensor_wgrad && runs.symmetric_memory)
+    if (is_overlap(field) && read_field(overlap, field, text)) filler.forget(field.key.path);
+  if (layout.overlap_tensor_wgrad && runs.symmetric_memory && overlap.has("tensor_wgrad"))
     overlap.problem("tensor_wgrad",
                     "is Megatron-LM's, and torchtitan waits for a reduction where it is called; "
                     "allowed there: false, and tensor_products for AsyncTP");
@@ -217,20 +262,41 @@ bool splits_by_stage(const Layered& section) {
   return section.has("layers_per_stage") && !section.overridden("layers_per_chunk");
 }
 
-LayoutText read_layout(const Layered& section, const Execution& runs) {
+LayoutText read_layout(const Layered& section, const Execution& runs, const Preset& preset) {
   LayoutText text;
+  PresetFiller filler{preset};
   for (const LayoutField& field : layout_fields()) {
     if (field.set_default) field.set_default(text.layout, runs);
-    if (field.key.path.find('.') == std::string::npos) read_field(section, field, text);
+    if (preset.fills_scenarios()) filler.fill(field, {}, text.layout);
+    if (is_plain(field) && read_field(section, field, text)) filler.forget(field.key.path);
   }
   text.has_data_parallel = section.has("data_parallel");
   text.has_sequence_length = section.has("sequence_length");
   section.require("global_batch");
   read_placement(section, text);
-  read_overlap(section, runs, text);
-  read_mapping(section, "compression", text);
-  read_mapping(section, "offload", text);
+  read_overlap(section, runs, filler, text);
+  read_mappings(section, filler, text);
   read_split(section, text);
+  filler.tell(text.followed);
+  return text;
+}
+
+LayoutText read_layout(const Layered& section, const Execution& runs, const Preset& preset,
+                       const LayoutBase& base) {
+  LayoutText text;
+  text.layout = base.layout;
+  PresetFiller filler{preset};
+  for (const LayoutField& field : layout_fields()) {
+    const bool is_said = base.said.contains(field.key.path);
+    if (field.set_default && !is_said) field.set_default(text.layout, runs);
+    filler.fill(field, base.said, text.layout);
+    if (is_plain(field) && read_field(section, field, text)) filler.forget(field.key.path);
+  }
+  read_placement(section, text);
+  read_overlap(section, runs, filler, text);
+  read_mappings(section, filler, text);
+  read_split(section, text);
+  filler.tell(text.followed);
   return text;
 }
 
@@ -240,6 +306,17 @@ void spread_layers(const LayoutText& text, int layers, const Layered& section, L
     layout.layers_per_chunk = with_ends(*text.first, *text.last, layout.chunks(), layers, section);
   if (!text.stages.empty())
     layout.layers_per_chunk = over_virtual_stages(text.stages, layout, section);
+}
+
+void split_as_preset(const Preset& preset, const Model& model, const Layered& section,
+                     LayoutText& text) {
+  if (!preset.split || section.has("layers_per_chunk") || section.has("layers_per_stage")) return;
+  std::vector<int> split = preset.split(model, text.layout);
+  if (split.empty()) return;
+  text.layout.layers_per_chunk = std::move(split);
+  text.followed.push_back({"layout.layers_per_chunk", "even",
+                           value_text(text.layout, layout_field("layers_per_chunk")),
+                           fmt::format("{} (stages by parameters)", text_of(preset)), true});
 }
 
 }  // namespace sim

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <optional>
+#include <set>
+#include <string_view>
 #include <vector>
 
+#include "sim/framework/presets/preset.hpp"
 #include "sim/layout/layout.hpp"
 #include "sim/model/model.hpp"
 #include "sim/scenario/followed.hpp"
@@ -27,10 +30,26 @@ struct LayoutText {
 // other.
 bool splits_by_stage(const Layered& section);
 
-LayoutText read_layout(const Layered& section, const Execution& runs);
+// What the file leaves open is that of `preset`, if it fills scenarios, else of layout_fields().
+// What the preset sets and differs from the latter is told in LayoutText::followed.
+LayoutText read_layout(const Layered& section, const Execution& runs, const Preset& preset);
+
+// A table of runs has a layout already. `said`: keys that its cells speak of. Of the others, those
+// that follow from earlier ones (LayoutField::set_default) do so again.
+struct LayoutBase {
+  Layout layout;
+  std::set<std::string_view> said;
+};
+// What `section` says on top of that; what neither says is the preset's.
+LayoutText read_layout(const Layered& section, const Execution& runs, const Preset& preset,
+                       const LayoutBase& base);
 
 // Sets layout.layers_per_chunk from what the text says, for a model of `layers` layers. Records
 // problems at the keys of `section`.
 void spread_layers(const LayoutText& text, int layers, const Layered& section, Layout& layout);
+
+// Layers of chunks as the preset splits them, where it does and nothing else says.
+void split_as_preset(const Preset& preset, const Model& model, const Layered& section,
+                     LayoutText& text);
 
 }  // namespace sim

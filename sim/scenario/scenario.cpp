@@ -20,9 +20,9 @@
 #include "sim/scenario/node_use.hpp"
 #include "sim/scenario/read_anchor.hpp"
 #include "sim/scenario/read_changes.hpp"
+#include "sim/scenario/read_framework.hpp"
 #include "sim/scenario/read_layout.hpp"
 #include "sim/scenario/read_training.hpp"
-#include "sim/scenario/renamed_keys.hpp"
 #include "sim/scenario/sources.hpp"
 #include "sim/topology/coupled_changes.hpp"
 
@@ -205,50 +205,6 @@ Trouble read_simulation(const Layered& section, SimulationOptions& options) {
   options.seed = static_cast<std::uint64_t>(
       section.integer_or("seed", 1, {0, std::numeric_limits<std::int64_t>::max()}));
   return read_trouble(section, options);
-}
-
-Duration read_host_issue(const Layered& section) {
-  const Duration time = section.duration_or("host_issue", {});
-  if (time > most_host_issue)
-    section.problem("host_issue", "it is the time of one kernel; allowed: 0 s to 1 ms");
-  return std::min(time, most_host_issue);
-}
-
-Framework read_framework(const Layered& section, std::vector<Followed>& notes) {
-  Framework framework = framework_of(section.word_or("name", FrameworkName::megatron));
-  framework.layer_norm = section.word_or("layer_norm", framework.layer_norm);
-  framework.qkv = section.word_or("qkv", framework.qkv);
-  framework.rms_norm = section.word_or("rms_norm", framework.rms_norm);
-  framework.rotary = section.word_or("rotary", framework.rotary);
-  framework.gate = section.word_or("gate", framework.gate);
-  framework.softmax = section.word_or("softmax", framework.softmax);
-  framework.loss = section.word_or("loss", framework.loss);
-  framework.key_heads = section.word_or("key_heads", framework.key_heads);
-  framework.optimizer = section.word_or("optimizer", framework.optimizer);
-  framework.token_collectives = section.word_or("token_collectives", framework.token_collectives);
-  framework.weight_gathers = section.word_or("weight_gathers", framework.weight_gathers);
-  const RenamedKey fp8 = renamed_key("framework", "eight_bit");
-  framework.execution.eight_bit = section.word_or(
-      uses_old_name(section, fp8, notes) ? fp8.old : fp8.now, framework.execution.eight_bit);
-  framework.execution.context = section.word_or("context", framework.execution.context);
-  framework.execution.gradient_placeholders =
-      section.word_or("gradient_placeholders", framework.execution.gradient_placeholders);
-  framework.execution.gradient_buckets =
-      section.word_or("gradient_buckets", framework.execution.gradient_buckets);
-  framework.keeps_intermediates = section.boolean_or("keeps_intermediates", true);
-  if (section.has("host_issue")) framework.host_issue = read_host_issue(section);
-  framework.host_calls = section.real_or("host_calls", framework.host_calls, {0, 100});
-  framework.joint_gate = section.boolean_or("joint_gate", framework.joint_gate);
-  framework.accuracy = section.boolean_or("accuracy", framework.accuracy);
-  Execution& execution = framework.execution;
-  for (const ExecutionSwitch& item : execution_switches)
-    execution.*item.member =
-        renamed_boolean(section, renamed_key("framework", item.key), execution.*item.member, notes);
-  execution.held_logits =
-      static_cast<int>(section.integer_or("held_logits", execution.held_logits, {0, 64}));
-  execution.loss_metrics =
-      static_cast<int>(section.integer_or("loss_metrics", execution.loss_metrics, {0, 64}));
-  return framework;
 }
 
 // Loads a file that the scenario names; its problems join those of the other such file. A name that
@@ -486,7 +442,8 @@ int place_job(LayoutState state, const ScenarioSources& sources, LayoutText& tex
 
 // Fills in what the file leaves open, and tells what does not go together.
 void complete_layout(LayoutState state, int gpus, const Model& model, const Cluster& cluster,
-                     const ScenarioSources& sources, const Layered& section, LayoutText& text) {
+                     const ScenarioSources& sources, const Layered& section, const Preset& preset,
+                     LayoutText& text) {
   if (state == LayoutState::open) {
     forget_parallelism(text.layout, gpus);
     return sources.finish();
@@ -495,6 +452,7 @@ void complete_layout(LayoutState state, int gpus, const Model& model, const Clus
   fill_data_parallel(text, cluster, gpus, section);
   sources.finish();
   spread_layers(text, static_cast<int>(model.layers.size()), section, text.layout);
+  if (preset.fills_scenarios()) split_as_preset(preset, model, section, text);
   sources.finish();
   report_layout_problems(text.layout, model, section);
 }
@@ -515,8 +473,9 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
     anchor_path =
         referenced_path(*holder, "anchor", simulation_section.overridden("anchor"), path, "");
   std::vector<Followed> renamed;
-  const Framework framework = read_framework(top.section("framework"), renamed);
-  LayoutText text = read_layout(layout_section, framework.execution);
+  const Preset& preset = read_preset(top.section("framework"));
+  const Framework framework = read_framework(top.section("framework"), preset.framework, renamed);
+  LayoutText text = read_layout(layout_section, framework.execution, preset);
   const FlopConvention flops{top.section("flops").word_or("attention", AttentionFlops::full)};
   const Layered training_section = top.section("training");
   Training training = read_training(training_section);
@@ -538,7 +497,7 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   options.host_issue = framework.host_issue;
   options.host_calls = framework.host_calls;
   const int gpus = place_job(state, sources, text, machine, *cluster);
-  complete_layout(state, gpus, *model, *cluster, sources, layout_section, text);
+  complete_layout(state, gpus, *model, *cluster, sources, layout_section, preset, text);
   check_attention(text.layout, cluster->device(), layout_section);
   check_host(text.layout, *cluster, layout_section);
   if (state == LayoutState::given) check_cut_products(text.layout, *cluster, layout_section);
@@ -557,6 +516,7 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
                 .changes = machine.changes,
                 .asked_gpus_per_node = machine.use.gpus_per_node,
                 .framework = framework,
+                .preset = &preset,
                 .options = std::move(options),
                 .anchored = {},
                 .anchor_path = anchor_path,

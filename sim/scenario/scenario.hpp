@@ -8,7 +8,7 @@
 
 #include "sim/base/words.hpp"
 #include "sim/engine/simulate.hpp"
-#include "sim/framework/framework.hpp"
+#include "sim/framework/presets/preset.hpp"
 #include "sim/layout/layout.hpp"
 #include "sim/layout/training.hpp"
 #include "sim/model/model.hpp"
@@ -44,14 +44,17 @@ struct Scenario {
   ClusterChanges changes;       // what-ifs, applied to `cluster` already
   int asked_gpus_per_node = 0;  // cluster.gpus_per_node, applied already; 0: not in the file
   Framework framework;          // applied to `model` already
+  // Which it was made from. Null: it was made from the settings of a framework, not from a preset.
+  const Preset* preset = nullptr;
   SimulationOptions options;
   // What is left to be unsure of behind the runs of `anchor_path`; null, and no path, without any.
   std::shared_ptr<const TimeErrors> anchored{};
   std::string anchor_path{};
   std::vector<LinkFault> faults;  // applied to `cluster` already
   FlopConvention flops;
-  Training training;                 // of `stepcast run`; a forecast does not depend on it
-  std::vector<Followed> followed{};  // what followed the knobs of `overrides`, in order
+  Training training;  // of `stepcast run`; a forecast does not depend on it
+  // What followed the knobs of `overrides`, or was filled in by the preset, in order.
+  std::vector<Followed> followed{};
 };
 
 // Reads a scenario file. `overrides` are "section.key=value" (of --set); they win over the file,

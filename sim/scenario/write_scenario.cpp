@@ -105,9 +105,11 @@ void write_simulation(const Scenario& scenario, const std::string& folder, Lines
   if (!items.empty()) out.add("faults", fmt::format("[{}]", fmt::join(items, ", ")));
 }
 
-void write_framework(const Framework& framework, Lines& out) {
+void write_framework(const Framework& framework, const Preset* preset, Lines& out) {
   out.section("framework");
-  out.add("name", word(framework.name));
+  out.add("name", preset != nullptr ? word(preset->name) : word(framework.name));
+  if (preset != nullptr && !preset->version.empty())
+    out.add("version", yaml_quoted(std::string{preset->version}));
   out.add("layer_norm", word(framework.layer_norm));
   out.add("qkv", word(framework.qkv));
   out.add("rms_norm", word(framework.rms_norm));
@@ -230,7 +232,7 @@ std::string scenario_yaml(const Scenario& scenario, const std::string& folder,
   write_cluster(scenario, folder, out);
   write_layout(scenario.layout, scenario.model, out);
   write_simulation(scenario, folder, out);
-  write_framework(scenario.framework, out);
+  write_framework(scenario.framework, scenario.preset, out);
   out.section("flops");
   out.add("attention", word(scenario.flops.attention));
   write_training(scenario.training, folder, out);

@@ -94,8 +94,10 @@ MeasuredSet load_measured_set(const std::string& path) {
   }
   if (set.quantity != Quantity::step) top.problem("table", "goes with quantity step only");
   const std::string table = resolve_path(path, top.text("table"));
+  RowContext context;
+  if (top.has("base")) context.base = read_base(top.object("base"));
   document.finish();
-  set.rows = read_runs(CsvTable::load(table));
+  set.rows = read_runs(CsvTable::load(table), BadRows::refuse, context);
   set.data_folder = resolve_path(path, "../../..");
   return set;
 }
@@ -106,7 +108,8 @@ MeasuredSet load_table_set(const std::string& path, const std::string& data_fold
   set.title = "Measured runs";
   set.source = path;
   set.data_folder = data_folder;
-  set.rows = read_runs(CsvTable::load(path, Misfits::set_aside), BadRows::list);
+  const RowContext context{.base = {}, .words = load_words(data_folder + "/validation/words.yaml")};
+  set.rows = read_runs(CsvTable::load(path, Misfits::set_aside), BadRows::list, context);
   return set;
 }
 

@@ -44,6 +44,8 @@ struct RunCells {
   std::string file;
   int line = 0;
   std::map<std::string, std::string, std::less<>> text;        // by column
+  std::map<std::string, std::string, std::less<>> keys{};      // of a scenario: "framework.loss"
+  bool is_read_from_words = false;                             // `keys` are (words.hpp)
   std::string_view operator[](std::string_view column) const;  // empty if there is none
   std::optional<std::int64_t> whole(std::string_view column) const;
   std::optional<double> real(std::string_view column) const;
@@ -63,6 +65,7 @@ struct MeasuredRow {
   std::string evidence;  // the figure as printed, where `measured` was derived from it
   std::vector<std::string> assumptions;
   std::vector<std::string> defaults;  // what stands for cells that are empty, and whose default
+  std::vector<std::string> inferred;  // what words of cells set, and which cell says so
   std::string unreadable;             // line, column and reason; empty: the row was read
   bool has_time() const { return outcome == Outcome::ran && measured > Duration{}; }
   bool has_memory() const { return memory || activation_share; }

@@ -30,6 +30,8 @@ constexpr std::array columns{
     RunColumn{"inter_node_gbps_per_gpu", CellKind::real},
     RunColumn{"cluster_notes"},
     RunColumn{"num_gpus", CellKind::whole, true},
+    RunColumn{"framework"},
+    RunColumn{"framework_version"},
     RunColumn{"model", CellKind::text, true},
     RunColumn{"params_b", CellKind::real},
     RunColumn{"layers", CellKind::whole, true},
@@ -87,7 +89,8 @@ constexpr std::array columns{
 
 class RunReader {
  public:
-  RunReader(const CsvTable& table, BadRows bad) : table_{table}, bad_{bad} {}
+  RunReader(const CsvTable& table, BadRows bad, const RowContext& context)
+      : table_{table}, bad_{bad}, context_{context} {}
 
   std::vector<MeasuredRow> read() {
     find_columns();
@@ -138,12 +141,21 @@ class RunReader {
       names.push_back(column.name);
       if (column.required) required.push_back(column.name);
     }
+    std::vector<Problem> problems;
+    for (const CsvField& field : table_.header()) {
+      keys_.push_back(key_of_column(field.text));
+      if (keys_.back().empty()) continue;
+      names.push_back(field.text);
+      if (std::string what = problem_of_key(keys_.back()); !what.empty())
+        problems.push_back(
+            {SourcePosition{table_.name(), field.line, field.column}, std::move(what), {}});
+    }
+    if (!problems.empty()) throw InputError{std::move(problems)};
     table_.check_columns(names, required);
-    for (const CsvField& field : table_.header())
-      kinds_.push_back(
-          columns[static_cast<std::size_t>(std::find(names.begin(), names.end(), field.text) -
-                                           names.begin())]
-              .kind);
+    for (const CsvField& field : table_.header()) {
+      const auto column = std::ranges::find(columns, field.text, &RunColumn::name);
+      kinds_.push_back(column == columns.end() ? CellKind::text : column->kind);
+    }
   }
 
   void check_number(const CsvField& field, std::string_view text, CellKind kind,
@@ -189,10 +201,20 @@ class RunReader {
       if (name == "status") take_status(record[i], row);
       cells.text.emplace(name, text);
     }
+    take_keys(record, cells);
+    row.inferred = read_words(context_.words, cells);
     if (problems_.empty()) take_measured(record.front(), cells, row);
     if (problems_.empty()) row.defaults = fill_empty_cells(cells);
     row.cells = std::move(cells);
     return row;
+  }
+
+  // Those of the set stand behind what the row itself says.
+  void take_keys(const std::vector<CsvField>& record, RunCells& cells) {
+    for (const auto& [key, value] : context_.base)
+      if (cells[own_column(key)].empty()) put_key(key, value, cells);
+    for (std::size_t i = 0; i < record.size(); ++i)
+      if (!keys_[i].empty() && !record[i].text.empty()) put_key(keys_[i], record[i].text, cells);
   }
 
   void take_id(const CsvField& field, MeasuredRow& row) {
@@ -253,7 +275,9 @@ class RunReader {
 
   const CsvTable& table_;
   BadRows bad_;
+  const RowContext& context_;
   std::vector<CellKind> kinds_;
+  std::vector<std::string> keys_;  // of columns that are keys
   std::set<std::string> ids_;
   std::vector<Problem> problems_;  // of the row that is read
   std::vector<Problem> refused_;
@@ -282,8 +306,12 @@ std::span<const RunColumn> run_columns() {
   return columns;
 }
 
-std::vector<MeasuredRow> read_runs(const CsvTable& table, BadRows bad) {
-  return RunReader{table, bad}.read();
+bool is_run_column(std::string_view name) {
+  return std::ranges::find(columns, name, &RunColumn::name) != columns.end();
+}
+
+std::vector<MeasuredRow> read_runs(const CsvTable& table, BadRows bad, const RowContext& context) {
+  return RunReader{table, bad, context}.read();
 }
 
 }  // namespace sim

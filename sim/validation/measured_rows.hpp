@@ -11,6 +11,8 @@
 
 #include "sim/validation/csv.hpp"
 #include "sim/validation/measured.hpp"
+#include "sim/validation/row_keys.hpp"
+#include "sim/validation/words.hpp"
 
 namespace sim {
 
@@ -26,12 +28,26 @@ std::span<const RunColumn> run_columns();
 // A row that cannot be read: `list` keeps it, with the reason in place of its cells.
 enum class BadRows : std::uint8_t { refuse, list };
 
+// Whether a table may have that column; columns that are keys of a scenario not counted.
+bool is_run_column(std::string_view name);
+// Empty, or "not stated" and the like.
+bool is_open_cell(std::string_view text);
+
+// What a set says for all of its rows: keys of a scenario, or the rules that read words where a row
+// names no framework.
+struct RowContext {
+  RowKeys base{};
+  std::vector<WordRule> words{};
+};
+
 // Every row of the table, with its cells as they stand but for empty ones that have a default
-// (fill_empty_cells): `use` score, fit or empty, `status` empty, "ok", "OOM" or beginning with
-// "analytic" (computed by its authors: memory only). Whether a row can be simulated is not decided
-// here. Throws InputError with every unknown or missing column and, unless they are listed, every
-// number that is none and every row_id that is missing or not the first of its name.
-std::vector<MeasuredRow> read_runs(const CsvTable& table, BadRows bad = BadRows::refuse);
+// (fill_empty_cells). A column may be a key of a scenario, which goes on top of the cells, and
+// those on top of `context.base`. `use` score, fit or empty, `status` empty, "ok", "OOM" or
+// beginning with "analytic" (computed by its authors: memory only). Whether a row can be simulated
+// is not decided here. Throws InputError with every unknown or missing column and, unless they are
+// listed, every number that is none and every row_id that is missing or not the first of its name.
+std::vector<MeasuredRow> read_runs(const CsvTable& table, BadRows bad = BadRows::refuse,
+                                   const RowContext& context = {});
 
 // Puts into empty cells what the framework of the row does where a job says nothing. Returns what
 // and why, a line each. Rows that were computed, not run, stay as they are.

@@ -20,6 +20,8 @@ std::string head(const MeasuredSet& set, const MeasuredRow& row) {
   if (!row.evidence.empty()) text += "\nas printed: " + row.evidence;
   for (const std::string& assumption : row.assumptions)
     text += "\nassumed: " + assumption;
+  for (const std::string& inferred : row.inferred)
+    text += "\nfrom words: " + inferred;
   for (const std::string& filled : row.defaults)
     text += "\nfor an empty cell: " + filled;
   return text;

@@ -1,17 +1,11 @@
 // What stands for cells that a table of runs leaves empty: what the framework of the row does where
-// a job says nothing.
-//   Megatron-LM    training/arguments.py: --recompute-granularity and --use-flash-attn are off,
-//                  --attention-backend is auto (Transformer Engine takes the fastest kernel), the
-//                  parallel sizes are 1, a global batch is micro-batch x data-parallel ranks
-//   PyTorch        scaled_dot_product_attention runs FlashAttention-2; FSDP shards fully
-//   torchtitan     models/llama3/train_configs: selective recomputation, operator by operator
+// a job says nothing (sim/framework/presets), and
+//   Megatron-LM    training/arguments.py: the parallel sizes are 1, a global batch is micro-batch x
+//                  data-parallel ranks
+//   PyTorch        FSDP shards fully
 //   DeepSpeed      runtime/config.py: train_batch_size from one micro-batch per rank
-//   Megatron-Bridge, DGX Cloud Benchmarking (NVIDIA's recipes): comm_overlap.py, recipes of NeMo 2:
-//                  tp_comm_overlap is on; without tensor parallelism it has no effect
-//   Scaling        core/nn/attention: torch unless flash attention is configured
 #include <fmt/format.h>
 
-#include <array>
 #include <optional>
 
 #include "sim/validation/measured_rows.hpp"
@@ -21,38 +15,38 @@
 namespace sim {
 namespace {
 
-struct Defaults {
-  FrameworkName framework;
-  std::string_view name;
-  std::string_view recompute;
-  std::string_view attention;
-};
-constexpr std::array known_defaults{
-    Defaults{FrameworkName::megatron, "Megatron-LM", "none", "cuDNN or flash, the fastest"},
-    Defaults{FrameworkName::pytorch, "PyTorch", "none", "flash (SDPA)"},
-    Defaults{FrameworkName::torchtitan, "torchtitan", "selective, per-op", "flash (SDPA)"},
-    Defaults{FrameworkName::deepspeed, "DeepSpeed", "none", "flash (SDPA)"},
-    Defaults{FrameworkName::megatron_deepspeed, "Megatron-DeepSpeed", "none", "unfused"},
-    Defaults{FrameworkName::scaling, "Scaling", "none", "torch"},
-};
+// As the columns have them.
+std::string_view cell_of(Recompute recompute) {
+  return recompute == Recompute::operators ? "selective, per-op" : word(recompute);
+}
+std::string_view cell_of(AttentionKernel kernel) {
+  switch (kernel) {
+    case AttentionKernel::unfused:
+      return "unfused";
+    case AttentionKernel::flash_2:
+      return "flash (SDPA)";
+    default:
+      return "cuDNN or flash, the fastest";
+  }
+}
 
-bool is_open(std::string_view text) {
-  const std::string lower = lower_case(text);
-  for (const char* words : {"", "not stated", "not said", "unknown", "n/a", "-", "?"})
-    if (lower == words) return true;
-  return false;
+Layout defaults_of(const Preset& preset) {
+  Layout layout;
+  for (const LayoutDefault& row : preset.layout)
+    row.set(layout);
+  return layout;
 }
 
 class Filler {
  public:
-  Filler(RunCells& cells, const Defaults& defaults) : cells_{cells}, defaults_{defaults} {}
+  Filler(RunCells& cells, const Preset& preset) : cells_{cells}, preset_{preset} {}
 
   std::vector<std::string> fill() {
-    fill("recompute", defaults_.recompute);
-    fill("attn_kernel", defaults_.attention);
+    const Layout defaults = defaults_of(preset_);
+    fill("recompute", cell_of(defaults.recompute));
+    fill("attn_kernel", cell_of(defaults.attention));
     fill("tp", "1");
     fill("pp", "1");
-    fill_overlap();
     fill_stage();
     fill_batches();
     return std::move(said_);
@@ -64,17 +58,8 @@ class Filler {
     said_.push_back(fmt::format("{}: {}, {}", column, value, why));
   }
   void fill(std::string_view column, std::string_view value) {
-    if (is_open(cells_[column]))
-      put(column, value, fmt::format("the default of {}", defaults_.name));
-  }
-
-  void fill_overlap() {
-    if (!is_open(cells_["overlap"])) return;
-    for (const char* recipes : {"megatron-bridge", "megatron bridge", "nvidia/nemo",
-                                "nemo-framework/user-guide", "dgxc", "dgx cloud"})
-      if (says(cells_, {"row_id", "source", "notes"}, recipes))
-        return put("overlap", "TP comm overlap (userbuffers), overlap_p2p_comm",
-                   "the default of NVIDIA's recipes");
+    if (is_open_cell(cells_[column]))
+      put(column, value, fmt::format("the default of {}", preset_.title));
   }
 
   // "ZeRO-2" in words; FSDP shards parameters, gradients and optimizer unless it is told not to.
@@ -98,7 +83,7 @@ class Filler {
       if (batch >= 1 && batch < 1e9)
         put("gbs", fmt::format("{:.0f}", batch),
             steps ? "mbs x dp x grad_accum"
-                  : fmt::format("mbs x dp, the default of {}", defaults_.name));
+                  : fmt::format("mbs x dp, the default of {}", preset_.title));
     }
     if (cells_["mbs"].empty() && global && steps && *steps >= 1) {
       const double batch = static_cast<double>(*global) / (static_cast<double>(*ranks) * *steps);
@@ -108,27 +93,30 @@ class Filler {
   }
 
   RunCells& cells_;
-  const Defaults& defaults_;
+  const Preset& preset_;
   std::vector<std::string> said_;
 };
 
-const Defaults& framework_defaults(const RunCells& cells) {
-  FrameworkName name = FrameworkName::megatron;
+const Preset& preset_or_default(const RunCells& cells) {
   try {
-    name = run_framework(cells).name;
+    return run_preset(cells);
   } catch (const NotSimulated&) {
-    // What it does not understand is told where the row is simulated.
+    return preset_of(PresetName::megatron);  // told where the row is simulated
   }
-  for (const Defaults& entry : known_defaults)
-    if (entry.framework == name) return entry;
-  return known_defaults.front();
 }
 
 }  // namespace
 
+bool is_open_cell(std::string_view text) {
+  const std::string lower = lower_case(text);
+  for (const char* words : {"", "not stated", "not said", "unknown", "n/a", "-", "?"})
+    if (lower == words) return true;
+  return false;
+}
+
 std::vector<std::string> fill_empty_cells(RunCells& cells) {
   if (cells["status"].starts_with("analytic")) return {};
-  return Filler{cells, framework_defaults(cells)}.fill();
+  return Filler{cells, preset_or_default(cells)}.fill();
 }
 
 }  // namespace sim

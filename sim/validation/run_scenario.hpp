@@ -6,6 +6,7 @@
 #include <string>
 
 #include "sim/scenario/scenario.hpp"
+#include "sim/scenario/sources.hpp"
 #include "sim/validation/measured.hpp"
 
 namespace sim {
@@ -24,12 +25,15 @@ enum class KernelForms : std::uint8_t { of_framework, all_fused };
 Scenario run_scenario(const RunCells& cells, const std::string& data_folder,
                       KernelForms forms = KernelForms::of_framework);
 
-// The framework of a row, by what it says of its kernels.
+// The preset that the keys of a row name, megatron if they name none; with what columns and keys
+// say of its kernels.
+const Preset& run_preset(const RunCells& cells);
 Framework run_framework(const RunCells& cells);
-// What Aleph Alpha's Scaling decides of a layout: overlap, buckets, layers of stages.
-void lay_out_scaling(const Model& model, Layout& layout);
-void lay_out_deepspeed(const RunCells& cells, Layout& layout);
-void lay_out_torchtitan(Layout& layout);
+
+// "section.key=value" as the reader of scenarios takes it. Throws NotSimulated where it is none.
+ScenarioSources sources_of(const std::vector<std::string>& assignments);
+// Throws NotSimulated with the first problem of the keys that were read.
+void finish_row(const ScenarioSources& keys);
 
 // The steps of it.
 Model run_model(const RunCells& cells);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,10 +13,6 @@ namespace sim {
 
 std::string lower_case(std::string_view text);
 bool contains(std::string_view text, std::string_view part);  // as written
-// Whether one of the columns has these words, which are in lower case.
-bool says(const RunCells& cells, std::initializer_list<const char*> columns,
-          std::string_view words);
-
 // The whole number right behind `words`, 1 to 1,000,000: "groups of 8".
 std::optional<int> number_behind(std::string_view text, std::string_view words);
 
@@ -30,7 +25,5 @@ std::int64_t needed(const RunCells& cells, std::string_view column);
 std::int64_t needed(const RunCells& cells, std::string_view column, std::int64_t if_empty);
 // True, False (any case) or empty. Throws NotSimulated otherwise.
 std::optional<bool> truth(const RunCells& cells, std::string_view column);
-// Whether the recomputation is torchtitan's, operator by operator.
-bool recomputes_operators(const RunCells& cells);
 
 }  // namespace sim

@@ -103,20 +103,28 @@ Json json_of(const RowResult& result) {
   row["predicted_peak_mem_bytes"] = result.prediction->peak_memory.count();
   row["fits"] = result.prediction->fits;
   if (!result.row.defaults.empty()) row["defaults"] = result.row.defaults;
+  if (!result.row.inferred.empty()) row["inferred"] = result.row.inferred;
   return row;
 }
 
-// What stands for empty cells of rows that were forecast, and in how many of them.
-std::string default_lines(const SetResult& result) {
+// The texts of rows that were forecast, each once, with the number of its rows.
+std::string counted_lines(const SetResult& result, std::string_view what,
+                          std::vector<std::string> MeasuredRow::*texts) {
   std::map<std::string, int> counts;
   for (const RowResult& row : result.rows)
     if (row.prediction)
-      for (const std::string& text : row.row.defaults)
+      for (const std::string& text : row.row.*texts)
         ++counts[text];
   std::string lines;
   for (const auto& [text, rows] : counts)
-    lines += fmt::format("for an empty cell of {} row{}: {}\n", rows, rows == 1 ? "" : "s", text);
+    lines += fmt::format("{} of {} row{}: {}\n", what, rows, rows == 1 ? "" : "s", text);
   return lines;
+}
+
+// What was taken from words, and what stands for empty cells.
+std::string default_lines(const SetResult& result) {
+  return counted_lines(result, "from words", &MeasuredRow::inferred) +
+         counted_lines(result, "for an empty cell", &MeasuredRow::defaults);
 }
 
 }  // namespace

@@ -177,13 +177,13 @@ TEST_CASE("a framework names its kernels, and any of them alone") {
   CHECK(norm_launches({"framework.rms_norm=eager"}) == 8);
   CHECK(problems(small("", "framework: {name: tinygrad}\n")) ==
         Lines{"6:19: name is 'tinygrad'; allowed: megatron, pytorch, scaling, torchtitan, "
-              "deepspeed, megatron_deepspeed"});
+              "deepspeed, megatron_deepspeed, megatron_bridge, nemo, fsdp1, fsdp2"});
   CHECK(problems(small("", "framework: {softmax: lazy}\n")) ==
         Lines{"6:22: softmax is 'lazy'; allowed: fused, eager"});
   CHECK(problems(small("", "framework: {context: lazy}\n")) ==
         Lines{"6:22: context is 'lazy'; allowed: transformer_engine, eager, compiled"});
   CHECK(problems(small("", "framework: {norms: eager}\n")) ==
-        Lines{"6:13: unknown key 'norms'; nearest of 44: rms_norm, layer_norm"});
+        Lines{"6:13: unknown key 'norms'; nearest of 45: rms_norm, layer_norm"});
 }
 
 TEST_CASE("the host's time per kernel is the framework's where it says one") {

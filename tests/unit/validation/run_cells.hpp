@@ -18,11 +18,22 @@ inline const std::string header =
 inline const std::string sound =
     "score,r0,ok,A100-80GB,8,200,16,GPT,4,1024,16,4096,50257,1024,flash,2,2,4,1,16,bf16,none,1.5\n";
 
-// The sound row with some cells replaced; columns that the header has not may be added.
+inline const std::vector<WordRule>& words() {
+  static const std::vector<WordRule> rules = load_words(source_dir() + "/validation/words.yaml");
+  return rules;
+}
+
+// The sound row with some cells replaced; columns that the header has not, and keys of a scenario,
+// may be added. Without a framework its words are read.
 inline RunCells cells_with(const std::vector<std::pair<std::string, std::string>>& changes) {
   RunCells cells = *read_runs(CsvTable::parse(header + sound, "t.csv"))[0].cells;
-  for (const auto& [column, text] : changes)
-    cells.text.insert_or_assign(column, text);
+  for (const auto& [column, text] : changes) {
+    if (const std::string key = key_of_column(column); !key.empty())
+      put_key(key, text, cells);
+    else
+      cells.text.insert_or_assign(column, text);
+  }
+  read_words(words(), cells);
   return cells;
 }
 

@@ -63,22 +63,6 @@ std::vector<std::string> filled(RunCells& cells,
   return fill_empty_cells(cells);
 }
 
-TEST_CASE("NVIDIA's recipes overlap tensor parallelism where a row says nothing", "[validation]") {
-  RunCells cells;
-  const std::vector<std::pair<std::string, std::string>> recipe{
-      {"overlap", ""},
-      {"seq_parallel", "True"},
-      {"tp", "2"},
-      {"dp", ""},
-      {"source", "NVIDIA Megatron-Bridge docs/performance-summary.md"}};
-  CHECK(filled(cells, recipe) ==
-        std::vector<std::string>{"overlap: TP comm overlap (userbuffers), overlap_p2p_comm, the "
-                                 "default of NVIDIA's recipes"});
-  CHECK(run_layout(cells).overlap_tensor_products);
-  CHECK(filled(cells, {{"overlap", ""}}).empty());
-  CHECK_FALSE(run_layout(cells).overlap_tensor_products);
-}
-
 TEST_CASE("an empty cell takes the default of the row's framework, which is said", "[validation]") {
   RunCells cells;
   CHECK(filled(cells, {}).empty());

@@ -53,7 +53,7 @@ TEST_CASE("a malformed table of runs is refused with all its problems", "[valida
   REQUIRE(problems_of("use,row_id,layer\nscore,r,1\n")
               .find("1: there is no column 'layer'; did you mean 'layers'?\n") == 0);
   REQUIRE(problems_of("use,row_id,zzz\n") ==
-          "1: there is no column 'zzz'; allowed: use, row_id, source and 64 more\n"
+          "1: there is no column 'zzz'; allowed: use, row_id, source and 66 more\n"
           "1: the columns gpu, gpus_per_node, num_gpus, model, layers, hidden, heads, ffn, vocab, "
           "seq_len, precision, step_time_s are missing\n");
   REQUIRE(problems_of(header) == "0: has no rows\n");
@@ -325,88 +325,6 @@ TEST_CASE("an H100 with HBM2e is a part of its own, found by its name or its mem
   REQUIRE(run_machine(cells_with({net, {"gpu", "H100-80GB"}})).file == "topologies/dgx-h100.yaml");
 }
 
-TEST_CASE("the framework follows from what a row says of its kernels", "[validation]") {
-  const auto framework = [](const std::vector<std::pair<std::string, std::string>>& changes) {
-    return run_framework(cells_with(changes));
-  };
-  REQUIRE(framework({}).name == FrameworkName::megatron);
-  const Framework fsdp = framework({{"shard_strategy", "FSDP FULL_SHARD"}});
-  REQUIRE(fsdp.name == FrameworkName::pytorch);
-  REQUIRE(fsdp.rms_norm == NormForm::eager);
-  REQUIRE(fsdp.loss == LossForm::eager);
-  // llm-foundry computes its loss with flash-attn's kernel.
-  REQUIRE(framework({{"shard_strategy", "FSDP"}, {"model", "MPT-7B"}}).loss ==
-          LossForm::keeps_logits);
-  REQUIRE(framework({{"shard_strategy", "FSDP"}, {"model", "MPT-7B"}}).optimizer ==
-          OptimizerForm::eager);
-  REQUIRE(fsdp.execution.flat_parameters);
-  REQUIRE(fsdp.execution.caching_allocator);
-  REQUIRE(fsdp.execution.loss_metrics == 0);
-  REQUIRE(framework({{"shard_strategy", "FSDP"}, {"model", "MPT-7B"}}).execution.loss_metrics == 2);
-  REQUIRE(framework({{"shard_strategy", "FSDP"}, {"notes", "torch.compile"}}).name ==
-          FrameworkName::megatron);
-  const Framework titan = framework({{"shard_strategy", "FSDP2"}, {"notes", "torch.compile"}});
-  REQUIRE(titan.name == FrameworkName::torchtitan);
-  REQUIRE(titan.rms_norm == NormForm::compiled);
-  REQUIRE_FALSE(titan.execution.flat_parameters);
-  REQUIRE(titan.execution.context == ContextForm::compiled);
-  REQUIRE(framework({{"shard_strategy", "FSDP2"}}).execution.context == ContextForm::eager);
-  REQUIRE(framework({{"shard_strategy", "FSDP2"}}).rms_norm == NormForm::eager);
-  const Framework june = framework(
-      {{"shard_strategy", "FSDP2"}, {"notes", "torch.compile; loss compiled; fused AdamW"}});
-  REQUIRE(june.loss == LossForm::keeps_logits);
-  REQUIRE(june.optimizer == OptimizerForm::fused);
-  REQUIRE(titan.loss == LossForm::eager);
-  REQUIRE(framework({{"attn_kernel", "Megatron-DeepSpeed, no flash"}}).name ==
-          FrameworkName::megatron_deepspeed);
-  REQUIRE(framework({{"notes", "DeepSpeed"}}).name == FrameworkName::deepspeed);
-  // Hagemann et al. name kernels as nobody else does; the same words mean nothing elsewhere.
-  const auto hagemann = [&](const char* kernel) {
-    return framework({{"row_id", "hagemann_layouts-1"}, {"attn_kernel", kernel}});
-  };
-  REQUIRE(framework({{"attn_kernel", "flash_attention2"}}).name == FrameworkName::megatron);
-  REQUIRE(framework({{"notes", "Aleph Alpha's Scaling"}}).name == FrameworkName::scaling);
-  const Framework norm = hagemann("flash_attention2 + RMS kernel");
-  REQUIRE(norm.rms_norm == NormForm::fused);
-  REQUIRE(norm.gate == KernelForm::eager);
-  REQUIRE(hagemann("fused").softmax == KernelForm::fused);
-  REQUIRE(hagemann("torch").softmax == KernelForm::eager);
-  REQUIRE(norm.name == FrameworkName::scaling);
-  REQUIRE(norm.execution.gathers_logits);
-}
-
-TEST_CASE("notes tell the version of Transformer Engine and its loss", "[validation]") {
-  const auto framework = [](const char* notes) {
-    return run_framework(cells_with({{"notes", notes}}));
-  };
-  const auto placeholders = [&](const char* notes) {
-    return framework(notes).execution.gradient_placeholders;
-  };
-  CHECK(placeholders("") == Placeholders::temporary);
-  CHECK(placeholders("Transformer Engine 2.2") == Placeholders::temporary);
-  CHECK(placeholders("with Transformer Engine 2.11; x") == Placeholders::kept);
-  CHECK(placeholders("Transformer Engine 3.0") == Placeholders::kept);
-  CHECK(placeholders("Transformer Engine x") == Placeholders::temporary);
-  CHECK(run_framework(cells_with({{"status", "analytic"}})).execution.gradient_placeholders ==
-        Placeholders::none);
-  CHECK(framework("").loss == LossForm::separate);
-  CHECK_FALSE(framework("").execution.separate_update);
-  const Execution own = framework("optimizer of Megatron-LM").execution;
-  CHECK((own.scales_gradients && own.checks_gradients && own.separate_update));
-  CHECK(framework("fused loss of Transformer Engine").loss == LossForm::in_place);
-  CHECK(framework("fused loss").loss == LossForm::fused);
-}
-
-TEST_CASE("NVIDIA's recipes of Llama and Nemotron fuse the loss", "[validation]") {
-  const auto loss = [](const char* row, const char* model) {
-    return run_framework(cells_with({{"row_id", row}, {"model", model}})).loss;
-  };
-  CHECK(loss("dgxc_benchmarking-1", "llama3.1 8b") == LossForm::fused);
-  CHECK(loss("dgxc_benchmarking-1", "nemotron4 15b") == LossForm::fused);
-  CHECK(loss("dgxc_benchmarking-1", "gpt3 175b") == LossForm::separate);
-  CHECK(loss("r", "llama3.1 8b") == LossForm::separate);
-}
-
 TEST_CASE("gradients may be fp32, and parameters gathered behind the optimizer", "[validation]") {
   const Layout plain = run_layout(cells_with({}));
   CHECK(plain.gradient_dtype == DType::bf16);
@@ -423,7 +341,7 @@ TEST_CASE("gradients may be fp32, and parameters gathered behind the optimizer",
 TEST_CASE("Scaling waits for every message, and splits a pipeline by parameters", "[validation]") {
   // 13 billion parameters: a layer has 317 million, embedding and head 655 million each.
   const auto layout = [](const char* stages) {
-    return run_layout(cells_with({{"source", "Hagemann et al."},
+    return run_layout(cells_with({{"framework", "scaling"},
                                   {"attn_kernel", "flash_attention2 + RMS kernel"},
                                   {"model", "LLaMA-13B"},
                                   {"layers", "40"},
@@ -447,7 +365,7 @@ TEST_CASE("Scaling waits for every message, and splits a pipeline by parameters"
 
 TEST_CASE("DeepSpeed overlaps what its engine would", "[validation]") {
   const auto overlaps = [](const char* stage, const char* stages, const char* overlap) {
-    return run_layout(cells_with({{"notes", "DeepSpeed"},
+    return run_layout(cells_with({{"framework", "deepspeed"},
                                   {"zero_stage", stage},
                                   {"overlap", overlap},
                                   {"tp", "1"},
@@ -463,11 +381,11 @@ TEST_CASE("DeepSpeed overlaps what its engine would", "[validation]") {
   CHECK(overlaps("3", "1", ""));
   CHECK_FALSE(overlaps("3", "1", "not overlapped"));
   for (const char* overlap : {"", "no bucketed DP overlap"}) {
-    const Layout any = run_layout(cells_with({{"notes", "DeepSpeed"}, {"overlap", overlap}}));
+    const Layout any = run_layout(cells_with({{"framework", "deepspeed"}, {"overlap", overlap}}));
     CHECK(bucket_sizes(any, framework_of(FrameworkName::deepspeed).execution).others ==
           Bytes{1'000'000'000});
   }
-  const Layout layout = run_layout(cells_with({{"notes", "DeepSpeed"}}));
+  const Layout layout = run_layout(cells_with({{"framework", "deepspeed"}}));
   CHECK_FALSE(layout.overlap_parameters);
   CHECK_FALSE(layout.overlap_pipeline);
 }

@@ -1,0 +1,81 @@
+// DeepSpeed around a model of PyTorch's kernels, or of Megatron-LM's (Megatron-DeepSpeed).
+//   02aa38c3    deepspeedai/DeepSpeed at that commit, runtime/engine.py, runtime/zero/config.py
+//   bigscience  bigscience-workshop/Megatron-DeepSpeed at 06dc2d7f, megatron/model/transformer.py:
+//               no mixture of experts, for whose sake Microsoft's copies numbers in every layer
+#include "sim/framework/deepspeed.hpp"
+
+#include "sim/framework/presets/tables.hpp"
+
+namespace sim::preset_tables {
+namespace {
+
+// Its ZeRO-3 joins every rank's part of a gathered weight (runtime/zero/partition_parameters.py,
+// AllGatherCoalescedHandle.wait: torch.cat).
+void set_engine(Framework& framework) {
+  framework.optimizer = OptimizerForm::deepspeed;
+  framework.weight_gathers = KernelForm::eager;
+  framework.execution.adds_gradients = framework.execution.all_reduces_gradients = true;
+  framework.execution.gradient_buckets = GradientBuckets::sliced;
+  framework.execution.bucket_rule = BucketRule::deepspeed;
+  framework.execution.context = ContextForm::transformer_engine;  // Ulysses
+}
+
+std::vector<LayoutDefault> layout(AttentionKernel kernel, std::string_view why) {
+  return {
+      no_recomputation("activation_checkpointing is not set"),
+      attention(kernel, why),
+      {"overlap.gradients",
+       [](Layout& layout) { layout.overlap_gradients = layout.zero_stage == 3; },
+       "overlap_comm is on under ZeRO-3 only"},
+      {"overlap.gradients",
+       [](Layout& layout) {
+         if (!can_overlap_gradients(layout)) layout.overlap_gradients = false;
+       },
+       "no overlap_comm in a pipeline, without ZeRO or under BF16_Optimizer", true},
+      {"overlap.parameters",
+       [](Layout& layout) { layout.overlap_parameters = layout.zero_stage == 3; },
+       "ZeRO-1 and 2 gather behind the optimizer", true},
+      {"overlap.pipeline", [](Layout& layout) { layout.overlap_pipeline = false; },
+       "messages are waited for", true},
+  };
+}
+
+}  // namespace
+
+Framework deepspeed_kernels() {
+  Framework framework = pytorch_kernels();
+  framework.name = FrameworkName::deepspeed;
+  framework.execution.stops_recomputation = false;
+  set_engine(framework);
+  return framework;
+}
+
+Framework megatron_deepspeed_kernels() {
+  Framework framework;
+  framework.name = FrameworkName::megatron_deepspeed;
+  framework.host_calls = megatron_kernels().host_calls;
+  framework.loss = LossForm::separate;
+  framework.execution.sync_before_mlp = true;
+  set_engine(framework);
+  return framework;
+}
+
+std::vector<Preset> deepspeed() {
+  const std::vector<LayoutDefault> engine =
+      layout(AttentionKernel::flash_2, "scaled_dot_product_attention runs FlashAttention-2");
+  const std::vector<LayoutDefault> of_megatron =
+      layout(AttentionKernel::unfused, "flash attention is off");
+  Framework fork = megatron_deepspeed_kernels();
+  fork.execution.sync_before_mlp = false;
+  const auto of_fork = [&](std::string_view version, const Framework& framework) {
+    return Preset{PresetName::megatron_deepspeed, version, "Megatron-DeepSpeed", framework,
+                  of_megatron};
+  };
+  return {{PresetName::deepspeed, "", "DeepSpeed", deepspeed_kernels(), engine},
+          {PresetName::deepspeed, "02aa38c3", "DeepSpeed", deepspeed_kernels(), engine},
+          of_fork("", megatron_deepspeed_kernels()),
+          of_fork("02aa38c3", megatron_deepspeed_kernels()),
+          of_fork("bigscience", fork)};
+}
+
+}  // namespace sim::preset_tables

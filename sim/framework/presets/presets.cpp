@@ -1,0 +1,89 @@
+#include <algorithm>
+#include <iterator>
+
+#include "sim/base/check.hpp"
+#include "sim/framework/presets/tables.hpp"
+
+namespace sim {
+
+namespace preset_tables {
+
+LayoutDefault no_recomputation(std::string_view why) {
+  return {"recompute", [](Layout& layout) { layout.recompute = Recompute::none; }, why};
+}
+
+LayoutDefault attention(AttentionKernel kernel, std::string_view why) {
+  LayoutDefault row{"attention", nullptr, why};
+  switch (kernel) {
+    case AttentionKernel::unfused:
+      row.set = [](Layout& layout) { layout.attention = AttentionKernel::unfused; };
+      break;
+    case AttentionKernel::flash_2:
+      row.set = [](Layout& layout) { layout.attention = AttentionKernel::flash_2; };
+      break;
+    default:
+      row.set = [](Layout& layout) { layout.attention = AttentionKernel::flash; };
+  }
+  return row;
+}
+
+}  // namespace preset_tables
+
+const std::vector<Preset>& presets() {
+  static const std::vector<Preset> all = [] {
+    using namespace preset_tables;
+    std::vector<Preset> joined;
+    for (auto* table :
+         {megatron, pytorch, scaling, torchtitan, deepspeed, nvidia_recipes, fully_sharded_data})
+      std::ranges::move(table(), std::back_inserter(joined));
+    return joined;
+  }();
+  return all;
+}
+
+const Preset* find_preset(PresetName name, std::string_view version) {
+  const auto found = std::ranges::find_if(presets(), [&](const Preset& preset) {
+    return preset.name == name && preset.version == version;
+  });
+  return found == presets().end() ? nullptr : &*found;
+}
+
+const Preset& preset_of(PresetName name) {
+  const Preset* found = find_preset(name, "");
+  SIM_CHECK(found != nullptr, word(name));
+  return *found;
+}
+
+std::vector<std::string_view> versions_of(PresetName name) {
+  std::vector<std::string_view> versions;
+  for (const Preset& preset : presets())
+    if (preset.name == name && !preset.version.empty()) versions.push_back(preset.version);
+  return versions;
+}
+
+std::string text_of(const Preset& preset) {
+  std::string text{word(preset.name)};
+  if (!preset.version.empty()) text += ' ' + std::string{preset.version};
+  return text;
+}
+
+Framework framework_of(FrameworkName name) {
+  using namespace preset_tables;
+  switch (name) {
+    case FrameworkName::megatron:
+      return megatron_kernels();
+    case FrameworkName::pytorch:
+      return pytorch_kernels();
+    case FrameworkName::scaling:
+      return scaling_kernels();
+    case FrameworkName::torchtitan:
+      return torchtitan_kernels();
+    case FrameworkName::deepspeed:
+      return deepspeed_kernels();
+    case FrameworkName::megatron_deepspeed:
+      return megatron_deepspeed_kernels();
+  }
+  return megatron_kernels();
+}
+
+}  // namespace sim

@@ -1,0 +1,30 @@
+// The tables that the presets are made of, one per framework. presets.cpp joins them.
+#pragma once
+
+#include <vector>
+
+#include "sim/framework/presets/preset.hpp"
+
+namespace sim::preset_tables {
+
+// The kernels of a name without a version.
+Framework megatron_kernels();
+Framework pytorch_kernels();
+Framework scaling_kernels();
+Framework torchtitan_kernels();
+Framework deepspeed_kernels();
+Framework megatron_deepspeed_kernels();
+
+std::vector<Preset> megatron();
+std::vector<Preset> pytorch();
+std::vector<Preset> scaling();
+std::vector<Preset> torchtitan();
+std::vector<Preset> deepspeed();           // deepspeed, megatron_deepspeed
+std::vector<Preset> nvidia_recipes();      // megatron_bridge, nemo
+std::vector<Preset> fully_sharded_data();  // fsdp1, fsdp2
+
+// Rows that several tables have.
+LayoutDefault no_recomputation(std::string_view why);
+LayoutDefault attention(AttentionKernel kernel, std::string_view why);
+
+}  // namespace sim::preset_tables
