@@ -42,6 +42,8 @@ std::vector<Key> kernel_forms() {
                    "host time to issue one kernel; 1 ms at most"),
       number_key("host_calls", {0, 100}, "", preset(),
                  "host time to issue one kernel, in bare PyTorch calls"),
+      quantity_key(bandwidth, "host_update", preset(),
+                   "rate at which a process updates an offloaded optimizer, of the host's memory"),
       boolean_key("joint_gate", preset(), "gate and up-projection are one GEMM"),
       boolean_key("accuracy", preset(), "the loss also takes the argmax of its logits"),
   };
@@ -54,6 +56,8 @@ std::vector<Key> memory_and_gradients() {
                   "weight-gradient GEMMs add to the gradients; else a kernel does"),
       boolean_key("keeps_gathered_inputs", preset(),
                   "sequence parallelism: gathered inputs are kept for the backward pass"),
+      boolean_key("offload_keeps_masters", preset(),
+                  "an optimizer on the host: fp32 masters stay on the device, too"),
       boolean_key("all_reduces_gradients", preset(),
                   "ZeRO-1, 2: gradients are all-reduced, not reduce-scattered"),
       boolean_key("gradient_prescale", preset(), "a kernel divides each bucket by the replicas"),

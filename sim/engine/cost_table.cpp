@@ -96,6 +96,7 @@ KernelPricing::KernelPricing(const Cluster& cluster, const SimulationOptions& op
   const double share = 1.0 / cluster.node_gpus();
   host_copy_ = cluster.host_copy();
   host_memory_ = cluster.host().bandwidth * share;
+  if (options.host_update > Bandwidth{}) host_memory_ = std::min(host_memory_, options.host_update);
   disk_read_ = cluster.host().disk_read * share;
   disk_write_ = cluster.host().disk_write * share;
   if (options.free_memory_traffic) free_memory_traffic();

@@ -96,6 +96,9 @@ struct Framework {
   // of one bare call.
   std::optional<Duration> host_issue{};
   double host_calls = 1;
+  // At which one rank's process updates an offloaded optimizer, in bytes of the host's memory. Zero:
+  // its share of what that memory carries.
+  Bandwidth host_update{};
   bool joint_gate = true;  // gated MLP: gate and up-projection as one product
   bool accuracy = false;   // the loss also takes the argmax of its logits
   Execution execution;
@@ -124,6 +127,7 @@ inline constexpr std::array execution_switches{
     ExecutionSwitch{"recomputes_head", &Execution::recomputes_head},
     ExecutionSwitch{"stops_recomputation", &Execution::stops_recomputation},
     ExecutionSwitch{"copies_attention", &Execution::copies_attention},
+    ExecutionSwitch{"offload_keeps_masters", &Execution::offload_keeps_masters},
     ExecutionSwitch{"caching_allocator", &Execution::caching_allocator},
     ExecutionSwitch{"expandable_segments", &Execution::expandable_segments},
     ExecutionSwitch{"keeps_unread_outputs", &Execution::keeps_unread_outputs},

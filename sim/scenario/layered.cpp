@@ -155,6 +155,10 @@ Duration Layered::duration_or(std::string_view key, Duration fallback) const {
   const ObjectReader* reader = holder(key);
   return reader ? reader->duration(key) : fallback;
 }
+Bandwidth Layered::bandwidth_or(std::string_view key, Bandwidth fallback) const {
+  const ObjectReader* reader = holder(key);
+  return reader ? reader->bandwidth(key) : fallback;
+}
 Bytes Layered::bytes_or(std::string_view key, Bytes fallback) const {
   const ObjectReader* reader = holder(key);
   return reader ? reader->bytes(key) : fallback;

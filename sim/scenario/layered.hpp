@@ -57,6 +57,7 @@ class Layered {
   double real_or(std::string_view key, double fallback, RealRange range) const;
   bool boolean_or(std::string_view key, bool fallback) const;
   Duration duration_or(std::string_view key, Duration fallback) const;
+  Bandwidth bandwidth_or(std::string_view key, Bandwidth fallback) const;
   Bytes bytes_or(std::string_view key, Bytes fallback) const;
   template <class Enum>
   Enum word_or(std::string_view key, Enum fallback) const {

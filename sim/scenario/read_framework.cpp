@@ -64,6 +64,7 @@ Framework read_framework(const Layered& section, Framework framework,
   framework.keeps_intermediates =
       section.boolean_or("keeps_intermediates", framework.keeps_intermediates);
   if (section.has("host_issue")) framework.host_issue = read_host_issue(section);
+  framework.host_update = section.bandwidth_or("host_update", framework.host_update);
   framework.host_calls = section.real_or("host_calls", framework.host_calls, {0, 100});
   framework.joint_gate = section.boolean_or("joint_gate", framework.joint_gate);
   framework.accuracy = section.boolean_or("accuracy", framework.accuracy);

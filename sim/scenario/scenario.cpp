@@ -496,6 +496,7 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   run_with(framework, *model);
   options.host_issue = framework.host_issue;
   options.host_calls = framework.host_calls;
+  options.host_update = framework.host_update;
   const int gpus = place_job(state, sources, text, machine, *cluster);
   complete_layout(state, gpus, *model, *cluster, sources, layout_section, preset, text);
   check_attention(text.layout, cluster->device(), layout_section);

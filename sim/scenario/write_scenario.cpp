@@ -129,6 +129,8 @@ void write_framework(const Framework& framework, const Preset* preset, Lines& ou
   if (framework.host_issue)
     out.add("host_issue", fmt::format("{} ps", framework.host_issue->count()));
   out.add("host_calls", framework.host_calls);
+  if (framework.host_update != framework_of(framework.name).host_update)
+    out.add("host_update", yaml_bandwidth(framework.host_update));
   out.add("joint_gate", framework.joint_gate);
   out.add("accuracy", framework.accuracy);
   for (const ExecutionSwitch& item : execution_switches) {

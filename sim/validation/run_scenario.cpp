@@ -61,6 +61,7 @@ Scenario run_scenario(const RunCells& cells, const std::string& data_folder, Ker
   SimulationOptions options{.device_spread = published_device_spread};
   options.host_issue = framework.host_issue;
   options.host_calls = framework.host_calls;
+  options.host_update = framework.host_update;
   Scenario scenario{.path = {},
                     .name = std::string{cells["row_id"]},
                     .model = std::move(model),

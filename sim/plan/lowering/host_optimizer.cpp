@@ -81,9 +81,10 @@ void HostOptimizer::weights_from_host(std::uint32_t index, OpId behind) {
   const Bucket& bucket = store_.buckets[index];
   if (bucket.offloaded == 0) return;
   builder_.wait(Stream::host_copy, behind);
-  builder_.add_kernel(copy(bucket.offloaded * bytes_of(layout_.activation_dtype)),
-                      Stream::host_copy, Pass::optimizer, context_.label("weights_from_host"),
-                      {Action::weights_from_host, index});
+  const bool masters = runs_.offload_keeps_masters && layout_.master_weights;
+  const std::int64_t each = masters ? layout_.master_bytes() : bytes_of(layout_.activation_dtype);
+  builder_.add_kernel(copy(bucket.offloaded * each), Stream::host_copy, Pass::optimizer,
+                      context_.label("weights_from_host"), {Action::weights_from_host, index});
   builder_.reads(bucket.host_weight, Role::input);
   builder_.writes(sharing_.zero == 3 ? bucket.weight_shard : bucket.weight, Role::output);
 }

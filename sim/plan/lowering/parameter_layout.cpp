@@ -349,6 +349,9 @@ void ParameterLayout::allocate_optimizer(Bucket& bucket, std::int64_t shard) {
   const std::int64_t kept = shard - bucket.offloaded;
   if (bucket.offloaded == 0 || kept > 0)
     bucket.optimizer = builder_.buffer(Bytes{kept * each}, BufferCategory::optimizer, true);
+  if (bucket.offloaded > 0 && runs_.offload_keeps_masters && layout_.master_weights)
+    builder_.buffer(Bytes{bucket.offloaded * layout_.master_bytes()}, BufferCategory::optimizer,
+                    true);
   if (bucket.offloaded == 0) return;
   bucket.host_states = builder_.host_buffer(Bytes{bucket.offloaded * each});
   if (kept == 0) bucket.optimizer = bucket.host_states;
