@@ -1,4 +1,4 @@
-// Keys of the section `framework`; sim/framework/FRAMEWORKS.md has a paragraph for each.
+// Keys of the section `framework`; sim/framework/FRAMEWORKS.md says which page explains each.
 #include "sim/catalog/tables.hpp"
 #include "sim/framework/presets/preset.hpp"
 

@@ -2,7 +2,7 @@
 // definition in PyTorch's operators becomes. The models are built fused; this makes them eager.
 //
 // Traffic is counted in elements of a 16-bit activation dtype per feature, an fp32 value as two.
-// FRAMEWORKS.md gives the definition behind each figure; the sums stand beside it in framework.cpp.
+// pages/kernels.md gives the definition behind each figure; the sums are in framework.cpp.
 #pragma once
 
 #include <array>

@@ -296,7 +296,7 @@ constexpr auto words_of(OptimizerForm) {
 }
 
 // How a framework does otherwise what Megatron-LM does in the way that the first words stand for.
-// Set by run_with (framework.hpp); FRAMEWORKS.md has the sources.
+// Set by run_with (framework.hpp); sim/framework/FRAMEWORKS.md lists the pages with the sources.
 struct Execution {
   EightBit eight_bit = EightBit::transformer_engine;
   bool shares_key_heads = false;       // of more tensor ranks than such heads (key_heads.hpp)

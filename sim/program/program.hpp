@@ -16,7 +16,7 @@
 //  7. What the host waits for comes before all that it issues behind, by streams or dependencies.
 //
 // Streams: kernels run on `compute`; the casts and sums that belong to a gradient reduction run on
-// `data_comm` beside it. sim/plan/RULES.md says which operators a layout becomes, and why.
+// `data_comm` beside it. sim/plan/rules/ says which operators a layout becomes, and why.
 #pragma once
 
 #include <cstdint>

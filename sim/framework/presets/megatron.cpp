@@ -30,7 +30,7 @@ Framework of_2021() {
 }
 
 // The loss is not fused (core/tensor_parallel/cross_entropy.py, from core-0.13 on
-// cross_entropy_loss_fusion False). FRAMEWORKS.md, "Passes of its optimizer", has the rest.
+// cross_entropy_loss_fusion False). pages/megatron.md, "Passes of its optimizer", has the rest.
 Framework of_2023() {
   Framework framework = megatron_kernels();
   framework.loss = LossForm::separate;

@@ -1,6 +1,6 @@
 // PyTorch without a compiler, and its fully sharded data parallelism.
 //   pytorch 2   torch.nn.functional.scaled_dot_product_attention runs FlashAttention-2
-//   fsdp1 2.0   torch/distributed/fsdp of PyTorch 2.0.1; FRAMEWORKS.md, "PyTorch FSDP1"
+//   fsdp1 2.0   torch/distributed/fsdp of PyTorch 2.0.1; sim/framework/pages/fsdp1.md
 //   fsdp1 2.1   checkpoints stop early from 2.1 on (torch/utils/checkpoint.py)
 //   fsdp2       torch/distributed/fsdp/_fully_shard, MixedPrecisionPolicy(reduce_dtype=float32)
 #include "sim/framework/presets/tables.hpp"

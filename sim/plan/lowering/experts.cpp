@@ -1,6 +1,6 @@
 // A router scores its tokens and hands them on; what it keeps is the choice. Tokens are copied once
 // for each choice, sent to the ranks of the experts, gathered by those that share an expert's
-// features, and sorted; behind the experts they go the same way back (sharding_experts.cpp). The
+// features, and sorted; behind the experts they go the same way back (sharding/experts.cpp). The
 // weights of the choices go with the tokens, in an exchange of their own, and their gradients come
 // back. Kernels wait for every exchange, which waits for the kernels before it (Megatron-LM,
 // core/tensor_parallel/mappings.py, all_to_all, on the current stream).

@@ -1,5 +1,5 @@
 // Lowers the work of one pipeline rank to a Program, in the order in which a Megatron-LM or PyTorch
-// host issues it. RULES.md has the rules and their sources; README.md lists the parts.
+// host issues it. sim/plan/rules/ has the rules and their sources; README.md lists the parts.
 #pragma once
 
 #include <vector>

@@ -1,12 +1,12 @@
 // The parts of sharding.cpp: what its files share.
-//   sharding.cpp            operators and blocks
-//   sharding_attention.cpp  kernels of attention, also over context-parallel ranks
-//   sharding_experts.cpp    routers, and the way of tokens to experts
-//   sharding_scratch.cpp    tensors within eager kernels
-//   sharding_user_buffers.cpp  products cut into parts (Layout::overlap_tensor_products)
-//   sharding_micro_pipeline.cpp  the same as PyTorch does it
-//   sharding_execution.cpp   what a framework does around operators (Execution), casts for 8-bit
-//                           products, what a recomputation by operators keeps
+//   sharding.cpp        operators and blocks
+//   attention.cpp       kernels of attention, also over context-parallel ranks
+//   experts.cpp         routers, and the way of tokens to experts
+//   kernel_scratch.cpp  tensors within eager kernels
+//   user_buffers.cpp    products cut into parts (Layout::overlap_tensor_products)
+//   micro_pipeline.cpp  the same as PyTorch does it
+//   execution.cpp       what a framework does around operators (Execution), casts for 8-bit
+//                       products, what a recomputation by operators keeps
 #pragma once
 
 #include "sim/plan/sharding/sharding.hpp"

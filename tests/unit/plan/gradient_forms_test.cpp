@@ -1,4 +1,4 @@
-// How frameworks add, copy, reduce and apply gradients (sim/framework/FRAMEWORKS.md).
+// How frameworks add, copy, reduce and apply gradients (sim/framework/pages/gradients.md).
 #include <algorithm>
 #include <set>
 
