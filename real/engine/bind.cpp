@@ -38,6 +38,7 @@ class Binder {
     bound_.at = sim::coordinates_of(plan.layout, rank);
     bound_.arena_bytes = arena_.size.count();
     bound_.host_bytes = arena_.host.count();
+    bound_.host_on_disk = plan.layout.offload_optimizer == sim::OffloadTarget::nvme;
   }
 
   BoundProgram run() {

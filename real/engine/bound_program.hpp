@@ -80,7 +80,8 @@ struct BoundProgram {
   sim::RankCoordinates at;
   std::int64_t arena_bytes = 0;
   std::int64_t host_bytes = 0;  // of offloaded states
-  std::vector<BoundOp> ops;     // one per operator of the program
+  bool host_on_disk = false;
+  std::vector<BoundOp> ops;  // one per operator of the program
   std::vector<BoundBucket> buckets;
   std::array<BoundGroup, sim::group_role_count> groups;
   // Operators that one of another stream waits for: what needs an event.

@@ -1,5 +1,5 @@
 // Kernels of compressed gradients and parameters (sim::Layout::compression). Backends that do not
-// have them leave the table out; sim/plan/COMPRESSION.md says what each scheme computes.
+// have them leave the table out; sim/plan/rules/compression.md says what each scheme computes.
 #pragma once
 
 #include <cstddef>

@@ -10,9 +10,19 @@
 
 namespace real {
 
+enum class ArenaPlace : std::uint8_t { memory, disk };
+
+// Frees what an arena has.
+struct FreeArena {
+  std::size_t mapped = 0;  // bytes of a file; zero: allocated
+  void operator()(std::byte* memory) const;
+};
+
 class Arena {
  public:
-  explicit Arena(std::int64_t bytes);  // zeros; throws OutOfMemory
+  // Zeros; throws OutOfMemory. On disk: a file without a name in the folder of temporary files,
+  // mapped.
+  explicit Arena(std::int64_t bytes, ArenaPlace place = ArenaPlace::memory);
   std::int64_t size() const { return size_; }
 
   std::span<std::byte> bytes(std::int64_t offset, std::int64_t count);
@@ -23,11 +33,8 @@ class Arena {
   std::span<float> maybe(const BoundOp& op, sim::Role role);
 
  private:
-  struct Free {
-    void operator()(std::byte* memory) const;
-  };
   std::int64_t size_ = 0;
-  std::unique_ptr<std::byte, Free> memory_;
+  std::unique_ptr<std::byte, FreeArena> memory_;
   std::byte* start_ = nullptr;  // the first aligned byte of it
 };
 

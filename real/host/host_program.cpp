@@ -12,7 +12,7 @@ HostProgram::HostProgram(const BoundProgram& program, const sim::Training& train
     : program_{program},
       training_{training},
       arena_{program.arena_bytes},
-      host_{program.host_bytes},
+      host_{program.host_bytes, program.host_on_disk ? ArenaPlace::disk : ArenaPlace::memory},
       layout_{scratch_layout(program, host_kernels(), host_attentions(), 0)},
       scratch_{layout_.bytes},
       memory_{step_memory(layout_, program, scratch_.bytes(0, layout_.bytes).data())} {

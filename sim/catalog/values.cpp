@@ -7,8 +7,8 @@
 
 #include "sim/catalog/catalog.hpp"
 #include "sim/config/reader.hpp"
+#include "sim/layout/layout_fields.hpp"
 #include "sim/model/transformer.hpp"
-#include "sim/scenario/layout_values.hpp"
 #include "sim/scenario/write_scenario.hpp"
 
 namespace sim {
@@ -53,8 +53,9 @@ void add_machine(const Scenario& scenario, Values& values) {
 // What a scenario file leaves out because it follows from something else.
 void add_implied(const Scenario& scenario, Values& values) {
   values["cluster.gpus_per_node"] = std::to_string(scenario.cluster.gpus_per_node());
-  for (LayoutValue& item : layout_values(scenario.layout, scenario.model))
-    values["layout." + item.key] = std::move(item.value);
+  for (const LayoutField& field : layout_fields())  // written or not
+    if (!field.applies || field.applies(scenario.model))
+      values[fmt::format("layout.{}", field.key.path)] = value_text(scenario.layout, field);
   if (scenario.layout.sequence_length > 0)
     values["layout.sequence_length"] = std::to_string(scenario.layout.sequence_length);
   if (scenario.model.shape && has_transformer_yaml(*scenario.model.shape)) {

@@ -36,7 +36,7 @@ struct SimulationOptions {
   bool jump = true;     // over whole periods of a steady state: exact, the same with and without
   bool graphs = false;  // operators are captured in a graph: no host issue time
   std::optional<Duration> host_issue{};  // of one kernel; absent:
-  Bandwidth host_update{};  // Framework::host_update
+  Bandwidth host_update{};               // Framework::host_update
   double host_calls = 1;                 // so many times the device file's
   double jitter = 0;       // standard deviation of ln(kernel time), per kernel; 0: none
   std::uint64_t seed = 1;  // of the jitter

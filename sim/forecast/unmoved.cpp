@@ -214,9 +214,19 @@ bool leaves_pod(const Cluster& cluster, const std::vector<Route>& routes) {
   });
 }
 
+std::string why_of_host(const Layout& layout, std::string_view key) {
+  if (!layout.offloads()) return "nothing is offloaded: layout.offload.optimizer is none";
+  if (key == "host.memory" || key == "host.nvme.capacity")
+    return "it decides what fits, not how long a step takes";
+  if (key.starts_with("host.nvme.") && layout.offload_optimizer == OffloadTarget::cpu)
+    return "states are offloaded to the host's memory: layout.offload.optimizer is cpu";
+  return "a process updates at framework.host_update, and that is less than its share of it";
+}
+
 std::string why_of_cluster(const Scenario& scenario, const Plan& plan, std::string_view key) {
   for (const Timeless& item : counts)
     if (matches(key, item.key)) return std::string{item.why};
+  if (key.starts_with("host.")) return why_of_host(scenario.layout, key);
   const auto known = std::find_if(links.begin(), links.end(),
                                   [&](const OfLinks& item) { return key.starts_with(item.key); });
   if (known == links.end()) return "nothing of this step depends on it";

@@ -243,20 +243,29 @@ class AccelerateReader {
     if (stage.value_or(2) < 0 || stage.value_or(2) > 3)
       problems.problem(stage, "is {}; allowed: 0, 1, 2, 3", *stage);
     if (!job_.batch.steps) job_.batch.steps = steps;
-    for (const char* key : {"offload_optimizer_device", "offload_param_device"}) {
-      Text device;
-      read_setting(from, key, device);
-      if (device.value_or("none") != "none")
-        device.place->problem(
-            fmt::format("{} is {}: offloading to the host is not modelled; none "
-                        "forecasts the job without",
-                        key, *device));
-    }
+    Text parameters, optimizer;
+    read_setting(from, "offload_param_device", parameters);
+    read_setting(from, "offload_optimizer_device", optimizer);
+    if (parameters.value_or("none") != "none")
+      problems.problem(parameters,
+                       "offload_param_device is {}: offloading parameters to the host is not "
+                       "modelled; none forecasts the job without",
+                       *parameters);
+    std::string target = optimizer.value_or("none");
+    const std::int64_t least = target == "nvme" ? 3 : target == "cpu" ? 1 : 0;
+    if (!from_word<OffloadTarget>(target))
+      problems.problem(optimizer, "offload_optimizer_device is {}; allowed: none, cpu, nvme",
+                       target);
+    else if (stage.value_or(2) < least)
+      problems.problem(optimizer, "offload_optimizer_device is {}: it needs zero_stage {}", target,
+                       least);
+    if (stage.value_or(2) < least || !from_word<OffloadTarget>(target)) target = "none";
     // Accelerate fills the format in from mixed_precision.
     return fmt::format(
         "{{\"train_batch_size\": \"auto\", \"train_micro_batch_size_per_gpu\": \"auto\", "
-        "\"gradient_accumulation_steps\": \"auto\", \"zero_optimization\": {{\"stage\": {}}}}}",
-        stage.value_or(2));
+        "\"gradient_accumulation_steps\": \"auto\", \"zero_optimization\": {{\"stage\": {}, "
+        "\"offload_optimizer\": {{\"device\": \"{}\"}}}}}}",
+        stage.value_or(2), target);
   }
 
   const Document& yaml_;

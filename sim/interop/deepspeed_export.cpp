@@ -57,6 +57,7 @@ class DeepSpeedWriter {
     precision();
     overlap();
     compression();
+    offload();
     if (scenario_.framework != framework_of(FrameworkName::megatron_deepspeed))
       note("framework",
            "Megatron-DeepSpeed runs Megatron's fused kernels, and DeepSpeed's gradients and "
@@ -142,6 +143,21 @@ class DeepSpeedWriter {
       note("layout.compression.gradients", "the first freeze_step steps are those of Adam");
   }
 
+  void offload() {
+    if (!layout_.offloads()) return;
+    const bool nvme = layout_.offload_optimizer == OffloadTarget::nvme;
+    if (layout_.zero_stage == 0 || (nvme && layout_.zero_stage != 3))
+      refuse(
+          "offload.optimizer {} with zero_stage {}: DeepSpeed offloads to cpu with stages 1 to "
+          "3, to nvme with stage 3",
+          word(layout_.offload_optimizer), layout_.zero_stage);
+    if (layout_.offload_fraction != 1 && layout_.zero_stage != 3)
+      refuse("offload.fraction {}: DeepSpeed's ratio is of stage 3", layout_.offload_fraction);
+    if (layout_.offload_overlap)
+      note("layout.offload.overlap", "DeepSpeed updates when all gradients are there");
+    if (nvme) note("layout.offload.optimizer", "add the folder of the disks as nvme_path");
+  }
+
   void precision() {
     if (layout_.compute_dtype != layout_.activation_dtype)
       refuse("compute_dtype {} with activation_dtype {}: DeepSpeed trains in fp32, bf16 or fp16",
@@ -205,9 +221,17 @@ class DeepSpeedWriter {
     if (layout_.secondary_shard)
       text += fmt::format(",\n    \"zero_hpz_partition_size\": {}", layout_.node_ranks);
     if (layout_.quantized_weights) text += ",\n    \"zero_quantized_weights\": true";
+    if (layout_.offloads())
+      text += fmt::format(",\n    \"offload_optimizer\": {{\"device\": \"{}\"{}}}",
+                          word(layout_.offload_optimizer), ratio());
     if (layout_.compression == GradientCompression::int4)
       text += ",\n    \"zero_quantized_gradients\": true";
     return text + "\n  },\n";
+  }
+
+  std::string ratio() const {
+    return layout_.offload_fraction == 1 ? ""
+                                         : fmt::format(", \"ratio\": {}", layout_.offload_fraction);
   }
 
   std::int64_t layer_parameters() const {

@@ -10,12 +10,11 @@
 namespace sim {
 namespace {
 
-constexpr std::string_view host = "offloading to the host is not modelled";
+constexpr std::string_view parameters = "offloading parameters to the host is not modelled";
 
 constexpr std::array zero_keys{
-    KnownKey{"cpu_offload", Verdict::refused, "", host},
-    KnownKey{"cpu_offload_param", Verdict::refused, "", host},
-    KnownKey{"cpu_offload_params", Verdict::refused, "", host},
+    KnownKey{"cpu_offload_param", Verdict::refused, "", parameters},
+    KnownKey{"cpu_offload_params", Verdict::refused, "", parameters},
     KnownKey{"cpu_offload_use_pin_memory"},
     KnownKey{"zero_quantized_nontrainable_weights", Verdict::refused, "",
              "quantised weights are not modelled"},
@@ -162,22 +161,65 @@ void judge(const ObjectReader& from, const std::array<KnownKey, N>& rows, std::s
   }
 }
 
-// {"device": "none"}, the default, is none.
-void judge_offload(const ObjectReader& zero, const char* key, Imported& result) {
+// Where it is not {"device": "none"}, the default.
+Text offload_device(const ObjectReader& zero, const char* key, Imported& result) {
   const std::optional<ValueReader> value = zero.find(key);
   const std::string name = fmt::format("zero_optimization.{}", key);
-  if (!value) return;
+  if (!value) return {};
   if (!value->is_object()) {
-    if (is_neutral(*value, "")) return result.ignored.push_back(name);
+    if (is_neutral(*value, "")) {
+      result.ignored.push_back(name);
+      return {};
+    }
     value->problem(fmt::format("{}: expected an object with a device", name));
-    return;
+    return {};
   }
   const ObjectReader section = value->object();
   section.ignore_unknown();
-  const Text device = deepspeed_setting<std::string>(section, "device");
-  if (device.value_or("none") == "none") return result.ignored.push_back(name);
+  Text device = deepspeed_setting<std::string>(section, "device");
+  if (device.value_or("none") != "none") return device;
+  result.ignored.push_back(name);
+  return {};
+}
+
+void judge_offloaded_parameters(const ObjectReader& zero, Imported& result) {
+  const Text device = offload_device(zero, "offload_param", result);
+  if (!device) return;
   device.place->problem(fmt::format(
-      "{} is on {}: {}; \"device\": \"none\" forecasts the job without", name, *device, host));
+      "zero_optimization.offload_param is on {}: {}; \"device\": \"none\" forecasts the "
+      "job without",
+      *device, parameters));
+}
+
+// DeepSpeedZeroOffloadOptimizerConfig of zero/offload_config.py; `ratio` is of stage 3.
+void read_offloaded_optimizer(const ObjectReader& zero, int stage, Imported& result) {
+  const Flag older = deepspeed_setting<bool>(zero, "cpu_offload");
+  Layout& layout = result.layout;
+  if (older.value_or(false)) layout.offload_optimizer = OffloadTarget::cpu;
+  const Text device = offload_device(zero, "offload_optimizer", result);
+  if (device) {
+    const std::optional<OffloadTarget> target = from_word<OffloadTarget>(*device);
+    if (!target)
+      return device.place->problem(fmt::format(
+          "zero_optimization.offload_optimizer is on {}; allowed: none, cpu, nvme", *device));
+    layout.offload_optimizer = *target;
+  }
+  if (!layout.offloads()) return;
+  const auto& place = device ? device.place : older.place;
+  if (stage == 0) return place->problem("an optimizer is offloaded with stage 1, 2 or 3");
+  if (layout.offload_optimizer == OffloadTarget::nvme && stage != 3)
+    return place->problem("an optimizer is offloaded to nvme with stage 3 only");
+  if (!device) return;
+  const ObjectReader section = zero.find("offload_optimizer")->object();
+  const Flag superchip = deepspeed_setting<bool>(section, "super_offload");
+  if (superchip.value_or(false))
+    superchip.place->problem("SuperOffload is not modelled; false forecasts ZeRO-Offload");
+  const Real ratio = deepspeed_setting<double>(section, "ratio");
+  if (stage != 3 || !ratio) return;
+  if (*ratio < 0 || *ratio > 1)
+    return ratio.place->problem(fmt::format("is {}; allowed: 0 to 1", *ratio));
+  layout.offload_fraction = *ratio;
+  if (*ratio == 0) layout.offload_optimizer = OffloadTarget::none;
 }
 
 void judge_compile(const ObjectReader& json, Imported& result) {
@@ -222,8 +264,8 @@ void judge_deepspeed_keys(const ObjectReader& json, int stage, Imported& result)
   if (!zero || !zero->is_object()) return;
   constexpr std::string_view prefix = "zero_optimization.";
   const ObjectReader section = zero->object();
-  judge_offload(section, "offload_optimizer", result);
-  judge_offload(section, "offload_param", result);
+  read_offloaded_optimizer(section, stage, result);
+  judge_offloaded_parameters(section, result);
   judge(section, zero_keys, prefix, result);
   if (stage == 3) return judge(section, stage_3_keys, prefix, result);
   for (const KnownKey& row : stage_3_keys)

@@ -21,6 +21,8 @@ struct KnownOptimizer {
 
 constexpr std::string_view compressed = "its compressed messages are not modelled";
 constexpr std::string_view states = "its states are not modelled";
+constexpr std::string_view on_host =
+    "the host updates what zero_optimization.offload_optimizer names";
 constexpr std::string_view as_base = "muP only scales learning rates";
 
 constexpr std::array optimizers{
@@ -41,9 +43,8 @@ constexpr std::array optimizers{
                    true},
     KnownOptimizer{"zerooneadam", OptimizerKind::adam, compressed},
     KnownOptimizer{"onebitlamb", OptimizerKind::adam, compressed},
-    KnownOptimizer{"cpuadam", OptimizerKind::adam, "offloading to the host is not modelled"},
-    KnownOptimizer{"deepspeedcpuadam", OptimizerKind::adam,
-                   "offloading to the host is not modelled"},
+    KnownOptimizer{"cpuadam", OptimizerKind::adam, "", on_host},
+    KnownOptimizer{"deepspeedcpuadam", OptimizerKind::adam, "", on_host},
 };
 
 std::string lower(std::string text) {

@@ -89,11 +89,15 @@ void refuse_optimizer(const Scenario& scenario, Target target) {
   throw_refusals(scenario, target, refusals);
 }
 
-// DeepSpeed alone has files that say it.
-void refuse_compression(const Scenario& scenario, Target target) {
+// DeepSpeed's files alone say how gradients are compressed; its and Megatron-LM's, what is
+// offloaded.
+void refuse_unsaid(const Scenario& scenario, Target target) {
   if (target == Target::scenario || target == Target::deepspeed) return;
   const Layout& layout = scenario.layout;
   Refusals refusals;
+  if (layout.offloads() && target != Target::megatron)
+    refusals.push_back(fmt::format("offload.optimizer {}: the optimizer stays on the device",
+                                   word(layout.offload_optimizer)));
   if (layout.compression != GradientCompression::none)
     refusals.push_back(fmt::format("compression.gradients {}: gradients are sent as they are",
                                    word(layout.compression)));
@@ -105,7 +109,7 @@ void refuse_compression(const Scenario& scenario, Target target) {
 }  // namespace
 
 Exported export_scenario(const Scenario& scenario, Target target, const std::string& folder) {
-  refuse_compression(scenario, target);
+  refuse_unsaid(scenario, target);
   if (target == Target::megatron || target == Target::nemo) refuse_optimizer(scenario, target);
   Exported exported;
   switch (target) {

@@ -77,6 +77,10 @@ struct MegatronConfig {
   Text sharding_strategy;
   Whole optimizer_instances, bucket_size;
 
+  // The optimizer.
+  Flag precision_aware_optimizer, offload_optimizer, overlap_offload;
+  Real offload_fraction;
+
   // Batch, recomputation, precision.
   Whole micro_batch_size, global_batch_size;
   Flag recompute_activations;
@@ -240,6 +244,18 @@ void for_each_data_parallel_setting(Config& c, Visit& visit) {
 }
 
 template <class Config, class Visit>
+void for_each_optimizer_setting(Config& c, Visit& visit) {
+  visit(Spelling{"--use-precision-aware-optimizer", {"optimizer.use_precision_aware_optimizer"}},
+        c.precision_aware_optimizer);
+  visit(Spelling{"--optimizer-cpu-offload", {"optimizer.optimizer_cpu_offload"}},
+        c.offload_optimizer);
+  visit(Spelling{"--optimizer-offload-fraction", {"optimizer.optimizer_offload_fraction"}},
+        c.offload_fraction);
+  visit(Spelling{"--overlap-cpu-optimizer-d2h-h2d", {"optimizer.overlap_cpu_optimizer_d2h_h2d"}},
+        c.overlap_offload);
+}
+
+template <class Config, class Visit>
 void for_each_storage_setting(Config& c, Visit& visit) {
   visit(Spelling{"--recompute-activations", {}}, c.recompute_activations);
   visit(Spelling{"--recompute-granularity", {"model.recompute_granularity"}},
@@ -268,6 +284,7 @@ void for_each_setting(Config& c, Visit visit) {
   for_each_expert_setting(c, visit);
   for_each_layout_setting(c, visit);
   for_each_data_parallel_setting(c, visit);
+  for_each_optimizer_setting(c, visit);
   for_each_storage_setting(c, visit);
 }
 

@@ -76,15 +76,11 @@ constexpr std::array judged{
     KnownKey{"--cpu-offloading", refused, "", offload},
     KnownKey{"--cpu-offloading-num-layers", refused, "0",
              "offloading to the host is not modelled; to forecast the job without, --set {}=0"},
-    KnownKey{"--optimizer-cpu-offload", refused, "", offload},
     KnownKey{"--fine-grained-activation-offloading", refused, "", offload},
     KnownKey{"--rl-offload-*", refused, "", "reinforcement learning is not modelled"},
     // The optimizer.
     KnownKey{"--optimizer", refused, "adam",
              "only Adam is modelled; to forecast the job with it, --set {}=adam"},
-    KnownKey{"--use-precision-aware-optimizer", refused, "",
-             "the optimizer's states are modelled in fp32, 12 bytes per parameter with the master "
-             "weights; to forecast the job so, --set {}=false"},
     KnownKey{"--main-grads-dtype", refused, "fp32",
              "gradients in 16 bits are modelled as --grad-reduce-in-bf16 makes them; --set "
              "{}=fp32, with or without it"},
@@ -244,13 +240,11 @@ constexpr std::array judged{
     KnownKey{"--rdzv-*"},
 };
 
-constexpr std::array<std::string_view, 190> harmless{
+constexpr std::array<std::string_view, 188> harmless{
     "--use-mcore-models",
     "--window-attn-skip-freq",
     "--mtp-loss-scaling-factor",
-    "--optimizer-offload-fraction",
     "--offload-modules",
-    "--overlap-cpu-optimizer-d2h-h2d",
     "--use-torch-optimizer-for-cpu-offload",
     "--no-pin-cpu-grads",
     "--no-pin-cpu-params",

@@ -27,6 +27,7 @@ class Writer {
     pipeline();
     data_parallelism();
     overlap();
+    offload();
     recomputation();
     precision();
     kernels();
@@ -274,6 +275,17 @@ class Writer {
     if (sizes.others.count() % bytes != 0) note("layout.bucket", "rounded to whole gradients");
     if (sizes.first != sizes.others)
       note("layout.first_bucket", "Megatron-LM's buckets are all of one size");
+  }
+
+  void offload() {
+    if (!layout_.offloads()) return;
+    if (layout_.offload_optimizer == OffloadTarget::nvme)
+      refuse("offload.optimizer nvme: Megatron-LM offloads to the host's memory");
+    if (layout_.zero_stage == 0)
+      refuse("offload.optimizer with zero_stage 0: Megatron-LM needs the distributed optimizer");
+    config_.precision_aware_optimizer = config_.offload_optimizer = true;
+    config_.offload_fraction = layout_.offload_fraction;
+    if (layout_.offload_overlap) config_.overlap_offload = true;
   }
 
   void overlap() {

@@ -26,6 +26,7 @@ class Reader : private SettingProblems {
     precision();
     buckets();
     overlap();
+    offload();
     recomputation();
     attention();
     if (rules_.own_loss) loss();
@@ -191,6 +192,27 @@ class Reader : private SettingProblems {
       problem(config_.pipeline_parallel, "is {}; virtual stages need {} or more{}",
               layout().pipeline_parallel, layout().overlap_pipeline ? 2 : 3,
               layout().overlap_pipeline ? "" : " without the overlap of messages");
+  }
+
+  // core/optimizer/cpu_offloading reuses the code of the precision-aware optimizer.
+  void offload() {
+    if (!config_.offload_optimizer.value_or(false)) {
+      if (config_.precision_aware_optimizer.value_or(false))
+        problem(
+            config_.precision_aware_optimizer,
+            "is modelled with --optimizer-cpu-offload alone, as states are in fp32, 12 bytes per "
+            "parameter with the master weights; false forecasts the job so");
+      return;
+    }
+    const double fraction = config_.offload_fraction.value_or(1);
+    if (fraction < 0 || fraction > 1)
+      return problem(config_.offload_fraction, "is {}; allowed: 0 to 1", fraction);
+    if (layout().zero_stage == 0)
+      return problem(config_.offload_optimizer, "needs the distributed optimizer");
+    if (fraction == 0) return;
+    layout().offload_optimizer = OffloadTarget::cpu;
+    layout().offload_fraction = fraction;
+    layout().offload_overlap = config_.overlap_offload.value_or(false);
   }
 
   void recomputation() {

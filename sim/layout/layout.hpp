@@ -66,7 +66,7 @@ constexpr auto words_of(ContextExchange) {
                     Word{ContextExchange::all_to_all, "all_to_all"}};
 }
 
-// How gradients travel between the data-parallel ranks (sim/plan/COMPRESSION.md).
+// How gradients travel between the data-parallel ranks (sim/plan/rules/compression.md).
 //  top_k, random_k  a share of the elements, the rest is kept for the next step
 //  power_sgd        two factors of each matrix (Vogels et al. 2019)
 //  one_bit          signs of the optimizer's momentum (Tang et al. 2021, 1-bit Adam)

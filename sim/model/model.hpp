@@ -324,7 +324,8 @@ struct Execution {
   bool separate_products = false;  // of queries, keys, values; of a gate and what it gates
   bool copies_weights = false;     // gathered weights are copied out of the gather's buffer
   OptimizerForm optimizer = OptimizerForm::fused;
-  // An optimizer on the host works on copies: masters stay on the device, too, and come back in fp32.
+  // An optimizer on the host works on copies: masters stay on the device, too, and come back in
+  // fp32.
   bool offload_keeps_masters = false;
   bool caching_allocator = false;  // memory in PyTorch's blocks (sim/memory/caching_allocator.hpp)
   bool expandable_segments = false;   // of that allocator (PYTORCH_CUDA_ALLOC_CONF)

@@ -8,7 +8,6 @@
 #include <tuple>
 
 #include "sim/plan/grid.hpp"
-#include "sim/plan/grid.hpp"
 #include "sim/plan/sharding/sharding.hpp"
 #include "sim/schedule/placement.hpp"
 #include "sim/schedule/schedule.hpp"

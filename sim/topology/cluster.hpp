@@ -99,8 +99,8 @@ struct NetworkTraits {
 
 // The host of a node: what offloaded states cost. Zero: not said.
 struct HostTraits {
-  Bytes memory{};                   // of a node
-  Bandwidth bandwidth{};            // of a node's memory, all sockets
+  Bytes memory{};                       // of a node
+  Bandwidth bandwidth{};                // of a node's memory, all sockets
   Bandwidth disk_read{}, disk_write{};  // of a node's NVMe
   Bytes disk{};
   std::string source;

@@ -36,7 +36,7 @@ void collect(const ObjectReader& object, const std::string& prefix, std::vector<
       collect(value.object(), prefix + key + '.', all);
     } else if (value.is_scalar()) {
       const std::string text = value.peek_text().value_or("");
-      if (!scaled_text(text, 2).empty() && text.find_first_of("0123456789") == 0)
+      if (key != "source" && !scaled_text(text, 2).empty() && text.find_first_of("0123456789") == 0)
         all.push_back({prefix + key, text});
     }
   }

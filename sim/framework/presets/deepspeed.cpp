@@ -9,9 +9,16 @@
 namespace sim::preset_tables {
 namespace {
 
+// DeepSpeedCPUAdam, gradients and weights to and from its formats, in each of 8 processes of a node
+// whose launcher leaves them few threads. Fitted to ZeRO-3 of Llama 3 70B with sequences of 1,024
+// on 16 H100s (deepspeedai/DeepSpeed at edaa7221, blogs/deepcompile, perf_offload: 23.5 TFLOP/s);
+// offload-llama-3-70b of validation/beyond has the runs to score.
+constexpr Bandwidth host_update = Bandwidth::bytes_per_second(7.7e9);
+
 // Its ZeRO-3 joins every rank's part of a gathered weight (runtime/zero/partition_parameters.py,
 // AllGatherCoalescedHandle.wait: torch.cat).
 void set_engine(Framework& framework) {
+  framework.host_update = host_update;
   framework.optimizer = OptimizerForm::deepspeed;
   framework.weight_gathers = KernelForm::eager;
   framework.execution.adds_gradients = framework.execution.all_reduces_gradients = true;

@@ -15,8 +15,8 @@ namespace {
 constexpr double host_calls = 5.7;
 
 // One thread of PyTorch's AdamW on the host: torchrun sets OMP_NUM_THREADS to 1. Fitted to half of
-// the optimizer of Qwen3 0.6B offloaded on one H100 (NVIDIA-NeMo/Megatron-Bridge at 067f987d,
-// optimizer offload, 1.187 against 0.752 s); offload-qwen3 of validation/beyond has the runs to
+// the optimizer of Qwen3 0.6B offloaded on one H100 (NVIDIA-NeMo/RL, pull request 3628: 1.187
+// against 0.752 s); offload-qwen3 of validation/beyond has the runs to
 // score.
 constexpr Bandwidth host_update = Bandwidth::bytes_per_second(22.6e9);
 

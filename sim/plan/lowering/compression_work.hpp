@@ -1,6 +1,6 @@
 // How the gradients of a bucket travel under each scheme of compression: sizes of messages, what
-// the kernels around them cost, what is kept from step to step. sim/plan/COMPRESSION.md has the
-// rules.
+// the kernels around them cost, what is kept from step to step. sim/plan/rules/compression.md has
+// the rules.
 #pragma once
 
 #include <cstdint>

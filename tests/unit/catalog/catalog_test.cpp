@@ -36,6 +36,7 @@ bool is_no_knob(const std::string& path) {
                                           ".node.nvlink.pairs",
                                           ".node.pcie.layout",
                                           ".fabric.dims",
+                                          ".host.source",
                                           ".reference",
                                           ".reference.product",
                                           ".reference.copy",

@@ -164,8 +164,12 @@ TEST_CASE("Accelerate: DeepSpeed inline and by a file beside it", "[interop]") {
   CHECK(inside.framework == framework_of(FrameworkName::deepspeed));
   CHECK(refused("distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n"
                 "  offload_param_device: cpu\n") ==
-        Lines{"4:25: offload_param_device is cpu: offloading to the host is not modelled; none "
-              "forecasts the job without"});
+        Lines{"4:25: offload_param_device is cpu: offloading parameters to the host is not "
+              "modelled; none forecasts the job without"});
+  CHECK(import("distributed_type: DEEPSPEED\nmixed_precision: bf16\nnum_processes: 8\n"
+               "deepspeed_config:\n  gradient_accumulation_steps: 2\n"
+               "  offload_optimizer_device: cpu\n")
+            .layout.offload_optimizer == OffloadTarget::cpu);
 
   const std::filesystem::path folder = test::temporary_path("accelerate");
   std::filesystem::create_directories(folder);

@@ -76,7 +76,8 @@ TEST_CASE("DeepSpeed: ZeRO++ and 1-bit Adam", "[interop]") {
   CHECK(all.layout.compression == GradientCompression::int4);
   CHECK(refused(R"("zero_optimization": {"stage": 1, "zero_quantized_weights": true})").size() ==
         1);
-  const Imported signs = import(job(R"("optimizer": {"type": "OneBitAdam"})"));
+  const Imported signs = import(R"({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 1,
+    "fp16": {"enabled": true}, "optimizer": {"type": "OneBitAdam"}})");
   CHECK(signs.layout.compression == GradientCompression::one_bit);
   CHECK(notes(signs, "optimizer.type"));
 }
@@ -85,9 +86,28 @@ TEST_CASE("DeepSpeed: offloading to none is no offloading", "[interop]") {
   const Imported none = import(job(R"("zero_optimization": {"stage": 3,
     "offload_optimizer": {"device": "none", "nvme_path": null}, "offload_param": {}})"));
   CHECK(none.layout.zero_stage == 3);
+  CHECK(none.layout.offload_optimizer == OffloadTarget::none);
+  CHECK(refused(R"("zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}})") ==
+        Lines{"2:91: zero_optimization.offload_param is on cpu: offloading parameters to the host "
+              "is not modelled; \"device\": \"none\" forecasts the job without"});
+}
+
+TEST_CASE("DeepSpeed: an optimizer on the host", "[interop]") {
+  const auto imported = [](const std::string& zero) {
+    return import(job(R"("optimizer": {"type": "DeepSpeedCPUAdam"}, "zero_optimization": {)" +
+                      zero + "}"))
+        .layout;
+  };
+  const Layout part =
+      imported(R"("stage": 3, "offload_optimizer": {"device": "nvme", "ratio": 0.25})");
+  CHECK(part.offload_optimizer == OffloadTarget::nvme);
+  CHECK(part.offload_fraction == 0.25);
+  const Layout all = imported(R"("stage": 2, "offload_optimizer": {"device": "cpu"})");
+  CHECK(all.offload_optimizer == OffloadTarget::cpu);
+  CHECK(all.offload_fraction == 1);
+  CHECK(imported(R"("stage": 1, "cpu_offload": true)").offload_optimizer == OffloadTarget::cpu);
   CHECK(refused(R"("zero_optimization": {"stage": 2, "offload_optimizer": {"device": "nvme"}})") ==
-        Lines{"2:95: zero_optimization.offload_optimizer is on nvme: offloading to the host is not "
-              "modelled; \"device\": \"none\" forecasts the job without"});
+        Lines{"2:95: an optimizer is offloaded to nvme with stage 3 only"});
 }
 
 TEST_CASE("DeepSpeed: all that auto leaves open is told at once", "[interop]") {
@@ -140,8 +160,8 @@ TEST_CASE("DeepSpeed: one size of the batch is enough, as in its engine", "[inte
 }
 
 TEST_CASE("DeepSpeed: nothing that changes a step is ignored", "[interop]") {
-  CHECK(refused(R"("zero_optimization": {"stage": 3, "zero_hpz_partition_size": 8,
-    "zero_quantized_weights": true})")
+  CHECK(refused(R"("zero_optimization": {"stage": 3, "zeropp_loco_param": {"err_beta": 0.8},
+    "zero_quantized_nontrainable_weights": true})")
             .size() == 2);
   CHECK(refused(R"("elasticity": {"enabled": true, "max_train_batch_size": 64})") ==
         Lines{"2:43: elasticity: it replaces the batch: write train_batch_size and "
@@ -169,7 +189,8 @@ TEST_CASE("DeepSpeed: a value in the place of a section is refused", "[interop]"
         Lines{"1:33: bf16 takes an object of settings"});
   CHECK(refused(R"("optimizer": "SGD")") == Lines{"2:42: optimizer takes an object of settings"});
   CHECK(refused(R"("optimizer": {"params": {"lr": 1}})") ==
-        Lines{"2:42: the optimizer has no type; modelled: AdamW, Adam, Lion, SGD"});
+        Lines{"2:42: the optimizer has no type; modelled: AdamW, Adam, OneBitAdam, "
+              "Lion, SGD"});
   CHECK(refused(R"("optimizer": {"type": "SGD", "params": {"momentum": "auto"}})") ==
         Lines{"2:81: nothing fills in the momentum: write a number"});
   CHECK(refused(R"("zero_optimization": {"stage": "auto"})") ==

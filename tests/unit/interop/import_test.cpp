@@ -145,16 +145,32 @@ TEST_CASE("what matters and is not modelled is told, what does not matter is cou
   CHECK(job.ignored == std::vector<std::string>{"--log-interval", "--lr", "--save"});
 }
 
+TEST_CASE("Megatron-LM: an optimizer on the host", "[interop]") {
+  const Layout layout =
+      from_flags(megatron("--use-distributed-optimizer --use-precision-aware-optimizer "
+                          "--optimizer-cpu-offload --optimizer-offload-fraction 0.5 "
+                          "--overlap-cpu-optimizer-d2h-h2d"))
+          .layout;
+  CHECK(layout.offload_optimizer == OffloadTarget::cpu);
+  CHECK(layout.offload_fraction == 0.5);
+  CHECK(layout.offload_overlap);
+  CHECK(from_flags(megatron("--use-distributed-optimizer --optimizer-cpu-offload"))
+            .layout.offload_fraction == 1);
+}
+
 TEST_CASE("what changes time or memory and is not modelled is refused by name", "[interop]") {
   const auto refused = [](const std::string& flags) { return flag_problems(megatron(flags)); };
   using Lines = std::vector<std::string>;
   CHECK(refused("--optimizer sgd") ==
         Lines{"8:13: --optimizer: only Adam is modelled; to forecast the job with it, --set "
               "optimizer=adam"});
-  CHECK(refused("--use-precision-aware-optimizer --exp-avg-dtype bf16").size() == 2);
+  CHECK(refused("--use-precision-aware-optimizer").size() == 1);
   CHECK(refused("--fp8-format hybrid --fp8-recipe mxfp8").size() == 1);
   CHECK(refused("--fp8-format hybrid --no-fp8-wgrad").size() == 1);
-  CHECK(refused("--optimizer-cpu-offload --cpu-offloading-num-layers 2").size() == 2);
+  CHECK(refused("--optimizer-cpu-offload --cpu-offloading-num-layers 2").size() == 1);
+  CHECK(refused("--use-distributed-optimizer --optimizer-cpu-offload "
+                "--optimizer-offload-fraction 2")
+            .size() == 1);
   CHECK(refused("--recompute-granularity selective --recompute-modules core_attn mlp").size() == 1);
   CHECK(refused("--attention-output-gate").size() == 1);
   CHECK(refused("--distributed-backend gloo").size() == 1);
@@ -340,10 +356,10 @@ TEST_CASE("DeepSpeed: two of three batches suffice, with flags beside it or with
   CHECK(split.framework == framework_of(FrameworkName::megatron_deepspeed));
   CHECK(problems([&] {
           return import(R"({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 1,
- "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}})");
+ "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}})");
         }) == std::vector<std::string>{
-                  "2:68: zero_optimization.offload_optimizer is on cpu: offloading to the host is "
-                  "not modelled; \"device\": \"none\" forecasts the job without"});
+                  "2:64: zero_optimization.offload_param is on cpu: offloading parameters to the "
+                  "host is not modelled; \"device\": \"none\" forecasts the job without"});
 }
 
 TEST_CASE("DeepSpeed: what its engine makes of the keys", "[interop]") {

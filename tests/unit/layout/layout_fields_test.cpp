@@ -46,8 +46,8 @@ TEST_CASE("every member of a layout has a row", "[layout]") {
   const auto& [tp, cp, pp, dp, ep, etp, imbalance, virtual_stages, placement, sequence, batch,
                micro, schedule, layers, sp, zero, group, prefetch, reshard, recompute, every,
                attention, exchange, compute, activation, gradient, reduce, master, optimizer,
-               moment, eight_bit, bucket, first, o1, o2, o3, o4, o5, c1, c2, c3, c4, c5, c6] =
-      layout;
+               moment, eight_bit, bucket, first, o1, o2, o3, o4, o5, c1, c2, c3, c4, c5, c6, f1, f2,
+               f3] = layout;
   CHECK(&tp == &layout.tensor_parallel);
   CHECK(&o5 == &layout.overlap_tensor_products);
   CHECK(&c6 == &layout.node_ranks);

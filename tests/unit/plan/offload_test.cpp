@@ -54,7 +54,7 @@ std::map<Action, Traffic> traffic(const Program& program) {
 std::int64_t held(const Program& program, BufferCategory category, bool host) {
   std::int64_t bytes = 0;
   for (const Buffer& buffer : program.buffers)
-    if (buffer.host == host && (host || buffer.category == category)) bytes += buffer.bytes.count();
+    if (host || buffer.category == category) bytes += (host ? buffer.host : buffer.size).count();
   return bytes;
 }
 
@@ -111,8 +111,9 @@ TEST_CASE("a part of the optimizer stays on the device", "[plan]") {
   const Program all = checked(layout).programs[0];
   layout.offload_fraction = 0.25;
   const Program part = checked(layout).programs[0];
-  layout.offload_optimizer = OffloadTarget::none;
-  const Program none = checked(layout).programs[0];
+  Layout device = test::layout_for(1, 4, 1, 2);
+  device.zero_stage = 1;
+  const Program none = checked(device).programs[0];
 
   const auto bytes = [](const Program& program) {
     return static_cast<double>(traffic(program).at(Action::gradients_to_host).bytes);
@@ -142,6 +143,7 @@ TEST_CASE("masters that stay on the device, too, come back in fp32", "[plan]") {
 
 TEST_CASE("without overlap the host updates when all gradients are there", "[plan]") {
   Layout layout = offloaded(1);
+  layout.bucket = layout.first_bucket = Bytes{64 << 10};
   const Program program = checked(layout).programs[0];
   const std::vector<Action> actions = order(program);
   CHECK(std::is_sorted(actions.begin(), actions.end()));
