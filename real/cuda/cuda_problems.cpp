@@ -47,6 +47,9 @@ void check_formats(const sim::Layout& layout, Problems& problems) {
     problems.add(
         "layout.offload: the CUDA backend keeps the optimizer on the device; the host backend "
         "offloads");
+  if (layout.trains_apart())
+    problems.add(
+        "layout.local_steps: the CUDA backend has no kernels of meetings; the host backend has");
   if (layout.compute_dtype != layout.activation_dtype) {
     problems.add(fmt::format(
         "layout.compute_dtype: the CUDA backend multiplies tensors in the format that they have, "

@@ -21,7 +21,10 @@ const BoundGroup& group(const BoundProgram& bound, GroupRole role) {
 
 // All ranks with these parameters.
 const BoundGroup& holders(const BoundProgram& bound, const sim::ParameterBucket& bucket) {
-  return group(bound, bucket.of_experts ? GroupRole::expert_data : GroupRole::data);
+  const bool apart = bound.plan->layout.trains_apart();
+  return group(bound, bucket.of_experts ? GroupRole::expert_data
+                      : apart           ? GroupRole::shard
+                                        : GroupRole::data);
 }
 
 // Those that share one copy: the hybrid group, or all of them.
@@ -144,6 +147,7 @@ void bind_buckets(BoundProgram& bound, const sim::ArenaLayout& arena) {
       to.host_gradient = persistent(bound, arena, from.host_gradient);
       to.host_weight = persistent(bound, arena, from.host_weight);
     }
+    if (from.outer.value != UINT32_MAX) to.outer = persistent(bound, arena, from.outer);
     if (from.residual.value != UINT32_MAX) to.residual = persistent(bound, arena, from.residual);
   }
   add_ranges(bound);

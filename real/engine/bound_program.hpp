@@ -54,6 +54,7 @@ struct BoundBucket {
   Operand gradient;                         // whole (ZeRO-0/1) or this rank's shard (ZeRO-2/3)
   Operand optimizer;                        // [master,] m, v of the owned elements
   Operand residual;                         // of compressed gradients
+  Operand outer;                            // parameters and momentum of the last meeting
   // Of an optimizer on the host, whose `optimizer` lies there, too.
   Operand host_gradient, host_weight;
   // Sorted, disjoint, never padding of the bucket. What the weight decay of AdamW acts on: matrices

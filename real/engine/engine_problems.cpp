@@ -120,6 +120,8 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
   if (plan.layout.offloads() && plan.layout.offload_fraction != 1)
     problems.emplace_back(
         "layout.offload.fraction: the engine offloads all of the optimizer; allowed: 1");
+  if (plan.layout.trains_apart() && plan.layout.outer_dtype != sim::DType::fp32)
+    problems.emplace_back("layout.local_steps.wire: the engine averages in fp32; allowed: fp32");
   if (plan.layout.optimizer != sim::OptimizerKind::adam ||
       plan.layout.moment_dtype != sim::DType::fp32)
     problems.emplace_back(

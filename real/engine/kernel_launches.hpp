@@ -13,6 +13,7 @@
 #include "real/engine/bound_program.hpp"
 #include "real/engine/compression.hpp"
 #include "real/engine/kernels.hpp"
+#include "real/engine/local_steps.hpp"
 #include "real/engine/op_shapes.hpp"
 #include "real/engine/products.hpp"
 #include "real/engine/scratch.hpp"
@@ -34,6 +35,7 @@ class KernelLaunches {
     Products& products;
     kernels::StreamHandle stream = nullptr;                  // products are measured on it
     const kernels::CompressionTable* compression = nullptr;  // null: the backend has none
+    const kernels::OuterTable* outer = nullptr;              // the same
   };
   // `parts` outlives the launches.
   explicit KernelLaunches(const Parts& parts)
@@ -78,6 +80,8 @@ class KernelLaunches {
   // launch_compression.cpp
   Launch compression_op(const BoundOp& op);
   kernels::CompressedBucket compressed(const BoundOp& op) const;
+  // launch_local_steps.cpp
+  Launch outer_op(const BoundOp& op);
   // launch_state.cpp
   Launch state_op(const BoundOp& op);
   Launch cast(const BoundOp& op);
@@ -94,6 +98,7 @@ class KernelLaunches {
   kernels::Adam adam_settings() const;
   Launch adam();
   Launch host_op(const BoundOp& op);
+  static std::int64_t owned_real(const BoundBucket& bucket);
   std::byte* owned_part(const BoundBucket& bucket, const Operand& operand, sim::DType dtype) const;
 
   std::byte* at(const Operand& operand) const {

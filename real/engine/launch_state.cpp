@@ -14,14 +14,10 @@ using kernels::StreamHandle;
 using sim::Action;
 using sim::Role;
 
-namespace {
-
 // Behind the last real element of a bucket is padding, which nobody reads.
-std::int64_t owned_real(const BoundBucket& bucket) {
+std::int64_t KernelLaunches::owned_real(const BoundBucket& bucket) {
   return std::clamp<std::int64_t>(bucket.elements - bucket.owned_first, 0, bucket.owned);
 }
-
-}  // namespace
 
 // The owned elements in a buffer that holds them alone or the whole bucket.
 std::byte* KernelLaunches::owned_part(const BoundBucket& bucket, const Operand& operand,
@@ -49,6 +45,9 @@ Launch KernelLaunches::state_op(const BoundOp& op) {
     case Action::update_on_host:
     case Action::weights_from_host:
       return host_op(op);
+    case Action::outer_gradient:
+    case Action::apply_outer:
+      return outer_op(op);
     default:
       return compression_op(op);
   }

@@ -17,6 +17,7 @@ constexpr Reduction reduction_of(sim::Action action) {
       return Reduction::maximum;
     case sim::Action::reduce:
     case sim::Action::replicate:
+    case sim::Action::average_outer:
     case sim::Action::exchange_compressed:
       return Reduction::average;
     default:
@@ -92,7 +93,8 @@ constexpr bool makes_message(sim::Action action) {
   using sim::Action;
   return action == Action::compress || action == Action::exchange_compressed ||
          action == Action::recompress || action == Action::quantize_weights ||
-         action == Action::gradients_to_host || action == Action::update_on_host;
+         action == Action::gradients_to_host || action == Action::update_on_host ||
+         sim::is_of_meeting(action);
 }
 
 // The elements that mean something of an operand of `elements` that `op` writes in a role. Nothing

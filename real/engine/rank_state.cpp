@@ -79,20 +79,23 @@ struct PiecePlace {
   std::int64_t start = 0, at = 0;
 };
 
-// As weights; and what of it the rank owns as masters, where there are any.
+// As weights; and what of it the rank owns as masters and as what the ranks have in common, where
+// there are any.
 void write_piece(const BoundProgram& bound, Backend& backend, const BoundBucket& bucket,
                  const PiecePlace& place, const WeightPiece& piece) {
   const sim::DType dtype = bound.plan->layout.activation_dtype;
   backend.write(bucket.weight.offset + place.at * sim::bytes_of(dtype), piece.as(dtype));
-  if (!bound.plan->layout.master_weights) return;
   const std::int64_t first = place.start + place.at;
   const std::int64_t from = std::max(first, bucket.owned_first);
   const std::int64_t to =
       std::min(first + std::ssize(piece.values), bucket.owned_first + bucket.owned);
   if (from >= to) return;
-  backend.write(place_of(bound, bucket, StateKind::master, from - bucket.owned_first),
-                std::as_bytes(std::span{piece.values}.subspan(
-                    static_cast<std::size_t>(from - first), static_cast<std::size_t>(to - from))));
+  const auto owned = std::as_bytes(std::span{piece.values}.subspan(
+      static_cast<std::size_t>(from - first), static_cast<std::size_t>(to - from)));
+  const std::int64_t at = from - bucket.owned_first;
+  if (bucket.outer.exists()) backend.write(bucket.outer.offset + at * 4, owned);
+  if (bound.plan->layout.master_weights)
+    backend.write(place_of(bound, bucket, StateKind::master, at), owned);
 }
 
 }  // namespace

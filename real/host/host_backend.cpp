@@ -10,6 +10,7 @@
 #include "real/host/host_program.hpp"
 #include "real/host/stream_schedule.hpp"
 #include "sim/base/check.hpp"
+#include "sim/plan/meeting.hpp"
 
 namespace real {
 namespace {
@@ -39,6 +40,7 @@ class HostBackend : public Backend {
   bool start_communication();
   bool poll_communication();
   bool run_kernel();
+  bool pass_over();
   void begin(OpId op);
   void end(OpId op);
   const BoundOp& bound(OpId op) const { return setup_.program->ops[op.value]; }
@@ -47,7 +49,8 @@ class HostBackend : public Backend {
   HostProgram program_;
   Communication communication_;
   StreamSchedule schedule_;
-  bool scans_ = false;  // what every operator has written
+  bool scans_ = false;                // what every operator has written
+  std::optional<int> begins_, ends_;  // fragments that meet in this step (sim/plan/meeting.hpp)
   struct UnderWay {
     OpId op;
     std::unique_ptr<Exchange> exchange;
@@ -76,6 +79,8 @@ std::unique_ptr<HostBackend> checked(const HostSetup& setup) {
 StepOutcome HostBackend::step(const StepInput& input) {
   if (setup_.heartbeat != nullptr) setup_.heartbeat->begin_step(input.step);
   const std::int64_t start = now();
+  begins_ = sim::meeting_that_begins(setup_.program->plan->layout, input.step);
+  ends_ = sim::meeting_that_ends(setup_.program->plan->layout, input.step);
   program_.begin_step(input);
   run_step();
   StepOutcome outcome;
@@ -94,6 +99,7 @@ StepOutcome HostBackend::step(const StepInput& input) {
     // All ranks have the same norm, so all run the step again. Nothing was updated: it is the same
     // step to the last bit.
     program_.begin_step(input);
+    begins_ = ends_ = std::nullopt;  // other ranks may have had a gradient that is finite
     scans_ = true;
     run_step();
     scans_ = false;
@@ -107,6 +113,7 @@ StepOutcome HostBackend::step(const StepInput& input) {
 void HostBackend::run_step() {
   schedule_.restart();
   while (!schedule_.finished()) {
+    if (pass_over()) continue;
     const bool started = start_communication();
     const bool moved = poll_communication();
     if (run_kernel() || started || moved) continue;
@@ -114,6 +121,20 @@ void HostBackend::run_step() {
     if (setup_.heartbeat != nullptr) setup_.heartbeat->waiting();
     setup_.transport->idle();
   }
+}
+
+// Operators of meetings that are not in this step.
+bool HostBackend::pass_over() {
+  bool any = false;
+  for (int i = 0; i < sim::stream_count; ++i) {
+    const std::optional<OpId> op = schedule_.ready(static_cast<sim::Stream>(i));
+    if (!op || sim::runs_in_step(*setup_.program->program, *op, begins_, ends_)) continue;
+    schedule_.start(*op);
+    schedule_.finish(*op);
+    moments_[op->value].begin = moments_[op->value].active = moments_[op->value].end = now();
+    any = true;
+  }
+  return any;
 }
 
 bool HostBackend::start_communication() {

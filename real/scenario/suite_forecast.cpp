@@ -75,6 +75,11 @@ SuiteForecast forecast(const sim::RealSuite& suite, const sim::SuiteScenario& wa
   scenario.options.device_spread = 0;
   scenario.options.fold = false;
   scenario.options.record_all = true;
+  if (scenario.layout.trains_apart())
+    throw sim::InputError{sim::SourcePosition{suite.path, 0, 0},
+                          fmt::format("{}: layout.local_steps: a suite compares single steps, and "
+                                      "has no meetings",
+                                      wanted.name)};
   sim::Plan plan = sim::make_plan(scenario.model, scenario.layout);
   // As run_suite() runs it.
   if (suite.backend == sim::RealBackend::cuda) scenario.options.graphs = wants_graphs(plan);

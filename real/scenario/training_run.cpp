@@ -29,12 +29,16 @@ struct Job {
 };
 
 void check_executable(const sim::Scenario& scenario, const sim::Plan& plan, bool cuda,
-                      const Algorithms& algorithms, bool resumes) {
+                      const Algorithms& algorithms, bool resumes, bool saves) {
   std::vector<std::string> sentences = engine_problems(plan, scenario.model);
   if (scenario.layout.compression == sim::GradientCompression::one_bit && !resumes)
     sentences.emplace_back(
         "layout.compression.gradients: one_bit goes on with the second moments of Adam; train some "
         "steps with compression.gradients none and --checkpoint, then --resume them");
+  if (scenario.layout.trains_apart() && saves)
+    sentences.emplace_back(
+        "layout.local_steps: ranks have parameters of their own, of which a checkpoint has one "
+        "copy; leave out --checkpoint");
   const std::vector<std::string> more =
       cuda ? cuda_problems(plan, scenario.model, algorithms) : host_problems(plan, scenario.model);
   sentences.insert(sentences.end(), more.begin(), more.end());
@@ -160,7 +164,8 @@ RunResult train_scenario(const sim::Scenario& scenario, const sim::Plan& plan,
   set_cuda_environment();  // before CUDA is asked, and before there are threads and ranks
   const bool cuda = chosen_backend(options.backend) == BackendChoice::cuda;
   const Algorithms algorithms = algorithms_of(scenario);
-  check_executable(scenario, plan, cuda, algorithms, !options.resume.empty());
+  check_executable(scenario, plan, cuda, algorithms, !options.resume.empty(),
+                   !options.checkpoint.empty());
   const Corpus corpus{training_data(scenario), scenario.model, scenario.layout.sequence_length};
   const bool graphs = cuda && (scenario.options.graphs || wants_graphs(plan));
   const Job job{scenario, plan, options, corpus, algorithms, cuda, graphs, report};

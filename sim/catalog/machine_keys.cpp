@@ -90,6 +90,9 @@ std::vector<Key> fabric() {
                 "dragonfly, torus: nodes of a router"),
       speed_key("fabric.global_link", "dragonfly: rate of a link between groups"),
       time_key("fabric.global_latency", "dragonfly: latency of a link between groups"),
+      count_key("fabric.sites", {1, 4096}, "sites", "sites: data centres"),
+      speed_key("fabric.bandwidth", "sites: rate of a data centre's link to the others"),
+      time_key("fabric.latency", "sites: latency from one data centre to another"),
   };
 }
 

@@ -3,8 +3,10 @@
 #include <utility>
 
 #include "sim/engine/simulator.hpp"
+#include "sim/forecast/meetings.hpp"
 #include "sim/forecast/unmoved.hpp"
 #include "sim/forecast/what_if.hpp"
+#include "sim/plan/meeting.hpp"
 
 namespace sim {
 namespace {
@@ -18,14 +20,33 @@ SimulationOptions options_of(const Scenario& scenario, const ForecastOptions& op
   return made;
 }
 
-Forecast forecast_plan(const Scenario& scenario, std::shared_ptr<const Plan> plan,
+// The step of a job that trains apart is one without a meeting; what meetings add to it on the mean
+// is simulated beside it. Memory is that of a step with one.
+struct Rounds {
+  std::shared_ptr<const Plan> step;
+  std::optional<MeetingTimes> meetings;
+};
+Rounds rounds_of(const Scenario& scenario, std::shared_ptr<const Plan> plan,
+                 const SimulationOptions& options, const Control& control) {
+  if (!plan->layout.trains_apart()) return {std::move(plan), std::nullopt};
+  return {std::make_shared<const Plan>(plan_of_steps(*plan, 1, std::nullopt)),
+          simulate_meetings(*plan, scenario.cluster, options, control)};
+}
+
+Forecast forecast_plan(const Scenario& scenario, const std::shared_ptr<const Plan>& whole,
                        const ForecastOptions& options, const Control& control) {
-  Forecast made{.plan = std::move(plan), .timeline = {}, .report = {}};
   const SimulationOptions simulated = options_of(scenario, options);
   throw_if_stopped(control);
   control.tell("simulation", 0);
+  const Rounds rounds = rounds_of(scenario, whole, simulated, control);
+  Forecast made{.plan = rounds.step, .timeline = {}, .report = {}};
   const auto report = [&](Simulation simulation) {
-    made.report = make_report(scenario, *made.plan, simulation);
+    made.report = make_report(scenario, *made.plan, simulation, rounds.meetings);
+    if (rounds.meetings) {
+      Report memory = make_memory_report(scenario, *whole);
+      made.report.memory = std::move(memory.memory);
+      made.report.worst_stage = memory.worst_stage;
+    }
     made.timeline = std::move(simulation.timeline);
   };
   if (options.what_if) {

@@ -42,7 +42,8 @@ void add_what_if(Report& report, const Simulator& simulator, const SimulationOpt
     SimulationOptions freed = base;
     freed.*resources[i].second = true;
     const Simulation simulation = simulator.run(freed, control);
-    found[i] = {resources[i].first, simulation.timeline.end.time_since_epoch()};
+    const Duration meetings = report.meetings ? report.meetings->per_step : Duration{};
+    found[i] = {resources[i].first, simulation.timeline.end.time_since_epoch() + meetings};
   });
   std::stable_sort(found.begin(), found.end(),
                    [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });

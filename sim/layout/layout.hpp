@@ -99,6 +99,16 @@ constexpr auto words_of(OffloadTarget) {
                     Word{OffloadTarget::nvme, "nvme"}};
 }
 
+// How groups of data-parallel ranks that train apart become one model again: they take the mean of
+// their parameters (local SGD: McMahan et al. 2017, Stich 2018), or the mean of how far each has
+// come is the gradient of an outer optimizer, SGD with Nesterov's momentum (DiLoCo: Douillard et
+// al. 2023).
+enum class OuterOptimizer : std::uint8_t { average, nesterov };
+constexpr auto words_of(OuterOptimizer) {
+  return std::array{Word{OuterOptimizer::average, "average"},
+                    Word{OuterOptimizer::nesterov, "nesterov"}};
+}
+
 struct Layout {
   int tensor_parallel = 1;
   int context_parallel = 1;  // ranks that share the tokens of each sequence
@@ -170,6 +180,17 @@ struct Layout {
   double offload_fraction = 1;   // of the optimizer's states
   bool offload_overlap = false;  // copies to and from the host beside its update
 
+  // Local steps: groups of `local_ranks` data-parallel ranks train apart and meet every
+  // `local_steps` steps (sim/plan/rules/local-steps.md). 1: all ranks reduce gradients each step.
+  int local_steps = 1;
+  int local_ranks = 1;
+  OuterOptimizer outer = OuterOptimizer::average;
+  double outer_rate = 0.7, outer_momentum = 0.9;  // nesterov
+  DType outer_dtype = DType::fp32;                // on the wire
+  int outer_fragments = 1;                        // parts of the model that meet in turn
+  int outer_overlap = 0;   // steps that a meeting may take beside training; 0: training waits
+  double outer_mix = 0.5;  // share of a rank's own parameters that then stays, with outer_overlap
+
   bool operator==(const Layout&) const = default;
   int world_size() const {
     return tensor_parallel * context_parallel * pipeline_parallel * data_parallel;
@@ -178,6 +199,9 @@ struct Layout {
   // sharded (Megatron-LM, get_data_parallel_group(with_context_parallel=True); torchtitan's mesh
   // dp_shard_cp).
   int replicas() const { return data_parallel * context_parallel; }
+  bool trains_apart() const { return local_steps > 1; }
+  // Of the replicas, those that reduce their gradients together.
+  int synchronous_replicas() const { return trains_apart() ? local_ranks : replicas(); }
   int expert_tensor() const {
     return expert_tensor_parallel > 0 ? expert_tensor_parallel : tensor_parallel;
   }
@@ -189,16 +213,19 @@ struct Layout {
   std::int64_t micro_batches() const { return global_batch / (micro_batch * data_parallel); }
   bool offloads() const { return offload_optimizer != OffloadTarget::none; }
   int chunks() const { return pipeline_parallel * virtual_stages; }
-  int shard_ranks() const { return shard_group > 0 ? shard_group : replicas(); }
+  int shard_ranks() const { return shard_group > 0 ? shard_group : synchronous_replicas(); }
   // Of the optimizer, per parameter that a rank updates.
   std::int64_t master_bytes() const { return master_weights ? 4 : 0; }
   std::int64_t moment_bytes() const {
     return std::int64_t{moments_of(optimizer)} * bytes_of(moment_dtype);
   }
   // Ranks of the groups that lie within all data-parallel ranks: those that share a copy under
-  // hybrid sharding, those of a node under two-level compression; 0: there are none.
+  // hybrid sharding, those of a node under two-level compression, those that train together between
+  // meetings; 0: there are none.
   int inner_ranks() const {
-    const int ranks = shard_group > 0 && zero_stage > 0 ? shard_group : node_ranks;
+    const int ranks = trains_apart()                      ? local_ranks
+                      : shard_group > 0 && zero_stage > 0 ? shard_group
+                                                          : node_ranks;
     return ranks > 1 && ranks < replicas() ? ranks : 0;
   }
   bool gathers_in_eight_bits() const { return eight_bit_parameters && zero_stage == 3; }

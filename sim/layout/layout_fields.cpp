@@ -222,6 +222,38 @@ Fields offload() {
   return fields;
 }
 
+Fields local_steps() {
+  Fields fields{
+      {integer_key("local_steps.every", {1, 1'000'000}, "steps", "1",
+                   "groups of data-parallel GPUs train apart and meet after so many steps"),
+       &Layout::local_steps},
+      {integer_key("local_steps.ranks", ranks, "GPUs", "1",
+                   "data-parallel GPUs that reduce their gradients together at each step"),
+       &Layout::local_ranks},
+      {word_key<OuterOptimizer>("local_steps.outer", "average",
+                                "what becomes of the groups' parameters when they meet"),
+       &Layout::outer},
+      {number_key("local_steps.rate", {0, 10}, "", "0.7", "nesterov: learning rate"),
+       &Layout::outer_rate},
+      {number_key("local_steps.momentum", {0, 1}, "", "0.9", "nesterov: momentum"),
+       &Layout::outer_momentum},
+      {word_key<DType>("local_steps.wire", "fp32", "format in which parameters travel"),
+       &Layout::outer_dtype},
+      {integer_key("local_steps.fragments", {1, 1024}, "", "1",
+                   "parts of the model that meet in turn (Streaming DiLoCo)"),
+       &Layout::outer_fragments},
+      {integer_key("local_steps.overlap", {0, 1'000'000}, "steps", "0",
+                   "steps that a meeting may take beside training; 0: training waits for it"),
+       &Layout::outer_overlap},
+      {number_key("local_steps.mix", {0, 1}, "", "0.5",
+                  "with overlap: share of its own parameters that a GPU keeps"),
+       &Layout::outer_mix},
+  };
+  for (LayoutField& field : fields)
+    field.written_always = false;
+  return fields;
+}
+
 // One value as a file has it and as JSON has it.
 std::string text_of(bool value) {
   return value ? "true" : "false";
@@ -276,7 +308,8 @@ std::string json_of(const Value& value) {
 const std::vector<LayoutField>& layout_fields() {
   static const Fields fields = [] {
     Fields all = parallelism();
-    for (Fields (*more)() : {batch_and_sharding, formats, overlap, compression, offload})
+    for (Fields (*more)() :
+         {batch_and_sharding, formats, overlap, compression, offload, local_steps})
       for (LayoutField& field : more())
         all.push_back(std::move(field));
     return all;

@@ -95,6 +95,7 @@ std::string sentence(const Layout& l) {
   line.add(l.compression != GradientCompression::none, "gradients as {}", word(l.compression));
   line.add(l.quantized_weights, "weights gathered as int8");
   line.add(l.offloads(), "optimizer on {}", word(l.offload_optimizer));
+  line.add(l.trains_apart(), "groups of {} train apart for {} steps", l.local_ranks, l.local_steps);
   line.add(l.secondary_shard, "secondary shards of {}", l.node_ranks);
   return line.take();
 }

@@ -91,6 +91,19 @@ std::vector<RankId> expert_group(const Layout& layout, GroupRole role, const Ran
   }
 }
 
+// All ranks of the replicas that train together.
+std::vector<RankId> local_group(const Layout& layout, const RankCoordinates& of) {
+  if (!layout.trains_apart()) return {};
+  const int inner = layout.local_ranks;
+  const int own = of.data * layout.context_parallel + of.context;
+  const int tensor = layout.tensor_parallel, stages = layout.pipeline_parallel;
+  return line(layout, inner * tensor * stages, [&](int i) {
+    const int replica = own - own % inner + i / tensor % inner;
+    return RankCoordinates{i % tensor, replica / layout.context_parallel, i / (tensor * inner),
+                           replica % layout.context_parallel};
+  });
+}
+
 class GroupMaker {
  public:
   explicit GroupMaker(Plan& plan) : plan_{plan} {}
@@ -125,6 +138,12 @@ void make_data_groups(const Layout& layout, GroupMaker& maker) {
         maker.add(GroupRole::replicate, at(tensor, pipeline, first));
     }
   }
+}
+
+void make_local_groups(const Layout& layout, GroupMaker& maker) {
+  for (int replica = 0; replica < layout.replicas(); replica += layout.local_ranks)
+    maker.add(GroupRole::local,
+              {0, replica / layout.context_parallel, 0, replica % layout.context_parallel});
 }
 
 // Of the ranks that differ in tensor or context alone.
@@ -236,6 +255,8 @@ std::vector<RankId> group_members(const Layout& layout, GroupRole role, const Ra
     case GroupRole::expert_tensor:
     case GroupRole::expert_data:
       return expert_group(layout, role, of);
+    case GroupRole::local:
+      return local_group(layout, of);
     case GroupRole::world:
       break;
   }
@@ -266,6 +287,7 @@ void make_groups(Plan& plan, FurtherGroups further) {
     for (int pipeline = 0; pipeline < layout.pipeline_parallel; ++pipeline)
       maker.add(GroupRole::maxima, {0, 0, pipeline, 0});
   if (further.experts) make_expert_groups(layout, maker);
+  if (layout.trains_apart()) make_local_groups(layout, maker);
   maker.add(GroupRole::world, {});
 }
 

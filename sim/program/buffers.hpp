@@ -107,6 +107,9 @@ struct ParameterBucket {
   // Layout::offload_optimizer: on the host, of the last of the owned elements.
   BufferId host_gradient{UINT32_MAX}, host_states{UINT32_MAX}, host_weight{UINT32_MAX};
   BufferId weight_secondary{UINT32_MAX};  // Layout::secondary_shard
+  // Layout::local_steps: fp32 of the owned elements: parameters, momentum; who meets with whom.
+  BufferId outer{UINT32_MAX};
+  int fragment = 0;
   // What compression keeps from step to step, fp32: of each element what was not sent; of one_bit
   // the same of what this rank averages, behind; of power_sgd the second factors, behind.
   BufferId residual{UINT32_MAX};

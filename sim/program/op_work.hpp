@@ -81,6 +81,7 @@ enum class GroupRole : std::uint8_t {
   expert,         // ranks that share the experts of a layer
   expert_tensor,  // ranks that share the features of each expert
   expert_data,    // ranks with the same experts
+  local,          // all ranks that train together between two meetings (Layout::local_steps)
 };
 constexpr auto words_of(GroupRole) {
   return std::array{Word{GroupRole::tensor, "tensor"},
@@ -93,9 +94,10 @@ constexpr auto words_of(GroupRole) {
                     Word{GroupRole::maxima, "maxima"},
                     Word{GroupRole::expert, "expert"},
                     Word{GroupRole::expert_tensor, "expert_tensor"},
-                    Word{GroupRole::expert_data, "expert_data"}};
+                    Word{GroupRole::expert_data, "expert_data"},
+                    Word{GroupRole::local, "local"}};
 }
-inline constexpr int group_role_count = 11;
+inline constexpr int group_role_count = 12;
 // Communication inside layers, of activations.
 constexpr bool is_within_layers(GroupRole role) {
   return role == GroupRole::tensor || role == GroupRole::context || role == GroupRole::expert ||

@@ -228,6 +228,13 @@ enum class Action : std::uint8_t {
   gradients_to_host,  // input: gradients that the rank owns; output: on the host
   update_on_host,     // input: gradients, output: new weights, state: all on the host
   weights_from_host,  // input: on the host; output: the weights that the rank owns
+  // Of a bucket whose ranks train apart for some steps (Layout::local_steps), when they meet.
+  // input:
+  // the owned weights, or the states of the optimizer, of which the first are fp32 masters; state:
+  // fp32 parameters and momentum of the last meeting:
+  outer_gradient,  // input, [state], output: message: parameters, or how far they have come
+  average_outer,   // all-reduce, mean, in place: output: message
+  apply_outer,     // input: message, [state], [saved: states of the optimizer], output: weights
   // Of the stage, over all its parameter buckets; state: the buffers that it reads or writes
   zero_gradients,
   sum_tensor_gradients,  // all-reduce of Site::summed of all sites, packed into output; of a rank
@@ -237,6 +244,11 @@ enum class Action : std::uint8_t {
   sum_gradient_norm,     // all-reduce of 4 bytes over the world
   adam,
 };
+
+// Of a meeting, which is in some steps only.
+constexpr bool is_of_meeting(Action action) {
+  return action >= Action::outer_gradient && action <= Action::apply_outer;
+}
 
 // What a buffer is to the operator that uses it.
 enum class Role : std::uint8_t {

@@ -202,6 +202,11 @@ std::string to_json(const Report& report) {
   json["flop_formula"] = flop_formula(report);
   add_fullest_stage(json, report);
   json["breakdown_s"] = breakdown_json(report.breakdown);
+  if (report.meetings)
+    json["meetings"] = {{"every_steps", report.layout.local_steps},
+                        {"exposed_s", in_seconds(report.meetings->exposed)},
+                        {"per_step_s", in_seconds(report.meetings->per_step)},
+                        {"message_bytes", report.meetings->message.count()}};
   json["bubble"] = {{"share", report.bubble_share},
                     {"closed_form_share", report.bubble_closed_form},
                     {"closed_form", bubble_closed_form(report.layout).formula}};

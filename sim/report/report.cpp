@@ -75,9 +75,12 @@ void add_breakdown(Report& report, const Plan& plan, const Timeline& timeline) {
     stages.at(static_cast<std::size_t>(program.stage)).emplace_back(parts, track.represents);
   }
   report.breakdown = weighted_mean(all);
+  if (report.meetings) report.breakdown.exposed_data += report.meetings->per_step;
   report.shares = step_shares(plan, timeline, report.breakdown);
-  for (const Parts& stage : stages)
+  for (const Parts& stage : stages) {
     report.stage_breakdown.push_back(weighted_mean(stage));
+    if (report.meetings) report.stage_breakdown.back().exposed_data += report.meetings->per_step;
+  }
   const double step = to_seconds(report.step_time);
   report.bubble_share = step > 0 ? to_seconds(report.breakdown.bubble) / step : 0;
   report.bubble_closed_form = bubble_closed_form(plan.layout).share;
@@ -228,16 +231,22 @@ Report make_memory_report(const Scenario& scenario, const Plan& plan) {
   return report;
 }
 
-Report make_report(const Scenario& scenario, const Plan& plan, const Simulation& simulation) {
+Report make_report(const Scenario& scenario, const Plan& plan, const Simulation& simulation,
+                   std::optional<MeetingTimes> meetings) {
   Report report = make_memory_report(scenario, plan);
   const Timeline& timeline = simulation.timeline;
+  report.meetings = std::move(meetings);
   report.step_time = timeline.end.time_since_epoch();
+  if (report.meetings) report.step_time += report.meetings->per_step;
   report.engine = timeline.engine;
   report.seed = scenario.options.seed;
   report.stats = simulation.stats;
   add_rates(report, scenario, plan);
   add_breakdown(report, plan, timeline);
   report.collectives = timeline.collectives;
+  if (report.meetings)
+    report.collectives.insert(report.collectives.end(), report.meetings->collectives.begin(),
+                              report.meetings->collectives.end());
   add_links(report, scenario.cluster, timeline);
   report.provenance = provenance_of(scenario);
   add_interval(report, scenario);

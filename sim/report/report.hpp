@@ -96,6 +96,14 @@ struct Provenance {
   std::vector<LinkFault> faults;
 };
 
+// Of groups that train apart and meet once in layout.local_steps steps.
+struct MeetingTimes {
+  Duration exposed{};   // of all fragments' meetings in a round: what training waits for them
+  Duration per_step{};  // its share of a step
+  Bytes message{};      // parameters that a rank exchanges in a round
+  std::vector<CollectiveSummary> collectives;
+};
+
 struct Report {
   std::string scenario, model, cluster, device;
   int ranks = 0, nodes = 0;
@@ -115,6 +123,9 @@ struct Report {
   FlopRate peak_rate{};  // dense data-sheet rate of the compute dtype
   double mfu = 0, hfu = 0;
   CountedFlops counted_flops = CountedFlops::full;
+  // With local steps: `step_time` is the mean over a round, a step and its share of the meetings,
+  // which `breakdown` counts as exposed_data.
+  std::optional<MeetingTimes> meetings;
   Breakdown breakdown;                     // mean over all ranks, weighted by class
   std::vector<Breakdown> stage_breakdown;  // one per pipeline stage
   StepShares shares;                       // what the step is made of
@@ -147,7 +158,8 @@ struct Report {
   const StageMemory& worst_memory() const { return memory[static_cast<std::size_t>(worst_stage)]; }
 };
 
-Report make_report(const Scenario& scenario, const Plan& plan, const Simulation& simulation);
+Report make_report(const Scenario& scenario, const Plan& plan, const Simulation& simulation,
+                   std::optional<MeetingTimes> meetings = std::nullopt);
 
 // A report of memory alone: everything but times is filled in.
 Report make_memory_report(const Scenario& scenario, const Plan& plan);

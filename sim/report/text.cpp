@@ -138,6 +138,16 @@ void add_notes(Page& page, const Report& report) {
   }
 }
 
+// Of groups that train apart.
+void add_meetings(Page& page, const Report& report) {
+  if (!report.meetings) return;
+  const MeetingTimes& meetings = *report.meetings;
+  page.line(fmt::format(
+      "  exposed data has {} of meetings: every {} steps each GPU exchanges {}, which takes {}{}",
+      to_text(meetings.per_step), report.layout.local_steps, to_text(meetings.message),
+      to_text(meetings.exposed), report.layout.outer_overlap > 0 ? " beyond training" : ""));
+}
+
 void add_breakdown(Page& page, const Report& report) {
   page.heading("Time of a GPU",
                fmt::format("mean of {}; the parts sum to the step exactly", grouped(report.ranks)));
@@ -148,6 +158,7 @@ void add_breakdown(Page& page, const Report& report) {
     page.line(fmt::format("  {:<18}{:>10}  {:>5.1f} %  {}", field.title, precise(part), 100 * share,
                           page.paint(field.color, bar(share, cells))));
   }
+  add_meetings(page, report);
   if (report.layout.pipeline_parallel > 1)
     page.line(
         fmt::format("  bubble {:.1f} % of the step; {} = {:.1f} % for equal stages and free "

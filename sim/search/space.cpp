@@ -102,6 +102,20 @@ void read_memory_margin(const Layered& section, SearchSpecification& specificati
     margin.bytes = bytes;
 }
 
+// What the bounds of a search do not know.
+void refuse_unbounded(const Layered& section, const Layout& layout) {
+  const auto refuse = [&](const char* key) {
+    section.problem(key, fmt::format("a search does not know layout.{}: leave it out, and try the "
+                                     "best layouts with it (stepcast sweep)",
+                                     key));
+  };
+  if (layout.compression != GradientCompression::none || layout.quantized_weights ||
+      layout.secondary_shard)
+    refuse("compression");
+  if (layout.offloads()) refuse("offload");
+  if (layout.trains_apart()) refuse("local_steps");
+}
+
 }  // namespace
 
 MemoryError MemoryMargin::error_of(Schedule schedule) const {
@@ -152,6 +166,7 @@ SearchSpecification load_search(const ScenarioSources& sources) {
   const Layered options = sources.only_section("simulation");
   if (specification.workload.options.jitter > 0)
     options.problem("jitter", "a search compares layouts without jitter; leave it out, or set 0");
+  refuse_unbounded(sources.only_section("layout"), specification.workload.layout);
   read_search(sources.only_section("search"), specification.workload.layout.world_size(),
               specification);
   sources.finish();

@@ -61,7 +61,8 @@ void add_communication(const Span& span, Stream stream, const Program& program, 
       kind == OpKind::collective ? program.collectives[work].group : GroupRole::data;
   // These groups reach over pipeline stages: a rank that is through waits for the pipeline to
   // drain.
-  const bool over_stages = group == GroupRole::world || group == GroupRole::tied_embedding;
+  const bool over_stages =
+      group == GroupRole::world || group == GroupRole::local || group == GroupRole::tied_embedding;
   if (over_stages) claims.wait[lane].push_back({span.begin, span.active});
   (is_within_layers(group) ? claims.tensor : claims.data)[lane].push_back(
       {over_stages ? span.active : span.begin, span.end});

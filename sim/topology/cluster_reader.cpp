@@ -106,6 +106,12 @@ void read_torus(const ObjectReader& reader, FabricSpec& spec) {
   spec.nodes_per_switch = as_int(reader.integer_or("nodes_per_router", 1, {.min = 1, .max = 1024}));
 }
 
+void read_sites(const ObjectReader& reader, FabricSpec& spec) {
+  spec.sites = as_int(reader.integer("sites", {.min = 1, .max = 4096}));
+  spec.site_link = reader.bandwidth("bandwidth");
+  spec.site_latency = reader.duration("latency");
+}
+
 FabricSpec read_fabric(const ObjectReader& reader, std::span<const Link> nics) {
   FabricSpec spec;
   spec.where = reader.where("kind");
@@ -117,6 +123,9 @@ FabricSpec read_fabric(const ObjectReader& reader, std::span<const Link> nics) {
   switch (spec.kind) {
     case FabricKind::none:
     case FabricKind::flat:
+      return spec;
+    case FabricKind::sites:
+      read_sites(reader, spec);
       return spec;
     case FabricKind::fat_tree:
     case FabricKind::rail_optimised:

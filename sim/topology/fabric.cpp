@@ -71,7 +71,7 @@ void Fabric::finish() {
       depth[s] = static_cast<std::uint8_t>(depth[links[up[s]].to] + 1);
   }
   if (roots > 1 || (kind != FabricKind::flat && kind != FabricKind::fat_tree &&
-                    kind != FabricKind::rail_optimised))
+                    kind != FabricKind::rail_optimised && kind != FabricKind::sites))
     return;
   up_ = std::move(up);
   down_ = std::move(down);

@@ -16,12 +16,21 @@
 
 namespace sim {
 
-enum class FabricKind : std::uint8_t { none, flat, fat_tree, rail_optimised, dragonfly, torus };
+enum class FabricKind : std::uint8_t {
+  none,
+  flat,
+  fat_tree,
+  rail_optimised,
+  dragonfly,
+  torus,
+  sites
+};
 constexpr auto words_of(FabricKind) {
   return std::array{
       Word{FabricKind::none, "none"},           Word{FabricKind::flat, "flat"},
       Word{FabricKind::fat_tree, "fat_tree"},   Word{FabricKind::rail_optimised, "rail_optimised"},
-      Word{FabricKind::dragonfly, "dragonfly"}, Word{FabricKind::torus, "torus"}};
+      Word{FabricKind::dragonfly, "dragonfly"}, Word{FabricKind::torus, "torus"},
+      Word{FabricKind::sites, "sites"}};
 }
 
 enum class Routing : std::uint8_t { spread, hash };

@@ -119,6 +119,23 @@ void build_flat(Fabric& fabric, int nodes) {
   fabric.shape = "one switch";
 }
 
+// Data centres that are joined by a network of another kind: within one all nodes are at one
+// switch, and a site's link to the others is shared by its nodes.
+void build_sites(Fabric& fabric, const FabricSpec& spec, int nodes) {
+  if (nodes % spec.sites != 0)
+    throw InputError(spec.where, fmt::format("{} nodes are not the same number on each of {} sites",
+                                             nodes, spec.sites));
+  fabric.nodes_per_switch = nodes / spec.sites;
+  const std::uint32_t first = fabric.add_tier("site", as_unsigned(spec.sites));
+  fabric.shape = fmt::format("{} sites of {} nodes, {} each to the others", spec.sites,
+                             fabric.nodes_per_switch, to_text(spec.site_link));
+  if (spec.sites == 1) return;
+  const std::uint32_t core = fabric.add_tier("core", 1);
+  for (int site = 0; site < spec.sites; ++site)
+    fabric.connect(first + as_unsigned(site), core,
+                   switch_link(spec.site_link, spec.site_latency / 2));
+}
+
 // Kim, Dally, Scott & Abts, "Technology-Driven, Highly-Scalable Dragonfly Topology" (ISCA 2008):
 // full mesh within a group; the groups' global ports join all pairs of groups equally often, port p
 // of group i (router p / h) leading to the p-th other group ("absolute" arrangement).
@@ -219,6 +236,9 @@ Fabric build_fabric(const FabricSpec& spec, int nodes, std::span<const Link> nic
       break;
     case FabricKind::dragonfly:
       build_dragonfly(fabric, spec, nodes);
+      break;
+    case FabricKind::sites:
+      build_sites(fabric, spec, nodes);
       break;
     case FabricKind::torus:
       build_torus(fabric, spec, nodes);

@@ -25,6 +25,9 @@ struct FabricSpec {
   Bandwidth global_link{};
   Duration global_latency{};
   std::array<int, 3> dims{1, 1, 1};  // torus
+  int sites = 0;                     // sites: data centres, each of one switch
+  Bandwidth site_link{};             // of a site to all others
+  Duration site_latency{};           // from one site to another
   SourcePosition where;              // of the fabric in the file, for errors
 };
 

@@ -103,6 +103,9 @@ double activation_share(const Scenario& it, const Plan& plan) {
 void add_time(const MeasuredSet& set, const Plan& plan, const Scenario& it,
               const std::string& scenario, bool traits, const Control& control,
               Prediction& prediction) {
+  if (plan.layout.trains_apart())
+    throw InputError{SourcePosition{scenario, 0, 0},
+                     "layout.local_steps: a row is one step, and has no meetings"};
   SimulationOptions options = it.options;
   options.record_spans = traits || set.quantity == Quantity::layer;
   const Simulation simulation = simulate(plan, it.cluster, options, control);

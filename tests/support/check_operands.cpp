@@ -135,6 +135,12 @@ Operands operands_of(Action action) {
       return {roles({output}), roles({input, gradient, saved, state}), Subject::bucket};
     case Action::decompress:
       return {roles({input, output}), roles({saved, state}), Subject::bucket};
+    case Action::outer_gradient:
+      return {roles({input, output}), roles({state}), Subject::bucket};
+    case Action::average_outer:
+      return {roles({output}), 0, Subject::bucket};
+    case Action::apply_outer:
+      return {roles({input, output}), roles({state, saved}), Subject::bucket};
     case Action::update_on_host:
       return {roles({input, output, state}), 0, Subject::bucket};
     case Action::gradients_to_host:

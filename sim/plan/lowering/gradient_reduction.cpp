@@ -34,7 +34,7 @@ void GradientReduction::gradient_written(std::uint32_t index) {
 // to see whether it is finite (check_grads), then a multiplication by 1 / replicas, where the
 // collective does not average. Experts that no other rank has go the same way.
 void GradientReduction::prepare_bucket(std::uint32_t index) {
-  const bool scales = runs_.scales_gradients && layout_.replicas() > 1;
+  const bool scales = runs_.scales_gradients && layout_.synchronous_replicas() > 1;
   const int passes = (runs_.checks_gradients ? 1 : 0) + (scales ? 2 : 0);
   if (passes == 0) return;
   const Bucket& bucket = store_.buckets[index];

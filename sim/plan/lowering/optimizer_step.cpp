@@ -135,10 +135,14 @@ void OptimizerStep::optimizer_step() {
         Stream::compute, Pass::optimizer, context_.label("gradient_norm"), {Action::gradient_norm});
     touch_gradients(Access::read);
   }
-  if (layout_.world_size() > 1) {
+  const bool apart = layout_.trains_apart();
+  const int together = apart ? layout_.world_size() / layout_.replicas() * layout_.local_ranks
+                             : layout_.world_size();
+  if (together > 1) {
     builder_.wait_for_stream(Stream::data_comm, Stream::compute);
     const OpId done = builder_.add_collective(
-        builder_.collective({CollectiveKind::all_reduce, GroupRole::world, DType::fp32, Bytes{4}}),
+        builder_.collective({CollectiveKind::all_reduce,
+                             apart ? GroupRole::local : GroupRole::world, DType::fp32, Bytes{4}}),
         Stream::data_comm, Pass::optimizer, context_.label("gradient_norm.all_reduce"),
         {Action::sum_gradient_norm});
     builder_.wait(Stream::compute, done);
@@ -162,6 +166,7 @@ void OptimizerStep::optimizer_step() {
   touch_gradients(Access::read);
   write_updated_state();
   if (offloaded > 0) HostOptimizer{context_, store_}.update();
+  local_steps_.end();
   if ((sharing_.zero == 1 || sharing_.zero == 2) && !layout_.overlap_parameters) {
     for (std::size_t i = store_.buckets.size(); i-- > 0;)
       weights_.gather_bucket(store_.buckets[i], +1);

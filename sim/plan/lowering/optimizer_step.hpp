@@ -2,14 +2,16 @@
 // weights.
 #pragma once
 
+#include "sim/plan/lowering/local_steps.hpp"
 #include "sim/plan/lowering/weight_gathering.hpp"
 
 namespace sim::lowering {
 
 class OptimizerStep : StagePart {
  public:
-  OptimizerStep(LoweringContext& context, ParameterStore& store, WeightGathering& weights)
-      : StagePart{context}, store_{store}, weights_{weights} {}
+  OptimizerStep(LoweringContext& context, ParameterStore& store, WeightGathering& weights,
+                LocalSteps& local_steps)
+      : StagePart{context}, store_{store}, weights_{weights}, local_steps_{local_steps} {}
 
   void zero_gradients();
   void sum_tensor_gradients();
@@ -29,6 +31,7 @@ class OptimizerStep : StagePart {
 
   ParameterStore& store_;
   WeightGathering& weights_;
+  LocalSteps& local_steps_;
 };
 
 }  // namespace sim::lowering

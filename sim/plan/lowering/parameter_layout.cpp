@@ -51,12 +51,13 @@ void ParameterLayout::make_parameters() {
 // fewer ranks have, lie apart (Megatron-LM, core/distributed/distributed_data_parallel.py).
 void ParameterLayout::make_buckets() {
   store_.units_of_block.assign(context_.blocks.size(), {});
+  const std::int64_t most = most_of_bucket();
   for (std::uint32_t c = static_cast<std::uint32_t>(context_.chunks.size()); c-- > 0;) {
     const Chunk& chunk = context_.chunks[c];
     const auto number = static_cast<int>(c);
     const BucketSizes sizes =
         bucket_sizes(layout_, runs_, {.stage = context_.stage, .chunk = number});
-    const std::int64_t limit = sizes.first.count();
+    const std::int64_t limit = std::min(sizes.first.count(), most);
     OpenBucket dense{new_bucket(number, false), limit, {}};
     OpenBucket experts{new_bucket(number, true), limit, {}};
     for (std::uint32_t b = chunk.first_block + chunk.blocks; b-- > chunk.first_block;) {
@@ -78,7 +79,7 @@ void ParameterLayout::make_buckets() {
         const std::int64_t bytes = open.bucket.elements * bytes_of(sharing_.gradient_dtype);
         if (sharing_.zero == 3 || bytes < open.limit) continue;
         close_bucket(open);
-        open.limit = sizes.others.count();
+        open.limit = std::min(sizes.others.count(), most);
       }
       if (sharing_.zero == 3) close_bucket(dense);
     }
@@ -90,6 +91,15 @@ void ParameterLayout::make_buckets() {
     parameters.table = store_.parameters[parameters.same_as].own;
     ++store_.buckets[parameters.table.bucket].writers;
   }
+}
+
+// Of gradients: a bucket belongs to one fragment of the model.
+std::int64_t ParameterLayout::most_of_bucket() const {
+  if (layout_.outer_fragments == 1) return INT64_MAX;
+  std::int64_t elements = 0;
+  for (const Parameters& parameters : store_.parameters)
+    elements += parameters.own.elements;
+  return elements / layout_.outer_fragments * bytes_of(sharing_.gradient_dtype);
 }
 
 void ParameterLayout::add_to_bucket(OpenBucket& open, std::uint32_t block, Place& place) {
@@ -107,7 +117,7 @@ Bucket ParameterLayout::new_bucket(int chunk, bool of_experts) const {
   Bucket bucket;
   bucket.chunk = chunk;
   bucket.of_experts = of_experts;
-  bucket.copies = of_experts ? sharing_.expert_copies : layout_.replicas();
+  bucket.copies = of_experts ? sharing_.expert_copies : layout_.synchronous_replicas();
   bucket.shards = !of_experts ? sharing_.shards : sharing_.zero > 0 ? sharing_.expert_copies : 1;
   return bucket;
 }
@@ -138,7 +148,9 @@ void ParameterLayout::close_bucket(OpenBucket& open) {
 void ParameterLayout::intern_bucket(Bucket& bucket) {
   const int wire = bytes_of(layout_.reduce_dtype);
   const bool hybrid = bucket.shards < bucket.copies;
-  const GroupRole all = bucket.of_experts ? GroupRole::expert_data : GroupRole::data;
+  const GroupRole all = bucket.of_experts        ? GroupRole::expert_data
+                        : layout_.trains_apart() ? GroupRole::shard
+                                                 : GroupRole::data;
   const GroupRole shard_role = hybrid ? GroupRole::shard : all;
   if (bucket.shards == 1) {
     if (bucket.copies > 1) {
@@ -398,6 +410,8 @@ void ParameterLayout::describe_parameters() {
     made.host_states = bucket.host_states;
     made.host_weight = bucket.host_weight;
     made.weight_secondary = bucket.weight_secondary;
+    made.outer = bucket.outer;
+    made.fragment = bucket.fragment;
     made.residual = bucket.residual;
     made.matrices = bucket.matrices;
   }

@@ -28,6 +28,7 @@ class ParameterLayout : StagePart {
   static void add_to_bucket(OpenBucket& open, std::uint32_t block, Place& place);
   Bucket new_bucket(int chunk, bool of_experts) const;
   void close_bucket(OpenBucket& open);
+  std::int64_t most_of_bucket() const;
   void intern_bucket(Bucket& bucket);
   void intern_reduction(Bucket& bucket);
   void intern_quantized_gathers(Bucket& bucket);

@@ -14,6 +14,7 @@ bool moves_parameters(const LoweringContext& context) {
 StageLowering::StageLowering(const ShardedModel& model, const PipelineOrder& order, int stage)
     : context_{model, order.ranks[static_cast<std::size_t>(stage)], stage},
       weights_{context_, store_},
+      local_steps_{context_, store_},
       tools_{context_, store_, weights_},
       parts_{tools_},
       forward_{tools_, parts_},
@@ -33,8 +34,9 @@ Program StageLowering::lower() {
   builder.reserve(estimated_ops());
   work_ = OpInterner{tools_, parts_}.intern_blocks();
   allocate();
+  local_steps_.set_out();
   weights_.gather_at_start();
-  OptimizerStep optimizer{context_, store_, weights_};
+  OptimizerStep optimizer{context_, store_, weights_, local_steps_};
   optimizer.zero_gradients();
   for (std::size_t i = 0; i < context_.slots.size(); ++i)
     lower_slot(i);
@@ -75,6 +77,7 @@ void StageLowering::allocate() {
   parameters.make_buckets();
   parameters.compress_gradients();
   parameters.allocate_parameters();
+  local_steps_.allocate();
   tools_.sums.allocate_kept_placeholders();
   parts_.experts.allocate_expert_workspaces();
   parameters.describe_parameters();

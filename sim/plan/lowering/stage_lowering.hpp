@@ -34,6 +34,7 @@ class StageLowering {
   LoweringContext context_;
   ParameterStore store_;
   WeightGathering weights_;
+  LocalSteps local_steps_;
   BlockTools tools_;
   OperatorParts parts_;
   BlockForward forward_;

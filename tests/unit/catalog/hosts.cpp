@@ -196,6 +196,8 @@ std::vector<Host> hosts() {
       scenario_host("integers", dense + machine + layout +
                                     "  zero_stage: 3\n  compression: {gradients: int8}\n"),
       scenario_host("host", dense + machine + layout + "  offload: {optimizer: cpu}\n"),
+      scenario_host("local steps",
+                    dense + machine + layout + "  local_steps: {every: 10, overlap: 2}\n"),
       scenario_host("experts", mixtral + machine + layout),
       scenario_host("ends", dense + machine + layout + "  layers_per_chunk: {first: 6, last: 6}\n"),
       scenario_host("rate", dense + machine + "layout:\n" + batch +

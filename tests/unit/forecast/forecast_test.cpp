@@ -45,6 +45,33 @@ TEST_CASE("spans of every rank, or of one per class", "[forecast]") {
   CHECK(forecast(gpt()).timeline.tracks.size() < 8);
 }
 
+TEST_CASE("meetings of ranks that train apart are their share of a step", "[forecast]") {
+  const auto with = [](std::vector<std::string> more) {
+    more.push_back("layout.local_steps.every=50");
+    return forecast(gpt(more)).report;
+  };
+  const Report blocking = with({});
+  REQUIRE(blocking.meetings);
+  CHECK(blocking.meetings->exposed > Duration{});
+  CHECK(blocking.meetings->per_step == blocking.meetings->exposed / 50);
+  CHECK(blocking.breakdown.total() == blocking.step_time);
+  CHECK(blocking.step_time < forecast(gpt()).report.step_time);
+  // All of the parameters in fp32, however they are divided.
+  CHECK(static_cast<double>(blocking.meetings->message.count()) ==
+        Approx(4.0 * static_cast<double>(blocking.parameters)).epsilon(0.01));
+  const Report parts = with({"layout.local_steps.fragments=4"});
+  CHECK(parts.meetings->message == blocking.meetings->message);
+  CHECK(to_seconds(parts.meetings->exposed) ==
+        Approx(to_seconds(blocking.meetings->exposed)).epsilon(0.1));
+  // Beside training a meeting costs less than in its way.
+  const Report beside = with({"layout.local_steps.overlap=5"});
+  CHECK(beside.meetings->exposed < blocking.meetings->exposed);
+  // Copies of the last meeting, and the momentum.
+  const Report outer = with({"layout.local_steps.outer=nesterov"});
+  CHECK((outer.worst_memory().total - blocking.worst_memory().total).count() >
+        7 * outer.parameters);
+}
+
 TEST_CASE("the memory alone needs no simulation", "[forecast]") {
   const Forecast memory = forecast_memory(llama());
   CHECK(memory.timeline.tracks.empty());

@@ -47,6 +47,21 @@ void check_conserved(const Cluster& cluster, const std::vector<Hop>& hops, std::
     if (place != from && place != to) CHECK(net == 0);
 }
 
+TEST_CASE("between sites every node shares one line", "[topology]") {
+  const Cluster cluster =
+      with_fabric(8, "  kind: sites\n  sites: 2\n  bandwidth: 10 Gbps\n  latency: 20 ms\n");
+  const Route within = cluster.route(gpu(cluster, 0, 0), gpu(cluster, 3, 0));
+  const Route between = cluster.route(gpu(cluster, 3, 0), gpu(cluster, 4, 0));
+  CHECK(within.hops.size() + 2 == between.hops.size());
+  CHECK(within.latency < Duration{1ms});
+  CHECK(between.latency > Duration{20ms});
+  CHECK(between.latency < Duration{21ms});
+  // 10 Gb/s less the network's efficiency, which is 1 here.
+  CHECK_THAT(between.bandwidth.in_bytes_per_second(), WithinRel(1.25e9));
+  CHECK_THROWS(
+      with_fabric(7, "  kind: sites\n  sites: 2\n  bandwidth: 10 Gbps\n  latency: 1 ms\n"));
+}
+
 TEST_CASE("in a fat tree routes climb to the common ancestor and no higher", "[topology]") {
   // 4 nodes per leaf, 4 leaves per pod: 64 nodes are 4 pods.
   const Cluster cluster = with_fabric(64, fat_tree);

@@ -1,0 +1,17 @@
+// Several steps of a program, one behind the other.
+#pragma once
+
+#include <vector>
+
+#include "sim/program/program.hpp"
+
+namespace sim {
+
+// A program with steps.size() times the operators of `program`; of step i those for which steps[i]
+// is true, by operator. What waited for an operator that is left out waits for what that waited
+// for. Buffers, sites and tables are those of `program`. Made for its time: the life of a buffer
+// that an operator left out begins or ends is not told.
+// REQUIRES: each of `steps` has an entry per operator.
+Program unroll(const Program& program, const std::vector<std::vector<bool>>& steps);
+
+}  // namespace sim

@@ -1,0 +1,139 @@
+// Groups of ranks that train apart and meet, executed on host ranks: the same under any layout of a
+// group, and with an outer optimizer that does nothing of its own.
+#include <cmath>
+
+#include "tests/catch.hpp"
+#include "tests/property/equivalence.hpp"
+#include "tests/property/equivalence_cases.hpp"
+#include "tests/property/support.hpp"
+
+namespace real::test {
+namespace {
+
+sim::Training training_of(int count) {
+  sim::Training training;
+  training.steps = count;
+  training.learning_rate.peak = 1e-2;
+  training.epsilon = 1e-3;
+  return training;
+}
+
+// Groups of one replica, 4 of them.
+sim::Layout groups_of_one(int every) {
+  sim::Layout layout;
+  layout.sequence_length = 12;
+  layout.data_parallel = 4;
+  layout.global_batch = 8;
+  layout.compute_dtype = layout.activation_dtype = sim::DType::fp32;
+  layout.gradient_dtype = layout.reduce_dtype = sim::DType::fp32;
+  layout.bucket = sim::Bytes{20'000};
+  layout.local_steps = every;
+  return layout;
+}
+
+sim::Layout pairs(int every, int zero_stage) {
+  sim::Layout layout = groups_of_one(every);
+  layout.local_ranks = 2;
+  layout.zero_stage = zero_stage;
+  return layout;
+}
+
+struct Lab {
+  sim::Model model = equivalence_model({.llama = true, .tied = true});
+  std::unique_ptr<sim::test::TemporaryFile> text = equivalence_text();
+  Corpus corpus{text->path(), model, 12};
+
+  // To the end of a round of three: all groups have the same parameters.
+  TrainedModel train(const sim::Layout& layout, int count = 9) const {
+    return train_on_host(model, layout, training_of(count), corpus);
+  }
+};
+
+double largest_relative(const std::vector<double>& a, const std::vector<double>& b) {
+  double worst = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    worst = std::max(worst, std::fabs(a[i] - b[i]) / std::fabs(b[i]));
+  return worst;
+}
+
+void check_same(const TrainedModel& a, const TrainedModel& b) {
+  CHECK(largest_relative(a.losses, b.losses) < 1e-5);
+  CHECK(largest_difference(a.parameters, a.weights, b.weights, 1e-2).relative < 1e-3);
+}
+
+}  // namespace
+
+TEST_CASE("a group trains the same under any layout", "[property]") {
+  const Lab lab;
+  for (const bool nesterov : {false, true}) {
+    INFO((nesterov ? "nesterov" : "average"));
+    const auto with = [&](sim::Layout layout) {
+      if (nesterov) layout.outer = sim::OuterOptimizer::nesterov;
+      return layout;
+    };
+    const TrainedModel first = lab.train(with(pairs(3, 1)));
+    for (const int stage : {2, 3}) {
+      INFO("ZeRO-" << stage);
+      check_same(lab.train(with(pairs(3, stage))), first);
+    }
+    sim::Layout split = with(pairs(3, 1));
+    split.tensor_parallel = 2;
+    check_same(lab.train(split), first);
+    sim::Layout staged = with(pairs(3, 1));
+    staged.pipeline_parallel = 2;
+    check_same(lab.train(staged), first);
+    sim::Layout weights = with(pairs(3, 1));
+    weights.master_weights = false;
+    check_same(lab.train(weights), first);
+  }
+}
+
+TEST_CASE("SGD of rate 1 without momentum is the mean", "[property]") {
+  const Lab lab;
+  sim::Layout layout = groups_of_one(3);
+  const TrainedModel mean = lab.train(layout);
+  layout.outer = sim::OuterOptimizer::nesterov;
+  layout.outer_rate = 1;
+  layout.outer_momentum = 0;
+  check_same(lab.train(layout), mean);
+}
+
+TEST_CASE("fragments that meet in the same step are one", "[property]") {
+  const Lab lab;
+  sim::Layout layout = groups_of_one(2);
+  layout.outer_fragments = 2;
+  const TrainedModel parts = lab.train(layout);
+  CHECK(std::isfinite(parts.losses.back()));
+  CHECK(parts.losses.back() < parts.losses.front());
+  // Not what all of the model at once gives.
+  layout.outer_fragments = 1;
+  CHECK(largest_relative(parts.losses, lab.train(layout).losses) > 1e-6);
+}
+
+TEST_CASE("ranks that never meet go their own ways, those that do learn as one", "[property]") {
+  const Lab lab;
+  sim::Layout together = groups_of_one(1);
+  const TrainedModel synchronous = lab.train(together, 24);
+  const TrainedModel often = lab.train(groups_of_one(2), 24);
+  const TrainedModel never = lab.train(groups_of_one(1000), 24);
+  CHECK(largest_relative(often.losses, never.losses) > 1e-4);
+  CHECK(often.losses.back() < often.losses.front());
+  CHECK(std::fabs(often.losses.back() - synchronous.losses.back()) <
+        0.15 * synchronous.losses.back());
+  // The first step is the same for all.
+  CHECK(often.losses.front() == Approx(synchronous.losses.front()).epsilon(1e-6));
+}
+
+TEST_CASE("a meeting beside training keeps a share of each rank's own parameters", "[property]") {
+  const Lab lab;
+  sim::Layout layout = groups_of_one(4);
+  layout.outer = sim::OuterOptimizer::nesterov;
+  for (const int overlap : {1, 2}) {
+    layout.outer_overlap = overlap;
+    const TrainedModel trained = lab.train(layout, 16);
+    CHECK(std::isfinite(trained.losses.back()));
+    CHECK(trained.losses.back() < trained.losses.front());
+  }
+}
+
+}  // namespace real::test
