@@ -79,10 +79,10 @@ StatisticalFactor factor_of(const ConvergenceFactors& factors, std::size_t schem
   const std::vector<SeedOutcome>& baseline = factors.schemes[factors.baseline].seeds;
   for (std::size_t i = 0; i < factors.schemes[scheme].seeds.size(); ++i) {
     const SeedOutcome& own = factors.schemes[scheme].seeds[i];
-    std::optional<double> factor;
-    if (own.end != SeedEnd::not_run) ++result.trained;
     const std::optional<double>& reference = baseline[i].steps[target];
-    if (reference && *reference > 0) {
+    std::optional<double> factor;
+    if (reference && *reference > 0 && own.end != SeedEnd::not_run) {
+      ++result.compared;
       if (own.steps[target])
         factor = *own.steps[target] / *reference;
       else if (own.end == SeedEnd::trained)
@@ -92,7 +92,7 @@ StatisticalFactor factor_of(const ConvergenceFactors& factors, std::size_t schem
     result.by_seed.push_back(factor);
   }
   result.reached = static_cast<int>(values.size());
-  if (result.reached == result.trained) result.spread = spread_of(values);
+  if (result.reached == result.compared) result.spread = spread_of(values);
   return result;
 }
 

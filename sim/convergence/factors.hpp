@@ -83,8 +83,10 @@ double target_loss(const LossTarget& target, const std::vector<double>& baseline
 // seed.
 struct StatisticalFactor {
   std::vector<std::optional<double>> by_seed;  // empty: not reached, or no run
-  int trained = 0, reached = 0;  // seeds that ended, or failed; of them, with a factor
-  std::optional<Spread> spread;  // over seeds; empty unless each that was trained reached it
+  // Seeds whose run ended or failed, and whose baseline reached the target; of them, those that
+  // reached it, too.
+  int compared = 0, reached = 0;
+  std::optional<Spread> spread;  // over seeds; empty unless all that are compared reached it
   // Where some did not: the least that the factor of those can be, from how far they were trained.
   std::optional<double> above;
 };

@@ -135,6 +135,8 @@ ConvergenceFactors read_factors(const Document& document) {
   });
   if (found == factors.schemes.end()) {
     top.problem("baseline", fmt::format("there is no scheme '{}'", baseline.substr(0, 80)));
+    for (const WrittenFactor& one : written)  // keys that would be unknown else
+      static_cast<void>(one.entry.has("factor") && one.entry.has("spread"));
   } else {
     factors.baseline = static_cast<std::size_t>(found - factors.schemes.begin());
     check_factors(factors, written);

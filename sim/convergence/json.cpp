@@ -44,7 +44,7 @@ Json factor_json(const ConvergenceFactors& factors, std::size_t scheme, std::siz
   const StatisticalFactor factor = factor_of(factors, scheme, target);
   Json json = target_json(factors.targets[target]);
   json["factor"] = spread_json(factor.spread);
-  json["trained"] = factor.trained;
+  json["compared"] = factor.compared;
   json["reached"] = factor.reached;
   json["above"] = number_or_null(factor.above);
   json["by_seed"] = json["steps"] = Json::array();

@@ -16,9 +16,11 @@ std::string spread_text(const std::optional<Spread>& spread, int digits) {
 }
 
 std::string factor_text(const StatisticalFactor& factor) {
-  if (factor.trained == 0) return "not trained";
+  if (factor.compared == 0) return "-";
   if (factor.spread) return spread_text(factor.spread, 2);
-  std::string text = fmt::format("not reached ({} of {})", factor.reached, factor.trained);
+  std::string text = factor.reached == 0
+                         ? std::string{"not reached"}
+                         : fmt::format("{} of {} reached", factor.reached, factor.compared);
   if (factor.above) text += fmt::format(", > {:.2f}", *factor.above);
   return text;
 }
@@ -40,6 +42,11 @@ std::string loss_text(const SchemeOutcome& scheme) {
   return text;
 }
 
+std::string short_text(const LossTarget& target) {
+  return target.kind == TargetKind::fall ? fmt::format("{:g} %", target.value * 100)
+                                         : target_text(target);
+}
+
 TextGrid grid_of(const ConvergenceFactors& factors) {
   TextGrid grid;
   grid.columns = {{"scheme", "scheme"},
@@ -47,7 +54,7 @@ TextGrid grid_of(const ConvergenceFactors& factors) {
                   {"of baseline", "sent_share"},
                   {"final loss", "final_loss"}};
   for (const LossTarget& target : factors.targets)
-    grid.columns.push_back({"factor to " + target_text(target), "factor"});
+    grid.columns.push_back({"factor at " + short_text(target), "factor"});
   for (std::size_t i = 0; i < factors.schemes.size(); ++i) {
     const SchemeOutcome& scheme = factors.schemes[i];
     std::vector<GridCell> row{scheme.scheme.name, to_text(scheme.sent), share_text(factors, scheme),
