@@ -17,25 +17,30 @@ std::string key_of_line(const std::string& line) {
   return line.substr(begin, line.find(':') - begin);
 }
 
-// The place in the suite of the key that a mistake of --set is about.
-const sim::SourcePosition* place_of(const sim::SyncScheme& scheme, const sim::Problem& problem) {
-  const std::string last = "." + key_of_line(problem.source_line);
-  const sim::SchemeKey* named = nullptr;
-  for (const sim::SchemeKey& key : scheme.set) {
-    if (key.key.ends_with(last)) return &key.where;
-    if (problem.what.find(key.key) != std::string::npos) named = &key;
-  }
-  return named ? &named->where : scheme.set.empty() ? nullptr : &scheme.set.front().where;
+// The key of the scheme that a mistake begins with: "compression.gradients is int8 with ...".
+const sim::SchemeKey* named_key(const sim::SyncScheme& scheme, const std::string& what) {
+  for (const sim::SchemeKey& key : scheme.set)
+    if (what.starts_with(key.key.substr(key.key.find('.') + 1) + " is ")) return &key;
+  return nullptr;
 }
 
-// Mistakes of "--set" are told where the suite has the key.
+// The key of the scheme that a mistake is about; null for one of the base scenario.
+const sim::SchemeKey* key_of(const sim::SyncScheme& scheme, const sim::Problem& problem) {
+  if (problem.where.file != "--set") return named_key(scheme, problem.what);
+  const std::string last = "." + key_of_line(problem.source_line);
+  for (const sim::SchemeKey& key : scheme.set)
+    if (key.key.ends_with(last)) return &key;
+  const sim::SchemeKey* named = named_key(scheme, problem.what);
+  return named || scheme.set.empty() ? named : &scheme.set.front();
+}
+
+// Mistakes of a scheme's keys are told where the suite has them.
 [[noreturn]] void throw_placed(const sim::SyncScheme& scheme, const sim::InputError& error) {
   std::vector<sim::Problem> problems = error.problems();
   for (sim::Problem& problem : problems) {
     problem.what += fmt::format(" (scheme '{}')", scheme.name);
-    if (problem.where.file != "--set") continue;
-    if (const sim::SourcePosition* place = place_of(scheme, problem)) {
-      problem.where = *place;
+    if (const sim::SchemeKey* key = key_of(scheme, problem)) {
+      problem.where = key->where;
       problem.source_line.clear();
     }
   }

@@ -105,6 +105,6 @@ const SchemeOutcome* find_scheme(const ConvergenceFactors& factors,
 ConvergenceFactors load_factors(const std::string& path);
 ConvergenceFactors parse_factors(std::string_view text, const std::string& path);
 // REQUIRES: no seed is not_run.
-std::string factors_yaml(const ConvergenceFactors& factors);
+std::string factors_yaml(const ConvergenceFactors& measured);
 
 }  // namespace sim

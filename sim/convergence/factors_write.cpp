@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
+
 #include "sim/config/yaml_text.hpp"
 #include "sim/convergence/factors.hpp"
 
@@ -63,9 +65,20 @@ std::string scheme_yaml(const ConvergenceFactors& factors, std::size_t index) {
   return text;
 }
 
+// With steps as they are written, so that the factors of the file are those of its steps.
+ConvergenceFactors as_written(ConvergenceFactors factors) {
+  constexpr double digits = 1e4;
+  for (SchemeOutcome& scheme : factors.schemes)
+    for (SeedOutcome& seed : scheme.seeds)
+      for (std::optional<double>& steps : seed.steps)
+        if (steps) steps = std::round(*steps * digits) / digits;
+  return factors;
+}
+
 }  // namespace
 
-std::string factors_yaml(const ConvergenceFactors& factors) {
+std::string factors_yaml(const ConvergenceFactors& measured) {
+  const ConvergenceFactors factors = as_written(measured);
   std::string text =
       "# Measured by `stepcast convergence`. sim/convergence/README.md says what each key is. The\n"
       "# factors hold for this model, text, batch and number of steps.\nformat: 1\n";
