@@ -30,6 +30,7 @@ class ThreadedRun {
   RunResult run() {
     std::vector<std::unique_ptr<Transport>> world = make_local_world(launch_.ranks);
     std::vector<std::jthread> threads;
+    threads.reserve(world.size());
     for (int rank = 0; rank < launch_.ranks; ++rank)
       threads.emplace_back([this, rank, transport = std::move(world[std::size_t(rank)])]() mutable {
         run_rank(rank, std::move(transport));

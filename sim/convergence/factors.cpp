@@ -75,7 +75,8 @@ StatisticalFactor factor_of(const ConvergenceFactors& factors, std::size_t schem
                             std::size_t target) {
   StatisticalFactor result;
   std::vector<double> values;
-  const double last = factors.setting.steps - 1 - (factors.setting.smoothing - 1) / 2;
+  const int half_window = (factors.setting.smoothing - 1) / 2;
+  const double last = factors.setting.steps - 1 - half_window;
   const std::vector<SeedOutcome>& baseline = factors.schemes[factors.baseline].seeds;
   for (std::size_t i = 0; i < factors.schemes[scheme].seeds.size(); ++i) {
     const SeedOutcome& own = factors.schemes[scheme].seeds[i];

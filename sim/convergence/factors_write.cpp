@@ -31,6 +31,7 @@ std::string setting_yaml(const ConvergenceSetting& setting) {
 
 std::string keys_yaml(const std::vector<SchemeKey>& keys) {
   std::vector<std::string> items;
+  items.reserve(keys.size());
   for (const SchemeKey& key : keys)
     items.push_back(fmt::format("{}: {}", key.key, yaml_quoted(key.value)));
   return fmt::format("{{{}}}", fmt::join(items, ", "));
@@ -47,6 +48,7 @@ std::string steps_yaml(const SchemeOutcome& scheme, std::size_t target) {
 std::string scheme_yaml(const ConvergenceFactors& factors, std::size_t index) {
   const SchemeOutcome& scheme = factors.schemes[index];
   std::vector<std::string> losses;
+  losses.reserve(scheme.seeds.size());
   for (const SeedOutcome& seed : scheme.seeds)
     losses.push_back(seed.end == SeedEnd::trained ? fmt::format("{:.6f}", seed.final_loss)
                                                   : "failed");

@@ -10,9 +10,9 @@ namespace sim {
 namespace {
 
 std::vector<double> line(int steps, double begin, double slope) {
-  std::vector<double> losses;
+  std::vector<double> losses(static_cast<std::size_t>(steps));
   for (int i = 0; i < steps; ++i)
-    losses.push_back(begin - slope * i);
+    losses[static_cast<std::size_t>(i)] = begin - slope * i;
   return losses;
 }
 
@@ -62,10 +62,9 @@ TEST_CASE("noise that a window averages out does not move the steps to a target"
   // over the window adds 12 x 13 / 6 / 40 = 0.65 steps. Four deviations.
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     INFO("seed " << seed);
-    std::vector<double> losses;
-    for (int i = 0; i < 120; ++i)
-      losses.push_back(std::exp(-i / 40.0) +
-                       0.05 * standard_normal(seed, 0, static_cast<std::uint64_t>(i)));
+    std::vector<double> losses(120);
+    for (std::size_t i = 0; i < losses.size(); ++i)
+      losses[i] = std::exp(-static_cast<double>(i) / 40.0) + 0.05 * standard_normal(seed, 0, i);
     const auto steps = steps_to(smoothed(losses, 25), std::exp(-1.0));
     REQUIRE(steps);
     CHECK_THAT(*steps, WithinAbs(40.65, 4.4));
