@@ -22,6 +22,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ struct Launch {
   // a run has failed, from a thread of its own.
   std::function<std::string(int rank, std::int64_t op)> operator_name{};
   std::string inject{};  // a fault to test with (inject.hpp): "kill:1:step 2"
+  // Threads: asked to stop, the run ends as it does behind SIGINT.
+  std::stop_token stop{};
 };
 
 // One rank's place in a run, used from its thread.

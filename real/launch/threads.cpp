@@ -30,6 +30,7 @@ class ThreadedRun {
   RunResult run() {
     std::vector<std::unique_ptr<Transport>> world = make_local_world(launch_.ranks);
     std::vector<std::jthread> threads;
+    threads.reserve(world.size());
     for (int rank = 0; rank < launch_.ranks; ++rank)
       threads.emplace_back([this, rank, transport = std::move(world[std::size_t(rank)])]() mutable {
         run_rank(rank, std::move(transport));
@@ -45,15 +46,16 @@ class ThreadedRun {
  private:
   void run_rank(int rank, std::unique_ptr<Transport> transport) {
     Heartbeat& heartbeat = heartbeats_[static_cast<std::size_t>(rank)];
-    TransportSeat seat{{.world = {.rank = rank,
-                                  .size = launch_.ranks,
-                                  .local_rank = rank,
-                                  .local_size = launch_.ranks,
-                                  .source = "threads"},
-                        .transport = transport.get(),
-                        .heartbeat = &heartbeat,
-                        .interrupted = [this] { return interrupt_.is_set(); },
-                        .fault = fault_}};
+    TransportSeat seat{
+        {.world = {.rank = rank,
+                   .size = launch_.ranks,
+                   .local_rank = rank,
+                   .local_size = launch_.ranks,
+                   .source = "threads"},
+         .transport = transport.get(),
+         .heartbeat = &heartbeat,
+         .interrupted = [this] { return interrupt_.is_set() || launch_.stop.stop_requested(); },
+         .fault = fault_}};
     std::string failure;
     bool is_own = false;
     bool is_refusal = false;

@@ -91,7 +91,10 @@ bool train_steps(const Job& job, Seat& seat, Trainer& trainer, TrainingRun& run)
     seat.inject_fault(trainer.next_step());
     recorded = !job.cuda || trainer.next_step() + 1 == last;
     run.steps.push_back(trainer.step(recorded));
-    if (seat.transport().rank() == 0) log_step(job, run.steps.back(), last);
+    if (seat.transport().rank() == 0) {
+      log_step(job, run.steps.back(), last);
+      if (job.options.on_step) job.options.on_step(run.steps.back());
+    }
     const bool due = job.options.every > 0 && trainer.next_step() % job.options.every == 0;
     if (due && trainer.next_step() < last && !job.options.checkpoint.empty())
       trainer.save(job.options.checkpoint);
@@ -158,6 +161,12 @@ std::vector<sim::Duration> TrainingRun::counted_times() const {
   return times;
 }
 
+void require_executable(const sim::Scenario& scenario, const sim::Plan& plan,
+                        const TrainingRunOptions& options) {
+  check_executable(scenario, plan, chosen_backend(options.backend) == BackendChoice::cuda,
+                   algorithms_of(scenario), !options.resume.empty());
+}
+
 RunResult train_scenario(const sim::Scenario& scenario, const sim::Plan& plan,
                          const TrainingRunOptions& options,
                          const std::function<void(const TrainingRun&)>& report) {
@@ -179,7 +188,8 @@ RunResult train_scenario(const sim::Scenario& scenario, const sim::Plan& plan,
       .join_timeout = milliseconds_of(options.join_timeout),
       .ranks_per_gpu = options.ranks_per_gpu,
       .operator_name = [&plan](int rank, std::int64_t op) { return operator_name(plan, rank, op); },
-      .inject = options.inject};
+      .inject = options.inject,
+      .stop = options.stop};
   return run_ranks(launch, [&job](Seat& seat) { train_rank(job, seat); });
 }
 

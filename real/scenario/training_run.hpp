@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct TrainingRunOptions {
   std::int64_t log_every = 0;                          // steps between lines of progress; 0: none
   std::function<void(const std::string& line)> log{};  // hears them, on the thread of rank 0
   std::string inject{};
+  // Hears every step when it is trained, on the thread of rank 0: also those of a run that fails.
+  std::function<void(const StepResult& step)> on_step{};
+  std::stop_token stop{};  // of ranks that are threads: ends the run as an interrupt does
 };
 
 // The result, on rank 0.
@@ -46,6 +50,10 @@ struct TrainingRun {
   bool interrupted = false;
   std::vector<sim::Duration> counted_times() const;  // sorted
 };
+
+// What train_scenario() would refuse before it trains, without training: throws its InputError.
+void require_executable(const sim::Scenario& scenario, const sim::Plan& plan,
+                        const TrainingRunOptions& options);
 
 // Trains and calls `report` on rank 0 when all is done. Throws InputError for what cannot be
 // executed, by operator. REQUIRES: plan is that of the scenario.

@@ -12,6 +12,7 @@
 namespace sim {
 
 Command run_command();
+Command convergence_command();
 Command tokens_command();
 Command validate_real_command();       // the command `real` of `validate`
 MeasureMachine machine_measurement();  // empty: this build cannot measure

@@ -25,6 +25,11 @@ Command tokens_command() {
   return absent_command("tokens", "files of token ids to train on (not in this build)");
 }
 
+Command convergence_command() {
+  return absent_command("convergence",
+                        "what schemes of synchronisation do to learning (not in this build)");
+}
+
 Command validate_real_command() {
   return absent_command(
       "real", "run a suite of scenarios for real, beside its forecasts (not in this build)");

@@ -1,0 +1,59 @@
+#include "sim/convergence/traffic.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sim {
+namespace {
+
+bool synchronises(GroupRole role) {
+  return role == GroupRole::data || role == GroupRole::shard || role == GroupRole::replicate ||
+         role == GroupRole::expert_data;
+}
+
+// Of the full buffer, what one of n ranks sends.
+double share_sent(CollectiveKind kind, double ranks) {
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+      return 2 * (ranks - 1) / ranks;
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_gather:
+    case CollectiveKind::all_to_all:
+      return (ranks - 1) / ranks;
+    case CollectiveKind::broadcast:
+    case CollectiveKind::reduce:
+    case CollectiveKind::ring_shift:
+      return 1;
+    case CollectiveKind::barrier:
+      break;
+  }
+  return 0;
+}
+
+double sent_by(const Plan& plan, RankId rank) {
+  const Program& program = plan.program(rank);
+  double sent = 0;
+  for (std::size_t op = 0; op < program.size(); ++op) {
+    if (program.kind[op] != OpKind::collective) continue;
+    const Collective& collective = program.collectives[program.work[op]];
+    if (!synchronises(collective.group)) continue;
+    const std::uint32_t group =
+        plan.group_of[rank.value][static_cast<std::size_t>(collective.group)];
+    const std::size_t ranks = group == Plan::no_group ? 1 : plan.groups[group].ranks.size();
+    if (ranks < 2) continue;
+    sent += share_sent(collective.kind, static_cast<double>(ranks)) *
+            static_cast<double>(collective.bytes.count());
+  }
+  return sent;
+}
+
+}  // namespace
+
+Bytes synchronisation_bytes(const Plan& plan) {
+  double most = 0;
+  for (int rank = 0; rank < plan.world_size(); ++rank)
+    most = std::max(most, sent_by(plan, RankId{static_cast<std::uint32_t>(rank)}));
+  return Bytes{std::llround(most)};
+}
+
+}  // namespace sim
