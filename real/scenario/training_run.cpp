@@ -164,7 +164,7 @@ std::vector<sim::Duration> TrainingRun::counted_times() const {
 void require_executable(const sim::Scenario& scenario, const sim::Plan& plan,
                         const TrainingRunOptions& options) {
   check_executable(scenario, plan, chosen_backend(options.backend) == BackendChoice::cuda,
-                   algorithms_of(scenario), !options.resume.empty());
+                   algorithms_of(scenario), !options.resume.empty(), !options.checkpoint.empty());
 }
 
 RunResult train_scenario(const sim::Scenario& scenario, const sim::Plan& plan,

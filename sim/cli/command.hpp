@@ -43,6 +43,7 @@ Command compare_command();
 Command sweep_command();
 Command sensitivity_command();
 Command scaling_command();
+Command choose_command();
 Command variability_command();
 // Measures this machine. Empty in builds without the engine: then files are the only source.
 struct MeasureMachine {
