@@ -165,6 +165,7 @@ void require_executable(const sim::Scenario& scenario, const sim::Plan& plan,
                         const TrainingRunOptions& options) {
   check_executable(scenario, plan, chosen_backend(options.backend) == BackendChoice::cuda,
                    algorithms_of(scenario), !options.resume.empty(), !options.checkpoint.empty());
+  const Corpus corpus{training_data(scenario), scenario.model, scenario.layout.sequence_length};
 }
 
 RunResult train_scenario(const sim::Scenario& scenario, const sim::Plan& plan,

@@ -1,5 +1,6 @@
 // Ranks as threads of this process.
 #include <array>
+#include <stop_token>
 #include <vector>
 
 #include "real/launch/launch.hpp"
@@ -19,6 +20,24 @@ TEST_CASE("every rank runs the body once, in its own seat", "[launch]") {
   REQUIRE(result.message.empty());
   REQUIRE_FALSE(result.supervisor);
   REQUIRE(runs == std::array{1, 1, 1, 1, 1});
+}
+
+TEST_CASE("a run that is asked to stop ends as an interrupted one", "[launch]") {
+  std::stop_source source;
+  Launch launch{.ranks = 3};
+  launch.stop = source.get_token();
+  std::array<int, 3> steps{};
+  const RunResult result = run_ranks(launch, [&](Seat& seat) {
+    const auto rank = static_cast<std::size_t>(seat.world().rank);
+    while (!seat.stop_wanted()) {
+      ++steps[rank];
+      if (rank == 1 && steps[rank] == 4) source.request_stop();
+    }
+  });
+  REQUIRE(result.end == RunEnd::interrupted);
+  REQUIRE(result.message.empty());
+  REQUIRE(steps[0] == steps[1]);
+  REQUIRE(steps[1] == steps[2]);
 }
 
 TEST_CASE("the message names the rank that failed, not those that waited for it", "[launch]") {
