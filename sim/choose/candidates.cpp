@@ -122,7 +122,7 @@ std::vector<Candidate> candidates_for(const Scenario& scenario) {
 }
 
 Candidate parse_candidate(const std::string& text) {
-  const auto trimmed = [](std::string part) {
+  const auto trimmed = [](const std::string& part) {
     const std::size_t first = part.find_first_not_of(' ');
     if (first == std::string::npos) return std::string{};
     return part.substr(first, part.find_last_not_of(' ') - first + 1);

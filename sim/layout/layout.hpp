@@ -109,7 +109,7 @@ constexpr auto words_of(OuterOptimizer) {
                     Word{OuterOptimizer::nesterov, "nesterov"}};
 }
 
-struct Layout {
+struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by subject
   int tensor_parallel = 1;
   int context_parallel = 1;  // ranks that share the tokens of each sequence
   int pipeline_parallel = 1;
