@@ -41,8 +41,10 @@ double sent_by(const Plan& plan, RankId rank) {
         plan.group_of[rank.value][static_cast<std::size_t>(collective.group)];
     const std::size_t ranks = group == Plan::no_group ? 1 : plan.groups[group].ranks.size();
     if (ranks < 2) continue;
+    // A fragment meets once in a round.
+    const int every = is_of_meeting(program.action[op]) ? plan.layout.local_steps : 1;
     sent += share_sent(collective.kind, static_cast<double>(ranks)) *
-            static_cast<double>(collective.bytes.count());
+            static_cast<double>(collective.bytes.count()) / every;
   }
   return sent;
 }

@@ -42,6 +42,11 @@ TEST_CASE("top-k sends values and places of its share to three others, random-k 
              WithinRel(static_cast<double>(random.parameters) * 0.01 * 4 * 2 * 3 / 4, 0.01));
 }
 
+TEST_CASE("ranks that train apart send their parameters once in a round") {
+  const Plan plan = plan_with({"layout.local_steps.every=10"});
+  CHECK(synchronisation_bytes(plan) == Bytes{plan.parameters * 4 * 2 * 3 / 4 / 10});
+}
+
 TEST_CASE("ZeRO-3 gathers its parameters twice and reduces gradients once") {
   // 16 sequences over 4 ranks are one micro-batch of 4: two all-gathers, one reduce-scatter.
   const Plan plan = plan_with({"layout.zero_stage=3"});
