@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "real/host/kernels_compression.hpp"
+#include "real/host/kernels_dropout.hpp"
 #include "sim/base/check.hpp"
 
 namespace real {
@@ -30,7 +31,8 @@ HostProgram::HostProgram(const BoundProgram& program, const sim::Training& train
                            .kernels = host_kernels(),
                            .attentions = host_attentions(),
                            .products = products_,
-                           .compression = &host_compression()}};
+                           .compression = &host_compression(),
+                           .dropout = &host_dropout()}};
   for (const BoundOp& op : program.ops) {
     const auto index = static_cast<std::int32_t>(launches_.size());
     launches_.push_back(sim::runs_kernel(op.kind) ? launches.launch_of(op) : kernels::Launch{});
