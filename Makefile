@@ -17,11 +17,12 @@ PRESET := release
 JOBS ?= $(shell nproc)
 DEMO := scenarios/llama-3.1-405b-16384-h100.yaml
 
-.PHONY: help demo demo-real ui test build configure configure-asan install asan fuzz bench format format-check lint golden golden-pictures
+.PHONY: help demo demo-real lab ui test build configure configure-asan install asan fuzz bench format format-check lint golden golden-pictures
 
 help:
 	@echo 'make demo    build, and forecast one training step of Llama 3.1 405B on 16,384 H100s'
 	@echo 'make demo-real   train a small model on 4 ranks of this machine, beside its forecast'
+	@echo 'make lab     train DistilBERT on 2 ranks in five ways of synchronising, beside their forecasts'
 	@echo 'make ui      build the window, and open it on that forecast'
 	@echo 'make test    build, and run all tests'
 	@echo 'make asan    the tests under AddressSanitizer and UBSan (Clang)'
@@ -50,6 +51,11 @@ demo: configure
 demo-real: configure
 	@tools/build $(JOBS) stepcast
 	tools/demo-real build/release/stepcast
+
+# What a student follows with validation/lab/README.md.
+lab: configure
+	@tools/build $(JOBS) stepcast
+	tools/lab build/release/stepcast
 
 ui: install
 	@tools/install-packages $(UI_PACKAGES) fonts-dejavu-core

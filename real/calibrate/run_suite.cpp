@@ -16,6 +16,7 @@
 #include "real/cuda/algorithm_file.hpp"
 #include "real/cuda/cuda_backend.hpp"
 #include "real/cuda/environment.hpp"
+#include "real/engine/labelled_text.hpp"
 #include "real/engine/operator_name.hpp"
 #include "real/engine/tokens.hpp"
 #include "real/engine/trainer.hpp"
@@ -154,12 +155,13 @@ void run_one(const SuiteRequest& request, const SuiteRun& run, Reference& refere
   const sim::RankId rank{static_cast<std::uint32_t>(seat.world().rank)};
   const BoundProgram program = bind(*run.what.plan, *run.what.model, rank);
   const std::unique_ptr<Backend> backend = make_backend(request, run, program, seat);
-  const Corpus corpus{run.training.data, *run.what.model, run.what.plan->layout.sequence_length};
+  const auto samples =
+      open_samples(run.training.data, *run.what.model, run.what.plan->layout.sequence_length);
   Trainer trainer{{.program = &program,
                    .backend = backend.get(),
                    .transport = &seat.transport(),
                    .heartbeat = &seat.heartbeat(),
-                   .corpus = &corpus,
+                   .samples = samples.get(),
                    .training = run.training,
                    .threads = threads_of(request)}};
   trainer.start();

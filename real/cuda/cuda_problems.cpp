@@ -5,6 +5,8 @@
 
 #include "real/cuda/communicators.hpp"
 #include "real/cuda/cuda_backend.hpp"
+#include "real/engine/operator_facts.hpp"
+#include "sim/model/dropout.hpp"
 
 namespace real {
 
@@ -67,6 +69,11 @@ void check_formats(const sim::Layout& layout, Problems& problems) {
 void check_op(const sim::ModelOp& op, const sim::Model& model, const sim::Layout& layout,
               Problems& problems) {
   const std::int64_t head = model.attention.head_dim;
+  if (sim::dropout_of(model, op) > 0)
+    problems.add(fmt::format(
+        "{}: the CUDA backend has no kernels of dropout (set the model's dropout to 0); the host "
+        "backend has",
+        op.name));
   switch (op.function) {
     case Function::attention:
       if (!sim::is_flash(layout.attention)) {
@@ -79,6 +86,10 @@ void check_op(const sim::ModelOp& op, const sim::Model& model, const sim::Layout
             fmt::format("{}: {} elements per head; the CUDA kernel takes multiples of 16 up to 128",
                         op.name, head));
       }
+      if (reads_labels(model))
+        problems.add(fmt::format(
+            "{}: the CUDA backend masks no padding of labelled sentences; the host backend does",
+            op.name));
       return;
     case Function::rotary:
       if (head % 2 != 0) {

@@ -6,6 +6,7 @@
 
 #include "real/engine/bound_program.hpp"
 #include "real/engine/expert_problems.hpp"
+#include "real/engine/operator_facts.hpp"
 #include "sim/model/key_heads.hpp"
 #include "sim/plan/sharding/selective_operators.hpp"
 
@@ -17,13 +18,11 @@ using sim::Function;
 // Why an operator is forecast only.
 const char* reason(const sim::Model& model, const sim::ModelOp& op) {
   if (op.kind == sim::ModelOpKind::attention)
-    return model.attention.dropout   ? "dropout of attention probabilities"
-           : model.attention.softcap ? "a soft cap of scores"
-           : op.biases > 0           ? "attention sinks"
-                                     : "ALiBi's slopes";
+    return model.attention.softcap ? "a soft cap of scores"
+           : op.biases > 0         ? "attention sinks"
+                                   : "ALiBi's slopes";
   if (op.kind == sim::ModelOpKind::linear && op.tied_to_embedding) return "a tied head with a bias";
   if (op.once_per_sequence) return "what is computed for one token of each sequence";
-  if (op.kind == sim::ModelOpKind::elementwise && op.saved_fixed_bytes > 0) return "dropout";
   return "its function";
 }
 
@@ -36,6 +35,37 @@ void check_block(const sim::Model& model, const sim::Block& block,
     if (std::find(problems.begin(), problems.end(), text) == problems.end())
       problems.push_back(std::move(text));
   }
+}
+
+void check_dropout(const sim::Model& model, std::vector<std::string>& problems) {
+  if (!model.shape) return;
+  const sim::TransformerShape& shape = *model.shape;
+  for (const double dropout : {shape.embedding_dropout, shape.attention_dropout,
+                               shape.projection_dropout, shape.mlp_dropout}) {
+    if (dropout < 1) continue;
+    problems.push_back(
+        fmt::format("{}: dropout of 1 leaves nothing to train; allowed: less than 1", model.name));
+    return;
+  }
+}
+
+// A classifier reads the first token of each sequence, another model trains the next token.
+void check_mask(const sim::Plan& plan, const sim::Model& model,
+                std::vector<std::string>& problems) {
+  const bool classifies = reads_labels(model);
+  if (classifies && model.attention.causal)
+    problems.push_back(fmt::format(
+        "operator attention: {} is causal, so the first token, of which its head makes the class, "
+        "sees no other; allowed: attention bidirectional",
+        model.name));
+  if (!classifies && !model.attention.causal)
+    problems.push_back(fmt::format(
+        "operator attention: {} is not causal, and the engine trains the next token", model.name));
+  if (classifies && plan.layout.sequence_parallel && plan.layout.tensor_parallel > 1)
+    problems.push_back(fmt::format(
+        "layout.sequence_parallel: the head of {} reads the first token of each sequence, which "
+        "one rank alone would hold; allowed: false",
+        model.name));
 }
 
 // What kernels and checks know of Llama's and GPT's layers only.
@@ -92,9 +122,8 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
     problems.push_back(fmt::format("{} reads no tokens: the engine trains on text", model.name));
   if (!computes_loss(model) && problems.empty())
     problems.push_back(fmt::format("{} ends in no loss: there is nothing to train", model.name));
-  if (!model.attention.causal)
-    problems.push_back(fmt::format(
-        "operator attention: {} is not causal, and the engine trains the next token", model.name));
+  check_mask(plan, model, problems);
+  check_dropout(model, problems);
   if (plan.layout.context_parallel > 1)
     problems.emplace_back(
         "layout.context_parallel: the engine does not split the tokens of a sequence");

@@ -12,6 +12,7 @@
 
 #include "real/engine/bound_program.hpp"
 #include "real/engine/compression.hpp"
+#include "real/engine/dropout.hpp"
 #include "real/engine/kernels.hpp"
 #include "real/engine/local_steps.hpp"
 #include "real/engine/op_shapes.hpp"
@@ -36,6 +37,7 @@ class KernelLaunches {
     kernels::StreamHandle stream = nullptr;                  // products are measured on it
     const kernels::CompressionTable* compression = nullptr;  // null: the backend has none
     const kernels::OuterTable* outer = nullptr;              // the same
+    const kernels::DropoutTable* dropout = nullptr;          // the same
   };
   // `parts` outlives the launches.
   explicit KernelLaunches(const Parts& parts)
@@ -63,6 +65,15 @@ class KernelLaunches {
   Launch add(const BoundOp& op, sim::Role first, sim::Role second, sim::Role to);
   Launch product(const BoundOp& op, const GemmShape& shape, const GemmOperands& operands);
   static sim::Role kept_of(const BoundOp& op);
+  // launch_dropout.cpp
+  Launch residual_forward(const BoundOp& op);
+  Launch residual_backward(const BoundOp& op);
+  Launch drop(const BoundOp& op, sim::Role input, sim::Role residual, sim::Role output);
+  kernels::Dropout dropout_of(const BoundOp& op) const;
+  kernels::ScoreRules score_rules(const BoundOp& op) const;
+  // launch_first_tokens.cpp
+  Launch first_tokens_forward(const BoundOp& op);
+  Launch first_tokens_gradient(const BoundOp& op);
   // launch_experts.cpp
   Launch choose(const BoundOp& op, bool backward);
   Launch move_tokens(const BoundOp& op);
@@ -77,6 +88,7 @@ class KernelLaunches {
   Launch loss_forward(const BoundOp& op);
   Launch loss_backward(const BoundOp& op);
   Launch exponentials(const BoundOp& op, const float* maximum);
+  kernels::TokenIds targets_of(const BoundOp& op) const;
   // launch_compression.cpp
   Launch compression_op(const BoundOp& op);
   kernels::CompressedBucket compressed(const BoundOp& op) const;

@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 #include "real/engine/routing.hpp"
 #include "sim/base/dtype.hpp"
@@ -38,6 +39,35 @@ inline constexpr double rotary_base = 10'000;  // Su et al. 2021
 struct Workspace {
   void* memory = nullptr;  // 256-byte aligned
   std::int64_t bytes = 0;
+};
+
+// ---- What a step brings ----------------------------------------------------------------------
+
+// Token ids as a step brings them: sequences `stride` apart (sequence + 1: the last is a target
+// only, or the label of the sequence). Token t of a micro-batch is ids[t / sequence * stride + t %
+// sequence].
+struct TokenIds {
+  const std::int32_t* ids = nullptr;
+  std::int64_t tokens = 0, sequence = 0, stride = 0;
+  std::int32_t operator[](std::int64_t t) const {
+    return ids[t / sequence * stride + t % sequence];
+  }
+};
+
+// What changes from step to step beside them, in device memory: a captured CUDA graph reads it
+// anew.
+struct AdamStep {
+  double rate = 0;
+  double correction1 = 1, correction2 = 1;  // 1 - beta1^step, 1 - beta2^step
+  std::int64_t number = 0;                  // of the step, from 0
+};
+
+// Which elements an operator drops (real/engine/dropout.hpp).
+struct Dropout {
+  double probability = 0;  // below 1; 0: none
+  std::uint64_t seed = 0;
+  std::uint32_t site = 0;  // of the operator: none other of the model has it
+  const AdamStep* step = nullptr;
 };
 
 // ---- Norms (norm.cu) -------------------------------------------------------------------------
@@ -119,12 +149,25 @@ void rotary(const HeadsShape& shape, bool backward, const float* table, const vo
 // cores. head_dim: a multiple of 16 up to 128. Query heads h * heads / kv_heads ... share key/value
 // head h. qkv: [tokens, row()]; output: [tokens, heads * head_dim]; log_sum_exp: fp32 [heads,
 // tokens], natural logarithm of the sum of exponentials of the scaled products; null: not kept.
+//
+// Padding and dropout of the probabilities: on the host only. A sequence may end in padding, which
+// no query sees; of a probability, the element's number in the global batch is that of [sequences,
+// all heads, queries, keys].
+struct ScoreRules {
+  TokenIds tokens{};         // without ids: no padding
+  std::int32_t padding = 0;  // the id that is none
+  Dropout dropout{};
+  std::int64_t first_sequence = 0;  // of these in the global batch
+  std::int64_t first_head = 0, all_heads = 0;
+  bool exist() const { return tokens.ids != nullptr || dropout.probability > 0; }
+};
 struct AttentionShape {
   HeadsShape heads;
   bool causal = true;
   // Else `log_sum_exp` is the probabilities, fp32 [heads of all sequences, sequence, sequence], as
   // a framework without a fused kernel keeps them. On the host only.
   bool fused = true;
+  ScoreRules rules{};
 };
 void attention_forward(const AttentionShape& shape, const void* qkv, void* output,
                        float* log_sum_exp, StreamHandle stream);
@@ -247,16 +290,6 @@ void weighed_backward(const WeighedShape& shape, const WeighedBackward& operands
 
 // ---- Embedding and loss (embedding.cu, cross_entropy.cu) -------------------------------------
 
-// Token ids as a step brings them: sequences `stride` apart (sequence + 1: the last is a target
-// only). Token t of a micro-batch is ids[t / sequence * stride + t % sequence].
-struct TokenIds {
-  const std::int32_t* ids = nullptr;
-  std::int64_t tokens = 0, sequence = 0, stride = 0;
-  std::int32_t operator[](std::int64_t t) const {
-    return ids[t / sequence * stride + t % sequence];
-  }
-};
-
 // Rows first_row ... first_row + rows of the table lie here; other tokens give zeros (a partial sum
 // over the tensor ranks).
 struct TableShape {
@@ -362,12 +395,6 @@ struct Adam {
   double rate = 1e-3, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, decay = 0.1;
   std::int64_t step = 1;  // from 1
 };
-// What changes from step to step, in device memory: a captured CUDA graph reads it anew.
-struct AdamStep {
-  double rate = 0;
-  double correction1 = 1, correction2 = 1;  // 1 - beta1^step, 1 - beta2^step
-  std::int64_t number = 0;                  // of the step, from 0
-};
 struct AdamState {
   sim::DType weight_dtype = sim::DType::bf16, gradient_dtype = sim::DType::fp32;
   void* weight = nullptr;
@@ -426,6 +453,13 @@ using Launch = std::function<void(StreamHandle)>;
 template <class... Parameters, class... Arguments>
 Launch as_launch(void (*kernel)(Parameters...), const Arguments&... arguments) {
   return [=](StreamHandle stream) { kernel(arguments..., stream); };
+}
+
+inline Launch in_turn(Launch first, Launch second) {
+  return [first = std::move(first), second = std::move(second)](StreamHandle stream) {
+    first(stream);
+    second(stream);
+  };
 }
 
 }  // namespace real::kernels

@@ -55,7 +55,7 @@ Launch KernelLaunches::table_backward(const BoundOp& op) {
 }
 
 Launch KernelLaunches::loss_maximum(const BoundOp& op) {
-  return as_launch(kernels_.loss_maximum, shapes_.loss(op), shapes_.tokens(), at(op, logits_of(op)),
+  return as_launch(kernels_.loss_maximum, shapes_.loss(op), shapes_.rows(op), at(op, logits_of(op)),
                    reinterpret_cast<float*>(at(op, Role::maximum)));
 }
 
@@ -75,36 +75,36 @@ Launch KernelLaunches::exponentials(const BoundOp& op, const float* maximum) {
       .exponentials = reinterpret_cast<float*>(at(op, Role::saved)),
       .target_logit = reinterpret_cast<float*>(at(op, Role::target_logit)),
       .exponential_sum = reinterpret_cast<float*>(at(op, Role::exponential_sum))};
-  return as_launch(kernels_.loss_exponentials, shapes_.loss(op),
-                   shapes_.ids(op, parts_.memory.ids, 1), operands);
+  return as_launch(kernels_.loss_exponentials, shapes_.loss(op), targets_of(op), operands);
+}
+
+// The next token of each, or the label of each sequence.
+kernels::TokenIds KernelLaunches::targets_of(const BoundOp& op) const {
+  return op.model_op->once_per_sequence ? shapes_.labels(op, parts_.memory.ids)
+                                        : shapes_.ids(op, parts_.memory.ids, 1);
 }
 
 // Here the sums over all slices of the vocabulary have arrived: the loss is read as well. A step's
 // gradient is that of the mean over its micro-batches; data-parallel replicas are averaged where
 // gradients are reduced.
 Launch KernelLaunches::loss_backward(const BoundOp& op) {
-  const std::int64_t tokens = shapes_.tokens();
+  const std::int64_t rows = shapes_.rows(op);
   const auto sums = reinterpret_cast<const float*>(at(op, Role::exponential_sum));
   const kernels::LossFinish finish{
       .target_logit = reinterpret_cast<const float*>(at(op, Role::target_logit)),
       .exponential_sum = sums,
       .exponentials = nullptr,
-      .parts = static_cast<double>(tokens),
+      .parts = static_cast<double>(rows),
       .loss = parts_.memory.loss};
   const kernels::LossShape shape = shapes_.loss(op);
   const auto micro_batches = static_cast<double>(shapes_.layout().micro_batches());
-  const double scale = 1.0 / (micro_batches * static_cast<double>(tokens));
+  const double scale = 1.0 / (micro_batches * static_cast<double>(rows));
   const kernels::LossGradient gradient{.saved = reinterpret_cast<const float*>(at(op, Role::saved)),
                                        .exponential_sum = sums,
                                        .logit_gradient = at(op, Role::input_gradient),
                                        .scale = static_cast<float>(scale)};
-  const kernels::TokenIds targets = shapes_.ids(op, parts_.memory.ids, 1);
-  const Launch first = as_launch(kernels_.loss_finish, shape, tokens, finish);
-  const Launch rest = as_launch(kernels_.loss_gradient, shape, targets, gradient);
-  return [first, rest](StreamHandle stream) {
-    first(stream);
-    rest(stream);
-  };
+  return kernels::in_turn(as_launch(kernels_.loss_finish, shape, rows, finish),
+                          as_launch(kernels_.loss_gradient, shape, targets_of(op), gradient));
 }
 
 }  // namespace real

@@ -89,7 +89,7 @@ Launch KernelLaunches::forward(const BoundOp& op) {
     case Function::attention:
       return attention_forward(op);
     case Function::add_residual:
-      return add(op, Role::input, Role::residual, Role::output);
+      return residual_forward(op);
     case Function::cross_entropy:
       return loss_forward(op);
     case Function::exchange:
@@ -115,7 +115,7 @@ Launch KernelLaunches::backward(const BoundOp& op) {
     case Function::attention:
       return attention_backward(op);
     case Function::add_residual:
-      return add(op, Role::gradient, Role::residual_gradient, Role::input_gradient);
+      return residual_backward(op);
     case Function::cross_entropy:
       return loss_backward(op);
     case Function::none:
@@ -166,9 +166,12 @@ Launch KernelLaunches::linear_forward(const BoundOp& op) {
   GemmShape shape = shapes_.gemm(op);
   GemmOperands operands{
       .first = at(op, Role::input), .second = at(op, Role::weight), .result = at(op, Role::output)};
+  if (op.model_op->once_per_sequence) operands.first = at(op, Role::saved);
   shape.bias = shape.bias && op.kernel->batch == 1;  // experts have none
   if (shape.bias)
     operands.bias = at(op, Role::weight) + shape.in * shape.out * sim::bytes_of(shape.dtype);
+  if (op.model_op->once_per_sequence)
+    return kernels::in_turn(first_tokens_forward(op), product(op, shape, operands));
   return keep_input(op, product(op, shape, operands));
 }
 
@@ -182,6 +185,8 @@ Launch KernelLaunches::linear_gradient(const BoundOp& op) {
     operands.second = at(op, kept_input_of(op));
     operands.result = at(op, Role::weight_gradient);
   }
+  if (op.model_op->once_per_sequence && shape.pass == GemmPass::input_gradient)
+    return kernels::in_turn(product(op, shape, operands), first_tokens_gradient(op));
   return product(op, shape, operands);
 }
 
@@ -241,9 +246,13 @@ Launch KernelLaunches::rotary(const BoundOp& op, bool backward) {
 }
 
 Launch KernelLaunches::attention_forward(const BoundOp& op) {
-  const kernels::AttentionShape shape = shapes_.attention(op);
+  kernels::AttentionShape shape = shapes_.attention(op);
+  shape.rules = score_rules(op);
   const Operand& kept = op.operand(Role::saved);
-  SIM_CHECK(!kept.exists() || kept.bytes == kept_bytes(shape), op.model_op->name, kept.bytes);
+  // The plan also counts the mask that a framework keeps, and what is left behind it.
+  const bool as_planned = shape.rules.dropout.probability > 0 ? kept.bytes >= kept_bytes(shape)
+                                                              : kept.bytes == kept_bytes(shape);
+  SIM_CHECK(!kept.exists() || as_planned, op.model_op->name, kept.bytes);
   const AttentionForward operands{.qkv = at(op, Role::input),
                                   .output = at(op, Role::output),
                                   .log_sum_exp = reinterpret_cast<float*>(at(op, Role::saved))};
@@ -257,7 +266,8 @@ Launch KernelLaunches::attention_backward(const BoundOp& op) {
       .log_sum_exp = reinterpret_cast<const float*>(at(op, Role::saved)),
       .gradient = at(op, Role::gradient),
       .qkv_gradient = at(op, Role::input_gradient)};
-  const kernels::AttentionShape shape = shapes_.attention(op);
+  kernels::AttentionShape shape = shapes_.attention(op);
+  shape.rules = score_rules(op);
   return attention_for(shape, parts_.attentions).backward(shape, operands, workspace(op));
 }
 

@@ -146,11 +146,12 @@ kernels::LossShape OpShapes::loss(const BoundOp& op) const {
   const std::int64_t bytes = logits ? input.bytes : op.operand(Role::saved).bytes;
   kernels::LossShape shape{.dtype = activations()};
   const sim::DType dtype = logits ? activations() : sim::DType::fp32;
-  const std::int64_t row = tokens_ * sim::bytes_of(dtype);
+  const std::int64_t row = rows(op) * sim::bytes_of(dtype);
   SIM_CHECK(bytes % row == 0, bytes, row);
+  const bool sliced = op.model_op->split == sim::TensorSplit::vocabulary;
   shape.classes = bytes / row;
-  shape.first = tensor_rank_ * shape.classes;
-  shape.valid = std::clamp<std::int64_t>(model_.vocabulary - shape.first, 0, shape.classes);
+  shape.first = sliced ? tensor_rank_ * shape.classes : 0;
+  shape.valid = std::clamp<std::int64_t>(op.model_op->in_features - shape.first, 0, shape.classes);
   return shape;
 }
 
@@ -187,6 +188,20 @@ kernels::TokenIds OpShapes::ids(const BoundOp& op, const std::int32_t* all,
           .tokens = tokens_,
           .sequence = layout_.sequence_length,
           .stride = stride};
+}
+
+kernels::TokenIds OpShapes::labels(const BoundOp& op, const std::int32_t* all) const {
+  const kernels::TokenIds tokens = ids(op, all, layout_.sequence_length);
+  return {.ids = tokens.ids, .tokens = layout_.micro_batch, .sequence = 1, .stride = tokens.stride};
+}
+
+std::int64_t OpShapes::rows(const BoundOp& op) const {
+  return op.model_op->once_per_sequence ? layout_.micro_batch : tokens_;
+}
+
+std::int64_t OpShapes::first_sequence(const BoundOp& op) const {
+  const std::int64_t before = program_.at.data * layout_.micro_batches() + op.microbatch;
+  return before * layout_.micro_batch;
 }
 
 std::int64_t OpShapes::workspace_of(const BoundOp& op, const kernels::Table& kernels,

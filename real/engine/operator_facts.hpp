@@ -7,6 +7,7 @@
 #include "real/engine/bound_program.hpp"
 #include "real/engine/routing.hpp"
 #include "real/net/collectives.hpp"
+#include "sim/model/dropout.hpp"
 
 namespace real {
 
@@ -80,6 +81,15 @@ inline float gradient_scale(const BoundProgram& program, const sim::ModelOp& op)
   return static_cast<float>(layout.expert_replicas()) / static_cast<float>(layout.replicas());
 }
 
+// Whether the model gives each sequence one class, that of a label, instead of each token the next
+// one. Its sequences are of unequal length, padded with id 0.
+inline bool reads_labels(const sim::Model& model) {
+  return std::any_of(model.output.ops.begin(), model.output.ops.end(), [](const sim::ModelOp& op) {
+    return op.function == sim::Function::cross_entropy && op.once_per_sequence;
+  });
+}
+inline constexpr std::int32_t padding_id = 0;
+
 constexpr bool acts_on_bucket(sim::Action action) {
   using sim::Action;
   return action == Action::gather_weights || action == Action::reduce ||
@@ -104,6 +114,14 @@ inline std::int64_t written_elements(const BoundProgram& program, const BoundOp&
                                      std::int64_t elements) {
   if (role == sim::Role::saved && op.action == sim::Action::move_tokens) return 0;
   if (makes_message(op.action)) return 0;  // integers, signs, places
+  // Of dropout the plan counts a mask, which the engine finds again instead of keeping it.
+  if (role == sim::Role::saved && op.model_op != nullptr &&
+      sim::dropout_of(*program.model, *op.model_op) > 0) {
+    const sim::Kernel& kernel = *op.kernel;
+    const bool unfused = op.kind == sim::OpKind::attention && !sim::is_flash(kernel.attention);
+    if (op.kind != sim::OpKind::attention) return 0;
+    if (unfused) return kernel.batch * kernel.heads * kernel.m * kernel.n;
+  }
   if (role == sim::Role::saved && op.action == sim::Action::choose)
     return op.operand(sim::Role::choice_weights).bytes / sim::bytes_of(sim::DType::fp32) /
            program.model->shape->experts.per_token * program.model->shape->experts.count;

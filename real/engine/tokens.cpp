@@ -63,11 +63,15 @@ void Corpus::refuse_id(std::int64_t index, std::int64_t id) const {
                              index, id, model_, vocabulary_));
 }
 
-void Corpus::sample(std::uint64_t seed, std::int64_t step, std::int64_t sample,
-                    std::int32_t* to) const {
-  const std::uint64_t drawn = sim::hash_combine(
+std::uint64_t draw_of_sample(std::uint64_t seed, std::int64_t step, std::int64_t sample) {
+  return sim::hash_combine(
       sim::hash_combine(sim::hash_combine(seed, sample_stream), static_cast<std::uint64_t>(step)),
       static_cast<std::uint64_t>(sample));
+}
+
+void Corpus::sample(std::uint64_t seed, std::int64_t step, std::int64_t sample,
+                    std::int32_t* to) const {
+  const std::uint64_t drawn = draw_of_sample(seed, step, sample);
   const auto places = static_cast<std::uint64_t>(size() - sequence_length_);
   const auto first = static_cast<std::int64_t>(drawn % places);
   std::vector<std::uint32_t> ids(static_cast<std::size_t>(sequence_length_ + 1));
@@ -81,13 +85,13 @@ void Corpus::sample(std::uint64_t seed, std::int64_t step, std::int64_t sample,
   }
 }
 
-std::vector<std::int32_t> tokens_of_rank(const Corpus& corpus, const sim::Layout& layout,
+std::vector<std::int32_t> tokens_of_rank(const Samples& from, const sim::Layout& layout,
                                          std::uint64_t seed, std::int64_t step, int data_rank) {
   const std::int64_t samples = layout.micro_batches() * layout.micro_batch;
   const std::int64_t width = layout.sequence_length + 1;
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(samples * width));
   for (std::int64_t i = 0; i < samples; ++i)
-    corpus.sample(seed, step, data_rank * samples + i, tokens.data() + i * width);
+    from.sample(seed, step, data_rank * samples + i, tokens.data() + i * width);
   return tokens;
 }
 

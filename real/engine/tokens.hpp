@@ -15,8 +15,21 @@
 
 namespace real {
 
+// Where the rows of a step come from.
+class Samples {
+ public:
+  virtual ~Samples() = default;
+  // Sample `sample` of the global batch of step `step`: sequence_length + 1 numbers, of which the
+  // last is the target of the last token, or the label of the sequence.
+  virtual void sample(std::uint64_t seed, std::int64_t step, std::int64_t sample,
+                      std::int32_t* to) const = 0;
+};
+
+// A random number that (seed, step, sample) stand for.
+std::uint64_t draw_of_sample(std::uint64_t seed, std::int64_t step, std::int64_t sample);
+
 // Read where it lies, so files may be of any size; samples are checked as they are drawn.
-class Corpus {
+class Corpus : public Samples {
  public:
   // Throws InputError for a file that is not there or is no text or token file (find_tokens), that
   // is too short for one sample, whose header says an id that is none of the model's vocabulary, or
@@ -25,10 +38,10 @@ class Corpus {
   const std::string& path() const { return tokens_.data; }
   std::int64_t size() const { return tokens_.count; }  // tokens
 
-  // Sample `sample` of the global batch of step `step`: sequence_length + 1 tokens, from a place
-  // drawn from (seed, step, sample). Throws InputError for an id that is none of the vocabulary,
-  // and for a file that cannot be read any more.
-  void sample(std::uint64_t seed, std::int64_t step, std::int64_t sample, std::int32_t* to) const;
+  // sequence_length + 1 tokens, from a place drawn from (seed, step, sample). Throws InputError for
+  // an id that is none of the vocabulary, and for a file that cannot be read any more.
+  void sample(std::uint64_t seed, std::int64_t step, std::int64_t sample,
+              std::int32_t* to) const override;
 
  private:
   void check_header(std::int64_t sequence_length) const;
@@ -44,7 +57,7 @@ class Corpus {
 
 // The samples of a data-parallel rank in a step, as StepInput wants them: of the global batch it
 // has neighbours, micro-batch by micro-batch, so all layouts together see the same samples.
-std::vector<std::int32_t> tokens_of_rank(const Corpus& corpus, const sim::Layout& layout,
+std::vector<std::int32_t> tokens_of_rank(const Samples& from, const sim::Layout& layout,
                                          std::uint64_t seed, std::int64_t step, int data_rank);
 
 }  // namespace real

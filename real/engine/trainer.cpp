@@ -66,7 +66,7 @@ void Trainer::start() {
 StepResult Trainer::step(bool record) {
   const BoundProgram& program = *setup_.program;
   const std::vector<std::int32_t> tokens = tokens_of_rank(
-      *setup_.corpus, program.plan->layout, setup_.training.seed, next_step_, program.at.data);
+      *setup_.samples, program.plan->layout, setup_.training.seed, next_step_, program.at.data);
   // All ranks start together: what one does between steps is no waiting of the next.
   control_.barrier();
   StepOutcome outcome =

@@ -30,7 +30,7 @@ struct TrainerSetup {
   Backend* backend = nullptr;
   Transport* transport = nullptr;
   Heartbeat* heartbeat = nullptr;  // may be null
-  const Corpus* corpus = nullptr;
+  const Samples* samples = nullptr;
   sim::Training training;
   int threads = 1;  // that make the initial weights
 };
@@ -38,7 +38,7 @@ struct TrainerSetup {
 // Of a step, the same on all ranks.
 struct StepResult {
   std::int64_t step = 0;
-  double loss = 0;           // mean over all tokens of the global batch
+  double loss = 0;           // mean over all tokens of the global batch, or all its labels
   double gradient_norm = 0;  // before clipping
   double learning_rate = 0;
   sim::Duration time{};  // of the rank that took longest

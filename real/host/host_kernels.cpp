@@ -44,7 +44,8 @@ AttentionSize of(const kernels::AttentionShape& shape) {
           .heads = heads.heads,
           .kv_heads = heads.kv_heads,
           .head_dim = heads.head_dim,
-          .causal = shape.causal};
+          .causal = shape.causal,
+          .rules = shape.rules};
 }
 
 std::int64_t inputs(const kernels::ActivationShape& shape) {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "real/host/kernels_compression.hpp"
+#include "real/host/kernels_dropout.hpp"
 #include "real/host/kernels_local_steps.hpp"
 #include "sim/base/check.hpp"
 
@@ -32,7 +33,8 @@ HostProgram::HostProgram(const BoundProgram& program, const sim::Training& train
                            .attentions = host_attentions(),
                            .products = products_,
                            .compression = &host_compression(),
-                           .outer = &host::host_local_steps()}};
+                           .outer = &host::host_local_steps(),
+                           .dropout = &host_dropout()}};
   for (const BoundOp& op : program.ops) {
     const auto index = static_cast<std::int32_t>(launches_.size());
     launches_.push_back(sim::runs_kernel(op.kind) ? launches.launch_of(op) : kernels::Launch{});

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "real/engine/dropout.hpp"
 #include "real/host/eigen_maps.hpp"
 
 namespace real {
@@ -32,7 +33,9 @@ struct Head {
 
 struct Heads {
   Head query, key, value, out;
-  std::int64_t index = 0;  // of (sequence of the batch, query head)
+  std::int64_t index = 0;   // of (sequence of the batch, query head)
+  std::int64_t global = 0;  // the same in the global batch
+  std::int64_t keys = 0;    // that are no padding
 };
 
 Heads heads_of(const AttentionSize& size, std::int64_t batch, std::int64_t head) {
@@ -45,7 +48,10 @@ Heads heads_of(const AttentionSize& size, std::int64_t batch, std::int64_t head)
           .key = at(size.heads + group, size.qkv_width()),
           .value = at(size.heads + size.kv_heads + group, size.qkv_width()),
           .out = at(head, size.out_width()),
-          .index = batch * size.heads + head};
+          .index = batch * size.heads + head,
+          .global = (size.rules.first_sequence + batch) * size.rules.all_heads +
+                    size.rules.first_head + head,
+          .keys = size.length(batch)};
 }
 
 // In a fixed order: gradients of a key head are summed over the query heads that share it.
@@ -80,6 +86,30 @@ void mask(Scores&& scores, std::int64_t first_query, std::int64_t first_key, flo
   }
 }
 
+// Multiplies what the probabilities of queries first_query.. and keys first_key.. weigh, by 0 or by
+// 1 / (1 - p); nothing where there is no dropout.
+class ScoreDropout {
+ public:
+  explicit ScoreDropout(const AttentionSize& size) : size_{size} {}
+
+  bool exists() const { return size_.rules.dropout.probability > 0; }
+
+  template <class Scores>
+  void apply(const Heads& heads, std::int64_t first_query, std::int64_t first_key,
+             Scores&& scores) const {
+    DropoutMask mask{size_.rules.dropout};
+    for (std::int64_t i = 0; i < scores.rows(); ++i) {
+      const std::int64_t row = heads.global * size_.sequence + first_query + i;
+      const auto at = static_cast<std::uint64_t>(row * size_.sequence + first_key);
+      for (std::int64_t j = 0; j < scores.cols(); ++j)
+        scores(i, j) *= mask.factor(at + static_cast<std::uint64_t>(j));
+    }
+  }
+
+ private:
+  const AttentionSize& size_;
+};
+
 // One block of queries of one head, over all blocks of keys that it sees.
 class FlashForward {
  public:
@@ -92,7 +122,7 @@ class FlashForward {
     sum_.setZero(count);
     maximum_.setConstant(count, minus_infinity);
     result_.setZero(count, size_.head_dim);
-    const std::int64_t end = size_.causal ? first + count : size_.sequence;
+    const std::int64_t end = std::min(size_.causal ? first + count : size_.sequence, heads.keys);
     for (std::int64_t key = 0; key < end; key += block)
       add_keys(heads, qkv, first, key, std::min(block, end - key));
     if (!out.empty()) {
@@ -118,17 +148,20 @@ class FlashForward {
     correction_ = (maximum_ - larger_).exp();
     sum_ = sum_ * correction_ + scores_.rowwise().sum().array();
     result_ = result_.array().colwise() * correction_;
+    if (dropout_.exists()) dropout_.apply(heads, first, key, scores_);
     result_.noalias() += scores_ * heads.value.of(qkv, key, count);
     maximum_ = larger_;
   }
 
   const AttentionSize& size_;
+  ScoreDropout dropout_{size_};
   Matrix query_, scores_, result_;
   Eigen::ArrayXf sum_, maximum_, larger_, correction_;
 };
 
 // With P = exp(S - log sum) and D = sum of dO O over a row:
 //   dV = P^T dO, dS = P (dO V^T - D) / sqrt(d), dQ = dS K, dK = dS^T Q.
+// With dropout, M the factors: dV = (M P)^T dO, dS = P (M (dO V^T) - D) / sqrt(d).
 class FlashBackward {
  public:
   FlashBackward(const AttentionSize& size, std::span<const float> qkv, std::span<const float> dout,
@@ -138,8 +171,8 @@ class FlashBackward {
   void run(const Heads& heads, std::span<const float> out, std::span<const float> log_sums) {
     log_sums_ = array(row(log_sums, heads.index, size_.sequence));
     rows_ = (heads.out.of(dout_).array() * heads.out.of(out).array()).rowwise().sum();
-    for (std::int64_t key = 0; key < size_.sequence; key += block) {
-      const std::int64_t keys = std::min(block, size_.sequence - key);
+    for (std::int64_t key = 0; key < heads.keys; key += block) {
+      const std::int64_t keys = std::min(block, heads.keys - key);
       for (std::int64_t query = size_.causal ? key : 0; query < size_.sequence; query += block)
         pair(heads, query, std::min(block, size_.sequence - query), key, keys);
     }
@@ -155,8 +188,15 @@ class FlashBackward {
     scores_.noalias() = q * k.transpose();
     scores_ = ((scores_.array() * scale).colwise() - log_sums_.segment(first, queries)).exp();
     if (size_.causal && key + keys > first) mask(scores_, first, key, 0.0F);
-    heads.value.of(dqkv_, key, keys).noalias() += scores_.transpose() * gradient;
     slopes_.noalias() = gradient * heads.value.of(qkv_, key, keys).transpose();
+    if (dropout_.exists()) {
+      dropped_ = scores_;
+      dropout_.apply(heads, first, key, dropped_);
+      dropout_.apply(heads, first, key, slopes_);
+      heads.value.of(dqkv_, key, keys).noalias() += dropped_.transpose() * gradient;
+    } else {
+      heads.value.of(dqkv_, key, keys).noalias() += scores_.transpose() * gradient;
+    }
     slopes_ = scores_.array() * (slopes_.array().colwise() - rows_.segment(first, queries)) * scale;
     heads.query.of(dqkv_, first, queries).noalias() += slopes_ * k;
     heads.key.of(dqkv_, key, keys).noalias() += slopes_.transpose() * q;
@@ -165,11 +205,26 @@ class FlashBackward {
   const AttentionSize& size_;
   std::span<const float> qkv_, dout_;
   std::span<float> dqkv_;
-  Matrix scores_, slopes_;
+  ScoreDropout dropout_{size_};
+  Matrix scores_, slopes_, dropped_;
   Eigen::ArrayXf log_sums_, rows_;
 };
 
+// The columns of keys that are padding.
+template <class Scores>
+auto padding_of(const Heads& heads, Scores& scores) {
+  return scores.rightCols(scores.cols() - heads.keys);
+}
+
 }  // namespace
+
+std::int64_t AttentionSize::length(std::int64_t of_batch) const {
+  std::int64_t end = sequence;
+  if (rules.tokens.ids == nullptr) return end;
+  while (end > 1 && rules.tokens[of_batch * sequence + end - 1] == rules.padding)
+    --end;
+  return end;
+}
 
 void flash_forward(const AttentionSize& size, std::span<const float> qkv, std::span<float> out,
                    std::span<float> log_sums) {
@@ -194,39 +249,49 @@ void flash_backward(const AttentionSize& size, std::span<const float> qkv,
 void unfused_forward(const AttentionSize& size, std::span<const float> qkv, std::span<float> out,
                      std::span<float> probabilities) {
   check(size, qkv);
+  const ScoreDropout dropout{size};
   Matrix scores;
   Eigen::ArrayXf of_row;
   for_each_head(size, [&](const Heads& heads) {
     scores.noalias() = heads.query.of(qkv) * heads.key.of(qkv).transpose();
     scores *= scale_of(size);
     if (size.causal) mask(scores, 0, 0, minus_infinity);
+    padding_of(heads, scores).setConstant(minus_infinity);
     of_row = scores.rowwise().maxCoeff();
     scores = (scores.array().colwise() - of_row).exp();
     if (size.causal) mask(scores, 0, 0, 0.0F);
+    padding_of(heads, scores).setZero();
     of_row = scores.rowwise().sum();
     scores = scores.array().colwise() / of_row;
-    if (!out.empty()) heads.out.of(out).noalias() = scores * heads.value.of(qkv);
     if (!probabilities.empty()) {
       matrix(row(probabilities, heads.index, size.sequence * size.sequence), size.sequence,
              size.sequence) = scores;
     }
+    if (dropout.exists()) dropout.apply(heads, 0, 0, scores);
+    if (!out.empty()) heads.out.of(out).noalias() = scores * heads.value.of(qkv);
   });
 }
 
-// dP = dO V^T, dS = P (dP - sum of dP P over a row) / sqrt(d), the rest as above.
+// dP = M (dO V^T), dS = P (dP - sum of dP P over a row) / sqrt(d), the rest as above.
 void unfused_backward(const AttentionSize& size, std::span<const float> qkv,
                       std::span<const float> probabilities, std::span<const float> dout,
                       std::span<float> dqkv) {
   check(size, qkv);
   SIM_CHECK(dqkv.size() == qkv.size(), dqkv.size(), qkv.size());
   array(dqkv).setZero();
-  Matrix slopes;
+  const ScoreDropout dropout{size};
+  Matrix slopes, dropped;
   for_each_head(size, [&](const Heads& heads) {
     const auto p = matrix(row(probabilities, heads.index, size.sequence * size.sequence),
                           size.sequence, size.sequence);
     const auto gradient = heads.out.of(dout);
-    heads.value.of(dqkv).noalias() += p.transpose() * gradient;
+    dropped = p;
     slopes.noalias() = gradient * heads.value.of(qkv).transpose();
+    if (dropout.exists()) {
+      dropout.apply(heads, 0, 0, dropped);
+      dropout.apply(heads, 0, 0, slopes);
+    }
+    heads.value.of(dqkv).noalias() += dropped.transpose() * gradient;
     const Eigen::ArrayXf along = (slopes.array() * p.array()).rowwise().sum();
     slopes = p.array() * (slopes.array().colwise() - along) * scale_of(size);
     heads.query.of(dqkv).noalias() += slopes * heads.key.of(qkv);

@@ -4,10 +4,15 @@
 // flash: block by block with a running maximum and sum, keeping the log-sum-exp of each query
 // (Dao et al. 2022, algorithms 1 and 4, in the order of Dao 2023). unfused: keeps the
 // probabilities, as a framework without a fused kernel does.
+//
+// The padding at the end of a sequence is seen by no query. Dropout acts on the probabilities that
+// the values are weighed with, not on their sum (Dao et al. 2022, algorithm 2).
 #pragma once
 
 #include <cstdint>
 #include <span>
+
+#include "real/engine/kernels.hpp"
 
 namespace real {
 
@@ -17,6 +22,9 @@ struct AttentionSize {
   std::int64_t batch = 0, sequence = 0;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   bool causal = true;
+  kernels::ScoreRules rules{};
+  // Tokens of a sequence without the padding at its end; at least the first.
+  std::int64_t length(std::int64_t of_batch) const;
   std::int64_t tokens() const { return batch * sequence; }
   std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim; }
   std::int64_t out_width() const { return heads * head_dim; }

@@ -5,6 +5,8 @@
 #include <filesystem>
 
 #include "real/cuda/cuda_backend.hpp"
+#include "real/engine/labelled_text.hpp"
+#include "real/engine/operator_facts.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/config/data_folder.hpp"
 
@@ -57,8 +59,13 @@ Algorithms algorithms_of(const sim::Scenario& scenario) {
 }
 
 std::string training_data(const sim::Scenario& scenario) {
-  return scenario.training.data.empty() ? sim::data_folder() + "/data/corpus/tales.txt"
-                                        : scenario.training.data;
+  if (!scenario.training.data.empty()) return scenario.training.data;
+  return sim::data_folder() + (reads_labels(scenario.model) ? "/data/sentences/sentences.tsv"
+                                                            : "/data/corpus/tales.txt");
+}
+
+std::unique_ptr<Samples> samples_of(const sim::Scenario& scenario) {
+  return open_samples(training_data(scenario), scenario.model, scenario.layout.sequence_length);
 }
 
 }  // namespace real

@@ -3,9 +3,11 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "real/engine/algorithms.hpp"
+#include "real/engine/tokens.hpp"
 #include "sim/base/words.hpp"
 #include "sim/scenario/scenario.hpp"
 
@@ -22,7 +24,10 @@ BackendChoice chosen_backend(BackendChoice choice);
 // How the collectives run: the choices of the scenario's `simulation` section. Throws InputError
 // for one that the engine does not have.
 Algorithms algorithms_of(const sim::Scenario& scenario);
-// What it trains on: the file of the scenario, or the shipped text where it names none.
+// What it trains on: the file of the scenario, or where it names none the shipped text, for a
+// classifier the shipped sentences.
 std::string training_data(const sim::Scenario& scenario);
+// Throws InputError for data that cannot be read, or that the model cannot be trained on.
+std::unique_ptr<Samples> samples_of(const sim::Scenario& scenario);
 
 }  // namespace real

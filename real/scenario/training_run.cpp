@@ -21,7 +21,7 @@ struct Job {
   const sim::Scenario& scenario;
   const sim::Plan& plan;
   const TrainingRunOptions& options;
-  const Corpus& corpus;
+  const Samples& samples;
   Algorithms algorithms;
   bool cuda = false;
   bool graphs = false;
@@ -116,7 +116,7 @@ void train_rank(const Job& job, Seat& seat) {
                    .backend = backend.get(),
                    .transport = &seat.transport(),
                    .heartbeat = &seat.heartbeat(),
-                   .corpus = &job.corpus,
+                   .samples = &job.samples,
                    .training = job.scenario.training,
                    .threads = std::max(1, cores / std::max(1, seat.world().local_size))}};
   if (job.options.resume.empty()) {
@@ -165,7 +165,7 @@ void require_executable(const sim::Scenario& scenario, const sim::Plan& plan,
                         const TrainingRunOptions& options) {
   check_executable(scenario, plan, chosen_backend(options.backend) == BackendChoice::cuda,
                    algorithms_of(scenario), !options.resume.empty(), !options.checkpoint.empty());
-  const Corpus corpus{training_data(scenario), scenario.model, scenario.layout.sequence_length};
+  static_cast<void>(samples_of(scenario));  // reads them
 }
 
 RunResult train_scenario(const sim::Scenario& scenario, const sim::Plan& plan,
@@ -176,9 +176,9 @@ RunResult train_scenario(const sim::Scenario& scenario, const sim::Plan& plan,
   const Algorithms algorithms = algorithms_of(scenario);
   check_executable(scenario, plan, cuda, algorithms, !options.resume.empty(),
                    !options.checkpoint.empty());
-  const Corpus corpus{training_data(scenario), scenario.model, scenario.layout.sequence_length};
+  const std::unique_ptr<Samples> samples = samples_of(scenario);
   const bool graphs = cuda && (scenario.options.graphs || wants_graphs(plan));
-  const Job job{scenario, plan, options, corpus, algorithms, cuda, graphs, report};
+  const Job job{scenario, plan, options, *samples, algorithms, cuda, graphs, report};
   const Launch launch{
       .ranks = plan.world_size(),
       .kind = cuda || options.processes ? RankKind::processes : RankKind::threads,

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "real/scenario/collective_report.hpp"
 #include "real/scenario/run_files.hpp"
 #include "real/scenario/run_report.hpp"
 #include "sim/cli/engine.hpp"
@@ -17,6 +18,7 @@ struct Request {
   OutputFormat output = OutputFormat::table;
   std::vector<std::string> overrides;
   real::RunFiles files;
+  bool buckets = false;
   real::TrainingRunOptions options{.log_every = 10, .log = print_note};
 };
 
@@ -32,6 +34,10 @@ void show(const Request& request, const Scenario& scenario, const Plan& plan,
   if (run.steps.empty()) return print_note(untrained_text(scenario, run));
   print_result(in_format(request.output, real::make_run_report(scenario, plan, run),
                          real::run_table, real::run_json, real::run_csv, real::run_markdown));
+  if (request.buckets) {
+    const std::string log = '\n' + real::collective_report(scenario, plan, run);
+    request.output == OutputFormat::table ? print_result(log) : print_note(log);
+  }
   for (const std::string& line : real::write_run_files(request.files, scenario, plan, run))
     print_note(line);
 }
@@ -121,6 +127,10 @@ Options training_options(Request& request) {
        .into = &request.files.record,
        .form = "FILE",
        .help = "write the last step for `stepcast compare`"},
+      {.name = "--buckets",
+       .into = &request.buckets,
+       .help = "a line for each collective of rank 0 in the last step: when ready, launched and "
+               "done, hidden or exposed"},
       {.name = "--log-every",
        .into = &request.options.log_every,
        .form = "N",

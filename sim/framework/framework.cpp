@@ -198,6 +198,7 @@ void set_op(const Framework& framework, const AttentionShape& shape, ModelOp& op
       set_norm(op, framework.layer_norm, layer_norm, shape.head_dim, keeps);
       break;
     case Function::attention:
+      if (shape.dropout) break;  // no measured run has both: the forecast is that of fused kernels
       // qkv.chunk(3): its backward concatenates the three gradients.
       if (framework.qkv == KernelForm::eager) op.backward_elements += 2 * in;
       if (repeats && keeps)

@@ -103,10 +103,10 @@ ModelOp attention_op(const TransformerShape& shape) {
   const std::int64_t keys_values = shape.kv_heads * (shape.head_dim + value_dim);
   const std::int64_t outputs = shape.heads * value_dim;
   const double moved = real(queries + keys_values + outputs);
-  // Without ALiBi's slopes, dropout, sinks and a soft cap, and with one width, it is the function
-  // of its name.
-  const bool plain = shape.positions != Positions::alibi && shape.attention_dropout == 0 &&
-                     !shape.latent.exists() && !shape.attention_sinks && !shape.attention_softcap;
+  // Without ALiBi's slopes, sinks and a soft cap, and with one width, it is the function of its
+  // name.
+  const bool plain = shape.positions != Positions::alibi && !shape.latent.exists() &&
+                     !shape.attention_sinks && !shape.attention_softcap;
   return {.name = "attention",
           .kind = ModelOpKind::attention,
           .split = TensorSplit::inner,
@@ -201,7 +201,7 @@ ModelOp residual_op(const TransformerShape& shape, std::string name, double prob
   ModelOp op{.name = std::move(name),
              .kind = ModelOpKind::elementwise,
              .split = TensorSplit::sequence,
-             .function = dropout ? Function::none : Function::add_residual,
+             .function = Function::add_residual,
              .in_features = shape.hidden,
              .out_features = shape.hidden};
   // Forward: reads branch and residual, writes the sum (and the mask). Backward: a sum hands its

@@ -57,11 +57,13 @@ void append_patch_embedding(Block& block, const TransformerShape& shape) {
 
 // Dropout alone: forward reads, writes and writes the mask; backward the same with the mask read.
 // Korthikanti 2022, section 4.3: the mask of the embedding's dropout is kept, a byte per element.
+// As a function it is a residual sum, whose dropout it is, without a second term.
 ModelOp embedding_dropout_op(const TransformerShape& shape) {
   const double h = real(shape.hidden);
   return {.name = "embedding_dropout",
           .kind = ModelOpKind::elementwise,
           .split = TensorSplit::sequence,
+          .function = Function::add_residual,
           .in_features = shape.hidden,
           .out_features = shape.hidden,
           .forward_elements = 2.5 * h,
@@ -155,11 +157,16 @@ void append_pooler(Block& block, const TransformerShape& shape) {
                        .saved_elements = h});
 }
 
+// Then the engine executes the head: on the first token of each sequence.
+bool classifies_text(const TransformerShape& shape) {
+  return shape.head == Head::classifier && !shape.has_image();
+}
+
 void append_classifier(Block& block, const TransformerShape& shape, std::string name,
                        std::int64_t classes) {
   ModelOp head = linear_op(std::move(name), TensorSplit::sequence, shape.hidden, classes, true);
   head.once_per_sequence = true;
-  head.function = Function::none;  // of one token
+  if (!classifies_text(shape)) head.function = Function::none;
   block.ops.push_back(head);
 }
 
@@ -208,7 +215,7 @@ Block output_block(const TransformerShape& shape) {
       append_classifier(block, shape, "head", shape.classes);
       ModelOp loss = cross_entropy_op(TensorSplit::sequence, shape.classes);
       loss.once_per_sequence = true;
-      loss.function = Function::none;  // of one token
+      if (!classifies_text(shape)) loss.function = Function::none;
       block.ops.push_back(loss);
       break;
     }

@@ -19,7 +19,7 @@ struct Job {
   const sim::Plan& plan;
   const sim::Model& model;
   const sim::Training& training;
-  const Corpus& corpus;
+  const Samples& samples;
   const TrainOptions& options;
   TrainedModel& result;
 };
@@ -34,7 +34,7 @@ void run_rank(const Job& job, Transport& transport) {
   Trainer trainer{{.program = &program,
                    .backend = backend.get(),
                    .transport = &transport,
-                   .corpus = &job.corpus,
+                   .samples = &job.samples,
                    .training = job.training}};
   if (job.options.resume.empty()) {
     trainer.start();
@@ -57,7 +57,7 @@ void run_rank(const Job& job, Transport& transport) {
 }  // namespace
 
 TrainedModel train_on_host(const sim::Model& model, const sim::Layout& layout,
-                           const sim::Training& training, const Corpus& corpus,
+                           const sim::Training& training, const Samples& samples,
                            const TrainOptions& options) {
   const auto problems = sim::layout_problems(layout, model);
   if (!problems.empty()) throw std::runtime_error{problems.front().what};
@@ -67,7 +67,7 @@ TrainedModel train_on_host(const sim::Model& model, const sim::Layout& layout,
   TrainedModel result;
   result.parameters = parameters_of(model);
   result.weights = result.first_moments = result.second_moments = zero_tensors(result.parameters);
-  const Job job{plan, model, training, corpus, options, result};
+  const Job job{plan, model, training, samples, options, result};
   std::mutex mutex;
   std::exception_ptr first;
   std::vector<std::thread> threads;

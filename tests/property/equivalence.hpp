@@ -31,7 +31,7 @@ struct TrainOptions {
 // `training.steps` steps; with `resume`, up to that step. Throws what the first rank that failed
 // threw.
 TrainedModel train_on_host(const sim::Model& model, const sim::Layout& layout,
-                           const sim::Training& training, const Corpus& corpus,
+                           const sim::Training& training, const Samples& samples,
                            const TrainOptions& options = {});
 
 // max |a - b| / max(max |b|, least) of each tensor; the largest of all, and whose it is.

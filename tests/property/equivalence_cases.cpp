@@ -210,9 +210,13 @@ sim::Model equivalence_model(const ModelTraits& traits) {
       "name: tiny\nsource: made for a test\ntransformer:\n  layers: {}\n  hidden: 24\n"
       "  heads: 4\n  head_dim: 6\n  kv_heads: {}\n  feed_forward: 40\n  vocabulary: {}\n"
       "  max_sequence: 12\n  norm_placement: {}\n  qk_norm: {}\n  tied_head: {}\n"
-      "  head: language_model\n",
-      traits.layers, traits.grouped ? 2 : 4, vocabulary, traits.post_norm ? "post" : "pre",
-      traits.qk_norm, traits.tied);
+      "  head: {}\n  hidden_dropout: {}\n  attention_dropout: {}\n  embedding_dropout: {}\n",
+      traits.layers, traits.grouped ? 2 : 4, vocabulary,
+      traits.post_norm || traits.encoder ? "post" : "pre", traits.qk_norm, traits.tied,
+      traits.encoder ? "classifier\n  classes: 3\n  attention: bidirectional\n"
+                       "  embedding_norm: true"
+                     : "language_model",
+      traits.dropout, traits.dropout, traits.dropout);
   const std::string activation = *traits.activation != 0 ? traits.activation
                                  : traits.llama          ? "swiglu"
                                                          : "gelu";
@@ -239,6 +243,19 @@ std::unique_ptr<sim::test::TemporaryFile> equivalence_text() {
   return std::make_unique<sim::test::TemporaryFile>(text, ".txt");
 }
 
+std::unique_ptr<sim::test::TemporaryFile> equivalence_sentences() {
+  std::string text = "zero\tw0\none\tw1\ntwo\tw2 w3\n";
+  for (std::uint64_t i = 0; i < 60; ++i) {
+    const auto label = static_cast<std::size_t>(3 * sim::uniform(12, 0, i));
+    text += std::array{"zero\t", "one\t", "two\t"}.at(label);
+    const auto words = 1 + static_cast<std::uint64_t>(7 * sim::uniform(12, 1, i));
+    for (std::uint64_t j = 0; j < words; ++j)
+      text += fmt::format("w{} ", static_cast<int>(90 * sim::uniform(12, 2, 8 * i + j)));
+    text += '\n';
+  }
+  return std::make_unique<sim::test::TemporaryFile>(text, ".tsv");
+}
+
 sim::Layout one_rank_layout(const sim::Layout& layout) {
   sim::Layout alone = base();
   alone.sequence_length = layout.sequence_length;
@@ -253,6 +270,35 @@ std::vector<EquivalenceCase> listed_cases() {
   add_tensor_parallel(cases);
   add_pipelines(cases);
   add_recomputation(cases);
+  return cases;
+}
+
+std::vector<EquivalenceCase> listed_encoders() {
+  std::vector<EquivalenceCase> cases;
+  const auto add = [&](const char* name, const ModelTraits& model, const sim::Layout& layout) {
+    cases.push_back({name, model, layout});
+  };
+  const ModelTraits plain{.layers = 2, .encoder = true};
+  const ModelTraits drops{.layers = 2, .encoder = true, .dropout = 0.2};
+  const ModelTraits llama{.llama = true, .layers = 2, .dropout = 0.2};
+  for (const ModelTraits& model : {plain, drops, llama}) {
+    add("micro-batches on one rank", model, changed(base(), [](auto& l) { l.micro_batch = 2; }));
+    add("dp 2, nothing overlapped", model, changed(with({.data = 2}), [](auto& l) {
+          l.overlap_gradients = l.overlap_parameters = false;
+          l.micro_batch = 4;
+        }));
+    add("dp 4 in buckets", model, changed(with({.data = 4}), [](auto& l) { l.micro_batch = 2; }));
+    add("ZeRO-3 dp 2", model, changed(with({.data = 2}), [](auto& l) { l.zero_stage = 3; }));
+    add("tp 2", model, with({.tensor = 2}));
+    add("pp 2 dp 2", model, with({.pipeline = 2, .data = 2}));
+    add("unfused attention, dp 2", model, changed(with({.data = 2}), [](auto& l) {
+          l.attention = sim::AttentionKernel::unfused;
+          l.recompute = Recompute::selective;
+        }));
+    add("full recomputation, tp 2 dp 2", model,
+        changed(with({.tensor = 2, .data = 2}), [](auto& l) { l.recompute = Recompute::full; }));
+  }
+  add("tp 2 sp", llama, changed(with({.tensor = 2}), [](auto& l) { l.sequence_parallel = true; }));
   return cases;
 }
 

@@ -26,6 +26,8 @@ struct ModelTraits {
   bool dense_first = false;     // the first layer has an MLP
   const char* activation = "";  // another one than the family's
   bool stops_recomputation = false;
+  bool encoder = false;  // a classifier of sentences: bidirectional, norms behind the branches
+  double dropout = 0;    // everywhere
 };
 
 struct EquivalenceCase {
@@ -35,13 +37,16 @@ struct EquivalenceCase {
 };
 
 sim::Model equivalence_model(const ModelTraits& traits);
-// A text whose bytes are tokens of these models.
+// A text whose bytes are tokens of these models, and sentences of unequal length with labels.
 std::unique_ptr<sim::test::TemporaryFile> equivalence_text();
+std::unique_ptr<sim::test::TemporaryFile> equivalence_sentences();
 // The same step on one rank: all samples in micro-batches of the same size, nothing split.
 sim::Layout one_rank_layout(const sim::Layout& layout);
 
 std::vector<EquivalenceCase> listed_cases();
 EquivalenceCase drawn_case(std::uint64_t seed);
+// Dropout, and classifiers of padded sentences.
+std::vector<EquivalenceCase> listed_encoders();
 std::vector<EquivalenceCase> listed_mixtures();
 EquivalenceCase drawn_mixture(std::uint64_t seed);
 

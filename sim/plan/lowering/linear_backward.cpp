@@ -159,7 +159,10 @@ Value LinearBackward::add_product(Frame& frame, std::size_t i, Value sum, Value 
 
 Value LinearBackward::product_gradient(Frame& frame, std::size_t i, const Value& gradient) {
   const OpWork& work = frame.work->ops[i];
-  const Bytes bytes = frame.shape->ops[i].whole_input;
+  const ShardedOp& op = frame.shape->ops[i];
+  // Of one token of each sequence: those of the others are zero, and have their place.
+  const bool spread = op.op->once_per_sequence && op.op->function == Function::linear;
+  const Bytes bytes = op.whole_input * (spread ? layout_.tokens_held() : 1);
   Value out = work.buffers.exists() ? tensors_.in_buffer(work.buffers.summed, bytes)
                                     : tensors_.allocate(bytes);
   for (const std::uint32_t product : work.input_gradients) {

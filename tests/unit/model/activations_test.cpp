@@ -1,6 +1,7 @@
 // Saved activations against Korthikanti et al. 2022 (arXiv:2205.05198), in bytes per token at 16
 // bit with h hidden, a heads, s tokens, t tensor-parallel ranks.
 #include "shapes.hpp"
+#include "sim/model/dropout.hpp"
 #include "tests/catch.hpp"
 
 using namespace sim;
@@ -154,11 +155,50 @@ TEST_CASE("operators say what they compute, or that they can be forecast only", 
   REQUIRE(functions == std::vector<Function>{rms_norm, linear, rms_norm, rotary, attention, linear,
                                              add_residual, rms_norm, linear, swiglu, linear,
                                              add_residual});
-  // Dropout, in a residual sum or on the probabilities.
-  const Block classic = transformer_layer(classic_gpt(1, 768, 12, 50'257, 1'024), false);
-  REQUIRE(op_named(classic, "attention").function == none);
-  REQUIRE(op_named(classic, "mlp_residual").function == none);
+  // With dropout, in a residual sum or on the probabilities, they are what they are without.
+  TransformerShape plain = classic_gpt(1, 768, 12, 50'257, 1'024);
+  const Block classic = transformer_layer(plain, false);
+  REQUIRE(op_named(classic, "attention").function == attention);
+  REQUIRE(op_named(classic, "mlp_residual").function == add_residual);
   REQUIRE(op_named(classic, "activation").function == gelu);
+  plain.positions = Positions::alibi;
+  REQUIRE(op_named(transformer_layer(plain, false), "attention").function == none);
+}
+
+TEST_CASE("an operator drops with the probability of its place", "[model]") {
+  TransformerShape shape = classic_gpt(1, 768, 12, 50'257, 1'024);
+  shape.embedding_dropout = 0.1;
+  shape.attention_dropout = 0.2;
+  shape.projection_dropout = 0.3;
+  shape.mlp_dropout = 0.4;
+  for (const NormPlacement placement : {NormPlacement::pre, NormPlacement::post}) {
+    shape.norm_placement = placement;
+    const Model model = build_transformer(shape);
+    const auto of = [&](const Block& block, const char* name) {
+      return dropout_of(model, op_named(block, name));
+    };
+    REQUIRE(of(model.input, "embedding_dropout") == 0.1);
+    REQUIRE(of(model.input, "positions") == 0);
+    REQUIRE(of(model.layers[0], "attention") == 0.2);
+    REQUIRE(of(model.layers[0], "attention_residual") == 0.3);
+    REQUIRE(of(model.layers[0], "mlp_residual") == 0.4);
+    REQUIRE(of(model.layers[0], "activation") == 0);
+  }
+}
+
+TEST_CASE("the engine executes a head of classes over text, not over an image", "[model]") {
+  TransformerShape shape = classic_gpt(1, 768, 12, 50'257, 1'024);
+  shape.head = Head::classifier;
+  shape.classes = 2;
+  const Block text = output_block(shape);
+  REQUIRE(op_named(text, "head").function == Function::linear);
+  REQUIRE(op_named(text, "head").once_per_sequence);
+  REQUIRE(op_named(text, "cross_entropy").function == Function::cross_entropy);
+  shape.image = {.size = 32, .patch = 16};
+  shape.vocabulary = 0;
+  const Block image = output_block(shape);
+  REQUIRE(op_named(image, "head").function == Function::none);
+  REQUIRE(op_named(image, "cross_entropy").function == Function::none);
 }
 
 TEST_CASE("a residual sum names the operator that begins its branch", "[model]") {

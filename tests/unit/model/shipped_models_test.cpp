@@ -37,6 +37,8 @@ TEST_CASE("parameter counts equal the published ones to the last parameter", "[m
                Published{"qwen2-0.5b", 494'032'768}, Published{"qwen3-8b", 8'190'735'360},
                Published{"bert-base", 109'482'240}, Published{"bert-large", 335'141'888},
                Published{"bert-base-pretraining", 110'106'428}, Published{"distilbert", 66'362'880},
+               // The encoder, and a row of the hidden size with a bias for each of two classes.
+               Published{"distilbert-classifier", 66'362'880 + 2 * 768 + 2},
                Published{"vit-b16", 86'567'656}, Published{"vit-l16", 304'326'632},
                Published{"resnet50", 25'557'032}, Published{"mixtral-8x7b", 46'702'792'704},
                Published{"deepseek-v2", 235'741'434'880},

@@ -41,26 +41,33 @@ TEST_CASE("every model of the equivalence tests can be executed", "[engine_probl
   CHECK(problems_of(plain_shape()).empty());
 }
 
-TEST_CASE("dropout is refused wherever it is", "[engine_problems]") {
+TEST_CASE("dropout is executed wherever it is, if something is left", "[engine_problems]") {
   sim::TransformerShape shape = plain_shape();
-  SECTION("behind the branches, named once for all layers") {
-    shape.projection_dropout = shape.mlp_dropout = 0.1;
-    CHECK(
-        problems_of(shape) ==
-        Problems{"operator attention_residual of the layer block: the engine does not execute "
-                 "dropout",
-                 "operator mlp_residual of the layer block: the engine does not execute dropout"});
-  }
-  SECTION("behind the embedding") {
-    shape.embedding_dropout = 0.1;
-    CHECK(problems_of(shape) == Problems{"operator embedding_dropout of the embedding block: the "
-                                         "engine does not execute dropout"});
-  }
-  SECTION("of probabilities") {
-    shape.attention_dropout = 0.1;
-    CHECK(problems_of(shape) == Problems{"operator attention of the layer block: the engine does "
-                                         "not execute dropout of attention probabilities"});
-  }
+  shape.projection_dropout = shape.mlp_dropout = 0.1;
+  shape.embedding_dropout = shape.attention_dropout = 0.5;
+  CHECK(problems_of(shape).empty());
+  shape.mlp_dropout = 1;
+  CHECK(problems_of(shape) ==
+        Problems{"tiny: dropout of 1 leaves nothing to train; allowed: less than 1"});
+}
+
+TEST_CASE("a classifier is bidirectional, and its sequences are whole", "[engine_problems]") {
+  sim::TransformerShape shape = plain_shape();
+  shape.head = sim::Head::classifier;
+  shape.classes = 2;
+  CHECK(problems_of(shape) ==
+        Problems{"operator attention: tiny is causal, so the first token, of which its head makes "
+                 "the class, sees no other; allowed: attention bidirectional"});
+  shape.mask = sim::AttentionMask::bidirectional;
+  CHECK(problems_of(shape).empty());
+  sim::Plan plan;
+  plan.layout.compute_dtype = sim::DType::fp32;
+  plan.layout.tensor_parallel = 2;
+  CHECK(engine_problems(plan, sim::build_transformer(shape)).empty());
+  plan.layout.sequence_parallel = true;
+  CHECK(engine_problems(plan, sim::build_transformer(shape)) ==
+        Problems{"layout.sequence_parallel: the head of tiny reads the first token of each "
+                 "sequence, which one rank alone would hold; allowed: false"});
 }
 
 TEST_CASE("models that predict no next token are refused", "[engine_problems]") {

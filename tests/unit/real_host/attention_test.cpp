@@ -1,4 +1,5 @@
 // Attention against its definition in float64, gradients against its finite differences.
+#include "real/engine/dropout.hpp"
 #include "real/host/kernels_attention.hpp"
 #include "tests/unit/real_host/kernel_check.hpp"
 
@@ -18,7 +19,7 @@ struct Reference {
     const std::int64_t group = size.heads + head / (size.heads / size.kv_heads);
     Doubles p(static_cast<std::size_t>(size.sequence));
     double largest = -1e300;
-    const std::int64_t seen = size.causal ? query + 1 : size.sequence;
+    const std::int64_t seen = std::min(size.causal ? query + 1 : size.sequence, size.length(batch));
     for (std::int64_t key = 0; key < seen; ++key) {
       double score = 0;
       for (std::int64_t i = 0; i < size.head_dim; ++i) {
@@ -38,6 +39,15 @@ struct Reference {
     if (log_sum != nullptr) *log_sum = largest + std::log(total);
     return p;
   }
+  // What a probability is multiplied by before it weighs a value.
+  double factor(std::int64_t batch, std::int64_t head, std::int64_t query, std::int64_t key) const {
+    const real::kernels::ScoreRules& rules = size.rules;
+    if (rules.dropout.probability == 0) return 1;
+    const std::int64_t of_head =
+        (rules.first_sequence + batch) * rules.all_heads + rules.first_head + head;
+    const std::int64_t element = (of_head * size.sequence + query) * size.sequence + key;
+    return real::DropoutMask{rules.dropout}.factor(static_cast<std::uint64_t>(element));
+  }
   template <class Visit>
   void for_each_query(Visit visit) const {
     for (std::int64_t batch = 0; batch < size.batch; ++batch) {
@@ -56,7 +66,7 @@ struct Reference {
       for (std::int64_t i = 0; i < size.head_dim; ++i) {
         double total = 0;
         for (std::int64_t key = 0; key < size.sequence; ++key)
-          total += p[static_cast<std::size_t>(key)] *
+          total += p[static_cast<std::size_t>(key)] * factor(batch, head, query, key) *
                    element(qkv, batch * size.sequence + key, value, i);
         out[static_cast<std::size_t>(row + head * size.head_dim + i)] = total;
       }
@@ -170,4 +180,81 @@ TEST_CASE("large scores do not overflow attention", "[real_host]") {
   const Doubles expected = Reference{size}.output(exact(qkv));
   CHECK(relative_error(out, expected) < 2e-3);
   CHECK(relative_error(unfused, expected) < 2e-3);
+}
+
+namespace {
+
+// Two sequences that end in padding, heads of a tensor rank, and dropout if wanted.
+struct Padded {
+  std::vector<std::int32_t> ids;
+  real::kernels::AdamStep step{.number = 3};
+  Reference reference;
+
+  Padded(std::uint64_t seed, double dropout) {
+    real::AttentionSize& size = reference.size;
+    size = random_attention(seed, seed % 3 == 0 ? 90 : 7);
+    size.batch = 2;
+    size.sequence += 2;
+    const std::int64_t stride = size.sequence + 1;
+    ids.assign(static_cast<std::size_t>(size.batch * stride), 5);
+    for (std::int64_t batch = 0; batch < size.batch; ++batch) {
+      const std::int64_t length =
+          random_size(seed, static_cast<std::uint64_t>(8 + batch), 1, size.sequence);
+      for (std::int64_t i = length; i < size.sequence; ++i)
+        ids[static_cast<std::size_t>(batch * stride + i)] = 0;
+    }
+    size.rules = {.tokens = {.ids = ids.data(),
+                             .tokens = size.tokens(),
+                             .sequence = size.sequence,
+                             .stride = stride},
+                  .padding = 0,
+                  .dropout = {.probability = dropout, .seed = seed, .site = 9, .step = &step},
+                  .first_sequence = 4,
+                  .first_head = size.heads,
+                  .all_heads = 2 * size.heads};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("no query sees padding, and dropout acts on the probabilities", "[real_host]") {
+  const std::uint64_t seed = GENERATE(range(0, 9));
+  const double dropout = GENERATE(0.0, 0.3);
+  CAPTURE(seed, dropout);
+  const Padded padded{seed, dropout};
+  const real::AttentionSize& size = padded.reference.size;
+  const Floats qkv = random_floats(seed, 6, size.tokens() * size.qkv_width());
+  const Doubles expected = padded.reference.output(exact(qkv));
+
+  Floats out(expected.size()), unfused(expected.size());
+  Floats log_sums(static_cast<std::size_t>(size.log_sums()));
+  Floats probabilities(static_cast<std::size_t>(size.probabilities()));
+  real::flash_forward(size, qkv, out, log_sums);
+  real::unfused_forward(size, qkv, unfused, probabilities);
+  CHECK(relative_error(out, expected) < float_error);
+  CHECK(relative_error(unfused, expected) < float_error);
+  CHECK(relative_error(log_sums, exact(log_sums_of(padded.reference, exact(qkv)))) < float_error);
+}
+
+TEST_CASE("gradients of attention with padding and dropout are finite differences", "[real_host]") {
+  const std::uint64_t seed = GENERATE(1, 2, 4, 5, 7, 8);
+  const double dropout = GENERATE(0.0, 0.3);
+  CAPTURE(seed, dropout);
+  const Padded padded{seed, dropout};
+  const real::AttentionSize& size = padded.reference.size;
+  const Floats qkv = random_floats(seed, 6, size.tokens() * size.qkv_width());
+  const Floats dout = random_floats(seed, 7, size.tokens() * size.out_width());
+  const Doubles expected = finite_differences(
+      [&](const Doubles& at) { return dot(padded.reference.output(at), dout); }, exact(qkv));
+
+  Floats out(dout.size());
+  Floats log_sums(static_cast<std::size_t>(size.log_sums()));
+  Floats probabilities(static_cast<std::size_t>(size.probabilities()));
+  real::flash_forward(size, qkv, out, log_sums);
+  real::unfused_forward(size, qkv, {}, probabilities);
+  Floats flash(qkv.size(), 9.0F), unfused(qkv.size(), 9.0F);
+  real::flash_backward(size, qkv, out, log_sums, dout, flash);
+  real::unfused_backward(size, qkv, probabilities, dout, unfused);
+  CHECK(relative_error(flash, expected) < float_error);
+  CHECK(relative_error(unfused, expected) < float_error);
 }
