@@ -93,18 +93,50 @@ Learning learning_of(const Candidate& candidate, const std::vector<FactorFile>& 
   return no_evidence(files.empty() ? "no file of factors is given" : "not measured");
 }
 
+// A scheme that was measured has to be the first with a spread more of steps, too: a gain within
+// the noise of its factor is none.
 void find_best(ChoiceAtPoint& point, const std::vector<Learning>& learning) {
   const auto first = [&](bool evidence) {
     std::optional<std::size_t> best;
+    double least = 0;
     for (std::size_t i = 0; i < point.schemes.size(); ++i) {
       if (!point.schemes[i].possible()) continue;
       if (evidence && learning[i].evidence == Evidence::none) continue;
-      if (!best || point.schemes[i].to_target < point.schemes[*best].to_target) best = i;
+      const double factor = learning[i].factor + (evidence ? learning[i].deviation : 0);
+      const double time = to_seconds(point.schemes[i].step.step_time) * factor;
+      if (!best || time < least) {
+        best = i;
+        least = time;
+      }
     }
     return best;
   };
   point.best = first(true);
   point.fastest = first(false);
+}
+
+// The keys of each candidate, by name, for the machine at a point; those of the scenario where that
+// machine is none.
+std::vector<std::vector<std::string>> keys_at(const ChooseQuestion& question,
+                                              const std::vector<Candidate>& candidates,
+                                              const std::vector<std::string>& assigned) {
+  std::vector<std::string> overrides = question.overrides;
+  overrides.insert(overrides.end(), assigned.begin(), assigned.end());
+  std::vector<Candidate> here;
+  try {
+    here = candidates_for(load_scenario(question.scenario.with(overrides)));
+  } catch (const InputError&) {
+    here = {};  // the forecast tells
+  }
+  std::vector<std::vector<std::string>> all;
+  for (const Candidate& candidate : candidates) {
+    const auto found = std::find_if(
+        here.begin(), here.end(), [&](const Candidate& one) { return one.name == candidate.name; });
+    std::vector<std::string>& keys = all.emplace_back(overrides);
+    const std::vector<std::string>& set = found == here.end() ? candidate.set : found->set;
+    keys.insert(keys.end(), set.begin(), set.end());
+  }
+  return all;
 }
 
 std::string file_text(const FactorFile& file) {
@@ -135,14 +167,10 @@ Choice choose(const ChooseQuestion& question, const std::function<void()>& done,
   const std::uint64_t points = point_count(choice.axes);
   const std::size_t schemes = choice.candidates.size();
   std::vector<std::vector<std::string>> all;
-  for (std::uint64_t p = 0; p < points; ++p) {
-    for (const Candidate& candidate : choice.candidates) {
-      std::vector<std::string>& overrides = all.emplace_back(question.overrides);
-      for (const std::string& assignment : assignments(choice.axes, p))
-        overrides.push_back(assignment);
-      overrides.insert(overrides.end(), candidate.set.begin(), candidate.set.end());
-    }
-  }
+  for (std::uint64_t p = 0; p < points; ++p)
+    for (std::vector<std::string>& keys :
+         keys_at(question, choice.candidates, assignments(choice.axes, p)))
+      all.push_back(std::move(keys));
   std::vector<PointResult> steps =
       forecast_points(question.scenario, all, LayoutMode::fixed, done, control);
   for (std::uint64_t p = 0; p < points; ++p) {

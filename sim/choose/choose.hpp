@@ -52,7 +52,8 @@ struct SchemeForecast {
 struct ChoiceAtPoint {
   std::vector<std::string> values;      // of the axes
   std::vector<SchemeForecast> schemes;  // as Choice::candidates
-  // Index of the first to the target: of those with evidence, and of all; none where none fits.
+  // Index of the first to the target: of those with evidence, which need a spread more of steps
+  // than the mean, and of all; none where none fits.
   std::optional<std::size_t> best, fastest;
 };
 
