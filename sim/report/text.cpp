@@ -199,7 +199,6 @@ void add_stages(Page& page, const Report& report) {
                        memory.fits() ? "" : " too much");
     page.line(row);
   }
-  add_host_memory(page, report);
 }
 
 void add_memory_left(Page& page, const Report& report) {
@@ -246,6 +245,7 @@ void add_memory(Page& page, const Report& report) {
                     "not in the forecast",
                     grouped(static_cast<std::uint64_t>(retries))));
   }
+  add_host_memory(page, report);
 }
 
 void add_collectives(Page& page, const Report& report) {

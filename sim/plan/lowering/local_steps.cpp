@@ -25,6 +25,7 @@ void LocalSteps::divide_into_fragments() {
   std::int64_t total = 0, before = 0;
   for (const Bucket& bucket : store_.buckets)
     total += bucket.elements;
+  if (total == 0) return;
   for (Bucket& bucket : store_.buckets) {
     const std::int64_t middle = before + bucket.elements / 2;
     bucket.fragment = static_cast<int>(std::min<std::int64_t>(
