@@ -59,6 +59,8 @@ PointResult forecast_point(const ScenarioInput& scenario, const std::vector<std:
     return best ? result_of(*best, control) : no_result("no layout fits");
   } catch (const InputError& error) {
     return no_result(first_problem(error));
+  } catch (const std::invalid_argument& error) {
+    return no_result(error.what());  // an algorithm that a group cannot use
   }
 }
 

@@ -44,7 +44,8 @@ TEST_CASE("top-k sends values and places of its share to three others, random-k 
 
 TEST_CASE("ranks that train apart send their parameters once in a round") {
   const Plan plan = plan_with({"layout.local_steps.every=10"});
-  CHECK(synchronisation_bytes(plan) == Bytes{plan.parameters * 4 * 2 * 3 / 4 / 10});
+  CHECK_THAT(static_cast<double>(synchronisation_bytes(plan).count()),
+             WithinRel(static_cast<double>(plan.parameters) * 4 * 2 * 3 / 4 / 10, 1e-4));
 }
 
 TEST_CASE("ZeRO-3 gathers its parameters twice and reduces gradients once") {

@@ -51,7 +51,7 @@ TEST_CASE("a small job is forecast on every machine that is not validated, and s
   int machines = 0;
   for (const std::string& file : cluster_files()) {
     CAPTURE(file);
-    const Cluster cluster = Cluster::load(file, 1);
+    const Cluster cluster = Cluster::load(file);
     if (cluster.device().generation == Generation::cpu) continue;
     const bool marked = !unvalidated(cluster).empty();
     // Clusters and their devices are marked together.
