@@ -21,7 +21,8 @@ const BoundGroup& group(const BoundProgram& bound, GroupRole role) {
 
 // All ranks with these parameters.
 const BoundGroup& holders(const BoundProgram& bound, const sim::ParameterBucket& bucket) {
-  const bool apart = bound.plan->layout.trains_apart();
+  const sim::Layout& layout = bound.plan->layout;
+  const bool apart = layout.trains_apart() || layout.updates_on_servers();
   return group(bound, bucket.of_experts ? GroupRole::expert_data
                       : apart           ? GroupRole::shard
                                         : GroupRole::data);
@@ -142,7 +143,8 @@ void bind_buckets(BoundProgram& bound, const sim::ArenaLayout& arena) {
     to.weight = persistent(bound, arena, sharded_weight ? from.weight_shard : from.weight);
     const bool sharded_gradient = from.gradient_shard.value != UINT32_MAX;
     to.gradient = persistent(bound, arena, sharded_gradient ? from.gradient_shard : from.gradient);
-    to.optimizer = persistent(bound, arena, from.optimizer);
+    if (from.optimizer.value != UINT32_MAX)
+      to.optimizer = persistent(bound, arena, from.optimizer);
     if (from.host_gradient.value != UINT32_MAX) {
       to.host_gradient = persistent(bound, arena, from.host_gradient);
       to.host_weight = persistent(bound, arena, from.host_weight);

@@ -26,6 +26,11 @@ constexpr Reduction reduction_of(sim::Action action) {
   }
 }
 
+// Whether a rank runs it on its device, to its end, when it is ready.
+constexpr bool runs_on_device(sim::OpKind kind) {
+  return sim::runs_kernel(kind) && kind != sim::OpKind::server_exchange;
+}
+
 // Roles that operators write.
 inline constexpr std::array written_roles{
     sim::Role::output,          sim::Role::saved,          sim::Role::input_gradient,
@@ -96,6 +101,7 @@ constexpr bool acts_on_bucket(sim::Action action) {
          action == Action::replicate || action == Action::accumulate ||
          action == Action::cast_out || action == Action::cast_in || action == Action::decompress ||
          action == Action::weights_from_host || action == Action::dequantize_weights ||
+         action == Action::exchange_with_servers ||
          action == Action::sum_tied_gradient;
 }
 

@@ -65,7 +65,7 @@ void convert(WeightPiece& piece, sim::DType dtype, int threads) {
 // Offset of an owned element in the arena.
 std::int64_t place_of(const BoundProgram& bound, const BoundBucket& bucket, StateKind kind,
                       std::int64_t element) {
-  const bool masters = bound.plan->layout.master_weights;
+  const bool masters = bound.plan->layout.master_weights && bucket.optimizer.exists();
   if (kind == StateKind::master && !masters) {
     const bool whole = bucket.weight.bytes > bucket.owned * 4;
     return bucket.weight.offset + ((whole ? bucket.owned_first : 0) + element) * 4;
@@ -94,7 +94,7 @@ void write_piece(const BoundProgram& bound, Backend& backend, const BoundBucket&
       static_cast<std::size_t>(from - first), static_cast<std::size_t>(to - from)));
   const std::int64_t at = from - bucket.owned_first;
   if (bucket.outer.exists()) backend.write(bucket.outer.offset + at * 4, owned);
-  if (bound.plan->layout.master_weights)
+  if (bound.plan->layout.master_weights && bucket.optimizer.exists())
     backend.write(place_of(bound, bucket, StateKind::master, at), owned);
 }
 

@@ -63,21 +63,59 @@ void Trainer::start() {
   control_.barrier();
 }
 
-StepResult Trainer::step(bool record) {
+StepOutcome Trainer::run_step(bool record, bool together) {
   const BoundProgram& program = *setup_.program;
   const std::vector<std::int32_t> tokens = tokens_of_rank(
       *setup_.samples, program.plan->layout, setup_.training.seed, next_step_, program.at.data);
   // All ranks start together: what one does between steps is no waiting of the next.
-  control_.barrier();
+  if (together) control_.barrier();
   StepOutcome outcome =
       setup_.backend->step({.step = next_step_, .tokens = tokens, .record = record});
-  const StepResult result = agree_on(outcome);
   if (record) {
     SIM_CHECK(outcome.spans.size() == program.ops.size(), outcome.spans.size());
     spans_ = std::move(outcome.spans);
   }
+  return outcome;
+}
+
+StepResult Trainer::step(bool record) {
+  const StepResult result = agree_on(run_step(record, true));
   ++next_step_;
   return result;
+}
+
+StepResult Trainer::step_alone() {
+  const StepOutcome outcome = run_step(false, false);
+  const StepResult result{
+      .step = next_step_,
+      .loss = outcome.loss / static_cast<double>(setup_.program->plan->layout.micro_batches()),
+      .gradient_norm = outcome.gradient_norm,
+      .learning_rate = setup_.training.learning_rate.at(next_step_),
+      .time = outcome.time};
+  if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm))
+    throw std::runtime_error(
+        fmt::format("step {}: {} is not finite", next_step_,
+                    std::isfinite(result.loss) ? "the gradient" : "the loss"));
+  ++next_step_;
+  return result;
+}
+
+std::vector<StepResult> Trainer::agree_on(const std::vector<StepResult>& own) {
+  const std::vector<std::size_t> sizes = control_.all(own.size());
+  std::vector<StepResult> steps{
+      own.begin(), own.begin() + static_cast<std::ptrdiff_t>(*std::ranges::min_element(sizes))};
+  for (StepResult& step : steps) {
+    const std::vector<RankStep> ranks =
+        control_.all(RankStep{step.loss, step.gradient_norm, step.time.count(), -1});
+    step.loss = 0;
+    step.time = {};
+    for (const RankStep& rank : ranks) {
+      step.loss += rank.loss / static_cast<double>(ranks.size());
+      step.time += sim::Duration{rank.picoseconds / static_cast<std::int64_t>(ranks.size())};
+    }
+    step.gradient_norm = ranks.front().gradient_norm;
+  }
+  return steps;
 }
 
 StepResult Trainer::agree_on(const StepOutcome& outcome) {

@@ -61,6 +61,12 @@ class Trainer {
   std::int64_t next_step() const { return next_step_; }
   // Throws NotFinite on every rank.
   StepResult step(bool record);
+  // A step of this rank alone, which waits for no other: `loss` is its own, per token. Throws
+  // std::runtime_error where that is not finite.
+  StepResult step_alone();
+  // Steps of all ranks, made by step_alone(): those that all have, with the mean of their losses
+  // and times. All ranks call it.
+  std::vector<StepResult> agree_on(const std::vector<StepResult>& own);
   void save(const std::string& folder);
 
   // On rank 0, empty elsewhere: the last recorded step of all ranks. `engine`: "host" or "cuda".
@@ -68,6 +74,7 @@ class Trainer {
   std::vector<RankMemory> memory();
 
  private:
+  StepOutcome run_step(bool record, bool together);
   StepResult agree_on(const StepOutcome& outcome);
 
   TrainerSetup setup_;

@@ -5,9 +5,11 @@
 #include <cstring>
 #include <limits>
 
+#include "real/engine/operator_facts.hpp"
 #include "real/host/arrivals.hpp"
 #include "real/host/communication.hpp"
 #include "real/host/host_program.hpp"
+#include "real/host/parameter_servers.hpp"
 #include "real/host/stream_schedule.hpp"
 #include "sim/base/check.hpp"
 #include "sim/plan/meeting.hpp"
@@ -25,6 +27,17 @@ std::int64_t now() {
       .count();
 }
 
+class ServerExchange : public Exchange {
+ public:
+  ServerExchange(ParameterServers& servers, const ServerPush& push)
+      : servers_{servers}, push_{push} {}
+  bool progress() override { return servers_.exchange(push_); }
+
+ private:
+  ParameterServers& servers_;
+  ServerPush push_;
+};
+
 class HostBackend : public Backend {
  public:
   explicit HostBackend(const HostSetup& setup);
@@ -37,7 +50,9 @@ class HostBackend : public Backend {
  private:
   std::span<std::byte> memory(std::int64_t offset, std::int64_t bytes);
   void run_step();
+  void wait_for_workers();
   bool start_communication();
+  std::unique_ptr<Exchange> exchange_with_servers(const BoundOp& op);
   bool poll_communication();
   bool run_kernel();
   bool pass_over();
@@ -57,6 +72,8 @@ class HostBackend : public Backend {
   };
   std::vector<UnderWay> under_way_;
   std::vector<Moments> moments_;  // of each operator
+  std::int64_t step_ = 0;
+  std::vector<std::vector<kernels::Range>> decayed_;  // by bucket
 };
 
 HostBackend::HostBackend(const HostSetup& setup)
@@ -68,7 +85,10 @@ HostBackend::HostBackend(const HostSetup& setup)
                       .arena = program_.arena(),
                       .memory = program_.memory()}},
       schedule_{*setup.program->program},
-      moments_(setup.program->ops.size()) {}
+      moments_(setup.program->ops.size()) {
+  for (const BoundBucket& bucket : setup.program->buckets)
+    decayed_.push_back(decay_ranges(bucket));
+}
 
 std::unique_ptr<HostBackend> checked(const HostSetup& setup) {
   SIM_CHECK(setup.program != nullptr && setup.transport != nullptr);
@@ -79,6 +99,8 @@ std::unique_ptr<HostBackend> checked(const HostSetup& setup) {
 StepOutcome HostBackend::step(const StepInput& input) {
   if (setup_.heartbeat != nullptr) setup_.heartbeat->begin_step(input.step);
   const std::int64_t start = now();
+  step_ = input.step;
+  wait_for_workers();
   begins_ = sim::meeting_that_begins(setup_.program->plan->layout, input.step);
   ends_ = sim::meeting_that_ends(setup_.program->plan->layout, input.step);
   program_.begin_step(input);
@@ -95,7 +117,9 @@ StepOutcome HostBackend::step(const StepInput& input) {
                                     .heartbeat = setup_.heartbeat},
                                    start, moments_);
   }
-  if (!std::isfinite(square_sum)) {
+  const bool alone = setup_.program->plan->layout.updates_on_servers();
+  if (setup_.servers != nullptr) setup_.servers->end_step(setup_.program->at.data);
+  if (!std::isfinite(square_sum) && !alone) {
     // All ranks have the same norm, so all run the step again. Nothing was updated: it is the same
     // step to the last bit.
     program_.begin_step(input);
@@ -137,16 +161,47 @@ bool HostBackend::pass_over() {
   return any;
 }
 
+// Of servers with a bound on staleness.
+void HostBackend::wait_for_workers() {
+  if (setup_.servers == nullptr) return;
+  while (!setup_.servers->may_begin(setup_.program->at.data, step_)) {
+    if (setup_.heartbeat != nullptr) setup_.heartbeat->waiting();
+    setup_.transport->idle();
+  }
+}
+
 bool HostBackend::start_communication() {
   bool any = false;
   for (int i = 0; i < sim::stream_count; ++i) {
     const std::optional<OpId> op = schedule_.ready(static_cast<sim::Stream>(i));
-    if (!op || sim::runs_kernel(bound(*op).kind)) continue;
+    if (!op || runs_on_device(bound(*op).kind)) continue;
     begin(*op);
-    under_way_.push_back({*op, communication_.start(bound(*op))});
+    under_way_.push_back({*op, bound(*op).action == sim::Action::exchange_with_servers
+                                   ? exchange_with_servers(bound(*op))
+                                   : communication_.start(bound(*op))});
     any = true;
   }
   return any;
+}
+
+std::unique_ptr<Exchange> HostBackend::exchange_with_servers(const BoundOp& op) {
+  SIM_CHECK(setup_.servers != nullptr, op.subject);
+  const BoundBucket& bucket = setup_.program->buckets.at(op.subject);
+  const auto floats = [&](const Operand& operand) {
+    const std::span<std::byte> bytes = program_.arena().bytes(operand);
+    return std::span{reinterpret_cast<float*>(bytes.data()),
+                     static_cast<std::size_t>(bucket.elements)};
+  };
+  const Operand& gradient =
+      op.operand(sim::Role::input).exists() ? op.operand(sim::Role::input)
+                                            : op.operand(sim::Role::output);
+  return std::make_unique<ServerExchange>(*setup_.servers,
+                                          ServerPush{.worker = setup_.program->at.data,
+                                                     .step = step_,
+                                                     .bucket = op.subject,
+                                                     .gradient = floats(gradient),
+                                                     .result = floats(op.operand(sim::Role::output)),
+                                                     .decayed = decayed_.at(op.subject)});
 }
 
 bool HostBackend::poll_communication() {
@@ -168,7 +223,7 @@ bool HostBackend::run_kernel() {
   std::optional<OpId> next;
   for (int i = 0; i < sim::stream_count; ++i) {
     const std::optional<OpId> op = schedule_.ready(static_cast<sim::Stream>(i));
-    if (op && sim::runs_kernel(bound(*op).kind) && (!next || *op < *next)) next = op;
+    if (op && runs_on_device(bound(*op).kind) && (!next || *op < *next)) next = op;
   }
   if (!next) return false;
   begin(*next);

@@ -15,12 +15,15 @@
 
 namespace real {
 
+class ParameterServers;
+
 struct HostSetup {
   const BoundProgram* program = nullptr;  // outlives the backend, as the transport does
   Transport* transport = nullptr;
   sim::Training training;
   Algorithms algorithms;
   Heartbeat* heartbeat = nullptr;  // told of every operator; may be null
+  ParameterServers* servers = nullptr;  // of all ranks, where the layout has some
 };
 
 // What this backend cannot execute beyond engine_problems(): other formats than fp32, by operator.

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "real/engine/operator_facts.hpp"
 #include "real/host/kernels_compression.hpp"
 #include "real/host/kernels_dropout.hpp"
 #include "real/host/kernels_local_steps.hpp"
@@ -37,7 +38,7 @@ HostProgram::HostProgram(const BoundProgram& program, const sim::Training& train
                            .dropout = &host_dropout()}};
   for (const BoundOp& op : program.ops) {
     const auto index = static_cast<std::int32_t>(launches_.size());
-    launches_.push_back(sim::runs_kernel(op.kind) ? launches.launch_of(op) : kernels::Launch{});
+    launches_.push_back(runs_on_device(op.kind) ? launches.launch_of(op) : kernels::Launch{});
     scans_.push_back(launches.scan_of(op, index));
   }
 }

@@ -63,6 +63,8 @@ class Seat {
   // SIGINT or SIGTERM came: finish, keep what is there, return. Collective: all ranks ask at the
   // same place (between steps) and get the same answer.
   virtual bool stop_wanted() = 0;
+  // The same of this process alone, for ranks that do not wait for each other.
+  virtual bool interrupted() = 0;
   // Between steps, for tests: does to this rank what Launch::inject says. `before_step` counts from
   // 0.
   virtual void inject_fault(std::int64_t before_step) = 0;

@@ -35,6 +35,11 @@ bool TransportSeat::stop_wanted() {
   return wanted > 0;
 }
 
+bool TransportSeat::interrupted() {
+  stopped_ = stopped_ || setup_.interrupted();
+  return stopped_;
+}
+
 void TransportSeat::inject_fault(std::int64_t before_step) {
   const std::optional<Fault>& fault = setup_.fault;
   if (!fault || fault->before_joining || fault->rank != setup_.world.rank ||

@@ -24,6 +24,7 @@ class TransportSeat : public Seat {
   Transport& transport() override { return *setup_.transport; }
   Heartbeat& heartbeat() override { return *setup_.heartbeat; }
   bool stop_wanted() override;
+  bool interrupted() override;
   void inject_fault(std::int64_t before_step) override;
   bool stopped() const { return stopped_; }  // stop_wanted() has answered yes
 

@@ -24,6 +24,7 @@ RunReport make_run_report(const sim::Scenario& scenario, const sim::Plan& plan,
                    .model_rate = {},
                    .recorded = run.timeline.end.time_since_epoch(),
                    .breakdown = {},
+                   .staleness = run.staleness,
                    .interrupted = run.interrupted};
   const std::vector<sim::Duration> times = run.counted_times();
   report.shortest = times.front();

@@ -80,6 +80,11 @@ SuiteForecast forecast(const sim::RealSuite& suite, const sim::SuiteScenario& wa
                           fmt::format("{}: layout.local_steps: a suite compares single steps, and "
                                       "has no meetings",
                                       wanted.name)};
+  if (scenario.layout.has_servers())
+    throw sim::InputError{sim::SourcePosition{suite.path, 0, 0},
+                          fmt::format("{}: layout.servers: a suite compares single steps, without "
+                                      "parameter servers",
+                                      wanted.name)};
   sim::Plan plan = sim::make_plan(scenario.model, scenario.layout);
   // As run_suite() runs it.
   if (suite.backend == sim::RealBackend::cuda) scenario.options.graphs = wants_graphs(plan);

@@ -11,6 +11,7 @@
 #include "real/cuda/environment.hpp"
 #include "real/engine/operator_name.hpp"
 #include "real/host/host_backend.hpp"
+#include "real/host/parameter_servers.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/base/table_text.hpp"
 
@@ -26,10 +27,11 @@ struct Job {
   bool cuda = false;
   bool graphs = false;
   const std::function<void(const TrainingRun&)>& report;
+  ParameterServers* servers = nullptr;
 };
 
 void check_executable(const sim::Scenario& scenario, const sim::Plan& plan, bool cuda,
-                      const Algorithms& algorithms, bool resumes, bool saves) {
+                      const Algorithms& algorithms, bool resumes, bool saves, bool processes) {
   std::vector<std::string> sentences = engine_problems(plan, scenario.model);
   if (scenario.layout.compression == sim::GradientCompression::one_bit && !resumes)
     sentences.emplace_back(
@@ -39,6 +41,19 @@ void check_executable(const sim::Scenario& scenario, const sim::Plan& plan, bool
     sentences.emplace_back(
         "layout.local_steps: ranks have parameters of their own, of which a checkpoint has one "
         "copy; leave out --checkpoint");
+  if (scenario.layout.has_servers() && (saves || resumes))
+    sentences.emplace_back(
+        "layout.servers: what the servers hold is in no checkpoint; leave out --checkpoint and "
+        "--resume");
+  if (scenario.layout.has_servers() && processes)
+    sentences.emplace_back(
+        "layout.servers: the servers of a run are in its process; leave out --processes and the "
+        "launcher");
+  if (scenario.layout.updates_on_servers() && scenario.training.clip > 0)
+    sentences.push_back(fmt::format(
+        "training.clip is {} with servers.mode {}: servers update before the norm of all gradients "
+        "is known; allowed: 0",
+        scenario.training.clip, word(scenario.layout.servers)));
   const std::vector<std::string> more =
       cuda ? cuda_problems(plan, scenario.model, algorithms) : host_problems(plan, scenario.model);
   sentences.insert(sentences.end(), more.begin(), more.end());
@@ -55,7 +70,8 @@ std::unique_ptr<Backend> make_backend(const Job& job, const BoundProgram& progra
                               .transport = &seat.transport(),
                               .training = job.scenario.training,
                               .algorithms = job.algorithms,
-                              .heartbeat = &seat.heartbeat()});
+                              .heartbeat = &seat.heartbeat(),
+                              .servers = job.servers});
   const int share = std::max(job.options.ranks_per_gpu, 1);
   return make_cuda_backend({.program = &program,
                             .control = &seat.transport(),
@@ -79,8 +95,31 @@ void log_step(const Job& job, const StepResult& step, std::int64_t last) {
                        std::max(sim::in_seconds(step.time), 1e-12))));
 }
 
+// Ranks that wait for servers alone. Progress is that of rank 0; when all have ended, their steps
+// are put together. None is recorded: spans are laid side by side by ranks that wait for each
+// other.
+void train_alone(const Job& job, Seat& seat, Trainer& trainer, TrainingRun& run) {
+  const auto last = std::int64_t{job.scenario.training.steps};
+  while (trainer.next_step() < last && !run.interrupted) {
+    run.interrupted = seat.interrupted();
+    if (run.interrupted) break;
+    seat.inject_fault(trainer.next_step());
+    run.steps.push_back(trainer.step_alone());
+    if (seat.transport().rank() == 0) log_step(job, run.steps.back(), last);
+  }
+  job.servers->release();
+  run.steps = trainer.agree_on(run.steps);
+  if (seat.transport().rank() == 0 && job.options.on_step)
+    for (const StepResult& step : run.steps)
+      job.options.on_step(step);
+}
+
 // Whether the last step was recorded.
 bool train_steps(const Job& job, Seat& seat, Trainer& trainer, TrainingRun& run) {
+  if (job.scenario.layout.updates_on_servers()) {
+    train_alone(job, seat, trainer, run);
+    return false;
+  }
   const auto last = std::int64_t{job.scenario.training.steps};
   bool recorded = false;
   while (trainer.next_step() < last) {
@@ -134,6 +173,7 @@ void train_rank(const Job& job, Seat& seat) {
       run.timeline = std::move(*timeline);
   }
   run.memory = trainer.memory();
+  if (job.servers != nullptr) run.staleness = job.servers->staleness();
   if (rank != 0) return;
   seat.heartbeat().enter(RankPhase::saving);
   run.warm_up = std::min(static_cast<std::size_t>(job.options.warm_up),
@@ -145,6 +185,14 @@ void train_rank(const Job& job, Seat& seat) {
                                     : sim::arena_layout(of_rank).size.count());
   }
   job.report(run);
+}
+
+std::unique_ptr<ParameterServers> servers_of(const sim::Scenario& scenario,
+                                             const sim::Plan& plan) {
+  if (!scenario.layout.has_servers()) return nullptr;
+  const auto buckets = plan.program(sim::RankId{0}).parameter_buckets.size();
+  return std::make_unique<ParameterServers>(plan.layout, scenario.training,
+                                            static_cast<int>(buckets));
 }
 
 std::chrono::milliseconds milliseconds_of(double seconds) {
@@ -164,7 +212,8 @@ std::vector<sim::Duration> TrainingRun::counted_times() const {
 void require_executable(const sim::Scenario& scenario, const sim::Plan& plan,
                         const TrainingRunOptions& options) {
   check_executable(scenario, plan, chosen_backend(options.backend) == BackendChoice::cuda,
-                   algorithms_of(scenario), !options.resume.empty(), !options.checkpoint.empty());
+                   algorithms_of(scenario), !options.resume.empty(), !options.checkpoint.empty(),
+                   options.processes);
   static_cast<void>(samples_of(scenario));  // reads them
 }
 
@@ -174,11 +223,14 @@ RunResult train_scenario(const sim::Scenario& scenario, const sim::Plan& plan,
   set_cuda_environment();  // before CUDA is asked, and before there are threads and ranks
   const bool cuda = chosen_backend(options.backend) == BackendChoice::cuda;
   const Algorithms algorithms = algorithms_of(scenario);
+  const bool launched = join_world(options.world, process_environment()).has_value();
   check_executable(scenario, plan, cuda, algorithms, !options.resume.empty(),
-                   !options.checkpoint.empty());
+                   !options.checkpoint.empty(), options.processes || launched);
   const std::unique_ptr<Samples> samples = samples_of(scenario);
   const bool graphs = cuda && (scenario.options.graphs || wants_graphs(plan));
-  const Job job{scenario, plan, options, *samples, algorithms, cuda, graphs, report};
+  const std::unique_ptr<ParameterServers> servers = servers_of(scenario, plan);
+  const Job job{scenario, plan,   options, *samples,     algorithms,
+                cuda,     graphs, report,  servers.get()};
   const Launch launch{
       .ranks = plan.world_size(),
       .kind = cuda || options.processes ? RankKind::processes : RankKind::threads,

@@ -43,10 +43,12 @@ struct TrainingRun {
   std::int64_t next_step = 0;  // that a run which goes on from here would train
   std::size_t warm_up = 0;     // of the steps, not counted in times
   // Of the last step, with a track of every rank. Empty if a run on cuda was interrupted: recording
-  // costs time there, so only the step that is the last of the plan is recorded.
+  // costs time there, so only the step that is the last of the plan is recorded. Empty also where
+  // ranks wait for parameter servers alone.
   sim::Timeline timeline;
   std::vector<RankMemory> memory;
   std::vector<std::int64_t> planned_arena;  // by rank
+  std::vector<std::int64_t> staleness;       // ParameterServers::staleness()
   bool interrupted = false;
   std::vector<sim::Duration> counted_times() const;  // sorted
 };

@@ -141,6 +141,10 @@ std::vector<KernelCost> KernelPricing::costs_of(const Program& program) const {
   std::vector<KernelCost> costs;
   costs.reserve(program.kernels.size());
   for (const Kernel& kernel : program.kernels) {
+    if (kernel.kind == OpKind::server_exchange) {
+      costs.push_back({.time = {}, .memory = {}, .sm_share = 0});
+      continue;
+    }
     if (is_of_host(kernel.kind)) {
       costs.push_back(host_cost(kernel));
       continue;

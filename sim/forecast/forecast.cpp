@@ -4,6 +4,7 @@
 
 #include "sim/engine/simulator.hpp"
 #include "sim/forecast/meetings.hpp"
+#include "sim/forecast/servers.hpp"
 #include "sim/forecast/unmoved.hpp"
 #include "sim/forecast/what_if.hpp"
 #include "sim/plan/meeting.hpp"
@@ -24,13 +25,17 @@ SimulationOptions options_of(const Scenario& scenario, const ForecastOptions& op
 // is simulated beside it. Memory is that of a step with one.
 struct Rounds {
   std::shared_ptr<const Plan> step;
-  std::optional<MeetingTimes> meetings;
+  BesideStep beside;
 };
 Rounds rounds_of(const Scenario& scenario, std::shared_ptr<const Plan> plan,
                  const SimulationOptions& options, const Control& control) {
-  if (!plan->layout.trains_apart()) return {std::move(plan), std::nullopt};
+  if (plan->layout.has_servers()) {
+    ServerRun run = simulate_servers(*plan, scenario.cluster, options, control);
+    return {std::move(plan), {.servers = std::move(run)}};
+  }
+  if (!plan->layout.trains_apart()) return {std::move(plan), {}};
   return {std::make_shared<const Plan>(plan_of_steps(*plan, 1, std::nullopt)),
-          simulate_meetings(*plan, scenario.cluster, options, control)};
+          {.meetings = simulate_meetings(*plan, scenario.cluster, options, control)}};
 }
 
 Forecast forecast_plan(const Scenario& scenario, const std::shared_ptr<const Plan>& whole,
@@ -41,15 +46,15 @@ Forecast forecast_plan(const Scenario& scenario, const std::shared_ptr<const Pla
   const Rounds rounds = rounds_of(scenario, whole, simulated, control);
   Forecast made{.plan = rounds.step, .timeline = {}, .report = {}};
   const auto report = [&](Simulation simulation) {
-    made.report = make_report(scenario, *made.plan, simulation, rounds.meetings);
-    if (rounds.meetings) {
+    made.report = make_report(scenario, *made.plan, simulation, rounds.beside);
+    if (rounds.beside.meetings) {
       Report memory = make_memory_report(scenario, *whole);
       made.report.memory = std::move(memory.memory);
       made.report.worst_stage = memory.worst_stage;
     }
     made.timeline = std::move(simulation.timeline);
   };
-  if (options.what_if) {
+  if (options.what_if && !rounds.beside.servers) {
     const Simulator simulator{*made.plan, scenario.cluster, scenario.options, control};
     report(simulator.run(simulated, control));
     add_what_if(made.report, simulator, scenario.options, control);

@@ -109,6 +109,28 @@ constexpr auto words_of(OuterOptimizer) {
                     Word{OuterOptimizer::nesterov, "nesterov"}};
 }
 
+// Parameter servers in place of a reduction among the ranks: each data-parallel rank is a worker that
+// sends its gradients to them (sim/plan/rules/servers.md).
+//  synchronous   servers add up the gradients of all workers, which update (Jiang et al. 2020,
+//                BytePS)
+//  asynchronous  servers update with each worker's gradients as they come (Li et al. 2014; Dean et
+//                al. 2012, Downpour SGD)
+//  bounded       the same, but no worker is more than `staleness` steps ahead of the slowest (Ho et
+//                al. 2013, stale synchronous parallel)
+enum class Servers : std::uint8_t { none, synchronous, asynchronous, bounded };
+constexpr auto words_of(Servers) {
+  return std::array{Word{Servers::none, "none"}, Word{Servers::synchronous, "synchronous"},
+                    Word{Servers::asynchronous, "asynchronous"}, Word{Servers::bounded, "bounded"}};
+}
+
+// Where servers run: on the hosts of the workers' nodes; on machines of their own; or on both, each
+// with the share of the parameters that makes all network cards equally busy (BytePS).
+enum class ServerPlace : std::uint8_t { workers, machines, balanced };
+constexpr auto words_of(ServerPlace) {
+  return std::array{Word{ServerPlace::workers, "workers"}, Word{ServerPlace::machines, "machines"},
+                    Word{ServerPlace::balanced, "balanced"}};
+}
+
 struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by subject
   int tensor_parallel = 1;
   int context_parallel = 1;  // ranks that share the tokens of each sequence
@@ -191,6 +213,11 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   int outer_overlap = 0;   // steps that a meeting may take beside training; 0: training waits
   double outer_mix = 0.5;  // share of a rank's own parameters that then stays, with outer_overlap
 
+  Servers servers = Servers::none;
+  ServerPlace server_place = ServerPlace::workers;
+  int server_machines = 0;  // beside the nodes of the workers, with the host and NICs of such a node
+  int staleness = 0;        // bounded: steps that a worker may be ahead of the slowest
+
   bool operator==(const Layout&) const = default;
   int world_size() const {
     return tensor_parallel * context_parallel * pipeline_parallel * data_parallel;
@@ -200,8 +227,13 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   // dp_shard_cp).
   int replicas() const { return data_parallel * context_parallel; }
   bool trains_apart() const { return local_steps > 1; }
-  // Of the replicas, those that reduce their gradients together.
-  int synchronous_replicas() const { return trains_apart() ? local_ranks : replicas(); }
+  bool has_servers() const { return servers != Servers::none; }
+  // Servers hold the optimizer; workers take new parameters from them.
+  bool updates_on_servers() const { return has_servers() && servers != Servers::synchronous; }
+  // Of the replicas, those that reduce their gradients together, among themselves.
+  int synchronous_replicas() const {
+    return has_servers() ? 1 : trains_apart() ? local_ranks : replicas();
+  }
   int expert_tensor() const {
     return expert_tensor_parallel > 0 ? expert_tensor_parallel : tensor_parallel;
   }

@@ -254,6 +254,25 @@ Fields local_steps() {
   return fields;
 }
 
+Fields servers() {
+  Fields fields{
+      {word_key<Servers>("servers.mode", "none",
+                         "parameter servers in place of a reduction among data-parallel GPUs"),
+       &Layout::servers},
+      {word_key<ServerPlace>("servers.place", "workers", "where the servers run"),
+       &Layout::server_place},
+      {integer_key("servers.machines", {0, 100'000}, "machines", "0",
+                   "machines for servers beside the nodes of the workers"),
+       &Layout::server_machines},
+      {integer_key("servers.staleness", {0, 1'000'000}, "steps", "0",
+                   "bounded: steps that a worker may be ahead of the slowest"),
+       &Layout::staleness},
+  };
+  for (LayoutField& field : fields)
+    field.written_always = false;
+  return fields;
+}
+
 // One value as a file has it and as JSON has it.
 std::string text_of(bool value) {
   return value ? "true" : "false";
@@ -309,7 +328,7 @@ const std::vector<LayoutField>& layout_fields() {
   static const Fields fields = [] {
     Fields all = parallelism();
     for (Fields (*more)() :
-         {batch_and_sharding, formats, overlap, compression, offload, local_steps})
+         {batch_and_sharding, formats, overlap, compression, offload, local_steps, servers})
       for (LayoutField& field : more())
         all.push_back(std::move(field));
     return all;

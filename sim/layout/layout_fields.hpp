@@ -19,7 +19,7 @@ using LayoutMember =
     std::variant<int Layout::*, std::int64_t Layout::*, double Layout::*, bool Layout::*,
                  Schedule Layout::*, Recompute Layout::*, AttentionKernel Layout::*,
                  ContextExchange Layout::*, GradientCompression Layout::*, OffloadTarget Layout::*,
-                 OuterOptimizer Layout::*, DType Layout::*, OptimizerKind Layout::*,
+                 OuterOptimizer Layout::*, Servers Layout::*, ServerPlace Layout::*, DType Layout::*, OptimizerKind Layout::*,
                  std::optional<Bytes> Layout::*, std::vector<Dimension> Layout::*,
                  std::vector<int> Layout::*>;
 

@@ -5,6 +5,7 @@
 //   layout_problems_compression.cpp  compressed gradients and parameters
 //   layout_problems_offload.cpp  optimizer states on the host
 //   layout_problems_local_steps.cpp  groups of ranks that train apart
+//   layout_problems_servers.cpp  parameter servers
 #pragma once
 
 #include <fmt/format.h>
@@ -51,5 +52,6 @@ void check_experts(const Layout& layout, const Model& model, LayoutProblemList& 
 void check_compression(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_offload(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_local_steps(const Layout& layout, const Model& model, LayoutProblemList& list);
+void check_servers(const Layout& layout, const Model& model, LayoutProblemList& list);
 
 }  // namespace sim

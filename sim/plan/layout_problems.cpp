@@ -32,6 +32,7 @@ class Checker : private LayoutProblemList {
     check_compression(layout_, model_, *this);
     check_offload(layout_, model_, *this);
     check_local_steps(layout_, model_, *this);
+    check_servers(layout_, model_, *this);
     if (problems.empty()) absurd_sizes();
     return std::move(problems);
   }

@@ -25,6 +25,8 @@ enum class OpKind : std::uint8_t {
   recv,
   host_copy,    // a kernel of a copy engine: to the host's memory, or from it
   host_update,  // of the optimizer, on the host
+  // With parameter servers: what a worker waits for is simulated apart (sim/servers).
+  server_exchange,
   barrier,
 };
 constexpr auto words_of(OpKind) {
@@ -43,6 +45,7 @@ constexpr auto words_of(OpKind) {
                     Word{OpKind::recv, "recv"},
                     Word{OpKind::host_copy, "host_copy"},
                     Word{OpKind::host_update, "host_update"},
+                    Word{OpKind::server_exchange, "server_exchange"},
                     Word{OpKind::barrier, "barrier"}};
 }
 // On the host, or between its memory and the device's.
@@ -50,7 +53,7 @@ constexpr bool is_of_host(OpKind kind) {
   return kind == OpKind::host_copy || kind == OpKind::host_update;
 }
 constexpr bool runs_kernel(OpKind kind) {
-  return kind <= OpKind::decode || is_of_host(kind);
+  return kind <= OpKind::decode || is_of_host(kind) || kind == OpKind::server_exchange;
 }
 
 // In-order lanes of a rank. Sends and receives have a lane per direction of the pipeline: with one
@@ -235,6 +238,9 @@ enum class Action : std::uint8_t {
   outer_gradient,  // input, [state], output: message: parameters, or how far they have come
   average_outer,   // all-reduce, mean, in place: output: message
   apply_outer,     // input: message, [state], [saved: states of the optimizer], output: weights
+  // Of a bucket whose gradients go to parameter servers (Layout::servers). synchronous: output: a
+  // worker's gradients, then the mean of all. Else: input: gradients; output: new weights.
+  exchange_with_servers,
   // Of the stage, over all its parameter buckets; state: the buffers that it reads or writes
   zero_gradients,
   sum_tensor_gradients,  // all-reduce of Site::summed of all sites, packed into output; of a rank

@@ -179,6 +179,24 @@ void add_fullest_stage(Json& json, const Report& report) {
   json["worst_stage"] = worst.stage;
 }
 
+// Times of the mean worker; shares of the time.
+Json servers_json(const Report& report) {
+  const ServerRun& run = *report.servers;
+  Json json = {{"mode", word(report.layout.servers)},
+               {"exchange_s", in_seconds(run.exchange)},
+               {"wait_for_workers_s", in_seconds(run.others)},
+               {"busy", run.servers_busy},
+               {"busiest_link", report.servers_link},
+               {"busiest_link_share", run.busiest_share},
+               {"worker_steps", run.worker_steps}};
+  if (!run.staleness.empty())
+    json["staleness"] = {{"mean", run.mean_staleness()},
+                         {"half", run.staleness_quantile(0.5)},
+                         {"of_95_percent", run.staleness_quantile(0.95)},
+                         {"counts", run.staleness}};
+  return json;
+}
+
 }  // namespace
 
 std::string to_json(const Report& report) {
@@ -207,6 +225,7 @@ std::string to_json(const Report& report) {
                         {"exposed_s", in_seconds(report.meetings->exposed)},
                         {"per_step_s", in_seconds(report.meetings->per_step)},
                         {"message_bytes", report.meetings->message.count()}};
+  if (report.servers) json["servers"] = servers_json(report);
   json["bubble"] = {{"share", report.bubble_share},
                     {"closed_form_share", report.bubble_closed_form},
                     {"closed_form", bubble_closed_form(report.layout).formula}};

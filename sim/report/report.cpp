@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "sim/base/quantity.hpp"
 #include "sim/collective/communicator_memory.hpp"
 #include "sim/memory/caching_allocator.hpp"
+#include "sim/plan/server_exchange.hpp"
 #include "sim/plan/sharding/flop_count.hpp"
 #include "sim/report/memory_hints.hpp"
 #include "sim/scenario/node_use.hpp"
@@ -63,6 +65,20 @@ void add_rates(Report& report, const Scenario& scenario, const Plan& plan) {
                                                       : CountedFlops::full;
 }
 
+// The parts of a step without an exchange become those of the mean worker, the rest of its step is
+// waiting. `all` is a step of the slowest worker.
+void add_servers(Breakdown& parts, const ServerRun& run) {
+  const Duration all = parts.total();
+  const double share = all > Duration{} ? to_seconds(run.compute) / to_seconds(all) : 0;
+  for (Duration Breakdown::*part : {&Breakdown::compute, &Breakdown::exposed_tensor,
+                                    &Breakdown::exposed_pipeline, &Breakdown::bubble,
+                                    &Breakdown::host})
+    parts.*part = Duration{static_cast<std::int64_t>(
+        static_cast<double>((parts.*part).count()) * std::min(share, 1.0))};
+  parts.exposed_data = {};
+  parts.exposed_data = run.step - parts.total();
+}
+
 void add_breakdown(Report& report, const Plan& plan, const Timeline& timeline) {
   const bool has_pipeline = plan.layout.pipeline_parallel > 1;
   using Parts = std::vector<std::pair<Breakdown, std::uint64_t>>;
@@ -76,10 +92,12 @@ void add_breakdown(Report& report, const Plan& plan, const Timeline& timeline) {
   }
   report.breakdown = weighted_mean(all);
   if (report.meetings) report.breakdown.exposed_data += report.meetings->per_step;
+  if (report.servers) add_servers(report.breakdown, *report.servers);
   report.shares = step_shares(plan, timeline, report.breakdown);
   for (const Parts& stage : stages) {
     report.stage_breakdown.push_back(weighted_mean(stage));
     if (report.meetings) report.stage_breakdown.back().exposed_data += report.meetings->per_step;
+    if (report.servers) add_servers(report.stage_breakdown.back(), *report.servers);
   }
   const double step = to_seconds(report.step_time);
   report.bubble_share = step > 0 ? to_seconds(report.breakdown.bubble) / step : 0;
@@ -133,7 +151,8 @@ std::optional<AttentionWindow> window_of(const Scenario& scenario) {
 // That of the host where something runs on it.
 std::vector<std::string> cluster_sources(const Scenario& scenario) {
   std::vector<std::string> sources = scenario.cluster.sources();
-  if (scenario.layout.offloads()) sources.push_back("host: " + scenario.cluster.host().source);
+  if (scenario.layout.offloads() || scenario.layout.has_servers())
+    sources.push_back("host: " + scenario.cluster.host().source);
   return sources;
 }
 
@@ -153,6 +172,17 @@ Provenance provenance_of(const Scenario& scenario) {
           .device_spread = options.device_spread,
           .stragglers = options.stragglers,
           .faults = scenario.faults};
+}
+
+// Of what servers hold, the part of the node that has most of it.
+Bytes server_memory(const Plan& plan, const Cluster& cluster) {
+  const int gpus = cluster.gpus_per_node();
+  const int nodes = (plan.world_size() + gpus - 1) / gpus;
+  const double on_workers = share_on_workers(plan.layout, nodes);
+  const double each = on_workers / nodes;
+  const double machine = (1 - on_workers) / std::max(1, plan.layout.server_machines);
+  const Bytes held = server_bytes(plan.layout, plan.parameters).held;
+  return Bytes{std::llround(static_cast<double>(held.count()) * std::max(each, machine))};
 }
 
 const char* plural(std::uint64_t count) {
@@ -180,6 +210,7 @@ std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster,
                      .disk_capacity = cluster.host().disk};
     here.host.memory = here.host.memory * cluster.gpus_per_node();
     here.host.disk = here.host.disk * cluster.gpus_per_node();
+    if (plan.layout.has_servers()) here.host.memory += server_memory(plan, cluster);
     if (plan.caching_allocator) {
       const CachedMemory held = wanted_memory(program, device.memory - here.reserved);
       here.fragments = std::max(Bytes{}, held.reserved - here.use.peak);
@@ -232,12 +263,18 @@ Report make_memory_report(const Scenario& scenario, const Plan& plan) {
 }
 
 Report make_report(const Scenario& scenario, const Plan& plan, const Simulation& simulation,
-                   std::optional<MeetingTimes> meetings) {
+                   BesideStep beside) {
   Report report = make_memory_report(scenario, plan);
   const Timeline& timeline = simulation.timeline;
-  report.meetings = std::move(meetings);
+  report.meetings = std::move(beside.meetings);
+  report.servers = std::move(beside.servers);
   report.step_time = timeline.end.time_since_epoch();
   if (report.meetings) report.step_time += report.meetings->per_step;
+  if (report.servers) {
+    report.step_time = report.servers->step;
+    if (report.servers->busiest_share > 0)
+      report.servers_link = scenario.cluster.link_name(report.servers->busiest);
+  }
   report.engine = timeline.engine;
   report.seed = scenario.options.seed;
   report.stats = simulation.stats;

@@ -12,6 +12,7 @@
 #include "sim/plan/whole_groups.hpp"
 #include "sim/report/memory_error.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/servers/server_run.hpp"
 #include "sim/timeline/breakdown.hpp"
 #include "sim/timeline/step_shares.hpp"
 #include "sim/timeline/timeline.hpp"
@@ -126,6 +127,10 @@ struct Report {
   // With local steps: `step_time` is the mean over a round, a step and its share of the meetings,
   // which `breakdown` counts as exposed_data.
   std::optional<MeetingTimes> meetings;
+  // With parameter servers: `step_time` is what workers settle to. Kernels are those of the mean
+  // worker; the wait for servers, and for other workers, is exposed_data.
+  std::optional<ServerRun> servers;
+  std::string servers_link;  // the busiest of their links; empty: all of it is within a node
   Breakdown breakdown;                     // mean over all ranks, weighted by class
   std::vector<Breakdown> stage_breakdown;  // one per pipeline stage
   StepShares shares;                       // what the step is made of
@@ -158,8 +163,13 @@ struct Report {
   const StageMemory& worst_memory() const { return memory[static_cast<std::size_t>(worst_stage)]; }
 };
 
+// What a step has beside what was simulated of it.
+struct BesideStep {
+  std::optional<MeetingTimes> meetings{};
+  std::optional<ServerRun> servers{};
+};
 Report make_report(const Scenario& scenario, const Plan& plan, const Simulation& simulation,
-                   std::optional<MeetingTimes> meetings = std::nullopt);
+                   BesideStep beside = {});
 
 // A report of memory alone: everything but times is filled in.
 Report make_memory_report(const Scenario& scenario, const Plan& plan);

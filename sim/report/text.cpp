@@ -148,6 +148,29 @@ void add_meetings(Page& page, const Report& report) {
       to_text(meetings.exposed), report.layout.outer_overlap > 0 ? " beyond training" : ""));
 }
 
+// Of workers and parameter servers.
+void add_servers(Page& page, const Report& report) {
+  if (!report.servers) return;
+  const ServerRun& run = *report.servers;
+  page.line(fmt::format("  exposed data: a worker waits {} for servers, {} for slower workers",
+                        to_text(run.exchange), to_text(run.others)));
+  std::string line = fmt::format("  servers update {:.0f} % of the time", 100 * run.servers_busy);
+  if (!report.servers_link.empty())
+    line += fmt::format("; busiest link {}, {:.0f} %", report.servers_link,
+                        100 * run.busiest_share);
+  page.line(line);
+  if (run.staleness.empty()) return;
+  page.line(fmt::format(
+      "  staleness {:.1f} updates of other workers in the mean, half of all within {}, 95 % within "
+      "{}, most {}",
+      run.mean_staleness(), run.staleness_quantile(0.5), run.staleness_quantile(0.95),
+      run.staleness.size() - 1));
+  const auto slowest = std::max_element(run.waited_for.begin(), run.waited_for.end());
+  if (slowest != run.waited_for.end() && *slowest > 0)
+    page.line(fmt::format("  {:.0f} % of the waits for slower workers are for rank {}",
+                          100 * *slowest, slowest - run.waited_for.begin()));
+}
+
 void add_breakdown(Page& page, const Report& report) {
   page.heading("Time of a GPU",
                fmt::format("mean of {}; the parts sum to the step exactly", grouped(report.ranks)));
@@ -159,6 +182,7 @@ void add_breakdown(Page& page, const Report& report) {
                           page.paint(field.color, bar(share, cells))));
   }
   add_meetings(page, report);
+  add_servers(page, report);
   if (report.layout.pipeline_parallel > 1)
     page.line(
         fmt::format("  bubble {:.1f} % of the step; {} = {:.1f} % for equal stages and free "

@@ -114,6 +114,7 @@ void refuse_unbounded(const Layered& section, const Layout& layout) {
     refuse("compression");
   if (layout.offloads()) refuse("offload");
   if (layout.trains_apart()) refuse("local_steps");
+  if (layout.has_servers()) refuse("servers");
 }
 
 }  // namespace

@@ -106,6 +106,9 @@ void add_time(const MeasuredSet& set, const Plan& plan, const Scenario& it,
   if (plan.layout.trains_apart())
     throw InputError{SourcePosition{scenario, 0, 0},
                      "layout.local_steps: a row is one step, and has no meetings"};
+  if (plan.layout.has_servers())
+    throw InputError{SourcePosition{scenario, 0, 0},
+                     "layout.servers: a row is one step, without parameter servers"};
   SimulationOptions options = it.options;
   options.record_spans = traits || set.quantity == Quantity::layer;
   const Simulation simulation = simulate(plan, it.cluster, options, control);

@@ -10,6 +10,7 @@
 
 #include "real/engine/trainer.hpp"
 #include "real/host/host_backend.hpp"
+#include "real/host/parameter_servers.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace real::test {
@@ -22,6 +23,7 @@ struct Job {
   const Samples& samples;
   const TrainOptions& options;
   TrainedModel& result;
+  ParameterServers* servers = nullptr;
 };
 
 void run_rank(const Job& job, Transport& transport) {
@@ -30,7 +32,8 @@ void run_rank(const Job& job, Transport& transport) {
   const auto backend = make_host_backend({.program = &program,
                                           .transport = &transport,
                                           .training = job.training,
-                                          .algorithms = job.options.algorithms});
+                                          .algorithms = job.options.algorithms,
+                                          .servers = job.servers});
   Trainer trainer{{.program = &program,
                    .backend = backend.get(),
                    .transport = &transport,
@@ -41,15 +44,21 @@ void run_rank(const Job& job, Transport& transport) {
   } else {
     trainer.resume(job.options.resume);
   }
-  while (trainer.next_step() < job.training.steps) {
-    const StepResult step = trainer.step(false);
-    if (transport.rank() != 0) continue;
+  const bool alone = job.plan.layout.updates_on_servers();
+  std::vector<StepResult> steps;
+  while (trainer.next_step() < job.training.steps)
+    steps.push_back(alone ? trainer.step_alone() : trainer.step(false));
+  if (alone) steps = trainer.agree_on(steps);
+  for (const StepResult& step : steps) {
+    if (transport.rank() != 0) break;
     job.result.losses.push_back(step.loss);
     job.result.norms.push_back(step.gradient_norm);
   }
   if (!job.options.save.empty()) trainer.save(job.options.save);
   TrainedModel& to = job.result;
+  if (alone && transport.rank() != 0) return;  // each has parameters of its own
   collect(program, to.parameters, StateKind::master, *backend, to.weights);
+  if (alone) return;
   collect(program, to.parameters, StateKind::first_moment, *backend, to.first_moments);
   collect(program, to.parameters, StateKind::second_moment, *backend, to.second_moments);
 }
@@ -67,7 +76,12 @@ TrainedModel train_on_host(const sim::Model& model, const sim::Layout& layout,
   TrainedModel result;
   result.parameters = parameters_of(model);
   result.weights = result.first_moments = result.second_moments = zero_tensors(result.parameters);
-  const Job job{plan, model, training, samples, options, result};
+  std::unique_ptr<ParameterServers> servers;
+  if (layout.has_servers())
+    servers = std::make_unique<ParameterServers>(
+        plan.layout, training,
+        static_cast<int>(plan.program(sim::RankId{0}).parameter_buckets.size()));
+  const Job job{plan, model, training, samples, options, result, servers.get()};
   std::mutex mutex;
   std::exception_ptr first;
   std::vector<std::thread> threads;
@@ -87,6 +101,7 @@ TrainedModel train_on_host(const sim::Model& model, const sim::Layout& layout,
   for (std::thread& thread : threads)
     thread.join();
   if (first) std::rethrow_exception(first);
+  if (servers) result.staleness = servers->staleness();
   return result;
 }
 

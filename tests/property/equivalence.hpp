@@ -20,6 +20,7 @@ struct TrainedModel {
   std::vector<double> losses;  // of each step
   std::vector<double> norms;   // of the gradient, before clipping
   GlobalTensors weights, first_moments, second_moments;
+  std::vector<std::int64_t> staleness;  // of parameter servers
 };
 
 struct TrainOptions {

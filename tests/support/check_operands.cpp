@@ -135,6 +135,8 @@ Operands operands_of(Action action) {
       return {roles({output}), roles({input, gradient, saved, state}), Subject::bucket};
     case Action::decompress:
       return {roles({input, output}), roles({saved, state}), Subject::bucket};
+    case Action::exchange_with_servers:
+      return {roles({output}), roles({input}), Subject::bucket};
     case Action::outer_gradient:
       return {roles({input, output}), roles({state}), Subject::bucket};
     case Action::average_outer:

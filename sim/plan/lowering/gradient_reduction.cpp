@@ -18,7 +18,7 @@ void GradientReduction::gradient_ready(const Frame& frame, std::size_t i) {
 
 void GradientReduction::gradient_written(std::uint32_t index) {
   Bucket& bucket = store_.buckets[index];
-  if (bucket.reduce == none) return;
+  if (!bucket.travels()) return;
   if (bucket.pending == 0) bucket.pending = bucket.writers;
   if (--bucket.pending > 0) return;
   if (sharing_.reduces_each_microbatch()) {
@@ -66,6 +66,7 @@ void GradientReduction::reduce_bucket(std::uint32_t index) {
   const OpLabel made = reduction_label(index, "gradients.reduce");
   builder_.wait_for_stream(Stream::data_comm, Stream::compute);
   if (bucket.compression.exists()) return reduce_compressed(index, made);
+  if (bucket.exchange != none) return exchange_with_servers(index, made);
   const bool copies = bucket.cast_out != none, casts = bucket.cast_in != none;
   BufferId message = copies ? cast_for_wire(index, made) : bucket.gradient;
   builder_.add_collective(bucket.reduce, Stream::data_comm, Pass::gradient_sync, made,
@@ -90,7 +91,7 @@ void GradientReduction::reduce_bucket(std::uint32_t index) {
 void GradientReduction::reduce_ready(int first_chunk) {
   for (; next_reduction_ < store_.buckets.size(); ++next_reduction_) {
     const Bucket& bucket = store_.buckets[next_reduction_];
-    const bool alone = bucket.reduce == none;  // experts that no other rank has
+    const bool alone = !bucket.travels();  // experts that no other rank has
     if (!(bucket.ready || alone) || bucket.chunk < first_chunk) return;
     if (!alone) reduce_bucket(next_reduction_);
   }
@@ -126,12 +127,38 @@ void GradientReduction::reduce_aligned() {
 void GradientReduction::reduce_remaining() {
   if (sharing_.reduces_each_microbatch()) return;
   for (std::uint32_t i = 0; i < store_.buckets.size(); ++i)
-    if (store_.buckets[i].reduce == none) prepare_bucket(i);
+    if (!store_.buckets[i].travels()) prepare_bucket(i);
   for (; next_reduction_ < store_.buckets.size(); ++next_reduction_) {
-    if (store_.buckets[next_reduction_].reduce == none) continue;
+    if (!store_.buckets[next_reduction_].travels()) continue;
     SIM_CHECK(store_.buckets[next_reduction_].ready, next_reduction_);
     reduce_bucket(next_reduction_);
   }
+}
+
+// The sum of all workers' gradients comes back in the place of a worker's own; new parameters take
+// the place of the old ones, which the backward pass has read by then: its stream waits for no
+// exchange, so the exchange waits for it.
+void GradientReduction::exchange_with_servers(std::uint32_t index, const OpLabel& made) {
+  const Bucket& bucket = store_.buckets[index];
+  const bool casts = bucket.cast_out != none;
+  const BufferId message = casts ? cast_for_wire(index, made) : bucket.gradient;
+  builder_.add_kernel(bucket.exchange, Stream::data_comm, Pass::gradient_sync, made,
+                      {Action::exchange_with_servers, index});
+  if (!layout_.updates_on_servers()) {
+    builder_.writes(message, Role::output);
+    if (!casts) return;
+    builder_.add_kernel(bucket.cast_in, Stream::data_comm, Pass::gradient_sync, made,
+                        {Action::cast_in, index});
+    builder_.frees(message, Role::input);
+    builder_.writes(bucket.gradient, Role::output);
+    return;
+  }
+  if (casts) {
+    builder_.frees(message, Role::input);
+  } else {
+    builder_.reads(message, Role::input);
+  }
+  builder_.writes(bucket.weight, Role::output);
 }
 
 void GradientReduction::reduce_compressed(std::uint32_t index, const OpLabel& made) {

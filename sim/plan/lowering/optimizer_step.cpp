@@ -137,7 +137,8 @@ void OptimizerStep::optimizer_step() {
   }
   const bool apart = layout_.trains_apart();
   const int together = apart ? layout_.world_size() / layout_.replicas() * layout_.local_ranks
-                             : layout_.world_size();
+                       : layout_.updates_on_servers() ? 1
+                                                      : layout_.world_size();
   if (together > 1) {
     builder_.wait_for_stream(Stream::data_comm, Stream::compute);
     const OpId done = builder_.add_collective(
@@ -147,7 +148,7 @@ void OptimizerStep::optimizer_step() {
         {Action::sum_gradient_norm});
     builder_.wait(Stream::compute, done);
   }
-  if (owned == 0) return;
+  if (owned == 0 || layout_.updates_on_servers()) return;
   std::int64_t offloaded = 0;
   for (const Bucket& bucket : store_.buckets)
     offloaded += bucket.offloaded;

@@ -10,6 +10,7 @@
 
 #include "sim/framework/bucket_sizes.hpp"
 #include "sim/plan/lowering/compression_work.hpp"
+#include "sim/plan/server_exchange.hpp"
 
 namespace sim::lowering {
 namespace {
@@ -170,11 +171,22 @@ void ParameterLayout::intern_bucket(Bucket& bucket) {
                                layout_.reduce_dtype, Bytes{bucket.padded / bucket.shards * wire}});
     }
   }
-  if (bucket.reduce != none) intern_reduction(bucket);
+  if (layout_.has_servers()) intern_exchange(bucket);
+  if (bucket.reduce != none || bucket.exchange != none) intern_reduction(bucket);
   if (sharing_.zero == 3) intern_quantized_gathers(bucket);
   if (runs_.copies_weights && sharing_.zero == 3)
     bucket.copy = context_.memory_pass(2 * bucket.weight_bytes, OpKind::elementwise,
                                        layout_.activation_dtype);
+}
+
+void ParameterLayout::intern_exchange(Bucket& bucket) {
+  const ServerBytes bytes = server_bytes(layout_, bucket.elements);
+  Kernel kernel;
+  kernel.kind = OpKind::server_exchange;
+  kernel.dtype = layout_.reduce_dtype;
+  kernel.m = bucket.elements;
+  kernel.bytes = bytes.pushed + bytes.pulled;
+  bucket.exchange = builder_.kernel(kernel);
 }
 
 // Weights as 8-bit integers, and a node's own copy of them, which the backward pass gathers
@@ -354,6 +366,7 @@ void ParameterLayout::allocate_parameters() {
 
 // fp32 master weights, if any, and moments.
 void ParameterLayout::allocate_optimizer(Bucket& bucket, std::int64_t shard) {
+  if (layout_.updates_on_servers()) return;
   const std::int64_t each = layout_.master_bytes() + layout_.moment_bytes();
   if (layout_.offloads())
     bucket.offloaded =

@@ -31,6 +31,7 @@ class ParameterLayout : StagePart {
   std::int64_t most_of_bucket() const;
   void intern_bucket(Bucket& bucket);
   void intern_reduction(Bucket& bucket);
+  void intern_exchange(Bucket& bucket);
   void intern_quantized_gathers(Bucket& bucket);
   std::optional<MatrixPlace> matrix_of(const ShardedOp& op, const Parameters& parameters) const;
   void find_matrices();

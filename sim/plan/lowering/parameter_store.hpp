@@ -79,6 +79,7 @@ struct Bucket {
   // Layout::offload_optimizer: on the host, of so many of the elements that the rank owns.
   std::int64_t offloaded = 0;
   BufferId host_gradient{none}, host_states{none}, host_weight{none};
+  std::uint32_t exchange = none;  // a kernel: Layout::servers
   // Layout::local_steps.
   int fragment = 0;
   BufferId outer{none}, outer_message{none};
@@ -86,6 +87,7 @@ struct Bucket {
   std::uint32_t keep_secondary = none;
   BufferId weight_secondary{none};
   bool has_secondary = false;  // since the forward pass of this micro-batch
+  bool travels() const { return reduce != none || exchange != none; }  // to other ranks, or servers
 };
 
 struct ParameterStore {

@@ -1,0 +1,73 @@
+// Parameter servers of workers that are threads of one process (sim::Layout::servers): each worker
+// gives its gradients and takes sums or new parameters, bucket by bucket, under the bucket's lock.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "real/engine/kernels.hpp"
+#include "sim/layout/layout.hpp"
+#include "sim/layout/training.hpp"
+
+namespace real {
+
+// Gradients of one worker, and where what comes back goes: of synchronous servers into their place,
+// of others into that of the worker's parameters.
+struct ServerPush {
+  int worker = 0;
+  std::int64_t step = 0;  // of the worker, from 0
+  std::uint32_t bucket = 0;
+  std::span<const float> gradient;
+  std::span<float> result;
+  std::span<const kernels::Range> decayed;  // elements on which weight decay acts
+};
+
+class ParameterServers {
+ public:
+  ParameterServers(const sim::Layout& layout, const sim::Training& training, int buckets);
+
+  // Called until it is true, with the same push; then `result` is written. Synchronous servers wait
+  // for the gradients of all workers, whose mean is that of a reduction; others update at once, as
+  // Adam of their own. Throws std::runtime_error where a gradient is not finite.
+  bool exchange(const ServerPush& push);
+
+  // Whether a worker may begin a step: with `bounded`, when none is more than so many behind.
+  bool may_begin(int worker, std::int64_t step) const;
+  void end_step(int worker);
+  void release() { released_.store(true, std::memory_order_release); }  // all may begin
+
+  // Updates of other workers between a worker's parameters of a bucket and its update of it, by how
+  // often.
+  std::vector<std::int64_t> staleness() const;
+
+ private:
+  struct Bucket {
+    std::mutex mutex;
+    // Synchronous: what each worker has given; how many have, and are yet to take the sum.
+    std::vector<std::vector<float>> given;
+    std::vector<bool> has_given;
+    int giving = 0, taking = 0;
+    std::vector<float> sum;
+    // Else: parameters and moments, of the first worker that comes the first.
+    std::vector<float> weights, first_moment, second_moment;
+    std::int64_t version = 0;
+    std::vector<std::int64_t> pulled;  // by worker
+    std::vector<std::int64_t> staleness;
+  };
+
+  bool add_up(Bucket& bucket, const ServerPush& push) const;
+  void update(Bucket& bucket, const ServerPush& push) const;
+
+  const sim::Layout& layout_;
+  const sim::Training& training_;
+  int workers_ = 1;
+  std::vector<std::unique_ptr<Bucket>> buckets_;
+  std::vector<std::atomic<std::int64_t>> steps_;  // ended, by worker
+  std::atomic<bool> released_{false};
+};
+
+}  // namespace real

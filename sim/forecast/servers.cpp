@@ -1,0 +1,198 @@
+#include "sim/forecast/servers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "sim/base/check.hpp"
+#include "sim/base/input_error.hpp"
+#include "sim/engine/device_spread.hpp"
+#include "sim/plan/server_exchange.hpp"
+#include "sim/servers/run_servers.hpp"
+
+namespace sim {
+namespace {
+
+constexpr int most_workers = 256;
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw InputError{SourcePosition{"layout.servers", 0, 0}, what};
+}
+
+// Where servers are, and of all parameters the share of each.
+struct ServerNode {
+  int node = 0;
+  double share = 0;
+};
+std::vector<ServerNode> server_nodes(const Layout& layout, const Cluster& cluster) {
+  const int gpus = cluster.gpus_per_node();
+  const int nodes = (layout.world_size() + gpus - 1) / gpus;
+  const int machines = layout.server_machines;
+  if (nodes + machines > cluster.nodes())
+    refuse(fmt::format("{} nodes of workers and {} machines of servers are more than the {} nodes "
+                       "of the cluster; set cluster.nodes to {}",
+                       nodes, machines, cluster.nodes(), nodes + machines));
+  const double share = share_on_workers(layout, nodes);
+  std::vector<ServerNode> all;
+  for (int node = 0; node < nodes && share > 0; ++node)
+    all.push_back({node, share / nodes});
+  for (int machine = 0; machine < machines && share < 1; ++machine)
+    all.push_back({nodes + machine, (1 - share) / machines});
+  return all;
+}
+
+// Of a node's host, what updates get.
+Bandwidth update_rate(const Cluster& cluster, const SimulationOptions& options) {
+  const Bandwidth memory = cluster.host().bandwidth;
+  if (memory == Bandwidth{})
+    refuse("the cluster says nothing of the host on which servers run; add host: {bandwidth: ...} "
+           "to its file, or cluster.change.host.bandwidth");
+  const Bandwidth measured = options.host_update * static_cast<double>(cluster.node_gpus());
+  return measured == Bandwidth{} ? memory : std::min(memory, measured);
+}
+
+std::int64_t capacity_of(const Cluster& cluster, const Link& link) {
+  const bool network = link.kind == LinkKind::nic || link.kind == LinkKind::fabric;
+  const double payload = network ? cluster.network().network_efficiency : 1;
+  return static_cast<std::int64_t>(link.capacity.in_bytes_per_second() * payload);
+}
+
+class SystemBuilder {
+ public:
+  SystemBuilder(const Plan& plan, const Cluster& cluster, const SimulationOptions& options,
+                const Control& control)
+      : plan_{plan}, layout_{plan.layout}, cluster_{cluster}, options_{options}, control_{control} {
+    if (layout_.world_size() > most_workers)
+      refuse(fmt::format("{} workers; allowed: up to {}", layout_.world_size(), most_workers));
+    nodes_ = server_nodes(layout_, cluster);
+    for (std::uint32_t link = 0; link < cluster.link_count(); ++link)
+      system_.capacities.push_back(capacity_of(cluster, cluster.link(LinkId{link})));
+  }
+
+  ServerSystem build() {
+    system_.mode = layout_.servers;
+    system_.staleness = layout_.staleness;
+    system_.jitter = options_.jitter;
+    system_.seed = options_.seed;
+    add_messages();
+    add_workers();
+    return std::move(system_);
+  }
+
+ private:
+  // A step of one worker, whose exchanges take no time: a bucket's begins when it is ready.
+  void add_messages() {
+    SimulationOptions alone = options_;
+    alone.jitter = 0;
+    alone.stragglers.clear();
+    alone.record_spans = true;
+    const Timeline timeline = simulate(plan_, cluster_, alone, control_).timeline;
+    const double rate = update_rate(cluster_, options_).in_bytes_per_second();
+    const double most = std::max_element(nodes_.begin(), nodes_.end(),
+                                         [](const ServerNode& a, const ServerNode& b) {
+                                           return a.share < b.share;
+                                         })
+                            ->share;
+    const RankTrack& track = timeline.tracks.front();
+    const Program& program = plan_.program(track.rank);
+    TimePoint optimizer = timeline.end;
+    for (const Span& span : track.spans) {
+      const bool behind = !system_.messages.empty();
+      if (behind && program.stream[span.op.value] == Stream::compute &&
+          program.pass[span.op.value] == Pass::optimizer)
+        optimizer = std::min(optimizer, span.begin);
+      if (program.action[span.op.value] != Action::exchange_with_servers) continue;
+      const ServerBytes bytes =
+          server_bytes(layout_, program.kernels[program.work[span.op.value]].m);
+      system_.messages.push_back(
+          {.ready = span.begin.time_since_epoch(),
+           .pushed = bytes.pushed,
+           .pulled = bytes.pulled,
+           .update = duration_from_seconds(static_cast<double>(bytes.updated.count()) * most /
+                                           rate)});
+    }
+    SIM_CHECK(!system_.messages.empty());
+    system_.compute = optimizer.time_since_epoch();
+    system_.tail = timeline.end - optimizer;
+  }
+
+  void add_workers() {
+    const int ranks = layout_.world_size();
+    for (int rank = 0; rank < ranks; ++rank) {
+      const GpuId gpu{static_cast<std::uint32_t>(rank)};
+      ServerWorker& worker = system_.workers.emplace_back();
+      worker.slowness = slowness(rank);
+      worker.push = route(gpu, true);
+      worker.pull = route(gpu, false);
+    }
+  }
+
+  // Of devices that differ in speed, each its own: the step was simulated at that of the slowest.
+  double slowness(int rank) const {
+    const int ranks = layout_.world_size();
+    double factor = 1;
+    if (options_.device_spread > 0 && ranks > 1) {
+      const double slowest = slowest_of(ranks, options_.device_spread);
+      const double place = 2.0 * rank / (ranks - 1) - 1;  // from the fastest to the slowest
+      factor = (1 + (slowest - 1) * place) / slowest;
+    }
+    for (const Straggler& straggler : options_.stragglers)
+      if (static_cast<int>(straggler.rank.value) == rank) factor *= straggler.factor;
+    return factor;
+  }
+
+  // Part by part to every server, whose node takes it by all its network cards. On its own node a
+  // worker copies over the path to the host.
+  ServerRoute route(GpuId worker, bool out) {
+    std::map<std::uint32_t, double> weights;
+    Duration longest{};
+    const int gpus = cluster_.gpus_per_node();
+    for (const ServerNode& server : nodes_) {
+      if (server.node == cluster_.node_of(worker)) continue;
+      for (int i = 0; i < gpus; ++i) {
+        const GpuId at{static_cast<std::uint32_t>(server.node * gpus + i)};
+        const Route way = out ? cluster_.route(worker, at) : cluster_.route(at, worker);
+        longest = std::max(longest, way.latency);
+        for (const Hop& hop : way.hops)
+          weights[hop.link.value] += server.share / gpus * hop.share;
+      }
+    }
+    system_.latency = std::max(system_.latency, longest + 2 * cluster_.network().network_overhead);
+    const Bandwidth copy = cluster_.host_copy();
+    double rate = copy > Bandwidth{} ? copy.in_bytes_per_second()
+                                     : cluster_.host().bandwidth.in_bytes_per_second();
+    ServerRoute made;
+    for (const auto& [link, weight] : weights) {
+      const auto whole = static_cast<std::uint64_t>(std::max(1.0, weight));
+      made.links.push_back({link, whole});
+      rate = std::min(rate, static_cast<double>(system_.capacities[link]) * 65536 /
+                                static_cast<double>(whole));
+    }
+    made.rate = std::max<std::int64_t>(1, static_cast<std::int64_t>(rate));
+    return made;
+  }
+
+  const Plan& plan_;
+  const Layout& layout_;
+  const Cluster& cluster_;
+  const SimulationOptions& options_;
+  const Control& control_;
+  std::vector<ServerNode> nodes_;
+  ServerSystem system_;
+};
+
+}  // namespace
+
+ServerSystem server_system(const Plan& plan, const Cluster& cluster,
+                           const SimulationOptions& options, const Control& control) {
+  SIM_CHECK(plan.layout.has_servers());
+  return SystemBuilder{plan, cluster, options, control}.build();
+}
+
+ServerRun simulate_servers(const Plan& plan, const Cluster& cluster,
+                           const SimulationOptions& options, const Control& control) {
+  return run_servers(server_system(plan, cluster, options, control), control);
+}
+
+}  // namespace sim

@@ -1,0 +1,32 @@
+// What travels between a worker and the parameter servers (Layout::servers), and what they do with
+// it.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/base/units.hpp"
+#include "sim/layout/layout.hpp"
+
+namespace sim {
+
+struct ServerBytes {
+  Bytes pushed{};   // gradients
+  Bytes pulled{};   // sums of gradients, or parameters
+  Bytes updated{};  // memory that the servers read and write for the gradients of one worker
+  Bytes held{};     // on the servers, between steps
+};
+
+// Of so many parameters. A sum is read and written once and a gradient read (BytePS, section 5:
+// servers add up on CPUs); an update reads the gradient, master and moments and writes master and
+// moments, and the parameters that go back are written (as HostOptimizer counts).
+// REQUIRES: layout.has_servers().
+ServerBytes server_bytes(const Layout& layout, std::int64_t parameters);
+
+// Of the parameters, the share of all servers on the workers' nodes together; the rest lies on the
+// machines of their own. `balanced`: n workers' nodes have (n^2 - n k) / (n^2 + n k - 2 k) of it
+// beside k machines, so that all network cards carry as much (Jiang et al. 2020, section 4.1). With
+// k > n all of it lies on the machines.
+// REQUIRES: layout.has_servers(), nodes >= 1.
+double share_on_workers(const Layout& layout, int nodes);
+
+}  // namespace sim

@@ -1,0 +1,96 @@
+// Parameter servers on host ranks: what they train is what a reduction trains, or one worker alone.
+#include <cmath>
+#include <numeric>
+
+#include "sim/plan/plan.hpp"
+#include "tests/catch.hpp"
+#include "tests/property/equivalence.hpp"
+#include "tests/property/equivalence_cases.hpp"
+#include "tests/property/support.hpp"
+
+namespace real::test {
+namespace {
+
+sim::Training training_of(int count) {
+  sim::Training training;
+  training.steps = count;
+  training.learning_rate.peak = 1e-2;
+  training.epsilon = 1e-3;
+  return training;
+}
+
+sim::Layout workers(int count, sim::Servers servers) {
+  sim::Layout layout;
+  layout.sequence_length = 12;
+  layout.data_parallel = count;
+  layout.global_batch = 8;
+  layout.compute_dtype = layout.activation_dtype = sim::DType::fp32;
+  layout.gradient_dtype = layout.reduce_dtype = sim::DType::fp32;
+  layout.bucket = sim::Bytes{20'000};
+  layout.servers = servers;
+  return layout;
+}
+
+struct Lab {
+  sim::Model model = equivalence_model({.llama = true, .tied = true});
+  std::unique_ptr<sim::test::TemporaryFile> text = equivalence_text();
+  Corpus corpus{text->path(), model, 12};
+
+  TrainedModel train(const sim::Layout& layout, int count = 6, double clip = 0) const {
+    sim::Training training = training_of(count);
+    training.clip = clip;
+    return train_on_host(model, layout, training, corpus);
+  }
+};
+
+void check_same(const TrainedModel& a, const TrainedModel& b) {
+  REQUIRE(a.losses.size() == b.losses.size());
+  for (std::size_t i = 0; i < a.losses.size(); ++i)
+    CHECK(a.losses[i] == Approx(b.losses[i]).epsilon(1e-5));
+  CHECK(largest_difference(a.parameters, a.weights, b.weights, 1e-2).relative < 1e-3);
+}
+
+}  // namespace
+
+TEST_CASE("synchronous servers train as a reduction does, clipping included", "[property]") {
+  const Lab lab;
+  for (const double clip : {0.0, 0.1}) {
+    INFO("clip " << clip);
+    check_same(lab.train(workers(4, sim::Servers::synchronous), 6, clip),
+               lab.train(workers(4, sim::Servers::none), 6, clip));
+  }
+}
+
+TEST_CASE("servers of one worker train as the worker alone", "[property]") {
+  const Lab lab;
+  const TrainedModel plain = lab.train(workers(1, sim::Servers::none));
+  for (const sim::Servers servers : {sim::Servers::asynchronous, sim::Servers::bounded}) {
+    INFO(word(servers));
+    const TrainedModel served = lab.train(workers(1, servers));
+    check_same(served, plain);
+    REQUIRE(served.staleness.size() == 1);  // never another's update
+  }
+}
+
+TEST_CASE("asynchronous workers learn, and every update of a bucket is counted once",
+          "[property]") {
+  const Lab lab;
+  const TrainedModel together = lab.train(workers(4, sim::Servers::synchronous), 30);
+  const double fall = together.losses.front() - together.losses.back();
+  for (const sim::Servers servers : {sim::Servers::asynchronous, sim::Servers::bounded}) {
+    INFO(word(servers));
+    sim::Layout layout = workers(4, servers);
+    if (servers == sim::Servers::bounded) layout.staleness = 1;
+    const TrainedModel trained = lab.train(layout, 30);
+    CHECK(trained.losses.front() - trained.losses.back() > 0.3 * fall);
+    const sim::Plan plan = sim::make_plan(lab.model, layout);
+    const auto buckets =
+        static_cast<std::int64_t>(plan.programs[0].parameter_buckets.size());
+    CHECK(std::accumulate(trained.staleness.begin(), trained.staleness.end(), std::int64_t{0}) ==
+          4 * 30 * buckets);
+    // Another worker is a step behind at first and two ahead at last: four of its updates.
+    if (servers == sim::Servers::bounded) CHECK(trained.staleness.size() <= 4 * 3 + 1);
+  }
+}
+
+}  // namespace real::test

@@ -1,0 +1,108 @@
+// Parameter servers in place of a reduction (Layout::servers).
+#include <algorithm>
+
+#include "sim/plan/plan.hpp"
+#include "sim/plan/server_exchange.hpp"
+#include "tests/catch.hpp"
+#include "tests/support/check_plan.hpp"
+#include "tests/unit/plan/models.hpp"
+
+using namespace sim;
+
+namespace {
+
+Layout with(Servers servers) {
+  Layout layout = test::layout_for(1, 4, 1, 2);
+  layout.servers = servers;
+  return layout;
+}
+
+Plan checked(const Layout& layout) {
+  const Model model = test::transformer(0);
+  const std::vector<LayoutProblem> problems = layout_problems(layout, model);
+  INFO((problems.empty() ? std::string{} : problems.front().what));
+  REQUIRE(problems.empty());
+  Plan plan = make_plan(model, layout);
+  check_plan(plan);
+  return plan;
+}
+
+int count(const Program& program, Action action) {
+  return static_cast<int>(std::count(program.action.begin(), program.action.end(), action));
+}
+
+Bytes optimizer_bytes(const Program& program) {
+  Bytes all{};
+  for (const Buffer& buffer : program.buffers)
+    if (buffer.category == BufferCategory::optimizer) all += buffer.size;
+  return all;
+}
+
+std::string problem_of(const Layout& layout, const std::string& key) {
+  for (const LayoutProblem& problem : layout_problems(layout, test::transformer(0)))
+    if (problem.key == key) return problem.what;
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("every bucket goes to the servers once, and nobody reduces", "[plan]") {
+  for (const Servers servers : {Servers::synchronous, Servers::asynchronous, Servers::bounded}) {
+    INFO(word(servers));
+    for (const DType wire : {DType::fp32, DType::bf16}) {
+      Layout layout = with(servers);
+      layout.gradient_dtype = DType::fp32;
+      layout.reduce_dtype = wire;
+      const Plan plan = checked(layout);
+      const Program& program = plan.programs[0];
+      CHECK(count(program, Action::reduce) == 0);
+      const auto buckets = static_cast<int>(program.parameter_buckets.size());
+      CHECK(count(program, Action::exchange_with_servers) == buckets);
+      std::int64_t parameters = 0;
+      for (std::uint32_t op = 0; op < program.size(); ++op)
+        if (program.action[op] == Action::exchange_with_servers)
+          parameters += program.kernels[program.work[op]].m;
+      CHECK(parameters == plan.parameters);
+    }
+  }
+}
+
+TEST_CASE("servers that update hold the optimizer", "[plan]") {
+  const Program sums = checked(with(Servers::synchronous)).programs[0];
+  CHECK(count(sums, Action::adam) == 1);
+  CHECK(optimizer_bytes(sums) > Bytes{});
+  const Program updates = checked(with(Servers::asynchronous)).programs[0];
+  CHECK(count(updates, Action::adam) == 0);
+  CHECK(count(updates, Action::sum_gradient_norm) == 0);
+  CHECK(optimizer_bytes(updates) == Bytes{});
+  const ServerBytes bytes = server_bytes(with(Servers::asynchronous), 1000);
+  // bf16 gradients and weights; a master and two moments of 4 bytes.
+  CHECK(bytes.pushed == Bytes{2000});
+  CHECK(bytes.pulled == Bytes{2000});
+  CHECK(bytes.held == Bytes{12'000});
+  CHECK(bytes.updated == Bytes{1000 * (2 + 24 + 2)});
+}
+
+TEST_CASE("what servers cannot do is refused by key", "[plan]") {
+  Layout layout = with(Servers::asynchronous);
+  layout.zero_stage = 1;
+  CHECK(problem_of(layout, "zero_stage").find("allowed: 0") != std::string::npos);
+  layout = with(Servers::asynchronous);
+  layout.staleness = 3;
+  CHECK(problem_of(layout, "servers.staleness").find("bounded") != std::string::npos);
+  layout = with(Servers::none);
+  layout.staleness = 3;
+  CHECK(problem_of(layout, "servers.mode").find("synchronous") != std::string::npos);
+  layout = with(Servers::bounded);
+  layout.server_place = ServerPlace::machines;
+  CHECK_FALSE(problem_of(layout, "servers.machines").empty());
+  layout.server_place = ServerPlace::workers;
+  layout.server_machines = 2;
+  CHECK_FALSE(problem_of(layout, "servers.place").empty());
+  layout = with(Servers::synchronous);
+  layout.compression = GradientCompression::top_k;
+  CHECK_FALSE(problem_of(layout, "compression.gradients").empty());
+  layout = test::layout_for(2, 2, 1, 2);
+  layout.servers = Servers::synchronous;
+  CHECK_FALSE(problem_of(layout, "tensor_parallel").empty());
+}
