@@ -39,11 +39,16 @@ class List {
                         {fmt::format("simulation.data_algorithm={}", word(algorithm))}});
   }
 
-  // Synchronous, a shard of the server beside every rank.
+  // Synchronous, a shard of the server beside every rank; and servers on the hosts of the nodes.
   void servers() {
     all_.push_back({"parameter_server",
                     {"simulation.data_algorithm=parameter_server",
                      fmt::format("simulation.server_shards={}", layout_.replicas())}});
+    if (layout_.replicas() != layout_.world_size() || layout_.replicas() > 256) return;
+    all_.push_back({"servers-sync", {"layout.servers.mode=synchronous", "layout.zero_stage=0"}});
+    add("servers-async", {"layout.servers.mode=asynchronous"}, {"layout.zero_stage=0"});
+    add("servers-bounded-1",
+        {"layout.servers.mode=bounded", "layout.servers.staleness=1"}, {"layout.zero_stage=0"});
   }
 
   // `learns` decide what is learned; the rest follows from them.

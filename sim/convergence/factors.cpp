@@ -60,9 +60,23 @@ double target_loss(const LossTarget& target, const std::vector<double>& baseline
   return baseline.front() - target.value * (baseline.front() - baseline.back());
 }
 
+namespace {
+
+std::optional<double> mean_staleness(const std::vector<LossCurve>& curves, std::size_t scheme) {
+  std::vector<double> values;
+  for (const LossCurve& curve : curves)
+    if (curve.scheme == scheme && curve.staleness) values.push_back(*curve.staleness);
+  const std::optional<Spread> spread = spread_of(values);
+  return spread ? std::optional{spread->mean} : std::nullopt;
+}
+
+}  // namespace
+
 void score_curves(ConvergenceFactors& factors, const std::vector<LossCurve>& curves) {
-  for (SchemeOutcome& scheme : factors.schemes)
-    scheme.seeds.clear();
+  for (std::size_t i = 0; i < factors.schemes.size(); ++i) {
+    factors.schemes[i].seeds.clear();
+    factors.schemes[i].staleness = mean_staleness(curves, i);
+  }
   for (const std::uint64_t seed : factors.setting.seeds) {
     const std::vector<double> baseline =
         whole_curve(curve_of(curves, factors.baseline, seed), factors.setting.smoothing);

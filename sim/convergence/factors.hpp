@@ -52,6 +52,9 @@ struct SeedOutcome {
 struct SchemeOutcome {
   SyncScheme scheme;
   Bytes sent{};                      // per step and rank (traffic.hpp)
+  // Of parameter servers that update at once: updates of other workers between a worker's pull and
+  // its own, the mean over all updates and seeds.
+  std::optional<double> staleness{};
   std::vector<SeedOutcome> seeds{};  // as the setting's
 };
 
@@ -69,6 +72,7 @@ struct LossCurve {
   std::vector<double> losses{};
   SeedEnd end = SeedEnd::not_run;
   std::string failure{};  // of a run that failed
+  std::optional<double> staleness{};  // the mean of the run
 };
 
 // Fills schemes[].seeds from the curves. A target that is a share of the fall is, for each seed, a

@@ -71,6 +71,7 @@ SchemeOutcome read_outcome(const ObjectReader& from, ConvergenceFactors& factors
                            std::vector<WrittenFactor>& written) {
   const std::size_t seeds = factors.setting.seeds.size();
   SchemeOutcome outcome{.scheme = read_scheme(from), .sent = from.bytes("sent_per_step")};
+  if (from.has("staleness")) outcome.staleness = from.real("staleness", {.min = 0, .max = 1e9});
   for (const std::optional<double>& loss : by_seed(from, "final_loss", seeds, "failed"))
     outcome.seeds.push_back(
         {.end = loss ? SeedEnd::trained : SeedEnd::failed, .final_loss = loss.value_or(0)});

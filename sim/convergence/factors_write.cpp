@@ -55,8 +55,9 @@ std::string scheme_yaml(const ConvergenceFactors& factors, std::size_t index) {
   std::string text =
       fmt::format("  - name: {}\n    set: {}\n    warm_up: {}\n", yaml_quoted(scheme.scheme.name),
                   keys_yaml(scheme.scheme.set), scheme.scheme.warm_up);
-  text += fmt::format("    sent_per_step: {} B\n    final_loss: {}\n    targets:\n",
-                      scheme.sent.count(), list_text(losses));
+  text += fmt::format("    sent_per_step: {} B\n", scheme.sent.count());
+  if (scheme.staleness) text += fmt::format("    staleness: {:.3f}\n", *scheme.staleness);
+  text += fmt::format("    final_loss: {}\n    targets:\n", list_text(losses));
   for (std::size_t target = 0; target < factors.targets.size(); ++target) {
     const StatisticalFactor factor = factor_of(factors, index, target);
     text += fmt::format("      - {{steps: {}, factor: {}", steps_yaml(scheme, target),

@@ -1,4 +1,5 @@
 #include "sim/convergence/traffic.hpp"
+#include "sim/plan/server_exchange.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -34,6 +35,9 @@ double sent_by(const Plan& plan, RankId rank) {
   const Program& program = plan.program(rank);
   double sent = 0;
   for (std::size_t op = 0; op < program.size(); ++op) {
+    if (program.action[op] == Action::exchange_with_servers)
+      sent += static_cast<double>(
+          server_bytes(plan.layout, program.kernels[program.work[op]].m).pushed.count());
     if (program.kind[op] != OpKind::collective) continue;
     const Collective& collective = program.collectives[program.work[op]];
     if (!synchronises(collective.group)) continue;
