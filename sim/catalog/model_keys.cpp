@@ -91,6 +91,7 @@ std::vector<Key> architecture() {
       boolean_key("attention_sinks", "false", "a trained score per head"),
       boolean_key("attention_softcap", "false", "soft cap of the attention scores"),
       boolean_key("logit_softcap", "false", "soft cap of the logits"),
+      integer_key("mtp_layers", {0, 16}, "depths", "0", "depths of multi-token prediction"),
       boolean_key("embedding_scale", "false", "the embedding is multiplied by a number"),
       boolean_key("residual_scale", "false", "every branch is multiplied by a number"),
       boolean_key("logit_scale", "false", "the logits are multiplied by a number"),

@@ -33,8 +33,6 @@ constexpr std::string_view no_hybrid = "state-space and linear attention layers 
 // TransformerConfig) and that change time or memory. What is neither here, nor harmless, nor a
 // setting is told in a note.
 constexpr std::array model_keys{
-    KnownKey{"mtp_num_layers", refused, "0",
-             "multi-token prediction is not modelled; to forecast the job without, --set {}=null"},
     KnownKey{"is_hybrid_model", refused, "", no_hybrid},
     KnownKey{"hybrid_override_pattern", refused, "", no_hybrid},
     KnownKey{"hybrid_layer_pattern", refused, "", no_hybrid},

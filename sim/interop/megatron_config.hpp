@@ -43,6 +43,7 @@ struct MegatronConfig {
   // The model.
   Whole num_layers, hidden_size, ffn_hidden_size, num_attention_heads, num_query_groups,
       kv_channels, seq_length, max_position_embeddings, vocab_size;
+  Whole mtp_layers;
   Text normalization, position_embedding_type;
   Flag swiglu, squared_relu, quick_geglu;  // neither: GELU
   Text activation;  // in place of these: gelu, geglu, quick_geglu, swiglu, squared_relu
@@ -117,6 +118,7 @@ void for_each_model_setting(Config& c, Visit& visit) {
   visit(Spelling{"--disable-bias-linear", {"model.add_bias_linear"}, false}, c.add_bias_linear);
   visit(Spelling{"--add-qkv-bias", {"model.add_qkv_bias"}}, c.add_qkv_bias);
   visit(Spelling{"--qk-layernorm", {"model.qk_layernorm"}}, c.qk_layernorm);
+  visit(Spelling{"--mtp-num-layers", {"model.mtp_num_layers"}}, c.mtp_layers);
   visit(Spelling{"--position-embedding-type", {"model.position_embedding_type"}},
         c.position_embedding_type);
   visit(Spelling{"--max-position-embeddings", {}}, c.max_position_embeddings);
@@ -359,10 +361,13 @@ void read_expert_layout(const MegatronConfig& config, const SettingProblems& pro
 
 // ---- "Et|(tt|)*29,m|L" (megatron/core/transformer/pipeline_parallel_layer_layout.py).
 
-std::string pipeline_layout_text(const std::vector<int>& layers_per_chunk);
+// `mtp_layers` before the loss.
+std::string pipeline_layout_text(const std::vector<int>& layers_per_chunk,
+                                 std::int64_t mtp_layers = 0);
 // Layers of each chunk in execution order, or what is wrong with the text.
 struct PipelineLayout {
   std::vector<int> layers_per_chunk;
+  std::int64_t mtp_layers = 0;  // in the last chunk
   std::string problem;
 };
 PipelineLayout parse_pipeline_layout(std::string_view text);

@@ -24,8 +24,6 @@ constexpr std::string_view buffers_of_te =
 
 constexpr std::array judged{
     // The model.
-    KnownKey{"--mtp-num-layers", refused, "0",
-             "multi-token prediction is not modelled; to forecast the job without, --set {}=0"},
     KnownKey{"--spec", refused, "", "layers by a specification are not known here"},
     KnownKey{"--yaml-cfg", refused, "", "the arguments lie in another file"},
     KnownKey{"--use-checkpoint-args", noted, "", "arguments of the checkpoint are not known here"},

@@ -78,6 +78,7 @@ class Writer {
     config_.max_position_embeddings = std::max(shape_.max_sequence, layout_.sequence_length);
     config_.qk_layernorm = shape_.qk_norm;
     config_.share_embeddings = shape_.tied_head;
+    if (shape_.mtp_layers > 0) config_.mtp_layers = shape_.mtp_layers;
   }
 
   // What newer families have besides, for which the importer of Megatron-LM's files has no flags.
@@ -234,7 +235,7 @@ class Writer {
     const bool even =
         chunks.empty() || std::ranges::adjacent_find(chunks, std::not_equal_to{}) == chunks.end();
     if (!even)
-      config_.pipeline_layout = pipeline_layout_text(chunks);
+      config_.pipeline_layout = pipeline_layout_text(chunks, shape_.mtp_layers);
     else if (layout_.virtual_stages > 1)
       config_.virtual_stages = layout_.virtual_stages;
   }

@@ -109,6 +109,9 @@ class ModelReader : private SettingProblems {
     shape_.projection_bias = shape_.mlp_bias = all;
     shape_.qk_norm = config_.qk_layernorm.value_or(false);
     shape_.tied_head = config_.share_embeddings.value_or(true);
+    shape_.mtp_layers = config_.mtp_layers.value_or(0);
+    if (shape_.mtp_layers < 0 || shape_.mtp_layers > 16)
+      problem(config_.mtp_layers, "is {}; allowed: 0 to 16", shape_.mtp_layers);
     // Megatron-LM's defaults are 0.1.
     shape_.mlp_dropout = probability(config_.hidden_dropout);
     shape_.projection_dropout = shape_.embedding_dropout = shape_.mlp_dropout;

@@ -64,14 +64,15 @@ class Unroller {
 
 }  // namespace
 
-std::string pipeline_layout_text(const std::vector<int>& layers_per_chunk) {
+std::string pipeline_layout_text(const std::vector<int>& layers_per_chunk,
+                                 std::int64_t mtp_layers) {
   std::string text = "E";
   for (std::size_t i = 0; i < layers_per_chunk.size(); ++i) {
     if (i > 0) text += '|';
     const int layers = layers_per_chunk[i];
     if (layers > 0) text += layers > 1 ? fmt::format("t*{}", layers) : "t";
   }
-  return text + "L";
+  return text + std::string(static_cast<std::size_t>(mtp_layers), 'm') + "L";
 }
 
 PipelineLayout parse_pipeline_layout(std::string_view text) {
@@ -90,11 +91,14 @@ PipelineLayout parse_pipeline_layout(std::string_view text) {
   layout.layers_per_chunk.push_back(0);
   for (const char c : whole) {
     if (c == '|') {
+      if (layout.mtp_layers > 0)
+        layout.problem =
+            "has layers of multi-token prediction (m) before the last stage; modelled: with the loss";
       layout.layers_per_chunk.push_back(0);
     } else if (c == 't') {
       ++layout.layers_per_chunk.back();
     } else if (c == 'm') {
-      layout.problem = "has a multi-token prediction layer (m), which is not modelled";
+      ++layout.mtp_layers;
     } else if (c != 'E' && c != 'L') {
       layout.problem = fmt::format("has '{}'; known: E, t, m, L, |, x*n, (...)*n", c);
     }

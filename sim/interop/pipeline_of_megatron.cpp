@@ -40,6 +40,12 @@ class PipelineReader : private SettingProblems {
       problem(config_.pipeline_layout, "the pipeline layout {}", parsed.problem);
       return;
     }
+    if (parsed.mtp_layers != config_.mtp_layers.value_or(0)) {
+      problem(config_.pipeline_layout,
+              "has {} layers of multi-token prediction (m), and mtp_num_layers is {}",
+              parsed.mtp_layers, config_.mtp_layers.value_or(0));
+      return;
+    }
     const auto stages = static_cast<int>(parsed.layers_per_chunk.size());
     if (stages % layout_.pipeline_parallel != 0) {
       problem(config_.pipeline_layout, "has {} stages, no multiple of pipeline parallel {}", stages,

@@ -1,4 +1,6 @@
 // What stands before the first and behind the last layer: embeddings, final norm, heads, loss.
+#include <fmt/format.h>
+
 #include "sim/base/check.hpp"
 #include "sim/model/transformer.hpp"
 
@@ -126,6 +128,68 @@ void append_language_model(Block& block, const TransformerShape& shape) {
   block.ops.push_back(cross_entropy_op(TensorSplit::vocabulary, shape.vocabulary));
 }
 
+// A layer with the window, the positions and the experts of its number.
+Block numbered_layer(const TransformerShape& shape, std::int64_t layer) {
+  TransformerShape own = shape;
+  own.window = shape.window_of(layer);
+  if (shape.without_positions.has(layer)) own.rotary_share = 0;
+  return transformer_layer(own, shape.experts.in_layer(layer));
+}
+
+// The embedding of the next token, from the table that the first stage has, too; its norm; and that
+// beside the norm of the hidden state, in one tensor.
+void append_mtp_input(Block& block, const TransformerShape& shape, const std::string& prefix) {
+  const double h = real(shape.hidden);
+  ModelOp hidden = norm_op(shape, prefix + "hidden_norm");
+  hidden.starts_from = 0;
+  block.ops.push_back(hidden);
+  block.ops.push_back({.name = prefix + "embedding",
+                       .kind = ModelOpKind::elementwise,
+                       .split = TensorSplit::sequence,
+                       .in_features = shape.hidden,
+                       .out_features = shape.hidden,
+                       .forward_elements = 2 * h,
+                       .backward_elements = 3 * h});
+  block.ops.push_back(norm_op(shape, prefix + "embedding_norm"));
+  block.ops.push_back({.name = prefix + "concatenation",
+                       .kind = ModelOpKind::elementwise,
+                       .split = TensorSplit::sequence,
+                       .in_features = shape.hidden,
+                       .out_features = 2 * shape.hidden,
+                       .forward_elements = 4 * h,
+                       .backward_elements = 4 * h});
+  block.ops.push_back(linear_op(prefix + "projection", TensorSplit::sequence, 2 * shape.hidden,
+                                shape.hidden, false));
+}
+
+// A depth of multi-token prediction (Megatron-LM, core/transformer/multi_token_prediction.py,
+// MultiTokenPredictionLayer): a layer of the kind of the last one, a norm, the head's product once
+// more, a loss. Its head has no parameters of its own; as the stage that has it holds a copy of the
+// embedding's table (core/models/gpt/gpt_model.py, `mtp_process`), it is counted as one that is tied
+// to it.
+void append_mtp(Block& block, const TransformerShape& shape, std::int64_t depth) {
+  const std::string prefix = shape.mtp_layers > 1 ? fmt::format("mtp.{}.", depth) : "mtp.";
+  append_mtp_input(block, shape, prefix);
+  const auto first = static_cast<int>(block.ops.size());
+  Block layer = numbered_layer(shape, shape.layers - 1);
+  for (ModelOp& op : layer.ops) {
+    op.name = prefix + op.name;
+    if (op.residual_of >= 0) op.residual_of += first;
+    if (op.starts_from >= 0) op.starts_from += first;
+    block.ops.push_back(std::move(op));
+  }
+  block.ops.push_back(norm_op(shape, prefix + "final_norm"));
+  ModelOp head = vocabulary_head_op(shape);
+  head.name = prefix + "head";
+  head.tied_to_embedding = true;
+  head.weights = head.biases = 0;
+  head.function = Function::none;
+  block.ops.push_back(head);
+  ModelOp loss = cross_entropy_op(TensorSplit::vocabulary, shape.vocabulary);
+  loss.name = prefix + "cross_entropy";
+  block.ops.push_back(loss);
+}
+
 // BERT (Devlin et al. 2019; transformers' BertLMPredictionHead): dense, activation, norm, then the
 // head with a bias. The transform is whole on every rank, as in Megatron-LM's BertLMHead.
 void append_masked_lm(Block& block, const TransformerShape& shape) {
@@ -199,6 +263,8 @@ Block output_block(const TransformerShape& shape) {
   switch (shape.head) {
     case Head::language_model:
       append_language_model(block, shape);
+      for (std::int64_t depth = 0; depth < shape.mtp_layers; ++depth)
+        append_mtp(block, shape, depth);
       break;
     case Head::masked_lm:
       append_masked_lm(block, shape);
@@ -225,18 +291,6 @@ Block output_block(const TransformerShape& shape) {
   return block;
 }
 
-namespace {
-
-// A layer with the window, the positions and the experts of its number.
-Block numbered_layer(const TransformerShape& shape, std::int64_t layer) {
-  TransformerShape own = shape;
-  own.window = shape.window_of(layer);
-  if (shape.without_positions.has(layer)) own.rotary_share = 0;
-  return transformer_layer(own, shape.experts.in_layer(layer));
-}
-
-}  // namespace
-
 Model build_transformer(const TransformerShape& shape) {
   SIM_CHECK(shape.layers > 0 && shape.hidden > 0 && shape.heads > 0 && shape.kv_heads > 0,
             shape.name);
@@ -258,7 +312,7 @@ Model build_transformer(const TransformerShape& shape) {
                      .softcap = shape.attention_softcap,
                      .rotary_share = shape.rotary_share};
   model.feed_forward = shape.feed_forward;
-  model.tied_embedding = shape.tied_head;
+  model.tied_embedding = shape.tied_head || shape.mtp_layers > 0;
   model.input = input_block(shape);
   model.layers.reserve(static_cast<std::size_t>(shape.layers));
   for (std::int64_t layer = 0; layer < shape.layers; ++layer)

@@ -23,11 +23,14 @@ const Block* Model::first_layer_with_experts() const {
 
 std::int64_t Model::active_parameters() const {
   std::int64_t sum = parameters();
-  for (const Block& layer : layers) {
-    for (const ModelOp& op : layer.ops)
+  const auto leave_out = [&](const Block& block) {
+    for (const ModelOp& op : block.ops)
       if (op.experts > 0)
         sum -= (op.weights + op.biases) / op.experts * (op.experts - op.per_token);
-  }
+  };
+  for (const Block& layer : layers)
+    leave_out(layer);
+  leave_out(output);
   return sum;
 }
 

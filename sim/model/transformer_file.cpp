@@ -194,6 +194,17 @@ void read_text_input(const ObjectReader& in, TransformerShape& shape) {
   }
 }
 
+void read_mtp_layers(const ObjectReader& in, TransformerShape& shape) {
+  shape.mtp_layers = in.integer_or("mtp_layers", 0, {.min = 0, .max = 16});
+  if (shape.mtp_layers == 0) return;
+  if (shape.head != Head::language_model || shape.has_image())
+    in.problem("mtp_layers", "\"mtp_layers\" goes with \"head: language_model\" over text only");
+  if (!norms_input(shape.norm_placement))
+    in.problem("mtp_layers", fmt::format("\"mtp_layers\" goes with norm_placement pre or "
+                                         "sandwich; it is {}",
+                                         word(shape.norm_placement)));
+}
+
 void read_head(const ObjectReader& in, TransformerShape& shape) {
   shape.head = in.word_or("head", Head::language_model);
   shape.tied_head = in.boolean_or("tied_head", false);
@@ -208,6 +219,7 @@ void read_head(const ObjectReader& in, TransformerShape& shape) {
                                    word(shape.head)));
   if (shape.tied_head && (shape.has_image() || !needs_vocabulary(shape.head)))
     in.problem("tied_head", "there is no head over the vocabulary that could be tied");
+  read_mtp_layers(in, shape);
   if (shape.head == Head::language_model) return;
   for (const char* key : {"logit_scale", "logit_softcap"})
     if (in.has(key))

@@ -170,6 +170,10 @@ struct TransformerShape {
   double attention_dropout = 0;   // on the attention probabilities
   double embedding_dropout = 0;
 
+  // Depths of multi-token prediction (DeepSeek-AI 2024, arXiv:2412.19437, section 2.2): each is one
+  // more layer behind the last one, on the sum of two norms' products, and one more loss.
+  std::int64_t mtp_layers = 0;
+
   Experts experts;
   LatentAttention latent;
 

@@ -41,6 +41,7 @@ void add_family_lines(const TransformerShape& shape, const Line& line) {
   flag("residual_scale", shape.residual_scale);
   flag("logit_scale", shape.logit_scale);
   flag("logit_softcap", shape.logit_softcap);
+  if (shape.mtp_layers > 0) line(2, "mtp_layers", shape.mtp_layers);
 }
 
 }  // namespace

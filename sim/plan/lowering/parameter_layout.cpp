@@ -43,6 +43,7 @@ void ParameterLayout::make_parameters() {
       parameters.table.elements = op.tied_parameters;
       parameters.same_as = table;  // none: a copy of its own
       parameters.shared_over_stages = table == none;
+      if (table == none) table = static_cast<std::uint32_t>(store_.parameters.size() - 1);
     }
   }
 }
@@ -89,7 +90,8 @@ void ParameterLayout::make_buckets() {
   }
   for (Parameters& parameters : store_.parameters) {
     if (parameters.same_as == none) continue;
-    parameters.table = store_.parameters[parameters.same_as].own;
+    const Parameters& holder = store_.parameters[parameters.same_as];
+    parameters.table = holder.own.elements > 0 ? holder.own : holder.table;
     ++store_.buckets[parameters.table.bucket].writers;
   }
 }

@@ -223,9 +223,8 @@ TEST_CASE("what Megatron-LM can do with experts and is not modelled is refused",
         Lines{"6:1: weight gradients delayed behind the exchange of tokens are not modelled"});
   CHECK(flag_problems(mixture("--moe-shared-expert-gate")) ==
         Lines{"6:1: --moe-shared-expert-gate: the gate of the shared expert is not modelled"});
-  CHECK(flag_problems(mixture("--mtp-num-layers 1")) ==
-        Lines{"6:18: --mtp-num-layers: multi-token prediction is not modelled; to forecast the job "
-              "without, --set mtp-num-layers=0"});
+  CHECK(flag_problems(mixture("--mtp-num-layers 17")) == Lines{"6:18: is 17; allowed: 0 to 16"});
+  CHECK(flag_problems(mixture("--mtp-num-layers 1")).empty());
 }
 
 TEST_CASE("a capacity of experts is modelled where it makes their shares equal", "[interop]") {

@@ -130,8 +130,10 @@ TEST_CASE("layouts of a pipeline as text", "[interop]") {
   CHECK(layers("Et*3|(tt|)*2,t|L") == std::vector<int>{3, 2, 2, 1, 0});
   CHECK(layers("Ettt|(tt|)*29L").size() == 31);
   CHECK(layers("E|t|L") == std::vector<int>{0, 1, 0});
-  CHECK(parse_pipeline_layout("Et|mL").problem ==
-        "has a multi-token prediction layer (m), which is not modelled");
+  CHECK(parse_pipeline_layout("Et|mL").mtp_layers == 1);
+  CHECK(pipeline_layout_text({1, 0}, 1) == "Et|mL");
+  CHECK(parse_pipeline_layout("Etm|tL").problem ==
+        "has layers of multi-token prediction (m) before the last stage; modelled: with the loss");
   CHECK(parse_pipeline_layout("tt|L").problem ==
         "begins with one E (embedding) and ends with one L (loss)");
   CHECK(parse_pipeline_layout("Et*99999999|L").problem ==
