@@ -53,8 +53,7 @@ void check_formats(const sim::Layout& layout, Problems& problems) {
     problems.add(
         "layout.local_steps: the CUDA backend has no kernels of meetings; the host backend has");
   if (layout.has_servers())
-    problems.add(
-        "layout.servers: the CUDA backend has no parameter servers; the host backend has");
+    problems.add("layout.servers: the CUDA backend has no parameter servers; the host backend has");
   if (layout.compute_dtype != layout.activation_dtype) {
     problems.add(fmt::format(
         "layout.compute_dtype: the CUDA backend multiplies tensors in the format that they have, "

@@ -143,8 +143,7 @@ void bind_buckets(BoundProgram& bound, const sim::ArenaLayout& arena) {
     to.weight = persistent(bound, arena, sharded_weight ? from.weight_shard : from.weight);
     const bool sharded_gradient = from.gradient_shard.value != UINT32_MAX;
     to.gradient = persistent(bound, arena, sharded_gradient ? from.gradient_shard : from.gradient);
-    if (from.optimizer.value != UINT32_MAX)
-      to.optimizer = persistent(bound, arena, from.optimizer);
+    if (from.optimizer.value != UINT32_MAX) to.optimizer = persistent(bound, arena, from.optimizer);
     if (from.host_gradient.value != UINT32_MAX) {
       to.host_gradient = persistent(bound, arena, from.host_gradient);
       to.host_weight = persistent(bound, arena, from.host_weight);

@@ -101,8 +101,7 @@ constexpr bool acts_on_bucket(sim::Action action) {
          action == Action::replicate || action == Action::accumulate ||
          action == Action::cast_out || action == Action::cast_in || action == Action::decompress ||
          action == Action::weights_from_host || action == Action::dequantize_weights ||
-         action == Action::exchange_with_servers ||
-         action == Action::sum_tied_gradient;
+         action == Action::exchange_with_servers || action == Action::sum_tied_gradient;
 }
 
 constexpr bool makes_message(sim::Action action) {

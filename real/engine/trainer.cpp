@@ -93,9 +93,8 @@ StepResult Trainer::step_alone() {
       .learning_rate = setup_.training.learning_rate.at(next_step_),
       .time = outcome.time};
   if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm))
-    throw std::runtime_error(
-        fmt::format("step {}: {} is not finite", next_step_,
-                    std::isfinite(result.loss) ? "the gradient" : "the loss"));
+    throw std::runtime_error(fmt::format("step {}: {} is not finite", next_step_,
+                                         std::isfinite(result.loss) ? "the gradient" : "the loss"));
   ++next_step_;
   return result;
 }

@@ -192,16 +192,15 @@ std::unique_ptr<Exchange> HostBackend::exchange_with_servers(const BoundOp& op) 
     return std::span{reinterpret_cast<float*>(bytes.data()),
                      static_cast<std::size_t>(bucket.elements)};
   };
-  const Operand& gradient =
-      op.operand(sim::Role::input).exists() ? op.operand(sim::Role::input)
-                                            : op.operand(sim::Role::output);
-  return std::make_unique<ServerExchange>(*setup_.servers,
-                                          ServerPush{.worker = setup_.program->at.data,
-                                                     .step = step_,
-                                                     .bucket = op.subject,
-                                                     .gradient = floats(gradient),
-                                                     .result = floats(op.operand(sim::Role::output)),
-                                                     .decayed = decayed_.at(op.subject)});
+  const Operand& gradient = op.operand(sim::Role::input).exists() ? op.operand(sim::Role::input)
+                                                                  : op.operand(sim::Role::output);
+  return std::make_unique<ServerExchange>(
+      *setup_.servers, ServerPush{.worker = setup_.program->at.data,
+                                  .step = step_,
+                                  .bucket = op.subject,
+                                  .gradient = floats(gradient),
+                                  .result = floats(op.operand(sim::Role::output)),
+                                  .decayed = decayed_.at(op.subject)});
 }
 
 bool HostBackend::poll_communication() {

@@ -22,7 +22,7 @@ struct HostSetup {
   Transport* transport = nullptr;
   sim::Training training;
   Algorithms algorithms;
-  Heartbeat* heartbeat = nullptr;  // told of every operator; may be null
+  Heartbeat* heartbeat = nullptr;       // told of every operator; may be null
   ParameterServers* servers = nullptr;  // of all ranks, where the layout has some
 };
 

@@ -84,22 +84,22 @@ void ParameterServers::update(Bucket& bucket, const ServerPush& push) const {
   step.rate = training_.learning_rate.at(push.step);
   const auto elements = static_cast<std::int64_t>(push.gradient.size());
   SIM_CHECK(push.gradient.size() == bucket.weights.size(), elements, bucket.weights.size());
-  host_kernels().adam({.rate = step.rate,
-                       .beta1 = training_.beta1,
-                       .beta2 = training_.beta2,
-                       .epsilon = training_.epsilon,
-                       .decay = training_.weight_decay},
-                      {.weight_dtype = sim::DType::fp32,
-                       .gradient_dtype = sim::DType::fp32,
-                       .weight = bucket.weights.data(),
-                       .m = bucket.first_moment.data(),
-                       .v = bucket.second_moment.data(),
-                       .gradient = push.gradient.data(),
-                       .step = &step},
-                      elements,
-                      {.ranges = push.decayed.data(),
-                       .count = static_cast<std::int64_t>(push.decayed.size())},
-                      nullptr);
+  host_kernels().adam(
+      {.rate = step.rate,
+       .beta1 = training_.beta1,
+       .beta2 = training_.beta2,
+       .epsilon = training_.epsilon,
+       .decay = training_.weight_decay},
+      {.weight_dtype = sim::DType::fp32,
+       .gradient_dtype = sim::DType::fp32,
+       .weight = bucket.weights.data(),
+       .m = bucket.first_moment.data(),
+       .v = bucket.second_moment.data(),
+       .gradient = push.gradient.data(),
+       .step = &step},
+      elements,
+      {.ranges = push.decayed.data(), .count = static_cast<std::int64_t>(push.decayed.size())},
+      nullptr);
   std::copy(bucket.weights.begin(), bucket.weights.end(), push.result.begin());
   std::int64_t& pulled = bucket.pulled[static_cast<std::size_t>(push.worker)];
   const auto behind = static_cast<std::size_t>(bucket.version - pulled);

@@ -187,8 +187,7 @@ void train_rank(const Job& job, Seat& seat) {
   job.report(run);
 }
 
-std::unique_ptr<ParameterServers> servers_of(const sim::Scenario& scenario,
-                                             const sim::Plan& plan) {
+std::unique_ptr<ParameterServers> servers_of(const sim::Scenario& scenario, const sim::Plan& plan) {
   if (!scenario.layout.has_servers()) return nullptr;
   const auto buckets = plan.program(sim::RankId{0}).parameter_buckets.size();
   return std::make_unique<ParameterServers>(plan.layout, scenario.training,
@@ -229,8 +228,7 @@ RunResult train_scenario(const sim::Scenario& scenario, const sim::Plan& plan,
   const std::unique_ptr<Samples> samples = samples_of(scenario);
   const bool graphs = cuda && (scenario.options.graphs || wants_graphs(plan));
   const std::unique_ptr<ParameterServers> servers = servers_of(scenario, plan);
-  const Job job{scenario, plan,   options, *samples,     algorithms,
-                cuda,     graphs, report,  servers.get()};
+  const Job job{scenario, plan, options, *samples, algorithms, cuda, graphs, report, servers.get()};
   const Launch launch{
       .ranks = plan.world_size(),
       .kind = cuda || options.processes ? RankKind::processes : RankKind::threads,

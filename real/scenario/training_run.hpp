@@ -48,7 +48,7 @@ struct TrainingRun {
   sim::Timeline timeline;
   std::vector<RankMemory> memory;
   std::vector<std::int64_t> planned_arena;  // by rank
-  std::vector<std::int64_t> staleness;       // ParameterServers::staleness()
+  std::vector<std::int64_t> staleness;      // ParameterServers::staleness()
   bool interrupted = false;
   std::vector<sim::Duration> counted_times() const;  // sorted
 };

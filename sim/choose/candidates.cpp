@@ -47,8 +47,8 @@ class List {
     if (layout_.replicas() != layout_.world_size() || layout_.replicas() > 256) return;
     all_.push_back({"servers-sync", {"layout.servers.mode=synchronous", "layout.zero_stage=0"}});
     add("servers-async", {"layout.servers.mode=asynchronous"}, {"layout.zero_stage=0"});
-    add("servers-bounded-1",
-        {"layout.servers.mode=bounded", "layout.servers.staleness=1"}, {"layout.zero_stage=0"});
+    add("servers-bounded-1", {"layout.servers.mode=bounded", "layout.servers.staleness=1"},
+        {"layout.zero_stage=0"});
   }
 
   // `learns` decide what is learned; the rest follows from them.

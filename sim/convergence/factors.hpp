@@ -51,7 +51,7 @@ struct SeedOutcome {
 
 struct SchemeOutcome {
   SyncScheme scheme;
-  Bytes sent{};                      // per step and rank (traffic.hpp)
+  Bytes sent{};  // per step and rank (traffic.hpp)
   // Of parameter servers that update at once: updates of other workers between a worker's pull and
   // its own, the mean over all updates and seeds.
   std::optional<double> staleness{};
@@ -71,7 +71,7 @@ struct LossCurve {
   std::uint64_t seed = 0;
   std::vector<double> losses{};
   SeedEnd end = SeedEnd::not_run;
-  std::string failure{};  // of a run that failed
+  std::string failure{};              // of a run that failed
   std::optional<double> staleness{};  // the mean of the run
 };
 

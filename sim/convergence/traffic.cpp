@@ -1,8 +1,9 @@
 #include "sim/convergence/traffic.hpp"
-#include "sim/plan/server_exchange.hpp"
 
 #include <algorithm>
 #include <cmath>
+
+#include "sim/plan/server_exchange.hpp"
 
 namespace sim {
 namespace {

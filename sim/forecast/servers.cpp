@@ -30,9 +30,10 @@ std::vector<ServerNode> server_nodes(const Layout& layout, const Cluster& cluste
   const int nodes = (layout.world_size() + gpus - 1) / gpus;
   const int machines = layout.server_machines;
   if (nodes + machines > cluster.nodes())
-    refuse(fmt::format("{} nodes of workers and {} machines of servers are more than the {} nodes "
-                       "of the cluster; set cluster.nodes to {}",
-                       nodes, machines, cluster.nodes(), nodes + machines));
+    refuse(
+        fmt::format("{} nodes of workers and {} machines of servers are more than the {} nodes "
+                    "of the cluster; set cluster.nodes to {}",
+                    nodes, machines, cluster.nodes(), nodes + machines));
   const double share = share_on_workers(layout, nodes);
   std::vector<ServerNode> all;
   for (int node = 0; node < nodes && share > 0; ++node)
@@ -46,8 +47,9 @@ std::vector<ServerNode> server_nodes(const Layout& layout, const Cluster& cluste
 Bandwidth update_rate(const Cluster& cluster, const SimulationOptions& options) {
   const Bandwidth memory = cluster.host().bandwidth;
   if (memory == Bandwidth{})
-    refuse("the cluster says nothing of the host on which servers run; add host: {bandwidth: ...} "
-           "to its file, or cluster.change.host.bandwidth");
+    refuse(
+        "the cluster says nothing of the host on which servers run; add host: {bandwidth: ...} "
+        "to its file, or cluster.change.host.bandwidth");
   const Bandwidth measured = options.host_update * static_cast<double>(cluster.node_gpus());
   return measured == Bandwidth{} ? memory : std::min(memory, measured);
 }
@@ -77,6 +79,7 @@ class SystemBuilder {
     system_.seed = options_.seed;
     add_messages();
     add_workers();
+    leave_out_ample_links();
     return std::move(system_);
   }
 
@@ -89,11 +92,10 @@ class SystemBuilder {
     alone.record_spans = true;
     const Timeline timeline = simulate(plan_, cluster_, alone, control_).timeline;
     const double rate = update_rate(cluster_, options_).in_bytes_per_second();
-    const double most = std::max_element(nodes_.begin(), nodes_.end(),
-                                         [](const ServerNode& a, const ServerNode& b) {
-                                           return a.share < b.share;
-                                         })
-                            ->share;
+    const double most =
+        std::max_element(nodes_.begin(), nodes_.end(),
+                         [](const ServerNode& a, const ServerNode& b) { return a.share < b.share; })
+            ->share;
     const RankTrack& track = timeline.tracks.front();
     const Program& program = plan_.program(track.rank);
     TimePoint optimizer = timeline.end;
@@ -105,12 +107,11 @@ class SystemBuilder {
       if (program.action[span.op.value] != Action::exchange_with_servers) continue;
       const ServerBytes bytes =
           server_bytes(layout_, program.kernels[program.work[span.op.value]].m);
-      system_.messages.push_back(
-          {.ready = span.begin.time_since_epoch(),
-           .pushed = bytes.pushed,
-           .pulled = bytes.pulled,
-           .update = duration_from_seconds(static_cast<double>(bytes.updated.count()) * most /
-                                           rate)});
+      system_.messages.push_back({.ready = span.begin.time_since_epoch(),
+                                  .pushed = bytes.pushed,
+                                  .pulled = bytes.pulled,
+                                  .update = duration_from_seconds(
+                                      static_cast<double>(bytes.updated.count()) * most / rate)});
     }
     SIM_CHECK(!system_.messages.empty());
     system_.compute = optimizer.time_since_epoch();
@@ -125,6 +126,37 @@ class SystemBuilder {
       worker.slowness = slowness(rank);
       worker.push = route(gpu, true);
       worker.pull = route(gpu, false);
+    }
+  }
+
+  // Of links that the same messages use in the same parts, the one with the least capacity alone
+  // can be what they wait for: the cards of a server's node, and what lies behind each.
+  void leave_out_ample_links() {
+    using Users = std::vector<std::pair<std::uint32_t, std::uint64_t>>;  // messages and weights
+    std::map<std::uint32_t, Users> users;
+    for_each_route([&](std::uint32_t number, ServerRoute& route) {
+      for (const ResourceUse& use : route.links)
+        users[use.resource].emplace_back(number, use.weight);
+    });
+    std::map<Users, std::uint32_t> kept;
+    for (const auto& [link, of] : users) {
+      const auto [known, first] = kept.try_emplace(of, link);
+      if (!first && system_.capacities[link] < system_.capacities[known->second])
+        known->second = link;
+    }
+    for_each_route([&](std::uint32_t, ServerRoute& route) {
+      std::erase_if(route.links, [&](const ResourceUse& use) {
+        return kept.at(users.at(use.resource)) != use.resource;
+      });
+    });
+  }
+
+  template <class Visit>
+  void for_each_route(const Visit& visit) {
+    std::uint32_t number = 0;
+    for (ServerWorker& worker : system_.workers) {
+      visit(number++, worker.push);
+      visit(number++, worker.pull);
     }
   }
 
@@ -166,8 +198,8 @@ class SystemBuilder {
     for (const auto& [link, weight] : weights) {
       const auto whole = static_cast<std::uint64_t>(std::max(1.0, weight));
       made.links.push_back({link, whole});
-      rate = std::min(rate, static_cast<double>(system_.capacities[link]) * 65536 /
-                                static_cast<double>(whole));
+      rate = std::min(
+          rate, static_cast<double>(system_.capacities[link]) * 65536 / static_cast<double>(whole));
     }
     made.rate = std::max<std::int64_t>(1, static_cast<std::int64_t>(rate));
     return made;

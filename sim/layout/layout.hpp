@@ -109,8 +109,8 @@ constexpr auto words_of(OuterOptimizer) {
                     Word{OuterOptimizer::nesterov, "nesterov"}};
 }
 
-// Parameter servers in place of a reduction among the ranks: each data-parallel rank is a worker that
-// sends its gradients to them (sim/plan/rules/servers.md).
+// Parameter servers in place of a reduction among the ranks: each data-parallel rank is a worker
+// that sends its gradients to them (sim/plan/rules/servers.md).
 //  synchronous   servers add up the gradients of all workers, which update (Jiang et al. 2020,
 //                BytePS)
 //  asynchronous  servers update with each worker's gradients as they come (Li et al. 2014; Dean et
@@ -215,8 +215,9 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
 
   Servers servers = Servers::none;
   ServerPlace server_place = ServerPlace::workers;
-  int server_machines = 0;  // beside the nodes of the workers, with the host and NICs of such a node
-  int staleness = 0;        // bounded: steps that a worker may be ahead of the slowest
+  int server_machines =
+      0;              // beside the nodes of the workers, with the host and NICs of such a node
+  int staleness = 0;  // bounded: steps that a worker may be ahead of the slowest
 
   bool operator==(const Layout&) const = default;
   int world_size() const {

@@ -131,7 +131,7 @@ struct Report {
   // worker; the wait for servers, and for other workers, is exposed_data.
   std::optional<ServerRun> servers;
   std::string servers_link;  // the busiest of their links; empty: all of it is within a node
-  Breakdown breakdown;                     // mean over all ranks, weighted by class
+  Breakdown breakdown;       // mean over all ranks, weighted by class
   std::vector<Breakdown> stage_breakdown;  // one per pipeline stage
   StepShares shares;                       // what the step is made of
   double bubble_share = 0;                 // of the step

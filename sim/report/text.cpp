@@ -156,8 +156,8 @@ void add_servers(Page& page, const Report& report) {
                         to_text(run.exchange), to_text(run.others)));
   std::string line = fmt::format("  servers update {:.0f} % of the time", 100 * run.servers_busy);
   if (!report.servers_link.empty())
-    line += fmt::format("; busiest link {}, {:.0f} %", report.servers_link,
-                        100 * run.busiest_share);
+    line +=
+        fmt::format("; busiest link {}, {:.0f} %", report.servers_link, 100 * run.busiest_share);
   page.line(line);
   if (run.staleness.empty()) return;
   page.line(fmt::format(

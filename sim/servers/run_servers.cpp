@@ -62,9 +62,10 @@ struct Length {
   std::int64_t warm_up, counted;
 };
 Length length_of(const ServerSystem& system) {
-  constexpr std::int64_t messages = 16'000;
+  constexpr std::int64_t messages = 6'000;
   const auto each = static_cast<std::int64_t>(system.workers.size() * system.messages.size());
-  const std::int64_t steps = std::clamp<std::int64_t>(messages / each, 8, 80);
+  const bool steady = system.mode == Servers::synchronous && system.jitter == 0;
+  const std::int64_t steps = std::clamp<std::int64_t>(messages / each, 6, steady ? 6 : 60);
   return {steps / 4, steps - steps / 4};
 }
 
@@ -150,8 +151,7 @@ class Runner {
     Worker& worker = workers_[w];
     double factor = system_.workers[w].slowness;
     if (system_.jitter > 0) {  // log-normal with mean 1
-      const double z =
-          standard_normal(system_.seed, w, static_cast<std::uint64_t>(worker.steps));
+      const double z = standard_normal(system_.seed, w, static_cast<std::uint64_t>(worker.steps));
       factor *= std::exp(system_.jitter * z - system_.jitter * system_.jitter / 2);
     }
     worker.tail = scaled(system_.tail, factor);
@@ -302,8 +302,7 @@ class Runner {
     run_.servers_busy = std::min(1.0, to_seconds(served_) / seconds);
     for (std::size_t link = 0; link < carried_.size(); ++link) {
       if (carried_[link] <= 0) continue;
-      const double share =
-          carried_[link] / seconds / static_cast<double>(system_.capacities[link]);
+      const double share = carried_[link] / seconds / static_cast<double>(system_.capacities[link]);
       if (share <= run_.busiest_share) continue;
       run_.busiest_share = std::min(1.0, share);
       run_.busiest = LinkId{static_cast<std::uint32_t>(link)};

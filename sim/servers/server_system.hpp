@@ -32,13 +32,13 @@ struct ServerWorker {
 // equally long: they are one queue, in the order of arrival.
 struct ServerSystem {
   Servers mode = Servers::asynchronous;
-  int staleness = 0;    // bounded
-  Duration compute{};   // kernels of a step before an exchange must be through
-  Duration tail{};      // kernels behind it: of synchronous workers the optimizer
-  Duration latency{};   // of a message, each way
-  double jitter = 0;    // standard deviation of ln(compute), per worker and step
+  int staleness = 0;   // bounded
+  Duration compute{};  // kernels of a step before an exchange must be through
+  Duration tail{};     // kernels behind it: of synchronous workers the optimizer
+  Duration latency{};  // of a message, each way
+  double jitter = 0;   // standard deviation of ln(compute), per worker and step
   std::uint64_t seed = 1;
-  std::vector<ServerMessage> messages;   // in the order in which they are sent
+  std::vector<ServerMessage> messages;  // in the order in which they are sent
   std::vector<ServerWorker> workers;
   std::vector<std::int64_t> capacities;  // of links, bytes/s
 };

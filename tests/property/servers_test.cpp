@@ -84,8 +84,7 @@ TEST_CASE("asynchronous workers learn, and every update of a bucket is counted o
     const TrainedModel trained = lab.train(layout, 30);
     CHECK(trained.losses.front() - trained.losses.back() > 0.3 * fall);
     const sim::Plan plan = sim::make_plan(lab.model, layout);
-    const auto buckets =
-        static_cast<std::int64_t>(plan.programs[0].parameter_buckets.size());
+    const auto buckets = static_cast<std::int64_t>(plan.programs[0].parameter_buckets.size());
     CHECK(std::accumulate(trained.staleness.begin(), trained.staleness.end(), std::int64_t{0}) ==
           4 * 30 * buckets);
     // Another worker is a step behind at first and two ahead at last: four of its updates.

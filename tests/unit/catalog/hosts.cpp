@@ -198,8 +198,8 @@ std::vector<Host> hosts() {
       scenario_host("host", dense + machine + layout + "  offload: {optimizer: cpu}\n"),
       scenario_host("local steps",
                     dense + machine + layout + "  local_steps: {every: 10, overlap: 2}\n"),
-      scenario_host("servers", dense + machine + layout +
-                                   "  servers: {mode: bounded, staleness: 2}\n"),
+      scenario_host("servers",
+                    dense + machine + layout + "  servers: {mode: bounded, staleness: 2}\n"),
       scenario_host("server machines",
                     dense + machine + layout +
                         "  servers: {mode: synchronous, place: machines, machines: 2}\n"),

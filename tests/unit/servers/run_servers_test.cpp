@@ -1,8 +1,9 @@
 // Workers and parameter servers against what is known in closed form.
+#include "sim/servers/run_servers.hpp"
+
 #include <numeric>
 
 #include "sim/plan/server_exchange.hpp"
-#include "sim/servers/run_servers.hpp"
 #include "tests/catch.hpp"
 
 using namespace sim;
@@ -60,8 +61,8 @@ Duration exchange_of(int nodes, int machines, double on_workers) {
     return links;
   };
   for (int w = 0; w < nodes; ++w)
-    system.workers.push_back({.push = {uses(w, true), 4 * gigabyte},
-                              .pull = {uses(w, false), 4 * gigabyte}});
+    system.workers.push_back(
+        {.push = {uses(w, true), 4 * gigabyte}, .pull = {uses(w, false), 4 * gigabyte}});
   return run_servers(system).step;
 }
 
