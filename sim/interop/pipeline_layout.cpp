@@ -93,7 +93,8 @@ PipelineLayout parse_pipeline_layout(std::string_view text) {
     if (c == '|') {
       if (layout.mtp_layers > 0)
         layout.problem =
-            "has layers of multi-token prediction (m) before the last stage; modelled: with the loss";
+            "has layers of multi-token prediction (m) before the last stage; modelled: with the "
+            "loss";
       layout.layers_per_chunk.push_back(0);
     } else if (c == 't') {
       ++layout.layers_per_chunk.back();

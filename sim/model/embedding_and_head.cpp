@@ -165,8 +165,8 @@ void append_mtp_input(Block& block, const TransformerShape& shape, const std::st
 // A depth of multi-token prediction (Megatron-LM, core/transformer/multi_token_prediction.py,
 // MultiTokenPredictionLayer): a layer of the kind of the last one, a norm, the head's product once
 // more, a loss. Its head has no parameters of its own; as the stage that has it holds a copy of the
-// embedding's table (core/models/gpt/gpt_model.py, `mtp_process`), it is counted as one that is tied
-// to it.
+// embedding's table (core/models/gpt/gpt_model.py, `mtp_process`), it is counted as one that is
+// tied to it.
 void append_mtp(Block& block, const TransformerShape& shape, std::int64_t depth) {
   const std::string prefix = shape.mtp_layers > 1 ? fmt::format("mtp.{}.", depth) : "mtp.";
   append_mtp_input(block, shape, prefix);

@@ -53,9 +53,8 @@ TEST_CASE("a depth of prediction has a layer, a projection, norms and no head of
     CHECK(with_depths(base, 2).parameters() == base.parameters() + 2 * each);
     // The layer once more, the projection, the head once more.
     const double flops = forward_flops(with_depths(base, 1), 128).count();
-    const double more =
-        forward_flops(base.layers.back(), base.attention, 128).count() +
-        2.0 * 128 * static_cast<double>(2 * h * h + h * base.vocabulary);
+    const double more = forward_flops(base.layers.back(), base.attention, 128).count() +
+                        2.0 * 128 * static_cast<double>(2 * h * h + h * base.vocabulary);
     CHECK(flops == Approx(forward_flops(base, 128).count() + more));
   }
 }
