@@ -215,8 +215,8 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
 
   Servers servers = Servers::none;
   ServerPlace server_place = ServerPlace::workers;
-  int server_machines =
-      0;              // beside the nodes of the workers, with the host and NICs of such a node
+  // Machines beside the nodes of the workers, with the host and the NICs of such a node.
+  int server_machines = 0;
   int staleness = 0;  // bounded: steps that a worker may be ahead of the slowest
 
   bool operator==(const Layout&) const = default;

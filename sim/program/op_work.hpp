@@ -20,8 +20,9 @@ enum class AttentionPart : std::uint8_t { forward, backward };
 //             its input; m = out, n = in, k = tokens for that of its weights, where `bytes` counts
 //             the result twice: it is added to what is there
 //  attention: batch sequences, `m` query tokens, `n` key tokens, `k` head dimension, heads
-//  host_copy: `bytes` over the link to the host; host_update: `bytes` of the host's memory, and
-//  disk server_exchange: `m` parameters, `bytes` to servers and back; it costs nothing by itself
+//  host_copy: `bytes` over the link to the host
+//  host_update: `bytes` of the host's memory, and its disk
+//  server_exchange: `m` parameters, `bytes` to servers and back; it costs nothing by itself
 //  otherwise: memory-bound, `bytes` read + written (generic: max of flops and bytes)
 struct Kernel {
   OpKind kind = OpKind::elementwise;
