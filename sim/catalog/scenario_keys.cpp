@@ -47,6 +47,9 @@ std::vector<Key> simulation() {
                                     "model of collectives: fluid, or message by message"),
           boolean_key("fold", "true", "simulate one rank per class of equal ranks"),
           boolean_key("graphs", "false", "CUDA graphs: no host time per kernel"),
+          text_key(list, "graph_scope", KeyDefault::follows("the whole step"),
+                   "with graphs: parts of layers that are captured: attn, mlp, moe, moe_router, "
+                   "moe_preprocess"),
           number_key("device_spread", {0, 1}, "",
                      KeyDefault{fmt::format("{}", published_device_spread).c_str()},
                      "standard deviation of the speed of equal devices"),

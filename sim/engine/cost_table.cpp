@@ -154,7 +154,8 @@ std::vector<KernelCost> KernelPricing::costs_of(const Program& program) const {
     slow_down(cost, product ? options_.factors.products : options_.factors.memory_kernels);
     if (slowest_ > 1 && product)
       cost.time = duration_from_seconds(to_seconds(cost.time) * slowest_);
-    const Duration gap = options_.graphs ? device_.replayed_gap : device_.issued_gap;
+    const bool replayed = options_.graphs && options_.graph_scope.empty();
+    const Duration gap = replayed ? device_.replayed_gap : device_.issued_gap;
     cost.time = std::max(Duration{}, cost.time + gap);
     cost.persistent = cost.persistent && options_.persistent;
     if (options_.free_memory_traffic) cost.memory = {};
@@ -165,13 +166,19 @@ std::vector<KernelCost> KernelPricing::costs_of(const Program& program) const {
 }
 
 Duration host_issue_of(const SimulationOptions& options, const Device& device) {
-  if (options.graphs || options.free_host) return {};
+  if ((options.graphs && options.graph_scope.empty()) || options.free_host) return {};
   const double calls = options.host_issue ? 1 : options.host_calls;
   const Duration call = options.host_issue.value_or(device.host_issue);
   return duration_from_seconds(to_seconds(call) * calls * options.factors.host);
 }
 
-ProgramIndex index_program(const Program& program, Duration host_issue) {
+ProgramIndex index_program(const Program& program, Duration host_issue,
+                           const std::vector<GraphModule>& captured) {
+  const std::vector<std::uint32_t> graphs = graphs_of(program, captured);
+  const auto issues = [&](std::uint32_t op) -> std::int64_t {
+    if (graphs[op] == no_graph) return launches_of(program, op);
+    return op == 0 || graphs[op - 1] != graphs[op] ? 1 : 0;
+  };
   ProgramIndex index;
   index.position.resize(program.size());
   index.issued.resize(program.size());
@@ -190,7 +197,7 @@ ProgramIndex index_program(const Program& program, Duration host_issue) {
     const auto stream = static_cast<std::size_t>(program.stream[op]);
     index.position[op] = static_cast<std::uint32_t>(index.order[stream].size());
     index.order[stream].push_back({op});
-    issued += host_issue.count() * launches_of(program, op);
+    issued += host_issue.count() * issues(op);
     index.issued[op] = issued;
     index.used_streams |= 1U << stream;
   }

@@ -71,9 +71,12 @@ struct ProgramIndex {
   std::vector<std::uint32_t> segment_end;
   std::uint32_t used_streams = 0;  // bit mask
 };
-// What the host needs to issue one kernel, collective or message; nothing under CUDA graphs.
+// What the host needs to issue one kernel, collective or message; nothing under CUDA graphs of the
+// whole step.
 Duration host_issue_of(const SimulationOptions& options, const Device& device);
-ProgramIndex index_program(const Program& program, Duration host_issue);
+// `captured`: parts of layers that graphs replay, each issued as one kernel.
+ProgramIndex index_program(const Program& program, Duration host_issue,
+                           const std::vector<GraphModule>& captured = {});
 
 LaneCosts lane_costs(const Program& program, const ProgramIndex& index,
                      std::span<const KernelCost> kernels, const Device& device, double factor);

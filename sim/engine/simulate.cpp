@@ -26,7 +26,7 @@ Prepared prepare(const Plan& plan, const Cluster& cluster, const System& system,
   const Duration issue = host_issue_of(options, cluster.device());
   Prepared prepared;
   for (const Program& program : plan.programs)
-    prepared.indexes.push_back(index_program(program, issue));
+    prepared.indexes.push_back(index_program(program, issue, options.graph_scope));
   const KernelPricing pricing{cluster, options, plan.world_size()};
   std::vector<std::vector<KernelCost>> kernels;
   for (const Program& program : plan.programs)

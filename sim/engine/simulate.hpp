@@ -10,6 +10,7 @@
 #include "sim/base/time_factors.hpp"
 #include "sim/collective/collective_cost.hpp"
 #include "sim/cost/kernel_cost.hpp"
+#include "sim/engine/graph_scope.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/timeline/timeline.hpp"
 #include "sim/topology/cluster.hpp"
@@ -35,6 +36,7 @@ struct SimulationOptions {
   bool fold = true;                                 // simulate one rank per symmetry class
   bool jump = true;     // over whole periods of a steady state: exact, the same with and without
   bool graphs = false;  // operators are captured in a graph: no host issue time
+  std::vector<GraphModule> graph_scope{};  // with graphs: parts of layers; empty: all of the step
   std::optional<Duration> host_issue{};  // of one kernel; absent:
   Bandwidth host_update{};               // Framework::host_update
   double host_calls = 1;                 // so many times the device file's

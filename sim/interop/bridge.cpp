@@ -113,7 +113,7 @@ constexpr std::array model_keys{
     KnownKey{"inference_*"},
 };
 
-constexpr std::array<std::string_view, 98> harmless_model_keys{
+constexpr std::array<std::string_view, 96> harmless_model_keys{
     "_target_",
     "mtp_loss_scaling_factor",
     "mtp_use_repeated_layer",
@@ -177,8 +177,6 @@ constexpr std::array<std::string_view, 98> harmless_model_keys{
     "output_layer_init_method",
     "perform_initialization",
     "use_cpu_initialization",
-    "cuda_graph_scope",
-    "cuda_graph_modules",
     "cuda_graph_warmup_steps",
     "cuda_graph_use_single_mempool",
     "cuda_graph_retain_backward_graph",
@@ -667,6 +665,7 @@ Imported import_bridge(const Document& yaml, const ImportRequest& request) {
     Text graphs;
     read_setting(model->object(), "cuda_graph_impl", graphs);
     read.graphs = graphs.value_or("none") != "none";
+    read_graph_scope(model->object(), {"cuda_graph_scope", "cuda_graph_modules"}, read);
   }
   if (config.fp8 && (*config.fp8 == "none" || *config.fp8 == "null")) config.fp8 = Text{};
   judge_sections(root, read);
@@ -679,6 +678,7 @@ Imported import_bridge(const Document& yaml, const ImportRequest& request) {
                             .layout_excludes_virtual_stages = false};
   Imported result = scenario_of_megatron(config, rules, request, root);
   result.graphs = read.graphs;
+  result.graph_scope = read.graph_scope;
   result.ignored = read.ignored;
   result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());
   finish_import(yaml, root, result);

@@ -131,6 +131,7 @@ std::vector<std::string> differences(const Scenario& scenario, const Imported& i
   keys.compare("framework", canonical(scenario.framework, scenario),
                canonical(framework, scenario));
   keys.compare("simulation.graphs", scenario.options.graphs, imported.graphs);
+  keys.compare("simulation.graph_scope", scenario.options.graph_scope, imported.graph_scope);
   return keys.take();
 }
 

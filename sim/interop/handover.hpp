@@ -65,6 +65,7 @@ struct Imported {
   Layout layout;
   Framework framework;
   bool graphs = false;
+  std::vector<GraphModule> graph_scope{};
   std::vector<Note> notes;           // what the forecast will leave out or read otherwise
   std::vector<std::string> ignored;  // keys without an effect on time or memory of a step
 };

@@ -138,6 +138,7 @@ Scenario scenario_of(const JobFile& job, const Imported& imported,
                     .flops = {},
                     .training = {}};
   scenario.options.graphs = imported.graphs;
+  scenario.options.graph_scope = imported.graph_scope;
   scenario.options.device_spread = published_device_spread;
   return scenario;
 }

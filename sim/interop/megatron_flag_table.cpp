@@ -429,7 +429,7 @@ constexpr std::array<std::string_view, 188> harmless{
     "--use-pytorch-profiler",
 };
 
-constexpr std::array<std::string_view, 59> more_harmless{
+constexpr std::array<std::string_view, 57> more_harmless{
     "--record-memory-history",
     "--memory-snapshot-path",
     "--check-for-large-grads",
@@ -445,8 +445,6 @@ constexpr std::array<std::string_view, 59> more_harmless{
     "--no-clone-scatter-output-in-embedding",
     "--no-async-tensor-model-parallel-allreduce",
     "--te-rng-tracker",
-    "--cuda-graph-scope",
-    "--cuda-graph-modules",
     "--cuda-graph-warmup-steps",
     "--fake-process-group",
     "--disable-jit-fuser",

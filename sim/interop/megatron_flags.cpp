@@ -26,6 +26,7 @@ void read_graphs(const ObjectReader& root, Imported& result) {
     read_setting(root, flag, graph);
     result.graphs = result.graphs || graph.value_or(false);
   }
+  read_graph_scope(root, {"--cuda-graph-scope", "--cuda-graph-modules"}, result);
 }
 
 // What ms-swift takes where nothing is said (swift/megatron/argument/megatron_args.py, commit
@@ -172,6 +173,7 @@ Imported import_megatron(const Document& flags, const ImportRequest& request) {
   flags.finish();
   Imported result = scenario_of_megatron(config, {}, known, root);
   result.graphs = read.graphs;
+  result.graph_scope = read.graph_scope;
   result.ignored = read.ignored;
   result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());
   finish_import(flags, root, result);

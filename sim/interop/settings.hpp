@@ -15,6 +15,12 @@ void read_setting(const ObjectReader& from, std::string_view key, Real& into);
 void read_setting(const ObjectReader& from, std::string_view key, Flag& into);
 void read_setting(const ObjectReader& from, std::string_view key, Text& into);  // lists: joined
 
+// What CUDA graphs capture: words of GraphModule; "full" and "full_iteration" are the whole step,
+// for which an empty list stands, too (per layer, Megatron-LM captures nearly that). Of `keys` the
+// first that is there; nothing without graphs.
+void read_graph_scope(const ObjectReader& from, std::array<std::string_view, 2> keys,
+                      Imported& result);
+
 // A key that no setting has: what it means for a forecast.
 enum class Verdict : std::uint8_t {
   refused,  // it changes time or memory beyond what is modelled

@@ -195,11 +195,32 @@ void read_time_factors(const Layered& section, SimulationOptions& options) {
                     "leave them at 1");
 }
 
+// Parts of layers, each once.
+void read_graph_scope(const Layered& section, SimulationOptions& options) {
+  const ObjectReader* holder = section.holder("graph_scope");
+  if (!holder) return;
+  for (const ValueReader& entry : holder->list("graph_scope")) {
+    const std::string text = entry.text();
+    const std::optional<GraphModule> named = from_word<GraphModule>(text);
+    if (!named)
+      entry.problem(fmt::format("'{}' is no part of a layer; allowed: attn, mlp, moe, moe_router, "
+                                "moe_preprocess",
+                                text.substr(0, 80)));
+    const GraphModule module = named.value_or(GraphModule::attn);
+    if (named && std::ranges::find(options.graph_scope, module) != options.graph_scope.end())
+      entry.problem(fmt::format("{} is named twice", word(module)));
+    options.graph_scope.push_back(module);
+  }
+  if (!options.graphs && !options.graph_scope.empty())
+    section.problem("graph_scope", "graph_scope goes with graphs: true");
+}
+
 Trouble read_simulation(const Layered& section, SimulationOptions& options) {
   read_collectives(section, options);
   read_time_factors(section, options);
   options.fold = section.boolean_or("fold", true);
   options.graphs = section.boolean_or("graphs", false);
+  read_graph_scope(section, options);
   options.device_spread = section.real_or("device_spread", published_device_spread, {0, 1});
   options.jitter = section.real_or("jitter", 0, {0, 2});
   options.seed = static_cast<std::uint64_t>(

@@ -79,6 +79,12 @@ void write_simulation(const Scenario& scenario, const std::string& folder, Lines
   out.add("collectives", word(options.collectives));
   out.add("fold", options.fold);
   out.add("graphs", options.graphs);
+  if (!options.graph_scope.empty()) {
+    std::vector<std::string_view> modules;
+    for (const GraphModule module : options.graph_scope)
+      modules.push_back(word(module));
+    out.add("graph_scope", fmt::format("[{}]", fmt::join(modules, ", ")));
+  }
   out.add("device_spread", options.device_spread);
   out.add("jitter", options.jitter);
   out.add("seed", options.seed);

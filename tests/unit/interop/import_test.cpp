@@ -43,6 +43,20 @@ TEST_CASE("Megatron-LM's loss and its passes over gradients", "[interop]") {
         std::vector<std::string>{"8:29: is 'linear'; allowed: native, te"});
 }
 
+TEST_CASE("what CUDA graphs capture", "[interop]") {
+  const auto of = [](const std::string& flags) { return from_flags(megatron(flags)); };
+  CHECK_FALSE(of("--cuda-graph-scope attn").graphs);
+  CHECK(of("--cuda-graph-scope attn").graph_scope.empty());
+  const std::string on = "--cuda-graph-impl transformer_engine ";
+  CHECK(of(on).graphs);
+  CHECK(of(on).graph_scope.empty());
+  CHECK(of(on + "--cuda-graph-scope full_iteration").graph_scope.empty());
+  CHECK(of(on + "--cuda-graph-scope attn moe_router moe_preprocess").graph_scope ==
+        std::vector<GraphModule>{GraphModule::attn, GraphModule::moe_router,
+                                 GraphModule::moe_preprocess});
+  CHECK(flag_problems(megatron(on + "--cuda-graph-scope mamba")).size() == 1);
+}
+
 TEST_CASE("Megatron-LM's defaults are filled in", "[interop]") {
   const Imported job = from_flags(megatron(""));
   CHECK(job.shape.feed_forward == 4096);

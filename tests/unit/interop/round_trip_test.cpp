@@ -61,6 +61,7 @@ void same(const Scenario& a, const Scenario& b) {
   CHECK(x.collectives == y.collectives);
   CHECK(x.fold == y.fold);
   CHECK(x.graphs == y.graphs);
+  CHECK(x.graph_scope == y.graph_scope);
   CHECK(x.jitter == y.jitter);
   CHECK(x.seed == y.seed);
   CHECK(x.device_spread == y.device_spread);

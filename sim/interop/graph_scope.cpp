@@ -1,0 +1,53 @@
+// What CUDA graphs capture (Megatron-LM, --cuda-graph-scope; later --cuda-graph-modules).
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/interop/handover.hpp"
+#include "sim/interop/settings.hpp"
+
+namespace sim {
+namespace {
+
+std::vector<std::string> words_in(const std::string& text) {
+  std::vector<std::string> found(1);
+  for (const char c : text) {
+    if (c != ' ' && c != ',')
+      found.back() += c;
+    else if (!found.back().empty())
+      found.emplace_back();
+  }
+  if (found.back().empty()) found.pop_back();
+  return found;
+}
+
+void add_module(const ObjectReader& from, std::string_view key, const std::string& name,
+                Imported& result) {
+  const std::optional<GraphModule> module = from_word<GraphModule>(name);
+  if (!module)
+    from.problem(key, fmt::format("'{}' is no part of a layer that graphs capture; modelled: attn, "
+                                  "mlp, moe, moe_router, moe_preprocess, full_iteration",
+                                  name.substr(0, 80)));
+  else if (std::ranges::find(result.graph_scope, *module) == result.graph_scope.end())
+    result.graph_scope.push_back(*module);
+}
+
+}  // namespace
+
+void read_graph_scope(const ObjectReader& from, std::array<std::string_view, 2> keys,
+                      Imported& result) {
+  for (const std::string_view key : keys) {
+    Text scope;
+    read_setting(from, key, scope);
+    if (!scope || !result.graphs || !result.graph_scope.empty()) continue;
+    for (const std::string& name : words_in(*scope)) {
+      if (name == "full" || name == "full_iteration") {
+        result.graph_scope.clear();
+        return;
+      }
+      add_module(from, key, name, result);
+    }
+  }
+}
+
+}  // namespace sim
