@@ -54,10 +54,9 @@ TEST_CASE("a small job is forecast on every machine that is not validated, and s
     const Cluster cluster = Cluster::load(file);
     if (cluster.device().generation == Generation::cpu) continue;
     const bool marked = !unvalidated(cluster).empty();
-    // Clusters and their devices are marked together.
     CHECK(marked == !cluster.not_validated().empty());
-    CHECK(marked == !cluster.device().not_validated.empty());
-    if (!marked) continue;
+    if (cluster.device().not_validated.empty()) continue;
+    REQUIRE(marked);  // a machine of devices that are
     ++machines;
     const Report report = forecast(file, "bf16");
     CHECK(report.step_time > Duration{});
