@@ -18,10 +18,10 @@ namespace sim {
 using LayoutMember =
     std::variant<int Layout::*, std::int64_t Layout::*, double Layout::*, bool Layout::*,
                  Schedule Layout::*, Recompute Layout::*, AttentionKernel Layout::*,
-                 ContextExchange Layout::*, GradientCompression Layout::*, OffloadTarget Layout::*,
-                 OuterOptimizer Layout::*, DType Layout::*, OptimizerKind Layout::*,
-                 std::optional<Bytes> Layout::*, std::vector<Dimension> Layout::*,
-                 std::vector<int> Layout::*>;
+                 ContextExchange Layout::*, TokenDispatcher Layout::*,
+                 GradientCompression Layout::*, OffloadTarget Layout::*, OuterOptimizer Layout::*,
+                 DType Layout::*, OptimizerKind Layout::*, std::optional<Bytes> Layout::*,
+                 std::vector<Dimension> Layout::*, std::vector<int> Layout::*>;
 
 struct LayoutField {
   Key key;  // its path in the section `layout`: "tensor_parallel", "overlap.gradients"
