@@ -74,8 +74,7 @@ void read_dispatcher(const MegatronConfig& config, const SettingProblems& proble
 void read_exchange_overlap(const MegatronConfig& config, Layout& layout) {
   layout.overlap_shared_experts = config.overlap_shared_experts.value_or(false);
   layout.overlap_expert_exchange = config.overlap_experts.value_or(false);
-  layout.delay_weight_gradients =
-      layout.overlap_expert_exchange && config.delay_weight_gradients.value_or(false);
+  layout.delay_weight_gradients = config.delay_weight_gradients.value_or(false);
 }
 
 }  // namespace
