@@ -6,7 +6,12 @@
 namespace sim {
 namespace {
 
-void check_capacity(const Layout& layout, LayoutProblemList& list) {
+void check_capacity(const Layout& layout, const Model& model, LayoutProblemList& list) {
+  const std::int64_t experts = model.shape->experts.count;
+  if (layout.expert_capacity > static_cast<double>(experts))
+    list.problem("moe.capacity_factor",
+                 "moe.capacity_factor is {}; allowed: 0 (no limit) to the number of experts, {}",
+                 layout.expert_capacity, experts);
   if (layout.pad_to_capacity && layout.expert_capacity <= 0)
     list.problem("moe.pad_to_capacity",
                  "moe.pad_to_capacity needs moe.capacity_factor above 0, which is what experts are "
@@ -55,7 +60,7 @@ void check_merged_passes(const Layout& layout, LayoutProblemList& list) {
 
 }  // namespace
 
-void check_dispatcher(const Layout& layout, LayoutProblemList& list) {
+void check_dispatcher(const Layout& layout, const Model& model, LayoutProblemList& list) {
   const TokenDispatcher dispatcher = layout.token_dispatcher;
   if (layout.dispatch_sms > 0 && !is_fused(dispatcher))
     list.problem("moe.dispatch_sms",
@@ -76,7 +81,7 @@ void check_dispatcher(const Layout& layout, LayoutProblemList& list) {
                  "moe.dispatcher is {}, which needs expert_parallel above 1; allowed: alltoall, "
                  "allgather",
                  word(dispatcher));
-  check_capacity(layout, list);
+  check_capacity(layout, model, list);
 }
 
 void check_exchange_overlap(const Layout& layout, const Model& model, LayoutProblemList& list) {

@@ -41,7 +41,7 @@ class ExpertChecker {
       return;
     }
     split_of_experts();
-    check_dispatcher(layout_, list_);
+    check_dispatcher(layout_, model_, list_);
     check_exchange_overlap(layout_, model_, list_);
     // training/arguments.py: "sequence parallelism must be used" with tensor parallelism.
     if (layout_.tensor_parallel > 1 && !layout_.sequence_parallel)
