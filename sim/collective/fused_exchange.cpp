@@ -52,9 +52,10 @@ Form fused_exchange_form(const FormInput& in, const Collective& request, double 
   SIM_CHECK(request.routing.experts >= in.ranks() && request.blocks > 0, request.routing.experts);
   const Generation generation = in.group.generation;
   if (is_cdna(generation) || generation == Generation::cpu || (in.group.pcie && in.per_node() > 1))
-    refuse(Algorithm::direct, request.kind,
-           "DeepEP and HybridEP need NVIDIA GPUs with NVLink between those of a node; allowed here: "
-           "moe.dispatcher alltoall, allgather");
+    refuse(
+        Algorithm::direct, request.kind,
+        "DeepEP and HybridEP need NVIDIA GPUs with NVLink between those of a node; allowed here: "
+        "moe.dispatcher alltoall, allgather");
   const FusedKernels kernels = kernels_of(request.carrier, in.group.generation);
   const double ranks = in.ranks(), nodes = in.nodes(), each = in.per_node();
   const std::int64_t experts = request.routing.experts;
