@@ -32,6 +32,16 @@ std::vector<std::string> expert_problems(const sim::Layout& layout, const sim::M
   std::vector<std::string> problems;
   if (!model.has_experts()) return problems;
   check_shares(layout, model, problems);
+  if (layout.token_dispatcher != sim::TokenDispatcher::alltoall)
+    problems.push_back(
+        fmt::format("layout.moe.dispatcher is {}: the engine sends a copy for each choice; "
+                    "allowed: alltoall",
+                    sim::word(layout.token_dispatcher)));
+  if (layout.expert_capacity > 0)
+    problems.push_back(fmt::format(
+        "layout.moe.capacity_factor is {}: the engine drops no token and pads no expert; "
+        "allowed: 0",
+        layout.expert_capacity));
   if (model.shape->mlp_bias)
     problems.push_back(
         fmt::format("{}: the engine does not execute biases of experts", model.name));

@@ -72,6 +72,9 @@ struct Form {
 // Of a group on one node, whose carrier is not NCCL. `small_kernel`: of the device, s.
 Form user_buffer_form(const FormInput& in, const Collective& request, double small_kernel);
 
+// Of DeepEP and HybridEP. `small_kernel`: as above.
+Form fused_exchange_form(const FormInput& in, const Collective& request, double small_kernel);
+
 // What a rank sends to one peer in one round is one message, by one lane more with each call.
 void add_send(std::vector<StepSend>& out, int to, std::int64_t bytes);
 

@@ -122,6 +122,12 @@ CollectiveCost collective_cost(const Cluster& cluster, const GroupShape& shape,
   if (cost.protocol == Protocol::automatic) cost.protocol = Protocol::simple;
   if (shape.ranks == 1 || payload(request).count() == 0) return cost;
   FormInput in = form_input(cluster, shape, request, choice);
+  if (is_fused_exchange(request.carrier)) {
+    cost.algorithm = Algorithm::direct;
+    cost.protocol = Protocol::simple;
+    const double small = to_seconds(cluster.device().memory_kernels.fixed);
+    return cost_of(fused_exchange_form(in, request, small), cost);
+  }
   // User buffers lie on one node; over several the group has NCCL.
   if (request.carrier != Carrier::nccl && shape.nodes == 1) {
     cost.algorithm =

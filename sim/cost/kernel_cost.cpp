@@ -144,7 +144,9 @@ KernelCost gemm_cost(const Kernel& kernel, const Device& device, Load load, Wave
   const double most = std::max(1, device.sms - kernel.spared_sms);
   KernelCost cost = cost_of(seconds, bytes, std::min(most, tiling.tiles) / device.sms);
   cost.persistent = has_persistent_products(device);
-  cost.abreast = kernel.abreast > 1;
+  // Products of several experts run on four streams (Transformer Engine 2, pytorch/csrc,
+  // te_general_grouped_gemm; multi_stream_cublas).
+  cost.abreast = kernel.abreast > 1 || kernel.batch > 1;
   return cost;
 }
 

@@ -51,6 +51,11 @@ Layout canonical(Layout layout, const Execution& runs, std::int64_t layers) {
   if (layout.recompute != Recompute::full) layout.recompute_every = 1;
   if (moments_of(layout.optimizer) == 0) layout.moment_dtype = DType::fp32;
   layout.expert_tensor_parallel = layout.expert_tensor();
+  // Even shares, padded to just those.
+  if (layout.pad_to_capacity && layout.expert_capacity == 1 && layout.expert_imbalance == 1) {
+    layout.expert_capacity = defaults.expert_capacity;
+    layout.pad_to_capacity = false;
+  }
   return layout;
 }
 
@@ -96,7 +101,7 @@ Framework canonical(const Framework& framework, const Scenario& scenario) {
   Execution& runs = result.execution;
   if (layout.context_parallel == 1) runs.context = defaults.execution.context;
   if (layout.pipeline_parallel == 1 || layout.overlap_pipeline) runs.waits_for_messages = false;
-  if (!scenario.model.has_experts()) runs.waits_for_counts = false;
+  if (!scenario.model.has_experts() || layout.pad_to_capacity) runs.waits_for_counts = false;
   if (layout.recompute != Recompute::full) runs.stops_recomputation = false;
   return result;
 }
@@ -128,6 +133,7 @@ std::vector<std::string> differences(const Scenario& scenario, const Imported& i
   Framework framework = imported.framework;
   // No flag of Megatron-LM's says it.
   framework.execution.separate_update = scenario.framework.execution.separate_update;
+  if (imported.layout.pad_to_capacity) framework.execution.waits_for_counts = false;
   keys.compare("framework", canonical(scenario.framework, scenario),
                canonical(framework, scenario));
   keys.compare("simulation.graphs", scenario.options.graphs, imported.graphs);

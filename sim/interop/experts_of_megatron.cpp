@@ -18,49 +18,63 @@ void read_expert_layers(const MegatronConfig& config, const SettingProblems& pro
                      "some layer on");
 }
 
-// Dropless, tokens come to experts as their routers choose, and the host asks how many; with a
-// capacity of 1, filled up, just evenly.
-void check_capacity(const MegatronConfig& config, const SettingProblems& problems,
-                    Imported& result) {
+// Dropless, tokens come to experts as their routers choose, and the host asks how many; padded to a
+// capacity, just so many come.
+void read_capacity(const MegatronConfig& config, const SettingProblems& problems,
+                   Imported& result) {
   const bool padded = config.pad_to_capacity.value_or(false);
   const double capacity = config.expert_capacity.value_or(-1);  // negative: none, as there
-  if (capacity < 0) {
+  if (capacity <= 0) {
     if (padded) problems.problem(config.pad_to_capacity, "needs a capacity factor of the experts");
     if (result.layout.expert_parallel > 1)
       result.notes.push_back(
           {"layout.expert_imbalance", "tokens are forecast to come evenly to the experts"});
     return;
   }
-  if (capacity != 1 || !padded)
-    problems.problem(config.expert_capacity,
-                     "is {}{}; modelled: 1 with inputs padded to it, or no capacity factor",
-                     capacity, padded ? "" : " without padding");
-  result.framework.execution.waits_for_counts = false;
+  result.layout.expert_capacity = capacity;
+  result.layout.pad_to_capacity = padded;
+  if (!padded && result.layout.expert_parallel > 1)
+    result.notes.push_back({"layout.expert_imbalance",
+                            "tokens are forecast to come evenly, up to the capacity of experts"});
 }
 
-void check_dispatcher(const MegatronConfig& config, const SettingProblems& problems) {
-  if (!config.token_dispatcher)
-    problems.at_root(
-        "the token dispatcher is missing, and Megatron-LM's default, allgather, is not modelled: "
-        "add --moe-token-dispatcher-type alltoall (model.moe_token_dispatcher_type)");
-  else if (*config.token_dispatcher != "alltoall")
-    problems.problem(config.token_dispatcher,
-                     "is '{}'; modelled: alltoall. To forecast the exchange of tokens as that, "
-                     "--set moe-token-dispatcher-type=alltoall (YAML: "
-                     "model.moe_token_dispatcher_type)",
-                     *config.token_dispatcher);
+// megatron/training/arguments.py: before --moe-flex-dispatcher-backend, whose default is deepep,
+// flex needed --moe-enable-deepep.
+void read_flex(const MegatronConfig& config, const SettingProblems& problems, Layout& layout) {
+  const std::string backend = config.flex_backend.value_or("deepep");
+  if (backend == "deepep")
+    layout.token_dispatcher = TokenDispatcher::deepep;
+  else if (backend == "hybridep")
+    layout.token_dispatcher = TokenDispatcher::hybridep;
+  else
+    problems.problem(config.flex_backend, "is '{}'; modelled: deepep, hybridep", backend);
+  constexpr std::int64_t most_sms = 1024;
+  const bool deepep = layout.token_dispatcher == TokenDispatcher::deepep;
+  const Whole& own = deepep ? config.deepep_sms : config.hybridep_sms;
+  const Whole& given = own ? own : config.dispatch_sms;
+  if (given) layout.dispatch_sms = static_cast<int>(problems.size(given, 0, most_sms));
 }
 
-void check_overlap(const MegatronConfig& config, const SettingProblems& problems) {
-  const auto refuse = [&](const Flag& setting, const char* what) {
-    if (setting.value_or(false)) problems.problem(setting, "{}", what);
-  };
-  refuse(config.overlap_shared_experts,
-         "shared experts beside the exchange of tokens are not modelled");
-  refuse(config.overlap_experts,
-         "the exchange of tokens beside another micro-batch is not modelled");
-  refuse(config.delay_weight_gradients,
-         "weight gradients delayed behind the exchange of tokens are not modelled");
+void read_dispatcher(const MegatronConfig& config, const SettingProblems& problems,
+                     Layout& layout) {
+  // training/arguments.py: the default is allgather.
+  const std::string type = config.token_dispatcher.value_or("allgather");
+  if (config.deepep.value_or(false) && type != "flex")
+    problems.problem(config.deepep, "is of the token dispatcher flex; this one is {}", type);
+  if (type == "alltoall")
+    layout.token_dispatcher = TokenDispatcher::alltoall;
+  else if (type == "allgather")
+    layout.token_dispatcher = TokenDispatcher::allgather;
+  else if (type == "flex")
+    read_flex(config, problems, layout);
+  else
+    problems.problem(config.token_dispatcher, "is '{}'; modelled: alltoall, allgather, flex", type);
+}
+
+void read_exchange_overlap(const MegatronConfig& config, Layout& layout) {
+  layout.overlap_shared_experts = config.overlap_shared_experts.value_or(false);
+  layout.overlap_expert_exchange = config.overlap_experts.value_or(false);
+  layout.delay_weight_gradients = config.delay_weight_gradients.value_or(false);
 }
 
 }  // namespace
@@ -79,6 +93,12 @@ void read_experts_of_model(const MegatronConfig& config, const SettingProblems& 
   if (const std::string problem = experts_problem(shape); !problem.empty())
     problems.problem(config.experts_per_token.place ? config.experts_per_token : config.num_experts,
                      "{}", problem);
+  experts.groups = problems.size(config.expert_groups, 0, limits::experts, 0);
+  experts.groups_per_token = problems.size(config.expert_groups_per_token, 0, limits::experts, 0);
+  if (const std::string problem = expert_groups_problem(experts); !problem.empty())
+    problems.problem(
+        config.expert_groups.place ? config.expert_groups : config.expert_groups_per_token, "{}",
+        problem);
   read_expert_layers(config, problems, shape);
 }
 
@@ -130,9 +150,9 @@ void read_expert_layout(const MegatronConfig& config, const SettingProblems& pro
   if (config.expert_tensor_parallel)
     result.layout.expert_tensor_parallel =
         static_cast<int>(problems.size(config.expert_tensor_parallel, 1, most_ranks));
-  check_dispatcher(config, problems);
-  check_overlap(config, problems);
-  check_capacity(config, problems, result);
+  read_dispatcher(config, problems, result.layout);
+  read_exchange_overlap(config, result.layout);
+  read_capacity(config, problems, result);
   if (!config.grouped_products.value_or(false))
     result.notes.push_back(
         {"moe-grouped-gemm", "the products of a rank's experts are modelled as grouped"});

@@ -54,16 +54,19 @@ struct MegatronConfig {
 
   // Experts and latent attention.
   Whole num_experts, experts_per_token, expert_ffn_hidden_size, shared_expert_hidden_size;
+  Whole expert_groups, expert_groups_per_token;
   Text expert_layers;  // as parse_expert_layers() reads it
   Flag latent_attention;
   Whole q_lora_rank, kv_lora_rank, qk_head_dim, qk_pos_emb_head_dim, v_head_dim;
 
   // How experts are run.
   Whole expert_parallel, expert_tensor_parallel;
-  Text token_dispatcher;
+  Text token_dispatcher, flex_backend;
+  Whole dispatch_sms, deepep_sms, hybridep_sms;
+  Flag deepep;
   Flag grouped_products, fused_permutation, pad_to_capacity;
   Real expert_capacity;
-  Flag overlap_shared_experts, overlap_experts, delay_weight_gradients;  // not modelled
+  Flag overlap_shared_experts, overlap_experts, delay_weight_gradients;
 
   // Parallelism.
   Whole tensor_parallel, pipeline_parallel, context_parallel, layers_per_virtual_stage,
@@ -152,6 +155,16 @@ void for_each_expert_setting(Config& c, Visit& visit) {
         c.expert_tensor_parallel);
   visit(Spelling{"--moe-token-dispatcher-type", {"model.moe_token_dispatcher_type"}},
         c.token_dispatcher);
+  visit(Spelling{"--moe-flex-dispatcher-backend", {"model.moe_flex_dispatcher_backend"}},
+        c.flex_backend);
+  visit(Spelling{"--moe-enable-deepep", {"model.moe_enable_deepep"}}, c.deepep);
+  visit(Spelling{"--moe-flex-dispatcher-num-sms", {"model.moe_flex_dispatcher_num_sms"}},
+        c.dispatch_sms);
+  visit(Spelling{"--moe-deepep-num-sms", {"model.moe_deepep_num_sms"}}, c.deepep_sms);
+  visit(Spelling{"--moe-hybridep-num-sms", {"model.moe_hybridep_num_sms"}}, c.hybridep_sms);
+  visit(Spelling{"--moe-router-num-groups", {"model.moe_router_num_groups"}}, c.expert_groups);
+  visit(Spelling{"--moe-router-group-topk", {"model.moe_router_group_topk"}},
+        c.expert_groups_per_token);
   visit(Spelling{"--moe-grouped-gemm", {"model.moe_grouped_gemm"}}, c.grouped_products);
   visit(Spelling{"--moe-permute-fusion", {"model.moe_permute_fusion"}}, c.fused_permutation);
   visit(Spelling{"--moe-expert-capacity-factor", {"model.moe_expert_capacity_factor"}},

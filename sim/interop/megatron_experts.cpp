@@ -142,9 +142,6 @@ constexpr std::array expert_keys{
              "the gate of the shared expert is not modelled"},
     KnownKey{"moe_latent_size", Verdict::refused, "",
              "experts of a narrower hidden state are not modelled"},
-    KnownKey{"moe_enable_deepep", Verdict::refused, "",
-             "DeepEP is not modelled; to forecast its exchange as alltoall, --set {}=false and "
-             "the token dispatcher alltoall"},
     KnownKey{"moe_paged_stash", Verdict::refused, "", "not modelled"},
     KnownKey{"moe_dispatch_fwd_dtype", Verdict::refused, "",
              "tokens are modelled as sent in the activations' format"},

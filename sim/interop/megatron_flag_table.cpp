@@ -492,15 +492,13 @@ constexpr std::array<std::string_view, 57> more_harmless{
     "--add-version",
 };
 
-constexpr std::array<std::string_view, 27> harmless_of_experts{
+constexpr std::array<std::string_view, 21> harmless_of_experts{
     "--moe-aux-loss-coeff",
     "--moe-z-loss-coeff",
     "--moe-router-load-balancing-type",
     "--moe-router-score-function",
     "--moe-router-pre-softmax",
     "--moe-router-topk-scaling-factor",
-    "--moe-router-group-topk",
-    "--moe-router-num-groups",
     "--moe-router-topk-limited-devices",
     "--moe-router-enable-expert-bias",
     "--moe-router-bias-update-rate",
@@ -511,11 +509,7 @@ constexpr std::array<std::string_view, 27> harmless_of_experts{
     "--moe-use-upcycling",
     "--moe-upcycling-granularity",
     "--moe-apply-probs-on-input",
-    // Of the dispatcher flex alone, which is refused.
-    "--moe-flex-dispatcher-backend",
-    "--moe-deepep-num-sms",
-    "--moe-flex-dispatcher-num-sms",
-    "--moe-hybridep-num-sms",
+    // Of the dispatcher flex alone.
     "--moe-hybridep-num-sms-preprocessing",
     "--moe-hybridep-num-blocks-permute",
     "--moe-hybridep-num-blocks-unpermute",

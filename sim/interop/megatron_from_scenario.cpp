@@ -159,15 +159,35 @@ class Writer {
     config_.expert_layers = expert_layers_text(experts, shape_.layers);
     config_.expert_parallel = layout_.expert_parallel;
     config_.expert_tensor_parallel = layout_.expert_tensor();
-    config_.token_dispatcher = "alltoall";
+    if (experts.groups > 0) {
+      config_.expert_groups = experts.groups;
+      config_.expert_groups_per_token = experts.groups_per_token;
+    }
+    dispatcher();
     config_.grouped_products = true;
     config_.fused_permutation = true;
-    if (!scenario_.framework.execution.waits_for_counts) {
+    if (layout_.expert_capacity > 0) {
+      config_.expert_capacity = layout_.expert_capacity;
+      if (layout_.pad_to_capacity) config_.pad_to_capacity = true;
+    } else if (!scenario_.framework.execution.waits_for_counts) {
       config_.expert_capacity = 1;
       config_.pad_to_capacity = true;
     }
+    if (layout_.overlap_shared_experts) config_.overlap_shared_experts = true;
+    if (layout_.overlap_expert_exchange) config_.overlap_experts = true;
+    if (layout_.delay_weight_gradients) config_.delay_weight_gradients = true;
     if (layout_.expert_imbalance != 1)
       note("layout.expert_imbalance", "how evenly tokens come to experts is the routers' matter");
+  }
+
+  void dispatcher() {
+    const TokenDispatcher dispatcher = layout_.token_dispatcher;
+    config_.token_dispatcher = is_fused(dispatcher) ? "flex" : std::string{word(dispatcher)};
+    if (!is_fused(dispatcher)) return;
+    config_.flex_backend = std::string{word(dispatcher)};
+    const bool deepep = dispatcher == TokenDispatcher::deepep;
+    if (layout_.dispatch_sms > 0)
+      (deepep ? config_.deepep_sms : config_.hybridep_sms) = layout_.dispatch_sms;
   }
 
   void parallelism() {

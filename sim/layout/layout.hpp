@@ -66,6 +66,21 @@ constexpr auto words_of(ContextExchange) {
                     Word{ContextExchange::all_to_all, "all_to_all"}};
 }
 
+// How tokens come to the ranks of their experts and back (Megatron-LM,
+// core/transformer/moe/token_dispatcher.py). alltoall: a copy for each choice. allgather: all
+// tokens of the ranks that share the experts. deepep, hybridep: a fused kernel sends a token once
+// to each node and rank that it has chosen (--moe-token-dispatcher-type flex with
+// --moe-flex-dispatcher-backend).
+enum class TokenDispatcher : std::uint8_t { alltoall, allgather, deepep, hybridep };
+constexpr auto words_of(TokenDispatcher) {
+  return std::array{
+      Word{TokenDispatcher::alltoall, "alltoall"}, Word{TokenDispatcher::allgather, "allgather"},
+      Word{TokenDispatcher::deepep, "deepep"}, Word{TokenDispatcher::hybridep, "hybridep"}};
+}
+constexpr bool is_fused(TokenDispatcher dispatcher) {
+  return dispatcher == TokenDispatcher::deepep || dispatcher == TokenDispatcher::hybridep;
+}
+
 // How gradients travel between the data-parallel ranks (sim/plan/rules/compression.md).
 //  top_k, random_k  a share of the elements, the rest is kept for the next step
 //  power_sgd        two factors of each matrix (Vogels et al. 2019)
@@ -142,7 +157,11 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   int expert_parallel = 1;
   int expert_tensor_parallel = 0;
   double expert_imbalance = 1;  // tokens that come to the fullest rank, over the average
-  int virtual_stages = 1;       // model chunks per pipeline rank (interleaved)
+  TokenDispatcher token_dispatcher = TokenDispatcher::alltoall;
+  int dispatch_sms = 0;          // of deepep and hybridep; 0: Megatron-LM's
+  double expert_capacity = 0;    // tokens of an expert at most, over the average; 0: no limit
+  bool pad_to_capacity = false;  // experts get as many at any rate
+  int virtual_stages = 1;        // model chunks per pipeline rank (interleaved)
   // May leave out the context dimension where it has one rank.
   std::vector<Dimension> placement{Dimension::tensor, Dimension::context, Dimension::data,
                                    Dimension::pipeline};
@@ -190,6 +209,12 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   // Products cut into parts, beside which the tensor group communicates: in user buffers
   // (Transformer Engine; Megatron-LM, --tp-comm-overlap) or in symmetric memory (PyTorch, AsyncTP).
   bool overlap_tensor_products = false;
+  bool overlap_shared_experts = false;  // beside the exchange of tokens
+  // The exchange of tokens of a micro-batch beside the compute of another one, and weight gradients
+  // behind the exchange of their layer (Megatron-LM, --overlap-moe-expert-parallel-comm,
+  // --delay-wgrad-compute).
+  bool overlap_expert_exchange = false;
+  bool delay_weight_gradients = false;
 
   GradientCompression compression = GradientCompression::none;
   double compression_density = 0.01;  // top_k, random_k: share of a bucket's elements that is sent
@@ -240,6 +265,12 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   }
   int expert_replicas() const {
     return tensor_parallel * replicas() / (expert_tensor() * expert_parallel);
+  }
+  // Megatron-LM's defaults (core/transformer/transformer_config.py, moe_deepep_num_sms,
+  // moe_hybridep_num_sms).
+  int sms_of_dispatch() const {
+    if (dispatch_sms > 0) return dispatch_sms;
+    return token_dispatcher == TokenDispatcher::deepep ? 20 : 16;
   }
   bool cuts_products() const { return overlap_tensor_products && tensor_parallel > 1; }
   std::int64_t tokens_held() const { return sequence_length / context_parallel; }  // of a sequence

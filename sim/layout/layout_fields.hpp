@@ -18,8 +18,9 @@ namespace sim {
 using LayoutMember =
     std::variant<int Layout::*, std::int64_t Layout::*, double Layout::*, bool Layout::*,
                  Schedule Layout::*, Recompute Layout::*, AttentionKernel Layout::*,
-                 ContextExchange Layout::*, GradientCompression Layout::*, OffloadTarget Layout::*,
-                 OuterOptimizer Layout::*, Servers Layout::*, ServerPlace Layout::*,
+                 ContextExchange Layout::*, TokenDispatcher Layout::*,
+                 GradientCompression Layout::*, OffloadTarget Layout::*, OuterOptimizer Layout::*,
+                 Servers Layout::*, ServerPlace Layout::*,
                  DType Layout::*, OptimizerKind Layout::*, std::optional<Bytes> Layout::*,
                  std::vector<Dimension> Layout::*, std::vector<int> Layout::*>;
 

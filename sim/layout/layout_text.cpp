@@ -80,6 +80,12 @@ std::string sentence(const Layout& l) {
   line.add(l.expert_parallel > 1, "ep {}", l.expert_parallel);
   line.append(l.expert_parallel > 1 && l.expert_tensor() != l.tensor_parallel, " x etp {}",
               l.expert_tensor());
+  line.add(l.token_dispatcher != TokenDispatcher::alltoall, "{} dispatcher",
+           word(l.token_dispatcher));
+  line.add(l.expert_capacity > 0, "expert capacity {}", l.expert_capacity);
+  line.add(l.overlap_expert_exchange, "merged passes{}",
+           l.delay_weight_gradients ? " with delayed weight gradients" : "");
+  line.add(l.overlap_shared_experts, "shared experts beside the exchange");
   const bool staged = l.pipeline_parallel > 1;
   line.add(staged, "{}", word(l.schedule));
   line.append(staged && l.virtual_stages > 1, " x{}", l.virtual_stages);

@@ -17,6 +17,20 @@ bool set_expert_layers(Experts& experts, const std::vector<bool>& pattern) {
   return true;
 }
 
+std::string expert_groups_problem(const Experts& experts) {
+  const std::int64_t groups = experts.groups, chosen = experts.groups_per_token;
+  if (groups == 0 && chosen == 0) return {};
+  if (groups < 1 || experts.count % groups != 0)
+    return fmt::format("{} groups do not divide {} experts", groups, experts.count);
+  if (chosen < 1 || chosen > groups)
+    return fmt::format("{} groups for each token; there are {}", chosen, groups);
+  const std::int64_t among = experts.count / groups * chosen;
+  if (experts.per_token > among)
+    return fmt::format("{} experts for each token; its {} of {} groups have {}", experts.per_token,
+                       chosen, groups, among);
+  return {};
+}
+
 std::string experts_problem(const TransformerShape& shape) {
   const Experts& experts = shape.experts;
   if (experts.per_token > experts.count)

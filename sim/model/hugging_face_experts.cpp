@@ -77,6 +77,14 @@ void read_deepseek_experts(const HuggingFaceFields& fields, TransformerShape& sh
   const std::int64_t shared =
       fields.is_null("n_shared_experts") ? 0 : fields.size({"n_shared_experts"}, 1024, 0);
   experts.shared_feed_forward = shared * experts.feed_forward;
+  // One group is none; topk_method greedy (DeepSeek-V2-Lite) chooses among all.
+  if (in.has("n_group") && !fields.is_null("n_group") && !fields.is_null("topk_group")) {
+    experts.groups = fields.size_or({"n_group"}, 1, limits::experts);
+    experts.groups_per_token = fields.size_or({"topk_group"}, 1, limits::experts);
+    if (experts.groups == 1) experts.groups = experts.groups_per_token = 0;
+    if (const std::string problem = expert_groups_problem(experts); !problem.empty())
+      in.problem("n_group", problem);
+  }
   const std::int64_t first = fields.size({"first_k_dense_replace"}, limits::layers, 0);
   const std::int64_t step = fields.size_or({"moe_layer_freq"}, 1, limits::layers);
   std::vector<bool> pattern(static_cast<std::size_t>(shape.layers));

@@ -41,6 +41,7 @@ void append_experts(Block& block, const TransformerShape& shape);
 bool set_expert_layers(Experts& experts, const std::vector<bool>& pattern);
 // What is wrong with the number and the sizes of a shape's experts, or nothing.
 std::string experts_problem(const TransformerShape& shape);
+std::string expert_groups_problem(const Experts& experts);
 
 // Largest sizes read: no product of them, summed over all layers, exceeds 2^63; of experts, where
 // there are not too many of them.

@@ -42,6 +42,11 @@ void read_experts(const ObjectReader& in, TransformerShape& shape) {
   experts.first_layer = from.integer_or("first_layer", 0, {.min = 0, .max = limits::layers});
   experts.every = from.integer_or("every", 1, {.min = 1, .max = limits::layers});
   experts.router_bias = from.boolean_or("router_bias", false);
+  experts.groups = from.integer_or("groups", 0, {.min = 0, .max = limits::experts});
+  experts.groups_per_token =
+      from.integer_or("groups_per_token", 0, {.min = 0, .max = limits::experts});
+  if (const std::string problem = expert_groups_problem(experts); !problem.empty())
+    from.problem(from.has("groups") ? "groups" : "groups_per_token", problem);
   if (experts.first_layer >= shape.layers)
     from.problem("first_layer", fmt::format("first_layer is {}; the last of {} layers is {}",
                                             experts.first_layer, shape.layers, shape.layers - 1));

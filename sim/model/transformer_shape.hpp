@@ -90,6 +90,9 @@ struct Experts {
   std::int64_t first_layer = 0;          // the layers before it have an MLP
   std::int64_t every = 1;                // from there on, each n-th layer has experts
   bool router_bias = false;
+  // A token chooses among the experts of so many groups of them, which it chooses first
+  // (DeepSeek-AI 2024, arXiv:2412.19437, section 2.1.2). 0: all experts are one group.
+  std::int64_t groups = 0, groups_per_token = 0;
   bool in_layer(std::int64_t layer) const {
     return count > 0 && layer >= first_layer && (layer - first_layer) % every == 0;
   }

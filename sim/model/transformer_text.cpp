@@ -78,10 +78,14 @@ std::string transformer_yaml(const TransformerShape& shape, std::size_t indent) 
   if (shape.experts.count > 0)
     line(2, "experts",
          fmt::format("{{count: {}, per_token: {}, feed_forward: {}, shared_feed_forward: {}, "
-                     "first_layer: {}, every: {}{}}}",
+                     "first_layer: {}, every: {}{}{}}}",
                      shape.experts.count, shape.experts.per_token, shape.experts.feed_forward,
                      shape.experts.shared_feed_forward, shape.experts.first_layer,
-                     shape.experts.every, shape.experts.router_bias ? ", router_bias: true" : ""));
+                     shape.experts.every, shape.experts.router_bias ? ", router_bias: true" : "",
+                     shape.experts.groups > 0
+                         ? fmt::format(", groups: {}, groups_per_token: {}", shape.experts.groups,
+                                       shape.experts.groups_per_token)
+                         : ""));
   if (shape.has_image()) {
     line(2, "image",
          fmt::format("{{size: {}, patch: {}, channels: {}}}", shape.image.size, shape.image.patch,

@@ -49,6 +49,8 @@ std::vector<const Block*> blocks_of_each_kind(const Model& model);
 
 void check_tensor(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_experts(const Layout& layout, const Model& model, LayoutProblemList& list);
+void check_dispatcher(const Layout& layout, const Model& model, LayoutProblemList& list);
+void check_exchange_overlap(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_compression(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_offload(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_local_steps(const Layout& layout, const Model& model, LayoutProblemList& list);

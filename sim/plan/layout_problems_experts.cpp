@@ -29,11 +29,20 @@ class ExpertChecker {
     if (!model_.has_experts()) {
       for (const auto& [key, value] :
            {std::pair{"expert_parallel", layout_.expert_parallel - 1},
-            std::pair{"expert_tensor_parallel", layout_.expert_tensor_parallel}})
+            std::pair{"expert_tensor_parallel", layout_.expert_tensor_parallel},
+            std::pair{"moe.dispatcher", static_cast<int>(layout_.token_dispatcher)},
+            std::pair{"moe.dispatch_sms", layout_.dispatch_sms},
+            std::pair{"moe.capacity_factor", layout_.expert_capacity > 0 ? 1 : 0},
+            std::pair{"moe.pad_to_capacity", layout_.pad_to_capacity ? 1 : 0},
+            std::pair{"overlap.shared_experts", layout_.overlap_shared_experts ? 1 : 0},
+            std::pair{"overlap.expert_exchange", layout_.overlap_expert_exchange ? 1 : 0},
+            std::pair{"overlap.delay_wgrad", layout_.delay_weight_gradients ? 1 : 0}})
         if (value != 0) list_.problem(key, "{} is given, but {} has no experts", key, model_.name);
       return;
     }
     split_of_experts();
+    check_dispatcher(layout_, model_, list_);
+    check_exchange_overlap(layout_, model_, list_);
     // training/arguments.py: "sequence parallelism must be used" with tensor parallelism.
     if (layout_.tensor_parallel > 1 && !layout_.sequence_parallel)
       list_.problem(

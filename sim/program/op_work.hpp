@@ -107,18 +107,31 @@ constexpr bool is_within_layers(GroupRole role) {
 }
 
 // Who moves the bytes: NCCL's kernels; or, between buffers that the ranks of a node have registered
-// with each other (Transformer Engine's user buffers), copy engines or kernels of so many blocks.
-enum class Carrier : std::uint8_t { nccl, copy_engines, user_buffers };
+// with each other (Transformer Engine's user buffers), copy engines or kernels of so many blocks;
+// or a fused exchange of tokens (DeepEP, HybridEP) of so many blocks, by Collective::routing.
+enum class Carrier : std::uint8_t { nccl, copy_engines, user_buffers, deepep, hybridep };
+constexpr bool is_fused_exchange(Carrier carrier) {
+  return carrier == Carrier::deepep || carrier == Carrier::hybridep;
+}
+
+// Which experts a token chooses, evenly. The experts lie on the ranks of the group in order.
+struct ExpertRouting {
+  std::int64_t experts = 0, per_token = 0;
+  std::int64_t groups = 0, groups_per_token = 0;  // 0: all experts are one group
+  double imbalance = 1;                           // tokens of the fullest rank, over the average
+  bool operator==(const ExpertRouting&) const = default;
+};
 
 // `bytes` is the full buffer (NCCL's S): of an all-gather the gathered result, of a reduce-scatter
-// the input, of a broadcast the message.
+// the input, of a broadcast the message, of a fused exchange the tokens that a member holds.
 struct Collective {
   CollectiveKind kind = CollectiveKind::all_reduce;
   GroupRole group = GroupRole::tensor;
   DType dtype = DType::bf16;
   Bytes bytes{};
   Carrier carrier = Carrier::nccl;
-  int blocks = 0;  // of Carrier::user_buffers
+  int blocks = 0;  // of Carrier::user_buffers and of a fused exchange
+  ExpertRouting routing{};
   bool operator==(const Collective&) const = default;
 };
 

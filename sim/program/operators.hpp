@@ -62,7 +62,7 @@ enum class Stream : std::uint8_t {
   compute,
   tensor_comm,
   data_comm,
-  context_comm,
+  context_comm,  // also of tokens that are exchanged beside compute
   forward_send,
   forward_recv,
   backward_send,
@@ -187,10 +187,13 @@ enum class Action : std::uint8_t {
                     // choice_weights: those as the copies of the tokens are sent, in fp32
   choose_backward,  // saved, choice_gradient, input_gradient: of the scores
   move_tokens,      // input; output: one copy for each choice, or their sum; of the former in the
-                    // forward pass: saved, the rows of the copies
+                    // forward pass: saved, the rows of the copies. Behind another dispatcher than
+                    // alltoall, or before its way back: choice_weights or choice_gradient of the
+                    // tokens that came too, read, and those of the copies, written, or back
   sort_tokens,      // input; output: the same by expert, or back in the order in which they came
   exchange_tokens,  // collective between ranks that share experts, or one; also of the weights of
-                    // choices and their gradients: input, output
+                    // choices and their gradients: input, output. Fused: choice_weights or
+                    // choice_gradient too, read and written
   // Where every tensor rank has the output of all: logits of frameworks other than Megatron-LM
   // (sim/model/model.hpp, Execution), queries, keys and values of shared key/value heads:
   gather_output,    // all-gather: input: the features of a rank, output: rank after rank

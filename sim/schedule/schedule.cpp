@@ -164,7 +164,11 @@ int interleaved_warmup(const Layout& layout, int stage) {
   const int stages = layout.pipeline_parallel;
   const int total = static_cast<int>(layout.micro_batches()) * layout.virtual_stages;
   const int each = splits_backward(layout.schedule) ? 1 : 2;
-  return std::min(each * (stages - stage - 1) + (layout.virtual_stages - 1) * stages, total);
+  // Merged pairs are of micro-batches that do not wait for each other (Megatron-LM,
+  // core/pipeline_parallel/schedules.py, get_pp_rank_microbatches).
+  const int ahead = layout.overlap_expert_exchange ? 1 : 0;
+  return std::min(each * (stages - stage - 1) + (layout.virtual_stages - 1) * stages + ahead,
+                  total);
 }
 
 std::vector<std::vector<Slot>> schedule_of(const Layout& layout) {

@@ -107,14 +107,15 @@ double dropout_of(const RunCells& cells, const Family& family) {
 struct Mixture {
   std::string_view in_name;
   std::int64_t feed_forward, shared_feed_forward, dense_layers;
+  std::int64_t groups = 0, groups_per_token = 0;
 };
-constexpr std::array mixtures{Mixture{"deepseek-v2", 1536, 3072, 1},
-                              Mixture{"deepseek-v3", 2048, 2048, 3}};
+constexpr std::array mixtures{Mixture{"deepseek-v2", 1536, 3072, 1, 8, 3},
+                              Mixture{"deepseek-v3", 2048, 2048, 3, 8, 4}};
 
 Mixture mixture_of(const TransformerShape& shape) {
   for (const Mixture& mixture : mixtures)
     if (contains(lower_case(shape.name), mixture.in_name)) return mixture;
-  return {"", shape.feed_forward, 0, 0};
+  return {"", shape.feed_forward, 0, 0, 0, 0};
 }
 
 void set_experts(const RunCells& cells, TransformerShape& shape) {
@@ -130,6 +131,8 @@ void set_experts(const RunCells& cells, TransformerShape& shape) {
   experts.feed_forward = needed(cells, "moe_ffn", named.feed_forward);
   experts.shared_feed_forward = cells.whole("moe_shared_ffn").value_or(named.shared_feed_forward);
   experts.first_layer = cells.whole("moe_dense_layers").value_or(named.dense_layers);
+  experts.groups = named.groups;
+  experts.groups_per_token = named.groups_per_token;
   if (experts.count > limits::experts || experts.per_token > experts.count ||
       experts.feed_forward > limits::feed_forward ||
       experts.shared_feed_forward > limits::feed_forward || experts.shared_feed_forward < 0)

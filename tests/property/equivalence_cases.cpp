@@ -401,6 +401,32 @@ void add_expert_layouts(std::vector<EquivalenceCase>& to) {
               [](auto& l) { l.recompute = Recompute::full; }));
 }
 
+// Exchanges beside kernels: of another micro-batch, or of the shared experts.
+void add_overlapped_exchanges(std::vector<EquivalenceCase>& to) {
+  ModelTraits deep = mixture;
+  deep.shared = deep.dense_first = true;
+  const auto merged = [](const Parallel& parallel, bool delay) {
+    return changed(with_experts(parallel), [&](auto& l) {
+      l.overlap_expert_exchange = true;
+      l.delay_weight_gradients = delay;
+      l.recompute = Recompute::none;
+      if (l.pipeline_parallel == 1) return;
+      l.schedule = Schedule::interleaved;
+      l.virtual_stages = 2;
+      l.overlap_pipeline = true;
+    });
+  };
+  for (const bool delay : {false, true})
+    for (const ModelTraits& model : {mixture, deep}) {
+      to.push_back({"merged passes, ep 2", model, merged({.data = 2, .experts = 2}, delay)});
+      to.push_back({"merged passes, tp 2 ep 2 pp 2", model,
+                    merged({.tensor = 2, .pipeline = 2, .data = 2, .experts = 2}, delay)});
+    }
+  to.push_back({"shared experts beside the exchange, ep 2", deep,
+                changed(with_experts({.data = 2, .experts = 2}),
+                        [](auto& l) { l.overlap_shared_experts = true; })});
+}
+
 void add_expert_models(std::vector<EquivalenceCase>& to) {
   const auto add = [&](const char* name, const ModelTraits& model, const sim::Layout& layout) {
     to.push_back({name, model, layout});
@@ -440,6 +466,7 @@ std::vector<EquivalenceCase> listed_mixtures() {
   std::vector<EquivalenceCase> cases;
   add_expert_layouts(cases);
   add_expert_models(cases);
+  add_overlapped_exchanges(cases);
   return cases;
 }
 

@@ -5,7 +5,32 @@
 namespace sim::lowering {
 
 Value BlockBackward::backward_block(Frame& frame, Value gradient) {
-  for (std::size_t i = frame.shape->ops.size(); i-- > 0;) {
+  if (layout_.overlap_shared_experts && parts_.places(frame).has_shared())
+    return backward_beside_shared(frame, gradient);
+  return backward_ops(frame, gradient, {0, frame.shape->ops.size()});
+}
+
+// Autograd goes back through the shared experts as it went forward: each half beside the exchange
+// of its place.
+Value BlockBackward::backward_beside_shared(Frame& frame, Value gradient) {
+  ExpertPass& experts = parts_.experts;
+  const ExpertPlaces at = parts_.places(frame);
+  Value shared = backward_ops(frame, gradient, {at.shared_sum, frame.shape->ops.size()});
+  Value sent = std::exchange(branches_.gradient_past[at.shared], {});
+  sent = experts.exchange_to_experts(frame, at.combine,
+                                     experts.leave_for_experts(frame, at.combine, sent));
+  shared = backward_ops(frame, shared, {at.shared_down, at.shared_sum});
+  sent = backward_ops(frame, experts.arrive_at_experts(frame, at.combine, sent),
+                      {at.dispatch + 1, at.combine});
+  sent = experts.exchange_from_experts(frame, at.dispatch,
+                                       experts.leave_experts(frame, at.dispatch, sent));
+  backward_ops(frame, shared, {at.shared, at.shared_down});
+  return backward_ops(frame, experts.arrive_from_experts(frame, at.dispatch, sent),
+                      {0, at.dispatch});
+}
+
+Value BlockBackward::backward_ops(Frame& frame, Value gradient, OpRange range) {
+  for (std::size_t i = range.end; i-- > range.begin;) {
     const int from = frame.shape->ops[i].op->starts_from;
     if (from < 0) {
       gradient = backward_op(frame, i, gradient);

@@ -7,7 +7,31 @@
 namespace sim::lowering {
 
 Value BlockForward::forward_block(Frame& frame, Value x) {
-  for (std::size_t i = 0; i < frame.shape->ops.size(); ++i) {
+  if (layout_.overlap_shared_experts && parts_.places(frame).has_shared())
+    return forward_beside_shared(frame, x);
+  return forward_ops(frame, x, {0, frame.shape->ops.size()});
+}
+
+// Megatron-LM, core/transformer/moe/shared_experts.py: the shared experts' stream does their first
+// half beside the exchange to the experts, the second beside that back.
+Value BlockForward::forward_beside_shared(Frame& frame, Value x) {
+  ExpertPass& experts = parts_.experts;
+  const ExpertPlaces at = parts_.places(frame);
+  x = forward_ops(frame, x, {0, at.dispatch});
+  Value sent = experts.exchange_to_experts(frame, at.dispatch,
+                                           experts.leave_for_experts(frame, at.dispatch, x));
+  Value shared = forward_ops(frame, sent, {at.shared, at.shared_down});
+  sent = forward_ops(frame, experts.arrive_at_experts(frame, at.dispatch, sent),
+                     {at.dispatch + 1, at.combine});
+  sent = experts.exchange_from_experts(frame, at.combine,
+                                       experts.leave_experts(frame, at.combine, sent));
+  shared = forward_ops(frame, shared, {at.shared_down, at.shared_sum});
+  branches_.past[at.shared] = experts.arrive_from_experts(frame, at.combine, sent);
+  return forward_ops(frame, shared, {at.shared_sum, frame.shape->ops.size()});
+}
+
+Value BlockForward::forward_ops(Frame& frame, Value x, OpRange range) {
+  for (std::size_t i = range.begin; i < range.end; ++i) {
     const bool loss = frame.shape->ops[i].op->kind == ModelOpKind::cross_entropy;
     if (loss && frame.pass == Pass::recompute) return x;
     const OpWork& work = frame.work->ops[i];

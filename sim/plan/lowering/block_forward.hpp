@@ -12,8 +12,10 @@ class BlockForward : BlockPart {
       : BlockPart{tools}, parts_{parts}, loss_{tools} {}
 
   Value forward_block(Frame& frame, Value x);
+  Value forward_ops(Frame& frame, Value x, OpRange range);
 
  private:
+  Value forward_beside_shared(Frame& frame, Value x);
   bool begins_branch(const Frame& frame, const OpWork& work) const;
   static Value end_early(Frame& frame, std::size_t i, const Value& x);
   void wait_for_lengths();

@@ -36,6 +36,11 @@ struct Frame {  // a micro-batch in a block
   std::size_t end = std::numeric_limits<std::size_t>::max();  // no operator from here on runs
 };
 
+// Operators of a block that follow each other; `end` is behind the last.
+struct OpRange {
+  std::size_t begin = 0, end = 0;
+};
+
 // The number of operator i of the block among those of the stage.
 inline std::uint32_t site(const Frame& frame, std::size_t i) {
   return frame.block->first_op + static_cast<std::uint32_t>(i);

@@ -40,9 +40,16 @@ bool LinearBackward::overlaps_wgrad() const {
   return layout_.overlap_tensor_wgrad && !runs_.symmetric_memory;
 }
 
+// Of layers alone with Megatron-LM's --delay-wgrad-compute: the head is no linear of Transformer
+// Engine.
+bool LinearBackward::defers_weight_gradients(const Frame& frame) const {
+  return splits_backward(layout_.schedule) ||
+         (layout_.delay_weight_gradients && frame.block->layer >= 0);
+}
+
 Value LinearBackward::backward_linear(Frame& frame, std::size_t i, Value gradient) {
   const OpWork& work = frame.work->ops[i];
-  const bool split = splits_backward(layout_.schedule);
+  const bool split = defers_weight_gradients(frame);
   // A row's bias was added to the tokens that the rank holds: the gradient of those is its.
   Value own_tokens;
   if (work.own_output != none) gradient = own_output(frame, i, gradient);
@@ -243,8 +250,8 @@ void LinearBackward::weight_gradient(Frame& frame, std::size_t i, const Value& g
   reduction_.gradient_ready(frame, i);
 }
 
-void LinearBackward::deferred_weight_gradients(Frame& frame) {
-  for (std::size_t i = frame.shape->ops.size(); i-- > 0;) {
+void LinearBackward::deferred_weight_gradients(Frame& frame, OpRange range) {
+  for (std::size_t i = range.end; i-- > range.begin;) {
     if (frame.shape->ops[i].op->kind != ModelOpKind::linear) continue;
     Saved& saved = frame.saved[i];
     const Value gathered = gather_saved_input(frame, i);

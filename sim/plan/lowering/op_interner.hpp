@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "sim/plan/lowering/context.hpp"
+#include "sim/plan/lowering/expert_places.hpp"
 #include "sim/plan/lowering/experts.hpp"
 #include "sim/plan/lowering/micro_pipeline.hpp"
 #include "sim/plan/lowering/user_buffers.hpp"
@@ -14,6 +15,8 @@ namespace sim::lowering {
 struct OperatorParts {
   explicit OperatorParts(BlockTools& tools)
       : attention{tools}, experts{tools}, user_buffers{tools}, sliced{tools} {}
+
+  static ExpertPlaces places(const Frame& frame) { return expert_places(*frame.shape); }
 
   ContextParallelAttention attention;
   ExpertPass experts;

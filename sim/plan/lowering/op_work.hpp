@@ -36,6 +36,8 @@ struct ExpertWork {
   std::uint32_t exchange_name = 0, exchange = none, exchange_weights = none;
   std::uint32_t gather_name = 0, scatter_name = 0, gather = none, scatter = none;
   std::uint32_t gather_weights = none, scatter_weights = none;
+  // Of the dispatcher allgather, the way back; of the others, exchange goes both ways.
+  std::uint32_t exchange_back = none, exchange_back_name = 0, exchange_weights_back = none;
 };
 
 // Interned work of an operator of a distinct block.

@@ -38,8 +38,8 @@ Program StageLowering::lower() {
   weights_.gather_at_start();
   OptimizerStep optimizer{context_, store_, weights_, local_steps_};
   optimizer.zero_gradients();
-  for (std::size_t i = 0; i < context_.slots.size(); ++i)
-    lower_slot(i);
+  for (std::size_t i = 0; i < context_.slots.size();)
+    i += lower_slots(i);
   tools_.reduction.reduce_remaining();
   optimizer.sum_tensor_gradients();
   optimizer.sum_tied_gradients();
@@ -96,6 +96,16 @@ Frame StageLowering::frame(const StageBlock& block, int microbatch, Pass pass) {
   made.label.microbatch = microbatch;
   made.pass = pass;
   return made;
+}
+
+std::size_t StageLowering::lower_slots(std::size_t index) {
+  if (!context_.layout.overlap_expert_exchange) {
+    lower_slot(index);
+    return 1;
+  }
+  const MergedSlots slots = merged_slots(context_, index);
+  lower_merged(slots);
+  return slots.count();
 }
 
 void StageLowering::lower_slot(std::size_t index) {

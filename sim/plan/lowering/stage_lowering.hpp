@@ -6,6 +6,7 @@
 
 #include "sim/plan/lowering/block_backward.hpp"
 #include "sim/plan/lowering/block_forward.hpp"
+#include "sim/plan/lowering/merged_passes.hpp"
 #include "sim/plan/lowering/optimizer_step.hpp"
 #include "sim/plan/lowering/parameter_layout.hpp"
 #include "sim/plan/lowering/pipeline_messages.hpp"
@@ -24,7 +25,18 @@ class StageLowering {
   Allocation allocation() const;
   std::size_t estimated_ops() const;
   void allocate();
+  // How many slots from `index` on it has lowered: one, or two whose passes are merged.
+  std::size_t lower_slots(std::size_t index);
   void lower_slot(std::size_t index);
+  void lower_merged(const MergedSlots& slots);
+  void end_merged(const MergedSlots& slots, Value x, Value gradient);
+  Value begin_merged(std::size_t index);
+  // Blocks that are no layers.
+  Value forward_whole(std::uint32_t at, int microbatch, const Value& x);
+  Value backward_whole(std::uint32_t at, int microbatch, const Value& gradient);
+  // `forward` and `backward` may be null.
+  static void merged_layer(LayerForward* forward, LayerBackward* backward, Value& x,
+                           Value& gradient);
   void lower_forward(const Slot& slot);
   void lower_backward(const Slot& slot);
   void lower_weight_backward(const Slot& slot);

@@ -1,12 +1,15 @@
-// Routers, and the way of tokens to experts (Megatron-LM, core/transformer/moe/token_dispatcher.py,
-// MoEAlltoAllTokenDispatcher): copied once for each choice, sent, gathered by the ranks that share
-// an expert's features, sorted by expert; and back the same way.
+// Routers, and the way of tokens to experts (Megatron-LM,
+// core/transformer/moe/token_dispatcher.py). MoEAlltoAllTokenDispatcher: copied once for each
+// choice, sent, gathered by the ranks that share an expert's features, sorted by expert; and back
+// the same way. The other dispatchers: sent as they are, copied for each choice where they come.
 //
 // Experts are chosen evenly, as the loss that goes with them asks for; Layout::expert_imbalance
 // makes every rank the fullest one, for which all others wait.
+#include <algorithm>
 #include <cmath>
 
 #include "sim/plan/sharding/parts.hpp"
+#include "sim/program/expert_routing.hpp"
 
 namespace sim {
 namespace {
@@ -16,13 +19,70 @@ std::int64_t choices(const Region& region, const ModelOp& op) {
   return region.sequence_tokens * op.per_token;
 }
 
+// Those that are sent: an expert takes at most its capacity of each rank's, padded just so many
+// (Megatron-LM, core/transformer/moe/moe_utils.py, get_capacity, topk_softmax_with_capacity).
+double share_sent(const Layout& layout) {
+  if (layout.expert_capacity <= 0) return 1;
+  return layout.pad_to_capacity ? layout.expert_capacity : std::min(1.0, layout.expert_capacity);
+}
+
+// Of the fullest rank, over the even share.
+double share_that_comes(const Layout& layout) {
+  if (layout.expert_capacity <= 0) return layout.expert_imbalance;
+  return layout.pad_to_capacity ? layout.expert_capacity
+                                : std::min(layout.expert_imbalance, layout.expert_capacity);
+}
+
+std::int64_t tokens_of(double count) {
+  return static_cast<std::int64_t>(std::ceil(count));
+}
+
 std::int64_t tokens_that_come(const Region& region, const ModelOp& op) {
-  return static_cast<std::int64_t>(
-      std::ceil(static_cast<double>(choices(region, op)) * region.layout->expert_imbalance));
+  return tokens_of(static_cast<double>(choices(region, op)) * share_that_comes(*region.layout));
+}
+
+std::int64_t tokens_sent(const Region& region, const ModelOp& op) {
+  return tokens_of(static_cast<double>(choices(region, op)) * share_sent(*region.layout));
 }
 
 std::int64_t experts_held(const Region& region) {
   return region.model->shape->experts.count / region.layout->expert_parallel;
+}
+
+// A dropped choice is sent nowhere; the others go where they would.
+ExpertRouting routing_of(const Region& region) {
+  const Experts& experts = region.model->shape->experts;
+  return {.experts = experts.count,
+          .per_token = experts.per_token,
+          .groups = experts.groups,
+          .groups_per_token = experts.groups_per_token,
+          .imbalance = share_that_comes(*region.layout)};
+}
+
+// All-gather: every rank has the tokens of all, with their choices as a row of all experts in fp32
+// and a map of bytes (token_dispatcher.py, MoEAllGatherTokenDispatcher, token_permutation).
+void shard_gathered(const Region& region, ExpertExchange& exchange, Bytes own) {
+  const int ranks = region.layout->expert_parallel;
+  const Bytes choice{region.sequence_tokens * region.model->shape->experts.count *
+                     (bytes_of(DType::fp32) + 1)};
+  exchange.whole = own * ranks;
+  exchange.weights = choice;
+  exchange.weights_gathered = choice * ranks;
+}
+
+// Fused: a token comes once to each rank that it has chosen, with all its choices.
+void shard_fused(const Region& region, ExpertExchange& exchange, Bytes own) {
+  const Layout& layout = *region.layout;
+  exchange.routing = routing_of(region);
+  const double all = layout.expert_parallel;
+  const double ranks =
+      std::min(all, all * share_that_chooses(exchange.routing, experts_held(region)) *
+                        exchange.routing.imbalance);
+  const auto come = [&](Bytes bytes) {
+    return Bytes{tokens_of(static_cast<double>(bytes.count()) * ranks)};
+  };
+  exchange.whole = come(own);
+  exchange.weights_gathered = come(exchange.weights);
 }
 
 }  // namespace
@@ -62,19 +122,26 @@ void shard_exchange(const Region& region, const ModelOp& op, ShardedOp& to) {
   const Layout& layout = *region.layout;
   ExpertExchange exchange;
   const std::int64_t token = op.in_features * region.element;
-  exchange.sent = Bytes{choices(region, op) * token};
+  exchange.sent = Bytes{tokens_sent(region, op) * token};
   exchange.came = Bytes{tokens_that_come(region, op) * token};
   exchange.gathered = exchange.came * layout.expert_tensor();
-  exchange.weights = Bytes{choices(region, op) * bytes_of(DType::fp32)};
+  exchange.weights = Bytes{tokens_sent(region, op) * bytes_of(DType::fp32)};
   exchange.weights_came = Bytes{tokens_that_come(region, op) * bytes_of(DType::fp32)};
   exchange.weights_gathered = exchange.weights_came * layout.expert_tensor();
   const Bytes own{region.sequence_tokens * token};
   const auto pass = [&](Bytes bytes) {
     return memory_kernel(OpKind::elementwise, region, op, static_cast<double>(bytes.count()));
   };
-  exchange.permute = exchange.unpermute = pass(own + exchange.sent);
+  if (layout.token_dispatcher == TokenDispatcher::allgather)
+    shard_gathered(region, exchange, own);
+  else if (is_fused(layout.token_dispatcher))
+    shard_fused(region, exchange, own);
+  const bool all_to_all = layout.token_dispatcher == TokenDispatcher::alltoall;
+  exchange.permute = exchange.unpermute =
+      pass(all_to_all ? own + exchange.sent : exchange.whole + exchange.came);
   const bool exchanged = layout.expert_parallel > 1 || layout.expert_tensor() > 1;
-  if (exchanged && experts_held(region) > 1) exchange.sort = pass(exchange.gathered * 2);
+  if (all_to_all && exchanged && experts_held(region) > 1)
+    exchange.sort = pass(exchange.gathered * 2);
   const bool dispatch = op.kind == ModelOpKind::dispatch;
   to.input = dispatch ? own : exchange.gathered;
   to.output = dispatch ? exchange.gathered : own;

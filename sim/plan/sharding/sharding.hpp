@@ -43,7 +43,11 @@ struct ExpertExchange {
   Bytes gathered{};  // over the ranks that share the features of an expert
   // Of the choices, which go with the tokens, and as the tokens in these places.
   Bytes weights{}, weights_came{}, weights_gathered{};
-  Kernel permute, unpermute;   // between a token and one for each choice
+  Kernel permute, unpermute;  // between a token and one for each choice
+  // Other dispatchers than alltoall: the tokens that are on the rank before they are copied for
+  // each of its experts.
+  Bytes whole{};
+  ExpertRouting routing{};     // of a fused exchange
   std::optional<Kernel> sort;  // what came into the order of the rank's experts, or back
 };
 

@@ -204,6 +204,7 @@ std::vector<Host> hosts() {
                     dense + machine + layout +
                         "  servers: {mode: synchronous, place: machines, machines: 2}\n"),
       scenario_host("experts", mixtral + machine + layout),
+      scenario_host("dispatcher", mixtral + machine + layout + "  moe: {}\n  overlap: {}\n"),
       scenario_host("ends", dense + machine + layout + "  layers_per_chunk: {first: 6, last: 6}\n"),
       scenario_host("rate", dense + machine + "layout:\n" + batch +
                                 "training: {learning_rate: {peak: 0.1}}\n"),

@@ -202,47 +202,67 @@ TEST_CASE("what Megatron-LM can do with experts and is not modelled is refused",
   CHECK(flag_problems(mixture("--moe-layer-freq [0]*12")) ==
         Lines{"6:18: the layers with experts are no regular row; modelled: each n-th layer from "
               "some layer on"});
-  CHECK(flag_problems(mixture("", "--num-experts 8")) ==
-        Lines{"1:1: the token dispatcher is missing, and Megatron-LM's default, allgather, is not "
-              "modelled: add --moe-token-dispatcher-type alltoall "
-              "(model.moe_token_dispatcher_type)"});
-  CHECK(
-      flag_problems(mixture("", "--num-experts 8 --moe-token-dispatcher-type flex")) ==
-      Lines{
-          "5:47: is 'flex'; modelled: alltoall. To forecast the exchange of tokens as that, --set "
-          "moe-token-dispatcher-type=alltoall (YAML: model.moe_token_dispatcher_type)"});
   CHECK(flag_problems(mixture("", "--num-experts 1 --moe-token-dispatcher-type alltoall")) ==
         Lines{"5:17: is 1; allowed: 2 to 65536"});
   CHECK(flag_problems(mixture("--moe-router-topk 9")) ==
         Lines{"6:19: 9 experts for each token; there are 8"});
-  CHECK(flag_problems(mixture("--moe-shared-expert-overlap")) ==
-        Lines{"6:1: shared experts beside the exchange of tokens are not modelled"});
-  CHECK(flag_problems(mixture("--overlap-moe-expert-parallel-comm")) ==
-        Lines{"6:1: the exchange of tokens beside another micro-batch is not modelled"});
-  CHECK(flag_problems(mixture("--delay-wgrad-compute")) ==
-        Lines{"6:1: weight gradients delayed behind the exchange of tokens are not modelled"});
   CHECK(flag_problems(mixture("--moe-shared-expert-gate")) ==
         Lines{"6:1: --moe-shared-expert-gate: the gate of the shared expert is not modelled"});
   CHECK(flag_problems(mixture("--mtp-num-layers 17")) == Lines{"6:18: is 17; allowed: 0 to 16"});
   CHECK(flag_problems(mixture("--mtp-num-layers 1")).empty());
 }
 
-TEST_CASE("a capacity of experts is modelled where it makes their shares equal", "[interop]") {
+TEST_CASE("a capacity of experts is read, padded or dropping", "[interop]") {
   const std::string padded = "--moe-pad-expert-input-to-capacity --expert-model-parallel-size 8";
-  const Imported even = from_flags(mixture("--moe-expert-capacity-factor 1.0 " + padded));
+  const Imported even = from_flags(mixture("--moe-expert-capacity-factor 1.25 " + padded));
   CHECK(even.notes.empty());
-  CHECK_FALSE(even.framework.execution.waits_for_counts);
-  CHECK(from_flags(mixture()).framework.execution.waits_for_counts);
+  CHECK(even.layout.expert_capacity == 1.25);
+  CHECK(even.layout.pad_to_capacity);
+  const Imported drops =
+      from_flags(mixture("--moe-expert-capacity-factor 2 --expert-model-parallel-size 8"));
+  CHECK(drops.layout.expert_capacity == 2);
+  CHECK_FALSE(drops.layout.pad_to_capacity);
+  CHECK(note_keys(drops.notes) == Lines{"layout.expert_imbalance"});
+  CHECK(from_flags(mixture()).layout.expert_capacity == 0);
   // Negative is none.
   CHECK(note_keys(from_flags(mixture("--moe-expert-capacity-factor -1 "
                                      "--expert-model-parallel-size 8"))
                       .notes) == Lines{"layout.expert_imbalance"});
-  CHECK(flag_problems(mixture("--moe-expert-capacity-factor 1.25 " + padded)) ==
-        Lines{"6:30: is 1.25; modelled: 1 with inputs padded to it, or no capacity factor"});
-  CHECK(flag_problems(mixture("--moe-expert-capacity-factor 1")) ==
-        Lines{"6:30: is 1 without padding; modelled: 1 with inputs padded to it, or no capacity "
-              "factor"});
   CHECK(flag_problems(mixture(padded)) == Lines{"6:1: needs a capacity factor of the experts"});
+}
+
+TEST_CASE("token dispatchers and what overlaps with them are read", "[interop]") {
+  const auto of = [](const std::string& flags) {
+    return from_flags(
+               mixture("--expert-model-parallel-size 8 --expert-tensor-parallel-size 1", flags))
+        .layout;
+  };
+  const std::string experts = "--num-experts 8 --moe-token-dispatcher-type ";
+  CHECK(of("--num-experts 8").token_dispatcher == TokenDispatcher::allgather);  // the default
+  CHECK(of(experts + "allgather").token_dispatcher == TokenDispatcher::allgather);
+  CHECK(of(experts + "alltoall").token_dispatcher == TokenDispatcher::alltoall);
+  CHECK(of(experts + "flex --moe-enable-deepep").token_dispatcher == TokenDispatcher::deepep);
+  const Layout hybrid =
+      of(experts + "flex --moe-flex-dispatcher-backend hybridep --moe-hybridep-num-sms 32");
+  CHECK(hybrid.token_dispatcher == TokenDispatcher::hybridep);
+  CHECK(hybrid.dispatch_sms == 32);
+  const Layout merged =
+      of(experts + "alltoall --overlap-moe-expert-parallel-comm --delay-wgrad-compute");
+  CHECK(merged.overlap_expert_exchange);
+  CHECK(merged.delay_weight_gradients);
+  CHECK(of(experts + "alltoall --moe-shared-expert-intermediate-size 64 "
+                     "--moe-shared-expert-overlap")
+            .overlap_shared_experts);
+  const Imported grouped =
+      from_flags(mixture("--moe-router-num-groups 4 --moe-router-group-topk 2"));
+  CHECK(grouped.shape.experts.groups == 4);
+  CHECK(grouped.shape.experts.groups_per_token == 2);
+  CHECK(flag_problems(mixture("--moe-router-num-groups 3 --moe-router-group-topk 2")) ==
+        Lines{"6:25: 3 groups do not divide 8 experts"});
+  CHECK(flag_problems(mixture("", experts + "alltoall_seq")) ==
+        Lines{"5:47: is 'alltoall_seq'; modelled: alltoall, allgather, flex"});
+  CHECK(flag_problems(mixture("--delay-wgrad-compute")) ==
+        Lines{"1:1: overlap.delay_wgrad needs overlap.expert_exchange"});
 }
 
 TEST_CASE("expert parallelism is checked against the model", "[interop]") {
@@ -336,8 +356,9 @@ TEST_CASE("Megatron-Bridge: experts and latent attention", "[interop]") {
   CHECK(yaml_problems("  moe_shared_expert_gate: true\n") ==
         Lines{"31:27: model.moe_shared_expert_gate: the gate of the shared expert is not "
               "modelled"});
-  CHECK(yaml_problems("comm_overlap: {overlap_moe_expert_parallel_comm: true}\n") ==
-        Lines{"31:50: the exchange of tokens beside another micro-batch is not modelled"});
+  const Imported merged = from_yaml(
+      text("comm_overlap: {overlap_moe_expert_parallel_comm: true, delay_wgrad_compute: true}\n"));
+  CHECK(merged.layout.overlap_expert_exchange);
 }
 
 TEST_CASE("other frameworks' mixtures of experts are refused", "[interop]") {
@@ -385,7 +406,8 @@ TEST_CASE("experts and latent attention are written with their exact names", "[i
         "  --moe-ffn-hidden-size 2048\n", "  --moe-shared-expert-intermediate-size 2048\n",
         "  --moe-layer-freq '([0]*3+[1]*58)'\n", "  --expert-model-parallel-size 32\n",
         "  --expert-tensor-parallel-size 1\n", "  --moe-token-dispatcher-type alltoall\n",
-        "  --moe-grouped-gemm\n", "  --moe-permute-fusion\n"})
+        "  --moe-grouped-gemm\n", "  --moe-permute-fusion\n", "  --moe-router-num-groups 8\n",
+        "  --moe-router-group-topk 4\n"})
     CHECK(has(flags.text, line));
   CHECK(flags.notes.empty());
   const Exported yaml = export_scenario(scenario, Target::nemo, "");
@@ -394,6 +416,14 @@ TEST_CASE("experts and latent attention are written with their exact names", "[i
         "  moe_token_dispatcher_type: \"alltoall\"\n", "  expert_model_parallel_size: 32\n",
         "  multi_latent_attention: true\n", "  q_lora_rank: 1536\n"})
     CHECK(has(yaml.text, line));
+
+  scenario.layout.token_dispatcher = TokenDispatcher::hybridep;
+  scenario.layout.dispatch_sms = 32;
+  const Exported flex = export_scenario(scenario, Target::megatron, "");
+  for (const char* line :
+       {"  --moe-token-dispatcher-type flex\n", "  --moe-flex-dispatcher-backend hybridep\n",
+        "  --moe-hybridep-num-sms 32\n"})
+    CHECK(has(flex.text, line));
 
   scenario = job("mixtral-8x7b");
   scenario.layout.expert_imbalance = 1.5;

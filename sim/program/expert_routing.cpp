@@ -1,0 +1,55 @@
+// A token that chooses k of n experts, all alike, misses each of s given ones in
+//   M(n, s) = C(n - s, k) / C(n, k)
+// of the cases. With groups, n is what the g chosen ones of G have. Of a set that fills f groups
+// and has r experts of one more, j whole groups and the last (l = 1) or not (l = 0) are among the
+// chosen with the weight
+//   C(f, j) C(G - f - [r > 0], g - j - l) / C(G, g)
+// and then s = j E / G + l r. The share that chooses the set is 1 less the sum of weight x M.
+#include "sim/program/expert_routing.hpp"
+
+#include <algorithm>
+
+#include "sim/base/check.hpp"
+
+namespace sim {
+namespace {
+
+double binomial(std::int64_t n, std::int64_t k) {
+  if (k < 0 || k > n) return 0;
+  double value = 1;
+  for (std::int64_t i = 0; i < k; ++i)
+    value *= static_cast<double>(n - i) / static_cast<double>(i + 1);
+  return value;
+}
+
+// M above, as a product that no large number enters.
+double misses(std::int64_t experts, std::int64_t given, std::int64_t chosen) {
+  if (experts - given < chosen) return 0;
+  double share = 1;
+  for (std::int64_t i = 0; i < chosen; ++i)
+    share *= static_cast<double>(experts - given - i) / static_cast<double>(experts - i);
+  return share;
+}
+
+}  // namespace
+
+double share_that_chooses(const ExpertRouting& routing, std::int64_t experts) {
+  const bool grouped = routing.groups > 0;
+  const std::int64_t groups = grouped ? routing.groups : 1;
+  const std::int64_t chosen = grouped ? routing.groups_per_token : 1;
+  const std::int64_t each = routing.experts / groups;
+  SIM_CHECK(experts > 0 && experts <= routing.experts && chosen > 0 && each > 0, experts, chosen);
+  const std::int64_t whole = experts / each, rest = experts % each;
+  const std::int64_t partial = rest > 0 ? 1 : 0;
+  const double ways = binomial(groups, chosen);
+  double missed = 0;
+  for (std::int64_t j = 0; j <= std::min(whole, chosen); ++j)
+    for (std::int64_t last = 0; last <= partial; ++last) {
+      const double weight =
+          binomial(whole, j) * binomial(groups - whole - partial, chosen - j - last) / ways;
+      missed += weight * misses(chosen * each, j * each + last * rest, routing.per_token);
+    }
+  return std::clamp(1 - missed, 0.0, 1.0);
+}
+
+}  // namespace sim
