@@ -417,7 +417,9 @@ class Sections {
   void operator()(const Spelling& name, const Setting<T>& setting) {
     if (!setting) return;
     for (const char* place : name.bridge)
-      if (place && std::string_view{place} != "dataset.seq_length") add(place, text_of(*setting));
+      if (place && std::string_view{place} != "dataset.seq_length")
+        add(place, std::string_view{place} == "model.recompute_modules" ? list_of(*setting)
+                                                                        : text_of(*setting));
   }
   void add(std::string_view place, const std::string& value) {
     const auto [section, key] = split(place);
@@ -432,6 +434,14 @@ class Sections {
   }
 
  private:
+  // Words of a flag, apart.
+  template <class T>
+  static std::string list_of(const T& value) {
+    std::string list = fmt::format("{}", value);
+    for (std::size_t at = 0; (at = list.find(' ', at)) != std::string::npos; at += 2)
+      list.replace(at, 1, ", ");
+    return fmt::format("[{}]", list);
+  }
   static std::string text_of(bool value) { return value ? "true" : "false"; }
   static std::string text_of(std::int64_t value) { return fmt::format("{}", value); }
   static std::string text_of(double value) { return fmt::format("{}", value); }

@@ -93,6 +93,8 @@ class DeepSpeedWriter {
         return "  \"optimizer\": {\"type\": \"SGD\", \"params\": {\"momentum\": 0.9}},\n";
       case OptimizerKind::sgd:
         return "  \"optimizer\": {\"type\": \"SGD\"},\n";
+      case OptimizerKind::muon:  // layout_problems() refuses it under DeepSpeed
+        break;
     }
     return "";
   }

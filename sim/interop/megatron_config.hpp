@@ -80,6 +80,7 @@ struct MegatronConfig {
   // The optimizer.
   Flag precision_aware_optimizer, offload_optimizer, overlap_offload;
   Real offload_fraction;
+  Text main_gradients, main_parameters, first_moment, second_moment;  // their formats
 
   // Batch, recomputation, precision.
   Whole micro_batch_size, global_batch_size;
@@ -247,6 +248,11 @@ template <class Config, class Visit>
 void for_each_optimizer_setting(Config& c, Visit& visit) {
   visit(Spelling{"--use-precision-aware-optimizer", {"optimizer.use_precision_aware_optimizer"}},
         c.precision_aware_optimizer);
+  // Megatron-Bridge writes formats as objects.
+  visit(Spelling{"--main-grads-dtype", {}}, c.main_gradients);
+  visit(Spelling{"--main-params-dtype", {}}, c.main_parameters);
+  visit(Spelling{"--exp-avg-dtype", {}}, c.first_moment);
+  visit(Spelling{"--exp-avg-sq-dtype", {}}, c.second_moment);
   visit(Spelling{"--optimizer-cpu-offload", {"optimizer.optimizer_cpu_offload"}},
         c.offload_optimizer);
   visit(Spelling{"--optimizer-offload-fraction", {"optimizer.optimizer_offload_fraction"}},

@@ -81,12 +81,6 @@ constexpr std::array judged{
     // The optimizer.
     KnownKey{"--optimizer", refused, "adam",
              "only Adam is modelled; to forecast the job with it, --set {}=adam"},
-    KnownKey{"--main-grads-dtype", refused, "fp32",
-             "gradients in 16 bits are modelled as --grad-reduce-in-bf16 makes them; --set "
-             "{}=fp32, with or without it"},
-    KnownKey{"--main-params-dtype", refused, "fp32", optimizer_bytes},
-    KnownKey{"--exp-avg-dtype", refused, "fp32", optimizer_bytes},
-    KnownKey{"--exp-avg-sq-dtype", refused, "fp32", optimizer_bytes},
     KnownKey{"--megatron-fsdp-main-params-dtype", refused, "fp32", optimizer_bytes},
     KnownKey{"--megatron-fsdp-main-grads-dtype", noted, "fp32",
              "gradients are modelled in the format of --grad-reduce-in-bf16"},

@@ -28,6 +28,7 @@ class Writer {
     data_parallelism();
     overlap();
     offload();
+    states();
     recomputation();
     precision();
     kernels();
@@ -288,6 +289,29 @@ class Writer {
     if (layout_.offload_overlap) config_.overlap_offload = true;
   }
 
+  // Without the flag, and with an optimizer on the host, states are fp32.
+  void states() {
+    const DType first = layout_.moment_dtype, second = layout_.dtype_of_moment(1);
+    if (first == DType::fp32 && second == DType::fp32 &&
+        layout_.master_format == MasterFormat::fp32)
+      return;
+    if (layout_.zero_stage == 0 || layout_.offloads())
+      return refuse(
+          "moment_dtype {}, second_moment_dtype {}, master_format {}: Megatron-LM has them in "
+          "its distributed optimizer on the device alone",
+          word(first), word(second), word(layout_.master_format));
+    const bool bf16 = layout_.activation_dtype == DType::bf16;
+    const bool remainders = bf16 && !layout_.eight_bit_parameters;
+    const MasterFormat fp32 = remainders ? MasterFormat::remainders : MasterFormat::fp32;
+    if (layout_.master_format != fp32 && layout_.master_format != MasterFormat::fp16)
+      return refuse("master_format {}: Megatron-LM keeps {} beside such moments",
+                    word(layout_.master_format), word(fp32));
+    config_.precision_aware_optimizer = true;
+    config_.first_moment = std::string{word(first)};
+    config_.second_moment = std::string{word(second)};
+    if (layout_.master_format == MasterFormat::fp16) config_.main_parameters = "fp16";
+  }
+
   void overlap() {
     const bool sharded = layout_.zero_stage > 0;
     config_.overlap_grad_reduce = layout_.overlap_gradients;
@@ -315,6 +339,12 @@ class Writer {
   void recomputation() {
     if (layout_.recompute == Recompute::none) return;
     config_.recompute_granularity = std::string{word(layout_.recompute)};
+    if (!layout_.recompute_modules.empty()) {
+      std::string modules;
+      for (const RecomputeModule module : layout_.recompute_modules)
+        modules += fmt::format("{}{}", modules.empty() ? "" : " ", word(module));
+      config_.recompute_modules = modules;
+    }
     if (layout_.recompute != Recompute::full) return;
     config_.recompute_method = "uniform";
     config_.recompute_num_layers = 1;

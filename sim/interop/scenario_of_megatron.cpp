@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "sim/interop/megatron_config.hpp"
 
@@ -26,6 +27,7 @@ class Reader : private SettingProblems {
     precision();
     buckets();
     overlap();
+    precision_aware();
     offload();
     recomputation();
     attention();
@@ -197,11 +199,6 @@ class Reader : private SettingProblems {
   // core/optimizer/cpu_offloading reuses the code of the precision-aware optimizer.
   void offload() {
     if (!config_.offload_optimizer.value_or(false)) {
-      if (config_.precision_aware_optimizer.value_or(false))
-        problem(
-            config_.precision_aware_optimizer,
-            "is modelled with --optimizer-cpu-offload alone, as states are in fp32, 12 bytes per "
-            "parameter with the master weights; false forecasts the job so");
       return;
     }
     const double fraction = config_.offload_fraction.value_or(1);
@@ -232,13 +229,69 @@ class Reader : private SettingProblems {
     layout().recompute = Recompute::selective;
     if (config_.recompute_method)
       problem(config_.recompute_method, "does not go with selective recomputation");
-    const std::string modules = config_.recompute_modules.value_or("core_attn");
-    if (modules == "core_attn") return;
-    problem(config_.recompute_modules,
-            "recomputes {}; modelled: core_attn alone. To forecast the job so, --set "
-            "recompute-modules=core_attn, and without any, --set recompute-granularity= (YAML: "
-            "model.recompute_modules, model.recompute_granularity)",
-            modules);
+    if (!config_.recompute_modules) return;
+    std::istringstream words{*config_.recompute_modules.value};
+    for (std::string name; words >> name;) {
+      const std::optional<RecomputeModule> module = from_word<RecomputeModule>(name);
+      if (!module)
+        return problem(config_.recompute_modules,
+                       "has {}, which is not modelled; allowed: core_attn, mla_up_proj, mlp, moe, "
+                       "moe_act, shared_experts, layernorm",
+                       name);
+      if (!layout().recomputes(*module)) layout().recompute_modules.push_back(*module);
+    }
+    if (layout().recompute_modules.empty())  // an empty list runs nothing again
+      layout().recompute = Recompute::none;
+  }
+
+  // A format of --use-precision-aware-optimizer, of those that its flag allows.
+  DType optimizer_format(const Text& setting, std::initializer_list<DType> allowed) {
+    if (!setting) return DType::fp32;
+    const std::optional<DType> dtype = from_word<DType>(*setting);
+    if (dtype && std::find(allowed.begin(), allowed.end(), *dtype) != allowed.end()) return *dtype;
+    std::string words;
+    for (const DType one : allowed)
+      words += fmt::format("{}{}", words.empty() ? "" : ", ", word(one));
+    problem(setting, "is '{}'; allowed: {}", *setting, words);
+    return DType::fp32;
+  }
+
+  // training/arguments.py; core/optimizer/optimizer_config.py, __post_init__. Of an fp32 copy of
+  // bf16 weights Transformer Engine keeps the 16 bits that these do not have
+  // (store_param_remainders), but where weights are 8 bits themselves.
+  void precision_aware() {
+    const DType gradients = optimizer_format(config_.main_gradients, {DType::fp32, DType::bf16});
+    const DType masters = optimizer_format(config_.main_parameters, {DType::fp32, DType::fp16});
+    const auto moments = {DType::fp32, DType::fp16, DType::bf16, DType::fp8};
+    const DType first = optimizer_format(config_.first_moment, moments);
+    const DType second = optimizer_format(config_.second_moment, moments);
+    const bool plain = gradients == DType::fp32 && masters == DType::fp32 && first == DType::fp32 &&
+                       second == DType::fp32;
+    const bool aware = config_.precision_aware_optimizer.value_or(false);
+    const Text& said = config_.main_gradients    ? config_.main_gradients
+                       : config_.main_parameters ? config_.main_parameters
+                       : config_.first_moment    ? config_.first_moment
+                                                 : config_.second_moment;
+    if (!aware) {
+      if (!plain) problem(said, "needs --use-precision-aware-optimizer");
+      return;
+    }
+    if (config_.offload_optimizer.value_or(false)) {
+      if (!plain) problem(said, "is modelled as fp32 with --optimizer-cpu-offload");
+      return;
+    }
+    if (layout().zero_stage == 0)
+      return problem(config_.precision_aware_optimizer, "needs the distributed optimizer");
+    layout().moment_dtype = first;
+    if (second != first) layout().second_moment_dtype = second;
+    const bool bf16 = layout().activation_dtype == DType::bf16;
+    layout().master_format = masters == DType::fp16                   ? MasterFormat::fp16
+                             : bf16 && !layout().eight_bit_parameters ? MasterFormat::remainders
+                                                                      : MasterFormat::fp32;
+    if (gradients != DType::bf16) return;
+    if (config_.grads_in_fp32.value_or(false))
+      return problem(config_.main_gradients, "excludes gradients in fp32");
+    layout().gradient_dtype = layout().reduce_dtype = DType::bf16;
   }
 
   void full() {

@@ -158,7 +158,9 @@ Operands operands_of(Action action) {
       return {roles({output, state})};
     case Action::sum_gradient_norm:
       return {};
-    default:  // zero_gradients, gradient_norm, adam
+    case Action::adam:
+      return {roles({state}), roles({workspace})};
+    default:  // zero_gradients, gradient_norm
       return {roles({state})};
   }
 }

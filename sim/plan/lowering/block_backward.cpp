@@ -6,6 +6,7 @@ namespace sim::lowering {
 
 Value BlockBackward::backward_block(Frame& frame, Value gradient) {
   for (std::size_t i = frame.shape->ops.size(); i-- > 0;) {
+    modules_.run_before(frame, i);
     const int from = frame.shape->ops[i].op->starts_from;
     if (from < 0) {
       gradient = backward_op(frame, i, gradient);

@@ -140,6 +140,11 @@ EightBitCasts eight_bit_casts(EightBit software, const ModelOp& op, const ModelO
   switch (software) {
     case EightBit::transformer_engine:
       return transformer_engine(op, behind_norm, layout);
+    case EightBit::transformer_engine_tensorwise:
+    case EightBit::transformer_engine_blockwise:
+    case EightBit::transformer_engine_mxfp8:
+    case EightBit::torchao_mxfp8:
+      break;
     case EightBit::transformer_engine_linear:
       return transformer_engine(op, false, layout);
     case EightBit::torchao:

@@ -380,6 +380,7 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
     rescale_gradients(region, block, sharded.ops.size() - 1, to);
   }
   keep_outputs(region, block, sharded);
+  sharded.again = recomputed_modules(block, *region.layout);
   slice_products(region, block, sharded);
   sharded.output = Bytes{region.sequence_tokens * block.output_elements * region.element};
   sharded.whole_output = Bytes{region.tokens * block.output_elements * region.element};

@@ -11,6 +11,7 @@
 
 #include "sim/layout/layout.hpp"
 #include "sim/model/model.hpp"
+#include "sim/plan/sharding/recomputed_modules.hpp"
 #include "sim/program/program.hpp"
 
 namespace sim {
@@ -130,6 +131,7 @@ struct ShardedBlock {
   Bytes output{};        // what the next block receives, in the sequence region
   Bytes whole_output{};  // of all tokens
   Bytes kept_outputs{};  // Recompute::operators
+  RecomputedModules again;
 };
 
 struct ShardedModel {

@@ -198,6 +198,11 @@ std::vector<Host> hosts() {
       scenario_host("host", dense + machine + layout + "  offload: {optimizer: cpu}\n"),
       scenario_host("local steps",
                     dense + machine + layout + "  local_steps: {every: 10, overlap: 2}\n"),
+      scenario_host("states", dense + machine + layout +
+                                  "  zero_stage: 1\n  second_moment_dtype: bf16\n"
+                                  "  master_format: remainders\n"),
+      scenario_host("modules", dense + machine + layout +
+                                   "  recompute: selective\n  recompute_modules: [mlp]\n"),
       scenario_host("experts", mixtral + machine + layout),
       scenario_host("ends", dense + machine + layout + "  layers_per_chunk: {first: 6, last: 6}\n"),
       scenario_host("rate", dense + machine + "layout:\n" + batch +
