@@ -156,6 +156,8 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
       plan.layout.dtype_of_moment(1) != sim::DType::fp32)
     problems.emplace_back(
         "layout.optimizer, layout.moment_dtype: the engine updates with Adam, moments in fp32");
+  if (plan.layout.optimizer == sim::OptimizerKind::muon)
+    problems.emplace_back("layout.optimizer: the engine does not make matrices orthogonal");
   if (plan.layout.master_format != sim::MasterFormat::fp32)
     problems.emplace_back("layout.master_format: the engine keeps masters in fp32; allowed: fp32");
   if (!plan.layout.recompute_modules.empty())

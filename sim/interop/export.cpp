@@ -92,7 +92,8 @@ void refuse_states(const Layout& layout, Refusals& refusals) {
 void refuse_optimizer(const Scenario& scenario, Target target) {
   const Layout& layout = scenario.layout;
   Refusals refusals;
-  if (layout.optimizer != OptimizerKind::adam)
+  const bool muon = layout.optimizer == OptimizerKind::muon && target == Target::megatron;
+  if (layout.optimizer != OptimizerKind::adam && !muon)
     refusals.push_back(fmt::format("optimizer {}: Adam is written", word(layout.optimizer)));
   if (target == Target::nemo) refuse_states(layout, refusals);
   throw_refusals(scenario, target, refusals);
@@ -104,6 +105,8 @@ void refuse_unsaid(const Scenario& scenario, Target target) {
   if (target == Target::scenario || target == Target::deepspeed) return;
   const Layout& layout = scenario.layout;
   Refusals refusals;
+  if (target == Target::deepspeed && layout.optimizer == OptimizerKind::muon)
+    refusals.emplace_back("optimizer muon: Muon is written for Megatron-LM alone");
   if (target == Target::torchtitan || target == Target::deepspeed) {
     if (layout.dtype_of_moment(1) != layout.moment_dtype)
       refusals.push_back(fmt::format("second_moment_dtype {}: moments have one format",

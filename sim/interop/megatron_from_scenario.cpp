@@ -28,6 +28,7 @@ class Writer {
     data_parallelism();
     overlap();
     offload();
+    optimizer_kind();
     states();
     recomputation();
     precision();
@@ -289,6 +290,11 @@ class Writer {
     if (layout_.offload_overlap) config_.overlap_offload = true;
   }
 
+  // Whether matrices are sharded follows from the distributed optimizer.
+  void optimizer_kind() {
+    if (layout_.optimizer == OptimizerKind::muon) config_.optimizer = "muon";
+  }
+
   // Without the flag, and with an optimizer on the host, states are fp32.
   void states() {
     const DType first = layout_.moment_dtype, second = layout_.dtype_of_moment(1);
@@ -300,7 +306,9 @@ class Writer {
           "moment_dtype {}, second_moment_dtype {}, master_format {}: Megatron-LM has them in "
           "its distributed optimizer on the device alone",
           word(first), word(second), word(layout_.master_format));
-    const bool bf16 = layout_.activation_dtype == DType::bf16;
+    const bool bf16 = layout_.activation_dtype == DType::bf16 &&
+                      (layout_.compute_dtype != DType::fp8 ||
+                       delays_scaling(scenario_.framework.execution.eight_bit));
     const bool remainders = bf16 && !layout_.eight_bit_parameters;
     const MasterFormat fp32 = remainders ? MasterFormat::remainders : MasterFormat::fp32;
     if (layout_.master_format != fp32 && layout_.master_format != MasterFormat::fp16)
@@ -366,11 +374,21 @@ class Writer {
           word(compute), word(activation));
     config_.bf16 = activation == DType::bf16;
     config_.fp16 = activation == DType::fp16;
-    if (fp8) config_.fp8 = "hybrid";
+    if (fp8) fp8_recipe();
     if (fp8 && layout_.eight_bit_parameters) config_.fp8_param_gather = true;
     if (activation == DType::fp32 && layout_.master_weights)
       note("layout.master_weights", "fp32 weights have no further copy in Megatron-LM");
     gradients(activation);
+  }
+
+  // Delayed scaling is the default.
+  void fp8_recipe() {
+    const EightBit software = scenario_.framework.execution.eight_bit;
+    config_.fp8 = software == EightBit::transformer_engine_mxfp8 ? "e4m3" : "hybrid";
+    if (software == EightBit::transformer_engine) return;
+    const std::optional<std::string_view> recipe = fp8_recipe_of(software);
+    if (!recipe) return note("framework", "8-bit products are written with delayed scaling");
+    config_.fp8_recipe = std::string{*recipe};
   }
 
   // One format for the gradients' buffer, in which they are summed and reduced: fp32

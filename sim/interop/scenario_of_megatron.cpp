@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <sstream>
 
 #include "sim/interop/megatron_config.hpp"
@@ -27,6 +28,7 @@ class Reader : private SettingProblems {
     precision();
     buckets();
     overlap();
+    optimizer_kind();
     precision_aware();
     offload();
     recomputation();
@@ -142,6 +144,7 @@ class Reader : private SettingProblems {
       if (weights != DType::bf16) problem(config_.fp8, "fp8 products are modelled beside bf16");
       layout().compute_dtype = DType::fp8;
       layout().activation_dtype = DType::bf16;
+      scaling();
     }
     eight_bit_parameters();
     // validate_args: beside bf16 gradients are summed in fp32 unless --grad-reduce-in-bf16.
@@ -150,6 +153,16 @@ class Reader : private SettingProblems {
                       !(weights == DType::bf16 && config_.grad_reduce_in_bf16.value_or(false));
     layout().gradient_dtype = fp32 ? DType::fp32 : weights;
     layout().reduce_dtype = layout().gradient_dtype;
+  }
+
+  void scaling() {
+    const std::string recipe = config_.fp8_recipe.value_or("delayed");
+    const std::optional<EightBit> software = software_of_fp8_recipe(recipe);
+    if (software)
+      result_.framework.execution.eight_bit = *software;
+    else
+      problem(config_.fp8_recipe, "is '{}'; allowed: delayed, tensorwise, blockwise, mxfp8",
+              recipe);
   }
 
   // validate_args: "--fp8-param-gather only supported with distributed optimizer, torch fsdp2,
@@ -162,6 +175,10 @@ class Reader : private SettingProblems {
       problem(config_.fp8_param_gather, "8-bit parameters need the distributed optimizer or FSDP");
     else if (config_.torch_fsdp2.value_or(false))
       note("fp8-param-gather", "with PyTorch's FSDP2 Megatron-LM switches it off");
+    else if (scales_blocks(result_.framework.execution.eight_bit))
+      note("fp8-param-gather",
+           "weights with scales of blocks are gathered in 16 bits; modelled beside a copy in 16 "
+           "bits");
     else
       layout().eight_bit_parameters = true;
   }
@@ -244,6 +261,25 @@ class Reader : private SettingProblems {
       layout().recompute = Recompute::none;
   }
 
+  // core/optimizer/emerging_optimizers.py; dist_muon is Muon with the distributed optimizer
+  // (training/arguments.py).
+  void optimizer_kind() {
+    const std::string name = config_.optimizer.value_or("adam");
+    if (name == "adam") return;
+    if (name != "muon" && name != "dist_muon")
+      return problem(config_.optimizer,
+                     "is '{}'; modelled: adam, muon. To forecast the job with Adam, --set "
+                     "optimizer=adam",
+                     name);
+    layout().optimizer = OptimizerKind::muon;
+    if (name == "dist_muon" && layout().zero_stage == 0) layout().zero_stage = 1;
+    if (config_.newton_schulz_steps.value_or(5) != 5)
+      problem(config_.newton_schulz_steps, "is {}; modelled: 5",
+              config_.newton_schulz_steps.value_or(5));
+    if (config_.muon_syrk.value_or(false))
+      problem(config_.muon_syrk, "is not modelled: products are modelled as whole");
+  }
+
   // A format of --use-precision-aware-optimizer, of those that its flag allows.
   DType optimizer_format(const Text& setting, std::initializer_list<DType> allowed) {
     if (!setting) return DType::fp32;
@@ -284,7 +320,11 @@ class Reader : private SettingProblems {
       return problem(config_.precision_aware_optimizer, "needs the distributed optimizer");
     layout().moment_dtype = first;
     if (second != first) layout().second_moment_dtype = second;
-    const bool bf16 = layout().activation_dtype == DType::bf16;
+    // Scales that are not delayed: Megatron-LM has the masters (optimizer_config.py,
+    // use_precision_aware_optimizer_no_fp8_or_ds_fp8).
+    const bool bf16 = layout().activation_dtype == DType::bf16 &&
+                      (layout().compute_dtype != DType::fp8 ||
+                       delays_scaling(result_.framework.execution.eight_bit));
     layout().master_format = masters == DType::fp16                   ? MasterFormat::fp16
                              : bf16 && !layout().eight_bit_parameters ? MasterFormat::remainders
                                                                       : MasterFormat::fp32;
@@ -347,7 +387,29 @@ class Reader : private SettingProblems {
   Imported result_;
 };
 
+struct ScalingRecipe {
+  std::string_view name;
+  EightBit software;
+};
+constexpr std::array scaling_recipes{
+    ScalingRecipe{"delayed", EightBit::transformer_engine},
+    ScalingRecipe{"tensorwise", EightBit::transformer_engine_tensorwise},
+    ScalingRecipe{"blockwise", EightBit::transformer_engine_blockwise},
+    ScalingRecipe{"mxfp8", EightBit::transformer_engine_mxfp8}};
+
 }  // namespace
+
+std::optional<EightBit> software_of_fp8_recipe(std::string_view recipe) {
+  for (const ScalingRecipe& one : scaling_recipes)
+    if (one.name == recipe) return one.software;
+  return std::nullopt;
+}
+
+std::optional<std::string_view> fp8_recipe_of(EightBit software) {
+  for (const ScalingRecipe& one : scaling_recipes)
+    if (one.software == software) return one.name;
+  return std::nullopt;
+}
 
 Imported scenario_of_megatron(const MegatronConfig& config, const MegatronRules& rules,
                               const ImportRequest& request, const ObjectReader& root) {

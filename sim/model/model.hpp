@@ -260,6 +260,10 @@ constexpr auto words_of(EightBit) {
 constexpr bool is_transformer_engine(EightBit software) {
   return software <= EightBit::transformer_engine_mxfp8;
 }
+constexpr bool scales_blocks(EightBit software) {
+  return software == EightBit::transformer_engine_blockwise ||
+         software == EightBit::transformer_engine_mxfp8 || software == EightBit::torchao_mxfp8;
+}
 // Scales follow from the maxima of earlier steps.
 constexpr bool delays_scaling(EightBit software) {
   return software == EightBit::transformer_engine ||

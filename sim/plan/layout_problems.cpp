@@ -385,6 +385,11 @@ class Checker : private LayoutProblemList {
                      "fp8_parameters is true and framework.fp8 {}; torchao gathers "
                      "weights with scales of rows in 16 bits",
                      word(software));
+    if (scales_blocks(software))
+      return problem("fp8_parameters",
+                     "fp8_parameters is true and framework.fp8 {}; weights with scales of blocks "
+                     "are gathered in 16 bits; allowed: false",
+                     word(software));
     const bool torchao = software == EightBit::torchao;
     problem("fp8_parameters",
             "fp8_parameters is true with {} products and zero_stage {} over {} ranks; "
@@ -396,9 +401,6 @@ class Checker : private LayoutProblemList {
   void optimizer() {
     const int moments = moments_of(layout_.optimizer);
     const DType weights = layout_.activation_dtype;
-    if (layout_.optimizer == OptimizerKind::muon)
-      problem("optimizer",
-              "optimizer is muon, which is not modelled; allowed: adam, lion, momentum, sgd");
     check_states(layout_, model_, *this);
     if (!layout_.master_weights && weights != DType::fp32 && moments > 0 &&
         (layout_.moment_dtype != weights || layout_.dtype_of_moment(1) != weights))

@@ -13,6 +13,7 @@ class StateChecker {
     moment("moment_dtype", layout_.moment_dtype);
     if (layout_.second_moment_dtype) second_moment(*layout_.second_moment_dtype);
     masters();
+    if (layout_.optimizer == OptimizerKind::muon) muon();
   }
 
  private:
@@ -64,6 +65,30 @@ class StateChecker {
                     "master_format is remainders, which bf16 weights have: activation_dtype is {} "
                     "and fp8_parameters {}; allowed: fp32, fp16",
                     word(layout_.activation_dtype), layout_.eight_bit_parameters);
+  }
+
+  // As Megatron-LM has it, with matrices whole on a rank.
+  void muon() {
+    constexpr const char* key = "optimizer";
+    const Execution& runs = model_.execution;
+    const bool apart = layout_.offloads() || layout_.trains_apart() ||
+                       layout_.compression != GradientCompression::none;
+    if (model_.is_layer_list)
+      return list_.problem(key, "optimizer is muon, but {} is a list of layers without matrices",
+                           model_.name);
+    if (layout_.tensor_parallel > 1 || layout_.expert_tensor() > 1)
+      list_.problem(key,
+                    "optimizer is muon with tensor_parallel {}, which is not modelled; allowed: 1",
+                    layout_.tensor_parallel);
+    if (layout_.zero_stage > 1)
+      list_.problem(key,
+                    "optimizer is muon with zero_stage {}; allowed: 0 (every replica updates all), "
+                    "1 (a matrix belongs to one of them)",
+                    layout_.zero_stage);
+    if (apart || runs.optimizer != OptimizerForm::fused || layout_.moment_dtype != DType::fp32)
+      list_.problem(key,
+                    "optimizer is muon; allowed with framework.optimizer fused, moment_dtype fp32, "
+                    "and no offload, compression or local_steps");
   }
 
   const Layout& layout_;

@@ -160,6 +160,8 @@ Operands operands_of(Action action) {
       return {};
     case Action::adam:
       return {roles({state}), roles({workspace})};
+    case Action::orthogonalize:
+      return {0, roles({state, workspace})};
     default:  // zero_gradients, gradient_norm
       return {roles({state})};
   }

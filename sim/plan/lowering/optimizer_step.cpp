@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/plan/lowering/host_optimizer.hpp"
+#include "sim/plan/lowering/muon.hpp"
 
 namespace sim::lowering {
 namespace {
@@ -169,6 +170,9 @@ void OptimizerStep::optimizer_step() {
                       context_.label(word(layout_.optimizer).data()), {Action::adam});
   touch_gradients(Access::read);
   write_updated_state();
+  if (layout_.optimizer == OptimizerKind::muon)
+    MuonStep{context_, store_}.update([&] { touch_gradients(Access::read); },
+                                      [&] { write_updated_state(); });
   if (unscaled.states > 0) {
     const BufferId temporary =
         builder_.buffer(Bytes{4 * unscaled.states * largest_group()}, BufferCategory::optimizer);
@@ -196,6 +200,13 @@ std::int64_t OptimizerStep::largest_group() const {
   for (const Bucket& bucket : store_.buckets)
     if (bucket.of_experts) experts += shard_of(bucket);
   return std::max(experts, owned_elements() - experts);
+}
+
+std::int64_t OptimizerStep::rest_of_muon() const {
+  std::int64_t elements = 0;
+  for (const Bucket& bucket : store_.buckets)
+    elements += lowering::rest_of_muon(bucket);
+  return elements;
 }
 
 std::int64_t OptimizerStep::all_elements() const {
@@ -267,6 +278,11 @@ std::int64_t OptimizerStep::update_bytes() const {
       return owned_elements() * (cast + 8 + 8 + update);
     case DeepSpeedOptimizer::zero:  // put together, cast (zero/stage_1_and_2.py, step)
       return owned_elements() * (2 * gradient + cast + 8 + update);
+  }
+  if (layout_.optimizer == OptimizerKind::muon) {
+    // Adam has what is no matrix; its two moments and the masters are read and written.
+    const std::int64_t adam = layout_.master_bytes() + 2 * bytes_of(layout_.moment_dtype);
+    return rest_of_muon() * (gradient + weight + 2 * adam);
   }
   const bool eager = runs_.optimizer == OptimizerForm::eager;
   return owned_elements() * (gradient + weight + (eager ? by_operation : states));

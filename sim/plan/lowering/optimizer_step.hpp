@@ -25,6 +25,7 @@ class OptimizerStep : StagePart {
   std::int64_t summed_elements() const;
   std::int64_t owned_elements() const;
   std::int64_t all_elements() const;
+  std::int64_t rest_of_muon() const;
   std::int64_t largest_group() const;
   enum class DeepSpeedOptimizer : std::uint8_t { absent, zero, bf16, fp16 };
   DeepSpeedOptimizer deepspeed_optimizer() const;

@@ -27,6 +27,8 @@ struct EightBitCasts {
   bool weight_each_time = false;    // else once per step, for the first micro-batch
   bool saves_eight_bits = false;    // the input is kept as it was multiplied
   bool gathers_eight_bits = false;  // what sequence parallelism gathers is cast before
+  double scale_bytes = 0;           // beside each element of 8 bits, of inputs that are kept
+  double weight_scale_bytes = 0;    // and of weights
 };
 
 // What multiplies in 8 bits: the linears of layers. Embedding, head and classifiers stay in 16 bits
@@ -36,8 +38,9 @@ bool multiplies_in_eight_bits(const ModelOp& op, const Layout& layout);
 // The same, with a scale for every row.
 bool multiplies_by_rows(const ModelOp& op, const Execution& execution, const Layout& layout);
 
-// Delayed scaling: what the scales follow from, the maxima of tensors, is shared among the ranks of
-// a stage (Transformer Engine; torchao's dynamic scaling takes them over the tensor alone).
+// Delayed scaling alone: what the scales follow from, the maxima of tensors, is shared among the
+// ranks of a stage (Transformer Engine; current and dynamic scaling take them over the tensor
+// alone).
 bool shares_maxima(const Execution& execution, const Layout& layout);
 
 // Whether parameters can be 8 bits themselves (Layout::eight_bit_parameters): torchao's are those

@@ -77,6 +77,7 @@ void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
   to.encode_gradient = encode_kernel(region, op, casts.gradient, tokens, out);
   to.encode_weight = encode_kernel(region, op, casts.weight, in * matrices, out);
   to.encode_saved_weight = encode_kernel(region, op, casts.saved_weight, in * matrices, out);
+  to.weight_scale_bytes = casts.weight_scale_bytes;
   to.encodes_weight_each_time = casts.weight_each_time;
   to.gathers_eight_bits = casts.gathers_eight_bits;
 }

@@ -48,7 +48,7 @@ TEST_CASE("modules of selective recomputation are read", "[interop]") {
   CHECK(bare.recompute_modules.empty());
   CHECK(layout_of("--recompute-modules mlp").recompute == Recompute::none);
   CHECK(flag_problems(decoder("--recompute-granularity selective --recompute-modules mhc")) ==
-        Lines{"4:53: has mhc, which is not modelled; allowed: core_attn, mla_up_proj, mlp, moe, "
+        Lines{"4:55: has mhc, which is not modelled; allowed: core_attn, mla_up_proj, mlp, moe, "
               "moe_act, shared_experts, layernorm"});
 }
 
@@ -68,6 +68,32 @@ TEST_CASE("formats of the precision-aware optimizer are read", "[interop]") {
         Lines{"4:53: is 'bf16'; allowed: fp32, fp16"});
   CHECK(flag_problems(decoder("--exp-avg-dtype bf16")) ==
         Lines{"4:17: needs --use-precision-aware-optimizer"});
+}
+
+TEST_CASE("Muon is read and written", "[interop]") {
+  CHECK(layout_of("--optimizer muon").optimizer == OptimizerKind::muon);
+  CHECK(layout_of("--optimizer dist_muon --muon-num-ns-steps 5").zero_stage == 1);
+  CHECK(flag_problems(decoder("--optimizer muon --muon-num-ns-steps 6")) ==
+        Lines{"4:38: is 6; modelled: 5"});
+  CHECK(flag_problems(decoder("--optimizer soap")).size() == 1);
+}
+
+TEST_CASE("recipes of 8-bit products are read", "[interop]") {
+  const auto software = [](const std::string& flags) {
+    return from_flags(decoder("--fp8-format hybrid " + flags)).framework.execution.eight_bit;
+  };
+  CHECK(software("") == EightBit::transformer_engine);
+  CHECK(software("--fp8-recipe delayed") == EightBit::transformer_engine);
+  CHECK(software("--fp8-recipe tensorwise") == EightBit::transformer_engine_tensorwise);
+  CHECK(software("--fp8-recipe blockwise") == EightBit::transformer_engine_blockwise);
+  CHECK(software("--fp8-recipe mxfp8") == EightBit::transformer_engine_mxfp8);
+  CHECK(flag_problems(decoder("--fp8-format hybrid --fp8-recipe custom")) ==
+        Lines{"4:34: is 'custom'; allowed: delayed, tensorwise, blockwise, mxfp8"});
+  const Imported blocks =
+      from_flags(decoder("--fp8-format e4m3 --fp8-recipe mxfp8 "
+                         "--fp8-param-gather"));
+  CHECK_FALSE(blocks.layout.eight_bit_parameters);
+  CHECK(blocks.notes.size() == 1);
 }
 
 TEST_CASE("modules and formats of states are written", "[interop]") {

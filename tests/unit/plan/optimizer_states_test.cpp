@@ -86,5 +86,4 @@ TEST_CASE("formats of states that no optimizer has are refused", "[plan][problem
   CHECK(problem(remainders, [](Layout& l) { l.activation_dtype = DType::fp16; }) ==
         "master_format");
   CHECK(problem(remainders, [](Layout& l) { l.master_weights = false; }) == "master_format");
-  CHECK(problem(remainders, [](Layout& l) { l.optimizer = OptimizerKind::muon; }) == "optimizer");
 }
