@@ -175,10 +175,6 @@ class Reader : private SettingProblems {
       problem(config_.fp8_param_gather, "8-bit parameters need the distributed optimizer or FSDP");
     else if (config_.torch_fsdp2.value_or(false))
       note("fp8-param-gather", "with PyTorch's FSDP2 Megatron-LM switches it off");
-    else if (scales_blocks(result_.framework.execution.eight_bit))
-      note("fp8-param-gather",
-           "weights with scales of blocks are gathered in 16 bits; modelled beside a copy in 16 "
-           "bits");
     else
       layout().eight_bit_parameters = true;
   }

@@ -385,11 +385,6 @@ class Checker : private LayoutProblemList {
                      "fp8_parameters is true and framework.fp8 {}; torchao gathers "
                      "weights with scales of rows in 16 bits",
                      word(software));
-    if (scales_blocks(software))
-      return problem("fp8_parameters",
-                     "fp8_parameters is true and framework.fp8 {}; weights with scales of blocks "
-                     "are gathered in 16 bits; allowed: false",
-                     word(software));
     const bool torchao = software == EightBit::torchao;
     problem("fp8_parameters",
             "fp8_parameters is true with {} products and zero_stage {} over {} ranks; "

@@ -49,15 +49,15 @@ class ModuleChecker {
         module == RecomputeModule::moe_act || module == RecomputeModule::shared_experts;
     if (part && layout_.recomputes(RecomputeModule::moe))
       list_.problem("recompute_modules", "{} is a part of moe; allowed: one of them", word(module));
-    // Transformer Engine then keeps what it casts, in 16 bits, and casts it again (Megatron-LM,
-    // core/extensions/transformer_engine.py, set_save_original_input).
+    // Megatron-LM, core/transformer/transformer_config.py, __post_init__.
     const bool before_casts =
         module == RecomputeModule::moe_act || module == RecomputeModule::layernorm;
-    if (before_casts && layout_.compute_dtype == DType::fp8)
+    if (before_casts && shares_maxima(model_.execution, layout_))
       list_.problem("recompute_modules",
-                    "{} is not modelled with fp8 products, which keep their inputs in 8 bits; "
-                    "allowed with them: core_attn, mla_up_proj, mlp, moe, shared_experts",
-                    word(module));
+                    "{} and delayed scaling of fp8 products (framework.fp8 {}) do not go together "
+                    "in Megatron-LM; allowed with it: core_attn, mla_up_proj, mlp, moe, "
+                    "shared_experts",
+                    word(module), word(model_.execution.eight_bit));
   }
 
   void framework() {

@@ -12,6 +12,7 @@
 #include "sim/framework/bucket_sizes.hpp"
 #include "sim/plan/lowering/compression_work.hpp"
 #include "sim/plan/lowering/muon.hpp"
+#include "sim/plan/sharding/eight_bit.hpp"
 
 namespace sim::lowering {
 namespace {
@@ -20,11 +21,11 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Of a weight in 8 bits, in one order or in both, with its scales.
+// Of a weight in 8 bits: so many orders of it, and the scales of both.
 std::int64_t encoded_bytes(const ShardedOp& op, int orders) {
   const std::int64_t elements = op.encode_weight->m * op.encode_weight->n;
-  const double scales = static_cast<double>(elements) * op.weight_scale_bytes;
-  return orders * (elements + static_cast<std::int64_t>(std::llround(scales)));
+  const double scales = 2 * static_cast<double>(elements) * op.weight_scale_bytes;
+  return orders * elements + static_cast<std::int64_t>(std::llround(scales));
 }
 
 }  // namespace
@@ -40,9 +41,11 @@ void ParameterLayout::make_parameters() {
       parameters.table.bytes_each = parameters.own.bytes_each;
       const bool eight_bits =
           layout_.eight_bit_parameters && (op.encode_weight || op.encode_saved_weight);
-      if (eight_bits) parameters.own.bytes_each = bytes_of(DType::fp8);
+      // Both orders take the place of 16 bits where these are what is gathered.
+      const bool both_orders = eight_bits && gathers_sixteen_bits(runs_);
+      if (eight_bits && !both_orders) parameters.own.bytes_each = bytes_of(DType::fp8);
       if (op.encode_weight && !op.encodes_weight_each_time)
-        parameters.encoded_bytes = encoded_bytes(op, eight_bits ? 1 : 2);
+        parameters.encoded_bytes = encoded_bytes(op, both_orders ? 0 : eight_bits ? 1 : 2);
       if (op.op->kind == ModelOpKind::embedding && table == none) {
         table = static_cast<std::uint32_t>(store_.parameters.size() - 1);
         parameters.shared_over_stages = model_.model->tied_embedding && over_stages;

@@ -104,7 +104,10 @@ EightBitCasts block_scaling(const ModelOp& op, const Layout& layout, ScaleBlock 
   casts.saves_eight_bits = casts.gathers_eight_bits = true;
   casts.input = op.split == TensorSplit::column ? own : whole;
   casts.gradient = op.split == TensorSplit::row ? own : whole;
-  casts.weight = both_orders(weights);
+  // Parameters that are 8 bits themselves in one order are transposed; see gathers_sixteen_bits().
+  constexpr CastPass transpose{.bytes = 2, .launches = 1};
+  const bool in_one_order = layout.eight_bit_parameters && weights.elements > mxfp8_block.elements;
+  casts.weight = in_one_order ? transpose : both_orders(weights);
   casts.scale_bytes = activations.per_element();
   casts.weight_scale_bytes = weights.per_element();
   return casts;
@@ -201,6 +204,15 @@ EightBitCasts torchao_rowwise(const ModelOp& op, const ModelOp* before, const La
 
 }  // namespace
 
+CastPass cast_of_input_again(EightBit software) {
+  CastPass pass = cast;
+  if (software == EightBit::transformer_engine_tensorwise)
+    pass = CastPass{.bytes = 2, .launches = 2} + pass;  // its maximum, its scale
+  if (software == EightBit::transformer_engine_mxfp8) pass.bytes += mxfp8_block.per_element();
+  if (software == EightBit::transformer_engine_blockwise) pass.bytes += 4.0 / 128;
+  return pass;
+}
+
 bool multiplies_in_eight_bits(const ModelOp& op, const Layout& layout) {
   return layout.compute_dtype == DType::fp8 && is_linear_of_layer(op);
 }
@@ -213,10 +225,11 @@ bool shares_maxima(const Execution& execution, const Layout& layout) {
   return layout.compute_dtype == DType::fp8 && delays_scaling(execution.eight_bit);
 }
 
+bool gathers_sixteen_bits(const Execution& execution) {
+  return execution.eight_bit == EightBit::transformer_engine_mxfp8;
+}
+
 bool can_have_eight_bit_parameters(const Execution& execution, int zero_stage, int shard_ranks) {
-  // Scales of blocks: weights are gathered in 16 bits, then cast (Megatron-LM,
-  // core/distributed/param_and_grad_buffer.py, reuse_grad_buf_for_mxfp8_param_ag).
-  if (scales_blocks(execution.eight_bit)) return false;
   if (is_transformer_engine(execution.eight_bit)) return zero_stage < 3;
   return execution.eight_bit == EightBit::torchao && zero_stage == 3 && shard_ranks > 1;
 }

@@ -43,6 +43,11 @@ bool multiplies_by_rows(const ModelOp& op, const Execution& execution, const Lay
 // alone).
 bool shares_maxima(const Execution& execution, const Layout& layout);
 
+// Parameters that are 8 bits themselves, with scales along both dimensions, are gathered in 16
+// bits, in the buffer of the gradients, and cast then in both orders (Megatron-LM,
+// core/distributed/param_and_grad_buffer.py, reuse_grad_buf_for_mxfp8_param_ag).
+bool gathers_sixteen_bits(const Execution& execution);
+
 // Whether parameters can be 8 bits themselves (Layout::eight_bit_parameters): torchao's are those
 // that FSDP gathers, with one scale each; Transformer Engine's those that persist.
 bool can_have_eight_bit_parameters(const Execution& execution, int zero_stage, int shard_ranks);
@@ -51,5 +56,9 @@ bool can_have_eight_bit_parameters(const Execution& execution, int zero_stage, i
 // REQUIRES: multiplies_in_eight_bits(op, layout).
 EightBitCasts eight_bit_casts(EightBit software, const ModelOp& op, const ModelOp* before,
                               const Layout& layout);
+
+// Of an input in 16 bits that is made again for the weight gradient: the cast along its columns
+// (Megatron-LM, core/extensions/transformer_engine.py, set_save_original_input).
+CastPass cast_of_input_again(EightBit software);
 
 }  // namespace sim

@@ -82,6 +82,15 @@ void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
   to.gathers_eight_bits = casts.gathers_eight_bits;
 }
 
+void cast_input_again(const Region& region, ShardedOp& to) {
+  if (!multiplies_in_eight_bits(*to.op, *region.layout)) return;
+  const std::int64_t features = to.op->in_features;
+  to.encode_saved =
+      encode_kernel(region, *to.op, cast_of_input_again(region.model->execution.eight_bit),
+                    to.whole_input.count() / region.element / features, features);
+  to.saved = to.input;
+}
+
 void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharded) {
   if (region.layout->recompute != Recompute::operators) return;
   const std::vector<double> shares = shares_run_again(block, *region.model, *region.layout);

@@ -388,6 +388,9 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
   }
   keep_outputs(region, block, sharded);
   sharded.again = recomputed_modules(block, *region.layout);
+  for (std::size_t i = 0; i < sharded.again.input_from.size(); ++i)
+    if (sharded.again.input_from[i] != RecomputedModules::none)
+      cast_input_again(region, sharded.ops[i]);
   slice_products(region, block, sharded);
   sharded.output = Bytes{region.sequence_tokens * block.output_elements * region.element};
   sharded.whole_output = Bytes{region.tokens * block.output_elements * region.element};

@@ -392,11 +392,20 @@ TEST_CASE("Scales of blocks are written and kept beside what they scale", "[plan
   parameters.global_batch *= 2;
   parameters.zero_stage = 1;
   parameters.eight_bit_parameters = true;
-  const std::vector<LayoutProblem> problems = layout_problems(parameters, mx);
-  REQUIRE(problems.size() == 1);
-  CHECK(problems[0].what ==
-        "fp8_parameters is true and framework.fp8 transformer_engine_mxfp8; weights with scales "
-        "of blocks are gathered in 16 bits; allowed: false");
+  // Both orders and their scales are all that is kept; what is gathered has 16 bits.
+  const Layout sixteen = [&] {
+    Layout other = parameters;
+    other.compute_dtype = DType::bf16;
+    other.eight_bit_parameters = false;
+    return other;
+  }();
+  const Plan own = make_plan(mx, parameters), plain = make_plan(mx, sixteen);
+  CHECK(layout_problems(parameters, mx).empty());
+  CHECK(weight_bytes(own) - weight_bytes(plain) == Bytes{2 * elements / 32});
+  CHECK(gathered_weights(own) == gathered_weights(plain));
+  // Blocks of 128: one order is gathered.
+  const Plan blockwise = make_plan(blocks, parameters);
+  CHECK(gathered_weights(blockwise) == gathered_weights(plain) - Bytes{elements});
 }
 
 TEST_CASE("torchao casts to MXFP8 for each product, and keeps 16 bits", "[plan][eight_bit]") {
@@ -413,15 +422,36 @@ TEST_CASE("torchao casts to MXFP8 for each product, and keeps 16 bits", "[plan][
   CHECK(up.saved == Bytes{128 * model.hidden * 2});
 }
 
+TEST_CASE("An input that is made again is cast again", "[plan][eight_bit][recompute]") {
+  Model model = test::mixture(1);
+  model.execution.eight_bit = EightBit::transformer_engine_mxfp8;
+  Layout layout = eight_bits(1, 2);
+  layout.recompute = Recompute::selective;
+  layout.recompute_modules = {RecomputeModule::moe_act, RecomputeModule::layernorm};
+  REQUIRE(layout_problems(layout, model).empty());
+  check_plan(make_plan(model, layout));
+  const ShardedModel sharded = shard(model, layout);
+  CHECK(bytes_each(named(sharded, "expert_down").encode_saved) == 3 + 1.0 / 32);
+  CHECK_FALSE(named(sharded, "expert_up").encode_saved);
+  model.execution.eight_bit = EightBit::transformer_engine_tensorwise;
+  const ShardedModel current = shard(model, layout);
+  CHECK(bytes_each(named(current, "expert_down").encode_saved) == 5);
+  model.execution.eight_bit = EightBit::transformer_engine;
+  CHECK(layout_problems(layout, model).size() == 2);
+}
+
 TEST_CASE("Recipes give sound plans", "[plan][eight_bit]") {
   for (const EightBit recipe :
        {EightBit::transformer_engine_tensorwise, EightBit::transformer_engine_blockwise,
         EightBit::transformer_engine_mxfp8, EightBit::torchao_mxfp8})
-    for (const int tensor : {1, 2}) {
-      const Model model = with_recipe(recipe);
-      const Layout layout = eight_bits(tensor, 2);
-      CAPTURE(word(recipe), tensor);
-      CHECK(layout_problems(layout, model).empty());
-      CHECK_NOTHROW(check_plan(make_plan(model, layout)));
-    }
+    for (const int tensor : {1, 2})
+      for (const bool cut : {false, true}) {
+        const Model model = with_recipe(recipe);
+        Layout layout = eight_bits(tensor, 2);
+        layout.overlap_tensor_products = cut;
+        CAPTURE(word(recipe), tensor, cut);
+        const bool refused = cut && tensor > 1 && !is_transformer_engine(recipe);
+        CHECK(layout_problems(layout, model).empty() != refused);
+        if (!refused) CHECK_NOTHROW(check_plan(make_plan(model, layout)));
+      }
 }

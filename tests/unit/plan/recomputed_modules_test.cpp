@@ -199,8 +199,9 @@ TEST_CASE("modules that are not there, or not modelled, are refused", "[plan][pr
         "recompute_modules: recompute_modules is given, but recompute is full; allowed: none of "
         "them, or recompute selective");
   CHECK(problem(latent, {layernorm}, [](Layout& l) { l.compute_dtype = DType::fp8; }) ==
-        "recompute_modules: layernorm is not modelled with fp8 products, which keep their inputs "
-        "in 8 bits; allowed with them: core_attn, mla_up_proj, mlp, moe, shared_experts");
+        "recompute_modules: layernorm and delayed scaling of fp8 products (framework.fp8 "
+        "transformer_engine) do not go together in Megatron-LM; allowed with it: core_attn, "
+        "mla_up_proj, mlp, moe, shared_experts");
   Model compiled = dense;
   test::run_compiled(compiled.execution);
   CHECK(problem(compiled, {mlp}, same) ==
