@@ -272,6 +272,9 @@ class Reader : private SettingProblems {
     if (config_.newton_schulz_steps.value_or(5) != 5)
       problem(config_.newton_schulz_steps, "is {}; modelled: 5",
               config_.newton_schulz_steps.value_or(5));
+    if (config_.muon_tensor_mode.value_or("duplicated") != "duplicated" &&
+        layout().tensor_parallel > 1)
+      problem(config_.muon_tensor_mode, "is '{}'; modelled: duplicated", *config_.muon_tensor_mode);
     if (config_.muon_syrk.value_or(false))
       problem(config_.muon_syrk, "is not modelled: products are modelled as whole");
   }

@@ -76,10 +76,11 @@ class StateChecker {
     if (model_.is_layer_list)
       return list_.problem(key, "optimizer is muon, but {} is a list of layers without matrices",
                            model_.name);
-    if (layout_.tensor_parallel > 1 || layout_.expert_tensor() > 1)
-      list_.problem(key,
-                    "optimizer is muon with tensor_parallel {}, which is not modelled; allowed: 1",
-                    layout_.tensor_parallel);
+    if (model_.has_experts() && layout_.expert_tensor() > 1)
+      list_.problem("expert_tensor_parallel",
+                    "expert_tensor_parallel is {} with optimizer muon, which is not modelled; "
+                    "allowed: 1",
+                    layout_.expert_tensor());
     if (layout_.zero_stage > 1)
       list_.problem(key,
                     "optimizer is muon with zero_stage {}; allowed: 0 (every replica updates all), "

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int iterations = 5;
 
-MuonMatrix oriented(std::int64_t rows, std::int64_t columns) {
-  return {std::min(rows, columns), std::max(rows, columns)};
+MuonMatrix oriented(std::int64_t rows, std::int64_t columns, int ranks) {
+  return {std::min(rows, columns), std::max(rows, columns), ranks};
 }
 
 }  // namespace
@@ -35,17 +35,19 @@ std::vector<MuonMatrix> muon_matrices(const ShardedBlock& block, std::size_t i,
   if (apart.size() == 3 || model.model->execution.separate_products) widths = apart;
   const std::int64_t held =
       op.experts > 0 ? model.model->shape->experts.count / model.layout.expert_parallel : 1;
+  const bool shared = is_linear_of_layer(op) && op.experts == 0;
+  const int ranks = shared ? model.layout.tensor_parallel : 1;
   std::vector<MuonMatrix> matrices;
   for (std::int64_t expert = 0; expert < held; ++expert)
     for (const std::int64_t width : widths)
-      matrices.push_back(oriented(width, op.in_features));
+      matrices.push_back(oriented(width, op.in_features, ranks));
   return matrices;
 }
 
 std::int64_t muon_elements(const ShardedBlock& block, std::size_t i, const ShardedModel& model) {
   std::int64_t elements = 0;
   for (const MuonMatrix& matrix : muon_matrices(block, i, model))
-    elements += matrix.elements();
+    elements += matrix.held();
   return elements;
 }
 
@@ -90,30 +92,43 @@ std::vector<MuonMatrix> MuonStep::matrices_of_fullest() const {
   return matrices;
 }
 
-void MuonStep::pass(const std::vector<MuonMatrix>& matrices, std::int64_t bytes, int launches) {
-  std::int64_t elements = 0;
+void MuonStep::pass(const std::vector<MuonMatrix>& matrices, const PassBytes& bytes, int launches) {
+  std::int64_t sum = 0;
   for (const MuonMatrix& matrix : matrices)
-    elements += matrix.elements();
-  const std::uint32_t kernel =
-      context_.memory_pass(elements * bytes, OpKind::optimizer, DType::fp32,
-                           launches * static_cast<int>(matrices.size()));
+    sum += bytes.own * matrix.held() + bytes.whole * matrix.elements();
+  const std::uint32_t kernel = context_.memory_pass(sum, OpKind::optimizer, DType::fp32,
+                                                    launches * static_cast<int>(matrices.size()));
   builder_.add_kernel(kernel, Stream::compute, Pass::optimizer, context_.label("muon"),
                       {Action::orthogonalize});
 }
 
-// Of one matrix at a time: X before and behind an iteration, X X^T and its polynomial, in fp32.
+// Of one matrix at a time: X before and behind an iteration, X X^T and its polynomial, in fp32;
+// what is gathered is joined in a further tensor.
 BufferId MuonStep::allocate_workspace(const std::vector<MuonMatrix>& matrices) {
   std::int64_t most = 0;
   for (const MuonMatrix& matrix : matrices)
-    most = std::max(most, 2 * (matrix.elements() + matrix.rows * matrix.rows));
+    most = std::max(most,
+                    (matrix.ranks > 1 ? 3 : 2) * matrix.elements() + 2 * matrix.rows * matrix.rows);
   const BufferId workspace = builder_.buffer(Bytes{4 * most}, BufferCategory::optimizer);
   builder_.writes(workspace, Role::workspace);
   return workspace;
 }
 
+// Kernels wait for it (all_gather on the current stream).
+void MuonStep::gather(const MuonMatrix& matrix) {
+  builder_.wait_for_stream(Stream::tensor_comm, Stream::compute);
+  const OpId done = builder_.add_collective(
+      builder_.collective({CollectiveKind::all_gather, GroupRole::tensor, DType::fp32,
+                           Bytes{matrix.elements() * bytes_of(DType::fp32)}}),
+      Stream::tensor_comm, Pass::optimizer, context_.label("muon.all_gather"),
+      {Action::orthogonalize});
+  builder_.wait(Stream::compute, done);
+}
+
 void MuonStep::iterate(const std::vector<MuonMatrix>& matrices) {
   const OpLabel label = context_.label("newton_schulz");
   for (const MuonMatrix& matrix : matrices) {
+    if (matrix.ranks > 1) gather(matrix);
     const std::int64_t m = matrix.rows, n = matrix.columns;
     const Bytes square{m * m * bytes_of(DType::bf16)}, whole{m * n * bytes_of(DType::bf16)};
     // The second and the third also add what they multiply.

@@ -17,15 +17,20 @@
 
 namespace sim::lowering {
 
+// Of a matrix that tensor ranks share every one gathers the momentum, and makes all of it
+// orthogonal (muon_utils.py, newton_schulz_tp, tp_mode "duplicated": Megatron-LM's default).
 struct MuonMatrix {
-  std::int64_t rows = 0, columns = 0;  // rows <= columns
+  std::int64_t rows = 0, columns = 0;  // of all of it; rows <= columns
+  int ranks = 1;                       // that share it
   std::int64_t elements() const { return rows * columns; }
+  std::int64_t held() const { return elements() / ranks; }
   double flops() const;  // of all iterations
 };
 
-// Those of an operator of a layer, as they lie on a rank; none: Adam updates it.
+// Those of an operator of a layer; none: Adam updates it.
 std::vector<MuonMatrix> muon_matrices(const ShardedBlock& block, std::size_t i,
                                       const ShardedModel& model);
+// Of what a rank holds of them.
 std::int64_t muon_elements(const ShardedBlock& block, std::size_t i, const ShardedModel& model);
 
 class MuonStep : StagePart {
@@ -41,11 +46,11 @@ class MuonStep : StagePart {
   void update(Begun begun, Done done) {
     const std::vector<MuonMatrix> matrices = matrices_of_fullest();
     if (matrices.empty()) return;
-    pass(matrices, before, begun_launches);
+    pass(matrices, {.own = before, .whole = before_whole}, begun_launches);
     begun();
     const BufferId workspace = allocate_workspace(matrices);
     iterate(matrices);
-    pass(matrices, behind + bytes_of(layout_.activation_dtype), done_launches);
+    pass(matrices, {.own = behind + bytes_of(layout_.activation_dtype)}, done_launches);
     done();
     builder_.frees(workspace, Role::workspace);
   }
@@ -53,12 +58,16 @@ class MuonStep : StagePart {
  private:
   // Bytes per element of passes over fp32 tensors around the products
   // (orthogonalized_optimizer.py, step; muon_utils.py, newton_schulz; emerging_optimizers.py,
-  // scaled_orthogonalize_fn). Weight decay 4 + 4, the momentum 8 + 4, its norm 4, the quotient 4 +
-  // 4; behind: two scales 2 (4 + 4), the sum 8 + 4, and the weights in their format.
-  static constexpr std::int64_t before = 32, behind = 28;
+  // scaled_orthogonalize_fn). Weight decay 4 + 4, the momentum 8 + 4; of all of it the norm 4, the
+  // quotient 4 + 4; behind: two scales 2 (4 + 4), the sum 8 + 4, and the weights in their format.
+  static constexpr std::int64_t before = 20, before_whole = 12, behind = 28;
   static constexpr int begun_launches = 4, done_launches = 3;
+  struct PassBytes {
+    std::int64_t own = 0, whole = 0;  // per element that the rank holds, and of all
+  };
 
-  void pass(const std::vector<MuonMatrix>& matrices, std::int64_t bytes, int launches);
+  void pass(const std::vector<MuonMatrix>& matrices, const PassBytes& bytes, int launches);
+  void gather(const MuonMatrix& matrix);
   BufferId allocate_workspace(const std::vector<MuonMatrix>& matrices);
   void iterate(const std::vector<MuonMatrix>& matrices);
   std::vector<MuonMatrix> of_experts(bool experts) const;

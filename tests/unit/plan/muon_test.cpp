@@ -29,7 +29,7 @@ Plan checked(const Model& model, const Layout& layout) {
 double newton_schulz_flops(const Program& program) {
   double sum = 0;
   for (std::uint32_t op = 0; op < program.size(); ++op)
-    if (program.action[op] == Action::orthogonalize)
+    if (program.action[op] == Action::orthogonalize && program.kind[op] == OpKind::gemm)
       sum += program.kernels[program.work[op]].flops.count();
   return sum;
 }
@@ -64,6 +64,27 @@ TEST_CASE("Muon multiplies 20 m^2 n + 10 m^3 for every matrix of a layer", "[pla
   const double part = newton_schulz_flops(checked(model, muon(4, 1)).programs[0]);
   CHECK(part >= 2 * layer);
   CHECK(part < 2.2 * layer);
+}
+
+TEST_CASE("tensor ranks gather a matrix and make all of it orthogonal", "[plan][muon]") {
+  const Model model = test::transformer(1);
+  Layout layout = muon(2, 1);
+  const double alone = newton_schulz_flops(checked(model, layout).programs[0]);
+  layout.tensor_parallel = 2;
+  const Plan shared = checked(model, layout);
+  CHECK(newton_schulz_flops(shared.programs[0]) == alone);
+  layout.zero_stage = 0;
+  const Plan whole = checked(model, layout);
+  const Program& program = whole.programs[0];
+  std::int64_t gathered = 0;
+  for (std::uint32_t op = 0; op < program.size(); ++op)
+    if (program.action[op] == Action::orthogonalize && program.kind[op] == OpKind::collective)
+      gathered += program.collectives[program.work[op]].bytes.count();
+  std::int64_t matrices = 0;
+  for (const Block& layer : model.layers)
+    for (const ModelOp& op : layer.ops)
+      matrices += op.kind == ModelOpKind::linear ? op.weights : 0;
+  CHECK(gathered == 4 * matrices);
 }
 
 TEST_CASE("Muon keeps one number for an element of a matrix, Adam two for the rest",
@@ -106,8 +127,6 @@ TEST_CASE("where Muon is not modelled it is refused", "[plan][muon][problems]") 
     return found.empty() ? std::string{} : found[0].key + ": " + found[0].what;
   };
   CHECK(problem([](Layout&) {}).empty());
-  CHECK(problem([](Layout& l) { l.tensor_parallel = 2; }) ==
-        "optimizer: optimizer is muon with tensor_parallel 2, which is not modelled; allowed: 1");
   CHECK(problem([](Layout& l) { l.zero_stage = 2; }) ==
         "optimizer: optimizer is muon with zero_stage 2; allowed: 0 (every replica updates all), 1 "
         "(a matrix belongs to one of them)");
