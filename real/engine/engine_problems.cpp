@@ -152,9 +152,18 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
   if (plan.layout.trains_apart() && plan.layout.outer_dtype != sim::DType::fp32)
     problems.emplace_back("layout.local_steps.wire: the engine averages in fp32; allowed: fp32");
   if (plan.layout.optimizer != sim::OptimizerKind::adam ||
-      plan.layout.moment_dtype != sim::DType::fp32)
+      plan.layout.moment_dtype != sim::DType::fp32 ||
+      plan.layout.dtype_of_moment(1) != sim::DType::fp32)
     problems.emplace_back(
         "layout.optimizer, layout.moment_dtype: the engine updates with Adam, moments in fp32");
+  if (plan.layout.optimizer == sim::OptimizerKind::muon)
+    problems.emplace_back("layout.optimizer: the engine does not make matrices orthogonal");
+  if (plan.layout.master_format != sim::MasterFormat::fp32)
+    problems.emplace_back("layout.master_format: the engine keeps masters in fp32; allowed: fp32");
+  if (!plan.layout.recompute_modules.empty())
+    problems.emplace_back(
+        "layout.recompute_modules: the engine does not run modules again; allowed: none of them, "
+        "with recompute none, selective, full");
   if (plan.layout.recompute == sim::Recompute::operators &&
       !sim::keeps_tensors(model.execution, plan.layout))
     problems.emplace_back(

@@ -45,9 +45,6 @@ constexpr std::array model_keys{
     KnownKey{"cpu_offloading", refused, "", offload},
     KnownKey{"fine_grained_activation_offloading", refused, "", offload},
     KnownKey{"fp4", refused, "", "fp4 products are not modelled"},
-    KnownKey{"fp8_recipe", refused, "delayed",
-             "8-bit products are modelled with delayed scaling; to forecast the job so, --set "
-             "{}=delayed"},
     KnownKey{"fp8_dot_product_attention", refused, "", "attention in 8 bits is not modelled"},
     KnownKey{"fp8_multi_head_attention", refused, "", "attention in 8 bits is not modelled"},
     KnownKey{"fp8_output_proj", refused, "", "the head is modelled in 16 bits"},
@@ -287,9 +284,6 @@ constexpr std::array<std::string_view, 26> harmless_train_keys{
 
 constexpr std::array precision_keys{
     KnownKey{"fp4", refused, "", "fp4 products are not modelled"},
-    KnownKey{"fp8_recipe", refused, "delayed",
-             "8-bit products are modelled with delayed scaling; to forecast the job so, --set "
-             "{}=delayed"},
     KnownKey{"fp8_wgrad", refused, "true",
              "weight gradients in 16 bits beside 8-bit products are not modelled"},
     KnownKey{"fp8_dot_product_attention", refused, "", "attention in 8 bits is not modelled"},
@@ -413,7 +407,9 @@ class Sections {
   void operator()(const Spelling& name, const Setting<T>& setting) {
     if (!setting) return;
     for (const char* place : name.bridge)
-      if (place && std::string_view{place} != "dataset.seq_length") add(place, text_of(*setting));
+      if (place && std::string_view{place} != "dataset.seq_length")
+        add(place, std::string_view{place} == "model.recompute_modules" ? list_of(*setting)
+                                                                        : text_of(*setting));
   }
   void add(std::string_view place, const std::string& value) {
     const auto [section, key] = split(place);
@@ -428,6 +424,14 @@ class Sections {
   }
 
  private:
+  // Words of a flag, apart.
+  template <class T>
+  static std::string list_of(const T& value) {
+    std::string list = fmt::format("{}", value);
+    for (std::size_t at = 0; (at = list.find(' ', at)) != std::string::npos; at += 2)
+      list.replace(at, 1, ", ");
+    return fmt::format("[{}]", list);
+  }
   static std::string text_of(bool value) { return value ? "true" : "false"; }
   static std::string text_of(std::int64_t value) { return fmt::format("{}", value); }
   static std::string text_of(double value) { return fmt::format("{}", value); }
@@ -578,12 +582,24 @@ void judge_experts(const ObjectReader& model, bool has_experts, Imported& result
   ignore_keys(model, views, "model.", result);
 }
 
+struct EightBitMix {
+  std::string_view name, recipe;
+  bool gathers = true, ends_in_bf16 = false;
+};
+constexpr std::array eight_bit_mixes{
+    EightBitMix{"bf16_with_fp8_delayed_scaling_mixed", "delayed"},
+    EightBitMix{"bf16_with_fp8_current_scaling_mixed", "tensorwise", true, true},
+    EightBitMix{"bf16_with_fp8_subchannel_scaling_mixed", "blockwise", false},
+    EightBitMix{"bf16_with_mxfp8_mixed", "mxfp8"}};
+
 // A recipe of formats by its name (megatron/bridge/training/mixed_precision.py).
-void read_precision_recipe(const ObjectReader& root, MegatronConfig& config) {
+void read_precision_recipe(const ObjectReader& root, MegatronConfig& config, Imported& result) {
   const std::optional<ValueReader> value = root.find("mixed_precision");
   if (!value || value->is_object()) return;
   const std::string name = value->peek_text().value_or("");
-  if (name == "bf16_mixed" || name == "bf16_with_fp8_delayed_scaling_mixed") {
+  const auto eight_bits = std::find_if(eight_bit_mixes.begin(), eight_bit_mixes.end(),
+                                       [&](const EightBitMix& mix) { return mix.name == name; });
+  if (name == "bf16_mixed" || eight_bits != eight_bit_mixes.end()) {
     config.bf16 = true;
     if (!config.grads_in_fp32) config.grads_in_fp32 = true;
   } else if (name == "fp16_mixed") {
@@ -591,13 +607,18 @@ void read_precision_recipe(const ObjectReader& root, MegatronConfig& config) {
   } else {
     value->problem(fmt::format(
         "mixed_precision is '{}'; modelled: bf16_mixed, fp16_mixed, "
-        "bf16_with_fp8_delayed_scaling_mixed. To forecast the job so, --set mixed_precision=NAME",
+        "bf16_with_fp8_delayed_scaling_mixed, and current_scaling, subchannel_scaling instead of "
+        "delayed_scaling, bf16_with_mxfp8_mixed. To forecast the job so, --set "
+        "mixed_precision=NAME",
         name));
   }
-  if (name == "bf16_with_fp8_delayed_scaling_mixed") {
-    config.fp8 = Text{"hybrid", value};
-    config.fp8_param_gather = true;
-  }
+  if (eight_bits == eight_bit_mixes.end()) return;
+  config.fp8 = Text{"hybrid", value};
+  config.fp8_recipe = Text{std::string{eight_bits->recipe}, value};
+  if (eight_bits->gathers) config.fp8_param_gather = true;
+  if (eight_bits->ends_in_bf16)
+    result.notes.push_back(
+        {"mixed_precision", "the first and the last layer are modelled in 8 bits, too"});
 }
 
 void judge_sections(const ObjectReader& root, Imported& result) {
@@ -655,7 +676,7 @@ Imported import_bridge(const Document& yaml, const ImportRequest& request) {
   for_each_setting(config,
                    [&](const Spelling& name, auto& setting) { read_bridge(root, name, setting); });
   spell_expert_layers(config);
-  read_precision_recipe(root, config);
+  read_precision_recipe(root, config, read);
   const bool experts = request.model && request.model->experts.count > 0;
   if (const std::optional<ValueReader> model = root.find("model"); model && model->is_object()) {
     read_activation(model->object(), config);

@@ -93,6 +93,8 @@ class DeepSpeedWriter {
         return "  \"optimizer\": {\"type\": \"SGD\", \"params\": {\"momentum\": 0.9}},\n";
       case OptimizerKind::sgd:
         return "  \"optimizer\": {\"type\": \"SGD\"},\n";
+      case OptimizerKind::muon:  // refused by refuse_unsaid()
+        break;
     }
     return "";
   }

@@ -49,7 +49,11 @@ Layout canonical(Layout layout, const Execution& runs, std::int64_t layers) {
   if (layout.overlap_tensor_products) layout.overlap_tensor_wgrad = true;  // implied
   if (layout.context_parallel == 1) layout.context_exchange = defaults.context_exchange;
   if (layout.recompute != Recompute::full) layout.recompute_every = 1;
+  if (layout.recompute != Recompute::selective) layout.recompute_modules.clear();
   if (moments_of(layout.optimizer) == 0) layout.moment_dtype = DType::fp32;
+  if (layout.dtype_of_moment(1) == layout.moment_dtype || moments_of(layout.optimizer) < 2)
+    layout.second_moment_dtype.reset();
+  if (!layout.master_weights) layout.master_format = MasterFormat::fp32;
   layout.expert_tensor_parallel = layout.expert_tensor();
   // Even shares, padded to just those.
   if (layout.pad_to_capacity && layout.expert_capacity == 1 && layout.expert_imbalance == 1) {

@@ -77,15 +77,25 @@ std::string header_text(const Scenario& scenario, const std::vector<Note>& notes
 
 namespace {
 
+// Of the optimizer, in other formats than fp32.
+void refuse_states(const Layout& layout, Refusals& refusals) {
+  for (int moment = 0; moment < moments_of(layout.optimizer); ++moment)
+    if (layout.dtype_of_moment(moment) != DType::fp32)
+      return refusals.push_back(fmt::format("moment_dtype {}: states in fp32 are written",
+                                            word(layout.dtype_of_moment(moment))));
+  if (layout.master_weights && layout.master_format != MasterFormat::fp32)
+    refusals.push_back(
+        fmt::format("master_format {}: states in fp32 are written", word(layout.master_format)));
+}
+
 // What Megatron's flags here have no word for.
 void refuse_optimizer(const Scenario& scenario, Target target) {
   const Layout& layout = scenario.layout;
   Refusals refusals;
-  if (layout.optimizer != OptimizerKind::adam)
+  const bool muon = layout.optimizer == OptimizerKind::muon && target == Target::megatron;
+  if (layout.optimizer != OptimizerKind::adam && !muon)
     refusals.push_back(fmt::format("optimizer {}: Adam is written", word(layout.optimizer)));
-  if (layout.moment_dtype != DType::fp32)
-    refusals.push_back(
-        fmt::format("moment_dtype {}: states in fp32 are written", word(layout.moment_dtype)));
+  if (target == Target::nemo) refuse_states(layout, refusals);
   throw_refusals(scenario, target, refusals);
 }
 
@@ -95,6 +105,18 @@ void refuse_unsaid(const Scenario& scenario, Target target) {
   if (target == Target::scenario || target == Target::deepspeed) return;
   const Layout& layout = scenario.layout;
   Refusals refusals;
+  if (target == Target::deepspeed && layout.optimizer == OptimizerKind::muon)
+    refusals.emplace_back("optimizer muon: Muon is written for Megatron-LM alone");
+  if (target == Target::torchtitan || target == Target::deepspeed) {
+    if (layout.dtype_of_moment(1) != layout.moment_dtype)
+      refusals.push_back(fmt::format("second_moment_dtype {}: moments have one format",
+                                     word(layout.dtype_of_moment(1))));
+    if (layout.master_weights && layout.master_format != MasterFormat::fp32)
+      refusals.push_back(
+          fmt::format("master_format {}: masters in fp32 are written", word(layout.master_format)));
+    if (!layout.recompute_modules.empty())
+      refusals.emplace_back("recompute_modules: modules that run again are Megatron-LM's");
+  }
   if (layout.offloads() && target != Target::megatron)
     refusals.push_back(fmt::format("offload.optimizer {}: the optimizer stays on the device",
                                    word(layout.offload_optimizer)));

@@ -84,6 +84,11 @@ struct MegatronConfig {
   // The optimizer.
   Flag precision_aware_optimizer, offload_optimizer, overlap_offload;
   Real offload_fraction;
+  Text optimizer;
+  Whole newton_schulz_steps;
+  Text muon_tensor_mode;
+  Flag muon_syrk;
+  Text main_gradients, main_parameters, first_moment, second_moment;  // their formats
 
   // Batch, recomputation, precision.
   Whole micro_batch_size, global_batch_size;
@@ -91,7 +96,7 @@ struct MegatronConfig {
   Text recompute_granularity, recompute_method, recompute_modules;
   Whole recompute_num_layers;
   Flag bf16, fp16, grad_reduce_in_bf16, grads_in_fp32;
-  Text fp8;
+  Text fp8, fp8_recipe;
   Flag fp8_param_gather;
 };
 
@@ -262,6 +267,15 @@ template <class Config, class Visit>
 void for_each_optimizer_setting(Config& c, Visit& visit) {
   visit(Spelling{"--use-precision-aware-optimizer", {"optimizer.use_precision_aware_optimizer"}},
         c.precision_aware_optimizer);
+  visit(Spelling{"--optimizer", {}}, c.optimizer);
+  visit(Spelling{"--muon-num-ns-steps", {}}, c.newton_schulz_steps);
+  visit(Spelling{"--muon-tp-mode", {}}, c.muon_tensor_mode);
+  visit(Spelling{"--muon-use-syrk", {}}, c.muon_syrk);
+  // Megatron-Bridge writes formats as objects.
+  visit(Spelling{"--main-grads-dtype", {}}, c.main_gradients);
+  visit(Spelling{"--main-params-dtype", {}}, c.main_parameters);
+  visit(Spelling{"--exp-avg-dtype", {}}, c.first_moment);
+  visit(Spelling{"--exp-avg-sq-dtype", {}}, c.second_moment);
   visit(Spelling{"--optimizer-cpu-offload", {"optimizer.optimizer_cpu_offload"}},
         c.offload_optimizer);
   visit(Spelling{"--optimizer-offload-fraction", {"optimizer.optimizer_offload_fraction"}},
@@ -281,6 +295,7 @@ void for_each_storage_setting(Config& c, Visit& visit) {
   visit(Spelling{"--bf16", {"mixed_precision.bf16", "model.bf16"}}, c.bf16);
   visit(Spelling{"--fp16", {"mixed_precision.fp16", "model.fp16"}}, c.fp16);
   visit(Spelling{"--fp8-format", {"mixed_precision.fp8", "model.fp8"}}, c.fp8);
+  visit(Spelling{"--fp8-recipe", {"mixed_precision.fp8_recipe", "model.fp8_recipe"}}, c.fp8_recipe);
   visit(Spelling{"--fp8-param-gather",
                  {"mixed_precision.fp8_param_gather", "mixed_precision.fp8_param",
                   "ddp.fp8_param_gather", "model.fp8_param"}},
@@ -311,6 +326,10 @@ MegatronConfig megatron_from_scenario(const Scenario& scenario, Refusals& refusa
 
 // The defaults and checks of Megatron-LM's validate_args, then ours (layout_problems). Problems go
 // to the places that the settings carry, or to `root`; the caller throws them.
+// --fp8-recipe, of Transformer Engine as a whole; none: another recipe, other software.
+std::optional<EightBit> software_of_fp8_recipe(std::string_view recipe);
+std::optional<std::string_view> fp8_recipe_of(EightBit software);
+
 struct MegatronRules {
   // Megatron-Bridge says neither --grad-reduce-in-bf16 nor --accumulate-...-in-fp32: its
   // grad_reduce_in_fp32 decides alone.

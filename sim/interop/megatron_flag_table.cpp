@@ -77,19 +77,15 @@ constexpr std::array judged{
     KnownKey{"--fine-grained-activation-offloading", refused, "", offload},
     KnownKey{"--rl-offload-*", refused, "", "reinforcement learning is not modelled"},
     // The optimizer.
-    KnownKey{"--optimizer", refused, "adam",
-             "only Adam is modelled; to forecast the job with it, --set {}=adam"},
-    KnownKey{"--main-grads-dtype", refused, "fp32",
-             "gradients in 16 bits are modelled as --grad-reduce-in-bf16 makes them; --set "
-             "{}=fp32, with or without it"},
-    KnownKey{"--main-params-dtype", refused, "fp32", optimizer_bytes},
-    KnownKey{"--exp-avg-dtype", refused, "fp32", optimizer_bytes},
-    KnownKey{"--exp-avg-sq-dtype", refused, "fp32", optimizer_bytes},
     KnownKey{"--megatron-fsdp-main-params-dtype", refused, "fp32", optimizer_bytes},
     KnownKey{"--megatron-fsdp-main-grads-dtype", noted, "fp32",
              "gradients are modelled in the format of --grad-reduce-in-bf16"},
-    KnownKey{"--use-layer-wise-distributed-optimizer", refused, "",
-             "only Adam's sharding is modelled"},
+    KnownKey{"--use-layer-wise-distributed-optimizer", noted, "",
+             "with Muon and the distributed optimizer matrices are modelled as sharded whole"},
+    KnownKey{"--muon-no-split-qkv", noted, "",
+             "queries, keys and values are modelled as matrices of their own"},
+    KnownKey{"--muon-nesterov", noted, "", "its pass over the gradients is not modelled"},
+    KnownKey{"--muon-scalar-optimizer", refused, "adam", "what is no matrix is modelled with Adam"},
     KnownKey{"--optimizer-cuda-graph", noted, "", "the update is modelled without a graph"},
     KnownKey{"--log-num-zeros-in-grad", noted, "", "its pass over the gradients is not modelled"},
     KnownKey{"--log-params-norm", noted, "", "its pass over the parameters is not modelled"},
@@ -98,9 +94,6 @@ constexpr std::array judged{
     // Formats of products.
     KnownKey{"--fp4-format", refused, "", "fp4 products are not modelled"},
     KnownKey{"--fp4-param-gather", refused, "", "fp4 products are not modelled"},
-    KnownKey{"--fp8-recipe", refused, "delayed",
-             "8-bit products are modelled with delayed scaling; to forecast the job so, --set "
-             "{}=delayed"},
     KnownKey{"--no-fp8-wgrad", refused, "",
              "weight gradients in 16 bits beside 8-bit products are not modelled; to forecast "
              "them in 8 bits, --set {}=false"},
@@ -238,7 +231,7 @@ constexpr std::array judged{
     KnownKey{"--rdzv-*"},
 };
 
-constexpr std::array<std::string_view, 188> harmless{
+constexpr std::array<std::string_view, 183> harmless{
     "--use-mcore-models",
     "--window-attn-skip-freq",
     "--mtp-loss-scaling-factor",
@@ -316,13 +309,8 @@ constexpr std::array<std::string_view, 188> harmless{
     "--muon-coefficient-type",
     "--muon-extra-scale-factor",
     "--muon-fp32-matmul-prec",
-    "--muon-nesterov",
-    "--muon-no-split-qkv",
-    "--muon-num-ns-steps",
     "--muon-scale-mode",
-    "--muon-tp-mode",
     "--muon-use-nesterov",
-    "--muon-scalar-optimizer",
     "--lion-beta1",
     "--lion-beta2",
     "--lr",

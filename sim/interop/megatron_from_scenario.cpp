@@ -28,6 +28,8 @@ class Writer {
     data_parallelism();
     overlap();
     offload();
+    optimizer_kind();
+    states();
     recomputation();
     precision();
     kernels();
@@ -309,6 +311,36 @@ class Writer {
     if (layout_.offload_overlap) config_.overlap_offload = true;
   }
 
+  // Whether matrices are sharded follows from the distributed optimizer.
+  void optimizer_kind() {
+    if (layout_.optimizer == OptimizerKind::muon) config_.optimizer = "muon";
+  }
+
+  // Without the flag, and with an optimizer on the host, states are fp32.
+  void states() {
+    const DType first = layout_.moment_dtype, second = layout_.dtype_of_moment(1);
+    if (first == DType::fp32 && second == DType::fp32 &&
+        layout_.master_format == MasterFormat::fp32)
+      return;
+    if (layout_.zero_stage == 0 || layout_.offloads())
+      return refuse(
+          "moment_dtype {}, second_moment_dtype {}, master_format {}: Megatron-LM has them in "
+          "its distributed optimizer on the device alone",
+          word(first), word(second), word(layout_.master_format));
+    const bool bf16 = layout_.activation_dtype == DType::bf16 &&
+                      (layout_.compute_dtype != DType::fp8 ||
+                       delays_scaling(scenario_.framework.execution.eight_bit));
+    const bool remainders = bf16 && !layout_.eight_bit_parameters;
+    const MasterFormat fp32 = remainders ? MasterFormat::remainders : MasterFormat::fp32;
+    if (layout_.master_format != fp32 && layout_.master_format != MasterFormat::fp16)
+      return refuse("master_format {}: Megatron-LM keeps {} beside such moments",
+                    word(layout_.master_format), word(fp32));
+    config_.precision_aware_optimizer = true;
+    config_.first_moment = std::string{word(first)};
+    config_.second_moment = std::string{word(second)};
+    if (layout_.master_format == MasterFormat::fp16) config_.main_parameters = "fp16";
+  }
+
   void overlap() {
     const bool sharded = layout_.zero_stage > 0;
     config_.overlap_grad_reduce = layout_.overlap_gradients;
@@ -336,6 +368,12 @@ class Writer {
   void recomputation() {
     if (layout_.recompute == Recompute::none) return;
     config_.recompute_granularity = std::string{word(layout_.recompute)};
+    if (!layout_.recompute_modules.empty()) {
+      std::string modules;
+      for (const RecomputeModule module : layout_.recompute_modules)
+        modules += fmt::format("{}{}", modules.empty() ? "" : " ", word(module));
+      config_.recompute_modules = modules;
+    }
     if (layout_.recompute != Recompute::full) return;
     config_.recompute_method = "uniform";
     config_.recompute_num_layers = 1;
@@ -357,11 +395,21 @@ class Writer {
           word(compute), word(activation));
     config_.bf16 = activation == DType::bf16;
     config_.fp16 = activation == DType::fp16;
-    if (fp8) config_.fp8 = "hybrid";
+    if (fp8) fp8_recipe();
     if (fp8 && layout_.eight_bit_parameters) config_.fp8_param_gather = true;
     if (activation == DType::fp32 && layout_.master_weights)
       note("layout.master_weights", "fp32 weights have no further copy in Megatron-LM");
     gradients(activation);
+  }
+
+  // Delayed scaling is the default.
+  void fp8_recipe() {
+    const EightBit software = scenario_.framework.execution.eight_bit;
+    config_.fp8 = software == EightBit::transformer_engine_mxfp8 ? "e4m3" : "hybrid";
+    if (software == EightBit::transformer_engine) return;
+    const std::optional<std::string_view> recipe = fp8_recipe_of(software);
+    if (!recipe) return note("framework", "8-bit products are written with delayed scaling");
+    config_.fp8_recipe = std::string{*recipe};
   }
 
   // One format for the gradients' buffer, in which they are summed and reduced: fp32

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <sstream>
 
 #include "sim/interop/megatron_config.hpp"
 
@@ -26,6 +28,8 @@ class Reader : private SettingProblems {
     precision();
     buckets();
     overlap();
+    optimizer_kind();
+    precision_aware();
     offload();
     recomputation();
     attention();
@@ -140,6 +144,7 @@ class Reader : private SettingProblems {
       if (weights != DType::bf16) problem(config_.fp8, "fp8 products are modelled beside bf16");
       layout().compute_dtype = DType::fp8;
       layout().activation_dtype = DType::bf16;
+      scaling();
     }
     eight_bit_parameters();
     // validate_args: beside bf16 gradients are summed in fp32 unless --grad-reduce-in-bf16.
@@ -148,6 +153,16 @@ class Reader : private SettingProblems {
                       !(weights == DType::bf16 && config_.grad_reduce_in_bf16.value_or(false));
     layout().gradient_dtype = fp32 ? DType::fp32 : weights;
     layout().reduce_dtype = layout().gradient_dtype;
+  }
+
+  void scaling() {
+    const std::string recipe = config_.fp8_recipe.value_or("delayed");
+    const std::optional<EightBit> software = software_of_fp8_recipe(recipe);
+    if (software)
+      result_.framework.execution.eight_bit = *software;
+    else
+      problem(config_.fp8_recipe, "is '{}'; allowed: delayed, tensorwise, blockwise, mxfp8",
+              recipe);
   }
 
   // validate_args: "--fp8-param-gather only supported with distributed optimizer, torch fsdp2,
@@ -197,11 +212,6 @@ class Reader : private SettingProblems {
   // core/optimizer/cpu_offloading reuses the code of the precision-aware optimizer.
   void offload() {
     if (!config_.offload_optimizer.value_or(false)) {
-      if (config_.precision_aware_optimizer.value_or(false))
-        problem(
-            config_.precision_aware_optimizer,
-            "is modelled with --optimizer-cpu-offload alone, as states are in fp32, 12 bytes per "
-            "parameter with the master weights; false forecasts the job so");
       return;
     }
     const double fraction = config_.offload_fraction.value_or(1);
@@ -232,13 +242,95 @@ class Reader : private SettingProblems {
     layout().recompute = Recompute::selective;
     if (config_.recompute_method)
       problem(config_.recompute_method, "does not go with selective recomputation");
-    const std::string modules = config_.recompute_modules.value_or("core_attn");
-    if (modules == "core_attn") return;
-    problem(config_.recompute_modules,
-            "recomputes {}; modelled: core_attn alone. To forecast the job so, --set "
-            "recompute-modules=core_attn, and without any, --set recompute-granularity= (YAML: "
-            "model.recompute_modules, model.recompute_granularity)",
-            modules);
+    if (!config_.recompute_modules) return;
+    std::istringstream words{*config_.recompute_modules.value};
+    for (std::string name; words >> name;) {
+      const std::optional<RecomputeModule> module = from_word<RecomputeModule>(name);
+      if (!module)
+        return problem(config_.recompute_modules,
+                       "has {}, which is not modelled; allowed: core_attn, mla_up_proj, mlp, moe, "
+                       "moe_act, shared_experts, layernorm",
+                       name);
+      if (!layout().recomputes(*module)) layout().recompute_modules.push_back(*module);
+    }
+    if (layout().recompute_modules.empty())  // an empty list runs nothing again
+      layout().recompute = Recompute::none;
+  }
+
+  // core/optimizer/emerging_optimizers.py; dist_muon is Muon with the distributed optimizer
+  // (training/arguments.py).
+  void optimizer_kind() {
+    const std::string name = config_.optimizer.value_or("adam");
+    if (name == "adam") return;
+    if (name != "muon" && name != "dist_muon")
+      return problem(config_.optimizer,
+                     "is '{}'; modelled: adam, muon. To forecast the job with Adam, --set "
+                     "optimizer=adam",
+                     name);
+    layout().optimizer = OptimizerKind::muon;
+    if (name == "dist_muon" && layout().zero_stage == 0) layout().zero_stage = 1;
+    if (config_.newton_schulz_steps.value_or(5) != 5)
+      problem(config_.newton_schulz_steps, "is {}; modelled: 5",
+              config_.newton_schulz_steps.value_or(5));
+    if (config_.muon_tensor_mode.value_or("duplicated") != "duplicated" &&
+        layout().tensor_parallel > 1)
+      problem(config_.muon_tensor_mode, "is '{}'; modelled: duplicated", *config_.muon_tensor_mode);
+    if (config_.muon_syrk.value_or(false))
+      problem(config_.muon_syrk, "is not modelled: products are modelled as whole");
+  }
+
+  // A format of --use-precision-aware-optimizer, of those that its flag allows.
+  DType optimizer_format(const Text& setting, std::initializer_list<DType> allowed) {
+    if (!setting) return DType::fp32;
+    const std::optional<DType> dtype = from_word<DType>(*setting);
+    if (dtype && std::find(allowed.begin(), allowed.end(), *dtype) != allowed.end()) return *dtype;
+    std::string words;
+    for (const DType one : allowed)
+      words += fmt::format("{}{}", words.empty() ? "" : ", ", word(one));
+    problem(setting, "is '{}'; allowed: {}", *setting, words);
+    return DType::fp32;
+  }
+
+  // training/arguments.py; core/optimizer/optimizer_config.py, __post_init__. Of an fp32 copy of
+  // bf16 weights Transformer Engine keeps the 16 bits that these do not have
+  // (store_param_remainders), but where weights are 8 bits themselves.
+  void precision_aware() {
+    const DType gradients = optimizer_format(config_.main_gradients, {DType::fp32, DType::bf16});
+    const DType masters = optimizer_format(config_.main_parameters, {DType::fp32, DType::fp16});
+    const auto moments = {DType::fp32, DType::fp16, DType::bf16, DType::fp8};
+    const DType first = optimizer_format(config_.first_moment, moments);
+    const DType second = optimizer_format(config_.second_moment, moments);
+    const bool plain = gradients == DType::fp32 && masters == DType::fp32 && first == DType::fp32 &&
+                       second == DType::fp32;
+    const bool aware = config_.precision_aware_optimizer.value_or(false);
+    const Text& said = config_.main_gradients    ? config_.main_gradients
+                       : config_.main_parameters ? config_.main_parameters
+                       : config_.first_moment    ? config_.first_moment
+                                                 : config_.second_moment;
+    if (!aware) {
+      if (!plain) problem(said, "needs --use-precision-aware-optimizer");
+      return;
+    }
+    if (config_.offload_optimizer.value_or(false)) {
+      if (!plain) problem(said, "is modelled as fp32 with --optimizer-cpu-offload");
+      return;
+    }
+    if (layout().zero_stage == 0)
+      return problem(config_.precision_aware_optimizer, "needs the distributed optimizer");
+    layout().moment_dtype = first;
+    if (second != first) layout().second_moment_dtype = second;
+    // Scales that are not delayed: Megatron-LM has the masters (optimizer_config.py,
+    // use_precision_aware_optimizer_no_fp8_or_ds_fp8).
+    const bool bf16 = layout().activation_dtype == DType::bf16 &&
+                      (layout().compute_dtype != DType::fp8 ||
+                       delays_scaling(result_.framework.execution.eight_bit));
+    layout().master_format = masters == DType::fp16                   ? MasterFormat::fp16
+                             : bf16 && !layout().eight_bit_parameters ? MasterFormat::remainders
+                                                                      : MasterFormat::fp32;
+    if (gradients != DType::bf16) return;
+    if (config_.grads_in_fp32.value_or(false))
+      return problem(config_.main_gradients, "excludes gradients in fp32");
+    layout().gradient_dtype = layout().reduce_dtype = DType::bf16;
   }
 
   void full() {
@@ -294,7 +386,29 @@ class Reader : private SettingProblems {
   Imported result_;
 };
 
+struct ScalingRecipe {
+  std::string_view name;
+  EightBit software;
+};
+constexpr std::array scaling_recipes{
+    ScalingRecipe{"delayed", EightBit::transformer_engine},
+    ScalingRecipe{"tensorwise", EightBit::transformer_engine_tensorwise},
+    ScalingRecipe{"blockwise", EightBit::transformer_engine_blockwise},
+    ScalingRecipe{"mxfp8", EightBit::transformer_engine_mxfp8}};
+
 }  // namespace
+
+std::optional<EightBit> software_of_fp8_recipe(std::string_view recipe) {
+  for (const ScalingRecipe& one : scaling_recipes)
+    if (one.name == recipe) return one.software;
+  return std::nullopt;
+}
+
+std::optional<std::string_view> fp8_recipe_of(EightBit software) {
+  for (const ScalingRecipe& one : scaling_recipes)
+    if (one.software == software) return one.name;
+  return std::nullopt;
+}
 
 Imported scenario_of_megatron(const MegatronConfig& config, const MegatronRules& rules,
                               const ImportRequest& request, const ObjectReader& root) {

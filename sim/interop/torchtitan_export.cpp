@@ -60,7 +60,11 @@ class TitanWriter {
     section("model");
     add_text("name", flavor->model);
     add_text("flavor", flavor->name);
-    if (fp8()) text_ += "converters = [\"float8\"]\n";
+    const bool blocks = scenario_.framework.execution.eight_bit == EightBit::torchao_mxfp8;
+    if (fp8() && blocks)
+      text_ += "converters = [\"quantize.linear.mx\"]\n";
+    else if (fp8())
+      text_ += "converters = [\"float8\"]\n";
   }
 
   // fully_shard's MixedPrecisionPolicy: fp32 shards, gathered and computed with in param_dtype,

@@ -23,7 +23,10 @@ class TitanReader {
     pipeline();
     checkpointing();
     compilation();
-    read_float8(root_, result_);
+    if (blocks_)
+      result_.framework.execution.eight_bit = EightBit::torchao_mxfp8;
+    else
+      read_float8(root_, result_);
     layout().attention = request_.has_flash_2 ? AttentionKernel::flash_2 : AttentionKernel::flash;
     judge_torchtitan_keys(root_, result_);
     return result_;
@@ -90,8 +93,13 @@ class TitanReader {
       const std::string name = item.text();
       if (name.find("float8") != std::string::npos || name == "quantize.linear.float8")
         fp8 = true;
+      else if (name == "mx" || name == "quantize.linear.mx")
+        fp8 = blocks_ = true;
       else
-        item.problem(fmt::format("the converter '{}' is not modelled; known: float8", name));
+        item.problem(
+            fmt::format("the converter '{}' is not modelled; known: float8, "
+                        "quantize.linear.mx",
+                        name));
     }
     return fp8;
   }
@@ -432,6 +440,7 @@ class TitanReader {
   const ObjectReader& root_;
   const ImportRequest& request_;
   Imported result_;
+  bool blocks_ = false;       // products with scales of blocks (converter quantize.linear.mx)
   std::int64_t at_once_ = 1;  // micro-batches of one run of the pipeline
 };
 

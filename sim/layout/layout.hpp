@@ -1,6 +1,7 @@
 // How a training step is laid out over ranks: the user's choices, checked against the model.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -51,6 +52,45 @@ enum class Recompute : std::uint8_t { none, selective, operators, full };
 constexpr auto words_of(Recompute) {
   return std::array{Word{Recompute::none, "none"}, Word{Recompute::selective, "selective"},
                     Word{Recompute::operators, "operators"}, Word{Recompute::full, "full"}};
+}
+
+// Of selective recomputation, the parts of a layer that run again in its backward pass (Megatron-LM
+// at d98e8a64, core/transformer/transformer_config.py, recompute_modules):
+//  core_attn       attention proper, from Q, K and V
+//  mla_up_proj     latent attention: the wide products of queries, keys and values, and what puts
+//                  them together
+//  mlp             an MLP that is no mixture of experts
+//  moe             a mixture of experts: router, exchange, experts
+//  moe_act         the activation of its experts
+//  shared_experts  its shared experts
+//  layernorm       norms that are kernels of their own
+enum class RecomputeModule : std::uint8_t {
+  core_attn,
+  mla_up_proj,
+  mlp,
+  moe,
+  moe_act,
+  shared_experts,
+  layernorm
+};
+constexpr auto words_of(RecomputeModule) {
+  return std::array{Word{RecomputeModule::core_attn, "core_attn"},
+                    Word{RecomputeModule::mla_up_proj, "mla_up_proj"},
+                    Word{RecomputeModule::mlp, "mlp"},
+                    Word{RecomputeModule::moe, "moe"},
+                    Word{RecomputeModule::moe_act, "moe_act"},
+                    Word{RecomputeModule::shared_experts, "shared_experts"},
+                    Word{RecomputeModule::layernorm, "layernorm"}};
+}
+
+// How the optimizer keeps its copy of the weights. remainders: of an fp32 copy the 16 bits that
+// bf16 weights do not have; fp16: with a scale per tensor (Transformer Engine,
+// pytorch/optimizers/fused_adam.py, store_param_remainders and master_weight_dtype; Megatron-LM,
+// --use-precision-aware-optimizer, --main-params-dtype).
+enum class MasterFormat : std::uint8_t { fp32, remainders, fp16 };
+constexpr auto words_of(MasterFormat) {
+  return std::array{Word{MasterFormat::fp32, "fp32"}, Word{MasterFormat::remainders, "remainders"},
+                    Word{MasterFormat::fp16, "fp16"}};
 }
 
 // How context-parallel ranks see each other's keys and values. ring: slices travel from rank to
@@ -183,6 +223,8 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
 
   Recompute recompute = Recompute::none;
   int recompute_every = 1;  // full: every k-th layer of a chunk is recomputed (1: all)
+  // selective: what runs again. Empty: the attention proper of unfused kernels.
+  std::vector<RecomputeModule> recompute_modules;
   AttentionKernel attention = AttentionKernel::flash;
   ContextExchange context_exchange = ContextExchange::ring;
 
@@ -194,6 +236,8 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   OptimizerKind optimizer = OptimizerKind::adam;
   DType moment_dtype =
       DType::fp32;  // moments of the optimizer; 16 bits: torchtitan's training.dtype
+  std::optional<DType> second_moment_dtype;         // of the second one; unset: moment_dtype
+  MasterFormat master_format = MasterFormat::fp32;  // of master_weights
   // Weights of 8-bit products are stored and gathered in 8 bits, with a transposed copy
   // (Megatron-LM, --fp8-param-gather; NeMo, fp8_params); else in activation_dtype, beside both.
   // ZeRO-3: gathered in 8 bits (torchao, enable_fsdp_float8_all_gather).
@@ -279,9 +323,22 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   int chunks() const { return pipeline_parallel * virtual_stages; }
   int shard_ranks() const { return shard_group > 0 ? shard_group : synchronous_replicas(); }
   // Of the optimizer, per parameter that a rank updates.
-  std::int64_t master_bytes() const { return master_weights ? 4 : 0; }
+  std::int64_t master_bytes() const {
+    return !master_weights ? 0 : master_format == MasterFormat::fp32 ? 4 : 2;
+  }
+  DType dtype_of_moment(int moment) const {
+    return moment == 1 ? second_moment_dtype.value_or(moment_dtype) : moment_dtype;
+  }
   std::int64_t moment_bytes() const {
-    return std::int64_t{moments_of(optimizer)} * bytes_of(moment_dtype);
+    std::int64_t bytes = 0;
+    for (int moment = 0; moment < moments_of(optimizer); ++moment)
+      bytes += bytes_of(dtype_of_moment(moment));
+    return bytes;
+  }
+  bool recomputes(RecomputeModule module) const {
+    return recompute == Recompute::selective &&
+           std::find(recompute_modules.begin(), recompute_modules.end(), module) !=
+               recompute_modules.end();
   }
   // Ranks of the groups that lie within all data-parallel ranks: those that share a copy under
   // hybrid sharding, those of a node under two-level compression, those that train together between

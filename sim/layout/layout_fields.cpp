@@ -114,6 +114,10 @@ Fields batch_and_sharding() {
       {integer_key("recompute_every", layers, "layers", "1",
                    "full recomputation: of every k-th layer"),
        &Layout::recompute_every},
+      {text_key(KeyType::list, "recompute_modules", "[]",
+                "selective: parts of a layer that run again: core_attn, mla_up_proj, mlp, moe, "
+                "moe_act, shared_experts, layernorm"),
+       &Layout::recompute_modules, nullptr, nullptr, false},
       {word_key<ContextExchange>("context_exchange", "ring",
                                  "how context-parallel ranks exchange keys and values"),
        &Layout::context_exchange},
@@ -157,6 +161,12 @@ Fields formats() {
        &Layout::optimizer},
       {word_key<DType>("moment_dtype", "fp32", "format of the optimizer's moments"),
        &Layout::moment_dtype},
+      {word_key<DType>("second_moment_dtype", follows("moment_dtype"),
+                       "format of the optimizer's second moment"),
+       &Layout::second_moment_dtype, nullptr, nullptr, false},
+      {word_key<MasterFormat>("master_format", "fp32",
+                              "format of the optimizer's copy of the weights"),
+       &Layout::master_format, nullptr, nullptr, false},
       {boolean_key("fp8_parameters", "false",
                    "fp8 GEMMs: weights are stored and gathered in 8 bits"),
        &Layout::eight_bit_parameters},
@@ -301,14 +311,18 @@ std::string text_of(bool value) {
 std::string text_of(const std::optional<Bytes>& size) {
   return size ? yaml_bytes(*size) : "auto";
 }
+std::string text_of(const std::optional<DType>& dtype) {
+  return std::string{dtype ? word(*dtype) : "auto"};
+}
 std::string text_of(const std::vector<int>& counts) {
   return counts.empty() ? "even" : fmt::format("[{}]", fmt::join(counts, ", "));
 }
-std::string text_of(const std::vector<Dimension>& order) {
+template <class Enum>
+std::string text_of(const std::vector<Enum>& list) {
   std::vector<std::string_view> words;
-  words.reserve(order.size());
-  for (const Dimension dimension : order)
-    words.push_back(word(dimension));
+  words.reserve(list.size());
+  for (const Enum one : list)
+    words.push_back(word(one));
   return fmt::format("[{}]", fmt::join(words, ", "));
 }
 template <class Value>
@@ -328,11 +342,15 @@ std::string json_of(const std::optional<Bytes>& size) {
 std::string json_of(const std::vector<int>& counts) {
   return fmt::format("[{}]", fmt::join(counts, ", "));
 }
-std::string json_of(const std::vector<Dimension>& order) {
+std::string json_of(const std::optional<DType>& dtype) {
+  return dtype ? fmt::format("\"{}\"", word(*dtype)) : "null";
+}
+template <class Enum>
+std::string json_of(const std::vector<Enum>& list) {
   std::vector<std::string> words;
-  words.reserve(order.size());
-  for (const Dimension dimension : order)
-    words.push_back(fmt::format("\"{}\"", word(dimension)));
+  words.reserve(list.size());
+  for (const Enum one : list)
+    words.push_back(fmt::format("\"{}\"", word(one)));
   return fmt::format("[{}]", fmt::join(words, ", "));
 }
 template <class Value>

@@ -1,6 +1,7 @@
 #include "sim/layout/layout_text.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -36,6 +37,17 @@ bool pipeline_before_data(const Layout& layout) {
   return place(Dimension::pipeline) < place(Dimension::data);
 }
 
+bool runs_modules_again(const Layout& layout) {
+  return layout.recompute == Recompute::selective && !layout.recompute_modules.empty();
+}
+
+std::string modules_of(const Layout& layout) {
+  std::vector<std::string_view> words;
+  for (const RecomputeModule module : layout.recompute_modules)
+    words.push_back(word(module));
+  return fmt::format("{}", fmt::join(words, "+"));
+}
+
 std::string terms(const Layout& l) {
   Line line{" "};
   line.add(true, "tp {}", l.tensor_parallel);
@@ -53,6 +65,7 @@ std::string terms(const Layout& l) {
   line.append(l.shard_group > 0 && l.shard_group < l.replicas(), "/{}", l.shard_group);
   line.add(l.zero_stage == 3 && !l.reshard_after_forward, "no-reshard");
   line.add(l.recompute == Recompute::selective, "recompute selective");
+  line.append(runs_modules_again(l), " {}", modules_of(l));
   const bool some = l.recompute_every > 1;
   line.add(l.recompute == Recompute::full && !some, "recompute full");
   line.add(l.recompute == Recompute::full && some, "recompute 1/{}", l.recompute_every);
@@ -70,6 +83,7 @@ std::string summary(const Layout& l) {
   line.add(l.zero_stage > 0, "ZeRO-{}", l.zero_stage);
   line.add(l.sequence_parallel, "sp");
   line.add(l.recompute != Recompute::none, "recompute {}", word(l.recompute));
+  line.append(runs_modules_again(l), " {}", modules_of(l));
   return line.take();
 }
 
@@ -95,9 +109,14 @@ std::string sentence(const Layout& l) {
   line.append(l.zero_stage > 0 && l.shard_group > 0 && l.shard_group < l.replicas(),
               " in groups of {}", l.shard_group);
   line.add(l.recompute != Recompute::none, "recompute {}", word(l.recompute));
+  line.append(runs_modules_again(l), " ({})", modules_of(l));
   line.add(l.optimizer != OptimizerKind::adam, "{}", word(l.optimizer));
   line.add(l.moment_bytes() > 0 && l.moment_dtype != DType::fp32, "moments in {}",
            word(l.moment_dtype));
+  line.add(l.second_moment_dtype && moments_of(l.optimizer) > 1, "second moments in {}",
+           word(l.second_moment_dtype.value_or(l.moment_dtype)));
+  line.add(l.master_weights && l.master_format != MasterFormat::fp32, "masters as {}",
+           word(l.master_format));
   line.add(l.compression != GradientCompression::none, "gradients as {}", word(l.compression));
   line.add(l.quantized_weights, "weights gathered as int8");
   line.add(l.offloads(), "optimizer on {}", word(l.offload_optimizer));

@@ -8,20 +8,24 @@
 
 namespace sim {
 
-// adam: Adam, AdamW. sgd: without momentum; momentum: SGD with it.
-enum class OptimizerKind : std::uint8_t { adam, lion, momentum, sgd };
+// adam: Adam, AdamW. sgd: without momentum; momentum: SGD with it. muon: a momentum of matrices,
+// made orthogonal by Newton-Schulz iterations, and Adam for all else (Jordan et al. 2024;
+// sim/plan/rules/muon.md).
+enum class OptimizerKind : std::uint8_t { adam, lion, momentum, sgd, muon };
 constexpr auto words_of(OptimizerKind) {
   return std::array{Word{OptimizerKind::adam, "adam"}, Word{OptimizerKind::lion, "lion"},
-                    Word{OptimizerKind::momentum, "momentum"}, Word{OptimizerKind::sgd, "sgd"}};
+                    Word{OptimizerKind::momentum, "momentum"}, Word{OptimizerKind::sgd, "sgd"},
+                    Word{OptimizerKind::muon, "muon"}};
 }
 
-// Numbers kept per parameter: first and second moment, or a momentum.
+// Numbers kept per parameter: first and second moment, or a momentum. Of muon: of a matrix.
 constexpr int moments_of(OptimizerKind kind) {
   switch (kind) {
     case OptimizerKind::adam:
       return 2;
     case OptimizerKind::lion:
     case OptimizerKind::momentum:
+    case OptimizerKind::muon:
       return 1;
     case OptimizerKind::sgd:
       break;
@@ -44,6 +48,7 @@ constexpr int eager_passes(OptimizerKind kind) {
     case OptimizerKind::sgd:
       return 3;
     case OptimizerKind::lion:
+    case OptimizerKind::muon:
       break;
   }
   return 0;

@@ -230,24 +230,42 @@ constexpr double share_in_window(std::int64_t window, std::int64_t tokens) {
 }
 
 // Which software brings the operands of 8-bit products into that format
-// (sim/plan/sharding/eight_bit.hpp). Transformer Engine as a whole, or its linears alone, behind
-// norms of another make; torchao with scales of tensors, of rows, or of rows with weight gradients
-// in 16 bits.
+// (sim/plan/sharding/eight_bit.hpp). Transformer Engine with delayed scaling as a whole, or its
+// linears alone, behind norms of another make; with scales of tensors as they are
+// (Float8CurrentScaling), of blocks of 128 (Float8BlockScaling), of 32 elements
+// (MXFP8BlockScaling). torchao with scales of tensors, of rows, of rows with weight gradients in 16
+// bits, or of 32 elements.
 enum class EightBit : std::uint8_t {
   transformer_engine,
   transformer_engine_linear,
+  transformer_engine_tensorwise,
+  transformer_engine_blockwise,
+  transformer_engine_mxfp8,
   torchao,
   torchao_rowwise,
   torchao_rowwise_with_gw_hp,
+  torchao_mxfp8,
 };
 constexpr auto words_of(EightBit) {
   return std::array{Word{EightBit::transformer_engine, "transformer_engine"},
                     Word{EightBit::transformer_engine_linear, "transformer_engine_linear"},
+                    Word{EightBit::transformer_engine_tensorwise, "transformer_engine_tensorwise"},
+                    Word{EightBit::transformer_engine_blockwise, "transformer_engine_blockwise"},
+                    Word{EightBit::transformer_engine_mxfp8, "transformer_engine_mxfp8"},
                     Word{EightBit::torchao, "torchao"},
                     Word{EightBit::torchao_rowwise, "torchao_rowwise"},
-                    Word{EightBit::torchao_rowwise_with_gw_hp, "torchao_rowwise_with_gw_hp"}};
+                    Word{EightBit::torchao_rowwise_with_gw_hp, "torchao_rowwise_with_gw_hp"},
+                    Word{EightBit::torchao_mxfp8, "torchao_mxfp8"}};
 }
 constexpr bool is_transformer_engine(EightBit software) {
+  return software <= EightBit::transformer_engine_mxfp8;
+}
+constexpr bool scales_blocks(EightBit software) {
+  return software == EightBit::transformer_engine_blockwise ||
+         software == EightBit::transformer_engine_mxfp8 || software == EightBit::torchao_mxfp8;
+}
+// Scales follow from the maxima of earlier steps.
+constexpr bool delays_scaling(EightBit software) {
   return software == EightBit::transformer_engine ||
          software == EightBit::transformer_engine_linear;
 }

@@ -4,6 +4,8 @@
 //   layout_problems_experts.cpp  mixtures of experts, latent attention
 //   layout_problems_compression.cpp  compressed gradients and parameters
 //   layout_problems_offload.cpp  optimizer states on the host
+//   layout_problems_states.cpp  formats of optimizer states
+//   layout_problems_recompute.cpp  modules that run again
 //   layout_problems_local_steps.cpp  groups of ranks that train apart
 //   layout_problems_servers.cpp  parameter servers
 #pragma once
@@ -53,6 +55,8 @@ void check_dispatcher(const Layout& layout, const Model& model, LayoutProblemLis
 void check_exchange_overlap(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_compression(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_offload(const Layout& layout, const Model& model, LayoutProblemList& list);
+void check_states(const Layout& layout, const Model& model, LayoutProblemList& list);
+void check_recompute_modules(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_local_steps(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_servers(const Layout& layout, const Model& model, LayoutProblemList& list);
 

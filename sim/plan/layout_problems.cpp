@@ -31,6 +31,7 @@ class Checker : private LayoutProblemList {
     formats();
     check_compression(layout_, model_, *this);
     check_offload(layout_, model_, *this);
+    check_recompute_modules(layout_, model_, *this);
     check_local_steps(layout_, model_, *this);
     check_servers(layout_, model_, *this);
     if (problems.empty()) absurd_sizes();
@@ -396,11 +397,9 @@ class Checker : private LayoutProblemList {
   void optimizer() {
     const int moments = moments_of(layout_.optimizer);
     const DType weights = layout_.activation_dtype;
-    if (layout_.moment_dtype != DType::fp32 && bytes_of(layout_.moment_dtype) != 2)
-      problem("moment_dtype", "moment_dtype is {}; allowed: fp32, bf16, fp16",
-              word(layout_.moment_dtype));
+    check_states(layout_, model_, *this);
     if (!layout_.master_weights && weights != DType::fp32 && moments > 0 &&
-        layout_.moment_dtype != weights)
+        (layout_.moment_dtype != weights || layout_.dtype_of_moment(1) != weights))
       problem("master_weights",
               "master_weights is false, but the weights are {} and the moments {}; without fp32 "
               "copies an optimizer needs activation_dtype fp32, or moment_dtype {}",

@@ -21,8 +21,8 @@ class ExpertChecker {
     return !(runs.flat_parameters || runs.copies_tokens || runs.copies_weights ||
              runs.separate_products || runs.adds_gradients || runs.all_reduces_gradients ||
              runs.gradient_buckets != GradientBuckets::flat ||
-             runs.optimizer != OptimizerForm::fused ||
-             runs.eight_bit != EightBit::transformer_engine);
+             runs.optimizer != OptimizerForm::fused || !is_transformer_engine(runs.eight_bit) ||
+             runs.eight_bit == EightBit::transformer_engine_linear);
   }
 
   void experts() {

@@ -127,7 +127,8 @@ class TensorChecker {
     constexpr const char* key = "overlap";
     const Execution& runs = model_.execution;
     if (runs.keeps_gathered_inputs || runs.copies_tokens || runs.separate_products ||
-        runs.eight_bit != EightBit::transformer_engine)
+        !is_transformer_engine(runs.eight_bit) ||
+        runs.eight_bit == EightBit::transformer_engine_linear)
       list_.problem(
           key,
           "overlap.tensor_products is Transformer Engine's or AsyncTP; allowed with frameworks "

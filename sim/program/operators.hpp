@@ -251,7 +251,8 @@ enum class Action : std::uint8_t {
   sum_tied_gradient,     // all-reduce in place, of the table's bucket (its subject): output
   gradient_norm,         // sum of squares of the owned gradients
   sum_gradient_norm,     // all-reduce of 4 bytes over the world
-  adam,
+  adam,                  // ... [workspace]: states in fp32
+  orthogonalize,         // Muon, of the matrices of the stage: a product, or a pass over them
 };
 
 // Of a meeting, which is in some steps only.

@@ -30,6 +30,7 @@ std::vector<LayoutChange> changes_of(const Layout& base) {
     add("recompute: full", [](Layout& l) {
       l.recompute = Recompute::full;
       l.recompute_every = 1;
+      l.recompute_modules.clear();
     });
   if (base.tensor_parallel > 1 && !base.sequence_parallel)
     add("sequence_parallel: true", [](Layout& l) { l.sequence_parallel = true; });

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "sim/layout/layout_fields.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/schedule/schedule_rules.hpp"
 
@@ -47,6 +48,7 @@ class Followers {
     shard_group();
     cut_products();
     recompute_every();
+    recompute_modules();
     eight_bit_parameters();
   }
 
@@ -272,6 +274,17 @@ class Followers {
     if (layout_.recompute != Recompute::full)
       move("recompute_every", layout_.recompute_every, 1,
            fmt::format("recompute is {}", word(layout_.recompute)));
+  }
+
+  void recompute_modules() {
+    if (layout_.recompute == Recompute::selective || layout_.recompute_modules.empty() ||
+        set("recompute_modules"))
+      return;
+    const LayoutField& field = layout_field("recompute_modules");
+    const std::string before = value_text(layout_, field);
+    layout_.recompute_modules.clear();
+    tell("recompute_modules", before, value_text(layout_, field),
+         fmt::format("recompute is {}", word(layout_.recompute)));
   }
 
   void eight_bit_parameters() {

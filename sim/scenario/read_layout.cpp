@@ -34,10 +34,36 @@ class FieldReader {
     value = section_.bytes_or(leaf_, Bytes{1});
     if (value->count() < 1) section_.problem(leaf_, "must be at least 1 B");
   }
+  void operator()(std::optional<DType>& value) const {
+    const ObjectReader* holder = section_.holder(leaf_);
+    if (!holder || holder->at(leaf_).peek_text() == "auto") return;  // as value_text() has it
+    value = section_.word_or(leaf_, DType::fp32);
+  }
+  // Each once.
+  void operator()(std::vector<RecomputeModule>& modules) const {
+    const ObjectReader* holder = section_.holder(leaf_);
+    if (!holder) return;
+    modules.clear();
+    for (const ValueReader& entry : holder->list(leaf_)) {
+      const std::string name = entry.text();
+      const std::optional<RecomputeModule> module = from_word<RecomputeModule>(name);
+      if (!module)
+        return entry.problem(fmt::format("'{}' is no module; allowed: {}", name, modules_text()));
+      if (std::find(modules.begin(), modules.end(), *module) != modules.end())
+        return entry.problem(fmt::format("{} stands there twice", name));
+      modules.push_back(*module);
+    }
+  }
   void operator()(std::vector<Dimension>&) const {}
   void operator()(std::vector<int>&) const {}
 
  private:
+  static std::string modules_text() {
+    std::string text;
+    for (const auto& entry : words_of(RecomputeModule{}))
+      text += fmt::format("{}{}", text.empty() ? "" : ", ", entry.text);
+    return text;
+  }
   IntegerRange range() const {
     return {static_cast<std::int64_t>(*key_.least), static_cast<std::int64_t>(*key_.greatest)};
   }

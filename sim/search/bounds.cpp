@@ -237,6 +237,7 @@ struct Bounds::Parts {
       layout.global_batch = 3 * layout.micro_batch;
       layout.recompute = recompute;
       layout.recompute_every = 1;
+      if (recompute != Recompute::selective) layout.recompute_modules.clear();
       return model_costs(
           model, layout,
           {.kernels = pricing.at(pipeline.gpus),

@@ -110,6 +110,7 @@ class Lister {
     layout.expert_imbalance = 1;
     layout.recompute = Recompute::none;
     layout.recompute_every = 1;
+    layout.recompute_modules.clear();
     layout.layers_per_chunk = split_layers(model_, 1).layers;
     place->second = layout_problems(layout, model_).empty();
     return place->second;
@@ -259,7 +260,7 @@ class Lister {
     const int longest = (static_cast<int>(model_.layers.size()) + chunks - 1) / chunks;
     const bool unfused = workload_.attention == AttentionKernel::unfused && !model_.is_layer_list;
     std::vector<Recompute> all{Recompute::none};
-    if (unfused) all.push_back(Recompute::selective);
+    if (unfused || !workload_.recompute_modules.empty()) all.push_back(Recompute::selective);
     all.push_back(Recompute::full);
     std::vector<int> split;
     if (!splits_tokens(one_.tensor)) split.push_back(0);
@@ -432,6 +433,7 @@ Layout layout_of(const SearchSpecification& specification, const Pipeline& pipel
   layout.schedule = pipeline.schedule;
   layout.recompute = pipeline.recompute;
   layout.recompute_every = pipeline.recompute_every;
+  if (pipeline.recompute != Recompute::selective) layout.recompute_modules.clear();
   layout.sequence_parallel = pipeline.sequence_parallel;
   layout.layers_per_chunk = split_layers(workload.model, layout.chunks()).layers;
   layout.zero_stage = workload.layout.gathers_in_eight_bits() ? 3 : 0;

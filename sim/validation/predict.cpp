@@ -94,6 +94,7 @@ double activation_share(const Scenario& it, const Plan& plan) {
   Layout baseline = it.layout;
   baseline.sequence_parallel = false;
   baseline.recompute = Recompute::none;
+  baseline.recompute_modules.clear();
   const Bytes whole = peak_activations(make_plan(it.model, baseline));
   const Bytes part = peak_activations(plan);
   return static_cast<double>(part.count()) / static_cast<double>(whole.count());

@@ -162,7 +162,11 @@ Operands operands_of(Action action) {
       return {roles({output, state})};
     case Action::sum_gradient_norm:
       return {};
-    default:  // zero_gradients, gradient_norm, adam
+    case Action::adam:
+      return {roles({state}), roles({workspace})};
+    case Action::orthogonalize:
+      return {0, roles({state, workspace})};
+    default:  // zero_gradients, gradient_norm
       return {roles({state})};
   }
 }

@@ -31,6 +31,7 @@ Value BlockBackward::backward_beside_shared(Frame& frame, Value gradient) {
 
 Value BlockBackward::backward_ops(Frame& frame, Value gradient, OpRange range) {
   for (std::size_t i = range.end; i-- > range.begin;) {
+    modules_.run_before(frame, i);
     const int from = frame.shape->ops[i].op->starts_from;
     if (from < 0) {
       gradient = backward_op(frame, i, gradient);

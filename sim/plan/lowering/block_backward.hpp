@@ -2,13 +2,14 @@
 #pragma once
 
 #include "sim/plan/lowering/linear_backward.hpp"
+#include "sim/plan/lowering/module_recomputation.hpp"
 
 namespace sim::lowering {
 
 class BlockBackward : BlockPart {
  public:
-  BlockBackward(BlockTools& tools, OperatorParts& parts)
-      : BlockPart{tools}, parts_{parts}, linears_{tools, parts} {}
+  BlockBackward(BlockTools& tools, OperatorParts& parts, BlockForward& forward)
+      : BlockPart{tools}, parts_{parts}, linears_{tools, parts}, modules_{tools, forward} {}
 
   Value backward_block(Frame& frame, Value gradient);
   Value backward_ops(Frame& frame, Value gradient, OpRange range);
@@ -30,6 +31,7 @@ class BlockBackward : BlockPart {
 
   OperatorParts& parts_;
   LinearBackward linears_;
+  ModuleRecomputation modules_;
 };
 
 }  // namespace sim::lowering

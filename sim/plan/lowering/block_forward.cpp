@@ -34,24 +34,15 @@ Value BlockForward::forward_ops(Frame& frame, Value x, OpRange range) {
   for (std::size_t i = range.begin; i < range.end; ++i) {
     const bool loss = frame.shape->ops[i].op->kind == ModelOpKind::cross_entropy;
     if (loss && frame.pass == Pass::recompute) return x;
-    const OpWork& work = frame.work->ops[i];
     if (i >= frame.end) return end_early(frame, i, x);
-    const int from = frame.shape->ops[i].op->starts_from;
-    if (from >= 0) {
-      branches_.past[i] = x;
-      Value& lent = branches_.past[static_cast<std::size_t>(from)];
-      x = lent;
-      if (begins_branch(frame, frame.work->ops[static_cast<std::size_t>(from)])) {
-        tensors_.retain(x.buffer);  // a residual sum will read it, too (post-norm)
-      } else {
-        lent = {};
-      }
-    } else if ((begins_branch(frame, work) || work.lends_input) && x.exists()) {
-      tensors_.retain(x.buffer);
-      branches_.past[i] = x;
-    }
+    x = enter_branch(frame, i, x);
     const bool again = frame.pass == Pass::recompute && frame.shape->ops[i].keeps_tensor;
-    x = again ? kept_.held_output(frame, i, x) : forward_op(frame, i, x);
+    if (again)
+      x = kept_.held_output(frame, i, x);
+    else if (SavedTensors::states_come_again(frame, i))
+      x = forward_of_module(frame, i, x);
+    else
+      x = forward_op(frame, i, x);
     if (kept_.holds_output(frame, i)) {
       tensors_.retain(x.buffer);
       frame.saved[i].held = x;
@@ -63,6 +54,52 @@ Value BlockForward::forward_ops(Frame& frame, Value x, OpRange range) {
     frame.kept = BufferId{none};
   }
   return x;
+}
+
+// Where a branch begins, its input goes past it; a second one starts from what another has read.
+Value BlockForward::enter_branch(const Frame& frame, std::size_t i, Value x) {
+  const OpWork& work = frame.work->ops[i];
+  const int from = frame.shape->ops[i].op->starts_from;
+  if (from >= 0) {
+    branches_.past[i] = x;
+    Value& lent = branches_.past[static_cast<std::size_t>(from)];
+    x = lent;
+    if (begins_branch(frame, frame.work->ops[static_cast<std::size_t>(from)])) {
+      tensors_.retain(x.buffer);  // a residual sum will read it, too (post-norm)
+    } else {
+      lent = {};
+    }
+  } else if ((begins_branch(frame, work) || work.lends_input) && x.exists()) {
+    tensors_.retain(x.buffer);
+    branches_.past[i] = x;
+  }
+  return x;
+}
+
+// Its operators keep nothing; it keeps what it starts from, unless that is made again, too.
+Value BlockForward::forward_of_module(Frame& frame, std::size_t i, const Value& x) {
+  if (frame.shape->again.starts(i) && !SavedTensors::input_comes_again(frame, i)) {
+    tensors_.retain(x.buffer);
+    frame.saved[i].module_input = x;
+  }
+  const bool keep = std::exchange(frame.keep, false);
+  const Value out = forward_op(frame, i, x);
+  frame.keep = keep;
+  return out;
+}
+
+Value BlockForward::run_again(Frame& frame, std::size_t i, const Value& input) {
+  const bool lends =
+      frame.shape->ops[i].op->kind == ModelOpKind::router && frame.work->ops[i].lends_input;
+  if (lends) {
+    tensors_.retain(input.buffer);
+    branches_.past[i] = input;
+  }
+  return forward_op(frame, i, input);
+}
+
+Value BlockForward::run_next(Frame& frame, std::size_t i, const Value& x) {
+  return forward_op(frame, i, enter_branch(frame, i, x));
 }
 
 // What is added to a sum that does not run need not be there.

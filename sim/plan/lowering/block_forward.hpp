@@ -13,9 +13,15 @@ class BlockForward : BlockPart {
 
   Value forward_block(Frame& frame, Value x);
   Value forward_ops(Frame& frame, Value x, OpRange range);
+  // One operator of a module that runs again: from an input that was kept, or behind the one
+  // before it.
+  Value run_again(Frame& frame, std::size_t i, const Value& input);
+  Value run_next(Frame& frame, std::size_t i, const Value& x);
 
  private:
   Value forward_beside_shared(Frame& frame, Value x);
+  Value enter_branch(const Frame& frame, std::size_t i, Value x);
+  Value forward_of_module(Frame& frame, std::size_t i, const Value& x);
   bool begins_branch(const Frame& frame, const OpWork& work) const;
   static Value end_early(Frame& frame, std::size_t i, const Value& x);
   void wait_for_lengths();

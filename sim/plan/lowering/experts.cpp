@@ -42,9 +42,10 @@ Value ExpertPass::forward_router(Frame& frame, std::size_t i, Value x) {
     tensors_.release(choice, Role::saved);
     return x;
   }
+  frame.saved[i].extra = choice;
+  if (SavedTensors::input_comes_again(frame, i)) return x;
   tensors_.retain(x.buffer);
   frame.saved[i].input = x.buffer;
-  frame.saved[i].extra = choice;
   return x;
 }
 

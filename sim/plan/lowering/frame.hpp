@@ -16,6 +16,7 @@ struct Saved {
   BufferId core{none};     // what selective recomputation has run again
   BufferId output{none};   // its output, where the backward pass reads it
   Value held{};            // its output, where it does not run again
+  Value module_input{};    // of a module that runs again, of which this operator is the first
   BufferId weights{none};  // of choices, where an expert's activation multiplies by them
   BufferId keys{none};     // the slice that came last, where attention goes round a ring
   BufferId target_logit{none}, exponential_sum{none};  // of the loss

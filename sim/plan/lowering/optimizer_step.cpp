@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/plan/lowering/host_optimizer.hpp"
+#include "sim/plan/lowering/muon.hpp"
 
 namespace sim::lowering {
 namespace {
@@ -156,16 +157,29 @@ void OptimizerStep::optimizer_step() {
   std::int64_t bytes = offloaded == 0 ? update_bytes() : update_bytes() / owned * kept;
   // The gradients scaled in a pass of their own, the masters read once more for the weights
   // (Megatron-LM, core/optimizer/clip_grads.py, clip_grad_by_total_norm_fp32; distrib_optimizer.py,
-  // _copy_main_params_to_model_params, parameter by parameter).
+  // _copy_main_params_to_model_params, parameter by parameter), unless Transformer Engine has
+  // these.
   if (runs_.separate_update) {
-    bytes += owned * (2 * gradient + layout_.master_bytes());
-    launches += launches + static_cast<int>(store_.parameters.size());
+    const bool copies = layout_.master_format == MasterFormat::fp32;
+    bytes += owned * (2 * gradient + (copies ? layout_.master_bytes() : 0));
+    launches += launches + (copies ? static_cast<int>(store_.parameters.size()) : 0);
   }
+  const UnscaledStates unscaled = unscaled_states(layout_);
+  launches += unscaled.launches * static_cast<int>(store_.parameters.size());
   builder_.add_kernel(context_.memory_pass(bytes, OpKind::optimizer, DType::fp32, launches),
                       Stream::compute, Pass::optimizer,
                       context_.label(word(layout_.optimizer).data()), {Action::adam});
   touch_gradients(Access::read);
   write_updated_state();
+  if (layout_.optimizer == OptimizerKind::muon)
+    MuonStep{context_, store_}.update([&] { touch_gradients(Access::read); },
+                                      [&] { write_updated_state(); });
+  if (unscaled.states > 0) {
+    const BufferId temporary =
+        builder_.buffer(Bytes{4 * unscaled.states * largest_group()}, BufferCategory::optimizer);
+    builder_.writes(temporary, Role::workspace);
+    builder_.frees(temporary, Role::workspace);
+  }
   if (offloaded > 0) HostOptimizer{context_, store_}.update();
   local_steps_.end();
   if ((sharing_.zero == 1 || sharing_.zero == 2) && !layout_.overlap_parameters) {
@@ -178,6 +192,21 @@ std::int64_t OptimizerStep::owned_elements() const {
   std::int64_t elements = 0;
   for (const Bucket& bucket : store_.buckets)
     elements += shard_of(bucket);
+  return elements;
+}
+
+// Experts have an optimizer of their own (Megatron-LM, core/optimizer/__init__.py).
+std::int64_t OptimizerStep::largest_group() const {
+  std::int64_t experts = 0;
+  for (const Bucket& bucket : store_.buckets)
+    if (bucket.of_experts) experts += shard_of(bucket);
+  return std::max(experts, owned_elements() - experts);
+}
+
+std::int64_t OptimizerStep::rest_of_muon() const {
+  std::int64_t elements = 0;
+  for (const Bucket& bucket : store_.buckets)
+    elements += lowering::rest_of_muon(bucket);
   return elements;
 }
 
@@ -226,8 +255,14 @@ std::int64_t OptimizerStep::norm_bytes() const {
 std::int64_t OptimizerStep::update_bytes() const {
   const std::int64_t gradient = bytes_of(sharing_.gradient_dtype);
   const std::int64_t weight = bytes_of(layout_.activation_dtype);
-  const std::int64_t states =
-      2 * (layout_.master_bytes() + layout_.moment_bytes()) + (layout_.master_weights ? 0 : weight);
+  // In the kernel, those that it does not read as they are kept are fp32.
+  const UnscaledStates unscaled = unscaled_states(layout_);
+  const std::int64_t in_kernel = layout_.master_bytes() + layout_.moment_bytes() -
+                                 unscaled.kept_bytes + 4 * std::int64_t{unscaled.states};
+  // Masters as remainders need the weights beside.
+  const bool reads_weight =
+      !layout_.master_weights || layout_.master_format == MasterFormat::remainders;
+  const std::int64_t states = 2 * in_kernel + (reads_weight ? weight : 0) + unscaled.bytes;
   const std::int64_t element = layout_.master_weights ? 4 : weight;
   const std::int64_t by_operation = element * eager_passes(layout_.optimizer);
   const std::int64_t cast = sharing_.gradient_dtype == DType::fp32 ? 0 : gradient + 4;
@@ -244,6 +279,11 @@ std::int64_t OptimizerStep::update_bytes() const {
       return owned_elements() * (cast + 8 + 8 + update);
     case DeepSpeedOptimizer::zero:  // put together, cast (zero/stage_1_and_2.py, step)
       return owned_elements() * (2 * gradient + cast + 8 + update);
+  }
+  if (layout_.optimizer == OptimizerKind::muon) {
+    // Adam has what is no matrix; its two moments and the masters are read and written.
+    const std::int64_t adam = layout_.master_bytes() + 2 * bytes_of(layout_.moment_dtype);
+    return rest_of_muon() * (gradient + weight + 2 * adam);
   }
   const bool eager = runs_.optimizer == OptimizerForm::eager;
   return owned_elements() * (gradient + weight + (eager ? by_operation : states));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/plan/lowering/local_steps.hpp"
+#include "sim/plan/lowering/unscaled_states.hpp"
 #include "sim/plan/lowering/weight_gathering.hpp"
 
 namespace sim::lowering {
@@ -24,6 +25,8 @@ class OptimizerStep : StagePart {
   std::int64_t summed_elements() const;
   std::int64_t owned_elements() const;
   std::int64_t all_elements() const;
+  std::int64_t rest_of_muon() const;
+  std::int64_t largest_group() const;
   enum class DeepSpeedOptimizer : std::uint8_t { absent, zero, bf16, fp16 };
   DeepSpeedOptimizer deepspeed_optimizer() const;
   std::int64_t norm_bytes() const;

@@ -6,17 +6,27 @@
 // gathers).
 #include "sim/plan/lowering/parameter_layout.hpp"
 
+#include <cmath>
 #include <utility>
 
 #include "sim/framework/bucket_sizes.hpp"
 #include "sim/plan/lowering/compression_work.hpp"
+#include "sim/plan/lowering/muon.hpp"
 #include "sim/plan/server_exchange.hpp"
+#include "sim/plan/sharding/eight_bit.hpp"
 
 namespace sim::lowering {
 namespace {
 
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
+}
+
+// Of a weight in 8 bits: so many orders of it, and the scales of both.
+std::int64_t encoded_bytes(const ShardedOp& op, int orders) {
+  const std::int64_t elements = op.encode_weight->m * op.encode_weight->n;
+  const double scales = 2 * static_cast<double>(elements) * op.weight_scale_bytes;
+  return orders * elements + static_cast<std::int64_t>(std::llround(scales));
 }
 
 }  // namespace
@@ -32,9 +42,11 @@ void ParameterLayout::make_parameters() {
       parameters.table.bytes_each = parameters.own.bytes_each;
       const bool eight_bits =
           layout_.eight_bit_parameters && (op.encode_weight || op.encode_saved_weight);
-      if (eight_bits) parameters.own.bytes_each = bytes_of(DType::fp8);
+      // Both orders take the place of 16 bits where these are what is gathered.
+      const bool both_orders = eight_bits && gathers_sixteen_bits(runs_);
+      if (eight_bits && !both_orders) parameters.own.bytes_each = bytes_of(DType::fp8);
       if (op.encode_weight && !op.encodes_weight_each_time)
-        parameters.encoded_bytes = (eight_bits ? 1 : 2) * op.encode_weight->m * op.encode_weight->n;
+        parameters.encoded_bytes = encoded_bytes(op, both_orders ? 0 : eight_bits ? 1 : 2);
       if (op.op->kind == ModelOpKind::embedding && table == none) {
         table = static_cast<std::uint32_t>(store_.parameters.size() - 1);
         parameters.shared_over_stages = model_.model->tied_embedding && over_stages;
@@ -78,6 +90,8 @@ void ParameterLayout::make_buckets() {
         }
         if (parameters.own.elements == 0) continue;
         add_to_bucket(open, b, parameters.own);
+        if (layout_.optimizer == OptimizerKind::muon)
+          open.bucket.muon_elements += muon_elements(model_.blocks[block.shape], i, model_);
         const std::int64_t bytes = open.bucket.elements * bytes_of(sharing_.gradient_dtype);
         if (sharing_.zero == 3 || bytes < open.limit) continue;
         close_bucket(open);
@@ -366,16 +380,20 @@ void ParameterLayout::allocate_parameters() {
   allocate_bucket_copies();
 }
 
-// fp32 master weights, if any, and moments.
+// fp32 master weights, if any, and moments. Of Muon, Adam's second one beside those of matrices.
 void ParameterLayout::allocate_optimizer(Bucket& bucket, std::int64_t shard) {
   if (layout_.updates_on_servers()) return;
   const std::int64_t each = layout_.master_bytes() + layout_.moment_bytes();
+  std::int64_t second_moments = 0;
+  if (layout_.optimizer == OptimizerKind::muon)
+    second_moments = rest_of_muon(bucket) * bytes_of(layout_.moment_dtype);
   if (layout_.offloads())
     bucket.offloaded =
         static_cast<std::int64_t>(layout_.offload_fraction * static_cast<double>(shard));
   const std::int64_t kept = shard - bucket.offloaded;
   if (bucket.offloaded == 0 || kept > 0)
-    bucket.optimizer = builder_.buffer(Bytes{kept * each}, BufferCategory::optimizer, true);
+    bucket.optimizer =
+        builder_.buffer(Bytes{kept * each + second_moments}, BufferCategory::optimizer, true);
   if (bucket.offloaded > 0 && runs_.offload_keeps_masters && layout_.master_weights)
     builder_.buffer(Bytes{bucket.offloaded * layout_.master_bytes()}, BufferCategory::optimizer,
                     true);

@@ -6,6 +6,10 @@ std::int64_t shard_of(const Bucket& bucket) {
   return (bucket.elements + bucket.shards - 1) / bucket.shards;
 }
 
+std::int64_t rest_of_muon(const Bucket& bucket) {
+  return (bucket.elements - bucket.muon_elements + bucket.shards - 1) / bucket.shards;
+}
+
 // ZeRO-1 and 2 may reduce all gradients on every rank, which then keeps its slice: Scaling
 // (core/optimizer/allreduce.py), DeepSpeed (runtime/bf16_optimizer.py; runtime/zero/
 // stage_1_and_2.py, average_tensor with use_multi_rank_bucket_allreduce).

@@ -48,6 +48,7 @@ struct Bucket {
   std::uint32_t writers = 0;   // operators that write gradients into it, once per micro-batch each
   std::uint32_t pending = 0;   // of them, not yet ready in this backward pass
   std::int64_t elements = 0, padded = 0;
+  std::int64_t muon_elements = 0;   // of matrices that Muon updates
   std::int64_t weight_bytes = 0;    // of all elements, padded
   BufferId gradient{none};          // whole; ZeRO-2/3: alive until reduced
   BufferId gradient_shard{none};    // ZeRO-2/3
@@ -99,6 +100,8 @@ struct ParameterStore {
 
 // Elements of a bucket that a rank owns.
 std::int64_t shard_of(const Bucket& bucket);
+// Of these, what Adam updates beside Muon.
+std::int64_t rest_of_muon(const Bucket& bucket);
 // Whether its gradients are reduced to the rank that owns them; else every rank has all.
 bool scatters_gradients(const LoweringContext& context, const Bucket& bucket);
 

@@ -15,7 +15,7 @@ void SavedTensors::keep_or_free(Frame& frame, std::size_t i, const Value& x) {
   if (!recomputes_attention(op)) rest += op.attention_saved;
   if (op.op->in_place && !is_held(frame, i)) return keep_beside(frame, i, rest);
   const bool fits = x.exists() && x.bytes.count() <= rest.count();
-  if (!frame.keep || !fits) {
+  if (!frame.keep || !fits || input_comes_again(frame, i)) {
     tensors_.drop(x, Role::input);
   } else {
     tensors_.read(x, Role::input);
@@ -49,6 +49,16 @@ bool SavedTensors::is_held(const Frame& frame, std::size_t i) {
   return i > 0 && holds_output(frame, i - 1);
 }
 
+bool SavedTensors::input_comes_again(const Frame& frame, std::size_t i) {
+  const RecomputedModules& again = frame.shape->again;
+  return frame.pass == Pass::forward && again.exist() &&
+         again.input_from[i] != RecomputedModules::none;
+}
+
+bool SavedTensors::states_come_again(const Frame& frame, std::size_t i) {
+  return frame.pass == Pass::forward && frame.shape->again.keeps_nothing(i);
+}
+
 // It takes the place of what the operator would make again.
 Value SavedTensors::held_output(Frame& frame, std::size_t i, const Value& x) {
   const ShardedOp& op = frame.shape->ops[i];
@@ -69,8 +79,8 @@ void SavedTensors::free_saved(Saved& saved) {
 }
 
 bool SavedTensors::recomputes_attention(const ShardedOp& op) const {
-  return layout_.recompute == Recompute::selective && op.attention_saved.count() > 0 &&
-         !is_flash(layout_.attention);
+  return layout_.recompute == Recompute::selective && layout_.recompute_modules.empty() &&
+         op.attention_saved.count() > 0 && !is_flash(layout_.attention);
 }
 
 }  // namespace sim::lowering

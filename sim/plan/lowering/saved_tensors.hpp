@@ -16,6 +16,10 @@ class SavedTensors : StagePart {
   void keep_output(Frame& frame, std::size_t i, const Value& out);
   static bool holds_output(const Frame& frame, std::size_t i);
   static bool is_held(const Frame& frame, std::size_t i);
+  // Of a forward pass, under recomputation by modules: a module makes the input again; the operator
+  // keeps nothing, as it runs again.
+  static bool input_comes_again(const Frame& frame, std::size_t i);
+  static bool states_come_again(const Frame& frame, std::size_t i);
   Value held_output(Frame& frame, std::size_t i, const Value& x);
   void free_saved(Saved& saved);
   bool recomputes_attention(const ShardedOp& op) const;

@@ -18,7 +18,7 @@ StageLowering::StageLowering(const ShardedModel& model, const PipelineOrder& ord
       tools_{context_, store_, weights_},
       parts_{tools_},
       forward_{tools_, parts_},
-      backward_{tools_, parts_},
+      backward_{tools_, parts_, forward_},
       recomputation_{tools_, forward_},
       messages_{context_, order},
       scales_{context_},

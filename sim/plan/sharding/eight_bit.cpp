@@ -47,6 +47,72 @@ EightBitCasts transformer_engine(const ModelOp& op, bool behind_norm, const Layo
   return casts;
 }
 
+// Of Transformer Engine, current scaling (at d0067d0d; Float8CurrentScaling; Megatron-LM,
+// --fp8-recipe tensorwise): the maximum of a tensor is a pass over it, then a kernel makes the
+// scale (pytorch/csrc/quantizer.cpp, Float8CurrentScalingQuantizer::quantize_impl); then the cast
+// as with delayed scaling. A norm of its own takes the maximum as it writes 16 bits (extensions/
+// normalization.cpp, FUSED_NORM_AMAX_FP8).
+EightBitCasts current_scaling(const ModelOp& op, bool behind_norm, const Layout& layout) {
+  constexpr CastPass maximum{.bytes = 2, .launches = 1};
+  constexpr CastPass scale{.launches = 1};
+  constexpr CastPass transpose{.bytes = 2, .launches = 1};
+  constexpr CastPass cast_transpose{.bytes = 4, .launches = 1};
+  const bool scattered = is_split_by_tokens(op, layout);
+  const auto of_own = [&](bool own, CastPass pass) {
+    return own && scattered ? of_own_tokens(pass, layout.tensor_parallel) : pass;
+  };
+  EightBitCasts casts;
+  casts.saves_eight_bits = casts.gathers_eight_bits = true;
+  const CastPass scaled = behind_norm ? scale : maximum + scale;
+  casts.input =
+      of_own(op.split == TensorSplit::column, scaled + (scattered ? cast : cast_transpose));
+  if (scattered) casts.saved_input = transpose;
+  casts.gradient = maximum + scale + cast_transpose;
+  if (scattered && op.split == TensorSplit::row)
+    casts.gradient = of_own(true, maximum + scale + cast) + transpose;
+  casts.weight = layout.eight_bit_parameters ? transpose : maximum + scale + cast_transpose;
+  return casts;
+}
+
+// A scale of `bytes` for each block of so many elements.
+struct ScaleBlock {
+  int elements = 1;
+  int bytes = 0;
+  constexpr double per_element() const {
+    return static_cast<double>(bytes) / static_cast<double>(elements);
+  }
+};
+// E8M0 (OCP Microscaling Formats Specification, version 1.0, table 1).
+constexpr ScaleBlock mxfp8_block{.elements = 32, .bytes = 1};
+
+// Of Transformer Engine, scales of blocks: one kernel reads 16 bits and writes both orders, each
+// with scales of its own along its rows (pytorch/tensor/mxfp8_tensor.py,
+// float8_blockwise_tensor.py; Float8BlockScaling has 1 x 128 for activations and gradients, 128 x
+// 128 for weights: DeepSeek-AI 2024, arXiv:2412.19437, section 3.3.2). Norms write 16 bits
+// (extensions/normalization.cpp, UNFUSED). With sequence parallelism a rank casts its own tokens,
+// and what is gathered has the order in which it is read (pytorch/distributed.py,
+// _all_gather_mxfp8).
+EightBitCasts block_scaling(const ModelOp& op, const Layout& layout, ScaleBlock activations,
+                            ScaleBlock weights) {
+  const auto both_orders = [](ScaleBlock block) {
+    return CastPass{.bytes = 2 + 2 * (1 + block.per_element()), .launches = 1};
+  };
+  const bool scattered = is_split_by_tokens(op, layout);
+  const CastPass whole = both_orders(activations);
+  const CastPass own = scattered ? of_own_tokens(whole, layout.tensor_parallel) : whole;
+  EightBitCasts casts;
+  casts.saves_eight_bits = casts.gathers_eight_bits = true;
+  casts.input = op.split == TensorSplit::column ? own : whole;
+  casts.gradient = op.split == TensorSplit::row ? own : whole;
+  // Parameters that are 8 bits themselves in one order are transposed; see gathers_sixteen_bits().
+  constexpr CastPass transpose{.bytes = 2, .launches = 1};
+  const bool in_one_order = layout.eight_bit_parameters && weights.elements > mxfp8_block.elements;
+  casts.weight = in_one_order ? transpose : both_orders(weights);
+  casts.scale_bytes = activations.per_element();
+  casts.weight_scale_bytes = weights.per_element();
+  return casts;
+}
+
 // torchao under torch.compile. Kernels that write the transposed order, alone or beside the other,
 // have a rate of their own (Kernel::transposed).
 constexpr CastPass transposed_cast{.bytes = 3, .transposed = 3, .launches = 1};
@@ -80,6 +146,27 @@ EightBitCasts torchao(const ModelOp& op, const ModelOp* before, const Layout& la
   if (op.split == TensorSplit::row)
     casts.gradient =
         of_own_tokens(rest_of_maximum + cast, layout.tensor_parallel) + compiled_transpose;
+  return casts;
+}
+
+// torchao with scales of 32 elements (at 36027d82; testing/training/roofline_utils.py,
+// mxfp8_cublas; prototype/mx_formats/mx_linear.py): each operand is cast along one dimension for
+// the product that reads it, whenever it is used, by a pass of 2 bytes in and 1 out with its
+// scales; the kernel before leaves only what is written, along its rows. A kernel then brings the
+// scales into the order that the product reads (prototype/moe_training/README.md, "Kernel
+// Microbenchmarks"). Inputs are kept, and weights gathered, in 16 bits.
+EightBitCasts torchao_mxfp8(const ModelOp* before, const Layout& layout) {
+  constexpr double scales = mxfp8_block.per_element();
+  constexpr CastPass rearranged{.bytes = 2 * scales, .launches = 1};
+  constexpr CastPass by_kernel_before = CastPass{.bytes = 1 + scales, .launches = 1} + rearranged;
+  constexpr CastPass along = CastPass{.bytes = 2, .launches = 0} + by_kernel_before;
+  const bool whole = layout.tensor_parallel == 1;
+  EightBitCasts casts;
+  casts.input = can_be_fused(before) && whole ? by_kernel_before : along;
+  casts.saved_input = along;
+  casts.gradient = (whole ? by_kernel_before : along) + along;
+  casts.weight = casts.saved_weight = along;
+  casts.weight_each_time = true;
   return casts;
 }
 
@@ -117,6 +204,15 @@ EightBitCasts torchao_rowwise(const ModelOp& op, const ModelOp* before, const La
 
 }  // namespace
 
+CastPass cast_of_input_again(EightBit software) {
+  CastPass pass = cast;
+  if (software == EightBit::transformer_engine_tensorwise)
+    pass = CastPass{.bytes = 2, .launches = 2} + pass;  // its maximum, its scale
+  if (software == EightBit::transformer_engine_mxfp8) pass.bytes += mxfp8_block.per_element();
+  if (software == EightBit::transformer_engine_blockwise) pass.bytes += 4.0 / 128;
+  return pass;
+}
+
 bool multiplies_in_eight_bits(const ModelOp& op, const Layout& layout) {
   return layout.compute_dtype == DType::fp8 && is_linear_of_layer(op);
 }
@@ -126,12 +222,16 @@ bool multiplies_by_rows(const ModelOp& op, const Execution& execution, const Lay
 }
 
 bool shares_maxima(const Execution& execution, const Layout& layout) {
-  return layout.compute_dtype == DType::fp8 && is_transformer_engine(execution.eight_bit);
+  return layout.compute_dtype == DType::fp8 && delays_scaling(execution.eight_bit);
+}
+
+bool gathers_sixteen_bits(const Execution& execution) {
+  return execution.eight_bit == EightBit::transformer_engine_mxfp8;
 }
 
 bool can_have_eight_bit_parameters(const Execution& execution, int zero_stage, int shard_ranks) {
   if (is_transformer_engine(execution.eight_bit)) return zero_stage < 3;
-  return !scales_rows(execution.eight_bit) && zero_stage == 3 && shard_ranks > 1;
+  return execution.eight_bit == EightBit::torchao && zero_stage == 3 && shard_ranks > 1;
 }
 
 EightBitCasts eight_bit_casts(EightBit software, const ModelOp& op, const ModelOp* before,
@@ -140,6 +240,14 @@ EightBitCasts eight_bit_casts(EightBit software, const ModelOp& op, const ModelO
   switch (software) {
     case EightBit::transformer_engine:
       return transformer_engine(op, behind_norm, layout);
+    case EightBit::transformer_engine_tensorwise:
+      return current_scaling(op, behind_norm, layout);
+    case EightBit::transformer_engine_blockwise:
+      return block_scaling(op, layout, {.elements = 128, .bytes = 4}, {128 * 128, 4});
+    case EightBit::transformer_engine_mxfp8:
+      return block_scaling(op, layout, mxfp8_block, mxfp8_block);
+    case EightBit::torchao_mxfp8:
+      return torchao_mxfp8(before, layout);
     case EightBit::transformer_engine_linear:
       return transformer_engine(op, false, layout);
     case EightBit::torchao:

@@ -27,6 +27,8 @@ struct EightBitCasts {
   bool weight_each_time = false;    // else once per step, for the first micro-batch
   bool saves_eight_bits = false;    // the input is kept as it was multiplied
   bool gathers_eight_bits = false;  // what sequence parallelism gathers is cast before
+  double scale_bytes = 0;           // beside each element of 8 bits, of inputs that are kept
+  double weight_scale_bytes = 0;    // and of weights
 };
 
 // What multiplies in 8 bits: the linears of layers. Embedding, head and classifiers stay in 16 bits
@@ -36,9 +38,15 @@ bool multiplies_in_eight_bits(const ModelOp& op, const Layout& layout);
 // The same, with a scale for every row.
 bool multiplies_by_rows(const ModelOp& op, const Execution& execution, const Layout& layout);
 
-// Delayed scaling: what the scales follow from, the maxima of tensors, is shared among the ranks of
-// a stage (Transformer Engine; torchao's dynamic scaling takes them over the tensor alone).
+// Delayed scaling alone: what the scales follow from, the maxima of tensors, is shared among the
+// ranks of a stage (Transformer Engine; current and dynamic scaling take them over the tensor
+// alone).
 bool shares_maxima(const Execution& execution, const Layout& layout);
+
+// Parameters that are 8 bits themselves, with scales along both dimensions, are gathered in 16
+// bits, in the buffer of the gradients, and cast then in both orders (Megatron-LM,
+// core/distributed/param_and_grad_buffer.py, reuse_grad_buf_for_mxfp8_param_ag).
+bool gathers_sixteen_bits(const Execution& execution);
 
 // Whether parameters can be 8 bits themselves (Layout::eight_bit_parameters): torchao's are those
 // that FSDP gathers, with one scale each; Transformer Engine's those that persist.
@@ -48,5 +56,9 @@ bool can_have_eight_bit_parameters(const Execution& execution, int zero_stage, i
 // REQUIRES: multiplies_in_eight_bits(op, layout).
 EightBitCasts eight_bit_casts(EightBit software, const ModelOp& op, const ModelOp* before,
                               const Layout& layout);
+
+// Of an input in 16 bits that is made again for the weight gradient: the cast along its columns
+// (Megatron-LM, core/extensions/transformer_engine.py, set_save_original_input).
+CastPass cast_of_input_again(EightBit software);
 
 }  // namespace sim

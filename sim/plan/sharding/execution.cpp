@@ -77,8 +77,18 @@ void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
   to.encode_gradient = encode_kernel(region, op, casts.gradient, tokens, out);
   to.encode_weight = encode_kernel(region, op, casts.weight, in * matrices, out);
   to.encode_saved_weight = encode_kernel(region, op, casts.saved_weight, in * matrices, out);
+  to.weight_scale_bytes = casts.weight_scale_bytes;
   to.encodes_weight_each_time = casts.weight_each_time;
   to.gathers_eight_bits = casts.gathers_eight_bits;
+}
+
+void cast_input_again(const Region& region, ShardedOp& to) {
+  if (!multiplies_in_eight_bits(*to.op, *region.layout)) return;
+  const std::int64_t features = to.op->in_features;
+  to.encode_saved =
+      encode_kernel(region, *to.op, cast_of_input_again(region.model->execution.eight_bit),
+                    to.whole_input.count() / region.element / features, features);
+  to.saved = to.input;
 }
 
 void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharded) {

@@ -16,29 +16,34 @@ double product_flops(const ModelOp& op, double tokens) {
   return 2.0 * tokens * static_cast<double>(op.in_features) * static_cast<double>(op.out_features);
 }
 
+BlockFlops flops_of(const Model& model, const ModelOp& op, const Layout& layout,
+                    AttentionCount count) {
+  const auto sequence = static_cast<double>(model.is_layer_list ? 1 : layout.sequence_length);
+  const double tokens = (op.once_per_sequence ? 1.0 : sequence) * static_cast<double>(op.per_token);
+  BlockFlops flops{op.forward_flops.count() * tokens, op.backward_flops.count() * tokens};
+  if (is_product(op)) {
+    flops.forward = product_flops(op, tokens);
+    flops.backward = 2.0 * flops.forward;
+  } else if (op.kind == ModelOpKind::attention) {
+    const AttentionShape& shape = model.attention;
+    const bool half = shape.causal && count == AttentionCount::causal_half;
+    flops.forward = 2.0 * tokens * sequence * share_in_window(op.window, layout.sequence_length) *
+                    static_cast<double>(shape.heads * (shape.head_dim + shape.value_dim)) *
+                    (half ? 0.5 : 1.0);
+    flops.backward = 2.0 * flops.forward;
+    flops.attention = flops.forward;
+  }
+  return flops;
+}
+
 BlockFlops flops_of(const Model& model, const Block& block, const Layout& layout,
                     AttentionCount count) {
   BlockFlops sum;
-  const auto sequence = static_cast<double>(model.is_layer_list ? 1 : layout.sequence_length);
   for (const ModelOp& op : block.ops) {
-    const double tokens =
-        (op.once_per_sequence ? 1.0 : sequence) * static_cast<double>(op.per_token);
-    double forward = op.forward_flops.count() * tokens;
-    double backward = op.backward_flops.count() * tokens;
-    if (is_product(op)) {
-      forward = product_flops(op, tokens);
-      backward = 2.0 * forward;
-    } else if (op.kind == ModelOpKind::attention) {
-      const AttentionShape& shape = model.attention;
-      const bool half = shape.causal && count == AttentionCount::causal_half;
-      forward = 2.0 * tokens * sequence * share_in_window(op.window, layout.sequence_length) *
-                static_cast<double>(shape.heads * (shape.head_dim + shape.value_dim)) *
-                (half ? 0.5 : 1.0);
-      backward = 2.0 * forward;
-      sum.attention += forward;
-    }
-    sum.forward += forward;
-    sum.backward += backward;
+    const BlockFlops flops = flops_of(model, op, layout, count);
+    sum.forward += flops.forward;
+    sum.backward += flops.backward;
+    sum.attention += flops.attention;
   }
   return sum;
 }
@@ -61,14 +66,25 @@ double not_run_again(const Model& model, const Block& layer, const Layout& layou
   return product_flops(layer.ops[end], static_cast<double>(layout.sequence_length));
 }
 
+double modules_again(const Model& model, const Block& layer, const Layout& layout,
+                     AttentionCount count) {
+  const RecomputedModules again = recomputed_modules(layer, layout);
+  double sum = 0;
+  for (const RecomputedModule& module : again.modules)
+    for (const std::uint32_t op : module.ops)
+      sum += flops_of(model, layer.ops[op], layout, count).forward;
+  return sum;
+}
+
 double recomputed(const Model& model, const Block& layer, const BlockFlops& flops,
-                  const Layout& layout, int index_in_chunk) {
+                  const Layout& layout, AttentionCount count, int index_in_chunk) {
   if (layout.recompute == Recompute::full) {
     const bool again = index_in_chunk % layout.recompute_every == 0;
     return again ? flops.forward - not_run_again(model, layer, layout) : 0.0;
   }
-  const bool core = layout.recompute == Recompute::selective && !is_flash(layout.attention);
-  return core ? flops.attention : 0.0;
+  if (layout.recompute != Recompute::selective) return 0;
+  if (layout.recompute_modules.empty()) return is_flash(layout.attention) ? 0.0 : flops.attention;
+  return modules_again(model, layer, layout, count);
 }
 
 Flops step_flops(const Model& model, const Layout& layout, AttentionCount count,
@@ -88,7 +104,7 @@ Flops step_flops(const Model& model, const Layout& layout, AttentionCount count,
       if (!with_recomputation || !restarts) continue;
       sum += layout.recompute == Recompute::operators
                  ? run_again(model, model.layers[layer], layout)
-                 : recomputed(model, model.layers[layer], flops, layout, i);
+                 : recomputed(model, model.layers[layer], flops, layout, count, i);
     }
   }
   return Flops{sum * static_cast<double>(layout.global_batch)};

@@ -102,6 +102,9 @@ DType weight_gradient_dtype(const Region& region, const ModelOp& op);
 // What casts the operands of a linear whose forward product is `forward`.
 void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
                  const Product& forward, ShardedOp& to);
+// A linear whose input is made again in 16 bits: it casts that for its weight gradient, and would
+// have kept it so.
+void cast_input_again(const Region& region, ShardedOp& to);
 // What of an operator runs again, and how much of its output was kept (Recompute::operators). A
 // kernel without work stands for what was kept whole.
 void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharded);

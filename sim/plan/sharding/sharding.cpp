@@ -281,6 +281,12 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
   }
 }
 
+// Of elements in 8 bits that took `element` bytes each.
+Bytes with_scales(Bytes bytes, int element, double scale_bytes) {
+  const std::int64_t elements = bytes.count() / element;
+  return Bytes{elements} + bytes_from(static_cast<double>(elements) * scale_bytes);
+}
+
 void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before, ShardedOp& to) {
   const bool outside = op.split == TensorSplit::sequence;
   const double tokens =
@@ -301,10 +307,11 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
                                   : sequence_tokens_of(region, op);
   const double input = op.saved_input_elements * region.element * static_cast<double>(inputs);
   to.saved = bytes_from(own * tokens / divisor * padding + input);
-  if (multiplies_in_eight_bits(op, *region.layout) &&
-      eight_bit_casts(region.model->execution.eight_bit, op, before, *region.layout)
-          .saves_eight_bits)
-    to.saved = Bytes{to.saved.count() / region.element};
+  if (multiplies_in_eight_bits(op, *region.layout)) {
+    const EightBitCasts casts =
+        eight_bit_casts(region.model->execution.eight_bit, op, before, *region.layout);
+    if (casts.saves_eight_bits) to.saved = with_scales(to.saved, region.element, casts.scale_bytes);
+  }
   if (op.function == Function::rotary && region.model->execution.copies_attention) {
     // Rows of cosine and sine gathered by position, for queries and for keys: each product keeps
     // its own (Scaling, core/nn/rotary.py, vector_gather).
@@ -380,6 +387,10 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
     rescale_gradients(region, block, sharded.ops.size() - 1, to);
   }
   keep_outputs(region, block, sharded);
+  sharded.again = recomputed_modules(block, *region.layout);
+  for (std::size_t i = 0; i < sharded.again.input_from.size(); ++i)
+    if (sharded.again.input_from[i] != RecomputedModules::none)
+      cast_input_again(region, sharded.ops[i]);
   slice_products(region, block, sharded);
   sharded.output = Bytes{region.sequence_tokens * block.output_elements * region.element};
   sharded.whole_output = Bytes{region.tokens * block.output_elements * region.element};

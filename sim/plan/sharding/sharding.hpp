@@ -11,6 +11,7 @@
 
 #include "sim/layout/layout.hpp"
 #include "sim/model/model.hpp"
+#include "sim/plan/sharding/recomputed_modules.hpp"
 #include "sim/program/program.hpp"
 
 namespace sim {
@@ -80,6 +81,7 @@ struct ShardedOp {
   std::optional<Kernel> encode_saved_weight;  // for the input gradient
   // Multiply gradients by scales of rows.
   std::optional<Kernel> rescale_input_gradient, rescale_weight_gradient;
+  double weight_scale_bytes = 0;          // of a weight in 8 bits, per element
   bool encodes_weight_each_time = false;  // else once per step
   bool gathers_eight_bits = false;        // input and gradient are gathered over tensor ranks so
   // Cut into parts (user_buffers.hpp). Column: `forward` by slices of tokens; row: by blocks of
@@ -134,6 +136,7 @@ struct ShardedBlock {
   Bytes output{};        // what the next block receives, in the sequence region
   Bytes whole_output{};  // of all tokens
   Bytes kept_outputs{};  // Recompute::operators
+  RecomputedModules again;
 };
 
 struct ShardedModel {

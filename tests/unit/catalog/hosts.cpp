@@ -203,6 +203,11 @@ std::vector<Host> hosts() {
       scenario_host("server machines",
                     dense + machine + layout +
                         "  servers: {mode: synchronous, place: machines, machines: 2}\n"),
+      scenario_host("states", dense + machine + layout +
+                                  "  zero_stage: 1\n  second_moment_dtype: bf16\n"
+                                  "  master_format: remainders\n"),
+      scenario_host("modules", dense + machine + layout +
+                                   "  recompute: selective\n  recompute_modules: [mlp]\n"),
       scenario_host("experts", mixtral + machine + layout),
       scenario_host("dispatcher", mixtral + machine + layout + "  moe: {}\n  overlap: {}\n"),
       scenario_host("ends", dense + machine + layout + "  layers_per_chunk: {first: 6, last: 6}\n"),

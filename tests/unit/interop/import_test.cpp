@@ -176,16 +176,21 @@ TEST_CASE("what changes time or memory and is not modelled is refused by name", 
   const auto refused = [](const std::string& flags) { return flag_problems(megatron(flags)); };
   using Lines = std::vector<std::string>;
   CHECK(refused("--optimizer sgd") ==
-        Lines{"8:13: --optimizer: only Adam is modelled; to forecast the job with it, --set "
+        Lines{"8:13: is 'sgd'; modelled: adam, muon. To forecast the job with Adam, --set "
               "optimizer=adam"});
-  CHECK(refused("--use-precision-aware-optimizer").size() == 1);
-  CHECK(refused("--fp8-format hybrid --fp8-recipe mxfp8").size() == 1);
+  CHECK(refused("--use-precision-aware-optimizer").size() == 1);  // no distributed optimizer
+  CHECK(refused("--exp-avg-dtype bf16") == Lines{"8:17: needs --use-precision-aware-optimizer"});
+  CHECK(refused("--use-distributed-optimizer --use-precision-aware-optimizer "
+                "--main-params-dtype bf16")
+            .size() == 1);
+  CHECK(refused("--fp8-format hybrid --fp8-recipe custom").size() == 1);
   CHECK(refused("--fp8-format hybrid --no-fp8-wgrad").size() == 1);
   CHECK(refused("--optimizer-cpu-offload --cpu-offloading-num-layers 2").size() == 1);
   CHECK(refused("--use-distributed-optimizer --optimizer-cpu-offload "
                 "--optimizer-offload-fraction 2")
             .size() == 1);
-  CHECK(refused("--recompute-granularity selective --recompute-modules core_attn mlp").size() == 1);
+  CHECK(refused("--recompute-granularity selective --recompute-modules core_attn mhc").size() == 1);
+  CHECK(refused("--recompute-granularity selective --recompute-modules moe_act").size() == 1);
   CHECK(refused("--attention-output-gate").size() == 1);
   CHECK(refused("--distributed-backend gloo").size() == 1);
   // Their values that say "off" or "as modelled".

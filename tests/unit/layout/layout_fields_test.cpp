@@ -29,6 +29,12 @@ void change(std::optional<Bytes>& value) {
 void change(std::vector<Dimension>& value) {
   std::swap(value.front(), value.back());
 }
+void change(std::optional<DType>& value) {
+  value = DType::bf16;
+}
+void change(std::vector<RecomputeModule>& value) {
+  value.push_back(RecomputeModule::mlp);
+}
 void change(std::vector<int>& value) {
   value.push_back(2);
 }
@@ -45,10 +51,10 @@ TEST_CASE("every member of a layout has a row", "[layout]") {
   const Layout layout;
   const auto& [tp, cp, pp, dp, ep, etp, imbalance, dispatcher, sms, capacity, pad, virtual_stages,
                placement, sequence, batch, micro, schedule, layers, sp, zero, group, prefetch,
-               reshard, recompute, every, attention, exchange, compute, activation, gradient,
-               reduce, master, optimizer, moment, eight_bit, bucket, first, o1, o2, o3, o4, o5, o6,
-               o7, o8, c1, c2, c3, c4, c5, c6, f1, f2, f3, s1, s2, s3, s4, s5, s6, s7, s8, s9, p1,
-               p2, p3, p4] = layout;
+               reshard, recompute, every, modules, attention, exchange, compute, activation,
+               gradient, reduce, master, optimizer, moment, second_moment, master_format, eight_bit,
+               bucket, first, o1, o2, o3, o4, o5, o6, o7, o8, c1, c2, c3, c4, c5, c6, f1, f2, f3,
+               s1, s2, s3, s4, s5, s6, s7, s8, s9, p1, p2, p3, p4] = layout;
   CHECK(&tp == &layout.tensor_parallel);
   CHECK(&o5 == &layout.overlap_tensor_products);
   CHECK(&pad == &layout.pad_to_capacity);
@@ -57,11 +63,11 @@ TEST_CASE("every member of a layout has a row", "[layout]") {
   CHECK(&f3 == &layout.offload_overlap);
   CHECK(&s9 == &layout.outer_mix);
   CHECK(&p4 == &layout.staleness);
-  CHECK(layout_fields().size() == 67);
+  CHECK(layout_fields().size() == 70);
   std::set<std::string> keys;
   for (const LayoutField& field : layout_fields())
     keys.insert(field.key.path);
-  CHECK(keys.size() == 67);
+  CHECK(keys.size() == 70);
 }
 
 TEST_CASE("a field that differs is told, and no other", "[layout]") {
@@ -90,6 +96,17 @@ TEST_CASE("values as a file and as JSON have them", "[layout]") {
   CHECK(json("placement") == "[\"tp\", \"cp\", \"dp\", \"pp\"]");
   CHECK(text("layers_per_chunk") == "even");
   CHECK(json("layers_per_chunk") == "[]");
+  CHECK(text("recompute_modules") == "[]");
+  CHECK(text("second_moment_dtype") == "auto");
+  CHECK(json("second_moment_dtype") == "null");
+  layout.recompute = Recompute::selective;
+  layout.recompute_modules = {RecomputeModule::moe_act, RecomputeModule::layernorm};
+  layout.second_moment_dtype = DType::bf16;
+  CHECK(text("recompute_modules") == "[moe_act, layernorm]");
+  CHECK(json("recompute_modules") == "[\"moe_act\", \"layernorm\"]");
+  CHECK(json("second_moment_dtype") == "\"bf16\"");
+  CHECK(layout_text(layout, LayoutForm::sentence) ==
+        "tp 1 x pp 1 x dp 1, recompute selective (moe_act+layernorm), second moments in bf16");
   CHECK(text("schedule") == "1f1b");
   CHECK(json("schedule") == "\"1f1b\"");
   CHECK(json("overlap.gradients") == "true");

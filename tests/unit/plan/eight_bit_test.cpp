@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "models.hpp"
 #include "sim/plan/plan.hpp"
@@ -350,4 +351,107 @@ TEST_CASE("Nothing shares maxima without delayed scaling", "[plan]") {
   CHECK_FALSE(shares(model, sixteen));
   model.execution.eight_bit = EightBit::torchao;
   CHECK_FALSE(shares(model, eight_bits(2)));
+}
+
+TEST_CASE("Current scaling takes maxima before it casts", "[plan][eight_bit]") {
+  const Model model = with_recipe(EightBit::transformer_engine_tensorwise);
+  const ShardedModel alone = shard(model, eight_bits(1));
+  // Behind a norm, which takes the maximum: the cast in both orders alone.
+  CHECK(bytes_each(named(alone, "qkv").encode_input) == 4);
+  CHECK(bytes_each(named(alone, "qkv").encode_saved) == 0);
+  CHECK(bytes_each(named(alone, "mlp_down").encode_input) == 2 + 4);
+  CHECK(bytes_each(named(alone, "mlp_down").encode_gradient) == 2 + 4);
+  CHECK(bytes_each(named(alone, "qkv").encode_weight) == 2 + 4);
+  CHECK_FALSE(shares_maxima(model.execution, eight_bits(1)));
+  const ShardedModel split = shard(model, eight_bits(2));
+  CHECK(bytes_each(named(split, "qkv").encode_input) == 3.0 / 2);
+  CHECK(bytes_each(named(split, "qkv").encode_saved) == 2);
+  CHECK(bytes_each(named(split, "mlp_down").encode_gradient) == 5.0 / 2 + 2);
+}
+
+TEST_CASE("Scales of blocks are written and kept beside what they scale", "[plan][eight_bit]") {
+  const Model mx = with_recipe(EightBit::transformer_engine_mxfp8);
+  const Model blocks = with_recipe(EightBit::transformer_engine_blockwise);
+  constexpr double mx_scale = 1.0 / 32, block_scale = 4.0 / 128;
+  const Layout layout = eight_bits(1);
+  for (const auto& [model, scale] : {std::pair{&mx, mx_scale}, std::pair{&blocks, block_scale}}) {
+    const ShardedModel sharded = shard(*model, layout);
+    CHECK(bytes_each(named(sharded, "qkv").encode_input) == 2 + 2 * (1 + scale));
+    CHECK(bytes_each(named(sharded, "mlp_down").encode_gradient) == 2 + 2 * (1 + scale));
+    CHECK_FALSE(named(sharded, "qkv").encode_saved);
+    const double kept = static_cast<double>(128 * mx.hidden) * (1 + scale);
+    CHECK(named(sharded, "qkv").saved == Bytes{std::llround(kept)});
+  }
+  // A weight in both orders beside its 16 bits; of 128 x 128 elements a scale of 4 bytes.
+  const std::int64_t elements = elements_of_products(mx, layout);
+  const Bytes more = weight_bytes(make_plan(mx, layout)) -
+                     weight_bytes(make_plan(with_recipe(EightBit::transformer_engine), layout));
+  CHECK(more == Bytes{2 * elements / 32});
+  Layout parameters = layout;
+  parameters.data_parallel = 2;
+  parameters.global_batch *= 2;
+  parameters.zero_stage = 1;
+  parameters.eight_bit_parameters = true;
+  // Both orders and their scales are all that is kept; what is gathered has 16 bits.
+  const Layout sixteen = [&] {
+    Layout other = parameters;
+    other.compute_dtype = DType::bf16;
+    other.eight_bit_parameters = false;
+    return other;
+  }();
+  const Plan own = make_plan(mx, parameters), plain = make_plan(mx, sixteen);
+  CHECK(layout_problems(parameters, mx).empty());
+  CHECK(weight_bytes(own) - weight_bytes(plain) == Bytes{2 * elements / 32});
+  CHECK(gathered_weights(own) == gathered_weights(plain));
+  // Blocks of 128: one order is gathered.
+  const Plan blockwise = make_plan(blocks, parameters);
+  CHECK(gathered_weights(blockwise) == gathered_weights(plain) - Bytes{elements});
+}
+
+TEST_CASE("torchao casts to MXFP8 for each product, and keeps 16 bits", "[plan][eight_bit]") {
+  const Model model = with_recipe(EightBit::torchao_mxfp8);
+  const ShardedModel sharded = shard(model, eight_bits(1));
+  constexpr double written = 1 + 3.0 / 32;  // with its scales, which are brought into an order
+  const ShardedOp& up = named(sharded, "mlp_up");
+  CHECK(bytes_each(up.encode_input) == written);
+  CHECK(bytes_each(up.encode_saved) == 2 + written);
+  CHECK(bytes_each(up.encode_gradient) == 2 + 2 * written);
+  CHECK(bytes_each(up.encode_weight) == 2 + written);
+  CHECK(bytes_each(up.encode_saved_weight) == 2 + written);
+  CHECK(up.encodes_weight_each_time);
+  CHECK(up.saved == Bytes{128 * model.hidden * 2});
+}
+
+TEST_CASE("An input that is made again is cast again", "[plan][eight_bit][recompute]") {
+  Model model = test::mixture(1);
+  model.execution.eight_bit = EightBit::transformer_engine_mxfp8;
+  Layout layout = eight_bits(1, 2);
+  layout.recompute = Recompute::selective;
+  layout.recompute_modules = {RecomputeModule::moe_act, RecomputeModule::layernorm};
+  REQUIRE(layout_problems(layout, model).empty());
+  check_plan(make_plan(model, layout));
+  const ShardedModel sharded = shard(model, layout);
+  CHECK(bytes_each(named(sharded, "expert_down").encode_saved) == 3 + 1.0 / 32);
+  CHECK_FALSE(named(sharded, "expert_up").encode_saved);
+  model.execution.eight_bit = EightBit::transformer_engine_tensorwise;
+  const ShardedModel current = shard(model, layout);
+  CHECK(bytes_each(named(current, "expert_down").encode_saved) == 5);
+  model.execution.eight_bit = EightBit::transformer_engine;
+  CHECK(layout_problems(layout, model).size() == 2);
+}
+
+TEST_CASE("Recipes give sound plans", "[plan][eight_bit]") {
+  for (const EightBit recipe :
+       {EightBit::transformer_engine_tensorwise, EightBit::transformer_engine_blockwise,
+        EightBit::transformer_engine_mxfp8, EightBit::torchao_mxfp8})
+    for (const int tensor : {1, 2})
+      for (const bool cut : {false, true}) {
+        const Model model = with_recipe(recipe);
+        Layout layout = eight_bits(tensor, 2);
+        layout.overlap_tensor_products = cut;
+        CAPTURE(word(recipe), tensor, cut);
+        const bool refused = cut && tensor > 1 && !is_transformer_engine(recipe);
+        CHECK(layout_problems(layout, model).empty() != refused);
+        if (!refused) CHECK_NOTHROW(check_plan(make_plan(model, layout)));
+      }
 }

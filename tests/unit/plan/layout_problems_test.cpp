@@ -134,8 +134,15 @@ TEST_CASE("What a layout gets wrong is said with the key and what is allowed", "
       {[](Layout& l) { l.master_weights = false; },
        "master_weights: master_weights is false, but the weights are bf16 and the moments fp32; "
        "without fp32 copies an optimizer needs activation_dtype fp32, or moment_dtype bf16\n"},
-      {[](Layout& l) { l.moment_dtype = DType::fp8; },
-       "moment_dtype: moment_dtype is fp8; allowed: fp32, bf16, fp16\n"},
+      {[](Layout& l) { l.moment_dtype = DType::tf32; },
+       "moment_dtype: moment_dtype is tf32; allowed: fp32, bf16, fp16\n"},
+      {[](Layout& l) {
+         l.moment_dtype = DType::fp8;
+         l.optimizer = OptimizerKind::lion;
+       },
+       "moment_dtype: moment_dtype is fp8; allowed: fp32, bf16, fp16, and fp8 with adam in one "
+       "pass (framework.optimizer fused), master_weights, without offload, compression and "
+       "local_steps\n"},
   };
   for (const Case& tried : cases) {
     Layout layout = test::layout_for(1, 1, 1, 8);

@@ -1,0 +1,106 @@
+// What a layout gets wrong in the formats of optimizer states.
+#include "sim/plan/layout_problem_list.hpp"
+
+namespace sim {
+namespace {
+
+class StateChecker {
+ public:
+  StateChecker(const Layout& layout, const Model& model, LayoutProblemList& list)
+      : layout_{layout}, model_{model}, list_{list} {}
+
+  void run() {
+    moment("moment_dtype", layout_.moment_dtype);
+    if (layout_.second_moment_dtype) second_moment(*layout_.second_moment_dtype);
+    masters();
+    if (layout_.optimizer == OptimizerKind::muon) muon();
+  }
+
+ private:
+  // Transformer Engine's FusedAdam on the device alone has other states than fp32 beside masters.
+  bool is_transformer_engine() const {
+    return layout_.optimizer == OptimizerKind::adam && layout_.master_weights &&
+           model_.execution.optimizer == OptimizerForm::fused && !layout_.offloads() &&
+           !layout_.trains_apart() && layout_.compression == GradientCompression::none;
+  }
+
+  void moment(const char* key, DType dtype) {
+    const bool short_one = dtype == DType::fp8 && is_transformer_engine();
+    if (dtype == DType::fp32 || bytes_of(dtype) == 2 || short_one) return;
+    list_.problem(key, "{} is {}; allowed: fp32, bf16, fp16{}", key, word(dtype),
+                  dtype == DType::fp8 ? ", and fp8 with adam in one pass (framework.optimizer "
+                                        "fused), master_weights, without offload, compression "
+                                        "and local_steps"
+                                      : "");
+  }
+
+  void second_moment(DType dtype) {
+    constexpr const char* key = "second_moment_dtype";
+    if (moments_of(layout_.optimizer) < 2)
+      return list_.problem(key, "second_moment_dtype is given, but {} has one moment or none",
+                           word(layout_.optimizer));
+    if (dtype == layout_.moment_dtype) return;
+    if (!is_transformer_engine())
+      return list_.problem(key,
+                           "second_moment_dtype is {} and moment_dtype {}; two formats need adam "
+                           "in one pass (framework.optimizer fused), master_weights, and no "
+                           "offload, compression or local_steps",
+                           word(dtype), word(layout_.moment_dtype));
+    moment(key, dtype);
+  }
+
+  void masters() {
+    constexpr const char* key = "master_format";
+    const MasterFormat format = layout_.master_format;
+    if (format == MasterFormat::fp32) return;
+    if (!is_transformer_engine())
+      return list_.problem(key,
+                           "master_format is {}; allowed: fp32, or another one with adam in one "
+                           "pass (framework.optimizer fused), master_weights, and no offload, "
+                           "compression or local_steps",
+                           word(format));
+    if (format == MasterFormat::remainders &&
+        (layout_.activation_dtype != DType::bf16 || layout_.eight_bit_parameters))
+      list_.problem(key,
+                    "master_format is remainders, which bf16 weights have: activation_dtype is {} "
+                    "and fp8_parameters {}; allowed: fp32, fp16",
+                    word(layout_.activation_dtype), layout_.eight_bit_parameters);
+  }
+
+  // As Megatron-LM has it, with matrices whole on a rank.
+  void muon() {
+    constexpr const char* key = "optimizer";
+    const Execution& runs = model_.execution;
+    const bool apart = layout_.offloads() || layout_.trains_apart() ||
+                       layout_.compression != GradientCompression::none;
+    if (model_.is_layer_list)
+      return list_.problem(key, "optimizer is muon, but {} is a list of layers without matrices",
+                           model_.name);
+    if (model_.has_experts() && layout_.expert_tensor() > 1)
+      list_.problem("expert_tensor_parallel",
+                    "expert_tensor_parallel is {} with optimizer muon, which is not modelled; "
+                    "allowed: 1",
+                    layout_.expert_tensor());
+    if (layout_.zero_stage > 1)
+      list_.problem(key,
+                    "optimizer is muon with zero_stage {}; allowed: 0 (every replica updates all), "
+                    "1 (a matrix belongs to one of them)",
+                    layout_.zero_stage);
+    if (apart || runs.optimizer != OptimizerForm::fused || layout_.moment_dtype != DType::fp32)
+      list_.problem(key,
+                    "optimizer is muon; allowed with framework.optimizer fused, moment_dtype fp32, "
+                    "and no offload, compression or local_steps");
+  }
+
+  const Layout& layout_;
+  const Model& model_;
+  LayoutProblemList& list_;
+};
+
+}  // namespace
+
+void check_states(const Layout& layout, const Model& model, LayoutProblemList& list) {
+  StateChecker{layout, model, list}.run();
+}
+
+}  // namespace sim

@@ -1,0 +1,148 @@
+#include "sim/plan/sharding/recomputed_modules.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+namespace sim {
+namespace {
+
+using Ops = std::vector<std::uint32_t>;
+
+std::optional<std::uint32_t> index_of(const Block& block, std::string_view name) {
+  for (std::uint32_t i = 0; i < block.ops.size(); ++i)
+    if (block.ops[i].name == name) return i;
+  return std::nullopt;
+}
+
+// From the first operator of a name to the last one of another, both of them there.
+Ops range(const Block& block, std::string_view first, std::string_view last) {
+  Ops ops;
+  const auto from = index_of(block, first), to = index_of(block, last);
+  if (!from || !to) return ops;
+  for (std::uint32_t i = *from; i <= *to; ++i)
+    ops.push_back(i);
+  return ops;
+}
+
+Ops named(const Block& block, std::initializer_list<std::string_view> names) {
+  Ops ops;
+  for (const std::string_view name : names)
+    if (const auto found = index_of(block, name)) ops.push_back(*found);
+  return ops;
+}
+
+bool has_shared_experts(const Block& block) {
+  return index_of(block, "shared_expert_up").has_value();
+}
+
+Ops ops_of_experts(const Block& block) {
+  return range(block, "router", has_shared_experts(block) ? "shared_expert_sum" : "expert_combine");
+}
+
+// The operator whose output operator i reads; -1: what the block receives.
+int producer(const Block& block, int i) {
+  const ModelOp& op = block.ops[static_cast<std::size_t>(i)];
+  const int before = op.starts_from >= 0 ? producer(block, op.starts_from) : i - 1;
+  const bool hands_on =
+      before >= 0 && block.ops[static_cast<std::size_t>(before)].kind == ModelOpKind::router;
+  return hands_on ? producer(block, before) : before;
+}
+
+// Of those of which the backward pass reads the input.
+bool keeps_input(const ModelOp& op) {
+  return op.kind == ModelOpKind::linear || op.kind == ModelOpKind::router ||
+         op.kind == ModelOpKind::attention;
+}
+
+class ModuleFinder {
+ public:
+  ModuleFinder(const Block& block, const Layout& layout) : block_{block}, layout_{layout} {
+    found_.runs_in.assign(block.ops.size(), RecomputedModules::none);
+    found_.input_from = found_.runs_in;
+  }
+
+  RecomputedModules find() {
+    checkpoint(RecomputeModule::core_attn, named(block_, {"attention"}));
+    checkpoint(RecomputeModule::mlp, range(block_, "mlp_up", "mlp_down"));
+    checkpoint(RecomputeModule::moe, ops_of_experts(block_));
+    checkpoint(RecomputeModule::shared_experts,
+               range(block_, "shared_expert_up", "shared_expert_down"));
+    if (has_module(block_, RecomputeModule::mla_up_proj))
+      discard(RecomputeModule::mla_up_proj,
+              named(block_, {"query", "query_up", "key_value_up", "rotary"}), "attention", false);
+    discard(RecomputeModule::moe_act, named(block_, {"expert_activation"}), "expert_down", true);
+    norms();
+    std::stable_sort(found_.modules.begin(), found_.modules.end(),
+                     [](const auto& a, const auto& b) { return a.ops.front() < b.ops.front(); });
+    for (std::size_t at = 0; at < found_.modules.size(); ++at)
+      enter(static_cast<int>(at));
+    return std::move(found_);
+  }
+
+ private:
+  void checkpoint(RecomputeModule module, Ops ops) {
+    if (ops.empty() || !layout_.recomputes(module)) return;
+    const std::uint32_t last = ops.back();
+    found_.modules.push_back({module, std::move(ops), last, false, false});
+  }
+
+  void discard(RecomputeModule module, Ops ops, std::string_view before, bool keeps_inside) {
+    const auto reader = index_of(block_, before);
+    if (ops.empty() || !reader || !layout_.recomputes(module)) return;
+    found_.modules.push_back({module, std::move(ops), *reader, true, keeps_inside});
+  }
+
+  // Hooks stand at the output of the attention, and at that of the MLP.
+  void norms() {
+    if (has_module(block_, RecomputeModule::mla_up_proj))
+      discard(RecomputeModule::layernorm, named(block_, {"input_norm"}), "attention_projection",
+              true);
+    if (has_module(block_, RecomputeModule::moe))
+      discard(RecomputeModule::layernorm, named(block_, {"post_attention_norm"}),
+              block_.ops[ops_of_experts(block_).back()].name, true);
+  }
+
+  void enter(int at) {
+    const RecomputedModule& module = found_.modules[static_cast<std::size_t>(at)];
+    for (const std::uint32_t op : module.ops)
+      found_.runs_in[op] = at;
+    if (!module.discards_output) return;
+    const auto made = static_cast<int>(module.ops.back());
+    for (int i = made + 1; i < static_cast<int>(block_.ops.size()); ++i)
+      if (keeps_input(block_.ops[static_cast<std::size_t>(i)]) && producer(block_, i) == made)
+        found_.input_from[static_cast<std::size_t>(i)] = at;
+  }
+
+  const Block& block_;
+  const Layout& layout_;
+  RecomputedModules found_;
+};
+
+}  // namespace
+
+bool has_module(const Block& block, RecomputeModule module) {
+  switch (module) {
+    case RecomputeModule::core_attn:
+      return index_of(block, "attention").has_value();
+    case RecomputeModule::mla_up_proj:
+      return index_of(block, "key_value_up").has_value();
+    case RecomputeModule::mlp:
+      return index_of(block, "mlp_up").has_value();
+    case RecomputeModule::moe:
+    case RecomputeModule::moe_act:
+      return index_of(block, "router").has_value();
+    case RecomputeModule::shared_experts:
+      return has_shared_experts(block);
+    case RecomputeModule::layernorm:
+      return index_of(block, "input_norm").has_value();
+  }
+  return false;
+}
+
+RecomputedModules recomputed_modules(const Block& block, const Layout& layout) {
+  if (layout.recompute != Recompute::selective || layout.recompute_modules.empty()) return {};
+  return ModuleFinder{block, layout}.find();
+}
+
+}  // namespace sim
