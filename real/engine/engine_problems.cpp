@@ -113,10 +113,6 @@ void add_state_problems(const sim::Layout& layout, std::vector<std::string>& pro
     problems.emplace_back("layout.optimizer: the engine does not make matrices orthogonal");
   if (layout.master_format != sim::MasterFormat::fp32)
     problems.emplace_back("layout.master_format: the engine keeps masters in fp32; allowed: fp32");
-  if (!layout.recompute_modules.empty())
-    problems.emplace_back(
-        "layout.recompute_modules: the engine does not run modules again; allowed: none of them, "
-        "with recompute none, selective, full");
 }
 
 }  // namespace
