@@ -103,6 +103,18 @@ bool runs_otherwise(const sim::Model& model, const sim::Layout& layout) {
          runs.gradient_buckets != sim::GradientBuckets::flat || runs.held_logits > 0;
 }
 
+// Of optimizers and their states, and of what runs again.
+void add_state_problems(const sim::Layout& layout, std::vector<std::string>& problems) {
+  if (layout.optimizer != sim::OptimizerKind::adam || layout.moment_dtype != sim::DType::fp32 ||
+      layout.dtype_of_moment(1) != sim::DType::fp32)
+    problems.emplace_back(
+        "layout.optimizer, layout.moment_dtype: the engine updates with Adam, moments in fp32");
+  if (layout.optimizer == sim::OptimizerKind::muon)
+    problems.emplace_back("layout.optimizer: the engine does not make matrices orthogonal");
+  if (layout.master_format != sim::MasterFormat::fp32)
+    problems.emplace_back("layout.master_format: the engine keeps masters in fp32; allowed: fp32");
+}
+
 }  // namespace
 
 std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model& model) {
@@ -151,19 +163,7 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
         "layout.offload.fraction: the engine offloads all of the optimizer; allowed: 1");
   if (plan.layout.trains_apart() && plan.layout.outer_dtype != sim::DType::fp32)
     problems.emplace_back("layout.local_steps.wire: the engine averages in fp32; allowed: fp32");
-  if (plan.layout.optimizer != sim::OptimizerKind::adam ||
-      plan.layout.moment_dtype != sim::DType::fp32 ||
-      plan.layout.dtype_of_moment(1) != sim::DType::fp32)
-    problems.emplace_back(
-        "layout.optimizer, layout.moment_dtype: the engine updates with Adam, moments in fp32");
-  if (plan.layout.optimizer == sim::OptimizerKind::muon)
-    problems.emplace_back("layout.optimizer: the engine does not make matrices orthogonal");
-  if (plan.layout.master_format != sim::MasterFormat::fp32)
-    problems.emplace_back("layout.master_format: the engine keeps masters in fp32; allowed: fp32");
-  if (!plan.layout.recompute_modules.empty())
-    problems.emplace_back(
-        "layout.recompute_modules: the engine does not run modules again; allowed: none of them, "
-        "with recompute none, selective, full");
+  add_state_problems(plan.layout, problems);
   if (plan.layout.recompute == sim::Recompute::operators &&
       !sim::keeps_tensors(model.execution, plan.layout))
     problems.emplace_back(

@@ -92,7 +92,7 @@ struct MegatronConfig {
 
   // Batch, recomputation, precision.
   Whole micro_batch_size, global_batch_size;
-  Flag recompute_activations;
+  Flag recompute_activations, recompute_experts;
   Text recompute_granularity, recompute_method, recompute_modules;
   Whole recompute_num_layers;
   Flag bf16, fp16, grad_reduce_in_bf16, grads_in_fp32;
@@ -287,6 +287,7 @@ void for_each_optimizer_setting(Config& c, Visit& visit) {
 template <class Config, class Visit>
 void for_each_storage_setting(Config& c, Visit& visit) {
   visit(Spelling{"--recompute-activations", {}}, c.recompute_activations);
+  visit(Spelling{"--moe-layer-recompute", {"model.moe_layer_recompute"}}, c.recompute_experts);
   visit(Spelling{"--recompute-granularity", {"model.recompute_granularity"}},
         c.recompute_granularity);
   visit(Spelling{"--recompute-method", {"model.recompute_method"}}, c.recompute_method);

@@ -155,9 +155,6 @@ constexpr std::array expert_keys{
     KnownKey{"moe_pad_experts_for_cuda_graph_inference"},
     KnownKey{"moe_extended_tp", Verdict::refused, "",
              "set the expert tensor parallel size instead"},
-    KnownKey{"moe_layer_recompute", Verdict::refused, "",
-             "layers of experts that alone are recomputed are not modelled; to forecast them as "
-             "kept, --set {}=false"},
     KnownKey{"moe_use_legacy_grouped_gemm", Verdict::noted, "",
              "the products of experts are modelled as Transformer Engine's grouped ones"},
     KnownKey{"moe_router_fusion", Verdict::noted, "", "the choice is modelled in single kernels"},

@@ -228,6 +228,11 @@ class Reader : private SettingProblems {
   void recomputation() {
     std::string granularity = config_.recompute_granularity.value_or("");
     if (config_.recompute_activations.value_or(false)) granularity = "selective";
+    // transformer_config.py, __post_init__: selective recomputation of `moe` besides.
+    const bool experts = config_.recompute_experts.value_or(false);
+    if (experts && granularity == "full")
+      return problem(config_.recompute_experts, "does not go with full recomputation");
+    if (experts && granularity.empty()) granularity = "selective";
     if (granularity.empty() || granularity == "none" || granularity == "None") return;
     if (granularity == "selective") {
       selective();
@@ -242,8 +247,10 @@ class Reader : private SettingProblems {
     layout().recompute = Recompute::selective;
     if (config_.recompute_method)
       problem(config_.recompute_method, "does not go with selective recomputation");
-    if (!config_.recompute_modules) return;
-    std::istringstream words{*config_.recompute_modules.value};
+    const bool experts = config_.recompute_experts.value_or(false);
+    if (!config_.recompute_modules && !experts) return;
+    std::istringstream words{config_.recompute_modules.value_or("core_attn") +
+                             (experts ? " moe" : "")};
     for (std::string name; words >> name;) {
       const std::optional<RecomputeModule> module = from_word<RecomputeModule>(name);
       if (!module)

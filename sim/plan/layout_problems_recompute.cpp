@@ -68,10 +68,6 @@ class ModuleChecker {
       list_.problem("recompute_modules",
                     "modules run again as Megatron-LM runs them; allowed: framework megatron, or "
                     "recompute without recompute_modules");
-    if (layout_.cuts_products())
-      list_.problem("recompute_modules",
-                    "recompute_modules is not modelled with overlap.tensor_products; allowed: one "
-                    "of them");
   }
 
   const Layout& layout_;

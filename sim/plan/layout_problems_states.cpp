@@ -81,6 +81,10 @@ class StateChecker {
                     "expert_tensor_parallel is {} with optimizer muon, which is not modelled; "
                     "allowed: 1",
                     layout_.expert_tensor());
+    if (layout_.shard_group > 0 && layout_.shard_group < layout_.replicas())
+      list_.problem("shard_group",
+                    "shard_group is {} with optimizer muon, which is not modelled; allowed: 0",
+                    layout_.shard_group);
     if (layout_.zero_stage > 1)
       list_.problem(key,
                     "optimizer is muon with zero_stage {}; allowed: 0 (every replica updates all), "

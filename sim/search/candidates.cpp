@@ -310,10 +310,12 @@ class Lister {
   void with_zero(int stage, int replicas) {
     const bool keeps_gradients = splits_backward(one_.schedule) && stage >= 2 &&
                                  !(stage == 3 && model_.execution.holds_units);
-    if (keeps_gradients || (stage >= 2 && model_.has_experts())) return refuse(Refusal::sharding);
+    const bool whole_matrices = workload_.optimizer == OptimizerKind::muon;
+    if (keeps_gradients || (stage >= 2 && (model_.has_experts() || whole_matrices)))
+      return refuse(Refusal::sharding);
     // One rank shards nothing, and all replicas are what 0 says.
     std::vector<int> groups{0};
-    if (stage > 0 && !model_.has_experts())
+    if (stage > 0 && !model_.has_experts() && workload_.optimizer != OptimizerKind::muon)
       for (const int group : divisors(replicas, replicas))
         if (group > 1 && group < replicas) groups.push_back(group);
     for (const int group : or_all(space_.shard_group, groups)) {

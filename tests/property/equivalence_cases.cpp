@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <utility>
+#include <vector>
 
 #include "sim/base/random.hpp"
 #include "sim/schedule/schedule.hpp"
@@ -42,6 +44,12 @@ sim::Layout with(const Parallel& parallel) {
   layout.pipeline_parallel = parallel.pipeline;
   layout.data_parallel = parallel.data;
   layout.expert_parallel = parallel.experts;
+  return layout;
+}
+
+sim::Layout again(sim::Layout layout, std::vector<sim::RecomputeModule> modules) {
+  layout.recompute = Recompute::selective;
+  layout.recompute_modules = std::move(modules);
   return layout;
 }
 
@@ -196,6 +204,24 @@ void add_recomputation(std::vector<EquivalenceCase>& to) {
                   l.recompute = Recompute::full;
                   l.recompute_every = 2;
                 })});
+  using enum sim::RecomputeModule;
+  to.push_back(
+      {"MLP again, tp 2 sp",
+       {.llama = true},
+       again(changed(with({.tensor = 2}), [](auto& l) { l.sequence_parallel = true; }), {mlp})});
+  to.push_back({"MLP and attention again, dropout, ZB-H1",
+                {.dropout = 0.1},
+                again(changed(with({.pipeline = 2}), [](auto& l) { l.schedule = Schedule::zb_h1; }),
+                      {core_attn, mlp})});
+  to.push_back(
+      {"MLP and attention again, norms behind the branches, ZeRO-3",
+       {.post_norm = true},
+       again(changed(with({.data = 2}), [](auto& l) { l.zero_stage = 3; }), {mlp, core_attn})});
+  to.push_back({"unfused attention again, pp 2",
+                {},
+                again(changed(with({.pipeline = 2}),
+                              [](auto& l) { l.attention = sim::AttentionKernel::unfused; }),
+                      {core_attn})});
   to.push_back(
       {"full recomputation, ZeRO-3", {.tied = true}, changed(with({.data = 2}), [](auto& l) {
          l.recompute = Recompute::full;
@@ -439,6 +465,12 @@ void add_expert_models(std::vector<EquivalenceCase>& to) {
   add("shared experts, recomputed", deep,
       changed(with_experts({.tensor = 2, .data = 2, .experts = 4}),
               [](auto& l) { l.recompute = Recompute::full; }));
+  using enum sim::RecomputeModule;
+  add("experts and norms again, shared experts", deep,
+      again(with_experts({.tensor = 2, .data = 2, .experts = 4}), {moe, layernorm, mlp}));
+  add("activations of experts, norms and shared experts again", deep,
+      again(with_experts({.tensor = 2, .data = 2, .experts = 2, .expert_tensor = 2}),
+            {moe_act, layernorm, shared_experts}));
   ModelTraits one = mixture;
   one.per_token = 1;
   one.experts = 8;
@@ -454,10 +486,12 @@ void add_expert_models(std::vector<EquivalenceCase>& to) {
   post.post_norm = true;
   add("post-norm, ep 2", post, with_experts({.data = 2, .experts = 2}));
   post.shared = true;
-  for (const bool again : {false, true})
+  for (const bool full : {false, true})
     add("post-norm with shared experts, tp 2 ep 2", post,
         changed(with_experts({.tensor = 2, .data = 2, .experts = 2}),
-                [&](auto& l) { l.recompute = again ? Recompute::full : Recompute::none; }));
+                [&](auto& l) { l.recompute = full ? Recompute::full : Recompute::none; }));
+  add("post-norm with shared experts, experts again", post,
+      again(with_experts({.tensor = 2, .data = 2, .experts = 2}), {moe}));
 }
 
 }  // namespace

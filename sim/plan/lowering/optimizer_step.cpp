@@ -175,8 +175,8 @@ void OptimizerStep::optimizer_step() {
     MuonStep{context_, store_}.update([&] { touch_gradients(Access::read); },
                                       [&] { write_updated_state(); });
   if (unscaled.states > 0) {
-    const BufferId temporary =
-        builder_.buffer(Bytes{4 * unscaled.states * largest_group()}, BufferCategory::optimizer);
+    const BufferId temporary = builder_.buffer(
+        Bytes{std::int64_t{4} * unscaled.states * largest_group()}, BufferCategory::optimizer);
     builder_.writes(temporary, Role::workspace);
     builder_.frees(temporary, Role::workspace);
   }
@@ -282,7 +282,8 @@ std::int64_t OptimizerStep::update_bytes() const {
   }
   if (layout_.optimizer == OptimizerKind::muon) {
     // Adam has what is no matrix; its two moments and the masters are read and written.
-    const std::int64_t adam = layout_.master_bytes() + 2 * bytes_of(layout_.moment_dtype);
+    const std::int64_t adam =
+        layout_.master_bytes() + std::int64_t{2} * bytes_of(layout_.moment_dtype);
     return rest_of_muon() * (gradient + weight + 2 * adam);
   }
   const bool eager = runs_.optimizer == OptimizerForm::eager;

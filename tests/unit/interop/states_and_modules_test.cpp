@@ -43,6 +43,10 @@ TEST_CASE("modules of selective recomputation are read", "[interop]") {
       "core_attn layernorm");
   CHECK(layout.recompute == Recompute::selective);
   CHECK(layout.recompute_modules == std::vector{mlp, core_attn, layernorm});
+  const Imported routed = from_flags(decoder(
+      "--num-experts 8 --moe-router-topk 2 --moe-grouped-gemm --moe-token-dispatcher-type alltoall "
+      "--disable-bias-linear --swiglu --moe-layer-recompute"));
+  CHECK(routed.layout.recompute_modules == std::vector{core_attn, moe});
   const Layout bare = layout_of("--recompute-granularity selective");
   CHECK(bare.recompute == Recompute::selective);
   CHECK(bare.recompute_modules.empty());

@@ -39,6 +39,26 @@ TEST_CASE("every candidate is legal, and no two are the same layout", "[search]"
   }
 }
 
+TEST_CASE("modules that run again, and Muon, stay with what goes with them", "[search]") {
+  SearchSpecification asked = small_search("top: 3");
+  asked.workload.layout.recompute = Recompute::selective;
+  asked.workload.layout.recompute_modules = {RecomputeModule::mlp};
+  asked.workload.layout.optimizer = OptimizerKind::muon;
+  const Candidates listed = list_candidates(asked);
+  int with_modules = 0, sharded = 0;
+  for (std::uint32_t i = 0; i < listed.all.size(); ++i) {
+    const Layout layout = layout_of(asked, listed, i);
+    REQUIRE(layout_problems(layout, asked.workload.model).empty());
+    const bool selective = layout.recompute == Recompute::selective;
+    REQUIRE(layout.recompute_modules.empty() != selective);
+    REQUIRE(layout.zero_stage < 2);
+    with_modules += selective ? 1 : 0;
+    sharded += layout.zero_stage;
+  }
+  CHECK(with_modules > 0);
+  CHECK(sharded > 0);
+}
+
 // Every product of 8 ranks by brute force, dimension by dimension.
 TEST_CASE("the list has every legal split of the ranks, batch and stages", "[search]") {
   const SearchSpecification asked = small_search(
