@@ -187,13 +187,14 @@ enum class Action : std::uint8_t {
                     // choice_weights: those as the copies of the tokens are sent, in fp32
   choose_backward,  // saved, choice_gradient, input_gradient: of the scores
   move_tokens,      // input; output: one copy for each choice, or their sum; of the former in the
-                    // forward pass: saved, the rows of the copies. Behind another dispatcher than
-                    // alltoall, or before its way back: choice_weights or choice_gradient of the
-                    // tokens that came too, read, and those of the copies, written, or back
+                    // forward pass: saved, the rows of the copies. Of dispatchers other than
+                    // alltoall: residual: weights of the choices of the tokens that came, or the
+                    // gradients of those of the copies; choice_weights or choice_gradient: moved
   sort_tokens,      // input; output: the same by expert, or back in the order in which they came
   exchange_tokens,  // collective between ranks that share experts, or one; also of the weights of
-                    // choices and their gradients: input, output. Fused: choice_weights or
-                    // choice_gradient too, read and written
+                    // choices and their gradients: input, output. Fused: residual: the weights or
+                    // gradients that go with the tokens; choice_weights or choice_gradient: as they
+                    // come; [saved]: the map of all choices
   // Where every tensor rank has the output of all: logits of frameworks other than Megatron-LM
   // (sim/model/model.hpp, Execution), queries, keys and values of shared key/value heads:
   gather_output,    // all-gather: input: the features of a rank, output: rank after rank
@@ -263,7 +264,7 @@ constexpr bool is_of_meeting(Action action) {
 // What a buffer is to the operator that uses it.
 enum class Role : std::uint8_t {
   input,
-  residual,  // second term of a residual sum
+  residual,  // second term of a residual sum; of tokens, the weights that go with them
   output,
   saved,         // what the forward pass keeps besides its input
   saved_output,  // the output, where the backward pass reads it (attention, ReLU)

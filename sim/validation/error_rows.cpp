@@ -10,7 +10,7 @@ std::vector<ErrorRow> error_rows(std::span<const SetResult> results) {
   std::vector<ErrorRow> found;
   for (const SetResult& result : results)
     for (const RowResult& row : result.rows)
-      if (row.prediction && row.prediction->traits && row.row.has_time())
+      if (result.set.in_intervals && row.prediction && row.prediction->traits && row.row.has_time())
         found.push_back({.set = result.set.name,
                          .row = row.row.id,
                          .use = row.row.use,

@@ -86,6 +86,7 @@ MeasuredSet load_measured_set(const std::string& path) {
   set.quantity = top.word<Quantity>("quantity");
   if (set.quantity == Quantity::layer)
     set.layer = static_cast<int>(top.integer("layer", {.min = 0, .max = 10'000}));
+  set.in_intervals = top.boolean_or("in_intervals", true);
   set.assumptions = read_texts(top, "assumptions");
   if (!top.has("table")) {
     read_rows(top, path, set);

@@ -77,6 +77,8 @@ struct MeasuredSet {
   std::string source;
   Quantity quantity = Quantity::step;
   int layer = 0;  // which one, of Quantity::layer
+  // Whether the errors of its rows count in the intervals and margins of other forecasts.
+  bool in_intervals = true;
   std::vector<std::string> assumptions;
   std::string data_folder;  // of rows of a table: holds topologies/ and validation/
   std::vector<MeasuredRow> rows;

@@ -130,6 +130,7 @@ std::vector<MemoryExcess> of_set(std::span<const MemoryExcess> values, const std
 std::vector<MemoryExcess> memory_excesses(std::span<const SetResult> results) {
   std::vector<MemoryExcess> values;
   for (const SetResult& result : results) {
+    if (!result.set.in_intervals) continue;
     const bool lists_failures =
         std::any_of(result.rows.begin(), result.rows.end(),
                     [](const RowResult& row) { return row.row.outcome == Outcome::out_of_memory; });

@@ -91,7 +91,7 @@ Operands operands_of_site(Action action) {
     case Action::move_tokens:
       return {roles({input, output}), roles({saved, residual, choice_weights, choice_gradient})};
     case Action::exchange_tokens:
-      return {roles({input, output}), roles({residual, choice_weights, choice_gradient})};
+      return {roles({input, output}), roles({residual, saved, choice_weights, choice_gradient})};
     case Action::add_product_gradient:
       return {roles({input, input_gradient})};
     case Action::add_weight_gradient:

@@ -39,6 +39,7 @@ class ExpertPass : BlockPart {
   // `weights`, which may be null, go with the tokens.
   Value exchange_fused(const Frame& frame, std::size_t i, const Value& x, Bytes bytes,
                        Value* weights, Role role, Bytes weight_bytes);
+  Value gather_map(const Frame& frame, std::size_t i);
   void move_weights(Value& weights, Role role, Bytes bytes);
   void wait_for_counts(const Frame& frame, std::size_t i, OpId known);
   void send_weights(const Frame& frame, std::size_t i);

@@ -38,6 +38,7 @@ struct ExpertWork {
   std::uint32_t gather_weights = none, scatter_weights = none;
   // Of the dispatcher allgather, the way back; of the others, exchange goes both ways.
   std::uint32_t exchange_back = none, exchange_back_name = 0, exchange_weights_back = none;
+  std::uint32_t gather_map = none;  // hybridep
 };
 
 // Interned work of an operator of a distinct block.

@@ -86,6 +86,10 @@ void ExpertPass::intern_fused(const ShardedOp& op, ExpertWork& work) {
                            .carrier = hybrid ? Carrier::hybridep : Carrier::deepep,
                            .blocks = layout_.sms_of_dispatch(),
                            .routing = op.experts->routing});
+  if (!hybrid || !dispatch) return;
+  work.gather_name = builder_.name(op.op->name + ".all_gather");
+  work.gather_map = builder_.collective(
+      {CollectiveKind::all_gather, GroupRole::expert, DType::fp8, op.experts->map_gathered});
 }
 
 Value ExpertPass::move_tokens(const Frame& frame, std::size_t i, const Value& x,
@@ -185,10 +189,16 @@ Value ExpertPass::exchange_to_experts(const Frame& frame, std::size_t i, const V
   const ExpertWork& work = frame.work->ops[i].experts;
   const ExpertExchange& exchange = *op.experts;
   const bool dispatch = op.op->kind == ModelOpKind::dispatch;
-  if (layout_.token_dispatcher != TokenDispatcher::allgather) wait_for_counts(frame, i, chosen_);
-  if (is_fused(layout_.token_dispatcher))
-    return exchange_fused(frame, i, x, exchange.whole, dispatch ? &choice_weights_ : nullptr,
-                          Role::choice_weights, exchange.weights_gathered);
+  if (is_fused(layout_.token_dispatcher)) {
+    const Value map = gather_map(frame, i);
+    wait_for_counts(frame, i, map.exists() ? map.ready : chosen_);
+    const Value came =
+        exchange_fused(frame, i, x, exchange.whole, dispatch ? &choice_weights_ : nullptr,
+                       Role::choice_weights, exchange.weights_gathered);
+    tensors_.drop(map, Role::saved);
+    return came;
+  }
+  if (layout_.token_dispatcher == TokenDispatcher::alltoall) wait_for_counts(frame, i, chosen_);
   Value tokens = x;
   if (layout_.token_dispatcher == TokenDispatcher::allgather) {
     if (dispatch && work.exchange_weights != none)
@@ -221,6 +231,18 @@ Value ExpertPass::arrive_at_experts(Frame& frame, std::size_t i, const Value& x)
   if (frame.pass != Pass::backward) kept_.keep_beside(frame, i, op.saved);
   if (dispatch) move_weights(choice_weights_, Role::choice_weights, exchange.weights_came);
   return tokens;
+}
+
+// HybridEP: from the choices of all ranks each works out where its tokens lie at the others. The
+// backward pass knows it.
+Value ExpertPass::gather_map(const Frame& frame, std::size_t i) {
+  const ExpertWork& work = frame.work->ops[i].experts;
+  if (work.gather_map == none || frame.pass == Pass::backward) return {};
+  Value map = tensors_.allocate(frame.shape->ops[i].experts->map_gathered);
+  map.ready = issue(frame, i, work.gather_map, work.gather_name, choice_weights_);
+  tensors_.read(choice_weights_, Role::input);
+  builder_.writes(map.buffer, Role::output);
+  return map;
 }
 
 // By the kernel added last.

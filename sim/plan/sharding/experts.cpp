@@ -83,6 +83,10 @@ void shard_fused(const Region& region, ExpertExchange& exchange, Bytes own) {
   };
   exchange.whole = come(own);
   exchange.weights_gathered = come(exchange.weights);
+  // A byte for each token and expert (DeepEP, csrc/hybrid_ep/executor, allgather_routing_map).
+  if (layout.token_dispatcher == TokenDispatcher::hybridep)
+    exchange.map_gathered =
+        Bytes{region.sequence_tokens * exchange.routing.experts * layout.expert_parallel};
 }
 
 }  // namespace

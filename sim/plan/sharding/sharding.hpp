@@ -49,6 +49,7 @@ struct ExpertExchange {
   // each of its experts.
   Bytes whole{};
   ExpertRouting routing{};     // of a fused exchange
+  Bytes map_gathered{};        // hybridep: which experts the tokens of all ranks have chosen
   std::optional<Kernel> sort;  // what came into the order of the rank's experts, or back
 };
 

@@ -195,6 +195,19 @@ TEST_CASE("a fused exchange sends tokens once and copies them where they come", 
   CHECK(call_of(make_plan(model, layout).programs[0], "expert_dispatch.deepep")->blocks == 8);
 }
 
+TEST_CASE("HybridEP gathers a map of the choices before it sends", "[plan][experts]") {
+  const Model model = test::mixture(0, 2);
+  Layout layout = layout_of(4, 1, 4);
+  layout.token_dispatcher = TokenDispatcher::hybridep;
+  const Program program = make_plan(model, layout).programs[0];
+  const Collective* map = call_of(program, "expert_dispatch.all_gather");
+  REQUIRE(map != nullptr);
+  CHECK(map->bytes.count() == 4 * 128 * 8);  // a byte for each of 8 experts
+  CHECK(call_of(program, "expert_dispatch.hybridep")->blocks == 16);
+  for (std::uint32_t i = 0; i < program.size(); ++i)
+    if (program.name({i}) == "expert_dispatch.all_gather") CHECK(program.pass[i] == Pass::forward);
+}
+
 TEST_CASE("the dispatcher allgather gathers all tokens and scatters sums", "[plan][experts]") {
   const Model model = test::mixture(0, 2);
   Layout layout = layout_of(4, 1, 4);

@@ -141,6 +141,15 @@ TEST_CASE("mixtures whose shares are not even are refused, and what experts have
     CHECK(problems() == Problems{"layout.expert_imbalance is 1.25: the engine gives every expert "
                                  "as many tokens; allowed: 1"});
   }
+  SECTION("dispatchers and capacities") {
+    plan.layout.token_dispatcher = sim::TokenDispatcher::deepep;
+    plan.layout.expert_capacity = 1.25;
+    CHECK(problems() ==
+          Problems{"layout.moe.dispatcher is deepep: the engine sends a copy for each choice; "
+                   "allowed: alltoall",
+                   "layout.moe.capacity_factor is 1.25: the engine drops no token and pads no "
+                   "expert; allowed: 0"});
+  }
   SECTION("biases") {
     shape.mlp_bias = true;
     CHECK(problems() == Problems{"tiny: the engine does not execute biases of experts"});

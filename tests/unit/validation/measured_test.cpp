@@ -144,7 +144,7 @@ TEST_CASE("a set may be a table, beside which no rows are listed", "[validation]
   REQUIRE(set.rows[0].cells->line == 2);
   REQUIRE(set.rows[0].measured == std::chrono::milliseconds{250});
   REQUIRE(problems_of(folder.write("measured.yaml", header + "table: rows.csv\nrows: []\n")) ==
-          "6: unknown key 'rows'; allowed: name, title, source and 4 more\n");
+          "6: unknown key 'rows'; allowed: name, title, source and 5 more\n");
 }
 
 TEST_CASE("every shipped set is readable and has a bound if it is scored", "[validation]") {
