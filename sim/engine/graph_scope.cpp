@@ -8,7 +8,14 @@
 namespace sim {
 namespace {
 
-enum class Part : std::uint8_t { attention, feed_forward_norm, feed_forward, router, experts, rest };
+enum class Part : std::uint8_t {
+  attention,
+  feed_forward_norm,
+  feed_forward,
+  router,
+  experts,
+  rest
+};
 
 // "qkv" of "qkv.forward" and of "mtp.qkv.forward".
 std::string_view operator_of(std::string_view name) {
@@ -72,7 +79,7 @@ class Capture {
 
   const Program& program_;
   const std::vector<GraphModule>& captured_;
-  std::vector<Part> parts_;             // by name
+  std::vector<Part> parts_;              // by name
   std::set<std::int16_t> with_experts_;  // layers
 };
 

@@ -37,9 +37,9 @@ struct SimulationOptions {
   bool jump = true;     // over whole periods of a steady state: exact, the same with and without
   bool graphs = false;  // operators are captured in a graph: no host issue time
   std::vector<GraphModule> graph_scope{};  // with graphs: parts of layers; empty: all of the step
-  std::optional<Duration> host_issue{};  // of one kernel; absent:
-  Bandwidth host_update{};               // Framework::host_update
-  double host_calls = 1;                 // so many times the device file's
+  std::optional<Duration> host_issue{};    // of one kernel; absent:
+  Bandwidth host_update{};                 // Framework::host_update
+  double host_calls = 1;                   // so many times the device file's
   double jitter = 0;       // standard deviation of ln(kernel time), per kernel; 0: none
   std::uint64_t seed = 1;  // of the jitter
   // Standard deviation of the speed of like devices in products and attention, which the power

@@ -138,10 +138,13 @@ Block numbered_layer(const TransformerShape& shape, std::int64_t layer) {
 
 // The embedding of the next token, from the table that the first stage has, too; its norm; and that
 // beside the norm of the hidden state, in one tensor.
+// The first depth works on what the final norm reads, each other on what the head before it reads
+// (MultiTokenPredictionBlock).
 void append_mtp_input(Block& block, const TransformerShape& shape, const std::string& prefix) {
   const double h = real(shape.hidden);
   ModelOp hidden = norm_op(shape, prefix + "hidden_norm");
-  hidden.starts_from = 0;
+  const bool first = block.ops.back().name == "cross_entropy";
+  hidden.starts_from = first ? 0 : static_cast<int>(block.ops.size()) - 2;
   block.ops.push_back(hidden);
   block.ops.push_back({.name = prefix + "embedding",
                        .kind = ModelOpKind::elementwise,

@@ -49,6 +49,7 @@ class ModuleChecker {
         module == RecomputeModule::moe_act || module == RecomputeModule::shared_experts;
     if (part && layout_.recomputes(RecomputeModule::moe))
       list_.problem("recompute_modules", "{} is a part of moe; allowed: one of them", word(module));
+    beside_exchange(module);
     // Megatron-LM, core/transformer/transformer_config.py, __post_init__.
     const bool before_casts =
         module == RecomputeModule::moe_act || module == RecomputeModule::layernorm;
@@ -58,6 +59,20 @@ class ModuleChecker {
                     "in Megatron-LM; allowed with it: core_attn, mla_up_proj, mlp, moe, "
                     "shared_experts",
                     word(module), word(model_.execution.eight_bit));
+  }
+
+  // The exchange of tokens, which runs again with the experts, has its own place in a merged pass
+  // and beside the shared experts.
+  void beside_exchange(RecomputeModule module) {
+    const bool moe = module == RecomputeModule::moe;
+    if (layout_.overlap_expert_exchange && (moe || module == RecomputeModule::layernorm))
+      list_.problem("recompute_modules",
+                    "{} is not modelled with overlap.expert_exchange; allowed with it: core_attn, "
+                    "mla_up_proj, mlp, moe_act, shared_experts",
+                    word(module));
+    if (layout_.overlap_shared_experts && moe)
+      list_.problem("recompute_modules",
+                    "moe is not modelled with overlap.shared_experts; allowed: one of them");
   }
 
   void framework() {

@@ -203,9 +203,10 @@ void read_graph_scope(const Layered& section, SimulationOptions& options) {
     const std::string text = entry.text();
     const std::optional<GraphModule> named = from_word<GraphModule>(text);
     if (!named)
-      entry.problem(fmt::format("'{}' is no part of a layer; allowed: attn, mlp, moe, moe_router, "
-                                "moe_preprocess",
-                                text.substr(0, 80)));
+      entry.problem(
+          fmt::format("'{}' is no part of a layer; allowed: attn, mlp, moe, moe_router, "
+                      "moe_preprocess",
+                      text.substr(0, 80)));
     const GraphModule module = named.value_or(GraphModule::attn);
     if (named && std::ranges::find(options.graph_scope, module) != options.graph_scope.end())
       entry.problem(fmt::format("{} is named twice", word(module)));

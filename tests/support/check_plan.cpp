@@ -98,8 +98,8 @@ void check_groups(const Plan& plan) {
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     const Group& group = plan.groups[g];
     const auto role = static_cast<std::size_t>(group.role);
-    const bool across = group.role == GroupRole::tied_embedding ||
-                        group.role == GroupRole::world || group.role == GroupRole::local;
+    const bool across = group.role == GroupRole::tied_embedding || group.role == GroupRole::world ||
+                        group.role == GroupRole::local;
     for (const RankId rank : group.ranks) {
       if (plan.group_of[rank.value][role] != g) refuse_plan("a rank does not know its group");
       if (!across &&

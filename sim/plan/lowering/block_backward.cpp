@@ -114,7 +114,7 @@ Value BlockBackward::backward_kernel(Frame& frame, std::size_t i, Value gradient
   if (op.op->kind == ModelOpKind::embedding) sums_.take_temporary_placeholder(own);
   sums_.add_gradient(frame, i, own, sums_.write_gradient(frame, own));
   reduction_.gradient_ready(frame, i);
-  return out;
+  return work.lends_input ? linears_.add_residual_gradient(frame, i, out) : out;
 }
 
 Value BlockBackward::backward_loss(Frame& frame, std::size_t i) {

@@ -14,12 +14,12 @@ class LinearBackward : BlockPart {
   // Split backward pass: of linears of a block, when their input gradients are done.
   void deferred_weight_gradients(Frame& frame, OpRange range);
   Value gather_gradient(Frame& frame, std::size_t i, Value gradient);
+  Value add_residual_gradient(Frame& frame, std::size_t i, Value gradient);
 
  private:
   Value gather_saved_input(Frame& frame, std::size_t i);
   bool overlaps_wgrad() const;
   bool defers_weight_gradients(const Frame& frame) const;
-  Value add_residual_gradient(Frame& frame, std::size_t i, Value gradient);
   Value own_output(Frame& frame, std::size_t i, Value gradient);
   Value scatter_output_gradient(Frame& frame, std::size_t i, Value gradient);
   Value input_gradient(Frame& frame, std::size_t i, const Value& gradient);

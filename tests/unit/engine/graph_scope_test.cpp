@@ -1,8 +1,9 @@
 // What CUDA graphs capture of a step.
+#include "sim/engine/graph_scope.hpp"
+
 #include <map>
 #include <set>
 
-#include "sim/engine/graph_scope.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/model/model.hpp"
 #include "sim/plan/plan.hpp"

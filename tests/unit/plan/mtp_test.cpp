@@ -37,7 +37,8 @@ std::int64_t held_by(const Program& program) {
 int losses_of(const Program& program) {
   int losses = 0;
   for (std::uint32_t op = 0; op < program.size(); ++op)
-    if (program.kind[op] == OpKind::cross_entropy && program.pass[op] == Pass::forward) ++losses;
+    if (program.kind[op] == OpKind::cross_entropy && program.action[op] == Action::backward)
+      ++losses;
   return losses;
 }
 
