@@ -95,10 +95,16 @@ std::vector<std::uint32_t> graphs_of(const Program& program,
     const OpLabel& label = program.label[op];
     return std::tuple{label.layer, label.microbatch, program.pass[op]};
   };
+  // What is on another stream, such as the reduction of a bucket, goes out between.
+  std::uint32_t last = no_graph;  // captured operator
   for (std::uint32_t op = 0; op < program.size(); ++op) {
-    if (!capture.has(op)) continue;
-    const bool goes_on = op > 0 && graphs[op - 1] != no_graph && pass_of(op) == pass_of(op - 1);
-    graphs[op] = goes_on ? graphs[op - 1] : next++;
+    if (!capture.has(op)) {
+      if (program.stream[op] == Stream::compute) last = no_graph;
+      continue;
+    }
+    const bool goes_on = last != no_graph && pass_of(op) == pass_of(last);
+    graphs[op] = goes_on ? graphs[last] : next++;
+    last = op;
   }
   return graphs;
 }
