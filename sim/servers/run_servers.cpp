@@ -133,7 +133,7 @@ class Runner {
       case EventKind::moved:
         return moved(event);
       case EventKind::arrived:
-        queue_.push_back({event.worker, event.bucket});
+        queue_.emplace_back(event.worker, event.bucket);
         return serve();
       case EventKind::updated:
         return updated(event);
