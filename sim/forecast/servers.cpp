@@ -32,8 +32,9 @@ std::vector<ServerNode> server_nodes(const Layout& layout, const Cluster& cluste
   if (nodes + machines > cluster.nodes())
     refuse(
         fmt::format("{} nodes of workers and {} machines of servers are more than the {} nodes "
-                    "of the cluster; set cluster.nodes to {}",
-                    nodes, machines, cluster.nodes(), nodes + machines));
+                    "of the cluster; set cluster.nodes to {} and "
+                    "cluster.gpus to {}",
+                    nodes, machines, cluster.nodes(), nodes + machines, layout.world_size()));
   const double share = share_on_workers(layout, nodes);
   std::vector<ServerNode> all;
   for (int node = 0; node < nodes && share > 0; ++node)

@@ -72,6 +72,36 @@ TEST_CASE("meetings of ranks that train apart are their share of a step", "[fore
         7 * outer.parameters);
 }
 
+TEST_CASE("workers and parameter servers on the routes of a cluster", "[forecast]") {
+  const auto with = [](const char* mode, std::vector<std::string> more) {
+    more.push_back(std::string{"layout.servers.mode="} + mode);
+    return forecast(load_scenario("scenarios/gpt2-64-h100-ethernet.yaml", more)).report;
+  };
+  const Report together = with("synchronous", {});
+  REQUIRE(together.servers);
+  CHECK(together.breakdown.total() == together.step_time);
+  CHECK(together.servers->staleness.empty());
+  const Report apart = with("asynchronous", {});
+  CHECK(apart.servers->mean_staleness() == Approx(63).epsilon(0.02));
+  CHECK(apart.breakdown.total() == apart.step_time);
+  // The servers hold the optimizer, of which a worker has no state.
+  CHECK((together.worst_memory().total - apart.worst_memory().total).count() >=
+        11 * apart.parameters);
+  CHECK(apart.worst_memory().host.memory > Bytes{});
+  const std::string slow = "cluster.change.node.nics.bandwidth=10 Gbps";
+  CHECK(with("asynchronous", {slow}).step_time > 3 * apart.step_time);
+  // Where the network is what all wait for, machines of their own take load off it.
+  const std::vector<std::string> machines{slow, "cluster.nodes=16", "cluster.gpus=64",
+                                          "layout.servers.place=balanced",
+                                          "layout.servers.machines=8"};
+  CHECK(to_seconds(with("synchronous", machines).step_time) <
+        0.9 * to_seconds(with("synchronous", {slow}).step_time));
+  CHECK_THROWS_WITH(
+      with("synchronous", {"layout.servers.place=machines", "layout.servers.machines=4"}),
+      "layout.servers: error: 8 nodes of workers and 4 machines of servers are more than the 8 "
+      "nodes of the cluster; set cluster.nodes to 12 and cluster.gpus to 64");
+}
+
 TEST_CASE("the memory alone needs no simulation", "[forecast]") {
   const Forecast memory = forecast_memory(llama());
   CHECK(memory.timeline.tracks.empty());
