@@ -25,15 +25,15 @@ void require_finite(const ServerPush& push) {
 
 }  // namespace
 
-ParameterServers::ParameterServers(const sim::Layout& layout, const sim::Training& training,
-                                   int buckets)
-    : layout_{layout},
+ParameterServers::ParameterServers(const sim::Plan& plan, const sim::Training& training)
+    : layout_{plan.layout},
       training_{training},
-      workers_{layout.data_parallel},
-      steps_(static_cast<std::size_t>(layout.data_parallel)) {
-  SIM_CHECK(layout.has_servers() && buckets >= 1, buckets);
+      workers_{plan.layout.data_parallel},
+      steps_(static_cast<std::size_t>(plan.layout.data_parallel)) {
+  SIM_CHECK(layout_.has_servers());
   const auto workers = static_cast<std::size_t>(workers_);
-  for (int i = 0; i < buckets; ++i) {
+  const auto count = plan.program(sim::RankId{0}).parameter_buckets.size();
+  for (std::size_t i = 0; i < count; ++i) {
     Bucket& bucket = *buckets_.emplace_back(std::make_unique<Bucket>());
     bucket.given.resize(workers);
     bucket.has_given.resize(workers);
@@ -51,7 +51,7 @@ bool ParameterServers::exchange(const ServerPush& push) {
 }
 
 // A worker gives, and takes when all have given. The next round begins when all have taken. Added
-// up in the order of the workers, whoever came first.
+// up in the order of their ranks, not of arrival.
 bool ParameterServers::add_up(Bucket& bucket, const ServerPush& push) const {
   const auto worker = static_cast<std::size_t>(push.worker);
   if (!bucket.has_given[worker]) {
@@ -102,9 +102,7 @@ void ParameterServers::update(Bucket& bucket, const ServerPush& push) const {
       nullptr);
   std::copy(bucket.weights.begin(), bucket.weights.end(), push.result.begin());
   std::int64_t& pulled = bucket.pulled[static_cast<std::size_t>(push.worker)];
-  const auto behind = static_cast<std::size_t>(bucket.version - pulled);
-  if (bucket.staleness.size() <= behind) bucket.staleness.resize(behind + 1);
-  ++bucket.staleness[behind];
+  bucket.staleness.add(bucket.version - pulled);
   pulled = ++bucket.version;
 }
 
@@ -121,15 +119,13 @@ void ParameterServers::end_step(int worker) {
   steps_.at(static_cast<std::size_t>(worker)).fetch_add(1, std::memory_order_release);
 }
 
-std::vector<std::int64_t> ParameterServers::staleness() const {
-  std::vector<std::int64_t> counts;
+sim::Staleness ParameterServers::staleness() const {
+  sim::Staleness all;
   for (const std::unique_ptr<Bucket>& bucket : buckets_) {
     const std::lock_guard lock{bucket->mutex};
-    if (counts.size() < bucket->staleness.size()) counts.resize(bucket->staleness.size());
-    for (std::size_t i = 0; i < bucket->staleness.size(); ++i)
-      counts[i] += bucket->staleness[i];
+    all.add(bucket->staleness);
   }
-  return counts;
+  return all;
 }
 
 }  // namespace real

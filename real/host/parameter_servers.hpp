@@ -12,6 +12,8 @@
 #include "real/engine/kernels.hpp"
 #include "sim/layout/layout.hpp"
 #include "sim/layout/training.hpp"
+#include "sim/plan/plan.hpp"
+#include "sim/servers/staleness.hpp"
 
 namespace real {
 
@@ -28,7 +30,8 @@ struct ServerPush {
 
 class ParameterServers {
  public:
-  ParameterServers(const sim::Layout& layout, const sim::Training& training, int buckets);
+  // REQUIRES: plan.layout.has_servers(); both outlive it.
+  ParameterServers(const sim::Plan& plan, const sim::Training& training);
 
   // Called until it is true, with the same push; then `result` is written. Synchronous servers wait
   // for the gradients of all workers, whose mean is that of a reduction; others update at once, as
@@ -40,9 +43,7 @@ class ParameterServers {
   void end_step(int worker);
   void release() { released_.store(true, std::memory_order_release); }  // all may begin
 
-  // Updates of other workers between a worker's parameters of a bucket and its update of it, by how
-  // often.
-  std::vector<std::int64_t> staleness() const;
+  sim::Staleness staleness() const;  // of all updates so far
 
  private:
   struct Bucket {
@@ -56,7 +57,7 @@ class ParameterServers {
     std::vector<float> weights, first_moment, second_moment;
     std::int64_t version = 0;
     std::vector<std::int64_t> pulled;  // by worker
-    std::vector<std::int64_t> staleness;
+    sim::Staleness staleness;
   };
 
   bool add_up(Bucket& bucket, const ServerPush& push) const;

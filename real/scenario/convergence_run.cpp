@@ -14,7 +14,6 @@
 #include "real/scenario/convergence_plans.hpp"
 #include "real/scenario/record_folder.hpp"
 #include "real/scenario/training_run.hpp"
-#include "sim/servers/server_run.hpp"
 
 namespace real {
 namespace {
@@ -24,12 +23,6 @@ using Clock = std::chrono::steady_clock;
 std::string minutes_text(double seconds) {
   if (seconds < 90) return fmt::format("{:.0f} s", seconds);
   return fmt::format("{:.0f} min", seconds / 60);
-}
-
-double mean_staleness(const std::vector<std::int64_t>& counts) {
-  sim::ServerRun run;
-  run.staleness = counts;
-  return run.mean_staleness();
 }
 
 class SuiteTraining {
@@ -112,7 +105,7 @@ class SuiteTraining {
     };
     const RunResult result =
         train_scenario(scenario, plans_[scheme].plan, files, [&](const TrainingRun& run) {
-          if (!run.staleness.empty()) curve.staleness = mean_staleness(run.staleness);
+          if (!run.staleness.empty()) curve.staleness = run.staleness.mean();
         });
     if (result.end == RunEnd::done) return true;
     if (result.end == RunEnd::interrupted) return stopped_ = true, false;

@@ -23,7 +23,7 @@ struct RunReport {
   sim::Breakdown breakdown;  // mean over ranks
   // Of the rank that needs most.
   std::int64_t planned_arena = 0, used_arena = 0, device = 0;
-  std::vector<std::int64_t> staleness;  // ParameterServers::staleness()
+  sim::Staleness staleness;  // of parameter servers
   bool interrupted = false;
 };
 

@@ -7,7 +7,6 @@
 #include "sim/base/quantity.hpp"
 #include "sim/layout/layout_text.hpp"
 #include "sim/report/numbers.hpp"
-#include "sim/servers/server_run.hpp"
 
 namespace real {
 namespace {
@@ -103,22 +102,6 @@ std::string memory_text(const RunReport& report) {
   return text + " (the rank with most)";
 }
 
-// As of the forecast (sim::ServerRun).
-sim::ServerRun staleness_of(const RunReport& report) {
-  sim::ServerRun run;
-  run.staleness = report.staleness;
-  return run;
-}
-
-std::string staleness_text(const RunReport& report) {
-  const sim::ServerRun run = staleness_of(report);
-  return fmt::format(
-      "staleness  {:.2f} updates of other workers in the mean, half of all within {}, 95 % within "
-      "{}, most {}\n",
-      run.mean_staleness(), run.staleness_quantile(0.5), run.staleness_quantile(0.95),
-      run.staleness.size() - 1);
-}
-
 }  // namespace
 
 std::string run_table(const RunReport& report) {
@@ -137,7 +120,7 @@ std::string run_table(const RunReport& report) {
       fmt::format("\nstep time  {}\ntokens/s   {}; {} of the model per rank\n", times_text(report),
                   sim::significant(report.tokens_per_second), sim::to_text(report.model_rate));
   if (report.recorded > sim::Duration{}) text += breakdown_text(report);
-  if (!report.staleness.empty()) text += staleness_text(report);
+  if (!report.staleness.empty()) text += "staleness  " + sim::to_text(report.staleness, 2) + "\n";
   text += fmt::format("memory     {}\nseed       {}\n", memory_text(report), report.seed);
   if (report.interrupted) text += "interrupted: the steps above are those that were trained\n";
   return text;
@@ -163,8 +146,7 @@ std::string run_json(const RunReport& report) {
                     {"model_tflops_per_rank", teraflops(report)},
                     {"recorded_step_s", sim::in_seconds(report.recorded)}};
   if (!report.staleness.empty())
-    json["staleness"] = {{"mean", staleness_of(report).mean_staleness()},
-                         {"counts", report.staleness}};
+    json["staleness"] = {{"mean", report.staleness.mean()}, {"counts", report.staleness.counts()}};
   ordered_json& breakdown = json["breakdown_s"];
   for (const sim::BreakdownField& field : sim::breakdown_fields)
     breakdown[std::string{field.key}] = sim::in_seconds(report.breakdown.*field.member);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "real/cuda/algorithm_file.hpp"
@@ -187,13 +188,6 @@ void train_rank(const Job& job, Seat& seat) {
   job.report(run);
 }
 
-std::unique_ptr<ParameterServers> servers_of(const sim::Scenario& scenario, const sim::Plan& plan) {
-  if (!scenario.layout.has_servers()) return nullptr;
-  const auto buckets = plan.program(sim::RankId{0}).parameter_buckets.size();
-  return std::make_unique<ParameterServers>(plan.layout, scenario.training,
-                                            static_cast<int>(buckets));
-}
-
 std::chrono::milliseconds milliseconds_of(double seconds) {
   return std::chrono::milliseconds{static_cast<std::int64_t>(seconds * 1000)};
 }
@@ -227,8 +221,11 @@ RunResult train_scenario(const sim::Scenario& scenario, const sim::Plan& plan,
                    !options.checkpoint.empty(), options.processes || launched);
   const std::unique_ptr<Samples> samples = samples_of(scenario);
   const bool graphs = cuda && (scenario.options.graphs || wants_graphs(plan));
-  const std::unique_ptr<ParameterServers> servers = servers_of(scenario, plan);
-  const Job job{scenario, plan, options, *samples, algorithms, cuda, graphs, report, servers.get()};
+  std::optional<ParameterServers> servers;
+  if (plan.layout.has_servers()) servers.emplace(plan, scenario.training);
+  const Job job{scenario, plan,       options,
+                *samples, algorithms, cuda,
+                graphs,   report,     servers ? &*servers : nullptr};
   const Launch launch{
       .ranks = plan.world_size(),
       .kind = cuda || options.processes ? RankKind::processes : RankKind::threads,

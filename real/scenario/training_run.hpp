@@ -11,6 +11,7 @@
 #include "real/launch/launch.hpp"
 #include "real/scenario/engine_choice.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/servers/staleness.hpp"
 #include "sim/timeline/timeline.hpp"
 
 namespace real {
@@ -48,7 +49,7 @@ struct TrainingRun {
   sim::Timeline timeline;
   std::vector<RankMemory> memory;
   std::vector<std::int64_t> planned_arena;  // by rank
-  std::vector<std::int64_t> staleness;      // ParameterServers::staleness()
+  sim::Staleness staleness;                 // of parameter servers
   bool interrupted = false;
   std::vector<sim::Duration> counted_times() const;  // sorted
 };

@@ -174,10 +174,11 @@ Duration host_issue_of(const SimulationOptions& options, const Device& device) {
 
 ProgramIndex index_program(const Program& program, Duration host_issue,
                            const std::vector<GraphModule>& captured) {
-  const std::vector<std::uint32_t> graphs = graphs_of(program, captured);
+  std::vector<std::uint32_t> graphs;  // empty: nothing is captured
+  if (!captured.empty()) graphs = graphs_of(program, captured);
   std::uint32_t issued_graphs = 0;  // in issue order
   const auto issues = [&](std::uint32_t op) -> std::int64_t {
-    if (graphs[op] == no_graph) return launches_of(program, op);
+    if (graphs.empty() || graphs[op] == no_graph) return launches_of(program, op);
     if (graphs[op] < issued_graphs) return 0;
     issued_graphs = graphs[op] + 1;
     return 1;

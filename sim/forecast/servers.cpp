@@ -26,8 +26,8 @@ struct ServerNode {
   double share = 0;
 };
 std::vector<ServerNode> server_nodes(const Layout& layout, const Cluster& cluster) {
-  const int gpus = cluster.gpus_per_node();
-  const int nodes = (layout.world_size() + gpus - 1) / gpus;
+  const ServerShares shares = server_shares(layout, cluster.gpus_per_node());
+  const int nodes = shares.nodes;
   const int machines = layout.server_machines;
   if (nodes + machines > cluster.nodes())
     refuse(
@@ -35,12 +35,11 @@ std::vector<ServerNode> server_nodes(const Layout& layout, const Cluster& cluste
                     "of the cluster; set cluster.nodes to {} and "
                     "cluster.gpus to {}",
                     nodes, machines, cluster.nodes(), nodes + machines, layout.world_size()));
-  const double share = share_on_workers(layout, nodes);
   std::vector<ServerNode> all;
-  for (int node = 0; node < nodes && share > 0; ++node)
-    all.push_back({node, share / nodes});
-  for (int machine = 0; machine < machines && share < 1; ++machine)
-    all.push_back({nodes + machine, (1 - share) / machines});
+  for (int node = 0; node < nodes && shares.of_node > 0; ++node)
+    all.push_back({node, shares.of_node});
+  for (int machine = 0; machine < machines && shares.of_machine > 0; ++machine)
+    all.push_back({nodes + machine, shares.of_machine});
   return all;
 }
 

@@ -211,8 +211,15 @@ Fields overlap() {
   };
 }
 
+// Written only where they are not what Layout{} has.
+Fields seldom(Fields fields) {
+  for (LayoutField& field : fields)
+    field.written_always = false;
+  return fields;
+}
+
 Fields compression() {
-  Fields fields{
+  return seldom({
       {word_key<GradientCompression>("compression.gradients", "none",
                                      "how gradients travel between data-parallel ranks"),
        &Layout::compression},
@@ -231,14 +238,11 @@ Fields compression() {
       {integer_key("compression.node_ranks", {0, ranks.max}, "GPUs", "0",
                    "data-parallel GPUs of a node: int8 and int4 reduce within nodes first"),
        &Layout::node_ranks},
-  };
-  for (LayoutField& field : fields)
-    field.written_always = false;
-  return fields;
+  });
 }
 
 Fields offload() {
-  Fields fields{
+  return seldom({
       {word_key<OffloadTarget>("offload.optimizer", "none",
                                "optimizer states and their update on the host"),
        &Layout::offload_optimizer},
@@ -247,14 +251,11 @@ Fields offload() {
       {boolean_key("offload.overlap", "false",
                    "copies to and from the host overlap with its update"),
        &Layout::offload_overlap},
-  };
-  for (LayoutField& field : fields)
-    field.written_always = false;
-  return fields;
+  });
 }
 
 Fields local_steps() {
-  Fields fields{
+  return seldom({
       {integer_key("local_steps.every", {1, 1'000'000}, "steps", "1",
                    "groups of data-parallel GPUs train apart and meet after so many steps"),
        &Layout::local_steps},
@@ -279,14 +280,11 @@ Fields local_steps() {
       {number_key("local_steps.mix", {0, 1}, "", "0.5",
                   "with overlap: share of its own parameters that a GPU keeps"),
        &Layout::outer_mix},
-  };
-  for (LayoutField& field : fields)
-    field.written_always = false;
-  return fields;
+  });
 }
 
 Fields servers() {
-  Fields fields{
+  return seldom({
       {word_key<Servers>("servers.mode", "none",
                          "parameter servers in place of a reduction among data-parallel GPUs"),
        &Layout::servers},
@@ -298,10 +296,7 @@ Fields servers() {
       {integer_key("servers.staleness", {0, 1'000'000}, "steps", "0",
                    "bounded: steps that a worker may be ahead of the slowest"),
        &Layout::staleness},
-  };
-  for (LayoutField& field : fields)
-    field.written_always = false;
-  return fields;
+  });
 }
 
 // One value as a file has it and as JSON has it.

@@ -32,4 +32,12 @@ double share_on_workers(const Layout& layout, int nodes) {
   return std::clamp((n * n - n * k) / links, 0.0, 1.0);
 }
 
+ServerShares server_shares(const Layout& layout, int gpus_per_node) {
+  const int nodes = (layout.world_size() + gpus_per_node - 1) / gpus_per_node;
+  const double on_workers = share_on_workers(layout, nodes);
+  return {.nodes = nodes,
+          .of_node = on_workers / nodes,
+          .of_machine = (1 - on_workers) / std::max(1, layout.server_machines)};
+}
+
 }  // namespace sim

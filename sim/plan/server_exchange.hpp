@@ -29,4 +29,12 @@ ServerBytes server_bytes(const Layout& layout, std::int64_t parameters);
 // REQUIRES: layout.has_servers(), nodes >= 1.
 double share_on_workers(const Layout& layout, int nodes);
 
+// Of the parameters, what lies on each of the workers' nodes, and on each machine.
+struct ServerShares {
+  int nodes = 1;  // of workers
+  double of_node = 0, of_machine = 0;
+};
+// REQUIRES: layout.has_servers(), gpus_per_node >= 1.
+ServerShares server_shares(const Layout& layout, int gpus_per_node);
+
 }  // namespace sim

@@ -190,10 +190,10 @@ Json servers_json(const Report& report) {
                {"busiest_link_share", run.busiest_share},
                {"worker_steps", run.worker_steps}};
   if (!run.staleness.empty())
-    json["staleness"] = {{"mean", run.mean_staleness()},
-                         {"half", run.staleness_quantile(0.5)},
-                         {"of_95_percent", run.staleness_quantile(0.95)},
-                         {"counts", run.staleness}};
+    json["staleness"] = {{"mean", run.staleness.mean()},
+                         {"half", run.staleness.quantile(0.5)},
+                         {"of_95_percent", run.staleness.quantile(0.95)},
+                         {"counts", run.staleness.counts()}};
   return json;
 }
 

@@ -176,13 +176,10 @@ Provenance provenance_of(const Scenario& scenario) {
 
 // Of what servers hold, the part of the node that has most of it.
 Bytes server_memory(const Plan& plan, const Cluster& cluster) {
-  const int gpus = cluster.gpus_per_node();
-  const int nodes = (plan.world_size() + gpus - 1) / gpus;
-  const double on_workers = share_on_workers(plan.layout, nodes);
-  const double each = on_workers / nodes;
-  const double machine = (1 - on_workers) / std::max(1, plan.layout.server_machines);
+  const ServerShares shares = server_shares(plan.layout, cluster.gpus_per_node());
   const Bytes held = server_bytes(plan.layout, plan.parameters).held;
-  return Bytes{std::llround(static_cast<double>(held.count()) * std::max(each, machine))};
+  return Bytes{std::llround(static_cast<double>(held.count()) *
+                            std::max(shares.of_node, shares.of_machine))};
 }
 
 const char* plural(std::uint64_t count) {

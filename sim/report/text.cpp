@@ -160,11 +160,7 @@ void add_servers(Page& page, const Report& report) {
         fmt::format("; busiest link {}, {:.0f} %", report.servers_link, 100 * run.busiest_share);
   page.line(line);
   if (run.staleness.empty()) return;
-  page.line(fmt::format(
-      "  staleness {:.1f} updates of other workers in the mean, half of all within {}, 95 % within "
-      "{}, most {}",
-      run.mean_staleness(), run.staleness_quantile(0.5), run.staleness_quantile(0.95),
-      run.staleness.size() - 1));
+  page.line("  staleness " + to_text(run.staleness, 1));
   const auto slowest = std::max_element(run.waited_for.begin(), run.waited_for.end());
   if (slowest != run.waited_for.end() && *slowest > 0)
     page.line(fmt::format("  {:.0f} % of the waits for slower workers are for rank {}",

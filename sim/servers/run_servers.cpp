@@ -221,17 +221,11 @@ class Runner {
       }
     } else {
       std::int64_t& pulled = workers_[event.worker].pulled[event.bucket];
-      if (counts()) count_staleness(bucket.version - pulled);
+      if (counts()) run_.staleness.add(bucket.version - pulled);
       pulled = ++bucket.version;
       give_back(event.worker, event.bucket);
     }
     serve();
-  }
-
-  void count_staleness(std::int64_t updates) {
-    const auto index = static_cast<std::size_t>(updates);
-    if (run_.staleness.size() <= index) run_.staleness.resize(index + 1);
-    ++run_.staleness[index];
   }
 
   void give_back(std::uint32_t w, std::uint32_t bucket) {

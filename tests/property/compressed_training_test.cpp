@@ -5,9 +5,7 @@
 #include <filesystem>
 
 #include "tests/catch.hpp"
-#include "tests/property/equivalence.hpp"
-#include "tests/property/equivalence_cases.hpp"
-#include "tests/property/support.hpp"
+#include "tests/property/small_training.hpp"
 
 namespace real::test {
 namespace {
@@ -16,43 +14,18 @@ using sim::GradientCompression;
 
 constexpr int steps = 12;
 
-sim::Training training_of(int count) {
-  sim::Training training;
-  training.steps = count;
-  training.learning_rate.peak = 1e-2;
-  training.epsilon = 1e-3;
-  return training;
-}
-
 sim::Layout four_replicas(int zero_stage) {
-  sim::Layout layout;
-  layout.sequence_length = 12;
-  layout.data_parallel = 4;
-  layout.global_batch = 8;
+  sim::Layout layout = replicas_in_fp32(4);
   layout.zero_stage = zero_stage;
-  layout.compute_dtype = layout.activation_dtype = sim::DType::fp32;
-  layout.gradient_dtype = layout.reduce_dtype = sim::DType::fp32;
-  layout.bucket = sim::Bytes{20'000};
   return layout;
 }
 
-struct Lab {
-  sim::Model model = equivalence_model({.llama = true, .tied = true});
-  std::unique_ptr<sim::test::TemporaryFile> text = equivalence_text();
-  Corpus corpus{text->path(), model, 12};
-
+struct Lab : SmallModel {
   TrainedModel train(const sim::Layout& layout, int count = steps,
                      const TrainOptions& options = {}) const {
     return train_on_host(model, layout, training_of(count), corpus, options);
   }
 };
-
-double largest_relative(const std::vector<double>& a, const std::vector<double>& b) {
-  double worst = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    worst = std::max(worst, std::fabs(a[i] - b[i]) / std::fabs(b[i]));
-  return worst;
-}
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
@@ -76,12 +77,9 @@ TrainedModel train_on_host(const sim::Model& model, const sim::Layout& layout,
   TrainedModel result;
   result.parameters = parameters_of(model);
   result.weights = result.first_moments = result.second_moments = zero_tensors(result.parameters);
-  std::unique_ptr<ParameterServers> servers;
-  if (layout.has_servers())
-    servers = std::make_unique<ParameterServers>(
-        plan.layout, training,
-        static_cast<int>(plan.program(sim::RankId{0}).parameter_buckets.size()));
-  const Job job{plan, model, training, samples, options, result, servers.get()};
+  std::optional<ParameterServers> servers;
+  if (layout.has_servers()) servers.emplace(plan, training);
+  const Job job{plan, model, training, samples, options, result, servers ? &*servers : nullptr};
   std::mutex mutex;
   std::exception_ptr first;
   std::vector<std::thread> threads;

@@ -12,6 +12,7 @@
 #include "sim/layout/layout.hpp"
 #include "sim/layout/training.hpp"
 #include "sim/model/model.hpp"
+#include "sim/servers/staleness.hpp"
 
 namespace real::test {
 
@@ -20,7 +21,7 @@ struct TrainedModel {
   std::vector<double> losses;  // of each step
   std::vector<double> norms;   // of the gradient, before clipping
   GlobalTensors weights, first_moments, second_moments;
-  std::vector<std::int64_t> staleness;  // of parameter servers
+  sim::Staleness staleness;  // of parameter servers
 };
 
 struct TrainOptions {

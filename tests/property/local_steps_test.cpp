@@ -3,30 +3,14 @@
 #include <cmath>
 
 #include "tests/catch.hpp"
-#include "tests/property/equivalence.hpp"
-#include "tests/property/equivalence_cases.hpp"
-#include "tests/property/support.hpp"
+#include "tests/property/small_training.hpp"
 
 namespace real::test {
 namespace {
 
-sim::Training training_of(int count) {
-  sim::Training training;
-  training.steps = count;
-  training.learning_rate.peak = 1e-2;
-  training.epsilon = 1e-3;
-  return training;
-}
-
 // Groups of one replica, 4 of them.
 sim::Layout groups_of_one(int every) {
-  sim::Layout layout;
-  layout.sequence_length = 12;
-  layout.data_parallel = 4;
-  layout.global_batch = 8;
-  layout.compute_dtype = layout.activation_dtype = sim::DType::fp32;
-  layout.gradient_dtype = layout.reduce_dtype = sim::DType::fp32;
-  layout.bucket = sim::Bytes{20'000};
+  sim::Layout layout = replicas_in_fp32(4);
   layout.local_steps = every;
   return layout;
 }
@@ -38,23 +22,12 @@ sim::Layout pairs(int every, int zero_stage) {
   return layout;
 }
 
-struct Lab {
-  sim::Model model = equivalence_model({.llama = true, .tied = true});
-  std::unique_ptr<sim::test::TemporaryFile> text = equivalence_text();
-  Corpus corpus{text->path(), model, 12};
-
+struct Lab : SmallModel {
   // To the end of a round of three: all groups have the same parameters.
   TrainedModel train(const sim::Layout& layout, int count = 9) const {
     return train_on_host(model, layout, training_of(count), corpus);
   }
 };
-
-double largest_relative(const std::vector<double>& a, const std::vector<double>& b) {
-  double worst = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    worst = std::max(worst, std::fabs(a[i] - b[i]) / std::fabs(b[i]));
-  return worst;
-}
 
 void check_same(const TrainedModel& a, const TrainedModel& b) {
   CHECK(largest_relative(a.losses, b.losses) < 1e-5);

@@ -4,38 +4,18 @@
 
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
-#include "tests/property/equivalence.hpp"
-#include "tests/property/equivalence_cases.hpp"
-#include "tests/property/support.hpp"
+#include "tests/property/small_training.hpp"
 
 namespace real::test {
 namespace {
 
-sim::Training training_of(int count) {
-  sim::Training training;
-  training.steps = count;
-  training.learning_rate.peak = 1e-2;
-  training.epsilon = 1e-3;
-  return training;
-}
-
 sim::Layout workers(int count, sim::Servers servers) {
-  sim::Layout layout;
-  layout.sequence_length = 12;
-  layout.data_parallel = count;
-  layout.global_batch = 8;
-  layout.compute_dtype = layout.activation_dtype = sim::DType::fp32;
-  layout.gradient_dtype = layout.reduce_dtype = sim::DType::fp32;
-  layout.bucket = sim::Bytes{20'000};
+  sim::Layout layout = replicas_in_fp32(count);
   layout.servers = servers;
   return layout;
 }
 
-struct Lab {
-  sim::Model model = equivalence_model({.llama = true, .tied = true});
-  std::unique_ptr<sim::test::TemporaryFile> text = equivalence_text();
-  Corpus corpus{text->path(), model, 12};
-
+struct Lab : SmallModel {
   TrainedModel train(const sim::Layout& layout, int count = 6, double clip = 0) const {
     sim::Training training = training_of(count);
     training.clip = clip;
@@ -68,7 +48,7 @@ TEST_CASE("servers of one worker train as the worker alone", "[property]") {
     INFO(word(servers));
     const TrainedModel served = lab.train(workers(1, servers));
     check_same(served, plain);
-    REQUIRE(served.staleness.size() == 1);  // never another's update
+    REQUIRE(served.staleness.counts().size() == 1);  // never another's update
   }
 }
 
@@ -85,10 +65,10 @@ TEST_CASE("asynchronous workers learn, and every update of a bucket is counted o
     CHECK(trained.losses.front() - trained.losses.back() > 0.3 * fall);
     const sim::Plan plan = sim::make_plan(lab.model, layout);
     const auto buckets = static_cast<std::int64_t>(plan.programs[0].parameter_buckets.size());
-    CHECK(std::accumulate(trained.staleness.begin(), trained.staleness.end(), std::int64_t{0}) ==
-          4 * 30 * buckets);
+    const std::vector<std::int64_t>& counts = trained.staleness.counts();
+    CHECK(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) == 4 * 30 * buckets);
     // Another worker is a step behind at first and two ahead at last: four of its updates.
-    if (servers == sim::Servers::bounded) CHECK(trained.staleness.size() <= 4 * 3 + 1);
+    if (servers == sim::Servers::bounded) CHECK(counts.size() <= 4 * 3 + 1);
   }
 }
 

@@ -82,7 +82,7 @@ TEST_CASE("workers and parameter servers on the routes of a cluster", "[forecast
   CHECK(together.breakdown.total() == together.step_time);
   CHECK(together.servers->staleness.empty());
   const Report apart = with("asynchronous", {});
-  CHECK(apart.servers->mean_staleness() == Approx(63).epsilon(0.02));
+  CHECK(apart.servers->staleness.mean() == Approx(63).epsilon(0.02));
   CHECK(apart.breakdown.total() == apart.step_time);
   // The servers hold the optimizer, of which a worker has no state.
   CHECK((together.worst_memory().total - apart.worst_memory().total).count() >=

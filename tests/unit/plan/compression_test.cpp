@@ -2,8 +2,8 @@
 #include "sim/plan/lowering/compression_work.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
-#include "tests/support/check_plan.hpp"
 #include "tests/unit/plan/chain_rule.hpp"
+#include "tests/unit/plan/checked_plan.hpp"
 #include "tests/unit/plan/models.hpp"
 
 using namespace sim;
@@ -38,11 +38,7 @@ int count(const Program& program, Action action) {
 }
 
 Plan checked(const Model& model, const Layout& layout) {
-  const std::vector<LayoutProblem> problems = layout_problems(layout, model);
-  INFO((problems.empty() ? std::string{} : problems.front().what));
-  REQUIRE(problems.empty());
-  Plan plan = make_plan(model, layout);
-  check_plan(plan);
+  Plan plan = test::checked_plan(model, layout);
   for (const Program& program : plan.programs)
     test::Interpreter{model, plan, program}.run();
   return plan;

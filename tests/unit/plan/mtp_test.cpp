@@ -5,7 +5,7 @@
 #include "sim/model/transformer.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
-#include "tests/support/check_plan.hpp"
+#include "tests/unit/plan/checked_plan.hpp"
 #include "tests/unit/plan/models.hpp"
 
 using namespace sim;
@@ -16,15 +16,6 @@ Model with_depths(const Model& model, std::int64_t depths) {
   TransformerShape shape = *model.shape;
   shape.mtp_layers = depths;
   return build_transformer(shape);
-}
-
-Plan checked(const Model& model, const Layout& layout) {
-  const std::vector<LayoutProblem> problems = layout_problems(layout, model);
-  INFO((problems.empty() ? std::string{} : problems.front().what));
-  REQUIRE(problems.empty());
-  Plan plan = make_plan(model, layout);
-  check_plan(plan);
-  return plan;
 }
 
 std::int64_t held_by(const Program& program) {
@@ -72,7 +63,7 @@ TEST_CASE("plans with multi-token prediction are sound", "[plan]") {
             Layout layout = test::layout_for(tensor, 2, stages, 4);
             layout.sequence_parallel = tensor > 1;
             layout.zero_stage = zero;
-            const Plan plan = checked(model, layout);
+            const Plan plan = test::checked_plan(model, layout);
             CHECK(losses_of(plan.programs.back()) == 4 * (1 + depths));
           }
         }
@@ -88,9 +79,9 @@ TEST_CASE("the last stage holds a copy of the embedding's table, once", "[plan]"
       INFO(base.name << ", depths " << depths);
       const Model model = with_depths(base, depths);
       const std::int64_t table = model.hidden * model.vocabulary;
-      const Plan one = checked(model, test::layout_for(1, 2, 1, 4));
+      const Plan one = test::checked_plan(model, test::layout_for(1, 2, 1, 4));
       CHECK(held_by(one.programs[0]) == model.parameters());
-      const Plan two = checked(model, test::layout_for(1, 2, 2, 4));
+      const Plan two = test::checked_plan(model, test::layout_for(1, 2, 2, 4));
       CHECK(held_by(two.programs[0]) + held_by(two.programs[1]) == model.parameters() + table);
       const auto& actions = two.programs[1].action;
       CHECK(std::count(actions.begin(), actions.end(), Action::sum_tied_gradient) == 1);

@@ -3,7 +3,7 @@
 
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
-#include "tests/support/check_plan.hpp"
+#include "tests/unit/plan/checked_plan.hpp"
 #include "tests/unit/plan/models.hpp"
 
 using namespace sim;
@@ -15,15 +15,6 @@ Layout muon(int data, int zero_stage) {
   layout.optimizer = OptimizerKind::muon;
   layout.zero_stage = zero_stage;
   return layout;
-}
-
-Plan checked(const Model& model, const Layout& layout) {
-  const std::vector<LayoutProblem> problems = layout_problems(layout, model);
-  INFO((problems.empty() ? std::string{} : problems.front().what));
-  REQUIRE(problems.empty());
-  Plan plan = make_plan(model, layout);
-  check_plan(plan);
-  return plan;
 }
 
 double newton_schulz_flops(const Program& program) {
@@ -58,10 +49,10 @@ TEST_CASE("Muon multiplies 20 m^2 n + 10 m^3 for every matrix of a layer", "[pla
   const double k = static_cast<double>(model.attention.kv_heads * model.attention.head_dim);
   const double layer =
       flops_of(q, h) + 2 * flops_of(k, h) + flops_of(h, q) + flops_of(2 * f, h) + flops_of(h, f);
-  CHECK(newton_schulz_flops(checked(model, muon(1, 0)).programs[0]) == 8 * layer);
+  CHECK(newton_schulz_flops(test::checked_plan(model, muon(1, 0)).programs[0]) == 8 * layer);
   // Every replica does all of it without ZeRO, a part of it with.
-  CHECK(newton_schulz_flops(checked(model, muon(4, 0)).programs[0]) == 8 * layer);
-  const double part = newton_schulz_flops(checked(model, muon(4, 1)).programs[0]);
+  CHECK(newton_schulz_flops(test::checked_plan(model, muon(4, 0)).programs[0]) == 8 * layer);
+  const double part = newton_schulz_flops(test::checked_plan(model, muon(4, 1)).programs[0]);
   CHECK(part >= 2 * layer);
   CHECK(part < 2.2 * layer);
 }
@@ -69,12 +60,12 @@ TEST_CASE("Muon multiplies 20 m^2 n + 10 m^3 for every matrix of a layer", "[pla
 TEST_CASE("tensor ranks gather a matrix and make all of it orthogonal", "[plan][muon]") {
   const Model model = test::transformer(1);
   Layout layout = muon(2, 1);
-  const double alone = newton_schulz_flops(checked(model, layout).programs[0]);
+  const double alone = newton_schulz_flops(test::checked_plan(model, layout).programs[0]);
   layout.tensor_parallel = 2;
-  const Plan shared = checked(model, layout);
+  const Plan shared = test::checked_plan(model, layout);
   CHECK(newton_schulz_flops(shared.programs[0]) == alone);
   layout.zero_stage = 0;
-  const Plan whole = checked(model, layout);
+  const Plan whole = test::checked_plan(model, layout);
   const Program& program = whole.programs[0];
   std::int64_t gathered = 0;
   for (std::uint32_t op = 0; op < program.size(); ++op)
@@ -98,24 +89,24 @@ TEST_CASE("Muon keeps one number for an element of a matrix, Adam two for the re
     for (const ModelOp& op : layer.ops)
       if (op.kind == ModelOpKind::linear) matrices += op.weights;
   }
-  CHECK(kept_states(checked(model, muon(1, 0)).programs[0]) ==
+  CHECK(kept_states(test::checked_plan(model, muon(1, 0)).programs[0]) ==
         4 * all + 4 * matrices + 8 * (all - matrices));
 }
 
 TEST_CASE("every expert has matrices of its own", "[plan][muon]") {
   const Model model = test::mixture(0);  // 4 layers of 8 experts of 16 features
   Layout layout = muon(2, 1);
-  const double alone = newton_schulz_flops(checked(model, layout).programs[0]);
+  const double alone = newton_schulz_flops(test::checked_plan(model, layout).programs[0]);
   layout.expert_parallel = 2;
   // Half of the experts, whole; what two replicas had shared before is then one's alone.
   const double h = static_cast<double>(model.hidden);
   const double expert = flops_of(32, h) + flops_of(16, h);
-  const double held = newton_schulz_flops(checked(model, layout).programs[0]);
+  const double held = newton_schulz_flops(test::checked_plan(model, layout).programs[0]);
   CHECK(held == alone);
   layout.zero_stage = 0;
   layout.expert_parallel = 1;
-  const double whole = newton_schulz_flops(checked(model, layout).programs[0]);
-  CHECK(whole - newton_schulz_flops(checked(model, muon(1, 0)).programs[0]) == 0);
+  const double whole = newton_schulz_flops(test::checked_plan(model, layout).programs[0]);
+  CHECK(whole - newton_schulz_flops(test::checked_plan(model, muon(1, 0)).programs[0]) == 0);
   CHECK(whole > 4 * 8 * expert);
 }
 

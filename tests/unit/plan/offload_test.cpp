@@ -4,7 +4,7 @@
 
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
-#include "tests/support/check_plan.hpp"
+#include "tests/unit/plan/checked_plan.hpp"
 #include "tests/unit/plan/models.hpp"
 
 using namespace sim;
@@ -24,12 +24,7 @@ Layout offloaded(int zero_stage, OffloadTarget target = OffloadTarget::cpu) {
 Plan checked(const Layout& layout, const Execution& runs = {}) {
   Model model = test::transformer(0);
   model.execution = runs;
-  const std::vector<LayoutProblem> problems = layout_problems(layout, model);
-  INFO((problems.empty() ? std::string{} : problems.front().what));
-  REQUIRE(problems.empty());
-  Plan plan = make_plan(model, layout);
-  check_plan(plan);
-  return plan;
+  return test::checked_plan(model, layout);
 }
 
 struct Traffic {

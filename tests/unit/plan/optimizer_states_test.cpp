@@ -1,7 +1,7 @@
 // Formats of optimizer states: bytes that are kept, and bytes that an update moves.
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
-#include "tests/support/check_plan.hpp"
+#include "tests/unit/plan/checked_plan.hpp"
 #include "tests/unit/plan/models.hpp"
 
 using namespace sim;
@@ -24,11 +24,7 @@ struct Found {
 // Of one rank, per element that it owns.
 Found found(const Layout& layout) {
   const Model model = test::transformer(1);
-  const std::vector<LayoutProblem> problems = layout_problems(layout, model);
-  INFO((problems.empty() ? std::string{} : problems.front().what));
-  REQUIRE(problems.empty());
-  const Plan plan = make_plan(model, layout);
-  check_plan(plan);
+  const Plan plan = test::checked_plan(model, layout);
   const Program& program = plan.programs[0];
   Found found;
   for (const ParameterBucket& bucket : program.parameter_buckets)

@@ -9,6 +9,7 @@
 #include "sim/plan/sharding/flop_count.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/check_plan.hpp"
+#include "tests/unit/plan/checked_plan.hpp"
 #include "tests/unit/plan/models.hpp"
 #include "tests/unit/plan/random_layout.hpp"
 
@@ -25,15 +26,6 @@ Layout with_modules(Layout layout, const Modules& modules) {
   layout.recompute = Recompute::selective;
   layout.recompute_modules = modules;
   return layout;
-}
-
-Plan checked(const Model& model, const Layout& layout) {
-  const std::vector<LayoutProblem> problems = layout_problems(layout, model);
-  INFO((problems.empty() ? std::string{} : problems.front().what));
-  REQUIRE(problems.empty());
-  Plan plan = make_plan(model, layout);
-  check_plan(plan);
-  return plan;
 }
 
 // Of activations that live when the first backward pass begins.
@@ -54,13 +46,13 @@ std::int64_t kept_for_backward(const Program& program) {
 
 std::int64_t saved_by(const Model& model, const Modules& modules) {
   const Layout plain = test::layout_for(1, 1, 1, 1);
-  return kept_for_backward(checked(model, plain).programs[0]) -
-         kept_for_backward(checked(model, with_modules(plain, modules)).programs[0]);
+  return kept_for_backward(test::checked_plan(model, plain).programs[0]) -
+         kept_for_backward(test::checked_plan(model, with_modules(plain, modules)).programs[0]);
 }
 
 // Names of what runs again in layer 1, in order.
 std::string run_again(const Model& model, const Modules& modules) {
-  const Plan plan = checked(model, with_modules(test::layout_for(1, 1, 1, 1), modules));
+  const Plan plan = test::checked_plan(model, with_modules(test::layout_for(1, 1, 1, 1), modules));
   const Program& program = plan.programs[0];
   std::string names;
   for (std::uint32_t op = 0; op < program.size(); ++op)
@@ -120,9 +112,9 @@ TEST_CASE("modules run again in the order of the layer, each before it is needed
 TEST_CASE("a model of bare selective recomputation is as it was", "[plan][recompute]") {
   const Model model = test::transformer(1);
   Layout layout = test::layout_for(1, 2, 1, 2);
-  const double plain = test::gemm_flops(checked(model, layout).programs[0]);
+  const double plain = test::gemm_flops(test::checked_plan(model, layout).programs[0]);
   layout.recompute = Recompute::selective;
-  CHECK(test::gemm_flops(checked(model, layout).programs[0]) == plain);
+  CHECK(test::gemm_flops(test::checked_plan(model, layout).programs[0]) == plain);
   CHECK(hardware_flops(model, layout, AttentionCount::full).count() ==
         model_flops(model, layout, AttentionCount::full).count());
 }

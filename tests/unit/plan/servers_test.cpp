@@ -4,7 +4,7 @@
 #include "sim/plan/plan.hpp"
 #include "sim/plan/server_exchange.hpp"
 #include "tests/catch.hpp"
-#include "tests/support/check_plan.hpp"
+#include "tests/unit/plan/checked_plan.hpp"
 #include "tests/unit/plan/models.hpp"
 
 using namespace sim;
@@ -18,13 +18,7 @@ Layout with(Servers servers) {
 }
 
 Plan checked(const Layout& layout) {
-  const Model model = test::transformer(0);
-  const std::vector<LayoutProblem> problems = layout_problems(layout, model);
-  INFO((problems.empty() ? std::string{} : problems.front().what));
-  REQUIRE(problems.empty());
-  Plan plan = make_plan(model, layout);
-  check_plan(plan);
-  return plan;
+  return test::checked_plan(test::transformer(0), layout);
 }
 
 int count(const Program& program, Action action) {
