@@ -156,8 +156,12 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
   if (plan.layout.cuts_products())
     problems.emplace_back(
         "layout.overlap.tensor_products: the engine does not execute products cut into parts");
-  if (plan.layout.compute_dtype == sim::DType::fp8)
+  if (sim::is_quantized(plan.layout.compute_dtype))
     problems.emplace_back("layout.compute_dtype: the engine does not execute 8-bit products");
+  if (plan.layout.trains_adapters())
+    problems.emplace_back("layout.lora.rank: the engine trains all parameters; allowed: 0");
+  if (plan.layout.packed_length > 0)
+    problems.emplace_back("layout.packed_length: the engine does not pack sequences; allowed: 0");
   if (plan.layout.offloads() && plan.layout.offload_fraction != 1)
     problems.emplace_back(
         "layout.offload.fraction: the engine offloads all of the optimizer; allowed: 1");

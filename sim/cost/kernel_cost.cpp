@@ -84,7 +84,8 @@ double memory_rate(const Device& device, double share) {
 double gemm_bytes(const Kernel& kernel) {
   const auto m = static_cast<double>(kernel.m), n = static_cast<double>(kernel.n),
              k = static_cast<double>(kernel.k);
-  return (m * k + k * n + m * n) * static_cast<double>(kernel.batch) * bytes_of(kernel.dtype);
+  return (m * k + k * n + m * n) * static_cast<double>(kernel.batch) *
+         operand_bytes_of(kernel.dtype);
 }
 
 // Time to stream `bytes` in a loop over the same buffers: what fits the L2 stays there.
@@ -97,7 +98,7 @@ double loop_memory_seconds(double bytes, double rate, const Device& device) {
 double operand_bytes(const Kernel& kernel) {
   const auto m = static_cast<double>(kernel.m), n = static_cast<double>(kernel.n),
              k = static_cast<double>(kernel.k);
-  return (m * k + k * n) * static_cast<double>(kernel.batch) * bytes_of(kernel.dtype);
+  return (m * k + k * n) * static_cast<double>(kernel.batch) * operand_bytes_of(kernel.dtype);
 }
 
 // Of products that run side by side, one for each expert, a result that is added to. Each is short:
@@ -328,7 +329,7 @@ GemmTiling gemm_tiling(const Kernel& kernel, const Device& device, Waves roundin
   const double attained = model.attained * (gradients ? model.gradient_share : 1.0);
   const double per_sm = model.peak.in_flops_per_second() * attained / device.sms;
   const int sms = std::max(1, device.sms - kernel.spared_sms);
-  const double element = bytes_of(kernel.dtype);
+  const double element = operand_bytes_of(kernel.dtype);
   const double feed_sm = element / device.operand_feed_sm.in_bytes_per_second();
   const double feed_device = element / device.operand_feed.in_bytes_per_second();
   const auto k = static_cast<double>(kernel.k);

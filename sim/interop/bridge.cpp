@@ -44,7 +44,6 @@ constexpr std::array model_keys{
     KnownKey{"attention_output_gate", refused, "", "a gate of attention's output is not modelled"},
     KnownKey{"cpu_offloading", refused, "", offload},
     KnownKey{"fine_grained_activation_offloading", refused, "", offload},
-    KnownKey{"fp4", refused, "", "fp4 products are not modelled"},
     KnownKey{"fp8_dot_product_attention", refused, "", "attention in 8 bits is not modelled"},
     KnownKey{"fp8_multi_head_attention", refused, "", "attention in 8 bits is not modelled"},
     KnownKey{"fp8_output_proj", refused, "", "the head is modelled in 16 bits"},
@@ -54,7 +53,6 @@ constexpr std::array model_keys{
     KnownKey{"quant_recipe", refused, "", "formats by module are not modelled"},
     KnownKey{"activation_func_fp8_input_store", refused, "",
              "activations are modelled as kept in 16 bits"},
-    KnownKey{"first_last_layers_bf16", noted, "", "all layers are modelled alike"},
     KnownKey{"fp32_residual_connection", noted, "",
              "residual connections are modelled in the activations' format"},
     KnownKey{"apply_residual_connection_post_layernorm", noted, "",
@@ -110,7 +108,7 @@ constexpr std::array model_keys{
     KnownKey{"inference_*"},
 };
 
-constexpr std::array<std::string_view, 96> harmless_model_keys{
+constexpr std::array<std::string_view, 92> harmless_model_keys{
     "_target_",
     "mtp_loss_scaling_factor",
     "mtp_use_repeated_layer",
@@ -120,8 +118,6 @@ constexpr std::array<std::string_view, 96> harmless_model_keys{
     "cpu_offloading_weights",
     "cpu_offloading_double_buffering",
     "offload_modules",
-    "fp4_recipe",
-    "fp4_param",
     "fp4_quantizer_factory",
     "fp8_margin",
     "fp8_interval",
@@ -129,8 +125,6 @@ constexpr std::array<std::string_view, 96> harmless_model_keys{
     "fp8_amax_compute_algo",
     "fp8_quantizer_factory",
     "tp_only_amax_red",
-    "num_layers_at_start_in_bf16",
-    "num_layers_at_end_in_bf16",
     "apply_query_key_layer_scaling",
     "apply_wd_to_qk_layernorm",
     "max_position_embeddings",
@@ -283,15 +277,13 @@ constexpr std::array<std::string_view, 26> harmless_train_keys{
     "callbacks"};
 
 constexpr std::array precision_keys{
-    KnownKey{"fp4", refused, "", "fp4 products are not modelled"},
     KnownKey{"fp8_wgrad", refused, "true",
              "weight gradients in 16 bits beside 8-bit products are not modelled"},
     KnownKey{"fp8_dot_product_attention", refused, "", "attention in 8 bits is not modelled"},
     KnownKey{"fp8_multi_head_attention", refused, "", "attention in 8 bits is not modelled"},
-    KnownKey{"first_last_layers_bf16", noted, "", "all layers are modelled alike"},
     KnownKey{"reuse_grad_buf_for_mxfp8_param_ag", noted, "", "the buffers are modelled apart"},
 };
-constexpr std::array<std::string_view, 21> harmless_precision_keys{"_target_",
+constexpr std::array<std::string_view, 17> harmless_precision_keys{"_target_",
                                                                    "params_dtype",
                                                                    "pipeline_dtype",
                                                                    "autocast_dtype",
@@ -303,11 +295,7 @@ constexpr std::array<std::string_view, 21> harmless_precision_keys{"_target_",
                                                                    "fp8_amax_history_len",
                                                                    "fp8_amax_compute_algo",
                                                                    "fp8_quantizer_factory",
-                                                                   "fp4_recipe",
-                                                                   "fp4_param",
-                                                                   "num_layers_at_start_in_bf16",
-                                                                   "num_layers_at_end_in_bf16",
-                                                                   "loss_scale",
+                                                                                                                                                                                                                                                                                                                               "loss_scale",
                                                                    "initial_loss_scale",
                                                                    "min_loss_scale",
                                                                    "loss_scale_window",
@@ -584,16 +572,18 @@ void judge_experts(const ObjectReader& model, bool has_experts, Imported& result
 
 struct EightBitMix {
   std::string_view name, recipe;
-  bool gathers = true, ends_in_bf16 = false;
+  bool gathers = true;
+  int ends_in_bf16 = 0;  // layers at each end
 };
 constexpr std::array eight_bit_mixes{
     EightBitMix{"bf16_with_fp8_delayed_scaling_mixed", "delayed"},
-    EightBitMix{"bf16_with_fp8_current_scaling_mixed", "tensorwise", true, true},
+    EightBitMix{"bf16_with_fp8_current_scaling_mixed", "tensorwise", true, 1},
     EightBitMix{"bf16_with_fp8_subchannel_scaling_mixed", "blockwise", false},
-    EightBitMix{"bf16_with_mxfp8_mixed", "mxfp8"}};
+    EightBitMix{"bf16_with_mxfp8_mixed", "mxfp8"},
+    EightBitMix{"bf16_with_nvfp4_mixed", "nvfp4"}};
 
 // A recipe of formats by its name (megatron/bridge/training/mixed_precision.py).
-void read_precision_recipe(const ObjectReader& root, MegatronConfig& config, Imported& result) {
+void read_precision_recipe(const ObjectReader& root, MegatronConfig& config) {
   const std::optional<ValueReader> value = root.find("mixed_precision");
   if (!value || value->is_object()) return;
   const std::string name = value->peek_text().value_or("");
@@ -608,17 +598,22 @@ void read_precision_recipe(const ObjectReader& root, MegatronConfig& config, Imp
     value->problem(fmt::format(
         "mixed_precision is '{}'; modelled: bf16_mixed, fp16_mixed, "
         "bf16_with_fp8_delayed_scaling_mixed, and current_scaling, subchannel_scaling instead of "
-        "delayed_scaling, bf16_with_mxfp8_mixed. To forecast the job so, --set "
+        "delayed_scaling, bf16_with_mxfp8_mixed, bf16_with_nvfp4_mixed. To forecast the job so, --set "
         "mixed_precision=NAME",
         name));
   }
   if (eight_bits == eight_bit_mixes.end()) return;
+  if (eight_bits->recipe == "nvfp4") {
+    config.fp4 = Text{"e2m1", value};
+    config.fp4_param_gather = true;
+    return;
+  }
   config.fp8 = Text{"hybrid", value};
   config.fp8_recipe = Text{std::string{eight_bits->recipe}, value};
   if (eight_bits->gathers) config.fp8_param_gather = true;
-  if (eight_bits->ends_in_bf16)
-    result.notes.push_back(
-        {"mixed_precision", "the first and the last layer are modelled in 8 bits, too"});
+  if (eight_bits->ends_in_bf16 == 0) return;
+  config.bf16_ends = true;
+  config.bf16_at_start = config.bf16_at_end = eight_bits->ends_in_bf16;
 }
 
 void judge_sections(const ObjectReader& root, Imported& result) {
@@ -636,7 +631,6 @@ void judge_sections(const ObjectReader& root, Imported& result) {
                                 KnownKey{"ft"},
                                 KnownKey{"inprocess_restart"},
                                 KnownKey{"nvrx_*"},
-                                KnownKey{"peft"},
                                 KnownKey{"name"},
                                 KnownKey{"rerun_state_machine"},
                                 KnownKey{"straggler"},
@@ -676,7 +670,9 @@ Imported import_bridge(const Document& yaml, const ImportRequest& request) {
   for_each_setting(config,
                    [&](const Spelling& name, auto& setting) { read_bridge(root, name, setting); });
   spell_expert_layers(config);
-  read_precision_recipe(root, config, read);
+  read_precision_recipe(root, config);
+  Layout adapters;
+  read_peft(root, adapters, read);
   const bool experts = request.model && request.model->experts.count > 0;
   if (const std::optional<ValueReader> model = root.find("model"); model && model->is_object()) {
     read_activation(model->object(), config);
@@ -688,7 +684,8 @@ Imported import_bridge(const Document& yaml, const ImportRequest& request) {
     read.graphs = graphs.value_or("none") != "none";
     read_graph_scope(model->object(), {"cuda_graph_scope", "cuda_graph_modules"}, read);
   }
-  if (config.fp8 && (*config.fp8 == "none" || *config.fp8 == "null")) config.fp8 = Text{};
+  for (Text* format : {&config.fp8, &config.fp4})
+    if (*format && (**format == "none" || **format == "null")) *format = Text{};
   judge_sections(root, read);
   if (!config.max_position_embeddings) config.max_position_embeddings = config.seq_length;
   yaml.finish();
@@ -698,6 +695,8 @@ Imported import_bridge(const Document& yaml, const ImportRequest& request) {
                             .checks_gradients = false,
                             .layout_excludes_virtual_stages = false};
   Imported result = scenario_of_megatron(config, rules, request, root);
+  result.layout.lora_rank = adapters.lora_rank;
+  result.layout.lora_modules = adapters.lora_modules;
   result.graphs = read.graphs;
   result.graph_scope = read.graph_scope;
   result.ignored = read.ignored;

@@ -99,12 +99,29 @@ void refuse_optimizer(const Scenario& scenario, Target target) {
   throw_refusals(scenario, target, refusals);
 }
 
+// What no file, or only Megatron-LM's, says of what is trained and multiplied.
+void refuse_unsaid_training(const Layout& layout, Target target, Refusals& refusals) {
+  if (layout.trains_adapters())
+    refusals.push_back(
+        fmt::format("lora.rank {}: all parameters are trained in what is written", layout.lora_rank));
+  if (layout.packed_length > 0)
+    refusals.push_back(fmt::format("packed_length {}: sequences are written as filled",
+                                   layout.packed_length));
+  const bool megatron = target == Target::megatron || target == Target::nemo;
+  if (layout.compute_dtype == DType::nvfp4 && !megatron)
+    refusals.emplace_back("compute_dtype nvfp4: is Megatron-LM's");
+  if ((layout.first_bf16_layers > 0 || layout.last_bf16_layers > 0) && !megatron)
+    refusals.emplace_back("bf16_layers: all layers are written alike");
+}
+
 // DeepSpeed's files alone say how gradients are compressed; its and Megatron-LM's, what is
 // offloaded.
 void refuse_unsaid(const Scenario& scenario, Target target) {
-  if (target == Target::scenario || target == Target::deepspeed) return;
+  if (target == Target::scenario) return;
   const Layout& layout = scenario.layout;
   Refusals refusals;
+  refuse_unsaid_training(layout, target, refusals);
+  if (target == Target::deepspeed) return throw_refusals(scenario, target, refusals);
   if (target == Target::deepspeed && layout.optimizer == OptimizerKind::muon)
     refusals.emplace_back("optimizer muon: Muon is written for Megatron-LM alone");
   if (target == Target::torchtitan || target == Target::deepspeed) {

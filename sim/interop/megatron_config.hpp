@@ -98,6 +98,10 @@ struct MegatronConfig {
   Flag bf16, fp16, grad_reduce_in_bf16, grads_in_fp32;
   Text fp8, fp8_recipe;
   Flag fp8_param_gather;
+  Text fp4, fp4_recipe;
+  Flag fp4_param_gather;
+  Flag bf16_ends;  // layers at either end whose products have 16 bits
+  Whole bf16_at_start, bf16_at_end;
 };
 
 // How the two formats spell a field; empty: not at all. A flag without a value means
@@ -301,6 +305,22 @@ void for_each_storage_setting(Config& c, Visit& visit) {
                  {"mixed_precision.fp8_param_gather", "mixed_precision.fp8_param",
                   "ddp.fp8_param_gather", "model.fp8_param"}},
         c.fp8_param_gather);
+  visit(Spelling{"--fp4-format", {"mixed_precision.fp4", "model.fp4"}}, c.fp4);
+  visit(Spelling{"--fp4-recipe", {"mixed_precision.fp4_recipe", "model.fp4_recipe"}}, c.fp4_recipe);
+  visit(Spelling{"--fp4-param-gather",
+                 {"mixed_precision.fp4_param_gather", "mixed_precision.fp4_param",
+                  "ddp.fp4_param_gather", "model.fp4_param"}},
+        c.fp4_param_gather);
+  visit(Spelling{"--first-last-layers-bf16",
+                 {"mixed_precision.first_last_layers_bf16", "model.first_last_layers_bf16"}},
+        c.bf16_ends);
+  visit(Spelling{"--num-layers-at-start-in-bf16",
+                 {"mixed_precision.num_layers_at_start_in_bf16",
+                  "model.num_layers_at_start_in_bf16"}},
+        c.bf16_at_start);
+  visit(Spelling{"--num-layers-at-end-in-bf16",
+                 {"mixed_precision.num_layers_at_end_in_bf16", "model.num_layers_at_end_in_bf16"}},
+        c.bf16_at_end);
   visit(Spelling{"--grad-reduce-in-bf16", {}}, c.grad_reduce_in_bf16);
   visit(Spelling{"--accumulate-allreduce-grads-in-fp32",
                  {"mixed_precision.grad_reduce_in_fp32", "ddp.grad_reduce_in_fp32"}},

@@ -92,8 +92,6 @@ constexpr std::array judged{
     KnownKey{"--log-max-attention-logit", noted, "", "its pass is not modelled"},
     KnownKey{"--qk-clip", noted, "", "its pass is not modelled"},
     // Formats of products.
-    KnownKey{"--fp4-format", refused, "", "fp4 products are not modelled"},
-    KnownKey{"--fp4-param-gather", refused, "", "fp4 products are not modelled"},
     KnownKey{"--no-fp8-wgrad", refused, "",
              "weight gradients in 16 bits beside 8-bit products are not modelled; to forecast "
              "them in 8 bits, --set {}=false"},
@@ -101,7 +99,6 @@ constexpr std::array judged{
     KnownKey{"--fp8-multi-head-attention", refused, "", "attention in 8 bits is not modelled"},
     KnownKey{"--fp8-output-proj", refused, "", "the head is modelled in 16 bits"},
     KnownKey{"--reuse-grad-buf-for-mxfp8-param-ag", noted, "", "the buffers are modelled apart"},
-    KnownKey{"--first-last-layers-bf16", noted, "", "all layers are modelled alike"},
     KnownKey{"--te-precision-config-file", refused, "", "formats by module are not modelled"},
     KnownKey{"--kitchen-config-file", refused, "", "formats by module are not modelled"},
     KnownKey{"--kitchen-recipe-number", refused, "", "formats by module are not modelled"},
@@ -231,7 +228,7 @@ constexpr std::array judged{
     KnownKey{"--rdzv-*"},
 };
 
-constexpr std::array<std::string_view, 183> harmless{
+constexpr std::array<std::string_view, 180> harmless{
     "--use-mcore-models",
     "--window-attn-skip-freq",
     "--mtp-loss-scaling-factor",
@@ -243,9 +240,6 @@ constexpr std::array<std::string_view, 183> harmless{
     "--fp8-amax-compute-algo",
     "--fp8-margin",
     "--fp8-interval",
-    "--num-layers-at-start-in-bf16",
-    "--num-layers-at-end-in-bf16",
-    "--fp4-recipe",
     "--keep-fp8-transpose-cache",
     "--ddp-pad-buckets-for-high-nccl-busbw",
     "--wgrad-deferral-limit",

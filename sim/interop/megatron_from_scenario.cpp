@@ -387,8 +387,8 @@ class Writer {
   void precision() {
     const DType compute = layout_.compute_dtype;
     const DType activation = layout_.activation_dtype;
-    const bool fp8 = compute == DType::fp8;
-    if (activation != compute && !(fp8 && activation == DType::bf16))
+    const bool fp8 = compute == DType::fp8, fp4 = compute == DType::nvfp4;
+    if (activation != compute && !((fp8 || fp4) && activation == DType::bf16))
       refuse(
           "compute_dtype {} with activation_dtype {}: Megatron-LM trains in fp32, bf16, fp16, "
           "or fp8 products beside bf16",
@@ -397,6 +397,13 @@ class Writer {
     config_.fp16 = activation == DType::fp16;
     if (fp8) fp8_recipe();
     if (fp8 && layout_.eight_bit_parameters) config_.fp8_param_gather = true;
+    if (fp4) config_.fp4 = "e2m1";
+    if (fp4 && layout_.eight_bit_parameters) config_.fp4_param_gather = true;
+    if (layout_.first_bf16_layers > 0 || layout_.last_bf16_layers > 0) {
+      config_.bf16_ends = true;
+      config_.bf16_at_start = layout_.first_bf16_layers;
+      config_.bf16_at_end = layout_.last_bf16_layers;
+    }
     if (activation == DType::fp32 && layout_.master_weights)
       note("layout.master_weights", "fp32 weights have no further copy in Megatron-LM");
     gradients(activation);

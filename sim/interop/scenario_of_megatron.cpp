@@ -146,13 +146,36 @@ class Reader : private SettingProblems {
       layout().activation_dtype = DType::bf16;
       scaling();
     }
+    if (config_.fp4) four_bits(weights);
     eight_bit_parameters();
+    bf16_layers();
     // validate_args: beside bf16 gradients are summed in fp32 unless --grad-reduce-in-bf16.
     const bool fp32 = config_.grads_in_fp32.value_or(weights == DType::bf16 &&
                                                      rules_.fp32_gradients_by_default) &&
                       !(weights == DType::bf16 && config_.grad_reduce_in_bf16.value_or(false));
     layout().gradient_dtype = fp32 ? DType::fp32 : weights;
     layout().reduce_dtype = layout().gradient_dtype;
+  }
+
+  void four_bits(DType weights) {
+    const std::string recipe = config_.fp4_recipe.value_or("nvfp4");
+    if (recipe != "nvfp4") problem(config_.fp4_recipe, "is '{}'; modelled: nvfp4", recipe);
+    if (config_.fp8) problem(config_.fp4, "excludes products in 8 bits");
+    if (weights != DType::bf16) problem(config_.fp4, "fp4 products are modelled beside bf16");
+    layout().compute_dtype = DType::nvfp4;
+    layout().activation_dtype = DType::bf16;
+  }
+
+  // Megatron-LM, core/transformer/transformer_config.py: one layer each where it is not said.
+  void bf16_layers() {
+    if (!config_.bf16_ends.value_or(false) || !is_quantized(layout().compute_dtype)) return;
+    layout().first_bf16_layers = static_cast<int>(bf16_layers(config_.bf16_at_start));
+    layout().last_bf16_layers = static_cast<int>(bf16_layers(config_.bf16_at_end));
+  }
+  std::int64_t bf16_layers(const Whole& count) {
+    const std::int64_t layers = count.value_or(1);
+    if (layers < 0 || layers > 10'000) problem(count, "is {}; allowed: 0 to 10000", layers);
+    return std::clamp<std::int64_t>(layers, 0, 10'000);
   }
 
   void scaling() {
@@ -168,6 +191,8 @@ class Reader : private SettingProblems {
   // validate_args: "--fp8-param-gather only supported with distributed optimizer, torch fsdp2,
   // megatron fsdp"; with torch's it is switched off.
   void eight_bit_parameters() {
+    if (config_.fp4 && config_.fp4_param_gather.value_or(false))
+      layout().eight_bit_parameters = layout().zero_stage > 0;
     if (!config_.fp8_param_gather.value_or(false)) return;
     if (!config_.fp8)
       problem(config_.fp8_param_gather, "8-bit parameters need 8-bit products (--fp8-format)");

@@ -50,6 +50,8 @@ void note_unknown_keys(const ObjectReader& from, std::string_view prefix, Import
 void judge_window(const ObjectReader& from, std::string_view key, std::int64_t sequence);
 // The object at `key`; another value that switches something on is a problem.
 std::optional<ObjectReader> section_at(const ObjectReader& from, std::string_view key);
+// Of Megatron-Bridge: the section `peft`.
+void read_peft(const ObjectReader& root, Layout& layout, Imported& result);
 // Whether a value switches nothing on: absent, null, false, 0, [], "", none, or `neutral`.
 bool is_neutral(const ValueReader& value, std::string_view neutral);
 

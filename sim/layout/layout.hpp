@@ -93,6 +93,23 @@ constexpr auto words_of(MasterFormat) {
                     Word{MasterFormat::fp16, "fp16"}};
 }
 
+// Linears of a layer that get low-rank adapters, by Megatron-LM's names (Hu et al. 2021, LoRA;
+// NVIDIA Megatron-Bridge at 067f987d, peft/lora.py, target_modules).
+enum class LoraModule : std::uint8_t { linear_qkv, linear_proj, linear_fc1, linear_fc2 };
+constexpr auto words_of(LoraModule) {
+  return std::array{Word{LoraModule::linear_qkv, "linear_qkv"},
+                    Word{LoraModule::linear_proj, "linear_proj"},
+                    Word{LoraModule::linear_fc1, "linear_fc1"},
+                    Word{LoraModule::linear_fc2, "linear_fc2"}};
+}
+
+// How frozen weights of linears are kept. nf4: 4 bits, which a kernel turns into 16 wherever they
+// are used (Dettmers et al. 2023, QLoRA).
+enum class FrozenFormat : std::uint8_t { as_trained, nf4 };
+constexpr auto words_of(FrozenFormat) {
+  return std::array{Word{FrozenFormat::as_trained, "as_trained"}, Word{FrozenFormat::nf4, "nf4"}};
+}
+
 // How context-parallel ranks see each other's keys and values. ring: slices travel from rank to
 // rank beside the attention of the slice before (Liu et al. 2023; Transformer Engine, cp_comm_type
 // p2p). all_gather: all of them before the attention (Llama 3, section 3.3.2); under PyTorch's
@@ -209,6 +226,9 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   std::int64_t sequence_length = 0;  // tokens per sequence; 1 for layer lists (one sample)
   std::int64_t global_batch = 0;     // sequences per step over all data-parallel ranks
   std::int64_t micro_batch = 1;      // sequences per micro-batch and rank
+  // Of the sequences that are packed into one of `sequence_length`: the length that a token's
+  // sequence has in the mean, sum of squares over sum. 0: nothing is packed.
+  std::int64_t packed_length = 0;
 
   Schedule schedule = Schedule::one_f_one_b;
   // Layers of each model chunk in execution order (pipeline_parallel * virtual_stages entries);
@@ -242,6 +262,13 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   // (Megatron-LM, --fp8-param-gather; NeMo, fp8_params); else in activation_dtype, beside both.
   // ZeRO-3: gathered in 8 bits (torchao, enable_fsdp_float8_all_gather).
   bool eight_bit_parameters = false;
+  // Layers at either end whose products are not cast (Megatron-LM, --first-last-layers-bf16).
+  int first_bf16_layers = 0, last_bf16_layers = 0;
+
+  int lora_rank = 0;  // of the adapters, which alone are trained; 0: all parameters are
+  std::vector<LoraModule> lora_modules{LoraModule::linear_qkv, LoraModule::linear_proj,
+                                       LoraModule::linear_fc1, LoraModule::linear_fc2};
+  FrozenFormat frozen_format = FrozenFormat::as_trained;
 
   // Gradient buckets of the data-parallel reduction, the first to fire apart; unset: the
   // framework's (sim/framework/bucket_sizes.hpp).
@@ -335,6 +362,9 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
       bytes += bytes_of(dtype_of_moment(moment));
     return bytes;
   }
+  bool trains_adapters() const { return lora_rank > 0; }
+  // Sequences that a kernel of attention sees as one.
+  std::int64_t attended_length() const { return packed_length > 0 ? packed_length : sequence_length; }
   bool recomputes(RecomputeModule module) const {
     return recompute == Recompute::selective &&
            std::find(recompute_modules.begin(), recompute_modules.end(), module) !=

@@ -93,6 +93,10 @@ Fields batch_and_sharding() {
        &Layout::global_batch, [](Layout& layout, const Execution&) { layout.global_batch = 1; }},
       {integer_key("micro_batch", sequences, "sequences", "1", "sequences per micro-batch"),
        &Layout::micro_batch},
+      {integer_key("packed_length", {0, sequences.max}, "tokens", "0",
+                   "of sequences packed into one: the length that a token's has in the mean; 0: "
+                   "none are packed"),
+       &Layout::packed_length, nullptr, has_free_length, false},
       {boolean_key("sequence_parallel", "false",
                    "norms and dropout are split over the tensor-parallel group"),
        &Layout::sequence_parallel},
@@ -170,8 +174,15 @@ Fields formats() {
       {boolean_key("fp8_parameters", "false",
                    "fp8 GEMMs: weights are stored and gathered in 8 bits"),
        &Layout::eight_bit_parameters},
+      {integer_key("bf16_layers.first", {0, layers.max}, "layers", "0",
+                   "fp8 and nvfp4 GEMMs: layers at the start that multiply in 16 bits"),
+       &Layout::first_bf16_layers, nullptr, nullptr, false},
+      {integer_key("bf16_layers.last", {0, layers.max}, "layers", "0",
+                   "fp8 and nvfp4 GEMMs: layers at the end that multiply in 16 bits"),
+       &Layout::last_bf16_layers, nullptr, nullptr, false},
   };
 }
+
 
 Fields overlap() {
   return {
@@ -238,6 +249,21 @@ Fields compression() {
       {integer_key("compression.node_ranks", {0, ranks.max}, "GPUs", "0",
                    "data-parallel GPUs of a node: int8 and int4 reduce within nodes first"),
        &Layout::node_ranks},
+  });
+}
+
+Fields adapters() {
+  return seldom({
+      {integer_key("lora.rank", {0, 65'536}, "", "0",
+                   "low-rank adapters are trained, of this rank, and nothing else; 0: all of the "
+                   "model"),
+       &Layout::lora_rank},
+      {text_key(KeyType::list, "lora.modules", "[linear_qkv, linear_proj, linear_fc1, linear_fc2]",
+                "linears that have adapters"),
+       &Layout::lora_modules},
+      {word_key<FrozenFormat>("lora.base", "as_trained",
+                              "format of frozen weights; nf4: QLoRA's 4 bits"),
+       &Layout::frozen_format},
   });
 }
 
@@ -362,7 +388,7 @@ const std::vector<LayoutField>& layout_fields() {
   static const Fields fields = [] {
     Fields all = parallelism();
     for (Fields (*more)() :
-         {batch_and_sharding, formats, overlap, compression, offload, local_steps, servers})
+         {batch_and_sharding, formats, overlap, adapters, compression, offload, local_steps, servers})
       for (LayoutField& field : more())
         all.push_back(std::move(field));
     return all;

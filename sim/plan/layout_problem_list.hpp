@@ -6,6 +6,7 @@
 //   layout_problems_offload.cpp  optimizer states on the host
 //   layout_problems_states.cpp  formats of optimizer states
 //   layout_problems_recompute.cpp  modules that run again
+//   layout_problems_adapters.cpp  low-rank adapters, packed sequences, layers in 16 bits
 //   layout_problems_local_steps.cpp  groups of ranks that train apart
 //   layout_problems_servers.cpp  parameter servers
 #pragma once
@@ -57,6 +58,9 @@ void check_compression(const Layout& layout, const Model& model, LayoutProblemLi
 void check_offload(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_states(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_recompute_modules(const Layout& layout, const Model& model, LayoutProblemList& list);
+void check_adapters(const Layout& layout, const Model& model, LayoutProblemList& list);
+void check_packing(const Layout& layout, const Model& model, LayoutProblemList& list);
+void check_quantized(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_local_steps(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_servers(const Layout& layout, const Model& model, LayoutProblemList& list);
 

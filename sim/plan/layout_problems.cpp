@@ -32,6 +32,9 @@ class Checker : private LayoutProblemList {
     check_compression(layout_, model_, *this);
     check_offload(layout_, model_, *this);
     check_recompute_modules(layout_, model_, *this);
+    check_adapters(layout_, model_, *this);
+    check_packing(layout_, model_, *this);
+    check_quantized(layout_, model_, *this);
     check_local_steps(layout_, model_, *this);
     check_servers(layout_, model_, *this);
     if (problems.empty()) absurd_sizes();
@@ -379,7 +382,7 @@ class Checker : private LayoutProblemList {
     if (!layout_.eight_bit_parameters) return;
     const bool possible =
         can_have_eight_bit_parameters(model_.execution, layout_.zero_stage, layout_.shard_ranks());
-    if (layout_.compute_dtype == DType::fp8 && possible) return;
+    if (is_quantized(layout_.compute_dtype) && possible) return;
     const EightBit software = model_.execution.eight_bit;
     if (scales_rows(software))
       return problem("fp8_parameters",
@@ -413,7 +416,7 @@ class Checker : private LayoutProblemList {
 
   void formats() {
     const auto stored = [&](const char* key, DType dtype, bool wire) {
-      if (dtype == DType::fp8 || dtype == DType::tf32) {
+      if (is_quantized(dtype) || dtype == DType::tf32) {
         problem(key, "{} is {}; allowed: fp32, bf16, fp16 ({})", key, word(dtype),
                 wire ? "a format that is summed" : "a format that is stored");
       }

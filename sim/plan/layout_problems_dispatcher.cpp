@@ -48,7 +48,7 @@ void check_merged_passes(const Layout& layout, LayoutProblemList& list) {
         "overlap.expert_exchange",
         "overlap.expert_exchange needs pipeline_parallel 1 with schedule 1f1b, or schedule "
         "interleaved with overlap.pipeline");
-  if (bytes_of(layout.compute_dtype) == 1)
+  if (is_quantized(layout.compute_dtype))
     list.problem("overlap.expert_exchange",
                  "overlap.expert_exchange is not modelled with compute_dtype {}; allowed: bf16, "
                  "fp16",

@@ -119,10 +119,11 @@ class LocalStepsChecker {
                     "offload.optimizer is {} with local_steps, which needs the states on the "
                     "device; allowed: none",
                     word(layout_.offload_optimizer));
-    if (layout_.compute_dtype == DType::fp8)
+    if (is_quantized(layout_.compute_dtype))
       list_.problem("compute_dtype",
-                    "compute_dtype is fp8 with local_steps, which shares no scales between "
-                    "groups; allowed: bf16, fp16, fp32");
+                    "compute_dtype is {} with local_steps, which shares no scales between "
+                    "groups; allowed: bf16, fp16, fp32",
+                    word(layout_.compute_dtype));
     if (model_.execution.flat_parameters)
       list_.problem(
           "framework",

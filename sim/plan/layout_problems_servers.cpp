@@ -71,10 +71,11 @@ class ServerChecker {
       refuse("compression.gradients", "compression of gradients");
     if (layout_.offloads()) refuse("offload.optimizer", "an offloaded optimizer");
     if (layout_.local_steps > 1) refuse("local_steps.every", "training in local steps");
-    if (layout_.compute_dtype == DType::fp8)
+    if (is_quantized(layout_.compute_dtype))
       list_.problem("compute_dtype",
-                    "compute_dtype is fp8 with servers, which share no scales between workers; "
-                    "allowed: bf16, fp16, fp32");
+                    "compute_dtype is {} with servers, which share no scales between workers; "
+                    "allowed: bf16, fp16, fp32",
+                    word(layout_.compute_dtype));
     if (model_.has_experts())
       list_.problem("servers.mode",
                     "servers are not modelled with a mixture of experts; allowed: none");

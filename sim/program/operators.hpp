@@ -145,6 +145,9 @@ enum class Action : std::uint8_t {
   reorder_tokens,    // by rank or by sequence, before or behind such a collective, in place: output
   sum_products,      // input gradients of products that are one linear here, in place: output
   rescale_gradient,  // by scales of rows, in place: input_gradient, or weight_gradient
+  adapt,             // a kernel of a low-rank adapter: [input], [saved], [gradient], [weight],
+                     // [output], [input_gradient], [weight_gradient]
+  exchange_adapted,  // all-gather or all-reduce in place, between its products: output
   reduce_maximum,    // all-reduce in place (maximum): output
   reduce_sum,        // all-reduce in place (sum): output
   // Of attention over the context-parallel ranks. A slice is the keys and values of one rank, its

@@ -288,7 +288,7 @@ class Followers {
   }
 
   void eight_bit_parameters() {
-    if (layout_.compute_dtype != DType::fp8 && !set("eight_bit_parameters"))  // its old name
+    if (!is_quantized(layout_.compute_dtype) && !set("eight_bit_parameters"))  // its old name
       move("fp8_parameters", layout_.eight_bit_parameters, false,
            fmt::format("compute_dtype is {}", word(layout_.compute_dtype)));
   }

@@ -40,15 +40,17 @@ class FieldReader {
     value = section_.word_or(leaf_, DType::fp32);
   }
   // Each once.
-  void operator()(std::vector<RecomputeModule>& modules) const {
+  template <class Module>
+  void operator()(std::vector<Module>& modules) const {
     const ObjectReader* holder = section_.holder(leaf_);
     if (!holder) return;
     modules.clear();
     for (const ValueReader& entry : holder->list(leaf_)) {
       const std::string name = entry.text();
-      const std::optional<RecomputeModule> module = from_word<RecomputeModule>(name);
+      const std::optional<Module> module = from_word<Module>(name);
       if (!module)
-        return entry.problem(fmt::format("'{}' is no module; allowed: {}", name, modules_text()));
+        return entry.problem(
+            fmt::format("'{}' is no module; allowed: {}", name, words_text<Module>()));
       if (std::find(modules.begin(), modules.end(), *module) != modules.end())
         return entry.problem(fmt::format("{} stands there twice", name));
       modules.push_back(*module);
@@ -58,9 +60,10 @@ class FieldReader {
   void operator()(std::vector<int>&) const {}
 
  private:
-  static std::string modules_text() {
+  template <class Module>
+  static std::string words_text() {
     std::string text;
-    for (const auto& entry : words_of(RecomputeModule{}))
+    for (const auto& entry : words_of(Module{}))
       text += fmt::format("{}{}", text.empty() ? "" : ", ", entry.text);
     return text;
   }
@@ -131,7 +134,7 @@ class PresetFiller {
 
 // Keys of mappings but overlap, which has a short form: compression: {gradients: top_k}.
 void read_mappings(const Layered& section, PresetFiller& filler, LayoutText& text) {
-  for (const char* name : {"compression", "offload", "local_steps", "servers", "moe"}) {
+  for (const char* name : {"bf16_layers", "lora", "compression", "offload", "local_steps", "servers", "moe"}) {
     const Layered mapping = section.object(name);
     const std::string prefix = std::string{name} + ".";
     for (const LayoutField& field : layout_fields())

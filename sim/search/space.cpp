@@ -112,6 +112,8 @@ void refuse_unbounded(const Layered& section, const Layout& layout) {
   if (layout.compression != GradientCompression::none || layout.quantized_weights ||
       layout.secondary_shard)
     refuse("compression");
+  if (layout.trains_adapters()) refuse("lora");
+  if (layout.first_bf16_layers > 0 || layout.last_bf16_layers > 0) refuse("bf16_layers");
   if (layout.offloads()) refuse("offload");
   if (layout.trains_apart()) refuse("local_steps");
   if (layout.has_servers()) refuse("servers");

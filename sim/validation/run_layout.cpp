@@ -176,8 +176,9 @@ void set_formats(const RunCells& cells, Layout& layout) {
   // NVIDIA's recipes with Transformer Engine (NeMo, fp8_params).
   const std::string precision = lower_case(cells["precision"]);
   layout.eight_bit_parameters =
-      layout.compute_dtype == DType::fp8 &&
+      is_quantized(layout.compute_dtype) &&
       (contains(precision, "te hybrid") || contains(precision, "fp8 parameters") ||
+       contains(precision, "fp4 parameters") ||
        contains(precision, "float8 all-gather"));
   layout.gradient_dtype = layout.reduce_dtype = layout.activation_dtype;
   const std::string strategy = lower_case(cells["shard_strategy"]);

@@ -48,6 +48,8 @@ Operands operands_of_site(Action action) {
       return {0, roles({input_gradient, weight_gradient})};
     case Action::weight_gradient:
       return {roles({gradient, weight_gradient}), roles({input, saved, workspace})};
+    case Action::adapt:
+      return {0, roles({input, saved, gradient, weight, output, input_gradient, weight_gradient})};
     case Action::bias_gradient:
       return {roles({gradient, weight_gradient})};
     case Action::encode:
@@ -63,6 +65,7 @@ Operands operands_of_site(Action action) {
       return {roles({output}), roles({input})};
     case Action::reorder_tokens:
     case Action::sum_products:
+    case Action::exchange_adapted:
     case Action::reduce_maximum:
     case Action::reduce_sum:
       return {roles({output})};

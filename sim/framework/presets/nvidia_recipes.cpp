@@ -28,7 +28,7 @@ std::vector<LayoutDefault> recipe_layout() {
       no_recomputation("the recipes recompute where they say so"),
       attention(AttentionKernel::flash, "Transformer Engine takes the fastest kernel"),
       {"fp8_parameters",
-       [](Layout& layout) { layout.eight_bit_parameters = layout.compute_dtype == DType::fp8; },
+       [](Layout& layout) { layout.eight_bit_parameters = is_quantized(layout.compute_dtype); },
        "fp8_param_gather: weights are stored and gathered in 8 bits"},
       {"overlap.pipeline",
        [](Layout& layout) {
@@ -37,8 +37,11 @@ std::vector<LayoutDefault> recipe_layout() {
        },
        "overlap_p2p_comm with virtual stages"},
       {"overlap.tensor_products",
-       [](Layout& layout) { layout.overlap_tensor_products = layout.sequence_parallel; },
-       "tp_comm_overlap: user buffers, with sequence parallelism"},
+       [](Layout& layout) {
+         layout.overlap_tensor_products =
+             layout.sequence_parallel && layout.compute_dtype != DType::nvfp4;
+       },
+       "tp_comm_overlap: user buffers, with sequence parallelism but not with NVFP4"},
   };
 }
 

@@ -74,6 +74,8 @@ Value BlockBackward::backward_op(Frame& frame, std::size_t i, Value gradient) {
 Value BlockBackward::backward_kernel(Frame& frame, std::size_t i, Value gradient) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
+  if (op.op->kind == ModelOpKind::embedding && work.backward == none)
+    return end_at_frozen_table(frame, i, gradient);
   if (work.gather_gradient != none) gradient = linears_.gather_gradient(frame, i, gradient);
   pass_branch(frame, i, gradient);
   if (work.backward == none) {
@@ -115,6 +117,14 @@ Value BlockBackward::backward_kernel(Frame& frame, std::size_t i, Value gradient
   sums_.add_gradient(frame, i, own, sums_.write_gradient(frame, own));
   reduction_.gradient_ready(frame, i);
   return work.lends_input ? linears_.add_residual_gradient(frame, i, out) : out;
+}
+
+// Layout::lora_rank: nothing in front of it is trained. The kernel that made the gradient was the
+// last one.
+Value BlockBackward::end_at_frozen_table(Frame& frame, std::size_t i, const Value& gradient) {
+  tensors_.drop(gradient, Role::input_gradient);
+  kept_.free_saved(frame.saved[i]);
+  return {};
 }
 
 Value BlockBackward::backward_loss(Frame& frame, std::size_t i) {

@@ -26,6 +26,7 @@ class BlockBackward : BlockPart {
   Value backward_beside_shared(Frame& frame, Value gradient);
   void pass_branch(const Frame& frame, std::size_t i, const Value& gradient);
   Value backward_kernel(Frame& frame, std::size_t i, Value gradient);
+  Value end_at_frozen_table(Frame& frame, std::size_t i, const Value& gradient);
   Value backward_loss(Frame& frame, std::size_t i);
   void recompute_attention(Frame& frame, std::size_t i);
 

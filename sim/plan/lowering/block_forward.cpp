@@ -196,6 +196,7 @@ Value BlockForward::forward_linear(Frame& frame, std::size_t i, Value x) {
     builder_.writes(out.buffer, Role::output);
   }
   out.ready = emit_.compute(frame, i, products.back(), work.name, Action::forward);
+  if (work.adapter.exists()) tensors_.retain(input.buffer);
   if (op.gathers_input && !runs_.keeps_gathered_inputs) {
     tensors_.drop(input, Role::input);
   } else {
@@ -203,6 +204,7 @@ Value BlockForward::forward_linear(Frame& frame, std::size_t i, Value x) {
   }
   emit_.read_weight(frame, i);
   builder_.writes(out.buffer, Role::output);
+  parts_.adapters.add_output(frame, i, input, out);
   if (work.gather_output != none) return gather_output(frame, i, out);
   return op.sums_output ? sum_over_tensor(frame, i, out) : out;
 }

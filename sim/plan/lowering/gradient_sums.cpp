@@ -62,7 +62,7 @@ void GradientSums::allocate_kept_placeholders() {
   std::set<std::pair<std::int64_t, std::int64_t>> shapes;
   for (const StageBlock& block : context_.blocks) {
     for (const ShardedOp& op : model_.blocks[block.shape].ops) {
-      if (!has_kept_placeholder(*op.op)) continue;
+      if (!has_kept_placeholder(*op.op) || !op.weight_gradient) continue;
       const int tensor = op.op->experts > 0 ? layout_.expert_tensor() : layout_.tensor_parallel;
       const bool column = op.op->split == TensorSplit::column;
       const std::pair shape{op.op->out_features / (column ? tensor : 1) / op.products,

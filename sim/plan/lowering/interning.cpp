@@ -1,5 +1,7 @@
 #include "sim/plan/lowering/interning.hpp"
 
+#include <cmath>
+
 namespace sim::lowering {
 
 std::uint32_t interned(ProgramBuilder& builder, const std::optional<Kernel>& kernel) {
@@ -16,8 +18,9 @@ std::vector<std::uint32_t> interned(ProgramBuilder& builder, const std::vector<K
 
 Gathered as_gathered(const Layout& layout, const ShardedOp& op, Bytes tokens) {
   const DType kept = layout.activation_dtype;
-  const DType sent = op.gathers_eight_bits ? DType::fp8 : kept;
-  return {sent, Bytes{tokens.count() / bytes_of(kept) * bytes_of(sent)}};
+  if (!op.gathers_quantized()) return {kept, tokens};
+  const auto elements = static_cast<double>(tokens.count() / bytes_of(kept));
+  return {DType::fp8, Bytes{std::llround(elements * op.gathered_element)}};
 }
 
 std::uint32_t shift_by_copy_engines(ProgramBuilder& builder, const Gathered& slice) {

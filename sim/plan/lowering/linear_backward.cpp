@@ -21,7 +21,8 @@ Value LinearBackward::gather_gradient(Frame& frame, std::size_t i, Value gradien
 // (Korthikanti et al. 2022, section 4.2.2).
 Value LinearBackward::gather_saved_input(Frame& frame, std::size_t i) {
   const OpWork& work = frame.work->ops[i];
-  if (work.gather_input == none || runs_.keeps_gathered_inputs) return {};
+  const bool frozen = work.weight_gradients.empty();
+  if (work.gather_input == none || runs_.keeps_gathered_inputs || frozen) return {};
   const Bytes bytes = frame.shape->ops[i].whole_input;
   if (work.buffers.exists()) parts_.user_buffers.place_saved_input(frame, i);
   Value whole = work.buffers.exists() ? tensors_.in_buffer(work.buffers.gathered, bytes)
@@ -143,7 +144,9 @@ Value LinearBackward::input_gradient(Frame& frame, std::size_t i, const Value& g
   if (frame.work->ops[i].sliced_gradient.exists())
     return parts_.sliced.scattered_gradient(frame, i, gradient);
   const bool scattered = layout_.sequence_parallel;
+  const Value adapted = parts_.adapters.backward(frame, i, gradient);
   Value out = product_gradient(frame, i, gradient);
+  parts_.adapters.add_gradient(frame, i, adapted, out);
   if (!scattered) out = sum_gradient(frame, i, out);
   for (int product = 1; product < frame.shape->ops[i].products; ++product) {
     Value part = product_gradient(frame, i, gradient);
@@ -174,7 +177,11 @@ Value LinearBackward::product_gradient(Frame& frame, std::size_t i, const Value&
                                     : tensors_.allocate(bytes);
   for (const std::uint32_t product : work.input_gradients) {
     out.ready = emit_.compute(frame, i, product, work.gradient_name, Action::input_gradient);
-    tensors_.read(gradient, Role::gradient);
+    // Without a gradient of the weight, whose kernel would let go of it, the last one does.
+    if (work.weight_gradients.empty() && product == work.input_gradients.back())
+      tensors_.drop(gradient, Role::gradient);
+    else
+      tensors_.read(gradient, Role::gradient);
     emit_.read_weight(frame, i);
     builder_.writes(out.buffer, Role::input_gradient);
   }
@@ -208,6 +215,7 @@ void LinearBackward::weight_gradient(Frame& frame, std::size_t i, const Value& g
                                      const Value& own_tokens, const Value& gathered) {
   const OpWork& work = frame.work->ops[i];
   const Parameters& parameters = store_.parameters[site(frame, i)];
+  if (work.weight_gradients.empty()) return end_frozen(frame, i);
   if (gathered.exists()) builder_.wait(Stream::compute, gathered.ready);
   if (work.backward != none) {
     emit_.compute(frame, i, work.backward, work.bias_name, Action::bias_gradient);
@@ -247,6 +255,12 @@ void LinearBackward::weight_gradient(Frame& frame, std::size_t i, const Value& g
     own = sums_.write_gradient(frame, parameters.matrix(), own);
   }
   sums_.add_gradient(frame, i, parameters.matrix(), own);
+  reduction_.gradient_ready(frame, i);
+}
+
+// Layout::lora_rank: the weight has no gradient, those of an adapter are done.
+void LinearBackward::end_frozen(Frame& frame, std::size_t i) {
+  kept_.free_saved(frame.saved[i]);
   reduction_.gradient_ready(frame, i);
 }
 

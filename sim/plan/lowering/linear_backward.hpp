@@ -29,6 +29,8 @@ class LinearBackward : BlockPart {
   void weight_gradient(Frame& frame, std::size_t i, const Value& gradient, const Value& own_tokens,
                        const Value& gathered);
 
+  void end_frozen(Frame& frame, std::size_t i);
+
   OperatorParts& parts_;
 };
 

@@ -77,9 +77,10 @@ void OpEmitter::encode_operands(Frame& frame, std::size_t i, const Value& x) {
 
 void OpEmitter::encode_gradient(const Frame& frame, std::size_t i, const Value& gradient) {
   const OpWork& work = frame.work->ops[i];
-  if (work.encode_gradient == none) return;
-  compute(frame, i, work.encode_gradient, work.encode_name, Action::encode);
-  tensors_.read(gradient, Role::gradient);
+  if (work.encode_gradient != none) {
+    compute(frame, i, work.encode_gradient, work.encode_name, Action::encode);
+    tensors_.read(gradient, Role::gradient);
+  }
   if (work.encode_saved_weight == none || !needs_input_gradient(frame, i)) return;
   compute(frame, i, work.encode_saved_weight, work.encode_name, Action::encode);
   read_weight(frame, i);

@@ -59,7 +59,7 @@ void OpInterner::intern_op(const ShardedOp& op, OpWork& work) {
   work.gradient_name = op.input_gradient ? builder_.name(name + ".input_gradient") : work.name;
   if (op.weight_gradient) work.weight_name = builder_.name(name + ".weight_gradient");
   if (op.weight_gradient && op.backward) work.bias_name = builder_.name(name + ".bias_gradient");
-  if (op.encode_gradient)
+  if (op.encode_gradient || op.encode_weight)
     work.encode_name = builder_.name(name + ".encode");
   else if (op.encode_saved || op.transpose_gradient)
     work.encode_name = builder_.name(name + ".reorder");
@@ -85,18 +85,20 @@ void OpInterner::intern_op(const ShardedOp& op, OpWork& work) {
   work.transpose_gradient = interned(builder_, op.transpose_gradient);
   if (op.forward_part) parts_.user_buffers.intern_user_buffers(op, work.buffers);
   if (op.sliced_forward) parts_.sliced.intern_slices(op, work);
+  if (op.adapter) parts_.adapters.intern_adapter(op, work.adapter);
   if (op.context) parts_.attention.intern_context(op, work.context);
   if (op.experts || op.choose) parts_.experts.intern_experts(op, work.experts);
 }
 
 void OpInterner::intern_products(const ShardedOp& op, OpWork& work) {
   work.products_again = interned(builder_, op.forward_again);
-  if (!op.weight_gradient) return;
+  if (!op.input_gradient) return;
   const auto each = static_cast<std::size_t>(op.products);
   const bool apart = !op.forward_apart.empty();
   work.products = interned(builder_, apart ? op.forward_apart : std::vector(each, *op.forward));
   work.input_gradients =
       interned(builder_, apart ? op.input_gradient_apart : std::vector{*op.input_gradient});
+  if (!op.weight_gradient) return;
   work.weight_gradients =
       interned(builder_, apart ? op.weight_gradient_apart : std::vector(each, *op.weight_gradient));
 }

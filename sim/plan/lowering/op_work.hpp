@@ -41,6 +41,17 @@ struct ExpertWork {
   std::uint32_t gather_map = none;  // hybridep
 };
 
+// The low-rank adapter of a linear.
+struct AdapterWork {
+  std::uint32_t name = 0, exchange_name = 0;
+  std::uint32_t down = none, up = none, scale = none, add = none;
+  std::uint32_t up_gradient = none, down_gradient = none, add_gradient = none;
+  std::uint32_t up_weight = none, down_weight = none;
+  std::uint32_t exchange_narrow = none, sum_narrow = none;  // forward; of its gradient
+  std::uint32_t gather = none;                              // outputs, or their gradient
+  bool exists() const { return down != none; }
+};
+
 // Interned work of an operator of a distinct block.
 struct OpWork {
   std::uint32_t name = 0, gradient_name = 0, weight_name = 0, bias_name = 0, encode_name = 0;
@@ -62,6 +73,7 @@ struct OpWork {
   std::uint32_t add_products = none;
   UserBufferWork buffers;
   SlicedWork sliced_forward, sliced_again, sliced_gradient;
+  AdapterWork adapter;
   std::uint32_t transpose_gradient = none;
   ContextWork context;
   ExpertWork experts;

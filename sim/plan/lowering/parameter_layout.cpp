@@ -14,6 +14,7 @@
 #include "sim/plan/lowering/muon.hpp"
 #include "sim/plan/server_exchange.hpp"
 #include "sim/plan/sharding/eight_bit.hpp"
+#include "sim/plan/sharding/low_rank.hpp"
 
 namespace sim::lowering {
 namespace {
@@ -22,14 +23,27 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Of a weight in 8 bits: so many orders of it, and the scales of both.
+// Of a weight that is cast: so many orders of it, and the scales of both.
 std::int64_t encoded_bytes(const ShardedOp& op, int orders) {
-  const std::int64_t elements = op.encode_weight->m * op.encode_weight->n;
-  const double scales = 2 * static_cast<double>(elements) * op.weight_scale_bytes;
-  return orders * elements + static_cast<std::int64_t>(std::llround(scales));
+  const auto elements = static_cast<double>(op.encode_weight->m * op.encode_weight->n);
+  return std::llround(elements * (orders * op.weight_element + 2 * op.weight_scale_bytes));
 }
 
 }  // namespace
+
+// How many orders of a weight that is cast are kept beside it. Where parameters have 4 bits
+// themselves, what is stored holds both.
+int ParameterLayout::orders_beside(bool quantized_parameters, bool both_orders) const {
+  const bool packed = quantized_parameters && layout_.compute_dtype == DType::nvfp4;
+  return both_orders || packed ? 0 : quantized_parameters ? 1 : 2;
+}
+
+// Of parameters that are not trained, as they are kept.
+std::int64_t ParameterLayout::frozen_bytes(const ShardedOp& op, int bytes_each) const {
+  const bool nf4 = layout_.frozen_format == FrozenFormat::nf4 && is_linear_of_layer(*op.op);
+  const double each = nf4 ? nf4_bytes : bytes_each;
+  return std::llround(static_cast<double>(op.frozen_parameters) * each);
+}
 
 void ParameterLayout::make_parameters() {
   std::uint32_t table = none;  // the operator that holds the embedding
@@ -43,15 +57,22 @@ void ParameterLayout::make_parameters() {
       const bool eight_bits =
           layout_.eight_bit_parameters && (op.encode_weight || op.encode_saved_weight);
       // Both orders take the place of 16 bits where these are what is gathered.
-      const bool both_orders = eight_bits && gathers_sixteen_bits(runs_);
+      const bool both_orders = eight_bits && gathers_sixteen_bits(runs_, layout_);
       if (eight_bits && !both_orders) parameters.own.bytes_each = bytes_of(DType::fp8);
+      frozen_bytes_ += frozen_bytes(op, parameters.own.bytes_each);
+      if (op.adapter) parameters.own.bytes_each = bytes_of(layout_.activation_dtype);
       if (op.encode_weight && !op.encodes_weight_each_time)
-        parameters.encoded_bytes = encoded_bytes(op, both_orders ? 0 : eight_bits ? 1 : 2);
+        parameters.encoded_bytes = encoded_bytes(op, orders_beside(eight_bits, both_orders));
       if (op.op->kind == ModelOpKind::embedding && table == none) {
         table = static_cast<std::uint32_t>(store_.parameters.size() - 1);
-        parameters.shared_over_stages = model_.model->tied_embedding && over_stages;
+        parameters.shared_over_stages =
+            model_.model->tied_embedding && over_stages && !layout_.trains_adapters();
       }
       if (op.tied_parameters == 0) continue;
+      if (layout_.trains_adapters()) {
+        if (table == none) frozen_bytes_ += op.tied_parameters * bytes_of(layout_.activation_dtype);
+        continue;
+      }
       parameters.table.elements = op.tied_parameters;
       parameters.same_as = table;  // none: a copy of its own
       parameters.shared_over_stages = table == none;
@@ -346,6 +367,7 @@ void ParameterLayout::allocate_bucket_copies() {
 // param_and_grad_buffer.py; PyTorch DDP, gradient_as_bucket_view; FSDP's flat parameter).
 void ParameterLayout::allocate_parameters() {
   const int gradient = bytes_of(sharing_.gradient_dtype);
+  if (frozen_bytes_ > 0) builder_.buffer(Bytes{frozen_bytes_}, BufferCategory::weights, true);
   for (Parameters& parameters : store_.parameters) {
     if (parameters.encoded_bytes == 0 || sharing_.zero == 3) continue;
     parameters.encoded =

@@ -37,11 +37,14 @@ class ParameterLayout : StagePart {
   void find_matrices();
   void allocate_bucket_copies();
   void allocate_optimizer(Bucket& bucket, std::int64_t shard);
+  int orders_beside(bool quantized_parameters, bool both_orders) const;
+  std::int64_t frozen_bytes(const ShardedOp& op, int bytes_each) const;
   bool accumulates() const {
     return sharing_.reduces_each_microbatch() && layout_.micro_batches() > 1;
   }
 
   ParameterStore& store_;
+  std::int64_t frozen_bytes_ = 0;  // of the stage
 };
 
 }  // namespace sim::lowering

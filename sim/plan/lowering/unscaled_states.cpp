@@ -14,6 +14,7 @@ void add(UnscaledStates& sum, DType dtype) {
   sum.bytes += kept + full;
   switch (dtype) {
     case DType::fp8:
+    case DType::nvfp4:
       sum.bytes += full + full + kept;
       sum.launches += 1 + 7;
       break;

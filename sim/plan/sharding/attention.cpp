@@ -62,7 +62,7 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
   kernel.k = shape.head_dim;
   if (shape.value_dim != shape.head_dim) kernel.values = shape.value_dim;
   if (flash && banded) kernel.window = op.window;
-  kernel.batch = region.layout->micro_batch;
+  kernel.batch = region.layout->micro_batch * packed_sequences(*region.layout);
   const int divisor = region.tensor * block.shares;
   kernel.heads = shape.heads / divisor;
   kernel.kv_heads = shape.kv_heads / divisor;

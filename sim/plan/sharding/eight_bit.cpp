@@ -37,7 +37,7 @@ EightBitCasts transformer_engine(const ModelOp& op, bool behind_norm, const Layo
   constexpr CastPass transpose{.bytes = 2, .launches = 1};
   constexpr CastPass cast_transpose{.bytes = 4, .launches = 1};
   EightBitCasts casts;
-  casts.saves_eight_bits = casts.gathers_eight_bits = true;
+  casts.saved_element = casts.gathered_element = 1;
   if (!behind_norm) casts.input = scattered ? cast : cast_transpose;
   if (behind_norm || scattered) casts.saved_input = transpose;
   casts.gradient = cast_transpose;
@@ -62,7 +62,7 @@ EightBitCasts current_scaling(const ModelOp& op, bool behind_norm, const Layout&
     return own && scattered ? of_own_tokens(pass, layout.tensor_parallel) : pass;
   };
   EightBitCasts casts;
-  casts.saves_eight_bits = casts.gathers_eight_bits = true;
+  casts.saved_element = casts.gathered_element = 1;
   const CastPass scaled = behind_norm ? scale : maximum + scale;
   casts.input =
       of_own(op.split == TensorSplit::column, scaled + (scattered ? cast : cast_transpose));
@@ -101,15 +101,39 @@ EightBitCasts block_scaling(const ModelOp& op, const Layout& layout, ScaleBlock 
   const CastPass whole = both_orders(activations);
   const CastPass own = scattered ? of_own_tokens(whole, layout.tensor_parallel) : whole;
   EightBitCasts casts;
-  casts.saves_eight_bits = casts.gathers_eight_bits = true;
+  casts.saved_element = casts.gathered_element = 1;
   casts.input = op.split == TensorSplit::column ? own : whole;
   casts.gradient = op.split == TensorSplit::row ? own : whole;
   // Parameters that are 8 bits themselves in one order are transposed; see gathers_sixteen_bits().
   constexpr CastPass transpose{.bytes = 2, .launches = 1};
   const bool in_one_order = layout.eight_bit_parameters && weights.elements > mxfp8_block.elements;
   casts.weight = in_one_order ? transpose : both_orders(weights);
-  casts.scale_bytes = activations.per_element();
+  casts.saved_element = 1 + activations.per_element();
   casts.weight_scale_bytes = weights.per_element();
+  return casts;
+}
+
+// Transformer Engine, NVFP4BlockScaling (at d0067d0d; NVIDIA 2025, arXiv:2509.25149): all three
+// products have 4 bits. A kernel takes the maximum of the tensor, of inputs and gradients also that
+// of its columns behind a Hadamard transform; a second one reads 16 bits again and writes both
+// orders, transforming what the weight gradient reads (pytorch/csrc/quantizer.cpp,
+// NVFP4Quantizer::quantize_impl). Norms write 16 bits (extensions/normalization.cpp, UNFUSED). Of
+// the input the order of the weight gradient is kept. With sequence parallelism a rank casts its
+// own tokens (distributed.py, _all_gather_nvfp4). Parameters that have 4 bits themselves
+// (fp4_param_gather) are gathered in one order and transposed.
+EightBitCasts nvfp4(const ModelOp& op, const Layout& layout) {
+  constexpr double order = operand_bytes_of(DType::nvfp4);
+  constexpr CastPass whole{.bytes = 2 + 2 + 2 * order, .launches = 2};
+  constexpr CastPass transpose{.bytes = 2 * order, .launches = 1};
+  const bool scattered = is_split_by_tokens(op, layout);
+  const CastPass own = scattered ? of_own_tokens(whole, layout.tensor_parallel) : whole;
+  EightBitCasts casts;
+  casts.input = op.split == TensorSplit::column ? own : whole;
+  casts.gradient = op.split == TensorSplit::row ? own : whole;
+  casts.weight = layout.eight_bit_parameters ? transpose : whole;
+  casts.saved_element = casts.gathered_element = order;
+  casts.weight_element = 0.5;
+  casts.weight_scale_bytes = order - 0.5;
   return casts;
 }
 
@@ -137,7 +161,8 @@ EightBitCasts torchao(const ModelOp& op, const ModelOp* before, const Layout& la
   casts.gradient = rest_of_maximum + cast_in_both_orders;
   if (!layout.gathers_in_eight_bits()) casts.weight = maximum + cast;
   casts.saved_weight = layout.gathers_in_eight_bits() ? compiled_transpose : transposed_cast;
-  casts.weight_each_time = casts.gathers_eight_bits = true;
+  casts.weight_each_time = true;
+  casts.gathered_element = 1;
   if (!is_split_by_tokens(op, layout)) return casts;
   if (op.split == TensorSplit::column) {
     casts.input = of_own_tokens(casts.input, layout.tensor_parallel);
@@ -204,7 +229,9 @@ EightBitCasts torchao_rowwise(const ModelOp& op, const ModelOp* before, const La
 
 }  // namespace
 
-CastPass cast_of_input_again(EightBit software) {
+CastPass cast_of_input_again(EightBit software, DType compute) {
+  // Its maximum, and one order.
+  if (compute == DType::nvfp4) return {.bytes = 4 + operand_bytes_of(compute), .launches = 2};
   CastPass pass = cast;
   if (software == EightBit::transformer_engine_tensorwise)
     pass = CastPass{.bytes = 2, .launches = 2} + pass;  // its maximum, its scale
@@ -213,20 +240,21 @@ CastPass cast_of_input_again(EightBit software) {
   return pass;
 }
 
-bool multiplies_in_eight_bits(const ModelOp& op, const Layout& layout) {
-  return layout.compute_dtype == DType::fp8 && is_linear_of_layer(op);
+bool is_quantized(const ModelOp& op, const Layout& layout) {
+  return is_quantized(layout.compute_dtype) && is_linear_of_layer(op);
 }
 
 bool multiplies_by_rows(const ModelOp& op, const Execution& execution, const Layout& layout) {
-  return multiplies_in_eight_bits(op, layout) && scales_rows(execution.eight_bit);
+  return is_quantized(op, layout) && scales_rows(execution.eight_bit);
 }
 
 bool shares_maxima(const Execution& execution, const Layout& layout) {
   return layout.compute_dtype == DType::fp8 && delays_scaling(execution.eight_bit);
 }
 
-bool gathers_sixteen_bits(const Execution& execution) {
-  return execution.eight_bit == EightBit::transformer_engine_mxfp8;
+bool gathers_sixteen_bits(const Execution& execution, const Layout& layout) {
+  return layout.compute_dtype == DType::fp8 &&
+         execution.eight_bit == EightBit::transformer_engine_mxfp8;
 }
 
 bool can_have_eight_bit_parameters(const Execution& execution, int zero_stage, int shard_ranks) {
@@ -236,6 +264,7 @@ bool can_have_eight_bit_parameters(const Execution& execution, int zero_stage, i
 
 EightBitCasts eight_bit_casts(EightBit software, const ModelOp& op, const ModelOp* before,
                               const Layout& layout) {
+  if (layout.compute_dtype == DType::nvfp4) return nvfp4(op, layout);
   const bool behind_norm = before != nullptr && before->kind == ModelOpKind::norm;
   switch (software) {
     case EightBit::transformer_engine:

@@ -1,4 +1,4 @@
-// What brings the operands of an 8-bit matrix product into that format: passes over 16-bit tensors
+// What brings the operands of a matrix product in 8 bits, or in 4, into that format: passes over 16-bit tensors
 // that cost memory traffic and launches. Which of them a framework runs, and which it has fused
 // into the kernel before.
 //
@@ -25,15 +25,15 @@ struct EightBitCasts {
   CastPass weight;                  // before the forward product
   CastPass saved_weight;            // before the input gradient
   bool weight_each_time = false;    // else once per step, for the first micro-batch
-  bool saves_eight_bits = false;    // the input is kept as it was multiplied
-  bool gathers_eight_bits = false;  // what sequence parallelism gathers is cast before
-  double scale_bytes = 0;           // beside each element of 8 bits, of inputs that are kept
-  double weight_scale_bytes = 0;    // and of weights
+  double saved_element = 0;         // bytes in which the input is kept, scales included; 0: as it is
+  double gathered_element = 0;      // what sequence parallelism gathers is cast before; 0: it is not
+  double weight_element = 1;        // of a weight in one order
+  double weight_scale_bytes = 0;    // beside each element of it
 };
 
-// What multiplies in 8 bits: the linears of layers. Embedding, head and classifiers stay in 16 bits
+// What multiplies in 8 bits or fewer: the linears of layers. Embedding, head and classifiers stay in 16 bits
 // (Megatron-LM's output layer is no Transformer Engine module; torchtitan filters "output").
-bool multiplies_in_eight_bits(const ModelOp& op, const Layout& layout);
+bool is_quantized(const ModelOp& op, const Layout& layout);
 
 // The same, with a scale for every row.
 bool multiplies_by_rows(const ModelOp& op, const Execution& execution, const Layout& layout);
@@ -46,19 +46,19 @@ bool shares_maxima(const Execution& execution, const Layout& layout);
 // Parameters that are 8 bits themselves, with scales along both dimensions, are gathered in 16
 // bits, in the buffer of the gradients, and cast then in both orders (Megatron-LM,
 // core/distributed/param_and_grad_buffer.py, reuse_grad_buf_for_mxfp8_param_ag).
-bool gathers_sixteen_bits(const Execution& execution);
+bool gathers_sixteen_bits(const Execution& execution, const Layout& layout);
 
 // Whether parameters can be 8 bits themselves (Layout::eight_bit_parameters): torchao's are those
 // that FSDP gathers, with one scale each; Transformer Engine's those that persist.
 bool can_have_eight_bit_parameters(const Execution& execution, int zero_stage, int shard_ranks);
 
 // `before`: the operator whose output is the linear's input, or null.
-// REQUIRES: multiplies_in_eight_bits(op, layout).
+// REQUIRES: is_quantized(op, layout).
 EightBitCasts eight_bit_casts(EightBit software, const ModelOp& op, const ModelOp* before,
                               const Layout& layout);
 
 // Of an input in 16 bits that is made again for the weight gradient: the cast along its columns
 // (Megatron-LM, core/extensions/transformer_engine.py, set_save_original_input).
-CastPass cast_of_input_again(EightBit software);
+CastPass cast_of_input_again(EightBit software, DType compute);
 
 }  // namespace sim

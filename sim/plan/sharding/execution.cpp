@@ -55,19 +55,19 @@ std::vector<Kernel> products_apart(const Kernel& whole, Along along,
 
 DType product_dtype(const Region& region, const ModelOp& op) {
   const DType compute = region.layout->compute_dtype;
-  const bool sixteen = compute == DType::fp8 && !multiplies_in_eight_bits(op, *region.layout);
+  const bool sixteen = is_quantized(compute) && !is_quantized(op, *region.layout);
   return sixteen ? region.layout->activation_dtype : compute;
 }
 
 DType weight_gradient_dtype(const Region& region, const ModelOp& op) {
   const bool sixteen = region.model->execution.eight_bit == EightBit::torchao_rowwise_with_gw_hp &&
-                       multiplies_in_eight_bits(op, *region.layout);
+                       is_quantized(op, *region.layout);
   return sixteen ? region.layout->activation_dtype : product_dtype(region, op);
 }
 
 void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
                  const Product& forward, ShardedOp& to) {
-  if (!multiplies_in_eight_bits(op, *region.layout)) return;
+  if (!is_quantized(op, *region.layout)) return;
   const EightBitCasts casts =
       eight_bit_casts(region.model->execution.eight_bit, op, before, *region.layout);
   const auto& [tokens, out, in] = forward;
@@ -77,16 +77,19 @@ void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
   to.encode_gradient = encode_kernel(region, op, casts.gradient, tokens, out);
   to.encode_weight = encode_kernel(region, op, casts.weight, in * matrices, out);
   to.encode_saved_weight = encode_kernel(region, op, casts.saved_weight, in * matrices, out);
+  to.weight_element = casts.weight_element;
   to.weight_scale_bytes = casts.weight_scale_bytes;
   to.encodes_weight_each_time = casts.weight_each_time;
-  to.gathers_eight_bits = casts.gathers_eight_bits;
+  to.gathered_element = casts.gathered_element;
 }
 
 void cast_input_again(const Region& region, ShardedOp& to) {
-  if (!multiplies_in_eight_bits(*to.op, *region.layout)) return;
+  if (!is_quantized(*to.op, *region.layout)) return;
   const std::int64_t features = to.op->in_features;
   to.encode_saved =
-      encode_kernel(region, *to.op, cast_of_input_again(region.model->execution.eight_bit),
+      encode_kernel(region, *to.op,
+                    cast_of_input_again(region.model->execution.eight_bit,
+                                        region.layout->compute_dtype),
                     to.whole_input.count() / region.element / features, features);
   to.saved = to.input;
 }

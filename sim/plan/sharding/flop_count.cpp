@@ -1,5 +1,6 @@
 #include "sim/plan/sharding/flop_count.hpp"
 
+#include "sim/plan/sharding/low_rank.hpp"
 #include "sim/plan/sharding/selective_operators.hpp"
 #include "sim/plan/sharding/sharding.hpp"
 
@@ -16,18 +17,32 @@ double product_flops(const ModelOp& op, double tokens) {
   return 2.0 * tokens * static_cast<double>(op.in_features) * static_cast<double>(op.out_features);
 }
 
-BlockFlops flops_of(const Model& model, const ModelOp& op, const Layout& layout,
-                    AttentionCount count) {
+// Of frozen weights the gradient of the input alone, and adapters beside them.
+void train_adapters(const Block& block, const ModelOp& op, const Layout& layout, double tokens,
+                    BlockFlops& flops) {
+  if (!layout.trains_adapters()) return;
+  flops.backward = flops.forward;
+  if (!has_adapter(block, op, layout)) return;
+  const double adapter = 2.0 * tokens * static_cast<double>(layout.lora_rank) *
+                         static_cast<double>(op.in_features + op.out_features);
+  flops.forward += adapter;
+  flops.backward += 2.0 * adapter;
+}
+
+BlockFlops flops_of(const Model& model, const Block& block, const ModelOp& op,
+                    const Layout& layout, AttentionCount count) {
   const auto sequence = static_cast<double>(model.is_layer_list ? 1 : layout.sequence_length);
   const double tokens = (op.once_per_sequence ? 1.0 : sequence) * static_cast<double>(op.per_token);
   BlockFlops flops{op.forward_flops.count() * tokens, op.backward_flops.count() * tokens};
   if (is_product(op)) {
     flops.forward = product_flops(op, tokens);
     flops.backward = 2.0 * flops.forward;
+    train_adapters(block, op, layout, tokens, flops);
   } else if (op.kind == ModelOpKind::attention) {
     const AttentionShape& shape = model.attention;
     const bool half = shape.causal && count == AttentionCount::causal_half;
-    flops.forward = 2.0 * tokens * sequence * share_in_window(op.window, layout.sequence_length) *
+    const std::int64_t seen = layout.attended_length();
+    flops.forward = 2.0 * tokens * static_cast<double>(seen) * share_in_window(op.window, seen) *
                     static_cast<double>(shape.heads * (shape.head_dim + shape.value_dim)) *
                     (half ? 0.5 : 1.0);
     flops.backward = 2.0 * flops.forward;
@@ -40,7 +55,7 @@ BlockFlops flops_of(const Model& model, const Block& block, const Layout& layout
                     AttentionCount count) {
   BlockFlops sum;
   for (const ModelOp& op : block.ops) {
-    const BlockFlops flops = flops_of(model, op, layout, count);
+    const BlockFlops flops = flops_of(model, block, op, layout, count);
     sum.forward += flops.forward;
     sum.backward += flops.backward;
     sum.attention += flops.attention;
@@ -72,7 +87,7 @@ double modules_again(const Model& model, const Block& layer, const Layout& layou
   double sum = 0;
   for (const RecomputedModule& module : again.modules)
     for (const std::uint32_t op : module.ops)
-      sum += flops_of(model, layer.ops[op], layout, count).forward;
+      sum += flops_of(model, layer, layer.ops[op], layout, count).forward;
   return sum;
 }
 

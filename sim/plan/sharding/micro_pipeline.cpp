@@ -26,7 +26,7 @@ class Slicing {
     SlicedPass pass;
     pass.products = sliced(products, region_.tensor);
     const Bytes slice = to.slice();
-    pass.place = copy(to.gathers_eight_bits ? Bytes{slice.count() / region_.element} : slice);
+    pass.place = copy(to.gathers_quantized() ? Bytes{slice.count() / region_.element} : slice);
     return pass;
   }
 
@@ -55,7 +55,7 @@ std::vector<Kernel> apart_or_whole(const std::vector<Kernel>& apart, const Kerne
 // What was gathered has slice after slice, each of all sequences, and the weight gradient wants the
 // tokens of both its operands in one order: a copy, but for 8 bits, whose transposition does both.
 bool copies_gathered(const Region& region, const ShardedOp& op) {
-  return region.layout->micro_batch > 1 && !op.gathers_eight_bits;
+  return region.layout->micro_batch > 1 && !op.gathers_quantized();
 }
 
 void slice_column(const Region& region, ShardedOp& to) {

@@ -43,6 +43,7 @@ struct Product {
   std::int64_t m = 0, n = 0, k = 0;
 };
 Kernel gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch = 1);
+Bytes operands_of(const Kernel& product);
 // Of a product: `result` as it was given.
 Bytes result_of(const Kernel& product);
 // One that gives gradients.

@@ -26,7 +26,7 @@ bool keeps_tensors(const Execution& execution, const Layout& layout) {
   return layout.recompute == Recompute::operators && !execution.separate_products &&
          !execution.keeps_gathered_inputs && !execution.copies_tokens &&
          !execution.copies_attention && !execution.keeps_unread_outputs &&
-         layout.compute_dtype != DType::fp8;
+         !is_quantized(layout.compute_dtype);
 }
 
 std::size_t operators_run_again(const Block& layer, const Execution& execution,

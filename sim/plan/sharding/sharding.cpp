@@ -7,6 +7,7 @@
 #include "sim/base/check.hpp"
 #include "sim/model/key_heads.hpp"
 #include "sim/plan/sharding/eight_bit.hpp"
+#include "sim/plan/sharding/low_rank.hpp"
 #include "sim/plan/sharding/parts.hpp"
 
 namespace sim {
@@ -33,6 +34,12 @@ Kernel memory_kernel(OpKind kind, const Region& region, const ModelOp& op, doubl
   return kernel;
 }
 
+Bytes operands_of(const Kernel& product) {
+  const std::int64_t elements =
+      (product.m * product.k + product.k * product.n) * product.batch;
+  return bytes_from(static_cast<double>(elements) * operand_bytes_of(product.dtype));
+}
+
 Kernel gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch) {
   const auto [m, n, k] = product;
   Kernel kernel;
@@ -45,13 +52,12 @@ Kernel gemm(DType dtype, const Product& product, Bytes result, std::int64_t batc
   kernel.launches = static_cast<int>(batch);
   kernel.flops = Flops{2.0 * static_cast<double>(m) * static_cast<double>(n) *
                        static_cast<double>(k) * static_cast<double>(batch)};
-  kernel.bytes = Bytes{(m * k + k * n) * bytes_of(kernel.dtype) * batch} + result;
+  kernel.bytes = operands_of(kernel) + result;
   return kernel;
 }
 
 Bytes result_of(const Kernel& product) {
-  return product.bytes - Bytes{(product.m * product.k + product.k * product.n) *
-                               bytes_of(product.dtype) * product.batch};
+  return product.bytes - operands_of(product);
 }
 
 Kernel gradient_gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch) {
@@ -185,7 +191,7 @@ OpKind kernel_kind(ModelOpKind kind) {
 // bits are for linears only.
 DType arithmetic_dtype(const Region& region, const ModelOp& op) {
   const DType compute = region.layout->compute_dtype;
-  const bool multiplies = op.kind == ModelOpKind::generic && compute != DType::fp8;
+  const bool multiplies = op.kind == ModelOpKind::generic && !is_quantized(compute);
   return multiplies ? compute : region.layout->activation_dtype;
 }
 
@@ -193,8 +199,10 @@ void shard_attention(const Region& region, const ModelOp& op, ShardedOp& to) {
   const Layout& layout = *region.layout;
   const bool heads = exchanges_heads(layout);
   const bool all_keys = heads || attends_at_once(*region.model, layout);
-  const ScoreBlock scores{.m = heads ? layout.sequence_length : layout.tokens_held(),
-                          .n = all_keys ? layout.sequence_length : layout.tokens_held(),
+  const std::int64_t packed = packed_sequences(layout);
+  const std::int64_t held = (layout.tokens_held() + packed / 2) / packed;
+  const ScoreBlock scores{.m = heads ? layout.sequence_length : held,
+                          .n = all_keys ? layout.sequence_length : held,
                           .causal = region.model->attention.causal,
                           .shares = heads ? layout.context_parallel : 1};
   to.forward = attention_kernel(region, op, AttentionPart::forward, scores);
@@ -281,12 +289,6 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
   }
 }
 
-// Of elements in 8 bits that took `element` bytes each.
-Bytes with_scales(Bytes bytes, int element, double scale_bytes) {
-  const std::int64_t elements = bytes.count() / element;
-  return Bytes{elements} + bytes_from(static_cast<double>(elements) * scale_bytes);
-}
-
 void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before, ShardedOp& to) {
   const bool outside = op.split == TensorSplit::sequence;
   const double tokens =
@@ -307,10 +309,12 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
                                   : sequence_tokens_of(region, op);
   const double input = op.saved_input_elements * region.element * static_cast<double>(inputs);
   to.saved = bytes_from(own * tokens / divisor * padding + input);
-  if (multiplies_in_eight_bits(op, *region.layout)) {
+  if (is_quantized(op, *region.layout)) {
     const EightBitCasts casts =
         eight_bit_casts(region.model->execution.eight_bit, op, before, *region.layout);
-    if (casts.saves_eight_bits) to.saved = with_scales(to.saved, region.element, casts.scale_bytes);
+    if (casts.saved_element > 0)
+      to.saved = bytes_from(static_cast<double>(to.saved.count() / region.element) *
+                            casts.saved_element);
   }
   if (op.function == Function::rotary && region.model->execution.copies_attention) {
     // Rows of cosine and sine gathered by position, for queries and for keys: each product keeps
@@ -322,7 +326,7 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
     if (copies_attention(region)) to.saved += to.output;
     to.attention_saved =
         bytes_from(attention_kernel_saved_bytes(rank_attention(region), flash,
-                                                region.layout->sequence_length, region.element) *
+                                                region.layout->attended_length(), region.element) *
                    static_cast<double>(region.tokens) / region.tensor);
   }
 }
@@ -385,6 +389,7 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
     shard_reorders(region, to);
     separate_products(region, block, sharded.ops.size() - 1, to);
     rescale_gradients(region, block, sharded.ops.size() - 1, to);
+    if (region.layout->trains_adapters()) freeze(region, block, to);
   }
   keep_outputs(region, block, sharded);
   sharded.again = recomputed_modules(block, *region.layout);
@@ -414,6 +419,11 @@ bool same_block(const Block& a, const Block& b) {
     if (shape_of(a.ops[i]) != shape_of(b.ops[i]) || a.ops[i].name != b.ops[i].name) return false;
   }
   return true;
+}
+
+bool is_bf16_layer(const Layout& layout, std::size_t layer, std::size_t layers) {
+  return std::cmp_less(layer, layout.first_bf16_layers) ||
+         layer + static_cast<std::size_t>(layout.last_bf16_layers) >= layers;
 }
 
 }  // namespace
@@ -464,15 +474,21 @@ ShardedModel shard(const Model& given, const Layout& layout) {
   region.sequence_tokens = layout.sequence_parallel ? region.tokens / region.tensor : region.tokens;
   sharded.model = &model;
   sharded.layout = layout;
+  Layout sixteen_bit = layout;  // of layers whose products are not cast
+  sixteen_bit.compute_dtype = layout.activation_dtype;
   const auto add = [&](const Block& block) {
     sharded.blocks.push_back(shard_block(region, block));
     return static_cast<std::uint32_t>(sharded.blocks.size() - 1);
   };
   if (!model.input.ops.empty()) sharded.input = add(model.input);
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    const bool repeated = i > 0 && same_block(model.layers[i], model.layers[i - 1]);
+    const Layout* of_layer = is_bf16_layer(layout, i, model.layers.size()) ? &sixteen_bit : &layout;
+    const bool repeated = i > 0 && of_layer == region.layout &&
+                          same_block(model.layers[i], model.layers[i - 1]);
+    region.layout = of_layer;
     sharded.of_layer.push_back(repeated ? sharded.of_layer.back() : add(model.layers[i]));
   }
+  region.layout = &layout;
   if (!model.output.ops.empty()) sharded.output = add(model.output);
   sharded.first_layer.push_back(0);
   for (const int count : layers_of_chunks(layout, model.layers.size())) {

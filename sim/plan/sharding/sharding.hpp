@@ -5,6 +5,7 @@
 // Megatron-LM does (training/tokenizer: --make-vocab-size-divisible-by 128).
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -63,6 +64,17 @@ struct SlicedPass {
   bool gathers() const { return place.has_value(); }
 };
 
+// The low-rank adapter of a linear (low_rank.hpp): x A, of `narrow` bytes for all tokens, times B.
+struct LowRankAdapter {
+  Kernel down, up, scale, add;                      // the last: to the output of the linear
+  Kernel up_gradient, down_gradient, add_gradient;  // of the input; behind a `scale`
+  Kernel up_weight, down_weight;                    // of B and of A
+  Bytes narrow{};
+  bool gathers_narrow = false, sums_narrow = false;  // over the tensor ranks
+  Bytes gathered{};  // outputs of all tensor ranks on each of them; 0: they are not gathered
+  std::int64_t parameters = 0;
+};
+
 struct ShardedOp {
   const ModelOp* op = nullptr;
   // Absent: no kernel runs. A linear has `forward`, `input_gradient` and `weight_gradient`;
@@ -82,9 +94,12 @@ struct ShardedOp {
   std::optional<Kernel> encode_saved_weight;  // for the input gradient
   // Multiply gradients by scales of rows.
   std::optional<Kernel> rescale_input_gradient, rescale_weight_gradient;
-  double weight_scale_bytes = 0;          // of a weight in 8 bits, per element
+  double weight_element = 1;              // bytes of a weight that is cast, in one order
+  double weight_scale_bytes = 0;          // and of its scales, per element
   bool encodes_weight_each_time = false;  // else once per step
-  bool gathers_eight_bits = false;        // input and gradient are gathered over tensor ranks so
+  double gathered_element = 0;  // bytes in which input and gradient are gathered over tensor ranks;
+                                // 0: as activations are
+  bool gathers_quantized() const { return gathered_element > 0; }
   // Cut into parts (user_buffers.hpp). Column: `forward` by slices of tokens; row: by blocks of
   // output features, and `input_gradient` by slices of tokens.
   std::optional<Kernel> forward_part, gradient_part;
@@ -126,6 +141,8 @@ struct ShardedOp {
   // Of eager kernels, and of the gather of all logits.
   Scratch scratch_forward, scratch_backward, scratch_gather;
   std::int64_t parameters = 0;       // elements held by a tensor rank
+  std::int64_t frozen_parameters = 0;  // beside `parameters`: held, and not trained
+  std::optional<LowRankAdapter> adapter;
   std::int64_t tied_parameters = 0;  // table shared with the embedding: held if that is elsewhere
   // Of `parameters`, those whose gradient each tensor rank has only in part: it is summed once.
   std::int64_t tensor_summed = 0;
@@ -160,6 +177,13 @@ inline bool attends_at_once(const Model& model, const Layout& layout) {
 // Whether a rank has all tokens of a share of the heads within attention.
 inline bool exchanges_heads(const Layout& layout) {
   return layout.context_parallel > 1 && layout.context_exchange == ContextExchange::all_to_all;
+}
+
+// Sequences of equal length whose attention costs what that of the packed ones does
+// (Layout::packed_length): sum and sum of squares are those, but for rounding. 1: nothing is packed.
+inline std::int64_t packed_sequences(const Layout& layout) {
+  const std::int64_t each = layout.attended_length();
+  return std::max<std::int64_t>(1, (layout.sequence_length + each / 2) / each);
 }
 
 ShardedModel shard(const Model& model, const Layout& layout);

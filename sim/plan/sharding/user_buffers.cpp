@@ -14,7 +14,7 @@ Bytes divided(Bytes whole, std::int64_t parts) {
 // what the weight gradient reads is transposed when the slices have come (base.py,
 // grad_output_preprocess).
 void place_gradient(const Region& region, const ModelOp& op, ShardedOp& to) {
-  const bool eight_bits = multiplies_in_eight_bits(op, *region.layout);
+  const bool eight_bits = is_quantized(op, *region.layout);
   const double cast = region.element + 1, copy = 2.0 * region.element;
   to.place_gradient = place(region, op, op.out_features, eight_bits ? cast : copy);
   if (!eight_bits) return;
@@ -54,7 +54,7 @@ void split_products(const Region& region, const ModelOp& op, ShardedOp& to) {
         gemm(forward.dtype, {tokens, forward.n, forward.k}, divided(to.whole_output, slices));
     // The saved slice is copied into the buffer that is gathered (layernorm_linear.py,
     // copy_input_to_ubuf).
-    const int element = to.gathers_eight_bits ? 1 : region.element;
+    const double element = to.gathers_quantized() ? to.gathered_element : region.element;
     to.place_saved = place(region, op, op.in_features, 2.0 * element);
     to.input_gradient->spared_sms = to.weight_gradient->spared_sms = user_buffer_sms;
     return;

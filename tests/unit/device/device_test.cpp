@@ -124,7 +124,7 @@ TEST_CASE("mistakes in a device file are named with their place", "[device]") {
       {"    attained:", "    attained: -1", "19:15: "},
       {"    sustained:", "    sustained: 1.5", "20:16: "},
       {"  fp16: *bf16", "  fp12: *bf16",
-       "17:9: unknown dtype \"fp12\"; allowed: fp32, tf32, bf16, fp16, fp8"},
+       "17:9: unknown dtype \"fp12\"; allowed: fp32, tf32, bf16, fp16, fp8, nvfp4"},
       {"generation:", "generation: pascal", "5:13: "},
       {"memory: 80 GiB", "memory: 1 GiB", "7:9: must be more than what is reserved"},
       {"    peak:", "    peak: 0 TFLOP/s", "18:11: '0 TFLOP/s' is too small"},

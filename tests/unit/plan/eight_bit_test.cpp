@@ -55,7 +55,7 @@ std::int64_t elements_of_products(const Model& model, const Layout& layout) {
   std::int64_t elements = 0;
   for (const Block& layer : model.layers)
     for (const ModelOp& op : layer.ops)
-      if (multiplies_in_eight_bits(op, layout)) elements += op.weights;
+      if (is_quantized(op, layout)) elements += op.weights;
   return elements;
 }
 
@@ -172,7 +172,7 @@ TEST_CASE("scales of rows: every operand is cast for its product, and gradients 
   CHECK(projection.rescale_input_gradient->bytes == projection.whole_input * 2);
   CHECK_FALSE(named(sharded, "head").rescale_weight_gradient);
   const ShardedModel split = shard(model, eight_bits(2));
-  CHECK_FALSE(named(split, "qkv").gathers_eight_bits);
+  CHECK_FALSE(named(split, "qkv").gathers_quantized());
   CHECK(bytes_each(named(split, "qkv").encode_input) == 3);
   CHECK(bytes_each(named(split, "qkv").encode_gradient) == 8);
   CHECK(bytes_each(named(split, "mlp_down").encode_input) == 3);

@@ -185,7 +185,7 @@ TEST_CASE("products with scales of rows are cut where a row's output is scattere
   for (const ShardedOp& op : sharded.blocks[sharded.of_layer[0]].ops) {
     CHECK(op.sliced_forward.has_value() == op.sums_output);
     CHECK_FALSE(op.sliced_gradient);
-    CHECK_FALSE(op.gathers_eight_bits);
+    CHECK_FALSE(op.gathers_quantized());
   }
   CHECK_NOTHROW(check_plan(make_plan(model, layout)));
 }

@@ -1,0 +1,60 @@
+// The section `peft` of Megatron-Bridge (peft/lora.py at 067f987d): low-rank adapters.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/interop/handover.hpp"
+#include "sim/interop/settings.hpp"
+
+namespace sim {
+namespace {
+
+constexpr int bridge_rank = 32;  // LoRA.dim
+
+void read_modules(const ObjectReader& peft, Layout& layout) {
+  if (!peft.has("target_modules")) return;
+  layout.lora_modules.clear();
+  for (const ValueReader& entry : peft.list("target_modules")) {
+    const std::string name = entry.text();
+    const std::optional<LoraModule> module = from_word<LoraModule>(name);
+    if (!module)
+      return entry.problem(
+          fmt::format("'{}' is no module with an adapter that is modelled; allowed: linear_qkv, "
+                      "linear_proj, linear_fc1, linear_fc2",
+                      name.substr(0, 80)));
+    if (std::ranges::find(layout.lora_modules, *module) == layout.lora_modules.end())
+      layout.lora_modules.push_back(*module);
+  }
+}
+
+}  // namespace
+
+void read_peft(const ObjectReader& root, Layout& layout, Imported& result) {
+  const std::optional<ValueReader> value = root.find("peft");
+  if (!value || is_neutral(*value, "")) return;
+  layout.lora_rank = bridge_rank;
+  if (!value->is_object()) {
+    if (value->peek_text().value_or("") != "lora")
+      value->problem(fmt::format("peft is '{}'; modelled: lora",
+                                 value->peek_text().value_or("").substr(0, 80)));
+    return;
+  }
+  const ObjectReader peft = value->object();
+  const std::string kind = peft.has("_target_") ? peft.text("_target_") : "LoRA";
+  if (!kind.ends_with(".LoRA") && kind != "LoRA")
+    peft.problem("_target_", fmt::format("is '{}'; modelled: LoRA", kind.substr(0, 80)));
+  if (peft.has("dim"))
+    layout.lora_rank = static_cast<int>(peft.integer("dim", {1, 65'536}));
+  read_modules(peft, layout);
+  constexpr std::array keys{
+      KnownKey{"dropout", Verdict::noted, "0.0", "dropout of adapters is not modelled"},
+      KnownKey{"a2a_experimental", Verdict::noted, "",
+               "outputs of adapters are modelled as gathered"},
+      KnownKey{"sequence_parallel_input_regather", Verdict::refused, "",
+               "inputs of adapters are modelled as kept whole"},
+      KnownKey{"exclude_modules", Verdict::refused, "", "give target_modules instead"},
+      KnownKey{"*"}};
+  judge_keys(peft, keys, "peft.", result);
+}
+
+}  // namespace sim

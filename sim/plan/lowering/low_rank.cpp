@@ -1,0 +1,116 @@
+#include "sim/plan/lowering/low_rank.hpp"
+
+#include "sim/plan/lowering/interning.hpp"
+
+namespace sim::lowering {
+
+void LowRankAdapters::intern_adapter(const ShardedOp& op, AdapterWork& work) {
+  const LowRankAdapter& adapter = *op.adapter;
+  work.name = builder_.name(op.op->name + ".adapter");
+  work.down = builder_.kernel(adapter.down);
+  work.up = builder_.kernel(adapter.up);
+  work.scale = builder_.kernel(adapter.scale);
+  work.add = builder_.kernel(adapter.add);
+  work.up_gradient = builder_.kernel(adapter.up_gradient);
+  work.down_gradient = builder_.kernel(adapter.down_gradient);
+  work.add_gradient = builder_.kernel(adapter.add_gradient);
+  work.up_weight = builder_.kernel(adapter.up_weight);
+  work.down_weight = builder_.kernel(adapter.down_weight);
+  const auto make = [&](CollectiveKind kind, Bytes bytes) {
+    return builder_.collective({kind, GroupRole::tensor, layout_.activation_dtype, bytes});
+  };
+  if (!adapter.gathers_narrow && !adapter.sums_narrow) return;
+  work.exchange_name = builder_.name(op.op->name + ".adapter.exchange");
+  work.exchange_narrow = make(
+      adapter.gathers_narrow ? CollectiveKind::all_gather : CollectiveKind::all_reduce,
+      adapter.narrow);
+  work.sum_narrow = make(CollectiveKind::all_reduce, adapter.narrow);
+  if (adapter.gathered.count() > 0)
+    work.gather = make(CollectiveKind::all_gather, adapter.gathered);
+}
+
+OpId LowRankAdapters::run(const Frame& frame, std::size_t i, std::uint32_t kernel) {
+  return emit_.compute(frame, i, kernel, frame.work->ops[i].adapter.name, Action::adapt);
+}
+
+void LowRankAdapters::exchange(const Frame& frame, std::size_t i, std::uint32_t collective,
+                               Value& tensor) {
+  if (collective == none) return;
+  tensor.ready = emit_.tensor_collective(frame, i, collective,
+                                         frame.work->ops[i].adapter.exchange_name,
+                                         Action::exchange_adapted);
+  builder_.writes(tensor.buffer, Role::output);
+  tensors_.wait_for(tensor);
+}
+
+void LowRankAdapters::add_output(Frame& frame, std::size_t i, const Value& input, Value& output) {
+  const AdapterWork& work = frame.work->ops[i].adapter;
+  if (!work.exists()) return;
+  const LowRankAdapter& adapter = *frame.shape->ops[i].adapter;
+  Value narrow = tensors_.allocate(adapter.narrow);
+  narrow.ready = run(frame, i, work.down);
+  tensors_.drop(input, Role::input);
+  emit_.read_weight(frame, i);
+  builder_.writes(narrow.buffer, Role::output);
+  exchange(frame, i, work.exchange_narrow, narrow);
+  Value wide = tensors_.allocate(work.gather != none ? adapter.gathered : output.bytes);
+  wide.ready = run(frame, i, work.up);
+  tensors_.drop(narrow, Role::input);
+  emit_.read_weight(frame, i);
+  builder_.writes(wide.buffer, Role::output);
+  exchange(frame, i, work.gather, wide);
+  run(frame, i, work.scale);
+  builder_.writes(wide.buffer, Role::output);
+  output.ready = run(frame, i, work.add);
+  tensors_.drop(wide, Role::input);
+  builder_.writes(output.buffer, Role::output);
+}
+
+Value LowRankAdapters::backward(Frame& frame, std::size_t i, const Value& gradient) {
+  const AdapterWork& work = frame.work->ops[i].adapter;
+  if (!work.exists()) return {};
+  const ShardedOp& op = frame.shape->ops[i];
+  Value scaled = tensors_.allocate(work.gather != none ? op.adapter->gathered : op.whole_output);
+  scaled.ready = run(frame, i, work.scale);
+  tensors_.read(gradient, Role::gradient);
+  builder_.writes(scaled.buffer, Role::output);
+  exchange(frame, i, work.gather, scaled);
+  Value narrow = tensors_.allocate(op.adapter->narrow);
+  narrow.ready = run(frame, i, work.up_gradient);
+  tensors_.read(scaled, Role::gradient);
+  emit_.read_weight(frame, i);
+  builder_.writes(narrow.buffer, Role::output);
+  exchange(frame, i, work.sum_narrow, narrow);
+  weight_gradient(frame, i, work.up_weight, scaled);
+  Value part = tensors_.allocate(op.whole_input);
+  part.ready = run(frame, i, work.down_gradient);
+  tensors_.read(narrow, Role::gradient);
+  emit_.read_weight(frame, i);
+  builder_.writes(part.buffer, Role::output);
+  weight_gradient(frame, i, work.down_weight, narrow);
+  return part;
+}
+
+void LowRankAdapters::add_gradient(Frame& frame, std::size_t i, const Value& part, Value& sum) {
+  if (!part.exists()) return;
+  sum.ready = run(frame, i, frame.work->ops[i].adapter.add_gradient);
+  tensors_.drop(part, Role::input);
+  builder_.writes(sum.buffer, Role::input_gradient);
+}
+
+// Of B from what was kept between the products, of A from the input.
+void LowRankAdapters::weight_gradient(Frame& frame, std::size_t i, std::uint32_t kernel,
+                                      const Value& gradient) {
+  const Place& place = store_.parameters[site(frame, i)].own;
+  Saved& saved = frame.saved[i];
+  run(frame, i, kernel);
+  if (kernel != frame.work->ops[i].adapter.up_weight)
+    kept_.free_saved(saved);
+  else if (saved.extra.value != none)
+    builder_.reads(saved.extra, Role::saved);
+  tensors_.drop(gradient, Role::gradient);
+  const BufferId own = sums_.write_gradient(frame, place);
+  sums_.add_gradient(frame, i, place, own);
+}
+
+}  // namespace sim::lowering

@@ -1,0 +1,110 @@
+#include "sim/plan/sharding/low_rank.hpp"
+
+#include <algorithm>
+
+#include "sim/plan/sharding/eight_bit.hpp"
+
+namespace sim {
+namespace {
+
+Kernel pass(const Region& region, const ModelOp& op, Bytes tensor, int passes) {
+  return memory_kernel(OpKind::elementwise, region, op,
+                       static_cast<double>(passes) * static_cast<double>(tensor.count()));
+}
+
+// Of a column-split linear each tensor rank has a part of A's outputs, of a row-split one a part of
+// its inputs; of B always a part of the outputs.
+LowRankAdapter adapter_of(const Region& region, const ShardedOp& to) {
+  const ModelOp& op = *to.op;
+  const std::int64_t t = region.tensor, rank = region.layout->lora_rank;
+  const bool row = op.split == TensorSplit::row;
+  const std::int64_t tokens = tokens_of(region, op);
+  const std::int64_t in = op.in_features / (row ? t : 1), narrow = row ? rank : rank / t;
+  const std::int64_t out = op.out_features / t;
+  const DType dtype = region.layout->activation_dtype;
+  const auto bytes = [&](std::int64_t features) { return Bytes{tokens * features * region.element}; };
+  const Bytes written{bytes_of(written_gradient_dtype(*region.model, *region.layout))};
+  const int touches = region.model->execution.adds_gradients ? 1 : 2;
+  LowRankAdapter adapter;
+  adapter.narrow = bytes(rank);
+  adapter.down = gemm(dtype, {tokens, narrow, in}, bytes(narrow));
+  adapter.up = gemm(dtype, {tokens, out, rank}, bytes(out));
+  adapter.scale = pass(region, op, bytes(out), 2);
+  adapter.add = pass(region, op, row ? to.output : to.whole_output, 3);
+  adapter.up_gradient = gradient_gemm(dtype, {tokens, rank, out}, bytes(rank));
+  adapter.down_gradient = gradient_gemm(dtype, {tokens, in, narrow}, bytes(in));
+  adapter.add_gradient = pass(region, op, bytes(in), 3);
+  adapter.up_weight = gradient_gemm(dtype, {out, rank, tokens}, written * (out * rank * touches));
+  adapter.down_weight = gradient_gemm(dtype, {narrow, in, tokens}, written * (in * narrow * touches));
+  adapter.sums_narrow = row && t > 1;
+  adapter.gathers_narrow = !row && t > 1;
+  // linear_out gathers its outputs, of which a rank goes on with those of its tokens.
+  if (row && t > 1) adapter.gathered = bytes(op.out_features);
+  adapter.parameters = in * narrow + rank * out;
+  return adapter;
+}
+
+// A kernel reads 4 bits and writes 16, before the forward product and before the input gradient.
+void keep_in_nf4(const Region& region, ShardedOp& to) {
+  const std::int64_t elements = to.frozen_parameters;
+  Kernel dequantize = memory_kernel(OpKind::elementwise, region, *to.op,
+                                    static_cast<double>(elements) * (nf4_bytes + region.element));
+  to.encode_weight = to.encode_saved_weight = dequantize;
+  to.encodes_weight_each_time = true;
+}
+
+}  // namespace
+
+std::optional<LoraModule> lora_module(const Block& block, const ModelOp& op) {
+  if (!is_linear_of_layer(op) || op.experts > 0) return std::nullopt;
+  const auto attention = std::find_if(block.ops.begin(), block.ops.end(), [](const ModelOp& one) {
+    return one.kind == ModelOpKind::attention;
+  });
+  const bool before = attention != block.ops.end() && &op < &*attention;
+  const bool column = op.split == TensorSplit::column;
+  if (before) return column ? std::optional{LoraModule::linear_qkv} : std::nullopt;
+  const bool behind_attention =
+      attention != block.ops.end() &&
+      std::none_of(attention + 1, block.ops.end(),
+                   [&](const ModelOp& one) { return &one < &op && is_linear_of_layer(one); });
+  if (behind_attention) return LoraModule::linear_proj;
+  return column ? LoraModule::linear_fc1 : LoraModule::linear_fc2;
+}
+
+bool has_adapter(const Block& block, const ModelOp& op, const Layout& layout) {
+  const std::optional<LoraModule> module = lora_module(block, op);
+  return layout.trains_adapters() && module &&
+         std::ranges::find(layout.lora_modules, *module) != layout.lora_modules.end();
+}
+
+std::int64_t adapter_parameters(const Model& model, const Layout& layout) {
+  std::int64_t parameters = 0;
+  for (const Block& layer : model.layers)
+    for (const ModelOp& op : layer.ops)
+      if (has_adapter(layer, op, layout))
+        parameters += layout.lora_rank * (op.in_features + op.out_features);
+  return parameters;
+}
+
+void freeze(const Region& region, const Block& block, ShardedOp& to) {
+  const ModelOp& op = *to.op;
+  to.frozen_parameters = to.parameters;
+  to.parameters = to.tensor_summed = 0;
+  const bool table = op.kind == ModelOpKind::elementwise && op.weights > 0;
+  if (op.kind == ModelOpKind::embedding || table) return to.backward.reset();
+  if (op.kind != ModelOpKind::linear) return;
+  to.weight_gradient.reset();
+  to.weight_gradient_apart.clear();
+  to.rescale_weight_gradient.reset();
+  to.encode_saved.reset();
+  to.backward.reset();
+  to.saved = {};  // its input was for the weight gradient
+  if (region.layout->frozen_format == FrozenFormat::nf4 && is_linear_of_layer(op))
+    keep_in_nf4(region, to);
+  if (!has_adapter(block, op, *region.layout)) return;
+  to.adapter = adapter_of(region, to);
+  to.parameters = to.adapter->parameters;
+  to.saved = to.whole_input + to.adapter->narrow;
+}
+
+}  // namespace sim

@@ -1,0 +1,32 @@
+// Low-rank adapters (Layout::lora_rank): the parameters of the model are frozen, and beside a linear
+// x W stands (x A) B, of which A and B are trained.
+//
+// Sources: Hu et al. 2021, arXiv:2106.09685; NVIDIA Megatron-Bridge at 067f987d, peft/utils.py
+// (ParallelLinearAdapter) and peft/lora_layers.py (LoRALinear): two products in 16 bits, the
+// multiplication by alpha / rank and the sum are kernels of their own. Dettmers et al. 2023,
+// arXiv:2305.14314 (QLoRA): frozen weights in 4 bits, which a kernel turns into 16 for each use.
+#pragma once
+
+#include <optional>
+
+#include "sim/plan/sharding/parts.hpp"
+
+namespace sim {
+
+// Which of the linears of a layer it is; none: another operator, or of routed experts.
+std::optional<LoraModule> lora_module(const Block& block, const ModelOp& op);
+// Whether a linear has an adapter.
+bool has_adapter(const Block& block, const ModelOp& op, const Layout& layout);
+
+// Parameters of all adapters of a model, on all ranks of a replica.
+std::int64_t adapter_parameters(const Model& model, const Layout& layout);
+
+// What a frozen operator does without, and the adapter of a linear.
+// REQUIRES: Layout::trains_adapters().
+void freeze(const Region& region, const Block& block, ShardedOp& to);
+
+// Bytes of a frozen weight of a linear in nf4: 4 bits, a scale of 8 bits for each 64, and one of 32
+// bits for each 256 of these (QLoRA, section 3, double quantization).
+constexpr double nf4_bytes = 0.5 + 1.0 / 64 + 4.0 / (64 * 256);
+
+}  // namespace sim

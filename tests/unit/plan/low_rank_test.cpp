@@ -1,0 +1,174 @@
+// Low-rank adapters: what is trained, what is frozen, and what both cost.
+#include "sim/plan/sharding/low_rank.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/plan/sharding/flop_count.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/plan/checked_plan.hpp"
+#include "tests/unit/plan/models.hpp"
+
+using namespace sim;
+
+namespace {
+
+constexpr int rank = 8;
+
+Layout lora(int tensor = 1, int data = 1) {
+  Layout layout = test::layout_for(tensor, data, 1, 2);
+  layout.lora_rank = rank;
+  layout.sequence_parallel = tensor > 1;
+  return layout;
+}
+
+std::int64_t bytes_of(const Program& program, BufferCategory category) {
+  std::int64_t bytes = 0;
+  for (const Buffer& buffer : program.buffers)
+    if (buffer.category == category && buffer.persistent) bytes += buffer.size.count();
+  return bytes;
+}
+
+int count(const Program& program, Action action) {
+  return static_cast<int>(std::ranges::count(program.action, action));
+}
+
+double flops_of(const Program& program, Action action) {
+  double flops = 0;
+  for (std::uint32_t op = 0; op < program.size(); ++op)
+    if (program.action[op] == action && program.kind[op] == OpKind::gemm)
+      flops += program.kernels[program.work[op]].flops.count();
+  return flops;
+}
+
+bool says(const Layout& layout, const Model& model, std::string_view key) {
+  const std::vector<LayoutProblem> problems = layout_problems(layout, model);
+  return std::ranges::any_of(problems, [&](const LayoutProblem& one) { return one.key == key; });
+}
+
+}  // namespace
+
+TEST_CASE("adapters have r (in + out) parameters each, and alone have states", "[plan][lora]") {
+  const Model model = test::transformer(1);
+  std::int64_t expected = 0;
+  for (const Block& layer : model.layers)
+    for (const ModelOp& op : layer.ops)
+      if (op.kind == ModelOpKind::linear) expected += rank * (op.in_features + op.out_features);
+  const Layout layout = lora();
+  CHECK(adapter_parameters(model, layout) == expected);
+  const Program program = test::checked_plan(model, layout).programs[0];
+  CHECK(bytes_of(program, BufferCategory::optimizer) == 12 * expected);
+  CHECK(bytes_of(program, BufferCategory::gradients) == 2 * expected);
+  CHECK(bytes_of(program, BufferCategory::weights) == 2 * (model.parameters() + expected));
+}
+
+TEST_CASE("frozen weights have no gradient: four products of six", "[plan][lora]") {
+  const Model model = test::transformer(1);
+  const Program program = test::checked_plan(model, lora()).programs[0];
+  CHECK(count(program, Action::weight_gradient) == 0);
+  const double forward = flops_of(program, Action::forward);
+  CHECK(flops_of(program, Action::input_gradient) == Approx(forward));
+  const double adapters = 2.0 * 128 * 2 * static_cast<double>(adapter_parameters(model, lora()));
+  CHECK(flops_of(program, Action::adapt) == Approx(3 * adapters));
+}
+
+TEST_CASE("FLOPs of a model count frozen weights twice and adapters three times", "[plan][lora]") {
+  const Model model = test::transformer(1);
+  Layout layout = lora();
+  const auto count_of = [&](const Layout& one) {
+    return model_flops(model, one, AttentionCount::full).count();
+  };
+  layout.lora_rank = 0;
+  const double whole = count_of(layout);
+  const double twice = count_of(lora());
+  Layout wider = lora();
+  wider.lora_rank = 2 * rank;
+  const double adapters = count_of(wider) - twice;  // of rank 8
+  const double tokens = 128 * 2;
+  CHECK(adapters ==
+        Approx(6 * tokens * static_cast<double>(adapter_parameters(model, lora()))).epsilon(1e-12));
+  CHECK(twice - adapters < whole);
+  CHECK(twice - adapters > 2.0 / 3 * whole);  // attention is whole
+}
+
+TEST_CASE("modules: adapters where they are asked for, inputs kept for them alone", "[plan][lora]") {
+  const Model model = test::transformer(1);
+  Layout layout = lora();
+  layout.lora_modules = {LoraModule::linear_qkv};
+  const Program some = test::checked_plan(model, layout).programs[0];
+  const Program all = test::checked_plan(model, lora()).programs[0];
+  CHECK(4 * count(some, Action::adapt) == count(all, Action::adapt));
+  for (const Block& layer : model.layers)
+    for (const ModelOp& op : layer.ops)
+      CHECK(has_adapter(layer, op, layout) == (op.name == "qkv"));
+}
+
+TEST_CASE("tensor ranks exchange what is between the factors", "[plan][lora]") {
+  const Model model = test::transformer(1);
+  const Program split = test::checked_plan(model, lora(2)).programs[0];
+  const Program whole = test::checked_plan(model, lora(1)).programs[0];
+  const int linears = 4 * 8 * 2;  // of two micro-batches
+  CHECK(count(whole, Action::exchange_adapted) == 0);
+  // Forward and backward once each, and the outputs of rows both ways.
+  CHECK(count(split, Action::exchange_adapted) == linears * 2 + linears);
+  const std::int64_t states = bytes_of(split, BufferCategory::optimizer);
+  CHECK(2 * states == bytes_of(whole, BufferCategory::optimizer));
+}
+
+TEST_CASE("of QLoRA frozen linears have 4 bits and are made 16 for each use", "[plan][lora]") {
+  const Model model = test::transformer(1);
+  Layout layout = lora();
+  const std::int64_t sixteen =
+      bytes_of(test::checked_plan(model, layout).programs[0], BufferCategory::weights);
+  layout.frozen_format = FrozenFormat::nf4;
+  const Program program = test::checked_plan(model, layout).programs[0];
+  double saved = 0;
+  for (const Block& layer : model.layers)
+    for (const ModelOp& op : layer.ops)
+      if (op.kind == ModelOpKind::linear)
+        saved += static_cast<double>(op.weights) * (2 - nf4_bytes);
+  CHECK(std::abs(static_cast<double>(sixteen - bytes_of(program, BufferCategory::weights)) - saved) <
+        40);
+  CHECK(count(program, Action::encode) == 2 * (4 * 8 + 4 * 8));
+}
+
+TEST_CASE("adapters: what is not modelled is refused by key", "[plan][lora]") {
+  const Model model = test::transformer(1);
+  Layout layout = lora();
+  layout.zero_stage = 3;
+  layout.data_parallel = 2;
+  layout.global_batch *= 2;
+  CHECK(says(layout, model, "zero_stage"));
+  layout = lora(4);
+  layout.lora_rank = 6;
+  CHECK(says(layout, model, "lora.rank"));
+  layout = lora();
+  layout.lora_rank = 0;
+  layout.frozen_format = FrozenFormat::nf4;
+  CHECK(says(layout, model, "lora.rank"));
+  layout = lora();
+  layout.lora_modules.clear();
+  CHECK(says(layout, model, "lora.modules"));
+  layout = lora();
+  layout.frozen_format = FrozenFormat::nf4;
+  layout.compute_dtype = DType::fp8;
+  CHECK(says(layout, model, "lora.base"));
+  layout = lora();
+  layout.recompute = Recompute::operators;
+  CHECK(says(layout, model, "recompute"));
+}
+
+TEST_CASE("adapters give sound plans on every family, group and stage", "[plan][lora]") {
+  for (int kind = 0; kind < test::transformer_kinds; ++kind)
+    for (const int tensor : {1, 2})
+      for (const int pipeline : {1, 2})
+        for (const int zero : {0, 1, 2}) {
+          Layout layout = test::layout_for(tensor, 2, pipeline, 4);
+          layout.lora_rank = rank;
+          layout.zero_stage = pipeline > 1 ? std::min(zero, 1) : zero;
+          layout.sequence_parallel = tensor > 1;
+          layout.recompute = zero == 2 ? Recompute::full : Recompute::none;
+          CAPTURE(kind, tensor, pipeline, zero);
+          test::checked_plan(test::transformer(kind), layout);
+        }
+}
