@@ -144,7 +144,7 @@ Fields formats() {
   return {
       {word_key<DType>("compute_dtype", "bf16", "format of GEMMs"), &Layout::compute_dtype},
       {word_key<DType>("activation_dtype",
-                       follows("16 bits for bf16, fp16 and fp8 GEMMs, else fp32"),
+                       follows("16 bits for bf16, fp16, fp8 and nvfp4 GEMMs, else fp32"),
                        "format of activations and of weights in the forward pass"),
        &Layout::activation_dtype, default_activations},
       {word_key<DType>("gradient_dtype", follows("activation_dtype"),

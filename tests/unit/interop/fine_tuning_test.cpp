@@ -1,0 +1,92 @@
+// Adapters, NVFP4 and layers in 16 bits, in files of Megatron-LM and Megatron-Bridge.
+#include "sim/interop/formats.hpp"
+#include "sim/scenario/scenario.hpp"
+#include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
+#include "tests/unit/interop/imports.hpp"
+
+using namespace sim;
+using test::flag_problems;
+using test::from_flags;
+using test::from_yaml;
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+std::string decoder(const std::string& more) {
+  return "ARGS=( --num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 2048\n"
+         "--position-embedding-type rope --vocab-size 50257 --attention-dropout 0.0\n"
+         "--hidden-dropout 0.0 --micro-batch-size 2 --bf16 --use-distributed-optimizer\n" +
+         more + "\n)\n";
+}
+
+std::string recipe(const std::string& more) {
+  return "model: {num_layers: 12, hidden_size: 768, num_attention_heads: 12, vocab_size: 50304,\n"
+         "  seq_length: 1024, position_embedding_type: rope}\n"
+         "train: {micro_batch_size: 1, global_batch_size: 8}\n" +
+         more;
+}
+
+}  // namespace
+
+TEST_CASE("NVFP4 is read", "[interop]") {
+  const Layout flags = from_flags(decoder("--fp4-format e2m1 --fp4-param-gather")).layout;
+  CHECK(flags.compute_dtype == DType::nvfp4);
+  CHECK(flags.activation_dtype == DType::bf16);
+  CHECK(flags.eight_bit_parameters);
+  CHECK(flag_problems(decoder("--fp4-format e2m1 --fp4-recipe mine")) ==
+        Lines{"4:32: is 'mine'; modelled: nvfp4"});
+  CHECK(flag_problems(decoder("--fp4-format e2m1 --fp8-format hybrid")).size() == 1);
+  const Layout bridge = from_yaml(recipe("mixed_precision: bf16_with_nvfp4_mixed\n"), 8).layout;
+  CHECK(bridge.compute_dtype == DType::nvfp4);
+}
+
+TEST_CASE("layers at the ends in 16 bits are read, one each by default", "[interop]") {
+  const std::string eight = "--fp8-format hybrid --first-last-layers-bf16 ";
+  const Layout one = from_flags(decoder(eight)).layout;
+  CHECK(one.first_bf16_layers == 1);
+  CHECK(one.last_bf16_layers == 1);
+  const Layout many = from_flags(decoder(eight + "--num-layers-at-end-in-bf16 4")).layout;
+  CHECK(many.last_bf16_layers == 4);
+  CHECK(from_flags(decoder("--first-last-layers-bf16")).layout.first_bf16_layers == 0);
+  CHECK(flag_problems(decoder(eight + "--num-layers-at-end-in-bf16 24")).size() == 1);
+  const Layout bridge =
+      from_yaml(recipe("mixed_precision: bf16_with_fp8_current_scaling_mixed\n"), 8).layout;
+  CHECK(bridge.first_bf16_layers == 1);
+}
+
+TEST_CASE("adapters of Megatron-Bridge are read, not passed over", "[interop]") {
+  const Layout named = from_yaml(recipe("peft: lora\n"), 8).layout;
+  CHECK(named.lora_rank == 32);
+  CHECK(named.lora_modules == Layout{}.lora_modules);
+  const Layout said =
+      from_yaml(recipe("peft: {_target_: megatron.bridge.peft.lora.LoRA, dim: 16, alpha: 32,\n"
+                       "  target_modules: [linear_qkv]}\n"),
+                8)
+          .layout;
+  CHECK(said.lora_rank == 16);
+  CHECK(said.lora_modules == std::vector{LoraModule::linear_qkv});
+  CHECK(from_yaml(recipe("peft: null\n"), 8).layout.lora_rank == 0);
+  const auto refused = [](const std::string& peft) {
+    return test::problems([&] { return from_yaml(recipe(peft), 8); });
+  };
+  CHECK(refused("peft: dora\n") == Lines{"4:7: peft is 'dora'; modelled: lora"});
+  CHECK(refused("peft: {_target_: a.b.DoRA}\n") == Lines{"4:8: is 'a.b.DoRA'; modelled: LoRA"});
+  CHECK(refused("peft: {target_modules: [lm_head]}\n").size() == 1);
+}
+
+TEST_CASE("what a target cannot say of adapters and formats is refused", "[interop]") {
+  Scenario scenario = load_scenario(test::source_dir() + "/scenarios/llama-3.1-70b-512-h100.yaml");
+  scenario.layout.lora_rank = 16;
+  for (const Target target : {Target::megatron, Target::nemo, Target::torchtitan})
+    CHECK_THROWS(export_scenario(scenario, target, ""));
+  scenario.layout.lora_rank = 0;
+  scenario.layout.overlap_tensor_products = false;
+  scenario.layout.compute_dtype = DType::nvfp4;
+  scenario.layout.first_bf16_layers = 1;
+  scenario.layout.last_bf16_layers = 2;
+  const std::string flags = export_scenario(scenario, Target::megatron, "").text;
+  CHECK(flags.find("--fp4-format e2m1") != std::string::npos);
+  CHECK(flags.find("--num-layers-at-end-in-bf16 2") != std::string::npos);
+}
