@@ -108,11 +108,10 @@ constexpr std::array model_keys{
     KnownKey{"inference_*"},
 };
 
-constexpr std::array<std::string_view, 92> harmless_model_keys{
+constexpr std::array<std::string_view, 90> harmless_model_keys{
     "_target_",
     "mtp_loss_scaling_factor",
     "mtp_use_repeated_layer",
-    "window_attn_skip_freq",
     "cpu_offloading_num_layers",
     "cpu_offloading_activations",
     "cpu_offloading_weights",
@@ -159,7 +158,6 @@ constexpr std::array<std::string_view, 92> harmless_model_keys{
     "mscale_all_dim",
     "use_mup",
     "softmax_scale",
-    "softmax_type",
     "init_method",
     "init_method_std",
     "init_model_with_meta_device",
@@ -396,8 +394,7 @@ class Sections {
     if (!setting) return;
     for (const char* place : name.bridge)
       if (place && std::string_view{place} != "dataset.seq_length")
-        add(place, std::string_view{place} == "model.recompute_modules" ? list_of(*setting)
-                                                                        : text_of(*setting));
+        add(place, is_list(place) ? list_of(*setting) : text_of(*setting));
   }
   void add(std::string_view place, const std::string& value) {
     const auto [section, key] = split(place);
@@ -412,6 +409,9 @@ class Sections {
   }
 
  private:
+  static bool is_list(std::string_view place) {
+    return place == "model.recompute_modules" || place == "model.window_size";
+  }
   // Words of a flag, apart.
   template <class T>
   static std::string list_of(const T& value) {
@@ -548,12 +548,14 @@ void read_bridge(const ObjectReader& root, const Spelling& name, Setting<T>& int
   }
 }
 
-// Which layers have experts, where a list says it, as Megatron-LM's flag spells lists.
-void spell_expert_layers(MegatronConfig& config) {
-  Text& layers = config.expert_layers;
-  if (!layers.place || !layers.place->is_list()) return;
-  std::ranges::replace(*layers.value, ' ', ',');
-  layers.value = "[" + *layers.value + "]";
+// Which layers have experts, and which a window, where a list says it, as Megatron-LM's flags spell
+// lists.
+void spell_layers(MegatronConfig& config) {
+  for (Text* layers : {&config.expert_layers, &config.window_skip}) {
+    if (!layers->place || !layers->place->is_list()) continue;
+    std::ranges::replace(*layers->value, ' ', ',');
+    layers->value = "[" + *layers->value + "]";
+  }
 }
 
 void judge_experts(const ObjectReader& model, bool has_experts, Imported& result) {
@@ -669,7 +671,7 @@ Imported import_bridge(const Document& yaml, const ImportRequest& request) {
   MegatronConfig config;
   for_each_setting(config,
                    [&](const Spelling& name, auto& setting) { read_bridge(root, name, setting); });
-  spell_expert_layers(config);
+  spell_layers(config);
   read_precision_recipe(root, config);
   Layout adapters;
   read_peft(root, adapters, read);
@@ -678,7 +680,6 @@ Imported import_bridge(const Document& yaml, const ImportRequest& request) {
     read_activation(model->object(), config);
     check_provider(model->object());
     judge_experts(model->object(), experts || config.num_experts.value_or(0) > 0, read);
-    judge_window(model->object(), "window_size", config.seq_length.value_or(0));
     Text graphs;
     read_setting(model->object(), "cuda_graph_impl", graphs);
     read.graphs = graphs.value_or("none") != "none";

@@ -50,6 +50,7 @@ struct MegatronConfig {
   Flag group_query_attention, add_bias_linear, add_qkv_bias, qk_layernorm, share_embeddings;
   Real attention_dropout, hidden_dropout;
   Text attention_backend, loss_fusion;
+  Text window, window_skip, softmax_type;
   Flag fused_loss;
 
   // Experts and latent attention.
@@ -290,6 +291,9 @@ void for_each_optimizer_setting(Config& c, Visit& visit) {
 
 template <class Config, class Visit>
 void for_each_storage_setting(Config& c, Visit& visit) {
+  visit(Spelling{"--window-size", {"model.window_size"}}, c.window);
+  visit(Spelling{"--window-attn-skip-freq", {"model.window_attn_skip_freq"}}, c.window_skip);
+  visit(Spelling{"--softmax-type", {"model.softmax_type"}}, c.softmax_type);
   visit(Spelling{"--recompute-activations", {}}, c.recompute_activations);
   visit(Spelling{"--moe-layer-recompute", {"model.moe_layer_recompute"}}, c.recompute_experts);
   visit(Spelling{"--recompute-granularity", {"model.recompute_granularity"}},
@@ -408,6 +412,11 @@ void read_experts_of_model(const MegatronConfig& config, const SettingProblems& 
                            TransformerShape& shape);
 void read_latent_attention(const MegatronConfig& config, const SettingProblems& problems,
                            TransformerShape& shape);
+// `sequence`: windows that are not shorter change nothing. REQUIRES: the layers of `shape` are read.
+void read_window(const MegatronConfig& config, const SettingProblems& problems,
+                 std::int64_t sequence, TransformerShape& shape);
+// The layers that see all tokens, as --window-attn-skip-freq.
+std::string window_skip_text(const TransformerShape& shape);
 // REQUIRES: the model is read.
 void read_expert_layout(const MegatronConfig& config, const SettingProblems& problems,
                         Imported& result);

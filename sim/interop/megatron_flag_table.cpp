@@ -228,9 +228,8 @@ constexpr std::array judged{
     KnownKey{"--rdzv-*"},
 };
 
-constexpr std::array<std::string_view, 180> harmless{
+constexpr std::array<std::string_view, 178> harmless{
     "--use-mcore-models",
-    "--window-attn-skip-freq",
     "--mtp-loss-scaling-factor",
     "--offload-modules",
     "--use-torch-optimizer-for-cpu-offload",
@@ -266,7 +265,6 @@ constexpr std::array<std::string_view, 180> harmless{
     "--cache-mla-latents",
     "--relative-attention-num-buckets",
     "--relative-attention-max-distance",
-    "--softmax-type",
     "--apply-layernorm-1p",
     "--apply-query-key-layer-scaling",
     "--apply-wd-to-qk-layernorm",

@@ -139,7 +139,6 @@ MegatronConfig read_megatron_flags(const ObjectReader& root, const ImportRequest
   } else {
     judge_keys(root, no_experts, "", result);
   }
-  judge_window(root, "--window-size", config.seq_length.value_or(request.sequence_length));
   judge_keys(root, judged_megatron_flags(), "", result);
   ignore_keys(root, harmless_megatron_flags(), "", result);
   // A training prints all of its arguments, those of other programs and releases, too.

@@ -88,12 +88,14 @@ class Writer {
     const auto has = [&](bool it, std::string_view what) {
       if (it) refuse("the model {}: {}", shape_.name, what);
     };
-    has(is_shorter(shape_.window, layout_.sequence_length),
-        fmt::format("a window of {} tokens, shorter than the sequence", shape_.window));
+    if (is_shorter(shape_.window, layout_.sequence_length)) {
+      config_.window = fmt::format("{},0", shape_.window - 1);
+      if (!shape_.full_attention.empty()) config_.window_skip = window_skip_text(shape_);
+    }
+    if (shape_.attention_sinks) config_.softmax_type = "learnable";
     has(shape_.qk_norm_whole, "norms over all queries, and all keys, of a token");
     has(shape_.rotary_share < 1, "rotary positions of a part of a head");
     has(!shape_.without_positions.empty(), "layers without rotary positions");
-    has(shape_.attention_sinks, "attention sinks");
     has(shape_.attention_softcap || shape_.logit_softcap, "soft caps");
     has(shape_.embedding_scale || shape_.residual_scale || shape_.logit_scale,
         "scaled embeddings, branches or logits");

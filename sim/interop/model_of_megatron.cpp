@@ -35,6 +35,7 @@ class ModelReader : private SettingProblems {
     sizes();
     kind();
     read_latent_attention(config_, *this, shape_);
+    read_window(config_, *this, config_.seq_length.value_or(request_.sequence_length), shape_);
     read_experts_of_model(config_, *this, shape_);
     if (request_.model && !same_shape(*request_.model, shape_))
       problem(config_.num_layers, "the file describes another model than --model: leave one away");

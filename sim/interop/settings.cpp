@@ -168,27 +168,6 @@ void note_unknown_keys(const ObjectReader& from, std::string_view prefix, Import
   }
 }
 
-void judge_window(const ObjectReader& from, std::string_view key, std::int64_t sequence) {
-  Text window;
-  read_setting(from, key, window);
-  if (!window || *window == "None" || *window == "null") return;
-  std::string before;
-  for (const char c : *window)
-    if (c == ',' || (c == ' ' && !before.empty()))
-      break;
-    else if (c != '(' && c != '[' && c != ' ')
-      before += c;
-  const ParsedNumber<std::int64_t> parsed = parse_integer(before, true);
-  const auto* tokens = std::get_if<std::int64_t>(&parsed);
-  if (tokens == nullptr)
-    window.place->problem(fmt::format("{} is '{}'; expected two numbers, as 128,0", key, *window));
-  else if (*tokens >= 0 && *tokens + 1 < sequence)
-    window.place->problem(
-        fmt::format("{}: a sliding window of {} tokens before a token is shorter than the sequence "
-                    "of {}, and is not modelled",
-                    key, *tokens, sequence));
-}
-
 void refuse_experts(const Document& document, const ImportRequest& request) {
   if (!request.model) return;
   if (request.model->experts.count == 0 && !request.model->latent.exists()) return;

@@ -46,8 +46,6 @@ void ignore_keys(const ObjectReader& from, std::span<const std::string_view> har
                  std::string_view prefix, Imported& result);
 // The rest: ignored where it switches nothing on, else told as not known.
 void note_unknown_keys(const ObjectReader& from, std::string_view prefix, Imported& result);
-// Refuses a sliding window (tokens before and behind, "128,0") that is shorter than the sequence.
-void judge_window(const ObjectReader& from, std::string_view key, std::int64_t sequence);
 // The object at `key`; another value that switches something on is a problem.
 std::optional<ObjectReader> section_at(const ObjectReader& from, std::string_view key);
 // Of Megatron-Bridge: the section `peft`.

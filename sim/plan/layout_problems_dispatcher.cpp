@@ -2,6 +2,7 @@
 // core/transformer/transformer_config.py (__post_init__), core/transformer/moe/token_dispatcher.py
 // (MoEFlexTokenDispatcher), training/arguments.py.
 #include "sim/plan/layout_problem_list.hpp"
+#include "sim/plan/sharding/eight_bit.hpp"
 
 namespace sim {
 namespace {
@@ -28,7 +29,7 @@ void check_capacity(const Layout& layout, const Model& model, LayoutProblemList&
 }
 
 // Weight gradients, recomputation and 8 bits as the merged passes run them.
-void check_merged_passes(const Layout& layout, LayoutProblemList& list) {
+void check_merged_passes(const Layout& layout, const Model& model, LayoutProblemList& list) {
   if (layout.expert_parallel == 1)
     list.problem("overlap.expert_exchange",
                  "overlap.expert_exchange needs expert_parallel above 1: there is no exchange");
@@ -48,11 +49,11 @@ void check_merged_passes(const Layout& layout, LayoutProblemList& list) {
         "overlap.expert_exchange",
         "overlap.expert_exchange needs pipeline_parallel 1 with schedule 1f1b, or schedule "
         "interleaved with overlap.pipeline");
-  if (is_quantized(layout.compute_dtype))
+  if (shares_maxima(model.execution, layout))
     list.problem("overlap.expert_exchange",
-                 "overlap.expert_exchange is not modelled with compute_dtype {}; allowed: bf16, "
-                 "fp16",
-                 word(layout.compute_dtype));
+                 "overlap.expert_exchange is not modelled with delayed scaling of fp8 products "
+                 "(framework.fp8 {}); allowed: other recipes, bf16, fp16",
+                 word(model.execution.eight_bit));
   if (layout.overlap_tensor_products)
     list.problem("overlap.expert_exchange",
                  "overlap.expert_exchange is not modelled with overlap.tensor_products");
@@ -87,7 +88,7 @@ void check_dispatcher(const Layout& layout, const Model& model, LayoutProblemLis
 void check_exchange_overlap(const Layout& layout, const Model& model, LayoutProblemList& list) {
   if (layout.delay_weight_gradients && !layout.overlap_expert_exchange)
     list.problem("overlap.delay_wgrad", "overlap.delay_wgrad needs overlap.expert_exchange");
-  if (layout.overlap_expert_exchange) check_merged_passes(layout, list);
+  if (layout.overlap_expert_exchange) check_merged_passes(layout, model, list);
   const bool beside = layout.overlap_shared_experts || layout.overlap_expert_exchange;
   if (beside && layout.context_parallel > 1)
     list.problem(

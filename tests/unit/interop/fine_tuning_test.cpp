@@ -1,4 +1,4 @@
-// Adapters, NVFP4 and layers in 16 bits, in files of Megatron-LM and Megatron-Bridge.
+// Adapters, NVFP4, layers in 16 bits and windows of attention, in files of Megatron-LM and Megatron-Bridge.
 #include "sim/interop/formats.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "tests/catch.hpp"
@@ -52,7 +52,10 @@ TEST_CASE("layers at the ends in 16 bits are read, one each by default", "[inter
   CHECK(from_flags(decoder("--first-last-layers-bf16")).layout.first_bf16_layers == 0);
   CHECK(flag_problems(decoder(eight + "--num-layers-at-end-in-bf16 24")).size() == 1);
   const Layout bridge =
-      from_yaml(recipe("mixed_precision: bf16_with_fp8_current_scaling_mixed\n"), 8).layout;
+      from_yaml(recipe("mixed_precision: bf16_with_fp8_current_scaling_mixed\n"
+                       "ddp: {use_distributed_optimizer: true}\n"),
+                8)
+          .layout;
   CHECK(bridge.first_bf16_layers == 1);
 }
 
@@ -72,7 +75,7 @@ TEST_CASE("adapters of Megatron-Bridge are read, not passed over", "[interop]") 
     return test::problems([&] { return from_yaml(recipe(peft), 8); });
   };
   CHECK(refused("peft: dora\n") == Lines{"4:7: peft is 'dora'; modelled: lora"});
-  CHECK(refused("peft: {_target_: a.b.DoRA}\n") == Lines{"4:8: is 'a.b.DoRA'; modelled: LoRA"});
+  CHECK(refused("peft: {_target_: a.b.DoRA}\n") == Lines{"4:18: is 'a.b.DoRA'; modelled: LoRA"});
   CHECK(refused("peft: {target_modules: [lm_head]}\n").size() == 1);
 }
 
@@ -89,4 +92,30 @@ TEST_CASE("what a target cannot say of adapters and formats is refused", "[inter
   const std::string flags = export_scenario(scenario, Target::megatron, "").text;
   CHECK(flags.find("--fp4-format e2m1") != std::string::npos);
   CHECK(flags.find("--num-layers-at-end-in-bf16 2") != std::string::npos);
+}
+
+TEST_CASE("windows of attention are read, and layers without them", "[interop]") {
+  const auto shape = [](const std::string& flags) { return from_flags(decoder(flags)).shape; };
+  const TransformerShape second = shape("--window-size 128,0 --window-attn-skip-freq 2");
+  CHECK(second.window == 129);  // the token's own besides
+  CHECK(second.window_of(0) == 129);
+  CHECK(second.window_of(1) == 0);
+  CHECK(second.full_attention.layers.size() == 12);
+  CHECK(shape("--window-size 2048,0").window == 0);
+  CHECK(shape("--window-size 64,0").full_attention.empty());
+  CHECK(shape("--window-size 64,0 --window-attn-skip-freq [0]*23+[1]").window_of(23) == 65);
+  CHECK(shape("--softmax-type learnable").attention_sinks);
+  CHECK(flag_problems(decoder("--window-size 64,64")) ==
+        Lines{"4:15: is '64,64'; modelled: no tokens behind a token, as 128,0"});
+  CHECK(flag_problems(decoder("--window-size many")) ==
+        Lines{"4:15: is 'many'; expected two numbers, as 128,0"});
+  const TransformerShape bridge =
+      from_yaml("model: {num_layers: 4, hidden_size: 768, num_attention_heads: 12,\n"
+                "  vocab_size: 50304, seq_length: 1024, position_embedding_type: rope,\n"
+                "  window_size: [128, 0], window_attn_skip_freq: [1, 0, 1, 0]}\n"
+                "train: {micro_batch_size: 1, global_batch_size: 8}\n",
+                8)
+          .shape;
+  CHECK(bridge.window_of(2) == 129);
+  CHECK(bridge.window_of(3) == 0);
 }

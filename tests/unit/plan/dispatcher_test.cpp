@@ -7,6 +7,7 @@
 #include "sim/program/expert_routing.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/check_plan.hpp"
+#include "tests/unit/plan/checked_plan.hpp"
 #include "tests/unit/plan/models.hpp"
 #include "tests/unit/plan/random_layout.hpp"
 
@@ -137,6 +138,34 @@ TEST_CASE("merged passes do the work of others", "[plan][experts]") {
           CHECK(names_of(of_merged.programs[p]) == names_of(of_plain.programs[p]));
         }
       }
+}
+
+TEST_CASE("merged passes in 8 and 4 bits do the work of others", "[plan][experts]") {
+  const std::array recipes{EightBit::transformer_engine_tensorwise,
+                           EightBit::transformer_engine_blockwise,
+                           EightBit::transformer_engine_mxfp8};
+  for (const int pipeline : {1, 2})
+    for (const bool delay : {false, true})
+      for (std::size_t i = 0; i <= recipes.size(); ++i)
+        for (const TokenDispatcher dispatcher :
+             {TokenDispatcher::alltoall, TokenDispatcher::deepep, TokenDispatcher::hybridep}) {
+          Model model = test::mixture(static_cast<int>(i % 2), 8);
+          Layout merged = merged_layout(pipeline, dispatcher, delay);
+          merged.compute_dtype = i < recipes.size() ? DType::fp8 : DType::nvfp4;
+          model.execution.eight_bit = recipes[i % recipes.size()];
+          CAPTURE(pipeline, delay, i, word(dispatcher));
+          const Plan of_merged = test::checked_plan(model, merged);
+          Layout plain = merged;
+          plain.overlap_expert_exchange = plain.delay_weight_gradients = false;
+          const Plan of_plain = test::checked_plan(model, plain);
+          for (std::size_t p = 0; p < of_merged.programs.size(); ++p) {
+            CHECK(product_flops(of_merged.programs[p]) == product_flops(of_plain.programs[p]));
+            CHECK(names_of(of_merged.programs[p]) == names_of(of_plain.programs[p]));
+          }
+        }
+  Layout delayed = merged_layout(1, TokenDispatcher::deepep, false);
+  delayed.compute_dtype = DType::fp8;
+  CHECK(keys_of_problems(delayed, test::mixture(0, 8)) == std::vector<std::string>{"overlap.expert_exchange"});
 }
 
 // Of every exchange between two micro-batches: kernels of another one stand between its issue and
