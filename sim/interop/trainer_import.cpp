@@ -16,16 +16,17 @@
 namespace sim {
 namespace {
 
-constexpr std::string_view adapters = "adapters (LoRA) are not modelled";
 constexpr std::string_view other_losses = "a loss over other models or samples is not modelled";
 
 // Those that change a step beyond what is modelled, or a little; the rest is data, learning rate,
 // logging and checkpoints.
 constexpr std::array trainer_keys{
-    KnownKey{"adapter", Verdict::refused, "", adapters},
-    KnownKey{"use_peft", Verdict::refused, "", adapters},
-    KnownKey{"load_in_8bit", Verdict::refused, "", "quantised weights are not modelled"},
-    KnownKey{"load_in_4bit", Verdict::refused, "", "quantised weights are not modelled"},
+    KnownKey{"lora_dropout", Verdict::noted, "0", "dropout in front of adapters is not modelled"},
+    KnownKey{"lora_modules_to_save", Verdict::refused, "",
+             "modules that are trained beside adapters are not modelled"},
+    KnownKey{"peft_use_dora", Verdict::refused, "", "DoRA is not modelled"},
+    KnownKey{"use_dora", Verdict::refused, "", "DoRA is not modelled"},
+    KnownKey{"lora_alpha"},
     KnownKey{"quantization", Verdict::refused, "", "quantised weights are not modelled"},
     KnownKey{"fp8", Verdict::refused, "", "fp8 of Accelerate is not modelled"},
     KnownKey{"qat", Verdict::refused, "", "quantisation-aware training is not modelled"},
@@ -75,6 +76,7 @@ class TrainerReader {
     optimizer();
     first("gradient_checkpointing", {}, job_.recompute);
     parallelism();
+    read_peft_of_trainer(root_, job_, result_);
     const Text file = deepspeed_file();
     sharding();
     note_model();
@@ -222,10 +224,19 @@ class TrainerReader {
     const ImportRequest known = request_of_trainer(job_, request_, root_, result_);
     yaml_.finish();
     Imported job = import_deepspeed_file(file, folder_, known);
+    if (adapt(job)) finish_import(yaml_, root_, job);
     if (job_.optimizer != OptimizerKind::adam) job.layout.optimizer = job_.optimizer;
     job.notes.insert(job.notes.begin(), result_.notes.begin(), result_.notes.end());
     job.ignored.insert(job.ignored.begin(), result_.ignored.begin(), result_.ignored.end());
     return job;
+  }
+
+  bool adapt(Imported& into) const {
+    into.layout.lora_rank = job_.adapters.lora_rank;
+    if (!into.layout.trains_adapters()) return false;
+    into.layout.lora_modules = job_.adapters.lora_modules;
+    into.layout.frozen_format = job_.adapters.frozen_format;
+    return true;
   }
 
   Imported torch() {
@@ -233,6 +244,7 @@ class TrainerReader {
       result_.notes.push_back({"fsdp", "neither fsdp nor deepspeed is in the file: DDP"});
     MissingOptions missing{"accelerate"};
     scenario_of_trainer(job_, request_, missing, root_, result_);
+    adapt(result_);
     if (!missing.any()) finish_import(yaml_, root_, result_);
     yaml_.finish();
     return result_;

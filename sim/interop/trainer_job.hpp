@@ -37,6 +37,7 @@ struct TrainerJob {
   Whole replicate, shard, tensor, context;  // parallelism_config
   Text context_method;
   Whole sequence_length;
+  Layout adapters;  // its lora_rank, lora_modules and frozen_format
 };
 
 // Adds what the section has; keys without a setting are told, refused or without an effect.
@@ -55,6 +56,8 @@ ImportRequest request_of_trainer(const TrainerJob& job, const ImportRequest& req
 Imported import_deepspeed_file(const Text& name, const std::string& folder,
                                const ImportRequest& request);
 
+// Low-rank adapters.
+void read_peft_of_trainer(const ObjectReader& root, TrainerJob& job, Imported& result);
 // Arguments of TRL's and axolotl's trainers.
 bool is_trainer_file(const ObjectReader& root);
 Imported import_trainer(const Document& yaml, const std::string& folder,

@@ -53,11 +53,10 @@ class AdapterChecker {
 
   void frameworks() {
     const Execution& runs = model_.execution;
-    if (runs.separate_products || runs.flat_parameters || runs.keeps_gathered_inputs ||
-        runs.copies_tokens)
+    if (runs.flat_parameters || runs.keeps_gathered_inputs || runs.copies_tokens)
       list_.problem("lora.rank",
-                    "adapters are modelled as Megatron-Bridge runs them; allowed: framework megatron "
-                    "or megatron_bridge");
+                    "adapters are modelled as Megatron-Bridge and PEFT run them; allowed: framework "
+                    "megatron, megatron_bridge, pytorch, deepspeed");
   }
 
   void others() {

@@ -175,10 +175,11 @@ Value LinearBackward::product_gradient(Frame& frame, std::size_t i, const Value&
   const Bytes bytes = op.whole_input * (spread ? layout_.tokens_held() : 1);
   Value out = work.buffers.exists() ? tensors_.in_buffer(work.buffers.summed, bytes)
                                     : tensors_.allocate(bytes);
-  for (const std::uint32_t product : work.input_gradients) {
-    out.ready = emit_.compute(frame, i, product, work.gradient_name, Action::input_gradient);
+  for (std::size_t k = 0; k < work.input_gradients.size(); ++k) {
+    out.ready = emit_.compute(frame, i, work.input_gradients[k], work.gradient_name,
+                              Action::input_gradient);
     // Without a gradient of the weight, whose kernel would let go of it, the last one does.
-    if (work.weight_gradients.empty() && product == work.input_gradients.back())
+    if (work.weight_gradients.empty() && k + 1 == work.input_gradients.size())
       tensors_.drop(gradient, Role::gradient);
     else
       tensors_.read(gradient, Role::gradient);

@@ -18,13 +18,12 @@ double product_flops(const ModelOp& op, double tokens) {
 }
 
 // Of frozen weights the gradient of the input alone, and adapters beside them.
-void train_adapters(const Block& block, const ModelOp& op, const Layout& layout, double tokens,
-                    BlockFlops& flops) {
+void train_adapters(const Model& model, const Block& block, const ModelOp& op,
+                    const Layout& layout, double tokens, BlockFlops& flops) {
   if (!layout.trains_adapters()) return;
   flops.backward = flops.forward;
-  if (!has_adapter(block, op, layout)) return;
-  const double adapter = 2.0 * tokens * static_cast<double>(layout.lora_rank) *
-                         static_cast<double>(op.in_features + op.out_features);
+  const double adapter =
+      2.0 * tokens * static_cast<double>(adapter_parameters(model, block, op, layout));
   flops.forward += adapter;
   flops.backward += 2.0 * adapter;
 }
@@ -37,7 +36,7 @@ BlockFlops flops_of(const Model& model, const Block& block, const ModelOp& op,
   if (is_product(op)) {
     flops.forward = product_flops(op, tokens);
     flops.backward = 2.0 * flops.forward;
-    train_adapters(block, op, layout, tokens, flops);
+    train_adapters(model, block, op, layout, tokens, flops);
   } else if (op.kind == ModelOpKind::attention) {
     const AttentionShape& shape = model.attention;
     const bool half = shape.causal && count == AttentionCount::causal_half;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/plan/sharding/eight_bit.hpp"
+#include "sim/plan/sharding/selective_operators.hpp"
 
 namespace sim {
 namespace {
@@ -14,26 +15,29 @@ Kernel pass(const Region& region, const ModelOp& op, Bytes tensor, int passes) {
 
 // Of a column-split linear each tensor rank has a part of A's outputs, of a row-split one a part of
 // its inputs; of B always a part of the outputs.
-LowRankAdapter adapter_of(const Region& region, const ShardedOp& to) {
+// `apart`: linears that are one here, each with an adapter of its own (Hugging Face PEFT,
+// tuners/lora/layer.py, Linear.forward).
+LowRankAdapter adapter_of(const Region& region, const ShardedOp& to, int apart) {
   const ModelOp& op = *to.op;
   const std::int64_t t = region.tensor, rank = region.layout->lora_rank;
   const bool row = op.split == TensorSplit::row;
   const std::int64_t tokens = tokens_of(region, op);
-  const std::int64_t in = op.in_features / (row ? t : 1), narrow = row ? rank : rank / t;
+  const std::int64_t in = op.in_features / (row ? t : 1);
+  const std::int64_t narrow = (row ? rank : rank / t) * apart;
   const std::int64_t out = op.out_features / t;
   const DType dtype = region.layout->activation_dtype;
   const auto bytes = [&](std::int64_t features) { return Bytes{tokens * features * region.element}; };
   const Bytes written{bytes_of(written_gradient_dtype(*region.model, *region.layout))};
   const int touches = region.model->execution.adds_gradients ? 1 : 2;
   LowRankAdapter adapter;
-  adapter.narrow = bytes(rank);
+  adapter.narrow = bytes(rank * apart);
   adapter.down = gemm(dtype, {tokens, narrow, in}, bytes(narrow));
   adapter.up = gemm(dtype, {tokens, out, rank}, bytes(out));
   adapter.scale = pass(region, op, bytes(out), 2);
   adapter.add = pass(region, op, row ? to.output : to.whole_output, 3);
   adapter.up_gradient = gradient_gemm(dtype, {tokens, rank, out}, bytes(rank));
   adapter.down_gradient = gradient_gemm(dtype, {tokens, in, narrow}, bytes(in));
-  adapter.add_gradient = pass(region, op, bytes(in), 3);
+  adapter.add_gradient = pass(region, op, bytes(in), 3 * apart);
   adapter.up_weight = gradient_gemm(dtype, {out, rank, tokens}, written * (out * rank * touches));
   adapter.down_weight = gradient_gemm(dtype, {narrow, in, tokens}, written * (in * narrow * touches));
   adapter.sums_narrow = row && t > 1;
@@ -41,7 +45,17 @@ LowRankAdapter adapter_of(const Region& region, const ShardedOp& to) {
   // linear_out gathers its outputs, of which a rank goes on with those of its tokens.
   if (row && t > 1) adapter.gathered = bytes(op.out_features);
   adapter.parameters = in * narrow + rank * out;
+  for (Kernel* kernel :
+       {&adapter.down, &adapter.up, &adapter.scale, &adapter.add, &adapter.up_gradient,
+        &adapter.down_gradient, &adapter.add_gradient, &adapter.up_weight, &adapter.down_weight})
+    kernel->launches *= apart;
   return adapter;
+}
+
+int linears_apart(const Model& model, const Block& block, const ModelOp& op) {
+  if (!model.execution.separate_products) return 1;
+  const auto i = static_cast<std::size_t>(&op - block.ops.data());
+  return static_cast<int>(products_of(block, i, model.attention).size());
 }
 
 // A kernel reads 4 bits and writes 16, before the forward product and before the input gradient.
@@ -77,12 +91,17 @@ bool has_adapter(const Block& block, const ModelOp& op, const Layout& layout) {
          std::ranges::find(layout.lora_modules, *module) != layout.lora_modules.end();
 }
 
+std::int64_t adapter_parameters(const Model& model, const Block& block, const ModelOp& op,
+                                const Layout& layout) {
+  if (!has_adapter(block, op, layout)) return 0;
+  return layout.lora_rank * (op.in_features * linears_apart(model, block, op) + op.out_features);
+}
+
 std::int64_t adapter_parameters(const Model& model, const Layout& layout) {
   std::int64_t parameters = 0;
   for (const Block& layer : model.layers)
     for (const ModelOp& op : layer.ops)
-      if (has_adapter(layer, op, layout))
-        parameters += layout.lora_rank * (op.in_features + op.out_features);
+      parameters += adapter_parameters(model, layer, op, layout);
   return parameters;
 }
 
@@ -102,7 +121,7 @@ void freeze(const Region& region, const Block& block, ShardedOp& to) {
   if (region.layout->frozen_format == FrozenFormat::nf4 && is_linear_of_layer(op))
     keep_in_nf4(region, to);
   if (!has_adapter(block, op, *region.layout)) return;
-  to.adapter = adapter_of(region, to);
+  to.adapter = adapter_of(region, to, linears_apart(*region.model, block, op));
   to.parameters = to.adapter->parameters;
   to.saved = to.whole_input + to.adapter->narrow;
 }

@@ -226,11 +226,37 @@ fsdp: shard_grad_op auto_wrap
   CHECK(trl.layout.moment_dtype == DType::bf16);
 }
 
-TEST_CASE("TRL and axolotl: adapters, other optimizers and offloading are refused", "[interop]") {
+TEST_CASE("TRL, axolotl and LLaMA-Factory: adapters", "[interop]") {
+  const auto job = [](const std::string& more) {
+    return import("micro_batch_size: 1\nsequence_len: 1024\nbf16: true\n" + more, request(8))
+        .layout;
+  };
+  using enum LoraModule;
+  const Layout axolotl = job("adapter: qlora\nlora_r: 64\nlora_target_linear: true\n");
+  CHECK(axolotl.lora_rank == 64);
+  CHECK(axolotl.lora_modules == Layout{}.lora_modules);
+  CHECK(axolotl.frozen_format == FrozenFormat::nf4);
+  const Layout trl = job("use_peft: true\nlora_target_modules: [q_proj, o_proj, down_proj]\n");
+  CHECK(trl.lora_rank == 16);
+  CHECK(trl.lora_modules == std::vector{linear_qkv, linear_proj, linear_fc2});
+  CHECK(trl.frozen_format == FrozenFormat::as_trained);
+  const Layout factory = job("finetuning_type: lora\nlora_rank: 4\nquantization_bit: 4\n");
+  CHECK(factory.lora_rank == 4);
+  CHECK(factory.lora_modules == std::vector{linear_qkv});
+  const auto refusals = [](const std::string& more) {
+    return refused("micro_batch_size: 1\nsequence_len: 1024\nbf16: true\n" + more, request(8));
+  };
+  CHECK(refusals("adapter: ia3\n") == Lines{"4:10: is 'ia3'; modelled: lora, qlora"});
+  CHECK(refusals("adapter: lora\nload_in_8bit: true\n").size() == 1);
+  CHECK(refusals("adapter: lora\nlora_target_modules: [lm_head]\n").size() == 1);
+  // Sharded weights beside adapters are not modelled.
+  CHECK(refusals("adapter: lora\nfsdp: full_shard auto_wrap\nfsdp_version: 2\n").size() == 1);
+}
+
+TEST_CASE("TRL and axolotl: other optimizers and offloading are refused", "[interop]") {
   const auto job = [](const std::string& more) {
     return refused("micro_batch_size: 1\nsequence_len: 1024\n" + more, request(8));
   };
-  CHECK(job("adapter: qlora\nload_in_4bit: true\n").size() == 2);
   CHECK(job("optimizer: paged_adamw_8bit\n") ==
         Lines{"3:12: the optimizer paged_adamw_8bit is not modelled; modelled: adamw_torch, "
               "adamw_torch_fused, sgd, lion_32bit"});

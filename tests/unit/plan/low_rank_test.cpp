@@ -172,3 +172,14 @@ TEST_CASE("adapters give sound plans on every family, group and stage", "[plan][
           test::checked_plan(test::transformer(kind), layout);
         }
 }
+
+TEST_CASE("linears apart have an adapter each", "[plan][lora]") {
+  Model model = test::transformer(1);
+  const std::int64_t together = adapter_parameters(model, lora());
+  model.execution.separate_products = true;
+  const Program program = test::checked_plan(model, lora()).programs[0];
+  // Two more ranks over the input of queries, keys and values, one over that of gate and up.
+  const std::int64_t apart = together + 8 * rank * 3 * model.hidden;
+  CHECK(adapter_parameters(model, lora()) == apart);
+  CHECK(bytes_of(program, BufferCategory::optimizer) == 12 * apart);
+}

@@ -1,0 +1,146 @@
+// Low-rank adapters of trainers around Hugging Face's PEFT: axolotl (adapter, lora_r,
+// lora_target_modules, lora_target_linear; src/axolotl/utils/schemas/peft.py), TRL (use_peft,
+// lora_r, load_in_4bit; trl/trainer/model_config.py), LLaMA-Factory (finetuning_type, lora_rank,
+// lora_target, quantization_bit; src/llamafactory/hparams).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sim/interop/trainer_job.hpp"
+
+namespace sim {
+namespace {
+
+struct Target {
+  std::string_view name;
+  LoraModule module;
+  int part, parts;  // of what is one linear here
+};
+constexpr std::array targets{Target{"q_proj", LoraModule::linear_qkv, 0, 3},
+                             Target{"k_proj", LoraModule::linear_qkv, 1, 3},
+                             Target{"v_proj", LoraModule::linear_qkv, 2, 3},
+                             Target{"o_proj", LoraModule::linear_proj, 0, 1},
+                             Target{"gate_proj", LoraModule::linear_fc1, 0, 2},
+                             Target{"up_proj", LoraModule::linear_fc1, 1, 2},
+                             Target{"down_proj", LoraModule::linear_fc2, 0, 1}};
+
+class PeftReader {
+ public:
+  PeftReader(const ObjectReader& root, TrainerJob& job, Imported& result)
+      : root_{root}, job_{job}, result_{result} {}
+
+  void read() {
+    Text adapter, tuning;
+    Flag peft;
+    read_setting(root_, "adapter", adapter);
+    read_setting(root_, "finetuning_type", tuning);
+    read_setting(root_, "use_peft", peft);
+    const bool low_rank = is(adapter, "lora") || is(adapter, "qlora") || is(tuning, "lora");
+    quantization(is(adapter, "qlora"), low_rank || peft.value_or(false));
+    for (const Text* kind : {&adapter, &tuning})
+      if (*kind && !is(*kind, "lora") && !is(*kind, "qlora") && !is(*kind, "full") &&
+          !is(*kind, ""))
+        kind->place->problem(
+            fmt::format("is '{}'; modelled: lora, qlora", (**kind).substr(0, 80)));
+    if (!low_rank && !peft.value_or(false)) return;
+    // PEFT's rank (LoraConfig.r), TRL's.
+    rank(is(adapter, "lora") || is(adapter, "qlora") || is(tuning, "lora") ? 8 : 16);
+    modules();
+    result_.notes.push_back(
+        {"adapters", "frozen weights are modelled in 16 bits, or in 4; adapters in 16 bits beside "
+                     "fp32 masters"});
+  }
+
+ private:
+  static bool is(const Text& text, std::string_view word) { return text && *text == word; }
+
+  void quantization(bool qlora, bool adapters) {
+    Flag four, eight;
+    Whole bits;
+    read_setting(root_, "load_in_4bit", four);
+    read_setting(root_, "load_in_8bit", eight);
+    read_setting(root_, "quantization_bit", bits);
+    if (eight.value_or(false))
+      eight.place->problem("frozen weights in 8 bits are not modelled; modelled: load_in_4bit");
+    if (bits && *bits != 4)
+      bits.place->problem(fmt::format("is {}; modelled: 4", *bits));
+    if (!qlora && !four.value_or(false) && !bits) return;
+    job_.adapters.frozen_format = FrozenFormat::nf4;
+    if (!adapters && four.value_or(false))
+      four.place->problem("weights in 4 bits are modelled beside adapters");
+  }
+
+  void rank(int fallback) {
+    Whole rank;
+    read_setting(root_, "lora_r", rank);
+    if (!rank) read_setting(root_, "lora_rank", rank);
+    const std::int64_t value = rank.value_or(fallback);
+    if (value < 1 || value > 65'536)
+      rank.place->problem(fmt::format("is {}; allowed: 1 to 65536", value));
+    job_.adapters.lora_rank = static_cast<int>(std::clamp<std::int64_t>(value, 1, 65'536));
+  }
+
+  void modules() {
+    Flag all;
+    Text names;
+    read_setting(root_, "lora_target_linear", all);
+    read_setting(root_, "lora_target_modules", names);
+    if (!names) read_setting(root_, "lora_target", names);
+    if (all.value_or(false) || is(names, "all-linear") || is(names, "all")) return;
+    // PEFT's for Llama and its relatives (utils/constants.py).
+    std::string text = names ? *names : "q_proj v_proj";
+    std::ranges::replace(text, ',', ' ');
+    std::array<bool, targets.size()> wanted{};
+    std::string word;
+    for (const char c : text + " ") {
+      if (c != ' ') {
+        word += c;
+        continue;
+      }
+      if (!word.empty() && !want(word, wanted)) {
+        names.place->problem(
+            fmt::format("'{}' is no linear that is known; allowed: q_proj, k_proj, v_proj, o_proj, "
+                        "gate_proj, up_proj, down_proj",
+                        word.substr(0, 80)));
+        return;
+      }
+      word.clear();
+    }
+    take(wanted);
+  }
+
+  static bool want(std::string_view name, std::array<bool, targets.size()>& wanted) {
+    const auto found = std::ranges::find(targets, name, &Target::name);
+    if (found == targets.end()) return false;
+    wanted[static_cast<std::size_t>(found - targets.begin())] = true;
+    return true;
+  }
+
+  void take(const std::array<bool, targets.size()>& wanted) {
+    job_.adapters.lora_modules.clear();
+    for (std::size_t i = 0; i < targets.size(); i += static_cast<std::size_t>(targets[i].parts)) {
+      const auto first = wanted.begin() + static_cast<std::ptrdiff_t>(i);
+      const auto asked = std::count(first, first + targets[i].parts, true);
+      if (asked == 0) continue;
+      job_.adapters.lora_modules.push_back(targets[i].module);
+      if (asked < targets[i].parts)
+        result_.notes.push_back(
+            {"adapters", fmt::format("adapters are modelled for all of {}",
+                                     targets[i].parts == 3 ? "queries, keys and values"
+                                                           : "gate and up")});
+    }
+  }
+
+  const ObjectReader& root_;
+  TrainerJob& job_;
+  Imported& result_;
+};
+
+}  // namespace
+
+void read_peft_of_trainer(const ObjectReader& root, TrainerJob& job, Imported& result) {
+  PeftReader{root, job, result}.read();
+}
+
+}  // namespace sim
