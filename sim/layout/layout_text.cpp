@@ -41,11 +41,16 @@ bool runs_modules_again(const Layout& layout) {
   return layout.recompute == Recompute::selective && !layout.recompute_modules.empty();
 }
 
-std::string modules_of(const Layout& layout) {
+template <class Enum>
+std::string words_of_list(const std::vector<Enum>& list) {
   std::vector<std::string_view> words;
-  for (const RecomputeModule module : layout.recompute_modules)
-    words.push_back(word(module));
+  for (const Enum one : list)
+    words.push_back(word(one));
   return fmt::format("{}", fmt::join(words, "+"));
+}
+
+std::string modules_of(const Layout& layout) {
+  return words_of_list(layout.recompute_modules);
 }
 
 std::string terms(const Layout& l) {
@@ -110,6 +115,12 @@ std::string sentence(const Layout& l) {
               " in groups of {}", l.shard_group);
   line.add(l.recompute != Recompute::none, "recompute {}", word(l.recompute));
   line.append(runs_modules_again(l), " ({})", modules_of(l));
+  line.add(l.trains_adapters(), "{} of rank {} at {}",
+           l.frozen_format == FrozenFormat::nf4 ? "QLoRA" : "LoRA", l.lora_rank,
+           words_of_list(l.lora_modules));
+  line.add(l.packed_length > 0, "packed sequences of {}", l.packed_length);
+  line.add(l.first_bf16_layers + l.last_bf16_layers > 0, "{} + {} layers in 16 bits",
+           l.first_bf16_layers, l.last_bf16_layers);
   line.add(l.optimizer != OptimizerKind::adam, "{}", word(l.optimizer));
   line.add(l.moment_bytes() > 0 && l.moment_dtype != DType::fp32, "moments in {}",
            word(l.moment_dtype));

@@ -53,8 +53,10 @@ std::string flop_formula(const Report& report) {
     return "forward and backward FLOPs of every layer as the model file lists them";
   const bool half = report.counted_flops == CountedFlops::causal_half;
   return fmt::format(
-      "2 m n k of every matrix product, backward twice the forward, attention {}; MFU without, "
-      "HFU with recomputation",
+      "2 m n k of every matrix product, backward {}, attention {}; MFU without, HFU with "
+      "recomputation",
+      report.layout.trains_adapters() ? "once the forward of frozen weights, twice of adapters"
+                                      : "twice the forward",
       half ? "at half (causal)" : "in full (no causal discount)");
 }
 

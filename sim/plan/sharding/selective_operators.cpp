@@ -32,6 +32,7 @@ bool keeps_tensors(const Execution& execution, const Layout& layout) {
 std::size_t operators_run_again(const Block& layer, const Execution& execution,
                                 const Layout& layout) {
   const std::size_t all = layer.ops.size();
+  if (layout.trains_adapters()) return all;  // the last adapter keeps what it has made
   if (!execution.stops_recomputation && !keeps_tensors(execution, layout)) return all;
   const auto keeps_nothing = [](const ModelOp& op) {
     return op.kind == ModelOpKind::elementwise && !op.in_place && op.saved_elements == 0 &&

@@ -170,6 +170,10 @@ TEST_CASE("adapters give sound plans on every family, group and stage", "[plan][
           layout.recompute = zero == 2 ? Recompute::full : Recompute::none;
           CAPTURE(kind, tensor, pipeline, zero);
           test::checked_plan(test::transformer(kind), layout);
+          Model eager = test::transformer(kind);  // as PyTorch's layers run
+          eager.execution.stops_recomputation = eager.execution.separate_products = true;
+          eager.execution.adds_gradients = true;
+          if (tensor == 1) test::checked_plan(eager, layout);
         }
 }
 
