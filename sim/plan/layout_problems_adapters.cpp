@@ -63,7 +63,6 @@ class AdapterChecker {
     const auto refuse = [&](const char* key, std::string_view what, std::string_view allowed) {
       list_.problem(key, "{} with lora.rank, which is not modelled; allowed: {}", what, allowed);
     };
-    if (layout_.zero_stage == 3) refuse("zero_stage", "zero_stage is 3", "0, 1, 2");
     if (layout_.recompute == Recompute::operators)
       refuse("recompute", "recompute is operators", "none, selective, full");
     if (layout_.recompute == Recompute::selective && !layout_.recompute_modules.empty())

@@ -127,7 +127,7 @@ void GradientReduction::reduce_aligned() {
 void GradientReduction::reduce_remaining() {
   if (sharing_.reduces_each_microbatch()) return;
   for (std::uint32_t i = 0; i < store_.buckets.size(); ++i)
-    if (!store_.buckets[i].travels()) prepare_bucket(i);
+    if (!store_.buckets[i].travels() && store_.buckets[i].elements > 0) prepare_bucket(i);
   for (; next_reduction_ < store_.buckets.size(); ++next_reduction_) {
     if (!store_.buckets[next_reduction_].travels()) continue;
     SIM_CHECK(store_.buckets[next_reduction_].ready, next_reduction_);

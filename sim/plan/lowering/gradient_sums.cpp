@@ -28,7 +28,7 @@ bool GradientSums::adds_gradients(const Frame& frame) const {
 // The kernel added last adds to the gradients of these parameters, or writes them into a buffer,
 // which is `own` if there is one already.
 BufferId GradientSums::write_gradient(const Frame& frame, const Place& place, BufferId own) {
-  if (place.bucket == none) return own;
+  if (place.bucket == none || place.elements == 0) return own;
   if (!adds_gradients(frame)) {
     builder_.writes(store_.buckets[place.bucket].gradient, Role::weight_gradient);
     return own;

@@ -23,7 +23,7 @@ void OptimizerStep::zero_gradients() {
   const bool keeps_first = runs_.adds_gradients && !sharing_.converts;
   if (keeps_first && sharing_.zero < 2) return;
   std::int64_t elements = 0;
-  for (const Bucket& bucket : store_.buckets) {
+  for (const Bucket& bucket : trained_buckets(store_)) {
     if (sharing_.zero >= 2 && bucket.accumulate == none)
       continue;  // overwritten by its one reduction
     elements += sharing_.zero >= 2 ? shard_of(bucket) : bucket.elements;
@@ -38,7 +38,7 @@ void OptimizerStep::zero_gradients() {
 
 // The gradients that outlive a step.
 void OptimizerStep::touch_gradients(Access access) {
-  for (const Bucket& bucket : store_.buckets) {
+  for (const Bucket& bucket : trained_buckets(store_)) {
     const BufferId gradient = sharing_.zero >= 2 ? bucket.gradient_shard : bucket.gradient;
     if (access == Access::write) {
       builder_.writes(gradient, Role::state);
@@ -50,7 +50,7 @@ void OptimizerStep::touch_gradients(Access access) {
 
 // What the device updates: not what is offloaded whole.
 void OptimizerStep::write_updated_state() {
-  for (const Bucket& bucket : store_.buckets) {
+  for (const Bucket& bucket : trained_buckets(store_)) {
     if (bucket.offloaded > 0 && bucket.optimizer == bucket.host_states) continue;
     builder_.writes(bucket.optimizer, Role::state);
     builder_.writes(sharing_.zero == 3 ? bucket.weight_shard : bucket.weight, Role::state);
@@ -151,7 +151,7 @@ void OptimizerStep::optimizer_step() {
   }
   if (owned == 0 || layout_.updates_on_servers()) return;
   std::int64_t offloaded = 0;
-  for (const Bucket& bucket : store_.buckets)
+  for (const Bucket& bucket : trained_buckets(store_))
     offloaded += bucket.offloaded;
   const std::int64_t kept = std::max<std::int64_t>(0, owned - offloaded);
   std::int64_t bytes = offloaded == 0 ? update_bytes() : update_bytes() / owned * kept;
@@ -190,7 +190,7 @@ void OptimizerStep::optimizer_step() {
 
 std::int64_t OptimizerStep::owned_elements() const {
   std::int64_t elements = 0;
-  for (const Bucket& bucket : store_.buckets)
+  for (const Bucket& bucket : trained_buckets(store_))
     elements += shard_of(bucket);
   return elements;
 }
@@ -198,21 +198,21 @@ std::int64_t OptimizerStep::owned_elements() const {
 // Experts have an optimizer of their own (Megatron-LM, core/optimizer/__init__.py).
 std::int64_t OptimizerStep::largest_group() const {
   std::int64_t experts = 0;
-  for (const Bucket& bucket : store_.buckets)
+  for (const Bucket& bucket : trained_buckets(store_))
     if (bucket.of_experts) experts += shard_of(bucket);
   return std::max(experts, owned_elements() - experts);
 }
 
 std::int64_t OptimizerStep::rest_of_muon() const {
   std::int64_t elements = 0;
-  for (const Bucket& bucket : store_.buckets)
+  for (const Bucket& bucket : trained_buckets(store_))
     elements += lowering::rest_of_muon(bucket);
   return elements;
 }
 
 std::int64_t OptimizerStep::all_elements() const {
   std::int64_t elements = 0;
-  for (const Bucket& bucket : store_.buckets)
+  for (const Bucket& bucket : trained_buckets(store_))
     elements += bucket.elements;
   return elements;
 }

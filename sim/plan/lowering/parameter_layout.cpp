@@ -59,7 +59,7 @@ void ParameterLayout::make_parameters() {
       // Both orders take the place of 16 bits where these are what is gathered.
       const bool both_orders = eight_bits && gathers_sixteen_bits(runs_, layout_);
       if (eight_bits && !both_orders) parameters.own.bytes_each = bytes_of(DType::fp8);
-      frozen_bytes_ += frozen_bytes(op, parameters.own.bytes_each);
+      parameters.frozen_bytes = frozen_bytes(op, parameters.own.bytes_each);
       if (op.adapter) parameters.own.bytes_each = bytes_of(layout_.activation_dtype);
       if (op.encode_weight && !op.encodes_weight_each_time)
         parameters.encoded_bytes = encoded_bytes(op, orders_beside(eight_bits, both_orders));
@@ -70,7 +70,8 @@ void ParameterLayout::make_parameters() {
       }
       if (op.tied_parameters == 0) continue;
       if (layout_.trains_adapters()) {
-        if (table == none) frozen_bytes_ += op.tied_parameters * bytes_of(layout_.activation_dtype);
+        if (table == none)
+          parameters.frozen_bytes += op.tied_parameters * bytes_of(layout_.activation_dtype);
         continue;
       }
       parameters.table.elements = op.tied_parameters;
@@ -109,6 +110,7 @@ void ParameterLayout::make_buckets() {
           close_bucket(open);
           if (!copy) continue;
         }
+        if (sharing_.zero == 3) add_frozen(open, b, parameters);
         if (parameters.own.elements == 0) continue;
         add_to_bucket(open, b, parameters.own);
         if (layout_.optimizer == OptimizerKind::muon)
@@ -143,12 +145,22 @@ std::int64_t ParameterLayout::most_of_bucket() const {
 void ParameterLayout::add_to_bucket(OpenBucket& open, std::uint32_t block, Place& place) {
   Bucket& bucket = open.bucket;
   open.places.push_back(&place);
-  if (bucket.elements == 0) bucket.last_block = block;
+  if (bucket.weight_bytes == 0) bucket.last_block = block;
   bucket.first_block = block;
   place.first = bucket.elements;
   bucket.elements += place.elements;
   bucket.weight_bytes += place.elements * place.bytes_each;
   ++bucket.writers;
+}
+
+// Layout::lora_rank under ZeRO-3: frozen weights are gathered with their unit.
+void ParameterLayout::add_frozen(OpenBucket& open, std::uint32_t block, Parameters& parameters) {
+  if (parameters.frozen_bytes == 0) return;
+  Bucket& bucket = open.bucket;
+  if (bucket.weight_bytes == 0) bucket.last_block = block;
+  bucket.first_block = block;
+  bucket.weight_bytes += parameters.frozen_bytes;
+  open.places.push_back(&parameters.own);
 }
 
 Bucket ParameterLayout::new_bucket(int chunk, bool of_experts) const {
@@ -164,7 +176,7 @@ void ParameterLayout::close_bucket(OpenBucket& open) {
   Bucket& bucket = open.bucket;
   for (Place* place : open.places)
     place->bucket = static_cast<std::uint32_t>(store_.buckets.size());
-  if (bucket.elements > 0) {
+  if (bucket.weight_bytes > 0) {
     if (sharing_.zero == 3) {
       store_.units_of_block[bucket.first_block].push_back(
           static_cast<std::uint32_t>(store_.buckets.size()));
@@ -191,18 +203,19 @@ void ParameterLayout::intern_bucket(Bucket& bucket) {
                                                  : GroupRole::data;
   const GroupRole shard_role = hybrid ? GroupRole::shard : all;
   if (bucket.shards == 1) {
-    if (bucket.copies > 1) {
+    if (bucket.copies > 1 && bucket.elements > 0) {
       bucket.reduce = builder_.collective(
           {CollectiveKind::all_reduce, all, layout_.reduce_dtype, Bytes{bucket.elements * wire}});
     }
   } else {
     const bool scatters = scatters_gradients(context_, bucket);
-    bucket.reduce = builder_.collective(
+    if (bucket.elements > 0)
+      bucket.reduce = builder_.collective(
         {scatters ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
          scatters ? shard_role : all, layout_.reduce_dtype, Bytes{bucket.padded * wire}});
     bucket.gather = builder_.collective({CollectiveKind::all_gather, shard_role,
                                          layout_.activation_dtype, Bytes{bucket.weight_bytes}});
-    if (hybrid && scatters) {
+    if (hybrid && scatters && bucket.elements > 0) {
       bucket.replicate =
           builder_.collective({CollectiveKind::all_reduce, GroupRole::replicate,
                                layout_.reduce_dtype, Bytes{bucket.padded / bucket.shards * wire}});
@@ -367,7 +380,11 @@ void ParameterLayout::allocate_bucket_copies() {
 // param_and_grad_buffer.py; PyTorch DDP, gradient_as_bucket_view; FSDP's flat parameter).
 void ParameterLayout::allocate_parameters() {
   const int gradient = bytes_of(sharing_.gradient_dtype);
-  if (frozen_bytes_ > 0) builder_.buffer(Bytes{frozen_bytes_}, BufferCategory::weights, true);
+  std::int64_t frozen = 0;
+  for (const Parameters& parameters : store_.parameters)
+    frozen += parameters.frozen_bytes;
+  if (frozen > 0 && sharing_.zero < 3)
+    builder_.buffer(Bytes{frozen}, BufferCategory::weights, true);
   for (Parameters& parameters : store_.parameters) {
     if (parameters.encoded_bytes == 0 || sharing_.zero == 3) continue;
     parameters.encoded =
@@ -379,12 +396,15 @@ void ParameterLayout::allocate_parameters() {
         Bytes{bucket.weight_bytes},
         sharing_.zero == 3 ? BufferCategory::gathered_parameters : BufferCategory::weights,
         sharing_.zero < 3);
-    bucket.gradient = builder_.buffer(Bytes{bucket.padded * gradient}, BufferCategory::gradients,
-                                      sharing_.zero < 2);
+    const bool trained = bucket.elements > 0;
+    if (trained)
+      bucket.gradient = builder_.buffer(Bytes{bucket.padded * gradient}, BufferCategory::gradients,
+                                        sharing_.zero < 2);
     if (sharing_.zero == 3) {
       bucket.weight_shard = builder_.buffer(Bytes{bucket.weight_bytes / bucket.shards},
                                             BufferCategory::weights, true);
     }
+    if (!trained) continue;
     if (sharing_.zero >= 2) {
       bucket.gradient_shard =
           builder_.buffer(Bytes{shard * gradient}, BufferCategory::gradients, true);

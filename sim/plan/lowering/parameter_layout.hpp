@@ -26,6 +26,7 @@ class ParameterLayout : StagePart {
 
  private:
   static void add_to_bucket(OpenBucket& open, std::uint32_t block, Place& place);
+  static void add_frozen(OpenBucket& open, std::uint32_t block, Parameters& parameters);
   Bucket new_bucket(int chunk, bool of_experts) const;
   void close_bucket(OpenBucket& open);
   std::int64_t most_of_bucket() const;
@@ -44,7 +45,6 @@ class ParameterLayout : StagePart {
   }
 
   ParameterStore& store_;
-  std::int64_t frozen_bytes_ = 0;  // of the stage
 };
 
 }  // namespace sim::lowering

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ranges>
 #include <vector>
 
 #include "sim/plan/lowering/lowering_context.hpp"
@@ -24,6 +25,7 @@ struct Parameters {
   bool shared_over_stages = false;  // a table that the first and the last stage hold
   BufferId encoded{none};  // 8-bit copy, unless stored so, and its transpose, made once per step
   std::int64_t encoded_bytes = 0;
+  std::int64_t frozen_bytes = 0;  // of what is not trained
   const Place& matrix() const { return table.elements > 0 ? table : own; }
 };
 
@@ -97,6 +99,12 @@ struct ParameterStore {
   std::vector<Bucket> buckets;         // in the order of their reduction
   std::vector<std::vector<std::uint32_t>> units_of_block;  // ZeRO-3: its buckets
 };
+
+// Buckets with gradients. Under ZeRO-3 with adapters there are units without.
+inline auto trained_buckets(const ParameterStore& store) {
+  return store.buckets |
+         std::views::filter([](const Bucket& bucket) { return bucket.elements > 0; });
+}
 
 // Elements of a bucket that a rank owns.
 std::int64_t shard_of(const Bucket& bucket);

@@ -137,6 +137,9 @@ void WeightGathering::prefetch(std::uint32_t block, int direction) {
   for (int i = 0; i <= ahead; ++i) {
     const std::int64_t at = std::int64_t{block} + std::int64_t{direction} * i;
     if (at < first || at > last) break;
+    const StageBlock& next = context_.blocks[static_cast<std::size_t>(at)];
+    const bool is_input = next.layer < 0 && !next.is_output;
+    if (direction < 0 && is_input && layout_.trains_adapters()) break;  // it has no backward pass
     for (const std::uint32_t unit : store_.units_of_block[static_cast<std::size_t>(at)]) {
       if (!store_.buckets[unit].gathered) gather_bucket(store_.buckets[unit], direction);
     }

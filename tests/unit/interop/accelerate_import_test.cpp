@@ -249,8 +249,11 @@ TEST_CASE("TRL, axolotl and LLaMA-Factory: adapters", "[interop]") {
   CHECK(refusals("adapter: ia3\n") == Lines{"4:10: is 'ia3'; modelled: lora, qlora"});
   CHECK(refusals("adapter: lora\nload_in_8bit: true\n").size() == 1);
   CHECK(refusals("adapter: lora\nlora_target_modules: [lm_head]\n").size() == 1);
-  // Sharded weights beside adapters are not modelled.
-  CHECK(refusals("adapter: lora\nfsdp: full_shard auto_wrap\nfsdp_version: 2\n").size() == 1);
+  const Layout sharded = job("adapter: qlora\nfsdp: full_shard auto_wrap\nfsdp_version: 2\n");
+  CHECK(sharded.zero_stage == 3);
+  CHECK(sharded.lora_rank == 8);
+  // PyTorch's first FSDP keeps parameters flat.
+  CHECK(refusals("adapter: lora\nfsdp: full_shard auto_wrap\nfsdp_version: 1\n").size() == 1);
 }
 
 TEST_CASE("TRL and axolotl: other optimizers and offloading are refused", "[interop]") {

@@ -134,12 +134,7 @@ TEST_CASE("of QLoRA frozen linears have 4 bits and are made 16 for each use", "[
 
 TEST_CASE("adapters: what is not modelled is refused by key", "[plan][lora]") {
   const Model model = test::transformer(1);
-  Layout layout = lora();
-  layout.zero_stage = 3;
-  layout.data_parallel = 2;
-  layout.global_batch *= 2;
-  CHECK(says(layout, model, "zero_stage"));
-  layout = lora(4);
+  Layout layout = lora(4);
   layout.lora_rank = 6;
   CHECK(says(layout, model, "lora.rank"));
   layout = lora();
@@ -162,10 +157,10 @@ TEST_CASE("adapters give sound plans on every family, group and stage", "[plan][
   for (int kind = 0; kind < test::transformer_kinds; ++kind)
     for (const int tensor : {1, 2})
       for (const int pipeline : {1, 2})
-        for (const int zero : {0, 1, 2}) {
+        for (const int zero : {0, 1, 2, 3}) {
           Layout layout = test::layout_for(tensor, 2, pipeline, 4);
           layout.lora_rank = rank;
-          layout.zero_stage = pipeline > 1 ? std::min(zero, 1) : zero;
+          layout.zero_stage = pipeline > 1 && zero == 2 ? 1 : zero;
           layout.sequence_parallel = tensor > 1;
           layout.recompute = zero == 2 ? Recompute::full : Recompute::none;
           CAPTURE(kind, tensor, pipeline, zero);
@@ -186,4 +181,26 @@ TEST_CASE("linears apart have an adapter each", "[plan][lora]") {
   const std::int64_t apart = together + 8 * rank * 3 * model.hidden;
   CHECK(adapter_parameters(model, lora()) == apart);
   CHECK(bytes_of(program, BufferCategory::optimizer) == 12 * apart);
+}
+
+TEST_CASE("ZeRO-3 shards frozen weights and gathers them, and reduces adapters alone",
+          "[plan][lora]") {
+  const Model model = test::transformer(1);
+  Layout layout = lora(1, 4);
+  layout.zero_stage = 3;
+  const Program program = test::checked_plan(model, layout).programs[0];
+  const std::int64_t adapters = adapter_parameters(model, layout);
+  const std::int64_t all = 2 * (model.parameters() + adapters);
+  CHECK(std::abs(4 * bytes_of(program, BufferCategory::weights) - all) < 4 * 64);
+  CHECK(bytes_of(program, BufferCategory::optimizer) == 12 * adapters / 4);
+  std::int64_t gathered = 0, reduced = 0;
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    if (program.action[op] == Action::gather_weights)
+      gathered += program.collectives[program.work[op]].bytes.count();
+    if (program.action[op] == Action::reduce)
+      reduced += program.collectives[program.work[op]].bytes.count();
+  }
+  CHECK(gathered > all);  // for both passes of a micro-batch
+  CHECK(reduced % (2 * adapters) == 0);
+  CHECK(reduced > 0);
 }
