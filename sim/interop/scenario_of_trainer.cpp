@@ -7,6 +7,7 @@
 #include "sim/framework/presets/preset.hpp"
 #include "sim/interop/trainer_job.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/plan/sharding/low_rank.hpp"
 
 namespace sim {
 namespace {
@@ -248,8 +249,11 @@ class TrainerScenario : private SettingProblems {
 
   // accelerator.accumulate() runs all but the last micro-batch under no_sync.
   void note_no_sync() {
-    const double parameters = static_cast<double>(build_transformer(result_.shape).parameters()) /
-                              layout().tensor_parallel;
+    const Model model = build_transformer(result_.shape);
+    const std::int64_t trained = job_.adapters.trains_adapters()
+                                     ? adapter_parameters(model, job_.adapters)
+                                     : model.parameters();
+    const double parameters = static_cast<double>(trained) / layout().tensor_parallel;
     const double bytes = parameters * bytes_of(layout().gradient_dtype);
     note("gradient_accumulation_steps",
          fmt::format("Accelerate keeps whole gradients on every GPU until the last micro-batch "

@@ -32,7 +32,7 @@ void GatheredUnits::leave_out(std::vector<bool>& buffers) const {
     buffers.at(unit.weight.value) = true;
     // Without masters the shard is the parameter itself.
     buffers.at(unit.weight_shard.value) = program_.allocation.master_weights;
-    buffers.at(unit.gradient_shard.value) = true;
+    if (unit.gradient_shard.value != none) buffers.at(unit.gradient_shard.value) = true;
   }
 }
 

@@ -58,7 +58,8 @@ Allocation StageLowering::allocation() const {
           .moved_parameters = moves_parameters(context_),
           .held_logits = runs.held_logits,
           .loss_metrics = runs.loss_metrics,
-          .master_weights = layout.master_weights,
+          // Of adapters alone: what is gathered has none.
+          .master_weights = layout.master_weights && !layout.trains_adapters(),
           .master_bytes = layout.master_bytes(),
           .moment_bytes = layout.moment_bytes()};
 }
