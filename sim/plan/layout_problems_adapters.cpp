@@ -82,6 +82,11 @@ class AdapterChecker {
         !model_.input.ops.empty() && model_.input.ops.front().kind == ModelOpKind::embedding;
     if (!reads_tokens && !model_.is_layer_list)
       refuse("lora.rank", "the model reads no tokens", "0");
+    const bool norm_first = !model_.layers.empty() && !model_.layers.front().ops.empty() &&
+                            model_.layers.front().ops.front().kind == ModelOpKind::norm;
+    if (!norm_first && shares_maxima(model_.execution, layout_))
+      refuse("compute_dtype", "delayed scaling of a model with norms behind its branches",
+             "bf16, fp16");
     if (model_.is_layer_list) refuse("lora.rank", "a list of layers has no modules", "0");
   }
 

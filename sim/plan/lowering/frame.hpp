@@ -49,7 +49,12 @@ inline std::uint32_t site(const Frame& frame, std::size_t i) {
 
 // The first operator of the model has nobody to hand a gradient to.
 inline bool needs_input_gradient(const Frame& frame, std::size_t i) {
-  return i > 0 || !frame.block->is_first;
+  if (i > 0) return true;
+  // With adapters nothing in front of the first layer is trained; a norm stands at its head.
+  const ShardedOp& op = frame.shape->ops[i];
+  const bool ends = frame.block->layer == 0 && op.op->kind == ModelOpKind::norm &&
+                    op.frozen_parameters > 0;
+  return !frame.block->is_first && !ends;
 }
 
 // By operator of the block under way: the tensor and the gradient that go past the branch that it

@@ -81,13 +81,13 @@ Value LowRankAdapters::backward(Frame& frame, std::size_t i, const Value& gradie
   emit_.read_weight(frame, i);
   builder_.writes(narrow.buffer, Role::output);
   exchange(frame, i, work.sum_narrow, narrow);
-  weight_gradient(frame, i, work.up_weight, scaled);
+  weight_gradient(frame, i, Factor::up, scaled);
   Value part = tensors_.allocate(op.whole_input);
   part.ready = run(frame, i, work.down_gradient);
   tensors_.read(narrow, Role::gradient);
   emit_.read_weight(frame, i);
   builder_.writes(part.buffer, Role::output);
-  weight_gradient(frame, i, work.down_weight, narrow);
+  weight_gradient(frame, i, Factor::down, narrow);
   return part;
 }
 
@@ -99,12 +99,13 @@ void LowRankAdapters::add_gradient(Frame& frame, std::size_t i, const Value& par
 }
 
 // Of B from what was kept between the products, of A from the input.
-void LowRankAdapters::weight_gradient(Frame& frame, std::size_t i, std::uint32_t kernel,
+void LowRankAdapters::weight_gradient(Frame& frame, std::size_t i, Factor factor,
                                       const Value& gradient) {
+  const AdapterWork& work = frame.work->ops[i].adapter;
   const Place& place = store_.parameters[site(frame, i)].own;
   Saved& saved = frame.saved[i];
-  run(frame, i, kernel);
-  if (kernel != frame.work->ops[i].adapter.up_weight)
+  run(frame, i, factor == Factor::up ? work.up_weight : work.down_weight);
+  if (factor == Factor::down)
     kept_.free_saved(saved);
   else if (saved.extra.value != none)
     builder_.reads(saved.extra, Role::saved);

@@ -21,7 +21,8 @@ class LowRankAdapters : BlockPart {
  private:
   OpId run(const Frame& frame, std::size_t i, std::uint32_t kernel);
   void exchange(const Frame& frame, std::size_t i, std::uint32_t collective, Value& tensor);
-  void weight_gradient(Frame& frame, std::size_t i, std::uint32_t kernel, const Value& gradient);
+  enum class Factor : std::uint8_t { up, down };
+  void weight_gradient(Frame& frame, std::size_t i, Factor factor, const Value& gradient);
 };
 
 }  // namespace sim::lowering

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/framework/presets/preset.hpp"
 #include "sim/plan/sharding/flop_count.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/plan/checked_plan.hpp"
+#include "tests/unit/plan/framework_programs.hpp"
 #include "tests/unit/plan/models.hpp"
+#include "tests/unit/plan/random_layout.hpp"
 
 using namespace sim;
 
@@ -203,4 +206,35 @@ TEST_CASE("ZeRO-3 shards frozen weights and gathers them, and reduces adapters a
   CHECK(gathered > all);  // for both passes of a micro-batch
   CHECK(reduced % (2 * adapters) == 0);
   CHECK(reduced > 0);
+}
+
+TEST_CASE("random layouts of fine-tunings give sound plans under every framework",
+          "[plan][lora][property]") {
+  const std::array frameworks{PresetName::megatron, PresetName::pytorch, PresetName::deepspeed,
+                              PresetName::fsdp2,    PresetName::torchtitan};
+  int plans = 0;
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+    Layout layout = test::random_layout(seed);
+    layout.lora_rank = seed % 3 == 0 ? 0 : 8;
+    if (seed % 4 == 1 && layout.lora_rank > 0) layout.frozen_format = FrozenFormat::nf4;
+    if (seed % 5 == 2 && layout.lora_rank > 0) layout.lora_modules = {LoraModule::linear_qkv};
+    if (seed % 7 == 3) layout.packed_length = 32;
+    if (layout.compute_dtype == DType::fp8 && seed % 2 == 0) layout.compute_dtype = DType::nvfp4;
+    if (seed % 3 == 1) layout.first_bf16_layers = layout.last_bf16_layers = 1;
+    layout.overlap_tensor_products = false;
+    if (layout.frozen_format == FrozenFormat::nf4 || layout.compute_dtype == DType::bf16) {
+      layout.compute_dtype = DType::bf16;
+      layout.eight_bit_parameters = false;
+      layout.first_bf16_layers = layout.last_bf16_layers = 0;
+    }
+    if (layout.lora_rank > 0 && layout.recompute == Recompute::operators)
+      layout.recompute = Recompute::full;
+    const PresetName name = frameworks[seed % frameworks.size()];
+    const Model model = test::llama_of(preset_of(name).framework);
+    if (!layout_problems(layout, model).empty()) continue;
+    CAPTURE(seed, word(name), test::to_text(layout));
+    check_plan(make_plan(model, layout));
+    ++plans;
+  }
+  CHECK(plans > 200);
 }
