@@ -100,6 +100,11 @@ Options options_of(JobKind kind, JobFile& request) {
                        .help = "a variable of the script that the file does not set; 1=VALUE: its "
                                "first argument",
                        .repeated = true});
+  if (kind == JobKind::nemo)
+    options.push_back({.name = "--recipe",
+                       .into = &request.recipe,
+                       .form = "NAME",
+                       .help = "function of a recipe file of Megatron-Bridge (FILE.py)"});
   if (kind == JobKind::megatron || kind == JobKind::nemo)
     options.push_back({.name = "--set",
                        .into = &request.changes,
@@ -129,14 +134,17 @@ Command job_command(JobKind kind, const char* help) {
 }  // namespace
 
 std::vector<Command> job_imports() {
-  return {job_command(JobKind::megatron,
-                      "a scenario from Megatron-LM's arguments, as a file or a pasted bash array"),
-          job_command(JobKind::torchtitan, "a scenario from torchtitan's TOML"),
-          job_command(JobKind::deepspeed,
-                      "a scenario from DeepSpeed's JSON; the model comes with --model"),
-          job_command(JobKind::accelerate,
-                      "a scenario from the YAML of Hugging Face Accelerate, TRL or axolotl"),
-          job_command(JobKind::nemo, "a scenario from the YAML of Megatron-Bridge or NeMo 1.x")};
+  return {
+      job_command(JobKind::megatron,
+                  "a scenario from Megatron-LM's arguments, as a file or a pasted bash array"),
+      job_command(JobKind::torchtitan, "a scenario from torchtitan's TOML"),
+      job_command(JobKind::deepspeed,
+                  "a scenario from DeepSpeed's JSON; the model comes with --model"),
+      job_command(JobKind::accelerate,
+                  "a scenario from the YAML of Hugging Face Accelerate, TRL or axolotl"),
+      job_command(JobKind::nemo,
+                  "a scenario from the YAML of Megatron-Bridge or NeMo 1.x, or from a recipe in "
+                  "Python")};
 }
 
 }  // namespace sim

@@ -98,6 +98,9 @@ Document Document::parse(std::string_view text, std::string name, Syntax syntax)
     case Syntax::toml:
       parse_toml_into(*tree);
       break;
+    case Syntax::python:
+      parse_python_into(*tree);
+      break;
     case Syntax::flags:
       break;
   }

@@ -12,6 +12,7 @@ namespace sim {
 void parse_yaml_into(Tree& tree);
 void parse_json_into(Tree& tree);
 void parse_toml_into(Tree& tree);
+void parse_python_into(Tree& tree);
 void parse_flags_into(Tree& tree, std::span<const Definition> definitions,
                       std::vector<Remark>& remarks);
 // Parts of it: whether the text is of that form, and what it says.

@@ -161,7 +161,7 @@ struct Remark {
 };
 
 // flags: command-line flags in a file, as flags_tree.cpp describes them.
-enum class Syntax : std::uint8_t { yaml, json, toml, flags };
+enum class Syntax : std::uint8_t { yaml, json, toml, python, flags };
 
 class Document {
  public:

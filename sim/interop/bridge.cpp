@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "sim/interop/bridge_recipe.hpp"
 #include "sim/interop/formats.hpp"
 #include "sim/interop/megatron_experts.hpp"
 #include "sim/interop/megatron_flag_table.hpp"
@@ -293,7 +294,7 @@ constexpr std::array<std::string_view, 17> harmless_precision_keys{"_target_",
                                                                    "fp8_amax_history_len",
                                                                    "fp8_amax_compute_algo",
                                                                    "fp8_quantizer_factory",
-                                                                                                                                                                                                                                                                                                                               "loss_scale",
+                                                                   "loss_scale",
                                                                    "initial_loss_scale",
                                                                    "min_loss_scale",
                                                                    "loss_scale_window",
@@ -581,8 +582,7 @@ constexpr std::array eight_bit_mixes{
     EightBitMix{"bf16_with_fp8_delayed_scaling_mixed", "delayed"},
     EightBitMix{"bf16_with_fp8_current_scaling_mixed", "tensorwise", true, 1},
     EightBitMix{"bf16_with_fp8_subchannel_scaling_mixed", "blockwise", false},
-    EightBitMix{"bf16_with_mxfp8_mixed", "mxfp8"},
-    EightBitMix{"bf16_with_nvfp4_mixed", "nvfp4"}};
+    EightBitMix{"bf16_with_mxfp8_mixed", "mxfp8"}, EightBitMix{"bf16_with_nvfp4_mixed", "nvfp4"}};
 
 // A recipe of formats by its name (megatron/bridge/training/mixed_precision.py).
 void read_precision_recipe(const ObjectReader& root, MegatronConfig& config) {
@@ -600,7 +600,8 @@ void read_precision_recipe(const ObjectReader& root, MegatronConfig& config) {
     value->problem(fmt::format(
         "mixed_precision is '{}'; modelled: bf16_mixed, fp16_mixed, "
         "bf16_with_fp8_delayed_scaling_mixed, and current_scaling, subchannel_scaling instead of "
-        "delayed_scaling, bf16_with_mxfp8_mixed, bf16_with_nvfp4_mixed. To forecast the job so, --set "
+        "delayed_scaling, bf16_with_mxfp8_mixed, bf16_with_nvfp4_mixed. To forecast the job so, "
+        "--set "
         "mixed_precision=NAME",
         name));
   }
@@ -665,14 +666,17 @@ Exported export_nemo(const Scenario& scenario) {
   return out;
 }
 
-Imported import_bridge(const Document& yaml, const ImportRequest& request) {
-  const ObjectReader root = yaml.root_object();
+namespace {
+
+Imported import_settings(const Document& yaml, const ObjectReader& root,
+                         const ImportRequest& request) {
   Imported read;
   MegatronConfig config;
   for_each_setting(config,
                    [&](const Spelling& name, auto& setting) { read_bridge(root, name, setting); });
   spell_layers(config);
   read_precision_recipe(root, config);
+  if (is_recipe(root)) read_recipe(root, config, read);
   Layout adapters;
   read_peft(root, adapters, read);
   const bool experts = request.model && request.model->experts.count > 0;
@@ -688,6 +692,7 @@ Imported import_bridge(const Document& yaml, const ImportRequest& request) {
   for (Text* format : {&config.fp8, &config.fp4})
     if (*format && (**format == "none" || **format == "null")) *format = Text{};
   judge_sections(root, read);
+  if (is_recipe(root)) note_unknown_keys(root, "", read);
   if (!config.max_position_embeddings) config.max_position_embeddings = config.seq_length;
   yaml.finish();
   const MegatronRules rules{.fp32_gradients_by_default = false,
@@ -704,6 +709,19 @@ Imported import_bridge(const Document& yaml, const ImportRequest& request) {
   result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());
   finish_import(yaml, root, result);
   return result;
+}
+
+}  // namespace
+
+Imported import_bridge(const Document& yaml, const ImportRequest& request) {
+  return import_settings(yaml, yaml.root_object(), request);
+}
+
+Imported import_bridge_recipe(const Document& file, const std::string& name,
+                              const ImportRequest& request) {
+  ImportRequest known = request;
+  if (known.gpus == 0) known.gpus = gpus_of_recipe(name);
+  return import_settings(file, recipe_in(file, name), known);
 }
 
 Imported import_nemo(const Document& yaml, const ImportRequest& request) {

@@ -43,8 +43,7 @@ void read_peft(const ObjectReader& root, Layout& layout, Imported& result) {
   const std::string kind = peft.has("_target_") ? peft.text("_target_") : "LoRA";
   if (!kind.ends_with(".LoRA") && kind != "LoRA")
     peft.problem("_target_", fmt::format("is '{}'; modelled: LoRA", kind.substr(0, 80)));
-  if (peft.has("dim"))
-    layout.lora_rank = static_cast<int>(peft.integer("dim", {1, 65'536}));
+  if (peft.has("dim")) layout.lora_rank = static_cast<int>(peft.integer("dim", {1, 65'536}));
   read_modules(peft, layout);
   constexpr std::array keys{
       KnownKey{"dropout", Verdict::noted, "0.0", "dropout of adapters is not modelled"},

@@ -102,11 +102,11 @@ void refuse_optimizer(const Scenario& scenario, Target target) {
 // What no file, or only Megatron-LM's, says of what is trained and multiplied.
 void refuse_unsaid_training(const Layout& layout, Target target, Refusals& refusals) {
   if (layout.trains_adapters())
-    refusals.push_back(
-        fmt::format("lora.rank {}: all parameters are trained in what is written", layout.lora_rank));
+    refusals.push_back(fmt::format("lora.rank {}: all parameters are trained in what is written",
+                                   layout.lora_rank));
   if (layout.packed_length > 0)
-    refusals.push_back(fmt::format("packed_length {}: sequences are written as filled",
-                                   layout.packed_length));
+    refusals.push_back(
+        fmt::format("packed_length {}: sequences are written as filled", layout.packed_length));
   const bool megatron = target == Target::megatron || target == Target::nemo;
   if (layout.compute_dtype == DType::nvfp4 && !megatron)
     refusals.emplace_back("compute_dtype nvfp4: is Megatron-LM's");

@@ -8,6 +8,7 @@
 #include "sim/config/data_files.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/engine/device_spread.hpp"
+#include "sim/interop/bridge_recipe.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/scenario/node_use.hpp"
 #include "sim/scenario/write_scenario.hpp"
@@ -70,7 +71,19 @@ Imported from_megatron(const JobFile& job, const ImportRequest& known) {
 Imported from_torchtitan(const JobFile& job, const ImportRequest& known) {
   return import_torchtitan(Document::load(job.file, Syntax::toml), known);
 }
+Imported from_recipe(const JobFile& job, const ImportRequest& known) {
+  Document python = Document::load(job.file, Syntax::python);
+  const std::string name = recipe_name(python, job.recipe);
+  SetValues set = set_values(job, false);
+  for (Change& change : set.changes)
+    change.key = name + "." + change.key;
+  python.change(set.changes);
+  return with_notes(import_bridge_recipe(python, name, known), set);
+}
 Imported from_nemo(const JobFile& job, const ImportRequest& known) {
+  if (job.file.ends_with(".py")) return from_recipe(job, known);
+  if (!job.recipe.empty())
+    throw InputError{{"--recipe", 0, 0}, "is for recipes in Python (FILE.py)"};
   Document yaml = Document::load(job.file, Syntax::yaml);
   const SetValues set = set_values(job, false);
   yaml.change(set.changes);

@@ -48,6 +48,10 @@ std::optional<JobKind> kind_of_keys(const Document& document) {
 
 std::optional<JobKind> job_kind_of(const std::string& path, std::string_view text) {
   if (path.ends_with(".toml")) return JobKind::torchtitan;
+  if (path.ends_with(".py")) {  // a recipe of Megatron-Bridge
+    const bool sets = text.find("cfg.") != std::string_view::npos;
+    return sets ? std::optional{JobKind::nemo} : std::nullopt;
+  }
   if (has_megatron_words(text)) return JobKind::megatron;
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const bool json = first != std::string_view::npos && text[first] == '{';

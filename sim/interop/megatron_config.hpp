@@ -412,7 +412,8 @@ void read_experts_of_model(const MegatronConfig& config, const SettingProblems& 
                            TransformerShape& shape);
 void read_latent_attention(const MegatronConfig& config, const SettingProblems& problems,
                            TransformerShape& shape);
-// `sequence`: windows that are not shorter change nothing. REQUIRES: the layers of `shape` are read.
+// `sequence`: windows that are not shorter change nothing. REQUIRES: the layers of `shape` are
+// read.
 void read_window(const MegatronConfig& config, const SettingProblems& problems,
                  std::int64_t sequence, TransformerShape& shape);
 // The layers that see all tokens, as --window-attn-skip-freq.

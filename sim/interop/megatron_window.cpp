@@ -3,7 +3,6 @@
 // core/transformer/utils.py, is_layer_window_attention: layers count from 1, and every n-th one, or
 // those with a 0 in the list, see all tokens).
 #include <algorithm>
-
 #include <array>
 #include <optional>
 
@@ -41,7 +40,8 @@ LayerSet layers_with_all(std::string_view text, std::int64_t layers, std::string
   const ExpertLayers listed = parse_expert_layers(text, layers);
   problem = listed.problem;
   if (!problem.empty()) return set;
-  const auto every = number ? parse_integer(std::string{text}, false) : ParsedNumber<std::int64_t>{};
+  const auto every =
+      number ? parse_integer(std::string{text}, false) : ParsedNumber<std::int64_t>{};
   const std::int64_t n = number ? std::get<std::int64_t>(every) : 0;
   for (std::int64_t layer = 0; layer < layers; ++layer)
     if (number ? (layer + 1) % n == 0 : !listed.pattern[static_cast<std::size_t>(layer)])
@@ -60,7 +60,8 @@ void read_window(const MegatronConfig& config, const SettingProblems& problems,
   if (!sides) return problems.problem(window, "is '{}'; expected two numbers, as 128,0", *window);
   const auto [before, behind] = *sides;
   if (behind != 0)
-    return problems.problem(window, "is '{}'; modelled: no tokens behind a token, as 128,0", *window);
+    return problems.problem(window, "is '{}'; modelled: no tokens behind a token, as 128,0",
+                            *window);
   if (before < 0 || before + 1 >= sequence) return;  // all of them
   shape.window = before + 1;
   const std::string skip = config.window_skip.value_or("");

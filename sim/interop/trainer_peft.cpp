@@ -41,15 +41,15 @@ class PeftReader {
     for (const Text* kind : {&adapter, &tuning})
       if (*kind && !is(*kind, "lora") && !is(*kind, "qlora") && !is(*kind, "full") &&
           !is(*kind, ""))
-        kind->place->problem(
-            fmt::format("is '{}'; modelled: lora, qlora", (**kind).substr(0, 80)));
+        kind->place->problem(fmt::format("is '{}'; modelled: lora, qlora", (**kind).substr(0, 80)));
     if (!low_rank && !peft.value_or(false)) return;
     // PEFT's rank (LoraConfig.r), TRL's.
     rank(is(adapter, "lora") || is(adapter, "qlora") || is(tuning, "lora") ? 8 : 16);
     modules();
     result_.notes.push_back(
-        {"adapters", "frozen weights are modelled in 16 bits, or in 4; adapters in 16 bits beside "
-                     "fp32 masters"});
+        {"adapters",
+         "frozen weights are modelled in 16 bits, or in 4; adapters in 16 bits beside "
+         "fp32 masters"});
   }
 
  private:
@@ -63,8 +63,7 @@ class PeftReader {
     read_setting(root_, "quantization_bit", bits);
     if (eight.value_or(false))
       eight.place->problem("frozen weights in 8 bits are not modelled; modelled: load_in_4bit");
-    if (bits && *bits != 4)
-      bits.place->problem(fmt::format("is {}; modelled: 4", *bits));
+    if (bits && *bits != 4) bits.place->problem(fmt::format("is {}; modelled: 4", *bits));
     if (!qlora && !four.value_or(false) && !bits) return;
     job_.adapters.frozen_format = FrozenFormat::nf4;
     if (!adapters && four.value_or(false))
@@ -126,9 +125,9 @@ class PeftReader {
       job_.adapters.lora_modules.push_back(targets[i].module);
       if (asked < targets[i].parts)
         result_.notes.push_back(
-            {"adapters", fmt::format("adapters are modelled for all of {}",
-                                     targets[i].parts == 3 ? "queries, keys and values"
-                                                           : "gate and up")});
+            {"adapters",
+             fmt::format("adapters are modelled for all of {}",
+                         targets[i].parts == 3 ? "queries, keys and values" : "gate and up")});
     }
   }
 

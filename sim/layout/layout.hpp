@@ -97,10 +97,9 @@ constexpr auto words_of(MasterFormat) {
 // NVIDIA Megatron-Bridge at 067f987d, peft/lora.py, target_modules).
 enum class LoraModule : std::uint8_t { linear_qkv, linear_proj, linear_fc1, linear_fc2 };
 constexpr auto words_of(LoraModule) {
-  return std::array{Word{LoraModule::linear_qkv, "linear_qkv"},
-                    Word{LoraModule::linear_proj, "linear_proj"},
-                    Word{LoraModule::linear_fc1, "linear_fc1"},
-                    Word{LoraModule::linear_fc2, "linear_fc2"}};
+  return std::array{
+      Word{LoraModule::linear_qkv, "linear_qkv"}, Word{LoraModule::linear_proj, "linear_proj"},
+      Word{LoraModule::linear_fc1, "linear_fc1"}, Word{LoraModule::linear_fc2, "linear_fc2"}};
 }
 
 // How frozen weights of linears are kept. nf4: 4 bits, which a kernel turns into 16 wherever they
@@ -364,7 +363,9 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   }
   bool trains_adapters() const { return lora_rank > 0; }
   // Sequences that a kernel of attention sees as one.
-  std::int64_t attended_length() const { return packed_length > 0 ? packed_length : sequence_length; }
+  std::int64_t attended_length() const {
+    return packed_length > 0 ? packed_length : sequence_length;
+  }
   bool recomputes(RecomputeModule module) const {
     return recompute == Recompute::selective &&
            std::find(recompute_modules.begin(), recompute_modules.end(), module) !=

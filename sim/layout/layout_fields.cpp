@@ -183,7 +183,6 @@ Fields formats() {
   };
 }
 
-
 Fields overlap() {
   return {
       {text_key(KeyType::size, "bucket", "auto",
@@ -387,8 +386,8 @@ std::string json_of(const Value& value) {
 const std::vector<LayoutField>& layout_fields() {
   static const Fields fields = [] {
     Fields all = parallelism();
-    for (Fields (*more)() :
-         {batch_and_sharding, formats, overlap, adapters, compression, offload, local_steps, servers})
+    for (Fields (*more)() : {batch_and_sharding, formats, overlap, adapters, compression, offload,
+                             local_steps, servers})
       for (LayoutField& field : more())
         all.push_back(std::move(field));
     return all;

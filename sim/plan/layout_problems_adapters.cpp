@@ -17,46 +17,52 @@ class AdapterChecker {
     if (!layout_.trains_adapters()) return unused();
     modules();
     if (layout_.lora_rank % layout_.tensor_parallel != 0)
-      list_.problem("lora.rank", "lora.rank is {}, which {} tensor-parallel ranks do not share evenly",
+      list_.problem("lora.rank",
+                    "lora.rank is {}, which {} tensor-parallel ranks do not share evenly",
                     layout_.lora_rank, layout_.tensor_parallel);
     if (layout_.frozen_format == FrozenFormat::nf4 && is_quantized(layout_.compute_dtype))
       list_.problem("lora.base", "lora.base is nf4 with {} products; allowed: bf16, fp16",
                     word(layout_.compute_dtype));
     if (layout_.optimizer == OptimizerKind::muon)
-      list_.problem("optimizer", "optimizer is muon with lora.rank, which is not modelled; allowed: "
-                                 "adam, lion, momentum, sgd");
+      list_.problem("optimizer",
+                    "optimizer is muon with lora.rank, which is not modelled; allowed: "
+                    "adam, lion, momentum, sgd");
     frameworks();
     others();
   }
 
  private:
   void unused() {
-    if (layout_.frozen_format != FrozenFormat::as_trained || layout_.lora_modules != Layout{}.lora_modules)
-      list_.problem("lora.rank", "lora.base or lora.modules is set, but lora.rank is 0; allowed: 1 "
-                                 "or more");
+    if (layout_.frozen_format != FrozenFormat::as_trained ||
+        layout_.lora_modules != Layout{}.lora_modules)
+      list_.problem("lora.rank",
+                    "lora.base or lora.modules is set, but lora.rank is 0; allowed: 1 "
+                    "or more");
   }
 
   void modules() {
     for (const LoraModule module : layout_.lora_modules) {
       const auto has = [&](const Block& layer) {
-        return std::any_of(layer.ops.begin(), layer.ops.end(), [&](const ModelOp& op) {
-          return lora_module(layer, op) == module;
-        });
+        return std::any_of(layer.ops.begin(), layer.ops.end(),
+                           [&](const ModelOp& op) { return lora_module(layer, op) == module; });
       };
       if (std::any_of(model_.layers.begin(), model_.layers.end(), has)) continue;
-      list_.problem("lora.modules", "{} has no {} beside routed experts", model_.name, word(module));
+      list_.problem("lora.modules", "{} has no {} beside routed experts", model_.name,
+                    word(module));
     }
     if (layout_.lora_modules.empty())
-      list_.problem("lora.modules", "lora.modules is empty: nothing would be trained; allowed: "
-                                    "linear_qkv, linear_proj, linear_fc1, linear_fc2");
+      list_.problem("lora.modules",
+                    "lora.modules is empty: nothing would be trained; allowed: "
+                    "linear_qkv, linear_proj, linear_fc1, linear_fc2");
   }
 
   void frameworks() {
     const Execution& runs = model_.execution;
     if (runs.flat_parameters || runs.keeps_gathered_inputs || runs.copies_tokens)
-      list_.problem("lora.rank",
-                    "adapters are modelled as Megatron-Bridge and PEFT run them; allowed: framework "
-                    "megatron, megatron_bridge, pytorch, deepspeed");
+      list_.problem(
+          "lora.rank",
+          "adapters are modelled as Megatron-Bridge and PEFT run them; allowed: framework "
+          "megatron, megatron_bridge, pytorch, deepspeed");
   }
 
   void others() {
@@ -68,7 +74,8 @@ class AdapterChecker {
     if (layout_.recompute == Recompute::selective && !layout_.recompute_modules.empty())
       refuse("recompute_modules", "recompute_modules is given", "[]");
     if (splits_backward(layout_.schedule) || layout_.delay_weight_gradients)
-      refuse("schedule", "weight gradients are deferred", "schedules that do not split the backward pass");
+      refuse("schedule", "weight gradients are deferred",
+             "schedules that do not split the backward pass");
     if (layout_.cuts_products())
       refuse("overlap.tensor_products", "overlap.tensor_products is true", "false");
     if (layout_.overlap_expert_exchange)
@@ -107,13 +114,16 @@ void check_packing(const Layout& layout, const Model& model, LayoutProblemList& 
     list.problem("packed_length", "packed_length is {}, longer than sequence_length {}",
                  layout.packed_length, layout.sequence_length);
   if (!is_flash(layout.attention))
-    list.problem("attention", "attention is unfused with packed_length, which needs a kernel of "
-                              "sequences of any length; allowed: flash, flash-2");
+    list.problem("attention",
+                 "attention is unfused with packed_length, which needs a kernel of "
+                 "sequences of any length; allowed: flash, flash-2");
   if (layout.context_parallel > 1)
-    list.problem("packed_length", "packed_length is not modelled with context_parallel {}; allowed: 1",
+    list.problem("packed_length",
+                 "packed_length is not modelled with context_parallel {}; allowed: 1",
                  layout.context_parallel);
   if (model.is_layer_list || !model.attention.causal)
-    list.problem("packed_length", "packed_length needs causal attention, which {} has not", model.name);
+    list.problem("packed_length", "packed_length needs causal attention, which {} has not",
+                 model.name);
 }
 
 void check_quantized(const Layout& layout, const Model& model, LayoutProblemList& list) {
@@ -123,13 +133,15 @@ void check_quantized(const Layout& layout, const Model& model, LayoutProblemList
     list.problem("bf16_layers", "bf16_layers is given with {} products; allowed with: fp8, nvfp4",
                  word(layout.compute_dtype));
   if (std::int64_t{layout.first_bf16_layers} + layout.last_bf16_layers > layers)
-    list.problem("bf16_layers", "bf16_layers.first {} and bf16_layers.last {} are more than the {} "
-                                "layers of {}",
+    list.problem("bf16_layers",
+                 "bf16_layers.first {} and bf16_layers.last {} are more than the {} "
+                 "layers of {}",
                  layout.first_bf16_layers, layout.last_bf16_layers, layers, model.name);
   if (layout.compute_dtype != DType::nvfp4) return;
   if (!is_transformer_engine(model.execution.eight_bit))
-    list.problem("compute_dtype", "compute_dtype is nvfp4, which is Transformer Engine's, and "
-                                  "framework.fp8 {}",
+    list.problem("compute_dtype",
+                 "compute_dtype is nvfp4, which is Transformer Engine's, and "
+                 "framework.fp8 {}",
                  word(model.execution.eight_bit));
   if (layout.cuts_products())
     list.problem("overlap.tensor_products",

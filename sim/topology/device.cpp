@@ -35,7 +35,8 @@ void read_gemms(const ObjectReader& reader, Device& device) {
     const std::optional<DType> dtype = from_word<DType>(key);
     if (!dtype) {
       reader.problem(
-          key, fmt::format("unknown dtype \"{}\"; allowed: fp32, tf32, bf16, fp16, fp8, nvfp4", key));
+          key,
+          fmt::format("unknown dtype \"{}\"; allowed: fp32, tf32, bf16, fp16, fp8, nvfp4", key));
       continue;
     }
     const ObjectReader gemm = reader.object(key);

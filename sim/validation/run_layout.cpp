@@ -178,8 +178,7 @@ void set_formats(const RunCells& cells, Layout& layout) {
   layout.eight_bit_parameters =
       is_quantized(layout.compute_dtype) &&
       (contains(precision, "te hybrid") || contains(precision, "fp8 parameters") ||
-       contains(precision, "fp4 parameters") ||
-       contains(precision, "float8 all-gather"));
+       contains(precision, "fp4 parameters") || contains(precision, "float8 all-gather"));
   layout.gradient_dtype = layout.reduce_dtype = layout.activation_dtype;
   const std::string strategy = lower_case(cells["shard_strategy"]);
   if (contains(strategy, "fsdp") && !contains(strategy, "pure")) layout.reduce_dtype = DType::fp32;

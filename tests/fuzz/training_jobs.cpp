@@ -6,6 +6,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/config/reader.hpp"
+#include "sim/interop/bridge_recipe.hpp"
 #include "sim/interop/handover.hpp"
 #include "sim/model/transformer.hpp"
 #include "tests/fuzz/require.hpp"
@@ -25,6 +26,10 @@ sim::Imported import(char kind, std::string_view text, const sim::ImportRequest&
       return sim::import_torchtitan(Document::parse(text, "a.toml", Syntax::toml), request);
     case 'a':
       return sim::import_accelerate(Document::parse(text, "a.yaml", Syntax::yaml), "", request);
+    case 'p': {
+      const Document file = Document::parse(text, "a.py", Syntax::python);
+      return sim::import_bridge_recipe(file, sim::recipe_name(file, ""), request);
+    }
     case 'n':
       return sim::import_nemo(Document::parse(text, "a.yaml", Syntax::yaml), request);
     default:

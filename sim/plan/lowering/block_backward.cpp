@@ -119,8 +119,8 @@ Value BlockBackward::backward_kernel(Frame& frame, std::size_t i, Value gradient
   return work.lends_input ? linears_.add_residual_gradient(frame, i, out) : out;
 }
 
-// Layout::lora_rank: nothing in front of it is trained. If there is a gradient, the kernel that made
-// it was the last one (needs_input_gradient()).
+// Layout::lora_rank: nothing in front of it is trained. If there is a gradient, the kernel that
+// made it was the last one (needs_input_gradient()).
 Value BlockBackward::end_at_frozen_table(Frame& frame, std::size_t i, const Value& gradient) {
   tensors_.drop(gradient, Role::input_gradient);
   kept_.free_saved(frame.saved[i]);

@@ -21,9 +21,9 @@ void LowRankAdapters::intern_adapter(const ShardedOp& op, AdapterWork& work) {
   };
   if (!adapter.gathers_narrow && !adapter.sums_narrow) return;
   work.exchange_name = builder_.name(op.op->name + ".adapter.exchange");
-  work.exchange_narrow = make(
-      adapter.gathers_narrow ? CollectiveKind::all_gather : CollectiveKind::all_reduce,
-      adapter.narrow);
+  work.exchange_narrow =
+      make(adapter.gathers_narrow ? CollectiveKind::all_gather : CollectiveKind::all_reduce,
+           adapter.narrow);
   work.sum_narrow = make(CollectiveKind::all_reduce, adapter.narrow);
   if (adapter.gathered.count() > 0)
     work.gather = make(CollectiveKind::all_gather, adapter.gathered);
@@ -36,9 +36,8 @@ OpId LowRankAdapters::run(const Frame& frame, std::size_t i, std::uint32_t kerne
 void LowRankAdapters::exchange(const Frame& frame, std::size_t i, std::uint32_t collective,
                                Value& tensor) {
   if (collective == none) return;
-  tensor.ready = emit_.tensor_collective(frame, i, collective,
-                                         frame.work->ops[i].adapter.exchange_name,
-                                         Action::exchange_adapted);
+  tensor.ready = emit_.tensor_collective(
+      frame, i, collective, frame.work->ops[i].adapter.exchange_name, Action::exchange_adapted);
   builder_.writes(tensor.buffer, Role::output);
   tensors_.wait_for(tensor);
 }

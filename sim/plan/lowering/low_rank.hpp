@@ -10,8 +10,8 @@ class LowRankAdapters : BlockPart {
   explicit LowRankAdapters(BlockTools& tools) : BlockPart{tools} {}
 
   void intern_adapter(const ShardedOp& op, AdapterWork& work);
-  // Adds what the adapter makes of the input of a linear, all tokens of it, to its output; lets go of
-  // the input.
+  // Adds what the adapter makes of the input of a linear, all tokens of it, to its output; lets go
+  // of the input.
   void add_output(Frame& frame, std::size_t i, const Value& input, Value& output);
   // The gradients of both factors, and of the input, which it returns.
   Value backward(Frame& frame, std::size_t i, const Value& gradient);

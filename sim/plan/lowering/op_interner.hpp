@@ -15,11 +15,7 @@ namespace sim::lowering {
 // The parts that have operators of their own.
 struct OperatorParts {
   explicit OperatorParts(BlockTools& tools)
-      : attention{tools},
-        experts{tools},
-        user_buffers{tools},
-        sliced{tools},
-        adapters{tools} {}
+      : attention{tools}, experts{tools}, user_buffers{tools}, sliced{tools}, adapters{tools} {}
 
   static ExpertPlaces places(const Frame& frame) { return expert_places(*frame.shape); }
 

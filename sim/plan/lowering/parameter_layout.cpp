@@ -211,8 +211,8 @@ void ParameterLayout::intern_bucket(Bucket& bucket) {
     const bool scatters = scatters_gradients(context_, bucket);
     if (bucket.elements > 0)
       bucket.reduce = builder_.collective(
-        {scatters ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
-         scatters ? shard_role : all, layout_.reduce_dtype, Bytes{bucket.padded * wire}});
+          {scatters ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
+           scatters ? shard_role : all, layout_.reduce_dtype, Bytes{bucket.padded * wire}});
     bucket.gather = builder_.collective({CollectiveKind::all_gather, shard_role,
                                          layout_.activation_dtype, Bytes{bucket.weight_bytes}});
     if (hybrid && scatters && bucket.elements > 0) {

@@ -1,6 +1,6 @@
-// What brings the operands of a matrix product in 8 bits, or in 4, into that format: passes over 16-bit tensors
-// that cost memory traffic and launches. Which of them a framework runs, and which it has fused
-// into the kernel before.
+// What brings the operands of a matrix product in 8 bits, or in 4, into that format: passes over
+// 16-bit tensors that cost memory traffic and launches. Which of them a framework runs, and which
+// it has fused into the kernel before.
 //
 // Hopper multiplies 8-bit matrices in one orientation only (both operands with k innermost), so the
 // input- and weight-gradient products read transposed copies. Scales of rows are those of rows of
@@ -19,20 +19,21 @@ struct CastPass {
 };
 
 struct EightBitCasts {
-  CastPass input;                   // before the forward product
-  CastPass saved_input;             // before the weight gradient
-  CastPass gradient;                // of the output, before its two products
-  CastPass weight;                  // before the forward product
-  CastPass saved_weight;            // before the input gradient
-  bool weight_each_time = false;    // else once per step, for the first micro-batch
-  double saved_element = 0;         // bytes in which the input is kept, scales included; 0: as it is
-  double gathered_element = 0;      // what sequence parallelism gathers is cast before; 0: it is not
-  double weight_element = 1;        // of a weight in one order
-  double weight_scale_bytes = 0;    // beside each element of it
+  CastPass input;                 // before the forward product
+  CastPass saved_input;           // before the weight gradient
+  CastPass gradient;              // of the output, before its two products
+  CastPass weight;                // before the forward product
+  CastPass saved_weight;          // before the input gradient
+  bool weight_each_time = false;  // else once per step, for the first micro-batch
+  double saved_element = 0;       // bytes in which the input is kept, scales included; 0: as it is
+  double gathered_element = 0;    // what sequence parallelism gathers is cast before; 0: it is not
+  double weight_element = 1;      // of a weight in one order
+  double weight_scale_bytes = 0;  // beside each element of it
 };
 
-// What multiplies in 8 bits or fewer: the linears of layers. Embedding, head and classifiers stay in 16 bits
-// (Megatron-LM's output layer is no Transformer Engine module; torchtitan filters "output").
+// What multiplies in 8 bits or fewer: the linears of layers. Embedding, head and classifiers stay
+// in 16 bits (Megatron-LM's output layer is no Transformer Engine module; torchtitan filters
+// "output").
 bool is_quantized(const ModelOp& op, const Layout& layout);
 
 // The same, with a scale for every row.

@@ -86,11 +86,10 @@ void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
 void cast_input_again(const Region& region, ShardedOp& to) {
   if (!is_quantized(*to.op, *region.layout)) return;
   const std::int64_t features = to.op->in_features;
-  to.encode_saved =
-      encode_kernel(region, *to.op,
-                    cast_of_input_again(region.model->execution.eight_bit,
-                                        region.layout->compute_dtype),
-                    to.whole_input.count() / region.element / features, features);
+  to.encode_saved = encode_kernel(
+      region, *to.op,
+      cast_of_input_again(region.model->execution.eight_bit, region.layout->compute_dtype),
+      to.whole_input.count() / region.element / features, features);
   to.saved = to.input;
 }
 

@@ -18,8 +18,8 @@ double product_flops(const ModelOp& op, double tokens) {
 }
 
 // Of frozen weights the gradient of the input alone, and adapters beside them.
-void train_adapters(const Model& model, const Block& block, const ModelOp& op,
-                    const Layout& layout, double tokens, BlockFlops& flops) {
+void train_adapters(const Model& model, const Block& block, const ModelOp& op, const Layout& layout,
+                    double tokens, BlockFlops& flops) {
   if (!layout.trains_adapters()) return;
   flops.backward = flops.forward;
   const double adapter =
@@ -28,8 +28,8 @@ void train_adapters(const Model& model, const Block& block, const ModelOp& op,
   flops.backward += 2.0 * adapter;
 }
 
-BlockFlops flops_of(const Model& model, const Block& block, const ModelOp& op,
-                    const Layout& layout, AttentionCount count) {
+BlockFlops flops_of(const Model& model, const Block& block, const ModelOp& op, const Layout& layout,
+                    AttentionCount count) {
   const auto sequence = static_cast<double>(model.is_layer_list ? 1 : layout.sequence_length);
   const double tokens = (op.once_per_sequence ? 1.0 : sequence) * static_cast<double>(op.per_token);
   BlockFlops flops{op.forward_flops.count() * tokens, op.backward_flops.count() * tokens};

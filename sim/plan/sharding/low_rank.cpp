@@ -26,7 +26,9 @@ LowRankAdapter adapter_of(const Region& region, const ShardedOp& to, int apart) 
   const std::int64_t narrow = (row ? rank : rank / t) * apart;
   const std::int64_t out = op.out_features / t;
   const DType dtype = region.layout->activation_dtype;
-  const auto bytes = [&](std::int64_t features) { return Bytes{tokens * features * region.element}; };
+  const auto bytes = [&](std::int64_t features) {
+    return Bytes{tokens * features * region.element};
+  };
   const Bytes written{bytes_of(written_gradient_dtype(*region.model, *region.layout))};
   const int touches = region.model->execution.adds_gradients ? 1 : 2;
   LowRankAdapter adapter;
@@ -39,7 +41,8 @@ LowRankAdapter adapter_of(const Region& region, const ShardedOp& to, int apart) 
   adapter.down_gradient = gradient_gemm(dtype, {tokens, in, narrow}, bytes(in));
   adapter.add_gradient = pass(region, op, bytes(in), 3 * apart);
   adapter.up_weight = gradient_gemm(dtype, {out, rank, tokens}, written * (out * rank * touches));
-  adapter.down_weight = gradient_gemm(dtype, {narrow, in, tokens}, written * (in * narrow * touches));
+  adapter.down_weight =
+      gradient_gemm(dtype, {narrow, in, tokens}, written * (in * narrow * touches));
   adapter.sums_narrow = row && t > 1;
   adapter.gathers_narrow = !row && t > 1;
   // linear_out gathers its outputs, of which a rank goes on with those of its tokens.

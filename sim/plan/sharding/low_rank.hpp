@@ -1,5 +1,5 @@
-// Low-rank adapters (Layout::lora_rank): the parameters of the model are frozen, and beside a linear
-// x W stands (x A) B, of which A and B are trained.
+// Low-rank adapters (Layout::lora_rank): the parameters of the model are frozen, and beside a
+// linear x W stands (x A) B, of which A and B are trained.
 //
 // Sources: Hu et al. 2021, arXiv:2106.09685; NVIDIA Megatron-Bridge at 067f987d, peft/utils.py
 // (ParallelLinearAdapter) and peft/lora_layers.py (LoRALinear): two products in 16 bits, the

@@ -35,8 +35,7 @@ Kernel memory_kernel(OpKind kind, const Region& region, const ModelOp& op, doubl
 }
 
 Bytes operands_of(const Kernel& product) {
-  const std::int64_t elements =
-      (product.m * product.k + product.k * product.n) * product.batch;
+  const std::int64_t elements = (product.m * product.k + product.k * product.n) * product.batch;
   return bytes_from(static_cast<double>(elements) * operand_bytes_of(product.dtype));
 }
 
@@ -313,8 +312,8 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
     const EightBitCasts casts =
         eight_bit_casts(region.model->execution.eight_bit, op, before, *region.layout);
     if (casts.saved_element > 0)
-      to.saved = bytes_from(static_cast<double>(to.saved.count() / region.element) *
-                            casts.saved_element);
+      to.saved =
+          bytes_from(static_cast<double>(to.saved.count() / region.element) * casts.saved_element);
   }
   if (op.function == Function::rotary && region.model->execution.copies_attention) {
     // Rows of cosine and sine gathered by position, for queries and for keys: each product keeps
@@ -483,8 +482,8 @@ ShardedModel shard(const Model& given, const Layout& layout) {
   if (!model.input.ops.empty()) sharded.input = add(model.input);
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const Layout* of_layer = is_bf16_layer(layout, i, model.layers.size()) ? &sixteen_bit : &layout;
-    const bool repeated = i > 0 && of_layer == region.layout &&
-                          same_block(model.layers[i], model.layers[i - 1]);
+    const bool repeated =
+        i > 0 && of_layer == region.layout && same_block(model.layers[i], model.layers[i - 1]);
     region.layout = of_layer;
     sharded.of_layer.push_back(repeated ? sharded.of_layer.back() : add(model.layers[i]));
   }

@@ -140,7 +140,7 @@ struct ShardedOp {
   Bytes attention_saved{};   // what selective recomputation drops
   // Of eager kernels, and of the gather of all logits.
   Scratch scratch_forward, scratch_backward, scratch_gather;
-  std::int64_t parameters = 0;       // elements held by a tensor rank
+  std::int64_t parameters = 0;         // elements held by a tensor rank
   std::int64_t frozen_parameters = 0;  // beside `parameters`: held, and not trained
   std::optional<LowRankAdapter> adapter;
   std::int64_t tied_parameters = 0;  // table shared with the embedding: held if that is elsewhere
@@ -180,7 +180,8 @@ inline bool exchanges_heads(const Layout& layout) {
 }
 
 // Sequences of equal length whose attention costs what that of the packed ones does
-// (Layout::packed_length): sum and sum of squares are those, but for rounding. 1: nothing is packed.
+// (Layout::packed_length): sum and sum of squares are those, but for rounding. 1: nothing is
+// packed.
 inline std::int64_t packed_sequences(const Layout& layout) {
   const std::int64_t each = layout.attended_length();
   return std::max<std::int64_t>(1, (layout.sequence_length + each / 2) / each);

@@ -208,8 +208,8 @@ std::vector<Host> hosts() {
                                   "  master_format: remainders\n"),
       scenario_host("adapters", dense + machine + layout +
                                     "  zero_stage: 1\n  lora: {rank: 16}\n  packed_length: 512\n"),
-      scenario_host("ends in 16 bits", dense + machine + layout +
-                                           "  compute_dtype: fp8\n  bf16_layers: {first: 1}\n"),
+      scenario_host("ends in 16 bits",
+                    dense + machine + layout + "  compute_dtype: fp8\n  bf16_layers: {first: 1}\n"),
       scenario_host("modules", dense + machine + layout +
                                    "  recompute: selective\n  recompute_modules: [mlp]\n"),
       scenario_host("experts", mixtral + machine + layout),

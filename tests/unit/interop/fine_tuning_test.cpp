@@ -1,5 +1,8 @@
-// Adapters, NVFP4, layers in 16 bits and windows of attention, in files of Megatron-LM and Megatron-Bridge.
+// Adapters, NVFP4, layers in 16 bits and windows of attention, in files of Megatron-LM and
+// Megatron-Bridge.
+#include "sim/interop/bridge_recipe.hpp"
 #include "sim/interop/formats.hpp"
+#include "sim/model/transformer.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
@@ -51,11 +54,10 @@ TEST_CASE("layers at the ends in 16 bits are read, one each by default", "[inter
   CHECK(many.last_bf16_layers == 4);
   CHECK(from_flags(decoder("--first-last-layers-bf16")).layout.first_bf16_layers == 0);
   CHECK(flag_problems(decoder(eight + "--num-layers-at-end-in-bf16 24")).size() == 1);
-  const Layout bridge =
-      from_yaml(recipe("mixed_precision: bf16_with_fp8_current_scaling_mixed\n"
-                       "ddp: {use_distributed_optimizer: true}\n"),
-                8)
-          .layout;
+  const Layout bridge = from_yaml(recipe("mixed_precision: bf16_with_fp8_current_scaling_mixed\n"
+                                         "ddp: {use_distributed_optimizer: true}\n"),
+                                  8)
+                            .layout;
   CHECK(bridge.first_bf16_layers == 1);
 }
 
@@ -110,12 +112,77 @@ TEST_CASE("windows of attention are read, and layers without them", "[interop]")
   CHECK(flag_problems(decoder("--window-size many")) ==
         Lines{"4:15: is 'many'; expected two numbers, as 128,0"});
   const TransformerShape bridge =
-      from_yaml("model: {num_layers: 4, hidden_size: 768, num_attention_heads: 12,\n"
-                "  vocab_size: 50304, seq_length: 1024, position_embedding_type: rope,\n"
-                "  window_size: [128, 0], window_attn_skip_freq: [1, 0, 1, 0]}\n"
-                "train: {micro_batch_size: 1, global_batch_size: 8}\n",
-                8)
+      from_yaml(
+          "model: {num_layers: 4, hidden_size: 768, num_attention_heads: 12,\n"
+          "  vocab_size: 50304, seq_length: 1024, position_embedding_type: rope,\n"
+          "  window_size: [128, 0], window_attn_skip_freq: [1, 0, 1, 0]}\n"
+          "train: {micro_batch_size: 1, global_batch_size: 8}\n",
+          8)
           .shape;
   CHECK(bridge.window_of(2) == 129);
   CHECK(bridge.window_of(3) == 0);
+}
+
+namespace {
+
+constexpr std::string_view recipes = R"(
+def llama3_8b_pretrain_16gpu_h100_nvfp4_config() -> ConfigContainer:
+    cfg = llama3_8b_pretrain_config()
+    cfg.mixed_precision = _perf_precision("nvfp4")
+    cfg.model.seq_length = 8192
+    cfg.model.tensor_model_parallel_size = 2
+    cfg.model.sequence_parallel = True
+    cfg.train.global_batch_size = 128
+    cfg.train.micro_batch_size = 1
+    cfg.comm_overlap = CommOverlapConfig(tp_comm_overlap=False)
+    _llama_benchmark_common(cfg)
+    _mine(cfg)
+    return cfg
+
+
+def llama3_8b_peft_8gpu_h100_bf16_config() -> ConfigContainer:
+    cfg = llama3_8b_peft_config(peft_scheme="lora")
+    cfg.mixed_precision = _perf_precision("bf16")
+    cfg.peft.target_modules = ["linear_qkv"]
+    cfg.model.seq_length = 4096
+    cfg.train.micro_batch_size = 1
+    cfg.train.global_batch_size = 8
+)";
+
+Imported recipe_of(std::string_view text, const std::string& name) {
+  const Document file = Document::parse(text, "a.py", Syntax::python);
+  ImportRequest request;
+  request.model = *load_model(test::source_dir() + "/models/llama-3.1-8b.yaml").shape;
+  return import_bridge_recipe(file, recipe_name(file, name), request);
+}
+
+}  // namespace
+
+TEST_CASE("recipes of Megatron-Bridge in Python are read", "[interop]") {
+  const Imported trained = recipe_of(recipes, "llama3_8b_pretrain_16gpu_h100_nvfp4_config");
+  CHECK(trained.layout.world_size() == 16);
+  CHECK(trained.layout.tensor_parallel == 2);
+  CHECK(trained.layout.compute_dtype == DType::nvfp4);
+  CHECK(trained.layout.zero_stage == 1);  // Megatron-Bridge's distributed optimizer
+  CHECK(trained.layout.overlap_parameters);
+  CHECK(trained.layout.gradient_dtype == DType::bf16);
+  CHECK_FALSE(trained.layout.overlap_tensor_products);
+  CHECK(test::notes(trained, "recipe"));
+  const Imported tuned = recipe_of(recipes, "llama3_8b_peft_8gpu_h100_bf16_config");
+  CHECK(tuned.layout.lora_rank == 32);
+  CHECK(tuned.layout.lora_modules == std::vector{LoraModule::linear_qkv});
+  const auto refused = [](const std::string& name) {
+    return test::problems([&] { return recipe_of(recipes, name); });
+  };
+  CHECK(refused("").size() == 1);
+  CHECK(refused("llama3_8b").front().find("there is no recipe 'llama3_8b'") != std::string::npos);
+  CHECK(gpus_of_recipe("qwen3_256gpu_gb300_config") == 256);
+  CHECK(gpus_of_recipe("qwen3_config") == 0);
+  std::string wrong{recipes};
+  wrong.replace(wrong.find("\"nvfp4\""), 7, "\"int3\"");
+  CHECK(test::problems([&] {
+          return recipe_of(wrong, "llama3_8b_pretrain_16gpu_h100_nvfp4_config");
+        }).front() ==
+        "4:43: 'int3' is no precision that is known; allowed: bf16, fp8_cs, fp8_ds, "
+        "fp8_mx, nvfp4");
 }

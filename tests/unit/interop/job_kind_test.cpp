@@ -21,6 +21,7 @@ JobKind kind_of_letter(char letter) {
       return JobKind::torchtitan;
     case 'a':
       return JobKind::accelerate;
+    case 'p':
     case 'n':
       return JobKind::nemo;
     default:
@@ -37,7 +38,9 @@ TEST_CASE("every seed of the importers is known by its content", "[interop]") {
     std::ifstream file{entry.path(), std::ios::binary};
     const std::string text{std::istreambuf_iterator<char>{file}, {}};
     const JobKind kind = kind_of_letter(text.front());
-    const std::string name = kind == JobKind::torchtitan ? "job.toml" : "job";
+    const std::string name = kind == JobKind::torchtitan ? "job.toml"
+                             : text.front() == 'p'       ? "job.py"
+                                                         : "job";
     CAPTURE(entry.path().filename().string());
     CHECK(sim::job_kind_of(name, text.substr(1)) == kind);
     ++seeds;

@@ -165,7 +165,8 @@ TEST_CASE("merged passes in 8 and 4 bits do the work of others", "[plan][experts
         }
   Layout delayed = merged_layout(1, TokenDispatcher::deepep, false);
   delayed.compute_dtype = DType::fp8;
-  CHECK(keys_of_problems(delayed, test::mixture(0, 8)) == std::vector<std::string>{"overlap.expert_exchange"});
+  CHECK(keys_of_problems(delayed, test::mixture(0, 8)) ==
+        std::vector<std::string>{"overlap.expert_exchange"});
 }
 
 // Of every exchange between two micro-batches: kernels of another one stand between its issue and

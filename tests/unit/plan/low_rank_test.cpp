@@ -94,7 +94,8 @@ TEST_CASE("FLOPs of a model count frozen weights twice and adapters three times"
   CHECK(twice - adapters > 2.0 / 3 * whole);  // attention is whole
 }
 
-TEST_CASE("modules: adapters where they are asked for, inputs kept for them alone", "[plan][lora]") {
+TEST_CASE("modules: adapters where they are asked for, inputs kept for them alone",
+          "[plan][lora]") {
   const Model model = test::transformer(1);
   Layout layout = lora();
   layout.lora_modules = {LoraModule::linear_qkv};
@@ -130,8 +131,8 @@ TEST_CASE("of QLoRA frozen linears have 4 bits and are made 16 for each use", "[
     for (const ModelOp& op : layer.ops)
       if (op.kind == ModelOpKind::linear)
         saved += static_cast<double>(op.weights) * (2 - nf4_bytes);
-  CHECK(std::abs(static_cast<double>(sixteen - bytes_of(program, BufferCategory::weights)) - saved) <
-        40);
+  CHECK(std::abs(static_cast<double>(sixteen - bytes_of(program, BufferCategory::weights)) -
+                 saved) < 40);
   CHECK(count(program, Action::encode) == 2 * (4 * 8 + 4 * 8));
 }
 
@@ -211,7 +212,7 @@ TEST_CASE("ZeRO-3 shards frozen weights and gathers them, and reduces adapters a
 TEST_CASE("random layouts of fine-tunings give sound plans under every framework",
           "[plan][lora][property]") {
   const std::array frameworks{PresetName::megatron, PresetName::pytorch, PresetName::deepspeed,
-                              PresetName::fsdp2,    PresetName::torchtitan};
+                              PresetName::fsdp2, PresetName::torchtitan};
   int plans = 0;
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     Layout layout = test::random_layout(seed);

@@ -1,0 +1,28 @@
+// Recipes of Megatron-Bridge: Python functions that set fields of a configuration.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "sim/config/reader.hpp"
+#include "sim/interop/megatron_config.hpp"
+
+namespace sim {
+
+// The function `name` of a file as Syntax::python has it; empty: the only one that makes a
+// configuration. Throws InputError that lists them. REQUIRES: `file` outlives it.
+ObjectReader recipe_in(const Document& file, const std::string& name);
+std::string recipe_name(const Document& file, const std::string& name);
+
+// The GPUs of a recipe by its name, as "..._256gpu_..."; 0: it does not say.
+int gpus_of_recipe(std::string_view name);
+
+// Whether `root` is such a function.
+bool is_recipe(const ObjectReader& root);
+// What it takes over from its base and from its helpers, where it does not set it itself.
+void read_recipe(const ObjectReader& root, MegatronConfig& config, Imported& result);
+
+Imported import_bridge_recipe(const Document& file, const std::string& name,
+                              const ImportRequest& request);
+
+}  // namespace sim
