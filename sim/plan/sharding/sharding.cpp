@@ -176,6 +176,7 @@ OpKind kernel_kind(ModelOpKind kind) {
     case ModelOpKind::cross_entropy:
       return OpKind::cross_entropy;
     case ModelOpKind::generic:
+    case ModelOpKind::scan:
       return OpKind::generic;
   }
   return OpKind::generic;
@@ -191,6 +192,11 @@ DType arithmetic_dtype(const Region& region, const ModelOp& op) {
 
 void shard_attention(const Region& region, const ModelOp& op, ShardedOp& to) {
   const Layout& layout = *region.layout;
+  if (op.top_keys > 0) {
+    to.forward = sparse_attention_kernel(region, op, AttentionPart::forward);
+    to.backward = sparse_attention_kernel(region, op, AttentionPart::backward);
+    return;
+  }
   const bool heads = exchanges_heads(layout);
   const bool all_keys = heads || attends_at_once(*region.model, layout);
   const ScoreBlock scores{.m = heads ? layout.sequence_length : layout.tokens_held(),
@@ -244,7 +250,7 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
       const double elements =
           op.forward_elements + (to.splits_loss ? op.forward_split_elements : 0);
       to.forward = memory_kernel(kind, region, op, elements * traffic);
-      to.forward->flops = op.forward_flops * static_cast<double>(tokens);
+      to.forward->flops = op.forward_flops * (static_cast<double>(tokens) / divisor);
       to.forward->dtype = arithmetic_dtype(region, op);
       to.forward->launches = op.forward_launches;
       to.forward->beside = bytes_from(op.forward_beside * traffic);
@@ -255,14 +261,15 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
           op.backward_elements + (to.splits_loss ? op.backward_split_elements : 0);
       to.backward = memory_kernel(kind, region, op, elements * traffic);
       to.backward->part = AttentionPart::backward;
-      to.backward->flops = op.backward_flops * static_cast<double>(tokens);
+      to.backward->flops = op.backward_flops * (static_cast<double>(tokens) / divisor);
       to.backward->dtype = arithmetic_dtype(region, op);
       to.backward->launches = op.backward_launches;
       to.backward->beside = bytes_from(op.backward_beside * traffic);
       to.backward->strided = bytes_from(op.backward_strided * traffic);
     }
   }
-  to.parameters = op.weights + op.biases;
+  if (op.scan && region.layout->context_parallel > 1) to.context = scan_exchange(region, op);
+  to.parameters = (op.weights + op.biases) / (op.splits_parameters ? region.tensor : 1);
   if (embedding && op.weights > 0) {
     to.parameters =
         padded(region, op, op.in_features) / (split ? region.tensor : 1) * op.out_features +
@@ -275,7 +282,7 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
       ++to.backward->launches;
     }
   }
-  if (region.tensor > 1 && !embedding &&
+  if (region.tensor > 1 && !embedding && !op.splits_parameters &&
       (op.split == TensorSplit::inner || region.layout->sequence_parallel)) {
     to.tensor_summed = to.parameters;
   }
@@ -321,7 +328,7 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
     const bool flash = is_flash(region.layout->attention);
     if (copies_attention(region)) to.saved += to.output;
     to.attention_saved =
-        bytes_from(attention_kernel_saved_bytes(rank_attention(region), flash,
+        bytes_from(attention_kernel_saved_bytes(rank_attention(region, op), flash,
                                                 region.layout->sequence_length, region.element) *
                    static_cast<double>(region.tokens) / region.tensor);
   }
@@ -398,12 +405,13 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
 }
 
 auto shape_of(const ModelOp& op) {
-  return std::make_tuple(
-      op.kind, op.split, op.function, op.residual_of, op.starts_from, op.experts, op.per_token,
-      op.in_place, op.backward_reads_output, op.in_features, op.out_features, op.weights, op.biases,
-      op.tied_to_embedding, op.once_per_sequence, op.products, op.window, op.forward_elements,
-      op.backward_elements, op.saved_elements, op.saved_fixed_bytes, op.saved_input_elements,
-      op.forward_flops.count(), op.backward_flops.count());
+  return std::make_tuple(op.kind, op.split, op.function, op.residual_of, op.starts_from, op.experts,
+                         op.per_token, op.in_place, op.backward_reads_output, op.in_features,
+                         op.out_features, op.weights, op.biases, op.tied_to_embedding,
+                         op.once_per_sequence, op.products, op.window, op.kv_heads, op.top_keys,
+                         op.splits_parameters, op.forward_elements, op.backward_elements,
+                         op.saved_elements, op.saved_fixed_bytes, op.saved_input_elements,
+                         op.forward_flops.count(), op.backward_flops.count());
 }
 
 bool same_block(const Block& a, const Block& b) {
@@ -469,9 +477,15 @@ ShardedModel shard(const Model& given, const Layout& layout) {
     return static_cast<std::uint32_t>(sharded.blocks.size() - 1);
   };
   if (!model.input.ops.empty()) sharded.input = add(model.input);
+  std::vector<std::uint32_t> distinct;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    const bool repeated = i > 0 && same_block(model.layers[i], model.layers[i - 1]);
-    sharded.of_layer.push_back(repeated ? sharded.of_layer.back() : add(model.layers[i]));
+    const auto like = [&](std::uint32_t index) {
+      return same_block(model.layers[i], *sharded.blocks[index].block);
+    };
+    const auto before = std::find_if(distinct.begin(), distinct.end(), like);
+    const bool repeated = before != distinct.end();
+    sharded.of_layer.push_back(repeated ? *before : add(model.layers[i]));
+    if (!repeated) distinct.push_back(sharded.of_layer.back());
   }
   if (!model.output.ops.empty()) sharded.output = add(model.output);
   sharded.first_layer.push_back(0);
