@@ -87,6 +87,13 @@ TEST_CASE("released hybrid models have their parameters to the last one", "[mode
           "shared_expert_intermediate_size": 512, "decoder_sparse_step": 1, "mlp_only_layers": [],
           "partial_rotary_factor": 0.25, "vocab_size": 151936})",
                79'674'391'296},
+      // Nemotron Nano 9B v2.
+      Released{R"({"model_type": "nemotron_h", "hidden_size": 4480, "num_hidden_layers": 56,
+          "hybrid_override_pattern": "M-M-M-MM-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-M*-M-MM-M-M-M-M-M-",
+          "num_attention_heads": 40, "num_key_value_heads": 8, "head_dim": 128,
+          "intermediate_size": 15680, "mamba_num_heads": 128, "mamba_head_dim": 80,
+          "n_groups": 8, "ssm_state_size": 128, "vocab_size": 131072})",
+               8'888'227'328},
       // Granite 4.0 H Small; Bamba 9B, 9.78 billion.
       Released{R"({"model_type": "granitemoehybrid", "hidden_size": 4096, "num_hidden_layers": 40,
           "layer_types": [
@@ -257,4 +264,41 @@ TEST_CASE("a layer of Mamba-2 keeps what its kernels' backward passes read", "[m
   const SavedBytes saved = saved_bytes(layer, {}, true, 128, 2);
   CHECK(saved.sequence == 2 * (64 + 64));
   CHECK(saved.inner == 2 * ((2 * 128 + 2 * 2 * 32 + 8) + 3 * 128));
+}
+
+// The tables at the head of mamba2.cpp and of gated_delta_net.cpp, summed by hand.
+TEST_CASE("the kernels of scans compute what their tables say", "[model]") {
+  TransformerShape shape = llama(1, 64, 4, 2, 128);
+  shape.hybrid.mamba = {.heads = 8, .head_dim = 16, .groups = 2, .state = 32, .chunk = 64};
+  shape.hybrid.delta_net = {.key_heads = 2, .value_heads = 4, .key_dim = 8, .value_dim = 16};
+  const auto scan = [&](Mixer mixer) {
+    const Block layer =
+        transformer_layer(shape, {.mixer = mixer, .feed_forward = FeedForward::none});
+    return *std::find_if(layer.ops.begin(), layer.ops.end(),
+                         [](const ModelOp& op) { return op.kind == ModelOpKind::scan; });
+  };
+  const ModelOp mamba = scan(Mixer::mamba2);
+  const double states = 2 * 8 * 16 * 32, triangle = 8 * 16 * 64, groups = 2 * 2 * 64 * 32;
+  CHECK(mamba.forward_flops.count() == 2 * states + triangle + groups);
+  CHECK(mamba.backward_flops.count() == 5 * states + 3 * triangle + 3 * groups);
+  CHECK(mamba.model_flops.count() == 7 * 8 * 16 * 32);
+  const ModelOp net = scan(Mixer::gated_delta_net);
+  const double keys = 64 * 8, values = 64 * 16, square = 64 * 64, state = 8 * 16;
+  CHECK(net.forward_flops.count() == 4 * (6 * keys + 4 * values + 6 * state + square));
+  CHECK(net.backward_flops.count() == 4 * (18 * keys + 10 * values + 16 * state + 4 * square));
+  CHECK(net.model_flops.count() == 4 * 8 * 16 * 16);
+}
+
+// Of one chunk of twice the tokens half as many states of chunks are written.
+TEST_CASE("longer chunks move fewer states and compute more scores", "[model]") {
+  TransformerShape shape = llama(1, 64, 4, 2, 128);
+  const auto scan = [&](std::int64_t chunk) {
+    shape.hybrid.mamba = {.heads = 64, .head_dim = 64, .groups = 1, .state = 128, .chunk = chunk};
+    return transformer_layer(shape, {.mixer = Mixer::mamba2, .feed_forward = FeedForward::none})
+        .ops[3];
+  };
+  REQUIRE(scan(64).name == "mamba_scan");
+  CHECK(scan(128).forward_elements < scan(64).forward_elements);
+  CHECK(scan(128).backward_elements < scan(64).backward_elements);
+  CHECK(scan(128).forward_flops > scan(64).forward_flops);
 }
