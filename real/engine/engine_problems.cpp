@@ -122,6 +122,11 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
     return {fmt::format("{} is a list of layers: the engine executes transformers", model.name)};
   if (model.has_latent_attention())
     return {fmt::format("{}: the engine does not execute latent attention", model.name)};
+  if (model.is_hybrid())
+    return {
+        fmt::format("{}: the engine does not execute layers that differ in what they are made "
+                    "of (layer_pattern, layer_kinds)",
+                    model.name)};
   std::vector<std::string> problems = expert_problems(plan.layout, model);
   check_block(model, model.input, problems);
   for (const sim::Block& layer : model.layers)

@@ -59,6 +59,7 @@ std::vector<Key> experts() {
       integer_key("experts.groups_per_token", {0, limits::experts}, "groups", "0",
                   "groups that a token chooses"),
       boolean_key("experts.router_bias", "false", "the router has a bias"),
+      boolean_key("experts.shared_gate", "false", "each token weighs what the shared experts make"),
       integer_key("latent_attention.query_rank", {0, limits::rank}, "", "0",
                   "rank of the queries; 0: not compressed"),
       integer_key("latent_attention.key_value_rank", rank, "", if_needed(),
@@ -69,6 +70,39 @@ std::vector<Key> experts() {
                   "width of a head's queries and keys with positions"),
       integer_key("latent_attention.value_dim", head_dim, "", if_needed(),
                   "width of a head's values"),
+  };
+}
+
+std::vector<Key> hybrid() {
+  constexpr IntegerRange heads{1, limits::heads}, head_dim{1, limits::head_dim};
+  constexpr IntegerRange state{1, limits::state}, taps{1, limits::taps};
+  return {
+      text_key(text, "layer_pattern", KeyDefault::follows("all layers alike"),
+               "a letter for each layer: M mamba2, G gated_delta_net, * attention, - mlp, E "
+               "experts, each alone"),
+      text_key(list, "layer_kinds", KeyDefault::follows("all layers alike"),
+               "layers by what they are made of: [{count, mixer, feed_forward, kv_heads, width}], "
+               "one period of them"),
+      integer_key("mamba2.heads", heads, "heads", if_needed(), "heads of a Mamba-2 block"),
+      integer_key("mamba2.head_dim", head_dim, "", "64", "width of such a head"),
+      integer_key("mamba2.groups", heads, "groups", "8", "groups of heads that share B and C"),
+      integer_key("mamba2.state", state, "", "128", "width of B and C of a group"),
+      integer_key("mamba2.convolution", taps, "tokens", "4", "width of the causal convolution"),
+      boolean_key("mamba2.convolution_bias", "true", "the convolution has a bias"),
+      integer_key("mamba2.chunk", state, "tokens", "128", "tokens that the scan takes at a time"),
+      integer_key("gated_delta_net.key_heads", heads, "heads", if_needed(),
+                  "heads of queries and keys of a gated delta net"),
+      integer_key("gated_delta_net.value_heads", heads, "heads", if_needed(),
+                  "heads of its values"),
+      integer_key("gated_delta_net.key_dim", head_dim, "", "128", "width of a head's keys"),
+      integer_key("gated_delta_net.value_dim", head_dim, "", "128", "width of a head's values"),
+      integer_key("gated_delta_net.convolution", taps, "tokens", "4",
+                  "width of the causal convolution"),
+      integer_key("sparse_attention.index_heads", heads, "heads", if_needed(),
+                  "heads of the indexer of sparse attention"),
+      integer_key("sparse_attention.index_dim", head_dim, "", "128", "width of such a head"),
+      integer_key("sparse_attention.top_keys", {1, limits::rows}, "tokens", "2048",
+                  "tokens that a query chooses"),
   };
 }
 
@@ -94,6 +128,7 @@ std::vector<Key> architecture() {
                "layers without the window: a list, or {every: 6, first_layer: 5}"),
       boolean_key("attention_sinks", "false", "a trained score per head"),
       boolean_key("attention_softcap", "false", "soft cap of the attention scores"),
+      boolean_key("attention_gate", "false", "a gate of what the heads give"),
       boolean_key("logit_softcap", "false", "soft cap of the logits"),
       integer_key("mtp_layers", {0, 16}, "depths", "0", "depths of multi-token prediction"),
       boolean_key("embedding_scale", "false", "the embedding is multiplied by a number"),
@@ -117,7 +152,7 @@ std::vector<Key> model() {
       text_key(text, "model.name", KeyDefault::follows("the scenario's name"), "name of the model"),
       text_key(text, "model.source", KeyDefault::required(), "where the model's figures come from"),
   };
-  for (std::vector<Key> (*more)() : {sizes, experts, architecture})
+  for (std::vector<Key> (*more)() : {sizes, experts, hybrid, architecture})
     for (Key& key : in_section("model.transformer", more()))
       keys.push_back(std::move(key));
   for (Key& key : keys)

@@ -49,7 +49,7 @@ std::vector<Key> simulation() {
           boolean_key("graphs", "false", "CUDA graphs: no host time per kernel"),
           text_key(list, "graph_scope", KeyDefault::follows("the whole step"),
                    "with graphs: parts of layers that are captured: attn, mlp, moe, moe_router, "
-                   "moe_preprocess"),
+                   "moe_preprocess, mamba"),
           number_key("device_spread", {0, 1}, "",
                      KeyDefault{fmt::format("{}", published_device_spread).c_str()},
                      "standard deviation of the speed of equal devices"),

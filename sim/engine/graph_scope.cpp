@@ -14,6 +14,7 @@ enum class Part : std::uint8_t {
   feed_forward,
   router,
   experts,
+  mamba,
   rest
 };
 
@@ -28,7 +29,8 @@ std::string_view operator_of(std::string_view name) {
 }
 
 Part part_of(std::string_view name) {
-  constexpr std::array attention{"input_norm", "qkv", "qk_norm", "rotary", "query", "key_value"};
+  constexpr std::array attention{"input_norm", "qkv",    "qk_norm", "rotary", "query",
+                                 "key_value",  "delta_", "mixer_",  "indexer"};
   const std::string_view op = operator_of(name);
   const auto begins = [&](std::string_view with) { return op.starts_with(with); };
   if (begins("attention") || std::any_of(attention.begin(), attention.end(), begins))
@@ -37,6 +39,7 @@ Part part_of(std::string_view name) {
   if (begins("mlp") || op == "activation") return Part::feed_forward;
   if (op == "router" || begins("shared_expert")) return Part::router;
   if (begins("expert")) return Part::experts;
+  if (begins("mamba_")) return Part::mamba;
   return Part::rest;
 }
 
@@ -47,7 +50,10 @@ class Capture {
     for (const std::string& name : program.names)
       parts_.push_back(part_of(name));
     for (const OpLabel& label : program.label)
-      if (parts_[label.name] == Part::router) with_experts_.insert(label.layer);
+      if (parts_[label.name] == Part::router)
+        with_experts_.insert(label.layer);
+      else if (parts_[label.name] == Part::mamba)
+        with_mamba_.insert(label.layer);
   }
 
   bool has(std::uint32_t op) const {
@@ -56,7 +62,7 @@ class Capture {
     const bool experts = with_experts_.contains(label.layer);
     switch (parts_[label.name]) {
       case Part::attention:
-        return takes(GraphModule::attn);
+        return takes(with_mamba_.contains(label.layer) ? GraphModule::mamba : GraphModule::attn);
       case Part::feed_forward_norm:
         return experts ? takes(GraphModule::moe_router) || takes(GraphModule::moe)
                        : takes(GraphModule::mlp);
@@ -66,6 +72,8 @@ class Capture {
         return takes(GraphModule::moe_router) || takes(GraphModule::moe);
       case Part::experts:
         return takes(GraphModule::moe);
+      case Part::mamba:
+        return takes(GraphModule::mamba);
       case Part::rest:
         break;
     }
@@ -79,8 +87,8 @@ class Capture {
 
   const Program& program_;
   const std::vector<GraphModule>& captured_;
-  std::vector<Part> parts_;              // by name
-  std::set<std::int16_t> with_experts_;  // layers
+  std::vector<Part> parts_;                           // by name
+  std::set<std::int16_t> with_experts_, with_mamba_;  // layers
 };
 
 }  // namespace

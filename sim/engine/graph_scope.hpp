@@ -18,11 +18,15 @@ namespace sim {
 //  moe_router      the norm, the router and the shared experts
 //  moe_preprocess  what is counted before tokens are sent: kernels of the dispatch, which are
 //                  modelled as one that no graph has
-enum class GraphModule : std::uint8_t { attn, mlp, moe, moe_router, moe_preprocess };
+//  mamba           a layer of Mamba-2 (core/ssm/mamba_layer.py); of a gated delta net it is attn
+enum class GraphModule : std::uint8_t { attn, mlp, moe, moe_router, moe_preprocess, mamba };
 constexpr auto words_of(GraphModule) {
-  return std::array{Word{GraphModule::attn, "attn"}, Word{GraphModule::mlp, "mlp"},
-                    Word{GraphModule::moe, "moe"}, Word{GraphModule::moe_router, "moe_router"},
-                    Word{GraphModule::moe_preprocess, "moe_preprocess"}};
+  return std::array{Word{GraphModule::attn, "attn"},
+                    Word{GraphModule::mlp, "mlp"},
+                    Word{GraphModule::moe, "moe"},
+                    Word{GraphModule::moe_router, "moe_router"},
+                    Word{GraphModule::moe_preprocess, "moe_preprocess"},
+                    Word{GraphModule::mamba, "mamba"}};
 }
 
 // By operator: the graph that replays it, counted from 0 in issue order, or no_graph. A graph is a

@@ -28,21 +28,14 @@ constexpr std::string_view optimizer_bytes =
     "to forecast the job so, --set {}=null";
 constexpr std::string_view buffers_of_te =
     "user buffers are modelled with Transformer Engine's default methods";
-constexpr std::string_view no_hybrid = "state-space and linear attention layers are not modelled";
 
 // Fields of `model` that no setting carries (GPTModelProvider, which is Megatron's
 // TransformerConfig) and that change time or memory. What is neither here, nor harmless, nor a
 // setting is told in a note.
 constexpr std::array model_keys{
-    KnownKey{"is_hybrid_model", refused, "", no_hybrid},
-    KnownKey{"hybrid_override_pattern", refused, "", no_hybrid},
-    KnownKey{"hybrid_layer_pattern", refused, "", no_hybrid},
-    KnownKey{"linear_attention_freq", refused, "", no_hybrid},
     KnownKey{"heterogeneous_block_specs", refused, "",
              "layers of different kinds are not modelled"},
-    KnownKey{"experimental_attention_variant", refused, "", "not modelled"},
     KnownKey{"enable_mhc_connections", refused, "", "not modelled"},
-    KnownKey{"attention_output_gate", refused, "", "a gate of attention's output is not modelled"},
     KnownKey{"cpu_offloading", refused, "", offload},
     KnownKey{"fine_grained_activation_offloading", refused, "", offload},
     KnownKey{"fp8_dot_product_attention", refused, "", "attention in 8 bits is not modelled"},
@@ -93,7 +86,6 @@ constexpr std::array model_keys{
              "the vocabulary is modelled as padded to tensor parallel x 128"},
     KnownKey{"qk_clip", noted, "", "its pass is not modelled"},
     KnownKey{"qk_l2_norm", noted, "", "not modelled"},
-    KnownKey{"rotary_percent", noted, "1.0", "all of a head's width is modelled as rotated"},
     KnownKey{"no_rope_freq", noted, "", "all layers are modelled with rotary positions"},
     KnownKey{"memory_efficient_layer_norm", noted, "", "the norm is modelled as keeping its input"},
     KnownKey{"deterministic_mode", noted, "", "kernels are modelled at full speed"},

@@ -32,6 +32,9 @@ class DeepSpeedWriter {
       refuse(
           "the model {}: experts and latent attention are modelled only as Megatron-LM runs them",
           scenario_.model.name);
+    if (scenario_.model.is_hybrid())
+      refuse("the model {}: layers that differ are modelled only as Megatron-LM runs them",
+             scenario_.model.name);
     if (layout_.context_parallel > 1)
       refuse(
           "context_parallel: DeepSpeed's Ulysses is set up by the training script, not in this "

@@ -69,6 +69,11 @@ TransformerShape canonical(TransformerShape shape) {
   if (shape.positions != Positions::learned) shape.max_sequence = 0;
   Experts& experts = shape.experts;
   if (experts.count == 0) experts = {};
+  if (shape.hybrid.exists()) {  // it says which layers have them
+    experts.first_layer = 0;
+    experts.every = 1;
+    if (!shape.hybrid.has(FeedForward::mlp)) shape.feed_forward = 0;
+  }
   if (experts.first_layer + experts.every > shape.layers)  // it alone has experts
     experts.every = shape.layers - experts.first_layer;
   return shape;

@@ -9,6 +9,7 @@ namespace {
 
 void read_expert_layers(const MegatronConfig& config, const SettingProblems& problems,
                         TransformerShape& shape) {
+  if (!hybrid_pattern_of(config, shape.layers).empty()) return;  // which says it
   const ExpertLayers layers = parse_expert_layers(config.expert_layers.value_or("1"), shape.layers);
   if (!layers.problem.empty())
     problems.problem(config.expert_layers, "{}", layers.problem);
@@ -93,6 +94,9 @@ void read_experts_of_model(const MegatronConfig& config, const SettingProblems& 
   if (const std::string problem = experts_problem(shape); !problem.empty())
     problems.problem(config.experts_per_token.place ? config.experts_per_token : config.num_experts,
                      "{}", problem);
+  experts.shared_gate = config.shared_expert_gate.value_or(false);
+  if (experts.shared_gate && experts.shared_feed_forward == 0)
+    problems.problem(config.shared_expert_gate, "is given, but there are no shared experts");
   experts.groups = problems.size(config.expert_groups, 0, limits::experts, 0);
   experts.groups_per_token = problems.size(config.expert_groups_per_token, 0, limits::experts, 0);
   if (const std::string problem = expert_groups_problem(experts); !problem.empty())

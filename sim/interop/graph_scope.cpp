@@ -26,7 +26,7 @@ void add_module(const ObjectReader& from, std::string_view key, const std::strin
   const std::optional<GraphModule> module = from_word<GraphModule>(name);
   if (!module)
     from.problem(key, fmt::format("'{}' is no part of a layer that graphs capture; modelled: attn, "
-                                  "mlp, moe, moe_router, moe_preprocess, full_iteration",
+                                  "mlp, moe, moe_router, moe_preprocess, mamba, full_iteration",
                                   name.substr(0, 80)));
   else if (std::ranges::find(result.graph_scope, *module) == result.graph_scope.end())
     result.graph_scope.push_back(*module);

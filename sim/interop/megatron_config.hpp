@@ -59,6 +59,17 @@ struct MegatronConfig {
   Text expert_layers;  // as parse_expert_layers() reads it
   Flag latent_attention;
   Whole q_lora_rank, kv_lora_rank, qk_head_dim, qk_pos_emb_head_dim, v_head_dim;
+  Flag shared_expert_gate;
+
+  // Layers that differ, and what stands in the place of attention.
+  Text spec, hybrid_layer_pattern, hybrid_override_pattern;
+  Real hybrid_attention_ratio, hybrid_mlp_ratio, rotary_percent;
+  Flag is_hybrid_model, attention_output_gate;
+  Whole mamba_state_dim, mamba_head_dim, mamba_num_groups, mamba_num_heads;
+  Text attention_variant, linear_attention_layers;  // the second as parse_expert_layers() reads it
+  Whole linear_conv_kernel_dim, linear_key_head_dim, linear_value_head_dim, linear_num_key_heads,
+      linear_num_value_heads;
+  Whole index_heads, index_dim, index_keys;
 
   // How experts are run.
   Whole expert_parallel, expert_tensor_parallel;
@@ -159,6 +170,8 @@ void for_each_expert_setting(Config& c, Visit& visit) {
                  {"model.moe_shared_expert_intermediate_size"}},
         c.shared_expert_hidden_size);
   visit(Spelling{"--moe-layer-freq", {"model.moe_layer_freq"}}, c.expert_layers);
+  visit(Spelling{"--moe-shared-expert-gate", {"model.moe_shared_expert_gate"}},
+        c.shared_expert_gate);
   visit(Spelling{"--expert-model-parallel-size", {"model.expert_model_parallel_size"}},
         c.expert_parallel);
   visit(Spelling{"--expert-tensor-parallel-size", {"model.expert_tensor_parallel_size"}},
@@ -200,6 +213,40 @@ void for_each_latent_setting(Config& c, Visit& visit) {
   visit(Spelling{"--qk-head-dim", {"model.qk_head_dim"}}, c.qk_head_dim);
   visit(Spelling{"--qk-pos-emb-head-dim", {"model.qk_pos_emb_head_dim"}}, c.qk_pos_emb_head_dim);
   visit(Spelling{"--v-head-dim", {"model.v_head_dim"}}, c.v_head_dim);
+}
+
+template <class Config, class Visit>
+void for_each_hybrid_setting(Config& c, Visit& visit) {
+  visit(Spelling{"--spec", {}}, c.spec);
+  visit(Spelling{"--hybrid-layer-pattern", {"model.hybrid_layer_pattern"}}, c.hybrid_layer_pattern);
+  visit(Spelling{"--hybrid-override-pattern", {"model.hybrid_override_pattern"}},
+        c.hybrid_override_pattern);
+  visit(Spelling{"--hybrid-attention-ratio", {"model.hybrid_attention_ratio"}},
+        c.hybrid_attention_ratio);
+  visit(Spelling{"--hybrid-mlp-ratio", {"model.hybrid_mlp_ratio"}}, c.hybrid_mlp_ratio);
+  visit(Spelling{"--is-hybrid-model", {"model.is_hybrid_model"}}, c.is_hybrid_model);
+  visit(Spelling{"--rotary-percent", {"model.rotary_percent"}}, c.rotary_percent);
+  visit(Spelling{"--attention-output-gate", {"model.attention_output_gate"}},
+        c.attention_output_gate);
+  visit(Spelling{"--mamba-state-dim", {"model.mamba_state_dim"}}, c.mamba_state_dim);
+  visit(Spelling{"--mamba-head-dim", {"model.mamba_head_dim"}}, c.mamba_head_dim);
+  visit(Spelling{"--mamba-num-groups", {"model.mamba_num_groups"}}, c.mamba_num_groups);
+  visit(Spelling{"--mamba-num-heads", {"model.mamba_num_heads"}}, c.mamba_num_heads);
+  visit(Spelling{"--experimental-attention-variant", {"model.experimental_attention_variant"}},
+        c.attention_variant);
+  visit(Spelling{"--linear-attention-freq", {"model.linear_attention_freq"}},
+        c.linear_attention_layers);
+  visit(Spelling{"--linear-conv-kernel-dim", {"model.linear_conv_kernel_dim"}},
+        c.linear_conv_kernel_dim);
+  visit(Spelling{"--linear-key-head-dim", {"model.linear_key_head_dim"}}, c.linear_key_head_dim);
+  visit(Spelling{"--linear-value-head-dim", {"model.linear_value_head_dim"}},
+        c.linear_value_head_dim);
+  visit(Spelling{"--linear-num-key-heads", {"model.linear_num_key_heads"}}, c.linear_num_key_heads);
+  visit(Spelling{"--linear-num-value-heads", {"model.linear_num_value_heads"}},
+        c.linear_num_value_heads);
+  visit(Spelling{"--dsa-indexer-n-heads", {"model.dsa_indexer_n_heads"}}, c.index_heads);
+  visit(Spelling{"--dsa-indexer-head-dim", {"model.dsa_indexer_head_dim"}}, c.index_dim);
+  visit(Spelling{"--dsa-indexer-topk", {"model.dsa_indexer_topk"}}, c.index_keys);
 }
 
 template <class Config, class Visit>
@@ -336,6 +383,7 @@ template <class Config, class Visit>
 void for_each_setting(Config& c, Visit visit) {
   for_each_model_setting(c, visit);
   for_each_latent_setting(c, visit);
+  for_each_hybrid_setting(c, visit);
   for_each_expert_setting(c, visit);
   for_each_layout_setting(c, visit);
   for_each_data_parallel_setting(c, visit);
@@ -418,6 +466,15 @@ void read_window(const MegatronConfig& config, const SettingProblems& problems,
                  std::int64_t sequence, TransformerShape& shape);
 // The layers that see all tokens, as --window-attn-skip-freq.
 std::string window_skip_text(const TransformerShape& shape);
+// The pattern of a hybrid model without what else stands in it; empty: none. `layers`: as the job
+// says, for ratios in the place of a pattern.
+std::string hybrid_pattern_of(const MegatronConfig& config, std::int64_t layers);
+// Layers that differ, and what stands in the place of attention. REQUIRES: all else of the model is
+// read.
+void read_hybrid_of_model(const MegatronConfig& config, const SettingProblems& problems,
+                          TransformerShape& shape);
+void write_hybrid_of_model(const TransformerShape& shape, MegatronConfig& config,
+                           Refusals& refusals);
 // REQUIRES: the model is read.
 void read_expert_layout(const MegatronConfig& config, const SettingProblems& problems,
                         Imported& result);

@@ -138,8 +138,6 @@ std::string repeated(std::string_view list, std::int64_t times) {
 // ---- What is not modelled.
 
 constexpr std::array expert_keys{
-    KnownKey{"moe_shared_expert_gate", Verdict::refused, "",
-             "the gate of the shared expert is not modelled"},
     KnownKey{"moe_latent_size", Verdict::refused, "",
              "experts of a narrower hidden state are not modelled"},
     KnownKey{"moe_paged_stash", Verdict::refused, "", "not modelled"},

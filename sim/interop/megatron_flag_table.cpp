@@ -18,13 +18,12 @@ constexpr std::string_view optimizer_bytes =
     "the optimizer's states are modelled in fp32, 12 bytes per parameter with the master weights; "
     "to forecast the job so, --set {}=fp32";
 constexpr std::string_view other_program = "is of another program than pretrain_gpt.py";
-constexpr std::string_view no_hybrid = "state-space and linear attention layers are not modelled";
+constexpr std::string_view no_hybrid = "not modelled of state-space and linear attention layers";
 constexpr std::string_view buffers_of_te =
     "user buffers are modelled with Transformer Engine's default methods";
 
 constexpr std::array judged{
     // The model.
-    KnownKey{"--spec", refused, "", "layers by a specification are not known here"},
     KnownKey{"--yaml-cfg", refused, "", "the arguments lie in another file"},
     KnownKey{"--use-checkpoint-args", noted, "", "arguments of the checkpoint are not known here"},
     KnownKey{"--heterogeneous-layers-config-*", refused, "",
@@ -44,23 +43,14 @@ constexpr std::array judged{
     KnownKey{"--grpo-*", refused, "", "reinforcement learning is not modelled"},
     KnownKey{"--bert-*", refused, "", other_program},
     KnownKey{"--retro-*", refused, "", other_program},
-    KnownKey{"--is-hybrid-model", refused, "", no_hybrid},
-    KnownKey{"--hybrid-attention-ratio", refused, "0", no_hybrid},
-    KnownKey{"--hybrid-mlp-ratio", refused, "0", no_hybrid},
-    KnownKey{"--hybrid-override-pattern", refused, "", no_hybrid},
-    KnownKey{"--hybrid-layer-pattern", refused, "", no_hybrid},
     KnownKey{"--linear-attention-*", refused, "", no_hybrid},
     KnownKey{"--mamba-*", refused, "", no_hybrid},
-    KnownKey{"--experimental-attention-variant", refused, "", "not modelled"},
     KnownKey{"--enable-mhc-connections", refused, "", "not modelled"},
-    KnownKey{"--attention-output-gate", refused, "",
-             "a gate of attention's output is not modelled"},
     KnownKey{"--apply-residual-connection-post-layernorm", noted, "",
              "the residual connection is modelled before the norm"},
     KnownKey{"--fp32-residual-connection", noted, "",
              "residual connections are modelled in the activations' format"},
     KnownKey{"--qk-l2-norm", noted, "", "not modelled"},
-    KnownKey{"--rotary-percent", noted, "1.0", "all of a head's width is modelled as rotated"},
     KnownKey{"--no-rope-freq", noted, "", "all layers are modelled with rotary positions"},
     KnownKey{"--use-rotary-position-embeddings", refused, "",
              "write --position-embedding-type rope"},

@@ -23,6 +23,7 @@ class Writer {
     model_kind();
     latent_attention();
     experts();
+    write_hybrid_of_model(shape_, config_, refusals_);
     parallelism();
     pipeline();
     data_parallelism();
@@ -68,7 +69,7 @@ class Writer {
   void model_sizes() {
     config_.num_layers = shape_.layers;
     config_.hidden_size = shape_.hidden;
-    config_.ffn_hidden_size = shape_.feed_forward;
+    if (shape_.feed_forward > 0) config_.ffn_hidden_size = shape_.feed_forward;
     config_.num_attention_heads = shape_.heads;
     config_.kv_channels = shape_.head_dim;
     if (shape_.kv_heads != shape_.heads) {
@@ -94,7 +95,6 @@ class Writer {
     }
     if (shape_.attention_sinks) config_.softmax_type = "learnable";
     has(shape_.qk_norm_whole, "norms over all queries, and all keys, of a token");
-    has(shape_.rotary_share < 1, "rotary positions of a part of a head");
     has(!shape_.without_positions.empty(), "layers without rotary positions");
     has(shape_.attention_softcap || shape_.logit_softcap, "soft caps");
     has(shape_.embedding_scale || shape_.residual_scale || shape_.logit_scale,
@@ -108,8 +108,9 @@ class Writer {
       refuse("norm layer_no_bias: Megatron-LM has LayerNorm and RMSNorm");
     config_.normalization = shape_.norm == NormKind::rms ? "RMSNorm" : "LayerNorm";
     if (shape_.positions == Positions::alibi) refuse("positions alibi: Megatron-LM has none");
-    config_.position_embedding_type =
-        shape_.positions == Positions::rotary ? "rope" : "learned_absolute";
+    config_.position_embedding_type = shape_.positions == Positions::rotary ? "rope"
+                                      : shape_.positions == Positions::none ? "none"
+                                                                            : "learned_absolute";
     if (shape_.activation == Activation::relu) refuse("activation relu: Megatron-LM has none");
     config_.activation = std::string{word(shape_.activation)};
     if (shape_.has_image() || shape_.mask != AttentionMask::causal ||

@@ -37,6 +37,7 @@ class ModelReader : private SettingProblems {
     read_latent_attention(config_, *this, shape_);
     read_window(config_, *this, config_.seq_length.value_or(request_.sequence_length), shape_);
     read_experts_of_model(config_, *this, shape_);
+    read_hybrid_of_model(config_, *this, shape_);
     if (request_.model && !same_shape(*request_.model, shape_))
       problem(config_.num_layers, "the file describes another model than --model: leave one away");
     if (request_.model) shape_ = *request_.model;
@@ -130,13 +131,16 @@ class ModelReader : private SettingProblems {
     const std::string kind = config_.position_embedding_type.value_or("learned_absolute");
     if (kind == "rope") {
       shape_.positions = Positions::rotary;
+    } else if (kind == "none") {
+      shape_.positions = Positions::none;
     } else if (kind == "learned_absolute") {
       shape_.positions = Positions::learned;
       if (!config_.max_position_embeddings)
         at_root("learned positions need --max-position-embeddings");
       shape_.max_sequence = size(config_.max_position_embeddings, 1, transformer_limits::rows);
     } else {
-      problem(config_.position_embedding_type, "is '{}'; modelled: learned_absolute, rope", kind);
+      problem(config_.position_embedding_type, "is '{}'; modelled: learned_absolute, rope, none",
+              kind);
     }
   }
 
@@ -151,7 +155,14 @@ class ModelReader : private SettingProblems {
 void read_megatron_model(const MegatronConfig& config, const MegatronRules& rules,
                          const ImportRequest& request, const SettingProblems& problems,
                          TransformerShape& shape) {
-  ModelReader{config, rules, request, problems, shape}.read();
+  // --hybrid-layer-pattern says how many layers there are, whatever --num-layers does.
+  MegatronConfig own = config;
+  const std::string pattern = hybrid_pattern_of(config, 0);
+  if (!pattern.empty())
+    own.num_layers = Whole{static_cast<std::int64_t>(pattern.size()),
+                           config.hybrid_layer_pattern ? config.hybrid_layer_pattern.place
+                                                       : config.hybrid_override_pattern.place};
+  ModelReader{own, rules, request, problems, shape}.read();
 }
 
 }  // namespace sim

@@ -26,7 +26,9 @@ class PipelineReader : private SettingProblems {
                                             : config_.virtual_stages,
               "--num-layers-per-virtual-pipeline-stage, --num-virtual-stages-per-pipeline-rank and "
               "--pipeline-model-parallel-layout exclude each other");
-    if (config_.pipeline_layout)
+    if (config_.hybrid_layer_pattern.value_or("").find('|') != std::string::npos)
+      segments(config_.hybrid_layer_pattern);
+    else if (config_.pipeline_layout)
       custom_pipeline();
     else
       counted_pipeline();
@@ -65,6 +67,20 @@ class PipelineReader : private SettingProblems {
         config_.account_for_embedding.value_or(false) || config_.account_for_loss.value_or(false))
       problem(config_.pipeline_layout,
               "a pipeline layout excludes other settings of the layers of stages");
+  }
+
+  // "M-M-|M-M*": the layers between two bars are those of a virtual stage
+  // (core/models/hybrid/hybrid_layer_allocation.py).
+  void segments(const Text& pattern) {
+    std::vector<int> counts(1, 0);
+    for (const char letter : (*pattern).substr(0, (*pattern).find('/')))
+      letter == '|' ? counts.push_back(0) : static_cast<void>(++counts.back());
+    const auto stages = static_cast<int>(counts.size());
+    if (stages % layout_.pipeline_parallel != 0)
+      return problem(pattern, "has {} segments, no multiple of pipeline parallel {}", stages,
+                     layout_.pipeline_parallel);
+    layout_.virtual_stages = stages / layout_.pipeline_parallel;
+    layout_.layers_per_chunk = std::move(counts);
   }
 
   // Embedding and loss may count as a layer each; what is left for each stage has to come out even.

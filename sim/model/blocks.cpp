@@ -27,12 +27,6 @@ double real(std::int64_t value) {
 // A dropout mask is a byte per element: half an element of a 16-bit dtype.
 constexpr double mask_traffic = 0.5;
 
-// Where one tensor feeds both the residual path and a branch, autograd adds the two gradients in a
-// kernel of its own: two reads and a write. It belongs to the operator whose backward pass is last
-// to deliver. Pre-norm, that is the norm at the head of the branch; post-norm, the branch begins
-// with a linear, and the planner lowers the sum behind its input gradient.
-constexpr double gradient_add_traffic = 3;
-
 Function norm_function(NormKind kind) {
   switch (kind) {
     case NormKind::layer:
@@ -106,7 +100,7 @@ ModelOp attention_op(const TransformerShape& shape) {
   // Without ALiBi's slopes, sinks and a soft cap, and with one width, it is the function of its
   // name.
   const bool plain = shape.positions != Positions::alibi && !shape.latent.exists() &&
-                     !shape.attention_sinks && !shape.attention_softcap;
+                     !shape.attention_sinks && !shape.attention_softcap && !shape.sparse.exists();
   return {.name = "attention",
           .kind = ModelOpKind::attention,
           .split = TensorSplit::inner,
@@ -116,43 +110,29 @@ ModelOp attention_op(const TransformerShape& shape) {
           .out_features = outputs,
           .biases = shape.attention_sinks ? shape.heads : 0,
           .window = shape.window,
+          .top_keys = shape.sparse.exists() ? shape.sparse.top_keys : 0,
           // Forward: reads Q, K, V, writes O. Backward (Dao 2022, algorithm 4): reads Q, K, V, O
           // and dO, writes dQ, dK, dV.
           .forward_elements = moved,
           .backward_elements = 2 * moved,
-          .saved_elements = real(queries + keys_values)};
+          .saved_elements = real(queries + keys_values),
+          // Which keys were chosen, as int32.
+          .saved_fixed_bytes = shape.sparse.exists() ? 4 * real(shape.sparse.top_keys) : 0};
 }
 
-// Norms, residual sums and dropout of the two branches differ only in their names.
-struct BranchNames {
-  const char *norm, *output_norm, *scale, *residual;
-};
-
-void append_attention(Block& block, const TransformerShape& shape) {
-  const std::int64_t q = shape.heads * shape.head_dim;
-  const std::int64_t kv = shape.kv_heads * shape.head_dim;
-  if (shape.latent.exists()) {
-    append_latent_attention(block, shape);
-  } else {
-    block.ops.push_back(
-        linear_op("qkv", TensorSplit::column, shape.hidden, q + 2 * kv, shape.qkv_bias));
-    if (shape.qk_norm) block.ops.push_back(qk_norm_op(shape));
-    if (shape.positions == Positions::rotary && shape.rotary_share > 0)
-      block.ops.push_back(rotary_op(shape));
-  }
-  block.ops.push_back(attention_op(shape));
-  block.ops.push_back(linear_op("attention_projection", TensorSplit::row,
-                                block.ops.back().out_features, shape.hidden,
-                                shape.projection_bias));
-}
-
-void append_mlp(Block& block, const TransformerShape& shape) {
-  const std::int64_t up = (is_gated(shape.activation) ? 2 : 1) * shape.feed_forward;
-  block.ops.push_back(linear_op("mlp_up", TensorSplit::column, shape.hidden, up, shape.mlp_bias));
-  block.ops.push_back(
-      activation_op("activation", shape.activation, TensorSplit::inner, shape.feed_forward));
-  block.ops.push_back(
-      linear_op("mlp_down", TensorSplit::row, shape.feed_forward, shape.hidden, shape.mlp_bias));
+// Qwen3NextAttention: the product of the queries makes a gate of the same width besides; what the
+// heads give is multiplied by its sigmoid (Megatron-LM, core/transformer/attention.py,
+// _apply_output_gate). Both factors are kept: the product's input, and the gate.
+ModelOp attention_gate_op(const TransformerShape& shape) {
+  const std::int64_t width = shape.heads * shape.head_dim;
+  return {.name = "attention_gate",
+          .kind = ModelOpKind::elementwise,
+          .split = TensorSplit::inner,
+          .in_features = width,
+          .out_features = width,
+          .forward_elements = 3 * real(width),
+          .backward_elements = 5 * real(width),
+          .saved_elements = 2 * real(width)};
 }
 
 }  // namespace
@@ -243,39 +223,34 @@ ModelOp scale_op(std::string name, TensorSplit split, std::int64_t width) {
           .backward_elements = 2 * real(width)};
 }
 
-Block transformer_layer(const TransformerShape& shape, bool with_experts) {
-  Block block{.name = "layer", .ops = {}, .output_elements = shape.hidden};
-  const bool post = shape.norm_placement == NormPlacement::post;
-  const auto branch = [&](auto append, const BranchNames& names, double dropout) {
-    const auto first = static_cast<int>(block.ops.size());  // the norm, or the linear behind it
-    if (norms_input(shape.norm_placement)) {
-      ModelOp norm = norm_op(shape, names.norm);
-      norm.backward_beside = gradient_add_traffic * real(shape.hidden);
-      norm.backward_elements += norm.backward_beside;
-      block.ops.push_back(norm);
-    }
-    append(block, shape);
-    if (norms_branch(shape.norm_placement)) block.ops.push_back(norm_op(shape, names.output_norm));
-    if (shape.residual_scale)
-      block.ops.push_back(scale_op(names.scale, TensorSplit::sequence, shape.hidden));
-    ModelOp sum = residual_op(shape, names.residual, dropout);
-    sum.residual_of = first;
-    block.ops.push_back(sum);
-    if (post) block.ops.push_back(norm_op(shape, names.norm));
-  };
-  branch(append_attention,
-         {.norm = post ? "attention_norm" : "input_norm",
-          .output_norm = "attention_output_norm",
-          .scale = "attention_scale",
-          .residual = "attention_residual"},
-         shape.projection_dropout);
-  branch(with_experts ? append_experts : append_mlp,
-         {.norm = post ? "output_norm" : "post_attention_norm",
-          .output_norm = "mlp_output_norm",
-          .scale = "mlp_scale",
-          .residual = "mlp_residual"},
-         shape.mlp_dropout);
-  return block;
+void append_attention(Block& block, const TransformerShape& shape) {
+  const std::int64_t q = shape.heads * shape.head_dim;
+  const std::int64_t kv = shape.kv_heads * shape.head_dim;
+  if (shape.latent.exists()) {
+    append_latent_attention(block, shape);
+  } else {
+    const std::int64_t gate = shape.attention_gate ? q : 0;
+    block.ops.push_back(
+        linear_op("qkv", TensorSplit::column, shape.hidden, q + 2 * kv + gate, shape.qkv_bias));
+    if (shape.qk_norm) block.ops.push_back(qk_norm_op(shape));
+    if (shape.positions == Positions::rotary && shape.rotary_share > 0)
+      block.ops.push_back(rotary_op(shape));
+  }
+  if (shape.sparse.exists()) append_indexer(block, shape);
+  block.ops.push_back(attention_op(shape));
+  if (shape.attention_gate) block.ops.push_back(attention_gate_op(shape));
+  block.ops.push_back(linear_op("attention_projection", TensorSplit::row,
+                                block.ops.back().out_features, shape.hidden,
+                                shape.projection_bias));
+}
+
+void append_mlp(Block& block, const TransformerShape& shape) {
+  const std::int64_t up = (is_gated(shape.activation) ? 2 : 1) * shape.feed_forward;
+  block.ops.push_back(linear_op("mlp_up", TensorSplit::column, shape.hidden, up, shape.mlp_bias));
+  block.ops.push_back(
+      activation_op("activation", shape.activation, TensorSplit::inner, shape.feed_forward));
+  block.ops.push_back(
+      linear_op("mlp_down", TensorSplit::row, shape.feed_forward, shape.hidden, shape.mlp_bias));
 }
 
 }  // namespace sim

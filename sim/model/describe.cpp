@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/base/table_text.hpp"
 
 namespace sim {
@@ -16,6 +18,8 @@ std::string window_text(const TransformerShape& shape) {
   if (shape.window > 0)
     text += fmt::format("window      {} tokens in {} of {} layers\n", shape.window,
                         counted(shape.full_attention), shape.layers);
+  if (const std::string pattern = pattern_of(shape.hybrid.layers); !pattern.empty())
+    text += fmt::format("pattern     {}\n", pattern);
   if (!shape.without_positions.empty())
     text += fmt::format("positions   {}, in {} of {} layers\n", word(shape.positions),
                         counted(shape.without_positions), shape.layers);
@@ -32,11 +36,12 @@ std::string size_text(const Model& model) {
                         grouped(model.active_parameters()));
   if (!model.is_layer_list)
     text += fmt::format(
-        "hidden      {}\nffn         {}\nheads       {} of {} ({} key/value), {}\n"
-        "vocabulary  {}{}\n",
-        model.hidden, model.feed_forward, model.attention.heads, model.attention.head_dim,
-        model.attention.kv_heads, model.attention.causal ? "causal" : "bidirectional",
-        model.vocabulary, model.tied_embedding ? ", head tied to the embedding" : "");
+        "hidden      {}\n{}heads       {} of {} ({} key/value), {}\nvocabulary  {}{}\n",
+        model.hidden,
+        model.feed_forward > 0 ? fmt::format("ffn         {}\n", model.feed_forward) : "",
+        model.attention.heads, model.attention.head_dim, model.attention.kv_heads,
+        model.attention.causal ? "causal" : "bidirectional", model.vocabulary,
+        model.tied_embedding ? ", head tied to the embedding" : "");
   return model.shape ? text + window_text(*model.shape) : text;
 }
 
@@ -49,6 +54,30 @@ std::string block_text(const Block& block, const std::string& title) {
   return text;
 }
 
+std::string kind_name(const LayerKind& kind) {
+  std::string text;
+  if (kind.mixer != Mixer::none) text += word(kind.mixer);
+  if (kind.mixer == Mixer::attention && kind.kv_heads > 0)
+    text += fmt::format(" ({} key/value heads)", kind.kv_heads);
+  if (kind.feed_forward == FeedForward::none) return text;
+  if (!text.empty()) text += " and ";
+  text += word(kind.feed_forward);
+  return kind.width > 0 ? text + fmt::format(" of {}", kind.width) : text;
+}
+
+std::string kinds_text(const Model& model) {
+  const Hybrid& hybrid = model.shape->hybrid;
+  const std::vector<LayerKind> kinds = hybrid.kinds();
+  const std::vector<const Block*> blocks = model.layers_of_each_kind();
+  std::string text;
+  for (std::size_t i = 0; i < kinds.size(); ++i)
+    text += block_text(*blocks[i],
+                       fmt::format("{} layers with {}",
+                                   std::count(hybrid.layers.begin(), hybrid.layers.end(), kinds[i]),
+                                   kind_name(kinds[i])));
+  return text;
+}
+
 // Each layer of a list; of a transformer one layer of each kind.
 std::string layers_text(const Model& model) {
   std::string text;
@@ -58,6 +87,7 @@ std::string layers_text(const Model& model) {
     return text;
   }
   if (model.layers.empty()) return text;
+  if (model.is_hybrid()) return text + kinds_text(model);
   text += block_text(model.layers.front(), "first of the layers");
   const Block* mixed = model.first_layer_with_experts();
   if (mixed != nullptr && mixed != &model.layers.front())

@@ -133,7 +133,7 @@ Block numbered_layer(const TransformerShape& shape, std::int64_t layer) {
   TransformerShape own = shape;
   own.window = shape.window_of(layer);
   if (shape.without_positions.has(layer)) own.rotary_share = 0;
-  return transformer_layer(own, shape.experts.in_layer(layer));
+  return transformer_layer(own, shape.kind_of(layer));
 }
 
 // The embedding of the next token, from the table that the first stage has, too; its norm; and that
@@ -294,6 +294,23 @@ Block output_block(const TransformerShape& shape) {
   return block;
 }
 
+namespace {
+
+// Parts whose rates rest on no measurement of them.
+std::vector<std::string> unmeasured(const TransformerShape& shape) {
+  constexpr const char* why =
+      "timed by its FLOPs and bytes at the device's rates of large products and of memory; not "
+      "validated: no measured kernel or run has one";
+  std::vector<std::string> notes;
+  if (shape.hybrid.has(Mixer::mamba2)) notes.push_back(fmt::format("scan of Mamba-2: {}", why));
+  if (shape.hybrid.has(Mixer::gated_delta_net))
+    notes.push_back(fmt::format("scan of a gated delta net: {}", why));
+  if (shape.sparse.exists()) notes.push_back(fmt::format("sparse attention: {}", why));
+  return notes;
+}
+
+}  // namespace
+
 Model build_transformer(const TransformerShape& shape) {
   SIM_CHECK(shape.layers > 0 && shape.hidden > 0 && shape.heads > 0 && shape.kv_heads > 0,
             shape.name);
@@ -314,7 +331,8 @@ Model build_transformer(const TransformerShape& shape) {
                      .dropout = shape.attention_dropout > 0,
                      .softcap = shape.attention_softcap,
                      .rotary_share = shape.rotary_share};
-  model.feed_forward = shape.feed_forward;
+  const bool has_mlp = !shape.hybrid.exists() || shape.hybrid.has(FeedForward::mlp);
+  model.feed_forward = has_mlp ? shape.feed_forward : 0;
   model.tied_embedding = shape.tied_head || shape.mtp_layers > 0;
   model.input = input_block(shape);
   model.layers.reserve(static_cast<std::size_t>(shape.layers));
@@ -322,6 +340,7 @@ Model build_transformer(const TransformerShape& shape) {
     model.layers.push_back(numbered_layer(shape, layer));
   model.output = output_block(shape);
   model.shape = shape;
+  model.notes = unmeasured(shape);
   return model;
 }
 

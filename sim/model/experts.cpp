@@ -45,6 +45,25 @@ ModelOp exchange_op(const TransformerShape& shape, std::string name, ModelOpKind
           .out_features = shape.hidden};
 }
 
+// core/transformer/moe/shared_experts.py, use_shared_expert_gate: a score of the layer's input,
+// whose sigmoid multiplies what the shared experts make. Forward: reads the input and that, writes
+// the product. Backward: reads the gradient, that and the input, writes the gradients of both.
+// Kept: what the shared experts make. The score's product is counted as the memory it reads.
+ModelOp shared_gate_op(const TransformerShape& shape) {
+  const auto hidden = static_cast<double>(shape.hidden);
+  return {.name = "shared_expert_gate",
+          .kind = ModelOpKind::elementwise,
+          .split = TensorSplit::sequence,
+          .in_features = shape.hidden,
+          .out_features = shape.hidden,
+          .biases = shape.hidden,
+          .forward_elements = 3 * hidden,
+          .backward_elements = 5 * hidden,
+          .forward_launches = 3,
+          .backward_launches = 5,
+          .saved_elements = hidden};
+}
+
 ModelOp of_experts(ModelOp op, const Experts& experts) {
   op.experts = experts.count;
   op.per_token = experts.per_token;
@@ -88,6 +107,7 @@ void append_experts(Block& block, const TransformerShape& shape) {
   const std::size_t shared = block.ops.size();
   append_mlp_of(block, shape, experts.shared_feed_forward,
                 {"shared_expert_up", "shared_expert_activation", "shared_expert_down"}, nullptr);
+  if (experts.shared_gate) block.ops.push_back(shared_gate_op(shape));
   block.ops[shared].starts_from = router;
   ModelOp sum = residual_op(shape, "shared_expert_sum", 0);
   sum.residual_of = static_cast<int>(shared);

@@ -163,6 +163,19 @@ Model read_hugging_face(const Document& document) {
     case Family::vit:
       read_vit(fields, shape);
       break;
+    case Family::nemotron_h:
+      read_nemotron_h(fields, shape, notes);
+      break;
+    case Family::nemotron_nas:
+      read_nemotron_nas(fields, shape, notes);
+      break;
+    case Family::bamba:
+    case Family::granite_hybrid:
+      read_bamba(fields, architecture.family, shape);
+      break;
+    case Family::mamba2:
+      read_mamba2(fields, shape);
+      break;
     default:
       read_llama_like(fields, architecture.family, shape, notes);
       break;
@@ -172,7 +185,7 @@ Model read_hugging_face(const Document& document) {
     shape.tied_head = root.boolean("tie_word_embeddings");
   document.finish();
   Model model = build_transformer(shape);
-  model.notes = std::move(notes);
+  model.notes.insert(model.notes.begin(), notes.begin(), notes.end());
   return model;
 }
 

@@ -24,6 +24,16 @@ constexpr std::array architectures{
     Architecture{"Qwen2ForCausalLM", "qwen2", Family::qwen2, Head::language_model},
     Architecture{"Qwen3ForCausalLM", "qwen3", Family::qwen3, Head::language_model},
     Architecture{"Qwen3MoeForCausalLM", "qwen3_moe", Family::qwen3_moe, Head::language_model},
+    Architecture{"Qwen2MoeForCausalLM", "qwen2_moe", Family::qwen2_moe, Head::language_model},
+    Architecture{"Qwen3NextForCausalLM", "qwen3_next", Family::qwen3_next, Head::language_model},
+    Architecture{"NemotronHForCausalLM", "nemotron_h", Family::nemotron_h, Head::language_model},
+    Architecture{"DeciLMForCausalLM", "nemotron-nas", Family::nemotron_nas, Head::language_model},
+    Architecture{"Mamba2ForCausalLM", "mamba2", Family::mamba2, Head::language_model},
+    Architecture{"BambaForCausalLM", "bamba", Family::bamba, Head::language_model},
+    Architecture{"GraniteMoeHybridForCausalLM", "granitemoehybrid", Family::granite_hybrid,
+                 Head::language_model},
+    Architecture{"DeepseekV32ForCausalLM", "deepseek_v32", Family::deepseek_v32,
+                 Head::language_model},
     Architecture{"DeepseekV2ForCausalLM", "deepseek_v2", Family::deepseek, Head::language_model},
     Architecture{"DeepseekV3ForCausalLM", "deepseek_v3", Family::deepseek, Head::language_model},
     Architecture{"DeepseekV3ForCausalLM", "kimi_k2", Family::deepseek, Head::language_model},
@@ -34,6 +44,8 @@ constexpr std::array architectures{
     Architecture{"Qwen2VLTextModel", "qwen2_vl_text", Family::qwen2, Head::language_model},
     Architecture{"Qwen2_5_VLTextModel", "qwen2_5_vl_text", Family::qwen2, Head::language_model},
     Architecture{"Qwen3VLTextModel", "qwen3_vl_text", Family::qwen3, Head::language_model},
+    Architecture{"Qwen3VLMoeTextModel", "qwen3_vl_moe_text", Family::qwen3_moe,
+                 Head::language_model},
     Architecture{"Phi3ForCausalLM", "phi3", Family::phi3, Head::language_model},
     Architecture{"Olmo2ForCausalLM", "olmo2", Family::olmo2, Head::language_model},
     Architecture{"Olmo3ForCausalLM", "olmo3", Family::olmo3, Head::language_model},
@@ -58,8 +70,20 @@ constexpr std::array architectures{
 };
 
 bool reads_experts(Family family) {
-  return family == Family::mixtral || family == Family::qwen3_moe || family == Family::deepseek ||
-         family == Family::gpt_oss;
+  switch (family) {
+    case Family::mixtral:
+    case Family::qwen2_moe:
+    case Family::qwen3_moe:
+    case Family::qwen3_next:
+    case Family::deepseek:
+    case Family::deepseek_v32:
+    case Family::gpt_oss:
+    case Family::nemotron_h:
+    case Family::granite_hybrid:
+      return true;
+    default:
+      return false;
+  }
 }
 
 // Families that have more than is modelled, by model_type and by the stem of their classes.
@@ -69,9 +93,6 @@ struct OtherFamily {
   std::string_view has;
 };
 constexpr std::array other_families{
-    OtherFamily{"qwen2_moe", "Qwen2Moe", "a gate of its shared experts"},
-    OtherFamily{"qwen3_next", "Qwen3Next", "linear attention in three of four layers"},
-    OtherFamily{"deepseek_v32", "DeepseekV32", "sparse attention"},
     OtherFamily{"llama4", "Llama4", "attention in chunks"},
     OtherFamily{"llama4_text", "Llama4", "attention in chunks"},
     OtherFamily{"dbrx", "Dbrx", "clipped queries, keys and values"},
@@ -80,7 +101,12 @@ constexpr std::array other_families{
     OtherFamily{"minimax", "MiniMax", "linear attention"},
     OtherFamily{"phimoe", "PhiMoE", "routers of its own"},
     OtherFamily{"phimoe", "Phimoe", "routers of its own"},
-    OtherFamily{"jamba", "Jamba", "state-space layers"},
+    OtherFamily{"jamba", "Jamba", "state-space layers of Mamba-1"},
+    OtherFamily{"mamba", "Mamba", "state-space layers of Mamba-1"},
+    OtherFamily{"falcon_h1", "FalconH1", "attention and Mamba-2 side by side in each layer"},
+    OtherFamily{"zamba2", "Zamba2", "layers of attention that share their parameters"},
+    OtherFamily{"mllama", "Mllama", "layers of cross-attention to an image"},
+    OtherFamily{"mllama_text_model", "Mllama", "layers of cross-attention to an image"},
     OtherFamily{"granitemoe", "GraniteMoe", "experts without a capacity beside scaled branches"},
     OtherFamily{"glm4_moe", "Glm4Moe", "experts beside a partial rotary embedding"},
     OtherFamily{"ernie4_5_moe", "Ernie4_5_Moe", "experts of several groups"}};

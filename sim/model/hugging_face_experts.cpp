@@ -49,21 +49,25 @@ void read_gpt_oss_experts(const HuggingFaceFields& fields, TransformerShape& sha
 
 // A layer has experts if its number, counted from 1, is a multiple of decoder_sparse_step, and it
 // is not in mlp_only_layers.
-void read_qwen3_experts(const HuggingFaceFields& fields, TransformerShape& shape) {
+std::vector<bool> read_qwen_experts(const HuggingFaceFields& fields, TransformerShape& shape) {
   namespace limits = transformer_limits;
-  const ObjectReader& in = fields.in();
   read_routed_experts(fields, {"num_experts", "num_local_experts"}, shape);
   shape.experts.feed_forward = fields.size({"moe_intermediate_size"}, limits::feed_forward);
   const std::int64_t step = fields.size_or({"decoder_sparse_step"}, 1, limits::layers);
   std::vector<bool> pattern(static_cast<std::size_t>(shape.layers));
   for (std::size_t layer = 0; layer < pattern.size(); ++layer)
     pattern[layer] = (static_cast<std::int64_t>(layer) + 1) % step == 0;
-  if (const auto dense = in.find("mlp_only_layers"))
+  if (const auto dense = fields.in().find("mlp_only_layers"))
     for (const ValueReader& layer : dense->list())
       pattern[static_cast<std::size_t>(
           layer.integer({.min = 0, .max = std::max<std::int64_t>(0, shape.layers - 1)}))] = false;
-  set_layers(fields, in.has("mlp_only_layers") ? "mlp_only_layers" : "decoder_sparse_step", pattern,
-             shape);
+  return pattern;
+}
+
+void read_qwen3_experts(const HuggingFaceFields& fields, TransformerShape& shape) {
+  const std::vector<bool> pattern = read_qwen_experts(fields, shape);
+  set_layers(fields, fields.in().has("mlp_only_layers") ? "mlp_only_layers" : "decoder_sparse_step",
+             pattern, shape);
 }
 
 // A layer has experts from first_k_dense_replace on, if its number, counted from 0, is a multiple
@@ -116,6 +120,15 @@ void read_deepseek_attention(const HuggingFaceFields& fields, TransformerShape& 
                            shape.kv_heads, shape.heads));
   if (shape.qkv_bias && latent.query_rank == 0)
     in.problem("attention_bias", "attention_bias without q_lora_rank is not supported");
+}
+
+void read_deepseek_indexer(const HuggingFaceFields& fields, TransformerShape& shape) {
+  namespace limits = transformer_limits;
+  shape.sparse.index_heads = fields.size({"index_n_heads"}, limits::heads);
+  shape.sparse.index_dim = fields.size({"index_head_dim"}, limits::head_dim);
+  shape.sparse.top_keys = fields.size({"index_topk"}, limits::rows);
+  if (shape.latent.query_rank == 0)
+    fields.in().problem("q_lora_rank", "an indexer without q_lora_rank is not supported");
 }
 
 }  // namespace sim

@@ -63,6 +63,23 @@ void read_mixtral_experts(const HuggingFaceFields& fields, TransformerShape& sha
 void read_qwen3_experts(const HuggingFaceFields& fields, TransformerShape& shape);
 void read_deepseek_experts(const HuggingFaceFields& fields, TransformerShape& shape);
 void read_gpt_oss_experts(const HuggingFaceFields& fields, TransformerShape& shape);
+// Which layers have experts by decoder_sparse_step and mlp_only_layers; all else of them.
+std::vector<bool> read_qwen_experts(const HuggingFaceFields& fields, TransformerShape& shape);
+// Records what is wrong with layers that differ at the key that says them.
+inline void check_hybrid_layers(const ObjectReader& in, const char* key,
+                                const TransformerShape& shape) {
+  if (const std::string problem = hybrid_problem(shape); !problem.empty()) in.problem(key, problem);
+}
+// Families whose layers differ (hugging_face_hybrid.cpp, hugging_face_nas.cpp).
+void read_nemotron_h(const HuggingFaceFields& fields, TransformerShape& shape,
+                     std::vector<std::string>& notes);
+void read_nemotron_nas(const HuggingFaceFields& fields, TransformerShape& shape,
+                       std::vector<std::string>& notes);
+void read_mamba2(const HuggingFaceFields& fields, TransformerShape& shape);
+void read_bamba(const HuggingFaceFields& fields, HuggingFaceFamily family, TransformerShape& shape);
+// REQUIRES: all but the kinds of layers is read.
+void read_qwen3_next(const HuggingFaceFields& fields, const std::vector<bool>& with_experts,
+                     TransformerShape& shape);
 // The window of the layers that have one.
 void read_window(const HuggingFaceFields& fields, HuggingFaceFamily family,
                  TransformerShape& shape);
@@ -75,5 +92,6 @@ void read_head_dim(const HuggingFaceFields& fields, HuggingFaceFields::Names hea
                    TransformerShape& shape);
 // REQUIRES: the heads of `shape` are read.
 void read_deepseek_attention(const HuggingFaceFields& fields, TransformerShape& shape);
+void read_deepseek_indexer(const HuggingFaceFields& fields, TransformerShape& shape);
 
 }  // namespace sim

@@ -41,7 +41,14 @@ constexpr std::array families{
     LlamaLike{Family::qwen2, pre, QueryNorm::none, Biased::qkv_always},
     LlamaLike{Family::qwen3, pre, QueryNorm::heads, Biased::all},
     LlamaLike{Family::qwen3_moe, pre, QueryNorm::heads, Biased::all},
+    LlamaLike{Family::qwen2_moe, pre, QueryNorm::none, Biased::qkv_always},
+    LlamaLike{.family = Family::qwen3_next,
+              .query_norm = QueryNorm::heads,
+              .biased = Biased::all,
+              .own_width = true,
+              .rotary_share = 0.25},
     LlamaLike{Family::deepseek, pre, QueryNorm::none, Biased::all},
+    LlamaLike{Family::deepseek_v32, pre, QueryNorm::none, Biased::all},
     LlamaLike{.family = Family::phi3, .heads_default = true},
     LlamaLike{.family = Family::olmo2,
               .placement = NormPlacement::reordered,
@@ -92,6 +99,10 @@ const LlamaLike& traits_of(Family family) {
   for (const LlamaLike& entry : families)
     if (entry.family == family) return entry;
   return families.front();
+}
+
+bool is_deepseek(Family family) {
+  return family == Family::deepseek || family == Family::deepseek_v32;
 }
 
 bool is_gemma(Family family) {
@@ -198,7 +209,8 @@ void read_own(const Fields& fields, Family family, TransformerShape& shape) {
     shape.projection_dropout = shape.mlp_dropout = fields.dropout({"resid_pdrop"}, 0);
   if (family == Family::smollm3)
     shape.without_positions = layers_without_positions(fields, shape.layers);
-  if (family == Family::phi3 || family == Family::glm || family == Family::glm4)
+  if (family == Family::phi3 || family == Family::glm || family == Family::glm4 ||
+      family == Family::qwen3_next)
     shape.rotary_share = rotary_share_of(fields, traits_of(family).rotary_share);
   // embedding_multiplier, residual_multiplier, logits_scaling: also by 1. attention_multiplier is
   // the scale of the scores.
@@ -210,7 +222,15 @@ void read_own(const Fields& fields, Family family, TransformerShape& shape) {
 void read_experts(const Fields& fields, Family family, TransformerShape& shape) {
   if (family == Family::mixtral) read_mixtral_experts(fields, shape);
   if (family == Family::qwen3_moe) read_qwen3_experts(fields, shape);
-  if (family == Family::deepseek) read_deepseek_experts(fields, shape);
+  if (is_deepseek(family)) read_deepseek_experts(fields, shape);
+  if (family == Family::qwen2_moe || family == Family::qwen3_next) {
+    shape.experts.shared_feed_forward =
+        fields.size({"shared_expert_intermediate_size"}, transformer_limits::feed_forward);
+    shape.experts.shared_gate = true;
+  }
+  if (family == Family::qwen2_moe) read_qwen3_experts(fields, shape);
+  if (family == Family::qwen3_next)
+    read_qwen3_next(fields, read_qwen_experts(fields, shape), shape);
   if (family == Family::gpt_oss) read_gpt_oss_experts(fields, shape);
 }
 
@@ -245,10 +265,11 @@ void read_llama_like(const Fields& fields, Family family, TransformerShape& shap
   shape.hidden = fields.size({"hidden_size"}, limits::hidden);
   shape.heads = size_of(fields, family, "num_attention_heads", 8, limits::heads, notes);
   read_biases(fields, traits, shape);
-  if (family == Family::deepseek)
+  if (is_deepseek(family))
     read_deepseek_attention(fields, shape);
   else
     read_grouped_heads(fields, traits, shape, notes);
+  if (family == Family::deepseek_v32) read_deepseek_indexer(fields, shape);
   shape.feed_forward = fields.size({"intermediate_size"}, limits::feed_forward);
   read_experts(fields, family, shape);
   shape.vocabulary = size_of(fields, family, "vocab_size", 262'208, limits::rows, notes);

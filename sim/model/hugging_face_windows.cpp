@@ -39,6 +39,7 @@ constexpr std::array rules{
     WindowRule{Family::mixtral, nullptr, 0, all_slide, nullptr, 0},
     WindowRule{Family::phi3, nullptr, 0, all_slide, nullptr, 0},
     WindowRule{Family::qwen2, "use_sliding_window", 0, from_nth_on, "max_window_layers", 28},
+    WindowRule{Family::qwen2_moe, "use_sliding_window", 0, from_nth_on, "max_window_layers", 28},
     WindowRule{Family::qwen3, "use_sliding_window", 0, from_nth_on, "max_window_layers", 28},
     WindowRule{Family::qwen3_moe, "use_sliding_window", 0, all_slide, nullptr, 0},
     WindowRule{Family::smollm3, "use_sliding_window", 0, all_but_each_nth, nullptr, 1},

@@ -1,5 +1,6 @@
 #include "sim/model/model.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "sim/config/file_kind.hpp"
@@ -17,8 +18,27 @@ std::int64_t Block::parameters() const {
 
 const Block* Model::first_layer_with_experts() const {
   if (!has_experts()) return nullptr;
-  const auto first = static_cast<std::size_t>(shape->experts.first_layer);
-  return first < layers.size() ? &layers[first] : nullptr;
+  for (std::size_t layer = 0; layer < layers.size(); ++layer)
+    if (shape->kind_of(static_cast<std::int64_t>(layer)).feed_forward == FeedForward::experts)
+      return &layers[layer];
+  return nullptr;
+}
+
+std::vector<const Block*> Model::layers_of_each_kind() const {
+  std::vector<const Block*> found;
+  if (layers.empty()) return found;
+  if (!is_hybrid()) {
+    found.push_back(&layers.front());
+    const Block* mixed = first_layer_with_experts();
+    if (mixed != nullptr && mixed != found.back()) found.push_back(mixed);
+    return found;
+  }
+  for (const LayerKind& kind : shape->hybrid.kinds()) {
+    const auto& kinds = shape->hybrid.layers;
+    found.push_back(&layers[static_cast<std::size_t>(std::find(kinds.begin(), kinds.end(), kind) -
+                                                     kinds.begin())]);
+  }
+  return found;
 }
 
 std::int64_t Model::active_parameters() const {
@@ -57,6 +77,8 @@ Flops forward_flops(const Block& block, const AttentionShape& attention, std::in
                 times};
     } else if (op.kind == ModelOpKind::generic) {
       sum += op.forward_flops;
+    } else {
+      sum += op.model_flops * times;
     }
   }
   return sum;

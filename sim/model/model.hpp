@@ -38,6 +38,7 @@ enum class ModelOpKind : std::uint8_t {
   dispatch,       // tokens to their experts, on whatever rank these are
   combine,        // and back: the sum of what a token's experts made of it
   generic,        // a layer of a layer list: FLOPs and bytes as given
+  scan,           // carries a state from token to token: FLOPs and bytes as given
 };
 
 // What an operator computes, for an engine that executes it. `none`: it can be forecast only.
@@ -114,6 +115,7 @@ enum class TensorSplit : std::uint8_t {
 //  router         in_features = hidden, out_features = experts; its traffic is that of the choice
 //  dispatch, combine  in_features = out_features = hidden
 //  generic        0; output_elements of its block says what it hands on
+//  scan           in_features, out_features: what it reads and writes of a token
 struct ModelOp {
   std::string
       name;  // "qkv", "attention", "mlp_down": the same in traces, reports and the real engine
@@ -150,6 +152,13 @@ struct ModelOp {
   std::int64_t gathered_features = 0;
   // Attention: keys that a query sees, its own included (TransformerShape::window); 0: all.
   std::int64_t window = 0;
+  // Attention: key/value heads of this layer; 0: as the model.
+  std::int64_t kv_heads = 0;
+  // Attention: keys that a query chooses (SparseAttention); 0: all that it sees.
+  std::int64_t top_keys = 0;
+  // Inner: parameters of heads, which tensor ranks divide as they do the features.
+  bool splits_parameters = false;
+  std::optional<ScanShape> scan{};
 
   // Device memory traffic besides that of a matrix product (which its shape implies): reads +
   // writes per token in elements of the activation dtype; an fp32 value counts as two and a mask
@@ -176,9 +185,12 @@ struct ModelOp {
   // backward pass with sequence parallelism); these elements are counted here, not above.
   double saved_input_elements = 0;
 
-  // generic only, per sample.
+  // generic: per sample. Others, where their shape does not say it (scan, sparse attention and its
+  // indexer): what their kernels compute, per token.
   Flops forward_flops{};
   Flops backward_flops{};
+  // Of those others: forward FLOPs of the model, per token, backward twice as many.
+  Flops model_flops{};
 
   bool operator==(const ModelOp&) const = default;
 };
@@ -391,6 +403,11 @@ struct Model {
   std::int64_t active_parameters() const;  // that a token passes: of the routed experts, its own
   bool has_experts() const { return shape && shape->experts.count > 0; }
   const Block* first_layer_with_experts() const;  // null: none
+  bool is_hybrid() const { return shape && shape->hybrid.exists(); }
+  bool has_scan() const { return shape && shape->hybrid.has_scan(); }
+  // A layer of each kind, in their order: of a hybrid model by what it is made of, else the first
+  // one and the first with experts.
+  std::vector<const Block*> layers_of_each_kind() const;
   bool has_latent_attention() const { return shape && shape->latent.exists(); }
   bool operator==(const Model&) const = default;
 };

@@ -21,7 +21,7 @@ bool has_transformer_yaml(const TransformerShape& shape);
 
 // The parts of build_transformer().
 Block input_block(const TransformerShape& shape);
-Block transformer_layer(const TransformerShape& shape, bool with_experts = false);
+Block transformer_layer(const TransformerShape& shape, const LayerKind& kind = {});
 Block output_block(const TransformerShape& shape);
 ModelOp norm_op(const TransformerShape& shape, std::string name);
 ModelOp residual_op(const TransformerShape& shape, std::string name, double probability);
@@ -33,12 +33,21 @@ ModelOp linear_op(std::string name, TensorSplit split, std::int64_t in, std::int
                   bool bias);
 // Queries, keys and values of latent attention, joined.
 void append_latent_attention(Block& block, const TransformerShape& shape);
+void append_attention(Block& block, const TransformerShape& shape);
+void append_mlp(Block& block, const TransformerShape& shape);
+// The mixers of hybrid models, from the hidden state to what is added to it.
+void append_mamba2(Block& block, const TransformerShape& shape);
+void append_gated_delta_net(Block& block, const TransformerShape& shape);
+// The indexer of sparse attention, behind the queries, keys and values.
+void append_indexer(Block& block, const TransformerShape& shape);
 // Router, experts, and what every token passes besides.
 void append_experts(Block& block, const TransformerShape& shape);
 
 // Sets `first_layer` and `every` such that just the layers of `pattern` have experts; false if that
 // is not possible. REQUIRES: experts.count > 0.
 bool set_expert_layers(Experts& experts, const std::vector<bool>& pattern);
+// What is wrong with the layers of a hybrid model, or nothing.
+std::string hybrid_problem(const TransformerShape& shape);
 // What is wrong with the number and the sizes of a shape's experts, or nothing.
 std::string experts_problem(const TransformerShape& shape);
 std::string expert_groups_problem(const Experts& experts);
@@ -53,6 +62,8 @@ inline constexpr std::int64_t head_dim = 4'096;
 inline constexpr std::int64_t feed_forward = 10'000'000;
 inline constexpr std::int64_t experts = 65'536;
 inline constexpr std::int64_t rank = 1'000'000;    // of latent attention
+inline constexpr std::int64_t state = 16'384;      // of a scan
+inline constexpr std::int64_t taps = 64;           // of a convolution
 inline constexpr std::int64_t rows = 100'000'000;  // vocabulary, positions
 inline constexpr std::int64_t pixels = 65'536;     // edge of an image
 }  // namespace transformer_limits

@@ -1,9 +1,11 @@
 // The description of a transformer in YAML, our own format (models/FORMAT.md documents every key).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "sim/config/reader.hpp"
+#include "sim/model/hybrid_file.hpp"
 #include "sim/model/layer_sets.hpp"
 #include "sim/model/sources.hpp"
 #include "sim/model/transformer.hpp"
@@ -42,6 +44,9 @@ void read_experts(const ObjectReader& in, TransformerShape& shape) {
   experts.first_layer = from.integer_or("first_layer", 0, {.min = 0, .max = limits::layers});
   experts.every = from.integer_or("every", 1, {.min = 1, .max = limits::layers});
   experts.router_bias = from.boolean_or("router_bias", false);
+  experts.shared_gate = from.boolean_or("shared_gate", false);
+  if (experts.shared_gate && experts.shared_feed_forward == 0)
+    from.problem("shared_gate", "\"shared_gate\" goes with \"shared_feed_forward\"");
   experts.groups = from.integer_or("groups", 0, {.min = 0, .max = limits::experts});
   experts.groups_per_token =
       from.integer_or("groups_per_token", 0, {.min = 0, .max = limits::experts});
@@ -72,9 +77,29 @@ void read_latent_attention(const ObjectReader& in, TransformerShape& shape) {
                                   key));
 }
 
-void read_head_sizes(const ObjectReader& in, TransformerShape& shape) {
-  if (in.has("latent_attention")) return read_latent_attention(in, shape);
+// A model without attention has heads as a size of its scans.
+void read_heads_of_scans(const ObjectReader& in, TransformerShape& shape) {
   namespace limits = transformer_limits;
+  const Hybrid& hybrid = shape.hybrid;
+  const std::int64_t heads = hybrid.mamba.exists()       ? hybrid.mamba.heads
+                             : hybrid.delta_net.exists() ? hybrid.delta_net.value_heads
+                                                         : 1;
+  const std::int64_t width =
+      hybrid.mamba.exists() ? hybrid.mamba.head_dim : hybrid.delta_net.value_dim;
+  shape.heads = in.integer_or("heads", heads, {.min = 1, .max = limits::heads});
+  shape.kv_heads = in.integer_or("kv_heads", shape.heads, {.min = 1, .max = limits::heads});
+  shape.head_dim = in.integer_or("head_dim", width, {.min = 1, .max = limits::head_dim});
+  if (shape.kv_heads > 0 && shape.heads % shape.kv_heads != 0)
+    in.problem("kv_heads", fmt::format("kv_heads is {}, which does not divide {} heads",
+                                       shape.kv_heads, shape.heads));
+}
+
+void read_head_sizes(const ObjectReader& in, TransformerShape& shape) {
+  namespace limits = transformer_limits;
+  if (shape.hybrid.exists() && !shape.hybrid.has(Mixer::attention))
+    return read_heads_of_scans(in, shape);
+  shape.heads = in.integer("heads", {.min = 1, .max = limits::heads});
+  if (in.has("latent_attention")) return read_latent_attention(in, shape);
   shape.kv_heads = in.integer_or("kv_heads", shape.heads, {.min = 1, .max = limits::heads});
   if (shape.heads % shape.kv_heads != 0)
     in.problem("kv_heads", fmt::format("kv_heads is {}, which does not divide {} heads",
@@ -97,9 +122,16 @@ void read_sizes(const ObjectReader& in, TransformerShape& shape) {
   namespace limits = transformer_limits;
   shape.layers = in.integer("layers", {.min = 1, .max = limits::layers});
   shape.hidden = in.integer("hidden", {.min = 1, .max = limits::hidden});
-  shape.heads = in.integer("heads", {.min = 1, .max = limits::heads});
+  read_hybrid(in, shape);
   read_head_sizes(in, shape);
-  shape.feed_forward = in.integer("feed_forward", {.min = 1, .max = limits::feed_forward});
+  const IntegerRange width{.min = 1, .max = limits::feed_forward};
+  const auto needs_width = [](const LayerKind& kind) {
+    return kind.feed_forward == FeedForward::mlp && kind.width == 0;
+  };
+  const auto& kinds = shape.hybrid.layers;
+  const bool needed = kinds.empty() || std::any_of(kinds.begin(), kinds.end(), needs_width);
+  shape.feed_forward =
+      needed ? in.integer("feed_forward", width) : in.integer_or("feed_forward", 0, width);
   read_experts(in, shape);
 }
 
@@ -111,8 +143,23 @@ void check_latent_attention(const ObjectReader& in, const TransformerShape& shap
                                         word(shape.positions)));
   if (shape.qk_norm)
     in.problem("qk_norm", "qk_norm does not go with latent_attention, which has norms of its own");
-  for (const char* key : {"rotary_share", "without_positions", "window", "attention_sinks"})
+  for (const char* key :
+       {"rotary_share", "without_positions", "window", "attention_sinks", "attention_gate"})
     if (in.has(key)) in.problem(key, fmt::format("\"{}\" does not go with latent_attention", key));
+}
+
+void read_sparse_attention(const ObjectReader& in, TransformerShape& shape) {
+  if (!in.has("sparse_attention")) return;
+  namespace limits = transformer_limits;
+  const ObjectReader from = in.object("sparse_attention");
+  shape.sparse.index_heads = from.integer("index_heads", {.min = 1, .max = limits::heads});
+  shape.sparse.index_dim = from.integer_or("index_dim", 128, {.min = 1, .max = limits::head_dim});
+  shape.sparse.top_keys = from.integer_or("top_keys", 2048, {.min = 1, .max = limits::rows});
+  if (shape.latent.query_rank == 0)
+    in.problem("sparse_attention",
+               "\"sparse_attention\" goes with latent_attention that has a query_rank");
+  if (shape.mask != AttentionMask::causal)
+    in.problem("sparse_attention", "\"sparse_attention\" goes with attention causal only");
 }
 
 // Which tokens a query sees and how, layer by layer.
@@ -122,6 +169,7 @@ void read_attention(const ObjectReader& in, TransformerShape& shape) {
   shape.full_attention = read_layer_set(in, "full_attention", shape.layers);
   shape.attention_sinks = in.boolean_or("attention_sinks", false);
   shape.attention_softcap = in.boolean_or("attention_softcap", false);
+  shape.attention_gate = in.boolean_or("attention_gate", false);
   if (shape.window > 0 && shape.mask != AttentionMask::causal)
     in.problem("window", "a window goes with attention causal only");
   if (shape.window == 0 && !shape.full_attention.empty())
@@ -248,11 +296,13 @@ TransformerShape read_transformer_shape(const ObjectReader& root, std::string_vi
   read_sizes(in, shape);
   read_architecture(in, shape);
   check_latent_attention(in, shape);
+  read_sparse_attention(in, shape);
   if (in.has("image"))
     read_image(in, shape);
   else
     read_text_input(in, shape);
   read_head(in, shape);
+  check_hybrid(in, shape);
   return shape;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/base/words.hpp"
+#include "sim/model/mixers.hpp"
 
 namespace sim {
 
@@ -44,10 +45,10 @@ constexpr bool is_gated(Activation activation) {
   return activation == Activation::swiglu || activation == Activation::geglu;
 }
 
-enum class Positions : std::uint8_t { rotary, learned, alibi };
+enum class Positions : std::uint8_t { rotary, learned, alibi, none };
 constexpr auto words_of(Positions) {
   return std::array{Word{Positions::rotary, "rotary"}, Word{Positions::learned, "learned"},
-                    Word{Positions::alibi, "alibi"}};
+                    Word{Positions::alibi, "alibi"}, Word{Positions::none, "none"}};
 }
 
 enum class AttentionMask : std::uint8_t { causal, bidirectional };
@@ -90,6 +91,7 @@ struct Experts {
   std::int64_t first_layer = 0;          // the layers before it have an MLP
   std::int64_t every = 1;                // from there on, each n-th layer has experts
   bool router_bias = false;
+  bool shared_gate = false;  // each token weighs what the shared experts make (Qwen2Moe)
   // A token chooses among the experts of so many groups of them, which it chooses first
   // (DeepSeek-AI 2024, arXiv:2412.19437, section 2.1.2). 0: all experts are one group.
   std::int64_t groups = 0, groups_per_token = 0;
@@ -110,6 +112,16 @@ struct LatentAttention {
   std::int64_t value_dim = 0;
   bool exists() const { return key_value_rank > 0; }
   bool operator==(const LatentAttention&) const = default;
+};
+
+// Sparse attention of DeepSeek-V3.2 (arXiv:2512.02556, section 2.1): an indexer of its own narrow
+// queries and one key scores all tokens before a query, which attends to the best of them alone.
+struct SparseAttention {
+  std::int64_t index_heads = 0;  // 0: attention to all tokens
+  std::int64_t index_dim = 128;
+  std::int64_t top_keys = 2048;
+  bool exists() const { return index_heads > 0; }
+  bool operator==(const SparseAttention&) const = default;
 };
 
 // Some layers, by their numbers from 0, in ascending order.
@@ -164,6 +176,7 @@ struct TransformerShape {
   bool embedding_scale = false;    // the embedding is multiplied by a number,
   bool residual_scale = false;     // every branch before it is added,
   bool logit_scale = false;        // the logits
+  bool attention_gate = false;     // Qwen3-Next: a gate, made with the queries, of what heads give
   std::int64_t window_of(std::int64_t layer) const {
     return full_attention.has(layer) ? 0 : window;
   }
@@ -179,6 +192,12 @@ struct TransformerShape {
 
   Experts experts;
   LatentAttention latent;
+  SparseAttention sparse;
+  Hybrid hybrid;
+  LayerKind kind_of(std::int64_t layer) const {
+    if (hybrid.exists()) return hybrid.layers[static_cast<std::size_t>(layer)];
+    return {.feed_forward = experts.in_layer(layer) ? FeedForward::experts : FeedForward::mlp};
+  }
 
   ImageInput image;  // size 0: none
   bool has_image() const { return image.size > 0; }

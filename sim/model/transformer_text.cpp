@@ -2,6 +2,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/config/yaml_text.hpp"
+#include "sim/model/hybrid_file.hpp"
 #include "sim/model/layer_sets.hpp"
 #include "sim/model/transformer.hpp"
 
@@ -21,6 +22,21 @@ std::string boolean(bool value) {
   return value ? "true" : "false";
 }
 
+std::string experts_text(const TransformerShape& shape) {
+  const Experts& experts = shape.experts;
+  std::string text = fmt::format(
+      "count: {}, per_token: {}, feed_forward: {}, shared_feed_forward: {}", experts.count,
+      experts.per_token, experts.feed_forward, experts.shared_feed_forward);
+  if (!shape.hybrid.exists())
+    text += fmt::format(", first_layer: {}, every: {}", experts.first_layer, experts.every);
+  if (experts.router_bias) text += ", router_bias: true";
+  if (experts.shared_gate) text += ", shared_gate: true";
+  if (experts.groups > 0)
+    text +=
+        fmt::format(", groups: {}, groups_per_token: {}", experts.groups, experts.groups_per_token);
+  return fmt::format("{{{}}}", text);
+}
+
 // What only newer families say.
 template <class Line>
 void add_family_lines(const TransformerShape& shape, const Line& line) {
@@ -37,6 +53,11 @@ void add_family_lines(const TransformerShape& shape, const Line& line) {
   };
   flag("attention_sinks", shape.attention_sinks);
   flag("attention_softcap", shape.attention_softcap);
+  flag("attention_gate", shape.attention_gate);
+  if (shape.sparse.exists())
+    line(2, "sparse_attention",
+         fmt::format("{{index_heads: {}, index_dim: {}, top_keys: {}}}", shape.sparse.index_heads,
+                     shape.sparse.index_dim, shape.sparse.top_keys));
   flag("embedding_scale", shape.embedding_scale);
   flag("residual_scale", shape.residual_scale);
   flag("logit_scale", shape.logit_scale);
@@ -74,18 +95,10 @@ std::string transformer_yaml(const TransformerShape& shape, std::size_t indent) 
     line(2, "kv_heads", shape.kv_heads);
     line(2, "head_dim", shape.head_dim);
   }
-  line(2, "feed_forward", shape.feed_forward);
-  if (shape.experts.count > 0)
-    line(2, "experts",
-         fmt::format("{{count: {}, per_token: {}, feed_forward: {}, shared_feed_forward: {}, "
-                     "first_layer: {}, every: {}{}{}}}",
-                     shape.experts.count, shape.experts.per_token, shape.experts.feed_forward,
-                     shape.experts.shared_feed_forward, shape.experts.first_layer,
-                     shape.experts.every, shape.experts.router_bias ? ", router_bias: true" : "",
-                     shape.experts.groups > 0
-                         ? fmt::format(", groups: {}, groups_per_token: {}", shape.experts.groups,
-                                       shape.experts.groups_per_token)
-                         : ""));
+  if (shape.feed_forward > 0) line(2, "feed_forward", shape.feed_forward);
+  for (const HybridLine& own : hybrid_lines(shape.hybrid))
+    line(2, own.key, own.value);
+  if (shape.experts.count > 0) line(2, "experts", experts_text(shape));
   if (shape.has_image()) {
     line(2, "image",
          fmt::format("{{size: {}, patch: {}, channels: {}}}", shape.image.size, shape.image.patch,

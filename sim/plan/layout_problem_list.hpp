@@ -2,6 +2,7 @@
 //   layout_problems.cpp          all of a layout
 //   layout_problems_tensor.cpp   tensor parallelism, products that are cut into parts
 //   layout_problems_experts.cpp  mixtures of experts, latent attention
+//   layout_problems_hybrid.cpp   layers that differ, scans, sparse attention
 //   layout_problems_compression.cpp  compressed gradients and parameters
 //   layout_problems_offload.cpp  optimizer states on the host
 //   layout_problems_states.cpp  formats of optimizer states
@@ -50,8 +51,12 @@ struct LayoutProblemList {
 // What is not in a layer, and a layer of each kind.
 std::vector<const Block*> blocks_of_each_kind(const Model& model);
 
+// Operators around a layer as Megatron-LM has them.
+bool runs_as_megatron(const Execution& runs);
+
 void check_tensor(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_experts(const Layout& layout, const Model& model, LayoutProblemList& list);
+void check_hybrid_layers(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_dispatcher(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_exchange_overlap(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_compression(const Layout& layout, const Model& model, LayoutProblemList& list);

@@ -1,5 +1,6 @@
 // What a layout gets wrong for a model. Every sentence names what is allowed.
 #include <algorithm>
+#include <numeric>
 
 #include "sim/plan/layout_problem_list.hpp"
 #include "sim/plan/sharding/eight_bit.hpp"
@@ -22,6 +23,7 @@ class Checker : private LayoutProblemList {
     batch();
     check_tensor(layout_, model_, *this);
     check_experts(layout_, model_, *this);
+    check_hybrid_layers(layout_, model_, *this);
     sequence();
     context();
     pipeline();
@@ -200,7 +202,13 @@ class Checker : private LayoutProblemList {
               "allowed: ring, all_gather",
               word(model_.execution.context));
     const int t = layout_.tensor_parallel;
-    const std::int64_t heads = model_.attention.heads, keys = model_.attention.kv_heads;
+    const std::int64_t heads = model_.attention.heads;
+    std::int64_t keys = model_.attention.kv_heads;
+    if (model_.is_hybrid()) {
+      if (!model_.shape->hybrid.has(Mixer::attention)) return;
+      for (const LayerKind& kind : model_.shape->hybrid.kinds())
+        if (kind.kv_heads > 0) keys = std::gcd(keys, kind.kv_heads);
+    }
     if (heads % t != 0 || keys % t != 0) return;  // said already
     if (heads / t % c == 0 && keys / t % c == 0) return;
     problem("context_exchange",
@@ -470,9 +478,8 @@ class Checker : private LayoutProblemList {
 
 std::vector<const Block*> blocks_of_each_kind(const Model& model) {
   std::vector<const Block*> all{&model.input, &model.output};
-  if (!model.layers.empty()) all.push_back(&model.layers.front());
-  const Block* mixed = model.first_layer_with_experts();
-  if (mixed != nullptr && mixed != all.back()) all.push_back(mixed);
+  for (const Block* layer : model.layers_of_each_kind())
+    all.push_back(layer);
   return all;
 }
 

@@ -15,16 +15,6 @@ class ExpertChecker {
   }
 
  private:
-  // Megatron-LM's dispatcher and grouped products; other frameworks have others.
-  bool runs_as_megatron() const {
-    const Execution& runs = model_.execution;
-    return !(runs.flat_parameters || runs.copies_tokens || runs.copies_weights ||
-             runs.separate_products || runs.adds_gradients || runs.all_reduces_gradients ||
-             runs.gradient_buckets != GradientBuckets::flat ||
-             runs.optimizer != OptimizerForm::fused || !is_transformer_engine(runs.eight_bit) ||
-             runs.eight_bit == EightBit::transformer_engine_linear);
-  }
-
   void experts() {
     if (!model_.has_experts()) {
       for (const auto& [key, value] :
@@ -59,7 +49,7 @@ class ExpertChecker {
       list_.problem(
           "recompute",
           "recompute is operators; allowed with a mixture of experts: none, selective, full");
-    if (!runs_as_megatron())
+    if (!runs_as_megatron(model_.execution))
       list_.problem(
           "framework",
           "a mixture of experts is modelled as Megatron-LM runs it; allowed: framework megatron");
@@ -106,7 +96,7 @@ class ExpertChecker {
     if (!is_flash(layout_.attention))
       list_.problem("attention",
                     "attention is unfused; allowed with latent attention: flash, flash-2");
-    if (!runs_as_megatron() && !model_.has_experts())
+    if (!runs_as_megatron(model_.execution) && !model_.has_experts())
       list_.problem(
           "framework",
           "latent attention is modelled as Megatron-LM runs it; allowed: framework megatron");
@@ -118,6 +108,15 @@ class ExpertChecker {
 };
 
 }  // namespace
+
+// Its dispatcher and grouped products; other frameworks have others.
+bool runs_as_megatron(const Execution& runs) {
+  return !(runs.flat_parameters || runs.copies_tokens || runs.copies_weights ||
+           runs.separate_products || runs.adds_gradients || runs.all_reduces_gradients ||
+           runs.gradient_buckets != GradientBuckets::flat ||
+           runs.optimizer != OptimizerForm::fused || !is_transformer_engine(runs.eight_bit) ||
+           runs.eight_bit == EightBit::transformer_engine_linear);
+}
 
 void check_experts(const Layout& layout, const Model& model, LayoutProblemList& list) {
   ExpertChecker{layout, model, list}.run();

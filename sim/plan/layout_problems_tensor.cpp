@@ -32,8 +32,10 @@ class TensorChecker {
                     t, model_.name);
       return;
     }
-    const std::string allowed = LayoutProblemList::divisors_of(
-        {model_.attention.heads, model_.attention.kv_heads, model_.feed_forward});
+    const bool attends = !model_.is_hybrid() || model_.shape->hybrid.has(Mixer::attention);
+    const std::int64_t heads = attends ? model_.attention.heads : 0;
+    const std::int64_t keys = attends ? model_.attention.kv_heads : 0;
+    const std::string allowed = LayoutProblemList::divisors_of({heads, keys, model_.feed_forward});
     const auto must_divide = [&](std::int64_t value, const char* what) {
       if (value % t != 0) {
         list_.problem("tensor_parallel",
@@ -41,11 +43,14 @@ class TensorChecker {
                       what, allowed);
       }
     };
-    must_divide(model_.attention.heads, "heads");
-    if (shares_key_heads(model_, t) && model_.execution.shares_key_heads)
+    must_divide(heads, "heads");
+    if (attends && shares_key_heads(model_, t) && model_.execution.shares_key_heads)
       shared_key_heads();
     else
-      must_divide(model_.attention.kv_heads, "key/value heads");
+      must_divide(keys, "key/value heads");
+    if (model_.is_hybrid())
+      for (const LayerKind& kind : model_.shape->hybrid.kinds())
+        must_divide(kind.kv_heads, "key/value heads of a layer");
     must_divide(model_.feed_forward, "feed-forward features");
     if (model_.shape && model_.shape->qk_norm_whole)
       list_.problem("tensor_parallel",

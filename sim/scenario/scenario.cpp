@@ -205,7 +205,7 @@ void read_graph_scope(const Layered& section, SimulationOptions& options) {
     if (!named)
       entry.problem(
           fmt::format("'{}' is no part of a layer; allowed: attn, mlp, moe, moe_router, "
-                      "moe_preprocess",
+                      "moe_preprocess, mamba",
                       text.substr(0, 80)));
     const GraphModule module = named.value_or(GraphModule::attn);
     if (named && std::ranges::find(options.graph_scope, module) != options.graph_scope.end())

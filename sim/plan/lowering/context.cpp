@@ -23,7 +23,7 @@ void ContextParallelAttention::intern_context(const ShardedOp& op, ContextWork& 
   const auto make = [&](CollectiveKind kind, Bytes bytes) {
     return builder_.collective({kind, GroupRole::context, layout_.activation_dtype, bytes});
   };
-  if (exchanges_heads(layout_)) return heads_.intern_heads(op, work);
+  if (!context.parts.empty()) return heads_.intern_heads(op, work);
   if (steps_.form() != ContextForm::transformer_engine)
     return pytorch_.intern_pytorch_context(op, work);
   if (layout_.context_exchange == ContextExchange::all_gather) {
@@ -45,7 +45,7 @@ void ContextParallelAttention::intern_context(const ShardedOp& op, ContextWork& 
 
 Value ContextParallelAttention::forward_context(Frame& frame, std::size_t i, Value x) {
   tensors_.wait_for(x);
-  if (exchanges_heads(layout_)) return heads_.forward_heads(frame, i, x);
+  if (frame.work->ops[i].context.by_heads()) return heads_.forward_heads(frame, i, x);
   if (x.ready.value != none) builder_.wait(Stream::context_comm, x.ready);
   if (layout_.context_exchange == ContextExchange::ring) return forward_ring(frame, i, x);
   if (steps_.gathers_slices()) return pytorch_.forward_gathered(frame, i, x);
@@ -96,7 +96,7 @@ Value ContextParallelAttention::forward_ring(Frame& frame, std::size_t i, Value 
 
 Value ContextParallelAttention::backward_context(Frame& frame, std::size_t i, Value gradient) {
   tensors_.wait_for(gradient);
-  if (exchanges_heads(layout_)) return heads_.backward_heads(frame, i, gradient);
+  if (frame.work->ops[i].context.by_heads()) return heads_.backward_heads(frame, i, gradient);
   if (steps_.form() != ContextForm::transformer_engine)
     return pytorch_.backward_pytorch(frame, i, gradient);
   if (layout_.context_exchange == ContextExchange::ring) return backward_ring(frame, i, gradient);

@@ -12,6 +12,9 @@
 // Kept are queries, keys and values behind the exchange, the output before it and its log-sum-exps
 // (before 2.8 the output behind it, which was then exchanged again beside its gradient); the linear
 // behind keeps its input besides.
+//
+// Scans go the same way (Megatron-LM, core/ssm/mamba_context_parallel.py), each part of what they
+// read by an exchange of its own.
 #include "sim/plan/lowering/context_heads.hpp"
 
 namespace sim::lowering {
@@ -24,21 +27,23 @@ void HeadExchange::intern_heads(const ShardedOp& op, ContextWork& work) {
   const auto intern = [&](const ContextAttention::Heads& heads) {
     return ContextWork::Heads{
         .order = builder_.kernel(heads.order),
+        .behind = builder_.kernel(heads.behind),
         .exchange = builder_.collective({CollectiveKind::all_to_all, GroupRole::context,
                                          layout_.activation_dtype, heads.bytes}),
         .bytes = heads.bytes};
   };
-  const ContextWork::Heads keys = intern(context.keys);
-  work.heads = {intern(context.queries), keys, keys};
+  for (const ContextAttention::Heads& part : context.parts)
+    work.parts.push_back(intern(part));
+  work.made = intern(context.made);
 }
 
 Value HeadExchange::exchange_heads(const Frame& frame, std::size_t i, const Value& tensor,
                                    std::span<const ContextWork::Heads> parts) {
   const ContextWork& work = frame.work->ops[i].context;
-  std::array<Value, 3> came;
+  std::vector<Value> came(parts.size());
   Bytes all{};
   for (std::size_t part = 0; part < parts.size(); ++part) {
-    const auto& [order, all_to_all, bytes] = parts[part];
+    const auto& [order, behind, all_to_all, bytes] = parts[part];
     all += bytes;
     const Value sent = tensors_.allocate(bytes);
     emit_.compute(frame, i, order, work.order_name, Action::order_for_exchange);
@@ -58,7 +63,7 @@ Value HeadExchange::exchange_heads(const Frame& frame, std::size_t i, const Valu
   for (std::size_t part = 0; part < parts.size(); ++part) {
     tensors_.wait_for(came[part]);
     out.ready =
-        emit_.compute(frame, i, parts[part].order, work.order_name, Action::order_behind_exchange);
+        emit_.compute(frame, i, parts[part].behind, work.order_name, Action::order_behind_exchange);
     tensors_.drop(came[part], Role::input);
     builder_.writes(out.buffer, Role::output);
   }
@@ -67,26 +72,24 @@ Value HeadExchange::exchange_heads(const Frame& frame, std::size_t i, const Valu
 
 Value HeadExchange::forward_heads(Frame& frame, std::size_t i, Value x) {
   const OpWork& work = frame.work->ops[i];
-  const std::span parts{work.context.heads};
-  const Value heads = exchange_heads(frame, i, x, parts);
+  const Value heads = exchange_heads(frame, i, x, work.context.parts);
   const Value own = tensors_.allocate(frame.shape->ops[i].output);
   emit_.compute(frame, i, work.forward, work.name, Action::forward);
   kept_.keep_or_free(frame, i, heads);
   builder_.writes(own.buffer, Role::output);
   kept_.keep_output(frame, i, own);
-  return exchange_heads(frame, i, own, parts.first(1));
+  return exchange_heads(frame, i, own, std::span{&work.context.made, 1});
 }
 
 Value HeadExchange::backward_heads(Frame& frame, std::size_t i, Value gradient) {
   const OpWork& work = frame.work->ops[i];
-  const std::span parts{work.context.heads};
-  const Value heads = exchange_heads(frame, i, gradient, parts.first(1));
+  const Value heads = exchange_heads(frame, i, gradient, std::span{&work.context.made, 1});
   const Value made = tensors_.allocate(frame.shape->ops[i].input);
   emit_.compute(frame, i, work.backward, work.name, Action::backward);
   tensors_.drop(heads, Role::gradient);
   kept_.free_saved(frame.saved[i]);
   builder_.writes(made.buffer, Role::input_gradient);
-  return exchange_heads(frame, i, made, parts);
+  return exchange_heads(frame, i, made, work.context.parts);
 }
 
 }  // namespace sim::lowering

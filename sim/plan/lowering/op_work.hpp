@@ -21,11 +21,13 @@ struct ContextWork {
   std::uint32_t gather = none, scatter = none;
   // All-to-all.
   struct Heads {
-    std::uint32_t order = none, exchange = none;
+    std::uint32_t order = none, behind = none, exchange = none;
     Bytes bytes{};
   };
   std::uint32_t order_name = 0;
-  std::array<Heads, 3> heads{};  // queries (or output), keys, values
+  std::vector<Heads> parts;  // of what the kernel reads
+  Heads made;                // of what it makes
+  bool by_heads() const { return !parts.empty(); }
   bool exists() const { return exchange_name != none; }
 };
 

@@ -34,8 +34,9 @@ ScorePasses score_passes(bool forward, bool causal, const AttentionShape& shape)
 
 }  // namespace
 
-AttentionShape rank_attention(const Region& region) {
+AttentionShape rank_attention(const Region& region, const ModelOp& op) {
   AttentionShape shape = region.model->attention;
+  if (op.kv_heads > 0) shape.kv_heads = op.kv_heads;
   const std::int64_t matrices = region.layout->micro_batch * (shape.heads / region.tensor);
   shape.eager_softmax |= shape.softmax_in_fours && matrices % 4 != 0;
   return shape;
@@ -47,7 +48,7 @@ bool copies_attention(const Region& region) {
 
 Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart part,
                         const ScoreBlock& block) {
-  const AttentionShape shape = rank_attention(region);
+  const AttentionShape shape = rank_attention(region, op);
   const bool forward = part == AttentionPart::forward;
   const bool flash = is_flash(region.layout->attention);
   const bool banded = block.causal && is_shorter(op.window, block.n);
@@ -155,22 +156,23 @@ ContextPasses compiled_passes(double width) {
 }  // namespace
 
 ContextAttention head_exchange(const Region& region, const ModelOp& op) {
-  const AttentionShape& shape = region.model->attention;
+  const AttentionShape shape = rank_attention(region, op);
   const auto heads = [&](std::int64_t count) {
     ContextAttention::Heads made;
     made.bytes = Bytes{count * shape.head_dim * region.tokens * region.element / region.tensor};
     made.order = memory_kernel(OpKind::elementwise, region, op,
                                2.0 * static_cast<double>(made.bytes.count()));
+    made.behind = made.order;
     return made;
   };
   ContextAttention made;
-  made.queries = heads(shape.heads);
-  made.keys = heads(shape.kv_heads);
+  made.parts = {heads(shape.heads), heads(shape.kv_heads), heads(shape.kv_heads)};
+  made.made = made.parts.front();
   return made;
 }
 
 ContextAttention context_attention(const Region& region, const ModelOp& op) {
-  const AttentionShape& shape = region.model->attention;
+  const AttentionShape shape = rank_attention(region, op);
   const std::int64_t held = region.layout->tokens_held();
   const ScoreBlock block{held, shape.causal ? held / 2 : held, false};
   ModelOp plain = op;  // what a framework adds around the attention, it adds once

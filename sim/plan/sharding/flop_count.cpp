@@ -13,6 +13,18 @@ struct BlockFlops {  // of one sequence
   double attention = 0;  // the part of `forward` that is the attention core
 };
 
+// Of a sequence: the indexer's scores of all pairs, and attention of each query to what it chooses.
+double sparse_flops(const TransformerShape& shape, const ModelOp& op, const Layout& layout,
+                    bool half) {
+  const auto tokens = static_cast<double>(layout.sequence_length);
+  const double scores = 2.0 * tokens * tokens * (half ? 0.5 : 1.0) *
+                        static_cast<double>(shape.sparse.index_heads * shape.sparse.index_dim);
+  const double pairs =
+      share_in_window(op.top_keys, layout.sequence_length) * tokens * tokens * (half ? 0.5 : 1.0);
+  return scores + 2.0 * pairs * static_cast<double>(shape.heads) *
+                      static_cast<double>(shape.head_dim + shape.latent.value_dim);
+}
+
 double product_flops(const ModelOp& op, double tokens) {
   return 2.0 * tokens * static_cast<double>(op.in_features) * static_cast<double>(op.out_features);
 }
@@ -32,8 +44,10 @@ BlockFlops flops_of(const Model& model, const Block& block, const ModelOp& op, c
                     AttentionCount count) {
   const auto sequence = static_cast<double>(model.is_layer_list ? 1 : layout.sequence_length);
   const double tokens = (op.once_per_sequence ? 1.0 : sequence) * static_cast<double>(op.per_token);
-  BlockFlops flops{op.forward_flops.count() * tokens, op.backward_flops.count() * tokens};
-  if (is_product(op)) {
+  BlockFlops flops{op.model_flops.count() * tokens, 2 * op.model_flops.count() * tokens};
+  if (op.kind == ModelOpKind::generic) {
+    flops = {op.forward_flops.count() * tokens, op.backward_flops.count() * tokens};
+  } else if (is_product(op)) {
     flops.forward = product_flops(op, tokens);
     flops.backward = 2.0 * flops.forward;
     train_adapters(model, block, op, layout, tokens, flops);
@@ -44,6 +58,7 @@ BlockFlops flops_of(const Model& model, const Block& block, const ModelOp& op, c
     flops.forward = 2.0 * tokens * static_cast<double>(seen) * share_in_window(op.window, seen) *
                     static_cast<double>(shape.heads * (shape.head_dim + shape.value_dim)) *
                     (half ? 0.5 : 1.0);
+    if (op.top_keys > 0) flops.forward = sparse_flops(*model.shape, op, layout, half);
     flops.backward = 2.0 * flops.forward;
     flops.attention = flops.forward;
   }

@@ -33,7 +33,7 @@ void shard_attention_scratch(const Region& region, ShardedOp& to) {
     to.scratch_backward = flash_backward(in_fp32(region, to.output));
     return;
   }
-  const AttentionShape shape = rank_attention(region);
+  const AttentionShape shape = rank_attention(region, *to.op);
   const Kernel& kernel = *to.forward;
   Scores scores;
   scores.matrix = Bytes{kernel.batch * kernel.heads * kernel.m * kernel.n * region.element};

@@ -1,5 +1,6 @@
 // The parts of sharding.cpp: what its files share.
 //   sharding.cpp        operators and blocks
+//   scans.cpp           scans over context-parallel ranks, sparse attention
 //   attention.cpp       kernels of attention, also over context-parallel ranks
 //   experts.cpp         routers, and the way of tokens to experts
 //   kernel_scratch.cpp  tensors within eager kernels
@@ -27,7 +28,7 @@ struct Region {
 // Attention as a rank runs it. The fused softmax works on four matrices of scores at a time; where
 // a rank has another number of them, its kernels are eager (Megatron-LM,
 // megatron/model/fused_softmax.py, attn_batch_size % 4).
-AttentionShape rank_attention(const Region& region);
+AttentionShape rank_attention(const Region& region, const ModelOp& op);
 
 Bytes bytes_from(double value);
 std::int64_t tokens_of(const Region& region, const ModelOp& op);
@@ -81,6 +82,14 @@ ContextAttention context_attention(const Region& region, const ModelOp& op);
 // (index_select); behind it, the same backwards. Tokens come first ("sbhd", as Megatron-LM has
 // them), so what else is called contiguous is so already. A read and a write each.
 ContextAttention head_exchange(const Region& region, const ModelOp& op);
+
+// sharding_scans.cpp
+// Operators that carry a state (ModelOp::scan): each context rank has all tokens of a share of
+// their heads, whatever attention does (Megatron-LM, core/ssm/mamba_context_parallel.py).
+ContextAttention scan_exchange(const Region& region, const ModelOp& op);
+// Attention of queries to the keys that they have chosen (ModelOp::top_keys), with the scores by
+// which they choose.
+Kernel sparse_attention_kernel(const Region& region, const ModelOp& op, AttentionPart part);
 
 // Heads and sequences become one dimension and part again (Scaling, core/nn/attention/attention.py,
 // flash_attention and multi_head_attention): with one sequence the same memory, else two copies, of

@@ -181,6 +181,7 @@ OpKind kernel_kind(ModelOpKind kind) {
     case ModelOpKind::cross_entropy:
       return OpKind::cross_entropy;
     case ModelOpKind::generic:
+    case ModelOpKind::scan:
       return OpKind::generic;
   }
   return OpKind::generic;
@@ -196,6 +197,11 @@ DType arithmetic_dtype(const Region& region, const ModelOp& op) {
 
 void shard_attention(const Region& region, const ModelOp& op, ShardedOp& to) {
   const Layout& layout = *region.layout;
+  if (op.top_keys > 0) {
+    to.forward = sparse_attention_kernel(region, op, AttentionPart::forward);
+    to.backward = sparse_attention_kernel(region, op, AttentionPart::backward);
+    return;
+  }
   const bool heads = exchanges_heads(layout);
   const bool all_keys = heads || attends_at_once(*region.model, layout);
   const std::int64_t packed = packed_sequences(layout);
@@ -251,7 +257,7 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
       const double elements =
           op.forward_elements + (to.splits_loss ? op.forward_split_elements : 0);
       to.forward = memory_kernel(kind, region, op, elements * traffic);
-      to.forward->flops = op.forward_flops * static_cast<double>(tokens);
+      to.forward->flops = op.forward_flops * (static_cast<double>(tokens) / divisor);
       to.forward->dtype = arithmetic_dtype(region, op);
       to.forward->launches = op.forward_launches;
       to.forward->beside = bytes_from(op.forward_beside * traffic);
@@ -262,14 +268,15 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
           op.backward_elements + (to.splits_loss ? op.backward_split_elements : 0);
       to.backward = memory_kernel(kind, region, op, elements * traffic);
       to.backward->part = AttentionPart::backward;
-      to.backward->flops = op.backward_flops * static_cast<double>(tokens);
+      to.backward->flops = op.backward_flops * (static_cast<double>(tokens) / divisor);
       to.backward->dtype = arithmetic_dtype(region, op);
       to.backward->launches = op.backward_launches;
       to.backward->beside = bytes_from(op.backward_beside * traffic);
       to.backward->strided = bytes_from(op.backward_strided * traffic);
     }
   }
-  to.parameters = op.weights + op.biases;
+  if (op.scan && region.layout->context_parallel > 1) to.context = scan_exchange(region, op);
+  to.parameters = (op.weights + op.biases) / (op.splits_parameters ? region.tensor : 1);
   if (embedding && op.weights > 0) {
     to.parameters =
         padded(region, op, op.in_features) / (split ? region.tensor : 1) * op.out_features +
@@ -282,7 +289,7 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
       ++to.backward->launches;
     }
   }
-  if (region.tensor > 1 && !embedding &&
+  if (region.tensor > 1 && !embedding && !op.splits_parameters &&
       (op.split == TensorSplit::inner || region.layout->sequence_parallel)) {
     to.tensor_summed = to.parameters;
   }
@@ -324,7 +331,7 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
     const bool flash = is_flash(region.layout->attention);
     if (copies_attention(region)) to.saved += to.output;
     to.attention_saved =
-        bytes_from(attention_kernel_saved_bytes(rank_attention(region), flash,
+        bytes_from(attention_kernel_saved_bytes(rank_attention(region, op), flash,
                                                 region.layout->attended_length(), region.element) *
                    static_cast<double>(region.tokens) / region.tensor);
   }
@@ -402,12 +409,13 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
 }
 
 auto shape_of(const ModelOp& op) {
-  return std::make_tuple(
-      op.kind, op.split, op.function, op.residual_of, op.starts_from, op.experts, op.per_token,
-      op.in_place, op.backward_reads_output, op.in_features, op.out_features, op.weights, op.biases,
-      op.tied_to_embedding, op.once_per_sequence, op.products, op.window, op.forward_elements,
-      op.backward_elements, op.saved_elements, op.saved_fixed_bytes, op.saved_input_elements,
-      op.forward_flops.count(), op.backward_flops.count());
+  return std::make_tuple(op.kind, op.split, op.function, op.residual_of, op.starts_from, op.experts,
+                         op.per_token, op.in_place, op.backward_reads_output, op.in_features,
+                         op.out_features, op.weights, op.biases, op.tied_to_embedding,
+                         op.once_per_sequence, op.products, op.window, op.kv_heads, op.top_keys,
+                         op.splits_parameters, op.forward_elements, op.backward_elements,
+                         op.saved_elements, op.saved_fixed_bytes, op.saved_input_elements,
+                         op.forward_flops.count(), op.backward_flops.count());
 }
 
 bool same_block(const Block& a, const Block& b) {
@@ -460,6 +468,13 @@ DType summed_gradient_dtype(const Model& model, const Layout& layout) {
   return holds_units(model, layout) && widens ? layout.reduce_dtype : layout.gradient_dtype;
 }
 
+namespace {
+struct DistinctBlock {
+  const Layout* layout = nullptr;  // the type of its products
+  std::uint32_t index = 0;         // among the sharded blocks
+};
+}  // namespace
+
 ShardedModel shard(const Model& given, const Layout& layout) {
   ShardedModel sharded;
   if (shares_key_heads(given, layout.tensor_parallel))
@@ -480,12 +495,17 @@ ShardedModel shard(const Model& given, const Layout& layout) {
     return static_cast<std::uint32_t>(sharded.blocks.size() - 1);
   };
   if (!model.input.ops.empty()) sharded.input = add(model.input);
+  std::vector<DistinctBlock> distinct;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const Layout* of_layer = is_bf16_layer(layout, i, model.layers.size()) ? &sixteen_bit : &layout;
-    const bool repeated =
-        i > 0 && of_layer == region.layout && same_block(model.layers[i], model.layers[i - 1]);
+    const auto like = [&](const DistinctBlock& earlier) {
+      return earlier.layout == of_layer &&
+             same_block(model.layers[i], *sharded.blocks[earlier.index].block);
+    };
+    const auto before = std::find_if(distinct.begin(), distinct.end(), like);
     region.layout = of_layer;
-    sharded.of_layer.push_back(repeated ? sharded.of_layer.back() : add(model.layers[i]));
+    sharded.of_layer.push_back(before != distinct.end() ? before->index : add(model.layers[i]));
+    if (before == distinct.end()) distinct.push_back({of_layer, sharded.of_layer.back()});
   }
   region.layout = &layout;
   if (!model.output.ops.empty()) sharded.output = add(model.output);

@@ -30,12 +30,14 @@ struct ContextAttention {
   Kernel first_merge;      // the same, with what is done once
   Kernel begin_gradients;  // of the first slice: copied where they are added up
   Kernel add_gradients;
-  // All-to-all: of the queries, as of the output, and of the keys, as of the values.
+  // All-to-all: what goes before the kernel, one exchange each, and what it has made.
   struct Heads {
     Bytes bytes{};  // of the tokens that a rank holds, of all heads
-    Kernel order;   // moves them into the order of the ranks or back
+    Kernel order;   // moves them into the order of the ranks
+    Kernel behind;  // and what came into that of the sequence
   };
-  Heads queries, keys;
+  std::vector<Heads> parts;
+  Heads made;
 };
 
 // The way of tokens to the experts they have chosen, and back (dispatch, combine).

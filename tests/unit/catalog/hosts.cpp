@@ -38,6 +38,18 @@ const std::string plain_model =
     "    feed_forward: 64\n    vocabulary: 100\n    norm: rms\n    activation: swiglu\n"
     "    positions: rotary\n    biases: none\n    window: 16\n    full_attention: [0]\n";
 
+const std::string hybrid_model =
+    "model:\n  name: m\n  source: s\n  transformer:\n    layers: 4\n    hidden: 64\n    heads: 4\n"
+    "    feed_forward: 64\n    vocabulary: 100\n    norm: rms\n    activation: swiglu\n"
+    "    positions: none\n    biases: none\n    mamba2: {heads: 16}\n"
+    "    gated_delta_net: {key_heads: 4, value_heads: 8}\n    layer_pattern: \"M*G-\"\n";
+const std::string sparse_model =
+    "model:\n  name: m\n  source: s\n  transformer:\n    layers: 4\n    hidden: 64\n    heads: 4\n"
+    "    feed_forward: 64\n    vocabulary: 100\n    norm: rms\n    activation: swiglu\n"
+    "    positions: rotary\n    biases: none\n    latent_attention: {query_rank: 32, "
+    "key_value_rank: 32, plain_dim: 16, rotary_dim: 8, value_dim: 16}\n"
+    "    sparse_attention: {index_heads: 4}\n";
+
 // Sets a key of a scenario's own model, which --set does not take.
 std::string with_model_key(std::string yaml, const std::string& key, const std::string& value) {
   const bool inside = key.starts_with("model.transformer.");
@@ -218,6 +230,8 @@ std::vector<Host> hosts() {
       scenario_host("rate", dense + machine + "layout:\n" + batch +
                                 "training: {learning_rate: {peak: 0.1}}\n"),
       scenario_host("latent model", latent_model + machine + layout),
+      scenario_host("hybrid model", hybrid_model + machine + layout),
+      scenario_host("sparse model", sparse_model + machine + layout),
       scenario_host("image model", image_model + machine + "layout:\n  global_batch: 64\n"),
       scenario_host("plain model", plain_model + machine + layout),
       scenario_host("tokens", dense + machine + layout + "budget: {tokens: 1e9, finish_in: 60 d, " +

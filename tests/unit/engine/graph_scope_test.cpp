@@ -66,6 +66,18 @@ TEST_CASE("a graph has the parts of a layer that are named", "[engine]") {
   CHECK_FALSE(experts.contains("attention"));
 }
 
+TEST_CASE("a graph of Mamba-2 has its layer, that of attention none of it", "[engine]") {
+  const Model model = load_model(std::string{test::source_dir()} + "/models/nemotron-h-8b.yaml");
+  Layout layout;
+  layout.sequence_length = 128;
+  layout.global_batch = 1;
+  const Plan plan = make_plan(model, layout);
+  const std::set<std::string> mamba = captured(plan.programs[0], {GraphModule::mamba});
+  CHECK(mamba == std::set<std::string>{"input_norm", "mamba_in", "mamba_convolution", "mamba_scan",
+                                       "mamba_norm", "mamba_out", "mixer_residual"});
+  CHECK_FALSE(captured(plan.programs[0], {GraphModule::attn}).contains("mixer_residual"));
+}
+
 TEST_CASE("a graph is of one layer in one pass of a micro-batch", "[engine]") {
   const Plan plan = mixture_plan();
   const Program& program = plan.programs[0];

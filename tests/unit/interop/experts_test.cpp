@@ -206,8 +206,7 @@ TEST_CASE("what Megatron-LM can do with experts and is not modelled is refused",
         Lines{"5:17: is 1; allowed: 2 to 65536"});
   CHECK(flag_problems(mixture("--moe-router-topk 9")) ==
         Lines{"6:19: 9 experts for each token; there are 8"});
-  CHECK(flag_problems(mixture("--moe-shared-expert-gate")) ==
-        Lines{"6:1: --moe-shared-expert-gate: the gate of the shared expert is not modelled"});
+  CHECK(flag_problems(mixture("--moe-shared-expert-gate")).size() == 1);  // no shared experts
   CHECK(flag_problems(mixture("--mtp-num-layers 17")) == Lines{"6:18: is 17; allowed: 0 to 16"});
   CHECK(flag_problems(mixture("--mtp-num-layers 1")).empty());
 }
@@ -353,9 +352,7 @@ TEST_CASE("Megatron-Bridge: experts and latent attention", "[interop]") {
   };
   CHECK(yaml_problems("  moe_layer_freq: [0, 2]\n") ==
         Lines{"31:19: has '2' at 4; known: a number, or lists of 0 and 1, as ([0]*3+[1]*58)"});
-  CHECK(yaml_problems("  moe_shared_expert_gate: true\n") ==
-        Lines{"31:27: model.moe_shared_expert_gate: the gate of the shared expert is not "
-              "modelled"});
+  CHECK(from_yaml(text("  moe_shared_expert_gate: true\n")).shape.experts.shared_gate);
   const Imported merged = from_yaml(
       text("comm_overlap: {overlap_moe_expert_parallel_comm: true, delay_wgrad_compute: true}\n"));
   CHECK(merged.layout.overlap_expert_exchange);

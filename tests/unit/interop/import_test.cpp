@@ -54,7 +54,7 @@ TEST_CASE("what CUDA graphs capture", "[interop]") {
   CHECK(of(on + "--cuda-graph-scope attn moe_router moe_preprocess").graph_scope ==
         std::vector<GraphModule>{GraphModule::attn, GraphModule::moe_router,
                                  GraphModule::moe_preprocess});
-  CHECK(flag_problems(megatron(on + "--cuda-graph-scope mamba")).size() == 1);
+  CHECK(flag_problems(megatron(on + "--cuda-graph-scope vision")).size() == 1);
 }
 
 TEST_CASE("Megatron-LM's defaults are filled in", "[interop]") {
@@ -191,7 +191,8 @@ TEST_CASE("what changes time or memory and is not modelled is refused by name", 
             .size() == 1);
   CHECK(refused("--recompute-granularity selective --recompute-modules core_attn mhc").size() == 1);
   CHECK(refused("--recompute-granularity selective --recompute-modules moe_act").size() == 1);
-  CHECK(refused("--attention-output-gate").size() == 1);
+  CHECK(refused("--spec some.module some_spec").size() == 1);
+  CHECK(refused("--experimental-attention-variant gdn2").size() == 1);
   CHECK(refused("--distributed-backend gloo").size() == 1);
   // Their values that say "off" or "as modelled".
   CHECK(from_flags(megatron("--optimizer adam --exp-avg-dtype fp32 --mtp-num-layers 0 "

@@ -78,7 +78,7 @@ TEST_CASE("a Llama layer saves norms, Q, K, V, projection input, gate, up and th
   // Llama 3.1 8B: h = 4096, 32 heads and 8 key/value heads of 128, f = 14336. Elements per token:
   // 2 h norms, h + h inputs of qkv and mlp_up, h + 2 * 1024 Q, K, V, h projection input, 2 f gate
   // and up, f product = 6 h + 2048 + 3 f.
-  const Block layer = transformer_layer(llama(1, 4'096, 32, 8, 14'336), false);
+  const Block layer = transformer_layer(llama(1, 4'096, 32, 8, 14'336));
   REQUIRE(total_elements(layer) == 6 * 4'096 + 2'048 + 3 * 14'336);
   for (const ModelOp& op : layer.ops)
     REQUIRE(op.saved_fixed_bytes == 0);
@@ -97,7 +97,7 @@ TEST_CASE("the ends save the embedding's mask, the last norm, the head's input a
 }
 
 TEST_CASE("operators of a classic layer stand in forward order", "[model]") {
-  const Block layer = transformer_layer(classic_gpt(1, 768, 12, 50'257, 1'024), false);
+  const Block layer = transformer_layer(classic_gpt(1, 768, 12, 50'257, 1'024));
   std::vector<std::string> names;
   for (const ModelOp& op : layer.ops)
     names.push_back(op.name);
@@ -110,7 +110,7 @@ TEST_CASE("operators of a classic layer stand in forward order", "[model]") {
 TEST_CASE("q/k norms and rotary embedding stand between qkv and attention", "[model]") {
   TransformerShape shape = llama(1, 4'096, 32, 8, 12'288);
   shape.qk_norm = true;
-  const Block layer = transformer_layer(shape, false);
+  const Block layer = transformer_layer(shape);
   std::vector<std::string> names;
   for (const ModelOp& op : layer.ops)
     names.push_back(op.name);
@@ -128,7 +128,7 @@ TEST_CASE("q/k norms and rotary embedding stand between qkv and attention", "[mo
 TEST_CASE("memory traffic counts each fused kernel's reads and writes", "[model]") {
   const double h = 4'096;
   const double f = 14'336;
-  const Block layer = transformer_layer(llama(1, 4'096, 32, 8, 14'336), false);
+  const Block layer = transformer_layer(llama(1, 4'096, 32, 8, 14'336));
   // RMSNorm 2 h; backward 3 h, and 3 h for the sum with the residual's gradient.
   REQUIRE(op_named(layer, "input_norm").forward_elements == 2 * h);
   REQUIRE(op_named(layer, "input_norm").backward_elements == 6 * h);
@@ -138,7 +138,7 @@ TEST_CASE("memory traffic counts each fused kernel's reads and writes", "[model]
   // A residual sum without dropout hands its gradient on: no kernel in the backward pass.
   REQUIRE(op_named(layer, "mlp_residual").forward_elements == 3 * h);
   REQUIRE(op_named(layer, "mlp_residual").backward_elements == 0);
-  const Block classic = transformer_layer(classic_gpt(1, 768, 12, 50'257, 1'024), false);
+  const Block classic = transformer_layer(classic_gpt(1, 768, 12, 50'257, 1'024));
   REQUIRE(op_named(classic, "mlp_residual").forward_elements == 3.5 * 768);
   REQUIRE(op_named(classic, "mlp_residual").backward_elements == 2.5 * 768);
   REQUIRE(op_named(classic, "qkv").backward_elements == 3 * 768);  // gradient of the bias
@@ -147,7 +147,7 @@ TEST_CASE("memory traffic counts each fused kernel's reads and writes", "[model]
 TEST_CASE("operators say what they compute, or that they can be forecast only", "[model]") {
   TransformerShape shape = llama(1, 4'096, 32, 8, 12'288);
   shape.qk_norm = true;
-  const Block layer = transformer_layer(shape, false);
+  const Block layer = transformer_layer(shape);
   std::vector<Function> functions;
   for (const ModelOp& op : layer.ops)
     functions.push_back(op.function);
@@ -157,12 +157,12 @@ TEST_CASE("operators say what they compute, or that they can be forecast only", 
                                              add_residual});
   // With dropout, in a residual sum or on the probabilities, they are what they are without.
   TransformerShape plain = classic_gpt(1, 768, 12, 50'257, 1'024);
-  const Block classic = transformer_layer(plain, false);
+  const Block classic = transformer_layer(plain);
   REQUIRE(op_named(classic, "attention").function == attention);
   REQUIRE(op_named(classic, "mlp_residual").function == add_residual);
   REQUIRE(op_named(classic, "activation").function == gelu);
   plain.positions = Positions::alibi;
-  REQUIRE(op_named(transformer_layer(plain, false), "attention").function == none);
+  REQUIRE(op_named(transformer_layer(plain), "attention").function == none);
 }
 
 TEST_CASE("an operator drops with the probability of its place", "[model]") {
@@ -203,9 +203,9 @@ TEST_CASE("the engine executes a head of classes over text, not over an image", 
 
 TEST_CASE("a residual sum names the operator that begins its branch", "[model]") {
   TransformerShape shape = classic_gpt(1, 768, 12, 50'257, 1'024);
-  const Block pre = transformer_layer(shape, false);
+  const Block pre = transformer_layer(shape);
   shape.norm_placement = NormPlacement::post;
-  const Block post = transformer_layer(shape, false);
+  const Block post = transformer_layer(shape);
   const auto begins = [](const Block& block, const std::string& sum) {
     return block.ops[static_cast<std::size_t>(op_named(block, sum).residual_of)].name;
   };

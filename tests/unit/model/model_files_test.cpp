@@ -252,7 +252,7 @@ TEST_CASE("layers that differ are listed or counted, and contradictions refused"
 
 TEST_CASE("the formats are as models/FORMAT.md shows them", "[model]") {
   const std::vector<std::string> examples = documented_examples();
-  REQUIRE(examples.size() == 5);
+  REQUIRE(examples.size() == 7);
   // Llama 3.1 8B, but for the two token types.
   REQUIRE(from_yaml(examples[0]).parameters() == 8'030'261'248 + 2 * 4'096);
   const TransformerShape varied = *from_yaml(examples[1]).shape;
@@ -260,17 +260,27 @@ TEST_CASE("the formats are as models/FORMAT.md shows them", "[model]") {
   REQUIRE(varied.without_positions.layers == std::vector<std::int64_t>{3, 7});
   REQUIRE(varied.window_of(5) == 0);
   REQUIRE(varied.window_of(6) == 4'096);
+  const std::string hybrid =
+      "source: x\ntransformer:\n  layers: 4\n  hidden: 4096\n  heads: 32\n  kv_heads: 8\n"
+      "  feed_forward: 21504\n  vocabulary: 131072\n  norm: rms\n  activation: squared_relu\n"
+      "  positions: none\n  biases: none\n";
+  // Layers of Nemotron-H-8B.
+  REQUIRE(from_yaml(hybrid + examples[2]).parameters() ==
+          2 * 109'640'064 + 176'164'864 + 41'947'136 + 2 * 131'072 * 4'096 + 4'096);
+  const Hybrid nets = from_yaml(hybrid + examples[3]).shape->hybrid;
+  REQUIRE(nets.layers[2] == LayerKind{.mixer = Mixer::gated_delta_net, .width = 7'168});
+  REQUIRE(nets.layers[3] == LayerKind{.kv_heads = 2});
   const std::string image =
       "source: x\ntransformer:\n  layers: 12\n  hidden: 768\n  heads: 12\n"
       "  feed_forward: 3072\n  norm: layer\n  activation: gelu\n"
       "  positions: learned\n  biases: all\n";
-  REQUIRE(from_yaml(image + examples[2]).parameters() == 86'567'656);
+  REQUIRE(from_yaml(image + examples[4]).parameters() == 86'567'656);
   const std::string deepseek_v3 =
       "source: x\ntransformer:\n  layers: 61\n  hidden: 7168\n  heads: 128\n"
       "  feed_forward: 18432\n  vocabulary: 129280\n  norm: rms\n  activation: swiglu\n"
       "  positions: rotary\n  biases: none\n";
-  REQUIRE(from_yaml(deepseek_v3 + examples[3]).parameters() == 671'026'404'352);
-  const Model list = from_yaml(examples[4]);
+  REQUIRE(from_yaml(deepseek_v3 + examples[5]).parameters() == 671'026'404'352);
+  const Model list = from_yaml(examples[6]);
   REQUIRE(list.parameters() == 18'536);
   // The values that the example says are the defaults.
   REQUIRE(list.layers[0].ops[0].backward_flops == list.layers[0].ops[0].forward_flops * 2);

@@ -72,7 +72,7 @@ TEST_CASE("random shapes save what the closed form says, split as the tensors ar
   std::mt19937_64 random{static_cast<std::uint64_t>(seed)};
   const TransformerShape shape = random_shape(random);
   const Widths w = widths(shape);
-  const SavedBytes saved = saved_bytes(transformer_layer(shape, false), {}, true, 128, 2);
+  const SavedBytes saved = saved_bytes(transformer_layer(shape), {}, true, 128, 2);
   // Outside: two norms' inputs, the inputs of qkv and mlp_up, two masks. Inside: Q, K, V, the
   // projection's input, the activation's input and its product.
   const int masks = (shape.projection_dropout > 0 ? 1 : 0) + (shape.mlp_dropout > 0 ? 1 : 0);

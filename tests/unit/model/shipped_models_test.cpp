@@ -29,25 +29,32 @@ TEST_CASE("parameter counts equal the published ones to the last parameter", "[m
     const char* name;
     std::int64_t parameters;
   };
-  const Published published =
-      GENERATE(Published{"llama-3.1-8b", 8'030'261'248}, Published{"llama-3.1-70b", 70'553'706'496},
-               Published{"llama-3.1-405b", 405'853'388'800}, Published{"llama-2-7b", 6'738'415'616},
-               Published{"llama-2-13b", 13'015'864'320}, Published{"llama-2-70b", 68'976'648'192},
-               Published{"mistral-7b", 7'241'732'096}, Published{"gpt2", 124'439'808},
-               Published{"qwen2-0.5b", 494'032'768}, Published{"qwen3-8b", 8'190'735'360},
-               Published{"bert-base", 109'482'240}, Published{"bert-large", 335'141'888},
-               Published{"bert-base-pretraining", 110'106'428}, Published{"distilbert", 66'362'880},
-               // The encoder, and a row of the hidden size with a bias for each of two classes.
-               Published{"distilbert-classifier", 66'362'880 + 2 * 768 + 2},
-               Published{"vit-b16", 86'567'656}, Published{"vit-l16", 304'326'632},
-               Published{"resnet50", 25'557'032}, Published{"mixtral-8x7b", 46'702'792'704},
-               Published{"deepseek-v2", 235'741'434'880},
-               // Published with 58 x 256 correction biases of the routers, which are not trained.
-               Published{"deepseek-v3", 671'026'419'200 - 14'848},
-               Published{"qwen3-235b-a22b", 235'093'634'560}, Published{"phi-4", 14'659'507'200},
-               Published{"olmo-2-32b", 32'234'279'936}, Published{"gemma-3-1b", 999'885'952},
-               Published{"smollm3-3b", 3'075'098'624}, Published{"ernie-4.5-0.3b", 360'748'032},
-               Published{"granite-3.3-8b", 8'170'864'640});
+  const Published published = GENERATE(
+      Published{"llama-3.1-8b", 8'030'261'248}, Published{"llama-3.1-70b", 70'553'706'496},
+      Published{"llama-3.1-405b", 405'853'388'800}, Published{"llama-2-7b", 6'738'415'616},
+      Published{"llama-2-13b", 13'015'864'320}, Published{"llama-2-70b", 68'976'648'192},
+      Published{"mistral-7b", 7'241'732'096},
+      // Checkpoints; of Nemotron 3 Nano without the 23 x 128 correction biases of routers.
+      Published{"nemotron-h-8b", 8'100'852'736},
+      Published{"nemotron-3-nano", 31'577'940'288 - 23 * 128},
+      Published{"qwen3-next-80b-a3b", 79'674'391'296},
+      Published{"llama-3.3-nemotron-super-49b", 49'867'145'216},
+      // V3's and an indexer in each of 61 layers.
+      Published{"deepseek-v3.2", 671'026'404'352 + 61 * 13'959'424}, Published{"gpt2", 124'439'808},
+      Published{"qwen2-0.5b", 494'032'768}, Published{"qwen3-8b", 8'190'735'360},
+      Published{"bert-base", 109'482'240}, Published{"bert-large", 335'141'888},
+      Published{"bert-base-pretraining", 110'106'428}, Published{"distilbert", 66'362'880},
+      // The encoder, and a row of the hidden size with a bias for each of two classes.
+      Published{"distilbert-classifier", 66'362'880 + 2 * 768 + 2},
+      Published{"vit-b16", 86'567'656}, Published{"vit-l16", 304'326'632},
+      Published{"resnet50", 25'557'032}, Published{"mixtral-8x7b", 46'702'792'704},
+      Published{"deepseek-v2", 235'741'434'880},
+      // Published with 58 x 256 correction biases of the routers, which are not trained.
+      Published{"deepseek-v3", 671'026'419'200 - 14'848},
+      Published{"qwen3-235b-a22b", 235'093'634'560}, Published{"phi-4", 14'659'507'200},
+      Published{"olmo-2-32b", 32'234'279'936}, Published{"gemma-3-1b", 999'885'952},
+      Published{"smollm3-3b", 3'075'098'624}, Published{"ernie-4.5-0.3b", 360'748'032},
+      Published{"granite-3.3-8b", 8'170'864'640});
   CAPTURE(published.name);
   REQUIRE(shipped(published.name).parameters() == published.parameters);
 }

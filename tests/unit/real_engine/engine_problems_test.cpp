@@ -91,6 +91,18 @@ TEST_CASE("models that predict no next token are refused", "[engine_problems]") 
     shape.head = sim::Head::none;
     CHECK(problems_of(shape) == Problems{"tiny ends in no loss: there is nothing to train"});
   }
+  SECTION("layers that differ") {
+    shape.hybrid.layers.assign(static_cast<std::size_t>(shape.layers), {.width = 16});
+    CHECK(problems_of(shape) ==
+          Problems{"tiny: the engine does not execute layers that differ in what they are made of "
+                   "(layer_pattern, layer_kinds)"});
+  }
+  SECTION("a gate of attention") {
+    shape.attention_gate = true;
+    CHECK(problems_of(shape) ==
+          Problems{"operator attention_gate of the layer block: the engine does not execute its "
+                   "function"});
+  }
   SECTION("a pooler") {
     shape.head = sim::Head::pooler;
     const std::string why =

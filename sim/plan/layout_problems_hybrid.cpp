@@ -1,0 +1,87 @@
+// What a layout gets wrong for layers that differ, for scans and for sparse attention.
+#include "sim/plan/layout_problem_list.hpp"
+
+namespace sim {
+namespace {
+
+class HybridChecker {
+ public:
+  HybridChecker(const Layout& layout, const Model& model, LayoutProblemList& list)
+      : layout_{layout}, model_{model}, list_{list} {}
+
+  void run() {
+    if (!model_.shape) return;
+    sparse_attention();
+    if (!model_.is_hybrid()) return;
+    merged_passes();
+    if (!model_.has_scan()) return;
+    for (const Block* layer : model_.layers_of_each_kind())
+      for (const ModelOp& op : layer->ops)
+        if (op.scan) heads(op);
+    as_megatron("a scan");
+  }
+
+ private:
+  // Megatron-LM, core/ssm/mamba_mixer.py and mamba_context_parallel.py: "nheads must be evenly
+  // divisible by tp_size * cp_size", "ngroups must be evenly divisible by tp_size", and a context
+  // rank has whole groups or a part of one. gated_delta_net/common.py the same of its heads.
+  void heads(const ModelOp& op) {
+    const ScanShape& scan = *op.scan;
+    const std::int64_t t = layout_.tensor_parallel, c = layout_.context_parallel;
+    if (scan.heads % t != 0 || scan.groups % t != 0)
+      return list_.problem("tensor_parallel",
+                           "tensor_parallel is {}, which does not divide the {} heads and {} "
+                           "groups of {}; allowed: {}",
+                           t, scan.heads, scan.groups, op.name,
+                           LayoutProblemList::divisors_of({scan.heads, scan.groups}));
+    const std::int64_t groups = scan.groups / t;
+    const bool whole = c <= groups ? groups % c == 0 : c % groups == 0;
+    if (scan.heads / t % c == 0 && whole) return;
+    list_.problem("context_parallel",
+                  "context_parallel is {}: the {} heads in {} groups that a tensor rank has of {} "
+                  "do not divide over as many ranks; allowed: {}",
+                  c, scan.heads / t, groups, op.name,
+                  LayoutProblemList::divisors_of({scan.heads / t}));
+  }
+
+  void as_megatron(const char* what) {
+    if (!runs_as_megatron(model_.execution) && !model_.has_experts())
+      list_.problem("framework",
+                    "{} is modelled as Megatron-LM runs it; allowed: framework megatron", what);
+    if (layout_.recompute == Recompute::operators && !model_.has_experts())
+      list_.problem("recompute", "recompute is operators; allowed with {}: none, selective, full",
+                    what);
+  }
+
+  // Their pieces are those of a layer of attention and experts.
+  void merged_passes() {
+    if (layout_.overlap_expert_exchange)
+      list_.problem("overlap.expert_exchange",
+                    "overlap.expert_exchange is not modelled for layers that differ, as those of "
+                    "{}; allowed: false",
+                    model_.name);
+  }
+
+  // The indexer is whole on every tensor rank, which gathers what it reads.
+  void sparse_attention() {
+    if (!model_.shape->sparse.exists()) return;
+    if (layout_.tensor_parallel > 1)
+      list_.problem("tensor_parallel",
+                    "tensor_parallel is {}, but {} has sparse attention, for which it is not "
+                    "modelled; allowed: 1",
+                    layout_.tensor_parallel, model_.name);
+    as_megatron("sparse attention");
+  }
+
+  const Layout& layout_;
+  const Model& model_;
+  LayoutProblemList& list_;
+};
+
+}  // namespace
+
+void check_hybrid_layers(const Layout& layout, const Model& model, LayoutProblemList& list) {
+  HybridChecker{layout, model, list}.run();
+}
+
+}  // namespace sim

@@ -1,0 +1,64 @@
+// Scans over context-parallel ranks, and sparse attention.
+#include <algorithm>
+
+#include "sim/plan/sharding/parts.hpp"
+
+namespace sim {
+
+// What all heads of a group share is sent as often as there are context ranks for a group. Before
+// an exchange a tensor is copied rank after rank; behind, what came is put together, and the ranks'
+// two chunks of the sequence, which balance attention, are put in order (torch.cat,
+// _undo_attention_load_balancing). Of what the scan makes the second copy alone.
+ContextAttention scan_exchange(const Region& region, const ModelOp& op) {
+  const std::int64_t ranks = region.layout->context_parallel;
+  const std::int64_t groups = std::max<std::int64_t>(1, op.scan->groups / region.tensor);
+  const std::int64_t copies = std::max<std::int64_t>(1, ranks / groups);
+  const auto part = [&](std::int64_t features, double behind) {
+    ContextAttention::Heads heads;
+    heads.bytes = Bytes{features * region.tokens * region.element / region.tensor};
+    const auto bytes = static_cast<double>(heads.bytes.count());
+    heads.order = memory_kernel(OpKind::elementwise, region, op, 2.0 * bytes);
+    heads.behind = memory_kernel(OpKind::elementwise, region, op, behind * bytes);
+    return heads;
+  };
+  ContextAttention made;
+  for (const ScanShape::Part& one : op.scan->exchanged)
+    made.parts.push_back(part(one.features * (one.of_groups ? copies : 1), 4));
+  made.made = part(op.out_features, 2);
+  return made;
+}
+
+// Of s tokens a query at i sees min(i, k): of all pairs under the mask the share of a window.
+// Attention works on the narrow vectors, which all heads share (arXiv:2512.02556, section 2.1:
+// "implemented in the MQA mode of MLA"): queries and keys of rank + rotary features, values of
+// rank. Backward it computes the scores again. The indexer scores all pairs before the choice; its
+// own loss compares what is chosen with the scores of all heads, which are computed once more, and
+// its backward pass multiplies what is chosen twice. Its scores are written in fp32, and read by
+// the choice. What queries gather again from the cache is not counted.
+Kernel sparse_attention_kernel(const Region& region, const ModelOp& op, AttentionPart part) {
+  const TransformerShape& shape = *region.model->shape;
+  const Layout& layout = *region.layout;
+  const bool forward = part == AttentionPart::forward;
+  const auto tokens = static_cast<double>(layout.sequence_length);
+  const double all = static_cast<double>(layout.micro_batch) * tokens * tokens / 2;
+  const double chosen = all * share_in_window(op.top_keys, layout.sequence_length);
+  const auto values = static_cast<double>(shape.latent.key_value_rank);
+  const double keys = values + static_cast<double>(shape.latent.rotary_dim);
+  const double heads = static_cast<double>(shape.heads);
+  const double index = static_cast<double>(shape.sparse.index_heads * shape.sparse.index_dim);
+  const double attention = forward ? keys + values : 2 * (keys + values) + keys;
+  const double loss = forward ? keys : 0;
+  const double indexer = forward ? all * index : 2 * chosen * index;
+  Kernel kernel = memory_kernel(OpKind::generic, region, op, 0);
+  kernel.part = part;
+  kernel.flops = Flops{2 * (chosen * heads * (attention + loss) + indexer)};
+  const double elements = forward ? op.forward_elements : op.backward_elements;
+  constexpr double fp32_elements = 2;
+  const double scores = forward ? 2 * fp32_elements * all : 2 * fp32_elements * chosen;
+  kernel.bytes =
+      bytes_from((elements * static_cast<double>(region.tokens) + scores) * region.element);
+  kernel.launches = forward ? 5 : 6;
+  return kernel;
+}
+
+}  // namespace sim
