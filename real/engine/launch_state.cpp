@@ -40,13 +40,17 @@ Launch KernelLaunches::state_op(const BoundOp& op) {
     case Action::gradient_norm:
       return gradient_norm(op);
     case Action::adam:
-      return adam();
+      return shapes_.layout().optimizer == sim::OptimizerKind::lamb ? lamb() : adam();
     case Action::gradients_to_host:
     case Action::update_on_host:
     case Action::weights_from_host:
       return host_op(op);
     case Action::outer_gradient:
+    case Action::mean_outer:
     case Action::apply_outer:
+    case Action::last_from_host:
+    case Action::outer_from_host:
+    case Action::outer_to_host:
       return outer_op(op);
     default:
       return compression_op(op);
@@ -132,7 +136,9 @@ KernelLaunches::AdamPiece KernelLaunches::adam_piece(std::size_t index) const {
   const BoundBucket& bucket = parts_.program.buckets[index];
   const bool on_host = bucket.host_gradient.exists();
   auto* state = reinterpret_cast<float*>(at(bucket.optimizer));
-  SIM_CHECK(bucket.optimizer.bytes == bucket.owned * (masters ? 12 : 8), bucket.optimizer.bytes);
+  const bool fresh = layout.compression == sim::GradientCompression::one_bit_lamb;
+  SIM_CHECK(bucket.optimizer.bytes == bucket.owned * ((masters ? 12 : 8) + (fresh ? 4 : 0)),
+            bucket.optimizer.bytes);
   float* m = state + (masters ? bucket.owned : 0);
   return {
       .state = {.weight_dtype = layout.activation_dtype,

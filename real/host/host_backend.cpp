@@ -1,5 +1,6 @@
 #include "real/host/host_backend.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -27,15 +28,50 @@ std::int64_t now() {
       .count();
 }
 
+// Of what a rank owns of a bucket: one part after another.
 class ServerExchange : public Exchange {
  public:
-  ServerExchange(ParameterServers& servers, const ServerPush& push)
-      : servers_{servers}, push_{push} {}
-  bool progress() override { return servers_.exchange(push_); }
+  ServerExchange(ParameterServers& servers, const ServerPush& all)
+      : servers_{servers},
+        all_{all},
+        part_{all.gradient.empty()
+                  ? 1
+                  : servers.part_of(static_cast<std::int64_t>(all.gradient.size()))} {
+    cut();
+  }
+  bool progress() override {
+    while (first() < static_cast<std::int64_t>(all_.gradient.size())) {
+      if (!servers_.exchange(push_)) return false;
+      ++push_.part;
+      cut();
+    }
+    return true;
+  }
 
  private:
+  std::int64_t first() const { return static_cast<std::int64_t>(push_.part) * part_; }
+  void cut() {
+    const auto size = static_cast<std::int64_t>(all_.gradient.size());
+    const std::int64_t from = std::min(first(), size), to = std::min(from + part_, size);
+    const std::size_t part = push_.part, at = static_cast<std::size_t>(from),
+                      count = static_cast<std::size_t>(to - from);
+    push_ = all_;
+    push_.part = part;
+    push_.gradient = all_.gradient.subspan(at, count);
+    push_.result = all_.result.subspan(at, count);
+    decayed_.clear();
+    for (const kernels::Range& range : all_.decayed) {
+      const std::int64_t begin = std::max<std::int64_t>(range.at, from);
+      const std::int64_t end = std::min<std::int64_t>(range.at + range.elements, to);
+      if (begin < end) decayed_.push_back({begin - from, end - begin});
+    }
+    push_.decayed = decayed_;
+  }
+
   ParameterServers& servers_;
-  ServerPush push_;
+  ServerPush all_, push_;
+  std::int64_t part_ = 1;
+  std::vector<kernels::Range> decayed_;
 };
 
 class HostBackend : public Backend {
@@ -174,7 +210,7 @@ bool HostBackend::start_communication() {
   bool any = false;
   for (int i = 0; i < sim::stream_count; ++i) {
     const std::optional<OpId> op = schedule_.ready(static_cast<sim::Stream>(i));
-    if (!op || runs_on_device(bound(*op).kind)) continue;
+    if (!op || sim::runs_by_itself(bound(*op).kind)) continue;
     begin(*op);
     under_way_.push_back({*op, bound(*op).action == sim::Action::exchange_with_servers
                                    ? exchange_with_servers(bound(*op))
@@ -187,15 +223,20 @@ bool HostBackend::start_communication() {
 std::unique_ptr<Exchange> HostBackend::exchange_with_servers(const BoundOp& op) {
   SIM_CHECK(setup_.servers != nullptr, op.subject);
   const BoundBucket& bucket = setup_.program->buckets.at(op.subject);
+  const std::int64_t owned =
+      std::clamp<std::int64_t>(bucket.elements - bucket.owned_first, 0, bucket.owned);
+  // What the rank owns, in a buffer of that or of the whole bucket.
   const auto floats = [&](const Operand& operand) {
     const std::span<std::byte> bytes = program_.arena().bytes(operand);
-    return std::span{reinterpret_cast<float*>(bytes.data()),
-                     static_cast<std::size_t>(bucket.elements)};
+    auto* first = reinterpret_cast<float*>(bytes.data());
+    if (operand.bytes == bucket.padded * static_cast<std::int64_t>(sizeof(float)))
+      first += bucket.owned_first;
+    return std::span{first, static_cast<std::size_t>(owned)};
   };
   const Operand& gradient = op.operand(sim::Role::input).exists() ? op.operand(sim::Role::input)
                                                                   : op.operand(sim::Role::output);
   return std::make_unique<ServerExchange>(
-      *setup_.servers, ServerPush{.worker = setup_.program->at.data,
+      *setup_.servers, ServerPush{.rank = setup_.program->at.data,
                                   .step = step_,
                                   .bucket = op.subject,
                                   .gradient = floats(gradient),
@@ -222,7 +263,7 @@ bool HostBackend::run_kernel() {
   std::optional<OpId> next;
   for (int i = 0; i < sim::stream_count; ++i) {
     const std::optional<OpId> op = schedule_.ready(static_cast<sim::Stream>(i));
-    if (op && runs_on_device(bound(*op).kind) && (!next || *op < *next)) next = op;
+    if (op && sim::runs_by_itself(bound(*op).kind) && (!next || *op < *next)) next = op;
   }
   if (!next) return false;
   begin(*next);

@@ -151,7 +151,7 @@ std::optional<AttentionWindow> window_of(const Scenario& scenario) {
 // That of the host where something runs on it.
 std::vector<std::string> cluster_sources(const Scenario& scenario) {
   std::vector<std::string> sources = scenario.cluster.sources();
-  if (scenario.layout.offloads() || scenario.layout.has_servers())
+  if (scenario.layout.offloads() || scenario.layout.has_servers() || scenario.layout.outer_on_host)
     sources.push_back("host: " + scenario.cluster.host().source);
   return sources;
 }

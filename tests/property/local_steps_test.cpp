@@ -71,6 +71,46 @@ TEST_CASE("SGD of rate 1 without momentum is the mean", "[property]") {
   check_same(lab.train(layout), mean);
 }
 
+TEST_CASE("an outer state on the host trains the same to the last bit", "[property]") {
+  const Lab lab;
+  for (const int overlap : {0, 1}) {
+    for (const bool masters : {true, false}) {
+      CAPTURE(overlap, masters);
+      sim::Layout layout = pairs(4, 1);
+      layout.outer = sim::OuterOptimizer::nesterov;
+      layout.outer_fragments = 2;
+      layout.outer_overlap = overlap;
+      layout.master_weights = masters;
+      const TrainedModel plain = lab.train(layout, 12);
+      layout.outer_on_host = true;
+      const TrainedModel hosted = lab.train(layout, 12);
+      CHECK(largest_relative(hosted.losses, plain.losses) == 0);
+    }
+  }
+}
+
+TEST_CASE("outer gradients in 8 and 4 bits train nearly as those in 32", "[property]") {
+  const Lab lab;
+  for (const int ranks : {1, 2}) {
+    sim::Layout layout = ranks == 1 ? groups_of_one(3) : pairs(3, 1);
+    layout.outer = sim::OuterOptimizer::nesterov;
+    const TrainedModel plain = lab.train(layout, 18);
+    const auto difference = [&](sim::OuterQuantization how, bool on_host) {
+      layout.outer_quantization = how;
+      layout.outer_on_host = on_host;
+      return largest_relative(lab.train(layout, 18).losses, plain.losses);
+    };
+    CAPTURE(ranks);
+    const double eight = difference(sim::OuterQuantization::int8, false);
+    const double four = difference(sim::OuterQuantization::e3m0, false);
+    CHECK(eight > 0);
+    CHECK(eight < 0.03);
+    CHECK(four > eight);
+    CHECK(four < 0.1);
+    CHECK(difference(sim::OuterQuantization::e3m0, true) == four);
+  }
+}
+
 TEST_CASE("fragments that meet in the same step are one", "[property]") {
   const Lab lab;
   sim::Layout layout = groups_of_one(2);
