@@ -92,6 +92,14 @@ class HostBackend : public Backend {
   bool poll_communication();
   bool run_kernel();
   bool pass_over();
+  bool is_of_step(OpId op) const {
+    return sim::runs_in_step(*setup_.program->program, op, begins_, ends_);
+  }
+  // Not what is yet to be passed over: it may have become ready since.
+  std::optional<OpId> ready(sim::Stream stream) const {
+    const std::optional<OpId> op = schedule_.ready(stream);
+    return op && is_of_step(*op) ? op : std::nullopt;
+  }
   void begin(OpId op);
   void end(OpId op);
   const BoundOp& bound(OpId op) const { return setup_.program->ops[op.value]; }
@@ -188,7 +196,7 @@ bool HostBackend::pass_over() {
   bool any = false;
   for (int i = 0; i < sim::stream_count; ++i) {
     const std::optional<OpId> op = schedule_.ready(static_cast<sim::Stream>(i));
-    if (!op || sim::runs_in_step(*setup_.program->program, *op, begins_, ends_)) continue;
+    if (!op || is_of_step(*op)) continue;
     schedule_.start(*op);
     schedule_.finish(*op);
     moments_[op->value].begin = moments_[op->value].active = moments_[op->value].end = now();
@@ -209,7 +217,7 @@ void HostBackend::wait_for_workers() {
 bool HostBackend::start_communication() {
   bool any = false;
   for (int i = 0; i < sim::stream_count; ++i) {
-    const std::optional<OpId> op = schedule_.ready(static_cast<sim::Stream>(i));
+    const std::optional<OpId> op = ready(static_cast<sim::Stream>(i));
     if (!op || sim::runs_by_itself(bound(*op).kind)) continue;
     begin(*op);
     under_way_.push_back({*op, bound(*op).action == sim::Action::exchange_with_servers
@@ -262,7 +270,7 @@ bool HostBackend::poll_communication() {
 bool HostBackend::run_kernel() {
   std::optional<OpId> next;
   for (int i = 0; i < sim::stream_count; ++i) {
-    const std::optional<OpId> op = schedule_.ready(static_cast<sim::Stream>(i));
+    const std::optional<OpId> op = ready(static_cast<sim::Stream>(i));
     if (op && sim::runs_by_itself(bound(*op).kind) && (!next || *op < *next)) next = op;
   }
   if (!next) return false;

@@ -71,9 +71,25 @@ TEST_CASE("SGD of rate 1 without momentum is the mean", "[property]") {
   check_same(lab.train(layout), mean);
 }
 
+// An update that a step leaves out becomes ready while messages come in.
+TEST_CASE("a meeting over two steps changes nothing before its end", "[property]") {
+  const Lab lab;
+  sim::Layout layout = pairs(4, 1);
+  layout.outer_overlap = 2;
+  const TrainedModel first = lab.train(layout, 12);
+  for (int i = 0; i < 4; ++i)
+    CHECK(largest_relative(lab.train(layout, 12).losses, first.losses) == 0);
+  layout.local_steps = 1000;
+  const TrainedModel never = lab.train(layout, 12);
+  // From step 4 to the end of step 5.
+  for (std::size_t step = 0; step < 6; ++step)
+    CHECK(first.losses[step] == never.losses[step]);
+  CHECK(first.losses[6] != never.losses[6]);
+}
+
 TEST_CASE("an outer state on the host trains the same to the last bit", "[property]") {
   const Lab lab;
-  for (const int overlap : {0, 1}) {
+  for (const int overlap : {0, 1, 2}) {
     for (const bool masters : {true, false}) {
       CAPTURE(overlap, masters);
       sim::Layout layout = pairs(4, 1);
