@@ -114,6 +114,7 @@ class KernelLaunches {
   kernels::Adam adam_settings() const;
   Launch adam();
   Launch lamb();
+  Launch finish_norm();
   float* lamb_numbers(const BoundBucket& bucket) const;
   Launch host_op(const BoundOp& op);
   static std::int64_t owned_real(const BoundBucket& bucket);

@@ -5,7 +5,6 @@
 
 namespace real {
 
-using kernels::as_launch;
 using kernels::Launch;
 using kernels::StreamHandle;
 
@@ -29,17 +28,15 @@ Launch KernelLaunches::lamb() {
     piece.kept.fresh = piece.state.v + bucket.owned;
     piece.kept.numbers = lamb_numbers(bucket);
   }
-  const StepMemory& memory = parts_.memory;
-  return [=, settings = adam_settings(), table = *parts_.lamb,
-          finish = as_launch(kernels_.finish_norm, memory.square_sum, parts_.training.clip,
-                             memory.norm, memory.clip_scale)](StreamHandle stream) {
-    finish(stream);
+  const auto update = [pieces, settings = adam_settings(),
+                       table = *parts_.lamb](StreamHandle stream) {
     for (const Piece& piece : pieces)
       if (piece.kept.numbers != nullptr)
         table.one_bit_lamb(settings, piece.state, piece.kept, piece.tensors, stream);
       else
         table.lamb(settings, piece.state, piece.tensors, stream);
   };
+  return kernels::in_turn(finish_norm(), update);
 }
 
 // Behind the residuals.

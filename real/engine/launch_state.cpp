@@ -172,16 +172,19 @@ Launch KernelLaunches::adam() {
     const BoundBucket& bucket = parts_.program.buckets[i];
     if (owned_real(bucket) > 0 && !bucket.host_gradient.exists()) pieces.push_back(adam_piece(i));
   }
-  const StepMemory& memory = parts_.memory;
   const bool one_bit = shapes_.layout().compression == sim::GradientCompression::one_bit;
-  return [=, settings = adam_settings(),
-          adam = one_bit ? parts_.compression->one_bit_update : kernels_.adam,
-          finish = as_launch(kernels_.finish_norm, memory.square_sum, parts_.training.clip,
-                             memory.norm, memory.clip_scale)](StreamHandle stream) {
-    finish(stream);
+  return kernels::in_turn(finish_norm(), [pieces, settings = adam_settings(),
+                                          adam = one_bit ? parts_.compression->one_bit_update
+                                                         : kernels_.adam](StreamHandle stream) {
     for (const AdamPiece& piece : pieces)
       adam(settings, piece.state, piece.elements, piece.decay, stream);
-  };
+  });
+}
+
+Launch KernelLaunches::finish_norm() {
+  const StepMemory& memory = parts_.memory;
+  return as_launch(kernels_.finish_norm, memory.square_sum, parts_.training.clip, memory.norm,
+                   memory.clip_scale);
 }
 
 // Gradients to the host, the update there, and weights back. Without masters the host's weights are
