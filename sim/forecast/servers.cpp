@@ -15,7 +15,8 @@ namespace sim {
 namespace {
 
 constexpr int most_workers = 256;
-constexpr std::int64_t most_parts = 50'000;
+// Of parts: each is shared out anew among the messages of all workers, so many times.
+constexpr std::int64_t most_shares = 2'000'000;
 
 [[noreturn]] void refuse(const std::string& what) {
   throw InputError{SourcePosition{"layout.servers", 0, 0}, what};
@@ -85,6 +86,7 @@ class SystemBuilder {
     system_.jitter = options_.jitter;
     system_.seed = options_.seed;
     add_messages();
+    check_parts();
     add_workers();
     leave_out_ample_links();
     return std::move(system_);
@@ -119,15 +121,19 @@ class SystemBuilder {
                                         static_cast<double>(bytes.updated.count()) * most / rate)});
       }
     }
-    const auto parts = static_cast<std::int64_t>(system_.messages.size()) * layout_.workers();
-    if (parts > most_parts)
-      refuse(
-          fmt::format("{} parts of gradients in a step; allowed: up to {}, with a larger "
-                      "layout.servers.partition",
-                      parts, most_parts));
     SIM_CHECK(!system_.messages.empty());
     system_.compute = optimizer.time_since_epoch();
     system_.tail = step_.end - optimizer;
+  }
+
+  void check_parts() const {
+    const auto parts = static_cast<std::int64_t>(system_.messages.size());
+    const std::int64_t workers = layout_.workers(), most = most_shares / workers / workers;
+    if (layout_.server_partition && parts > most)
+      refuse(
+          fmt::format("{} parts of gradients in a step of {} workers; allowed: up to {}, with a "
+                      "larger layout.servers.partition",
+                      parts, workers, most));
   }
 
   void add_workers() {
