@@ -11,6 +11,7 @@
 #include "real/host/communication.hpp"
 #include "real/host/host_program.hpp"
 #include "real/host/parameter_servers.hpp"
+#include "real/host/server_exchange.hpp"
 #include "real/host/stream_schedule.hpp"
 #include "sim/base/check.hpp"
 #include "sim/plan/meeting.hpp"
@@ -27,52 +28,6 @@ std::int64_t now() {
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
-
-// Of what a rank owns of a bucket: one part after another.
-class ServerExchange : public Exchange {
- public:
-  ServerExchange(ParameterServers& servers, const ServerPush& all)
-      : servers_{servers},
-        all_{all},
-        part_{all.gradient.empty()
-                  ? 1
-                  : servers.part_of(static_cast<std::int64_t>(all.gradient.size()))} {
-    cut();
-  }
-  bool progress() override {
-    while (first() < static_cast<std::int64_t>(all_.gradient.size())) {
-      if (!servers_.exchange(push_)) return false;
-      ++push_.part;
-      cut();
-    }
-    return true;
-  }
-
- private:
-  std::int64_t first() const { return static_cast<std::int64_t>(push_.part) * part_; }
-  void cut() {
-    const auto size = static_cast<std::int64_t>(all_.gradient.size());
-    const std::int64_t from = std::min(first(), size), to = std::min(from + part_, size);
-    const std::size_t part = push_.part, at = static_cast<std::size_t>(from),
-                      count = static_cast<std::size_t>(to - from);
-    push_ = all_;
-    push_.part = part;
-    push_.gradient = all_.gradient.subspan(at, count);
-    push_.result = all_.result.subspan(at, count);
-    decayed_.clear();
-    for (const kernels::Range& range : all_.decayed) {
-      const std::int64_t begin = std::max<std::int64_t>(range.at, from);
-      const std::int64_t end = std::min<std::int64_t>(range.at + range.elements, to);
-      if (begin < end) decayed_.push_back({begin - from, end - begin});
-    }
-    push_.decayed = decayed_;
-  }
-
-  ParameterServers& servers_;
-  ServerPush all_, push_;
-  std::int64_t part_ = 1;
-  std::vector<kernels::Range> decayed_;
-};
 
 class HostBackend : public Backend {
  public:
@@ -243,13 +198,13 @@ std::unique_ptr<Exchange> HostBackend::exchange_with_servers(const BoundOp& op) 
   };
   const Operand& gradient = op.operand(sim::Role::input).exists() ? op.operand(sim::Role::input)
                                                                   : op.operand(sim::Role::output);
-  return std::make_unique<ServerExchange>(
-      *setup_.servers, ServerPush{.rank = setup_.program->at.data,
-                                  .step = step_,
-                                  .bucket = op.subject,
-                                  .gradient = floats(gradient),
-                                  .result = floats(op.operand(sim::Role::output)),
-                                  .decayed = decayed_.at(op.subject)});
+  return start_server_exchange(*setup_.servers,
+                               ServerPush{.rank = setup_.program->at.data,
+                                          .step = step_,
+                                          .bucket = op.subject,
+                                          .gradient = floats(gradient),
+                                          .result = floats(op.operand(sim::Role::output)),
+                                          .decayed = decayed_.at(op.subject)});
 }
 
 bool HostBackend::poll_communication() {
