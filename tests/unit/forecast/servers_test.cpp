@@ -88,6 +88,32 @@ TEST_CASE("workers of a node each share the load as BytePS divides it", "[foreca
   }
 }
 
+TEST_CASE("fast links and servers leave workers of a node their own pace, slow links are the pace",
+          "[forecast]") {
+  const auto with = [](const char* nics, const char* host) {
+    std::vector<std::string> more = groups(8);
+    more.insert(more.end(), {"layout.servers.mode=asynchronous", "layout.servers.partition=1 MB",
+                             std::string{"cluster.change.node.nics.bandwidth="} + nics,
+                             std::string{"cluster.change.host.bandwidth="} + host});
+    return load_scenario("scenarios/gpt2-64-h100-ethernet.yaml", more);
+  };
+  const ServerRun free = *forecast(with("100000 Gbps", "100000 GB/s")).report.servers;
+  CHECK(to_seconds(free.exchange) < 0.05 * to_seconds(free.step));
+  // Each card carries an eighth of what its node sends to the seven others, and of what these take.
+  const Scenario slow = with("1 Gbps", "100000 GB/s");
+  const ServerSystem system = system_of(slow);
+  double bytes = 0;
+  for (const ServerMessage& message : system.messages)
+    bytes += static_cast<double>((message.pushed + message.pulled).count());
+  double rate = 1e15;
+  for (const ResourceUse& use : system.workers.front().push.links)
+    rate = std::min(rate, static_cast<double>(system.capacities[use.resource]) * 65536 /
+                              static_cast<double>(use.weight));
+  const ServerRun bound = *forecast(slow).report.servers;
+  CHECK(to_seconds(bound.step) == Approx(bytes / rate).epsilon(0.1));
+  CHECK(bound.busiest_share > 0.9);
+}
+
 TEST_CASE("parts come back while others go out", "[forecast]") {
   const Report whole = forecast(job(groups(8))).report;
   std::vector<std::string> cut = groups(8);
