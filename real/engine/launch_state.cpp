@@ -40,7 +40,8 @@ Launch KernelLaunches::state_op(const BoundOp& op) {
     case Action::gradient_norm:
       return gradient_norm(op);
     case Action::adam:
-      return shapes_.layout().optimizer == sim::OptimizerKind::lamb ? lamb() : adam();
+      if (shapes_.layout().optimizer == sim::OptimizerKind::lamb) return lamb();
+      return adam();
     case Action::gradients_to_host:
     case Action::update_on_host:
     case Action::weights_from_host:
