@@ -52,6 +52,8 @@ void check_formats(const sim::Layout& layout, Problems& problems) {
   if (layout.trains_apart())
     problems.add(
         "layout.local_steps: the CUDA backend has no kernels of meetings; the host backend has");
+  if (layout.optimizer == sim::OptimizerKind::lamb)
+    problems.add("layout.optimizer: the CUDA backend has no kernels of LAMB; the host backend has");
   if (layout.has_servers())
     problems.add("layout.servers: the CUDA backend has no parameter servers; the host backend has");
   if (layout.compute_dtype != layout.activation_dtype) {

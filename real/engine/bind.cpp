@@ -89,15 +89,16 @@ class Binder {
     bind_operands(op, site, to);
   }
 
-  // State is found through the buckets. Buffers of parameters that the operator only happens to
-  // free, as the last one issued, are none of its operands.
+  // State is found through the buckets, but that of meetings, which may come from the host. Buffers
+  // of parameters that the operator only happens to free, as the last one issued, are none of its
+  // operands.
   void bind_operands(OpId op, const sim::Site* site, BoundOp& to) {
     const auto uses = program_.buffer_uses(op);
     const std::size_t first = program_.first_buffer_use[op.value];
     for (std::size_t i = 0; i < uses.size(); ++i) {
       const BufferUse& use = uses[i];
       const std::int64_t offset = arena_.offset_of_use[first + i];
-      if (use.role == Role::state) continue;
+      if (use.role == Role::state && !sim::is_of_meeting(to.action)) continue;
       const sim::Buffer& buffer = program_.buffers[use.buffer.value];
       Operand operand{offset, (buffer.size + buffer.host).count()};
       if (use.role == Role::weight) {

@@ -22,7 +22,8 @@ const BoundGroup& group(const BoundProgram& bound, GroupRole role) {
 // All ranks with these parameters.
 const BoundGroup& holders(const BoundProgram& bound, const sim::ParameterBucket& bucket) {
   const sim::Layout& layout = bound.plan->layout;
-  const bool apart = layout.trains_apart() || layout.updates_on_servers();
+  const bool one_worker = layout.worker_gpus() == layout.replicas();
+  const bool apart = layout.trains_apart() || (layout.updates_on_servers() && !one_worker);
   return group(bound, bucket.of_experts ? GroupRole::expert_data
                       : apart           ? GroupRole::shard
                                         : GroupRole::data);
@@ -84,6 +85,14 @@ void add_owned(const BoundBucket& bucket, const Range& range, std::vector<OwnedR
   if (first < last) to.push_back({first - bucket.owned_first, last - first});
 }
 
+// A tied head and its table name the same.
+void add_tensor(BoundBucket& bucket, const Range& range, bool decayed) {
+  const bool known = std::any_of(bucket.tensors.begin(), bucket.tensors.end(),
+                                 [&](const BoundTensor& one) { return one.first == range.first; });
+  if (range.first == range.last || known || bucket.owned != bucket.padded) return;
+  bucket.tensors.push_back({range.first, range.last - range.first, decayed});
+}
+
 // Sorted; neighbours become one, and so does what a tied head and its table both name.
 void tidy(std::vector<OwnedRange>& ranges) {
   std::sort(ranges.begin(), ranges.end(),
@@ -115,6 +124,8 @@ void add_ranges(BoundProgram& bound) {
     BoundBucket& bucket = bound.buckets.at(site.bucket);
     const Parts parts = parts_of(site, op, tensor);
     add_owned(bucket, parts.matrix, bucket.decayed);
+    add_tensor(bucket, parts.matrix, true);
+    add_tensor(bucket, parts.vector, false);
     // The table of a tied head counts where the embedding is.
     const bool replica = is_replica(bound, bound.program->parameter_buckets[site.bucket]);
     if (replica || site.tied) continue;

@@ -46,6 +46,12 @@ struct OwnedRange {
   std::int64_t first = 0, count = 0;
 };
 
+// Of a bucket that the rank owns whole: a matrix or table, or what an operator has beside it.
+struct BoundTensor {
+  std::int64_t first = 0, count = 0;
+  bool decayed = false;  // by BoundBucket::decayed
+};
+
 // A parameter bucket in the arena, for actions on whole buckets and on the state of a stage.
 struct BoundBucket {
   std::int64_t elements = 0, padded = 0;
@@ -64,6 +70,7 @@ struct BoundBucket {
   // Whose squares this rank adds to the gradient norm: over all ranks, every parameter of the model
   // once. Left out are copies held by other tensor, data or replica ranks or by another stage.
   std::vector<OwnedRange> counted;
+  std::vector<BoundTensor> tensors;  // each once; empty where the bucket is sharded
 };
 
 // A communicator of this rank.

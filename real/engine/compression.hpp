@@ -7,6 +7,7 @@
 #include <span>
 
 #include "real/engine/kernels.hpp"
+#include "real/engine/lamb.hpp"
 #include "sim/layout/layout.hpp"
 #include "sim/program/buffers.hpp"
 
@@ -23,9 +24,11 @@ struct CompressedBucket {
   int factor_columns = 0;     // power_sgd
   std::span<const sim::MatrixPlace> matrices{};
   std::uint64_t seed = 0;  // of this bucket, the same on all ranks
-  float beta1 = 0;         // one_bit: of the momentum
+  float beta1 = 0;         // one_bit, one_bit_lamb: of the momentum
   float* moment = nullptr;
   const AdamStep* step = nullptr;
+  std::span<const BoundTensor> tensors{};  // one_bit_lamb, of which `numbers` are kept
+  float* numbers = nullptr;
   int bits() const { return scheme == sim::GradientCompression::int8 ? 8 : 4; }
 };
 

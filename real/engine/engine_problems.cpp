@@ -105,10 +105,13 @@ bool runs_otherwise(const sim::Model& model, const sim::Layout& layout) {
 
 // Of optimizers and their states, and of what runs again.
 void add_state_problems(const sim::Layout& layout, std::vector<std::string>& problems) {
-  if (layout.optimizer != sim::OptimizerKind::adam || layout.moment_dtype != sim::DType::fp32 ||
+  const bool known =
+      layout.optimizer == sim::OptimizerKind::adam || layout.optimizer == sim::OptimizerKind::lamb;
+  if (!known || layout.moment_dtype != sim::DType::fp32 ||
       layout.dtype_of_moment(1) != sim::DType::fp32)
     problems.emplace_back(
-        "layout.optimizer, layout.moment_dtype: the engine updates with Adam, moments in fp32");
+        "layout.optimizer, layout.moment_dtype: the engine updates with Adam or LAMB, moments in "
+        "fp32");
   if (layout.optimizer == sim::OptimizerKind::muon)
     problems.emplace_back("layout.optimizer: the engine does not make matrices orthogonal");
   if (layout.master_format != sim::MasterFormat::fp32)

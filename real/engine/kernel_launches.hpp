@@ -14,6 +14,7 @@
 #include "real/engine/compression.hpp"
 #include "real/engine/dropout.hpp"
 #include "real/engine/kernels.hpp"
+#include "real/engine/lamb.hpp"
 #include "real/engine/local_steps.hpp"
 #include "real/engine/op_shapes.hpp"
 #include "real/engine/products.hpp"
@@ -38,6 +39,7 @@ class KernelLaunches {
     const kernels::CompressionTable* compression = nullptr;  // null: the backend has none
     const kernels::OuterTable* outer = nullptr;              // the same
     const kernels::DropoutTable* dropout = nullptr;          // the same
+    const kernels::LambTable* lamb = nullptr;                // the same
   };
   // `parts` outlives the launches.
   explicit KernelLaunches(const Parts& parts)
@@ -94,6 +96,8 @@ class KernelLaunches {
   kernels::CompressedBucket compressed(const BoundOp& op) const;
   // launch_local_steps.cpp
   Launch outer_op(const BoundOp& op);
+  Launch outer_gradient(const BoundOp& op);
+  Launch apply_outer(const BoundOp& op);
   // launch_state.cpp
   Launch state_op(const BoundOp& op);
   Launch cast(const BoundOp& op);
@@ -109,6 +113,9 @@ class KernelLaunches {
   AdamPiece adam_piece(std::size_t bucket) const;
   kernels::Adam adam_settings() const;
   Launch adam();
+  Launch lamb();
+  Launch finish_norm();
+  float* lamb_numbers(const BoundBucket& bucket) const;
   Launch host_op(const BoundOp& op);
   static std::int64_t owned_real(const BoundBucket& bucket);
   std::byte* owned_part(const BoundBucket& bucket, const Operand& operand, sim::DType dtype) const;

@@ -31,16 +31,20 @@ kernels::CompressedBucket KernelLaunches::compressed(const BoundOp& op) const {
                                  .inner = layout.zero_stage >= 2 ? layout.inner_ranks() : 0};
   made.rank = parts_.program.groups[static_cast<std::size_t>(sim::GroupRole::data)].position;
   made.selected = sim::lowering::selected_elements(layout, bucket.elements);
-  made.part = layout.compression == sim::GradientCompression::one_bit
-                  ? sim::lowering::one_bit_part(bucket.elements, made.ranks)
-                  : bucket.padded / made.ranks;
+  const bool signs = sim::sends_signs(layout.compression);
+  made.part =
+      signs ? sim::lowering::one_bit_part(bucket.elements, made.ranks) : bucket.padded / made.ranks;
   made.factor_columns = layout.compression_rank;
   made.matrices = planned.matrices;
   made.seed = static_cast<std::uint64_t>(parts_.program.at.pipeline) << 32 | op.subject;
   made.beta1 = static_cast<float>(parts_.training.beta1);
-  if (layout.compression == sim::GradientCompression::one_bit)
+  if (signs)
     made.moment = floats(at(bucket.optimizer)) + (layout.master_weights ? bucket.owned : 0);
   made.step = parts_.memory.adam;
+  if (layout.compression == sim::GradientCompression::one_bit_lamb) {
+    made.tensors = bucket.tensors;
+    made.numbers = lamb_numbers(bucket);
+  }
   return made;
 }
 

@@ -40,13 +40,18 @@ Launch KernelLaunches::state_op(const BoundOp& op) {
     case Action::gradient_norm:
       return gradient_norm(op);
     case Action::adam:
+      if (shapes_.layout().optimizer == sim::OptimizerKind::lamb) return lamb();
       return adam();
     case Action::gradients_to_host:
     case Action::update_on_host:
     case Action::weights_from_host:
       return host_op(op);
     case Action::outer_gradient:
+    case Action::mean_outer:
     case Action::apply_outer:
+    case Action::last_from_host:
+    case Action::outer_from_host:
+    case Action::outer_to_host:
       return outer_op(op);
     default:
       return compression_op(op);
@@ -132,7 +137,9 @@ KernelLaunches::AdamPiece KernelLaunches::adam_piece(std::size_t index) const {
   const BoundBucket& bucket = parts_.program.buckets[index];
   const bool on_host = bucket.host_gradient.exists();
   auto* state = reinterpret_cast<float*>(at(bucket.optimizer));
-  SIM_CHECK(bucket.optimizer.bytes == bucket.owned * (masters ? 12 : 8), bucket.optimizer.bytes);
+  const bool fresh = layout.compression == sim::GradientCompression::one_bit_lamb;
+  SIM_CHECK(bucket.optimizer.bytes == bucket.owned * ((masters ? 12 : 8) + (fresh ? 4 : 0)),
+            bucket.optimizer.bytes);
   float* m = state + (masters ? bucket.owned : 0);
   return {
       .state = {.weight_dtype = layout.activation_dtype,
@@ -166,16 +173,19 @@ Launch KernelLaunches::adam() {
     const BoundBucket& bucket = parts_.program.buckets[i];
     if (owned_real(bucket) > 0 && !bucket.host_gradient.exists()) pieces.push_back(adam_piece(i));
   }
-  const StepMemory& memory = parts_.memory;
   const bool one_bit = shapes_.layout().compression == sim::GradientCompression::one_bit;
-  return [=, settings = adam_settings(),
-          adam = one_bit ? parts_.compression->one_bit_update : kernels_.adam,
-          finish = as_launch(kernels_.finish_norm, memory.square_sum, parts_.training.clip,
-                             memory.norm, memory.clip_scale)](StreamHandle stream) {
-    finish(stream);
+  return kernels::in_turn(finish_norm(), [pieces, settings = adam_settings(),
+                                          adam = one_bit ? parts_.compression->one_bit_update
+                                                         : kernels_.adam](StreamHandle stream) {
     for (const AdamPiece& piece : pieces)
       adam(settings, piece.state, piece.elements, piece.decay, stream);
-  };
+  });
+}
+
+Launch KernelLaunches::finish_norm() {
+  const StepMemory& memory = parts_.memory;
+  return as_launch(kernels_.finish_norm, memory.square_sum, parts_.training.clip, memory.norm,
+                   memory.clip_scale);
 }
 
 // Gradients to the host, the update there, and weights back. Without masters the host's weights are

@@ -2,9 +2,11 @@
 // them leave the table out; sim/plan/rules/local-steps.md says what they compute.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "real/engine/kernels.hpp"
+#include "sim/layout/layout.hpp"
 
 namespace real::kernels {
 
@@ -12,14 +14,29 @@ namespace real::kernels {
 void outer_gradient(std::int64_t elements, const float* own, const float* last, float* message,
                     StreamHandle stream);
 
+// Quantised: pieces for so many groups, one after another, of `part` numbers each and their scales;
+// behind the last number there is zero.
+struct OuterPieces {
+  sim::OuterQuantization how = sim::OuterQuantization::none;
+  std::int64_t elements = 0, part = 0;
+  int count = 1;
+};
+void quantized_outer_gradient(const OuterPieces& pieces, const float* own, const float* last,
+                              std::byte* message, StreamHandle stream);
+// The mean of one piece from every group.
+void mean_outer(const OuterPieces& pieces, const std::byte* came, std::byte* message,
+                StreamHandle stream);
+
 struct OuterUpdate {
   bool nesterov = false;  // else the message is what the ranks agree on
   float rate = 0, momentum = 0;
-  float mix = 0;  // share of its own parameters that a rank keeps
+  float mix = 0;         // share of its own parameters that a rank keeps
+  OuterPieces pieces{};  // how the message comes
 };
 // `last` and `velocity`: of the outer optimizer. `master`: null without masters.
 struct OuterState {
-  const float* message = nullptr;
+  const float* message = nullptr;  // or:
+  const std::byte* pieces = nullptr;
   float* last = nullptr;
   float* velocity = nullptr;
   float* master = nullptr;
@@ -31,6 +48,8 @@ void apply_outer(const OuterUpdate& update, const OuterState& state, std::int64_
 
 struct OuterTable {
   decltype(&kernels::outer_gradient) outer_gradient = nullptr;
+  decltype(&kernels::quantized_outer_gradient) quantized_outer_gradient = nullptr;
+  decltype(&kernels::mean_outer) mean_outer = nullptr;
   decltype(&kernels::apply_outer) apply_outer = nullptr;
 };
 

@@ -26,11 +26,6 @@ constexpr Reduction reduction_of(sim::Action action) {
   }
 }
 
-// Whether a rank runs it on its device, to its end, when it is ready.
-constexpr bool runs_on_device(sim::OpKind kind) {
-  return sim::runs_kernel(kind) && kind != sim::OpKind::server_exchange;
-}
-
 // Roles that operators write.
 inline constexpr std::array written_roles{
     sim::Role::output,          sim::Role::saved,          sim::Role::input_gradient,

@@ -1,5 +1,6 @@
 #include "real/host/host_backend.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include "real/host/communication.hpp"
 #include "real/host/host_program.hpp"
 #include "real/host/parameter_servers.hpp"
+#include "real/host/server_exchange.hpp"
 #include "real/host/stream_schedule.hpp"
 #include "sim/base/check.hpp"
 #include "sim/plan/meeting.hpp"
@@ -26,17 +28,6 @@ std::int64_t now() {
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
-
-class ServerExchange : public Exchange {
- public:
-  ServerExchange(ParameterServers& servers, const ServerPush& push)
-      : servers_{servers}, push_{push} {}
-  bool progress() override { return servers_.exchange(push_); }
-
- private:
-  ParameterServers& servers_;
-  ServerPush push_;
-};
 
 class HostBackend : public Backend {
  public:
@@ -56,6 +47,14 @@ class HostBackend : public Backend {
   bool poll_communication();
   bool run_kernel();
   bool pass_over();
+  bool is_of_step(OpId op) const {
+    return sim::runs_in_step(*setup_.program->program, op, begins_, ends_);
+  }
+  // Not what is yet to be passed over: it may have become ready since.
+  std::optional<OpId> ready(sim::Stream stream) const {
+    const std::optional<OpId> op = schedule_.ready(stream);
+    return op && is_of_step(*op) ? op : std::nullopt;
+  }
   void begin(OpId op);
   void end(OpId op);
   const BoundOp& bound(OpId op) const { return setup_.program->ops[op.value]; }
@@ -152,7 +151,7 @@ bool HostBackend::pass_over() {
   bool any = false;
   for (int i = 0; i < sim::stream_count; ++i) {
     const std::optional<OpId> op = schedule_.ready(static_cast<sim::Stream>(i));
-    if (!op || sim::runs_in_step(*setup_.program->program, *op, begins_, ends_)) continue;
+    if (!op || is_of_step(*op)) continue;
     schedule_.start(*op);
     schedule_.finish(*op);
     moments_[op->value].begin = moments_[op->value].active = moments_[op->value].end = now();
@@ -173,8 +172,8 @@ void HostBackend::wait_for_workers() {
 bool HostBackend::start_communication() {
   bool any = false;
   for (int i = 0; i < sim::stream_count; ++i) {
-    const std::optional<OpId> op = schedule_.ready(static_cast<sim::Stream>(i));
-    if (!op || runs_on_device(bound(*op).kind)) continue;
+    const std::optional<OpId> op = ready(static_cast<sim::Stream>(i));
+    if (!op || sim::runs_by_itself(bound(*op).kind)) continue;
     begin(*op);
     under_way_.push_back({*op, bound(*op).action == sim::Action::exchange_with_servers
                                    ? exchange_with_servers(bound(*op))
@@ -187,20 +186,25 @@ bool HostBackend::start_communication() {
 std::unique_ptr<Exchange> HostBackend::exchange_with_servers(const BoundOp& op) {
   SIM_CHECK(setup_.servers != nullptr, op.subject);
   const BoundBucket& bucket = setup_.program->buckets.at(op.subject);
+  const std::int64_t owned =
+      std::clamp<std::int64_t>(bucket.elements - bucket.owned_first, 0, bucket.owned);
+  // What the rank owns, in a buffer of that or of the whole bucket.
   const auto floats = [&](const Operand& operand) {
     const std::span<std::byte> bytes = program_.arena().bytes(operand);
-    return std::span{reinterpret_cast<float*>(bytes.data()),
-                     static_cast<std::size_t>(bucket.elements)};
+    auto* first = reinterpret_cast<float*>(bytes.data());
+    if (operand.bytes == bucket.padded * static_cast<std::int64_t>(sizeof(float)))
+      first += bucket.owned_first;
+    return std::span{first, static_cast<std::size_t>(owned)};
   };
   const Operand& gradient = op.operand(sim::Role::input).exists() ? op.operand(sim::Role::input)
                                                                   : op.operand(sim::Role::output);
-  return std::make_unique<ServerExchange>(
-      *setup_.servers, ServerPush{.worker = setup_.program->at.data,
-                                  .step = step_,
-                                  .bucket = op.subject,
-                                  .gradient = floats(gradient),
-                                  .result = floats(op.operand(sim::Role::output)),
-                                  .decayed = decayed_.at(op.subject)});
+  return start_server_exchange(*setup_.servers,
+                               ServerPush{.rank = setup_.program->at.data,
+                                          .step = step_,
+                                          .bucket = op.subject,
+                                          .gradient = floats(gradient),
+                                          .result = floats(op.operand(sim::Role::output)),
+                                          .decayed = decayed_.at(op.subject)});
 }
 
 bool HostBackend::poll_communication() {
@@ -221,8 +225,8 @@ bool HostBackend::poll_communication() {
 bool HostBackend::run_kernel() {
   std::optional<OpId> next;
   for (int i = 0; i < sim::stream_count; ++i) {
-    const std::optional<OpId> op = schedule_.ready(static_cast<sim::Stream>(i));
-    if (op && runs_on_device(bound(*op).kind) && (!next || *op < *next)) next = op;
+    const std::optional<OpId> op = ready(static_cast<sim::Stream>(i));
+    if (op && sim::runs_by_itself(bound(*op).kind) && (!next || *op < *next)) next = op;
   }
   if (!next) return false;
   begin(*next);

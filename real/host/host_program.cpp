@@ -6,6 +6,7 @@
 #include "real/engine/operator_facts.hpp"
 #include "real/host/kernels_compression.hpp"
 #include "real/host/kernels_dropout.hpp"
+#include "real/host/kernels_lamb.hpp"
 #include "real/host/kernels_local_steps.hpp"
 #include "sim/base/check.hpp"
 
@@ -35,10 +36,11 @@ HostProgram::HostProgram(const BoundProgram& program, const sim::Training& train
                            .products = products_,
                            .compression = &host_compression(),
                            .outer = &host::host_local_steps(),
-                           .dropout = &host_dropout()}};
+                           .dropout = &host_dropout(),
+                           .lamb = &host::host_lamb()}};
   for (const BoundOp& op : program.ops) {
     const auto index = static_cast<std::int32_t>(launches_.size());
-    launches_.push_back(runs_on_device(op.kind) ? launches.launch_of(op) : kernels::Launch{});
+    launches_.push_back(sim::runs_by_itself(op.kind) ? launches.launch_of(op) : kernels::Launch{});
     scans_.push_back(launches.scan_of(op, index));
   }
 }

@@ -10,6 +10,7 @@
 #include "real/host/kernels_quantized.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/random.hpp"
+#include "sim/plan/lowering/compression_work.hpp"
 
 namespace real::host {
 namespace {
@@ -224,6 +225,13 @@ std::int64_t count_in(const CompressedBucket& bucket, std::int64_t rank) {
   return std::clamp<std::int64_t>(bucket.elements - rank * bucket.part, 0, bucket.part);
 }
 
+void send_all_signs(const CompressedBucket& bucket, float* residual, std::byte* message) {
+  const float scale = scale_of(residual, bucket.elements);
+  for (int rank = 0; rank < bucket.ranks; ++rank)
+    send_signs(bucket.part, count_in(bucket, rank), scale, residual + rank * bucket.part,
+               message + rank * piece_bytes(bucket.part));
+}
+
 void send_momentum(const CompressedBucket& bucket, const float* gradient, float* residual,
                    std::byte* message) {
   for (std::int64_t i = 0; i < bucket.elements; ++i) {
@@ -231,10 +239,35 @@ void send_momentum(const CompressedBucket& bucket, const float* gradient, float*
     moment = bucket.beta1 * moment + (1 - bucket.beta1) * gradient[i];
     residual[i] += moment;
   }
-  const float scale = scale_of(residual, bucket.elements);
-  for (int rank = 0; rank < bucket.ranks; ++rank)
-    send_signs(bucket.part, count_in(bucket, rank), scale, residual + rank * bucket.part,
-               message + rank * piece_bytes(bucket.part));
+  send_all_signs(bucket, residual, message);
+}
+
+// Before its first step 1-bit LAMB scales each tensor's momentum to the mean of all (DeepSpeed,
+// runtime/fp16/onebit/lamb.py, scaling_coeff).
+void begin_scales(const CompressedBucket& bucket) {
+  if (bucket.tensors.empty() || bucket.numbers[0] != 0) return;
+  std::vector<float> scales;
+  for (const BoundTensor& tensor : bucket.tensors)
+    scales.push_back(scale_of(bucket.moment + tensor.first, tensor.count));
+  const float mean =
+      std::accumulate(scales.begin(), scales.end(), 0.0F) / static_cast<float>(scales.size());
+  for (std::size_t i = 0; i < scales.size(); ++i)
+    bucket.numbers[i * sim::lowering::lamb_numbers] =
+        scales[i] > 0 && mean > 0 ? mean / scales[i] : 1.0F;
+}
+
+// The momentum itself stays as it was: the update makes out what has come since.
+void send_scaled_momentum(const CompressedBucket& bucket, const float* gradient, float* residual,
+                          std::byte* message) {
+  begin_scales(bucket);
+  const float* numbers = bucket.numbers;
+  for (const BoundTensor& tensor : bucket.tensors) {
+    for (std::int64_t i = tensor.first; i < tensor.first + tensor.count; ++i)
+      residual[i] +=
+          *numbers * (bucket.beta1 * bucket.moment[i] + (1 - bucket.beta1) * gradient[i]);
+    numbers += sim::lowering::lamb_numbers;
+  }
+  send_all_signs(bucket, residual, message);
 }
 
 // The part of this rank: all pieces that came are of it. Behind the last element there is none.
@@ -322,6 +355,8 @@ void compress(const CompressedBucket& bucket, const float* gradient, float* resi
       return first_factors(bucket, residual, message);
     case GradientCompression::one_bit:
       return send_momentum(bucket, gradient, residual, message);
+    case GradientCompression::one_bit_lamb:
+      return send_scaled_momentum(bucket, gradient, residual, message);
     case GradientCompression::int8:
     case GradientCompression::int4:
       return send_integers(bucket, gradient, message);
@@ -334,7 +369,7 @@ void compress(const CompressedBucket& bucket, const float* gradient, float* resi
 void recompress(const CompressedBucket& bucket, const kernels::Recompressed& operands,
                 StreamHandle /*stream*/) {
   if (bucket.scheme == GradientCompression::power_sgd) return second_factors(bucket, operands);
-  if (bucket.scheme == GradientCompression::one_bit) return send_average(bucket, operands);
+  if (sim::sends_signs(bucket.scheme)) return send_average(bucket, operands);
   resend_integers(bucket, operands);
 }
 
@@ -352,6 +387,7 @@ void decompress(const CompressedBucket& bucket, const kernels::Decompressed& ope
     case GradientCompression::power_sgd:
       return join_factors(bucket, operands);
     case GradientCompression::one_bit:
+    case GradientCompression::one_bit_lamb:
       return receive_momentum(bucket, operands);
     default:
       return average_integers(bucket, operands);

@@ -32,6 +32,18 @@ int get(const std::byte* from, std::int64_t i, int bits) {
   return nibble >= 8 ? static_cast<int>(nibble) - 16 : static_cast<int>(nibble);
 }
 
+constexpr int sign_bit = 8, largest_code = 7;
+
+// Of a share of the largest magnitude, 0 to 1. Between two powers of two the middle is 1.5 times
+// the lower one; between the least and zero half of it.
+int e3m0_code(float share) {
+  if (share < std::ldexp(0.5F, 1 - largest_code)) return 0;
+  int exponent = 0;
+  const float fraction = std::frexp(share, &exponent);  // from 0.5 to less than 1
+  if (fraction < 0.75F) --exponent;
+  return std::clamp(exponent + largest_code, 1, largest_code);
+}
+
 }  // namespace
 
 std::int64_t quantized_size(std::int64_t elements, int bits) {
@@ -61,6 +73,32 @@ void dequantize_piece(std::int64_t elements, int bits, const std::byte* from, fl
     float scale = 0;
     std::memcpy(&scale, scales + i / group * static_cast<std::int64_t>(sizeof scale), sizeof scale);
     to[i] = scale * static_cast<float>(get(from, i, bits));
+  }
+}
+
+void encode_e3m0_piece(std::int64_t elements, const float* from, std::byte* to) {
+  std::byte* scales = to + integer_bytes(elements, 4);
+  std::fill(to, scales, std::byte{0});
+  for (std::int64_t first = 0; first < elements; first += group, scales += sizeof(float)) {
+    const std::int64_t last = std::min(elements, first + group);
+    float scale = 0;
+    for (std::int64_t i = first; i < last; ++i)
+      scale = std::max(scale, std::abs(from[i]));
+    std::memcpy(scales, &scale, sizeof scale);
+    if (scale == 0) continue;
+    for (std::int64_t i = first; i < last; ++i)
+      put(to, i, 4, e3m0_code(std::abs(from[i]) / scale) | (from[i] < 0 ? sign_bit : 0));
+  }
+}
+
+void decode_e3m0_piece(std::int64_t elements, const std::byte* from, float* to) {
+  const std::byte* scales = from + integer_bytes(elements, 4);
+  for (std::int64_t i = 0; i < elements; ++i) {
+    float scale = 0;
+    std::memcpy(&scale, scales + i / group * static_cast<std::int64_t>(sizeof scale), sizeof scale);
+    const int nibble = get(from, i, 4) & 0xf, code = nibble & 7;
+    const float size = code == 0 ? 0.0F : std::ldexp(scale, code - largest_code);
+    to[i] = (nibble & sign_bit) != 0 ? -size : size;
   }
 }
 

@@ -34,10 +34,12 @@ struct Job {
 void check_executable(const sim::Scenario& scenario, const sim::Plan& plan, bool cuda,
                       const Algorithms& algorithms, bool resumes, bool saves, bool processes) {
   std::vector<std::string> sentences = engine_problems(plan, scenario.model);
-  if (scenario.layout.compression == sim::GradientCompression::one_bit && !resumes)
-    sentences.emplace_back(
-        "layout.compression.gradients: one_bit goes on with the second moments of Adam; train some "
-        "steps with compression.gradients none and --checkpoint, then --resume them");
+  if (sim::sends_signs(scenario.layout.compression) && !resumes)
+    sentences.push_back(fmt::format(
+        "layout.compression.gradients: {} goes on with the second moments of {}; train some "
+        "steps with compression.gradients none and --checkpoint, then --resume them",
+        word(scenario.layout.compression),
+        scenario.layout.optimizer == sim::OptimizerKind::lamb ? "LAMB" : "Adam"));
   if (scenario.layout.trains_apart() && saves)
     sentences.emplace_back(
         "layout.local_steps: ranks have parameters of their own, of which a checkpoint has one "

@@ -15,6 +15,8 @@ SchemeKey key_of(const std::string& assignment) {
   return {assignment.substr(0, equals), assignment.substr(equals + 1)};
 }
 
+constexpr int most_workers = 256;
+
 class List {
  public:
   explicit List(const Scenario& scenario) : scenario_{scenario}, layout_{scenario.layout} {}
@@ -39,12 +41,20 @@ class List {
                         {fmt::format("simulation.data_algorithm={}", word(algorithm))}});
   }
 
-  // Synchronous, a shard of the server beside every rank; and servers on the hosts of the nodes.
+  // Synchronous, a shard of the server beside every rank; and servers on the hosts of the nodes, of
+  // workers of one GPU, and of nodes that reduce among themselves first, in BytePS's parts.
   void servers() {
     all_.push_back({"parameter_server",
                     {"simulation.data_algorithm=parameter_server",
                      fmt::format("simulation.server_shards={}", layout_.replicas())}});
-    if (layout_.replicas() != layout_.world_size() || layout_.replicas() > 256) return;
+    if (layout_.replicas() != layout_.world_size()) return;
+    const int node = ranks_on_a_node();
+    if (node > 1 && node < layout_.replicas() && layout_.replicas() / node <= most_workers)
+      all_.push_back(
+          {"servers-nodes",
+           {"layout.servers.mode=synchronous", "layout.zero_stage=1",
+            fmt::format("layout.shard_group={}", node), "layout.servers.partition=4096000 B"}});
+    if (layout_.replicas() > most_workers) return;
     all_.push_back({"servers-sync", {"layout.servers.mode=synchronous", "layout.zero_stage=0"}});
     add("servers-async", {"layout.servers.mode=asynchronous"}, {"layout.zero_stage=0"});
     add("servers-bounded-1", {"layout.servers.mode=bounded", "layout.servers.staleness=1"},

@@ -1,5 +1,6 @@
 #include "sim/forecast/forecast.hpp"
 
+#include <optional>
 #include <utility>
 
 #include "sim/engine/simulator.hpp"
@@ -22,20 +23,23 @@ SimulationOptions options_of(const Scenario& scenario, const ForecastOptions& op
 }
 
 // The step of a job that trains apart is one without a meeting; what meetings add to it on the mean
-// is simulated beside it. Memory is that of a step with one.
+// is simulated beside it. Memory is that of a step with one. With servers the step is known before.
 struct Rounds {
   std::shared_ptr<const Plan> step;
   BesideStep beside;
+  std::optional<Simulation> simulated;
 };
 Rounds rounds_of(const Scenario& scenario, std::shared_ptr<const Plan> plan,
                  const SimulationOptions& options, const Control& control) {
   if (plan->layout.has_servers()) {
-    ServerRun run = simulate_servers(*plan, scenario.cluster, options, control);
-    return {std::move(plan), {.servers = std::move(run)}};
+    Simulation step = simulate(*plan, scenario.cluster, options_of_worker(options), control);
+    ServerRun run = simulate_servers(*plan, scenario.cluster, options, step.timeline, control);
+    return {std::move(plan), {.servers = std::move(run)}, std::move(step)};
   }
-  if (!plan->layout.trains_apart()) return {std::move(plan), {}};
+  if (!plan->layout.trains_apart()) return {std::move(plan), {}, {}};
   return {std::make_shared<const Plan>(plan_of_steps(*plan, 1, std::nullopt)),
-          {.meetings = simulate_meetings(*plan, scenario.cluster, options, control)}};
+          {.meetings = simulate_meetings(*plan, scenario.cluster, options, control)},
+          {}};
 }
 
 Forecast forecast_plan(const Scenario& scenario, const std::shared_ptr<const Plan>& whole,
@@ -43,7 +47,7 @@ Forecast forecast_plan(const Scenario& scenario, const std::shared_ptr<const Pla
   const SimulationOptions simulated = options_of(scenario, options);
   throw_if_stopped(control);
   control.tell("simulation", 0);
-  const Rounds rounds = rounds_of(scenario, whole, simulated, control);
+  Rounds rounds = rounds_of(scenario, whole, simulated, control);
   Forecast made{.plan = rounds.step, .timeline = {}, .report = {}};
   const auto report = [&](Simulation simulation) {
     made.report = make_report(scenario, *made.plan, simulation, rounds.beside);
@@ -54,7 +58,9 @@ Forecast forecast_plan(const Scenario& scenario, const std::shared_ptr<const Pla
     }
     made.timeline = std::move(simulation.timeline);
   };
-  if (options.what_if && !rounds.beside.servers) {
+  if (rounds.simulated) {
+    report(std::move(*rounds.simulated));
+  } else if (options.what_if) {
     const Simulator simulator{*made.plan, scenario.cluster, scenario.options, control};
     report(simulator.run(simulated, control));
     add_what_if(made.report, simulator, scenario.options, control);

@@ -28,14 +28,20 @@ void add(const CollectiveSummary& summary, std::vector<CollectiveSummary>& to) {
   to.push_back(summary);
 }
 
+// Of quantised ones the same goes out to the groups and comes back: it is counted once.
+bool is_message(const Program& program, std::uint32_t op) {
+  return program.action[op] == Action::average_outer ||
+         (program.action[op] == Action::exchange_outer &&
+          program.collectives[program.work[op]].kind == CollectiveKind::all_to_all);
+}
+
 // Fullest of all ranks, of all fragments.
 Bytes sent_of(const Plan& plan) {
   Bytes most{};
   for (const Program& program : plan.programs) {
     Bytes sent{};
     for (std::uint32_t op = 0; op < program.size(); ++op)
-      if (program.action[op] == Action::average_outer)
-        sent += program.collectives[program.work[op]].bytes;
+      if (is_message(program, op)) sent += program.collectives[program.work[op]].bytes;
     most = std::max(most, sent);
   }
   return most;

@@ -15,6 +15,8 @@ namespace sim {
 namespace {
 
 constexpr int most_workers = 256;
+// Of parts: each is shared out anew among the messages of all workers, so many times.
+constexpr std::int64_t most_shares = 2'000'000;
 
 [[noreturn]] void refuse(const std::string& what) {
   throw InputError{SourcePosition{"layout.servers", 0, 0}, what};
@@ -63,10 +65,16 @@ std::int64_t capacity_of(const Cluster& cluster, const Link& link) {
 class SystemBuilder {
  public:
   SystemBuilder(const Plan& plan, const Cluster& cluster, const SimulationOptions& options,
-                const Control& control)
-      : plan_{plan}, layout_{plan.layout}, cluster_{cluster}, options_{options}, control_{control} {
-    if (layout_.world_size() > most_workers)
-      refuse(fmt::format("{} workers; allowed: up to {}", layout_.world_size(), most_workers));
+                const Timeline& step)
+      : plan_{plan}, layout_{plan.layout}, cluster_{cluster}, options_{options}, step_{step} {
+    if (layout_.workers() > most_workers)
+      refuse(fmt::format("{} workers; allowed: up to {}", layout_.workers(), most_workers));
+    const int gpus = layout_.worker_gpus(), of_node = cluster.gpus_per_node();
+    if (of_node % gpus != 0)
+      refuse(
+          fmt::format("workers of {} GPUs (layout.shard_group) on nodes of {}; allowed: a "
+                      "divisor of {}",
+                      gpus, of_node, of_node));
     nodes_ = server_nodes(layout_, cluster);
     for (std::uint32_t link = 0; link < cluster.link_count(); ++link)
       system_.capacities.push_back(capacity_of(cluster, cluster.link(LinkId{link})));
@@ -78,54 +86,65 @@ class SystemBuilder {
     system_.jitter = options_.jitter;
     system_.seed = options_.seed;
     add_messages();
+    check_parts();
     add_workers();
     leave_out_ample_links();
     return std::move(system_);
   }
 
  private:
-  // A step of one worker, whose exchanges take no time: a bucket's begins when it is ready.
+  // A bucket's exchange begins when it is ready, and all of its parts with it.
   void add_messages() {
-    SimulationOptions alone = options_;
-    alone.jitter = 0;
-    alone.stragglers.clear();
-    alone.record_spans = true;
-    const Timeline timeline = simulate(plan_, cluster_, alone, control_).timeline;
     const double rate = update_rate(cluster_, options_).in_bytes_per_second();
     const double most =
         std::max_element(nodes_.begin(), nodes_.end(),
                          [](const ServerNode& a, const ServerNode& b) { return a.share < b.share; })
             ->share;
-    const RankTrack& track = timeline.tracks.front();
+    const RankTrack& track = step_.tracks.front();
     const Program& program = plan_.program(track.rank);
-    TimePoint optimizer = timeline.end;
+    TimePoint optimizer = step_.end;
     for (const Span& span : track.spans) {
       const bool behind = !system_.messages.empty();
       if (behind && program.stream[span.op.value] == Stream::compute &&
           program.pass[span.op.value] == Pass::optimizer)
         optimizer = std::min(optimizer, span.begin);
       if (program.action[span.op.value] != Action::exchange_with_servers) continue;
-      const ServerBytes bytes =
-          server_bytes(layout_, program.kernels[program.work[span.op.value]].m);
-      system_.messages.push_back({.ready = span.begin.time_since_epoch(),
-                                  .pushed = bytes.pushed,
-                                  .pulled = bytes.pulled,
-                                  .update = duration_from_seconds(
-                                      static_cast<double>(bytes.updated.count()) * most / rate)});
+      const std::int64_t owned = program.kernels[program.work[span.op.value]].m;
+      const std::int64_t part = server_part(layout_, owned);
+      for (std::int64_t first = 0; first < owned; first += part) {
+        const ServerBytes bytes =
+            server_bytes(layout_, std::min(part, owned - first) * layout_.worker_gpus());
+        system_.messages.push_back({.ready = span.begin.time_since_epoch(),
+                                    .pushed = bytes.pushed,
+                                    .pulled = bytes.pulled,
+                                    .update = duration_from_seconds(
+                                        static_cast<double>(bytes.updated.count()) * most / rate)});
+      }
     }
     SIM_CHECK(!system_.messages.empty());
     system_.compute = optimizer.time_since_epoch();
-    system_.tail = timeline.end - optimizer;
+    system_.tail = step_.end - optimizer;
+  }
+
+  void check_parts() const {
+    const auto parts = static_cast<std::int64_t>(system_.messages.size());
+    const std::int64_t workers = layout_.workers(), most = most_shares / workers / workers;
+    if (layout_.server_partition && parts > most)
+      refuse(
+          fmt::format("{} parts of gradients in a step of {} workers; allowed: up to {}, with a "
+                      "larger layout.servers.partition",
+                      parts, workers, most));
   }
 
   void add_workers() {
-    const int ranks = layout_.world_size();
-    for (int rank = 0; rank < ranks; ++rank) {
-      const GpuId gpu{static_cast<std::uint32_t>(rank)};
+    const int gpus = layout_.worker_gpus();
+    for (int first = 0; first < layout_.world_size(); first += gpus) {
       ServerWorker& worker = system_.workers.emplace_back();
-      worker.slowness = slowness(rank);
-      worker.push = route(gpu, true);
-      worker.pull = route(gpu, false);
+      worker.slowness = 0;
+      for (int rank = first; rank < first + gpus; ++rank)
+        worker.slowness = std::max(worker.slowness, slowness(rank));
+      worker.push = route(first, true);
+      worker.pull = route(first, false);
     }
   }
 
@@ -174,25 +193,21 @@ class SystemBuilder {
     return factor;
   }
 
-  // Part by part to every server, whose node takes it by all its network cards. On its own node a
-  // worker copies over the path to the host.
-  ServerRoute route(GpuId worker, bool out) {
+  // The GPUs of a worker send a shard each, part by part to every server, whose node takes it by
+  // all its network cards. On its own node a worker copies over the paths to the host.
+  ServerRoute route(int first, bool out) {
     std::map<std::uint32_t, double> weights;
     Duration longest{};
-    const int gpus = cluster_.gpus_per_node();
-    for (const ServerNode& server : nodes_) {
-      if (server.node == cluster_.node_of(worker)) continue;
-      for (int i = 0; i < gpus; ++i) {
-        const GpuId at{static_cast<std::uint32_t>(server.node * gpus + i)};
-        const Route way = out ? cluster_.route(worker, at) : cluster_.route(at, worker);
-        longest = std::max(longest, way.latency);
-        for (const Hop& hop : way.hops)
-          weights[hop.link.value] += server.share / gpus * hop.share;
-      }
+    const int gpus = layout_.worker_gpus();
+    for (int rank = first; rank < first + gpus; ++rank) {
+      const GpuId gpu{static_cast<std::uint32_t>(rank)};
+      for (const ServerNode& server : nodes_)
+        if (server.node != cluster_.node_of(gpu))
+          longest = std::max(longest, add_way(gpu, server, out, weights));
     }
     system_.latency = std::max(system_.latency, longest + 2 * cluster_.network().network_overhead);
     const Bandwidth copy = cluster_.host_copy();
-    double rate = copy > Bandwidth{} ? copy.in_bytes_per_second()
+    double rate = copy > Bandwidth{} ? copy.in_bytes_per_second() * gpus
                                      : cluster_.host().bandwidth.in_bytes_per_second();
     ServerRoute made;
     for (const auto& [link, weight] : weights) {
@@ -205,26 +220,51 @@ class SystemBuilder {
     return made;
   }
 
+  // Between a GPU and all network cards of a server's node, of all that its worker sends.
+  Duration add_way(GpuId gpu, const ServerNode& server, bool out,
+                   std::map<std::uint32_t, double>& weights) const {
+    Duration longest{};
+    const int cards = cluster_.gpus_per_node();
+    const double share = server.share / cards / layout_.worker_gpus();
+    for (int i = 0; i < cards; ++i) {
+      const GpuId at{static_cast<std::uint32_t>(server.node * cards + i)};
+      const Route way = out ? cluster_.route(gpu, at) : cluster_.route(at, gpu);
+      longest = std::max(longest, way.latency);
+      for (const Hop& hop : way.hops)
+        weights[hop.link.value] += share * hop.share;
+    }
+    return longest;
+  }
+
   const Plan& plan_;
   const Layout& layout_;
   const Cluster& cluster_;
   const SimulationOptions& options_;
-  const Control& control_;
+  const Timeline& step_;
   std::vector<ServerNode> nodes_;
   ServerSystem system_;
 };
 
 }  // namespace
 
+SimulationOptions options_of_worker(const SimulationOptions& options) {
+  SimulationOptions alone = options;
+  alone.jitter = 0;
+  alone.stragglers.clear();
+  alone.record_spans = true;
+  return alone;
+}
+
 ServerSystem server_system(const Plan& plan, const Cluster& cluster,
-                           const SimulationOptions& options, const Control& control) {
+                           const SimulationOptions& options, const Timeline& step) {
   SIM_CHECK(plan.layout.has_servers());
-  return SystemBuilder{plan, cluster, options, control}.build();
+  return SystemBuilder{plan, cluster, options, step}.build();
 }
 
 ServerRun simulate_servers(const Plan& plan, const Cluster& cluster,
-                           const SimulationOptions& options, const Control& control) {
-  return run_servers(server_system(plan, cluster, options, control), control);
+                           const SimulationOptions& options, const Timeline& step,
+                           const Control& control) {
+  return run_servers(server_system(plan, cluster, options, step), control);
 }
 
 }  // namespace sim

@@ -215,6 +215,8 @@ bool leaves_pod(const Cluster& cluster, const std::vector<Route>& routes) {
 }
 
 std::string why_of_host(const Layout& layout, std::string_view key) {
+  if (layout.outer_on_host)
+    return "the outer state is copied over the path to the host, which is slower than its memory";
   if (!layout.offloads()) return "nothing is offloaded: layout.offload.optimizer is none";
   if (key == "host.memory" || key == "host.nvme.capacity")
     return "it decides what fits, not how long a step takes";

@@ -50,10 +50,10 @@ BucketSizes usual_bucket_sizes(const Layout& layout, BucketRule rule) {
   return of_pytorch(25);
 }
 
-// 1-bit Adam sends its momentum as one tensor (DeepSpeed, runtime/fp16/fused_optimizer.py:
-// parameters are flattened group by group).
+// 1-bit Adam and 1-bit LAMB send their momentum as one tensor (DeepSpeed,
+// runtime/fp16/fused_optimizer.py: parameters are flattened group by group).
 BucketSizes bucket_sizes(const Layout& layout, const Execution& runs) {
-  if (layout.compression == GradientCompression::one_bit) return {one_bucket, one_bucket};
+  if (sends_signs(layout.compression)) return {one_bucket, one_bucket};
   const BucketSizes usual = usual_bucket_sizes(layout, runs.bucket_rule);
   const Bytes others = layout.bucket.value_or(usual.others);
   const Bytes first = usual.first == usual.others ? others : std::min(usual.first, others);

@@ -96,6 +96,10 @@ class DeepSpeedWriter {
         return "  \"optimizer\": {\"type\": \"SGD\", \"params\": {\"momentum\": 0.9}},\n";
       case OptimizerKind::sgd:
         return "  \"optimizer\": {\"type\": \"SGD\"},\n";
+      case OptimizerKind::lamb:
+        return layout_.compression == GradientCompression::one_bit_lamb
+                   ? "  \"optimizer\": {\"type\": \"OneBitLamb\"},\n"
+                   : "  \"optimizer\": {\"type\": \"Lamb\"},\n";
       case OptimizerKind::muon:  // refused by refuse_unsaid()
         break;
     }
@@ -135,17 +139,19 @@ class DeepSpeedWriter {
 
   void compression() {
     const GradientCompression scheme = layout_.compression;
-    if (scheme != GradientCompression::none && scheme != GradientCompression::one_bit &&
+    if (scheme != GradientCompression::none && !sends_signs(scheme) &&
         scheme != GradientCompression::int4)
       refuse(
-          "compression.gradients {}: DeepSpeed has 1-bit Adam and, with ZeRO-3, integers of 4 "
-          "bits",
+          "compression.gradients {}: DeepSpeed has 1-bit Adam and LAMB and, with ZeRO-3, integers "
+          "of 4 bits",
           word(scheme));
     if (scheme == GradientCompression::int4 && !layout_.secondary_shard)
       note("layout.compression.node_ranks",
            "DeepSpeed reduces integers within each node first, by its GPUs");
-    if (scheme == GradientCompression::one_bit)
-      note("layout.compression.gradients", "the first freeze_step steps are those of Adam");
+    if (sends_signs(scheme))
+      note("layout.compression.gradients",
+           fmt::format("the first freeze_step steps are those of {}",
+                       scheme == GradientCompression::one_bit ? "Adam" : "LAMB"));
   }
 
   void offload() {

@@ -16,7 +16,7 @@ struct KnownOptimizer {
   OptimizerKind kind = OptimizerKind::adam;
   std::string_view refusal{};
   std::string_view note{};
-  bool one_bit = false;
+  GradientCompression compression = GradientCompression::none;
 };
 
 constexpr std::string_view compressed = "its compressed messages are not modelled";
@@ -37,12 +37,15 @@ constexpr std::array optimizers{
     KnownOptimizer{"muon", OptimizerKind::adam,
                    "it keeps one momentum for matrices and Adam's two moments for the rest, and "
                    "multiplies out each matrix to orthogonalise it, which is not modelled"},
-    KnownOptimizer{"lamb", OptimizerKind::adam, "its norms of each layer are not modelled"},
+    KnownOptimizer{"lamb", OptimizerKind::lamb},
+    KnownOptimizer{"fusedlamb", OptimizerKind::lamb},
     KnownOptimizer{"onebitadam", OptimizerKind::adam, "",
                    "forecast behind its warm-up of freeze_step steps, which are those of Adam",
-                   true},
+                   GradientCompression::one_bit},
     KnownOptimizer{"zerooneadam", OptimizerKind::adam, compressed},
-    KnownOptimizer{"onebitlamb", OptimizerKind::adam, compressed},
+    KnownOptimizer{"onebitlamb", OptimizerKind::lamb, "",
+                   "forecast behind its warm-up of freeze_step steps, which are those of LAMB",
+                   GradientCompression::one_bit_lamb},
     KnownOptimizer{"cpuadam", OptimizerKind::adam, "", on_host},
     KnownOptimizer{"deepspeedcpuadam", OptimizerKind::adam, "", on_host},
 };
@@ -87,7 +90,9 @@ void read_deepspeed_optimizer(const ObjectReader& json, Imported& result) {
   const auto params = section_at(*section, "params");
   if (params) params->ignore_unknown();
   if (!type) {
-    section->problem("the optimizer has no type; modelled: AdamW, Adam, OneBitAdam, Lion, SGD");
+    section->problem(
+        "the optimizer has no type; modelled: AdamW, Adam, OneBitAdam, Lamb, OneBitLamb, Lion, "
+        "SGD");
     return;
   }
   const std::string name = lower(*type);
@@ -95,13 +100,14 @@ void read_deepspeed_optimizer(const ObjectReader& json, Imported& result) {
       std::ranges::find_if(optimizers, [&](const KnownOptimizer& one) { return one.name == name; });
   if (row == optimizers.end() || !row->refusal.empty()) {
     type.place->problem(
-        fmt::format("the optimizer {}: {}; modelled: AdamW, Adam, OneBitAdam, Lion, SGD", *type,
-                    row == optimizers.end() ? states : row->refusal));
+        fmt::format("the optimizer {}: {}; modelled: AdamW, Adam, OneBitAdam, Lamb, OneBitLamb, "
+                    "Lion, SGD",
+                    *type, row == optimizers.end() ? states : row->refusal));
     return;
   }
   result.layout.optimizer = row->kind == OptimizerKind::sgd ? kind_of_sgd(params) : row->kind;
-  if (row->one_bit) {
-    result.layout.compression = GradientCompression::one_bit;
+  if (row->compression != GradientCompression::none) {
+    result.layout.compression = row->compression;
     result.layout.reduce_dtype = result.layout.gradient_dtype;
   }
   if (!row->note.empty())

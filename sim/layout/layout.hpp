@@ -141,6 +141,7 @@ constexpr bool is_fused(TokenDispatcher dispatcher) {
 //  top_k, random_k  a share of the elements, the rest is kept for the next step
 //  power_sgd        two factors of each matrix (Vogels et al. 2019)
 //  one_bit          signs of the optimizer's momentum (Tang et al. 2021, 1-bit Adam)
+//  one_bit_lamb     the same of LAMB, each tensor scaled (Li et al. 2021, 1-bit LAMB)
 //  int8, int4       integers with a scale per group (Wang et al. 2023, ZeRO++)
 enum class GradientCompression : std::uint8_t {
   none,
@@ -148,6 +149,7 @@ enum class GradientCompression : std::uint8_t {
   random_k,
   power_sgd,
   one_bit,
+  one_bit_lamb,
   int8,
   int4
 };
@@ -157,8 +159,14 @@ constexpr auto words_of(GradientCompression) {
                     Word{GradientCompression::random_k, "random_k"},
                     Word{GradientCompression::power_sgd, "power_sgd"},
                     Word{GradientCompression::one_bit, "one_bit"},
+                    Word{GradientCompression::one_bit_lamb, "one_bit_lamb"},
                     Word{GradientCompression::int8, "int8"},
                     Word{GradientCompression::int4, "int4"}};
+}
+
+// Those that send the signs of a momentum, behind the last backward pass.
+constexpr bool sends_signs(GradientCompression scheme) {
+  return scheme == GradientCompression::one_bit || scheme == GradientCompression::one_bit_lamb;
 }
 
 // Where optimizer states lie, and where the update runs: on the device, or on the host with states
@@ -180,8 +188,18 @@ constexpr auto words_of(OuterOptimizer) {
                     Word{OuterOptimizer::nesterov, "nesterov"}};
 }
 
-// Parameter servers in place of a reduction among the ranks: each data-parallel rank is a worker
-// that sends its gradients to them (sim/plan/rules/servers.md).
+// What travels when such groups meet, in place of numbers in Layout::outer_dtype: integers of 8
+// bits with a scale per group of numbers (INTELLECT-1), or 4 bits of sign and exponent, E3M0, with
+// such scales (Streaming DiLoCo: Douillard et al. 2025).
+enum class OuterQuantization : std::uint8_t { none, int8, e3m0 };
+constexpr auto words_of(OuterQuantization) {
+  return std::array{Word{OuterQuantization::none, "none"}, Word{OuterQuantization::int8, "int8"},
+                    Word{OuterQuantization::e3m0, "e3m0"}};
+}
+
+// Parameter servers in place of a reduction among the ranks: each data-parallel rank, or with
+// ZeRO-1 each shard group, is a worker that sends its gradients to them
+// (sim/plan/rules/servers.md).
 //  synchronous   servers add up the gradients of all workers, which update (Jiang et al. 2020,
 //                BytePS)
 //  asynchronous  servers update with each worker's gradients as they come (Li et al. 2014; Dean et
@@ -304,15 +322,19 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   OuterOptimizer outer = OuterOptimizer::average;
   double outer_rate = 0.7, outer_momentum = 0.9;  // nesterov
   DType outer_dtype = DType::fp32;                // on the wire
-  int outer_fragments = 1;                        // parts of the model that meet in turn
-  int outer_overlap = 0;   // steps that a meeting may take beside training; 0: training waits
-  double outer_mix = 0.5;  // share of a rank's own parameters that then stays, with outer_overlap
+  OuterQuantization outer_quantization = OuterQuantization::none;
+  int outer_fragments = 1;  // parts of the model that meet in turn
+  int outer_overlap = 0;    // steps that a meeting may take beside training; 0: training waits
+  double outer_mix = 0.5;   // share of a rank's own parameters that then stays, with outer_overlap
+  bool outer_on_host = false;  // nesterov: parameters and momentum of the last meeting
 
   Servers servers = Servers::none;
   ServerPlace server_place = ServerPlace::workers;
   // Machines beside the nodes of the workers, with the host and the NICs of such a node.
   int server_machines = 0;
   int staleness = 0;  // bounded: steps that a worker may be ahead of the slowest
+  // Of a bucket, what travels and is updated at a time; unset: all of it.
+  std::optional<Bytes> server_partition;
 
   bool operator==(const Layout&) const = default;
   int world_size() const {
@@ -326,9 +348,13 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   bool has_servers() const { return servers != Servers::none; }
   // Servers hold the optimizer; workers take new parameters from them.
   bool updates_on_servers() const { return has_servers() && servers != Servers::synchronous; }
+  // Of parameter servers: GPUs that reduce their gradients among themselves first, and how many
+  // such groups there are.
+  int worker_gpus() const { return zero_stage > 0 && shard_group > 0 ? shard_group : 1; }
+  int workers() const { return replicas() / worker_gpus(); }
   // Of the replicas, those that reduce their gradients together, among themselves.
   int synchronous_replicas() const {
-    return has_servers() ? 1 : trains_apart() ? local_ranks : replicas();
+    return has_servers() ? worker_gpus() : trains_apart() ? local_ranks : replicas();
   }
   int expert_tensor() const {
     return expert_tensor_parallel > 0 ? expert_tensor_parallel : tensor_parallel;

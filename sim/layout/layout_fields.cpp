@@ -296,6 +296,10 @@ Fields local_steps() {
        &Layout::outer_momentum},
       {word_key<DType>("local_steps.wire", "fp32", "format in which parameters travel"),
        &Layout::outer_dtype},
+      {word_key<OuterQuantization>("local_steps.quantization", "none",
+                                   "integers of 8 bits, or 4 bits of sign and exponent, with "
+                                   "scales, in place of local_steps.wire"),
+       &Layout::outer_quantization},
       {integer_key("local_steps.fragments", {1, 1024}, "", "1",
                    "parts of the model that meet in turn (Streaming DiLoCo)"),
        &Layout::outer_fragments},
@@ -305,6 +309,9 @@ Fields local_steps() {
       {number_key("local_steps.mix", {0, 1}, "", "0.5",
                   "with overlap: share of its own parameters that a GPU keeps"),
        &Layout::outer_mix},
+      {boolean_key("local_steps.on_host", "false",
+                   "nesterov: parameters and momentum of the last meeting lie on the host"),
+       &Layout::outer_on_host},
   });
 }
 
@@ -321,6 +328,10 @@ Fields servers() {
       {integer_key("servers.staleness", {0, 1'000'000}, "steps", "0",
                    "bounded: steps that a worker may be ahead of the slowest"),
        &Layout::staleness},
+      {text_key(KeyType::size, "servers.partition", "auto",
+                "part of a bucket that travels and is updated at a time; auto: all of it",
+                {"auto"}),
+       &Layout::server_partition},
   });
 }
 

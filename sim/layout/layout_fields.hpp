@@ -20,11 +20,12 @@ using LayoutMember =
                  Schedule Layout::*, Recompute Layout::*, AttentionKernel Layout::*,
                  ContextExchange Layout::*, TokenDispatcher Layout::*,
                  GradientCompression Layout::*, OffloadTarget Layout::*, OuterOptimizer Layout::*,
-                 Servers Layout::*, ServerPlace Layout::*, DType Layout::*, OptimizerKind Layout::*,
-                 MasterFormat Layout::*, std::optional<DType> Layout::*,
-                 std::optional<Bytes> Layout::*, std::vector<Dimension> Layout::*,
-                 std::vector<RecomputeModule> Layout::*, std::vector<LoraModule> Layout::*,
-                 FrozenFormat Layout::*, std::vector<int> Layout::*>;
+                 OuterQuantization Layout::*, Servers Layout::*, ServerPlace Layout::*,
+                 DType Layout::*, OptimizerKind Layout::*, MasterFormat Layout::*,
+                 std::optional<DType> Layout::*, std::optional<Bytes> Layout::*,
+                 std::vector<Dimension> Layout::*, std::vector<RecomputeModule> Layout::*,
+                 std::vector<LoraModule> Layout::*, FrozenFormat Layout::*,
+                 std::vector<int> Layout::*>;
 
 struct LayoutField {
   Key key;  // its path in the section `layout`: "tensor_parallel", "overlap.gradients"

@@ -133,6 +133,7 @@ std::string sentence(const Layout& l) {
   line.add(l.offloads(), "optimizer on {}", word(l.offload_optimizer));
   line.add(l.trains_apart(), "groups of {} train apart for {} steps", l.local_ranks, l.local_steps);
   line.add(l.has_servers(), "{} parameter servers", word(l.servers));
+  line.append(l.has_servers() && l.worker_gpus() > 1, " of workers of {} GPUs", l.worker_gpus());
   line.add(l.secondary_shard, "secondary shards of {}", l.node_ranks);
   return line.take();
 }

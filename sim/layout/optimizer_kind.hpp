@@ -10,18 +10,20 @@ namespace sim {
 
 // adam: Adam, AdamW. sgd: without momentum; momentum: SGD with it. muon: a momentum of matrices,
 // made orthogonal by Newton-Schulz iterations, and Adam for all else (Jordan et al. 2024;
-// sim/plan/rules/muon.md).
-enum class OptimizerKind : std::uint8_t { adam, lion, momentum, sgd, muon };
+// sim/plan/rules/muon.md). lamb: Adam's direction, scaled by the norms of each tensor (You et al.
+// 2020; sim/plan/rules/lamb.md).
+enum class OptimizerKind : std::uint8_t { adam, lion, momentum, sgd, muon, lamb };
 constexpr auto words_of(OptimizerKind) {
-  return std::array{Word{OptimizerKind::adam, "adam"}, Word{OptimizerKind::lion, "lion"},
+  return std::array{Word{OptimizerKind::adam, "adam"},         Word{OptimizerKind::lion, "lion"},
                     Word{OptimizerKind::momentum, "momentum"}, Word{OptimizerKind::sgd, "sgd"},
-                    Word{OptimizerKind::muon, "muon"}};
+                    Word{OptimizerKind::muon, "muon"},         Word{OptimizerKind::lamb, "lamb"}};
 }
 
 // Numbers kept per parameter: first and second moment, or a momentum. Of muon: of a matrix.
 constexpr int moments_of(OptimizerKind kind) {
   switch (kind) {
     case OptimizerKind::adam:
+    case OptimizerKind::lamb:
       return 2;
     case OptimizerKind::lion:
     case OptimizerKind::momentum:
@@ -49,6 +51,7 @@ constexpr int eager_passes(OptimizerKind kind) {
       return 3;
     case OptimizerKind::lion:
     case OptimizerKind::muon:
+    case OptimizerKind::lamb:
       break;
   }
   return 0;

@@ -34,7 +34,7 @@ class CompressionChecker {
     if (quantizes() && layout_.zero_stage != 3)
       list_.problem("compression.gradients",
                     "compression.gradients is {} with zero_stage {}; allowed: zero_stage 3 (ZeRO++ "
-                    "reduces to shards), or top_k, random_k, power_sgd, one_bit",
+                    "reduces to shards), or top_k, random_k, power_sgd, one_bit, one_bit_lamb",
                     scheme, layout_.zero_stage);
     if (!quantizes() && layout_.zero_stage != 0)
       list_.problem("compression.gradients",
@@ -50,6 +50,12 @@ class CompressionChecker {
         layout_.optimizer != OptimizerKind::adam)
       list_.problem("compression.gradients",
                     "compression.gradients is one_bit with optimizer {}; allowed: adam, whose "
+                    "momentum it sends",
+                    word(layout_.optimizer));
+    if (layout_.compression == GradientCompression::one_bit_lamb &&
+        layout_.optimizer != OptimizerKind::lamb)
+      list_.problem("compression.gradients",
+                    "compression.gradients is one_bit_lamb with optimizer {}; allowed: lamb, whose "
                     "momentum it sends",
                     word(layout_.optimizer));
   }

@@ -35,7 +35,9 @@ class LocalStepsChecker {
         layout_.outer_rate != usual.outer_rate || layout_.outer_momentum != usual.outer_momentum ||
         layout_.outer_dtype != usual.outer_dtype ||
         layout_.outer_fragments != usual.outer_fragments ||
-        layout_.outer_overlap != usual.outer_overlap || layout_.outer_mix != usual.outer_mix;
+        layout_.outer_overlap != usual.outer_overlap || layout_.outer_mix != usual.outer_mix ||
+        layout_.outer_quantization != usual.outer_quantization ||
+        layout_.outer_on_host != usual.outer_on_host;
     if (set)
       list_.problem("local_steps.every",
                     "local_steps.every is {}: all ranks reduce their gradients at each step, but "
@@ -84,6 +86,10 @@ class LocalStepsChecker {
     if (wire != DType::fp32 && wire != DType::bf16 && wire != DType::fp16 && wire != DType::fp8)
       list_.problem("local_steps.wire", "local_steps.wire is {}; allowed: fp32, bf16, fp16, fp8",
                     word(wire));
+    if (layout_.outer_quantization != OuterQuantization::none && wire != DType::fp32)
+      list_.problem("local_steps.wire",
+                    "local_steps.wire is {} with local_steps.quantization {}; allowed: one of them",
+                    word(wire), word(layout_.outer_quantization));
   }
 
   void outer() {
@@ -97,6 +103,15 @@ class LocalStepsChecker {
         (layout_.outer_rate != usual.outer_rate || layout_.outer_momentum != usual.outer_momentum))
       list_.problem("local_steps.outer",
                     "local_steps.rate and momentum are for nesterov; local_steps.outer is average");
+    if (layout_.outer == OuterOptimizer::average &&
+        layout_.outer_quantization != OuterQuantization::none)
+      list_.problem("local_steps.quantization",
+                    "local_steps.quantization is of outer gradients; local_steps.outer is average, "
+                    "whose ranks send parameters; allowed: nesterov");
+    if (layout_.outer == OuterOptimizer::average && layout_.outer_on_host)
+      list_.problem("local_steps.on_host",
+                    "local_steps.on_host is for the state of nesterov; local_steps.outer is "
+                    "average, which keeps none");
     if (!(layout_.outer_mix >= 0 && layout_.outer_mix < 1))
       list_.problem("local_steps.mix", "local_steps.mix is {}; allowed: 0 to less than 1",
                     layout_.outer_mix);

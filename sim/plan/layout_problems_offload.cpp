@@ -18,11 +18,11 @@ void check_offload(const Layout& layout, const Model& model, LayoutProblemList& 
     list.problem("offload.optimizer",
                  "offload.optimizer is {}, but sgd without master_weights has no states to offload",
                  word(layout.offload_optimizer));
-  if (layout.compression == GradientCompression::one_bit)
+  if (sends_signs(layout.compression))
     list.problem("offload.optimizer",
-                 "offload.optimizer is {} with compression.gradients one_bit, which needs the "
-                 "momentum on the device",
-                 word(layout.offload_optimizer));
+                 "offload.optimizer is {} with compression.gradients {}, which needs the momentum "
+                 "on the device",
+                 word(layout.offload_optimizer), word(layout.compression));
   if (model.execution.flat_parameters)
     list.problem(
         "framework",

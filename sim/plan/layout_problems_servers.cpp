@@ -4,6 +4,8 @@
 namespace sim {
 namespace {
 
+constexpr Bytes least_partition{1024};
+
 class ServerChecker {
  public:
   ServerChecker(const Layout& layout, const Model& model, LayoutProblemList& list)
@@ -20,7 +22,8 @@ class ServerChecker {
   void without() {
     const Layout usual;
     if (layout_.server_place != usual.server_place ||
-        layout_.server_machines != usual.server_machines || layout_.staleness != usual.staleness)
+        layout_.server_machines != usual.server_machines || layout_.staleness != usual.staleness ||
+        layout_.server_partition != usual.server_partition)
       list_.problem("servers.mode",
                     "servers.mode is none, but another key of servers is set; allowed: "
                     "synchronous, asynchronous, bounded");
@@ -43,12 +46,16 @@ class ServerChecker {
                     "servers.machines is {}, but servers.place is workers; allowed: machines, "
                     "balanced",
                     layout_.server_machines);
+    if (layout_.server_partition && *layout_.server_partition < least_partition)
+      list_.problem("servers.partition", "servers.partition is {} B; allowed: {} B or more",
+                    layout_.server_partition->count(), least_partition.count());
   }
 
   void one(const char* key, int value) {
     if (value > 1)
-      list_.problem(key, "{} is {} with servers.mode {}: a worker is one GPU; allowed: 1", key,
-                    value, word(layout_.servers));
+      list_.problem(key,
+                    "{} is {} with servers.mode {}: the GPUs of a worker are replicas; allowed: 1",
+                    key, value, word(layout_.servers));
   }
 
   void parallelism() {
@@ -56,11 +63,16 @@ class ServerChecker {
     one("context_parallel", layout_.context_parallel);
     one("pipeline_parallel", layout_.pipeline_parallel);
     one("expert_parallel", layout_.expert_parallel);
-    if (layout_.zero_stage > 0)
+    if (layout_.zero_stage > 1)
       list_.problem("zero_stage",
-                    "zero_stage is {} with servers.mode {}, where every worker has all parameters; "
-                    "allowed: 0",
+                    "zero_stage is {} with servers.mode {}, where every GPU has all parameters; "
+                    "allowed: 0, or 1 with shard_group, the GPUs of a worker",
                     layout_.zero_stage, word(layout_.servers));
+    else if (layout_.zero_stage == 1 && layout_.shard_group < 2)
+      list_.problem("shard_group",
+                    "shard_group is {} with zero_stage 1 and servers.mode {}; allowed: 2 or more, "
+                    "the GPUs of a worker, or zero_stage 0",
+                    layout_.shard_group, word(layout_.servers));
   }
 
   void others() {

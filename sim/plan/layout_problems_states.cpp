@@ -14,6 +14,7 @@ class StateChecker {
     if (layout_.second_moment_dtype) second_moment(*layout_.second_moment_dtype);
     masters();
     if (layout_.optimizer == OptimizerKind::muon) muon();
+    if (layout_.optimizer == OptimizerKind::lamb) lamb();
   }
 
  private:
@@ -65,6 +66,34 @@ class StateChecker {
                     "master_format is remainders, which bf16 weights have: activation_dtype is {} "
                     "and fp8_parameters {}; allowed: fp32, fp16",
                     word(layout_.activation_dtype), layout_.eight_bit_parameters);
+  }
+
+  // Norms are of whole tensors, in states on the device (DeepSpeed, runtime/zero/utils.py,
+  // ZERO_SUPPORTED_OPTIMIZERS, has no LAMB).
+  void lamb() {
+    const auto one = [&](const char* key, int value, int allowed) {
+      if (value > allowed)
+        list_.problem(key,
+                      "{} is {} with optimizer lamb, which takes the norms of whole tensors; "
+                      "allowed: {}",
+                      key, value, allowed);
+    };
+    one("zero_stage", layout_.zero_stage, 0);
+    one("tensor_parallel", layout_.tensor_parallel, 1);
+    if (model_.has_experts())
+      list_.problem("optimizer", "optimizer is lamb with a mixture of experts; allowed: adam");
+    if (layout_.offloads())
+      list_.problem("offload.optimizer",
+                    "offload.optimizer is {} with optimizer lamb; allowed: none",
+                    word(layout_.offload_optimizer));
+    if (layout_.updates_on_servers())
+      list_.problem("servers.mode",
+                    "servers.mode is {} with optimizer lamb, and servers hold parts of tensors; "
+                    "allowed: none, synchronous",
+                    word(layout_.servers));
+    if (layout_.moment_dtype != DType::fp32)
+      list_.problem("moment_dtype", "moment_dtype is {} with optimizer lamb; allowed: fp32",
+                    word(layout_.moment_dtype));
   }
 
   // As Megatron-LM has it, with matrices whole on a rank.

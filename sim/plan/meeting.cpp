@@ -34,7 +34,9 @@ bool runs_in_step(const Program& program, OpId op, std::optional<int> begins,
                   std::optional<int> ends) {
   const Action action = program.action[op.value];
   if (!is_of_meeting(action)) return true;
-  const std::optional<int>& meeting = action == Action::apply_outer ? ends : begins;
+  const bool is_end = action == Action::apply_outer || action == Action::outer_from_host ||
+                      action == Action::outer_to_host;
+  const std::optional<int>& meeting = is_end ? ends : begins;
   return meeting == program.parameter_buckets[program.subject[op.value]].fragment;
 }
 

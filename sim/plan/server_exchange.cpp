@@ -22,6 +22,13 @@ ServerBytes server_bytes(const Layout& layout, std::int64_t parameters) {
           .held = Bytes{parameters * states}};
 }
 
+std::int64_t server_part(const Layout& layout, std::int64_t parameters) {
+  SIM_CHECK(layout.has_servers() && parameters > 0, parameters);
+  if (!layout.server_partition) return parameters;
+  const std::int64_t each = std::int64_t{bytes_of(layout.reduce_dtype)} * layout.worker_gpus();
+  return std::clamp<std::int64_t>(layout.server_partition->count() / each, 1, parameters);
+}
+
 double share_on_workers(const Layout& layout, int nodes) {
   SIM_CHECK(layout.has_servers() && nodes >= 1, nodes);
   if (layout.server_place == ServerPlace::workers) return 1;

@@ -22,6 +22,12 @@ struct ServerBytes {
 // REQUIRES: layout.has_servers().
 ServerBytes server_bytes(const Layout& layout, std::int64_t parameters);
 
+// How many of those that a GPU of a worker owns of a bucket travel at a time: Layout::
+// server_partition is of the gradients of the whole worker (bytedance/byteps at f5df52fe,
+// common/global.cc and docs/env.md: BYTEPS_PARTITION_BYTES, of a tensor, 4096000).
+// REQUIRES: layout.has_servers(), parameters > 0.
+std::int64_t server_part(const Layout& layout, std::int64_t parameters);
+
 // Of the parameters, the share of all servers on the workers' nodes together; the rest lies on the
 // machines of their own. `balanced`: n workers' nodes have (n^2 - n k) / (n^2 + n k - 2 k) of it
 // beside k machines, so that all network cards carry as much (Jiang et al. 2020, section 4.1). With

@@ -55,6 +55,10 @@ constexpr bool is_of_host(OpKind kind) {
 constexpr bool runs_kernel(OpKind kind) {
   return kind <= OpKind::decode || is_of_host(kind) || kind == OpKind::server_exchange;
 }
+// A kernel that a rank runs to its end by itself: it waits for no other rank, and for no server.
+constexpr bool runs_by_itself(OpKind kind) {
+  return runs_kernel(kind) && kind != OpKind::server_exchange;
+}
 
 // In-order lanes of a rank. Sends and receives have a lane per direction of the pipeline: with one
 // lane for both, a rank waiting to receive a gradient could block the activation behind it.
@@ -244,7 +248,14 @@ enum class Action : std::uint8_t {
   // fp32 parameters and momentum of the last meeting:
   outer_gradient,  // input, [state], output: message: parameters, or how far they have come
   average_outer,   // all-reduce, mean, in place: output: message
+  // Quantised (Layout::outer_quantization): the message is integers, in a piece for each group.
+  exchange_outer,  // all-to-all of the pieces, or all-gather of their means: input, output
+  mean_outer,      // input: what came, output: message: the mean of the rank's own piece
   apply_outer,     // input: message, [state], [saved: states of the optimizer], output: weights
+  // Where the state lies on the host (Layout::outer_on_host):
+  last_from_host,   // before outer_gradient: the parameters. input: on the host; output
+  outer_from_host,  // before apply_outer: both. input: on the host; output
+  outer_to_host,    // behind it. input; output: on the host
   // Of a bucket whose gradients go to parameter servers (Layout::servers). synchronous: output: a
   // worker's gradients, then the mean of all. Else: input: gradients; output: new weights.
   exchange_with_servers,
@@ -261,7 +272,7 @@ enum class Action : std::uint8_t {
 
 // Of a meeting, which is in some steps only.
 constexpr bool is_of_meeting(Action action) {
-  return action >= Action::outer_gradient && action <= Action::apply_outer;
+  return action >= Action::outer_gradient && action <= Action::outer_to_host;
 }
 
 // What a buffer is to the operator that uses it.

@@ -151,7 +151,7 @@ std::optional<AttentionWindow> window_of(const Scenario& scenario) {
 // That of the host where something runs on it.
 std::vector<std::string> cluster_sources(const Scenario& scenario) {
   std::vector<std::string> sources = scenario.cluster.sources();
-  if (scenario.layout.offloads() || scenario.layout.has_servers())
+  if (scenario.layout.offloads() || scenario.layout.has_servers() || scenario.layout.outer_on_host)
     sources.push_back("host: " + scenario.cluster.host().source);
   return sources;
 }
@@ -294,6 +294,14 @@ std::string host_does_not_fit_text(const Report& report) {
   std::string text;
   for (const StageMemory& stage : report.memory) {
     if (stage.fits_host()) continue;
+    if (report.layout.outer_on_host) {
+      text += fmt::format(
+          "does not fit: the outer state of stage {} needs {:.1f} GiB of {:.1f} GiB of host memory "
+          "on each node\n  try: layout.local_steps.on_host: false, or more "
+          "layout.local_steps.ranks\n",
+          stage.stage, stage.host.memory.gib(), stage.host_capacity.gib());
+      break;
+    }
     const bool disk = stage.disk_capacity > Bytes{} && stage.host.disk > stage.disk_capacity;
     text += fmt::format(
         "does not fit: the offloaded optimizer of stage {} needs {:.1f} GiB of {:.1f} GiB of {} on "

@@ -311,7 +311,10 @@ class Lister {
     const bool keeps_gradients = splits_backward(one_.schedule) && stage >= 2 &&
                                  !(stage == 3 && model_.execution.holds_units);
     const bool whole_matrices = workload_.optimizer == OptimizerKind::muon;
-    if (keeps_gradients || (stage >= 2 && (model_.has_experts() || whole_matrices)))
+    const bool whole_tensors =
+        workload_.optimizer == OptimizerKind::lamb && (stage > 0 || one_.tensor > 1);
+    if (keeps_gradients || whole_tensors ||
+        (stage >= 2 && (model_.has_experts() || whole_matrices)))
       return refuse(Refusal::sharding);
     // One rank shards nothing, and all replicas are what 0 says.
     std::vector<int> groups{0};

@@ -75,7 +75,7 @@ Claims claims_of(const RankTrack& track, const Program& program) {
     const OpKind kind = program.kind[span.op.value];
     claims.last_end = std::max(claims.last_end, span.end);
     if (is_of_host(kind)) continue;
-    if (runs_kernel(kind) && kind != OpKind::server_exchange)
+    if (runs_by_itself(kind))
       claims.compute[static_cast<std::size_t>(program.stream[span.op.value])].push_back(
           {span.active, span.end});
     else

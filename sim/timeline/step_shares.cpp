@@ -22,7 +22,7 @@ void add(const RankTrack& track, const Program& program, Sums& sums) {
     const double seconds = to_seconds(span.end - span.active) * track.represents;
     if (is_product(kind)) sums.products += seconds;
     if (is_of_host(kind)) continue;
-    if (runs_kernel(kind) && kind != OpKind::server_exchange) {
+    if (runs_by_itself(kind)) {
       sums.kernels += seconds;
     } else if (kind != OpKind::barrier) {
       sums.communication += seconds;

@@ -17,7 +17,10 @@ void servers(benchmark::State& state, const char* mode, const char* nics) {
       {std::string{"layout.servers.mode="} + mode,
        std::string{"cluster.change.node.nics.bandwidth="} + nics});
   const sim::Plan plan = sim::make_plan(scenario.model, scenario.layout);
-  const sim::ServerSystem system = sim::server_system(plan, scenario.cluster, scenario.options);
+  const sim::Timeline step =
+      sim::simulate(plan, scenario.cluster, sim::options_of_worker(scenario.options)).timeline;
+  const sim::ServerSystem system =
+      sim::server_system(plan, scenario.cluster, scenario.options, step);
   std::int64_t steps = 0;
   for (auto _ : state)
     steps = sim::run_servers(system).worker_steps;

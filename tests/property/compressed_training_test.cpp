@@ -110,6 +110,55 @@ TEST_CASE("1-bit Adam goes on behind a warm-up", "[property]") {
   std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("LAMB trains the same on one rank, on replicas and on stages", "[property]") {
+  const Lab lab;
+  sim::Layout layout = four_replicas(0);
+  layout.optimizer = sim::OptimizerKind::lamb;
+  layout.data_parallel = 1;
+  const TrainedModel alone = lab.train(layout);
+  CHECK(alone.losses.back() < alone.losses.front());
+  const auto check = [&](const sim::Layout& other) {
+    const TrainedModel trained = lab.train(other);
+    CHECK(largest_relative(trained.losses, alone.losses) < 1e-5);
+    CHECK(largest_difference(trained.parameters, trained.weights, alone.weights, 1e-2).relative <
+          1e-3);
+  };
+  sim::Layout other = layout;
+  other.data_parallel = 4;
+  check(other);
+  other.bucket = sim::Bytes{1 << 20};
+  other.master_weights = false;
+  check(other);
+  other = layout;
+  other.pipeline_parallel = 2;  // of a tied table both stages have the norm
+  check(other);
+  // It is not Adam, and the scale of a matrix does not change how far it moves in its own measure.
+  layout.optimizer = sim::OptimizerKind::adam;
+  CHECK(largest_relative(lab.train(layout).losses, alone.losses) > 1e-3);
+}
+
+TEST_CASE("1-bit LAMB goes on behind a warm-up", "[property]") {
+  const Lab lab;
+  const std::string folder = lab.text->path() + ".lamb";
+  sim::Layout layout = four_replicas(0);
+  layout.optimizer = sim::OptimizerKind::lamb;
+  (void)lab.train(layout, 20, {.algorithms = {}, .resume = {}, .save = folder});
+  const TrainOptions goes_on{.algorithms = {}, .resume = folder, .save = {}};
+  const TrainedModel plain = lab.train(layout, 32, goes_on);
+  layout.compression = GradientCompression::one_bit_lamb;
+  const TrainedModel signs = lab.train(layout, 32, goes_on);
+  CHECK(signs.losses.size() == 12);
+  CHECK(signs.losses.front() == Approx(plain.losses.front()));
+  CHECK(largest_relative(signs.losses, plain.losses) > 1e-6);
+  CHECK(largest_relative(signs.losses, plain.losses) < 0.05);
+  sim::Layout before = four_replicas(0);
+  before.optimizer = sim::OptimizerKind::lamb;
+  CHECK(largest_difference(signs.parameters, signs.second_moments,
+                           lab.train(before, 20).second_moments, 1e-12)
+            .relative == 0);
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("one rank compresses nothing", "[property]") {
   const Lab lab;
   sim::Layout layout = four_replicas(0);

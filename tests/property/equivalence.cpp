@@ -57,7 +57,8 @@ void run_rank(const Job& job, Transport& transport) {
   }
   if (!job.options.save.empty()) trainer.save(job.options.save);
   TrainedModel& to = job.result;
-  if (alone && transport.rank() != 0) return;  // each has parameters of its own
+  // Each worker has parameters of its own.
+  if (alone && transport.rank() >= job.plan.layout.worker_gpus()) return;
   collect(program, to.parameters, StateKind::master, *backend, to.weights);
   if (alone) return;
   collect(program, to.parameters, StateKind::first_moment, *backend, to.first_moments);

@@ -71,6 +71,62 @@ TEST_CASE("SGD of rate 1 without momentum is the mean", "[property]") {
   check_same(lab.train(layout), mean);
 }
 
+// An update that a step leaves out becomes ready while messages come in.
+TEST_CASE("a meeting over two steps changes nothing before its end", "[property]") {
+  const Lab lab;
+  sim::Layout layout = pairs(4, 1);
+  layout.outer_overlap = 2;
+  const TrainedModel first = lab.train(layout, 12);
+  for (int i = 0; i < 4; ++i)
+    CHECK(largest_relative(lab.train(layout, 12).losses, first.losses) == 0);
+  layout.local_steps = 1000;
+  const TrainedModel never = lab.train(layout, 12);
+  // From step 4 to the end of step 5.
+  for (std::size_t step = 0; step < 6; ++step)
+    CHECK(first.losses[step] == never.losses[step]);
+  CHECK(first.losses[6] != never.losses[6]);
+}
+
+TEST_CASE("an outer state on the host trains the same to the last bit", "[property]") {
+  const Lab lab;
+  for (const int overlap : {0, 1, 2}) {
+    for (const bool masters : {true, false}) {
+      CAPTURE(overlap, masters);
+      sim::Layout layout = pairs(4, 1);
+      layout.outer = sim::OuterOptimizer::nesterov;
+      layout.outer_fragments = 2;
+      layout.outer_overlap = overlap;
+      layout.master_weights = masters;
+      const TrainedModel plain = lab.train(layout, 12);
+      layout.outer_on_host = true;
+      const TrainedModel hosted = lab.train(layout, 12);
+      CHECK(largest_relative(hosted.losses, plain.losses) == 0);
+    }
+  }
+}
+
+TEST_CASE("outer gradients in 8 and 4 bits train nearly as those in 32", "[property]") {
+  const Lab lab;
+  for (const int ranks : {1, 2}) {
+    sim::Layout layout = ranks == 1 ? groups_of_one(3) : pairs(3, 1);
+    layout.outer = sim::OuterOptimizer::nesterov;
+    const TrainedModel plain = lab.train(layout, 18);
+    const auto difference = [&](sim::OuterQuantization how, bool on_host) {
+      layout.outer_quantization = how;
+      layout.outer_on_host = on_host;
+      return largest_relative(lab.train(layout, 18).losses, plain.losses);
+    };
+    CAPTURE(ranks);
+    const double eight = difference(sim::OuterQuantization::int8, false);
+    const double four = difference(sim::OuterQuantization::e3m0, false);
+    CHECK(eight > 0);
+    CHECK(eight < 0.03);
+    CHECK(four > eight);
+    CHECK(four < 0.1);
+    CHECK(difference(sim::OuterQuantization::e3m0, true) == four);
+  }
+}
+
 TEST_CASE("fragments that meet in the same step are one", "[property]") {
   const Lab lab;
   sim::Layout layout = groups_of_one(2);

@@ -146,6 +146,12 @@ Operands operands_of(Action action) {
       return {roles({input, output}), roles({state}), Subject::bucket};
     case Action::average_outer:
       return {roles({output}), 0, Subject::bucket};
+    case Action::exchange_outer:
+    case Action::mean_outer:
+    case Action::last_from_host:
+    case Action::outer_from_host:
+    case Action::outer_to_host:
+      return {roles({input, output}), 0, Subject::bucket};
     case Action::apply_outer:
       return {roles({input, output}), roles({state, saved}), Subject::bucket};
     case Action::update_on_host:

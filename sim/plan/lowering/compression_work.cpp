@@ -112,13 +112,18 @@ CompressionPlan power_sgd(const Layout& layout, const CompressedBucket& bucket) 
 //              sum 1; of the part of this rank as `compress`
 //  decompress  unpackbits 0.28, float 1.25, add_, mul_, mul_ 2 each, copy_ 2
 // The scales go with the bits here, in a collective of their own there.
-CompressionPlan one_bit(const CompressedBucket& bucket) {
-  constexpr double moment = 5, compress = 25, received = 8.5, decompress = 9.5;
+// 1-bit LAMB (runtime/fp16/onebit/lamb.py, step) scales each momentum before it is sent (mul_ 2)
+// and behind it (div_ 2), and keeps a copy of the one before (clone 2).
+CompressionPlan one_bit(const Layout& layout, const CompressedBucket& bucket) {
+  const bool lamb = layout.compression == GradientCompression::one_bit_lamb;
+  const double moment = lamb ? 9 : 5, decompress = lamb ? 11.5 : 9.5;
+  constexpr double compress = 25, received = 8.5;
   const std::int64_t part = one_bit_part(bucket.elements, bucket.ranks);
   const auto all = static_cast<double>(part * bucket.ranks * number);
   const Bytes piece{part / 8 + number};
   CompressionPlan plan;
-  plan.residual = Bytes{(bucket.padded + part) * number};
+  plan.residual =
+      Bytes{(bucket.padded + part + (lamb ? bucket.tensors * lamb_numbers : 0)) * number};
   plan.compress = moving(OpKind::encode, static_cast<std::int64_t>(all * (moment + compress)), 18);
   plan.recompress = moving(
       OpKind::encode, static_cast<std::int64_t>(all * (received + compress / bucket.ranks)), 22);
@@ -198,7 +203,8 @@ CompressionPlan compression_plan(const Layout& layout, const CompressedBucket& b
     case GradientCompression::power_sgd:
       return power_sgd(layout, bucket);
     case GradientCompression::one_bit:
-      return one_bit(bucket);
+    case GradientCompression::one_bit_lamb:
+      return one_bit(layout, bucket);
     case GradientCompression::int8:
     case GradientCompression::int4:
       return quantized(layout, bucket);

@@ -17,6 +17,7 @@ struct CompressedBucket {
   std::int64_t elements = 0, padded = 0;
   int ranks = 1;                      // that reduce it together
   int inner = 0;                      // of them on a node, where there are two levels; else 0
+  int tensors = 0;                    // one_bit_lamb: at most
   std::vector<MatrixPlace> matrices;  // power_sgd: those that are sent as factors
 };
 
@@ -48,7 +49,12 @@ Kernel dequantize_kernel(std::int64_t elements, int ranks, int bits, int bytes_e
 
 // Elements that top_k and random_k send of a bucket.
 std::int64_t selected_elements(const Layout& layout, std::int64_t elements);
-// Elements of a part of a bucket that one rank averages (one_bit): whole words of bits.
+// Numbers that 1-bit LAMB keeps of each tensor, in fp32 behind the residuals: the scale of its
+// momentum, the coefficient of the warm-up, the factor of the last step.
+inline constexpr std::int64_t lamb_numbers = 3;
+
+// Elements of a part of a bucket that one rank averages (one_bit, one_bit_lamb): whole words of
+// bits.
 std::int64_t one_bit_part(std::int64_t elements, int ranks);
 // Whether two factors of the matrix have fewer than half as many numbers (PyTorch,
 // torch/distributed/algorithms/ddp_comm_hooks/powerSGD_hook.py, min_compression_rate 2).

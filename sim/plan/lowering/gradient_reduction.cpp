@@ -66,9 +66,9 @@ void GradientReduction::reduce_bucket(std::uint32_t index) {
   const OpLabel made = reduction_label(index, "gradients.reduce");
   builder_.wait_for_stream(Stream::data_comm, Stream::compute);
   if (bucket.compression.exists()) return reduce_compressed(index, made);
-  if (bucket.exchange != none) return exchange_with_servers(index, made);
   const bool copies = bucket.cast_out != none, casts = bucket.cast_in != none;
   BufferId message = copies ? cast_for_wire(index, made) : bucket.gradient;
+  if (bucket.reduce == none) return exchange_with_servers(index, message, made);
   builder_.add_collective(bucket.reduce, Stream::data_comm, Pass::gradient_sync, made,
                           {Action::reduce, index});
   if (sharing_.holds) weights_.free_unit(bucket);
@@ -79,6 +79,7 @@ void GradientReduction::reduce_bucket(std::uint32_t index) {
   }
   builder_.writes(message, Role::output);
   if (bucket.accumulate != none) return add_up_shard(index, message, made);
+  if (bucket.exchange != none) return exchange_with_servers(index, message, made);
   average_over_replicas(index, message, made);
   if (!casts) return;
   builder_.add_kernel(bucket.cast_in, Stream::data_comm, Pass::gradient_sync, made,
@@ -99,8 +100,7 @@ void GradientReduction::reduce_ready(int first_chunk) {
 
 // The optimizer that sends the signs of its momentum reduces no gradient before its step.
 bool GradientReduction::reduces_when_ready() const {
-  return layout_.overlap_gradients && !sharing_.holds &&
-         layout_.compression != GradientCompression::one_bit;
+  return layout_.overlap_gradients && !sharing_.holds && !sends_signs(layout_.compression);
 }
 
 // What runs beside products slows them down, on one stage and then on those that wait for it. So
@@ -135,13 +135,14 @@ void GradientReduction::reduce_remaining() {
   }
 }
 
-// The sum of all workers' gradients comes back in the place of a worker's own; new parameters take
-// the place of the old ones, which the backward pass has read by then: its stream waits for no
-// exchange, so the exchange waits for it.
-void GradientReduction::exchange_with_servers(std::uint32_t index, const OpLabel& made) {
+// Of a worker of several GPUs each sends what the reduction among them has left it. The sum of all
+// workers' gradients comes back in the place of a worker's own; new parameters take the place of
+// the old ones, which the backward pass has read by then: its stream waits for no exchange, so the
+// exchange waits for it.
+void GradientReduction::exchange_with_servers(std::uint32_t index, BufferId message,
+                                              const OpLabel& made) {
   const Bucket& bucket = store_.buckets[index];
-  const bool casts = bucket.cast_out != none;
-  const BufferId message = casts ? cast_for_wire(index, made) : bucket.gradient;
+  const bool casts = message != bucket.gradient;
   builder_.add_kernel(bucket.exchange, Stream::data_comm, Pass::gradient_sync, made,
                       {Action::exchange_with_servers, index});
   if (!layout_.updates_on_servers()) {

@@ -25,7 +25,7 @@ class GradientReduction : StagePart {
   void reduce_ready(int first_chunk);
   bool reduces_when_ready() const;
   bool aligns_reductions() const;
-  void exchange_with_servers(std::uint32_t index, const OpLabel& made);
+  void exchange_with_servers(std::uint32_t index, BufferId message, const OpLabel& made);
   void reduce_compressed(std::uint32_t index, const OpLabel& made);
   BufferId cast_for_wire(std::uint32_t index, const OpLabel& made);
   void add_up_shard(std::uint32_t index, BufferId message, const OpLabel& made);

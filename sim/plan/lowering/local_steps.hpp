@@ -20,13 +20,23 @@ class LocalSteps : StagePart {
   void end();
 
  private:
-  void send(Bucket& bucket);
-  void average(Bucket& bucket);
+  void meet();
+  BufferId send(Bucket& bucket);
+  void average(Bucket& bucket, BufferId sent);
+  void average_pieces(Bucket& bucket, BufferId sent, Stream stream);
   void apply(Bucket& bucket);
+  void copy(const Bucket& bucket, std::int64_t bytes, Action action, const char* name);
+  BufferId from_host(const Bucket& bucket, std::int64_t bytes, Action action, const char* name);
+  BufferId message_buffer(Bytes size);
+  void reads_last(BufferId buffer, Role role);
   void divide_into_fragments();
   std::uint32_t index_of(const Bucket& bucket) const;
   std::int64_t owned(const Bucket& bucket) const { return bucket.padded / bucket.shards; }
   bool keeps_state() const { return layout_.outer == OuterOptimizer::nesterov; }
+  bool quantizes() const { return layout_.outer_quantization != OuterQuantization::none; }
+  GroupRole between() const {
+    return layout_.local_ranks == 1 ? GroupRole::data : GroupRole::replicate;
+  }
   // fp32 masters; without them the weights are what is trained.
   bool has_masters() const { return layout_.master_weights; }
   BufferId weight_of(const Bucket& bucket) const {

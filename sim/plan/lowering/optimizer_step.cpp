@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/plan/lowering/host_optimizer.hpp"
+#include "sim/plan/lowering/lamb.hpp"
 #include "sim/plan/lowering/muon.hpp"
 
 namespace sim::lowering {
@@ -136,20 +137,17 @@ void OptimizerStep::optimizer_step() {
         Stream::compute, Pass::optimizer, context_.label("gradient_norm"), {Action::gradient_norm});
     touch_gradients(Access::read);
   }
-  const bool apart = layout_.trains_apart();
-  const int together = apart ? layout_.world_size() / layout_.replicas() * layout_.local_ranks
-                       : layout_.updates_on_servers() ? 1
-                                                      : layout_.world_size();
-  if (together > 1) {
+  const NormGroup together = norm_group();
+  if (together.ranks > 1) {
     builder_.wait_for_stream(Stream::data_comm, Stream::compute);
     const OpId done = builder_.add_collective(
-        builder_.collective({CollectiveKind::all_reduce,
-                             apart ? GroupRole::local : GroupRole::world, DType::fp32, Bytes{4}}),
+        builder_.collective({CollectiveKind::all_reduce, together.role, DType::fp32, Bytes{4}}),
         Stream::data_comm, Pass::optimizer, context_.label("gradient_norm.all_reduce"),
         {Action::sum_gradient_norm});
     builder_.wait(Stream::compute, done);
   }
-  if (owned == 0 || layout_.updates_on_servers()) return;
+  if (layout_.updates_on_servers()) return gather_updated();
+  if (owned == 0) return;
   std::int64_t offloaded = 0;
   for (const Bucket& bucket : trained_buckets(store_))
     offloaded += bucket.offloaded;
@@ -166,6 +164,8 @@ void OptimizerStep::optimizer_step() {
   }
   const UnscaledStates unscaled = unscaled_states(layout_);
   launches += unscaled.launches * static_cast<int>(store_.parameters.size());
+  if (layout_.optimizer == OptimizerKind::lamb)
+    launches = lamb_launches(layout_) * static_cast<int>(store_.parameters.size());
   builder_.add_kernel(context_.memory_pass(bytes, OpKind::optimizer, DType::fp32, launches),
                       Stream::compute, Pass::optimizer,
                       context_.label(word(layout_.optimizer).data()), {Action::adam});
@@ -182,10 +182,21 @@ void OptimizerStep::optimizer_step() {
   }
   if (offloaded > 0) HostOptimizer{context_, store_}.update();
   local_steps_.end();
-  if ((sharing_.zero == 1 || sharing_.zero == 2) && !layout_.overlap_parameters) {
-    for (std::size_t i = store_.buckets.size(); i-- > 0;)
-      weights_.gather_bucket(store_.buckets[i], +1);
-  }
+  gather_updated();
+}
+
+// Those that update together. Of servers that update, the GPUs of a worker.
+OptimizerStep::NormGroup OptimizerStep::norm_group() const {
+  if (layout_.trains_apart())
+    return {layout_.world_size() / layout_.replicas() * layout_.local_ranks, GroupRole::local};
+  if (!layout_.updates_on_servers()) return {layout_.world_size(), GroupRole::world};
+  return {layout_.worker_gpus(), layout_.inner_ranks() > 0 ? GroupRole::shard : GroupRole::world};
+}
+
+void OptimizerStep::gather_updated() {
+  if ((sharing_.zero != 1 && sharing_.zero != 2) || layout_.overlap_parameters) return;
+  for (std::size_t i = store_.buckets.size(); i-- > 0;)
+    weights_.gather_bucket(store_.buckets[i], +1);
 }
 
 std::int64_t OptimizerStep::owned_elements() const {
@@ -270,6 +281,8 @@ std::int64_t OptimizerStep::update_bytes() const {
   const bool own =
       layout_.optimizer == OptimizerKind::adam || layout_.optimizer == OptimizerKind::lion;
   const std::int64_t update = (own ? 4 + states : by_operation) + layout_.master_bytes() + weight;
+  if (layout_.optimizer == OptimizerKind::lamb)
+    return owned_elements() * lamb_bytes(layout_, gradient);
   switch (deepspeed_optimizer()) {
     case DeepSpeedOptimizer::absent:
       break;

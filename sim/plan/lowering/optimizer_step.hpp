@@ -22,6 +22,12 @@ class OptimizerStep : StagePart {
  private:
   void touch_gradients(Access access);
   void write_updated_state();
+  struct NormGroup {
+    int ranks = 1;
+    GroupRole role = GroupRole::world;
+  };
+  NormGroup norm_group() const;
+  void gather_updated();
   std::int64_t summed_elements() const;
   std::int64_t owned_elements() const;
   std::int64_t all_elements() const;

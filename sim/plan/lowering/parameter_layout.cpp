@@ -198,9 +198,10 @@ void ParameterLayout::close_bucket(OpenBucket& open) {
 void ParameterLayout::intern_bucket(Bucket& bucket) {
   const int wire = bytes_of(layout_.reduce_dtype);
   const bool hybrid = bucket.shards < bucket.copies;
-  const GroupRole all = bucket.of_experts        ? GroupRole::expert_data
-                        : layout_.trains_apart() ? GroupRole::shard
-                                                 : GroupRole::data;
+  const bool apart = layout_.trains_apart() || (layout_.has_servers() && layout_.inner_ranks() > 0);
+  const GroupRole all = bucket.of_experts ? GroupRole::expert_data
+                        : apart           ? GroupRole::shard
+                                          : GroupRole::data;
   const GroupRole shard_role = hybrid ? GroupRole::shard : all;
   if (bucket.shards == 1) {
     if (bucket.copies > 1 && bucket.elements > 0) {
@@ -229,12 +230,14 @@ void ParameterLayout::intern_bucket(Bucket& bucket) {
                                        layout_.activation_dtype);
 }
 
+// Of what this rank of a worker owns.
 void ParameterLayout::intern_exchange(Bucket& bucket) {
-  const ServerBytes bytes = server_bytes(layout_, bucket.elements);
+  const std::int64_t owned = shard_of(bucket);
+  const ServerBytes bytes = server_bytes(layout_, owned);
   Kernel kernel;
   kernel.kind = OpKind::server_exchange;
   kernel.dtype = layout_.reduce_dtype;
-  kernel.m = bucket.elements;
+  kernel.m = owned;
   kernel.bytes = bytes.pushed + bytes.pulled;
   bucket.exchange = builder_.kernel(kernel);
 }
@@ -306,6 +309,7 @@ void ParameterLayout::compress_gradients() {
                                    .padded = bucket.padded,
                                    .ranks = bucket.copies,
                                    .inner = scatters ? layout_.inner_ranks() : 0,
+                                   .tensors = 2 * static_cast<int>(bucket.writers),
                                    .matrices = bucket.matrices});
     CompressionWork& work = bucket.compression;
     work.compress = builder_.kernel(plan.compress);
@@ -425,7 +429,9 @@ void ParameterLayout::allocate_parameters() {
 // fp32 master weights, if any, and moments. Of Muon, Adam's second one beside those of matrices.
 void ParameterLayout::allocate_optimizer(Bucket& bucket, std::int64_t shard) {
   if (layout_.updates_on_servers()) return;
-  const std::int64_t each = layout_.master_bytes() + layout_.moment_bytes();
+  // 1-bit LAMB has a second moment of what came beside the one that stays.
+  const std::int64_t fresh = layout_.compression == GradientCompression::one_bit_lamb ? 4 : 0;
+  const std::int64_t each = layout_.master_bytes() + layout_.moment_bytes() + fresh;
   std::int64_t second_moments = 0;
   if (layout_.optimizer == OptimizerKind::muon)
     second_moments = rest_of_muon(bucket) * bytes_of(layout_.moment_dtype);

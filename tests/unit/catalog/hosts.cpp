@@ -208,8 +208,8 @@ std::vector<Host> hosts() {
       scenario_host("integers", dense + machine + layout +
                                     "  zero_stage: 3\n  compression: {gradients: int8}\n"),
       scenario_host("host", dense + machine + layout + "  offload: {optimizer: cpu}\n"),
-      scenario_host("local steps",
-                    dense + machine + layout + "  local_steps: {every: 10, overlap: 2}\n"),
+      scenario_host("local steps", dense + machine + layout +
+                                       "  local_steps: {every: 10, overlap: 2, outer: nesterov}\n"),
       scenario_host("servers",
                     dense + machine + layout + "  servers: {mode: bounded, staleness: 2}\n"),
       scenario_host("server machines",

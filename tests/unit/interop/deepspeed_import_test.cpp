@@ -56,13 +56,13 @@ TEST_CASE("DeepSpeed: an optimizer that is more than its states is refused by na
   CHECK(refused(R"("optimizer": {"type": "Muon", "params": {"lr": 0.02}})") ==
         Lines{"2:51: the optimizer Muon: it keeps one momentum for matrices and Adam's two moments "
               "for the rest, and multiplies out each matrix to orthogonalise it, which is not "
-              "modelled; modelled: AdamW, Adam, OneBitAdam, Lion, SGD"});
-  CHECK(refused(R"("optimizer": {"type": "OneBitLamb"})") ==
-        Lines{"2:51: the optimizer OneBitLamb: its compressed messages are not modelled; modelled: "
-              "AdamW, Adam, OneBitAdam, Lion, SGD"});
+              "modelled; modelled: AdamW, Adam, OneBitAdam, Lamb, OneBitLamb, Lion, SGD"});
+  CHECK(refused(R"("optimizer": {"type": "ZeroOneAdam"})") ==
+        Lines{"2:51: the optimizer ZeroOneAdam: its compressed messages are not modelled; "
+              "modelled: AdamW, Adam, OneBitAdam, Lamb, OneBitLamb, Lion, SGD"});
   CHECK(refused(R"("optimizer": {"type": "Adafactor"})") ==
         Lines{"2:51: the optimizer Adafactor: its states are not modelled; modelled: AdamW, Adam, "
-              "OneBitAdam, Lion, SGD"});
+              "OneBitAdam, Lamb, OneBitLamb, Lion, SGD"});
   CHECK(refused(R"("optimizer": {"type": "Adam", "params": {"amsgrad": true}})") ==
         Lines{"2:81: amsgrad keeps a third moment, which is not modelled"});
 }
@@ -80,6 +80,18 @@ TEST_CASE("DeepSpeed: ZeRO++ and 1-bit Adam", "[interop]") {
     "fp16": {"enabled": true}, "optimizer": {"type": "OneBitAdam"}})");
   CHECK(signs.layout.compression == GradientCompression::one_bit);
   CHECK(notes(signs, "optimizer.type"));
+  const Imported lamb = import(R"({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 1,
+    "fp16": {"enabled": true}, "optimizer": {"type": "OneBitLamb"}})");
+  CHECK(lamb.layout.optimizer == OptimizerKind::lamb);
+  CHECK(lamb.layout.compression == GradientCompression::one_bit_lamb);
+  CHECK(notes(lamb, "optimizer.type"));
+  for (const char* name : {"Lamb", "FusedLamb"}) {
+    const Imported plain = import(std::string{R"({"train_batch_size": 16,
+      "train_micro_batch_size_per_gpu": 1, "fp16": {"enabled": true}, "optimizer": {"type": ")"} +
+                                  name + "\"}}");
+    CHECK(plain.layout.optimizer == OptimizerKind::lamb);
+    CHECK(plain.layout.compression == GradientCompression::none);
+  }
 }
 
 TEST_CASE("DeepSpeed: offloading to none is no offloading", "[interop]") {
@@ -189,8 +201,8 @@ TEST_CASE("DeepSpeed: a value in the place of a section is refused", "[interop]"
         Lines{"1:33: bf16 takes an object of settings"});
   CHECK(refused(R"("optimizer": "SGD")") == Lines{"2:42: optimizer takes an object of settings"});
   CHECK(refused(R"("optimizer": {"params": {"lr": 1}})") ==
-        Lines{"2:42: the optimizer has no type; modelled: AdamW, Adam, OneBitAdam, "
-              "Lion, SGD"});
+        Lines{"2:42: the optimizer has no type; modelled: AdamW, Adam, OneBitAdam, Lamb, "
+              "OneBitLamb, Lion, SGD"});
   CHECK(refused(R"("optimizer": {"type": "SGD", "params": {"momentum": "auto"}})") ==
         Lines{"2:81: nothing fills in the momentum: write a number"});
   CHECK(refused(R"("zero_optimization": {"stage": "auto"})") ==

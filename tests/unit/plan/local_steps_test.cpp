@@ -144,6 +144,69 @@ TEST_CASE("a step has the operators of its own meeting", "[plan]") {
   CHECK(place(Action::apply_outer) > place(Action::adam));
 }
 
+TEST_CASE("quantised outer gradients go in pieces to every group and come back as means",
+          "[plan]") {
+  for (const OuterQuantization how : {OuterQuantization::int8, OuterQuantization::e3m0}) {
+    for (const int ranks : {1, 2}) {
+      for (const int overlap : {0, 3}) {
+        CAPTURE(word(how), ranks, overlap);
+        Layout layout = apart(ranks);
+        layout.outer = OuterOptimizer::nesterov;
+        layout.outer_quantization = how;
+        layout.outer_overlap = overlap;
+        const Plan plan = checked(layout);
+        const Program& program = plan.programs[0];
+        const auto buckets = static_cast<int>(program.parameter_buckets.size());
+        CHECK(count(program, Action::average_outer) == 0);
+        CHECK(count(program, Action::exchange_outer) == 2 * buckets);
+        CHECK(count(program, Action::mean_outer) == buckets);
+        CHECK(sizes_of_groups(plan, Action::exchange_outer) ==
+              std::set<std::size_t>{static_cast<std::size_t>(4 / ranks)});
+        std::int64_t owned = 0;
+        for (const ParameterBucket& bucket : program.parameter_buckets)
+          owned += bucket.padded / bucket.shards;
+        // Out and back, 8 or 4 bits each and a scale of 4 bytes for 2,048 numbers, in whole words.
+        const double bits = how == OuterQuantization::int8 ? 8 : 4;
+        const auto all = static_cast<double>(sent(program, Action::exchange_outer));
+        CHECK(all >= 2 * static_cast<double>(owned) * bits / 8);
+        CHECK(all <= 2 * (static_cast<double>(owned) * (bits / 8 + 4.0 / 2048) + 48 * buckets));
+      }
+    }
+  }
+}
+
+TEST_CASE("an outer state on the host is there, and not on the device", "[plan]") {
+  for (const int overlap : {0, 3}) {
+    CAPTURE(overlap);
+    Layout layout = apart(2);
+    layout.outer = OuterOptimizer::nesterov;
+    layout.outer_overlap = overlap;
+    const Program device = checked(layout).programs[0];
+    layout.outer_on_host = true;
+    const Plan plan = checked(layout);
+    const Program& host = plan.programs[0];
+    std::int64_t owned = 0, there = 0, copied = 0;
+    for (const ParameterBucket& bucket : host.parameter_buckets) {
+      owned += bucket.padded / bucket.shards;
+      there += host.buffers[bucket.outer.value].host.count();
+      CHECK(host.buffers[bucket.outer.value].size == Bytes{});
+    }
+    CHECK(there == 8 * owned);
+    for (std::uint32_t op = 0; op < host.size(); ++op)
+      if (host.kind[op] == OpKind::host_copy) copied += host.kernels[host.work[op]].bytes.count();
+    CHECK(copied == (4 + 8 + 8) * owned);
+    const auto persistent = [](const Program& program) {
+      std::int64_t bytes = 0;
+      for (const Buffer& buffer : program.buffers)
+        if (buffer.persistent) bytes += buffer.size.count();
+      return bytes;
+    };
+    CHECK(persistent(device) - persistent(host) == 8 * owned);
+    const Program between = plan_of_steps(plan, 1, std::nullopt).programs[0];
+    CHECK(std::count(between.kind.begin(), between.kind.end(), OpKind::host_copy) == 0);
+  }
+}
+
 TEST_CASE("what local steps do not go with", "[plan]") {
   const Model model = test::transformer(0);
   const auto refused = [&](const Layout& layout) {
@@ -165,6 +228,15 @@ TEST_CASE("what local steps do not go with", "[plan]") {
   layout = apart(1);
   layout.compression = GradientCompression::top_k;
   CHECK(refused(layout) == "compression.gradients");
+  layout = apart(1);
+  layout.outer_quantization = OuterQuantization::e3m0;
+  CHECK(refused(layout) == "local_steps.quantization");
+  layout.outer = OuterOptimizer::nesterov;
+  layout.outer_dtype = DType::bf16;
+  CHECK(refused(layout) == "local_steps.wire");
+  layout = apart(1);
+  layout.outer_on_host = true;
+  CHECK(refused(layout) == "local_steps.on_host");
   layout = apart(1);
   layout.local_steps = 1;
   layout.outer = OuterOptimizer::nesterov;

@@ -127,7 +127,7 @@ TEST_CASE("mistakes in the keys of a scheme are told at their place in the suite
   CHECK(problems_of(std::string{plain} +
                     "  - {name: a, set: {layout.compression.gradients: topk}}\n") ==
         Lines{"8:51: gradients is 'topk'; did you mean 'top_k'? allowed: none, top_k, random_k, "
-              "power_sgd, one_bit, int8, int4 (scheme 'a')"});
+              "power_sgd, one_bit, one_bit_lamb, int8, int4 (scheme 'a')"});
   const Lines zero = problems_of(std::string{plain} +
                                  "  - {name: a, set: {layout.compression.gradients: int8}}\n");
   INFO(zero[0]);

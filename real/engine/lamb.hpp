@@ -1,0 +1,31 @@
+// LAMB and 1-bit LAMB (sim/plan/rules/lamb.md says what they compute). Backends that do not have
+// them leave the table out.
+#pragma once
+
+#include <span>
+
+#include "real/engine/bound_program.hpp"
+#include "real/engine/kernels.hpp"
+
+namespace real::kernels {
+
+// Norms are of a tensor each.
+void lamb(const Adam& settings, const AdamState& state, std::span<const BoundTensor> tensors,
+          StreamHandle stream);
+
+// What 1-bit LAMB keeps beside: a second moment of what came, and of each tensor
+// sim::lowering::lamb_numbers; all zero before its first step.
+struct OneBitLamb {
+  float* fresh = nullptr;
+  float* numbers = nullptr;
+};
+// The gradient is the averaged momentum, scaled.
+void one_bit_lamb(const Adam& settings, const AdamState& state, const OneBitLamb& kept,
+                  std::span<const BoundTensor> tensors, StreamHandle stream);
+
+struct LambTable {
+  decltype(&kernels::lamb) lamb = nullptr;
+  decltype(&kernels::one_bit_lamb) one_bit_lamb = nullptr;
+};
+
+}  // namespace real::kernels
