@@ -22,6 +22,14 @@
 
 namespace real {
 
+// Layout::offload_delay: what a step does.
+struct DelayedUpdate {
+  bool pending = false;      // gradients of the step before wait on the host
+  bool delays = false;       // those of this one will, else the update follows them
+  bool has_weights = false;  // an update has made some since they were copied
+  kernels::AdamStep adam{};  // of the step that waits
+};
+
 class KernelLaunches {
  public:
   using Launch = kernels::Launch;
@@ -29,7 +37,7 @@ class KernelLaunches {
     const BoundProgram& program;
     const sim::Training& training;
     std::byte* arena = nullptr;
-    std::byte* host = nullptr;  // of offloaded states; null: there are none
+    std::byte* host = nullptr;  // of what is offloaded; null: there is nothing
     const StepMemory& memory;
     const kernels::Table& kernels;
     Attentions attentions;
@@ -38,6 +46,7 @@ class KernelLaunches {
     const kernels::CompressionTable* compression = nullptr;  // null: the backend has none
     const kernels::OuterTable* outer = nullptr;              // the same
     const kernels::DropoutTable* dropout = nullptr;          // the same
+    const DelayedUpdate* turns = nullptr;                    // of Layout::offload_delay
   };
   // `parts` outlives the launches.
   explicit KernelLaunches(const Parts& parts)
@@ -110,6 +119,11 @@ class KernelLaunches {
   kernels::Adam adam_settings() const;
   Launch adam();
   Launch host_op(const BoundOp& op);
+  Launch copy_owned(const BoundOp& op, sim::DType dtype);
+  Launch weights_from_host(const BoundOp& op);
+  Launch gradients_to_host(const BoundOp& op);
+  enum class Turn : std::uint8_t { own, of_last_step };
+  Launch update_on_host(std::uint32_t index, Turn turn);
   static std::int64_t owned_real(const BoundBucket& bucket);
   std::byte* owned_part(const BoundBucket& bucket, const Operand& operand, sim::DType dtype) const;
 

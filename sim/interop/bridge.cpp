@@ -20,8 +20,6 @@ namespace {
 // TransformerConfig). What is neither here nor a setting is told in a note.
 constexpr auto refused = Verdict::refused;
 constexpr auto noted = Verdict::noted;
-constexpr std::string_view offload =
-    "offloading to the host is not modelled; to forecast the job without it, --set {}=false";
 constexpr std::string_view optimizer_bytes =
     "the optimizer's states are modelled in fp32, 12 bytes per parameter with the master weights; "
     "to forecast the job so, --set {}=null";
@@ -42,8 +40,6 @@ constexpr std::array model_keys{
     KnownKey{"experimental_attention_variant", refused, "", "not modelled"},
     KnownKey{"enable_mhc_connections", refused, "", "not modelled"},
     KnownKey{"attention_output_gate", refused, "", "a gate of attention's output is not modelled"},
-    KnownKey{"cpu_offloading", refused, "", offload},
-    KnownKey{"fine_grained_activation_offloading", refused, "", offload},
     KnownKey{"fp4", refused, "", "fp4 products are not modelled"},
     KnownKey{"fp8_dot_product_attention", refused, "", "attention in 8 bits is not modelled"},
     KnownKey{"fp8_multi_head_attention", refused, "", "attention in 8 bits is not modelled"},
@@ -110,16 +106,13 @@ constexpr std::array model_keys{
     KnownKey{"inference_*"},
 };
 
-constexpr std::array<std::string_view, 96> harmless_model_keys{
+constexpr std::array<std::string_view, 93> harmless_model_keys{
     "_target_",
     "mtp_loss_scaling_factor",
     "mtp_use_repeated_layer",
     "window_attn_skip_freq",
-    "cpu_offloading_num_layers",
     "cpu_offloading_activations",
-    "cpu_offloading_weights",
     "cpu_offloading_double_buffering",
-    "offload_modules",
     "fp4_recipe",
     "fp4_param",
     "fp4_quantizer_factory",
@@ -408,8 +401,10 @@ class Sections {
     if (!setting) return;
     for (const char* place : name.bridge)
       if (place && std::string_view{place} != "dataset.seq_length")
-        add(place, std::string_view{place} == "model.recompute_modules" ? list_of(*setting)
-                                                                        : text_of(*setting));
+        add(place, is_list(place) ? list_of(*setting) : text_of(*setting));
+  }
+  static bool is_list(std::string_view place) {
+    return place == "model.recompute_modules" || place == "model.offload_modules";
   }
   void add(std::string_view place, const std::string& value) {
     const auto [section, key] = split(place);

@@ -23,7 +23,8 @@ using LayoutMember =
                  Servers Layout::*, ServerPlace Layout::*, DType Layout::*, OptimizerKind Layout::*,
                  MasterFormat Layout::*, std::optional<DType> Layout::*,
                  std::optional<Bytes> Layout::*, std::vector<Dimension> Layout::*,
-                 std::vector<RecomputeModule> Layout::*, std::vector<int> Layout::*>;
+                 std::vector<RecomputeModule> Layout::*, std::vector<OffloadModule> Layout::*,
+                 std::vector<int> Layout::*>;
 
 struct LayoutField {
   Key key;  // its path in the section `layout`: "tensor_parallel", "overlap.gradients"

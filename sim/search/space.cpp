@@ -112,7 +112,7 @@ void refuse_unbounded(const Layered& section, const Layout& layout) {
   if (layout.compression != GradientCompression::none || layout.quantized_weights ||
       layout.secondary_shard)
     refuse("compression");
-  if (layout.offloads()) refuse("offload");
+  if (layout.uses_host()) refuse("offload");
   if (layout.trains_apart()) refuse("local_steps");
   if (layout.has_servers()) refuse("servers");
   if (layout.token_dispatcher != TokenDispatcher::alltoall) refuse("moe.dispatcher");

@@ -35,6 +35,9 @@ void change(std::optional<DType>& value) {
 void change(std::vector<RecomputeModule>& value) {
   value.push_back(RecomputeModule::mlp);
 }
+void change(std::vector<OffloadModule>& value) {
+  value.push_back(OffloadModule::core_attn);
+}
 void change(std::vector<int>& value) {
   value.push_back(2);
 }
@@ -54,20 +57,21 @@ TEST_CASE("every member of a layout has a row", "[layout]") {
                reshard, recompute, every, modules, attention, exchange, compute, activation,
                gradient, reduce, master, optimizer, moment, second_moment, master_format, eight_bit,
                bucket, first, o1, o2, o3, o4, o5, o6, o7, o8, c1, c2, c3, c4, c5, c6, f1, f2, f3,
-               s1, s2, s3, s4, s5, s6, s7, s8, s9, p1, p2, p3, p4] = layout;
+               f4, f5, f6, f7, f8, f9, s1, s2, s3, s4, s5, s6, s7, s8, s9, p1, p2, p3, p4] = layout;
   CHECK(&tp == &layout.tensor_parallel);
   CHECK(&o5 == &layout.overlap_tensor_products);
   CHECK(&pad == &layout.pad_to_capacity);
   CHECK(&o8 == &layout.delay_weight_gradients);
   CHECK(&c6 == &layout.node_ranks);
   CHECK(&f3 == &layout.offload_overlap);
+  CHECK(&f9 == &layout.offload_modules);
   CHECK(&s9 == &layout.outer_mix);
   CHECK(&p4 == &layout.staleness);
-  CHECK(layout_fields().size() == 70);
+  CHECK(layout_fields().size() == 76);
   std::set<std::string> keys;
   for (const LayoutField& field : layout_fields())
     keys.insert(field.key.path);
-  CHECK(keys.size() == 70);
+  CHECK(keys.size() == 76);
 }
 
 TEST_CASE("a field that differs is told, and no other", "[layout]") {
