@@ -76,8 +76,11 @@ std::uint32_t HostOptimizer::host_update(std::int64_t elements) {
   kernel.dtype = DType::fp32;
   kernel.bytes = Bytes{elements * (bytes_of(sharing_.gradient_dtype) + 2 * states + weight +
                                    (layout_.master_weights ? 0 : weight))};
+  // DeepSpeed's gradients pass over the disk, too, in fp32 (runtime/zero/stage3.py,
+  // _swap_out_offload_fp32_gradients).
+  const std::int64_t gradient = runs_.optimizer == OptimizerForm::deepspeed ? 4 : 0;
   if (layout_.offload_optimizer == OffloadTarget::nvme)
-    kernel.disk_read = kernel.disk_written = Bytes{elements * states};
+    kernel.disk_read = kernel.disk_written = Bytes{elements * (states + gradient)};
   if (layout_.offload_parameters == OffloadTarget::nvme)
     kernel.disk_written += Bytes{elements * weight};
   return builder_.kernel(kernel);

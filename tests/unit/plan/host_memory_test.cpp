@@ -102,6 +102,16 @@ TEST_CASE("shards come from the host before they are gathered, gradients go ther
   CHECK(traffic(deepspeed)[Action::parameters_from_host].bytes <= 4 * elements);
 }
 
+TEST_CASE("DeepSpeed's gradients pass over the disk, too", "[plan]") {
+  Layout layout = sharded(4, 1, OffloadTarget::none);
+  layout.offload_optimizer = OffloadTarget::nvme;
+  Execution runs;
+  const Program plain = program_of(layout, runs);
+  CHECK(traffic(plain)[Action::update_on_host].read == owned(plain) * 12);
+  runs.optimizer = OptimizerForm::deepspeed;
+  CHECK(traffic(program_of(layout, runs))[Action::update_on_host].read == owned(plain) * 16);
+}
+
 TEST_CASE("of parameters on the host the device holds what is gathered or on its way", "[plan]") {
   for (const int ranks : {1, 4}) {
     INFO(ranks);
