@@ -98,6 +98,13 @@ class KernelLaunches {
   Launch loss_backward(const BoundOp& op);
   Launch exponentials(const BoundOp& op, const float* maximum);
   kernels::TokenIds targets_of(const BoundOp& op) const;
+  // launch_host.cpp
+  Launch host_op(const BoundOp& op);
+  Launch copy_owned(const BoundOp& op, sim::DType dtype);
+  Launch weights_from_host(const BoundOp& op);
+  Launch gradients_to_host(const BoundOp& op);
+  enum class Turn : std::uint8_t { own, of_last_step };
+  Launch update_on_host(std::uint32_t index, Turn turn);
   // launch_compression.cpp
   Launch compression_op(const BoundOp& op);
   kernels::CompressedBucket compressed(const BoundOp& op) const;
@@ -118,12 +125,6 @@ class KernelLaunches {
   AdamPiece adam_piece(std::size_t bucket) const;
   kernels::Adam adam_settings() const;
   Launch adam();
-  Launch host_op(const BoundOp& op);
-  Launch copy_owned(const BoundOp& op, sim::DType dtype);
-  Launch weights_from_host(const BoundOp& op);
-  Launch gradients_to_host(const BoundOp& op);
-  enum class Turn : std::uint8_t { own, of_last_step };
-  Launch update_on_host(std::uint32_t index, Turn turn);
   static std::int64_t owned_real(const BoundBucket& bucket);
   std::byte* owned_part(const BoundBucket& bucket, const Operand& operand, sim::DType dtype) const;
 
