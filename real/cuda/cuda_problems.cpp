@@ -45,9 +45,9 @@ void check_formats(const sim::Layout& layout, Problems& problems) {
     problems.add(
         "layout.compression: the CUDA backend has no kernels that compress gradients or "
         "parameters; the host backend has");
-  if (layout.offloads())
+  if (layout.uses_host())
     problems.add(
-        "layout.offload: the CUDA backend keeps the optimizer on the device; the host backend "
+        "layout.offload: the CUDA backend keeps everything on the device; the host backend "
         "offloads");
   if (layout.trains_apart())
     problems.add(

@@ -38,7 +38,7 @@ class Binder {
     bound_.at = sim::coordinates_of(plan.layout, rank);
     bound_.arena_bytes = arena_.size.count();
     bound_.host_bytes = arena_.host.count();
-    bound_.host_on_disk = plan.layout.offload_optimizer == sim::OffloadTarget::nvme;
+    bound_.host_on_disk = plan.layout.uses_disk();
   }
 
   BoundProgram run() {

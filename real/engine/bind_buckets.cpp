@@ -150,10 +150,17 @@ void bind_buckets(BoundProgram& bound, const sim::ArenaLayout& arena) {
     to.padded = from.padded;
     to.owned = from.padded / from.shards;
     to.owned_first = shard_of(bound, from) * to.owned;
+    const bool on_host = bound.plan->layout.offloads_parameters();
     const bool sharded_weight = from.weight_shard.value != UINT32_MAX;
-    to.weight = persistent(bound, arena, sharded_weight ? from.weight_shard : from.weight);
+    to.weight = persistent(bound, arena,
+                           on_host          ? from.host_weight
+                           : sharded_weight ? from.weight_shard
+                                            : from.weight);
     const bool sharded_gradient = from.gradient_shard.value != UINT32_MAX;
-    to.gradient = persistent(bound, arena, sharded_gradient ? from.gradient_shard : from.gradient);
+    to.gradient = persistent(bound, arena,
+                             on_host            ? from.host_gradient
+                             : sharded_gradient ? from.gradient_shard
+                                                : from.gradient);
     if (from.optimizer.value != UINT32_MAX) to.optimizer = persistent(bound, arena, from.optimizer);
     if (from.host_gradient.value != UINT32_MAX) {
       to.host_gradient = persistent(bound, arena, from.host_gradient);

@@ -56,11 +56,11 @@ struct BoundTensor {
 struct BoundBucket {
   std::int64_t elements = 0, padded = 0;
   std::int64_t owned_first = 0, owned = 0;  // of the padded elements: this rank's shard
-  Operand weight;                           // whole (ZeRO-0/1/2) or this rank's shard (ZeRO-3)
-  Operand gradient;                         // whole (ZeRO-0/1) or this rank's shard (ZeRO-2/3)
-  Operand optimizer;                        // [master,] m, v of the owned elements
-  Operand residual;                         // of compressed gradients
-  Operand outer;                            // parameters and momentum of the last meeting
+  Operand weight;    // whole (ZeRO-0/1/2) or this rank's shard (ZeRO-3), on the host if it is there
+  Operand gradient;  // whole (ZeRO-0/1) or this rank's shard (ZeRO-2/3), the same
+  Operand optimizer;  // [master,] m, v of the owned elements
+  Operand residual;   // of compressed gradients
+  Operand outer;      // parameters and momentum of the last meeting
   // Of an optimizer on the host, whose `optimizer` lies there, too.
   Operand host_gradient, host_weight;
   // Sorted, disjoint, never padding of the bucket. What the weight decay of AdamW acts on: matrices
@@ -87,7 +87,7 @@ struct BoundProgram {
   sim::RankId rank;
   sim::RankCoordinates at;
   std::int64_t arena_bytes = 0;
-  std::int64_t host_bytes = 0;  // of offloaded states
+  std::int64_t host_bytes = 0;  // of what is offloaded
   bool host_on_disk = false;
   std::vector<BoundOp> ops;  // one per operator of the program
   std::vector<BoundBucket> buckets;

@@ -173,6 +173,11 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
   if (plan.layout.offloads() && plan.layout.offload_fraction != 1)
     problems.emplace_back(
         "layout.offload.fraction: the engine offloads all of the optimizer; allowed: 1");
+  if (plan.layout.offloads_parameters() && plan.layout.shard_ranks() == 1 &&
+      plan.layout.reduce_dtype != plan.layout.gradient_dtype)
+    problems.emplace_back(
+        "layout.offload.parameters: the gradients of one rank travel as they are kept; allowed: "
+        "reduce_dtype as gradient_dtype");
   if (plan.layout.trains_apart() && plan.layout.outer_dtype != sim::DType::fp32)
     problems.emplace_back("layout.local_steps.wire: the engine averages in fp32; allowed: fp32");
   add_state_problems(plan.layout, problems);

@@ -23,6 +23,14 @@
 
 namespace real {
 
+// Layout::offload_delay: what a step does.
+struct DelayedUpdate {
+  bool pending = false;      // gradients of the step before wait on the host
+  bool delays = false;       // those of this one will, else the update follows them
+  bool has_weights = false;  // an update has made some since they were copied
+  kernels::AdamStep adam{};  // of the step that waits
+};
+
 class KernelLaunches {
  public:
   using Launch = kernels::Launch;
@@ -30,7 +38,7 @@ class KernelLaunches {
     const BoundProgram& program;
     const sim::Training& training;
     std::byte* arena = nullptr;
-    std::byte* host = nullptr;  // of offloaded states; null: there are none
+    std::byte* host = nullptr;  // of what is offloaded; null: there is nothing
     const StepMemory& memory;
     const kernels::Table& kernels;
     Attentions attentions;
@@ -40,6 +48,7 @@ class KernelLaunches {
     const kernels::OuterTable* outer = nullptr;              // the same
     const kernels::DropoutTable* dropout = nullptr;          // the same
     const kernels::LambTable* lamb = nullptr;                // the same
+    const DelayedUpdate* turns = nullptr;                    // of Layout::offload_delay
   };
   // `parts` outlives the launches.
   explicit KernelLaunches(const Parts& parts)
@@ -91,6 +100,13 @@ class KernelLaunches {
   Launch loss_backward(const BoundOp& op);
   Launch exponentials(const BoundOp& op, const float* maximum);
   kernels::TokenIds targets_of(const BoundOp& op) const;
+  // launch_host.cpp
+  Launch host_op(const BoundOp& op);
+  Launch copy_owned(const BoundOp& op, sim::DType dtype);
+  Launch weights_from_host(const BoundOp& op);
+  Launch gradients_to_host(const BoundOp& op);
+  enum class Turn : std::uint8_t { own, of_last_step };
+  Launch update_on_host(std::uint32_t index, Turn turn);
   // launch_compression.cpp
   Launch compression_op(const BoundOp& op);
   kernels::CompressedBucket compressed(const BoundOp& op) const;
@@ -116,7 +132,6 @@ class KernelLaunches {
   Launch lamb();
   Launch finish_norm();
   float* lamb_numbers(const BoundBucket& bucket) const;
-  Launch host_op(const BoundOp& op);
   static std::int64_t owned_real(const BoundBucket& bucket);
   std::byte* owned_part(const BoundBucket& bucket, const Operand& operand, sim::DType dtype) const;
 

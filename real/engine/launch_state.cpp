@@ -42,9 +42,13 @@ Launch KernelLaunches::state_op(const BoundOp& op) {
     case Action::adam:
       if (shapes_.layout().optimizer == sim::OptimizerKind::lamb) return lamb();
       return adam();
+    case Action::parameters_from_host:
+    case Action::gradients_from_host:
     case Action::gradients_to_host:
     case Action::update_on_host:
     case Action::weights_from_host:
+    case Action::activations_to_host:
+    case Action::activations_from_host:
       return host_op(op);
     case Action::outer_gradient:
     case Action::mean_outer:
@@ -188,32 +192,6 @@ Launch KernelLaunches::finish_norm() {
                    memory.clip_scale);
 }
 
-// Gradients to the host, the update there, and weights back. Without masters the host's weights are
-// the state: they are there from the first copy on.
-Launch KernelLaunches::host_op(const BoundOp& op) {
-  const sim::Layout& layout = shapes_.layout();
-  const BoundBucket& bucket = parts_.program.buckets.at(op.subject);
-  std::byte* weight = owned_part(bucket, bucket.weight, layout.activation_dtype);
-  const std::int64_t weights = bucket.owned * sim::bytes_of(layout.activation_dtype);
-  if (op.action == sim::Action::weights_from_host)
-    return as_launch(kernels_.copy, weight, at(bucket.host_weight), weights);
-  if (op.action == sim::Action::gradients_to_host) {
-    const std::byte* gradient = owned_part(bucket, bucket.gradient, layout.gradient_dtype);
-    const std::int64_t bytes = bucket.owned * sim::bytes_of(layout.gradient_dtype);
-    return [=, copy = kernels_.copy, keeps = !layout.master_weights,
-            host_weight = at(bucket.host_weight),
-            host_gradient = at(bucket.host_gradient)](StreamHandle stream) {
-      if (keeps) copy(host_weight, weight, weights, stream);
-      copy(host_gradient, gradient, bytes, stream);
-    };
-  }
-  SIM_CHECK(op.action == sim::Action::update_on_host, static_cast<int>(op.action));
-  return [settings = adam_settings(), piece = adam_piece(op.subject),
-          adam = kernels_.adam](StreamHandle stream) {
-    if (piece.elements > 0) adam(settings, piece.state, piece.elements, piece.decay, stream);
-  };
-}
-
 namespace {
 
 // The format of what an operator leaves in a role.
@@ -240,6 +218,7 @@ sim::DType format_of(const BoundOp& op, Role role, const sim::Layout& layout) {
   switch (op.action) {
     case Action::accumulate:
     case Action::cast_in:
+    case Action::gradients_from_host:
       return layout.gradient_dtype;
     case Action::cast_out:
       return layout.reduce_dtype;

@@ -95,7 +95,8 @@ constexpr bool acts_on_bucket(sim::Action action) {
   return action == Action::gather_weights || action == Action::reduce ||
          action == Action::replicate || action == Action::accumulate ||
          action == Action::cast_out || action == Action::cast_in || action == Action::decompress ||
-         action == Action::weights_from_host || action == Action::dequantize_weights ||
+         action == Action::weights_from_host || action == Action::parameters_from_host ||
+         action == Action::gradients_from_host || action == Action::dequantize_weights ||
          action == Action::exchange_with_servers || action == Action::sum_tied_gradient;
 }
 
@@ -104,6 +105,7 @@ constexpr bool makes_message(sim::Action action) {
   return action == Action::compress || action == Action::exchange_compressed ||
          action == Action::recompress || action == Action::quantize_weights ||
          action == Action::gradients_to_host || action == Action::update_on_host ||
+         action == Action::activations_to_host || action == Action::activations_from_host ||
          sim::is_of_meeting(action);
 }
 

@@ -37,7 +37,8 @@ HostProgram::HostProgram(const BoundProgram& program, const sim::Training& train
                            .compression = &host_compression(),
                            .outer = &host::host_local_steps(),
                            .dropout = &host_dropout(),
-                           .lamb = &host::host_lamb()}};
+                           .lamb = &host::host_lamb(),
+                           .turns = &turns_}};
   for (const BoundOp& op : program.ops) {
     const auto index = static_cast<std::int32_t>(launches_.size());
     launches_.push_back(sim::runs_by_itself(op.kind) ? launches.launch_of(op) : kernels::Launch{});
@@ -50,10 +51,24 @@ void HostProgram::begin_step(const StepInput& input) {
   SIM_CHECK(static_cast<std::int64_t>(input.tokens.size_bytes()) == bytes, input.tokens.size(),
             bytes);
   std::memcpy(memory_.ids, input.tokens.data(), input.tokens.size_bytes());
+  take_turn(input.step);
   *memory_.adam = adam_step(training_, input.step);
   *memory_.loss = 0;
   *memory_.square_sum = 0;
   *memory_.first_not_finite = std::numeric_limits<std::int32_t>::max();
+}
+
+// Of a step that runs again nothing waits: its first run has updated with it. Behind the last step
+// of a delay, and in the first one, there are no new weights.
+void HostProgram::take_turn(std::int64_t step) {
+  const sim::Layout& layout = program_.plan->layout;
+  const bool again = step == last_step_;
+  const bool waited = turns_.delays && step == last_step_ + 1;
+  turns_.adam = adam_step(training_, step - 1);
+  turns_.pending = layout.offload_delay && waited;
+  turns_.delays = layout.offload_delay && step >= layout.offload_delay_after;
+  turns_.has_weights = turns_.pending || !turns_.delays || (again && turns_.has_weights);
+  last_step_ = step;
 }
 
 }  // namespace real

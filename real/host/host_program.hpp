@@ -19,7 +19,7 @@ class HostProgram {
   HostProgram& operator=(const HostProgram&) = delete;
 
   Arena& arena() { return arena_; }
-  Arena& host() { return host_; }                    // of offloaded states
+  Arena& host() { return host_; }                    // of what is offloaded
   const Arena& scratch() const { return scratch_; }  // beside it
   const StepMemory& memory() const { return memory_; }
   // Tokens and Adam's part; sums start anew.
@@ -29,12 +29,16 @@ class HostProgram {
   void scan(std::uint32_t op) const { scans_[op](nullptr); }
 
  private:
+  void take_turn(std::int64_t step);
+
   const BoundProgram& program_;
   const sim::Training& training_;
   Arena arena_, host_;
   ScratchLayout layout_;
   Arena scratch_;
   StepMemory memory_;
+  DelayedUpdate turns_;
+  std::int64_t last_step_ = -1;
   HostProducts products_;
   std::vector<kernels::Launch> launches_, scans_;  // of communication: no launch
 };

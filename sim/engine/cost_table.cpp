@@ -93,7 +93,7 @@ KernelPricing::KernelPricing(const Cluster& cluster, const SimulationOptions& op
     : device_{cluster.device()},
       options_{options},
       slowest_{slowest_of(ranks, options.device_spread)} {
-  const double share = 1.0 / cluster.node_gpus();
+  const double share = 1.0 / cluster.gpus_per_node();
   host_copy_ = cluster.host_copy();
   host_memory_ = cluster.host().bandwidth * share;
   if (options.host_update > Bandwidth{}) host_memory_ = std::min(host_memory_, options.host_update);
@@ -123,13 +123,15 @@ double seconds_at(Bytes bytes, Bandwidth rate) {
 }  // namespace
 
 // A copy of at least some bytes takes the time of a call. The update and the disk work side by
-// side, on two buffers in turns (Rajbhandari et al. 2021, section 6.2).
+// side, on two buffers in turns; so do the disk and a copy of what it reads (Rajbhandari et al.
+// 2021, section 6.2).
 KernelCost KernelPricing::host_cost(const Kernel& kernel) const {
   constexpr double call = 10e-6;  // cudaMemcpyAsync and the wait for it, as measured by
                                   // deepspeedai/DeepSpeed blogs/deepnvme for small requests
   double time = 0;
   if (kernel.kind == OpKind::host_copy)
-    time = call + seconds_at(kernel.bytes, host_copy_);
+    time = call +
+           std::max(seconds_at(kernel.bytes, host_copy_), seconds_at(kernel.disk_read, disk_read_));
   else
     time = std::max(
         seconds_at(kernel.bytes, host_memory_),

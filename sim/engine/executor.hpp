@@ -86,14 +86,15 @@ class Executor {
     std::array<std::uint16_t, stream_count> waiters{};
     std::uint16_t host_waiting = 0;  // streams waiting for the host to issue their next operator
     std::uint32_t variant = 0;       // as Slot has it
-    std::uint32_t epoch = 0;
 
     std::uint32_t position = 0;  // of the running kernel, or the first of the running segment
     std::uint32_t segment_end = 0;
-    bool running = false;     // a kernel or a segment
-    bool in_segment = false;  // runs undisturbed: `remaining` and `updated` are not kept
-    bool in_tail = false;     // of a persistent kernel: its first blocks are done, late ones run
-    bool touched = false;
+    // An event keeps 30 bits of it.
+    std::uint32_t epoch : 28 = 0;
+    bool running : 1 = false;     // a kernel or a segment
+    bool in_segment : 1 = false;  // runs undisturbed: `remaining` and `updated` are not kept
+    bool in_tail : 1 = false;  // of a persistent kernel: its first blocks are done, late ones run
+    bool touched : 1 = false;
     std::int32_t sm_held = 0;
     TimePoint begun{};  // of the segment, or of the running kernel
     TimePoint updated{};

@@ -212,7 +212,8 @@ void Executor::cut_segment(std::uint32_t slot, std::uint32_t running) {
 }
 
 void Executor::touch(std::uint32_t slot) {
-  if (std::exchange(slots_[slot].touched, true)) return;
+  if (slots_[slot].touched) return;
+  slots_[slot].touched = true;
   touched_.push_back(slot);
 }
 

@@ -217,11 +217,14 @@ bool leaves_pod(const Cluster& cluster, const std::vector<Route>& routes) {
 std::string why_of_host(const Layout& layout, std::string_view key) {
   if (layout.outer_on_host)
     return "the outer state is copied over the path to the host, which is slower than its memory";
-  if (!layout.offloads()) return "nothing is offloaded: layout.offload.optimizer is none";
+  if (!layout.uses_host()) return "nothing is offloaded: layout.offload.optimizer is none";
   if (key == "host.memory" || key == "host.nvme.capacity")
     return "it decides what fits, not how long a step takes";
-  if (key.starts_with("host.nvme.") && layout.offload_optimizer == OffloadTarget::cpu)
-    return "states are offloaded to the host's memory: layout.offload.optimizer is cpu";
+  if (key.starts_with("host.nvme.") && !layout.uses_disk())
+    return layout.offloads()
+               ? "states are offloaded to the host's memory: layout.offload.optimizer is cpu"
+               : "activations are offloaded to the host's memory";
+  if (!layout.offloads()) return "the host updates nothing: layout.offload.optimizer is none";
   return "a process updates at framework.host_update, and that is less than its share of it";
 }
 

@@ -246,11 +246,17 @@ class AccelerateReader {
     Text parameters, optimizer;
     read_setting(from, "offload_param_device", parameters);
     read_setting(from, "offload_optimizer_device", optimizer);
-    if (parameters.value_or("none") != "none")
+    std::string weights = parameters.value_or("none");
+    if (!from_word<OffloadTarget>(weights))
+      problems.problem(parameters, "offload_param_device is {}; allowed: none, cpu, nvme", weights);
+    else if (weights != "none" && (stage.value_or(2) != 3 || optimizer.value_or("none") == "none"))
       problems.problem(parameters,
-                       "offload_param_device is {}: offloading parameters to the host is not "
-                       "modelled; none forecasts the job without",
-                       *parameters);
+                       "offload_param_device is {}: it needs zero_stage 3 and "
+                       "offload_optimizer_device",
+                       weights);
+    if (stage.value_or(2) != 3 || optimizer.value_or("none") == "none" ||
+        !from_word<OffloadTarget>(weights))
+      weights = "none";
     std::string target = optimizer.value_or("none");
     const std::int64_t least = target == "nvme" ? 3 : target == "cpu" ? 1 : 0;
     if (!from_word<OffloadTarget>(target))
@@ -264,8 +270,9 @@ class AccelerateReader {
     return fmt::format(
         "{{\"train_batch_size\": \"auto\", \"train_micro_batch_size_per_gpu\": \"auto\", "
         "\"gradient_accumulation_steps\": \"auto\", \"zero_optimization\": {{\"stage\": {}, "
-        "\"offload_optimizer\": {{\"device\": \"{}\"}}}}}}",
-        stage.value_or(2), target);
+        "\"offload_optimizer\": {{\"device\": \"{}\"}}, "
+        "\"offload_param\": {{\"device\": \"{}\"}}}}}}",
+        stage.value_or(2), target, weights);
   }
 
   const Document& yaml_;

@@ -21,8 +21,6 @@ namespace {
 // TransformerConfig). What is neither here nor a setting is told in a note.
 constexpr auto refused = Verdict::refused;
 constexpr auto noted = Verdict::noted;
-constexpr std::string_view offload =
-    "offloading to the host is not modelled; to forecast the job without it, --set {}=false";
 constexpr std::string_view optimizer_bytes =
     "the optimizer's states are modelled in fp32, 12 bytes per parameter with the master weights; "
     "to forecast the job so, --set {}=null";
@@ -36,8 +34,6 @@ constexpr std::array model_keys{
     KnownKey{"heterogeneous_block_specs", refused, "",
              "layers of different kinds are not modelled"},
     KnownKey{"enable_mhc_connections", refused, "", "not modelled"},
-    KnownKey{"cpu_offloading", refused, "", offload},
-    KnownKey{"fine_grained_activation_offloading", refused, "", offload},
     KnownKey{"fp8_dot_product_attention", refused, "", "attention in 8 bits is not modelled"},
     KnownKey{"fp8_multi_head_attention", refused, "", "attention in 8 bits is not modelled"},
     KnownKey{"fp8_output_proj", refused, "", "the head is modelled in 16 bits"},
@@ -101,15 +97,12 @@ constexpr std::array model_keys{
     KnownKey{"inference_*"},
 };
 
-constexpr std::array<std::string_view, 90> harmless_model_keys{
+constexpr std::array<std::string_view, 87> harmless_model_keys{
     "_target_",
     "mtp_loss_scaling_factor",
     "mtp_use_repeated_layer",
-    "cpu_offloading_num_layers",
     "cpu_offloading_activations",
-    "cpu_offloading_weights",
     "cpu_offloading_double_buffering",
-    "offload_modules",
     "fp4_quantizer_factory",
     "fp8_margin",
     "fp8_interval",
@@ -403,7 +396,8 @@ class Sections {
 
  private:
   static bool is_list(std::string_view place) {
-    return place == "model.recompute_modules" || place == "model.window_size";
+    return place == "model.recompute_modules" || place == "model.offload_modules" ||
+           place == "model.window_size";
   }
   // Words of a flag, apart.
   template <class T>

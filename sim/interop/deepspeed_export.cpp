@@ -61,6 +61,7 @@ class DeepSpeedWriter {
     overlap();
     compression();
     offload();
+    activations();
     if (scenario_.framework != framework_of(FrameworkName::megatron_deepspeed))
       note("framework",
            "Megatron-DeepSpeed runs Megatron's fused kernels, and DeepSpeed's gradients and "
@@ -75,6 +76,8 @@ class DeepSpeedWriter {
     text += fmt::format("  \"gradient_accumulation_steps\": {},\n", layout_.micro_batches());
     text += optimizer();
     text += zero();
+    if (layout_.offloads_activations())
+      text += "  \"activation_checkpointing\": {\"cpu_checkpointing\": true},\n";
     if (layout_.activation_dtype != DType::fp32)
       text += fmt::format("  \"{}\": {{\"enabled\": true}},\n", word(layout_.activation_dtype));
     text += fmt::format("  \"data_types\": {{\"grad_accum_dtype\": \"{}\"}},\n",
@@ -166,7 +169,17 @@ class DeepSpeedWriter {
       refuse("offload.fraction {}: DeepSpeed's ratio is of stage 3", layout_.offload_fraction);
     if (layout_.offload_overlap)
       note("layout.offload.overlap", "DeepSpeed updates when all gradients are there");
-    if (nvme) note("layout.offload.optimizer", "add the folder of the disks as nvme_path");
+    if (layout_.uses_disk())
+      note("layout.offload.optimizer", "add the folder of the disks as nvme_path");
+  }
+
+  // Checkpoints alone.
+  void activations() {
+    if (!layout_.offloads_activations()) return;
+    if (layout_.recompute != Recompute::full)
+      refuse("offload.activations cpu without recompute full: cpu_checkpointing is of checkpoints");
+    if (layout_.offload_layers > 0)
+      refuse("offload.layers {}: cpu_checkpointing takes all checkpoints", layout_.offload_layers);
   }
 
   void precision() {
@@ -235,6 +248,9 @@ class DeepSpeedWriter {
     if (layout_.offloads())
       text += fmt::format(",\n    \"offload_optimizer\": {{\"device\": \"{}\"{}}}",
                           word(layout_.offload_optimizer), ratio());
+    if (layout_.offloads_parameters())
+      text += fmt::format(",\n    \"offload_param\": {{\"device\": \"{}\"}}",
+                          word(layout_.offload_parameters));
     if (layout_.compression == GradientCompression::int4)
       text += ",\n    \"zero_quantized_gradients\": true";
     return text + "\n  },\n";

@@ -10,11 +10,7 @@
 namespace sim {
 namespace {
 
-constexpr std::string_view parameters = "offloading parameters to the host is not modelled";
-
 constexpr std::array zero_keys{
-    KnownKey{"cpu_offload_param", Verdict::refused, "", parameters},
-    KnownKey{"cpu_offload_params", Verdict::refused, "", parameters},
     KnownKey{"cpu_offload_use_pin_memory"},
     KnownKey{"zero_quantized_nontrainable_weights", Verdict::refused, "",
              "quantised weights are not modelled"},
@@ -182,13 +178,24 @@ Text offload_device(const ObjectReader& zero, const char* key, Imported& result)
   return {};
 }
 
-void judge_offloaded_parameters(const ObjectReader& zero, Imported& result) {
+// zero/stage3.py: "parameter offload is only available with optimizer state offload". Sizes and
+// numbers of its buffers are not asked: parameters come unit by unit.
+void read_offloaded_parameters(const ObjectReader& zero, int stage, Imported& result) {
+  Flag older = deepspeed_setting<bool>(zero, "cpu_offload_params");
+  const Flag oldest = deepspeed_setting<bool>(zero, "cpu_offload_param");
+  if (oldest.value_or(false)) older = oldest;
   const Text device = offload_device(zero, "offload_param", result);
-  if (!device) return;
-  device.place->problem(fmt::format(
-      "zero_optimization.offload_param is on {}: {}; \"device\": \"none\" forecasts the "
-      "job without",
-      *device, parameters));
+  if (!device && !older.value_or(false)) return;
+  const auto& place = device ? device.place : older.place;
+  const std::optional<OffloadTarget> target = from_word<OffloadTarget>(device.value_or("cpu"));
+  if (!target)
+    return place->problem(
+        fmt::format("zero_optimization.offload_param is on {}; allowed: none, cpu, nvme", *device));
+  if (stage != 3) return place->problem("parameters are offloaded with stage 3 only");
+  if (!result.layout.offloads() || result.layout.offload_fraction != 1)
+    return place->problem(
+        "parameters are offloaded with all of the optimizer: write offload_optimizer, ratio 1");
+  result.layout.offload_parameters = *target;
 }
 
 // DeepSpeedZeroOffloadOptimizerConfig of zero/offload_config.py; `ratio` is of stage 3.
@@ -213,7 +220,9 @@ void read_offloaded_optimizer(const ObjectReader& zero, int stage, Imported& res
   const ObjectReader section = zero.find("offload_optimizer")->object();
   const Flag superchip = deepspeed_setting<bool>(section, "super_offload");
   if (superchip.value_or(false))
-    superchip.place->problem("SuperOffload is not modelled; false forecasts ZeRO-Offload");
+    superchip.place->problem(
+        "SuperOffload, whose host updates beside the backward pass and takes back what clipping "
+        "forbids, is not modelled; false forecasts ZeRO-Offload");
   const Real ratio = deepspeed_setting<double>(section, "ratio");
   if (stage != 3 || !ratio) return;
   if (*ratio < 0 || *ratio > 1)
@@ -235,11 +244,16 @@ void judge_recomputation(const ObjectReader& json, Imported& result) {
   const auto section = section_at(json, "activation_checkpointing");
   if (!section) return;
   section->ignore_unknown();
-  for (const char* key : {"cpu_checkpointing", "partition_activations"}) {
-    const Flag on = deepspeed_setting<bool>(*section, key);
-    if (on.value_or(false))
-      on.place->problem(fmt::format("activation_checkpointing.{}: not modelled", key));
-  }
+  const Flag partitions = deepspeed_setting<bool>(*section, "partition_activations");
+  if (partitions.value_or(false))
+    partitions.place->problem("activation_checkpointing.partition_activations: not modelled");
+  // Checkpoints are the inputs of what is recomputed.
+  const Flag host = deepspeed_setting<bool>(*section, "cpu_checkpointing");
+  const bool full = result.layout.recompute == Recompute::full;
+  if (host.value_or(false) && full) result.layout.offload_activations = OffloadTarget::cpu;
+  if (host.value_or(false) && !full)
+    result.notes.push_back({"activation_checkpointing.cpu_checkpointing",
+                            "without --recompute full there are no checkpoints"});
   result.notes.push_back({"activation_checkpointing",
                           "what is recomputed is the program's choice: give --recompute full, or "
                           "set layout.recompute"});
@@ -265,7 +279,7 @@ void judge_deepspeed_keys(const ObjectReader& json, int stage, Imported& result)
   constexpr std::string_view prefix = "zero_optimization.";
   const ObjectReader section = zero->object();
   read_offloaded_optimizer(section, stage, result);
-  judge_offloaded_parameters(section, result);
+  read_offloaded_parameters(section, stage, result);
   judge(section, zero_keys, prefix, result);
   if (stage == 3) return judge(section, stage_3_keys, prefix, result);
   for (const KnownKey& row : stage_3_keys)

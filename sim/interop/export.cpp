@@ -112,6 +112,19 @@ void refuse_unsaid_training(const Layout& layout, Target target, Refusals& refus
     refusals.emplace_back("compute_dtype nvfp4: is Megatron-LM's");
   if ((layout.first_bf16_layers > 0 || layout.last_bf16_layers > 0) && !megatron)
     refusals.emplace_back("bf16_layers: all layers are written alike");
+// torchtitan offloads parameters and optimizer to the host's memory, or nothing.
+void refuse_offload(const Layout& layout, Target target, Refusals& refusals) {
+  const bool all = layout.offload_parameters == OffloadTarget::cpu &&
+                   layout.offload_optimizer == OffloadTarget::cpu;
+  const bool whole = target == Target::torchtitan && all;
+  if (layout.offloads() && target != Target::megatron && !whole)
+    refusals.push_back(fmt::format("offload.optimizer {}: the optimizer stays on the device",
+                                   word(layout.offload_optimizer)));
+  if (layout.offloads_parameters() && !whole)
+    refusals.push_back(fmt::format("offload.parameters {}: parameters stay on the device",
+                                   word(layout.offload_parameters)));
+  if (layout.offloads_activations() && target != Target::megatron)
+    refusals.emplace_back("offload.activations cpu: activations stay on the device");
 }
 
 // DeepSpeed's files alone say how gradients are compressed; its and Megatron-LM's, what is
@@ -121,6 +134,8 @@ void refuse_unsaid(const Scenario& scenario, Target target) {
   const Layout& layout = scenario.layout;
   Refusals refusals;
   refuse_unsaid_training(layout, target, refusals);
+  if (layout.offload_delay)
+    refusals.emplace_back("offload.delay: no framework's files have a key for it");
   if (target == Target::deepspeed) return throw_refusals(scenario, target, refusals);
   if (target == Target::deepspeed && layout.optimizer == OptimizerKind::muon)
     refusals.emplace_back("optimizer muon: Muon is written for Megatron-LM alone");
@@ -134,9 +149,7 @@ void refuse_unsaid(const Scenario& scenario, Target target) {
     if (!layout.recompute_modules.empty())
       refusals.emplace_back("recompute_modules: modules that run again are Megatron-LM's");
   }
-  if (layout.offloads() && target != Target::megatron)
-    refusals.push_back(fmt::format("offload.optimizer {}: the optimizer stays on the device",
-                                   word(layout.offload_optimizer)));
+  refuse_offload(layout, target, refusals);
   if (layout.compression != GradientCompression::none)
     refusals.push_back(fmt::format("compression.gradients {}: gradients are sent as they are",
                                    word(layout.compression)));

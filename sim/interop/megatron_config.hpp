@@ -106,6 +106,9 @@ struct MegatronConfig {
   Whole micro_batch_size, global_batch_size;
   Flag recompute_activations, recompute_experts;
   Text recompute_granularity, recompute_method, recompute_modules;
+  Flag offload_activations, offload_weights, offload_some_activations;
+  Whole offload_layers;
+  Text offload_modules;
   Whole recompute_num_layers;
   Flag bf16, fp16, grad_reduce_in_bf16, grads_in_fp32;
   Text fp8, fp8_recipe;
@@ -348,6 +351,14 @@ void for_each_storage_setting(Config& c, Visit& visit) {
   visit(Spelling{"--recompute-method", {"model.recompute_method"}}, c.recompute_method);
   visit(Spelling{"--recompute-num-layers", {"model.recompute_num_layers"}}, c.recompute_num_layers);
   visit(Spelling{"--recompute-modules", {"model.recompute_modules"}}, c.recompute_modules);
+  visit(Spelling{"--cpu-offloading", {"model.cpu_offloading"}}, c.offload_activations);
+  visit(Spelling{"--cpu-offloading-weights", {"model.cpu_offloading_weights"}}, c.offload_weights);
+  visit(Spelling{"--cpu-offloading-num-layers", {"model.cpu_offloading_num_layers"}},
+        c.offload_layers);
+  visit(Spelling{"--fine-grained-activation-offloading",
+                 {"model.fine_grained_activation_offloading"}},
+        c.offload_some_activations);
+  visit(Spelling{"--offload-modules", {"model.offload_modules"}}, c.offload_modules);
   visit(Spelling{"--bf16", {"mixed_precision.bf16", "model.bf16"}}, c.bf16);
   visit(Spelling{"--fp16", {"mixed_precision.fp16", "model.fp16"}}, c.fp16);
   visit(Spelling{"--fp8-format", {"mixed_precision.fp8", "model.fp8"}}, c.fp8);

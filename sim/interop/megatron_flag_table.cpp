@@ -12,8 +12,6 @@ namespace {
 constexpr auto refused = Verdict::refused;
 constexpr auto noted = Verdict::noted;
 
-constexpr std::string_view offload =
-    "offloading to the host is not modelled; to forecast the job without it, --set {}=false";
 constexpr std::string_view optimizer_bytes =
     "the optimizer's states are modelled in fp32, 12 bytes per parameter with the master weights; "
     "to forecast the job so, --set {}=fp32";
@@ -60,11 +58,6 @@ constexpr std::array judged{
              "the vocabulary is modelled as padded to tensor parallel x 128"},
     KnownKey{"--padded-vocab-size", noted, "", "the padding follows from --vocab-size here"},
     KnownKey{"--sft", noted, "", "sequences are modelled as filled"},
-    // Memory beyond the GPU's.
-    KnownKey{"--cpu-offloading", refused, "", offload},
-    KnownKey{"--cpu-offloading-num-layers", refused, "0",
-             "offloading to the host is not modelled; to forecast the job without, --set {}=0"},
-    KnownKey{"--fine-grained-activation-offloading", refused, "", offload},
     KnownKey{"--rl-offload-*", refused, "", "reinforcement learning is not modelled"},
     // The optimizer.
     KnownKey{"--megatron-fsdp-main-params-dtype", refused, "fp32", optimizer_bytes},
@@ -218,10 +211,9 @@ constexpr std::array judged{
     KnownKey{"--rdzv-*"},
 };
 
-constexpr std::array<std::string_view, 178> harmless{
+constexpr std::array<std::string_view, 177> harmless{
     "--use-mcore-models",
     "--mtp-loss-scaling-factor",
-    "--offload-modules",
     "--use-torch-optimizer-for-cpu-offload",
     "--no-pin-cpu-grads",
     "--no-pin-cpu-params",

@@ -29,6 +29,7 @@ class Writer {
     data_parallelism();
     overlap();
     offload();
+    activations();
     optimizer_kind();
     states();
     recomputation();
@@ -312,6 +313,28 @@ class Writer {
     config_.precision_aware_optimizer = config_.offload_optimizer = true;
     config_.offload_fraction = layout_.offload_fraction;
     if (layout_.offload_overlap) config_.overlap_offload = true;
+  }
+
+  void activations() {
+    if (!layout_.offloads_activations()) return;
+    if (!layout_.offload_modules.empty()) {
+      if (layout_.offload_layers > 0)
+        refuse("offload.layers {} with offload.modules: Megatron-LM offloads them of all layers",
+               layout_.offload_layers);
+      std::string modules;
+      for (const OffloadModule module : layout_.offload_modules)
+        modules += fmt::format("{}{}", modules.empty() ? "" : " ", word(module));
+      config_.offload_some_activations = true;
+      config_.offload_modules = modules;
+      return;
+    }
+    if (layout_.pipeline_parallel > 1 || layout_.recompute != Recompute::none)
+      refuse(
+          "offload.activations of whole layers with a pipeline or recomputation: Megatron-LM has "
+          "it without; offload.modules goes with both");
+    config_.offload_activations = true;
+    const auto layers = static_cast<std::int64_t>(scenario_.model.layers.size());
+    config_.offload_layers = layout_.offload_layers > 0 ? layout_.offload_layers : layers - 1;
   }
 
   // Whether matrices are sharded follows from the distributed optimizer.

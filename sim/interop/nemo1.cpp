@@ -18,7 +18,8 @@ constexpr std::array model_keys{
     KnownKey{"num_moe_experts", Verdict::refused, "0",
              "a mixture of experts is not read from files of NeMo 1.x"},
     KnownKey{"moe_*"},  // nothing without experts, which are refused
-    KnownKey{"cpu_offloading", Verdict::refused, "", "offloading to the host is not modelled"},
+    KnownKey{"cpu_offloading", Verdict::refused, "",
+             "offloading is read from Megatron-LM's and Megatron-Bridge's files alone"},
     KnownKey{"cpu_offloading_num_layers"},
     KnownKey{"cpu_offloading_activations"},
     KnownKey{"cpu_offloading_weights"},
@@ -41,7 +42,7 @@ constexpr std::array model_keys{
     KnownKey{"make_vocab_size_divisible_by", Verdict::noted, "128",
              "the vocabulary is modelled as padded to tensor parallel x 128"},
     KnownKey{"optimizer_cpu_offload", Verdict::refused, "",
-             "offloading to the host is not modelled"},
+             "offloading is read from Megatron-LM's and Megatron-Bridge's files alone"},
     KnownKey{"mcore_customization_config", Verdict::refused, "",
              "layers by a customization are not known here"},
     KnownKey{"reduce_amax", Verdict::noted, "true", "maxima are modelled as shared among ranks"},

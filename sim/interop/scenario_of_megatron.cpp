@@ -32,6 +32,7 @@ class Reader : private SettingProblems {
     precision_aware();
     offload();
     recomputation();
+    activations();
     attention();
     if (rules_.own_loss) loss();
     if (rules_.own_optimizer) optimizer();
@@ -266,6 +267,48 @@ class Reader : private SettingProblems {
     } else {
       problem(config_.recompute_granularity, "is '{}'; allowed: full, selective", granularity);
     }
+  }
+
+  // core/transformer/transformer_config.py, __post_init__: cpu_offloading goes without pipelines
+  // and recomputation, fine-grained offloading with a list of modules.
+  void activations() {
+    const bool layers = config_.offload_activations.value_or(false) ||
+                        (!config_.offload_activations && config_.offload_layers.value_or(0) > 0);
+    const bool modules = config_.offload_some_activations.value_or(false);
+    if (!layers && !modules) return;
+    layout().offload_activations = OffloadTarget::cpu;
+    if (layers && modules)
+      return problem(config_.offload_some_activations, "does not go with cpu offloading by layers");
+    if (modules) return offload_modules();
+    const std::int64_t count = config_.offload_layers.value_or(0);
+    const Whole& at = config_.offload_layers;
+    if (count < 1 || count >= result_.shape.layers)
+      return problem(at, "is {}; allowed: 1 to {}, the layers less one", count,
+                     result_.shape.layers - 1);
+    if (layout().pipeline_parallel > 1)
+      return problem(at, "does not go with pipeline parallelism in Megatron-LM");
+    if (layout().recompute != Recompute::none)
+      return problem(at, "does not go with recomputation in Megatron-LM");
+    if (config_.offload_weights.value_or(false))
+      problem(config_.offload_weights,
+              "weights on the host are modelled as DeepSpeed's and FSDP's, not as Megatron-LM's");
+    // All but the last is the layout's default.
+    layout().offload_layers = count + 1 == result_.shape.layers ? 0 : static_cast<int>(count);
+  }
+
+  void offload_modules() {
+    std::istringstream words{config_.offload_modules.value_or("")};
+    for (std::string name; words >> name;) {
+      const std::optional<OffloadModule> module = from_word<OffloadModule>(name);
+      if (!module)
+        return problem(config_.offload_modules,
+                       "has {}, which is not modelled; allowed: attn_norm, qkv_linear, core_attn, "
+                       "attn_proj, mlp_norm, expert_fc1, moe_act",
+                       name);
+      layout().offload_modules.push_back(*module);
+    }
+    if (layout().offload_modules.empty())
+      problem(config_.offload_some_activations, "needs a list of modules (--offload-modules)");
   }
 
   void selective() {

@@ -142,9 +142,6 @@ class TrainerScenario : private SettingProblems {
       problem(job_.fsdp.version, "is {}; allowed: 1, 2", *job_.fsdp.version);
       return;
     }
-    if (job_.fsdp.offload.value_or(false))
-      problem(job_.fsdp.offload,
-              "offloading to the host is not modelled; false forecasts the job without");
     units();
     layout().zero_stage = 3;
     layout().overlap_gradients = layout().overlap_parameters = true;
@@ -152,7 +149,8 @@ class TrainerScenario : private SettingProblems {
       second_version();
     else
       first_version();
-    if (layout().replicas() == 1) layout().zero_stage = 0;
+    offload();
+    if (layout().replicas() == 1 && !layout().offloads_parameters()) layout().zero_stage = 0;
     const std::string prefetch = upper(job_.fsdp.prefetch.value_or("NO_PREFETCH"));
     if (version() == 1 && prefetch != "BACKWARD_PRE" && prefetch != "1")
       note("fsdp_backward_prefetch",
@@ -215,6 +213,15 @@ class TrainerScenario : private SettingProblems {
     layout().reshard_after_forward = name == "FULL_SHARD" || name == "HYBRID_SHARD";
     if (name == "NO_SHARD") layout().zero_stage = 0;
     if (name.starts_with("HYBRID")) hybrid();
+  }
+
+  // Shards and the optimizer on the host (torch/distributed/fsdp/api.py, CPUOffload; _fully_shard/
+  // _fsdp_api.py, CPUOffloadPolicy).
+  void offload() {
+    if (!job_.fsdp.offload.value_or(false)) return;
+    if (layout().zero_stage != 3)
+      return problem(job_.fsdp.offload, "needs a strategy that shards parameters");
+    layout().offload_parameters = layout().offload_optimizer = OffloadTarget::cpu;
   }
 
   std::string strategy() const {

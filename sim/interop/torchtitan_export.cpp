@@ -109,6 +109,7 @@ class TitanWriter {
     add_text("mixed_precision_param",
              layout_.activation_dtype == DType::fp32 ? "float32" : "bfloat16");
     add_text("mixed_precision_reduce", "float32");
+    if (layout_.offloads_parameters()) add("enable_cpu_offload", "true");
   }
 
   void data_parallelism() {

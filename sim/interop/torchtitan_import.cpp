@@ -21,6 +21,7 @@ class TitanReader {
     parallelism();
     training();
     pipeline();
+    offload();
     checkpointing();
     compilation();
     if (blocks_)
@@ -102,6 +103,14 @@ class TitanReader {
                         name));
     }
     return fp8;
+  }
+
+  // fully_shard's CPUOffloadPolicy (models/llama3/infra/parallelize.py, apply_fsdp).
+  void offload() {
+    const Flag on = setting<bool>("training", "enable_cpu_offload");
+    if (!on.value_or(false)) return;
+    if (layout().zero_stage != 3) return problem(on, "needs FSDP, which shards parameters");
+    layout().offload_parameters = layout().offload_optimizer = OffloadTarget::cpu;
   }
 
   void parallelism() {

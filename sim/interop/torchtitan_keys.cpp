@@ -17,7 +17,6 @@ constexpr std::array model_keys{
     KnownKey{"print_after_conversion"},
 };
 constexpr std::array training_keys{
-    KnownKey{"enable_cpu_offload", Verdict::refused, "", "offloading to the host is not modelled"},
     KnownKey{"dataset"},
     KnownKey{"dataset_path"},
     KnownKey{"dataloader"},

@@ -178,6 +178,25 @@ constexpr auto words_of(OffloadTarget) {
                     Word{OffloadTarget::nvme, "nvme"}};
 }
 
+// Of a layer, the modules whose inputs, kept for the backward pass, go to the host (Megatron-LM,
+// --offload-modules; core/transformer/transformer_config.py, offload_modules).
+enum class OffloadModule : std::uint8_t {
+  attn_norm,
+  qkv_linear,
+  core_attn,
+  attn_proj,
+  mlp_norm,
+  expert_fc1,
+  moe_act
+};
+constexpr auto words_of(OffloadModule) {
+  return std::array{
+      Word{OffloadModule::attn_norm, "attn_norm"}, Word{OffloadModule::qkv_linear, "qkv_linear"},
+      Word{OffloadModule::core_attn, "core_attn"}, Word{OffloadModule::attn_proj, "attn_proj"},
+      Word{OffloadModule::mlp_norm, "mlp_norm"},   Word{OffloadModule::expert_fc1, "expert_fc1"},
+      Word{OffloadModule::moe_act, "moe_act"}};
+}
+
 // How groups of data-parallel ranks that train apart become one model again: they take the mean of
 // their parameters (local SGD: McMahan et al. 2017, Stich 2018), or the mean of how far each has
 // come is the gradient of an outer optimizer, SGD with Nesterov's momentum (DiLoCo: Douillard et
@@ -314,6 +333,15 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   OffloadTarget offload_optimizer = OffloadTarget::none;
   double offload_fraction = 1;   // of the optimizer's states
   bool offload_overlap = false;  // copies to and from the host beside its update
+  // The host updates with the gradients of the step before, beside the compute of a step; the first
+  // steps without (Ren et al. 2021, section 5.2, one-step delayed parameter update).
+  bool offload_delay = false;
+  int offload_delay_after = 0;
+  OffloadTarget offload_parameters = OffloadTarget::none;   // ZeRO-3: the shards of ranks
+  OffloadTarget offload_activations = OffloadTarget::none;  // what layers keep for their backward
+                                                            // pass
+  int offload_layers = 0;  // of them, the first so many of a model chunk; 0: all but the last
+  std::vector<OffloadModule> offload_modules;  // of them, inputs of these; empty: everything
 
   // Local steps: groups of `local_ranks` data-parallel ranks train apart and meet every
   // `local_steps` steps (sim/plan/rules/local-steps.md). 1: all ranks reduce gradients each step.
@@ -372,6 +400,12 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   std::int64_t tokens_held() const { return sequence_length / context_parallel; }  // of a sequence
   std::int64_t micro_batches() const { return global_batch / (micro_batch * data_parallel); }
   bool offloads() const { return offload_optimizer != OffloadTarget::none; }
+  bool offloads_parameters() const { return offload_parameters != OffloadTarget::none; }
+  bool offloads_activations() const { return offload_activations != OffloadTarget::none; }
+  bool uses_host() const { return offloads() || offloads_parameters() || offloads_activations(); }
+  bool uses_disk() const {
+    return offload_optimizer == OffloadTarget::nvme || offload_parameters == OffloadTarget::nvme;
+  }
   int chunks() const { return pipeline_parallel * virtual_stages; }
   int shard_ranks() const { return shard_group > 0 ? shard_group : synchronous_replicas(); }
   // Of the optimizer, per parameter that a rank updates.

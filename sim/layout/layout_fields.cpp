@@ -276,6 +276,26 @@ Fields offload() {
       {boolean_key("offload.overlap", "false",
                    "copies to and from the host overlap with its update"),
        &Layout::offload_overlap},
+      {boolean_key("offload.delay", "false",
+                   "the host updates with the gradients of the step before, beside the next one"),
+       &Layout::offload_delay},
+      {integer_key("offload.delay_after", {0, 1'000'000'000}, "steps", "0",
+                   "with delay: steps before it begins, of a run (forecasts are of those behind)"),
+       &Layout::offload_delay_after},
+      {word_key<OffloadTarget>("offload.parameters", "none",
+                               "ZeRO-3: each GPU's shard of the parameters on the host"),
+       &Layout::offload_parameters},
+      {word_key<OffloadTarget>("offload.activations", "none",
+                               "what layers keep for their backward pass on the host"),
+       &Layout::offload_activations},
+      {integer_key("offload.layers", {0, layers.max}, "layers", "0",
+                   "with activations: the first so many layers of a model chunk; 0: all but the "
+                   "last"),
+       &Layout::offload_layers},
+      {text_key(KeyType::list, "offload.modules", "[]",
+                "with activations: of a layer the inputs of attn_norm, qkv_linear, core_attn, "
+                "attn_proj, mlp_norm, expert_fc1, moe_act alone; []: everything"),
+       &Layout::offload_modules},
   });
 }
 

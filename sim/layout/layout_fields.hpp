@@ -24,7 +24,8 @@ using LayoutMember =
                  DType Layout::*, OptimizerKind Layout::*, MasterFormat Layout::*,
                  std::optional<DType> Layout::*, std::optional<Bytes> Layout::*,
                  std::vector<Dimension> Layout::*, std::vector<RecomputeModule> Layout::*,
-                 std::vector<LoraModule> Layout::*, FrozenFormat Layout::*,
+                 std::vector<OffloadModule> Layout::*, std::vector<LoraModule> Layout::*,
+                 FrozenFormat Layout::*,
                  std::vector<int> Layout::*>;
 
 struct LayoutField {

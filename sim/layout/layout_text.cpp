@@ -41,11 +41,11 @@ bool runs_modules_again(const Layout& layout) {
   return layout.recompute == Recompute::selective && !layout.recompute_modules.empty();
 }
 
-template <class Enum>
-std::string words_of_list(const std::vector<Enum>& list) {
+template <class Module>
+std::string joined(const std::vector<Module>& modules) {
   std::vector<std::string_view> words;
-  for (const Enum one : list)
-    words.push_back(word(one));
+  for (const Module module : modules)
+    words.push_back(word(module));
   return fmt::format("{}", fmt::join(words, "+"));
 }
 
@@ -70,7 +70,7 @@ std::string terms(const Layout& l) {
   line.append(l.shard_group > 0 && l.shard_group < l.replicas(), "/{}", l.shard_group);
   line.add(l.zero_stage == 3 && !l.reshard_after_forward, "no-reshard");
   line.add(l.recompute == Recompute::selective, "recompute selective");
-  line.append(runs_modules_again(l), " {}", modules_of(l));
+  line.append(runs_modules_again(l), " {}", joined(l.recompute_modules));
   const bool some = l.recompute_every > 1;
   line.add(l.recompute == Recompute::full && !some, "recompute full");
   line.add(l.recompute == Recompute::full && some, "recompute 1/{}", l.recompute_every);
@@ -88,7 +88,7 @@ std::string summary(const Layout& l) {
   line.add(l.zero_stage > 0, "ZeRO-{}", l.zero_stage);
   line.add(l.sequence_parallel, "sp");
   line.add(l.recompute != Recompute::none, "recompute {}", word(l.recompute));
-  line.append(runs_modules_again(l), " {}", modules_of(l));
+  line.append(runs_modules_again(l), " {}", joined(l.recompute_modules));
   return line.take();
 }
 
@@ -114,10 +114,10 @@ std::string sentence(const Layout& l) {
   line.append(l.zero_stage > 0 && l.shard_group > 0 && l.shard_group < l.replicas(),
               " in groups of {}", l.shard_group);
   line.add(l.recompute != Recompute::none, "recompute {}", word(l.recompute));
-  line.append(runs_modules_again(l), " ({})", modules_of(l));
+  line.append(runs_modules_again(l), " ({})", joined(l.recompute_modules));
   line.add(l.trains_adapters(), "{} of rank {} at {}",
            l.frozen_format == FrozenFormat::nf4 ? "QLoRA" : "LoRA", l.lora_rank,
-           words_of_list(l.lora_modules));
+           joined(l.lora_modules));
   line.add(l.packed_length > 0, "packed sequences of {}", l.packed_length);
   line.add(l.first_bf16_layers + l.last_bf16_layers > 0, "{} + {} layers in 16 bits",
            l.first_bf16_layers, l.last_bf16_layers);
@@ -131,6 +131,11 @@ std::string sentence(const Layout& l) {
   line.add(l.compression != GradientCompression::none, "gradients as {}", word(l.compression));
   line.add(l.quantized_weights, "weights gathered as int8");
   line.add(l.offloads(), "optimizer on {}", word(l.offload_optimizer));
+  line.append(l.offload_delay, ", a step late");
+  line.add(l.offloads_parameters(), "parameters on {}", word(l.offload_parameters));
+  line.add(l.offloads_activations(), "activations on {}", word(l.offload_activations));
+  line.append(l.offload_layers > 0, " (of {} layers)", l.offload_layers);
+  line.append(!l.offload_modules.empty(), " ({})", joined(l.offload_modules));
   line.add(l.trains_apart(), "groups of {} train apart for {} steps", l.local_ranks, l.local_steps);
   line.add(l.has_servers(), "{} parameter servers", word(l.servers));
   line.append(l.has_servers() && l.worker_gpus() > 1, " of workers of {} GPUs", l.worker_gpus());

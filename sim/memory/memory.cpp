@@ -68,21 +68,34 @@ MemoryUse memory_use(const Program& program) {
   return heap.use;
 }
 
-// Of states on NVMe the host holds two buffers in turns: of the largest bucket each.
-HostMemoryUse host_memory_use(const Program& program, const Layout& layout) {
-  HostMemoryUse use;
-  Bytes all{};
-  for (const Buffer& buffer : program.buffers)
-    all += buffer.host;
-  if (layout.offload_optimizer != OffloadTarget::nvme) return {.memory = all, .disk = {}};
+namespace {
+
+// What lies on disk of each bucket, and the buffers of the host through which it passes.
+void put_on_disk(const Program& program, BufferId ParameterBucket::*part, int buffers,
+                 HostMemoryUse& use) {
   Bytes largest{};
   for (const ParameterBucket& bucket : program.parameter_buckets) {
-    if (bucket.host_states.value == UINT32_MAX) continue;
-    const Bytes states = program.buffers[bucket.host_states.value].host;
-    use.disk += states;
-    largest = std::max(largest, states);
+    if ((bucket.*part).value == UINT32_MAX) continue;
+    const Bytes bytes = program.buffers[(bucket.*part).value].host;
+    use.disk += bytes;
+    use.memory -= bytes;
+    largest = std::max(largest, bytes);
   }
-  use.memory = all - use.disk + largest * 2;
+  use.memory += largest * buffers;
+}
+
+}  // namespace
+
+// Of states on NVMe the host holds two buffers in turns, of the largest bucket each; of parameters
+// five (deepspeedai/DeepSpeed, runtime/zero/offload_config.py, buffer_count).
+HostMemoryUse host_memory_use(const Program& program, const Layout& layout) {
+  HostMemoryUse use;
+  for (const Buffer& buffer : program.buffers)
+    use.memory += buffer.host;
+  if (layout.offload_optimizer == OffloadTarget::nvme)
+    put_on_disk(program, &ParameterBucket::host_states, 2, use);
+  if (layout.offload_parameters == OffloadTarget::nvme)
+    put_on_disk(program, &ParameterBucket::host_weight, 5, use);
   return use;
 }
 

@@ -20,7 +20,7 @@ enum class AttentionPart : std::uint8_t { forward, backward };
 //             its input; m = out, n = in, k = tokens for that of its weights, where `bytes` counts
 //             the result twice: it is added to what is there
 //  attention: batch sequences, `m` query tokens, `n` key tokens, `k` head dimension, heads
-//  host_copy: `bytes` over the link to the host
+//  host_copy: `bytes` over the link to the host; beside, what the host reads of its disk for them
 //  host_update: `bytes` of the host's memory, and its disk
 //  server_exchange: `m` parameters, `bytes` to servers and back; it costs nothing by itself
 //  otherwise: memory-bound, `bytes` read + written (generic: max of flops and bytes)
@@ -41,7 +41,7 @@ struct Kernel {
   Bytes beside{};      // those of them that element-wise kernels around a softmax or a norm move
   Bytes strided{};     // those that kernels move which read a broadcast or a strided tensor
   Bytes transposed{};  // those that compiled kernels move which write a transposed tensor
-  Bytes disk_read{}, disk_written{};  // host_update: of states that lie on NVMe
+  Bytes disk_read{}, disk_written{};  // of states and weights that lie on NVMe
   int launches = 1;    // kernels the host issues for it (an unfused attention is several)
   int spared_sms = 0;  // gemm: SMs that it leaves to others
   int abreast = 1;     // gemm: kernels like it that run at a time, each on a stream of its own

@@ -71,8 +71,9 @@ enum class Stream : std::uint8_t {
   forward_recv,
   backward_send,
   backward_recv,
-  host_copy,
+  host_copy,  // to the host, and the weights that it has updated
   host_compute,
+  host_load,  // from the host, beside compute
 };
 constexpr auto words_of(Stream) {
   return std::array{Word{Stream::compute, "compute"},
@@ -84,9 +85,10 @@ constexpr auto words_of(Stream) {
                     Word{Stream::backward_send, "backward_send"},
                     Word{Stream::backward_recv, "backward_recv"},
                     Word{Stream::host_copy, "host_copy"},
-                    Word{Stream::host_compute, "host_compute"}};
+                    Word{Stream::host_compute, "host_compute"},
+                    Word{Stream::host_load, "host_load"}};
 }
-inline constexpr int stream_count = 10;
+inline constexpr int stream_count = 11;
 
 enum class Pass : std::uint8_t {
   forward,
@@ -219,6 +221,10 @@ enum class Action : std::uint8_t {
   collect_maxima,  // of the pass's tensors: output
   share_maxima,    // all-reduce in place: output
   update_scales,   // input
+  // Of a tensor that a layer keeps for its backward pass (Layout::offload_activations): input,
+  // output; one of them on the host
+  activations_to_host,
+  activations_from_host,
   // Of a parameter bucket:
   gather_weights,     // [input: the shard], output: the whole; in place: from the own slice of it
   copy_weights,       // gathered ones out of the gather's buffer, in place: output
@@ -239,9 +245,13 @@ enum class Action : std::uint8_t {
   dequantize_weights,   // input: what came; output: the whole
   keep_secondary_shard,  // input: the whole; output: the part of a node's copy
   // Of a bucket whose optimizer states lie on the host (Layout::offload_optimizer):
-  gradients_to_host,  // input: gradients that the rank owns; output: on the host
-  update_on_host,     // input: gradients, output: new weights, state: all on the host
-  weights_from_host,  // input: on the host; output: the weights that the rank owns
+  // Layout::offload_parameters: before weights are gathered; with one rank that shares them output
+  // is the whole. Gradients come back to be added to.
+  parameters_from_host,  // input: on the host; output: the shard
+  gradients_from_host,   // input: on the host; output: gradients that the rank owns
+  gradients_to_host,     // input: gradients that the rank owns; output: on the host
+  update_on_host,        // input: gradients, output: new weights, state: all on the host
+  weights_from_host,     // input: on the host; output: the weights that the rank owns
   // Of a bucket whose ranks train apart for some steps (Layout::local_steps), when they meet.
   // input:
   // the owned weights, or the states of the optimizer, of which the first are fp32 masters; state:

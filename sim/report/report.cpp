@@ -1,12 +1,15 @@
 #include "sim/report/report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "sim/base/check.hpp"
 #include "sim/base/quantity.hpp"
@@ -151,7 +154,7 @@ std::optional<AttentionWindow> window_of(const Scenario& scenario) {
 // That of the host where something runs on it.
 std::vector<std::string> cluster_sources(const Scenario& scenario) {
   std::vector<std::string> sources = scenario.cluster.sources();
-  if (scenario.layout.offloads() || scenario.layout.has_servers() || scenario.layout.outer_on_host)
+  if (scenario.layout.uses_host() || scenario.layout.has_servers() || scenario.layout.outer_on_host)
     sources.push_back("host: " + scenario.cluster.host().source);
   return sources;
 }
@@ -289,6 +292,22 @@ Report make_report(const Scenario& scenario, const Plan& plan, const Simulation&
 
 namespace {
 
+std::string host_hints(const Layout& layout, bool disk) {
+  std::vector<std::string> hints;
+  if (layout.offloads_activations() && !disk)
+    hints.emplace_back("fewer of layout.offload.layers, or layout.recompute: full");
+  if (layout.offloads() && !layout.offloads_parameters())
+    hints.push_back(fmt::format("layout.offload.fraction below {:.2f}", layout.offload_fraction));
+  if (layout.offloads()) hints.emplace_back("more data-parallel ranks with ZeRO");
+  if (layout.offloads() && !disk) {
+    std::string targets = layout.offload_optimizer == OffloadTarget::cpu ? "optimizer" : "";
+    if (layout.offload_parameters == OffloadTarget::cpu)
+      targets += targets.empty() ? "parameters" : " and parameters";
+    if (!targets.empty()) hints.push_back(fmt::format("or layout.offload.{}: nvme", targets));
+  }
+  return fmt::format("{}", fmt::join(hints, ", "));
+}
+
 // The device has room; the host, or its disk, has not.
 std::string host_does_not_fit_text(const Report& report) {
   std::string text;
@@ -303,13 +322,16 @@ std::string host_does_not_fit_text(const Report& report) {
       break;
     }
     const bool disk = stage.disk_capacity > Bytes{} && stage.host.disk > stage.disk_capacity;
+    const Layout& layout = report.layout;
     text += fmt::format(
-        "does not fit: the offloaded optimizer of stage {} needs {:.1f} GiB of {:.1f} GiB of {} on "
-        "each node\n  try: layout.offload.fraction below {:.2f}, more data-parallel ranks with "
-        "ZeRO{}\n",
+        "does not fit: {} of stage {} needs {:.1f} GiB of {:.1f} GiB of {} on each "
+        "node\n  try: {}\n",
+        layout.offloads() && !layout.offloads_parameters() && !layout.offloads_activations()
+            ? "the offloaded optimizer"
+            : "what is offloaded",
         stage.stage, (disk ? stage.host.disk : stage.host.memory).gib(),
         (disk ? stage.disk_capacity : stage.host_capacity).gib(), disk ? "NVMe" : "host memory",
-        report.layout.offload_fraction, disk ? "" : ", or layout.offload.optimizer: nvme");
+        host_hints(layout, disk));
     break;
   }
   return text;

@@ -39,8 +39,10 @@ class FieldReader {
     if (!holder || holder->at(leaf_).peek_text() == "auto") return;  // as value_text() has it
     value = section_.word_or(leaf_, DType::fp32);
   }
+  void operator()(std::vector<Dimension>&) const {}
   // Each once.
   template <class Module>
+  requires std::is_enum_v<Module>
   void operator()(std::vector<Module>& modules) const {
     const ObjectReader* holder = section_.holder(leaf_);
     if (!holder) return;
@@ -50,18 +52,17 @@ class FieldReader {
       const std::optional<Module> module = from_word<Module>(name);
       if (!module)
         return entry.problem(
-            fmt::format("'{}' is no module; allowed: {}", name, words_text<Module>()));
+            fmt::format("'{}' is no module; allowed: {}", name, modules_text<Module>()));
       if (std::find(modules.begin(), modules.end(), *module) != modules.end())
         return entry.problem(fmt::format("{} stands there twice", name));
       modules.push_back(*module);
     }
   }
-  void operator()(std::vector<Dimension>&) const {}
   void operator()(std::vector<int>&) const {}
 
  private:
   template <class Module>
-  static std::string words_text() {
+  static std::string modules_text() {
     std::string text;
     for (const auto& entry : words_of(Module{}))
       text += fmt::format("{}{}", text.empty() ? "" : ", ", entry.text);

@@ -408,25 +408,25 @@ void check_cut_products(const Layout& layout, const Cluster& cluster, const Laye
 
 constexpr const char* no_path = "a path from each GPU to a socket (node.pcie)";
 
-// What an offloaded optimizer costs, the cluster's file has to say.
+// What lies on the host costs what the cluster's file has to say.
 void check_host(const Layout& layout, const Cluster& cluster, const Layered& section) {
   if (layout.outer_on_host && cluster.host_copy() == Bandwidth{})
     section.problem("local_steps",
                     fmt::format("local_steps.on_host is true, but the file of {} has no {}; "
                                 "topologies/FORMAT.md has the keys",
                                 cluster.name(), no_path));
-  if (!layout.offloads()) return;
+  if (!layout.uses_host()) return;
   const HostTraits& host = cluster.host();
-  const bool disk = layout.offload_optimizer == OffloadTarget::nvme;
+  const bool disk = layout.uses_disk();
   std::string missing;
   if (host.bandwidth == Bandwidth{}) missing = "host.bandwidth, the rate of a host's memory";
   if (disk && host.disk_read == Bandwidth{}) missing = "host.nvme: {read, write}";
   if (cluster.host_copy() == Bandwidth{}) missing = no_path;
   if (!missing.empty())
-    section.problem("offload",
-                    fmt::format("offload.optimizer is {}, but the file of {} has no {}; "
-                                "topologies/FORMAT.md has the keys",
-                                word(layout.offload_optimizer), cluster.name(), missing));
+    section.problem("offload", fmt::format("offload.{} is {}, but the file of {} has no {}; "
+                                           "topologies/FORMAT.md has the keys",
+                                           layout.offloads() ? "optimizer" : "activations",
+                                           disk ? "nvme" : "cpu", cluster.name(), missing));
 }
 
 void check_trouble(const Trouble& trouble, const SimulationOptions& options, int gpus,

@@ -114,7 +114,7 @@ void refuse_unbounded(const Layered& section, const Layout& layout) {
     refuse("compression");
   if (layout.trains_adapters()) refuse("lora");
   if (layout.first_bf16_layers > 0 || layout.last_bf16_layers > 0) refuse("bf16_layers");
-  if (layout.offloads()) refuse("offload");
+  if (layout.uses_host()) refuse("offload");
   if (layout.trains_apart()) refuse("local_steps");
   if (layout.has_servers()) refuse("servers");
   if (layout.token_dispatcher != TokenDispatcher::alltoall) refuse("moe.dispatcher");

@@ -241,7 +241,7 @@ const HostTraits& Cluster::host() const {
   return data_->host;
 }
 Bandwidth Cluster::host_copy() const {
-  return host_copy_rate(data_->node);
+  return host_copy_rate(data_->node, gpus_per_node());
 }
 std::span<const MeasuredCurve> Cluster::measured() const {
   return data_->measured;

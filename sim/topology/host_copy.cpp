@@ -1,6 +1,7 @@
 // Paths from GPUs to the memory of their host.
 #include <algorithm>
 #include <deque>
+#include <span>
 
 #include "sim/topology/node_template.hpp"
 
@@ -39,10 +40,10 @@ std::vector<std::uint32_t> path_to_socket(const NodeTemplate& node, std::uint32_
 
 }  // namespace
 
-Bandwidth host_copy_rate(const NodeTemplate& node) {
+Bandwidth host_copy_rate(const NodeTemplate& node, int gpus) {
   std::vector<std::vector<std::uint32_t>> paths;
   std::vector<int> users(node.links.size());
-  for (const std::uint32_t gpu : node.gpus) {
+  for (const std::uint32_t gpu : std::span{node.gpus}.first(static_cast<std::size_t>(gpus))) {
     paths.push_back(path_to_socket(node, gpu));
     if (paths.back().empty()) return {};
     for (const std::uint32_t link : paths.back())

@@ -76,9 +76,9 @@ struct NodeRoutes {
 // `dead` marks links that must not be used; empty: none.
 NodeRoutes node_routes(const NodeTemplate& node, const std::vector<bool>& dead);
 
-// What each GPU can copy to the nearest socket while all of them do: the slowest of them. Zero
-// where one has no path but over other GPUs.
-Bandwidth host_copy_rate(const NodeTemplate& node);
+// What each of the first GPUs can copy to the nearest socket while all of these do: the slowest.
+// Zero where one has no path but over other GPUs.
+Bandwidth host_copy_rate(const NodeTemplate& node, int gpus);
 
 // NCCL's usable rates. PCIe: src/graph/topo.h and xml.cc, width * speed / 80 with speed
 // 15 * 2^(generation - 1): 12, 24, 48 GB/s for 16 lanes of generations 3, 4, 5.

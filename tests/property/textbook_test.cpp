@@ -237,4 +237,67 @@ TEST_CASE("flash attention keeps a number per row instead of the scores", "[text
                WithinRel(sbh * (10 + 24.0 / t) + rows, 1e-9));
 }
 
+// --- The host ---------------------------------------------------------------------------------
+
+// A node of one H100 whose host's memory has `gb_per_s`.
+Cluster with_host(double gb_per_s) {
+  std::string text = switch_node_yaml(1, 100);
+  text += "host: {memory: 1 TB, bandwidth: " + std::to_string(gb_per_s) + " GB/s, source: made}\n";
+  const TemporaryFile file{text};
+  return Cluster::load(file.path());
+}
+
+double step_of(const Model& model, const Layout& layout, const Cluster& cluster) {
+  REQUIRE(layout_problems(layout, model).empty());
+  SimulationOptions options;
+  options.graphs = true;
+  options.device_spread = 0;
+  return to_seconds(
+      simulate(make_plan(model, layout), cluster, options).timeline.end.time_since_epoch());
+}
+
+// Ren et al. 2021, section 5.2: the update runs beside the next step, so that a step takes the
+// longer of both, and what moves gradients and weights over PCIe.
+TEST_CASE("a delayed update hides the shorter of compute and update", "[textbook]") {
+  const double gb_per_s = GENERATE(5., 50., 2000.);
+  CAPTURE(gb_per_s);
+  constexpr std::int64_t parameters = 20'000'000;
+  const Model model = equal_layers({.layers = 40, .parameters = parameters, .forward_gflop = 2000});
+  Layout layout = sample_layout(1, 1, 4);
+  const Cluster cluster = with_host(gb_per_s);
+  layout.offload_optimizer = OffloadTarget::cpu;
+  const double prompt = step_of(model, layout, cluster);
+  layout.offload_delay = true;
+  const double delayed = step_of(model, layout, cluster);
+  // 2 bytes out, 2 bytes back at 48 GB/s; an update reads a gradient, reads and writes 12 bytes of
+  // states, and writes a weight.
+  const double copy = 40. * parameters * 2 / 48e9;
+  const double update = 40. * parameters * (2 + 24 + 2) / (gb_per_s * 1e9);
+  const double compute = prompt - update - 2 * copy;
+  REQUIRE(compute > 0);
+  REQUIRE_THAT(delayed, WithinRel(std::max(compute, update) + copy, 0.03));
+}
+
+// What layers keep takes longer over PCIe than they compute, or it is hidden.
+TEST_CASE("activations on the host cost what they take longer than the compute", "[textbook]") {
+  const std::int64_t elements = GENERATE(100'000'000, 1'000'000'000);
+  CAPTURE(elements);
+  constexpr int layers = 20;
+  const Model model = equal_layers(
+      {.layers = layers, .parameters = 1000, .forward_gflop = 5000, .elements = elements});
+  Layout layout = sample_layout(1, 1, 1);
+  const Cluster cluster = with_host(100);
+  const double here = step_of(model, layout, cluster);
+  layout.offload_activations = OffloadTarget::cpu;
+  const double there = step_of(model, layout, cluster);
+  // Of 16 bits each; forward a third of the time, backward the rest.
+  const double copy = 2. * static_cast<double>(elements) / 48e9;
+  const double forward = here / 3 / layers, backward = 2 * forward;
+  const double exposed =
+      (layers - 1) * (std::max(0., copy - forward) + std::max(0., copy - backward));
+  REQUIRE_THAT(there - here, WithinAbs(exposed, 0.15 * exposed + 0.02 * here + 2 * copy));
+  if (copy > backward) REQUIRE(there > 1.5 * here);
+  if (copy < forward) REQUIRE(there < 1.02 * here + copy);
+}
+
 }  // namespace

@@ -156,6 +156,11 @@ Operands operands_of(Action action) {
       return {roles({input, output}), roles({state, saved}), Subject::bucket};
     case Action::update_on_host:
       return {roles({input, output, state}), 0, Subject::bucket};
+    case Action::activations_to_host:
+    case Action::activations_from_host:
+      return {roles({input, output})};
+    case Action::parameters_from_host:
+    case Action::gradients_from_host:
     case Action::gradients_to_host:
     case Action::weights_from_host:
     case Action::quantize_weights:

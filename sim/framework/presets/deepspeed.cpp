@@ -13,7 +13,7 @@ namespace {
 // whose launcher leaves them few threads. Fitted to ZeRO-3 of Llama 3 70B with sequences of 1,024
 // on 16 H100s (deepspeedai/DeepSpeed at edaa7221, blogs/deepcompile, perf_offload: 23.5 TFLOP/s);
 // offload-llama-3-70b of validation/beyond has the runs to score.
-constexpr Bandwidth host_update = Bandwidth::bytes_per_second(7.7e9);
+constexpr Bandwidth host_update = Bandwidth::bytes_per_second(7.6e9);
 
 // Its ZeRO-3 joins every rank's part of a gathered weight (runtime/zero/partition_parameters.py,
 // AllGatherCoalescedHandle.wait: torch.cat).

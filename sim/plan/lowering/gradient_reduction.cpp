@@ -18,7 +18,7 @@ void GradientReduction::gradient_ready(const Frame& frame, std::size_t i) {
 
 void GradientReduction::gradient_written(std::uint32_t index) {
   Bucket& bucket = store_.buckets[index];
-  if (!bucket.travels()) return;
+  if (!bucket.travels() && !sharing_.host_gradients) return;
   if (bucket.pending == 0) bucket.pending = bucket.writers;
   if (--bucket.pending > 0) return;
   if (sharing_.reduces_each_microbatch()) {
@@ -64,9 +64,13 @@ void GradientReduction::reduce_bucket(std::uint32_t index) {
   if (sharing_.zero < 2) prepare_bucket(index);
   Bucket& bucket = store_.buckets[index];
   const OpLabel made = reduction_label(index, "gradients.reduce");
+  if (bucket.reduce == none && sharing_.host_gradients) return to_host(index, made);
   builder_.wait_for_stream(Stream::data_comm, Stream::compute);
   if (bucket.compression.exists()) return reduce_compressed(index, made);
   const bool copies = bucket.cast_out != none, casts = bucket.cast_in != none;
+  // On the host the first gradients of a step are written, not added.
+  const bool host = sharing_.host_gradients;
+  const bool adds = bucket.accumulate != none && (!host || bucket.sums_on_host);
   BufferId message = copies ? cast_for_wire(index, made) : bucket.gradient;
   if (bucket.reduce == none) return exchange_with_servers(index, message, made);
   builder_.add_collective(bucket.reduce, Stream::data_comm, Pass::gradient_sync, made,
@@ -74,18 +78,36 @@ void GradientReduction::reduce_bucket(std::uint32_t index) {
   if (sharing_.holds) weights_.free_unit(bucket);
   if (scatters_gradients(context_, bucket) && (sharing_.zero >= 2 || copies)) {
     builder_.frees(message, Role::input);
-    const bool final = !casts && bucket.accumulate == none;
+    const bool final = !casts && !adds;
     message = final ? bucket.gradient_shard : message_buffer(bucket.padded / bucket.shards);
   }
   builder_.writes(message, Role::output);
-  if (bucket.accumulate != none) return add_up_shard(index, message, made);
+  if (adds) {
+    if (host) host_.bring_gradients(index);
+    add_up_shard(index, message, made);
+    if (host) host_.take_gradients(index);
+    return;
+  }
   if (bucket.exchange != none) return exchange_with_servers(index, message, made);
-  average_over_replicas(index, message, made);
-  if (!casts) return;
-  builder_.add_kernel(bucket.cast_in, Stream::data_comm, Pass::gradient_sync, made,
-                      {Action::cast_in, index});
-  builder_.frees(message, Role::input);
-  builder_.writes(sharing_.zero >= 2 ? bucket.gradient_shard : bucket.gradient, Role::output);
+  if (bucket.accumulate == none) average_over_replicas(index, message, made);
+  if (casts) {
+    builder_.add_kernel(bucket.cast_in, Stream::data_comm, Pass::gradient_sync, made,
+                        {Action::cast_in, index});
+    builder_.frees(message, Role::input);
+    builder_.writes(sharing_.zero >= 2 ? bucket.gradient_shard : bucket.gradient, Role::output);
+  }
+  if (host) host_.take_gradients(index);
+}
+
+// With nobody to share them: as they are, or added to those of earlier micro-batches.
+void GradientReduction::to_host(std::uint32_t index, const OpLabel& made) {
+  const Bucket& bucket = store_.buckets[index];
+  if (bucket.sums_on_host) {
+    host_.bring_gradients(index);
+    builder_.wait_for_stream(Stream::data_comm, Stream::compute);
+    add_up_shard(index, bucket.gradient, made);
+  }
+  host_.take_gradients(index);
 }
 
 // Buckets are launched in their fixed order, so that all ranks agree on it; chunks come last first.

@@ -10,7 +10,11 @@ namespace sim::lowering {
 class GradientReduction : StagePart {
  public:
   GradientReduction(LoweringContext& context, ParameterStore& store, WeightGathering& weights)
-      : StagePart{context}, store_{store}, weights_{weights}, compressor_{context, store} {}
+      : StagePart{context},
+        store_{store},
+        weights_{weights},
+        compressor_{context, store},
+        host_{context, store} {}
 
   // The kernel added last wrote the gradient of operator i.
   void gradient_ready(const Frame& frame, std::size_t i);
@@ -32,10 +36,12 @@ class GradientReduction : StagePart {
   void average_over_replicas(std::uint32_t index, BufferId message, const OpLabel& made);
   BufferId message_buffer(std::int64_t elements);
   bool synchronises() const;
+  void to_host(std::uint32_t index, const OpLabel& made);
 
   ParameterStore& store_;
   WeightGathering& weights_;
   GradientCompressor compressor_;
+  HostTransfers host_;
   std::uint32_t next_reduction_ = 0;  // index of a bucket
 };
 

@@ -3,14 +3,24 @@
 // master, moments and the new weight); Megatron-LM, core/optimizer/cpu_offloading/
 // hybrid_optimizer.py (all gradients are copied, then the host updates, then the weights come back;
 // with --overlap-cpu-optimizer-d2h-h2d part by part); ZeRO-Infinity: states are read from and
-// written to NVMe.
+// written to NVMe. With offload_delay as Ren et al. say in section 5.2: the update with the
+// gradients of one step runs beside the next one, whose weights are those of the update before; its
+// results are copied at the end of that step.
 #include "sim/plan/lowering/host_optimizer.hpp"
 
 #include <vector>
 
 namespace sim::lowering {
 
+void HostOptimizer::begin_step() {
+  if (!layout_.offload_delay) return;
+  for (std::uint32_t index = 0; index < store_.buckets.size(); ++index)
+    delayed_.push_back(update_on_host(index, OpId{none}));
+}
+
 void HostOptimizer::update() {
+  if (sharing_.host_gradients) return update_in_place();
+  if (layout_.offload_delay) return take_turns();
   builder_.wait_for_stream(Stream::host_copy, Stream::compute);
   builder_.wait_for_stream(Stream::host_copy, Stream::data_comm);
   std::vector<OpId> ready;
@@ -23,6 +33,32 @@ void HostOptimizer::update() {
   builder_.wait_for_stream(Stream::compute, Stream::host_copy);
 }
 
+// Gradients lie on the host already, and weights may.
+void HostOptimizer::update_in_place() {
+  for (const Stream stream : {Stream::compute, Stream::host_copy, Stream::host_load})
+    builder_.wait_for_stream(Stream::host_compute, stream);
+  std::vector<OpId> updated;
+  for (std::uint32_t index = 0; index < store_.buckets.size(); ++index)
+    updated.push_back(update_on_host(index, OpId{none}));
+  if (layout_.offloads_parameters()) return;
+  for (std::uint32_t index = 0; index < store_.buckets.size(); ++index)
+    weights_from_host(index, waits_for(updated, index));
+  builder_.wait_for_stream(Stream::compute, Stream::host_copy);
+}
+
+// Gradients go where the update has read the last ones; its weights come back beside them. In the
+// steps before the delay begins an update follows its gradients: so weights wait for those, too.
+void HostOptimizer::take_turns() {
+  builder_.wait_for_stream(Stream::host_copy, Stream::compute);
+  builder_.wait_for_stream(Stream::host_copy, Stream::data_comm);
+  for (std::uint32_t index = 0; index < store_.buckets.size(); ++index) {
+    if (delayed_[index].value == none) continue;
+    builder_.wait(Stream::host_copy, delayed_[index]);
+    weights_from_host(index, gradients_to_host(index), Stream::host_load);
+  }
+  builder_.wait_for_stream(Stream::compute, Stream::host_load);
+}
+
 // What the step of a bucket needs of the one before: its own part, or all of it.
 OpId HostOptimizer::waits_for(const std::vector<OpId>& ready, std::uint32_t index) const {
   if (layout_.offload_overlap) return ready[index];
@@ -30,14 +66,6 @@ OpId HostOptimizer::waits_for(const std::vector<OpId>& ready, std::uint32_t inde
   for (std::uint32_t i = index; i < ready.size(); ++i)
     if (ready[i].value != none) last = ready[i];
   return last;
-}
-
-std::uint32_t HostOptimizer::copy(std::int64_t bytes) {
-  Kernel kernel;
-  kernel.kind = OpKind::host_copy;
-  kernel.dtype = layout_.activation_dtype;
-  kernel.bytes = Bytes{bytes};
-  return builder_.kernel(kernel);
 }
 
 std::uint32_t HostOptimizer::host_update(std::int64_t elements) {
@@ -48,8 +76,13 @@ std::uint32_t HostOptimizer::host_update(std::int64_t elements) {
   kernel.dtype = DType::fp32;
   kernel.bytes = Bytes{elements * (bytes_of(sharing_.gradient_dtype) + 2 * states + weight +
                                    (layout_.master_weights ? 0 : weight))};
+  // DeepSpeed's gradients pass over the disk, too, in fp32 (runtime/zero/stage3.py,
+  // _swap_out_offload_fp32_gradients).
+  const std::int64_t gradient = runs_.optimizer == OptimizerForm::deepspeed ? 4 : 0;
   if (layout_.offload_optimizer == OffloadTarget::nvme)
-    kernel.disk_read = kernel.disk_written = Bytes{elements * states};
+    kernel.disk_read = kernel.disk_written = Bytes{elements * (states + gradient)};
+  if (layout_.offload_parameters == OffloadTarget::nvme)
+    kernel.disk_written += Bytes{elements * weight};
   return builder_.kernel(kernel);
 }
 
@@ -57,8 +90,9 @@ OpId HostOptimizer::gradients_to_host(std::uint32_t index) {
   const Bucket& bucket = store_.buckets[index];
   if (bucket.offloaded == 0) return OpId{none};
   const OpId copied = builder_.add_kernel(
-      copy(bucket.offloaded * bytes_of(sharing_.gradient_dtype)), Stream::host_copy,
-      Pass::optimizer, context_.label("gradients_to_host"), {Action::gradients_to_host, index});
+      host_copy(context_, Bytes{bucket.offloaded * bytes_of(sharing_.gradient_dtype)}),
+      Stream::host_copy, Pass::optimizer, context_.label("gradients_to_host"),
+      {Action::gradients_to_host, index});
   builder_.reads(sharing_.zero >= 2 ? bucket.gradient_shard : bucket.gradient, Role::input);
   builder_.writes(bucket.host_gradient, Role::output);
   return copied;
@@ -67,7 +101,7 @@ OpId HostOptimizer::gradients_to_host(std::uint32_t index) {
 OpId HostOptimizer::update_on_host(std::uint32_t index, OpId behind) {
   const Bucket& bucket = store_.buckets[index];
   if (bucket.offloaded == 0) return OpId{none};
-  builder_.wait(Stream::host_compute, behind);
+  if (behind.value != none) builder_.wait(Stream::host_compute, behind);
   const OpId updated =
       builder_.add_kernel(host_update(bucket.offloaded), Stream::host_compute, Pass::optimizer,
                           context_.label("update_on_host"), {Action::update_on_host, index});
@@ -77,13 +111,13 @@ OpId HostOptimizer::update_on_host(std::uint32_t index, OpId behind) {
   return updated;
 }
 
-void HostOptimizer::weights_from_host(std::uint32_t index, OpId behind) {
+void HostOptimizer::weights_from_host(std::uint32_t index, OpId behind, Stream stream) {
   const Bucket& bucket = store_.buckets[index];
   if (bucket.offloaded == 0) return;
-  builder_.wait(Stream::host_copy, behind);
+  builder_.wait(stream, behind);
   const bool masters = runs_.offload_keeps_masters && layout_.master_weights;
   const std::int64_t each = masters ? layout_.master_bytes() : bytes_of(layout_.activation_dtype);
-  builder_.add_kernel(copy(bucket.offloaded * each), Stream::host_copy, Pass::optimizer,
+  builder_.add_kernel(host_copy(context_, Bytes{bucket.offloaded * each}), stream, Pass::optimizer,
                       context_.label("weights_from_host"), {Action::weights_from_host, index});
   builder_.reads(bucket.host_weight, Role::input);
   builder_.writes(sharing_.zero == 3 ? bucket.weight_shard : bucket.weight, Role::output);

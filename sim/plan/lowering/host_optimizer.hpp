@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "sim/plan/lowering/parameter_store.hpp"
+#include "sim/plan/lowering/host_transfers.hpp"
 
 namespace sim::lowering {
 
@@ -12,18 +12,23 @@ class HostOptimizer : StagePart {
   HostOptimizer(LoweringContext& context, ParameterStore& store)
       : StagePart{context}, store_{store} {}
 
+  // Before the first pass of a step: with Layout::offload_delay the update with the gradients of
+  // the step before, beside all that follows.
+  void begin_step();
   // Behind the gradient norm; kernels behind it wait for the new weights.
   void update();
 
  private:
+  void update_in_place();
+  void take_turns();
   OpId gradients_to_host(std::uint32_t index);
   OpId update_on_host(std::uint32_t index, OpId behind);
-  void weights_from_host(std::uint32_t index, OpId behind);
+  void weights_from_host(std::uint32_t index, OpId behind, Stream stream = Stream::host_copy);
   OpId waits_for(const std::vector<OpId>& ready, std::uint32_t index) const;
-  std::uint32_t copy(std::int64_t bytes);
   std::uint32_t host_update(std::int64_t elements);
 
   ParameterStore& store_;
+  std::vector<OpId> delayed_;  // updates of begin_step(), by bucket
 };
 
 }  // namespace sim::lowering

@@ -6,14 +6,30 @@
 namespace sim::lowering {
 namespace {
 
-// A copy shared by one rank is not sharded at all.
+// Where parameters lie on the host. With the optimizer alone DeepSpeed's stages 2 and 3 do so
+// (runtime/zero/stage_1_and_2.py, copy_gradients_to_cpu; stage3.py, partition_grads); where ranks
+// sum gradients further, not here.
+bool gradients_leave(const Layout& layout, const Execution& runs) {
+  if (layout.offloads_parameters()) return true;
+  if (layout.shard_ranks() == 1 && layout.replicas() > 1) return false;
+  return layout.offloads() && layout.offload_fraction == 1 && !layout.offload_delay &&
+         layout.zero_stage >= 2 && runs.optimizer == OptimizerForm::deepspeed &&
+         layout.pipeline_parallel == 1 && layout.tensor_parallel == 1 &&
+         layout.compression == GradientCompression::none;
+}
+
+// A copy shared by one rank is not sharded at all, unless its gradients leave.
 DataSharing data_sharing(const ShardedModel& model) {
   const Layout& layout = model.layout;
   DataSharing sharing;
   sharing.gradient_dtype = summed_gradient_dtype(*model.model, layout);
   sharing.shards = layout.zero_stage > 0 ? layout.shard_ranks() : 1;
   if (model.model->has_experts()) sharing.expert_copies = std::max(1, layout.expert_replicas());
-  sharing.zero = sharing.shards > 1 || sharing.expert_copies > 1 ? layout.zero_stage : 0;
+  const bool shares = sharing.shards > 1 || sharing.expert_copies > 1;
+  sharing.host_gradients = gradients_leave(layout, model.model->execution);
+  sharing.zero = shares || layout.offloads_parameters() ? layout.zero_stage
+                 : sharing.host_gradients               ? 2  // weights stay whole
+                                                        : 0;
   sharing.converts = converts_gradients(*model.model, layout);
   sharing.holds = holds_units(*model.model, layout);
   return sharing;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "sim/plan/lowering/host_optimizer.hpp"
 #include "sim/plan/lowering/lamb.hpp"
 #include "sim/plan/lowering/muon.hpp"
 
@@ -18,11 +17,17 @@ constexpr std::int64_t tensors_per_launch = 30;
 
 }  // namespace
 
+void OptimizerStep::begin_step() {
+  zero_gradients();
+  host_.begin_step();
+}
+
 // Gradients are accumulated, so what outlives a step starts at zero (Megatron-LM,
 // zero_grad_buffer).
 void OptimizerStep::zero_gradients() {
   const bool keeps_first = runs_.adds_gradients && !sharing_.converts;
   if (keeps_first && sharing_.zero < 2) return;
+  if (sharing_.host_gradients) return;  // the first of a step are written there
   std::int64_t elements = 0;
   for (const Bucket& bucket : trained_buckets(store_)) {
     if (sharing_.zero >= 2 && bucket.accumulate == none)
@@ -40,7 +45,9 @@ void OptimizerStep::zero_gradients() {
 // The gradients that outlive a step.
 void OptimizerStep::touch_gradients(Access access) {
   for (const Bucket& bucket : trained_buckets(store_)) {
-    const BufferId gradient = sharing_.zero >= 2 ? bucket.gradient_shard : bucket.gradient;
+    const BufferId gradient = sharing_.host_gradients ? bucket.host_gradient
+                              : sharing_.zero >= 2    ? bucket.gradient_shard
+                                                      : bucket.gradient;
     if (access == Access::write) {
       builder_.writes(gradient, Role::state);
     } else {
@@ -131,6 +138,9 @@ void OptimizerStep::optimizer_step() {
       (static_cast<std::int64_t>(store_.parameters.size()) + tensors_per_launch - 1) /
       tensors_per_launch);
   builder_.wait_for_stream(Stream::compute, Stream::data_comm);
+  // DeepSpeed takes the norm of a bucket before it leaves the device (stage3.py, partition_grads):
+  // it costs as much there.
+  if (sharing_.host_gradients) builder_.wait_for_stream(Stream::compute, Stream::host_copy);
   if (owned > 0) {
     builder_.add_kernel(
         context_.memory_pass(norm_bytes(), OpKind::elementwise, sharing_.gradient_dtype, launches),
@@ -180,7 +190,7 @@ void OptimizerStep::optimizer_step() {
     builder_.writes(temporary, Role::workspace);
     builder_.frees(temporary, Role::workspace);
   }
-  if (offloaded > 0) HostOptimizer{context_, store_}.update();
+  if (offloaded > 0) host_.update();
   local_steps_.end();
   gather_updated();
 }

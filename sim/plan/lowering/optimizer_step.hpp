@@ -2,6 +2,7 @@
 // weights.
 #pragma once
 
+#include "sim/plan/lowering/host_optimizer.hpp"
 #include "sim/plan/lowering/local_steps.hpp"
 #include "sim/plan/lowering/unscaled_states.hpp"
 #include "sim/plan/lowering/weight_gathering.hpp"
@@ -12,14 +13,19 @@ class OptimizerStep : StagePart {
  public:
   OptimizerStep(LoweringContext& context, ParameterStore& store, WeightGathering& weights,
                 LocalSteps& local_steps)
-      : StagePart{context}, store_{store}, weights_{weights}, local_steps_{local_steps} {}
+      : StagePart{context},
+        store_{store},
+        weights_{weights},
+        local_steps_{local_steps},
+        host_{context, store} {}
 
-  void zero_gradients();
+  void begin_step();
   void sum_tensor_gradients();
   void sum_tied_gradients();
   void optimizer_step();
 
  private:
+  void zero_gradients();
   void touch_gradients(Access access);
   void write_updated_state();
   struct NormGroup {
@@ -41,6 +47,7 @@ class OptimizerStep : StagePart {
   ParameterStore& store_;
   WeightGathering& weights_;
   LocalSteps& local_steps_;
+  HostOptimizer host_;
 };
 
 }  // namespace sim::lowering

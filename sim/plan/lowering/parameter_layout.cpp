@@ -223,9 +223,10 @@ void ParameterLayout::intern_bucket(Bucket& bucket) {
     }
   }
   if (layout_.has_servers()) intern_exchange(bucket);
-  if (bucket.reduce != none || bucket.exchange != none) intern_reduction(bucket);
+  if (bucket.reduce != none || bucket.exchange != none || sharing_.host_gradients)
+    intern_reduction(bucket);
   if (sharing_.zero == 3) intern_quantized_gathers(bucket);
-  if (runs_.copies_weights && sharing_.zero == 3)
+  if (runs_.copies_weights && sharing_.zero == 3 && bucket.gather != none)
     bucket.copy = context_.memory_pass(2 * bucket.weight_bytes, OpKind::elementwise,
                                        layout_.activation_dtype);
 }
@@ -404,14 +405,17 @@ void ParameterLayout::allocate_parameters() {
     if (trained)
       bucket.gradient = builder_.buffer(Bytes{bucket.padded * gradient}, BufferCategory::gradients,
                                         sharing_.zero < 2);
-    if (sharing_.zero == 3) {
-      bucket.weight_shard = builder_.buffer(Bytes{bucket.weight_bytes / bucket.shards},
-                                            BufferCategory::weights, true);
+    const bool whole_from_host = layout_.offloads_parameters() && bucket.gather == none;
+    if (sharing_.zero == 3 && !whole_from_host) {
+      bucket.weight_shard =
+          builder_.buffer(Bytes{bucket.weight_bytes / bucket.shards}, BufferCategory::weights,
+                          !layout_.offloads_parameters());
     }
     if (!trained) continue;
-    if (sharing_.zero >= 2) {
-      bucket.gradient_shard =
-          builder_.buffer(Bytes{shard * gradient}, BufferCategory::gradients, true);
+    const bool leaves_whole = sharing_.host_gradients && bucket.reduce == none && !accumulates();
+    if (sharing_.zero >= 2 && !leaves_whole) {
+      bucket.gradient_shard = builder_.buffer(Bytes{shard * gradient}, BufferCategory::gradients,
+                                              !sharing_.host_gradients);
     }
     allocate_optimizer(bucket, shard);
     if (bucket.residual_bytes.count() > 0)

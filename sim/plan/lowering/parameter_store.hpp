@@ -82,6 +82,10 @@ struct Bucket {
   // Layout::offload_optimizer: on the host, of so many of the elements that the rank owns.
   std::int64_t offloaded = 0;
   BufferId host_gradient{none}, host_states{none}, host_weight{none};
+  // Layout::offload_parameters.
+  bool fetched = false;       // what is gathered next is on the device
+  bool sums_on_host = false;  // gradients of this step are there
+  OpId shard_ready{none};
   std::uint32_t exchange = none;  // a kernel: Layout::servers
   // Layout::local_steps.
   int fragment = 0;

@@ -18,6 +18,11 @@ void Recomputation::keep_input(const StageBlock& block, int microbatch, const Va
   tensors_.retain(x.buffer);
 }
 
+BufferId Recomputation::checkpoint_of(const StageBlock& block, int microbatch) const {
+  if (checkpoints_.empty()) return BufferId{none};
+  return checkpoints_[checkpoint_index(block, microbatch)].buffer;
+}
+
 // The operator added last, the residual sum at the end of the layer, is taken as their writer.
 void Recomputation::keep_outputs(const StageBlock& block, int microbatch) {
   const Bytes bytes = model_.blocks[block.shape].kept_outputs;

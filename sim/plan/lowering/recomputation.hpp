@@ -14,6 +14,8 @@ class Recomputation : BlockPart {
   void keep_input(const StageBlock& block, int microbatch, const Value& x);
   // Of the operator added last.
   void keep_outputs(const StageBlock& block, int microbatch);
+  // The input of a block that runs again; no buffer: it keeps none.
+  BufferId checkpoint_of(const StageBlock& block, int microbatch) const;
   // `again`: the frame of Pass::recompute.
   void recompute_block(Frame again, int microbatch);
 

@@ -22,6 +22,7 @@ StageLowering::StageLowering(const ShardedModel& model, const PipelineOrder& ord
       recomputation_{tools_, forward_},
       messages_{context_, order},
       scales_{context_},
+      host_{context_},
       saved_(context_.saved) {}
 
 Program StageLowering::lower() {
@@ -37,7 +38,7 @@ Program StageLowering::lower() {
   local_steps_.set_out();
   weights_.gather_at_start();
   OptimizerStep optimizer{context_, store_, weights_, local_steps_};
-  optimizer.zero_gradients();
+  optimizer.begin_step();
   for (std::size_t i = 0; i < context_.slots.size();)
     i += lower_slots(i);
   tools_.reduction.reduce_remaining();
@@ -140,9 +141,11 @@ void StageLowering::lower_forward(const Slot& slot) {
     x = forward_.forward_block(made, x);
     if (!made.keep) recomputation_.keep_outputs(block, slot.microbatch);
     weights_.release_weights(block, true);
+    host_.behind_forward(made, recomputation_.checkpoint_of(block, slot.microbatch));
     if (scales_.ends_layers(chunk, i, +1))
       scales_.share_maxima(chunk, slot.microbatch, Pass::forward);
   }
+  host_.end_forward();
   if (chunk.global + 1 == context_.layout.chunks()) {
     context_.tensors.drop(x, Role::output);
   } else if (messages_.leads_pair()) {
@@ -174,6 +177,7 @@ void StageLowering::lower_backward(const Slot& slot) {
     const StageBlock& block = context_.blocks[at];
     weights_.prefetch(at, -1);
     weights_.wait_for_weights(block);
+    host_.before_backward(at, slot.microbatch);
     Frame made = frame(block, slot.microbatch, Pass::backward);
     if (block.checkpoint && block.is_output) {
       gradient = backward_head(made, slot.microbatch);

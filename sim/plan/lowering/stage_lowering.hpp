@@ -6,6 +6,7 @@
 
 #include "sim/plan/lowering/block_backward.hpp"
 #include "sim/plan/lowering/block_forward.hpp"
+#include "sim/plan/lowering/host_activations.hpp"
 #include "sim/plan/lowering/merged_passes.hpp"
 #include "sim/plan/lowering/optimizer_step.hpp"
 #include "sim/plan/lowering/parameter_layout.hpp"
@@ -54,6 +55,7 @@ class StageLowering {
   Recomputation recomputation_;
   PipelineMessages messages_;
   ScaleSharing scales_;
+  HostActivations host_;
   std::vector<BlockWork> work_;  // by distinct block of the model
   std::vector<Saved> saved_;     // by operator and micro-batch
 };

@@ -31,6 +31,10 @@ class TensorLifetimes {
   BufferId persistent(Bytes bytes);
   Value in_buffer(BufferId buffer, Bytes bytes);
 
+  // How many hold it; 0: it is not counted.
+  int holders_of(BufferId buffer) const {
+    return buffer.value < holders_.size() ? holders_[buffer.value] : 0;
+  }
   // One holder more.
   void retain(BufferId buffer) { ++holders_[buffer.value]; }
   // The operator added last reads the buffer in this role, and one of its holders is done with it;

@@ -14,7 +14,12 @@ void WeightGathering::gather_at_start() {
 }
 
 void WeightGathering::gather_bucket(Bucket& bucket, int direction) {
-  if (bucket.gather == none) return;
+  if (layout_.offloads_parameters()) host_.fetch(index_of(bucket));
+  if (bucket.gather == none) {
+    bucket.gathered = bucket.fetched;
+    bucket.weight_ready = bucket.shard_ready;
+    return;
+  }
   const bool from_node = direction < 0 && bucket.has_secondary;
   if (from_node || bucket.quantized.collective != none)
     gather_otherwise(bucket, from_node);
@@ -29,11 +34,17 @@ void WeightGathering::gather_bucket(Bucket& bucket, int direction) {
 void WeightGathering::gather_shards(Bucket& bucket) {
   const OpLabel made = label_of(bucket, "parameters.all_gather");
   builder_.wait_for_stream(Stream::data_comm, Stream::compute);
+  if (bucket.fetched) builder_.wait(Stream::data_comm, bucket.shard_ready);
   bucket.weight_ready =
       builder_.add_collective(bucket.gather, Stream::data_comm, Pass::parameter_sync, made,
                               {Action::gather_weights, index_of(bucket)});
-  if (sharing_.zero == 3) builder_.reads(bucket.weight_shard, Role::input);
+  if (bucket.fetched) {
+    builder_.frees(bucket.weight_shard, Role::input);
+  } else if (sharing_.zero == 3) {
+    builder_.reads(bucket.weight_shard, Role::input);
+  }
   builder_.writes(bucket.weight, Role::output);
+  bucket.fetched = false;
 }
 
 OpLabel WeightGathering::label_of(const Bucket& bucket, const char* name) {
@@ -144,6 +155,18 @@ void WeightGathering::prefetch(std::uint32_t block, int direction) {
       if (!store_.buckets[unit].gathered) gather_bucket(store_.buckets[unit], direction);
     }
   }
+  if (ahead > 0) fetch_ahead(std::int64_t{block} + std::int64_t{direction} * (ahead + 1), chunk);
+}
+
+// Layout::offload_parameters: the unit behind those that are gathered is on its way from the host
+// (Rajbhandari et al. 2021, section 6.2). One that no other rank shares would come as a whole.
+void WeightGathering::fetch_ahead(std::int64_t at, const Chunk& chunk) {
+  const auto first = static_cast<std::int64_t>(chunk.first_block);
+  if (!layout_.offloads_parameters() || at < first || at >= first + chunk.blocks) return;
+  for (const std::uint32_t unit : store_.units_of_block[static_cast<std::size_t>(at)]) {
+    const Bucket& bucket = store_.buckets[unit];
+    if (!bucket.gathered && bucket.gather != none) host_.fetch(unit);
+  }
 }
 
 // A head that shares the embedding table needs the unit that holds it.
@@ -192,6 +215,7 @@ void WeightGathering::free_unit(Bucket& bucket) {
   if (!bucket.gathered) return;
   builder_.frees(bucket.weight, Role::weight);
   bucket.gathered = false;
+  if (bucket.gather == none) bucket.fetched = false;
 }
 
 }  // namespace sim::lowering

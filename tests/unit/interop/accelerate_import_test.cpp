@@ -84,8 +84,8 @@ TEST_CASE("Accelerate: FSDP2 reads reshard_after_forward, FSDP1 its strategy", "
 }
 
 TEST_CASE("Accelerate: what FSDP does beyond the model is refused", "[interop]") {
-  CHECK(refused(fsdp("  fsdp_offload_params: true\n")) ==
-        Lines{"7:24: offloading to the host is not modelled; false forecasts the job without"});
+  CHECK(refused(fsdp("  fsdp_sharding_strategy: NO_SHARD\n  fsdp_offload_params: true\n")) ==
+        Lines{"8:24: needs a strategy that shards parameters"});
   CHECK(refused("distributed_type: FSDP\nnum_processes: 8\nfsdp_config: {fsdp_version: 2}\n") ==
         Lines{"1:1: fsdp_auto_wrap_policy is NO_WRAP, the default: the whole model is one unit, "
               "gathered at once, which is not modelled; modelled: TRANSFORMER_BASED_WRAP"});
@@ -164,8 +164,8 @@ TEST_CASE("Accelerate: DeepSpeed inline and by a file beside it", "[interop]") {
   CHECK(inside.framework == framework_of(FrameworkName::deepspeed));
   CHECK(refused("distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n"
                 "  offload_param_device: cpu\n") ==
-        Lines{"4:25: offload_param_device is cpu: offloading parameters to the host is not "
-              "modelled; none forecasts the job without"});
+        Lines{"4:25: offload_param_device is cpu: it needs zero_stage 3 and "
+              "offload_optimizer_device"});
   CHECK(import("distributed_type: DEEPSPEED\nmixed_precision: bf16\nnum_processes: 8\n"
                "deepspeed_config:\n  gradient_accumulation_steps: 2\n"
                "  offload_optimizer_device: cpu\n")
@@ -256,15 +256,13 @@ TEST_CASE("TRL, axolotl and LLaMA-Factory: adapters", "[interop]") {
   CHECK(refusals("adapter: lora\nfsdp: full_shard auto_wrap\nfsdp_version: 1\n").size() == 1);
 }
 
-TEST_CASE("TRL and axolotl: other optimizers and offloading are refused", "[interop]") {
+TEST_CASE("TRL and axolotl: other optimizers are refused", "[interop]") {
   const auto job = [](const std::string& more) {
     return refused("micro_batch_size: 1\nsequence_len: 1024\n" + more, request(8));
   };
   CHECK(job("optimizer: paged_adamw_8bit\n") ==
         Lines{"3:12: the optimizer paged_adamw_8bit is not modelled; modelled: adamw_torch, "
               "adamw_torch_fused, sgd, lion_32bit"});
-  CHECK(job("fsdp: full_shard auto_wrap offload\nbf16: true\n") ==
-        Lines{"3:7: offloading to the host is not modelled; false forecasts the job without"});
   CHECK(job("rl: dpo\n").size() == 1);
   CHECK_FALSE(job("fsdp: full_shard wrapped\n").empty());
 }

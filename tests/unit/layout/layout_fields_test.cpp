@@ -38,6 +38,9 @@ void change(std::vector<RecomputeModule>& value) {
 void change(std::vector<LoraModule>& value) {
   value.pop_back();
 }
+void change(std::vector<OffloadModule>& value) {
+  value.push_back(OffloadModule::core_attn);
+}
 void change(std::vector<int>& value) {
   value.push_back(2);
 }
@@ -57,8 +60,8 @@ TEST_CASE("every member of a layout has a row", "[layout]") {
                prefetch, reshard, recompute, every, modules, attention, exchange, compute,
                activation, gradient, reduce, master, optimizer, moment, second_moment,
                master_format, eight_bit, b1, b2, l1, l2, l3, bucket, first, o1, o2, o3, o4, o5, o6,
-               o7, o8, c1, c2, c3, c4, c5, c6, f1, f2, f3, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10,
-               s11, p1, p2, p3, p4, p5] = layout;
+               o7, o8, c1, c2, c3, c4, c5, c6, f1, f2, f3, f4, f5, f6, f7, f8, f9, s1, s2, s3, s4,
+               s5, s6, s7, s8, s9, s10, s11, p1, p2, p3, p4, p5] = layout;
   CHECK(&tp == &layout.tensor_parallel);
   CHECK(&o5 == &layout.overlap_tensor_products);
   CHECK(&pad == &layout.pad_to_capacity);
@@ -66,13 +69,14 @@ TEST_CASE("every member of a layout has a row", "[layout]") {
   CHECK(&c6 == &layout.node_ranks);
   CHECK(&l3 == &layout.frozen_format);
   CHECK(&f3 == &layout.offload_overlap);
+  CHECK(&f9 == &layout.offload_modules);
   CHECK(&s11 == &layout.outer_on_host);
   CHECK(&p5 == &layout.server_partition);
-  CHECK(layout_fields().size() == 79);
+  CHECK(layout_fields().size() == 85);
   std::set<std::string> keys;
   for (const LayoutField& field : layout_fields())
     keys.insert(field.key.path);
-  CHECK(keys.size() == 79);
+  CHECK(keys.size() == 85);
 }
 
 TEST_CASE("a field that differs is told, and no other", "[layout]") {

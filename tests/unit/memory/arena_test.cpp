@@ -20,11 +20,16 @@ struct Stay {
   bool persistent = false;
 };
 
+// Behind the arena of the device.
+bool on_host(const Program& program, std::size_t buffer) {
+  return program.buffers[buffer].host.count() > 0;
+}
+
 std::vector<Stay> stays_of(const Program& program, const ArenaLayout& arena) {
   std::vector<Stay> stays;
   std::vector<std::size_t> open(program.buffers.size(), SIZE_MAX);
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
-    if (!program.buffers[i].persistent) continue;
+    if (!program.buffers[i].persistent || on_host(program, i)) continue;
     open[i] = stays.size();
     const std::int64_t begin = arena.offset_of_persistent[i];
     stays.push_back({begin, begin + program.buffers[i].size.count(), {}, true});
@@ -33,6 +38,7 @@ std::vector<Stay> stays_of(const Program& program, const ArenaLayout& arena) {
     const auto uses = program.buffer_uses(OpId{op});
     for (std::size_t u = 0; u < uses.size(); ++u) {
       const std::size_t buffer = uses[u].buffer.value;
+      if (on_host(program, buffer)) continue;
       const std::int64_t at = arena.offset_of_use[program.first_buffer_use[op] + u];
       if (open[buffer] == SIZE_MAX) {
         open[buffer] = stays.size();

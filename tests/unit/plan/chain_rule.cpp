@@ -222,6 +222,12 @@ void Interpreter::step(Action action) {
       return;
     case Action::add_weight_gradient:
       return add_gradient();
+    case Action::activations_to_host:
+    case Action::activations_from_host:
+      held(Role::output) = held(Role::input);
+      return;
+    case Action::gradients_to_host:
+    case Action::gradients_from_host:
     case Action::cast_out:
     case Action::reduce:
     case Action::replicate:

@@ -20,6 +20,7 @@ void Interpreter::reduction(Action action) {
       break;
     case Action::accumulate:
       to.reduced += from.reduced;
+      to.written += from.written;  // of a rank alone
       break;
     default:
       to = from;  // casts
@@ -56,7 +57,10 @@ void Interpreter::adam() {
   for (std::size_t i = 0; i < writers.size(); ++i) {
     const ParameterBucket& bucket = program_.parameter_buckets[i];
     const bool sharded = bucket.gradient_shard.value != UINT32_MAX;
-    const Gradients& got = gradients_[(sharded ? bucket.gradient_shard : bucket.gradient).value];
+    const BufferId at = layout_.offloads_parameters() ? bucket.host_gradient
+                        : sharded                     ? bucket.gradient_shard
+                                                      : bucket.gradient;
+    const Gradients& got = gradients_[at.value];
     INFO("bucket " << i << ": written " << got.written << " reduced " << got.reduced
                    << " replicated " << got.replicated << " of " << writers[i]);
     if (layout_.data_parallel == 1) {

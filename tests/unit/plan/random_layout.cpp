@@ -43,6 +43,23 @@ void compress(Dice& dice, Layout& layout) {
     layout.node_ranks = layout.secondary_shard ? 2 : dice.pick({0, 2});
 }
 
+// What may lie on the host in any model.
+void offload(Dice& dice, Layout& layout) {
+  const bool activations = dice.coin(), some = dice.coin();
+  if (activations && !splits_backward(layout.schedule) && !layout.cuts_products()) {
+    layout.offload_activations = OffloadTarget::cpu;
+    layout.offload_layers = some ? 1 : 0;
+  }
+  const bool parameters = dice.coin();
+  const bool alone = layout.pipeline_parallel == 1 && layout.tensor_parallel == 1;
+  const bool compressed = layout.compression != GradientCompression::none ||
+                          layout.quantized_weights || layout.secondary_shard;
+  if (!parameters || layout.zero_stage != 3 || !alone || compressed || layout.eight_bit_parameters)
+    return;
+  layout.offload_parameters = dice.pick({OffloadTarget::cpu, OffloadTarget::nvme});
+  layout.offload_optimizer = OffloadTarget::cpu;
+}
+
 }  // namespace
 
 Layout random_layout(std::uint64_t seed) {
@@ -87,6 +104,7 @@ Layout random_layout(std::uint64_t seed) {
       dice.pick({ContextExchange::ring, ContextExchange::all_gather, ContextExchange::all_to_all});
   if (layout.context_parallel > 1) layout.attention = AttentionKernel::flash;
   compress(dice, layout);
+  offload(dice, layout);
   return layout;
 }
 
@@ -95,14 +113,15 @@ std::string to_text(const Layout& layout) {
       "tp {} cp {} {} dp {} pp {} v {} {} m {} sp {} zero {} group {} prefetch {} reshard {} "
       "recompute "
       "{}/{} "
-      "grad {} reduce {} overlap {}{}{}{}{}",
+      "grad {} reduce {} overlap {}{}{}{}{} parameters on {} activations on {} ({})",
       layout.tensor_parallel, layout.context_parallel, word(layout.context_exchange),
       layout.data_parallel, layout.pipeline_parallel, layout.virtual_stages, word(layout.schedule),
       layout.micro_batches(), layout.sequence_parallel, layout.zero_stage, layout.shard_group,
       layout.prefetch_layers, layout.reshard_after_forward, word(layout.recompute),
       layout.recompute_every, word(layout.gradient_dtype), word(layout.reduce_dtype),
       layout.overlap_gradients, layout.overlap_parameters, layout.overlap_pipeline,
-      layout.overlap_tensor_wgrad, layout.overlap_tensor_products);
+      layout.overlap_tensor_wgrad, layout.overlap_tensor_products, word(layout.offload_parameters),
+      word(layout.offload_activations), layout.offload_layers);
 }
 
 }  // namespace sim::test
