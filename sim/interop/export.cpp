@@ -112,6 +112,8 @@ void refuse_unsaid_training(const Layout& layout, Target target, Refusals& refus
     refusals.emplace_back("compute_dtype nvfp4: is Megatron-LM's");
   if ((layout.first_bf16_layers > 0 || layout.last_bf16_layers > 0) && !megatron)
     refusals.emplace_back("bf16_layers: all layers are written alike");
+}
+
 // torchtitan offloads parameters and optimizer to the host's memory, or nothing.
 void refuse_offload(const Layout& layout, Target target, Refusals& refusals) {
   const bool all = layout.offload_parameters == OffloadTarget::cpu &&
@@ -137,9 +139,7 @@ void refuse_unsaid(const Scenario& scenario, Target target) {
   if (layout.offload_delay)
     refusals.emplace_back("offload.delay: no framework's files have a key for it");
   if (target == Target::deepspeed) return throw_refusals(scenario, target, refusals);
-  if (target == Target::deepspeed && layout.optimizer == OptimizerKind::muon)
-    refusals.emplace_back("optimizer muon: Muon is written for Megatron-LM alone");
-  if (target == Target::torchtitan || target == Target::deepspeed) {
+  if (target == Target::torchtitan) {
     if (layout.dtype_of_moment(1) != layout.moment_dtype)
       refusals.push_back(fmt::format("second_moment_dtype {}: moments have one format",
                                      word(layout.dtype_of_moment(1))));

@@ -49,10 +49,6 @@ std::string joined(const std::vector<Module>& modules) {
   return fmt::format("{}", fmt::join(words, "+"));
 }
 
-std::string modules_of(const Layout& layout) {
-  return words_of_list(layout.recompute_modules);
-}
-
 std::string terms(const Layout& l) {
   Line line{" "};
   line.add(true, "tp {}", l.tensor_parallel);
