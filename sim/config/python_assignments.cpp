@@ -3,9 +3,9 @@
 //   cfg = base()               key "_base" of the function: the name
 //   cfg.section.key = VALUE    that path
 //   helper(cfg)                one of the list "_calls"
-// and VALUE is a number, a string, True, False, None, a list, a dict, a name, or a call, which is an
-// object with its name as "_target_", its arguments as "_0", "_1" and by name. Everything else is
-// left out, with its line in the list "_unread".
+// and VALUE is a number, a string, True, False, None, a list, a dict, a name, or a call, which is
+// an object with its name as "_target_", its arguments as "_0", "_1" and by name. Everything else
+// is left out, with its line in the list "_unread".
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -277,8 +277,8 @@ class Reader {
   Node number() {
     Node node{ValueKind::plain, place(), "", {}};
     while (std::isalnum(static_cast<unsigned char>(peek())) != 0 || peek() == '.' ||
-           peek() == '_' || ((peek() == '-' || peek() == '+') &&
-                             (node.text.empty() || node.text.back() == 'e'))) {
+           peek() == '_' ||
+           ((peek() == '-' || peek() == '+') && (node.text.empty() || node.text.back() == 'e'))) {
       if (peek() != '_') node.text += peek();
       step();
     }

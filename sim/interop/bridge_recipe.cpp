@@ -26,10 +26,10 @@ struct Precision {
   std::string_view name, recipe;  // of _perf_precision(); of 8 bits
   bool gathers = false;
 };
-constexpr std::array precisions{
-    Precision{"bf16", ""}, Precision{"fp8_cs", "tensorwise", true},
-    Precision{"fp8_ds", "delayed", true}, Precision{"fp8_mx", "mxfp8", true},
-    Precision{"nvfp4", "nvfp4", true}};
+constexpr std::array precisions{Precision{"bf16", ""}, Precision{"fp8_cs", "tensorwise", true},
+                                Precision{"fp8_ds", "delayed", true},
+                                Precision{"fp8_mx", "mxfp8", true},
+                                Precision{"nvfp4", "nvfp4", true}};
 
 class RecipeReader {
  public:
@@ -45,8 +45,8 @@ class RecipeReader {
     precision();
     if (base.find("_sft_") != std::string::npos || base.find("_peft_") != std::string::npos)
       note("dataset", "the lengths of packed sequences are not in the file: layout.packed_length");
-    note("recipe", fmt::format("what {}() sets beside Megatron-Bridge's common settings is not read",
-                               base));
+    note("recipe",
+         fmt::format("what {}() sets beside Megatron-Bridge's common settings is not read", base));
     if (root_.has("_unread"))
       for (const ValueReader& line : root_.list("_unread"))
         note("recipe", fmt::format("not read: {}", line.text()));
