@@ -86,7 +86,7 @@ class Reader {
   }
   TextPlace place() const { return {line_, static_cast<std::int32_t>(at_ - line_start_)}; }
   void step() {
-    if (text_[at_++] != '\n') return;
+    if (done() || text_[at_++] != '\n') return;
     ++line_;
     line_start_ = at_;
   }

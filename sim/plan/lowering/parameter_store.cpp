@@ -2,6 +2,13 @@
 
 namespace sim::lowering {
 
+std::vector<std::reference_wrapper<const Bucket>> trained_buckets(const ParameterStore& store) {
+  std::vector<std::reference_wrapper<const Bucket>> trained;
+  for (const Bucket& bucket : store.buckets)
+    if (bucket.elements > 0) trained.emplace_back(bucket);
+  return trained;
+}
+
 std::int64_t shard_of(const Bucket& bucket) {
   return (bucket.elements + bucket.shards - 1) / bucket.shards;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <ranges>
+#include <functional>
 #include <vector>
 
 #include "sim/plan/lowering/lowering_context.hpp"
@@ -105,10 +105,7 @@ struct ParameterStore {
 };
 
 // Buckets with gradients. Under ZeRO-3 with adapters there are units without.
-inline auto trained_buckets(const ParameterStore& store) {
-  return store.buckets |
-         std::views::filter([](const Bucket& bucket) { return bucket.elements > 0; });
-}
+std::vector<std::reference_wrapper<const Bucket>> trained_buckets(const ParameterStore& store);
 
 // Elements of a bucket that a rank owns.
 std::int64_t shard_of(const Bucket& bucket);
