@@ -110,7 +110,7 @@ class Reader {
   std::string function_name() {
     const std::string word = dotted();
     skip_spaces();
-    const std::string name = word == "def" ? dotted() : "";
+    std::string name = word == "def" ? dotted() : "";
     name.empty() ? skip_line() : skip_definition();
     return name;
   }

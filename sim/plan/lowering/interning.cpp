@@ -19,8 +19,8 @@ std::vector<std::uint32_t> interned(ProgramBuilder& builder, const std::vector<K
 Gathered as_gathered(const Layout& layout, const ShardedOp& op, Bytes tokens) {
   const DType kept = layout.activation_dtype;
   if (!op.gathers_quantized()) return {kept, tokens};
-  const auto elements = static_cast<double>(tokens.count() / bytes_of(kept));
-  return {DType::fp8, Bytes{std::llround(elements * op.gathered_element)}};
+  const std::int64_t elements = tokens.count() / bytes_of(kept);
+  return {DType::fp8, Bytes{std::llround(static_cast<double>(elements) * op.gathered_element)}};
 }
 
 std::uint32_t shift_by_copy_engines(ProgramBuilder& builder, const Gathered& slice) {

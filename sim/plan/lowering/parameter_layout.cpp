@@ -125,6 +125,11 @@ void ParameterLayout::make_buckets() {
     close_bucket(dense);
     close_bucket(experts);
   }
+  share_tables();
+}
+
+// Heads that share a table of their stage have its place.
+void ParameterLayout::share_tables() {
   for (Parameters& parameters : store_.parameters) {
     if (parameters.same_as == none) continue;
     const Parameters& holder = store_.parameters[parameters.same_as];

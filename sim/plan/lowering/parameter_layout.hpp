@@ -20,6 +20,7 @@ class ParameterLayout : StagePart {
 
   void make_parameters();
   void make_buckets();
+  void share_tables();
   void compress_gradients();
   void allocate_parameters();
   void describe_parameters();
