@@ -118,6 +118,29 @@ void add_state_problems(const sim::Layout& layout, std::vector<std::string>& pro
     problems.emplace_back("layout.master_format: the engine keeps masters in fp32; allowed: fp32");
 }
 
+// Of what lies on the host, and of replicas that train apart.
+void add_exchange_problems(const sim::Layout& layout, std::vector<std::string>& problems) {
+  if (layout.offloads() && layout.offload_fraction != 1)
+    problems.emplace_back(
+        "layout.offload.fraction: the engine offloads all of the optimizer; allowed: 1");
+  if (layout.offloads_parameters() && layout.shard_ranks() == 1 &&
+      layout.reduce_dtype != layout.gradient_dtype)
+    problems.emplace_back(
+        "layout.offload.parameters: the gradients of one rank travel as they are kept; allowed: "
+        "reduce_dtype as gradient_dtype");
+  if (layout.trains_apart() && layout.outer_dtype != sim::DType::fp32)
+    problems.emplace_back("layout.local_steps.wire: the engine averages in fp32; allowed: fp32");
+}
+
+// Of how a framework treats gradients.
+void add_gradient_problems(const sim::Execution& runs, std::vector<std::string>& problems) {
+  if (runs.scales_gradients || runs.checks_gradients || runs.separate_update)
+    problems.emplace_back(
+        "framework: the engine averages gradients in their collectives, and clips them and writes "
+        "new weights in Adam's kernel; allowed: gradient_prescale, "
+        "check_for_nan_in_grad and separate_update: false");
+}
+
 }  // namespace
 
 std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model& model) {
@@ -155,12 +178,7 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
     problems.emplace_back(
         "framework: the engine runs logits, gradients and messages as Megatron-LM does; "
         "sim/framework/FRAMEWORKS.md has the keys");
-  const sim::Execution& runs = model.execution;
-  if (runs.scales_gradients || runs.checks_gradients || runs.separate_update)
-    problems.emplace_back(
-        "framework: the engine averages gradients in their collectives, and clips them and writes "
-        "new weights in Adam's kernel; allowed: gradient_prescale, "
-        "check_for_nan_in_grad and separate_update: false");
+  add_gradient_problems(model.execution, problems);
   if (plan.layout.cuts_products())
     problems.emplace_back(
         "layout.overlap.tensor_products: the engine does not execute products cut into parts");
@@ -170,16 +188,7 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
     problems.emplace_back("layout.lora.rank: the engine trains all parameters; allowed: 0");
   if (plan.layout.packed_length > 0)
     problems.emplace_back("layout.packed_length: the engine does not pack sequences; allowed: 0");
-  if (plan.layout.offloads() && plan.layout.offload_fraction != 1)
-    problems.emplace_back(
-        "layout.offload.fraction: the engine offloads all of the optimizer; allowed: 1");
-  if (plan.layout.offloads_parameters() && plan.layout.shard_ranks() == 1 &&
-      plan.layout.reduce_dtype != plan.layout.gradient_dtype)
-    problems.emplace_back(
-        "layout.offload.parameters: the gradients of one rank travel as they are kept; allowed: "
-        "reduce_dtype as gradient_dtype");
-  if (plan.layout.trains_apart() && plan.layout.outer_dtype != sim::DType::fp32)
-    problems.emplace_back("layout.local_steps.wire: the engine averages in fp32; allowed: fp32");
+  add_exchange_problems(plan.layout, problems);
   add_state_problems(plan.layout, problems);
   if (plan.layout.recompute == sim::Recompute::operators &&
       !sim::keeps_tensors(model.execution, plan.layout))

@@ -44,6 +44,7 @@ bool runs_modules_again(const Layout& layout) {
 template <class Module>
 std::string joined(const std::vector<Module>& modules) {
   std::vector<std::string_view> words;
+  words.reserve(modules.size());
   for (const Module module : modules)
     words.push_back(word(module));
   return fmt::format("{}", fmt::join(words, "+"));

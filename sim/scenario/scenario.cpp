@@ -486,6 +486,20 @@ void complete_layout(LayoutState state, int gpus, const Model& model, const Clus
   report_layout_problems(text.layout, model, section);
 }
 
+void take_host_times(const Framework& framework, SimulationOptions& options) {
+  options.host_issue = framework.host_issue;
+  options.host_calls = framework.host_calls;
+  options.host_update = framework.host_update;
+}
+
+// What the frameworks, the cluster and the layout have changed, in this order.
+std::vector<Followed> all_followed(std::vector<Followed> renamed, const ClusterText& machine,
+                                   const LayoutText& text) {
+  renamed.insert(renamed.end(), machine.followed.begin(), machine.followed.end());
+  renamed.insert(renamed.end(), text.followed.begin(), text.followed.end());
+  return renamed;
+}
+
 Scenario load(const ScenarioSources& sources, LayoutState state) {
   const std::string& path = sources.path();
   const Layered top = sources.top();
@@ -523,9 +537,7 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   if (!problems.empty()) throw InputError{std::move(problems)};
 
   run_with(framework, *model);
-  options.host_issue = framework.host_issue;
-  options.host_calls = framework.host_calls;
-  options.host_update = framework.host_update;
+  take_host_times(framework, options);
   const int gpus = place_job(state, sources, text, machine, *cluster);
   complete_layout(state, gpus, *model, *cluster, sources, layout_section, preset, text);
   check_attention(text.layout, cluster->device(), layout_section);
@@ -533,9 +545,7 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   if (state == LayoutState::given) check_cut_products(text.layout, *cluster, layout_section);
   check_trouble(trouble, options, gpus, *cluster);
   sources.finish();
-  std::vector<Followed> followed = std::move(renamed);
-  followed.insert(followed.end(), machine.followed.begin(), machine.followed.end());
-  followed.insert(followed.end(), text.followed.begin(), text.followed.end());
+  std::vector<Followed> followed = all_followed(std::move(renamed), machine, text);
   Scenario made{.path = path,
                 .name = name,
                 .model = std::move(*model),

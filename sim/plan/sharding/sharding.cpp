@@ -318,9 +318,9 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
   if (is_quantized(op, *region.layout)) {
     const EightBitCasts casts =
         eight_bit_casts(region.model->execution.eight_bit, op, before, *region.layout);
+    const std::int64_t kept = to.saved.count() / region.element;
     if (casts.saved_element > 0)
-      to.saved =
-          bytes_from(static_cast<double>(to.saved.count() / region.element) * casts.saved_element);
+      to.saved = bytes_from(static_cast<double>(kept) * casts.saved_element);
   }
   if (op.function == Function::rotary && region.model->execution.copies_attention) {
     // Rows of cosine and sine gathered by position, for queries and for keys: each product keeps
