@@ -178,7 +178,7 @@ Value LinearBackward::product_gradient(Frame& frame, std::size_t i, const Value&
   for (std::size_t k = 0; k < work.input_gradients.size(); ++k) {
     out.ready = emit_.compute(frame, i, work.input_gradients[k], work.gradient_name,
                               Action::input_gradient);
-    // Without a gradient of the weight, whose kernel would let go of it, the last one does.
+    // The kernel of the weight's gradient frees it; where there is none, the last kernel does.
     if (work.weight_gradients.empty() && k + 1 == work.input_gradients.size())
       tensors_.drop(gradient, Role::gradient);
     else

@@ -9,6 +9,7 @@
 #include "tests/unit/interop/imports.hpp"
 
 using namespace sim;
+using test::decoder;
 using test::flag_problems;
 using test::from_flags;
 using test::from_yaml;
@@ -16,13 +17,6 @@ using test::from_yaml;
 namespace {
 
 using Lines = std::vector<std::string>;
-
-std::string decoder(const std::string& more) {
-  return "ARGS=( --num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 2048\n"
-         "--position-embedding-type rope --vocab-size 50257 --attention-dropout 0.0\n"
-         "--hidden-dropout 0.0 --micro-batch-size 2 --bf16 --use-distributed-optimizer\n" +
-         more + "\n)\n";
-}
 
 std::string recipe(const std::string& more) {
   return "model: {num_layers: 12, hidden_size: 768, num_attention_heads: 12, vocab_size: 50304,\n"

@@ -10,6 +10,14 @@
 
 namespace sim::test {
 
+// Flags of a small decoder of Megatron-LM, then `more`.
+inline std::string decoder(const std::string& more) {
+  return "ARGS=( --num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 2048\n"
+         "--position-embedding-type rope --vocab-size 50257 --attention-dropout 0.0\n"
+         "--hidden-dropout 0.0 --micro-batch-size 2 --bf16 --use-distributed-optimizer\n" +
+         more + "\n)\n";
+}
+
 inline Imported from_flags(const std::string& text, int gpus = 8) {
   return import_megatron(Document::parse(text, "a.sh", Syntax::flags), {.gpus = gpus});
 }

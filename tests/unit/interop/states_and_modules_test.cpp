@@ -6,19 +6,13 @@
 #include "tests/unit/interop/imports.hpp"
 
 using namespace sim;
+using test::decoder;
 using test::flag_problems;
 using test::from_flags;
 
 namespace {
 
 using Lines = std::vector<std::string>;
-
-std::string decoder(const std::string& more) {
-  return "ARGS=( --num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 2048\n"
-         "--position-embedding-type rope --vocab-size 50257 --attention-dropout 0.0\n"
-         "--hidden-dropout 0.0 --micro-batch-size 2 --bf16 --use-distributed-optimizer\n" +
-         more + "\n)\n";
-}
 
 Layout layout_of(const std::string& flags) {
   return from_flags(decoder(flags)).layout;
