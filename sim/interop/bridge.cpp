@@ -592,14 +592,8 @@ void read_precision_recipe(const ObjectReader& root, MegatronConfig& config) {
         name));
   }
   if (eight_bits == eight_bit_mixes.end()) return;
-  if (eight_bits->recipe == "nvfp4") {
-    config.fp4 = Text{"e2m1", value};
-    config.fp4_param_gather = true;
-    return;
-  }
-  config.fp8 = Text{"hybrid", value};
-  config.fp8_recipe = Text{std::string{eight_bits->recipe}, value};
-  if (eight_bits->gathers) config.fp8_param_gather = true;
+  Flag& gathers = multiply_as(eight_bits->recipe, value, config);
+  if (eight_bits->gathers) gathers = true;
   if (eight_bits->ends_in_bf16 == 0) return;
   config.bf16_ends = true;
   config.bf16_at_start = config.bf16_at_end = eight_bits->ends_in_bf16;

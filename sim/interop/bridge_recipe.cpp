@@ -23,13 +23,11 @@ std::vector<std::string> recipes_of(const ObjectReader& file) {
 }
 
 struct Precision {
-  std::string_view name, recipe;  // of _perf_precision(); of 8 bits
-  bool gathers = false;
+  std::string_view name, recipe;  // of _perf_precision(); of what is cast
 };
-constexpr std::array precisions{Precision{"bf16", ""}, Precision{"fp8_cs", "tensorwise", true},
-                                Precision{"fp8_ds", "delayed", true},
-                                Precision{"fp8_mx", "mxfp8", true},
-                                Precision{"nvfp4", "nvfp4", true}};
+constexpr std::array precisions{Precision{"bf16", ""}, Precision{"fp8_cs", "tensorwise"},
+                                Precision{"fp8_ds", "delayed"}, Precision{"fp8_mx", "mxfp8"},
+                                Precision{"nvfp4", "nvfp4"}};
 
 class RecipeReader {
  public:
@@ -92,15 +90,8 @@ class RecipeReader {
     config_.bf16 = true;
     if (!config_.grads_in_fp32) config_.grads_in_fp32 = false;
     if (found->recipe.empty()) return;
-    const Text recipe{std::string{found->recipe}, value};
-    if (found->recipe == "nvfp4") {
-      config_.fp4 = Text{"e2m1", value};
-      if (!config_.fp4_param_gather) config_.fp4_param_gather = true;
-      return;
-    }
-    config_.fp8 = Text{"hybrid", value};
-    config_.fp8_recipe = recipe;
-    if (!config_.fp8_param_gather) config_.fp8_param_gather = true;
+    Flag& gathers = multiply_as(found->recipe, value, config_);
+    if (!gathers) gathers = true;
   }
 
   const ObjectReader& root_;
@@ -109,6 +100,17 @@ class RecipeReader {
 };
 
 }  // namespace
+
+Flag& multiply_as(std::string_view recipe, const std::optional<ValueReader>& place,
+                  MegatronConfig& config) {
+  if (recipe == "nvfp4") {
+    config.fp4 = Text{"e2m1", place};
+    return config.fp4_param_gather;
+  }
+  config.fp8 = Text{"hybrid", place};
+  config.fp8_recipe = Text{std::string{recipe}, place};
+  return config.fp8_param_gather;
+}
 
 std::string recipe_name(const Document& file, const std::string& name) {
   const ObjectReader all = file.root_object();

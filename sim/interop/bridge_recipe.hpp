@@ -22,6 +22,11 @@ bool is_recipe(const ObjectReader& root);
 // What it takes over from its base and from its helpers, where it does not set it itself.
 void read_recipe(const ObjectReader& root, MegatronConfig& config, Imported& result);
 
+// Products in the format of a recipe ("mxfp8", "nvfp4"), said at `place`. Returns the setting of
+// whether parameters are gathered so.
+Flag& multiply_as(std::string_view recipe, const std::optional<ValueReader>& place,
+                  MegatronConfig& config);
+
 Imported import_bridge_recipe(const Document& file, const std::string& name,
                               const ImportRequest& request);
 

@@ -148,16 +148,13 @@ class HybridReader : private SettingProblems {
   void delta_net_in_layers() {
     if (given_pattern(config_)) return;  // of which the pattern says all
     const std::string text = config_.linear_attention_layers.value_or("");
-    const bool number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-    ExpertLayers row = parse_expert_layers(text.empty() ? "?" : text, shape_.layers);
+    const ExpertLayers row =
+        parse_expert_layers(text.empty() ? "?" : text, shape_.layers, OfEvery::all_but_last);
     if (!row.problem.empty())
       return problem(
           config_.linear_attention_layers ? config_.linear_attention_layers
                                           : config_.attention_variant,
           "needs --linear-attention-freq: a number, or a list of 0 and 1 for each layer");
-    if (number)
-      for (std::size_t layer = 0; layer < row.pattern.size(); ++layer)
-        row.pattern[layer] = (static_cast<std::int64_t>(layer) + 1) % std::stoll("0" + text) != 0;
     for (std::size_t layer = 0; layer < row.pattern.size(); ++layer) {
       const bool experts = shape_.experts.in_layer(static_cast<std::int64_t>(layer));
       shape_.hybrid.layers.push_back(
@@ -175,14 +172,6 @@ class HybridReader : private SettingProblems {
   const MegatronConfig& config_;
   TransformerShape& shape_;
 };
-
-// Each layer's share in a list, "[1,0]".
-std::string list_text(const std::vector<LayerKind>& layers, bool (*has)(const LayerKind&)) {
-  std::string text;
-  for (const LayerKind& kind : layers)
-    text += fmt::format("{}{}", text.empty() ? "" : ",", has(kind) ? 1 : 0);
-  return fmt::format("[{}]", text);
-}
 
 class HybridWriter {
  public:
@@ -246,11 +235,13 @@ class HybridWriter {
     };
     if (!shape_.hybrid.delta_net.exists() || !std::all_of(layers.begin(), layers.end(), plain))
       return refuse("its layers differ in what Megatron-LM has no arguments for");
-    config_.linear_attention_layers = list_text(
-        layers, [](const LayerKind& kind) { return kind.mixer == Mixer::gated_delta_net; });
+    config_.linear_attention_layers = layer_list_text(shape_.layers, [&](std::int64_t layer) {
+      return shape_.kind_of(layer).mixer == Mixer::gated_delta_net;
+    });
     if (shape_.experts.count > 0)
-      config_.expert_layers = list_text(
-          layers, [](const LayerKind& kind) { return kind.feed_forward == FeedForward::experts; });
+      config_.expert_layers = layer_list_text(shape_.layers, [&](std::int64_t layer) {
+        return shape_.kind_of(layer).feed_forward == FeedForward::experts;
+      });
   }
 
   const TransformerShape& shape_;

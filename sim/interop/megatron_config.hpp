@@ -475,8 +475,6 @@ void read_latent_attention(const MegatronConfig& config, const SettingProblems& 
 // read.
 void read_window(const MegatronConfig& config, const SettingProblems& problems,
                  std::int64_t sequence, TransformerShape& shape);
-// The layers that see all tokens, as --window-attn-skip-freq.
-std::string window_skip_text(const TransformerShape& shape);
 // The pattern of a hybrid model without what else stands in it; empty: none. `layers`: as the job
 // says, for ratios in the place of a pattern.
 std::string hybrid_pattern_of(const MegatronConfig& config, std::int64_t layers);

@@ -114,7 +114,7 @@ class ListParser {
   std::string problem_;
 };
 
-ExpertLayers one_of_every(std::string_view number, std::int64_t layers) {
+ExpertLayers some_of_every(std::string_view number, std::int64_t layers, OfEvery taken) {
   ExpertLayers result;
   std::int64_t every = 0;
   for (const char digit : number)
@@ -123,9 +123,9 @@ ExpertLayers one_of_every(std::string_view number, std::int64_t layers) {
     result.problem = fmt::format("is {}; allowed: 1 to {}", number, transformer_limits::layers);
     return result;
   }
-  result.pattern.resize(static_cast<std::size_t>(layers));
-  for (std::int64_t layer = 0; layer < layers; layer += every)
-    result.pattern[static_cast<std::size_t>(layer)] = true;
+  for (std::int64_t layer = 0; layer < layers; ++layer)
+    result.pattern.push_back(taken == OfEvery::first ? layer % every == 0
+                                                     : (layer + 1) % every != 0);
   return result;
 }
 
@@ -172,9 +172,9 @@ std::string flag_of(std::string_view key) {
 
 }  // namespace
 
-ExpertLayers parse_expert_layers(std::string_view text, std::int64_t layers) {
+ExpertLayers parse_expert_layers(std::string_view text, std::int64_t layers, OfEvery taken) {
   const bool number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-  if (number) return one_of_every(text, layers);
+  if (number) return some_of_every(text, layers, taken);
   ExpertLayers result = ListParser{text}.parse();
   if (result.problem.empty() && static_cast<std::int64_t>(result.pattern.size()) != layers)
     result.problem =
@@ -204,6 +204,13 @@ std::string expert_layers_list(const Experts& experts, std::int64_t layers) {
   for (std::int64_t layer = 1; layer < layers; ++layer)
     text += experts.in_layer(layer) ? ", 1" : ", 0";
   return text + "]";
+}
+
+std::string layer_list_text(std::int64_t layers, const std::function<bool(std::int64_t)>& has) {
+  std::string text;
+  for (std::int64_t layer = 0; layer < layers; ++layer)
+    text += fmt::format("{}{}", layer == 0 ? "" : ",", has(layer) ? 1 : 0);
+  return fmt::format("[{}]", text);
 }
 
 void judge_expert_keys(const ObjectReader& from, KeySpelling spelling, std::string_view prefix,

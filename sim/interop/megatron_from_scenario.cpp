@@ -92,7 +92,9 @@ class Writer {
     };
     if (is_shorter(shape_.window, layout_.sequence_length)) {
       config_.window = fmt::format("{},0", shape_.window - 1);
-      if (!shape_.full_attention.empty()) config_.window_skip = window_skip_text(shape_);
+      if (!shape_.full_attention.empty())
+        config_.window_skip = layer_list_text(
+            shape_.layers, [&](std::int64_t layer) { return !shape_.full_attention.has(layer); });
     }
     if (shape_.attention_sinks) config_.softmax_type = "learnable";
     has(shape_.qk_norm_whole, "norms over all queries, and all keys, of a token");

@@ -34,21 +34,6 @@ std::optional<std::array<std::int64_t, 2>> two_numbers(std::string_view text) {
   return numbers;
 }
 
-LayerSet layers_with_all(std::string_view text, std::int64_t layers, std::string& problem) {
-  LayerSet set;
-  const bool number = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
-  const ExpertLayers listed = parse_expert_layers(text, layers);
-  problem = listed.problem;
-  if (!problem.empty()) return set;
-  const auto every =
-      number ? parse_integer(std::string{text}, false) : ParsedNumber<std::int64_t>{};
-  const std::int64_t n = number ? std::get<std::int64_t>(every) : 0;
-  for (std::int64_t layer = 0; layer < layers; ++layer)
-    if (number ? (layer + 1) % n == 0 : !listed.pattern[static_cast<std::size_t>(layer)])
-      set.layers.push_back(layer);
-  return set;
-}
-
 }  // namespace
 
 void read_window(const MegatronConfig& config, const SettingProblems& problems,
@@ -66,16 +51,11 @@ void read_window(const MegatronConfig& config, const SettingProblems& problems,
   shape.window = before + 1;
   const std::string skip = config.window_skip.value_or("");
   if (skip.empty() || skip == "None" || skip == "null") return;
-  std::string problem;
-  shape.full_attention = layers_with_all(skip, shape.layers, problem);
-  if (!problem.empty()) problems.problem(config.window_skip, "{}", problem);
-}
-
-std::string window_skip_text(const TransformerShape& shape) {
-  std::string text;
+  const ExpertLayers windows = parse_expert_layers(skip, shape.layers, OfEvery::all_but_last);
+  if (!windows.problem.empty()) return problems.problem(config.window_skip, "{}", windows.problem);
   for (std::int64_t layer = 0; layer < shape.layers; ++layer)
-    text += fmt::format("{}{}", layer == 0 ? "[" : ",", shape.full_attention.has(layer) ? 0 : 1);
-  return text + "]";
+    if (!windows.pattern[static_cast<std::size_t>(layer)])
+      shape.full_attention.layers.push_back(layer);
 }
 
 }  // namespace sim

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "sim/plan/lowering/host_transfers.hpp"
 #include "sim/plan/outer_message.hpp"
 
 namespace sim::lowering {
@@ -90,13 +91,9 @@ std::uint32_t LocalSteps::index_of(const Bucket& bucket) const {
 // So many bytes of each owned parameter, over the link to the host. What a kernel has read on the
 // device may be written anew behind it.
 void LocalSteps::copy(const Bucket& bucket, std::int64_t bytes, Action action, const char* name) {
-  Kernel kernel;
-  kernel.kind = OpKind::host_copy;
-  kernel.dtype = DType::fp32;
-  kernel.bytes = Bytes{owned(bucket) * bytes};
   builder_.wait_for_stream(Stream::host_copy, Stream::compute);
-  builder_.add_kernel(builder_.kernel(kernel), Stream::host_copy, Pass::parameter_sync,
-                      context_.label(name), {action, index_of(bucket)});
+  builder_.add_kernel(host_copy(context_, Bytes{owned(bucket) * bytes}), Stream::host_copy,
+                      Pass::parameter_sync, context_.label(name), {action, index_of(bucket)});
 }
 
 BufferId LocalSteps::from_host(const Bucket& bucket, std::int64_t bytes, Action action,

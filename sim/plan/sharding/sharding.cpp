@@ -428,6 +428,11 @@ bool same_block(const Block& a, const Block& b) {
   return true;
 }
 
+struct DistinctBlock {
+  const Layout* layout = nullptr;  // the format of its products
+  std::uint32_t index = 0;         // among the sharded blocks
+};
+
 bool is_bf16_layer(const Layout& layout, std::size_t layer, std::size_t layers) {
   return std::cmp_less(layer, layout.first_bf16_layers) ||
          layer + static_cast<std::size_t>(layout.last_bf16_layers) >= layers;
@@ -467,13 +472,6 @@ DType summed_gradient_dtype(const Model& model, const Layout& layout) {
   const bool widens = bytes_of(layout.reduce_dtype) > bytes_of(layout.gradient_dtype);
   return holds_units(model, layout) && widens ? layout.reduce_dtype : layout.gradient_dtype;
 }
-
-namespace {
-struct DistinctBlock {
-  const Layout* layout = nullptr;  // the type of its products
-  std::uint32_t index = 0;         // among the sharded blocks
-};
-}  // namespace
 
 ShardedModel shard(const Model& given, const Layout& layout) {
   ShardedModel sharded;
