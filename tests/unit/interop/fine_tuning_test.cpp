@@ -100,6 +100,7 @@ TEST_CASE("windows of attention are read, and layers without them", "[interop]")
   CHECK(shape("--window-size 2048,0").window == 0);
   CHECK(shape("--window-size 64,0").full_attention.empty());
   CHECK(shape("--window-size 64,0 --window-attn-skip-freq [0]*23+[1]").window_of(23) == 65);
+  CHECK(shape("--window-size 64,0 --window-attn-skip-freq 08").full_attention.layers.size() == 3);
   CHECK(shape("--softmax-type learnable").attention_sinks);
   CHECK(flag_problems(decoder("--window-size 64,64")) ==
         Lines{"4:15: is '64,64'; modelled: no tokens behind a token, as 128,0"});
