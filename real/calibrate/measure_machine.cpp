@@ -256,7 +256,7 @@ sim::MeasuredMachine measure_rank(const MeasureRequest& request, Bench& bench, T
 RunResult measure_machine(const MeasureRequest& request,
                           const std::function<void(const sim::MeasuredMachine&)>& done) {
   check(request);
-  set_cuda_environment();  // before there are threads and ranks
+  set_cuda_environment(request.ranks_per_gpu);  // before there are threads and ranks
   const bool host = request.backend == MeasuredBackend::host;
   Launch launch;
   launch.ranks = request.ranks;

@@ -291,7 +291,7 @@ RunFacts facts_of(const sim::Record& record, const std::string& path) {
 
 RunResult run_suite(const SuiteRequest& request) {
   check(request);
-  set_cuda_environment();  // before there are threads and ranks
+  set_cuda_environment(request.ranks_per_gpu);  // before there are threads and ranks
   Launch launch;
   launch.ranks = request.ranks;
   launch.kind = request.backend == MeasuredBackend::host ? RankKind::threads : RankKind::processes;

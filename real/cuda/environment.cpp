@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <string_view>
 
@@ -13,19 +12,20 @@
 namespace real {
 namespace {
 
-struct Variable {
-  const char* name;
-  const char* value;
-};
-constexpr std::array variables{Variable{"CUDA_DEVICE_MAX_CONNECTIONS", "16"},
-                               Variable{"NCCL_RUNTIME_CONNECT", "0"}, Variable{"NCCL_ALGO", ""}};
-static_assert(sim::stream_count <= 16);
+constexpr int most_queues = 16, channels = 128, channels_beside_queues = 8;
+static_assert(sim::stream_count <= most_queues);
 
 }  // namespace
 
-void set_cuda_environment() {
-  for (const Variable& variable : variables)
-    (void)setenv(variable.name, variable.value, 0);
+int work_queues(int ranks_per_gpu) {
+  return std::clamp(channels / std::max(1, ranks_per_gpu) - channels_beside_queues, 1, most_queues);
+}
+
+void set_cuda_environment(int ranks_per_gpu) {
+  (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", fmt::format("{}", work_queues(ranks_per_gpu)).c_str(),
+               0);
+  (void)setenv("NCCL_RUNTIME_CONNECT", "0", 0);
+  (void)setenv("NCCL_ALGO", "", 0);
 }
 
 bool wants_graphs(const sim::Plan& plan) {

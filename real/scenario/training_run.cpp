@@ -215,7 +215,8 @@ void require_executable(const sim::Scenario& scenario, const sim::Plan& plan,
 RunResult train_scenario(const sim::Scenario& scenario, const sim::Plan& plan,
                          const TrainingRunOptions& options,
                          const std::function<void(const TrainingRun&)>& report) {
-  set_cuda_environment();  // before CUDA is asked, and before there are threads and ranks
+  // Before CUDA is asked, and before there are threads and ranks.
+  set_cuda_environment(options.ranks_per_gpu);
   const bool cuda = chosen_backend(options.backend) == BackendChoice::cuda;
   const Algorithms algorithms = algorithms_of(scenario);
   const bool launched = join_world(options.world, process_environment()).has_value();

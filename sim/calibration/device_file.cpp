@@ -10,6 +10,16 @@
 namespace sim {
 namespace {
 
+// Of 8-bit products alone: what is not 1.
+std::string shares_of(const GemmModel& model) {
+  std::string text;
+  for (const auto& [key, share] :
+       {std::pair{"gradient_share", model.gradient_share},
+        std::pair{"block_share", model.block_share}, std::pair{"row_share", model.row_share}})
+    if (share < 1) text += fmt::format(" {}: {},", key, yaml_real(share));
+  return text;
+}
+
 class DeviceWriter {
  public:
   DeviceWriter(const DeviceCalibration& calibration, const MeasuredMachine& machine)
@@ -135,12 +145,8 @@ class DeviceWriter {
       const GemmModel* model = d_.gemm_model(entry.value);
       if (!model) continue;
       const std::string key = fmt::format("gemm.{}", entry.text);
-      const std::string gradients =
-          model->gradient_share < 1
-              ? fmt::format(" gradient_share: {},", yaml_real(model->gradient_share))
-              : "";
       line("  {}: {{peak: {}, attained: {},{} sustained: {}, ramp_k: {}, fixed: {}}}  # {}",
-           entry.text, yaml_rate(model->peak), yaml_real(model->attained), gradients,
+           entry.text, yaml_rate(model->peak), yaml_real(model->attained), shares_of(*model),
            yaml_real(model->sustained), yaml_real(model->ramp_k), yaml_duration(model->fixed),
            from(key));
     }
@@ -158,6 +164,8 @@ class DeviceWriter {
     row("norm_forward", m.norm_forward);
     row("norm_backward", m.norm_backward);
     row("softmax", m.softmax);
+    row("scan_forward", m.scan_forward);
+    row("scan_backward", m.scan_backward);
     row("optimizer", m.optimizer);
     row("gemm", m.gemm);
     line("  fixed: {}  # {}", yaml_duration(m.fixed), from("memory_kernels.fixed"));

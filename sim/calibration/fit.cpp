@@ -219,6 +219,7 @@ class DeviceFitter {
     const Rows rows = select([](const KernelMeasurement& row) {
       const bool products = row.kernel.kind == OpKind::gemm ||
                             row.kernel.kind == OpKind::attention ||
+                            row.kernel.kind == OpKind::scan ||
                             (row.kernel.kind == OpKind::generic && row.kernel.flops > Flops{});
       return !products && row.kernel.bytes > Bytes{};
     });

@@ -57,8 +57,12 @@ std::vector<Key> gemm(std::string_view dtype) {
       share_key("ramp_k", "steps of K that a tile's pipeline costs", {0, 65536}),
       amount_key(duration, "fixed", "launch and tail of one GEMM"),
   };
-  if (dtype == sim::word(DType::fp8))
+  if (dtype == sim::word(DType::fp8)) {
     keys.push_back(share_key("gradient_share", "of `attained`, GEMMs that give gradients"));
+    keys.push_back(
+        share_key("block_share", "of `attained`, GEMMs with scales of 1 x 128 and 128 x 128"));
+    keys.push_back(share_key("row_share", "of `attained`, GEMMs with scales of 1 x 128 twice"));
+  }
   return in_section(fmt::format("gemm.{}", dtype), std::move(keys));
 }
 
@@ -84,6 +88,8 @@ std::vector<Key> memory_kernels() {
                         share_key("norm_forward", "share of the bandwidth, norms forward"),
                         share_key("norm_backward", "share of the bandwidth, norms backward"),
                         share_key("softmax", "share of the bandwidth, unfused softmax"),
+                        share_key("scan_forward", "share of the bandwidth, scans forward"),
+                        share_key("scan_backward", "share of the bandwidth, scans backward"),
                         share_key("optimizer", "share of the bandwidth, optimizer step"),
                         share_key("gemm", "share of the bandwidth, memory-bound GEMMs"),
                         amount_key(duration, "fixed", "launch and tail of one memory-bound kernel"),

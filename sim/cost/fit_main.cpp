@@ -1,4 +1,4 @@
-// stepcast_fit_kernels DEVICE.yaml MEASUREMENTS.csv [--fit | --fit-all | --rows]
+// stepcast_fit_kernels DEVICE.yaml MEASUREMENTS.csv [--fit | --fit-all | --fit-shares | --rows]
 //
 // Prints how far the device's model is off the measurements, on the shapes that its fit used and on
 // those held out. --fit: fits the matrix products anew (70% of the shapes), prints the parameters
@@ -48,23 +48,34 @@ void print_errors(const Rows& rows, const sim::Device& device) {
             select(rows,
                    [&](const auto& row) {
                      return row.kernel.kind == sim::OpKind::gemm && row.sms == count &&
-                            row.kernel.dtype == entry.value && row.median > shortest &&
-                            sim::held_out(row.kernel) == held_out;
+                            row.load == sim::Load::loop && row.kernel.dtype == entry.value &&
+                            row.median > shortest && sim::held_out(row.kernel) == held_out;
                    }),
             device);
+  // Kinds of products with rates of their own are told apart, too.
   std::set<std::string> others;
   for (const auto& row : rows)
-    if (row.kernel.kind != sim::OpKind::gemm) others.insert(row.kind);
+    if (row.kernel.kind != sim::OpKind::gemm || row.load == sim::Load::step)
+      others.insert(row.kind);
   // An eagerly issued kernel shorter than this is bound by the host that issues it.
   constexpr sim::Duration eager = std::chrono::microseconds(150);
-  for (const std::string& kind : others)
-    print_error(fmt::format("{}, {} SMs", kind, device.sms),
+  const auto of_kind = [&](const std::string& kind, const char* which, auto&& wanted) {
+    print_error(fmt::format("{}, {} SMs{}", kind, device.sms, which),
                 select(rows,
                        [&](const auto& row) {
                          return row.kind == kind && row.sms == device.sms &&
-                                row.median > (row.eager ? eager : shortest);
+                                row.median > (row.eager ? eager : shortest) && wanted(row.kernel);
                        }),
                 device);
+  };
+  for (const std::string& kind : others) {
+    if (kind.starts_with("gemm_") || kind.starts_with("mamba2_")) {
+      of_kind(kind, ", fitted", [](const sim::Kernel& kernel) { return !sim::held_out(kernel); });
+      of_kind(kind, ", held out", [](const sim::Kernel& kernel) { return sim::held_out(kernel); });
+    } else {
+      of_kind(kind, "", [](const sim::Kernel&) { return true; });
+    }
+  }
 }
 
 void print_rows(const Rows& rows, const sim::Device& device) {
@@ -77,6 +88,19 @@ void print_rows(const Rows& rows, const sim::Device& device) {
         sim::to_seconds(row.median) * 1e6, (sim::prediction_ratio(row, device) - 1) * 100);
 }
 
+sim::Device fit_shares(sim::Device device, const Rows& rows) {
+  for (const sim::ProductScales scales : {sim::ProductScales::blocks, sim::ProductScales::rows}) {
+    const Rows used = select(rows, [&](const auto& row) {
+      return row.kernel.scales == scales && !sim::held_out(row.kernel);
+    });
+    if (!used.empty()) device = sim::fit_block_share(device, scales, used);
+  }
+  if (const sim::GemmModel* model = device.gemm_model(sim::DType::fp8))
+    fmt::print("gemm.fp8: {{block_share: {:.3f}, row_share: {:.3f}}}\n", model->block_share,
+               model->row_share);
+  return device;
+}
+
 sim::Device fit(sim::Device device, const Rows& rows, bool all) {
   for (const sim::DType dtype :
        {sim::DType::bf16, sim::DType::fp8, sim::DType::tf32, sim::DType::fp32}) {
@@ -84,7 +108,8 @@ sim::Device fit(sim::Device device, const Rows& rows, bool all) {
     const bool many = dtype == sim::DType::bf16 || dtype == sim::DType::fp8;
     const Rows used = select(rows, [&](const auto& row) {
       return row.kernel.kind == sim::OpKind::gemm && row.kernel.dtype == dtype &&
-             row.median > shortest && !(many && sim::held_out(row.kernel));
+             row.load == sim::Load::loop && row.median > shortest &&
+             !(many && sim::held_out(row.kernel));
     });
     constexpr std::size_t parameters = 11;  // at most: fewer rows than that fit anything
     if (used.size() < parameters || !device.gemm_model(dtype)) continue;
@@ -115,10 +140,11 @@ sim::Device fit(sim::Device device, const Rows& rows, bool all) {
 int main(int argc, char** argv) {
   const std::string_view mode = argc == 4 ? argv[3] : "";
   if (argc < 3 || argc > 4 ||
-      (argc == 4 && mode != "--fit" && mode != "--fit-all" && mode != "--rows")) {
+      (argc == 4 && mode != "--fit" && mode != "--fit-all" && mode != "--fit-shares" &&
+       mode != "--rows")) {
     fmt::print(stderr,
                "usage: stepcast_fit_kernels DEVICE.yaml MEASUREMENTS.csv "
-               "[--fit | --fit-all | --rows]\n");
+               "[--fit | --fit-all | --fit-shares | --rows]\n");
     return 2;
   }
   try {
@@ -131,6 +157,8 @@ int main(int argc, char** argv) {
             fmt::format("measured on {} SMs, but {} has {}", row.sms, device.name, device.sms));
     if (mode == "--rows")
       print_rows(rows, device);
+    else if (mode == "--fit-shares")
+      print_errors(rows, fit_shares(device, rows));
     else
       print_errors(rows,
                    mode.starts_with("--fit") ? fit(device, rows, mode == "--fit-all") : device);

@@ -160,6 +160,8 @@ double share_of(const Kernel& kernel, const MemoryModel& model) {
       return model.softmax;
     case OpKind::optimizer:
       return model.optimizer;
+    case OpKind::scan:
+      return kernel.part == AttentionPart::backward ? model.scan_backward : model.scan_forward;
     default:
       return model.elementwise;
   }
@@ -206,6 +208,16 @@ KernelCost generic_cost(const Kernel& kernel, const Device& device) {
       to_seconds(device.memory_kernels.fixed) * std::max(1, kernel.launches) +
       overlap(at_peak / model.attained, traffic.bytes() / memory_rate(device, share),
               at_peak / model.sustained);
+  return cost_of(seconds, traffic.bytes(), 1.0);
+}
+
+// A share of the bandwidth, however few its heads are; but the states of a sequence follow each
+// other.
+KernelCost scan_cost(const Kernel& kernel, const Device& device) {
+  const double share = share_of(kernel, device.memory_kernels);
+  const Traffic traffic = traffic_of(kernel);
+  const double seconds =
+      to_seconds(memory_cost(traffic, kernel.launches, share, device).time + kernel.in_sequence);
   return cost_of(seconds, traffic.bytes(), 1.0);
 }
 
@@ -320,13 +332,19 @@ KernelCost unfused_cost(const Kernel& kernel, const Device& device, Load load, W
   return cost;
 }
 
+// What scaling and adding up the sums of 8-bit products leaves of the rate.
+double share_of_product(const Kernel& kernel, const GemmModel& model) {
+  if (kernel.scales == ProductScales::rows) return model.row_share;
+  if (kernel.scales == ProductScales::blocks) return model.block_share;
+  return kernel.part == AttentionPart::backward ? model.gradient_share : 1.0;
+}
+
 }  // namespace
 
 GemmTiling gemm_tiling(const Kernel& kernel, const Device& device, Waves rounding) {
   constexpr double least_k = 256;  // of a partial product: with less the ramp is all there is
   const GemmModel& model = device.require_gemm(kernel.dtype);
-  const bool gradients = kernel.part == AttentionPart::backward;
-  const double attained = model.attained * (gradients ? model.gradient_share : 1.0);
+  const double attained = model.attained * share_of_product(kernel, model);
   const double per_sm = model.peak.in_flops_per_second() * attained / device.sms;
   const int sms = std::max(1, device.sms - kernel.spared_sms);
   const double element = operand_bytes_of(kernel.dtype);
@@ -394,6 +412,8 @@ KernelCost formula_cost(const Kernel& kernel, const Device& device, Load load, W
       SIM_CHECK(kernel.heads > 0, kernel.heads);
       return is_flash(kernel.attention) ? flash_cost(kernel, device, waves)
                                         : unfused_cost(kernel, device, load, waves);
+    case OpKind::scan:
+      return scan_cost(kernel, device);
     default:
       return generic_cost(kernel, device);
   }
@@ -412,9 +432,11 @@ Duration carried_over(Duration measured, Duration formula, const Kernel& kernel,
 
 }  // namespace
 
-// Those that run beside others of their like, or in a window, were not measured so.
+// Those that run beside others of their like, in a window, or with scales of blocks, were not
+// measured so.
 const KernelTime* measured_time(const Kernel& kernel, const Device& device) {
-  if (kernel.abreast > 1 || kernel.window > 0) return nullptr;
+  if (kernel.abreast > 1 || kernel.window > 0 || kernel.scales != ProductScales::tensors)
+    return nullptr;
   const KernelShape shape = shape_of(kernel);
   const auto& rows = device.measured_kernels;
   const auto found =

@@ -202,6 +202,18 @@ Device fit_gemm(const Device& device, DType dtype, FitScope scope,
   return fit(device, parameters, rows);
 }
 
+Device fit_block_share(const Device& device, ProductScales scales,
+                       const std::vector<KernelMeasurement>& rows) {
+  SIM_CHECK(scales != ProductScales::tensors);
+  const auto index = static_cast<std::size_t>(DType::fp8);
+  const auto share =
+      scales == ProductScales::blocks ? &GemmModel::block_share : &GemmModel::row_share;
+  return fit(device,
+             {{device.require_gemm(DType::fp8).*share, 0.01, 1.0,
+               [=](Device& d, double v) { (*d.gemm[index]).*share = v; }}},
+             rows);
+}
+
 namespace {
 
 bool any_part(const std::vector<KernelMeasurement>& rows, AttentionPart part) {

@@ -51,6 +51,11 @@ Device fit_gemm(const Device& device, DType dtype, FitScope scope,
                 const std::vector<KernelMeasurement>& rows);
 inline constexpr std::size_t product_parameters = 4;
 
+// The device with the share of 8-bit products that scales of blocks leave (`scales`) fitted to
+// `rows`, which are all such. REQUIRES: a model of fp8; a row.
+Device fit_block_share(const Device& device, ProductScales scales,
+                       const std::vector<KernelMeasurement>& rows);
+
 // What `device` reaches with a flash kernel; where it has no rates of it, it gets those of its
 // fastest to begin with. REQUIRES: is_flash(kernel).
 AttentionModel& attention_rates(Device& device, AttentionKernel kernel);

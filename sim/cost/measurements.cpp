@@ -9,6 +9,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/cost/kernel_fit.hpp"
+#include "sim/model/mixers.hpp"
 
 namespace sim {
 namespace {
@@ -49,14 +50,34 @@ struct Kind {
   DType dtype;
   AttentionPart part;
   bool eager;
+  ProductScales scales = ProductScales::tensors;
+  Load load = Load::loop;  // step: of a device that had been busy for seconds
 };
-constexpr std::array<Kind, 13> kinds{{
+constexpr std::array<Kind, 23> kinds{{
     {"gemm_bf16_tn", OpKind::gemm, DType::bf16, AttentionPart::forward, false},
     {"gemm_bf16_dgrad_nn", OpKind::gemm, DType::bf16, AttentionPart::forward, false},
     {"gemm_bf16_wgrad_nt", OpKind::gemm, DType::bf16, AttentionPart::forward, false},
     {"gemm_fp32", OpKind::gemm, DType::fp32, AttentionPart::forward, false},
     {"gemm_tf32", OpKind::gemm, DType::tf32, AttentionPart::forward, false},
     {"gemm_fp8", OpKind::gemm, DType::fp8, AttentionPart::forward, false},
+    {"gemm_fp8_soaked", OpKind::gemm, DType::fp8, AttentionPart::forward, false,
+     ProductScales::tensors, Load::step},
+    {"gemm_fp8_promoted", OpKind::gemm, DType::fp8, AttentionPart::backward, false,
+     ProductScales::tensors, Load::step},
+    {"gemm_fp8_blocks", OpKind::gemm, DType::fp8, AttentionPart::forward, false,
+     ProductScales::blocks, Load::step},
+    {"gemm_fp8_rows", OpKind::gemm, DType::fp8, AttentionPart::forward, false, ProductScales::rows,
+     Load::step},
+    {"gemm_bf16_soaked", OpKind::gemm, DType::bf16, AttentionPart::forward, false,
+     ProductScales::tensors, Load::step},
+    {"grouped_bf16_tn_even", OpKind::gemm, DType::bf16, AttentionPart::forward, false,
+     ProductScales::tensors, Load::step},
+    {"grouped_bf16_dgrad_nn_even", OpKind::gemm, DType::bf16, AttentionPart::forward, false,
+     ProductScales::tensors, Load::step},
+    {"grouped_bf16_wgrad_nt_even", OpKind::gemm, DType::bf16, AttentionPart::forward, false,
+     ProductScales::tensors, Load::step},
+    {"mamba2_scan_fwd", OpKind::scan, DType::bf16, AttentionPart::forward, false},
+    {"mamba2_scan_bwd", OpKind::scan, DType::bf16, AttentionPart::backward, false},
     {"flash_fwd", OpKind::attention, DType::bf16, AttentionPart::forward, true},
     {"flash_bwd", OpKind::attention, DType::bf16, AttentionPart::backward, true},
     {"add_bf16", OpKind::elementwise, DType::bf16, AttentionPart::forward, false},
@@ -72,6 +93,10 @@ bool read_shape(std::string_view shape, Kernel& kernel) {
                k = shape_value(shape, "K");
     if (!m || !n || !k || *m < 1 || *n < 1 || *k < 1) return false;
     kernel.m = *m, kernel.n = *n, kernel.k = *k;
+    if (const auto matrices = shape_value(shape, "E")) {
+      if (*matrices < 1) return false;
+      kernel.batch = *matrices;
+    }
   } else if (kernel.kind == OpKind::attention) {
     const auto b = shape_value(shape, "B"), h = shape_value(shape, "H"),
                s = shape_value(shape, "S"), d = shape_value(shape, "D"),
@@ -80,6 +105,15 @@ bool read_shape(std::string_view shape, Kernel& kernel) {
     kernel.batch = *b, kernel.heads = *h, kernel.kv_heads = *h;
     kernel.m = kernel.n = *s, kernel.k = *d;
     kernel.causal = *causal != 0;
+  } else if (kernel.kind == OpKind::scan) {
+    const auto b = shape_value(shape, "B"), h = shape_value(shape, "H"),
+               g = shape_value(shape, "G"), s = shape_value(shape, "S"),
+               q = shape_value(shape, "Q");
+    if (!b || !h || !g || !s || !q || *b < 1 || *h < 1 || *g < 1 || *s < 1 || *q < 1) return false;
+    const bool forward = kernel.part == AttentionPart::forward;
+    kernel.m = *b * *s, kernel.n = *h, kernel.k = *g;
+    kernel.in_sequence = *s / *q * (forward ? Mamba2::forward_step : Mamba2::backward_step);
+    kernel.launches = forward ? Mamba2::forward_kernels : Mamba2::backward_kernels;
   }
   return true;
 }
@@ -105,7 +139,9 @@ std::vector<KernelMeasurement> read_kernel_measurements(const std::string& path)
       KernelMeasurement row;
       row.kind = kind.name;
       row.eager = kind.eager;
-      row.kernel = {.kind = kind.kind, .dtype = kind.dtype, .part = kind.part};
+      row.load = kind.load;
+      row.kernel = {
+          .kind = kind.kind, .dtype = kind.dtype, .part = kind.part, .scales = kind.scales};
       const auto sms = number<int>(field[1]);
       const auto flops = number<double>(field[3]);
       const auto bytes = number<std::int64_t>(field[4]);

@@ -79,6 +79,13 @@ std::vector<OfKernels> kernel_keys() {
   all.push_back({"memory_kernels.norm_backward", "backward pass of a norm", norm(true)});
   all.push_back({"memory_kernels.strided", "strided tensor",
                  [](const Kernel& kernel) { return kernel.strided.count() > 0; }});
+  const auto scan = [](bool backward) {
+    return [backward](const Kernel& kernel) {
+      return kernel.kind == OpKind::scan && (kernel.part == AttentionPart::backward) == backward;
+    };
+  };
+  all.push_back({"memory_kernels.scan_forward", "forward pass of a scan", scan(false)});
+  all.push_back({"memory_kernels.scan_backward", "backward pass of a scan", scan(true)});
   all.push_back({"memory_kernels.transposed", "transposed tensor",
                  [](const Kernel& kernel) { return kernel.transposed.count() > 0; }});
   return all;

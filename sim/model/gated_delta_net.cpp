@@ -121,13 +121,21 @@ ModelOp gates_op(const GatedDeltaNet& net) {
 ModelOp scan_op(const GatedDeltaNet& net) {
   const Sizes s = sizes_of(net);
   constexpr int forward_kernels = 5, backward_kernels = 9;
+  // Two products in a row. From two published times, forward, of one sequence of 8,192 tokens on a
+  // B200 (validation/BEYOND.md, hybrid models), which both give it. Backward, not measured, states
+  // pass twice: those of the forward pass again, and their gradients.
+  constexpr auto step = std::chrono::nanoseconds(1650);
   const std::int64_t read = 2 * net.value_heads * net.key_dim + net.values() + 3 * net.value_heads;
   ModelOp op{.name = "delta_scan",
              .kind = ModelOpKind::scan,
              .split = TensorSplit::inner,
              .in_features = read,
              .out_features = net.values(),
-             .scan = ScanShape{.heads = net.key_heads, .groups = net.key_heads},
+             .scan = ScanShape{.heads = net.key_heads,
+                               .groups = net.key_heads,
+                               .chunk = GatedDeltaNet::chunk,
+                               .forward_step = step,
+                               .backward_step = 2 * step},
              .forward_elements = forward_elements(s),
              .backward_elements = backward_elements(s),
              .forward_launches = forward_kernels,

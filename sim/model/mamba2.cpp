@@ -102,17 +102,20 @@ ModelOp convolution_op(const Mamba2& mamba) {
 // Megatron-LM counts 7 D N of a scan (training/training.py, mamba_layer_flops).
 ModelOp scan_op(const Mamba2& mamba) {
   const Sizes s = sizes_of(mamba);
-  constexpr int forward_kernels = 5, backward_kernels = 17;
   ModelOp op{.name = "mamba_scan",
              .kind = ModelOpKind::scan,
              .split = TensorSplit::inner,
              .in_features = mamba.projected(),
              .out_features = mamba.inner(),
-             .scan = ScanShape{.heads = mamba.heads, .groups = mamba.groups},
+             .scan = ScanShape{.heads = mamba.heads,
+                               .groups = mamba.groups,
+                               .chunk = mamba.chunk,
+                               .forward_step = Mamba2::forward_step,
+                               .backward_step = Mamba2::backward_step},
              .forward_elements = forward_elements(s),
              .backward_elements = backward_elements(s) + 2 * static_cast<double>(mamba.convolved()),
-             .forward_launches = forward_kernels,
-             .backward_launches = backward_kernels,
+             .forward_launches = Mamba2::forward_kernels,
+             .backward_launches = Mamba2::backward_kernels,
              .saved_elements = s.inner};
   op.forward_flops = Flops{2 * s.state_flops() + s.triangle_flops() + s.group_flops()};
   op.backward_flops = Flops{5 * s.state_flops() + 3 * s.triangle_flops() + 3 * s.group_flops()};

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/units.hpp"
 #include "sim/base/words.hpp"
 
 namespace sim {
@@ -47,6 +48,12 @@ struct Mamba2 {
   std::int64_t state = 128;      // features of B and C for a group
   std::int64_t convolution = 4;  // tokens
   std::int64_t chunk = 128;      // tokens that the scan takes at a time
+  // Kernels of a scan, counted, with sums and zeros of PyTorch; and what a chunk waits for the one
+  // before it, which passes its state on once forward and twice backward. On an H200
+  // (topologies/devices/measurements/README.md, h200_scans.csv).
+  static constexpr int forward_kernels = 5, backward_kernels = 38;
+  static constexpr Duration forward_step = std::chrono::nanoseconds(159);
+  static constexpr Duration backward_step = std::chrono::nanoseconds(1234);
   bool convolution_bias = true;
   bool exists() const { return heads > 0; }
   std::int64_t inner() const { return heads * head_dim; }
@@ -105,6 +112,9 @@ std::string pattern_from_ratios(std::int64_t layers, double attention, double ml
 struct ScanShape {
   std::int64_t heads = 0;
   std::int64_t groups = 0;  // of heads; each tensor rank has some, each context rank one at least
+  std::int64_t chunk = 1;   // tokens taken at a time
+  // What a chunk waits for the one before it in its sequence, by itself.
+  Duration forward_step{}, backward_step{};
   struct Part {
     std::int64_t features = 0;
     bool of_groups = false;

@@ -14,6 +14,10 @@ namespace sim {
 
 enum class AttentionPart : std::uint8_t { forward, backward };
 
+// Of a product in 8 bits: what has a scale of its own. Blocks: each 128 elements of a row of one
+// operand, each 128 x 128 of the other. Rows: each 128 elements of a row of both.
+enum class ProductScales : std::uint8_t { tensors, blocks, rows };
+
 // A kernel by shape: all that its cost may depend on, besides the device.
 //  gemm:      C[m,n] (+)= A[m,k] B[k,n], `batch` times; flops = 2 m n k batch. A linear layer is
 //             m = tokens, n = out, k = in forward; m = tokens, n = in, k = out for the gradient of
@@ -23,12 +27,14 @@ enum class AttentionPart : std::uint8_t { forward, backward };
 //  host_copy: `bytes` over the link to the host; beside, what the host reads of its disk for them
 //  host_update: `bytes` of the host's memory, and its disk
 //  server_exchange: `m` parameters, `bytes` to servers and back; it costs nothing by itself
+//  scan: memory-bound, and what follows in a sequence follows one by one, `in_sequence`
 //  otherwise: memory-bound, `bytes` read + written (generic: max of flops and bytes)
 struct Kernel {
   OpKind kind = OpKind::elementwise;
   DType dtype = DType::bf16;
   // Of attention, of norms, and of products in 8 bits: backward ones give gradients.
   AttentionPart part = AttentionPart::forward;
+  ProductScales scales = ProductScales::tensors;
   bool causal = false;
   AttentionKernel attention = AttentionKernel::flash;
   std::int64_t m = 0, n = 0, k = 0;
@@ -41,6 +47,8 @@ struct Kernel {
   Bytes beside{};      // those of them that element-wise kernels around a softmax or a norm move
   Bytes strided{};     // those that kernels move which read a broadcast or a strided tensor
   Bytes transposed{};  // those that compiled kernels move which write a transposed tensor
+  Duration
+      in_sequence{};  // scan: its chunks, each of which waits for the one before, on any device
   Bytes disk_read{}, disk_written{};  // of states and weights that lie on NVMe
   int launches = 1;    // kernels the host issues for it (an unfused attention is several)
   int spared_sms = 0;  // gemm: SMs that it leaves to others

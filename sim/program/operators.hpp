@@ -17,6 +17,7 @@ enum class OpKind : std::uint8_t {
   embedding,
   cross_entropy,
   generic,
+  scan,  // carries a state along a sequence
   optimizer,
   encode,
   decode,
@@ -37,6 +38,7 @@ constexpr auto words_of(OpKind) {
                     Word{OpKind::embedding, "embedding"},
                     Word{OpKind::cross_entropy, "cross_entropy"},
                     Word{OpKind::generic, "generic"},
+                    Word{OpKind::scan, "scan"},
                     Word{OpKind::optimizer, "optimizer"},
                     Word{OpKind::encode, "encode"},
                     Word{OpKind::decode, "decode"},

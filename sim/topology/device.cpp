@@ -22,6 +22,8 @@ GemmModel read_gemm(const ObjectReader& reader) {
   // Boards whose clock exceeds that of the data sheet's peak reach shares above 1 per SM.
   model.attained = reader.real("attained", {.min = 1e-6, .max = 2.0});
   model.gradient_share = reader.real_or("gradient_share", 1, share);
+  model.block_share = reader.real_or("block_share", 1, share);
+  model.row_share = reader.real_or("row_share", 1, share);
   model.sustained = reader.real("sustained", share);
   model.ramp_k = reader.real("ramp_k", {.min = 0, .max = 65536});
   model.fixed = reader.duration("fixed");
@@ -40,8 +42,9 @@ void read_gemms(const ObjectReader& reader, Device& device) {
       continue;
     }
     const ObjectReader gemm = reader.object(key);
-    if (*dtype != DType::fp8 && gemm.has("gradient_share"))
-      gemm.problem("gradient_share", "gradient_share is for fp8 products only");
+    for (const char* of_fp8 : {"gradient_share", "block_share", "row_share"})
+      if (*dtype != DType::fp8 && gemm.has(of_fp8))
+        gemm.problem(of_fp8, fmt::format("{} is for fp8 products only", of_fp8));
     device.gemm[static_cast<std::size_t>(*dtype)] = read_gemm(gemm);
   }
 }
@@ -66,6 +69,13 @@ MemoryModel read_memory_kernels(const ObjectReader& reader) {
   model.norm_forward = reader.real("norm_forward", share);
   model.norm_backward = reader.real("norm_backward", share);
   model.softmax = reader.real("softmax", share);
+  // Absent: in the H200's ratio to norms, up to a plain stream (topologies/devices/RULES.md, rule
+  // 8).
+  constexpr double forward_to_norm = 0.518 / 0.465, backward_to_norm = 0.496 / 0.333, stream = 0.9;
+  model.scan_forward =
+      reader.real_or("scan_forward", std::min(stream, model.norm_forward * forward_to_norm), share);
+  model.scan_backward = reader.real_or(
+      "scan_backward", std::min(stream, model.norm_backward * backward_to_norm), share);
   model.optimizer = reader.real("optimizer", share);
   model.gemm = reader.real("gemm", share);
   model.fixed = reader.duration("fixed");

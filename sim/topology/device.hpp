@@ -41,6 +41,8 @@ struct GemmModel {
   FlopRate peak{};            // dense data-sheet rate
   double attained = 0;        // share of it that the SMs reach on an infinitely large tile and K
   double gradient_share = 1;  // of that, 8-bit products that give gradients (sim/cost/MODEL.md)
+  // Of `attained` in its place, those with scales of blocks: sums are scaled every 128 steps of K.
+  double block_share = 1, row_share = 1;  // ProductScales::blocks, rows
   double sustained = 0;  // share of it that the power limit allows in a step, on the whole device
   double ramp_k = 0;     // steps of K that filling and draining a tile's pipeline cost
   Duration fixed{};      // launch and tail of one kernel on the device
@@ -67,7 +69,9 @@ struct MemoryModel {
   std::optional<double> transposed{};
   double norm_forward = 0;
   double norm_backward = 0;
-  double softmax = 0;  // of unfused attention
+  double softmax = 0;         // of unfused attention
+  double scan_forward = 0.5;  // of a scan in chunks, whose products are too small to bound it
+  double scan_backward = 0.5;
   double optimizer = 0;
   double gemm = 0;     // a matrix product that is bound by reading its operands
   Duration fixed{};    // launch and tail of one kernel on the device

@@ -248,6 +248,11 @@ bool multiplies_by_rows(const ModelOp& op, const Execution& execution, const Lay
   return is_quantized(op, layout) && scales_rows(execution.eight_bit);
 }
 
+bool scales_by_blocks(const ModelOp& op, const Execution& execution, const Layout& layout) {
+  return is_quantized(op, layout) && layout.compute_dtype == DType::fp8 &&
+         execution.eight_bit == EightBit::transformer_engine_blockwise;
+}
+
 bool shares_maxima(const Execution& execution, const Layout& layout) {
   return layout.compute_dtype == DType::fp8 && delays_scaling(execution.eight_bit);
 }

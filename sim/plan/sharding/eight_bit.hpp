@@ -39,6 +39,11 @@ bool is_quantized(const ModelOp& op, const Layout& layout);
 // The same, with a scale for every row.
 bool multiplies_by_rows(const ModelOp& op, const Execution& execution, const Layout& layout);
 
+// With a scale for blocks of 128 elements: weights have square ones, so that their transpose has
+// the same; inputs and gradients have those of rows, so that products of the two, which give the
+// gradients of weights, have none that are square (Transformer Engine, Float8BlockScaling).
+bool scales_by_blocks(const ModelOp& op, const Execution& execution, const Layout& layout);
+
 // Delayed scaling alone: what the scales follow from, the maxima of tensors, is shared among the
 // ranks of a stage (Transformer Engine; current and dynamic scaling take them over the tensor
 // alone).

@@ -86,7 +86,8 @@ ContextAttention head_exchange(const Region& region, const ModelOp& op);
 // sharding_scans.cpp
 // Operators that carry a state (ModelOp::scan): each context rank has all tokens of a share of
 // their heads, whatever attention does (Megatron-LM, core/ssm/mamba_context_parallel.py).
-ContextAttention scan_exchange(const Region& region, const ModelOp& op);
+// With the time that its chunks take in a row.
+void shard_scan(const Region& region, const ModelOp& op, ShardedOp& to);
 // Attention of queries to the keys that they have chosen (ModelOp::top_keys), with the scores by
 // which they choose.
 Kernel sparse_attention_kernel(const Region& region, const ModelOp& op, AttentionPart part);

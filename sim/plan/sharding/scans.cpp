@@ -4,6 +4,7 @@
 #include "sim/plan/sharding/parts.hpp"
 
 namespace sim {
+namespace {
 
 // What all heads of a group share is sent as often as there are context ranks for a group. Before
 // an exchange a tensor is copied rank after rank; behind, what came is put together, and the ranks'
@@ -26,6 +27,16 @@ ContextAttention scan_exchange(const Region& region, const ModelOp& op) {
     made.parts.push_back(part(one.features * (one.of_groups ? copies : 1), 4));
   made.made = part(op.out_features, 2);
   return made;
+}
+
+}  // namespace
+
+void shard_scan(const Region& region, const ModelOp& op, ShardedOp& to) {
+  const ScanShape& scan = *op.scan;
+  const std::int64_t chunks = (region.layout->sequence_length + scan.chunk - 1) / scan.chunk;
+  to.forward->in_sequence = chunks * scan.forward_step;
+  to.backward->in_sequence = chunks * scan.backward_step;
+  if (region.layout->context_parallel > 1) to.context = scan_exchange(region, op);
 }
 
 // Of s tokens a query at i sees min(i, k): of all pairs under the mask the share of a window.

@@ -137,6 +137,10 @@ void shard_linear(const Region& region, const ModelOp& op, const ModelOp* before
   to.weight_gradient =
       gradient_gemm(weight_gradient_dtype(region, op), {each, in, rows},
                     weight_gradient * (region.model->execution.adds_gradients ? 1 : 2), matrices);
+  if (scales_by_blocks(op, region.model->execution, *region.layout)) {
+    to.forward->scales = to.input_gradient->scales = ProductScales::blocks;
+    to.weight_gradient->scales = ProductScales::rows;
+  }
   if (op.products > 1) {
     const double elements = 3.0 * static_cast<double>(tokens) * static_cast<double>(in);
     to.add_products = memory_kernel(OpKind::elementwise, region, op, elements * region.element);
@@ -180,8 +184,9 @@ OpKind kernel_kind(ModelOpKind kind) {
       return OpKind::elementwise;
     case ModelOpKind::cross_entropy:
       return OpKind::cross_entropy;
-    case ModelOpKind::generic:
     case ModelOpKind::scan:
+      return OpKind::scan;
+    case ModelOpKind::generic:
       return OpKind::generic;
   }
   return OpKind::generic;
@@ -275,7 +280,7 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
       to.backward->strided = bytes_from(op.backward_strided * traffic);
     }
   }
-  if (op.scan && region.layout->context_parallel > 1) to.context = scan_exchange(region, op);
+  if (op.scan) shard_scan(region, op, to);
   to.parameters = (op.weights + op.biases) / (op.splits_parameters ? region.tensor : 1);
   if (embedding && op.weights > 0) {
     to.parameters =

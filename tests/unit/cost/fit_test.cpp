@@ -40,6 +40,45 @@ TEST_CASE("the shipped H200 predicts shapes that its fit never saw", "[cost]") {
   }
 }
 
+std::vector<KernelMeasurement> rows_of(const std::string& file, std::string_view kind) {
+  std::vector<KernelMeasurement> rows;
+  for (KernelMeasurement& row : read_kernel_measurements(
+           sim::test::source_dir() + "/topologies/devices/measurements/" + file))
+    if (row.kind == kind && held_out(row.kernel)) rows.push_back(std::move(row));
+  return rows;
+}
+
+TEST_CASE("the shipped H200 predicts scans and products with scales of blocks", "[cost]") {
+  const Device device = load_device(device_file);
+  for (const char* kind : {"gemm_fp8_blocks", "gemm_fp8_rows"}) {
+    CAPTURE(kind);
+    const auto rows = rows_of("h200_fp8_gemms.csv", kind);
+    REQUIRE(rows.size() > 10);
+    CHECK(fit_error(rows, device).median <= 0.05);
+    CHECK(fit_error(rows, device).p90 <= 0.12);
+  }
+  for (const char* kind : {"mamba2_scan_fwd", "mamba2_scan_bwd"}) {
+    CAPTURE(kind);
+    const auto rows = rows_of("h200_scans.csv", kind);
+    REQUIRE(rows.size() > 5);
+    CHECK(fit_error(rows, device).median <= 0.04);
+    CHECK(fit_error(rows, device).worst <= 0.10);
+  }
+}
+
+TEST_CASE("a fit recovers the share that scales of blocks leave", "[cost]") {
+  const Device shipped = load_device(device_file);
+  Device truth = shipped;
+  truth.gemm[static_cast<std::size_t>(DType::fp8)]->row_share = 0.4;
+  auto rows = rows_of("h200_fp8_gemms.csv", "gemm_fp8_rows");
+  for (KernelMeasurement& row : rows)
+    row.median = formula_cost(row.kernel, truth, row.load).time;
+  const Device fitted = fit_block_share(shipped, ProductScales::rows, rows);
+  CHECK(fitted.require_gemm(DType::fp8).row_share == Approx(0.4).epsilon(0.01));
+  CHECK(fitted.require_gemm(DType::fp8).block_share ==
+        shipped.require_gemm(DType::fp8).block_share);
+}
+
 TEST_CASE("about three in ten shapes are held out, whatever their form", "[cost]") {
   int held = 0;
   for (int i = 0; i < 10000; ++i)

@@ -84,6 +84,20 @@ TEST_CASE("a generic kernel is at best a large product, and bound by its FLOPs o
   CHECK(microseconds(kernel_cost(kernel, device)) <= large);
 }
 
+TEST_CASE("a scan is bound by its bytes, and by the chunks of a sequence one after another",
+          "[cost]") {
+  Device device = round_device();
+  device.memory_kernels.scan_forward = 0.5;  // of 1 TB/s: 1 GB in 2 ms
+  device.memory_kernels.scan_backward = 0.25;
+  Kernel kernel = streaming(OpKind::scan, 1'000'000'000);
+  kernel.flops = Flops{400e9};  // 4 ms at 100 TFLOP/s: they do not count
+  CHECK(kernel_cost(kernel, device).time == std::chrono::microseconds(2002));
+  kernel.in_sequence = std::chrono::microseconds(300);
+  CHECK(kernel_cost(kernel, device).time == std::chrono::microseconds(2302));
+  kernel.part = AttentionPart::backward;
+  CHECK(kernel_cost(kernel, device).time == std::chrono::microseconds(4302));
+}
+
 TEST_CASE("flash attention takes the FLOPs that FlashAttention counts", "[cost]") {
   // 10 heads of 1280 tokens are 10 blocks of 128 rows each: 10 waves of ten SMs, none partial.
   // 4 * 10 * 1280^2 * 128 = 8.388608 GFLOP at 50 TFLOP/s: 167.77216 us; causal half of it;

@@ -1,6 +1,8 @@
 // The strict reader of device files, and the files that ship.
 #include "sim/topology/device.hpp"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <set>
 
@@ -100,6 +102,10 @@ TEST_CASE("a device file is read to the last figure", "[device]") {
   CHECK(slower.gemm_model(DType::fp8)->gradient_share == 0.75);
   CHECK(problem_of(with_line("    ramp_k: 200", "    ramp_k: 200\n    gradient_share: 0.75"))
             .find("gradient_share is for fp8 products only") != std::string::npos);
+  for (const char* key : {"block_share", "row_share"})
+    CHECK(
+        problem_of(with_line("    ramp_k: 200", fmt::format("    ramp_k: 200\n    {}: 0.75", key)))
+            .find(fmt::format("{} is for fp8 products only", key)) != std::string::npos);
   CHECK(device.gemm_model(DType::fp8) == nullptr);
   CHECK(device.attention.kernels == "FlashAttention-3");
   CHECK(device.memory_kernels.per_sm.in_bytes_per_second() == 90e9);

@@ -15,6 +15,14 @@ using namespace cuda_test;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
+TEST_CASE("ranks that share a GPU share the channels of the service", "[cuda]") {
+  for (const int ranks : {0, 1, 4, 5})
+    CHECK(real::work_queues(ranks) == 16);
+  CHECK(real::work_queues(6) == 13);
+  CHECK(real::work_queues(8) == 8);
+  CHECK(real::work_queues(100) == 1);
+}
+
 // One micro-batch per stage: a rank posts its receives before its sends.
 ToyRun one_micro_batch(int stages, sim::Schedule schedule) {
   ToyRun run = base(false);
