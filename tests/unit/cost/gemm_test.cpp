@@ -82,6 +82,13 @@ TEST_CASE("tiles of products that give gradients run at their share of the other
   kernel.part = AttentionPart::backward;
   CHECK_THAT(gemm_tiling(kernel, device).seconds, WithinRel(2 * 6.5536e-6, 1e-12));
   CHECK_THAT(gemm_tiling(kernel, round_device()).seconds, WithinRel(6.5536e-6, 1e-12));
+  // Scales of blocks have shares of their own, of any product.
+  device.gemm[static_cast<std::size_t>(DType::bf16)]->block_share = 0.8;
+  device.gemm[static_cast<std::size_t>(DType::bf16)]->row_share = 0.4;
+  kernel.scales = ProductScales::blocks;
+  CHECK_THAT(gemm_tiling(kernel, device).seconds, WithinRel(6.5536e-6 / 0.8, 1e-12));
+  kernel.scales = ProductScales::rows;
+  CHECK_THAT(gemm_tiling(kernel, device).seconds, WithinRel(6.5536e-6 / 0.4, 1e-12));
 }
 
 TEST_CASE("compute, memory and power overlap as the fourth root of the sum of fourth powers",

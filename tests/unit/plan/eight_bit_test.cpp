@@ -382,6 +382,14 @@ TEST_CASE("Scales of blocks are written and kept beside what they scale", "[plan
     const double kept = static_cast<double>(128 * mx.hidden) * (1 + scale);
     CHECK(named(sharded, "qkv").saved == Bytes{std::llround(kept)});
   }
+  for (const Model* model : {&mx, &blocks}) {
+    const bool of_blocks = model == &blocks;
+    const ShardedModel sharded = shard(*model, layout);
+    const ShardedOp& op = named(sharded, "qkv");
+    CHECK(op.forward->scales == (of_blocks ? ProductScales::blocks : ProductScales::tensors));
+    CHECK(op.input_gradient->scales == op.forward->scales);
+    CHECK(op.weight_gradient->scales == (of_blocks ? ProductScales::rows : ProductScales::tensors));
+  }
   // A weight in both orders beside its 16 bits; of 128 x 128 elements a scale of 4 bytes.
   const std::int64_t elements = elements_of_products(mx, layout);
   const Bytes more = weight_bytes(make_plan(mx, layout)) -
