@@ -125,6 +125,17 @@ std::string recipe_name(const Document& file, const std::string& name) {
                                 : fmt::format("there is no recipe '{}'; {}", name, allowed)};
 }
 
+std::vector<std::string> recipe_names(const std::string& path) {
+  try {
+    const Document file = Document::load(path, Syntax::python);
+    const ObjectReader all = file.root_object();
+    all.ignore_unknown();
+    return recipes_of(all);
+  } catch (const InputError&) {
+    return {};
+  }
+}
+
 ObjectReader recipe_in(const Document& file, const std::string& name) {
   const ObjectReader all = file.root_object();
   all.ignore_unknown();

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/config/reader.hpp"
 #include "sim/interop/megatron_config.hpp"
@@ -13,6 +14,9 @@ namespace sim {
 // configuration. Throws InputError that lists them. REQUIRES: `file` outlives it.
 ObjectReader recipe_in(const Document& file, const std::string& name);
 std::string recipe_name(const Document& file, const std::string& name);
+
+// Those of a file; none where it is not read.
+std::vector<std::string> recipe_names(const std::string& path);
 
 // The GPUs of a recipe by its name, as "..._256gpu_..."; 0: it does not say.
 int gpus_of_recipe(std::string_view name);

@@ -46,6 +46,7 @@ class TrainerScenario : private SettingProblems {
     if (!degrees()) return;
     if (job_.engine == TrainerEngine::fsdp) fsdp();
     batch();
+    read_trainer_pipeline(job_, *this, result_);
     recomputation();
     layout().optimizer = job_.optimizer;
     layout().attention = request_.has_flash_2 ? AttentionKernel::flash_2 : AttentionKernel::flash;
@@ -109,11 +110,15 @@ class TrainerScenario : private SettingProblems {
     const Whole& context = job_.context;
     layout().tensor_parallel = static_cast<int>(size(tensor, 1, most_ranks));
     layout().context_parallel = static_cast<int>(size(context, 1, most_ranks));
+    layout().pipeline_parallel = static_cast<int>(size(job_.pipeline, 1, 10'000));
     layout().overlap_tensor_wgrad = false;
-    const std::int64_t inner = std::int64_t{layout().tensor_parallel} * layout().context_parallel;
+    const std::int64_t inner = std::int64_t{layout().tensor_parallel} * layout().context_parallel *
+                               layout().pipeline_parallel;
     if (gpus_ < 1 || gpus_ > most_ranks || gpus_ % inner != 0) {
-      problem(job_.processes, "is {}; {} GPUs are no multiple of tp {} x cp {}", gpus_, gpus_,
-              layout().tensor_parallel, layout().context_parallel);
+      const std::string stages =
+          job_.pipeline ? fmt::format(" x pp {}", layout().pipeline_parallel) : "";
+      problem(job_.processes, "is {}; {} GPUs are no multiple of tp {} x cp {}{}", gpus_, gpus_,
+              layout().tensor_parallel, layout().context_parallel, stages);
       return false;
     }
     layout().data_parallel = static_cast<int>(gpus_ / inner);
@@ -125,6 +130,8 @@ class TrainerScenario : private SettingProblems {
   // transformers' tp_plan: the head is "colwise_rep", whose logits each rank has.
   void tensor_parallelism() {
     result_.framework.execution.gathers_logits = true;
+    layout().sequence_parallel = job_.sequence_parallel.value_or(false);
+    if (job_.sequence_parallel) return;
     note("parallelism_config_tp_size",
          "products are modelled as split by column and row, without sequence parallelism");
   }
@@ -251,7 +258,8 @@ class TrainerScenario : private SettingProblems {
       note("gradient_accumulation_steps",
            "the file does not say: 1 (see "
            "--gradient-accumulation-steps)");
-    if (layout().zero_stage == 3 && layout().micro_batches() > 1) note_no_sync();
+    if (layout().zero_stage == 3 && layout().micro_batches() > 1 && !job_.syncs_each)
+      note_no_sync();
   }
 
   // accelerator.accumulate() runs all but the last micro-batch under no_sync.
@@ -263,10 +271,10 @@ class TrainerScenario : private SettingProblems {
     const double parameters = static_cast<double>(trained) / layout().tensor_parallel;
     const double bytes = parameters * bytes_of(layout().gradient_dtype);
     note("gradient_accumulation_steps",
-         fmt::format("Accelerate keeps whole gradients on every GPU until the last micro-batch "
+         fmt::format("{} keeps whole gradients on every GPU until the last micro-batch "
                      "(no_sync), {:.1f} GB more than forecast, and reduces once; forecast: reduced "
                      "and sharded after each",
-                     bytes / 1e9));
+                     job_.program, bytes / 1e9));
   }
 
   void recomputation() {
