@@ -75,7 +75,6 @@ class TrainerScenario : private SettingProblems {
       name = version() == 2 ? PresetName::fsdp2 : PresetName::fsdp1;
     made = preset_of(name).framework;
     if (job_.multi_tensor) made.optimizer = OptimizerForm::eager;
-    note("framework", "eager PyTorch kernels with flash attention are assumed");
   }
 
   int version() const { return static_cast<int>(job_.fsdp.version.value_or(1)); }
