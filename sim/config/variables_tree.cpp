@@ -29,7 +29,7 @@ void parse_variables_into(Tree& tree, std::span<const Definition> definitions,
     tree.fail(places.of(problem.at), problem.what);
   }
   for (const ShellText& path : outcome.not_found)
-    remarks.push_back({variables.unknowns.shown(path.text),
+    remarks.push_back({path.text.substr(path.text.find_last_of("/\x02") + 1),
                        fmt::format("sourced on line {} and not found beside the file: what it sets "
                                    "is not known",
                                    places.of(path.at()).line)});

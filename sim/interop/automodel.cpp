@@ -31,6 +31,7 @@ constexpr std::array distributed_keys{
     KnownKey{"enable_async_tensor_parallel", noted, "",
              "tensor-parallel messages are modelled as exposed"},
     KnownKey{"enable_fsdp2_prefetch"},
+    KnownKey{"enable_compile"},  // read with compile
     KnownKey{"fsdp2_backward_prefetch_depth"},
     KnownKey{"fsdp2_forward_prefetch_depth"},
     KnownKey{"patch_is_packed_sequence"},
@@ -57,7 +58,6 @@ constexpr std::array pipeline_keys{
     KnownKey{"pp_schedule_csv", refused, "", "a schedule of one's own is not modelled"},
     KnownKey{"module_fqns_per_model_part", refused, "",
              "give layers by layout.layers_per_chunk instead"},
-    KnownKey{"round_virtual_stages_to_pp_multiple", refused, "", "give layers_per_stage instead"},
     KnownKey{"*"},
 };
 
@@ -109,8 +109,12 @@ constexpr std::array top_keys{
     KnownKey{"nsys"},
     KnownKey{"qat", refused, "", "quantisation-aware training is not modelled"},
     KnownKey{"freeze_config", noted, "", "all parameters are modelled as trained"},
+    KnownKey{"freeze", noted, "", "all parameters are modelled as trained"},
     KnownKey{"kd_*", refused, "", "a loss over another model is not modelled"},
     KnownKey{"teacher_model", refused, "", "a loss over another model is not modelled"},
+    KnownKey{"dllm", refused, "", "a diffusion model of language is not modelled"},
+    KnownKey{"flow_matching", refused, "", "diffusion models are not modelled"},
+    KnownKey{"dflash", refused, "", "a loss over another model is not modelled"},
     KnownKey{"speculative", refused, "", "a loss over another model is not modelled"},
 };
 
@@ -286,6 +290,7 @@ class Reader {
     read_setting(from, "pp_schedule", job_.schedule);
     job_.pipeline_micro = degree(from, "pp_microbatch_size");
     job_.layers_per_stage = degree(from, "layers_per_stage");
+    read_setting(from, "round_virtual_stages_to_pp_multiple", job_.round_stages);
     judge_keys(from, pipeline_keys, "distributed.pipeline.", result_);
   }
 

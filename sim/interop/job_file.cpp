@@ -79,7 +79,7 @@ Imported from_recipe(const JobFile& job, const ImportRequest& known) {
   for (Change& change : set.changes)
     change.key = name + "." + change.key;
   python.change(set.changes);
-  return with_notes(import_bridge_recipe(python, name, known), set);
+  return with_notes(import_bridge_recipe(python, name, known, job.file), set);
 }
 Imported from_nemo(const JobFile& job, const ImportRequest& known) {
   if (job.file.ends_with(".py")) return from_recipe(job, known);

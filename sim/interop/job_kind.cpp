@@ -29,6 +29,10 @@ bool has_megatron_words(std::string_view text) {
 
 std::optional<JobKind> kind_of_keys(const Document& document) {
   if (document.root_has("step_scheduler")) return JobKind::automodel;
+  // axolotl also says model_type, as a config.json does. Merging and chatting are no trainings.
+  if (document.root_has("export_dir") || document.root_has("infer_backend")) return std::nullopt;
+  if (document.root_has("base_model") && document.root_has("micro_batch_size"))
+    return JobKind::accelerate;
   const std::optional<FileKind> kind = kind_of(document);
   if (kind == FileKind::deepspeed) return JobKind::deepspeed;
   if (kind == FileKind::accelerate) return JobKind::accelerate;

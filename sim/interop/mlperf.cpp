@@ -49,6 +49,7 @@ constexpr std::array tuning{
     KnownKey{"USE_SHARP", noted, "",
              "in-network reduction: set simulation.data_algorithm: in_switch"},
     KnownKey{"NCCL_UB", noted, "", "user buffers of NCCL are not modelled"},
+    KnownKey{"ON_DEVICE_CLIP_GRAD", noted, "", "gradients are clipped as without it"},
     KnownKey{"DETERMINISTIC_MODE", noted, "", "kernels are modelled at full speed"},
     KnownKey{"FSDP", refused, "", "modelled: the distributed optimizer, without FSDP"},
     KnownKey{"EXPERT_PARALLEL", refused, "1", "the benchmark has no experts"},
@@ -58,7 +59,7 @@ constexpr std::array tuning{
 };
 
 // One note for all of them: what NCCL and Transformer Engine do without is modelled.
-constexpr std::array<std::string_view, 24> knobs{"NCCL_MIN_CTAS",
+constexpr std::array<std::string_view, 30> knobs{"NCCL_MIN_CTAS",
                                                  "NCCL_MAX_CTAS",
                                                  "NCCL_MIN_NCHANNELS",
                                                  "NCCL_MAX_NCHANNELS",
@@ -81,6 +82,12 @@ constexpr std::array<std::string_view, 24> knobs{"NCCL_MIN_CTAS",
                                                  "TE_UB_ATOMIC_GEMM_RS_FC2",
                                                  "FC2_FPROP_METHOD",
                                                  "FC2_FPROP_SM",
+                                                 "FC1_DGRAD_SM",
+                                                 "FC1_WGRAD_SM",
+                                                 "QKV_DGRAD_SM",
+                                                 "QKV_WGRAD_SM",
+                                                 "FC1_FPROP_SM",
+                                                 "QKV_FPROP_SM",
                                                  "NVTE_NVFP4_DISABLE_RHT"};
 
 // The run around the steps: data, checkpoints, evaluation, learning rate, logs, Slurm.
@@ -105,7 +112,6 @@ constexpr std::array harmless{
     KnownKey{"WEIGHT_DECAY"},
     KnownKey{"LORA_ALPHA"},
     KnownKey{"SEED"},
-    KnownKey{"*_EVALS"},
     KnownKey{"SKIP_EVAL*"},
     KnownKey{"VAL_*"},
     KnownKey{"LIMIT_*"},
@@ -158,6 +164,7 @@ constexpr std::array harmless{
     KnownKey{"DATADIR"},
     KnownKey{"MODEL"},
     KnownKey{"SLURM_*"},
+    KnownKey{"SBATCH_*"},
     KnownKey{"OMP_NUM_THREADS"},
     KnownKey{"FP8_MARGIN"},
     KnownKey{"FP8_INTERVAL"},
@@ -390,8 +397,9 @@ class Reader {
     config_.distributed_optimizer = flag({"USE_DIST_OPTIMIZER", "USE_DISTRIBUTED_OPTIMIZER"}, true);
     config_.overlap_grad_reduce =
         flag({"OVERLAP_GRAD_REDUCE", "DDP_OVERLAP_GRAD_REDUCE", "OVERLAP_GRAD_SYNC"}, !tunes);
-    config_.overlap_param_gather =
-        flag({"OVERLAP_PARAM_GATHER", "DDP_OVERLAP_PARAM_GATHER", "OVERLAP_PARAM_SYNC"}, !tunes);
+    config_.overlap_param_gather = flag({"OVERLAP_PARAM_GATHER", "DDP_OVERLAP_PARAM_GATHER",
+                                         "OVERLAP_PARAM_SYNC", "MCORE_OPTIM_OVERLAP_PARAM_SYNC"},
+                                        !tunes);
     config_.average_in_collective = flag({"DDP_AVERAGE_IN_COLLECTIVE"}, llama);
     const Whole bucket = whole({"BUCKET_SIZE"});
     if (llama) config_.bucket_size = bucket.value_or(128LL << 20);

@@ -32,7 +32,7 @@ class TrainerScenario : private SettingProblems {
       : SettingProblems{root}, job_{job}, request_{request}, root_{root}, result_{result} {}
 
   void read(MissingOptions& missing) {
-    gpus_ = request_.gpus > 0 ? request_.gpus : job_.processes.value_or(0);
+    gpus_ = request_.gpus > 0 ? request_.gpus : job_.processes.value_or(degrees_of_file());
     find_missing(missing);
     if (missing.any()) {
       at_root(missing.sentence("FILE"));
@@ -54,6 +54,16 @@ class TrainerScenario : private SettingProblems {
 
  private:
   Layout& layout() { return result_.layout; }
+  // The GPUs where the file says how many share the parameters; 0: it does not.
+  std::int64_t degrees_of_file() const {
+    if (!job_.shard) return 0;
+    std::int64_t gpus = 1;
+    for (const Whole* degree : {&job_.shard, &job_.replicate, &job_.tensor, &job_.context}) {
+      const std::int64_t count = degree->value_or(1);
+      if (count < 1 || count > most_ranks || (gpus *= count) > most_ranks) return 0;
+    }
+    return gpus;
+  }
   void note(const char* key, std::string what) { result_.notes.push_back({key, std::move(what)}); }
 
   void find_missing(MissingOptions& missing) {
@@ -329,10 +339,16 @@ Imported import_deepspeed_file(const Text& name, const std::string& folder,
                                const ImportRequest& request) {
   if (folder.empty())
     throw InputError{SourcePosition{*name, 0, 0}, "the DeepSpeed file is not read here"};
-  // Beside the YAML, or where the command runs, as Accelerate takes it.
-  const std::filesystem::path beside = std::filesystem::path{folder} / *name;
+  // Beside the YAML or above it, where the command of a repository runs, or where this one runs.
+  std::filesystem::path beside = std::filesystem::path{folder} / *name;
   std::error_code unreadable;
-  const bool is_beside = std::filesystem::exists(beside, unreadable);
+  bool is_beside = std::filesystem::exists(beside, unreadable);
+  std::filesystem::path above{folder};
+  for (int i = 0; i < 6 && !is_beside && above != above.parent_path(); ++i) {
+    above = above.parent_path();
+    is_beside = std::filesystem::exists(above / *name, unreadable);
+    if (is_beside) beside = above / *name;
+  }
   if (!is_beside && !std::filesystem::exists(*name, unreadable))
     throw InputError{name.place->where(),
                      fmt::format("{} is neither in {} nor in the working folder", *name, folder)};

@@ -33,6 +33,13 @@ constexpr std::array trainer_keys{
     KnownKey{"fp8", Verdict::refused, "", "fp8 of Accelerate is not modelled"},
     KnownKey{"qat", Verdict::refused, "", "quantisation-aware training is not modelled"},
     KnownKey{"rl", Verdict::refused, "", other_losses},
+    KnownKey{"beta", Verdict::refused, "", other_losses},  // of DPO and its relatives
+    KnownKey{"loss_type", Verdict::refused, "nll", other_losses},
+    KnownKey{"max_prompt_length", Verdict::refused, "", other_losses},
+    KnownKey{"pref_beta", Verdict::refused, "", other_losses},
+    KnownKey{"pref_loss", Verdict::refused, "", other_losses},
+    KnownKey{"trl", Verdict::refused, "", other_losses},
+    KnownKey{"ebft", Verdict::refused, "", other_losses},
     KnownKey{"reward_model", Verdict::refused, "", other_losses},
     KnownKey{"use_vllm", Verdict::refused, "", other_losses},
     KnownKey{"num_generations", Verdict::refused, "", other_losses},
@@ -67,6 +74,12 @@ constexpr std::array trainer_keys{
     KnownKey{"pissa_init"},
     KnownKey{"loraplus_lr_ratio"},
     KnownKey{"kernel_config"},
+    KnownKey{"use_dft_loss"},  // weights of tokens
+    KnownKey{"use_asft_loss", Verdict::refused, "", other_losses},
+    KnownKey{"use_eaft_loss"},
+    KnownKey{"quantize_moe_experts", Verdict::noted, "",
+             "experts are modelled only as Megatron-LM runs them"},
+    KnownKey{"lora_target_parameters", Verdict::noted, "", "adapters are modelled on linears"},
     KnownKey{"use_v1_kernels", Verdict::noted, "", "its kernels are not modelled"},
     KnownKey{"use_liger_kernel", Verdict::noted, "", "its kernels are not modelled"},
     KnownKey{"use_liger", Verdict::noted, "", "its kernels are not modelled"},
@@ -111,6 +124,7 @@ class TrainerReader {
     formats();
     model();
     refuse_experts(yaml_, request_);
+    stage();
     checkpointing();
     parallelism();
     read_peft_of_trainer(root_, job_, result_);
@@ -176,14 +190,21 @@ class TrainerReader {
     }
     job_.optimizer = row->kind;
     job_.multi_tensor = row->multi_tensor;
-    if (!row->short_states) return;
-    if (job_.adapters.trains_adapters())
-      result_.notes.push_back({"optimizer", "the states of adapters are modelled in fp32"});
-    else
+    // Of adapters they are next to nothing.
+    if (row->short_states && !job_.adapters.trains_adapters())
       name.place->problem(
           fmt::format("{} is modelled where adapters alone are trained; else: adamw_torch, "
                       "adamw_torch_fused, sgd, lion_32bit",
                       *name));
+  }
+
+  // LLaMA-Factory: pt and sft have one loss over one model.
+  void stage() {
+    Text name;
+    first("stage", {}, name);
+    const std::string word = name.value_or("sft");
+    if (word != "sft" && word != "pt")
+      name.place->problem(fmt::format("is '{}': {}", word.substr(0, 80), other_losses));
   }
 
   // LLaMA-Factory's own words.
@@ -345,6 +366,7 @@ class TrainerReader {
     yaml_.finish();
     Imported job = import_deepspeed_file(file, folder_, known);
     if (adapt(job)) finish_import(yaml_, root_, job);
+    std::erase_if(job.notes, [](const Note& note) { return note.key == "framework"; });
     if (job_.optimizer != OptimizerKind::adam) job.layout.optimizer = job_.optimizer;
     job.notes.insert(job.notes.begin(), result_.notes.begin(), result_.notes.end());
     job.ignored.insert(job.ignored.begin(), result_.ignored.begin(), result_.ignored.end());
@@ -360,7 +382,8 @@ class TrainerReader {
   }
 
   Imported torch() {
-    if (job_.engine == TrainerEngine::ddp)
+    // axolotl and LLaMA-Factory start their programs themselves.
+    if (job_.engine == TrainerEngine::ddp && !is_factory() && !root_.has("base_model"))
       result_.notes.push_back({"fsdp", "neither fsdp nor deepspeed is in the file: DDP"});
     MissingOptions missing{"accelerate"};
     scenario_of_trainer(job_, request_, missing, root_, result_);

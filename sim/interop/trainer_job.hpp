@@ -39,7 +39,7 @@ struct TrainerJob {
   Flag sequence_parallel;
   // Stages of torch.distributed.pipelining: the batch of a GPU goes through them in parts.
   Whole pipeline, pipeline_micro, layers_per_stage;
-  Text schedule;
+  Text schedule, round_stages;  // up, down: to a multiple of the ranks
   Whole sequence_length;
   Layout adapters;  // its lora_rank, lora_modules and frozen_format
   std::string_view program = "Accelerate";

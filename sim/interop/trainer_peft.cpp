@@ -46,10 +46,6 @@ class PeftReader {
     // PEFT's rank (LoraConfig.r), TRL's.
     rank(is(adapter, "lora") || is(adapter, "qlora") || is(tuning, "lora") ? 8 : 16);
     modules();
-    result_.notes.push_back(
-        {"adapters",
-         "frozen weights are modelled in 16 bits, or in 4; adapters in 16 bits beside "
-         "fp32 masters"});
   }
 
  private:

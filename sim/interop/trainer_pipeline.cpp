@@ -57,7 +57,15 @@ class PipelineReader : private SettingProblems {
       const std::int64_t each = size(job_.layers_per_stage, 1, 100'000);
       stages = (layers + each - 1) / each;
     }
-    if (stages % ranks != 0 || (stages / ranks == 1) != single || stages > layers) {
+    const std::string rounds = job_.round_stages.value_or("");
+    if (rounds == "up")
+      stages = (stages + ranks - 1) / ranks * ranks;
+    else if (rounds == "down")
+      stages = stages / ranks * ranks;
+    else if (!rounds.empty())
+      problem(job_.round_stages, "is '{}'; allowed: up, down", rounds.substr(0, 80));
+    if (stages < ranks || stages % ranks != 0 || (stages / ranks == 1) != single ||
+        stages > layers) {
       problem(job_.layers_per_stage ? job_.layers_per_stage : job_.pipeline,
               "{} layers make {} stages on {} ranks, which do not go with the schedule {}", layers,
               stages, ranks, job_.schedule.value_or("1f1b").substr(0, 80));

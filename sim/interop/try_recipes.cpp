@@ -39,8 +39,10 @@ std::string without_values(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     const std::size_t end = c == '\'' ? text.find('\'', i + 1) : std::string_view::npos;
+    // The name of a key is what the sentence is about.
+    const bool names_key = plain.ends_with("unknown key ");
     if (end != std::string_view::npos) {
-      plain += "'...'";
+      plain += names_key ? text.substr(i, std::min<std::size_t>(end - i + 1, 48)) : "'...'";
       i = end;
     } else if (is_digit(c) &&
                (i == 0 || std::isalnum(static_cast<unsigned char>(text[i - 1])) == 0)) {
@@ -66,7 +68,7 @@ bool try_once(const JobFile& job, TriedRecipe& tried) {
   try {
     const ImportedJob imported = import_job(tried.kind, job);
     for (const Note& note : imported.notes)
-      add_reason(note.key + ": " + note.what, tried);
+      if (note.key != "gpus") add_reason(note.key + ": " + note.what, tried);
     return true;
   } catch (const InputError& error) {
     for (const Problem& problem : error.problems())
@@ -79,24 +81,29 @@ bool try_once(const JobFile& job, TriedRecipe& tried) {
 
 class Trial {
  public:
-  Trial(JobFile job, const Fallback& fallback) : job_{std::move(job)}, fallback_{fallback} {}
+  Trial(JobKind kind, JobFile job, const Fallback& fallback)
+      : kind_{kind}, job_{std::move(job)}, fallback_{fallback} {}
 
-  // First as it is, then with what it leaves open on more and more GPUs.
+  // First as it is, then with what it leaves open, of which it may say a part, on more and more
+  // GPUs.
   TriedRecipe run(TriedRecipe tried) {
     if (tried.kind != JobKind::mlperf || cluster_of_mlperf(job_.file).empty())
       job_.cluster = fallback_.cluster;
     if (try_once(job_, tried)) return read(tried, false);
     TriedRecipe best = tried;
-    give_sizes();
-    for (const bool with_model : {false, true}) {
-      job_.model = with_model ? fallback_.model : "";
-      for (const int gpus : {8, 64, 512, 1024, 4096, 16'384}) {
-        job_.known.gpus = gpus;
-        if (try_once(job_, tried)) return read(tried, true);
-        if (tried.reasons.size() < best.reasons.size() || !has_options_) best = tried;
-        has_options_ = true;
-      }
-    }
+    job_.known.sequence_length = fallback_.sequence_length;
+    const bool counted = gpus_of_recipe(tried.recipe) > 0;
+    for (const bool with_model : {false, true})
+      for (const Batch batch : {Batch::none, Batch::sizes, Batch::with_format})
+        for (const int gpus : {0, 8, 64, 512, 1024, 4096, 16'384}) {
+          if (counted && gpus > 0) continue;
+          give(with_model, batch, gpus);
+          if (try_once(job_, tried)) return read(tried, true);
+          // What a file of another model is refused for says nothing.
+          const bool open = with_model || leaves_open(tried);
+          if (!open && (leaves_open(best) || tried.reasons.size() < best.reasons.size()))
+            best = tried;
+        }
     return best;
   }
 
@@ -107,17 +114,35 @@ class Trial {
     return tried;
   }
 
-  void give_sizes() {
-    job_.known.sequence_length = fallback_.sequence_length;
-    if (job_.file.ends_with(".json") || job_.file.ends_with("ml")) {
-      job_.known.micro_batch = 1;
+  enum class Batch : std::uint8_t { none, sizes, with_format };
+  void give(bool model, Batch batch, int gpus) {
+    // Megatron-LM's flags describe the model, but for its vocabulary.
+    const bool flags = job_.flags.empty() && kind_ == JobKind::megatron;
+    job_.model = model && !flags ? fallback_.model : "";
+    job_.changes.clear();
+    if (model && flags) job_.changes.emplace_back("vocab-size=128256");
+    job_.known.gpus = gpus;
+    job_.known.micro_batch = job_.known.accumulation_steps = batch == Batch::none ? 0 : 1;
+    if (batch == Batch::with_format)
       job_.known.precision = DType::bf16;
-    }
+    else
+      job_.known.precision.reset();
   }
 
+  // Refused for an option that is missing, or that the file says itself.
+  static bool leaves_open(const TriedRecipe& tried) {
+    return std::ranges::any_of(tried.reasons, [](const std::string& reason) {
+      return reason.find("--model") != std::string::npos ||
+             reason.find("--gpus") != std::string::npos ||
+             reason.find("the model has no experts") != std::string::npos ||
+             reason.find("not in this file") != std::string::npos ||
+             reason.find(" says N") != std::string::npos;
+    });
+  }
+
+  JobKind kind_;
   JobFile job_;
   const Fallback& fallback_;
-  bool has_options_ = false;
 };
 
 // The functions of a file of Megatron-Bridge that make a configuration.
@@ -214,7 +239,7 @@ TriedRecipes try_recipes(const std::string& folder, const Fallback& fallback) {
       one.file = fs::relative(path, folder).string();
       one.recipe = recipe;
       one.kind = *kind;
-      tried.recipes.push_back(Trial{std::move(job), fallback}.run(std::move(one)));
+      tried.recipes.push_back(Trial{*kind, std::move(job), fallback}.run(std::move(one)));
     }
   }
   return tried;
