@@ -1,12 +1,12 @@
-// stepcast import megatron|torchtitan|deepspeed|accelerate|nemo: the file of a training job as a
-// scenario.
+// stepcast import megatron|torchtitan|deepspeed|accelerate|nemo|automodel|mlperf: the file of a
+// training job as a scenario.
 #include <fmt/format.h>
 
 #include <filesystem>
 #include <memory>
 
 #include "sim/cli/command.hpp"
-#include "sim/interop/job_file.hpp"
+#include "sim/interop/try_recipes.hpp"
 
 namespace sim {
 namespace {
@@ -86,14 +86,14 @@ Options job_options(JobFile& request) {
 // What only some kinds of files need.
 Options options_of(JobKind kind, JobFile& request) {
   Options options;
-  if (kind == JobKind::deepspeed || kind == JobKind::accelerate)
+  if (kind == JobKind::deepspeed || kind == JobKind::accelerate || kind == JobKind::automodel)
     options = trainer_options(request.known);
   if (kind == JobKind::deepspeed)
     options.push_back({.name = "--flags",
                        .into = &request.flags,
                        .form = "FILE",
                        .help = "arguments of Megatron-DeepSpeed beside it"});
-  if (kind == JobKind::megatron || kind == JobKind::deepspeed)
+  if (kind == JobKind::megatron || kind == JobKind::deepspeed || kind == JobKind::mlperf)
     options.push_back({.name = "--define",
                        .into = &request.definitions,
                        .form = "NAME=VALUE",
@@ -105,7 +105,7 @@ Options options_of(JobKind kind, JobFile& request) {
                        .into = &request.recipe,
                        .form = "NAME",
                        .help = "function of a recipe file of Megatron-Bridge (FILE.py)"});
-  if (kind == JobKind::megatron || kind == JobKind::nemo)
+  if (kind == JobKind::megatron || kind == JobKind::nemo || kind == JobKind::automodel)
     options.push_back({.name = "--set",
                        .into = &request.changes,
                        .form = "KEY=VALUE",
@@ -131,10 +131,53 @@ Command job_command(JobKind kind, const char* help) {
       .run = [request, kind] { return import_into_scenario(kind, *request); }};
 }
 
+struct TryRequest : Fallback {
+  std::string folder;
+  int most = 20;
+  bool list = false;
+};
+
+Command try_command() {
+  const auto request = std::make_shared<TryRequest>();
+  return {
+      .name = "try",
+      .help =
+          "try every recipe of a folder, and say how many are read without a remark, with which "
+          "remarks, and what the others are refused for",
+      .options =
+          {{.name = "FOLDER", .into = &request->folder, .help = "the folder", .required = true},
+           {.name = "--cluster",
+            .into = &request->cluster,
+            .form = "NAME",
+            .help = "where they run; default: dgx-h100"},
+           {.name = "--model",
+            .into = &request->model,
+            .form = "NAME",
+            .help = "of files that have none; default: llama-3.1-8b"},
+           {.name = "--seq-length",
+            .into = &request->sequence_length,
+            .form = "N",
+            .help = "of files that do not say it; default: 4096",
+            .check = any_count},
+           {.name = "--reasons",
+            .into = &request->most,
+            .form = "N",
+            .help = "how many to print; default: 20",
+            .check = CountFrom{1, 100'000}},
+           {.name = "--list", .into = &request->list, .help = "every recipe with its reasons"}},
+      .footer = "Example: stepcast import try Megatron-Bridge/src",
+      .run = [request] {
+        const auto most = static_cast<std::size_t>(request->most);
+        print_result(tried_text(try_recipes(request->folder, *request), most, request->list));
+        return ExitCode::done;
+      }};
+}
+
 }  // namespace
 
 std::vector<Command> job_imports() {
   return {
+      try_command(),
       job_command(JobKind::megatron,
                   "a scenario from Megatron-LM's arguments, as a file or a pasted bash array"),
       job_command(JobKind::torchtitan, "a scenario from torchtitan's TOML"),
@@ -144,7 +187,11 @@ std::vector<Command> job_imports() {
                   "a scenario from the YAML of Hugging Face Accelerate, TRL or axolotl"),
       job_command(JobKind::nemo,
                   "a scenario from the YAML of Megatron-Bridge or NeMo 1.x, or from a recipe in "
-                  "Python")};
+                  "Python"),
+      job_command(JobKind::automodel, "a scenario from the YAML of a recipe of NeMo Automodel"),
+      job_command(JobKind::mlperf,
+                  "a scenario from a config_*.sh of NVIDIA's language models in MLPerf Training; "
+                  "scripts that it sources are read beside it")};
 }
 
 }  // namespace sim

@@ -1,6 +1,7 @@
 // Files: opening, choosing the parser, the end of reading.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -17,6 +18,8 @@
 
 namespace sim {
 namespace {
+
+constexpr std::size_t most_sourced_bytes = std::size_t{1} << 20;
 
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
@@ -72,21 +75,56 @@ Document Document::load(const std::string& path, Syntax syntax) {
   return parse(text, path, syntax);
 }
 
+// A path from the root of another machine is tried by its last name.
+std::optional<std::string> Document::text_beside(const std::string& path, std::string_view named) {
+  namespace fs = std::filesystem;
+  const fs::path asked{named};
+  const fs::path file =
+      fs::path{path}.parent_path() / (asked.is_absolute() ? asked.filename() : asked);
+  std::error_code error;
+  if (!fs::is_regular_file(file, error)) return std::nullopt;
+  std::string text = read_file(file.string());
+  std::erase(text, '\r');
+  const auto is_control = [](char c) { return c >= 0 && c < ' ' && c != '\t' && c != '\n'; };
+  if (text.size() > most_sourced_bytes || std::ranges::any_of(text, is_control))
+    return std::nullopt;
+  InputLog::note(file.string(), text);
+  return text;
+}
+
 Document Document::load_flags(const std::string& path, std::span<const Definition> definitions) {
   const std::string text = read_file(path);
   InputLog::note(path, text);
-  return parse_flags(text, path, definitions);
+  Document document{std::make_unique<Tree>(text, path)};
+  const auto beside = [&path](std::string_view named) { return text_beside(path, named); };
+  parse_flags_into(*document.tree_, definitions, beside, document.remarks_);
+  return document;
+}
+
+Document Document::load_variables(const std::string& path,
+                                  std::span<const Definition> definitions) {
+  const std::string text = read_file(path);
+  InputLog::note(path, text);
+  Document document{std::make_unique<Tree>(text, path)};
+  const auto beside = [&path](std::string_view named) { return text_beside(path, named); };
+  parse_variables_into(*document.tree_, definitions, beside, document.remarks_);
+  return document;
 }
 
 Document Document::parse_flags(std::string_view text, std::string name,
                                std::span<const Definition> definitions) {
   Document document{std::make_unique<Tree>(text, std::move(name))};
-  parse_flags_into(*document.tree_, definitions, document.remarks_);
+  parse_flags_into(*document.tree_, definitions, {}, document.remarks_);
   return document;
 }
 
 Document Document::parse(std::string_view text, std::string name, Syntax syntax) {
   if (syntax == Syntax::flags) return parse_flags(text, std::move(name), {});
+  if (syntax == Syntax::variables) {
+    Document document{std::make_unique<Tree>(text, std::move(name))};
+    parse_variables_into(*document.tree_, {}, {}, document.remarks_);
+    return document;
+  }
   auto tree = std::make_unique<Tree>(text, std::move(name));
   switch (syntax) {
     case Syntax::yaml:
@@ -102,6 +140,7 @@ Document Document::parse(std::string_view text, std::string name, Syntax syntax)
       parse_python_into(*tree);
       break;
     case Syntax::flags:
+    case Syntax::variables:
       break;
   }
   return Document{std::move(tree)};

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "sim/config/parsers.hpp"
+#include "sim/config/script_source.hpp"
 #include "sim/config/shell_script.hpp"
 
 namespace sim {
@@ -30,38 +31,6 @@ using Origin = ShellUnknowns::Origin;
 bool is_flag(std::string_view text) {
   return text.size() > 2 && text.starts_with("--");
 }
-
-// The text with '\n' for the '\r\n' of Windows.
-ShellText source_of(const Tree& tree) {
-  ShellText source;
-  const std::string_view text = tree.source();
-  source.text.reserve(text.size());
-  source.from.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i)
-    if (text[i] != '\r' || i + 1 >= text.size() || text[i + 1] != '\n')
-      source.add(text[i], static_cast<std::uint32_t>(i));
-  return source;
-}
-
-// Lines and bytes of offsets.
-class Places {
- public:
-  explicit Places(std::string_view text) {
-    begins_.push_back(0);
-    for (std::size_t at = text.find('\n'); at != std::string_view::npos;
-         at = text.find('\n', at + 1))
-      begins_.push_back(static_cast<std::uint32_t>(at + 1));
-  }
-  TextPlace of(std::uint32_t offset) const {
-    const auto after = std::ranges::upper_bound(begins_, offset);
-    const auto line = static_cast<std::int32_t>(after - begins_.begin());
-    const std::uint32_t begin = begins_[static_cast<std::size_t>(line) - 1];
-    return {line, static_cast<std::int32_t>(offset - begin)};
-  }
-
- private:
-  std::vector<std::uint32_t> begins_;
-};
 
 // Those by which the command that trains is told from one that converts or prepares.
 constexpr std::array<std::string_view, 12> of_training{"--micro-batch-size",
@@ -124,8 +93,13 @@ constexpr std::array launcher_flags{
 
 class FlagsTree {
  public:
-  FlagsTree(Tree& tree, std::span<const Definition> definitions, std::vector<Remark>& remarks)
-      : tree_{tree}, remarks_{remarks}, source_{source_of(tree)}, places_{tree.source()} {
+  FlagsTree(Tree& tree, std::span<const Definition> definitions, const ShellFiles& files,
+            std::vector<Remark>& remarks)
+      : tree_{tree},
+        files_{files},
+        remarks_{remarks},
+        source_{source_of(tree)},
+        places_{tree.source()} {
     for (const Definition& definition : definitions)
       variables_.define(definition.name, definition.value);
   }
@@ -186,7 +160,7 @@ class FlagsTree {
   // ---- Scripts.
 
   void take_script() {
-    const ShellOutcome outcome = run_shell_script(source_, variables_);
+    const ShellOutcome outcome = run_shell_script(source_, variables_, files_);
     const std::vector<const ShellCommand*> trains = commands_that_train(outcome);
     if (outcome.lost && !trains.empty())
       tree_.fail(places_.of(*outcome.lost),
@@ -403,6 +377,7 @@ class FlagsTree {
   }
 
   Tree& tree_;
+  const ShellFiles& files_;
   std::vector<Remark>& remarks_;
   ShellText source_;
   Places places_;
@@ -414,11 +389,11 @@ class FlagsTree {
 
 }  // namespace
 
-void parse_flags_into(Tree& tree, std::span<const Definition> definitions,
+void parse_flags_into(Tree& tree, std::span<const Definition> definitions, const ShellFiles& files,
                       std::vector<Remark>& remarks) {
   if (is_arguments_block(tree.source())) return parse_arguments_block_into(tree);
   if (is_arguments_yaml(tree.source())) return parse_arguments_yaml_into(tree);
-  FlagsTree{tree, definitions, remarks}.parse();
+  FlagsTree{tree, definitions, files, remarks}.parse();
 }
 
 }  // namespace sim

@@ -3,14 +3,19 @@
 //   cfg = base()               key "_base" of the function: the name
 //   cfg.section.key = VALUE    that path
 //   helper(cfg)                one of the list "_calls"
+//   name = VALUE               what a later VALUE means by the name
 // and VALUE is a number, a string, True, False, None, a list, a dict, a name, or a call, which is
-// an object with its name as "_target_", its arguments as "_0", "_1" and by name. Everything else
-// is left out, with its line in the list "_unread".
+// an object with its name as "_target_", its arguments as "_0", "_1" and by name; a call of its
+// result is left out. Everything else is left out, with its line in the list "_unread".
+//
+// Of a file besides: "_imports", the names that it imports, each as "module:name"; "_stars", the
+// modules of which it imports all; "_aliases", the names that stand for another one.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,10 +67,13 @@ class Reader {
     while (skip_blank(), !done()) {
       const TextPlace begin = place();
       if (begin.byte == 0) {
-        const std::string next = function_name();
+        const std::string next = top_level(begin, file);
         if (next.empty()) continue;
         end_function();
         name = next;
+        locals_ = parameters_;
+        locals_.insert(globals_.begin(), globals_.end());
+        kept_at_.clear();
         root_ = {ValueKind::object, begin, "", {}};
       } else if (name.empty()) {
         skip_line();
@@ -106,13 +114,73 @@ class Reader {
       step();
   }
 
-  // Of "def name(...) -> type:"; empty: another statement, which is left out.
-  std::string function_name() {
+  // The name of "def name(...) -> type:"; empty: another statement.
+  std::string top_level(TextPlace begin, Node& file) {
     const std::string word = dotted();
     skip_spaces();
     std::string name = word == "def" ? dotted() : "";
-    name.empty() ? skip_line() : skip_definition();
-    return name;
+    if (!name.empty()) {
+      skip_definition();
+      return name;
+    }
+    try {
+      if (word == "from")
+        imports(begin, file);
+      else if (!word.empty() && peek() == '=' && peek(1) != '=')
+        constant(word, begin, file);
+    } catch (const Unread&) {
+    }
+    skip_line();
+    return "";
+  }
+
+  // from module import a, (b as c)
+  void imports(TextPlace begin, Node& file) {
+    const std::string module = dotted();
+    skip_spaces();
+    if (dotted() != "import") return;
+    skip_spaces();
+    if (peek() == '*') {
+      Node& stars = file.at("_stars", begin);
+      stars.kind = ValueKind::list;
+      stars.entries.push_back({"", begin, {Node{ValueKind::quoted, begin, module, {}}}});
+      return;
+    }
+    const bool many = peek() == '(';
+    if (many) step();
+    const auto blank = [&] { many ? skip_blank() : skip_spaces(); };
+    Node& all = file.at("_imports", begin);
+    all.kind = ValueKind::object;
+    if (all.place.line == 0) all.place = begin;
+    for (blank(); starts_name(peek()); blank()) {
+      const std::string name = dotted();
+      std::string as = name;
+      blank();
+      if (text_.substr(at_).starts_with("as ")) {
+        step(), step();
+        blank();
+        as = dotted();
+        blank();
+      }
+      all.at(as, begin) = {ValueKind::quoted, begin, module + ":" + name, {}};
+      if (peek() == ',') step();
+    }
+  }
+
+  // NAME = VALUE outside of a function: a constant, or another name of a function.
+  void constant(const std::string& name, TextPlace begin, Node& file) {
+    step();
+    skip_spaces();
+    const bool names = starts_name(peek());
+    const Node given = value(0);
+    if (names && given.kind == ValueKind::quoted && !globals_.contains(given.text)) {
+      Node& all = file.at("_aliases", begin);
+      all.kind = ValueKind::object;
+      if (all.place.line == 0) all.place = begin;
+      all.at(name, begin) = given;
+    } else if (given.kind == ValueKind::quoted || given.kind == ValueKind::plain) {
+      globals_[name] = locals_[name] = given;
+    }
   }
 
   void statement() {
@@ -126,12 +194,14 @@ class Reader {
       if (!starts_name(peek())) throw Unread{};
       const std::string name = dotted();
       if (name == "return") return skip_line();
+      // What stands under a condition is read as if it held.
+      if (name == "else" || name == "elif") return skip_block(begin);
       skip_spaces();
       if (peek() == '(' && name.find('.') == std::string::npos) return call(name, begin);
       if (peek() != '=' || peek(1) == '=') throw Unread{};
       step();
       skip_spaces();
-      assign(name, begin);
+      assign(targets(name), begin);
       end_of_line();
     } catch (const Unread&) {
       leave(from, begin);
@@ -174,10 +244,43 @@ class Reader {
       step();
     }
   }
-  void skip_definition() {
-    while (!done() && peek() != ':')
-      peek() == '(' ? skip_brackets() : step();
+  // A line and those below it that stand further in.
+  void skip_block(TextPlace begin) {
     skip_line();
+    for (skip_blank(); !done() && place().byte > begin.byte; skip_blank())
+      skip_line();
+  }
+  // Defaults of arguments are what their names mean.
+  void skip_definition() {
+    parameters_.clear();
+    while (!done() && peek() != ':')
+      peek() == '(' ? parameters() : step();
+    skip_line();
+  }
+  void parameters() {
+    step();
+    for (skip_blank(); !done() && peek() != ')'; skip_blank()) {
+      const std::string name = dotted();
+      while (!done() && peek() != ',' && peek() != ')' && peek() != '=')
+        peek() == '[' || peek() == '(' ? skip_brackets() : step();
+      if (peek() == '=') {
+        step();
+        skip_blank();
+        parameter(name);
+      }
+      while (!done() && peek() != ',' && peek() != ')')
+        peek() == '[' || peek() == '(' || peek() == '{' ? skip_brackets() : step();
+      if (peek() == ',') step();
+    }
+    step();
+  }
+  void parameter(const std::string& name) {
+    try {
+      Node given = value(0);
+      if (given.kind == ValueKind::plain || given.kind == ValueKind::quoted)
+        parameters_[name] = std::move(given);
+    } catch (const Unread&) {
+    }
   }
   void skip_brackets() {
     int depth = 0;
@@ -209,7 +312,49 @@ class Reader {
     calls.entries.push_back({"", begin, {Node{ValueKind::quoted, begin, name, {}}}});
   }
 
+  // The names of "a = b = VALUE".
+  std::vector<std::string> targets(const std::string& first) {
+    std::vector<std::string> names{first};
+    for (std::size_t from = at_; starts_name(peek()); from = at_) {
+      std::string name = dotted();
+      skip_spaces();
+      if (peek() != '=' || peek(1) == '=') {
+        at_ = from;  // no line break lies between
+        break;
+      }
+      names.push_back(std::move(name));
+      step();
+      skip_spaces();
+    }
+    return names;
+  }
+
+  void assign(const std::vector<std::string>& names, TextPlace begin) {
+    if (names.size() == 1) return assign(names.front(), begin);
+    const std::size_t from = at_;
+    for (const std::string& name : names) {
+      at_ = from;  // a value of several targets stands on one line
+      assign(name, begin);
+    }
+  }
+
+  // What a local name holds where it is set; objects are kept once they are part of cfg.
+  void assign_local(const std::string& name, TextPlace begin) {
+    const std::size_t dot = name.find('.');
+    if (dot != std::string::npos) {
+      const auto kept = kept_at_.find(name.substr(0, dot));
+      if (kept == kept_at_.end()) throw Unread{};
+      return assign(kept->second + name.substr(dot), begin);
+    }
+    Node given = value(0);
+    skip_spaces();
+    if (peek() != '\n' && peek() != '#' && !done()) throw Unread{};
+    kept_at_.erase(name);
+    locals_[name] = std::move(given);
+  }
+
   void assign(const std::string& name, TextPlace begin) {
+    if (name != "cfg" && !name.starts_with("cfg.")) return assign_local(name, begin);
     if (name == "cfg") {
       const Node made = value(0);
       if (made.kind != ValueKind::object || made.entries.empty() ||
@@ -218,8 +363,11 @@ class Reader {
       root_.at("_base", begin) = made.entries.front().value.front();
       return;
     }
-    if (!name.starts_with("cfg.") || name.ends_with(".") || name.find("..") != std::string::npos)
-      throw Unread{};
+    if (name.ends_with(".") || name.find("..") != std::string::npos) throw Unread{};
+    const std::size_t from = at_;
+    const std::string word = starts_name(peek()) ? dotted() : "";
+    if (locals_.contains(word) && locals_.at(word).kind == ValueKind::object) kept_at_[word] = name;
+    at_ = from;
     Node given = value(0);
     skip_spaces();
     if (peek() != '\n' && peek() != '#' && !done()) throw Unread{};
@@ -271,7 +419,11 @@ class Reader {
     if (name == "True") return {ValueKind::plain, begin, "true", {}};
     if (name == "False") return {ValueKind::plain, begin, "false", {}};
     if (peek() == '(') return call_value(name, begin, depth);
-    return {ValueKind::quoted, begin, name, {}};
+    const auto local = locals_.find(name);
+    if (local == locals_.end()) return {ValueKind::quoted, begin, name, {}};
+    Node known = local->second;
+    known.place = begin;
+    return known;
   }
 
   Node number() {
@@ -367,6 +519,11 @@ class Reader {
     }
     if (done()) throw Unread{};
     step();
+    while (peek() == '.' && starts_name(peek(1))) {
+      static_cast<void>(dotted());
+      if (peek() != '(') throw Unread{};
+      skip_brackets();
+    }
     return node;
   }
 
@@ -375,6 +532,8 @@ class Reader {
   std::size_t at_ = 0, line_start_ = 0;
   std::int32_t line_ = 1;
   Node root_;
+  std::map<std::string, Node> globals_, parameters_, locals_;
+  std::map<std::string, std::string> kept_at_;  // local names, and the path that holds them
 };
 
 void add(const Node& node, Tree& tree) {

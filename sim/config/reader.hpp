@@ -160,8 +160,9 @@ struct Remark {
   std::string about, what;
 };
 
-// flags: command-line flags in a file, as flags_tree.cpp describes them.
-enum class Syntax : std::uint8_t { yaml, json, toml, python, flags };
+// flags: command-line flags in a file, as flags_tree.cpp describes them; variables: of a shell
+// script, as variables_tree.cpp does.
+enum class Syntax : std::uint8_t { yaml, json, toml, python, flags, variables };
 
 class Document {
  public:
@@ -170,8 +171,10 @@ class Document {
   static Document load(const std::string& path);
   static Document load(const std::string& path, Syntax syntax);
   static Document parse(std::string_view text, std::string name, Syntax syntax);
-  // Syntax::flags, with variables given from outside.
+  // Syntax::flags, with variables given from outside. Scripts that it sources are read where they
+  // lie beside it.
   static Document load_flags(const std::string& path, std::span<const Definition> definitions);
+  static Document load_variables(const std::string& path, std::span<const Definition> definitions);
   static Document parse_flags(std::string_view text, std::string name,
                               std::span<const Definition> definitions);
   static Document parse_yaml(std::string_view text, std::string name);
@@ -197,6 +200,7 @@ class Document {
 
  private:
   explicit Document(std::unique_ptr<Tree> tree);
+  static std::optional<std::string> text_beside(const std::string& path, std::string_view named);
   std::unique_ptr<Tree> tree_;
   std::vector<Remark> remarks_;
 };

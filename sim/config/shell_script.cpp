@@ -68,8 +68,8 @@ ShellText with_marked_flags(const ShellText& text, const std::string& mark) {
 
 class Script {
  public:
-  Script(std::vector<ShellToken> tokens, ShellVariables& variables)
-      : tokens_{std::move(tokens)}, variables_{variables}, expander_{variables} {}
+  Script(std::vector<ShellToken> tokens, ShellVariables& variables, const ShellFiles& files)
+      : tokens_{std::move(tokens)}, variables_{variables}, expander_{variables}, files_{files} {}
 
   ShellOutcome run() {
     while (here().kind != Kind::end) {
@@ -566,6 +566,7 @@ class Script {
       return condition(inner);
     }
     if (name == "false") return {false, ""};
+    if ((name == "source" || name == ".") && words.size() > 1) return source(at, words[1], runs);
     if (name == "unset")
       for (std::size_t i = 1; i < words.size(); ++i)
         variables_.unset(words[i].text);
@@ -629,7 +630,28 @@ class Script {
         text.add(' ', words[i].at());
       }
     }
-    if (text.empty() || ++texts_ > 64) return {std::nullopt, words.front().text};
+    if (text.empty()) return {std::nullopt, words.front().text};
+    return run_inner(text, words.front().text, runs);
+  }
+
+  // A folder that only a running shell knows is taken as that of the file.
+  ShellTruth source(std::uint32_t at, const ShellText& word, Runs runs) {
+    std::string path = word.text.substr(word.text.rfind('\x02') + 1);
+    while (path.size() < word.text.size() && path.starts_with('/'))
+      path.erase(0, 1);
+    const std::optional<std::string> found = files_ && !path.empty() ? files_(path) : std::nullopt;
+    if (!found) {
+      outcome_.not_found.push_back(word);
+      ran_program_ = true;
+      return {std::nullopt, "the file '" + path + "'"};
+    }
+    ShellText text;
+    text.add(*found, at);
+    return run_inner(text, path, runs);
+  }
+
+  ShellTruth run_inner(const ShellText& text, const std::string& name, Runs runs) {
+    if (++texts_ > 64) return {std::nullopt, name};
     std::vector<ShellToken> tokens = shell_tokens(text);
     tokens.swap(tokens_);
     const auto functions = std::exchange(functions_, {});  // they lie in the other tokens
@@ -647,6 +669,7 @@ class Script {
   std::vector<ShellToken> tokens_;
   ShellVariables& variables_;
   ShellExpander expander_;
+  const ShellFiles& files_;
   ShellOutcome outcome_;
   std::size_t at_ = 0, steps_ = 0;
   int depth_ = 0, loops_ = 0, texts_ = 0;
@@ -657,8 +680,9 @@ class Script {
 
 }  // namespace
 
-ShellOutcome run_shell_script(const ShellText& source, ShellVariables& variables) {
-  return Script{shell_tokens(source), variables}.run();
+ShellOutcome run_shell_script(const ShellText& source, ShellVariables& variables,
+                              const ShellFiles& files) {
+  return Script{shell_tokens(source), variables, files}.run();
 }
 
 std::vector<ShellText> split_quoted_flag(const ShellText& word) {

@@ -2,12 +2,15 @@
 // functions, if, case and loops are followed as far as its text goes, and every command that
 // starts a program with flags is handed back with the words that it would get.
 //
-// Commands that set nothing (mkdir, echo, source) are passed over. What hangs on something that
-// only a running shell knows becomes a mark, in the words that it reaches.
+// Commands that set nothing (mkdir, echo) are passed over; `source FILE` reads that file where it
+// is given. What hangs on something that only a running shell knows becomes a mark, in the words
+// that it reaches.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/config/shell_variables.hpp"
@@ -27,10 +30,16 @@ struct ShellOutcome {
   // Arrays and strings that hold flags, by name, in order of assignment.
   std::vector<std::pair<std::string, std::vector<ShellText>>> flags;
   std::optional<std::uint32_t> lost;  // flags behind a comment that ended their command
+  std::vector<ShellText> not_found;   // files that `source` names and that were not read
 };
 
-// Throws ShellProblem for what is no script.
-ShellOutcome run_shell_script(const ShellText& source, ShellVariables& variables);
+// The text of a file that a script sources, by the path that it writes; nothing: not to be read.
+using ShellFiles = std::function<std::optional<std::string>(std::string_view path)>;
+
+// What a sourced file says stands, for messages, at the command that sources it. Throws
+// ShellProblem for what is no script.
+ShellOutcome run_shell_script(const ShellText& source, ShellVariables& variables,
+                              const ShellFiles& files = {});
 
 // The fields of a word that begins with "--" and holds blanks, "--fp8-format hybrid", as an
 // unquoted expansion splits it; quotes inside group and go.

@@ -85,6 +85,12 @@ const ShellVariable* ShellVariables::find(const std::string& name) const {
   return found == variables_.end() ? nullptr : &found->second;
 }
 
+std::map<std::string, ShellVariable> ShellVariables::all() const {
+  std::map<std::string, ShellVariable> all = defined_;
+  all.insert(variables_.begin(), variables_.end());
+  return all;
+}
+
 // What a word becomes, field by field. `whole`: one text, no splitting.
 class ShellExpander::Fields {
  public:

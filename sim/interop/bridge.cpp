@@ -7,12 +7,15 @@
 #include <map>
 #include <utility>
 
+#include "sim/config/data_files.hpp"
 #include "sim/interop/bridge_recipe.hpp"
 #include "sim/interop/formats.hpp"
+#include "sim/interop/hub_models.hpp"
 #include "sim/interop/megatron_experts.hpp"
 #include "sim/interop/megatron_flag_table.hpp"
 #include "sim/interop/nemo.hpp"
 #include "sim/interop/settings.hpp"
+#include "sim/model/model.hpp"
 
 namespace sim {
 namespace {
@@ -21,9 +24,6 @@ namespace {
 // TransformerConfig). What is neither here nor a setting is told in a note.
 constexpr auto refused = Verdict::refused;
 constexpr auto noted = Verdict::noted;
-constexpr std::string_view optimizer_bytes =
-    "the optimizer's states are modelled in fp32, 12 bytes per parameter with the master weights; "
-    "to forecast the job so, --set {}=null";
 constexpr std::string_view buffers_of_te =
     "user buffers are modelled with Transformer Engine's default methods";
 
@@ -288,10 +288,6 @@ constexpr std::array<std::string_view, 17> harmless_precision_keys{"_target_",
 constexpr std::array optimizer_keys{
     KnownKey{"optimizer", refused, "adam",
              "only Adam is modelled; to forecast the job with it, --set {}=adam"},
-    KnownKey{"main_grads_dtype", refused, "fp32", optimizer_bytes},
-    KnownKey{"main_params_dtype", refused, "fp32", optimizer_bytes},
-    KnownKey{"exp_avg_dtype", refused, "fp32", optimizer_bytes},
-    KnownKey{"exp_avg_sq_dtype", refused, "fp32", optimizer_bytes},
     KnownKey{"overlap_param_gather_with_optimizer_step", noted, "",
              "parameters are modelled as gathered in the forward pass"},
     KnownKey{"log_num_zeros_in_grad", noted, "", "its pass over the gradients is not modelled"},
@@ -426,6 +422,11 @@ constexpr std::array activations{
     ActivationName{"geglu", "megatron.core.fusions.fused_bias_geglu.quick_gelu", true},
     ActivationName{"swiglu", "torch.nn.functional.silu", true},
     ActivationName{"squared_relu", "megatron.core.activations.squared_relu", false},
+    // As recipes in Python name them.
+    ActivationName{"squared_relu", "squared_relu", false},
+    ActivationName{"swiglu", "F.silu", true},
+    ActivationName{"gelu", "F.gelu", false},
+    ActivationName{"geglu", "F.gelu", true},
 };
 
 void write_activation(const std::string& activation, Sections& out) {
@@ -533,6 +534,76 @@ void read_bridge(const ObjectReader& root, const Spelling& name, Setting<T>& int
     if (value && !value->is_object()) read_setting(found->object(), key, read);
     if (read && !into) into = read;
   }
+}
+
+// Whether a file speaks of a field at all, if only to say null.
+bool says(const ObjectReader& root, const Spelling& name) {
+  bool any = false;
+  for (const char* place : name.bridge) {
+    if (!place) continue;
+    const auto [section, key] = split(place);
+    const std::optional<ValueReader> found = root.find(section);
+    if (!found || !found->is_object()) continue;
+    const std::vector<std::string> keys = found->object().keys();
+    if (std::ranges::find(keys, key) != keys.end()) any = true;
+  }
+  return any;
+}
+
+// A number format of the optimizer's states, as Python and YAML name it: torch.bfloat16.
+void read_format(const ObjectReader& root, const char* key, Text& into) {
+  const auto optimizer = root.find("optimizer");
+  if (!optimizer || !optimizer->is_object() || into) return;
+  const auto value = optimizer->object().find(key);
+  if (!value) return;
+  std::string name = value->peek_text().value_or("");
+  if (value->is_object()) {
+    const ObjectReader object = value->object();
+    object.ignore_unknown();
+    name = object.text_or("_target_", "");
+  }
+  constexpr std::array<std::pair<std::string_view, const char*>, 5> formats{
+      {{"torch.float32", "fp32"},
+       {"torch.bfloat16", "bf16"},
+       {"torch.float16", "fp16"},
+       {"torch.uint8", "fp8"},
+       {"fp32", "fp32"}}};
+  const auto row = std::ranges::find(formats, name, [](const auto& one) { return one.first; });
+  if (row != formats.end())
+    into = Text{row->second, value};
+  else if (!is_neutral(*value, ""))
+    value->problem(
+        fmt::format("is '{}'; modelled: torch.float32, torch.bfloat16, torch.float16, "
+                    "torch.uint8",
+                    name.substr(0, 80)));
+}
+
+// What a layer above says is not judged again.
+void pass_over(const ObjectReader& below, const ObjectReader& above) {
+  for (const std::string& section : above.keys()) {
+    const auto mine = above.find(section);
+    const auto theirs = below.find(section);
+    if (!mine || !theirs || !mine->is_object() || !theirs->is_object()) continue;
+    for (const std::string& key : mine->object().keys())
+      static_cast<void>(theirs->object().has(key));
+  }
+}
+
+// cfg.model = AutoBridge.from_hf_pretrained("meta-llama/Meta-Llama-3-8B"): the hub's model.
+void read_hub_model(const std::vector<ObjectReader>& layers, ImportRequest& request,
+                    Imported& read) {
+  Text name;
+  for (const ObjectReader& layer : layers) {
+    const auto model = layer.find("model");
+    if (!model || !model->is_object()) continue;
+    Text one;
+    const ObjectReader object = model->object();
+    if (object.text_or("_target_", "").starts_with("AutoBridge.")) read_setting(object, "_0", one);
+    for (const char* argument : {"_0", "_1", "trust_remote_code", "revision"})
+      static_cast<void>(object.has(argument));
+    if (one && !name) name = one;
+  }
+  take_hub_model(name, request, read);
 }
 
 // Which layers have experts, and which a window, where a list says it, as Megatron-LM's flags spell
@@ -648,33 +719,70 @@ Exported export_nemo(const Scenario& scenario) {
 
 namespace {
 
-Imported import_settings(const Document& yaml, const ObjectReader& root,
-                         const ImportRequest& request) {
+// The first layer that has the section decides on what it says of graphs and activations.
+void read_model_section(const ObjectReader& model, bool first, bool experts, MegatronConfig& config,
+                        Imported& read) {
+  if (!config.activation) read_activation(model, config);
+  check_provider(model);
+  judge_experts(model, experts || config.num_experts.value_or(0) > 0, read);
+  Text graphs;
+  read_setting(model, "cuda_graph_impl", graphs);
+  const bool said = graphs || model.has("cuda_graph_scope") || model.has("cuda_graph_modules");
+  if (!said || (!first && read.graphs)) return;
+  read.graphs = graphs.value_or("none") != "none";
+  read_graph_scope(model, {"cuda_graph_scope", "cuda_graph_modules"}, read);
+}
+
+// `layers`: the file, and with a recipe what it begins from; the first that speaks of a field
+// decides.
+Imported import_settings(const Document& yaml, const std::vector<ObjectReader>& layers,
+                         const RecipeChain* chain, const ImportRequest& asked) {
+  const ObjectReader& root = layers.front();
+  ImportRequest request = asked;
   Imported read;
   MegatronConfig config;
-  for_each_setting(config,
-                   [&](const Spelling& name, auto& setting) { read_bridge(root, name, setting); });
-  spell_layers(config);
-  read_precision_recipe(root, config);
-  if (is_recipe(root)) read_recipe(root, config, read);
-  Layout adapters;
-  read_peft(root, adapters, read);
-  const bool experts = request.model && request.model->experts.count > 0;
-  if (const std::optional<ValueReader> model = root.find("model"); model && model->is_object()) {
-    read_activation(model->object(), config);
-    check_provider(model->object());
-    judge_experts(model->object(), experts || config.num_experts.value_or(0) > 0, read);
-    Text graphs;
-    read_setting(model->object(), "cuda_graph_impl", graphs);
-    read.graphs = graphs.value_or("none") != "none";
-    read_graph_scope(model->object(), {"cuda_graph_scope", "cuda_graph_modules"}, read);
+  for_each_setting(config, [&](const Spelling& name, auto& setting) {
+    bool open = true;
+    for (const ObjectReader& layer : layers) {
+      if (open) read_bridge(layer, name, setting);
+      if (says(layer, name)) open = false;
+    }
+  });
+  for (const ObjectReader& layer : layers) {
+    read_format(layer, "main_grads_dtype", config.main_gradients);
+    read_format(layer, "main_params_dtype", config.main_parameters);
+    read_format(layer, "exp_avg_dtype", config.first_moment);
+    read_format(layer, "exp_avg_sq_dtype", config.second_moment);
   }
+  spell_layers(config);
+  for (std::size_t i = 1; i < layers.size(); ++i)
+    for (std::size_t above = 0; above < i; ++above)
+      pass_over(layers[i], layers[above]);
+  if (chain) read_hub_model(layers, request, read);
+  Layout adapters;
+  bool precise = false, adapted = false;
+  for (const ObjectReader& layer : layers) {
+    if (!precise) read_precision_recipe(layer, config);
+    precise = precise || layer.has("mixed_precision");
+    const std::optional<ValueReader> peft = layer.find("peft");
+    if (!adapted) read_peft(layer, adapters, read);
+    if (adapted && peft && peft->is_object()) peft->object().ignore_unknown();
+    adapted = adapted || peft;
+  }
+  if (chain) read_recipe(*chain, config, read);
+  const bool experts = request.model && request.model->experts.count > 0;
+  for (const ObjectReader& layer : layers)
+    if (const std::optional<ValueReader> model = layer.find("model"); model && model->is_object())
+      read_model_section(model->object(), &layer == &root, experts, config, read);
   for (Text* format : {&config.fp8, &config.fp4})
     if (*format && (**format == "none" || **format == "null")) *format = Text{};
-  judge_sections(root, read);
-  if (is_recipe(root)) note_unknown_keys(root, "", read);
+  for (const ObjectReader& layer : layers) {
+    judge_sections(layer, read);
+    if (chain) note_unknown_keys(layer, "", read);
+  }
   if (!config.max_position_embeddings) config.max_position_embeddings = config.seq_length;
   yaml.finish();
+  if (chain) chain->finish();
   const MegatronRules rules{.fp32_gradients_by_default = false,
                             .groups_without_switch = true,
                             .fuses_loss = true,
@@ -687,6 +795,7 @@ Imported import_settings(const Document& yaml, const ObjectReader& root,
   result.graph_scope = read.graph_scope;
   result.ignored = read.ignored;
   result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());
+  if (chain) chain->finish();
   finish_import(yaml, root, result);
   return result;
 }
@@ -694,14 +803,18 @@ Imported import_settings(const Document& yaml, const ObjectReader& root,
 }  // namespace
 
 Imported import_bridge(const Document& yaml, const ImportRequest& request) {
-  return import_settings(yaml, yaml.root_object(), request);
+  return import_settings(yaml, {yaml.root_object()}, nullptr, request);
 }
 
 Imported import_bridge_recipe(const Document& file, const std::string& name,
-                              const ImportRequest& request) {
+                              const ImportRequest& request, const std::string& path) {
   ImportRequest known = request;
   if (known.gpus == 0) known.gpus = gpus_of_recipe(name);
-  return import_settings(file, recipe_in(file, name), known);
+  const std::string model = known.model ? "" : model_of_recipe(name);
+  if (!model.empty()) known.model = load_model(find_data_file("models", model)).shape;
+  const RecipeChain chain{file, name, path};
+  if (chain.layers().empty()) throw InputError{{file.name(), 0, 0}, name + " is no recipe"};
+  return import_settings(file, chain.layers(), &chain, known);
 }
 
 Imported import_nemo(const Document& yaml, const ImportRequest& request) {

@@ -40,7 +40,12 @@ void read_peft(const ObjectReader& root, Layout& layout, Imported& result) {
     return;
   }
   const ObjectReader peft = value->object();
-  const std::string kind = peft.has("_target_") ? peft.text("_target_") : "LoRA";
+  std::string kind = peft.has("_target_") ? peft.text("_target_") : "LoRA";
+  // default_peft_config(peft_scheme) of recipes/utils/finetune_utils.py: LoRA but where asked else.
+  if (kind == "default_peft_config") {
+    const std::string scheme = peft.has("_0") ? peft.text("_0") : "lora";
+    kind = scheme == "lora" || scheme == "peft_scheme" ? "LoRA" : scheme;
+  }
   if (!kind.ends_with(".LoRA") && kind != "LoRA")
     peft.problem("_target_", fmt::format("is '{}'; modelled: LoRA", kind.substr(0, 80)));
   if (peft.has("dim")) layout.lora_rank = static_cast<int>(peft.integer("dim", {1, 65'536}));

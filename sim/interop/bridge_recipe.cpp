@@ -17,7 +17,7 @@ std::vector<std::string> recipes_of(const ObjectReader& file) {
   for (const std::string& name : file.keys()) {
     const ObjectReader function = file.object(name);
     function.ignore_unknown();  // what is not known of the one that is read is told
-    if (function.has("_base")) names.push_back(name);
+    if (function.has("_base") && !name.starts_with('_')) names.push_back(name);
   }
   return names;
 }
@@ -29,36 +29,106 @@ constexpr std::array precisions{Precision{"bf16", ""}, Precision{"fp8_cs", "tens
                                 Precision{"fp8_ds", "delayed"}, Precision{"fp8_mx", "mxfp8"},
                                 Precision{"nvfp4", "nvfp4"}};
 
+struct RecipeModel {
+  std::string_view prefix, model;
+};
+constexpr std::array recipe_models{RecipeModel{"llama3_8b_", "llama-3.1-8b"},
+                                   RecipeModel{"llama31_8b_", "llama-3.1-8b"},
+                                   RecipeModel{"llama3_70b_", "llama-3.1-70b"},
+                                   RecipeModel{"llama31_70b_", "llama-3.1-70b"},
+                                   RecipeModel{"llama31_405b_", "llama-3.1-405b"},
+                                   RecipeModel{"llama32_1b_", "llama-3.2-1b"},
+                                   RecipeModel{"llama32_3b_", "llama-3.2-3b"},
+                                   RecipeModel{"qwen25_500m_", "qwen2-0.5b"},
+                                   RecipeModel{"qwen25_1p5b_", "qwen2.5-1.5b"},
+                                   RecipeModel{"qwen25_7b_", "qwen2.5-7b"},
+                                   RecipeModel{"qwen25_14b_", "qwen2.5-14b"},
+                                   RecipeModel{"qwen25_32b_", "qwen2.5-32b"},
+                                   RecipeModel{"qwen25_72b_", "qwen2.5-72b"},
+                                   RecipeModel{"qwen3_600m_", "qwen3-0.6b"},
+                                   RecipeModel{"qwen3_1p7b_", "qwen3-1.7b"},
+                                   RecipeModel{"qwen3_4b_", "qwen3-4b"},
+                                   RecipeModel{"qwen3_8b_", "qwen3-8b"},
+                                   RecipeModel{"qwen3_14b_", "qwen3-14b"},
+                                   RecipeModel{"qwen3_32b_", "qwen3-32b"},
+                                   RecipeModel{"qwen3_30b_a3b_", "qwen3-30b-a3b"},
+                                   RecipeModel{"qwen3_235b_a22b_", "qwen3-235b-a22b"},
+                                   RecipeModel{"qwen3_next_80b_a3b_", "qwen3-next-80b-a3b"},
+                                   RecipeModel{"deepseek_v3_", "deepseek-v3-mtp"},
+                                   RecipeModel{"moonlight_16b_", "moonlight-16b-a3b"},
+                                   RecipeModel{"nemotronh_8b_", "nemotron-h-8b"},
+                                   RecipeModel{"nemotronh_56b_", "nemotron-h-56b"},
+                                   RecipeModel{"nemotron_3_nano_", "nemotron-3-nano"}};
+
 class RecipeReader {
  public:
-  RecipeReader(const ObjectReader& root, MegatronConfig& config, Imported& result)
-      : root_{root}, config_{config}, result_{result} {}
+  RecipeReader(const RecipeChain& chain, MegatronConfig& config, Imported& result)
+      : chain_{chain}, config_{config}, result_{result} {}
 
   void read() {
-    const std::string base = root_.text("_base");
+    const std::string base = chain_.base();
     for (Flag* on : {&config_.distributed_optimizer, &config_.overlap_grad_reduce,
                      &config_.overlap_param_gather, &config_.average_in_collective})
       if (!*on) *on = true;
+    common(base);
     helpers();
     precision();
-    if (base.find("_sft_") != std::string::npos || base.find("_peft_") != std::string::npos)
+    if (base.find("sft_") != std::string::npos || base.find("peft_") != std::string::npos)
       note("dataset", "the lengths of packed sequences are not in the file: layout.packed_length");
-    note("recipe",
-         fmt::format("what {}() sets beside Megatron-Bridge's common settings is not read", base));
-    if (root_.has("_unread"))
-      for (const ValueReader& line : root_.list("_unread"))
-        note("recipe", fmt::format("not read: {}", line.text()));
+    if (base != "_pretrain_common" && base != "_sft_common" && base != "_peft_common")
+      note("recipe", fmt::format("what {}() sets beside Megatron-Bridge's common settings is not "
+                                 "read",
+                                 base));
+    for (const ObjectReader& layer : chain_.layers())
+      if (layer.has("_unread"))
+        for (const ValueReader& line : layer.list("_unread"))
+          unread(line.text());
   }
 
  private:
   void note(const char* key, std::string what) { result_.notes.push_back({key, std::move(what)}); }
 
+  // Conditions on what kind of adapters is asked for hold for the one that is read.
+  void unread(const std::string& line) {
+    constexpr std::array<std::string_view, 6> harmless{"if isinstance(peft_scheme",
+                                                       "if cfg.model.context_parallel_size > 1",
+                                                       "cfg.dataset.",
+                                                       "opt_cfg, scheduler",
+                                                       "opt_config, scheduler",
+                                                       "from megatron."};
+    const bool none = std::ranges::any_of(
+        harmless, [&](std::string_view begin) { return line.starts_with(begin); });
+    if (!none) note("recipe", "not read: " + line);
+  }
+
+  // recipes/common.py.
+  void common(std::string_view base) {
+    const bool trains = base == "_pretrain_common";
+    if (!trains && base != "_sft_common" && base != "_peft_common") return;
+    if (!config_.micro_batch_size) config_.micro_batch_size = trains ? 2 : 1;
+    if (!config_.global_batch_size) config_.global_batch_size = trains ? 32 : 128;
+    if (!config_.seq_length) config_.seq_length = trains ? 4096 : 2048;
+  }
+
+  // training/flex_dispatcher_backend.py.
+  void dispatcher() {
+    if (!config_.flex_backend) return;
+    config_.token_dispatcher = std::string{"flex"};
+    config_.overlap_shared_experts = false;
+  }
+
   void helpers() {
-    if (!root_.has("_calls")) return;
-    for (const ValueReader& call : root_.list("_calls")) {
+    for (const ObjectReader& layer : chain_.layers())
+      if (layer.has("_calls")) calls(layer);
+  }
+
+  void calls(const ObjectReader& layer) {
+    for (const ValueReader& call : layer.list("_calls")) {
       const std::string name = call.text();
       if (name.ends_with("_benchmark_common"))
         benchmark();
+      else if (name == "apply_flex_dispatcher_backend")
+        dispatcher();
       else if (name != "_enable_overlap_param_gather_with_optimizer_step")
         note("recipe", fmt::format("not read: what {}() sets", name));
     }
@@ -72,7 +142,11 @@ class RecipeReader {
   }
 
   void precision() {
-    const std::optional<ValueReader> value = root_.find("mixed_precision");
+    std::optional<ValueReader> value;
+    for (const ObjectReader& layer : chain_.layers()) {
+      const std::optional<ValueReader> found = layer.find("mixed_precision");
+      if (found && !value) value = found;
+    }
     if (!value) config_.bf16 = true;
     if (!value || !value->is_object()) {
       if (!config_.grads_in_fp32) config_.grads_in_fp32 = true;
@@ -94,7 +168,7 @@ class RecipeReader {
     if (!gathers) gathers = true;
   }
 
-  const ObjectReader& root_;
+  const RecipeChain& chain_;
   MegatronConfig& config_;
   Imported& result_;
 };
@@ -125,6 +199,17 @@ std::string recipe_name(const Document& file, const std::string& name) {
                                 : fmt::format("there is no recipe '{}'; {}", name, allowed)};
 }
 
+std::vector<std::string> recipe_names(const std::string& path) {
+  try {
+    const Document file = Document::load(path, Syntax::python);
+    const ObjectReader all = file.root_object();
+    all.ignore_unknown();
+    return recipes_of(all);
+  } catch (const InputError&) {
+    return {};
+  }
+}
+
 ObjectReader recipe_in(const Document& file, const std::string& name) {
   const ObjectReader all = file.root_object();
   all.ignore_unknown();
@@ -142,12 +227,18 @@ int gpus_of_recipe(std::string_view name) {
   return read.ec == std::errc{} && gpus <= 1 << 20 ? gpus : 0;
 }
 
+std::string model_of_recipe(std::string_view name) {
+  for (const RecipeModel& row : recipe_models)
+    if (name.starts_with(row.prefix)) return std::string{row.model};
+  return {};
+}
+
 bool is_recipe(const ObjectReader& root) {
   return root.has("_base");
 }
 
-void read_recipe(const ObjectReader& root, MegatronConfig& config, Imported& result) {
-  RecipeReader{root, config, result}.read();
+void read_recipe(const RecipeChain& chain, MegatronConfig& config, Imported& result) {
+  RecipeReader{chain, config, result}.read();
 }
 
 }  // namespace sim

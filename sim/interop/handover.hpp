@@ -82,6 +82,10 @@ Imported import_deepspeed(const Document& json, const Document* flags,
 // lies, for a DeepSpeed file that it names; empty: such a file is refused.
 Imported import_accelerate(const Document& yaml, const std::string& folder,
                            const ImportRequest& request);
+// The variables of a config_*.sh of NVIDIA's language models in MLPerf Training.
+Imported import_mlperf(const Document& variables, const ImportRequest& request);
+// The YAML of a recipe of NeMo Automodel.
+Imported import_automodel(const Document& yaml, const ImportRequest& request);
 
 // ---- Both.
 

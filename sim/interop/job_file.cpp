@@ -9,6 +9,7 @@
 #include "sim/config/reader.hpp"
 #include "sim/engine/device_spread.hpp"
 #include "sim/interop/bridge_recipe.hpp"
+#include "sim/interop/mlperf.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/scenario/node_use.hpp"
 #include "sim/scenario/write_scenario.hpp"
@@ -78,7 +79,7 @@ Imported from_recipe(const JobFile& job, const ImportRequest& known) {
   for (Change& change : set.changes)
     change.key = name + "." + change.key;
   python.change(set.changes);
-  return with_notes(import_bridge_recipe(python, name, known), set);
+  return with_notes(import_bridge_recipe(python, name, known, job.file), set);
 }
 Imported from_nemo(const JobFile& job, const ImportRequest& known) {
   if (job.file.ends_with(".py")) return from_recipe(job, known);
@@ -102,6 +103,17 @@ Imported from_deepspeed(const JobFile& job, const ImportRequest& known) {
 Imported from_accelerate(const JobFile& job, const ImportRequest& known) {
   const std::string folder = fs::absolute(job.file).parent_path().string();
   return import_accelerate(Document::load(job.file, Syntax::yaml), folder, known);
+}
+
+Imported from_automodel(const JobFile& job, const ImportRequest& known) {
+  Document yaml = Document::load(job.file, Syntax::yaml);
+  const SetValues set = set_values(job, false);
+  yaml.change(set.changes);
+  return with_notes(import_automodel(yaml, known), set);
+}
+
+Imported from_mlperf(const JobFile& job, const ImportRequest& known) {
+  return import_mlperf(Document::load_variables(job.file, definitions_of(job)), known);
 }
 
 // The shipped model of that shape: its file, or "".
@@ -204,6 +216,10 @@ Importer importer_of(JobKind kind) {
       return from_deepspeed;
     case JobKind::accelerate:
       return from_accelerate;
+    case JobKind::automodel:
+      return from_automodel;
+    case JobKind::mlperf:
+      return from_mlperf;
     case JobKind::nemo:
       break;
   }
@@ -212,7 +228,9 @@ Importer importer_of(JobKind kind) {
 
 }  // namespace
 
-ImportedJob import_job(JobKind kind, const JobFile& job) {
+ImportedJob import_job(JobKind kind, const JobFile& asked) {
+  JobFile job = asked;
+  if (kind == JobKind::mlperf && job.cluster.empty()) job.cluster = cluster_of_mlperf(job.file);
   const std::string cluster_path =
       job.cluster.empty() ? "" : find_data_file("topologies", job.cluster);
   Imported imported = read_job(job, known_of(job, cluster_path), importer_of(kind), word(kind));

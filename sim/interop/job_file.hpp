@@ -9,17 +9,27 @@
 
 namespace sim {
 
-enum class JobKind : std::uint8_t { megatron, torchtitan, deepspeed, accelerate, nemo };
+enum class JobKind : std::uint8_t {
+  megatron,
+  torchtitan,
+  deepspeed,
+  accelerate,
+  nemo,
+  automodel,
+  mlperf
+};
 constexpr auto words_of(JobKind) {
-  return std::array{Word{JobKind::megatron, "megatron"}, Word{JobKind::torchtitan, "torchtitan"},
+  return std::array{Word{JobKind::megatron, "megatron"},   Word{JobKind::torchtitan, "torchtitan"},
                     Word{JobKind::deepspeed, "deepspeed"}, Word{JobKind::accelerate, "accelerate"},
-                    Word{JobKind::nemo, "nemo"}};
+                    Word{JobKind::nemo, "nemo"},           Word{JobKind::automodel, "automodel"},
+                    Word{JobKind::mlperf, "mlperf"}};
 }
 
 struct JobFile {
   std::string file;
-  std::string flags;                     // arguments of Megatron-DeepSpeed beside it; or empty
-  std::string cluster;                   // name or file. REQUIRED: no file of a job says it
+  std::string flags;  // arguments of Megatron-DeepSpeed beside it; or empty
+  // Name or file. REQUIRED: no file of a job says it, but for the name of one of mlperf.
+  std::string cluster;
   std::string recipe;                    // of Megatron-Bridge, of a file of several; or empty
   std::string model;                     // name or file, where the file has none; or empty
   std::vector<std::string> definitions;  // NAME=VALUE: variables that a script leaves open

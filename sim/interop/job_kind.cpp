@@ -28,6 +28,11 @@ bool has_megatron_words(std::string_view text) {
 }
 
 std::optional<JobKind> kind_of_keys(const Document& document) {
+  if (document.root_has("step_scheduler")) return JobKind::automodel;
+  // axolotl also says model_type, as a config.json does. Merging and chatting are no trainings.
+  if (document.root_has("export_dir") || document.root_has("infer_backend")) return std::nullopt;
+  if (document.root_has("base_model") && document.root_has("micro_batch_size"))
+    return JobKind::accelerate;
   const std::optional<FileKind> kind = kind_of(document);
   if (kind == FileKind::deepspeed) return JobKind::deepspeed;
   if (kind == FileKind::accelerate) return JobKind::accelerate;
@@ -53,6 +58,12 @@ std::optional<JobKind> job_kind_of(const std::string& path, std::string_view tex
     return sets ? std::optional{JobKind::nemo} : std::nullopt;
   }
   if (has_megatron_words(text)) return JobKind::megatron;
+  // config_*.sh of MLPerf Training.
+  const bool script = path.ends_with(".sh");
+  if (script && text.find("DGXNNODES=") != std::string_view::npos &&
+      text.find("MINIBS=") != std::string_view::npos)
+    return JobKind::mlperf;
+  if (script) return std::nullopt;
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const bool json = first != std::string_view::npos && text[first] == '{';
   const Syntax syntax = json ? Syntax::json : Syntax::yaml;

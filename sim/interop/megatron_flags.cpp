@@ -5,11 +5,14 @@
 #include <array>
 #include <cctype>
 
+#include "sim/config/data_files.hpp"
 #include "sim/interop/formats.hpp"
+#include "sim/interop/hub_models.hpp"
 #include "sim/interop/megatron_experts.hpp"
 #include "sim/interop/megatron_flag_table.hpp"
 #include "sim/interop/megatron_launch.hpp"
 #include "sim/interop/settings.hpp"
+#include "sim/model/model.hpp"
 
 namespace sim {
 namespace {
@@ -66,6 +69,34 @@ void vocabulary_as_padded(const ObjectReader& root, MegatronConfig& config, Impo
   read_setting(root, "--padded-vocab-size", config.vocab_size);
   if (config.vocab_size)
     result.notes.push_back({"--padded-vocab-size", "read as the size of the vocabulary"});
+}
+
+// Where only the tokenizer says it: GPT-2's merges, and models of the Hugging Face Hub.
+void vocabulary_of_tokenizer(const ObjectReader& root, const ImportRequest& request,
+                             MegatronConfig& config, Imported& result) {
+  if (config.vocab_size || request.model) return;
+  Text type, model;
+  read_setting(root, "--tokenizer-type", type);
+  read_setting(root, "--tokenizer-model", model);
+  constexpr std::int64_t gpt2 = 50'257;
+  std::string name;
+  if (type.value_or("") == "HuggingFaceTokenizer" && model) name = model_of_hub(*model);
+  if (type.value_or("") == "GPT2BPETokenizer")
+    config.vocab_size = gpt2;
+  else if (const auto shape =
+               name.empty() ? std::nullopt : load_model(find_data_file("models", name)).shape)
+    config.vocab_size = shape->vocabulary;
+  if (config.vocab_size)
+    result.notes.push_back(
+        {"vocab-size", fmt::format("{}, as the tokenizer {} has it", *config.vocab_size,
+                                   name.empty() ? *type : *model)});
+}
+
+// Before --position-embedding-type, and still read: arguments.py, validate_args.
+void rotary_positions(const ObjectReader& root, MegatronConfig& config) {
+  Flag rotary;
+  read_setting(root, "--use-rotary-position-embeddings", rotary);
+  if (rotary.value_or(false)) config.position_embedding_type = std::string{"rope"};
 }
 
 class FlagLines {
@@ -131,6 +162,8 @@ MegatronConfig read_megatron_flags(const ObjectReader& root, const ImportRequest
   // What the settings asked for is known; the tables have the rest.
   defaults_of_swift(root, config, result);
   vocabulary_as_padded(root, config, result);
+  vocabulary_of_tokenizer(root, request, config, result);
+  rotary_positions(root, config);
   const bool experts =
       (request.model && request.model->experts.count > 0) || config.num_experts.value_or(0) > 0;
   if (experts) {

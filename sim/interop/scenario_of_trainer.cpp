@@ -32,7 +32,7 @@ class TrainerScenario : private SettingProblems {
       : SettingProblems{root}, job_{job}, request_{request}, root_{root}, result_{result} {}
 
   void read(MissingOptions& missing) {
-    gpus_ = request_.gpus > 0 ? request_.gpus : job_.processes.value_or(0);
+    gpus_ = request_.gpus > 0 ? request_.gpus : job_.processes.value_or(degrees_of_file());
     find_missing(missing);
     if (missing.any()) {
       at_root(missing.sentence("FILE"));
@@ -46,6 +46,7 @@ class TrainerScenario : private SettingProblems {
     if (!degrees()) return;
     if (job_.engine == TrainerEngine::fsdp) fsdp();
     batch();
+    read_trainer_pipeline(job_, *this, result_);
     recomputation();
     layout().optimizer = job_.optimizer;
     layout().attention = request_.has_flash_2 ? AttentionKernel::flash_2 : AttentionKernel::flash;
@@ -53,6 +54,16 @@ class TrainerScenario : private SettingProblems {
 
  private:
   Layout& layout() { return result_.layout; }
+  // The GPUs where the file says how many share the parameters; 0: it does not.
+  std::int64_t degrees_of_file() const {
+    if (!job_.shard) return 0;
+    std::int64_t gpus = 1;
+    for (const Whole* degree : {&job_.shard, &job_.replicate, &job_.tensor, &job_.context}) {
+      const std::int64_t count = degree->value_or(1);
+      if (count < 1 || count > most_ranks || (gpus *= count) > most_ranks) return 0;
+    }
+    return gpus;
+  }
   void note(const char* key, std::string what) { result_.notes.push_back({key, std::move(what)}); }
 
   void find_missing(MissingOptions& missing) {
@@ -74,7 +85,6 @@ class TrainerScenario : private SettingProblems {
       name = version() == 2 ? PresetName::fsdp2 : PresetName::fsdp1;
     made = preset_of(name).framework;
     if (job_.multi_tensor) made.optimizer = OptimizerForm::eager;
-    note("framework", "eager PyTorch kernels with flash attention are assumed");
   }
 
   int version() const { return static_cast<int>(job_.fsdp.version.value_or(1)); }
@@ -109,11 +119,15 @@ class TrainerScenario : private SettingProblems {
     const Whole& context = job_.context;
     layout().tensor_parallel = static_cast<int>(size(tensor, 1, most_ranks));
     layout().context_parallel = static_cast<int>(size(context, 1, most_ranks));
+    layout().pipeline_parallel = static_cast<int>(size(job_.pipeline, 1, 10'000));
     layout().overlap_tensor_wgrad = false;
-    const std::int64_t inner = std::int64_t{layout().tensor_parallel} * layout().context_parallel;
+    const std::int64_t inner = std::int64_t{layout().tensor_parallel} * layout().context_parallel *
+                               layout().pipeline_parallel;
     if (gpus_ < 1 || gpus_ > most_ranks || gpus_ % inner != 0) {
-      problem(job_.processes, "is {}; {} GPUs are no multiple of tp {} x cp {}", gpus_, gpus_,
-              layout().tensor_parallel, layout().context_parallel);
+      const std::string stages =
+          job_.pipeline ? fmt::format(" x pp {}", layout().pipeline_parallel) : "";
+      problem(job_.processes, "is {}; {} GPUs are no multiple of tp {} x cp {}{}", gpus_, gpus_,
+              layout().tensor_parallel, layout().context_parallel, stages);
       return false;
     }
     layout().data_parallel = static_cast<int>(gpus_ / inner);
@@ -125,6 +139,8 @@ class TrainerScenario : private SettingProblems {
   // transformers' tp_plan: the head is "colwise_rep", whose logits each rank has.
   void tensor_parallelism() {
     result_.framework.execution.gathers_logits = true;
+    layout().sequence_parallel = job_.sequence_parallel.value_or(false);
+    if (job_.sequence_parallel) return;
     note("parallelism_config_tp_size",
          "products are modelled as split by column and row, without sequence parallelism");
   }
@@ -251,7 +267,8 @@ class TrainerScenario : private SettingProblems {
       note("gradient_accumulation_steps",
            "the file does not say: 1 (see "
            "--gradient-accumulation-steps)");
-    if (layout().zero_stage == 3 && layout().micro_batches() > 1) note_no_sync();
+    if (layout().zero_stage == 3 && layout().micro_batches() > 1 && !job_.syncs_each)
+      note_no_sync();
   }
 
   // accelerator.accumulate() runs all but the last micro-batch under no_sync.
@@ -263,10 +280,10 @@ class TrainerScenario : private SettingProblems {
     const double parameters = static_cast<double>(trained) / layout().tensor_parallel;
     const double bytes = parameters * bytes_of(layout().gradient_dtype);
     note("gradient_accumulation_steps",
-         fmt::format("Accelerate keeps whole gradients on every GPU until the last micro-batch "
+         fmt::format("{} keeps whole gradients on every GPU until the last micro-batch "
                      "(no_sync), {:.1f} GB more than forecast, and reduces once; forecast: reduced "
                      "and sharded after each",
-                     bytes / 1e9));
+                     job_.program, bytes / 1e9));
   }
 
   void recomputation() {
@@ -322,10 +339,16 @@ Imported import_deepspeed_file(const Text& name, const std::string& folder,
                                const ImportRequest& request) {
   if (folder.empty())
     throw InputError{SourcePosition{*name, 0, 0}, "the DeepSpeed file is not read here"};
-  // Beside the YAML, or where the command runs, as Accelerate takes it.
-  const std::filesystem::path beside = std::filesystem::path{folder} / *name;
+  // Beside the YAML or above it, where the command of a repository runs, or where this one runs.
+  std::filesystem::path beside = std::filesystem::path{folder} / *name;
   std::error_code unreadable;
-  const bool is_beside = std::filesystem::exists(beside, unreadable);
+  bool is_beside = std::filesystem::exists(beside, unreadable);
+  std::filesystem::path above{folder};
+  for (int i = 0; i < 6 && !is_beside && above != above.parent_path(); ++i) {
+    above = above.parent_path();
+    is_beside = std::filesystem::exists(above / *name, unreadable);
+    if (is_beside) beside = above / *name;
+  }
   if (!is_beside && !std::filesystem::exists(*name, unreadable))
     throw InputError{name.place->where(),
                      fmt::format("{} is neither in {} nor in the working folder", *name, folder)};

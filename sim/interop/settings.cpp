@@ -45,8 +45,12 @@ std::optional<std::string> scalar(const ObjectReader& from, std::string_view key
 
 void read_setting(const ObjectReader& from, std::string_view key, Whole& into) {
   std::optional<ValueReader> place;
-  const std::optional<std::string> text = scalar(from, key, place);
+  std::optional<std::string> text = scalar(from, key, place);
   if (!text) return;
+  // 500_000, as Python and YAML 1.1 write it.
+  const bool digits = text->find_first_not_of("0123456789_") == std::string::npos &&
+                      !text->starts_with('_') && !text->ends_with('_');
+  if (digits) std::erase(*text, '_');
   const ParsedNumber<std::int64_t> parsed = parse_integer(*text, true);
   if (const auto* number = std::get_if<std::int64_t>(&parsed))
     into = {*number, place};

@@ -11,7 +11,9 @@
 #include <array>
 #include <filesystem>
 
+#include "sim/interop/hub_models.hpp"
 #include "sim/interop/trainer_job.hpp"
+#include "sim/interop/trainer_keys.hpp"
 
 namespace sim {
 namespace {
@@ -31,6 +33,13 @@ constexpr std::array trainer_keys{
     KnownKey{"fp8", Verdict::refused, "", "fp8 of Accelerate is not modelled"},
     KnownKey{"qat", Verdict::refused, "", "quantisation-aware training is not modelled"},
     KnownKey{"rl", Verdict::refused, "", other_losses},
+    KnownKey{"beta", Verdict::refused, "", other_losses},  // of DPO and its relatives
+    KnownKey{"loss_type", Verdict::refused, "nll", other_losses},
+    KnownKey{"max_prompt_length", Verdict::refused, "", other_losses},
+    KnownKey{"pref_beta", Verdict::refused, "", other_losses},
+    KnownKey{"pref_loss", Verdict::refused, "", other_losses},
+    KnownKey{"trl", Verdict::refused, "", other_losses},
+    KnownKey{"ebft", Verdict::refused, "", other_losses},
     KnownKey{"reward_model", Verdict::refused, "", other_losses},
     KnownKey{"use_vllm", Verdict::refused, "", other_losses},
     KnownKey{"num_generations", Verdict::refused, "", other_losses},
@@ -40,6 +49,38 @@ constexpr std::array trainer_keys{
              "ring attention of axolotl is not read: set layout.context_parallel in the scenario"},
     KnownKey{"torch_compile", Verdict::noted, "", "kernels are modelled as eager: set framework"},
     KnownKey{"plugins", Verdict::noted, "", "their kernels are not modelled"},
+    KnownKey{"liger_*"},  // beside plugins
+    KnownKey{"lora_mlp_kernel", Verdict::noted, "", "its kernels are not modelled"},
+    KnownKey{"lora_qkv_kernel", Verdict::noted, "", "its kernels are not modelled"},
+    KnownKey{"lora_o_kernel", Verdict::noted, "", "its kernels are not modelled"},
+    KnownKey{"expert_parallel_size", Verdict::refused, "1",
+             "experts are modelled only as Megatron-LM runs them"},
+    KnownKey{"gptq", Verdict::refused, "", "quantised weights are not modelled"},
+    KnownKey{"use_galore", Verdict::refused, "", "its optimizer is not modelled"},
+    KnownKey{"use_apollo", Verdict::refused, "", "its optimizer is not modelled"},
+    KnownKey{"use_badam", Verdict::refused, "", "its optimizer is not modelled"},
+    KnownKey{"use_muon", Verdict::refused, "", "its optimizer is not modelled"},
+    KnownKey{"use_adam_mini", Verdict::refused, "", "its optimizer is not modelled"},
+    KnownKey{"use_llama_pro", Verdict::refused, "", "frozen parameters are not modelled"},
+    KnownKey{"mixture_of_depths", Verdict::refused, "", "mixtures of depths are not modelled"},
+    KnownKey{"use_kt", Verdict::refused, "", "experts on the host are not modelled"},
+    KnownKey{"freeze_trainable_layers", Verdict::refused, "", "frozen parameters are not modelled"},
+    KnownKey{"peft_config", Verdict::refused, "", "its adapters are not read: write lora_rank"},
+    KnownKey{"quant_config", Verdict::refused, "", "quantised weights are not modelled"},
+    KnownKey{"freeze_vision_tower"},
+    KnownKey{"freeze_multi_modal_projector"},
+    KnownKey{"freeze_mm_modules"},
+    KnownKey{"freeze_language_model", Verdict::refused, "", "frozen parameters are not modelled"},
+    KnownKey{"pissa_init"},
+    KnownKey{"loraplus_lr_ratio"},
+    KnownKey{"kernel_config"},
+    KnownKey{"use_dft_loss"},  // weights of tokens
+    KnownKey{"use_asft_loss", Verdict::refused, "", other_losses},
+    KnownKey{"use_eaft_loss"},
+    KnownKey{"quantize_moe_experts", Verdict::noted, "",
+             "experts are modelled only as Megatron-LM runs them"},
+    KnownKey{"lora_target_parameters", Verdict::noted, "", "adapters are modelled on linears"},
+    KnownKey{"use_v1_kernels", Verdict::noted, "", "its kernels are not modelled"},
     KnownKey{"use_liger_kernel", Verdict::noted, "", "its kernels are not modelled"},
     KnownKey{"use_liger", Verdict::noted, "", "its kernels are not modelled"},
     KnownKey{"cut_cross_entropy", Verdict::noted, "", "its kernel is not modelled"},
@@ -51,16 +92,24 @@ constexpr std::array trainer_keys{
     KnownKey{"group_by_length", Verdict::noted, "", "every sequence is forecast at full length"},
 };
 
+// short_states: moments in less than 16 bits, which are modelled where adapters alone have them.
 struct TrainerOptimizer {
   std::string_view name;
   OptimizerKind kind = OptimizerKind::adam;
-  bool multi_tensor = false;
+  bool multi_tensor = false, short_states = false;
 };
 constexpr std::array optimizers{
     TrainerOptimizer{"adamw_torch_fused"},
     TrainerOptimizer{"adamw_apex_fused"},
     TrainerOptimizer{"adamw_torch", OptimizerKind::adam, true},
     TrainerOptimizer{"adamw_hf", OptimizerKind::adam, true},
+    TrainerOptimizer{"paged_adamw_32bit"},  // pages only what finds no room
+    TrainerOptimizer{"paged_adamw"},
+    TrainerOptimizer{"adamw_8bit", OptimizerKind::adam, false, true},
+    TrainerOptimizer{"adamw_bnb_8bit", OptimizerKind::adam, false, true},
+    TrainerOptimizer{"paged_adamw_8bit", OptimizerKind::adam, false, true},
+    TrainerOptimizer{"adamw_torch_8bit", OptimizerKind::adam, false, true},
+    TrainerOptimizer{"adamw_torch_4bit", OptimizerKind::adam, false, true},
     TrainerOptimizer{"sgd", OptimizerKind::sgd, true},
     TrainerOptimizer{"lion_32bit", OptimizerKind::lion},
 };
@@ -73,13 +122,18 @@ class TrainerReader {
   Imported read() {
     batch();
     formats();
-    optimizer();
-    first("gradient_checkpointing", {}, job_.recompute);
+    model();
+    refuse_experts(yaml_, request_);
+    stage();
+    checkpointing();
     parallelism();
     read_peft_of_trainer(root_, job_, result_);
+    optimizer();
     const Text file = deepspeed_file();
     sharding();
-    note_model();
+    factory_sections();
+    attention();
+    packing();
     judge_keys(root_, trainer_keys, "", result_);
     leave_rest();
     return file ? deepspeed(file) : torch();
@@ -136,6 +190,75 @@ class TrainerReader {
     }
     job_.optimizer = row->kind;
     job_.multi_tensor = row->multi_tensor;
+    // Of adapters they are next to nothing.
+    if (row->short_states && !job_.adapters.trains_adapters())
+      name.place->problem(
+          fmt::format("{} is modelled where adapters alone are trained; else: adamw_torch, "
+                      "adamw_torch_fused, sgd, lion_32bit",
+                      *name));
+  }
+
+  // LLaMA-Factory: pt and sft have one loss over one model.
+  void stage() {
+    Text name;
+    first("stage", {}, name);
+    const std::string word = name.value_or("sft");
+    if (word != "sft" && word != "pt")
+      name.place->problem(fmt::format("is '{}': {}", word.substr(0, 80), other_losses));
+  }
+
+  // LLaMA-Factory's own words.
+  bool is_factory() const {
+    return root_.has("cutoff_len") || root_.has("finetuning_type") || root_.has("template");
+  }
+
+  // LLaMA-Factory checkpoints where it is not told otherwise (model/model_utils/checkpointing.py),
+  // axolotl where it is told to; its "offload" takes what is kept to the host.
+  void checkpointing() {
+    Text asked, offloads;
+    Flag never;
+    first("gradient_checkpointing", {}, asked);
+    first("disable_gradient_checkpointing", {}, never);
+    first("activation_offloading", {}, offloads);
+    const std::string word = asked.value_or(""), where = offloads.value_or("false");
+    const bool offload =
+        word == "offload" || where == "true" || where == "True" || where == "legacy";
+    const bool yes = offload || word == "true" || word == "True" || word == "unsloth";
+    if (word == "offload_disk" || where == "disk")
+      (word == "offload_disk" ? asked : offloads)
+          .place->problem("activations on a disk are not modelled");
+    else if (!word.empty() && !yes && word != "false" && word != "False")
+      asked.place->problem(
+          fmt::format("is '{}'; allowed: true, false, offload", word.substr(0, 80)));
+    if (asked || offload)
+      job_.recompute = Flag{yes, asked.place};
+    else if (is_factory())
+      job_.recompute = Flag{!never.value_or(false), never.place};
+    else if (root_.has("base_model"))
+      job_.recompute = false;
+    offloads_ = offload;
+  }
+
+  void attention() {
+    Text name;
+    first("attn_implementation", {"flash_attn"}, name);
+    Flag eager;
+    first("eager_attention", {}, eager);
+    const std::string word = name.value_or("sdpa");
+    unfused_ = word == "eager" || word == "disabled" || eager.value_or(false);
+    if (word == "flex_attention" || word == "xformers" || word == "sage")
+      result_.notes.push_back({"attn_implementation", "attention is modelled as flash attention"});
+  }
+
+  // Attention within a pack is of its sequences, whose lengths the file does not say.
+  void packing() {
+    for (const char* key : {"sample_packing", "packing", "neat_packing", "padding_free"}) {
+      Flag on;
+      first(key, {}, on);
+      if (on.value_or(false))
+        result_.notes.push_back(
+            {key, "the lengths of packed sequences are not in the file: layout.packed_length"});
+    }
   }
 
   void parallelism() {
@@ -154,6 +277,22 @@ class TrainerReader {
     else if (!value->peek_text().value_or("").empty())
       read_setting(root_, "deepspeed", name);
     return name;
+  }
+
+  // LLaMA-Factory's v1: dist_config and peft_config.
+  void factory_sections() {
+    if (const auto found = section_at(root_, "dist_config")) {
+      Text name;
+      read_setting(*found, "name", name);
+      if (name.value_or("") == "fsdp2") {
+        job_.engine = TrainerEngine::fsdp;
+        job_.fsdp.version = 2;
+        job_.fsdp.wrap = std::string{"TRANSFORMER_BASED_WRAP"};
+      } else if (name) {
+        name.place->problem(fmt::format("is '{}'; modelled: fsdp2", (*name).substr(0, 80)));
+      }
+      judge_keys(*found, anything, "dist_config.", result_);
+    }
   }
 
   // fsdp: "full_shard auto_wrap", or a list of such words, or true; fsdp_config beside it.
@@ -201,19 +340,21 @@ class TrainerReader {
   }
 
   // The name of a model on the hub is no file.
-  void note_model() {
+  void model() {
     Text name;
     first("base_model", {"model_name_or_path"}, name);
-    if (name)
-      result_.notes.push_back({"model", fmt::format("the file trains {}; the forecast takes the "
-                                                    "model of --model",
-                                                    *name)});
+    if (root_.has("model_class")) first("model", {}, name);
+    take_hub_model(name, request_, result_);
   }
 
   void leave_rest() {
     std::string names;
     for (const std::string& key : root_.unasked_keys()) {
-      if (root_.has(key)) names += (names.empty() ? "" : ", ") + key;
+      const std::optional<ValueReader> value = root_.find(key);
+      if (is_harmless_trainer_key(key) || !value || is_neutral(*value, ""))
+        result_.ignored.push_back(key);
+      else
+        names += (names.empty() ? "" : ", ") + key;
     }
     if (!names.empty())
       result_.notes.push_back(
@@ -225,6 +366,7 @@ class TrainerReader {
     yaml_.finish();
     Imported job = import_deepspeed_file(file, folder_, known);
     if (adapt(job)) finish_import(yaml_, root_, job);
+    std::erase_if(job.notes, [](const Note& note) { return note.key == "framework"; });
     if (job_.optimizer != OptimizerKind::adam) job.layout.optimizer = job_.optimizer;
     job.notes.insert(job.notes.begin(), result_.notes.begin(), result_.notes.end());
     job.ignored.insert(job.ignored.begin(), result_.ignored.begin(), result_.ignored.end());
@@ -240,11 +382,14 @@ class TrainerReader {
   }
 
   Imported torch() {
-    if (job_.engine == TrainerEngine::ddp)
+    // axolotl and LLaMA-Factory start their programs themselves.
+    if (job_.engine == TrainerEngine::ddp && !is_factory() && !root_.has("base_model"))
       result_.notes.push_back({"fsdp", "neither fsdp nor deepspeed is in the file: DDP"});
     MissingOptions missing{"accelerate"};
     scenario_of_trainer(job_, request_, missing, root_, result_);
     adapt(result_);
+    if (unfused_) result_.layout.attention = AttentionKernel::unfused;
+    if (offloads_) result_.layout.offload_activations = OffloadTarget::cpu;
     if (!missing.any()) finish_import(yaml_, root_, result_);
     yaml_.finish();
     return result_;
@@ -252,10 +397,11 @@ class TrainerReader {
 
   const Document& yaml_;
   const std::string& folder_;
-  const ImportRequest& request_;
+  ImportRequest request_;
   const ObjectReader root_;
   TrainerJob job_;
   Imported result_;
+  bool unfused_ = false, offloads_ = false;
 };
 
 }  // namespace

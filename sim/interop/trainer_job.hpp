@@ -36,8 +36,14 @@ struct TrainerJob {
   FsdpSettings fsdp;
   Whole replicate, shard, tensor, context;  // parallelism_config
   Text context_method;
+  Flag sequence_parallel;
+  // Stages of torch.distributed.pipelining: the batch of a GPU goes through them in parts.
+  Whole pipeline, pipeline_micro, layers_per_stage;
+  Text schedule, round_stages;  // up, down: to a multiple of the ranks
   Whole sequence_length;
   Layout adapters;  // its lora_rank, lora_modules and frozen_format
+  std::string_view program = "Accelerate";
+  bool syncs_each = false;  // gradients of every micro-batch, not only of the last
 };
 
 // Adds what the section has; keys without a setting are told, refused or without an effect.
@@ -48,6 +54,10 @@ void read_fsdp_section(const ObjectReader& section, std::string_view prefix, Fsd
 // to `root`; `missing` is told there, too, and then nothing is read further.
 void scenario_of_trainer(const TrainerJob& job, const ImportRequest& request,
                          MissingOptions& missing, const ObjectReader& root, Imported& result);
+
+// Its stages. REQUIRES: the degrees, and the batch of a GPU as micro-batch, are in `result`.
+void read_trainer_pipeline(const TrainerJob& job, const SettingProblems& problems,
+                           Imported& result);
 
 // What the job knows beside a DeepSpeed file.
 ImportRequest request_of_trainer(const TrainerJob& job, const ImportRequest& request,

@@ -46,10 +46,6 @@ class PeftReader {
     // PEFT's rank (LoraConfig.r), TRL's.
     rank(is(adapter, "lora") || is(adapter, "qlora") || is(tuning, "lora") ? 8 : 16);
     modules();
-    result_.notes.push_back(
-        {"adapters",
-         "frozen weights are modelled in 16 bits, or in 4; adapters in 16 bits beside "
-         "fp32 masters"});
   }
 
  private:
@@ -89,8 +85,9 @@ class PeftReader {
     if (all.value_or(false) || is(names, "all-linear") || is(names, "all")) return;
     // PEFT's for Llama and its relatives (utils/constants.py).
     std::string text = names ? *names : "q_proj v_proj";
-    std::ranges::replace(text, ',', ' ');
     std::array<bool, targets.size()> wanted{};
+    if (is_pattern(text)) return take_pattern(names, text, wanted);
+    std::ranges::replace(text, ',', ' ');
     std::string word;
     for (const char c : text + " ") {
       if (c != ' ') {
@@ -107,6 +104,36 @@ class PeftReader {
       word.clear();
     }
     take(wanted);
+  }
+
+  // A regular expression of whole names, as "model.layers.[\\d]+.(mlp|self_attn).(up|q)_proj".
+  static bool is_pattern(std::string_view text) {
+    return text.find_first_of("(|[*") != std::string_view::npos;
+  }
+  // Whether it has the name, in one word or as a choice in front of "_proj".
+  static bool names(std::string_view pattern, std::string_view name) {
+    if (pattern.find(name) != std::string_view::npos) return true;
+    const std::string_view stem = name.substr(0, name.find("_proj"));
+    for (std::size_t end = pattern.find(")_proj"); end != std::string_view::npos;
+         end = pattern.find(")_proj", end + 1)) {
+      const std::size_t begin = pattern.rfind('(', end);
+      if (begin == std::string_view::npos) continue;
+      const std::string choices = fmt::format("|{}|", pattern.substr(begin + 1, end - begin - 1));
+      if (choices.find(fmt::format("|{}|", stem)) != std::string::npos) return true;
+    }
+    return false;
+  }
+  void take_pattern(const Text& said, std::string_view pattern,
+                    std::array<bool, targets.size()>& wanted) {
+    for (std::size_t i = 0; i < targets.size(); ++i)
+      wanted[i] = names(pattern, targets[i].name);
+    if (std::ranges::find(wanted, true) == wanted.end())
+      said.place->problem(
+          fmt::format("'{}' names no linear that is known; known: q_proj, k_proj, "
+                      "v_proj, o_proj, gate_proj, up_proj, down_proj",
+                      pattern.substr(0, 80)));
+    else
+      take(wanted);
   }
 
   static bool want(std::string_view name, std::array<bool, targets.size()>& wanted) {

@@ -30,6 +30,10 @@ sim::Imported import(char kind, std::string_view text, const sim::ImportRequest&
       const Document file = Document::parse(text, "a.py", Syntax::python);
       return sim::import_bridge_recipe(file, sim::recipe_name(file, ""), request);
     }
+    case 'u':
+      return sim::import_automodel(Document::parse(text, "a.yaml", Syntax::yaml), request);
+    case 'v':
+      return sim::import_mlperf(Document::parse(text, "a.sh", Syntax::variables), request);
     case 'n':
       return sim::import_nemo(Document::parse(text, "a.yaml", Syntax::yaml), request);
     default:
@@ -46,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text{reinterpret_cast<const char*>(data), size};
   sim::ImportRequest request{.gpus = 64};
   // DeepSpeed's JSON has no model.
-  if (text.front() != 'm' && text.front() != 't' && text.front() != 'n') {
+  if (text.front() != 'm' && text.front() != 't' && text.front() != 'n' && text.front() != 'v') {
     request.model = shape;
     request.sequence_length = 1024;
   }

@@ -18,7 +18,8 @@ constexpr int most_gpus = 1 << 20, most_tokens = 1 << 24, most_batch = 1 << 20;
 
 // Of files whose framework leaves batch and format to the program.
 bool asks_for_batch(sim::JobKind kind) {
-  return kind == sim::JobKind::deepspeed || kind == sim::JobKind::accelerate;
+  return kind == sim::JobKind::deepspeed || kind == sim::JobKind::accelerate ||
+         kind == sim::JobKind::automodel;
 }
 
 QString summary(const sim::ImportedJob& imported) {

@@ -195,6 +195,7 @@ optimizer: adamw_torch
 bf16: auto
 gradient_checkpointing: true
 learning_rate: 2e-5
+some_new_switch: true
 datasets:
   - path: some/data
 fsdp: [full_shard, auto_wrap]

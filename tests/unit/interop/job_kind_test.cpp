@@ -21,6 +21,10 @@ JobKind kind_of_letter(char letter) {
       return JobKind::torchtitan;
     case 'a':
       return JobKind::accelerate;
+    case 'u':
+      return JobKind::automodel;
+    case 'v':
+      return JobKind::mlperf;
     case 'p':
     case 'n':
       return JobKind::nemo;
@@ -40,6 +44,7 @@ TEST_CASE("every seed of the importers is known by its content", "[interop]") {
     const JobKind kind = kind_of_letter(text.front());
     const std::string name = kind == JobKind::torchtitan ? "job.toml"
                              : text.front() == 'p'       ? "job.py"
+                             : text.front() == 'v'       ? "job.sh"
                                                          : "job";
     CAPTURE(entry.path().filename().string());
     CHECK(sim::job_kind_of(name, text.substr(1)) == kind);

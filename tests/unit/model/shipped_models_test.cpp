@@ -34,6 +34,13 @@ TEST_CASE("parameter counts equal the published ones to the last parameter", "[m
       Published{"llama-3.1-405b", 405'853'388'800}, Published{"llama-2-7b", 6'738'415'616},
       Published{"llama-2-13b", 13'015'864'320}, Published{"llama-2-70b", 68'976'648'192},
       Published{"mistral-7b", 7'241'732'096},
+      Published{"llama-3.2-1b", 1'235'814'400}, Published{"llama-3.2-3b", 3'212'749'824},
+      Published{"qwen2.5-1.5b", 1'543'714'304}, Published{"qwen2.5-3b", 3'085'938'688},
+      Published{"qwen2.5-7b", 7'615'616'512}, Published{"qwen2.5-14b", 14'770'033'664},
+      Published{"qwen2.5-32b", 32'763'876'352}, Published{"qwen2.5-72b", 72'706'203'648},
+      Published{"qwen3-1.7b", 1'720'574'976}, Published{"qwen3-4b", 4'022'468'096},
+      Published{"qwen3-14b", 14'768'307'200}, Published{"qwen3-32b", 32'762'123'264},
+      Published{"tinyllama-1.1b", 1'100'048'384}, Published{"mistral-nemo-12b", 12'247'782'400},
       // Checkpoints; of Nemotron 3 Nano without the 23 x 128 correction biases of routers.
       Published{"nemotron-h-8b", 8'100'852'736},
       Published{"nemotron-3-nano", 31'577'940'288 - 23 * 128},

@@ -1,0 +1,547 @@
+// Recipes of NeMo Automodel: YAML of a model of the Hugging Face Hub under FSDP2 or DDP.
+//
+// Names, defaults and rules: NVIDIA-NeMo/Automodel at 36044ad3: components/distributed/config.py,
+// parallelizer.py (layers of a pipeline stay gathered, the last layer too), pipelining/,
+// components/training/step_scheduler.py, components/_peft/lora.py, components/quantization/fp8.py,
+// components/loss/, recipes/llm/train_ft.py, _transformers/auto_model.py (torch_dtype).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sim/config/shell_text.hpp"
+#include "sim/interop/hub_models.hpp"
+#include "sim/interop/trainer_job.hpp"
+
+namespace sim {
+namespace {
+
+constexpr auto refused = Verdict::refused;
+constexpr auto noted = Verdict::noted;
+
+constexpr std::array distributed_keys{
+    KnownKey{"moe", Verdict::ignored},  // beside ep_size
+    KnownKey{"tp_plan", noted, "", "products are modelled as split by column and row"},
+    KnownKey{"mp_policy", noted, "",
+             "products and gathers are modelled in bf16, reductions in fp32"},
+    KnownKey{"autocast_dtype", noted, "", "products and gathers are modelled in bf16"},
+    KnownKey{"offload_policy", refused, "", "set layout.offload in the scenario instead"},
+    KnownKey{"activation_checkpointing_scope"},  // of parts that a language model has not
+    KnownKey{"multimodal"},
+    KnownKey{"enable_async_tensor_parallel", noted, "",
+             "tensor-parallel messages are modelled as exposed"},
+    KnownKey{"enable_fsdp2_prefetch"},
+    KnownKey{"enable_compile"},  // read with compile
+    KnownKey{"fsdp2_backward_prefetch_depth"},
+    KnownKey{"fsdp2_forward_prefetch_depth"},
+    KnownKey{"patch_is_packed_sequence"},
+    KnownKey{"backend"},
+    KnownKey{"world_size"},
+    KnownKey{"use_hf_tp_plan"},
+    KnownKey{"megatron_fsdp_unit_modules"},
+    KnownKey{"init_fsdp_with_meta_device"},
+    KnownKey{"overlap_grad_reduce", noted, "true", "gradients are modelled as overlapped"},
+    KnownKey{"overlap_param_gather", noted, "true", "gathers are modelled as overlapped"},
+    KnownKey{"check_for_nan_in_grad"},
+    KnownKey{"report_nan_in_param_grad", noted, "", "its pass over gradients is not modelled"},
+    KnownKey{"grad_reduce_in_fp32"},
+    KnownKey{"preserve_fp32_weights"},
+    KnownKey{"average_in_collective"},
+    KnownKey{"disable_bucketing"},
+    KnownKey{"calculate_per_token_loss"},
+    KnownKey{"keep_fp8_transpose_cache"},
+    KnownKey{"nccl_ub", noted, "", "user buffers of NCCL are not modelled"},
+    KnownKey{"fsdp_double_buffer"},
+};
+
+constexpr std::array pipeline_keys{
+    KnownKey{"pp_schedule_csv", refused, "", "a schedule of one's own is not modelled"},
+    KnownKey{"module_fqns_per_model_part", refused, "",
+             "give layers by layout.layers_per_chunk instead"},
+    KnownKey{"*"},
+};
+
+constexpr std::array model_keys{
+    KnownKey{"num_hidden_layers", refused, "", "give the model with --model instead"},
+    KnownKey{"num_nextn_predict_layers", noted, "", "multi-token prediction is left out"},
+    KnownKey{"use_liger_kernel", noted, "false", "its kernels are not modelled"},
+    KnownKey{"backend", noted, "", "kernels are modelled as PyTorch's, operator by operator"},
+    KnownKey{"*"},
+};
+
+constexpr std::array fp8_keys{
+    KnownKey{"emulate", refused, "", "emulated 8-bit products are not modelled"},
+    KnownKey{"force_recompute_fp8_weight_in_bwd"},
+    KnownKey{"filter_fqns"},
+};
+
+constexpr std::array peft_keys{
+    KnownKey{"use_dora", refused, "", "DoRA is not modelled"},
+    KnownKey{"dropout", noted, "0.0", "dropout of adapters is not modelled"},
+    KnownKey{"*"},
+};
+
+// Around the step: data, checkpoints, learning rate, logs, evaluation, continuous integration.
+constexpr std::array top_keys{
+    KnownKey{"recipe"},
+    KnownKey{"dist_env"},
+    KnownKey{"rng"},
+    KnownKey{"seed"},
+    KnownKey{"checkpoint"},
+    KnownKey{"validation_*"},
+    KnownKey{"dataloader"},
+    KnownKey{"lr_scheduler"},
+    KnownKey{"ci"},
+    KnownKey{"wandb"},
+    KnownKey{"mlflow"},
+    KnownKey{"comet"},
+    KnownKey{"logging"},
+    KnownKey{"tokenizer"},
+    KnownKey{"processor"},
+    KnownKey{"clip_grad_norm"},
+    KnownKey{"parallelizer"},
+    KnownKey{"slurm"},
+    KnownKey{"skypilot"},
+    KnownKey{"prewarm"},
+    KnownKey{"autopipeline"},
+    KnownKey{"max_grad_norm"},
+    KnownKey{"profiling"},
+    KnownKey{"nsys"},
+    KnownKey{"qat", refused, "", "quantisation-aware training is not modelled"},
+    KnownKey{"freeze_config", noted, "", "all parameters are modelled as trained"},
+    KnownKey{"freeze", noted, "", "all parameters are modelled as trained"},
+    KnownKey{"kd_*", refused, "", "a loss over another model is not modelled"},
+    KnownKey{"teacher_model", refused, "", "a loss over another model is not modelled"},
+    KnownKey{"dllm", refused, "", "a diffusion model of language is not modelled"},
+    KnownKey{"flow_matching", refused, "", "diffusion models are not modelled"},
+    KnownKey{"dflash", refused, "", "a loss over another model is not modelled"},
+    KnownKey{"speculative", refused, "", "a loss over another model is not modelled"},
+};
+
+struct Float8Recipe {
+  std::string_view name;
+  EightBit software;
+};
+constexpr std::array float8_recipes{
+    Float8Recipe{"tensorwise", EightBit::torchao},
+    Float8Recipe{"rowwise", EightBit::torchao_rowwise},
+    Float8Recipe{"rowwise_with_gw_hp", EightBit::torchao_rowwise_with_gw_hp}};
+
+struct LinearName {
+  std::string_view name;
+  LoraModule module;
+};
+constexpr std::array linears{LinearName{"q_proj", LoraModule::linear_qkv},
+                             LinearName{"k_proj", LoraModule::linear_qkv},
+                             LinearName{"v_proj", LoraModule::linear_qkv},
+                             LinearName{"qkv_proj", LoraModule::linear_qkv},
+                             LinearName{"o_proj", LoraModule::linear_proj},
+                             LinearName{"gate_proj", LoraModule::linear_fc1},
+                             LinearName{"up_proj", LoraModule::linear_fc1},
+                             LinearName{"gate_up_proj", LoraModule::linear_fc1},
+                             LinearName{"down_proj", LoraModule::linear_fc2}};
+
+class Reader {
+ public:
+  Reader(const Document& yaml, const ImportRequest& request)
+      : yaml_{yaml}, request_{request}, root_{yaml.root_object()} {}
+
+  Imported read() {
+    job_.program = "Automodel";
+    model();
+    refuse_experts(yaml_, request_);
+    distributed();
+    batch();
+    sequence();
+    optimizer();
+    loss();
+    compiler();
+    adapters();
+    gpus();
+    static_cast<void>(root_.has("fp8"));  // read at the end, beside what is sharded
+    judge_keys(root_, top_keys, "", result_);
+    note_unknown_keys(root_, "", result_);
+    MissingOptions missing{"automodel"};
+    scenario_of_trainer(job_, request_, missing, root_, result_);
+    if (!missing.any()) finish();
+    yaml_.finish();
+    return result_;
+  }
+
+ private:
+  Layout& layout() { return result_.layout; }
+  void note(const char* key, std::string what) { result_.notes.push_back({key, std::move(what)}); }
+
+  // "none" stands for what is left of the GPUs.
+  Whole degree(const ObjectReader& from, const char* key) {
+    Whole count;
+    const std::optional<ValueReader> value = from.find(key);
+    if (!value || value->peek_text().value_or("") == "none") return count;
+    read_setting(from, key, count);
+    return count;
+  }
+
+  // Without a word, or with auto, weights are loaded as they are stored, in bf16.
+  void model() {
+    const auto found = section_at(root_, "model");
+    Text name, type, attention;
+    if (found) {
+      read_setting(*found, "pretrained_model_name_or_path", name);
+      read_config(*found, name);
+      read_setting(*found, "torch_dtype", type);
+      if (!type) read_setting(*found, "dtype", type);
+      read_setting(*found, "attn_implementation", attention);
+      static_cast<void>(found->has("_target_"));
+      judge_keys(*found, model_keys, "model.", result_);
+    }
+    take_hub_model(name, request_, result_);
+    std::string word = type.value_or("auto");
+    word = word.substr(word.rfind('.') + 1);  // torch.bfloat16
+    if (word == "float32" || word == "fp32") return;
+    job_.weights = DType::bf16;
+    if (word != "auto" && word != "bf16" && word != "bfloat16")
+      type.place->problem(
+          fmt::format("is '{}'; modelled: auto, bfloat16, float32", word.substr(0, 80)));
+  }
+
+  void read_config(const ObjectReader& model, Text& name) {
+    const std::optional<ValueReader> config = model.find("config");
+    if (!config) return;
+    if (!config->is_object()) {
+      if (!name) read_setting(model, "config", name);
+      return;
+    }
+    const ObjectReader object = config->object();
+    if (!name) read_setting(object, "pretrained_model_name_or_path", name);
+    static_cast<void>(object.has("_target_"));
+    judge_keys(object, model_keys, "model.config.", result_);
+  }
+
+  void distributed() {
+    const auto found = section_at(root_, "distributed");
+    job_.engine = TrainerEngine::fsdp;
+    job_.fsdp.version = 2;
+    job_.fsdp.wrap = std::string{"TRANSFORMER_BASED_WRAP"};
+    if (!found) return;
+    strategy(*found);
+    data_ = degree(*found, "dp_size");
+    replicate_ = degree(*found, "dp_replicate_size");
+    job_.tensor = degree(*found, "tp_size");
+    job_.context = degree(*found, "cp_size");
+    job_.pipeline = degree(*found, "pp_size");
+    const Whole experts = degree(*found, "ep_size");
+    if (experts.value_or(1) != 1)
+      experts.place->problem(
+          "experts and latent attention are modelled only as Megatron-LM runs them");
+    read_setting(*found, "sequence_parallel", job_.sequence_parallel);
+    if (!job_.sequence_parallel) job_.sequence_parallel = false;
+    Flag deferred;
+    read_setting(*found, "defer_fsdp_grad_sync", deferred);
+    job_.syncs_each = !deferred.value_or(true);
+    reshard(*found);
+    checkpointing(*found);
+    if (const auto pipeline = section_at(*found, "pipeline")) stages(*pipeline);
+    judge_keys(*found, distributed_keys, "distributed.", result_);
+    note_unknown_keys(*found, "distributed.", result_);
+  }
+
+  void strategy(const ObjectReader& from) {
+    Text word, target;
+    read_setting(from, "strategy", word);
+    read_setting(from, "_target_", target);
+    const Text& said = word ? word : target;
+    std::string name = said.value_or("fsdp2");
+    name = name.substr(name.rfind('.') + 1);
+    Whole stage;
+    read_setting(from, "zero_dp_strategy", stage);
+    if (name == "fsdp2" || name == "FSDP2Manager" || name == "FSDP2Config") return;
+    if (name == "ddp" || name == "DDPManager" || name == "DDPConfig") {
+      job_.engine = TrainerEngine::ddp;
+    } else if (name == "megatron_fsdp" || name == "MegatronFSDPManager" ||
+               name == "MegatronFSDPConfig") {
+      if (stage.value_or(3) != 3) stage.place->problem(fmt::format("is {}; modelled: 3", *stage));
+      note("distributed.strategy", "Megatron-FSDP is modelled as PyTorch's FSDP2");
+    } else {
+      said.place->problem(
+          fmt::format("is '{}'; modelled: fsdp2, ddp, megatron_fsdp", name.substr(0, 80)));
+    }
+  }
+
+  void reshard(const ObjectReader& from) {
+    Flag asked;
+    read_setting(from, "reshard_after_forward", asked);
+    const bool pipeline = job_.pipeline.value_or(1) > 1;
+    job_.fsdp.reshard = Text{asked.value_or(!pipeline) ? "true" : "false", asked.place};
+  }
+
+  void checkpointing(const ObjectReader& from) {
+    Text asked;
+    read_setting(from, "activation_checkpointing", asked);
+    const std::string word = asked.value_or("false");
+    const bool full = word == "true" || word == "True" || word == "full";
+    selective_ = word == "selective";
+    job_.recompute = Flag{full, asked.place};
+    if (!full && !selective_ && word != "false" && word != "False")
+      asked.place->problem(
+          fmt::format("is '{}'; allowed: true, false, full, selective", word.substr(0, 80)));
+  }
+
+  void stages(const ObjectReader& from) {
+    read_setting(from, "pp_schedule", job_.schedule);
+    job_.pipeline_micro = degree(from, "pp_microbatch_size");
+    job_.layers_per_stage = degree(from, "layers_per_stage");
+    read_setting(from, "round_virtual_stages_to_pp_multiple", job_.round_stages);
+    judge_keys(from, pipeline_keys, "distributed.pipeline.", result_);
+  }
+
+  void batch() {
+    const auto found = section_at(root_, "step_scheduler");
+    if (!found) return;
+    read_setting(*found, "global_batch_size", job_.batch.whole);
+    read_setting(*found, "local_batch_size", job_.batch.micro);
+    judge_keys(*found, anything, "step_scheduler.", result_);
+  }
+
+  // That of packs, or of the data set where it says one.
+  void sequence() {
+    if (const auto packed = section_at(root_, "packed_sequence")) {
+      Whole size;
+      read_setting(*packed, "packed_sequence_size", size);
+      if (size.value_or(0) > 0) {
+        job_.sequence_length = size;
+        note("packed_sequence",
+             "the lengths of packed sequences are not in the file: layout.packed_length");
+      }
+      judge_keys(*packed, anything, "packed_sequence.", result_);
+    }
+    const std::optional<ValueReader> data = root_.find("dataset");
+    if (!data || !data->is_object()) return;
+    const ObjectReader from = data->object();
+    for (const char* key : {"seq_len", "seq_length", "max_seq_length"}) {
+      Whole size;
+      read_setting(from, key, size);
+      if (size && !job_.sequence_length) job_.sequence_length = size;
+    }
+    judge_keys(from, anything, "dataset.", result_);
+  }
+
+  void optimizer() {
+    const auto found = section_at(root_, "optimizer");
+    if (!found) return;
+    Text target;
+    Flag fused, masters;
+    read_setting(*found, "_target_", target);
+    read_setting(*found, "fused", fused);
+    read_setting(*found, "master_weights", masters);
+    std::string name = target.value_or("torch.optim.AdamW");
+    const bool torch = name.starts_with("torch.optim.");
+    name = name.substr(name.rfind('.') + 1);
+    if (name == "FusedAdam")
+      masters_ = masters.value_or(false);
+    else if (torch && (name == "Adam" || name == "AdamW"))
+      job_.multi_tensor = !fused.value_or(false);
+    else if (torch && name == "SGD")
+      job_.optimizer = OptimizerKind::sgd;
+    else
+      target.place->problem(
+          fmt::format("the optimizer {} is not modelled; modelled: torch.optim.Adam, AdamW, SGD, "
+                      "Transformer Engine's FusedAdam",
+                      name.substr(0, 80)));
+    Text remainders;
+    read_setting(*found, "store_param_remainders", remainders);
+    remainders_ = remainders.value_or("false") == "true" || remainders.value_or("") == "True";
+    judge_keys(*found, anything, "optimizer.", result_);
+  }
+
+  void loss() {
+    const auto found = section_at(root_, "loss_fn");
+    if (!found) return;
+    Text target;
+    read_setting(*found, "_target_", target);
+    std::string name = target.value_or("MaskedCrossEntropy");
+    name = name.substr(name.rfind('.') + 1);
+    if (name == "TEParallelCrossEntropy")
+      loss_ = LossForm::in_place;
+    else if (name != "MaskedCrossEntropy" && name != "CrossEntropyLoss")
+      note("loss_fn", fmt::format("{}: modelled as PyTorch's cross entropy, which keeps all logits",
+                                  name.substr(0, 80)));
+    judge_keys(*found, anything, "loss_fn.", result_);
+  }
+
+  void compiler() {
+    bool compiled = false;
+    if (const auto found = section_at(root_, "compile")) {
+      Flag on;
+      read_setting(*found, "enabled", on);
+      compiled = on.value_or(false);
+      judge_keys(*found, anything, "compile.", result_);
+    }
+    if (const auto found = section_at(root_, "distributed")) {
+      Flag on;
+      read_setting(*found, "enable_compile", on);
+      compiled = compiled || on.value_or(false);
+    }
+    if (compiled) note("compile", "kernels are modelled as eager: set framework");
+  }
+
+  // The patterns are of whole names ("*_proj"); without any, all linears.
+  void adapters() {
+    const auto found = section_at(root_, "peft");
+    const auto bits = section_at(root_, "quantization");
+    if (bits) {
+      Flag four, eight;
+      read_setting(*bits, "load_in_4bit", four);
+      read_setting(*bits, "load_in_8bit", eight);
+      if (eight.value_or(false))
+        eight.place->problem("frozen weights in 8 bits are not modelled; modelled: load_in_4bit");
+      if (four.value_or(false) && !found)
+        four.place->problem("weights in 4 bits are modelled beside adapters");
+      if (four.value_or(false)) job_.adapters.frozen_format = FrozenFormat::nf4;
+      judge_keys(*bits, anything, "quantization.", result_);
+    }
+    if (!found) return;
+    Text target;
+    read_setting(*found, "_target_", target);
+    job_.adapters.lora_rank =
+        found->has("dim") ? static_cast<int>(found->integer("dim", {1, 65'536})) : 8;
+    Flag all;
+    Text names, without;
+    read_setting(*found, "match_all_linear", all);
+    read_setting(*found, "target_modules", names);
+    read_setting(*found, "exclude_modules", without);
+    if (!all.value_or(false) && names) modules(names);
+    judge_keys(*found, peft_keys, "peft.", result_);
+    if (without) note("peft.exclude_modules", "adapters are modelled on them, too, where they fit");
+  }
+
+  void modules(const Text& names) {
+    std::vector<LoraModule> wanted;
+    std::string pattern;
+    for (const char c : *names + " ") {
+      if (c != ' ' && c != ',') {
+        pattern += c;
+        continue;
+      }
+      if (!pattern.empty()) add_modules(pattern, wanted);
+      pattern.clear();
+    }
+    if (wanted.empty())
+      names.place->problem(
+          fmt::format("'{}' fits no linear that is known: q_proj, k_proj, v_proj, o_proj, "
+                      "gate_proj, up_proj, down_proj",
+                      (*names).substr(0, 80)));
+    else
+      job_.adapters.lora_modules = wanted;
+  }
+
+  static void add_modules(const std::string& pattern, std::vector<LoraModule>& wanted) {
+    if (pattern.size() > 200) return;
+    for (const LinearName& linear : linears) {
+      // Full names are "model.layers.0.self_attn.q_proj".
+      const bool fits = matches_pattern(linear.name, pattern) ||
+                        matches_pattern("." + std::string{linear.name}, pattern);
+      if (fits && std::ranges::find(wanted, linear.module) == wanted.end())
+        wanted.push_back(linear.module);
+    }
+  }
+
+  // --gpus, or the degrees where all are numbers, or the nodes of a benchmark.
+  void gpus() {
+    Whole nodes;
+    if (const auto found = section_at(root_, "benchmark")) {
+      read_setting(*found, "num_nodes", nodes);
+      judge_keys(*found, anything, "benchmark.", result_);
+    }
+    const std::int64_t inner =
+        job_.tensor.value_or(1) * job_.context.value_or(1) * job_.pipeline.value_or(1);
+    constexpr std::int64_t most = 1 << 20;
+    const bool sound = inner >= 1 && inner <= most;
+    if (data_ && sound && *data_ >= 1 && *data_ <= most && *data_ * inner <= most) {
+      if (request_.gpus == 0) request_.gpus = static_cast<int>(*data_ * inner);
+    } else if (nodes && *nodes >= 1 && *nodes <= most / 256 && request_.gpus == 0 &&
+               request_.gpus_per_node > 0 && request_.gpus_per_node <= 256) {
+      request_.gpus = static_cast<int>(*nodes) * request_.gpus_per_node;
+      note("gpus", fmt::format("{}: {} nodes of the benchmark", request_.gpus, *nodes));
+    }
+    if (!replicate_ || *replicate_ <= 1 || !sound || request_.gpus % inner != 0) return;
+    const std::int64_t data = request_.gpus / inner;
+    if (*replicate_ > data || data % *replicate_ != 0)
+      return replicate_.place->problem(
+          fmt::format("is {}, which does not divide {} data-parallel GPUs", *replicate_, data));
+    job_.replicate = replicate_;
+    job_.shard = Whole{data / *replicate_, replicate_.place};
+  }
+
+  // FSDP2 reduces in fp32 and casts to the format of the weights. fp32 weights are the masters of
+  // the bf16 ones that are gathered.
+  void finish() {
+    const bool sharded = layout().zero_stage == 3;
+    if (job_.weights == DType::fp32 && sharded) {
+      layout().compute_dtype = layout().activation_dtype = DType::bf16;
+      layout().gradient_dtype = DType::bf16;
+      layout().master_weights = true;
+      layout().moment_dtype = DType::fp32;
+    }
+    layout().reduce_dtype = sharded ? DType::fp32 : layout().gradient_dtype;
+    std::erase_if(result_.notes, [](const Note& one) { return one.key == "mixed_precision"; });
+    if (masters_ && job_.weights != DType::fp32) {
+      layout().master_weights = true;
+      layout().moment_dtype = DType::fp32;
+      if (remainders_) layout().master_format = MasterFormat::remainders;
+    }
+    if (selective_) layout().recompute = Recompute::operators;
+    if (loss_) result_.framework.loss = *loss_;
+    float8();
+    layout().lora_rank = job_.adapters.lora_rank;
+    if (layout().trains_adapters()) {
+      layout().lora_modules = job_.adapters.lora_modules;
+      layout().frozen_format = job_.adapters.frozen_format;
+    }
+    finish_import(yaml_, root_, result_);
+  }
+
+  // torchao's, as under torchtitan.
+  void float8() {
+    const auto found = section_at(root_, "fp8");
+    if (!found) return;
+    Flag on, gathers, at_once;
+    Text recipe;
+    read_setting(*found, "enabled", on);
+    read_setting(*found, "recipe_name", recipe);
+    read_setting(*found, "enable_fsdp_float8_all_gather", gathers);
+    read_setting(*found, "precompute_float8_dynamic_scale_for_fsdp", at_once);
+    if (!on.value_or(false)) return judge_keys(*found, anything, "fp8.", result_);
+    judge_keys(*found, fp8_keys, "fp8.", result_);
+    const auto row =
+        std::ranges::find(float8_recipes, recipe.value_or("tensorwise"), &Float8Recipe::name);
+    if (row == float8_recipes.end())
+      return recipe.place->problem(fmt::format(
+          "is '{}'; modelled: tensorwise, rowwise, rowwise_with_gw_hp", (*recipe).substr(0, 80)));
+    layout().compute_dtype = DType::fp8;
+    result_.framework.execution.eight_bit = row->software;
+    if (!gathers.value_or(false) || layout().zero_stage != 3) return;
+    if (scales_rows(row->software))
+      return gathers.place->problem("torchao gathers in 8 bits with the recipe tensorwise");
+    layout().eight_bit_parameters = true;
+    if (!at_once.value_or(false))
+      note("fp8.precompute_float8_dynamic_scale_for_fsdp",
+           "off: an all-reduce for the scale of every weight, which is not modelled");
+  }
+
+  const Document& yaml_;
+  ImportRequest request_;
+  const ObjectReader root_;
+  TrainerJob job_;
+  Imported result_;
+  Whole data_, replicate_;
+  bool selective_ = false, masters_ = false, remainders_ = false;
+  std::optional<LossForm> loss_;
+};
+
+}  // namespace
+
+Imported import_automodel(const Document& yaml, const ImportRequest& request) {
+  return Reader{yaml, request}.read();
+}
+
+}  // namespace sim

@@ -1,0 +1,117 @@
+#include "sim/interop/hub_models.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "sim/config/data_files.hpp"
+#include "sim/model/transformer.hpp"
+
+namespace sim {
+namespace {
+
+struct HubModel {
+  std::string_view name;  // without its owner, in lower case, without the endings below
+  std::string_view model;
+};
+// Names of fine-tunings and conversions of the same shape, by config.json of each.
+constexpr std::array models{
+    HubModel{"llama-2-7b", "llama-2-7b"},
+    HubModel{"llama-2-13b", "llama-2-13b"},
+    HubModel{"llama-2-70b", "llama-2-70b"},
+    HubModel{"llama-3-8b", "llama-3.1-8b"},
+    HubModel{"llama-3.1-8b", "llama-3.1-8b"},
+    HubModel{"llama-3-70b", "llama-3.1-70b"},
+    HubModel{"llama-3.1-70b", "llama-3.1-70b"},
+    HubModel{"llama-3.3-70b", "llama-3.1-70b"},
+    HubModel{"llama-3.1-405b", "llama-3.1-405b"},
+    HubModel{"llama-3.2-1b", "llama-3.2-1b"},
+    HubModel{"llama-3.2-3b", "llama-3.2-3b"},
+    HubModel{"tinyllama_v1.1", "tinyllama-1.1b"},
+    HubModel{"tinyllama-1.1b", "tinyllama-1.1b"},
+    HubModel{"tinyllama-1.1b-chat-v1.0", "tinyllama-1.1b"},
+    HubModel{"mistral-nemo-base-2407", "mistral-nemo-12b"},
+    HubModel{"mistral-nemo-instruct-2407", "mistral-nemo-12b"},
+    HubModel{"mixtral-8x7b-v0.1", "mixtral-8x7b"},
+    HubModel{"mixtral-8x7b-instruct-v0.1", "mixtral-8x7b"},
+    HubModel{"mistral-7b-v0.1", "mistral-7b"},
+    HubModel{"qwen2-0.5b", "qwen2-0.5b"},
+    HubModel{"qwen2.5-0.5b", "qwen2-0.5b"},
+    HubModel{"qwen2.5-1.5b", "qwen2.5-1.5b"},
+    HubModel{"qwen2-1.5b", "qwen2.5-1.5b"},
+    HubModel{"qwen2.5-3b", "qwen2.5-3b"},
+    HubModel{"qwen2.5-7b", "qwen2.5-7b"},
+    HubModel{"qwen2-7b", "qwen2.5-7b"},
+    HubModel{"qwen2.5-14b", "qwen2.5-14b"},
+    HubModel{"qwen2.5-32b", "qwen2.5-32b"},
+    HubModel{"qwen2.5-72b", "qwen2.5-72b"},
+    HubModel{"qwen3-1.7b", "qwen3-1.7b"},
+    HubModel{"qwen3-4b", "qwen3-4b"},
+    HubModel{"qwen3-14b", "qwen3-14b"},
+    HubModel{"qwen3-32b", "qwen3-32b"},
+    HubModel{"qwen3-0.6b", "qwen3-0.6b"},
+    HubModel{"qwen3-8b", "qwen3-8b"},
+    HubModel{"qwen3-30b-a3b", "qwen3-30b-a3b"},
+    HubModel{"qwen3-235b-a22b", "qwen3-235b-a22b"},
+    HubModel{"qwen3-next-80b-a3b", "qwen3-next-80b-a3b"},
+    HubModel{"phi-4", "phi-4"},
+    HubModel{"gpt2", "gpt2"},
+    HubModel{"smollm3-3b", "smollm3-3b"},
+    HubModel{"granite-3.3-8b", "granite-3.3-8b"},
+    HubModel{"olmo-2-0325-32b", "olmo-2-32b"},
+    HubModel{"gemma-3-1b", "gemma-3-1b"},
+    HubModel{"deepseek-v2", "deepseek-v2"},
+    HubModel{"deepseek-v3", "deepseek-v3"},
+    HubModel{"deepseek-r1", "deepseek-v3"},
+    HubModel{"deepseek-v3.2", "deepseek-v3.2"},
+    HubModel{"moonlight-16b-a3b", "moonlight-16b-a3b"},
+    HubModel{"llama-3_3-nemotron-super-49b-v1", "llama-3.3-nemotron-super-49b"},
+    HubModel{"llama-3_3-nemotron-super-49b-v1_5", "llama-3.3-nemotron-super-49b"},
+    HubModel{"ernie-4.5-0.3b-pt", "ernie-4.5-0.3b"},
+};
+
+// Of fine-tunings, and of formats of the same weights.
+constexpr std::array<std::string_view, 10> endings{"-hf",       "-it",      "-chat", "-base",
+                                                   "-instruct", "-2507",    "-bf16", "-thinking",
+                                                   "-preview",  "-bnb-4bit"};
+
+std::string bare_name(std::string_view name) {
+  std::string bare;
+  for (const char c : name.substr(name.rfind('/') + 1))
+    bare += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (bool cut = true; cut;) {
+    cut = false;
+    for (const std::string_view ending : endings)
+      if (bare.ends_with(ending)) {
+        bare.resize(bare.size() - ending.size());
+        cut = true;
+      }
+  }
+  if (bare.starts_with("meta-llama-")) bare.erase(0, 5);
+  return bare;
+}
+
+}  // namespace
+
+std::string model_of_hub(std::string_view name) {
+  const auto row = std::ranges::find(models, bare_name(name), &HubModel::name);
+  return row == models.end() ? "" : std::string{row->model};
+}
+
+void take_hub_model(const Text& name, ImportRequest& request, Imported& result) {
+  if (!name) return;
+  const std::string known = model_of_hub(*name);
+  std::optional<TransformerShape> shape;
+  if (!known.empty()) shape = load_model(find_data_file("models", known)).shape;
+  if (!request.model) {
+    request.model = shape;
+  } else if (!shape || !same_shape(*shape, *request.model)) {
+    result.notes.push_back({"model", fmt::format("the file trains {}; the forecast takes the "
+                                                 "model of --model",
+                                                 (*name).substr(0, 80))});
+  }
+}
+
+}  // namespace sim

@@ -1,0 +1,20 @@
+// Models by their names on the Hugging Face Hub.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "sim/interop/handover.hpp"
+#include "sim/interop/settings.hpp"
+
+namespace sim {
+
+// The shipped model file of that shape ("meta-llama/Llama-3.1-8B-Instruct": llama-3.1-8b); empty:
+// none that is known.
+std::string model_of_hub(std::string_view name);
+
+// The model of `request` where the options give none and the hub's name is known. A note says
+// where --model names another, or where the name says nothing.
+void take_hub_model(const Text& name, ImportRequest& request, Imported& result);
+
+}  // namespace sim

@@ -1,0 +1,478 @@
+// NVIDIA's submissions to MLPerf Training: config_*.sh sets the variables of which the benchmark's
+// Hydra file makes a configuration of NeMo. Read are the language models: llama31_405b and
+// llama31_8b (MODEL_SIZE), llama2_70b_lora (TP, CP, MBS), gpt3.
+//
+// What the variables mean, and what holds without them: mlcommons/training_results_v4.1 at
+// b87b9e39, v5.0 at 0fdc28f0, v5.1 at 441d65f4, NVIDIA/benchmarks/*/implementations/*:
+// conf/custom.yaml and pretrain.py, conf/megatron_gpt_custom.yaml,
+// conf/megatron_gpt_peft_tuning_config.yaml and train.py. Buckets: NVIDIA/NeMo,
+// megatron_comm_overlap.py, _get_optimizer_overlap_cfgs.
+#include "sim/interop/mlperf.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+
+#include "sim/config/data_files.hpp"
+#include "sim/interop/settings.hpp"
+#include "sim/model/transformer.hpp"
+
+namespace sim {
+namespace {
+
+constexpr auto refused = Verdict::refused;
+constexpr auto noted = Verdict::noted;
+
+// Those that no setting carries and that change time or memory.
+constexpr std::array tuning{
+    KnownKey{"FP8_DPA", noted, "", "attention is modelled in 16 bits, which takes longer"},
+    KnownKey{"DEFER_EMBEDDING_WGRAD_COMPUTE", noted, "",
+             "the head's weight gradient is modelled where it arises"},
+    KnownKey{"OVERLAP_PARAM_GATHER_WITH_OPTIM_STEP", noted, "",
+             "parameters are modelled as gathered in the forward pass"},
+    KnownKey{"OVERLAP_PARAM_GATHER_WITH_OPTIMIZER_STEP", noted, "",
+             "parameters are modelled as gathered in the forward pass"},
+    KnownKey{"USE_TE_OPS", noted, "", "kernels are modelled as without its fusions"},
+    KnownKey{"FUSED_QKV_ROPE", noted, "", "the rotation is modelled as a kernel of its own"},
+    KnownKey{"FUSED_SINGLE_QKV_ROPE", noted, "", "the rotation is modelled as a kernel of its own"},
+    KnownKey{"FP8_ACT", noted, "", "activations are modelled as kept in 16 bits"},
+    KnownKey{"FP8_ACTIVATION", noted, "", "activations are modelled as kept in 16 bits"},
+    KnownKey{"LORA_A2A", noted, "", "outputs of adapters are modelled as gathered"},
+    KnownKey{"DROPOUT_RECOMPUTE", noted, "", "dropout in front of adapters is not modelled"},
+    KnownKey{"LORA_DROPOUT", noted, "0.0", "dropout in front of adapters is not modelled"},
+    KnownKey{"HEALING_ITER", noted, "",
+             "the steps before it are forecast; after it products are in 8 bits"},
+    KnownKey{"CG_WEIGHT_CACHING", noted, "", "weights are modelled as cast in every micro-batch"},
+    KnownKey{"SHARP", noted, "", "in-network reduction: set simulation.data_algorithm: in_switch"},
+    KnownKey{"USE_SHARP", noted, "",
+             "in-network reduction: set simulation.data_algorithm: in_switch"},
+    KnownKey{"NCCL_UB", noted, "", "user buffers of NCCL are not modelled"},
+    KnownKey{"ON_DEVICE_CLIP_GRAD", noted, "", "gradients are clipped as without it"},
+    KnownKey{"DETERMINISTIC_MODE", noted, "", "kernels are modelled at full speed"},
+    KnownKey{"FSDP", refused, "", "modelled: the distributed optimizer, without FSDP"},
+    KnownKey{"EXPERT_PARALLEL", refused, "1", "the benchmark has no experts"},
+    KnownKey{"CPU_OFFLOADING", refused, "",
+             "set layout.offload.activations in the scenario instead"},
+    KnownKey{"FP8_PARAM_SKIP", refused, "", "formats by module are not modelled"},
+};
+
+// One note for all of them: what NCCL and Transformer Engine do without is modelled.
+constexpr std::array<std::string_view, 30> knobs{"NCCL_MIN_CTAS",
+                                                 "NCCL_MAX_CTAS",
+                                                 "NCCL_MIN_NCHANNELS",
+                                                 "NCCL_MAX_NCHANNELS",
+                                                 "NCCL_MIN_P2P_NCHANNELS",
+                                                 "NCCL_NCHANNELS_PER_NET_PEER",
+                                                 "NCCL_P2P_NET_CHUNKSIZE",
+                                                 "NCCL_NVLS_ENABLE",
+                                                 "NCCL_CFG_PATH",
+                                                 "NCCL_ALGO",
+                                                 "NCCL_PROTO",
+                                                 "NVTE_FWD_LAYERNORM_SM_MARGIN",
+                                                 "NVTE_BWD_LAYERNORM_SM_MARGIN",
+                                                 "NVTE_RS_STRIDED_ATOMIC",
+                                                 "NVTE_UB_FP8_RS",
+                                                 "NVTE_UB_SPLIT_RS",
+                                                 "NVTE_UB_ATOMIC_GEMM_RS_PROJ",
+                                                 "NVTE_UB_ATOMIC_GEMM_RS_FC2",
+                                                 "TE_UB_ATOMIC_GEMM_RS",
+                                                 "TE_UB_ATOMIC_GEMM_RS_PROJ",
+                                                 "TE_UB_ATOMIC_GEMM_RS_FC2",
+                                                 "FC2_FPROP_METHOD",
+                                                 "FC2_FPROP_SM",
+                                                 "FC1_DGRAD_SM",
+                                                 "FC1_WGRAD_SM",
+                                                 "QKV_DGRAD_SM",
+                                                 "QKV_WGRAD_SM",
+                                                 "FC1_FPROP_SM",
+                                                 "QKV_FPROP_SM",
+                                                 "NVTE_NVFP4_DISABLE_RHT"};
+
+// The run around the steps: data, checkpoints, evaluation, learning rate, logs, Slurm.
+constexpr std::array harmless{
+    KnownKey{"NCCL_*"},
+    KnownKey{"NVTE_*"},
+    KnownKey{"UCX_*"},
+    KnownKey{"CUDA_*"},
+    KnownKey{"CUDNN_*"},
+    KnownKey{"CUBLAS_*"},
+    KnownKey{"TORCH_*"},
+    KnownKey{"PYTORCH_*"},
+    KnownKey{"HF_*"},
+    KnownKey{"HYDRA_*"},
+    KnownKey{"WALLTIME*"},
+    KnownKey{"WARMUP*"},
+    KnownKey{"DGXSYSTEM"},
+    KnownKey{"LR"},
+    KnownKey{"MIN_LR"},
+    KnownKey{"MAX_STEPS"},
+    KnownKey{"OPT_LR_*"},
+    KnownKey{"WEIGHT_DECAY"},
+    KnownKey{"LORA_ALPHA"},
+    KnownKey{"SEED"},
+    KnownKey{"SKIP_EVAL*"},
+    KnownKey{"VAL_*"},
+    KnownKey{"LIMIT_*"},
+    KnownKey{"CP_EVAL"},
+    KnownKey{"TARGET_*"},
+    KnownKey{"LOAD_*"},
+    KnownKey{"INIT_*"},
+    KnownKey{"OVERRIDE_*"},
+    KnownKey{"TRAIN_ONLY"},
+    KnownKey{"LEGACY_DATASET"},
+    KnownKey{"NUM_WORKERS"},
+    KnownKey{"CHECK_COMPLIANCE"},
+    KnownKey{"CHECKPOINT_NAME"},
+    KnownKey{"TOKENIZERS_PARALLELISM"},
+    KnownKey{"TQDM_DISABLE"},
+    KnownKey{"BINDCMD"},
+    KnownKey{"EXTRA_ARGS"},
+    KnownKey{"GPU_ARCH"},
+    KnownKey{"SEGMENT"},
+    KnownKey{"VBOOST_VALUE"},
+    KnownKey{"MODEL_TFLOP_PER_SAMPLE"},
+    KnownKey{"LOG*"},
+    KnownKey{"GC_*"},
+    KnownKey{"POSSIBLE_USER_WARNINGS"},
+    KnownKey{"NEMO_*"},
+    KnownKey{"HANG_MONITOR_TIMEOUT"},
+    KnownKey{"ATTEMPT_*"},
+    KnownKey{"ALIGN_PARAM_GATHER"},
+    KnownKey{"WGRAD_DEFERRAL_LIMIT"},
+    KnownKey{"MC_TP_*"},
+    KnownKey{"UB_SKIPMC"},
+    KnownKey{"FP8_AMAX_*"},
+    KnownKey{"FP8_REDUCE_AMAX"},
+    KnownKey{"TP_ONLY_AMAX_RED"},
+    KnownKey{"FP4_RECIPE"},
+    KnownKey{"HEALING_PRECISION"},
+    KnownKey{"PRE_QUANTIZED_MODEL"},
+    KnownKey{"BATCH_P2P*"},
+    KnownKey{"HAS_CP_CONFIG"},
+    KnownKey{"RUN_ONLY_NCCL"},
+    KnownKey{"DATESTAMP"},
+    KnownKey{"NPY_INDEX_DIR"},
+    KnownKey{"MEM_DUMP_DIR"},
+    KnownKey{"_cont_mounts"},
+    KnownKey{"mounts_to_verify"},
+    KnownKey{"USE_TE_SWIGLU"},
+    KnownKey{"NEXP"},
+    KnownKey{"MLPERF_*"},
+    KnownKey{"CONT"},
+    KnownKey{"DATADIR"},
+    KnownKey{"MODEL"},
+    KnownKey{"SLURM_*"},
+    KnownKey{"SBATCH_*"},
+    KnownKey{"OMP_NUM_THREADS"},
+    KnownKey{"FP8_MARGIN"},
+    KnownKey{"FP8_INTERVAL"},
+    KnownKey{"RESET_*"},
+    KnownKey{"STORE_GPU"},
+    KnownKey{"TRANSFORMER_ENGINE"},
+    KnownKey{"SYNC_BATCH_COMM"},
+    KnownKey{"USE_TE_RNG_TRACKER"},
+    KnownKey{"CPU_OFFLOADING_*"},
+    KnownKey{"HIP_*"},
+    KnownKey{"HSA_*"},
+    KnownKey{"GPU_MAX_HW_QUEUES"},
+    KnownKey{"RCCL_*"},
+};
+
+enum class Benchmark : std::uint8_t { none, llama31, lora, gpt3 };
+
+struct ModelSize {
+  std::string_view word, model;
+};
+constexpr std::array sizes{ModelSize{"8b", "llama-3.1-8b"}, ModelSize{"70b", "llama-3.1-70b"},
+                           ModelSize{"405b", "llama-3.1-405b"}};
+
+class Reader {
+ public:
+  Reader(const Document& file, const ImportRequest& request)
+      : file_{file}, request_{request}, root_{file.root_object()} {}
+
+  Imported read() {
+    benchmark();
+    if (kind_ == Benchmark::none) {
+      root_.ignore_unknown();
+      file_.finish();
+    }
+    model();
+    machine();
+    parallelism();
+    precision();
+    storage();
+    rest();
+    file_.finish();
+    const MegatronRules rules{.fp32_gradients_by_default = false,
+                              .groups_without_switch = true,
+                              .checks_gradients = false,
+                              .layout_excludes_virtual_stages = false};
+    Imported result = scenario_of_megatron(config_, rules, request_, root_);
+    adapters(result.layout);
+    result.graphs = graphs_;
+    result.ignored = read_.ignored;
+    result.notes.insert(result.notes.begin(), read_.notes.begin(), read_.notes.end());
+    for (const Remark& remark : file_.remarks())
+      result.notes.push_back({remark.about, remark.what});
+    finish_import(file_, root_, result);
+    return result;
+  }
+
+ private:
+  using Names = std::initializer_list<const char*>;
+
+  // The first that is set; 'null' and nothing are not.
+  Text text(Names names) {
+    Text found;
+    for (const char* name : names) {
+      Text one;
+      read_setting(root_, name, one);
+      if (one && !(*one).empty() && !found) found = one;
+    }
+    return found;
+  }
+  Whole whole(Names names) {
+    Whole found;
+    for (const char* name : names) {
+      const std::optional<ValueReader> value = root_.find(name);
+      if (!value || value->peek_text().value_or("").empty()) continue;
+      Whole one;
+      read_setting(root_, name, one);
+      if (one && !found) found = one;
+    }
+    return found;
+  }
+  Whole whole_or(Names names, std::int64_t fallback) {
+    Whole found = whole(names);
+    if (!found) found = fallback;
+    return found;
+  }
+  // Hydra takes 1 and True alike.
+  Flag flag(Names names, bool fallback) {
+    const Text word = text(names);
+    Flag found{fallback, word.place};
+    if (!word) return found;
+    if (*word == "1" || *word == "True" || *word == "true")
+      found.value = true;
+    else if (*word == "0" || *word == "False" || *word == "false")
+      found.value = false;
+    else
+      word.place->problem(
+          fmt::format("is '{}'; expected True, False, 1 or 0", (*word).substr(0, 80)));
+    return found;
+  }
+  bool is_set(const char* name) { return root_.has(name); }
+  void note(const char* key, std::string what) { read_.notes.push_back({key, std::move(what)}); }
+
+  void benchmark() {
+    if (is_set("MODEL_SIZE"))
+      kind_ = Benchmark::llama31;
+    else if (is_set("TP") || is_set("MBS") || is_set("LORA_A2A"))
+      kind_ = is_set("TENSOR_MODEL_PARALLEL") ? Benchmark::gpt3 : Benchmark::lora;
+    else if (is_set("TENSOR_MODEL_PARALLEL"))
+      kind_ = Benchmark::gpt3;
+    else
+      root_.problem(
+          "neither TENSOR_MODEL_PARALLEL nor TP is set: is this a config_*.sh of NVIDIA's "
+          "llama31_405b, llama31_8b, llama2_70b_lora or gpt3?");
+  }
+
+  // The benchmark's model; --model replaces it.
+  void model() {
+    std::string name = kind_ == Benchmark::lora ? "llama-2-70b" : "gpt3-175b";
+    if (kind_ == Benchmark::llama31) {
+      const Text size = text({"MODEL_SIZE"});
+      const auto row = std::ranges::find(sizes, size.value_or(""), &ModelSize::word);
+      if (row == sizes.end()) {
+        root_.problem("MODEL_SIZE", fmt::format("is '{}'; allowed: 8b, 70b, 405b",
+                                                size.value_or("").substr(0, 80)));
+        return;
+      }
+      name = std::string{row->model};
+    }
+    if (!request_.model) request_.model = load_model(find_data_file("models", name)).shape;
+    const Whole layers = whole({"OVERWRITTEN_NUM_LAYERS", "NUM_LAYERS"});
+    if (!layers) return;
+    if (*layers < 1 || *layers > transformer_limits::layers)
+      layers.place->problem(
+          fmt::format("is {}; allowed: 1 to {}", *layers, transformer_limits::layers));
+    else
+      request_.model->layers = *layers;
+  }
+
+  void machine() {
+    constexpr std::int64_t most = 1 << 20;
+    const Whole nodes = whole_or({"DGXNNODES"}, 1), per_node = whole_or({"DGXNGPU"}, 8);
+    for (const Whole* count : {&nodes, &per_node})
+      if (**count < 1 || **count > most)
+        count->place->problem(fmt::format("is {}; allowed: 1 to {}", **count, most));
+    const std::int64_t gpus =
+        std::clamp<std::int64_t>(*nodes, 1, most) * std::clamp<std::int64_t>(*per_node, 1, most);
+    if (gpus > most)
+      root_.problem("DGXNNODES", fmt::format("{} GPUs; at most {}", gpus, most));
+    else if (request_.gpus == 0)
+      request_.gpus = static_cast<int>(gpus);
+    else if (request_.gpus != gpus)
+      note("gpus", fmt::format("{} as asked for, not {} x {} of the file", request_.gpus, *nodes,
+                               *per_node));
+  }
+
+  void parallelism() {
+    const bool tunes = kind_ == Benchmark::lora;
+    config_.tensor_parallel = whole({"TENSOR_MODEL_PARALLEL", "TP"});
+    config_.pipeline_parallel = whole({"PIPELINE_MODEL_PARALLEL", "PP"});
+    config_.context_parallel =
+        whole_or({"CONTEXT_PARALLEL", "CP"}, kind_ == Benchmark::llama31 ? 4 : 1);
+    config_.sequence_parallel = flag({"SEQ_PARALLEL", "SP"}, !tunes);
+    if (config_.tensor_parallel.value_or(1) == 1) config_.sequence_parallel.value = false;
+    virtual_stages();
+    config_.account_for_embedding = flag({"ASYM_PP_EMBED"}, false);
+    config_.account_for_loss = flag({"ASYM_PP_LOSS"}, false);
+    config_.tp_pp_dp_mapping = flag({"TP_PP_DP_MAPPING"}, false);
+    config_.overlap_p2p = flag({"OVERLAP_P2P_COMM"}, true);
+    config_.tp_comm_overlap = flag({"TP_COMM_OVERLAP"}, false);
+    if (config_.tensor_parallel.value_or(1) == 1) config_.tp_comm_overlap.value = false;
+    config_.cp_comm_type = text({"CP_COMM_TYPE"});
+    if (tunes && !config_.cp_comm_type) config_.cp_comm_type = std::string{"a2a"};
+    config_.micro_batch_size = whole_or({"MICRO_BATCH_SIZE", "MBS"}, 1);
+    config_.seq_length = whole_or({"MAX_SEQLEN"}, kind_ == Benchmark::gpt3 ? 2048 : 8192);
+    batch();
+  }
+
+  // The Hydra file of the pretraining has 12 where nothing is set, and none with one stage.
+  void virtual_stages() {
+    if (config_.pipeline_parallel.value_or(1) == 1) {
+      static_cast<void>(whole({"INTERLEAVED_PIPELINE", "VP"}));
+      return;
+    }
+    const bool said = is_set("INTERLEAVED_PIPELINE") || is_set("VP");
+    config_.virtual_stages = whole({"INTERLEAVED_PIPELINE", "VP"});
+    if (!said && kind_ != Benchmark::lora) config_.virtual_stages = 12;
+    if (config_.virtual_stages.value_or(1) == 0) config_.virtual_stages = Whole{};
+  }
+
+  // MINIBS: sequences of a step per data-parallel rank.
+  void batch() {
+    const Whole per_rank = whole_or({"MINIBS"}, 1);
+    const std::int64_t inner = config_.tensor_parallel.value_or(1) *
+                               config_.pipeline_parallel.value_or(1) *
+                               config_.context_parallel.value_or(1);
+    if (*per_rank < 1 || *per_rank > 1'000'000)
+      return per_rank.place->problem(fmt::format("is {}; allowed: 1 to 1000000", *per_rank));
+    if (inner < 1 || inner > request_.gpus || request_.gpus % inner != 0) return;  // told later
+    config_.global_batch_size = Whole{*per_rank * (request_.gpus / inner), per_rank.place};
+  }
+
+  void precision() {
+    const bool tunes = kind_ == Benchmark::lora;
+    config_.bf16 = true;
+    config_.grads_in_fp32 = false;
+    const Flag fp4 = flag({"FP4"}, false);
+    const Flag fp8 = flag({"FP8"}, tunes);
+    const Flag hybrid = flag({"FP8_HYBRID"}, tunes);
+    const Text recipe = text({"FP8_RECIPE"});
+    const bool said = text({"FP8_PARAM_GATHER", "FP8_PARAMS"}).value.has_value();
+    const Flag gathers = flag({"FP8_PARAM_GATHER", "FP8_PARAMS"}, tunes && *fp8);
+    if (*fp8 && *fp4) fp4.place->problem("FP4 excludes FP8");
+    if (*fp8) {
+      config_.fp8 = Text{*hybrid ? "hybrid" : "e4m3", fp8.place};
+      config_.fp8_recipe = Text{recipe.value_or("delayed"), recipe.place};
+      config_.fp8_param_gather = gathers;
+      if (!said && tunes) config_.fp8_param_gather.place = fp8.place;
+    }
+    if (*fp4) {
+      config_.fp4 = Text{"e2m1", fp4.place};
+      config_.fp4_param_gather = flag({"FP4_PARAM"}, false);
+    }
+    config_.bf16_ends = flag({"FIRST_LAST_LAYERS_BF16"}, false);
+    config_.bf16_at_start = whole_or({"NUM_LAYERS_AT_START_IN_BF16"}, 0);
+    config_.bf16_at_end = whole_or({"NUM_LAYERS_AT_END_IN_BF16"}, 0);
+  }
+
+  void storage() {
+    const bool llama = kind_ == Benchmark::llama31, tunes = kind_ == Benchmark::lora;
+    config_.distributed_optimizer = flag({"USE_DIST_OPTIMIZER", "USE_DISTRIBUTED_OPTIMIZER"}, true);
+    config_.overlap_grad_reduce =
+        flag({"OVERLAP_GRAD_REDUCE", "DDP_OVERLAP_GRAD_REDUCE", "OVERLAP_GRAD_SYNC"}, !tunes);
+    config_.overlap_param_gather = flag({"OVERLAP_PARAM_GATHER", "DDP_OVERLAP_PARAM_GATHER",
+                                         "OVERLAP_PARAM_SYNC", "MCORE_OPTIM_OVERLAP_PARAM_SYNC"},
+                                        !tunes);
+    config_.average_in_collective = flag({"DDP_AVERAGE_IN_COLLECTIVE"}, llama);
+    const Whole bucket = whole({"BUCKET_SIZE"});
+    if (llama) config_.bucket_size = bucket.value_or(128LL << 20);
+    static_cast<void>(whole({"BUCKET_CAP_MB"}));
+    config_.recompute_granularity = text({"ACT_CKPT_GRANULARITY", "RECOMPUTE_GRANULARITY", "ACG"});
+    config_.recompute_method = text({"ACT_CKPT_METHOD", "RECOMPUTE_METHOD", "ACM"});
+    config_.recompute_num_layers = whole({"ACT_CKPT_NUM_LAYERS", "RECOMPUTE_NUM_LAYERS", "ACL"});
+    config_.recompute_modules = text({"RECOMPUTE_MODULES"});
+    const bool whole_step = *flag({"FULL_CUDA_GRAPH"}, false);
+    const bool layers = *flag({"MCORE_CUDA_GRAPH"}, false);
+    graphs_ = *flag({"LAYER_CUDA_GRAPH"}, false) || layers || whole_step;
+    static_cast<void>(text({"CUDA_GRAPH_SCOPE"}));
+    config_.check_gradients = llama && !whole_step && !layers;
+    config_.fused_loss = !tunes && *flag({"CROSS_ENTROPY_LOSS_FUSION"}, true);
+    config_.loss_fusion = text({"CE_FUSION_IMPL"});
+  }
+
+  // train.py: adapters of rank 16 on the attention's linears.
+  void adapters(Layout& layout) {
+    if (kind_ != Benchmark::lora) return;
+    layout.lora_rank = static_cast<int>(rank_);
+    layout.lora_modules = {LoraModule::linear_qkv, LoraModule::linear_proj};
+  }
+
+  void rest() {
+    const Whole rank = whole_or({"LORA_DIM"}, 16);
+    if (*rank < 1 || *rank > 65'536)
+      rank.place->problem(fmt::format("is {}; allowed: 1 to 65536", *rank));
+    else
+      rank_ = *rank;
+    judge_keys(root_, tuning, "", read_);
+    std::string names;
+    for (const std::string_view name : knobs)
+      if (const std::optional<ValueReader> value = root_.find(name);
+          value && !is_neutral(*value, "0"))
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
+    if (!names.empty())
+      note("tuning", "NCCL and Transformer Engine are modelled as they are without " + names);
+    judge_keys(root_, harmless, "", read_);
+    note_unknown_keys(root_, "", read_);
+  }
+
+  const Document& file_;
+  ImportRequest request_;
+  const ObjectReader root_;
+  MegatronConfig config_;
+  Imported read_;
+  Benchmark kind_ = Benchmark::none;
+  std::int64_t rank_ = 16;
+  bool graphs_ = false;
+};
+
+struct System {
+  std::string_view word, cluster;
+};
+// What the names of the files call the machines. The first that fits counts.
+constexpr std::array systems{System{"DGXA100", "dgx-a100-80"}, System{"H100", "dgx-h100"},
+                             System{"H200", "dgx-h200"},       System{"GB200", "gb200-nvl72"},
+                             System{"GB300", "gb300-nvl72"},   System{"B200", "dgx-b200"},
+                             System{"B300", "dgx-b300"},       System{"MI300X", "mi300x-8"},
+                             System{"MI325X", "mi325x-8"},     System{"MI355X", "mi355x-8"}};
+
+}  // namespace
+
+std::string cluster_of_mlperf(std::string_view file) {
+  const std::string_view name = file.substr(file.rfind('/') + 1);
+  for (const System& system : systems)
+    if (name.find(system.word) != std::string_view::npos) return std::string{system.cluster};
+  return {};
+}
+
+Imported import_mlperf(const Document& variables, const ImportRequest& request) {
+  return Reader{variables, request}.read();
+}
+
+}  // namespace sim

@@ -1,0 +1,106 @@
+// Stages of torch.distributed.pipelining under a trainer.
+//
+// NVIDIA-NeMo/Automodel at 36044ad3, components/distributed/pipelining: config.py (names and
+// defaults), functional.py, calculate_virtual_stages; pytorch/pytorch at 00722e64,
+// torch/distributed/pipelining/schedules.py (Schedule1F1B.__init__).
+#include <fmt/format.h>
+
+#include "sim/interop/trainer_job.hpp"
+#include "sim/schedule/schedule_rules.hpp"
+
+namespace sim {
+namespace {
+
+// Layers of `stages`, which differ by one at most, the first ones with more.
+std::vector<int> even_split(std::int64_t layers, std::int64_t stages) {
+  std::vector<int> split;
+  for (std::int64_t i = 0; i < stages; ++i)
+    split.push_back(static_cast<int>(layers / stages + (i < layers % stages ? 1 : 0)));
+  return split;
+}
+
+class PipelineReader : private SettingProblems {
+ public:
+  PipelineReader(const TrainerJob& job, const SettingProblems& problems, Imported& result)
+      : SettingProblems{problems}, job_{job}, result_{result} {}
+
+  void read() {
+    schedule();
+    stages();
+    micro_batches();
+    // Its schedules wait for their messages, but for those whose sends are actions of their own.
+    layout().overlap_pipeline = rules_of(layout().schedule).sends_beside;
+  }
+
+ private:
+  Layout& layout() { return result_.layout; }
+
+  void schedule() {
+    std::string name;
+    for (const char c : job_.schedule.value_or("1f1b"))
+      if (c != '_') name += c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    if (name == "interleaved1f1b")
+      layout().schedule = Schedule::interleaved;
+    else if (name == "gpipe")
+      layout().schedule = Schedule::gpipe;
+    else if (name != "1f1b")
+      problem(job_.schedule,
+              "the schedule {} is not modelled; modelled: 1f1b, gpipe, interleaved1f1b",
+              job_.schedule.value_or("").substr(0, 80));
+  }
+
+  void stages() {
+    const std::int64_t ranks = layout().pipeline_parallel, layers = result_.shape.layers;
+    const bool single = layout().schedule != Schedule::interleaved;
+    std::int64_t stages = ranks * (single ? 1 : 2);
+    if (job_.layers_per_stage) {
+      const std::int64_t each = size(job_.layers_per_stage, 1, 100'000);
+      stages = (layers + each - 1) / each;
+    }
+    const std::string rounds = job_.round_stages.value_or("");
+    if (rounds == "up")
+      stages = (stages + ranks - 1) / ranks * ranks;
+    else if (rounds == "down")
+      stages = stages / ranks * ranks;
+    else if (!rounds.empty())
+      problem(job_.round_stages, "is '{}'; allowed: up, down", rounds.substr(0, 80));
+    if (stages < ranks || stages % ranks != 0 || (stages / ranks == 1) != single ||
+        stages > layers) {
+      problem(job_.layers_per_stage ? job_.layers_per_stage : job_.pipeline,
+              "{} layers make {} stages on {} ranks, which do not go with the schedule {}", layers,
+              stages, ranks, job_.schedule.value_or("1f1b").substr(0, 80));
+      return;
+    }
+    layout().virtual_stages = static_cast<int>(stages / ranks);
+    if (layers % stages != 0) layout().layers_per_chunk = even_split(layers, stages);
+  }
+
+  void micro_batches() {
+    const std::int64_t local = layout().micro_batch;
+    const std::int64_t micro = size(job_.pipeline_micro, 1, 1LL << 32);
+    if (local % micro != 0)
+      return problem(job_.pipeline_micro, "is {}, which does not divide the batch of a GPU, {}",
+                     micro, local);
+    layout().micro_batch = micro;
+    if (layout().schedule == Schedule::one_f_one_b && local / micro < layout().pipeline_parallel)
+      return problem(job_.pipeline_micro,
+                     "makes {} micro-batches of {} for {} stages; 1F1B takes at least one for each",
+                     local / micro, micro, layout().pipeline_parallel);
+    if (layout().global_batch > local * layout().data_parallel)
+      result_.notes.push_back({"global_batch_size",
+                               "gradients are accumulated over several runs of the pipeline; "
+                               "forecast as one run of all micro-batches"});
+  }
+
+  const TrainerJob& job_;
+  Imported& result_;
+};
+
+}  // namespace
+
+void read_trainer_pipeline(const TrainerJob& job, const SettingProblems& problems,
+                           Imported& result) {
+  if (result.layout.pipeline_parallel > 1) PipelineReader{job, problems, result}.read();
+}
+
+}  // namespace sim

@@ -1,0 +1,14 @@
+export TP=1
+export PP=1
+export CP=1
+export SP=0
+export MBS=1
+export MINIBS=1
+export FP8=True
+export FP8_AMAX_ALGO=max
+export FP8_DPA=1
+export NCCL_MIN_CTAS=32
+export LAYER_CUDA_GRAPH=1
+export MAX_STEPS=800
+export DGXNNODES=1
+export DGXNGPU=8

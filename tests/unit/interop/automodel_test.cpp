@@ -1,0 +1,142 @@
+// Recipes of NeMo Automodel.
+#include "sim/interop/hub_models.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/interop/imports.hpp"
+
+using namespace sim;
+using test::notes;
+using test::problems;
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+Imported from_recipe(const std::string& text, ImportRequest request = {.gpus = 8}) {
+  if (request.sequence_length == 0) request.sequence_length = 4096;
+  return import_automodel(Document::parse(text, "a.yaml", Syntax::yaml), request);
+}
+Lines recipe_problems(const std::string& text) {
+  return problems([&] { return from_recipe(text); });
+}
+
+const std::string llama =
+    "step_scheduler: {global_batch_size: 64, local_batch_size: 2}\n"
+    "model: {pretrained_model_name_or_path: meta-llama/Llama-3.1-8B, torch_dtype: bf16}\n"
+    "optimizer: {_target_: torch.optim.AdamW, lr: 1.0e-5}\n";
+
+}  // namespace
+
+TEST_CASE("a recipe of Automodel is FSDP2 of the hub's model", "[interop]") {
+  const Imported job = from_recipe(llama + "distributed: {strategy: fsdp2, dp_size: none}\n");
+  const Layout& layout = job.layout;
+  CHECK(job.shape.hidden == 4096);
+  CHECK(job.shape.layers == 32);
+  CHECK(layout.zero_stage == 3);
+  CHECK(layout.micro_batch == 2);
+  CHECK(layout.global_batch == 64);
+  // Weights, gradients and moments as they are stored; reductions in fp32 (mp_policy).
+  CHECK_FALSE(layout.master_weights);
+  CHECK(layout.moment_dtype == DType::bf16);
+  CHECK(layout.gradient_dtype == DType::bf16);
+  CHECK(layout.reduce_dtype == DType::fp32);
+  CHECK(layout.recompute == Recompute::none);
+  CHECK(notes(job, "gradient_accumulation_steps"));
+}
+
+TEST_CASE("weights of Automodel in fp32 are the masters of what is gathered", "[interop]") {
+  const Imported job = from_recipe(
+      "step_scheduler: {local_batch_size: 1}\n"
+      "model: {pretrained_model_name_or_path: Qwen/Qwen2.5-7B, torch_dtype: torch.float32}\n"
+      "distributed: {strategy: fsdp2, activation_checkpointing: selective}\n");
+  CHECK(job.layout.master_weights);
+  CHECK(job.layout.moment_dtype == DType::fp32);
+  CHECK(job.layout.activation_dtype == DType::bf16);
+  CHECK(job.layout.recompute == Recompute::operators);
+  CHECK(job.shape.hidden == 3584);
+}
+
+TEST_CASE("adapters of Automodel are those that its patterns name", "[interop]") {
+  const auto modules = [](const std::string& peft) {
+    return from_recipe(llama + "distributed: {strategy: fsdp2}\npeft: " + peft + "\n")
+        .layout.lora_modules;
+  };
+  CHECK(modules("{target_modules: '*_proj', dim: 8}").size() == 4);
+  CHECK(modules("{match_all_linear: true}").size() == 4);
+  CHECK(modules("{target_modules: ['*.q_proj', '*.v_proj']}") ==
+        std::vector{LoraModule::linear_qkv});
+  CHECK(from_recipe(llama + "peft: {dim: 32}\n").layout.lora_rank == 32);
+  CHECK(from_recipe(llama + "peft: {}\nquantization: {load_in_4bit: true}\n")
+            .layout.frozen_format == FrozenFormat::nf4);
+  CHECK(recipe_problems(llama + "peft: {target_modules: ['lm_head']}\n") ==
+        Lines{"4:24: 'lm_head' fits no linear that is known: q_proj, k_proj, v_proj, o_proj, "
+              "gate_proj, up_proj, down_proj"});
+  CHECK_FALSE(recipe_problems(llama + "quantization: {load_in_8bit: true}\npeft: {}\n").empty());
+}
+
+TEST_CASE("stages of Automodel are those of torch's schedules", "[interop]") {
+  const std::string stages =
+      "step_scheduler: {global_batch_size: 64, local_batch_size: 16}\n"
+      "model: {pretrained_model_name_or_path: meta-llama/Llama-3.1-8B}\n"
+      "distributed: {pp_size: 2, pipeline: {pp_microbatch_size: 4, ";
+  const Layout even = from_recipe(stages + "pp_schedule: interleaved1f1b}}\n").layout;
+  CHECK(even.schedule == Schedule::interleaved);
+  CHECK(even.virtual_stages == 2);
+  CHECK(even.data_parallel == 4);
+  CHECK(even.micro_batch == 4);
+  CHECK_FALSE(even.reshard_after_forward);
+  CHECK_FALSE(even.overlap_pipeline);
+  // 32 layers in parts of 6 make 6 stages.
+  const Layout parts =
+      from_recipe(stages + "pp_schedule: interleaved_1f1b, layers_per_stage: 6}}\n").layout;
+  CHECK(parts.layers_per_chunk == std::vector{6, 6, 5, 5, 5, 5});
+  CHECK(recipe_problems(stages + "pp_schedule: zero_bubble}}\n").size() == 1);
+  CHECK(recipe_problems(stages + "pp_schedule: 1f1b, layers_per_stage: 8}}\n").size() == 1);
+  CHECK_FALSE(recipe_problems("step_scheduler: {local_batch_size: 6}\n"
+                              "model: {pretrained_model_name_or_path: meta-llama/Llama-3.1-8B}\n"
+                              "distributed: {pp_size: 2, pipeline: {pp_microbatch_size: 4}}\n")
+                  .empty());
+}
+
+TEST_CASE("torchao's 8 bits of Automodel are torchtitan's", "[interop]") {
+  const Imported job = from_recipe(
+      llama + "distributed: {strategy: fsdp2}\ncompile: {enabled: true}\n"
+              "fp8: {enabled: true, recipe_name: tensorwise, enable_fsdp_float8_all_gather: true,\n"
+              "  precompute_float8_dynamic_scale_for_fsdp: true}\n");
+  CHECK(job.layout.compute_dtype == DType::fp8);
+  CHECK(job.layout.eight_bit_parameters);
+  CHECK(job.framework.execution.eight_bit == EightBit::torchao);
+  CHECK(notes(job, "compile"));
+  CHECK(from_recipe(llama + "fp8: {enabled: false}\n").layout.compute_dtype == DType::bf16);
+}
+
+TEST_CASE("what Automodel has beyond is refused in its place", "[interop]") {
+  CHECK(recipe_problems(llama + "distributed: {strategy: fsdp2, ep_size: 8}\n") ==
+        Lines{"4:42: experts and latent attention are modelled only as Megatron-LM runs them"});
+  CHECK(recipe_problems(llama + "distributed: {strategy: horovod}\n") ==
+        Lines{"4:26: is 'horovod'; modelled: fsdp2, ddp, megatron_fsdp"});
+  CHECK(recipe_problems("model: {pretrained_model_name_or_path: Qwen/Qwen3-30B-A3B}\n").size() == 1);
+  CHECK(recipe_problems("model: {pretrained_model_name_or_path: nobody/knows-1b}\n"
+                        "step_scheduler: {local_batch_size: 1}\n")
+            .front()
+            .find("--model llama-3.1-8b") != std::string::npos);
+  CHECK(notes(from_recipe(llama + "surprise: {on: true}\n"), "surprise"));
+}
+
+TEST_CASE("copies of Automodel shard among fewer GPUs", "[interop]") {
+  const Imported job = from_recipe(
+      llama + "distributed: {strategy: fsdp2, dp_replicate_size: 2, tp_size: 2}\n", {.gpus = 16});
+  CHECK(job.layout.data_parallel == 8);
+  CHECK(job.layout.shard_group == 4);
+  CHECK(job.layout.tensor_parallel == 2);
+  CHECK_FALSE(job.layout.sequence_parallel);
+  CHECK(from_recipe(llama + "distributed: {strategy: ddp}\n").layout.zero_stage == 0);
+}
+
+TEST_CASE("fine-tunings on the hub have the model of their base", "[interop]") {
+  CHECK(model_of_hub("meta-llama/Llama-3.3-70B-Instruct") == "llama-3.1-70b");
+  CHECK(model_of_hub("NousResearch/Meta-Llama-3-8B-Instruct") == "llama-3.1-8b");
+  CHECK(model_of_hub("Qwen/Qwen3-4B-Instruct-2507") == "qwen3-4b");
+  CHECK(model_of_hub("Qwen/Qwen3-235B-A22B") == "qwen3-235b-a22b");
+  CHECK(model_of_hub("somebody/llama-3.1-8b-pruned").empty());
+  CHECK(model_of_hub("").empty());
+}

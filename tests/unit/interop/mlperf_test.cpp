@@ -1,0 +1,121 @@
+// Variables of NVIDIA's config_*.sh in MLPerf Training.
+#include "sim/interop/mlperf.hpp"
+#include "sim/interop/job_file.hpp"
+#include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
+#include "tests/unit/interop/imports.hpp"
+
+using namespace sim;
+using test::notes;
+using test::problems;
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+Imported from_variables(const std::string& text, const ImportRequest& request = {}) {
+  return import_mlperf(Document::parse(text, "config.sh", Syntax::variables), request);
+}
+Lines variable_problems(const std::string& text) {
+  return problems([&] { return from_variables(text); });
+}
+
+const std::string pretraining =
+    "export MODEL_SIZE=405b\nexport TENSOR_MODEL_PARALLEL=4\nexport PIPELINE_MODEL_PARALLEL=8\n"
+    "export CONTEXT_PARALLEL=2\nexport INTERLEAVED_PIPELINE=8\nexport MINIBS=144\n"
+    "export ASYM_PP_EMBED=True\nexport ASYM_PP_LOSS=True\nexport DGXNNODES=64\n"
+    "export DGXNGPU=8\n";
+const std::string tuning =
+    "export TP=4\nexport CP=2\nexport SP=1\nexport MBS=1\nexport MINIBS=1\n"
+    "export DGXNNODES=8\nexport DGXNGPU=8\n";
+
+}  // namespace
+
+TEST_CASE("a pretraining of MLPerf is the job that its variables make", "[interop]") {
+  const Imported job = from_variables(pretraining + "export FP8=True\nexport FP8_RECIPE=tensorwise\n"
+                                                    "export FULL_CUDA_GRAPH=1\n");
+  const Layout& layout = job.layout;
+  CHECK(job.shape.hidden == 16'384);
+  CHECK(layout.world_size() == 512);
+  CHECK(layout.data_parallel == 8);
+  CHECK(layout.global_batch == 144 * 8);
+  CHECK(layout.virtual_stages == 8);
+  CHECK(layout.sequence_length == 8192);
+  CHECK(layout.sequence_parallel);
+  CHECK(layout.zero_stage == 1);
+  CHECK(layout.compute_dtype == DType::fp8);
+  CHECK(layout.gradient_dtype == DType::bf16);
+  // 128 Mi elements.
+  CHECK(layout.bucket == Bytes{std::int64_t{256} << 20});
+  CHECK(job.graphs);
+  CHECK(job.framework.execution.eight_bit == EightBit::transformer_engine_tensorwise);
+  CHECK_FALSE(job.framework.execution.checks_gradients);
+}
+
+TEST_CASE("a fine-tuning of MLPerf has adapters on the attention's linears", "[interop]") {
+  const Imported job = from_variables(tuning);
+  CHECK(job.shape.layers == 80);
+  CHECK(job.layout.lora_rank == 16);
+  CHECK(job.layout.lora_modules == std::vector{LoraModule::linear_qkv, LoraModule::linear_proj});
+  CHECK(job.layout.context_exchange == ContextExchange::all_to_all);
+  CHECK(job.layout.global_batch == 8);
+  CHECK(job.layout.compute_dtype == DType::fp8);
+  CHECK(job.layout.packed_length == 0);
+  CHECK(from_variables(tuning + "export FP8=False\n").layout.compute_dtype == DType::bf16);
+  CHECK(notes(from_variables(tuning + "export FP8_DPA=1\n"), "FP8_DPA"));
+  CHECK_FALSE(notes(from_variables(tuning + "export FP8_DPA=0\n"), "FP8_DPA"));
+}
+
+TEST_CASE("GPT-3 of MLPerf needs no MODEL_SIZE", "[interop]") {
+  const Imported job = from_variables(
+      "export MINIBS=128\nexport TENSOR_MODEL_PARALLEL=4\nexport PIPELINE_MODEL_PARALLEL=8\n"
+      "export INTERLEAVED_PIPELINE=6\nexport MICRO_BATCH_SIZE=2\nexport DGXNNODES=64\n");
+  CHECK(job.shape.hidden == 12'288);
+  CHECK(job.layout.sequence_length == 2048);
+  CHECK(job.layout.context_parallel == 1);
+  CHECK(job.layout.global_batch == 128 * 16);
+}
+
+TEST_CASE("variables of MLPerf that are not read are told", "[interop]") {
+  CHECK(notes(from_variables(pretraining + "export NOBODY_KNOWS=3\n"), "NOBODY_KNOWS"));
+  CHECK(notes(from_variables(pretraining + "export NCCL_MIN_CTAS=16\n"), "tuning"));
+  CHECK_FALSE(notes(from_variables(pretraining + "export NCCL_NVLS_ENABLE=0\n"), "tuning"));
+  CHECK(notes(from_variables("source config_common.sh\n" + pretraining), "config_common.sh"));
+  CHECK(from_variables(pretraining, {.gpus = 128}).layout.data_parallel == 2);
+  CHECK(notes(from_variables(pretraining, {.gpus = 128}), "gpus"));
+}
+
+TEST_CASE("mistakes in variables of MLPerf are refused in their place", "[interop]") {
+  CHECK(variable_problems("export LR=1\n") ==
+        Lines{"1:1: neither TENSOR_MODEL_PARALLEL nor TP is set: is this a config_*.sh of NVIDIA's "
+              "llama31_405b, llama31_8b, llama2_70b_lora or gpt3?"});
+  CHECK(variable_problems(pretraining + "export FP8=maybe\n") ==
+        Lines{"11:12: is 'maybe'; expected True, False, 1 or 0"});
+  CHECK(variable_problems(pretraining + "export MODEL_SIZE=7b\n").front() ==
+        "11:19: is '7b'; allowed: 8b, 70b, 405b");
+  CHECK(variable_problems(pretraining + "export TENSOR_MODEL_PARALLEL=$(nproc)\n").front() ==
+        "11:30: '$TENSOR_MODEL_PARALLEL' is not resolved in this file: write the value in its "
+        "place, or give --define TENSOR_MODEL_PARALLEL=VALUE");
+  CHECK_FALSE(variable_problems(pretraining + "export FP8=True\nexport FP4=True\n").empty());
+  CHECK_FALSE(variable_problems(pretraining + "export FSDP=megatron\n").empty());
+  CHECK_FALSE(variable_problems(pretraining + "export DGXNNODES=65\n").empty());
+  CHECK_FALSE(variable_problems(pretraining + "export MINIBS=0\n").empty());
+}
+
+TEST_CASE("the name of a file of MLPerf says its machine", "[interop]") {
+  CHECK(cluster_of_mlperf("a/config_DGXB200_64x8x144xtp4pp8cp2_cg.sh") == "dgx-b200");
+  CHECK(cluster_of_mlperf("config_GB200_18x4x1.sh") == "gb200-nvl72");
+  CHECK(cluster_of_mlperf("config_mine.sh").empty());
+}
+
+TEST_CASE("scripts beside a script are read where it sources them", "[interop]") {
+  JobFile job;
+  job.file = test::source_dir() + "/tests/recipes/config_DGXH100_64x8x256_405b.sh";
+  const ImportedJob imported = import_job(JobKind::mlperf, job);
+  CHECK(imported.scenario.layout.compute_dtype == DType::fp8);
+  CHECK(imported.scenario.layout.eight_bit_parameters);
+  CHECK(imported.scenario.cluster.gpus() == 512);
+  job.file = test::source_dir() + "/tests/recipes/megatron_llama.sh";
+  job.cluster = "dgx-h100";
+  CHECK(import_job(JobKind::megatron, job).scenario.layout.tensor_parallel == 2);
+}

@@ -1,0 +1,116 @@
+// tests/recipes: small recipes in the formats of other frameworks, written for this test. Its table
+// says which are read without a remark, and with which remarks the others.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "sim/interop/job_kind.hpp"
+#include "sim/interop/mlperf.hpp"
+#include "sim/interop/try_recipes.hpp"
+#include "tests/catch.hpp"
+#include "tests/support/source_dir.hpp"
+
+using namespace sim;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string folder = test::source_dir() + "/tests/recipes/";
+
+struct Row {
+  std::string file;
+  JobKind kind{};
+  int gpus = 0;
+  std::string remarks;  // keys of notes, sorted
+};
+
+std::vector<Row> table() {
+  std::ifstream in{folder + "table.csv"};
+  std::vector<Row> rows;
+  std::string line;
+  std::getline(in, line);
+  while (std::getline(in, line)) {
+    std::istringstream cells{line};
+    Row row;
+    std::string kind, gpus;
+    std::getline(cells, row.file, ',');
+    std::getline(cells, kind, ',');
+    std::getline(cells, gpus, ',');
+    std::getline(cells, row.remarks);
+    row.kind = from_word<JobKind>(kind).value();
+    row.gpus = gpus.empty() ? 0 : std::stoi(gpus);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream in{path};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+
+JobFile job_of(const Row& row) {
+  JobFile job;
+  job.file = folder + row.file;
+  if (row.kind != JobKind::mlperf) job.cluster = "dgx-h100";
+  job.known.gpus = row.gpus;
+  // Files that leave the model or the batch to another one.
+  if (row.file.starts_with("accelerate_") || row.file.starts_with("deepspeed_")) {
+    job.model = "llama-3.1-8b";
+    job.known.sequence_length = 4096;
+    job.known.micro_batch = 1;
+    job.known.accumulation_steps = 1;
+    job.known.precision = DType::bf16;
+    job.known.recompute = Recompute::none;
+  }
+  if (row.file.ends_with(".py")) job.model = "llama-3.1-70b";
+  return job;
+}
+
+std::string remarks_of(const ImportedJob& imported) {
+  std::set<std::string> keys;
+  for (const Note& note : imported.notes)
+    keys.insert(note.key);
+  std::string text;
+  for (const std::string& key : keys)
+    text += (text.empty() ? "" : " ") + key;
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("every recipe of the table is read, with the remarks that it lists", "[interop]") {
+  for (const Row& row : table()) {
+    CAPTURE(row.file);
+    CHECK(job_kind_of(folder + row.file, text_of(folder + row.file)) == row.kind);
+    CHECK(remarks_of(import_job(row.kind, job_of(row))) == row.remarks);
+  }
+}
+
+TEST_CASE("no recipe of the folder is missing from the table", "[interop]") {
+  std::set<std::string> listed{"table.csv", "README.md", "mlperf_common.sh", "megatron_sizes.sh"};
+  for (const Row& row : table())
+    listed.insert(row.file);
+  std::set<std::string> there;
+  for (const auto& entry : fs::directory_iterator{folder})
+    there.insert(entry.path().filename().string());
+  CHECK(there == listed);
+}
+
+TEST_CASE("a folder of recipes is tried as a whole", "[interop]") {
+  const TriedRecipes tried = try_recipes(folder, {});
+  CHECK(tried.recipes.size() == table().size());
+  const auto refused = [](const TriedRecipe& one) { return !one.read; };
+  for (const TriedRecipe& one : tried.recipes) {
+    CAPTURE(one.file, one.reasons);
+    CHECK(one.read);
+  }
+  CHECK(std::ranges::count_if(tried.recipes, refused) == 0);
+  const std::string text = tried_text(tried, 3, true);
+  CHECK(text.find("mlperf             3") != std::string::npos);
+  CHECK(text.find("config_GB200_18x4x1_8b.sh") != std::string::npos);
+  REQUIRE_THROWS_AS(try_recipes(folder + "nowhere", {}), InputError);
+}
