@@ -6,6 +6,14 @@
 // and VALUE is a number, a string, True, False, None, a list, a dict, a name, or a call, which is
 // an object with its name as "_target_", its arguments as "_0", "_1" and by name. Everything else
 // is left out, with its line in the list "_unread".
+//
+// Files that build a Trainer.Config (torchtitan's config_registry.py) are read so:
+//   return Trainer.Config(KEY=VALUE)   these keys of the function
+//   config = other()                   what that function of the file, which stands before it, has
+//   config.section.key = VALUE         that path
+//   name = VALUE                       in the place of the name from there on
+//   helper(config)                     one of the list "_calls"
+// and "_name" is that of the function. An argument that is no such value is left out alone.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,7 +59,10 @@ struct Unread {};
 
 class Reader {
  public:
-  explicit Reader(const Tree& tree) : tree_{tree}, text_{tree.source()} {}
+  explicit Reader(const Tree& tree)
+      : tree_{tree},
+        text_{tree.source()},
+        trainer_{text_.find("Trainer.Config(") != std::string_view::npos} {}
 
   Node read() {
     Node file{ValueKind::object, {1, 0}, "", {}};
@@ -67,6 +78,7 @@ class Reader {
         end_function();
         name = next;
         root_ = {ValueKind::object, begin, "", {}};
+        begin_function(name, begin, file);
       } else if (name.empty()) {
         skip_line();
       } else {
@@ -125,6 +137,7 @@ class Reader {
       }
       if (!starts_name(peek())) throw Unread{};
       const std::string name = dotted();
+      if (name == "return" && trainer_) return returned(begin);
       if (name == "return") return skip_line();
       skip_spaces();
       if (peek() == '(' && name.find('.') == std::string::npos) return call(name, begin);
@@ -135,6 +148,64 @@ class Reader {
       end_of_line();
     } catch (const Unread&) {
       leave(from, begin);
+    }
+  }
+
+  void begin_function(const std::string& name, TextPlace begin, Node& file) {
+    if (!trainer_) return;
+    file_ = &file;
+    locals_ = Node{ValueKind::object, begin, "", {}};
+    config_.clear();
+    root_.at("_name", begin) = {ValueKind::quoted, begin, name, {}};
+  }
+
+  static std::string target_of(const Node& node) {
+    if (node.kind != ValueKind::object || node.entries.empty()) return "";
+    const Node::Entry& first = node.entries.front();
+    return first.key == "_target_" ? first.value.front().text : "";
+  }
+
+  // A configuration: one that is built, or that of a function of the file. False: neither.
+  bool take_configuration(const Node& made) {
+    const std::string target = target_of(made);
+    if (target.ends_with("Trainer.Config")) {
+      for (const Node::Entry& entry : made.entries)
+        if (entry.key != "_target_") root_.at(entry.key, entry.place) = entry.value.front();
+      return true;
+    }
+    for (const Node::Entry& function : file_->entries) {
+      if (function.key != target) continue;
+      for (const Node::Entry& entry : function.value.front().entries)
+        if (entry.key != "_name") root_.at(entry.key, entry.place) = entry.value.front();
+      return true;
+    }
+    return false;
+  }
+
+  // Of another function: a name that stands for itself.
+  void returned(TextPlace begin) {
+    skip_spaces();
+    if (done() || peek() == '\n') return;
+    const Node made = value(0);
+    end_of_line();
+    const std::string target = target_of(made);
+    if (!target.empty() && !take_configuration(made)) throw Unread{};
+    if (!target.empty()) root_.at("_returns", begin) = {ValueKind::plain, begin, "true", {}};
+  }
+
+  void assign_local(const std::string& name, TextPlace begin) {
+    try {
+      Node given = value(0);
+      if (take_configuration(given)) {
+        config_ = name;
+        root_.at("_returns", begin) = {ValueKind::plain, begin, "true", {}};
+        return;
+      }
+      skip_spaces();
+      if (peek() != '\n' && peek() != '#' && !done()) throw Unread{};
+      locals_.at(name, begin) = std::move(given);
+    } catch (const Unread&) {
+      skip_line();  // what is no value is not known where the name stands
     }
   }
 
@@ -210,6 +281,8 @@ class Reader {
   }
 
   void assign(const std::string& name, TextPlace begin) {
+    if (trainer_ && name.find('.') == std::string::npos) return assign_local(name, begin);
+    if (trainer_) return assign_path(name, config_ + ".", begin);
     if (name == "cfg") {
       const Node made = value(0);
       if (made.kind != ValueKind::object || made.entries.empty() ||
@@ -218,13 +291,17 @@ class Reader {
       root_.at("_base", begin) = made.entries.front().value.front();
       return;
     }
-    if (!name.starts_with("cfg.") || name.ends_with(".") || name.find("..") != std::string::npos)
+    assign_path(name, "cfg.", begin);
+  }
+
+  void assign_path(const std::string& name, const std::string& prefix, TextPlace begin) {
+    if (!name.starts_with(prefix) || name.ends_with(".") || name.find("..") != std::string::npos)
       throw Unread{};
     Node given = value(0);
     skip_spaces();
     if (peek() != '\n' && peek() != '#' && !done()) throw Unread{};
     Node* in = &root_;
-    std::string path = name.substr(4);
+    std::string path = name.substr(prefix.size());
     for (std::size_t dot = 0; (dot = path.find('.')) != std::string::npos;) {
       in = &in->at(path.substr(0, dot), begin);
       in->kind = ValueKind::object;
@@ -271,7 +348,36 @@ class Reader {
     if (name == "True") return {ValueKind::plain, begin, "true", {}};
     if (name == "False") return {ValueKind::plain, begin, "false", {}};
     if (peek() == '(') return call_value(name, begin, depth);
+    for (const Node::Entry& local : locals_.entries)
+      if (local.key == name) return local.value.front();
     return {ValueKind::quoted, begin, name, {}};
+  }
+
+  // An argument of a call; null and at its end, where it is no value that is read.
+  Node argument(int depth) {
+    if (!trainer_) return value(depth);
+    const TextPlace begin = place();
+    const std::size_t from = at_;
+    try {
+      Node node = value(depth);
+      skip_blank();
+      if (done() || peek() == ',' || peek() == ')') return node;
+    } catch (const Unread&) {
+      if (depth > most_nested) throw;
+    }
+    at_ = from;
+    line_ = begin.line;
+    line_start_ = from - static_cast<std::size_t>(begin.byte);
+    skip_argument();
+    return {ValueKind::null, begin, "null", {}};
+  }
+  void skip_argument() {
+    for (int depth = 0; !done(); step()) {
+      const char c = peek();
+      if (depth == 0 && (c == ',' || c == ')')) return;
+      if (c == '(' || c == '[' || c == '{') ++depth;
+      if (c == ')' || c == ']' || c == '}') --depth;
+    }
   }
 
   Node number() {
@@ -361,7 +467,7 @@ class Reader {
       } else {
         step();
       }
-      node.at(key, where) = value(depth + 1);
+      node.at(key, where) = argument(depth + 1);
       skip_blank();
       if (peek() == ',') step();
     }
@@ -375,6 +481,10 @@ class Reader {
   std::size_t at_ = 0, line_start_ = 0;
   std::int32_t line_ = 1;
   Node root_;
+  bool trainer_ = false;  // of files that build a Trainer.Config:
+  const Node* file_ = nullptr;
+  Node locals_;
+  std::string config_;  // the variable that holds the configuration
 };
 
 void add(const Node& node, Tree& tree) {

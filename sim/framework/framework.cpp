@@ -98,6 +98,25 @@ constexpr EagerForm separate_loss{
 // cunn_SoftMaxXEntropyForward, backward with cunn_SoftMaxXEntropyBackward).
 constexpr EagerForm logits_loss{.forward = 2, .backward = 2};
 
+// Ways of tokens in torchtitan (v0.2.2, models/moe/moe.py and utils.py, operator by operator: what
+// is compiled are the parts of a layer, not what stands between them). Per feature of a choice, the
+// tokens themselves counted once besides (sim/plan/sharding/experts.cpp).
+//   dispatch  forward: rows picked, 1 + 1. Launches: histc, a stable sort of int64 keys (a
+//   histogram
+//             and eight passes), the division by the choices, scores and rows picked. Backward of
+//             indexing: sorted the same way, rows read and added, 1 + 1
+//   combine   forward: zeros 1, rows put 1 + 1, cast 1 + 2, bmm with the scores in fp32 2. Backward
+//             of bmm: of the scores 2, of the rows 2; cast 2 + 1, rows picked 1 + 1. Kept: the fp32
+//             rows
+constexpr EagerForm titan_dispatch{
+    .forward = 2, .backward = 2, .forward_launches = 17, .backward_launches = 13};
+constexpr EagerForm titan_combine{
+    .forward = 8, .backward = 9, .forward_launches = 7, .backward_launches = 7, .saved = 2};
+// The router: cast, sigmoid or softmax, bias, top-k (2), gather, sum, epsilon, division, factor,
+// histc (2), its sum over micro-batches. Backward: of the gather (2), of the norm (5), of the
+// score, the cast. Each reads or writes about one fp32 value per token and expert.
+constexpr int titan_choices = 14, titan_choices_backward = 10;
+
 double real(std::int64_t value) {
   return static_cast<double>(value);
 }
@@ -184,6 +203,28 @@ void set_rotary(const Framework& framework, const AttentionShape& shape, ModelOp
   if (framework.keeps_intermediates) op.saved_elements = form.saved * width;
 }
 
+void set_titan_way(ModelOp& op) {
+  constexpr double fp32_elements = 2;  // of 16 bits
+  if (op.kind == ModelOpKind::router) {
+    const double scores = real(op.out_features);
+    op.forward_launches = titan_choices;
+    op.backward_launches = titan_choices_backward;
+    op.forward_elements = titan_choices * fp32_elements * scores;
+    op.backward_elements = titan_choices_backward * fp32_elements * scores;
+    // The scores in fp32, and 64-bit numbers of the chosen with their scores.
+    op.saved_fixed_bytes = 4 * scores;
+    return;
+  }
+  const bool dispatch = op.kind == ModelOpKind::dispatch;
+  const EagerForm& form = dispatch ? titan_dispatch : titan_combine;
+  op.forward_elements = form.forward;
+  op.backward_elements = form.backward;
+  op.forward_launches = form.forward_launches;
+  op.backward_launches = form.backward_launches;
+  // Per choice: where its token lies, here and where it came; or the fp32 rows.
+  op.saved_fixed_bytes = dispatch ? 20 : form.saved * 2 * real(op.in_features);
+}
+
 void set_op(const Framework& framework, const AttentionShape& shape, ModelOp& op) {
   const bool repeats = framework.key_heads == KernelForm::eager && shape.kv_heads < shape.heads;
   const bool keeps = framework.keeps_intermediates;
@@ -218,6 +259,10 @@ void set_op(const Framework& framework, const AttentionShape& shape, ModelOp& op
       break;
     case Function::cross_entropy:
       set_loss(framework, in, op);
+      break;
+    case Function::route:
+    case Function::exchange:
+      if (framework.execution.experts == ExpertForm::torchtitan) set_titan_way(op);
       break;
     default:
       break;

@@ -20,7 +20,7 @@ struct JobFile {
   std::string file;
   std::string flags;                     // arguments of Megatron-DeepSpeed beside it; or empty
   std::string cluster;                   // name or file. REQUIRED: no file of a job says it
-  std::string recipe;                    // of Megatron-Bridge, of a file of several; or empty
+  std::string recipe;                    // a function of a file in Python; or empty
   std::string model;                     // name or file, where the file has none; or empty
   std::vector<std::string> definitions;  // NAME=VALUE: variables that a script leaves open
   std::vector<std::string> changes;      // KEY=VALUE: instead of what the file says

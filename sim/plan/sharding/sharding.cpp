@@ -137,6 +137,10 @@ void shard_linear(const Region& region, const ModelOp& op, const ModelOp* before
   to.weight_gradient =
       gradient_gemm(weight_gradient_dtype(region, op), {each, in, rows},
                     weight_gradient * (region.model->execution.adds_gradients ? 1 : 2), matrices);
+  // torch._grouped_mm: a kernel for all experts.
+  if (alone && region.model->execution.experts == ExpertForm::torchtitan)
+    for (std::optional<Kernel>* product : {&to.forward, &to.input_gradient, &to.weight_gradient})
+      (*product)->launches = 1;
   if (op.products > 1) {
     const double elements = 3.0 * static_cast<double>(tokens) * static_cast<double>(in);
     to.add_products = memory_kernel(OpKind::elementwise, region, op, elements * region.element);

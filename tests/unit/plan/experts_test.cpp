@@ -37,8 +37,9 @@ Layout random_expert_layout(std::uint64_t seed) {
   layout.expert_parallel = 1 << (seed / 2 % 4);
   layout.expert_tensor_parallel = static_cast<int>(seed / 8 % 3);
   layout.sequence_parallel = layout.tensor_parallel > 1;
-  layout.zero_stage %= 2;
-  layout.shard_group = 0;
+  layout.compression = GradientCompression::none;
+  layout.quantized_weights = layout.secondary_shard = false;
+  layout.node_ranks = 0;
   layout.overlap_tensor_products = false;
   layout.attention = AttentionKernel::flash;
   if (layout.recompute == Recompute::operators) layout.recompute = Recompute::none;
