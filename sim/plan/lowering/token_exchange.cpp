@@ -251,10 +251,10 @@ Value ExpertPass::exchange_counts(const Frame& frame, std::size_t i) {
   const bool again = frame.pass == Pass::recompute && layout_.recompute == Recompute::operators;
   if (work.exchange_counts == none || frame.pass == Pass::backward || again) return {};
   const Bytes bytes = frame.shape->ops[i].experts->counts;
-  Value own = tensors_.allocate(bytes);
-  own.ready = chosen_;
-  builder_.writes(own.buffer, Role::output);
-  const Value came = exchange_tokens(frame, i, own, work.exchange_counts, work.counts_name, bytes);
+  Value came = tensors_.allocate(bytes);
+  came.ready = issue(frame, i, work.exchange_counts, work.counts_name, choice_weights_);
+  tensors_.read(choice_weights_, Role::input);  // the counts were made with them
+  builder_.writes(came.buffer, Role::output);
   wait_for_counts(frame, i, came.ready);
   return came;
 }

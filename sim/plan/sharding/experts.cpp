@@ -70,8 +70,8 @@ void shard_titan_way(const Region& region, const ModelOp& op, ExpertExchange& ex
   const int shares = layout.expert_tensor();
   const Bytes own{region.sequence_tokens * op.in_features * region.element};
   // Expert-tensor ranks work on the tokens of all of them.
-  exchange.sent *= shares;
-  exchange.came *= shares;
+  exchange.sent = exchange.sent * shares;
+  exchange.came = exchange.came * shares;
   exchange.gathered = exchange.came + Bytes{padded_rows(region) * op.in_features * region.element};
   exchange.whole = own * shares;
   const auto pass = [&](double each, Bytes tokens, int launches) {
@@ -204,7 +204,7 @@ void shard_exchange(const Region& region, const ModelOp& op, ShardedOp& to) {
   to.input = dispatch ? own : exchange.gathered;
   to.output = dispatch ? exchange.gathered : own;
   to.saved = bytes_from(op.saved_fixed_bytes * static_cast<double>(choices(region, op)));
-  if (weighs_at_origin(region.model->execution, layout)) to.saved *= layout.expert_tensor();
+  if (weighs_at_origin(region.model->execution, layout)) to.saved = to.saved * layout.expert_tensor();
   to.experts = exchange;
 }
 
