@@ -533,7 +533,7 @@ class TitanReader {
     const bool narrow = kernels == "fused_opt_states_bf16";
     if (kernels != "fused" && kernels != "foreach" && !narrow)
       problem(optimizer,
-              fmt::format("is '{}'; modelled: fused, fused_opt_states_bf16, foreach", kernels));
+              fmt::format("is '{}'; modelled: fused, foreach, fused_opt_states_bf16", kernels));
     if (narrow) layout().moment_dtype = DType::bf16;
     const Text name = setting<std::string>("optimizer", "name");
     if (name.value_or("AdamW") != "AdamW" && *name != "Adam")

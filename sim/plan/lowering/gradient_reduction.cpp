@@ -130,6 +130,7 @@ void GradientReduction::take_own(std::uint32_t index, const OpLabel& made) {
                         {Action::cast_in, index});
     builder_.frees(bucket.gradient, Role::input);
     builder_.writes(bucket.gradient_shard, Role::output);
+    average_over_replicas(index, bucket.gradient_shard, made);
   }
   if (sharing_.holds) weights_.free_unit(bucket);
 }

@@ -237,8 +237,10 @@ void ParameterLayout::intern_bucket(Bucket& bucket) {
                                : bucket.of_experts ? GroupRole::expert_shard
                                                    : GroupRole::shard;
   if (bucket.shards == 1) {
+    // Under ZeRO-2 and 3 a shard that is the whole is averaged as any other.
     if (bucket.copies > 1 && bucket.elements > 0) {
-      bucket.reduce = builder_.collective(
+      const bool of_shard = sharing_.zero >= 2 && !sharing_.host_gradients;
+      (of_shard ? bucket.replicate : bucket.reduce) = builder_.collective(
           {CollectiveKind::all_reduce, all, layout_.reduce_dtype, Bytes{bucket.elements * wire}});
     }
   } else {
