@@ -192,8 +192,8 @@ class TitanReader {
     const Flag sequence = setting<bool>("parallelism", "enable_sequence_parallel");
     layout().sequence_parallel = layout().tensor_parallel > 1 && sequence.value_or(true);
     layout().overlap_tensor_wgrad = false;
-    layout().overlap_tensor_products =
-        layout().sequence_parallel && async_tensor_parallel().value_or(false);
+    const bool async = async_tensor_parallel().value_or(false);
+    layout().overlap_tensor_products = layout().sequence_parallel && async;
     const Text rotate = setting<std::string>("parallelism", "context_parallel_rotate_method");
     const std::string method = rotate.value_or("allgather");
     if (method != "allgather" && method != "alltoall")

@@ -34,7 +34,12 @@ std::vector<LayoutDefault> layout() {
        "mixed_precision_reduce float32"},
       {"overlap.pipeline",
        [](Layout& layout) {
-         if (layout.pipeline_parallel > 1) layout.overlap_pipeline = false;
+         // Where sends and receives are actions of their own, as schedules with a split backward
+         // pass have them (schedules.py, _PipelineScheduleRuntime), they do not.
+         const bool beside = layout.schedule == Schedule::zb_v ||
+                             layout.schedule == Schedule::dual_pipe_v ||
+                             layout.schedule == Schedule::interleaved_zb;
+         if (layout.pipeline_parallel > 1 && !beside) layout.overlap_pipeline = false;
        },
        "torch.distributed.pipelining waits for its messages", true},
   };

@@ -28,6 +28,8 @@ void ExpertPass::intern_experts(const ShardedOp& op, ExpertWork& work) {
   work.unpermute = builder_.kernel(exchange.unpermute);
   if (exchange.sort) work.sort = builder_.kernel(*exchange.sort);
   const DType dtype = layout_.activation_dtype;
+  if (layout_.recompute == Recompute::operators)
+    work.kept = context_.memory_pass(0, OpKind::elementwise, dtype);
   if (weighs_at_origin(runs_, layout_)) return intern_titan(op, work);
   if (layout_.token_dispatcher == TokenDispatcher::allgather) return intern_gather(op, work);
   if (is_fused(layout_.token_dispatcher)) return intern_fused(op, work);
@@ -84,7 +86,6 @@ void ExpertPass::intern_titan(const ShardedOp& op, ExpertWork& work) {
   const auto make = [&](CollectiveKind kind, GroupRole role, DType of, Bytes bytes) {
     return builder_.collective({kind, role, of, bytes});
   };
-  work.kept = context_.memory_pass(0, OpKind::elementwise, dtype);
   if (layout_.expert_parallel > 1) {
     work.exchange_name = builder_.name(name + ".all_to_all");
     work.exchange = make(CollectiveKind::all_to_all, GroupRole::expert, dtype, exchange.came);
@@ -157,9 +158,8 @@ Value ExpertPass::exchange_tokens(const Frame& frame, std::size_t i, const Value
                                   std::uint32_t work, std::uint32_t name, Bytes bytes) {
   // Recomputation by operators keeps what exchanges of tokens have brought.
   const ExpertWork& own = frame.work->ops[i].experts;
-  const bool again = frame.pass == Pass::recompute && layout_.recompute == Recompute::operators &&
-                     (work == own.exchange || work == own.scatter);
-  if (again) return move_tokens(frame, i, x, own.kept, bytes);
+  const bool kept = work == own.exchange || work == own.scatter;
+  if (kept && has_kept_exchanges(frame)) return move_tokens(frame, i, x, own.kept, bytes);
   Value came = tensors_.allocate(bytes);
   came.ready = issue(frame, i, work, name, x);
   tensors_.drop(x, Role::input);
@@ -202,7 +202,12 @@ Value ExpertPass::send_to_experts(Frame& frame, std::size_t i, const Value& x) {
   return arrive_at_experts(frame, i, exchange_to_experts(frame, i, leave_for_experts(frame, i, x)));
 }
 
+bool ExpertPass::has_kept_exchanges(const Frame& frame) const {
+  return frame.pass == Pass::recompute && layout_.recompute == Recompute::operators;
+}
+
 void ExpertPass::wait_for_counts(const Frame& frame, std::size_t i, OpId known) {
+  if (has_kept_exchanges(frame)) return;
   const bool asks = frame.shape->ops[i].op->kind == ModelOpKind::dispatch &&
                     runs_.waits_for_counts && !layout_.pad_to_capacity;
   if (asks) builder_.host_waits_for(known);
@@ -248,8 +253,8 @@ void ExpertPass::weigh_what_came(Frame& frame, std::size_t i) {
 // were.
 Value ExpertPass::exchange_counts(const Frame& frame, std::size_t i) {
   const ExpertWork& work = frame.work->ops[i].experts;
-  const bool again = frame.pass == Pass::recompute && layout_.recompute == Recompute::operators;
-  if (work.exchange_counts == none || frame.pass == Pass::backward || again) return {};
+  if (work.exchange_counts == none || frame.pass == Pass::backward || has_kept_exchanges(frame))
+    return {};
   const Bytes bytes = frame.shape->ops[i].experts->counts;
   Value came = tensors_.allocate(bytes);
   came.ready = issue(frame, i, work.exchange_counts, work.counts_name, choice_weights_);
@@ -320,7 +325,8 @@ Value ExpertPass::arrive_at_experts(Frame& frame, std::size_t i, const Value& x)
 // backward pass knows it.
 Value ExpertPass::gather_map(const Frame& frame, std::size_t i) {
   const ExpertWork& work = frame.work->ops[i].experts;
-  if (work.gather_map == none || frame.pass == Pass::backward) return {};
+  if (work.gather_map == none || frame.pass == Pass::backward || has_kept_exchanges(frame))
+    return {};
   Value map = tensors_.allocate(frame.shape->ops[i].experts->map_gathered);
   map.ready = issue(frame, i, work.gather_map, work.gather_name, choice_weights_);
   tensors_.read(choice_weights_, Role::input);

@@ -113,7 +113,11 @@ void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharde
     // distributed/activation_checkpoint.py).
     if (op.experts && region.layout->expert_parallel > 1) {
       const bool dispatch = op.op->kind == ModelOpKind::dispatch;
-      kept += static_cast<double>((dispatch ? op.experts->came : op.experts->sent).count());
+      const ExpertExchange& exchange = *op.experts;
+      const bool fused = is_fused(region.layout->token_dispatcher);
+      const Bytes there = fused ? exchange.whole : exchange.came;
+      const Bytes back = fused ? op.output : exchange.sent;
+      kept += static_cast<double>((dispatch ? there : back).count());
     }
     if (op.op->kind == ModelOpKind::combine && region.layout->expert_tensor() > 1)
       kept += static_cast<double>(op.output.count());

@@ -89,9 +89,10 @@ void shard_titan_way(const Region& region, const ModelOp& op, ExpertExchange& ex
   exchange.unpermute = dispatch ? back : there;
   exchange.counts = Bytes{region.model->shape->experts.count * 8};
   if (layout.expert_parallel == 1 && padded_rows(region) == 0) return;
-  exchange.sort =
-      memory_kernel(OpKind::elementwise, region, op,
-                    (dispatch ? 4.0 : 2.0) * static_cast<double>(exchange.gathered.count()));
+  const bool pads = region.model->execution.expert_rows > 1;
+  exchange.sort = memory_kernel(
+      OpKind::elementwise, region, op,
+      (dispatch && pads ? 4.0 : 2.0) * static_cast<double>(exchange.gathered.count()));
   exchange.sort->launches = dispatch ? 14 : 2;
 }
 
@@ -204,7 +205,8 @@ void shard_exchange(const Region& region, const ModelOp& op, ShardedOp& to) {
   to.input = dispatch ? own : exchange.gathered;
   to.output = dispatch ? exchange.gathered : own;
   to.saved = bytes_from(op.saved_fixed_bytes * static_cast<double>(choices(region, op)));
-  if (weighs_at_origin(region.model->execution, layout)) to.saved = to.saved * layout.expert_tensor();
+  if (weighs_at_origin(region.model->execution, layout))
+    to.saved = to.saved * layout.expert_tensor();
   to.experts = exchange;
 }
 

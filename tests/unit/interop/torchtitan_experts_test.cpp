@@ -128,11 +128,16 @@ TEST_CASE("torchtitan: degrees of expert parallelism", "[interop]") {
   CHECK(from_toml(backend("deepep"), 8).layout.token_dispatcher == TokenDispatcher::deepep);
   CHECK(problems([&] { return from_toml(backend("nvshmem"), 8); }) ==
         Lines{"12:32: 'nvshmem' is not modelled; known: standard, deepep, hybridep"});
-  CHECK(problems([&] { return from_toml(mixture("expert_parallel_degree = 3\n"), 8); }).size() >= 1);
+  CHECK(problems([&] { return from_toml(mixture("expert_parallel_degree = 3\n"), 8); }).size() >=
+        1);
+  CHECK(problems([&] {
+          return from_toml(mixture("enable_async_tensor_parallel = false\n"), 8);
+        }).empty());  // read where it has no meaning, too
   const std::string converters = "[quantize.linear.float8]\nrecipe_name = \"rowwise\"\n";
   CHECK_FALSE(notes(job, "layout.compute_dtype"));
-  CHECK(problems([&] { return from_toml(mixture("expert_parallel_degree = 4\n", converters), 8); })
-            .empty());
+  CHECK(problems([&] {
+          return from_toml(mixture("expert_parallel_degree = 4\n", converters), 8);
+        }).empty());
 }
 
 TEST_CASE("torchtitan: without experts their degrees mean nothing", "[interop]") {

@@ -280,6 +280,9 @@ TEST_CASE("Random layouts of torchtitan's mixtures give sound plans", "[plan][ex
     layout.compression = GradientCompression::none;
     layout.quantized_weights = layout.secondary_shard = false;
     layout.node_ranks = 0;
+    layout.token_dispatcher =
+        std::array{TokenDispatcher::alltoall, TokenDispatcher::deepep,
+                   TokenDispatcher::hybridep}[static_cast<std::size_t>(seed / 3 % 3)];
     if (!layout_problems(layout, model).empty()) continue;
     ++legal;
     sharded += layout.zero_stage == 3 ? 1 : 0;
