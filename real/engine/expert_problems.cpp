@@ -32,6 +32,11 @@ std::vector<std::string> expert_problems(const sim::Layout& layout, const sim::M
   std::vector<std::string> problems;
   if (!model.has_experts()) return problems;
   check_shares(layout, model, problems);
+  if (layout.zero_stage > 1 || layout.shard_group > 0)
+    problems.push_back(fmt::format(
+        "layout.zero_stage is {}, layout.shard_group {}: the engine shards experts over all ranks "
+        "that have them; allowed: zero_stage 0 or 1, and no shard_group",
+        layout.zero_stage, layout.shard_group));
   if (layout.token_dispatcher != sim::TokenDispatcher::alltoall)
     problems.push_back(
         fmt::format("layout.moe.dispatcher is {}: the engine sends a copy for each choice; "

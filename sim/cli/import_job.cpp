@@ -100,12 +100,15 @@ Options options_of(JobKind kind, JobFile& request) {
                        .help = "a variable of the script that the file does not set; 1=VALUE: its "
                                "first argument",
                        .repeated = true});
-  if (kind == JobKind::nemo)
+  if (kind == JobKind::nemo || kind == JobKind::torchtitan)
     options.push_back({.name = "--recipe",
                        .into = &request.recipe,
                        .form = "NAME",
-                       .help = "function of a recipe file of Megatron-Bridge (FILE.py)"});
-  if (kind == JobKind::megatron || kind == JobKind::nemo || kind == JobKind::automodel)
+                       .help = kind == JobKind::nemo
+                                   ? "function of a recipe file of Megatron-Bridge (FILE.py)"
+                                   : "function of a config_registry.py (FILE.py)"});
+  if (kind == JobKind::megatron || kind == JobKind::nemo || kind == JobKind::torchtitan ||
+      kind == JobKind::automodel)
     options.push_back({.name = "--set",
                        .into = &request.changes,
                        .form = "KEY=VALUE",
@@ -180,7 +183,8 @@ std::vector<Command> job_imports() {
       try_command(),
       job_command(JobKind::megatron,
                   "a scenario from Megatron-LM's arguments, as a file or a pasted bash array"),
-      job_command(JobKind::torchtitan, "a scenario from torchtitan's TOML"),
+      job_command(JobKind::torchtitan,
+                  "a scenario from torchtitan's TOML, or from a config_registry.py"),
       job_command(JobKind::deepspeed,
                   "a scenario from DeepSpeed's JSON; the model comes with --model"),
       job_command(JobKind::accelerate,

@@ -10,6 +10,14 @@
 //
 // Of a file besides: "_imports", the names that it imports, each as "module:name"; "_stars", the
 // modules of which it imports all; "_aliases", the names that stand for another one.
+//
+// Files that build a Trainer.Config (torchtitan's config_registry.py) are read so:
+//   return Trainer.Config(KEY=VALUE)   these keys of the function
+//   config = other()                   what that function of the file, which stands before it, has
+//   config.section.key = VALUE         that path
+//   name = VALUE                       in the place of the name from there on
+//   helper(config)                     one of the list "_calls"
+// and "_name" is that of the function. An argument that is no such value is left out alone.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,7 +64,10 @@ struct Unread {};
 
 class Reader {
  public:
-  explicit Reader(const Tree& tree) : tree_{tree}, text_{tree.source()} {}
+  explicit Reader(const Tree& tree)
+      : tree_{tree},
+        text_{tree.source()},
+        trainer_{text_.find("Trainer.Config(") != std::string_view::npos} {}
 
   Node read() {
     Node file{ValueKind::object, {1, 0}, "", {}};
@@ -75,6 +86,7 @@ class Reader {
         locals_.insert(globals_.begin(), globals_.end());
         kept_at_.clear();
         root_ = {ValueKind::object, begin, "", {}};
+        begin_function(name, begin, file);
       } else if (name.empty()) {
         skip_line();
       } else {
@@ -124,6 +136,7 @@ class Reader {
       return name;
     }
     try {
+      if (trainer_) throw Unread{};
       if (word == "from")
         imports(begin, file);
       else if (!word.empty() && peek() == '=' && peek(1) != '=')
@@ -193,6 +206,7 @@ class Reader {
       }
       if (!starts_name(peek())) throw Unread{};
       const std::string name = dotted();
+      if (name == "return" && trainer_) return returned(begin);
       if (name == "return") return skip_line();
       // What stands under a condition is read as if it held.
       if (name == "else" || name == "elif") return skip_block(begin);
@@ -205,6 +219,64 @@ class Reader {
       end_of_line();
     } catch (const Unread&) {
       leave(from, begin);
+    }
+  }
+
+  void begin_function(const std::string& name, TextPlace begin, Node& file) {
+    if (!trainer_) return;
+    file_ = &file;
+    locals_.clear();
+    config_.clear();
+    root_.at("_name", begin) = {ValueKind::quoted, begin, name, {}};
+  }
+
+  static std::string target_of(const Node& node) {
+    if (node.kind != ValueKind::object || node.entries.empty()) return "";
+    const Node::Entry& first = node.entries.front();
+    return first.key == "_target_" ? first.value.front().text : "";
+  }
+
+  // A configuration: one that is built, or that of a function of the file. False: neither.
+  bool take_configuration(const Node& made) {
+    const std::string target = target_of(made);
+    if (target.ends_with("Trainer.Config")) {
+      for (const Node::Entry& entry : made.entries)
+        if (entry.key != "_target_") root_.at(entry.key, entry.place) = entry.value.front();
+      return true;
+    }
+    for (const Node::Entry& function : file_->entries) {
+      if (function.key != target) continue;
+      for (const Node::Entry& entry : function.value.front().entries)
+        if (entry.key != "_name") root_.at(entry.key, entry.place) = entry.value.front();
+      return true;
+    }
+    return false;
+  }
+
+  // Of another function: a name that stands for itself.
+  void returned(TextPlace begin) {
+    skip_spaces();
+    if (done() || peek() == '\n') return;
+    const Node made = value(0);
+    end_of_line();
+    const std::string target = target_of(made);
+    if (!target.empty() && !take_configuration(made)) throw Unread{};
+    if (!target.empty()) root_.at("_returns", begin) = {ValueKind::plain, begin, "true", {}};
+  }
+
+  void assign_of_trainer(const std::string& name, TextPlace begin) {
+    try {
+      Node given = value(0);
+      if (take_configuration(given)) {
+        config_ = name;
+        root_.at("_returns", begin) = {ValueKind::plain, begin, "true", {}};
+        return;
+      }
+      skip_spaces();
+      if (peek() != '\n' && peek() != '#' && !done()) throw Unread{};
+      locals_[name] = std::move(given);
+    } catch (const Unread&) {
+      skip_line();  // what is no value is not known where the name stands
     }
   }
 
@@ -354,6 +426,8 @@ class Reader {
   }
 
   void assign(const std::string& name, TextPlace begin) {
+    if (trainer_ && name.find('.') == std::string::npos) return assign_of_trainer(name, begin);
+    if (trainer_) return assign_path(name, config_ + ".", begin);
     if (name != "cfg" && !name.starts_with("cfg.")) return assign_local(name, begin);
     if (name == "cfg") {
       const Node made = value(0);
@@ -363,16 +437,21 @@ class Reader {
       root_.at("_base", begin) = made.entries.front().value.front();
       return;
     }
-    if (name.ends_with(".") || name.find("..") != std::string::npos) throw Unread{};
     const std::size_t from = at_;
     const std::string word = starts_name(peek()) ? dotted() : "";
     if (locals_.contains(word) && locals_.at(word).kind == ValueKind::object) kept_at_[word] = name;
     at_ = from;
+    assign_path(name, "cfg.", begin);
+  }
+
+  void assign_path(const std::string& name, const std::string& prefix, TextPlace begin) {
+    if (!name.starts_with(prefix) || name.ends_with(".") || name.find("..") != std::string::npos)
+      throw Unread{};
     Node given = value(0);
     skip_spaces();
     if (peek() != '\n' && peek() != '#' && !done()) throw Unread{};
     Node* in = &root_;
-    std::string path = name.substr(4);
+    std::string path = name.substr(prefix.size());
     for (std::size_t dot = 0; (dot = path.find('.')) != std::string::npos;) {
       in = &in->at(path.substr(0, dot), begin);
       in->kind = ValueKind::object;
@@ -424,6 +503,33 @@ class Reader {
     Node known = local->second;
     known.place = begin;
     return known;
+  }
+
+  // An argument of a call; null and at its end, where it is no value that is read.
+  Node argument(int depth) {
+    if (!trainer_) return value(depth);
+    const TextPlace begin = place();
+    const std::size_t from = at_;
+    try {
+      Node node = value(depth);
+      skip_blank();
+      if (done() || peek() == ',' || peek() == ')') return node;
+    } catch (const Unread&) {
+      if (depth > most_nested) throw;
+    }
+    at_ = from;
+    line_ = begin.line;
+    line_start_ = from - static_cast<std::size_t>(begin.byte);
+    skip_argument();
+    return {ValueKind::null, begin, "null", {}};
+  }
+  void skip_argument() {
+    for (int depth = 0; !done(); step()) {
+      const char c = peek();
+      if (depth == 0 && (c == ',' || c == ')')) return;
+      if (c == '(' || c == '[' || c == '{') ++depth;
+      if (c == ')' || c == ']' || c == '}') --depth;
+    }
   }
 
   Node number() {
@@ -513,7 +619,7 @@ class Reader {
       } else {
         step();
       }
-      node.at(key, where) = value(depth + 1);
+      node.at(key, where) = argument(depth + 1);
       skip_blank();
       if (peek() == ',') step();
     }
@@ -534,6 +640,9 @@ class Reader {
   Node root_;
   std::map<std::string, Node> globals_, parameters_, locals_;
   std::map<std::string, std::string> kept_at_;  // local names, and the path that holds them
+  bool trainer_ = false;                        // of files that build a Trainer.Config:
+  const Node* file_ = nullptr;
+  std::string config_;  // the variable that holds the configuration
 };
 
 void add(const Node& node, Tree& tree) {

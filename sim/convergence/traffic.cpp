@@ -10,7 +10,8 @@ namespace {
 
 bool synchronises(GroupRole role) {
   return role == GroupRole::data || role == GroupRole::shard || role == GroupRole::replicate ||
-         role == GroupRole::expert_data;
+         role == GroupRole::expert_data || role == GroupRole::expert_shard ||
+         role == GroupRole::expert_replicate;
 }
 
 // Of the full buffer, what one of n ranks sends.

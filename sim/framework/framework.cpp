@@ -98,6 +98,37 @@ constexpr EagerForm separate_loss{
 // cunn_SoftMaxXEntropyForward, backward with cunn_SoftMaxXEntropyBackward).
 constexpr EagerForm logits_loss{.forward = 2, .backward = 2};
 
+// Ways of tokens in torchtitan (v0.2.2, models/moe/moe.py and utils.py, operator by operator: what
+// is compiled are the parts of a layer, not what stands between them). Per feature of a choice, the
+// tokens themselves counted once besides (sim/plan/sharding/experts.cpp).
+//   dispatch  forward: rows picked, 1 + 1. Launches: histc, a stable sort of int64 keys (a
+//   histogram
+//             and eight passes), the division by the choices, scores and rows picked. Backward of
+//             indexing: sorted the same way, rows read and added, 1 + 1
+//   combine   forward: zeros 1, rows put 1 + 1, cast 1 + 2, bmm with the scores in fp32 2. Backward
+//             of bmm: of the scores 2, of the rows 2; cast 2 + 1, rows picked 1 + 1. Kept: the fp32
+//             rows
+constexpr EagerForm titan_dispatch{
+    .forward = 2, .backward = 2, .forward_launches = 17, .backward_launches = 13};
+constexpr EagerForm titan_combine{
+    .forward = 8, .backward = 9, .forward_launches = 7, .backward_launches = 7, .saved = 2};
+// The same compiled as a whole (b5bcd76c, models/common/token_dispatcher.py,
+// distributed/compile.py: layers with fullgraph): sorts stay kernels of their own, the rest is
+// fused.
+//   dispatch  backward: rows read and added, 1 + 2
+//   combine   forward: rows times scores 1 + 1, added 1 + 2. Backward: rows picked times scores 1 +
+//             1, of the scores 1 + 1. Kept: the 16-bit rows
+constexpr EagerForm compiled_dispatch{
+    .forward = 2, .backward = 3, .forward_launches = 13, .backward_launches = 2};
+constexpr EagerForm compiled_combine{
+    .forward = 5, .backward = 4, .forward_launches = 3, .backward_launches = 2, .saved = 1};
+// The router: cast, sigmoid or softmax, bias, top-k (2), gather, sum, epsilon, division, factor,
+// histc (2), its sum over micro-batches. Backward: of the gather (2), of the norm (5), of the
+// score, the cast. Each reads or writes about one fp32 value per token and expert. Compiled: the
+// score, top-k (2), the weights, counts (2); backward of the weights and of the score.
+constexpr int titan_choices = 14, titan_choices_backward = 10;
+constexpr int compiled_choices = 6, compiled_choices_backward = 3;
+
 double real(std::int64_t value) {
   return static_cast<double>(value);
 }
@@ -184,6 +215,30 @@ void set_rotary(const Framework& framework, const AttentionShape& shape, ModelOp
   if (framework.keeps_intermediates) op.saved_elements = form.saved * width;
 }
 
+// HEAD pads no experts, and compiles a layer with its exchange.
+void set_titan_way(const Framework& framework, ModelOp& op) {
+  constexpr double fp32_elements = 2;  // of 16 bits
+  const bool compiled = framework.execution.expert_rows == 1 && framework.gate == KernelForm::fused;
+  if (op.kind == ModelOpKind::router) {
+    const double scores = real(op.out_features);
+    op.forward_launches = compiled ? compiled_choices : titan_choices;
+    op.backward_launches = compiled ? compiled_choices_backward : titan_choices_backward;
+    op.forward_elements = op.forward_launches * fp32_elements * scores;
+    op.backward_elements = op.backward_launches * fp32_elements * scores;
+    op.saved_fixed_bytes = 4 * scores;  // in fp32
+    return;
+  }
+  const bool dispatch = op.kind == ModelOpKind::dispatch;
+  const EagerForm& form = dispatch ? (compiled ? compiled_dispatch : titan_dispatch)
+                                   : (compiled ? compiled_combine : titan_combine);
+  op.forward_elements = form.forward;
+  op.backward_elements = form.backward;
+  op.forward_launches = form.forward_launches;
+  op.backward_launches = form.backward_launches;
+  // Per choice: where its token lies, here and where it came, in 64 bits, and its weight; or rows.
+  op.saved_fixed_bytes = dispatch ? 20 : form.saved * 2 * real(op.in_features);
+}
+
 void set_op(const Framework& framework, const AttentionShape& shape, ModelOp& op) {
   const bool repeats = framework.key_heads == KernelForm::eager && shape.kv_heads < shape.heads;
   const bool keeps = framework.keeps_intermediates;
@@ -218,6 +273,10 @@ void set_op(const Framework& framework, const AttentionShape& shape, ModelOp& op
       break;
     case Function::cross_entropy:
       set_loss(framework, in, op);
+      break;
+    case Function::route:
+    case Function::exchange:
+      if (framework.execution.experts == ExpertForm::torchtitan) set_titan_way(framework, op);
       break;
     default:
       break;

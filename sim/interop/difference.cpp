@@ -112,6 +112,10 @@ Framework canonical(const Framework& framework, const Scenario& scenario) {
   if (layout.pipeline_parallel == 1 || layout.overlap_pipeline) runs.waits_for_messages = false;
   if (!scenario.model.has_experts() || layout.pad_to_capacity) runs.waits_for_counts = false;
   if (layout.recompute != Recompute::full) runs.stops_recomputation = false;
+  if (!scenario.model.has_experts()) {
+    runs.experts = defaults.execution.experts;
+    runs.expert_rows = defaults.execution.expert_rows;
+  }
   return result;
 }
 

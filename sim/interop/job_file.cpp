@@ -10,6 +10,7 @@
 #include "sim/engine/device_spread.hpp"
 #include "sim/interop/bridge_recipe.hpp"
 #include "sim/interop/mlperf.hpp"
+#include "sim/interop/torchtitan_registry.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/scenario/node_use.hpp"
 #include "sim/scenario/write_scenario.hpp"
@@ -70,7 +71,21 @@ Imported from_megatron(const JobFile& job, const ImportRequest& known) {
   return with_notes(import_megatron(flags, known), set);
 }
 Imported from_torchtitan(const JobFile& job, const ImportRequest& known) {
-  return import_torchtitan(Document::load(job.file, Syntax::toml), known);
+  if (!job.file.ends_with(".py")) {
+    if (!job.recipe.empty())
+      throw InputError{{"--recipe", 0, 0}, "is for configurations in Python (FILE.py)"};
+    Document toml = Document::load(job.file, Syntax::toml);
+    const SetValues set = set_values(job, false);
+    toml.change(set.changes);
+    return with_notes(import_torchtitan(toml, known), set);
+  }
+  Document python = Document::load(job.file, Syntax::python);
+  const std::string name = registry_function(python, job.recipe);
+  SetValues set = set_values(job, false);
+  for (Change& change : set.changes)
+    change.key = name + "." + change.key;
+  python.change(set.changes);
+  return with_notes(import_torchtitan_registry(python, name, known), set);
 }
 Imported from_recipe(const JobFile& job, const ImportRequest& known) {
   Document python = Document::load(job.file, Syntax::python);

@@ -5,6 +5,7 @@
 
 #include "sim/config/file_kind.hpp"
 #include "sim/config/reader.hpp"
+#include "sim/interop/torchtitan_registry.hpp"
 
 namespace sim {
 namespace {
@@ -54,6 +55,7 @@ std::optional<JobKind> kind_of_keys(const Document& document) {
 std::optional<JobKind> job_kind_of(const std::string& path, std::string_view text) {
   if (path.ends_with(".toml")) return JobKind::torchtitan;
   if (path.ends_with(".py")) {  // a recipe of Megatron-Bridge
+    if (is_torchtitan_registry(text)) return JobKind::torchtitan;
     const bool sets = text.find("cfg.") != std::string_view::npos;
     return sets ? std::optional{JobKind::nemo} : std::nullopt;
   }

@@ -2,7 +2,8 @@
 //
 // Source: pytorch/torchtitan, torchtitan/config/job_config.py (commits 000204a4 and 6404b932, v0.1
 // to v0.2), distributed/pipeline_parallel.py (commit 02ef790c). TOML ended with commit 9810191b
-// (2026): the dataclasses that took its place have renamed some fields, which are read, too.
+// (2026): the dataclasses that took its place (commit b5bcd76c, config/configs.py) have renamed
+// some fields, which are read, too. Their configurations are Python: torchtitan_registry.hpp.
 #pragma once
 
 #include <optional>
@@ -17,10 +18,11 @@ namespace sim {
 struct TorchtitanFlavor {
   std::string model, name;
 };
-// Sizes live in torchtitan's Python: this is our copy of them, for the dense models.
+// Sizes live in torchtitan's Python: this is our copy of them.
 std::optional<TransformerShape> torchtitan_shape(std::string_view model, std::string_view flavor);
 std::optional<TorchtitanFlavor> torchtitan_flavor(const TransformerShape& shape);
 std::string torchtitan_flavors();  // for messages
+bool is_torchtitan_model(std::string_view model);
 
 // What no setting has: told, refused or without an effect.
 void judge_torchtitan_keys(const ObjectReader& root, Imported& result);

@@ -181,12 +181,39 @@ class TitanWriter {
       note("layout.overlap.tensor_wgrad", "torch waits for a reduction where it is called");
     if (tensor && !layout_.sequence_parallel)
       refuse("sequence_parallel false: torchtitan's tensor parallelism splits the sequence, too");
+    experts();
     add("context_parallel_degree", layout_.context_parallel);
     if (layout_.context_parallel > 1 && layout_.context_exchange == ContextExchange::all_to_all)
       refuse("context_exchange all_to_all: torchtitan's context parallelism has ring, all_gather");
     if (layout_.context_parallel > 1)
       add_text("context_parallel_rotate_method",
                layout_.context_exchange == ContextExchange::all_gather ? "allgather" : "alltoall");
+  }
+
+  // models/llama4/infra/parallelize.py, apply_moe_ep_tp.
+  void experts() {
+    if (!scenario_.model.has_experts()) return;
+    const int ranks = layout_.expert_parallel, split = layout_.expert_tensor();
+    add("expert_parallel_degree", ranks);
+    if (ranks > 1) add("expert_tensor_parallel_degree", split);
+    if (ranks > 1 ? split != 1 && split != layout_.tensor_parallel
+                  : split != layout_.tensor_parallel)
+      refuse(
+          "expert_tensor_parallel {}: torchtitan splits experts by 1 or by tensor_parallel, and "
+          "without expert parallelism as everything else",
+          split);
+    if (layout_.token_dispatcher == TokenDispatcher::allgather)
+      refuse("moe.dispatcher allgather: torchtitan has alltoall (standard), deepep, hybridep");
+    if (is_fused(layout_.token_dispatcher))
+      add_text("expert_parallel_comm_backend", word(layout_.token_dispatcher));
+    if (layout_.expert_capacity > 0)
+      refuse("moe.capacity_factor {}: torchtitan drops no token", layout_.expert_capacity);
+    if (layout_.overlap_expert_exchange || layout_.overlap_shared_experts)
+      refuse("overlap.expert_exchange, overlap.shared_experts: torchtitan's exchanges wait");
+    if (layout_.dispatch_sms > 0)
+      note("layout.moe.dispatch_sms", "torchtitan has no key for the SMs of an exchange");
+    if (layout_.expert_imbalance != 1)
+      note("layout.expert_imbalance", "no key says how tokens choose");
   }
 
   void pipeline() {
@@ -291,6 +318,7 @@ class TitanWriter {
     Framework framework = torchtitan_framework(model, loss, fused);
     const Execution& asked = scenario_.framework.execution;
     framework.execution.stops_recomputation = model || asked.stops_recomputation;
+    framework.execution.expert_rows = asked.expert_rows;  // v0.2 pads to 8, HEAD does not
     if (by_rows()) framework.execution.eight_bit = asked.eight_bit;
     return canonical(scenario_.framework, scenario_) == canonical(framework, scenario_);
   }

@@ -3,6 +3,7 @@
 #include "sim/config/scalars.hpp"
 #include "sim/interop/settings.hpp"
 #include "sim/interop/torchtitan.hpp"
+#include "sim/interop/torchtitan_registry.hpp"
 #include "sim/schedule/schedule_rules.hpp"
 
 namespace sim {
@@ -14,11 +15,12 @@ constexpr std::int64_t most_ranks = 1 << 20;
 class TitanReader {
  public:
   TitanReader(const ObjectReader& root, const ImportRequest& request)
-      : root_{root}, request_{request} {}
+      : root_{root}, request_{request}, python_{root.has("_name")} {}
 
   Imported read() {
-    model();
+    python_ ? model_of_registry() : model();
     parallelism();
+    experts();
     training();
     pipeline();
     offload();
@@ -26,10 +28,11 @@ class TitanReader {
     compilation();
     if (blocks_)
       result_.framework.execution.eight_bit = EightBit::torchao_mxfp8;
-    else
+    else if (!python_)
       read_float8(root_, result_);
     layout().attention = request_.has_flash_2 ? AttentionKernel::flash_2 : AttentionKernel::flash;
     judge_torchtitan_keys(root_, result_);
+    if (python_) judge_registry_keys(root_, result_);
     return result_;
   }
 
@@ -68,8 +71,27 @@ class TitanReader {
 
   void model() {
     const Text name = setting<std::string>("model", "name");
-    const Text flavor = setting<std::string>("model", "flavor");
-    const auto known = torchtitan_shape(name.value_or("llama3"), flavor.value_or("debugmodel"));
+    take_model(name.value_or("llama3"), setting<std::string>("model", "flavor"));
+    layout().compute_dtype = converts_to_fp8() ? DType::fp8 : DType::bf16;
+    note_converted();
+  }
+
+  void model_of_registry() {
+    const RegistryModel read = read_registry_model(root_, result_);
+    take_model(read.model.empty() ? "model" : read.model, read.flavor);
+    dispatcher_ = read.dispatcher;
+    waits_for_host_ = !read.drops;
+    blocks_ = read.blocks;
+    linear_fp8_ = read.linear_fp8;
+    grouped_fp8_ = read.grouped_fp8;
+    const bool fp8 = linear_fp8_ || grouped_fp8_;
+    layout().compute_dtype = fp8 ? DType::fp8 : DType::bf16;
+    note_converted();
+  }
+
+  void take_model(const std::string& name, const Text& flavor) {
+    const std::string size = flavor.value_or("debugmodel");
+    const auto known = torchtitan_shape(name, size);
     if (known)
       result_.shape = *known;
     else if (request_.model)
@@ -77,12 +99,57 @@ class TitanReader {
     else
       problem(flavor, fmt::format("the sizes of {} {} are not known here; known: {}. Name the "
                                   "model with --model",
-                                  name.value_or("llama3"), flavor.value_or("debugmodel"),
-                                  torchtitan_flavors()));
+                                  name, size, torchtitan_flavors()));
     if (known && request_.model && !same_shape(*known, *request_.model))
       problem(flavor, "is another model than --model: leave one away");
-    const bool fp8 = converts_to_fp8();
-    layout().compute_dtype = fp8 ? DType::fp8 : DType::bf16;
+    if (name == "llama4")
+      result_.notes.push_back({"model",
+                               "choices are weighed before the experts; forecast as behind "
+                               "them, which moves as much"});
+    if (name == "gpt_oss")
+      result_.notes.push_back({"model",
+                               "biases of experts are added by kernels of their own, which "
+                               "are not modelled"});
+  }
+
+  // One format holds for all products of layers.
+  void note_converted() {
+    if (result_.shape.experts.count == 0 || linear_fp8_ == grouped_fp8_) return;
+    result_.notes.push_back({"layout.compute_dtype",
+                             linear_fp8_ ? "experts, which are not converted, are modelled in 8 "
+                                           "bits as the linears"
+                                         : "linears, which are not converted, are modelled in 8 "
+                                           "bits as the experts"});
+  }
+
+  // v0.2.2, distributed/parallel_dims.py: expert_tensor_parallel_degree is 1 or that of tensors;
+  // without expert parallelism experts are split as everything else. HEAD has no such key: tensor
+  // ranks are taken for experts.
+  void experts() {
+    const Whole tensor = setting<std::int64_t>("parallelism", "expert_tensor_parallel_degree");
+    const Text backend = setting<std::string>("parallelism", "expert_parallel_comm_backend");
+    const int ranks = degree("expert_parallel_degree");
+    if (result_.shape.experts.count == 0) return;
+    layout().expert_parallel = ranks;
+    if (ranks > 1) {
+      const std::int64_t split = tensor.value_or(1);
+      if (split != 1 && split != layout().tensor_parallel)
+        problem(tensor, fmt::format("is {}; allowed: 1, or tensor_parallel_degree = {}", split,
+                                    layout().tensor_parallel));
+      else
+        layout().expert_tensor_parallel = static_cast<int>(split);
+    }
+    dispatcher(python_ ? dispatcher_ : backend);
+  }
+
+  void dispatcher(const Text& asked) {
+    const std::string word = asked.value_or("standard");
+    if (word == "deepep")
+      layout().token_dispatcher = TokenDispatcher::deepep;
+    else if (word == "hybridep")
+      layout().token_dispatcher = TokenDispatcher::hybridep;
+    else if (word != "standard")
+      problem(asked, fmt::format("'{}' is not modelled; known: standard, deepep, hybridep", word));
   }
 
   bool converts_to_fp8() {
@@ -92,15 +159,17 @@ class TitanReader {
     bool fp8 = false;
     for (const ValueReader& item : list->list()) {
       const std::string name = item.text();
-      if (name.find("float8") != std::string::npos || name == "quantize.linear.float8")
+      const bool grouped = name.starts_with("quantize.grouped_mm.");
+      if (name.find("float8") != std::string::npos)
         fp8 = true;
-      else if (name == "mx" || name == "quantize.linear.mx")
+      else if (name == "mx" || name == "quantize.linear.mx" || name == "quantize.grouped_mm.mx")
         fp8 = blocks_ = true;
       else
         item.problem(
             fmt::format("the converter '{}' is not modelled; known: float8, "
-                        "quantize.linear.mx",
+                        "quantize.linear.mx, quantize.grouped_mm.float8, quantize.grouped_mm.mx",
                         name));
+      (grouped ? grouped_fp8_ : linear_fp8_) = true;
     }
     return fp8;
   }
@@ -122,15 +191,21 @@ class TitanReader {
     // HEAD has a switch; before, tensor parallelism always splits the sequence.
     const Flag sequence = setting<bool>("parallelism", "enable_sequence_parallel");
     layout().sequence_parallel = layout().tensor_parallel > 1 && sequence.value_or(true);
-    const Flag async = setting<bool>("parallelism", "enable_async_tensor_parallel");
     layout().overlap_tensor_wgrad = false;
-    layout().overlap_tensor_products = layout().sequence_parallel && async.value_or(false);
+    const bool async = async_tensor_parallel().value_or(false);
+    layout().overlap_tensor_products = layout().sequence_parallel && async;
     const Text rotate = setting<std::string>("parallelism", "context_parallel_rotate_method");
     const std::string method = rotate.value_or("allgather");
     if (method != "allgather" && method != "alltoall")
       problem(rotate, fmt::format("is '{}'; allowed: allgather, alltoall", method));
     layout().context_exchange =
         method == "alltoall" ? ContextExchange::ring : ContextExchange::all_gather;
+  }
+
+  // HEAD has it among the settings of the compiler.
+  Flag async_tensor_parallel() {
+    const Flag before = setting<bool>("parallelism", "enable_async_tensor_parallel");
+    return before ? before : setting<bool>("compile", "enable_async_tensor_parallel");
   }
 
   void data_parallelism() {
@@ -231,6 +306,22 @@ class TitanReader {
     parameters_in(whole, param);
     if (layout().activation_dtype == DType::bf16 && layout().master_weights) without_fsdp();
     batch();
+    graphs();
+  }
+
+  // HEAD, trainer.py, _validate_cuda_graphs: forward and backward passes are captured unless they
+  // are switched off.
+  void graphs() {
+    const Flag off = setting<bool>("training", "disable_cuda_graphs");
+    const bool captured = off ? !*off : python_;
+    if (!captured) return;
+    const bool asks = layout().expert_parallel > 1 &&
+                      !(layout().token_dispatcher == TokenDispatcher::hybridep && !waits_for_host_);
+    if (layout().pipeline_parallel > 1 || asks)
+      problem(off,
+              "disable_cuda_graphs is false, and torchtitan captures no pipelines and no "
+              "experts whose counts the host waits for; allowed: true");
+    result_.graphs = true;
   }
 
   // v0.1 and v0.2: sequences. HEAD counts tokens: num_tokens_per_microbatch_per_dp_rank,
@@ -243,8 +334,8 @@ class TitanReader {
     const Whole tokens = setting<std::int64_t>("training", "num_tokens_per_microbatch_per_dp_rank");
     const bool pipeline = layout().pipeline_parallel > 1;
     std::int64_t local = size("training", "local_batch_size", 8, most);
-    if (tokens) {
-      local = sequences(tokens, length);
+    if (tokens || python_) {
+      local = tokens ? sequences(tokens, length) : std::max<std::int64_t>(1, 16384 / length);
       layout().micro_batch = local;
     } else {
       layout().micro_batch =
@@ -254,10 +345,11 @@ class TitanReader {
                 fmt::format("is {}, no multiple of pipeline_parallel_microbatch_size = {}", local,
                             layout().micro_batch));
     }
-    const std::int64_t parts = tokens ? size("parallelism", "num_pp_microbatches", 1, 1'000'000)
-                                      : local / layout().micro_batch;
+    const bool counts = tokens || python_;
+    const std::int64_t asked = size("parallelism", "num_pp_microbatches", 1, 1'000'000);
+    const std::int64_t parts = !counts ? local / layout().micro_batch : pipeline ? asked : 1;
     at_once_ = parts;
-    global_batch(tokens ? local * parts : local, length);
+    global_batch(counts ? local * parts : local, length);
   }
 
   std::int64_t sequences(const Whole& tokens, std::int64_t length) {
@@ -389,6 +481,10 @@ class TitanReader {
   }
 
   void checkpointing() {
+    if (python_) {
+      layout().recompute = registry_recompute(root_);
+      return;
+    }
     const Text mode = setting<std::string>("activation_checkpoint", "mode");
     const Text option = setting<std::string>("activation_checkpoint", "selective_ac_option");
     const std::string word = mode.value_or("selective");
@@ -429,18 +525,25 @@ class TitanReader {
           item.problem(fmt::format("'{}' is neither model nor loss", name));
       }
     }
-    const Flag async = setting<bool>("parallelism", "enable_async_tensor_parallel");
     if (layout().overlap_tensor_products && !model)
-      problem(async, "is true, and needs [compile] with enable and the component model");
+      problem(async_tensor_parallel(),
+              "is true, and needs [compile] with enable and the component model");
     const Text optimizer = setting<std::string>("optimizer", "implementation");
     const std::string kernels = optimizer.value_or("fused");
-    if (kernels != "fused" && kernels != "foreach")
-      problem(optimizer, fmt::format("is '{}'; modelled: fused, foreach", kernels));
+    const bool narrow = kernels == "fused_opt_states_bf16";
+    if (kernels != "fused" && kernels != "foreach" && !narrow)
+      problem(optimizer,
+              fmt::format("is '{}'; modelled: fused, foreach, fused_opt_states_bf16", kernels));
+    if (narrow) layout().moment_dtype = DType::bf16;
     const Text name = setting<std::string>("optimizer", "name");
     if (name.value_or("AdamW") != "AdamW" && *name != "Adam")
       problem(name,
               fmt::format("the optimizer {} is not modelled; torchtitan has Adam, AdamW", *name));
-    result_.framework = torchtitan_framework(model, loss, kernels == "fused");
+    const EightBit rows = result_.framework.execution.eight_bit;
+    result_.framework = torchtitan_framework(model, loss, kernels != "foreach");
+    if (python_ && linear_fp8_ && !blocks_) result_.framework.execution.eight_bit = rows;
+    if (python_) result_.framework.execution.expert_rows = 1;
+    if (!waits_for_host_) result_.framework.execution.waits_for_counts = false;
     const Flag early = setting<bool>("activation_checkpoint", "early_stop");
     // A compiler leaves out what no gradient needs, whatever the switch says.
     result_.framework.execution.stops_recomputation = model || early.value_or(false);
@@ -449,17 +552,30 @@ class TitanReader {
   const ObjectReader& root_;
   const ImportRequest& request_;
   Imported result_;
-  bool blocks_ = false;       // products with scales of blocks (converter quantize.linear.mx)
+  bool python_ = false;  // a configuration of HEAD (torchtitan_registry.hpp)
+  Text dispatcher_;      // of those
+  bool waits_for_host_ = true;
+  bool blocks_ = false;  // products with scales of blocks (converter quantize.linear.mx)
+  bool linear_fp8_ = false, grouped_fp8_ = false;
   std::int64_t at_once_ = 1;  // micro-batches of one run of the pipeline
 };
 
 }  // namespace
 
 Imported import_torchtitan(const Document& toml, const ImportRequest& request) {
-  refuse_experts(toml, request);
   const ObjectReader root = toml.root_object();
   Imported result = TitanReader{root, request}.read();
   finish_import(toml, root, result);
+  return result;
+}
+
+Imported import_torchtitan_registry(const Document& python, const std::string& name,
+                                    const ImportRequest& request) {
+  const ObjectReader all = python.root_object();
+  all.ignore_unknown();
+  const ObjectReader root = all.object(name);
+  Imported result = TitanReader{root, request}.read();
+  finish_import(python, root, result);
   return result;
 }
 

@@ -1,5 +1,6 @@
 // Keys of torchtitan's TOML that are no settings: pytorch/torchtitan
-// torchtitan/config/job_config.py of v0.2.2 (commit 73a0e697), and what v0.1 had besides.
+// torchtitan/config/job_config.py of v0.2.2 (commit 73a0e697), what v0.1 had besides, and the
+// dataclasses of HEAD (commit b5bcd76c, config/configs.py).
 #include <fmt/format.h>
 
 #include <array>
@@ -28,12 +29,14 @@ constexpr std::array training_keys{
     KnownKey{"deterministic", Verdict::noted, "", "kernels are modelled at full speed"},
     KnownKey{"debug_moe_force_load_balance"},
     KnownKey{"compile", Verdict::refused, "", "write [compile] enable"},
+    KnownKey{"_target_"},
 };
 constexpr std::array parallelism_keys{
-    KnownKey{"expert_parallel_degree", Verdict::refused, "1",
-             "a mixture of experts is modelled only as Megatron-LM runs it"},
-    KnownKey{"expert_tensor_parallel_degree"},
-    KnownKey{"expert_parallel_comm_backend"},
+    KnownKey{"num_pp_microbatches"},
+    KnownKey{"enable_fsdp_symm_mem", Verdict::noted, "",
+             "gathers and reductions of FSDP are modelled as NCCL's kernels"},
+    KnownKey{"context_parallel_ptrr_mask_key"},
+    KnownKey{"enable_sequence_parallel"},
     KnownKey{"pipeline_parallel_schedule_csv", Verdict::refused, "",
              "schedules of one's own are not modelled"},
     KnownKey{"pipeline_parallel_split_points", Verdict::refused, "",
@@ -46,6 +49,7 @@ constexpr std::array parallelism_keys{
     KnownKey{"enable_compiled_autograd", Verdict::noted, "",
              "the backward pass is modelled as the compiler's without it"},
     KnownKey{"spmd_backend", Verdict::noted, "default", "modelled as the default"},
+    KnownKey{"_target_"},
 };
 constexpr std::array checkpoint_keys{
     KnownKey{"memory_budget"},  // of a mode that is refused
@@ -58,6 +62,8 @@ constexpr std::array checkpoint_keys{
 };
 constexpr std::array compile_keys{
     KnownKey{"backend", Verdict::noted, "inductor", "compiled kernels are modelled as inductor's"},
+    KnownKey{"enable_async_tensor_parallel"},
+    KnownKey{"_target_"},
 };
 constexpr std::array optimizer_keys{
     KnownKey{"early_step_in_backward", Verdict::refused, "",
@@ -68,6 +74,10 @@ constexpr std::array optimizer_keys{
     KnownKey{"beta2"},
     KnownKey{"eps"},
     KnownKey{"weight_decay"},
+    KnownKey{"betas"},
+    KnownKey{"param_groups", Verdict::noted, "", "all parameters are modelled as updated by AdamW"},
+    KnownKey{"optimizer_factory_kwargs_by_name"},
+    KnownKey{"_target_"},
 };
 constexpr std::array profiling_keys{
     KnownKey{"enable_profiling", Verdict::noted, "", "profiled steps are slower"},
@@ -85,6 +95,7 @@ constexpr std::array comm_keys{
     KnownKey{"trace_buf_size"},
     KnownKey{"save_traces_folder"},
     KnownKey{"save_traces_file_prefix"},
+    KnownKey{"_target_"},
 };
 constexpr std::array experimental_keys{
     KnownKey{"custom_import", Verdict::noted, "", "code of one's own is not read"},
@@ -97,6 +108,11 @@ constexpr std::array debug_keys{
     KnownKey{"moe_force_load_balance"},
     KnownKey{"print_config"},
     KnownKey{"save_config_file"},
+    KnownKey{"spmd_typechecking", Verdict::noted, "", "checks of types are not modelled"},
+    KnownKey{"detect_anomaly", Verdict::noted, "", "anomaly detection is not modelled"},
+    KnownKey{"batch_invariant"},
+    KnownKey{"enable_structured_logging"},
+    KnownKey{"_target_"},
 };
 
 struct Section {

@@ -390,6 +390,17 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   int expert_replicas() const {
     return tensor_parallel * replicas() / (expert_tensor() * expert_parallel);
   }
+  // Of those, the ones that share one copy: of the ranks of a shard group (torchtitan's mesh
+  // efsdp).
+  int expert_shards() const {
+    if (shard_group == 0) return std::max(1, expert_replicas());
+    return std::max(1, tensor_parallel * shard_group / (expert_tensor() * expert_parallel));
+  }
+  // 0: they hold no part of a copy, or one with all others.
+  int expert_inner_ranks() const {
+    const int ranks = zero_stage > 0 && shard_group > 0 ? expert_shards() : 0;
+    return ranks > 1 && ranks < expert_replicas() ? ranks : 0;
+  }
   // Megatron-LM's defaults (core/transformer/transformer_config.py, moe_deepep_num_sms,
   // moe_hybridep_num_sms).
   int sms_of_dispatch() const {

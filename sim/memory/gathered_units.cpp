@@ -48,7 +48,9 @@ bool GatheredUnits::replay(OpId op) {
     case Action::copy_weights:
       copy_out(unit);
       return true;
-    case Action::reduce: {
+    case Action::reduce:
+    case Action::cast_in:
+    case Action::accumulate: {
       const ParameterBucket& bucket = program_.parameter_buckets[unit];
       const Bytes own = program_.buffers[bucket.gradient_shard.value].size;
       const Bytes widened{bucket.padded / bucket.shards * fp32};

@@ -295,6 +295,15 @@ constexpr auto words_of(ContextForm) {
                     Word{ContextForm::eager, "eager"}, Word{ContextForm::compiled, "compiled"}};
 }
 
+// The way of tokens to experts and back (sim/plan/rules/experts.md). megatron: the weights of
+// choices go with the tokens, and an expert's activation multiplies by them. torchtitan: they stay,
+// and multiply what has come back; counts travel in an exchange of their own.
+enum class ExpertForm : std::uint8_t { megatron, torchtitan };
+constexpr auto words_of(ExpertForm) {
+  return std::array{Word{ExpertForm::megatron, "megatron"},
+                    Word{ExpertForm::torchtitan, "torchtitan"}};
+}
+
 // The gradients that autograd wants of weights whose gradients a product has added to those of the
 // step already (gradient accumulation fusion): tensors of their size that nobody reads. temporary:
 // made each time; kept: Transformer Engine holds one per shape, other linears make theirs each
@@ -348,6 +357,8 @@ struct Execution {
   bool copies_attention = false;  // output of several sequences: copied into another order
   bool copies_tokens = false;     // gathers and scatters of tokens work on a copy in another order
   ContextForm context = ContextForm::transformer_engine;
+  ExpertForm experts = ExpertForm::megatron;
+  int expert_rows = 1;  // the tokens of an expert are padded to a multiple of them
   Placeholders gradient_placeholders = Placeholders::none;
   GradientBuckets gradient_buckets = GradientBuckets::flat;
   BucketRule bucket_rule = BucketRule::pytorch;

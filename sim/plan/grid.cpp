@@ -72,7 +72,8 @@ std::vector<RankId> data_group(const Layout& layout, GroupRole role, const RankC
 }
 
 // The ranks of a stage once more: expert-tensor ranks next to each other, then expert-parallel ones
-// (Megatron-LM, core/parallel_state.py, expert_decoder_rank_generator).
+// (Megatron-LM, core/parallel_state.py, expert_decoder_rank_generator). Those of a shard group lie
+// next to each other, so it has whole copies of the experts, or a part of one.
 std::vector<RankId> expert_group(const Layout& layout, GroupRole role, const RankCoordinates& of) {
   const int tensor = layout.expert_tensor(), copy = tensor * layout.expert_parallel;
   const int own = place_in_stage(layout, of);
@@ -86,6 +87,16 @@ std::vector<RankId> expert_group(const Layout& layout, GroupRole role, const Ran
       return line(layout, layout.expert_parallel, along(own - own % copy + own % tensor, tensor));
     case GroupRole::expert_tensor:
       return line(layout, tensor, along(own - own % tensor, 1));
+    case GroupRole::expert_shard:
+    case GroupRole::expert_replicate: {
+      const int inner = layout.expert_inner_ranks();
+      if (inner == 0) return {};
+      const int place = own / copy % inner;  // in its shard group
+      if (role == GroupRole::expert_shard)
+        return line(layout, inner, along(own - place * copy, copy));
+      return line(layout, layout.expert_replicas() / inner,
+                  along(own % copy + place * copy, inner * copy));
+    }
     default:
       return line(layout, layout.expert_replicas(), along(own % copy, copy));
   }
@@ -171,6 +182,14 @@ void make_expert_groups(const Layout& layout, GroupMaker& maker) {
     }
     for (int first = 0; first < tensor * experts; ++first)
       maker.add(GroupRole::expert_data, at(first));
+    const int inner = layout.expert_inner_ranks();
+    if (inner == 0) continue;
+    for (int first = 0; first < tensor * experts; ++first) {
+      for (int copy = 0; copy < layout.expert_replicas(); copy += inner)
+        maker.add(GroupRole::expert_shard, at(copy * tensor * experts + first));
+      for (int place = 0; place < inner; ++place)
+        maker.add(GroupRole::expert_replicate, at(place * tensor * experts + first));
+    }
   }
 }
 
@@ -254,6 +273,8 @@ std::vector<RankId> group_members(const Layout& layout, GroupRole role, const Ra
     case GroupRole::expert:
     case GroupRole::expert_tensor:
     case GroupRole::expert_data:
+    case GroupRole::expert_shard:
+    case GroupRole::expert_replicate:
       return expert_group(layout, role, of);
     case GroupRole::local:
       return local_group(layout, of);

@@ -39,20 +39,49 @@ class ExpertChecker {
           "sequence_parallel",
           "sequence_parallel is false with tensor_parallel = {}; a mixture of experts needs it",
           layout_.tensor_parallel);
-    if (layout_.zero_stage > 1 || layout_.shard_group > 0)
-      list_.problem(
-          layout_.zero_stage > 1 ? "zero_stage" : "shard_group",
-          "zero_stage is {}, shard_group {}; allowed with a mixture of experts: zero_stage 0 "
-          "or 1, and no shard_group",
-          layout_.zero_stage, layout_.shard_group);
+    shard_group();
+    if (runs_as_torchtitan(model_.execution)) return torchtitan();
     if (layout_.recompute == Recompute::operators)
-      list_.problem(
-          "recompute",
-          "recompute is operators; allowed with a mixture of experts: none, selective, full");
+      list_.problem("recompute",
+                    "recompute is operators; allowed with a mixture of experts: none, selective, "
+                    "full, and with framework torchtitan operators");
     if (!runs_as_megatron(model_.execution))
-      list_.problem(
-          "framework",
-          "a mixture of experts is modelled as Megatron-LM runs it; allowed: framework megatron");
+      list_.problem("framework",
+                    "a mixture of experts is modelled as Megatron-LM and torchtitan run it; "
+                    "allowed: framework megatron, torchtitan");
+  }
+
+  // A shard group has whole copies of the experts (torchtitan's mesh [dp_replicate, efsdp, ep]).
+  void shard_group() {
+    const int copy = layout_.expert_tensor() * layout_.expert_parallel;
+    const int ranks = layout_.tensor_parallel * layout_.shard_group;
+    if (layout_.shard_group == 0 || ranks % copy == 0) return;
+    list_.problem("shard_group",
+                  "tensor_parallel x shard_group = {} x {} is no multiple of "
+                  "expert_tensor_parallel x expert_parallel = {}",
+                  layout_.tensor_parallel, layout_.shard_group, copy);
+  }
+
+  // pytorch/torchtitan 73a0e697 (v0.2.2), config/job_config.py and models/llama4/infra/
+  // parallelize.py, apply_moe_ep_tp; b5bcd76c, models/common/token_dispatcher.py.
+  void torchtitan() {
+    const int etp = layout_.expert_tensor(), tp = layout_.tensor_parallel;
+    if (layout_.expert_parallel == 1 ? etp != tp : etp != 1 && etp != tp)
+      list_.problem("expert_tensor_parallel",
+                    "expert_tensor_parallel is {} with tensor_parallel {} and expert_parallel {}; "
+                    "allowed with framework torchtitan: {}{}",
+                    etp, tp, layout_.expert_parallel, layout_.expert_parallel > 1 ? "1, " : "", tp);
+    const auto refuse = [&](const char* key, bool is, const char* allowed) {
+      if (is)
+        list_.problem(key, "{} is not available with framework torchtitan; allowed: {}", key,
+                      allowed);
+    };
+    refuse("moe.dispatcher", layout_.token_dispatcher == TokenDispatcher::allgather,
+           "alltoall, deepep, hybridep");
+    refuse("moe.capacity_factor", layout_.expert_capacity > 0, "0");
+    refuse("overlap.shared_experts", layout_.overlap_shared_experts, "false");
+    refuse("overlap.expert_exchange", layout_.overlap_expert_exchange, "false");
+    refuse("recompute", layout_.recompute == Recompute::selective, "none, operators, full");
   }
 
   void split_of_experts() {
@@ -96,10 +125,11 @@ class ExpertChecker {
     if (!is_flash(layout_.attention))
       list_.problem("attention",
                     "attention is unfused; allowed with latent attention: flash, flash-2");
-    if (!runs_as_megatron(model_.execution) && !model_.has_experts())
-      list_.problem(
-          "framework",
-          "latent attention is modelled as Megatron-LM runs it; allowed: framework megatron");
+    const Execution& runs = model_.execution;
+    if (!runs_as_megatron(runs) && !runs_as_torchtitan(runs) && !model_.has_experts())
+      list_.problem("framework",
+                    "latent attention is modelled as Megatron-LM and torchtitan run it; allowed: "
+                    "framework megatron, torchtitan");
   }
 
   const Layout& layout_;
@@ -116,6 +146,10 @@ bool runs_as_megatron(const Execution& runs) {
            runs.gradient_buckets != GradientBuckets::flat ||
            runs.optimizer != OptimizerForm::fused || !is_transformer_engine(runs.eight_bit) ||
            runs.eight_bit == EightBit::transformer_engine_linear);
+}
+
+bool runs_as_torchtitan(const Execution& runs) {
+  return runs.experts == ExpertForm::torchtitan;
 }
 
 void check_experts(const Layout& layout, const Model& model, LayoutProblemList& list) {

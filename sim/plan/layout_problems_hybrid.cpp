@@ -45,10 +45,11 @@ class HybridChecker {
   }
 
   void as_megatron(const char* what) {
-    if (!runs_as_megatron(model_.execution) && !model_.has_experts())
+    const bool told = model_.has_experts() && !runs_as_torchtitan(model_.execution);
+    if (!runs_as_megatron(model_.execution) && !told)
       list_.problem("framework",
                     "{} is modelled as Megatron-LM runs it; allowed: framework megatron", what);
-    if (layout_.recompute == Recompute::operators && !model_.has_experts())
+    if (layout_.recompute == Recompute::operators && !told)
       list_.problem("recompute", "recompute is operators; allowed with {}: none, selective, full",
                     what);
   }

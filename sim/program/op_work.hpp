@@ -87,11 +87,13 @@ enum class GroupRole : std::uint8_t {
   replicate,       // hybrid sharding: ranks that hold the same shard
   tied_embedding,  // first and last stage, when they share the embedding table
   world,
-  maxima,         // all ranks of a stage: share the scales of 8-bit tensors
-  expert,         // ranks that share the experts of a layer
-  expert_tensor,  // ranks that share the features of each expert
-  expert_data,    // ranks with the same experts
-  local,          // all ranks that train together between two meetings (Layout::local_steps)
+  maxima,            // all ranks of a stage: share the scales of 8-bit tensors
+  expert,            // ranks that share the experts of a layer
+  expert_tensor,     // ranks that share the features of each expert
+  expert_data,       // ranks with the same experts
+  local,             // all ranks that train together between two meetings (Layout::local_steps)
+  expert_shard,      // hybrid sharding: of expert_data, those that hold the shards of one copy
+  expert_replicate,  // hybrid sharding: of expert_data, those that hold the same shard
 };
 constexpr auto words_of(GroupRole) {
   return std::array{Word{GroupRole::tensor, "tensor"},
@@ -105,9 +107,11 @@ constexpr auto words_of(GroupRole) {
                     Word{GroupRole::expert, "expert"},
                     Word{GroupRole::expert_tensor, "expert_tensor"},
                     Word{GroupRole::expert_data, "expert_data"},
-                    Word{GroupRole::local, "local"}};
+                    Word{GroupRole::local, "local"},
+                    Word{GroupRole::expert_shard, "expert_shard"},
+                    Word{GroupRole::expert_replicate, "expert_replicate"}};
 }
-inline constexpr int group_role_count = 12;
+inline constexpr int group_role_count = 14;
 // Communication inside layers, of activations.
 constexpr bool is_within_layers(GroupRole role) {
   return role == GroupRole::tensor || role == GroupRole::context || role == GroupRole::expert ||

@@ -229,7 +229,8 @@ enum class Action : std::uint8_t {
   activations_from_host,
   // Of a parameter bucket:
   gather_weights,     // [input: the shard], output: the whole; in place: from the own slice of it
-  copy_weights,       // gathered ones out of the gather's buffer, in place: output
+  copy_weights,       // gathered ones out of the gather's buffer, in place, or a shard that is
+                      // the whole: [input], output
   prepare_gradients,  // read, or scaled in place, before they are reduced: output
   cast_out,           // input: gradients, output: message in the format of the wire
   reduce,             // average, of scaled ones the sum: input, output; in place: all of it, or

@@ -57,6 +57,9 @@ Framework read_framework(const Layered& section, Framework framework,
   framework.execution.eight_bit = section.word_or(
       uses_old_name(section, fp8, notes) ? fp8.old : fp8.now, framework.execution.eight_bit);
   framework.execution.context = section.word_or("context", framework.execution.context);
+  framework.execution.experts = section.word_or("experts", framework.execution.experts);
+  framework.execution.expert_rows = static_cast<int>(
+      section.integer_or("expert_rows", framework.execution.expert_rows, {1, 1024}));
   framework.execution.gradient_placeholders =
       section.word_or("gradient_placeholders", framework.execution.gradient_placeholders);
   framework.execution.gradient_buckets =

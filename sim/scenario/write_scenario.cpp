@@ -129,6 +129,12 @@ void write_framework(const Framework& framework, const Preset* preset, Lines& ou
   out.add("weight_gathers", word(framework.weight_gathers));
   out.add(renamed_key("framework", "eight_bit").now, word(framework.execution.eight_bit));
   out.add("context", word(framework.execution.context));
+  const Execution bare =
+      (preset != nullptr ? preset->framework : framework_of(framework.name)).execution;
+  if (framework.execution.experts != bare.experts)
+    out.add("experts", word(framework.execution.experts));
+  if (framework.execution.expert_rows != bare.expert_rows)
+    out.add("expert_rows", framework.execution.expert_rows);
   out.add("gradient_placeholders", word(framework.execution.gradient_placeholders));
   out.add("gradient_buckets", word(framework.execution.gradient_buckets));
   out.add("keeps_intermediates", framework.keeps_intermediates);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -106,7 +107,7 @@ class Lister {
     layout.sequence_parallel = sequence_parallel;
     layout.zero_stage = layout.shard_group = 0;
     layout.eight_bit_parameters = false;
-    if (model_.has_experts()) layout.expert_parallel = layout.expert_tensor_parallel = 1;
+    if (model_.has_experts()) split_experts_somehow(layout);
     layout.expert_imbalance = 1;
     layout.recompute = Recompute::none;
     layout.recompute_every = 1;
@@ -114,6 +115,16 @@ class Lister {
     layout.layers_per_chunk = split_layers(model_, 1).layers;
     place->second = layout_problems(layout, model_).empty();
     return place->second;
+  }
+
+  // In a way that no rule is against. torchtitan splits experts by 1 only where several ranks share
+  // them.
+  void split_experts_somehow(Layout& layout) const {
+    layout.expert_parallel = layout.expert_tensor_parallel = 1;
+    if (model_.execution.experts != ExpertForm::torchtitan) return;
+    const std::int64_t ranks = std::int64_t{layout.tensor_parallel} * layout.context_parallel;
+    layout.expert_parallel = static_cast<int>(std::gcd(ranks, model_.shape->experts.count));
+    if (layout.expert_parallel == 1) layout.expert_tensor_parallel = 0;
   }
 
   // A mixture of experts has sequence parallelism wherever it has tensor parallelism, and so have
@@ -295,7 +306,6 @@ class Lister {
     one_.first = static_cast<std::uint32_t>(made_.all.size());
     std::vector<int> stages{0};
     if (replicas > 1) stages = {0, 1, 2, 3};
-    if (model_.has_experts()) stages.resize(std::min<std::size_t>(stages.size(), 2));
     for (const int stage : or_all(space_.zero_stage, stages))
       with_zero(stage, replicas);
     one_.count = static_cast<std::uint32_t>(made_.all.size()) - one_.first;
@@ -313,21 +323,22 @@ class Lister {
     const bool whole_matrices = workload_.optimizer == OptimizerKind::muon;
     const bool whole_tensors =
         workload_.optimizer == OptimizerKind::lamb && (stage > 0 || one_.tensor > 1);
-    if (keeps_gradients || whole_tensors ||
-        (stage >= 2 && (model_.has_experts() || whole_matrices)))
+    if (keeps_gradients || whole_tensors || (stage >= 2 && whole_matrices))
       return refuse(Refusal::sharding);
     // One rank shards nothing, and all replicas are what 0 says.
     std::vector<int> groups{0};
-    if (stage > 0 && !model_.has_experts() && workload_.optimizer != OptimizerKind::muon)
+    if (stage > 0 && workload_.optimizer != OptimizerKind::muon)
       for (const int group : divisors(replicas, replicas))
         if (group > 1 && group < replicas) groups.push_back(group);
     for (const int group : or_all(space_.shard_group, groups)) {
       const bool useless = stage == 0 && group > 0 && group < replicas;
-      const bool of_mixture = model_.has_experts() && group > 0;
+      const bool splits_experts =
+          model_.has_experts() && group > 0 &&
+          std::int64_t{one_.tensor} * group % (one_.experts * std::max(1, one_.expert_tensor)) != 0;
       const bool in_other_format =
           workload_.eight_bit_parameters &&
           !can_have_eight_bit_parameters(model_.execution, stage, group > 0 ? group : replicas);
-      if (useless || of_mixture || in_other_format || (group > 0 && replicas % group != 0)) {
+      if (useless || splits_experts || in_other_format || (group > 0 && replicas % group != 0)) {
         refuse(Refusal::sharding);
         continue;
       }

@@ -170,6 +170,7 @@ Operands operands_of(Action action) {
     case Action::keep_secondary_shard:
       return {roles({input, output}), 0, Subject::bucket};
     case Action::copy_weights:
+      return {roles({output}), roles({input}), Subject::bucket};
     case Action::prepare_gradients:
     case Action::replicate:
     case Action::sum_tied_gradient:

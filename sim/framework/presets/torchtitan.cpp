@@ -2,7 +2,10 @@
 //   2024        arXiv:2410.06511: loss and AdamW (foreach) operator by operator
 //   2024-eager  the same without --training.compile, its default
 //   2025        [compile] components model and loss, [optimizer] implementation "fused", its
-//   default
+//   default; tokens of an expert padded to a multiple of 8 (models/moe/utils.py of v0.2.2, commit
+//   73a0e697, TOKEN_GROUP_ALIGN_SIZE_M)
+//   2026        commit b5bcd76c: not padded but for 8-bit products (models/common/
+//   token_dispatcher.py)
 // Paths: models/llama3/train_configs, distributed/parallelize.
 #include "sim/framework/presets/tables.hpp"
 
@@ -31,7 +34,12 @@ std::vector<LayoutDefault> layout() {
        "mixed_precision_reduce float32"},
       {"overlap.pipeline",
        [](Layout& layout) {
-         if (layout.pipeline_parallel > 1) layout.overlap_pipeline = false;
+         // Where sends and receives are actions of their own, as schedules with a split backward
+         // pass have them (schedules.py, _PipelineScheduleRuntime), they do not.
+         const bool beside = layout.schedule == Schedule::zb_v ||
+                             layout.schedule == Schedule::dual_pipe_v ||
+                             layout.schedule == Schedule::interleaved_zb;
+         if (layout.pipeline_parallel > 1 && !beside) layout.overlap_pipeline = false;
        },
        "torch.distributed.pipelining waits for its messages", true},
   };
@@ -53,12 +61,15 @@ Framework torchtitan_kernels() {
                          .symmetric_memory = true,
                          .stops_recomputation = true,
                          .context = ContextForm::compiled,
+                         .experts = ExpertForm::torchtitan,
+                         .expert_rows = 8,
                          .bucket_rule = BucketRule::torchtitan,
                          .separate_products = true,
                          .caching_allocator = true,
                          .expandable_segments = true,
                          .eager_ends = true,
-                         .holds_units = true};
+                         .holds_units = true,
+                         .waits_for_counts = true};
   return framework;
 }
 
@@ -69,7 +80,11 @@ std::vector<Preset> torchtitan() {
   return {preset("", torchtitan_framework(true, false, false)),
           preset("2024", torchtitan_framework(true, false, false)),
           preset("2024-eager", torchtitan_framework(false, false, false)),
-          preset("2025", torchtitan_framework(true, true, true))};
+          preset("2025", torchtitan_framework(true, true, true)), preset("2026", [] {
+            Framework framework = torchtitan_framework(true, true, true);
+            framework.execution.expert_rows = 1;
+            return framework;
+          }())};
 }
 
 }  // namespace preset_tables

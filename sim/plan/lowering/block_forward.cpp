@@ -61,7 +61,10 @@ Value BlockForward::enter_branch(const Frame& frame, std::size_t i, Value x) {
   const OpWork& work = frame.work->ops[i];
   const int from = frame.shape->ops[i].op->starts_from;
   if (from >= 0) {
-    branches_.past[i] = x;
+    if (begins_branch(frame, work))
+      branches_.past[i] = x;
+    else
+      tensors_.drop(x, Role::output);  // its sum does not run again
     Value& lent = branches_.past[static_cast<std::size_t>(from)];
     x = lent;
     if (begins_branch(frame, frame.work->ops[static_cast<std::size_t>(from)])) {

@@ -17,7 +17,8 @@ void ExpertPass::allocate_expert_workspaces() {
         return std::any_of(ops.begin(), ops.end(),
                            [](const ShardedOp& op) { return op.op->experts > 0; });
       });
-  if (grouped) builder_.buffer(Bytes{streams * workspace}, BufferCategory::activations, true);
+  if (grouped && runs_.experts == ExpertForm::megatron)
+    builder_.buffer(Bytes{streams * workspace}, BufferCategory::activations, true);
 }
 
 Value ExpertPass::forward_router(Frame& frame, std::size_t i, Value x) {
@@ -92,6 +93,7 @@ Value ExpertPass::backward_router(Frame& frame, std::size_t i, Value gradient) {
 void ExpertPass::weigh_choices(Frame& frame, std::size_t i) {
   const ModelOp& op = *frame.shape->ops[i].op;
   if (op.experts == 0 || op.kind != ModelOpKind::elementwise) return;
+  if (weighs_at_origin(runs_, layout_)) return;
   const Value weights = std::exchange(choice_weights_, {});
   if (!frame.keep) return tensors_.drop(weights, Role::choice_weights);
   tensors_.read(weights, Role::choice_weights);
@@ -100,7 +102,7 @@ void ExpertPass::weigh_choices(Frame& frame, std::size_t i) {
 
 void ExpertPass::weigh_choices_backward(const Frame& frame, std::size_t i) {
   Saved& saved = frame.saved[i];
-  if (saved.weights.value == none) return;
+  if (saved.weights.value == none) return;  // or its combine has them (weighs_at_origin())
   choice_gradient_ = tensors_.allocate(builder_.size_of(saved.weights));
   choice_gradient_.ready = builder_.last(Stream::compute);
   tensors_.release(saved.weights, Role::choice_weights);

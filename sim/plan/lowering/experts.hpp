@@ -29,6 +29,12 @@ class ExpertPass : BlockPart {
  private:
   void intern_gather(const ShardedOp& op, ExpertWork& work);
   void intern_fused(const ShardedOp& op, ExpertWork& work);
+  void intern_titan(const ShardedOp& op, ExpertWork& work);
+  void gradient_of_weights(const Frame& frame, std::size_t i);
+  void weigh_what_came(Frame& frame, std::size_t i);
+  // Recomputation by operators keeps what exchanges have brought.
+  bool has_kept_exchanges(const Frame& frame) const;
+  Value exchange_counts(const Frame& frame, std::size_t i);
   Value move_tokens(const Frame& frame, std::size_t i, const Value& x, std::uint32_t kernel,
                     Bytes bytes, Action action = Action::move_tokens);
   bool runs_beside() const;

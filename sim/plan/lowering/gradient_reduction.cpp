@@ -5,6 +5,8 @@
 // nothing, but under Execution::scales_gradients.
 #include "sim/plan/lowering/gradient_reduction.hpp"
 
+#include <algorithm>
+
 #include "sim/base/check.hpp"
 
 namespace sim::lowering {
@@ -22,12 +24,30 @@ void GradientReduction::gradient_written(std::uint32_t index) {
   if (bucket.pending == 0) bucket.pending = bucket.writers;
   if (--bucket.pending > 0) return;
   if (sharing_.reduces_each_microbatch()) {
-    reduce_bucket(index);
+    if (!reduce_unit(index)) return;
     if (!layout_.overlap_gradients) builder_.wait_for_stream(Stream::compute, Stream::data_comm);
     return;
   }
   bucket.ready = true;
   if (reduces_when_ready() && !aligns_reductions()) reduce_ready(0);
+}
+
+// Both units of a block when all its gradients are there: FSDP reduces behind the backward pass of
+// a module (torch/distributed/fsdp/_fully_shard/_fsdp_state.py, _root_post_backward_final_callback
+// and _fsdp_param_group.py, post_backward). False: its partner's are not.
+bool GradientReduction::reduce_unit(std::uint32_t index) {
+  Bucket& bucket = store_.buckets[index];
+  if (bucket.partner == none) {
+    reduce_bucket(index);
+    return true;
+  }
+  Bucket& partner = store_.buckets[bucket.partner];
+  bucket.ready = true;
+  if (!partner.ready) return false;
+  bucket.ready = partner.ready = false;
+  reduce_bucket(std::min(index, bucket.partner));
+  reduce_bucket(std::max(index, bucket.partner));
+  return true;
 }
 
 // Megatron-LM, core/distributed/param_and_grad_buffer.py, start_grad_sync: the norm of the bucket,
@@ -66,6 +86,7 @@ void GradientReduction::reduce_bucket(std::uint32_t index) {
   const OpLabel made = reduction_label(index, "gradients.reduce");
   if (bucket.reduce == none && sharing_.host_gradients) return to_host(index, made);
   builder_.wait_for_stream(Stream::data_comm, Stream::compute);
+  if (bucket.stays) return take_own(index, made);
   if (bucket.compression.exists()) return reduce_compressed(index, made);
   const bool copies = bucket.cast_out != none, casts = bucket.cast_in != none;
   // On the host the first gradients of a step are written, not added.
@@ -97,6 +118,21 @@ void GradientReduction::reduce_bucket(std::uint32_t index) {
     builder_.writes(sharing_.zero >= 2 ? bucket.gradient_shard : bucket.gradient, Role::output);
   }
   if (host) host_.take_gradients(index);
+}
+
+// To the shard, which is all of them.
+void GradientReduction::take_own(std::uint32_t index, const OpLabel& made) {
+  Bucket& bucket = store_.buckets[index];
+  if (bucket.accumulate != none) {
+    add_up_shard(index, bucket.gradient, made);
+  } else {
+    builder_.add_kernel(bucket.cast_in, Stream::data_comm, Pass::gradient_sync, made,
+                        {Action::cast_in, index});
+    builder_.frees(bucket.gradient, Role::input);
+    builder_.writes(bucket.gradient_shard, Role::output);
+    average_over_replicas(index, bucket.gradient_shard, made);
+  }
+  if (sharing_.holds) weights_.free_unit(bucket);
 }
 
 // With nobody to share them: as they are, or added to those of earlier micro-batches.

@@ -25,7 +25,9 @@ class GradientReduction : StagePart {
   void gradient_written(std::uint32_t index);
   void prepare_bucket(std::uint32_t index);
   OpLabel reduction_label(std::uint32_t index, const char* name);
+  bool reduce_unit(std::uint32_t index);
   void reduce_bucket(std::uint32_t index);
+  void take_own(std::uint32_t index, const OpLabel& made);
   void reduce_ready(int first_chunk);
   bool reduces_when_ready() const;
   bool aligns_reductions() const;

@@ -24,7 +24,10 @@ DataSharing data_sharing(const ShardedModel& model) {
   DataSharing sharing;
   sharing.gradient_dtype = summed_gradient_dtype(*model.model, layout);
   sharing.shards = layout.zero_stage > 0 ? layout.shard_ranks() : 1;
-  if (model.model->has_experts()) sharing.expert_copies = std::max(1, layout.expert_replicas());
+  if (model.model->has_experts()) {
+    sharing.expert_copies = std::max(1, layout.expert_replicas());
+    if (layout.zero_stage > 0) sharing.expert_shards = layout.expert_shards();
+  }
   const bool shares = sharing.shards > 1 || sharing.expert_copies > 1;
   sharing.host_gradients = gradients_leave(layout, model.model->execution);
   sharing.zero = shares || layout.offloads_parameters() ? layout.zero_stage

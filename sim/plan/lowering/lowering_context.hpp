@@ -16,6 +16,7 @@ struct DataSharing {
   DType gradient_dtype = DType::bf16;  // summed_gradient_dtype()
   int shards = 1;                      // ranks that share one copy
   int expert_copies = 1;               // ranks with the same experts
+  int expert_shards = 1;               // of those, ranks that share one copy
   bool host_gradients = false;         // they leave the device when they are reduced
   bool reduces_each_microbatch() const { return zero >= 2 && !holds; }
 };

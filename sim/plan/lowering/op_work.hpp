@@ -41,6 +41,8 @@ struct ExpertWork {
   // Of the dispatcher allgather, the way back; of the others, exchange goes both ways.
   std::uint32_t exchange_back = none, exchange_back_name = 0, exchange_weights_back = none;
   std::uint32_t gather_map = none;  // hybridep
+  // Of weighs_at_origin(): the exchange of counts; what stands for an exchange that was kept.
+  std::uint32_t counts_name = 0, exchange_counts = none, kept = none;
 };
 
 // The low-rank adapter of a linear.

@@ -82,12 +82,35 @@ void ParameterLayout::make_parameters() {
   }
 }
 
+// A unit of FSDP has one group of ranks for its experts and one for the rest, where these differ
+// (torchtitan b5bcd76c, distributed/fsdp.py, apply_fsdp_to_decoder: with expert_parallel_degree 1
+// all parameters of a block are sharded over the same mesh).
+bool ParameterLayout::puts_experts_apart() const {
+  return sharing_.zero < 3 || layout_.expert_parallel > 1 ||
+         layout_.expert_tensor() != layout_.tensor_parallel;
+}
+
+// The two of a block are gathered and reduced one behind the other.
+void ParameterLayout::pair_units() {
+  for (const std::vector<std::uint32_t>& units : store_.units_of_block) {
+    std::uint32_t dense = none, experts = none;
+    for (const std::uint32_t unit : units) {
+      if (store_.buckets[unit].elements == 0) continue;
+      (store_.buckets[unit].of_experts ? experts : dense) = unit;
+    }
+    if (dense == none || experts == none) continue;
+    store_.buckets[dense].partner = experts;
+    store_.buckets[experts].partner = dense;
+  }
+}
+
 // Whole tensors in reverse order, closed when they reach the size asked for. A table that two
 // stages share has a bucket to itself, so that its shards are the same on both; experts, which
 // fewer ranks have, lie apart (Megatron-LM, core/distributed/distributed_data_parallel.py).
 void ParameterLayout::make_buckets() {
   store_.units_of_block.assign(context_.blocks.size(), {});
   const std::int64_t most = most_of_bucket();
+  const bool apart = puts_experts_apart();
   for (std::uint32_t c = static_cast<std::uint32_t>(context_.chunks.size()); c-- > 0;) {
     const Chunk& chunk = context_.chunks[c];
     const auto number = static_cast<int>(c);
@@ -100,7 +123,7 @@ void ParameterLayout::make_buckets() {
       const StageBlock& block = context_.blocks[b];
       for (std::size_t i = model_.blocks[block.shape].ops.size(); i-- > 0;) {
         Parameters& parameters = store_.parameters[block.first_op + static_cast<std::uint32_t>(i)];
-        const bool routed = model_.blocks[block.shape].ops[i].op->experts > 0;
+        const bool routed = apart && model_.blocks[block.shape].ops[i].op->experts > 0;
         OpenBucket& open = routed ? experts : dense;
         const bool copy = parameters.table.elements > 0 && parameters.same_as == none;
         if (parameters.shared_over_stages) {
@@ -120,12 +143,15 @@ void ParameterLayout::make_buckets() {
         close_bucket(open);
         open.limit = std::min(sizes.others.count(), most);
       }
-      if (sharing_.zero == 3) close_bucket(dense);
+      if (sharing_.zero < 3) continue;
+      close_bucket(dense);
+      close_bucket(experts);
     }
     close_bucket(dense);
     close_bucket(experts);
   }
   share_tables();
+  if (sharing_.zero == 3) pair_units();
 }
 
 // Heads that share a table of their stage have its place.
@@ -173,7 +199,7 @@ Bucket ParameterLayout::new_bucket(int chunk, bool of_experts) const {
   bucket.chunk = chunk;
   bucket.of_experts = of_experts;
   bucket.copies = of_experts ? sharing_.expert_copies : layout_.synchronous_replicas();
-  bucket.shards = !of_experts ? sharing_.shards : sharing_.zero > 0 ? sharing_.expert_copies : 1;
+  bucket.shards = !of_experts ? sharing_.shards : sharing_.zero > 0 ? sharing_.expert_shards : 1;
   return bucket;
 }
 
@@ -207,10 +233,14 @@ void ParameterLayout::intern_bucket(Bucket& bucket) {
   const GroupRole all = bucket.of_experts ? GroupRole::expert_data
                         : apart           ? GroupRole::shard
                                           : GroupRole::data;
-  const GroupRole shard_role = hybrid ? GroupRole::shard : all;
+  const GroupRole shard_role = !hybrid             ? all
+                               : bucket.of_experts ? GroupRole::expert_shard
+                                                   : GroupRole::shard;
   if (bucket.shards == 1) {
+    // Under ZeRO-2 and 3 a shard that is the whole is averaged as any other.
     if (bucket.copies > 1 && bucket.elements > 0) {
-      bucket.reduce = builder_.collective(
+      const bool of_shard = sharing_.zero >= 2 && !sharing_.host_gradients;
+      (of_shard ? bucket.replicate : bucket.reduce) = builder_.collective(
           {CollectiveKind::all_reduce, all, layout_.reduce_dtype, Bytes{bucket.elements * wire}});
     }
   } else {
@@ -222,18 +252,33 @@ void ParameterLayout::intern_bucket(Bucket& bucket) {
     bucket.gather = builder_.collective({CollectiveKind::all_gather, shard_role,
                                          layout_.activation_dtype, Bytes{bucket.weight_bytes}});
     if (hybrid && scatters && bucket.elements > 0) {
-      bucket.replicate =
-          builder_.collective({CollectiveKind::all_reduce, GroupRole::replicate,
-                               layout_.reduce_dtype, Bytes{bucket.padded / bucket.shards * wire}});
+      bucket.replicate = builder_.collective(
+          {CollectiveKind::all_reduce,
+           bucket.of_experts ? GroupRole::expert_replicate : GroupRole::replicate,
+           layout_.reduce_dtype, Bytes{bucket.padded / bucket.shards * wire}});
     }
   }
   if (layout_.has_servers()) intern_exchange(bucket);
-  if (bucket.reduce != none || bucket.exchange != none || sharing_.host_gradients)
-    intern_reduction(bucket);
+  bucket.stays = sharing_.zero >= 2 && !sharing_.host_gradients && bucket.elements > 0 &&
+                 bucket.reduce == none && bucket.exchange == none;
+  if (bucket.travels() || sharing_.host_gradients) intern_reduction(bucket);
   if (sharing_.zero == 3) intern_quantized_gathers(bucket);
-  if (runs_.copies_weights && sharing_.zero == 3 && bucket.gather != none)
+  if (sharing_.zero < 3) return;
+  if (bucket.gather == none && !layout_.offloads_parameters())
+    intern_own_copy(bucket);
+  else if (runs_.copies_weights && bucket.gather != none)
     bucket.copy = context_.memory_pass(2 * bucket.weight_bytes, OpKind::elementwise,
                                        layout_.activation_dtype);
+}
+
+// A shard that is the whole: FSDP2 casts it and copies that where a gathered unit would lie
+// (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, wait_for_unshard, world_size == 1).
+void ParameterLayout::intern_own_copy(Bucket& bucket) {
+  const std::int64_t kept = layout_.master_weights ? 4 : bytes_of(layout_.activation_dtype);
+  const std::int64_t elements = bucket.weight_bytes / bytes_of(layout_.activation_dtype);
+  const std::int64_t cast = layout_.master_weights ? elements * kept + bucket.weight_bytes : 0;
+  bucket.copy = context_.memory_pass(cast + 2 * bucket.weight_bytes, OpKind::elementwise,
+                                     layout_.activation_dtype);
 }
 
 // Of what this rank of a worker owns.
@@ -342,6 +387,16 @@ void ParameterLayout::intern_reduction(Bucket& bucket) {
   const std::int64_t stored = bytes_of(sharing_.gradient_dtype);
   const std::int64_t owned = shard_of(bucket);
   const GradientBuckets form = runs_.gradient_buckets;
+  // Put together in the format of the wire, and copied (_fsdp_collectives.py, foreach_reduce, with
+  // one rank); or read once more and added.
+  if (bucket.stays) {
+    bucket.cast_in = context_.memory_pass(bucket.elements * 2 * (stored + wire),
+                                          OpKind::elementwise, sharing_.gradient_dtype);
+    if (accumulates())
+      bucket.accumulate = context_.memory_pass(bucket.elements * (3 * stored + 2 * wire),
+                                               OpKind::elementwise, sharing_.gradient_dtype);
+    return;
+  }
   const std::int64_t cast = layout_.reduce_dtype != sharing_.gradient_dtype ? stored + wire : 0;
   const auto pass = [&](std::int64_t bytes, DType dtype) {
     return context_.memory_pass(bytes, OpKind::elementwise, dtype);

@@ -29,10 +29,13 @@ class ParameterLayout : StagePart {
   static void add_to_bucket(OpenBucket& open, std::uint32_t block, Place& place);
   static void add_frozen(OpenBucket& open, std::uint32_t block, Parameters& parameters);
   Bucket new_bucket(int chunk, bool of_experts) const;
+  bool puts_experts_apart() const;
+  void pair_units();
   void close_bucket(OpenBucket& open);
   std::int64_t most_of_bucket() const;
   void intern_bucket(Bucket& bucket);
   void intern_reduction(Bucket& bucket);
+  void intern_own_copy(Bucket& bucket);
   void intern_exchange(Bucket& bucket);
   void intern_quantized_gathers(Bucket& bucket);
   std::optional<MatrixPlace> matrix_of(const ShardedOp& op, const Parameters& parameters) const;

@@ -94,7 +94,11 @@ struct Bucket {
   std::uint32_t keep_secondary = none;
   BufferId weight_secondary{none};
   bool has_secondary = false;  // since the forward pass of this micro-batch
-  bool travels() const { return reduce != none || exchange != none; }  // to other ranks, or servers
+  // ZeRO-3: the unit of the same block that another group shares, of experts or of the rest.
+  std::uint32_t partner = none;
+  bool stays = false;  // ZeRO-2/3: nobody else has it; a kernel takes gradients to the shard
+  // To other ranks, to servers, or to the shard.
+  bool travels() const { return reduce != none || exchange != none || stays; }
 };
 
 struct ParameterStore {

@@ -28,6 +28,9 @@ void ExpertPass::intern_experts(const ShardedOp& op, ExpertWork& work) {
   work.unpermute = builder_.kernel(exchange.unpermute);
   if (exchange.sort) work.sort = builder_.kernel(*exchange.sort);
   const DType dtype = layout_.activation_dtype;
+  if (layout_.recompute == Recompute::operators)
+    work.kept = context_.memory_pass(0, OpKind::elementwise, dtype);
+  if (weighs_at_origin(runs_, layout_)) return intern_titan(op, work);
   if (layout_.token_dispatcher == TokenDispatcher::allgather) return intern_gather(op, work);
   if (is_fused(layout_.token_dispatcher)) return intern_fused(op, work);
   if (layout_.expert_parallel > 1) {
@@ -70,6 +73,33 @@ void ExpertPass::intern_gather(const ShardedOp& op, ExpertWork& work) {
   if (!dispatch) return;
   work.exchange_weights = make(there, DType::fp32, exchange.weights_gathered);
   work.exchange_weights_back = make(back, DType::fp32, exchange.weights_gathered);
+}
+
+// torchtitan (v0.2.2, 73a0e697): distributed/expert_parallel.py, ExpertParallel: counts first, then
+// tokens. Ranks that share the features of experts have the tokens of all of them from the input of
+// the layer on, and add up what they make behind it (models/llama4/infra/parallelize.py,
+// PrepareModuleInputOutput).
+void ExpertPass::intern_titan(const ShardedOp& op, ExpertWork& work) {
+  const ExpertExchange& exchange = *op.experts;
+  const std::string& name = op.op->name;
+  const DType dtype = layout_.activation_dtype;
+  const auto make = [&](CollectiveKind kind, GroupRole role, DType of, Bytes bytes) {
+    return builder_.collective({kind, role, of, bytes});
+  };
+  if (layout_.expert_parallel > 1) {
+    work.exchange_name = builder_.name(name + ".all_to_all");
+    work.exchange = make(CollectiveKind::all_to_all, GroupRole::expert, dtype, exchange.came);
+    work.counts_name = builder_.name(name + ".counts");
+    if (op.op->kind == ModelOpKind::dispatch)
+      work.exchange_counts =
+          make(CollectiveKind::all_to_all, GroupRole::expert, DType::fp32, exchange.counts);
+  }
+  if (layout_.expert_tensor() == 1) return;
+  work.gather_name = builder_.name(name + ".all_gather");
+  work.scatter_name = builder_.name(name + ".reduce_scatter");
+  work.gather = make(CollectiveKind::all_gather, GroupRole::expert_tensor, dtype, exchange.whole);
+  work.scatter =
+      make(CollectiveKind::reduce_scatter, GroupRole::expert_tensor, dtype, exchange.whole);
 }
 
 // fused_a2a.py, FusedDispatch and FusedCombine: each is the other's backward pass.
@@ -126,6 +156,10 @@ bool ExpertPass::runs_beside() const {
 
 Value ExpertPass::exchange_tokens(const Frame& frame, std::size_t i, const Value& x,
                                   std::uint32_t work, std::uint32_t name, Bytes bytes) {
+  // Recomputation by operators keeps what exchanges of tokens have brought.
+  const ExpertWork& own = frame.work->ops[i].experts;
+  const bool kept = work == own.exchange || work == own.scatter;
+  if (kept && has_kept_exchanges(frame)) return move_tokens(frame, i, x, own.kept, bytes);
   Value came = tensors_.allocate(bytes);
   came.ready = issue(frame, i, work, name, x);
   tensors_.drop(x, Role::input);
@@ -168,7 +202,12 @@ Value ExpertPass::send_to_experts(Frame& frame, std::size_t i, const Value& x) {
   return arrive_at_experts(frame, i, exchange_to_experts(frame, i, leave_for_experts(frame, i, x)));
 }
 
+bool ExpertPass::has_kept_exchanges(const Frame& frame) const {
+  return frame.pass == Pass::recompute && layout_.recompute == Recompute::operators;
+}
+
 void ExpertPass::wait_for_counts(const Frame& frame, std::size_t i, OpId known) {
+  if (has_kept_exchanges(frame)) return;
   const bool asks = frame.shape->ops[i].op->kind == ModelOpKind::dispatch &&
                     runs_.waits_for_counts && !layout_.pad_to_capacity;
   if (asks) builder_.host_waits_for(known);
@@ -178,10 +217,51 @@ Value ExpertPass::leave_for_experts(Frame& frame, std::size_t i, const Value& x)
   const ShardedOp& op = frame.shape->ops[i];
   if (op.op->kind == ModelOpKind::dispatch) chosen_ = builder_.last(Stream::compute);
   if (layout_.token_dispatcher != TokenDispatcher::alltoall) return x;
-  const Value tokens =
-      move_tokens(frame, i, x, frame.work->ops[i].experts.permute, op.experts->sent);
+  const ExpertWork& work = frame.work->ops[i].experts;
+  const bool titan = weighs_at_origin(runs_, layout_);
+  const Value all =
+      titan && work.gather != none
+          ? exchange_tokens(frame, i, x, work.gather, work.gather_name, op.experts->whole)
+          : x;
+  const Value tokens = move_tokens(frame, i, all, work.permute, op.experts->sent);
   if (frame.pass != Pass::backward) kept_.keep_beside(frame, i, op.saved);
+  if (titan && op.op->kind == ModelOpKind::combine) gradient_of_weights(frame, i);
   return tokens;
+}
+
+// ExpertForm::torchtitan: what came back is multiplied by the weights of its choices. Backward of
+// combine, by the kernel added last.
+void ExpertPass::gradient_of_weights(const Frame& frame, std::size_t i) {
+  Saved& saved = frame.saved[i];
+  tensors_.release(saved.extra, Role::saved);
+  choice_gradient_ = tensors_.allocate(builder_.size_of(saved.weights));
+  choice_gradient_.ready = builder_.last(Stream::compute);
+  tensors_.release(saved.weights, Role::choice_weights);
+  builder_.writes(choice_gradient_.buffer, Role::choice_gradient);
+}
+
+// Forward of combine, by the kernel added last.
+void ExpertPass::weigh_what_came(Frame& frame, std::size_t i) {
+  kept_.keep_beside(frame, i, frame.shape->ops[i].saved);
+  const Value weights = std::exchange(choice_weights_, {});
+  if (!frame.keep) return tensors_.drop(weights, Role::choice_weights);
+  tensors_.read(weights, Role::choice_weights);
+  frame.saved[i].weights = weights.buffer;
+}
+
+// A number for each expert, before the tokens; the host waits for it. It was kept where tokens
+// were.
+Value ExpertPass::exchange_counts(const Frame& frame, std::size_t i) {
+  const ExpertWork& work = frame.work->ops[i].experts;
+  if (work.exchange_counts == none || frame.pass == Pass::backward || has_kept_exchanges(frame))
+    return {};
+  const Bytes bytes = frame.shape->ops[i].experts->counts;
+  Value came = tensors_.allocate(bytes);
+  came.ready = issue(frame, i, work.exchange_counts, work.counts_name, choice_weights_);
+  tensors_.read(choice_weights_, Role::input);  // the counts were made with them
+  builder_.writes(came.buffer, Role::output);
+  wait_for_counts(frame, i, came.ready);
+  return came;
 }
 
 Value ExpertPass::exchange_to_experts(const Frame& frame, std::size_t i, const Value& x) {
@@ -196,6 +276,14 @@ Value ExpertPass::exchange_to_experts(const Frame& frame, std::size_t i, const V
         exchange_fused(frame, i, x, exchange.whole, dispatch ? &choice_weights_ : nullptr,
                        Role::choice_weights, exchange.weights_gathered);
     tensors_.drop(map, Role::saved);
+    return came;
+  }
+  if (weighs_at_origin(runs_, layout_)) {
+    if (work.exchange == none) return x;
+    const Value counts = exchange_counts(frame, i);
+    const Value came =
+        exchange_tokens(frame, i, x, work.exchange, work.exchange_name, exchange.came);
+    tensors_.drop(counts, Role::saved);
     return came;
   }
   if (layout_.token_dispatcher == TokenDispatcher::alltoall) wait_for_counts(frame, i, chosen_);
@@ -237,7 +325,8 @@ Value ExpertPass::arrive_at_experts(Frame& frame, std::size_t i, const Value& x)
 // backward pass knows it.
 Value ExpertPass::gather_map(const Frame& frame, std::size_t i) {
   const ExpertWork& work = frame.work->ops[i].experts;
-  if (work.gather_map == none || frame.pass == Pass::backward) return {};
+  if (work.gather_map == none || frame.pass == Pass::backward || has_kept_exchanges(frame))
+    return {};
   Value map = tensors_.allocate(frame.shape->ops[i].experts->map_gathered);
   map.ready = issue(frame, i, work.gather_map, work.gather_name, choice_weights_);
   tensors_.read(choice_weights_, Role::input);
@@ -297,6 +386,10 @@ Value ExpertPass::exchange_from_experts(const Frame& frame, std::size_t i, const
     return exchange_fused(frame, i, x, own, dispatch ? &choice_gradient_ : nullptr,
                           Role::choice_gradient, exchange.weights);
   Value tokens = x;
+  if (weighs_at_origin(runs_, layout_))
+    return work.exchange == none
+               ? x
+               : exchange_tokens(frame, i, x, work.exchange, work.exchange_name, exchange.sent);
   if (layout_.token_dispatcher == TokenDispatcher::allgather) {
     if (work.exchange_back != none)
       tokens = exchange_tokens(frame, i, tokens, work.exchange_back, work.exchange_back_name, own);
@@ -318,10 +411,15 @@ Value ExpertPass::arrive_from_experts(Frame& frame, std::size_t i, const Value& 
   if (layout_.token_dispatcher != TokenDispatcher::alltoall) return x;
   const ShardedOp& op = frame.shape->ops[i];
   const bool dispatch = op.op->kind == ModelOpKind::dispatch;
-  const Value sum = move_tokens(frame, i, x, frame.work->ops[i].experts.unpermute,
-                                dispatch ? op.input : op.output);
+  const ExpertWork& work = frame.work->ops[i].experts;
+  const Bytes own = dispatch ? op.input : op.output;
+  const bool titan = weighs_at_origin(runs_, layout_);
+  const bool scatters = titan && work.scatter != none;
+  const Value sum = move_tokens(frame, i, x, work.unpermute, scatters ? op.experts->whole : own);
   if (dispatch) tensors_.release(frame.saved[i].extra, Role::saved);
-  return sum;
+  if (titan && !dispatch) weigh_what_came(frame, i);
+  if (!scatters) return sum;
+  return exchange_tokens(frame, i, sum, work.scatter, work.scatter_name, own);
 }
 
 }  // namespace sim::lowering

@@ -16,7 +16,9 @@ void WeightGathering::gather_at_start() {
 void WeightGathering::gather_bucket(Bucket& bucket, int direction) {
   if (layout_.offloads_parameters()) host_.fetch(index_of(bucket));
   if (bucket.gather == none) {
-    bucket.gathered = bucket.fetched;
+    // What nobody shares is copied where it is used.
+    bucket.gathered = bucket.fetched || bucket.copy != none;
+    bucket.copied = false;
     bucket.weight_ready = bucket.shard_ready;
     return;
   }
@@ -111,12 +113,13 @@ void WeightGathering::copy_weights(const StageBlock& block) {
        store_.units_of_block[static_cast<std::size_t>(&block - context_.blocks.data())]) {
     Bucket& bucket = store_.buckets[unit];
     if (bucket.copy == none || bucket.copied) continue;
-    builder_.wait(Stream::compute, bucket.weight_ready);
+    if (bucket.weight_ready.value != none) builder_.wait(Stream::compute, bucket.weight_ready);
     OpLabel made = context_.label("parameters.copy");
     made.layer = block.layer;
     builder_.add_kernel(bucket.copy, Stream::compute, Pass::parameter_sync, made,
                         {Action::copy_weights, unit});
     bucket.weight_ready = OpId{none};
+    if (bucket.gather == none) builder_.reads(bucket.weight_shard, Role::input);
     builder_.writes(bucket.weight, Role::output);
     bucket.copied = true;
   }

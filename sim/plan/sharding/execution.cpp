@@ -49,6 +49,7 @@ std::vector<Kernel> products_apart(const Kernel& whole, Along along,
     const Bytes own = along == Along::depth ? result : Bytes{result.count() * width / all};
     kernels.push_back(gemm(whole.dtype, product, own, whole.batch));
     kernels.back().part = whole.part;
+    kernels.back().launches = whole.launches;
   }
   return kernels;
 }
@@ -108,6 +109,18 @@ void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharde
   for (std::size_t i = 0; i < shares.size(); ++i) {
     ShardedOp& op = sharded.ops[i];
     const bool linear = op.op->kind == ModelOpKind::linear;
+    // What all-to-alls and reduce-scatters brought (torchtitan,
+    // distributed/activation_checkpoint.py).
+    if (op.experts && region.layout->expert_parallel > 1) {
+      const bool dispatch = op.op->kind == ModelOpKind::dispatch;
+      const ExpertExchange& exchange = *op.experts;
+      const bool fused = is_fused(region.layout->token_dispatcher);
+      const Bytes there = fused ? exchange.whole : exchange.came;
+      const Bytes back = fused ? op.output : exchange.sent;
+      kept += static_cast<double>((dispatch ? there : back).count());
+    }
+    if (op.op->kind == ModelOpKind::combine && region.layout->expert_tensor() > 1)
+      kept += static_cast<double>(op.output.count());
     if (shares[i] >= 1 || !op.forward) continue;
     op.keeps_whole_output = shares[i] == 0;
     if (again[i].empty()) {

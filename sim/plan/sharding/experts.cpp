@@ -49,6 +49,53 @@ std::int64_t experts_held(const Region& region) {
   return region.model->shape->experts.count / region.layout->expert_parallel;
 }
 
+// The tokens of an expert are any number: to the next multiple half of one is missing in the mean.
+// Scales of 8-bit products stand for 16 rows, or 32 (pytorch/torchtitan 73a0e697,
+// components/quantization/__init__.py, FP8_GROUP_ALIGNMENT_SIZE, MXFP8_GROUP_ALIGNMENT_SIZE).
+std::int64_t padded_rows(const Region& region) {
+  const Execution& runs = region.model->execution;
+  std::int64_t multiple = runs.expert_rows;
+  if (runs.experts == ExpertForm::torchtitan && is_quantized(region.layout->compute_dtype))
+    multiple = std::max<std::int64_t>(multiple, scales_blocks(runs.eight_bit) ? 32 : 16);
+  return experts_held(region) * (multiple - 1) / 2;
+}
+
+// torchtitan: each way is kernels of its own, whose tokens are counted per choice
+// (sim/framework/framework.cpp), and a copy into the order of a rank's experts and back: rows with
+// one of padding put behind, then picked; the other way rows put (v0.2.2, models/moe/utils.py,
+// _permute and _unpermute). HEAD has neither padding nor, without expert parallelism, the copy.
+void shard_titan_way(const Region& region, const ModelOp& op, ExpertExchange& exchange) {
+  const Layout& layout = *region.layout;
+  const bool dispatch = op.kind == ModelOpKind::dispatch;
+  const int shares = layout.expert_tensor();
+  const Bytes own{region.sequence_tokens * op.in_features * region.element};
+  // Expert-tensor ranks work on the tokens of all of them.
+  exchange.sent = exchange.sent * shares;
+  exchange.came = exchange.came * shares;
+  exchange.gathered = exchange.came + Bytes{padded_rows(region) * op.in_features * region.element};
+  exchange.whole = own * shares;
+  const auto pass = [&](double each, Bytes tokens, int launches) {
+    const double bytes =
+        each * static_cast<double>(exchange.sent.count()) + static_cast<double>(tokens.count());
+    Kernel kernel = memory_kernel(OpKind::elementwise, region, op, bytes);
+    kernel.launches = launches;
+    return kernel;
+  };
+  const Kernel there =
+      pass(op.forward_elements, dispatch ? Bytes{} : exchange.whole, op.forward_launches);
+  const Kernel back =
+      pass(op.backward_elements, dispatch ? exchange.whole : Bytes{}, op.backward_launches);
+  exchange.permute = dispatch ? there : back;
+  exchange.unpermute = dispatch ? back : there;
+  exchange.counts = Bytes{region.model->shape->experts.count * 8};
+  if (layout.expert_parallel == 1 && padded_rows(region) == 0) return;
+  const bool pads = region.model->execution.expert_rows > 1;
+  exchange.sort = memory_kernel(
+      OpKind::elementwise, region, op,
+      (dispatch && pads ? 4.0 : 2.0) * static_cast<double>(exchange.gathered.count()));
+  exchange.sort->launches = dispatch ? 14 : 2;
+}
+
 // A dropped choice is sent nowhere; the others go where they would.
 ExpertRouting routing_of(const Region& region) {
   const Experts& experts = region.model->shape->experts;
@@ -91,11 +138,17 @@ void shard_fused(const Region& region, ExpertExchange& exchange, Bytes own) {
 
 }  // namespace
 
+bool weighs_at_origin(const Execution& runs, const Layout& layout) {
+  return runs.experts == ExpertForm::torchtitan &&
+         layout.token_dispatcher == TokenDispatcher::alltoall;
+}
+
 Region region_of_experts(const Region& region, const ModelOp& op) {
   Region made = region;
   made.tensor = region.layout->expert_tensor();
   made.experts = experts_held(region);
-  made.tokens = made.sequence_tokens = tokens_that_come(region, op) * made.tensor;
+  const std::int64_t come = tokens_that_come(region, op) * made.tensor;
+  made.tokens = made.sequence_tokens = come + padded_rows(region);
   return made;
 }
 
@@ -144,12 +197,16 @@ void shard_exchange(const Region& region, const ModelOp& op, ShardedOp& to) {
   exchange.permute = exchange.unpermute =
       pass(all_to_all ? own + exchange.sent : exchange.whole + exchange.came);
   const bool exchanged = layout.expert_parallel > 1 || layout.expert_tensor() > 1;
-  if (all_to_all && exchanged && experts_held(region) > 1)
+  if (weighs_at_origin(region.model->execution, layout))
+    shard_titan_way(region, op, exchange);
+  else if (all_to_all && exchanged && experts_held(region) > 1)
     exchange.sort = pass(exchange.gathered * 2);
   const bool dispatch = op.kind == ModelOpKind::dispatch;
   to.input = dispatch ? own : exchange.gathered;
   to.output = dispatch ? exchange.gathered : own;
   to.saved = bytes_from(op.saved_fixed_bytes * static_cast<double>(choices(region, op)));
+  if (weighs_at_origin(region.model->execution, layout))
+    to.saved = to.saved * layout.expert_tensor();
   to.experts = exchange;
 }
 

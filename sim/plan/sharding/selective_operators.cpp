@@ -64,6 +64,12 @@ std::vector<std::vector<std::int64_t>> products_run_again(const Block& layer, co
   for (std::size_t i = 0; i < layer.ops.size(); ++i) {
     const ModelOp& op = layer.ops[i];
     if (op.kind != ModelOpKind::linear) continue;
+    // torch._grouped_mm is not among what is saved (torchtitan, distributed/
+    // activation_checkpoint.py), nor counted as a product.
+    if (op.experts > 0) {
+      again[i] = products_of(layer, i, model.attention);
+      continue;
+    }
     const bool scattered = op.split == TensorSplit::row && layout.tensor_parallel > 1;
     if (whole) {
       const bool last = ends_products(layer, i);

@@ -141,6 +141,10 @@ void shard_linear(const Region& region, const ModelOp& op, const ModelOp* before
     to.forward->scales = to.input_gradient->scales = ProductScales::blocks;
     to.weight_gradient->scales = ProductScales::rows;
   }
+  // torch._grouped_mm: a kernel for all experts.
+  if (alone && region.model->execution.experts == ExpertForm::torchtitan)
+    for (std::optional<Kernel>* product : {&to.forward, &to.input_gradient, &to.weight_gradient})
+      (*product)->launches = 1;
   if (op.products > 1) {
     const double elements = 3.0 * static_cast<double>(tokens) * static_cast<double>(in);
     to.add_products = memory_kernel(OpKind::elementwise, region, op, elements * region.element);

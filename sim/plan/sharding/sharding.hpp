@@ -51,8 +51,9 @@ struct ExpertExchange {
   // Other dispatchers than alltoall: the tokens that are on the rank before they are copied for
   // each of its experts.
   Bytes whole{};
-  ExpertRouting routing{};     // of a fused exchange
-  Bytes map_gathered{};        // hybridep: which experts the tokens of all ranks have chosen
+  ExpertRouting routing{};  // of a fused exchange
+  Bytes map_gathered{};     // hybridep: which experts the tokens of all ranks have chosen
+  Bytes counts{};  // weighs_at_origin(): how many tokens go to each expert, which travels first
   std::optional<Kernel> sort;  // what came into the order of the rank's experts, or back
 };
 
@@ -188,6 +189,10 @@ inline std::int64_t packed_sequences(const Layout& layout) {
   const std::int64_t each = layout.attended_length();
   return std::max<std::int64_t>(1, (layout.sequence_length + each / 2) / each);
 }
+
+// Whether the weights of choices stay with the tokens' own rank, which multiplies what comes back
+// (ExpertForm::torchtitan; DeepEP and HybridEP take them along).
+bool weighs_at_origin(const Execution& runs, const Layout& layout);
 
 ShardedModel shard(const Model& model, const Layout& layout);
 

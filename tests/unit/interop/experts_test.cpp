@@ -365,8 +365,6 @@ TEST_CASE("other frameworks' mixtures of experts are refused", "[interop]") {
       "1:1: mixtral-8x7b: experts and latent attention are modelled only as Megatron-LM runs them"};
   const Document json = Document::parse("{\"train_batch_size\": 8}", "a.json", Syntax::json);
   CHECK(problems([&] { return import_deepspeed(json, nullptr, request); }) == refused);
-  const Document toml = Document::parse("[model]\nname = \"x\"\n", "a.toml", Syntax::toml);
-  CHECK(problems([&] { return import_torchtitan(toml, request); }) == refused);
 
   const Document dense = Document::parse(
       R"({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": true}})",

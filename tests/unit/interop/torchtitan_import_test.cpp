@@ -247,7 +247,7 @@ TEST_CASE("torchtitan: what is wrong has its place", "[interop]") {
         }) == std::vector<std::string>{"5:1: unknown key 'tensor_paralel_degree'; did you mean "
                                        "'tensor_parallel_degree'?"});
   CHECK(problems([] {
-          return from_toml("[model]\nname = \"llama4\"\nflavor = \"17bx16e\"\n", 8);
+          return from_toml("[model]\nname = \"llama4\"\nflavor = \"17bx17e\"\n", 8);
         }).size() == 1);
   CHECK(problems([] { return from_toml("[model\n", 8); }).size() == 1);
 }
