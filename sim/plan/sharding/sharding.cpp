@@ -137,6 +137,10 @@ void shard_linear(const Region& region, const ModelOp& op, const ModelOp* before
   to.weight_gradient =
       gradient_gemm(weight_gradient_dtype(region, op), {each, in, rows},
                     weight_gradient * (region.model->execution.adds_gradients ? 1 : 2), matrices);
+  if (alone) {
+    spread_rows(region, *to.forward);
+    spread_rows(region, *to.input_gradient);
+  }
   if (op.products > 1) {
     const double elements = 3.0 * static_cast<double>(tokens) * static_cast<double>(in);
     to.add_products = memory_kernel(OpKind::elementwise, region, op, elements * region.element);
@@ -381,6 +385,20 @@ bool lends_input(const Block& block, const ModelOp& op) {
          });
 }
 
+// Whether other tokens come to the rank that holds most than to the one that paces.
+bool holds_otherwise(const Region& region, const ModelOp& op) {
+  const bool exchange = op.kind == ModelOpKind::dispatch || op.kind == ModelOpKind::combine;
+  return (exchange || op.experts > 0) && region.layout->has_uneven_experts();
+}
+
+ShardedOp shard_held(Region region, const Block& block, const ModelOp& op) {
+  region.share = &region.shares->held;
+  ShardedOp held;
+  held.op = &op;
+  shard_op(op.experts > 0 ? region_of_experts(region, op) : region, block, op, held);
+  return held;
+}
+
 ShardedBlock shard_block(const Region& region, const Block& block) {
   ShardedBlock sharded;
   sharded.block = &block;
@@ -389,6 +407,7 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
     ShardedOp& to = sharded.ops.emplace_back();
     to.op = &op;
     shard_op(op.experts > 0 ? region_of_experts(region, op) : region, block, op, to);
+    if (holds_otherwise(region, op)) hold(shard_held(region, block, op), to);
     if (sums_behind_linear(block, op))
       to.add_gradient = gradient_add_kernel(region, op, op.out_features);
     if (lends_input(block, op)) to.add_gradient = gradient_add_kernel(region, op, op.in_features);
@@ -484,6 +503,9 @@ ShardedModel shard(const Model& given, const Layout& layout) {
   region.element = bytes_of(layout.activation_dtype);
   region.tokens = layout.micro_batch * (model.is_layer_list ? 1 : layout.tokens_held());
   region.sequence_tokens = layout.sequence_parallel ? region.tokens / region.tensor : region.tokens;
+  const ExpertShares shares = expert_shares(layout, model);
+  region.shares = &shares;
+  region.share = &shares.paced;
   sharded.model = &model;
   sharded.layout = layout;
   Layout sixteen_bit = layout;  // of layers whose products are not cast
