@@ -101,6 +101,8 @@ BoundProgram bind(const sim::Plan& plan, const sim::Model& model, sim::RankId ra
 
 // What the engine cannot execute of this plan, one sentence each, naming the operator (dropout,
 // layer lists, 8-bit products, ...). Backends add their own.
-std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model& model);
+// `by_scores`: routers choose so (training.routing), for which the plan need not have room.
+std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model& model,
+                                         bool by_scores = false);
 
 }  // namespace real

@@ -143,7 +143,8 @@ void add_gradient_problems(const sim::Execution& runs, std::vector<std::string>&
 
 }  // namespace
 
-std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model& model) {
+std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model& model,
+                                         bool by_scores) {
   if (model.is_layer_list)
     return {fmt::format("{} is a list of layers: the engine executes transformers", model.name)};
   if (model.has_latent_attention())
@@ -153,7 +154,7 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
         fmt::format("{}: the engine does not execute layers that differ in what they are made "
                     "of (layer_pattern, layer_kinds)",
                     model.name)};
-  std::vector<std::string> problems = expert_problems(plan.layout, model);
+  std::vector<std::string> problems = expert_problems(plan.layout, model, by_scores);
   check_block(model, model.input, problems);
   for (const sim::Block& layer : model.layers)
     check_block(model, layer, problems);

@@ -2,8 +2,31 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace real {
 namespace {
+
+// Of a micro-batch, those that a rank's router sees.
+std::int64_t tokens_held(const sim::Layout& layout) {
+  const std::int64_t slices = layout.sequence_parallel ? layout.tensor_parallel : 1;
+  return layout.micro_batch * layout.sequence_length / slices;
+}
+
+// Room is planned for whole places of each expert.
+void check_capacity(const sim::Layout& layout, const sim::Model& model,
+                    std::vector<std::string>& problems) {
+  if (layout.expert_capacity <= 0) return;
+  const sim::Experts& experts = model.shape->experts;
+  const std::int64_t copies = tokens_held(layout) * experts.per_token;
+  const double places =
+      layout.expert_capacity * static_cast<double>(copies) / static_cast<double>(experts.count);
+  if (places >= 1 && std::abs(places - std::round(places)) < 1e-6) return;
+  problems.push_back(fmt::format(
+      "layout.moe.capacity_factor is {}: of {} tokens that choose {} of {} experts each, an expert "
+      "takes {} of a rank's; allowed: factors with which that is a whole number, 1 or more",
+      layout.expert_capacity, tokens_held(layout), experts.per_token, experts.count, places));
+}
 
 // Shares that are not even: routing.hpp.
 void check_shares(const sim::Layout& layout, const sim::Model& model,
@@ -13,8 +36,16 @@ void check_shares(const sim::Layout& layout, const sim::Model& model,
     problems.push_back(fmt::format(
         "layout.expert_imbalance is {}: the engine gives every expert as many tokens; allowed: 1",
         layout.expert_imbalance));
-  const std::int64_t slices = layout.sequence_parallel ? layout.tensor_parallel : 1;
-  const std::int64_t held = layout.micro_batch * layout.sequence_length / slices;
+  if (layout.has_uneven_experts())
+    problems.emplace_back(
+        "layout.moe.load: the engine gives every expert as many tokens; allowed: even, or "
+        "training.routing softmax or sigmoid, which choose by the scores of the router");
+  if (layout.expert_capacity > 0)
+    problems.push_back(fmt::format(
+        "layout.moe.capacity_factor is {}: the engine drops no token and pads no expert where it "
+        "gives all as many; allowed: 0, or training.routing softmax or sigmoid",
+        layout.expert_capacity));
+  const std::int64_t held = tokens_held(layout);
   const auto check = [&](const char* what, std::int64_t tokens) {
     if (tokens * experts.per_token % experts.count == 0) return;
     problems.push_back(fmt::format(
@@ -28,10 +59,14 @@ void check_shares(const sim::Layout& layout, const sim::Model& model,
 
 }  // namespace
 
-std::vector<std::string> expert_problems(const sim::Layout& layout, const sim::Model& model) {
+std::vector<std::string> expert_problems(const sim::Layout& layout, const sim::Model& model,
+                                         bool by_scores) {
   std::vector<std::string> problems;
   if (!model.has_experts()) return problems;
-  check_shares(layout, model, problems);
+  if (by_scores)
+    check_capacity(layout, model, problems);
+  else
+    check_shares(layout, model, problems);
   if (layout.zero_stage > 1 || layout.shard_group > 0)
     problems.push_back(fmt::format(
         "layout.zero_stage is {}, layout.shard_group {}: the engine shards experts over all ranks "
@@ -42,11 +77,6 @@ std::vector<std::string> expert_problems(const sim::Layout& layout, const sim::M
         fmt::format("layout.moe.dispatcher is {}: the engine sends a copy for each choice; "
                     "allowed: alltoall",
                     sim::word(layout.token_dispatcher)));
-  if (layout.expert_capacity > 0)
-    problems.push_back(fmt::format(
-        "layout.moe.capacity_factor is {}: the engine drops no token and pads no expert; "
-        "allowed: 0",
-        layout.expert_capacity));
   if (model.shape->mlp_bias)
     problems.push_back(
         fmt::format("{}: the engine does not execute biases of experts", model.name));

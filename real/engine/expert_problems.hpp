@@ -8,6 +8,8 @@
 
 namespace real {
 
-std::vector<std::string> expert_problems(const sim::Layout& layout, const sim::Model& model);
+// `by_scores`: routers choose so; else evenly (routing.hpp).
+std::vector<std::string> expert_problems(const sim::Layout& layout, const sim::Model& model,
+                                         bool by_scores);
 
 }  // namespace real

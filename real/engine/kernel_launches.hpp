@@ -18,6 +18,7 @@
 #include "real/engine/local_steps.hpp"
 #include "real/engine/op_shapes.hpp"
 #include "real/engine/products.hpp"
+#include "real/engine/routed.hpp"
 #include "real/engine/scratch.hpp"
 #include "sim/layout/training.hpp"
 
@@ -49,6 +50,9 @@ class KernelLaunches {
     const kernels::DropoutTable* dropout = nullptr;          // the same
     const kernels::LambTable* lamb = nullptr;                // the same
     const DelayedUpdate* turns = nullptr;                    // of Layout::offload_delay
+    // Of routers that choose by their scores; null: they choose evenly.
+    RoutingTables* routing = nullptr;
+    const kernels::RoutedTable* routed = nullptr;
   };
   // `parts` outlives the launches.
   explicit KernelLaunches(const Parts& parts)
@@ -91,6 +95,13 @@ class KernelLaunches {
   Launch sort_tokens(const BoundOp& op);
   Launch weighed_forward(const BoundOp& op);
   Launch weighed_backward(const BoundOp& op);
+  // launch_routed.cpp
+  bool is_routed(const BoundOp& op) const { return parts_.routing != nullptr && is_of_experts(op); }
+  Launch routed_op(const BoundOp& op);
+  Launch routed_choice(const BoundOp& op);
+  Launch routed_rows(const BoundOp& op);
+  Launch routed_activation(const BoundOp& op);
+  Launch routed_product(const BoundOp& op, const GemmShape& shape, const GemmOperands& operands);
   // launch_ends.cpp
   Launch table_forward(const BoundOp& op);
   Launch table_backward(const BoundOp& op);

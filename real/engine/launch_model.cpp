@@ -43,6 +43,7 @@ Launch KernelLaunches::keep_input(const BoundOp& op, Launch launch) {
 }
 
 Launch KernelLaunches::model_op(const BoundOp& op) {
+  if (is_routed(op) && op.model_op->function != Function::linear) return routed_op(op);
   switch (op.action) {
     case Action::forward:
       return forward(op);
@@ -139,6 +140,7 @@ Launch KernelLaunches::add(const BoundOp& op, Role first, Role second, Role to) 
 // The matrices of experts lie one behind the other, and so do the rows of each: a product for each.
 Launch KernelLaunches::product(const BoundOp& op, const GemmShape& shape,
                                const GemmOperands& operands) {
+  if (is_routed(op)) return routed_product(op, shape, operands);
   const std::int64_t count = op.kernel->batch;
   if (count == 1) return parts_.products.prepare(shape, operands, parts_.stream);
   const auto part = [count](const Operand& operand) { return operand.bytes / count; };

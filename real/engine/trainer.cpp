@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <tuple>
 
 #include "real/engine/collective_summary.hpp"
@@ -75,6 +76,8 @@ StepOutcome Trainer::run_step(bool record, bool together) {
     SIM_CHECK(outcome.spans.size() == program.ops.size(), outcome.spans.size());
     spans_ = std::move(outcome.spans);
   }
+  std::vector<LayerLoad> loads = setup_.backend->expert_loads();
+  if (!loads.empty()) loads_.push_back({next_step_, std::move(loads)});
   return outcome;
 }
 
@@ -163,6 +166,43 @@ std::optional<sim::Timeline> Trainer::timeline(const std::string& engine,
   }
   timeline.collectives = summarise_collectives(plan, timeline, algorithms);
   return timeline;
+}
+
+// Ranks have different layers: each adds its own to a table of all, which goes from rank to rank.
+std::vector<StepLoads> Trainer::expert_loads() {
+  const sim::Model& model = *setup_.program->model;
+  if (!model.has_experts()) return {};
+  const auto layers = model.layers.size();
+  const auto experts = static_cast<std::size_t>(model.shape->experts.count);
+  const std::vector<std::size_t> steps = control_.all(loads_.size());
+  const std::size_t count = *std::min_element(steps.begin(), steps.end());
+  std::vector<std::int64_t> sums(count * layers * experts, 0);
+  for (int r = 0; r < control_.size(); ++r) {
+    std::vector<std::int64_t> own(sums.size(), 0);
+    if (r == control_.rank())
+      for (std::size_t step = 0; step < count; ++step)
+        for (const LayerLoad& load : loads_[step].layers)
+          std::copy(load.tokens.begin(), load.tokens.end(),
+                    own.begin() + static_cast<std::ptrdiff_t>(
+                                      (step * layers + static_cast<std::size_t>(load.layer)) *
+                                      experts));
+    control_.to_root(r, std::as_writable_bytes(std::span{own}));
+    if (control_.rank() == 0)
+      std::transform(sums.begin(), sums.end(), own.begin(), sums.begin(), std::plus{});
+  }
+  if (control_.rank() != 0) return {};
+  std::vector<StepLoads> all;
+  for (std::size_t step = 0; step < count; ++step) {
+    StepLoads& made = all.emplace_back(StepLoads{loads_[step].step, {}});
+    for (std::size_t layer = 0; layer < layers; ++layer) {
+      const auto from =
+          sums.begin() + static_cast<std::ptrdiff_t>((step * layers + layer) * experts);
+      const std::vector<std::int64_t> tokens(from, from + static_cast<std::ptrdiff_t>(experts));
+      if (std::any_of(tokens.begin(), tokens.end(), [](std::int64_t n) { return n > 0; }))
+        made.layers.push_back({static_cast<std::int64_t>(layer), tokens});
+    }
+  }
+  return all;
 }
 
 std::vector<RankMemory> Trainer::memory() {

@@ -44,6 +44,12 @@ struct StepResult {
   sim::Duration time{};  // of the rank that took longest
 };
 
+// Of all ranks: which experts the tokens of a step have chosen, by layer.
+struct StepLoads {
+  std::int64_t step = 0;
+  std::vector<LayerLoad> layers;
+};
+
 struct RankMemory {
   std::int64_t arena = 0;   // most bytes of it in use
   std::int64_t device = 0;  // what the device holds besides
@@ -72,6 +78,8 @@ class Trainer {
   // On rank 0, empty elsewhere: the last recorded step of all ranks. `engine`: "host" or "cuda".
   std::optional<sim::Timeline> timeline(const std::string& engine, const Algorithms& algorithms);
   std::vector<RankMemory> memory();
+  // On rank 0, empty elsewhere: of every step so far, where routers choose by their scores.
+  std::vector<StepLoads> expert_loads();
 
  private:
   StepOutcome run_step(bool record, bool together);
@@ -82,6 +90,7 @@ class Trainer {
   std::vector<Parameter> parameters_;
   std::int64_t next_step_ = 0;
   std::vector<sim::Span> spans_;  // of the step recorded last
+  std::vector<StepLoads> loads_;  // of this rank
 };
 
 }  // namespace real

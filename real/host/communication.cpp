@@ -4,6 +4,7 @@
 
 #include "real/engine/kernel_launches.hpp"
 #include "real/engine/operator_facts.hpp"
+#include "real/host/token_exchange.hpp"
 #include "sim/base/check.hpp"
 
 namespace real {
@@ -142,11 +143,36 @@ Communication::Communication(const Parts& parts)
 std::unique_ptr<Exchange> Communication::start(const BoundOp& op) {
   if (op.transfer != nullptr) return start_message(op);
   SIM_CHECK(op.collective != nullptr, static_cast<int>(op.action));
+  if (parts_.routing != nullptr && op.action == Action::exchange_tokens) return start_tokens(op);
   const CollectiveCall call = call_of(op);
   if (op.action == Action::sum_tensor_gradients) {
     return std::make_unique<SummedPieces>(parts_.transport, call, summed_, parts_.arena);
   }
   return std::make_unique<Collective>(parts_.transport, call);
+}
+
+// Rows are as long as what is planned at their start, or at their end, tells.
+std::unique_ptr<Exchange> Communication::start_tokens(const BoundOp& op) {
+  const sim::Collective& collective = *op.collective;
+  const BoundGroup& group = parts_.program.groups[static_cast<std::size_t>(collective.group)];
+  const bool to_experts = is_to_experts(op);
+  const std::span<const std::byte> input = parts_.arena.bytes(op.operand(Role::input));
+  const std::span<std::byte> output = parts_.arena.bytes(op.operand(Role::output));
+  const std::int64_t planned = collective.kind == CollectiveKind::all_to_all
+                                   ? parts_.routing->planned_sent(op)
+                                   : parts_.routing->planned_came(op);
+  const auto bytes = static_cast<std::int64_t>(to_experts ? input.size() : output.size());
+  SIM_CHECK(planned > 0 && bytes % planned == 0, bytes, planned);
+  return start_token_exchange({.kind = collective.kind,
+                               .to_experts = to_experts,
+                               .table = parts_.routing->of(op),
+                               .transport = parts_.transport,
+                               .members = members(collective.group),
+                               .position = group.position,
+                               .channel = collective_channel(group.index, op.stream),
+                               .row = bytes / planned,
+                               .input = input,
+                               .output = output});
 }
 
 std::unique_ptr<Exchange> Communication::start_message(const BoundOp& op) {

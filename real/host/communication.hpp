@@ -8,6 +8,7 @@
 
 #include "real/engine/algorithms.hpp"
 #include "real/engine/bound_program.hpp"
+#include "real/engine/routing_table.hpp"
 #include "real/engine/scratch.hpp"
 #include "real/host/arena.hpp"
 #include "real/net/collectives.hpp"
@@ -47,6 +48,7 @@ class Communication {
     Transport& transport;
     Arena& arena;
     const StepMemory& memory;
+    RoutingTables* routing = nullptr;  // null: routers choose evenly
   };
   explicit Communication(const Parts& parts);
   std::unique_ptr<Exchange> start(const BoundOp& op);
@@ -56,6 +58,7 @@ class Communication {
 
  private:
   std::unique_ptr<Exchange> start_message(const BoundOp& op);
+  std::unique_ptr<Exchange> start_tokens(const BoundOp& op);
   CollectiveCall call_of(const BoundOp& op);
   void place_buffers(const BoundOp& op, CollectiveCall& call);
 

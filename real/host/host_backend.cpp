@@ -37,9 +37,13 @@ class HostBackend : public Backend {
   void write(std::int64_t offset, std::span<const std::byte> from) override;
   std::int64_t arena_bytes() const override { return setup_.program->arena_bytes; }
   std::int64_t device_bytes_in_use() const override;
+  std::vector<LayerLoad> expert_loads() const override {
+    return routing_ ? routing_->loads() : std::vector<LayerLoad>{};
+  }
 
  private:
   std::span<std::byte> memory(std::int64_t offset, std::int64_t bytes);
+  void begin_program(const StepInput& input);
   void run_step();
   void wait_for_workers();
   bool start_communication();
@@ -60,6 +64,7 @@ class HostBackend : public Backend {
   const BoundOp& bound(OpId op) const { return setup_.program->ops[op.value]; }
 
   HostSetup setup_;
+  std::optional<RoutingTables> routing_;
   HostProgram program_;
   Communication communication_;
   StreamSchedule schedule_;
@@ -75,14 +80,21 @@ class HostBackend : public Backend {
   std::vector<std::vector<kernels::Range>> decayed_;  // by bucket
 };
 
+std::optional<RoutingTables> tables_of(const HostSetup& setup) {
+  if (!setup.routing || !setup.program->model->has_experts()) return std::nullopt;
+  return RoutingTables{*setup.program, *setup.routing};
+}
+
 HostBackend::HostBackend(const HostSetup& setup)
     : setup_{setup},
-      program_{*setup.program, setup_.training},
+      routing_{tables_of(setup)},
+      program_{*setup.program, setup_.training, routing_ ? &*routing_ : nullptr},
       communication_{{.program = *setup.program,
                       .algorithms = setup_.algorithms,
                       .transport = *setup.transport,
                       .arena = program_.arena(),
-                      .memory = program_.memory()}},
+                      .memory = program_.memory(),
+                      .routing = routing_ ? &*routing_ : nullptr}},
       schedule_{*setup.program->program},
       moments_(setup.program->ops.size()) {
   for (const BoundBucket& bucket : setup.program->buckets)
@@ -102,7 +114,7 @@ StepOutcome HostBackend::step(const StepInput& input) {
   wait_for_workers();
   begins_ = sim::meeting_that_begins(setup_.program->plan->layout, input.step);
   ends_ = sim::meeting_that_ends(setup_.program->plan->layout, input.step);
-  program_.begin_step(input);
+  begin_program(input);
   run_step();
   StepOutcome outcome;
   outcome.time = std::chrono::nanoseconds{now() - start};
@@ -121,7 +133,7 @@ StepOutcome HostBackend::step(const StepInput& input) {
   if (!std::isfinite(square_sum) && !alone) {
     // All ranks have the same norm, so all run the step again. Nothing was updated: it is the same
     // step to the last bit.
-    program_.begin_step(input);
+    begin_program(input);
     begins_ = ends_ = std::nullopt;  // other ranks may have had a gradient that is finite
     scans_ = true;
     run_step();
@@ -131,6 +143,11 @@ StepOutcome HostBackend::step(const StepInput& input) {
       outcome.first_not_finite = first;
   }
   return outcome;
+}
+
+void HostBackend::begin_program(const StepInput& input) {
+  program_.begin_step(input);
+  if (routing_) routing_->begin_step();
 }
 
 void HostBackend::run_step() {

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "real/engine/algorithms.hpp"
 #include "real/engine/backend.hpp"
+#include "real/engine/routing_table.hpp"
 #include "real/net/heartbeat.hpp"
 #include "real/net/transport.hpp"
 
@@ -24,6 +26,8 @@ struct HostSetup {
   Algorithms algorithms;
   Heartbeat* heartbeat = nullptr;       // told of every operator; may be null
   ParameterServers* servers = nullptr;  // of all ranks, where the layout has some
+  // Routers choose by their scores; else evenly. The plan has room (real/engine/routed_layout.hpp).
+  std::optional<RouterScore> routing{};
 };
 
 // What this backend cannot execute beyond engine_problems(): other formats than fp32, by operator.

@@ -14,7 +14,9 @@ namespace real {
 class HostProgram {
  public:
   // REQUIRES: both outlive it. Throws OutOfMemory.
-  HostProgram(const BoundProgram& program, const sim::Training& training);
+  // `routing`: of routers that choose by their scores; null: they choose evenly.
+  HostProgram(const BoundProgram& program, const sim::Training& training,
+              RoutingTables* routing = nullptr);
   HostProgram(const HostProgram&) = delete;
   HostProgram& operator=(const HostProgram&) = delete;
 

@@ -1,9 +1,11 @@
 #include "real/scenario/run_files.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "real/calibrate/machine_facts.hpp"
 #include "sim/base/input_error.hpp"
@@ -32,10 +34,28 @@ void refuse(const std::string& path, const char* what) {
   throw sim::InputError{sim::SourcePosition{path, 0, 0}, what};
 }
 
+// A line for each layer of each step.
+std::string write_loads(const std::string& path, const TrainingRun& run) {
+  if (run.expert_loads.empty())
+    return fmt::format("no file {}: every expert got as many tokens, or none was trained", path);
+  std::ofstream file{path};
+  file << "step,layer";
+  for (std::size_t i = 0; i < run.expert_loads.front().layers.front().tokens.size(); ++i)
+    file << ",expert_" << i;
+  file << '\n';
+  for (const StepLoads& step : run.expert_loads)
+    for (const LayerLoad& layer : step.layers)
+      file << fmt::format("{},{},{}\n", step.step, layer.layer, fmt::join(layer.tokens, ","));
+  file.flush();
+  if (!file) refuse(path, "cannot write this file");
+  return fmt::format("tokens of experts: {}: stepcast simulate ... --set layout.moe.load={}", path,
+                     path);
+}
+
 }  // namespace
 
 void require_writable(const RunFiles& files, const std::string& checkpoint) {
-  for (const std::string& file : {files.trace, files.record}) {
+  for (const std::string& file : {files.trace, files.record, files.loads}) {
     if (file.empty()) continue;
     const fs::path folder = fs::absolute(file).parent_path();
     if (fs::is_directory(file) || ::access(folder.c_str(), W_OK) != 0)
@@ -50,10 +70,11 @@ void require_writable(const RunFiles& files, const std::string& checkpoint) {
 
 std::vector<std::string> write_run_files(const RunFiles& files, const sim::Scenario& scenario,
                                          const sim::Plan& plan, const TrainingRun& run) {
-  if (files.trace.empty() && files.record.empty()) return {};
+  std::vector<std::string> lines;
+  if (!files.loads.empty()) lines.push_back(write_loads(files.loads, run));
+  if (files.trace.empty() && files.record.empty()) return lines;
   if (run.timeline.tracks.empty())
     return {"no trace and no record: the run was interrupted before the recorded step"};
-  std::vector<std::string> lines;
   if (!files.trace.empty()) {
     sim::write_perfetto_file(
         files.trace, plan, run.timeline,

@@ -25,6 +25,8 @@ RunReport make_run_report(const sim::Scenario& scenario, const sim::Plan& plan,
                    .recorded = run.timeline.end.time_since_epoch(),
                    .breakdown = {},
                    .staleness = run.staleness,
+                   .expert_loads = run.expert_loads.empty() ? std::vector<LayerLoad>{}
+                                                            : run.expert_loads.back().layers,
                    .interrupted = run.interrupted};
   const std::vector<sim::Duration> times = run.counted_times();
   report.shortest = times.front();

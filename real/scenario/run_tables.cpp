@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "real/scenario/run_report.hpp"
@@ -102,6 +103,34 @@ std::string memory_text(const RunReport& report) {
   return text + " (the rank with most)";
 }
 
+// Of the tokens of experts, each over the mean.
+std::string loads_text(const RunReport& report) {
+  std::string text = "experts    tokens over the mean in the last step:\n";
+  for (const LayerLoad& layer : report.expert_loads) {
+    const auto count = static_cast<double>(layer.tokens.size());
+    double sum = 0, squares = 0, fullest = 0;
+    for (const std::int64_t tokens : layer.tokens) {
+      sum += static_cast<double>(tokens);
+      squares += static_cast<double>(tokens) * static_cast<double>(tokens);
+    }
+    const double mean = sum / count;
+    const double cv = std::sqrt(std::max(0.0, squares / count / (mean * mean) - 1));
+    const auto [least, most] = std::minmax_element(layer.tokens.begin(), layer.tokens.end());
+    const auto held = layer.tokens.size() / static_cast<std::size_t>(report.layout.expert_parallel);
+    for (std::size_t first = 0; first < layer.tokens.size(); first += held) {
+      double own = 0;
+      for (std::size_t i = first; i < first + held; ++i)
+        own += static_cast<double>(layer.tokens[i]);
+      fullest = std::max(fullest, own / static_cast<double>(held) / mean);
+    }
+    text += fmt::format("  layer {:<6}{:.2f} to {:.2f}, cv {:.2f}; the fullest of {} ranks {:.2f}\n",
+                        layer.layer, static_cast<double>(*least) / mean,
+                        static_cast<double>(*most) / mean, cv, report.layout.expert_parallel,
+                        fullest);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string run_table(const RunReport& report) {
@@ -120,6 +149,7 @@ std::string run_table(const RunReport& report) {
       fmt::format("\nstep time  {}\ntokens/s   {}; {} of the model per rank\n", times_text(report),
                   sim::significant(report.tokens_per_second), sim::to_text(report.model_rate));
   if (report.recorded > sim::Duration{}) text += breakdown_text(report);
+  if (!report.expert_loads.empty()) text += loads_text(report);
   if (!report.staleness.empty()) text += "staleness  " + sim::to_text(report.staleness, 2) + "\n";
   text += fmt::format("memory     {}\nseed       {}\n", memory_text(report), report.seed);
   if (report.interrupted) text += "interrupted: the steps above are those that were trained\n";
@@ -153,6 +183,8 @@ std::string run_json(const RunReport& report) {
   json["memory_bytes"] = {{"arena_planned", report.planned_arena},
                           {"arena_used", report.used_arena},
                           {"device_besides", report.device}};
+  for (const LayerLoad& layer : report.expert_loads)
+    json["expert_loads"].push_back({{"layer", layer.layer}, {"tokens", layer.tokens}});
   ordered_json& steps = json["steps"] = ordered_json::array();
   for (const StepResult& step : report.steps)
     steps.push_back({{"step", step.step},

@@ -10,9 +10,12 @@
 #include "real/cuda/algorithm_file.hpp"
 #include "real/cuda/cuda_backend.hpp"
 #include "real/cuda/environment.hpp"
+#include "real/engine/collective_summary.hpp"
 #include "real/engine/operator_name.hpp"
+#include "real/engine/routed_layout.hpp"
 #include "real/host/host_backend.hpp"
 #include "real/host/parameter_servers.hpp"
+#include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/base/table_text.hpp"
 
@@ -21,7 +24,8 @@ namespace {
 
 struct Job {
   const sim::Scenario& scenario;
-  const sim::Plan& plan;
+  const sim::Plan& plan;  // that is executed
+  const sim::Plan& told;  // of the scenario: what a timeline is told by
   const TrainingRunOptions& options;
   const Samples& samples;
   Algorithms algorithms;
@@ -29,11 +33,44 @@ struct Job {
   bool graphs = false;
   const std::function<void(const TrainingRun&)>& report;
   ParameterServers* servers = nullptr;
+  std::optional<RouterScore> routing{};
 };
+
+// Nothing: evenly.
+std::optional<RouterScore> routing_of(const sim::Scenario& scenario, bool cuda) {
+  if (!scenario.model.has_experts()) return std::nullopt;
+  switch (scenario.training.routing) {
+    case sim::TokenRouting::automatic:
+      return cuda ? std::nullopt : std::optional{RouterScore::softmax};
+    case sim::TokenRouting::softmax:
+      return RouterScore::softmax;
+    case sim::TokenRouting::sigmoid:
+      return RouterScore::sigmoid;
+    case sim::TokenRouting::even:
+      break;
+  }
+  return std::nullopt;
+}
+
+// With room for as many tokens as may come to a rank, where routers choose by their scores.
+sim::Plan plan_with_room(const sim::Scenario& scenario, const sim::Plan& told, bool cuda) {
+  if (!routing_of(scenario, cuda)) return told;
+  sim::Plan plan =
+      sim::make_plan(scenario.model, with_room_for_all(scenario.layout, scenario.model));
+  for (std::uint32_t r = 0; r < static_cast<std::uint32_t>(told.world_size()); ++r)
+    SIM_CHECK(plan.program(sim::RankId{r}).size() == told.program(sim::RankId{r}).size(), r);
+  return plan;
+}
 
 void check_executable(const sim::Scenario& scenario, const sim::Plan& plan, bool cuda,
                       const Algorithms& algorithms, bool resumes, bool saves, bool processes) {
-  std::vector<std::string> sentences = engine_problems(plan, scenario.model);
+  const bool by_scores = routing_of(scenario, cuda).has_value();
+  std::vector<std::string> sentences = engine_problems(plan, scenario.model, by_scores);
+  if (cuda && by_scores)
+    sentences.push_back(
+        fmt::format("training.routing is {}: the CUDA backend gives every expert as many tokens; "
+                    "allowed: even, or --backend host",
+                    sim::word(scenario.training.routing)));
   if (sim::sends_signs(scenario.layout.compression) && !resumes)
     sentences.push_back(fmt::format(
         "layout.compression.gradients: {} goes on with the second moments of {}; train some "
@@ -74,7 +111,8 @@ std::unique_ptr<Backend> make_backend(const Job& job, const BoundProgram& progra
                               .training = job.scenario.training,
                               .algorithms = job.algorithms,
                               .heartbeat = &seat.heartbeat(),
-                              .servers = job.servers});
+                              .servers = job.servers,
+                              .routing = job.routing});
   const int share = std::max(job.options.ranks_per_gpu, 1);
   return make_cuda_backend({.program = &program,
                             .control = &seat.transport(),
@@ -172,10 +210,14 @@ void train_rank(const Job& job, Seat& seat) {
   run.launched_by = way_of(seat.world());
   run.next_step = trainer.next_step();
   if (recorded) {
-    if (auto timeline = trainer.timeline(run.backend, job.algorithms))
+    if (auto timeline = trainer.timeline(run.backend, job.algorithms)) {
       run.timeline = std::move(*timeline);
+      if (job.routing)
+        run.timeline.collectives = summarise_collectives(job.told, run.timeline, job.algorithms);
+    }
   }
   run.memory = trainer.memory();
+  run.expert_loads = trainer.expert_loads();
   if (job.servers != nullptr) run.staleness = job.servers->staleness();
   if (rank != 0) return;
   seat.heartbeat().enter(RankPhase::saving);
@@ -226,9 +268,18 @@ RunResult train_scenario(const sim::Scenario& scenario, const sim::Plan& plan,
   const bool graphs = cuda && (scenario.options.graphs || wants_graphs(plan));
   std::optional<ParameterServers> servers;
   if (plan.layout.has_servers()) servers.emplace(plan, scenario.training);
-  const Job job{scenario, plan,       options,
-                *samples, algorithms, cuda,
-                graphs,   report,     servers ? &*servers : nullptr};
+  const sim::Plan executed = plan_with_room(scenario, plan, cuda);
+  const Job job{.scenario = scenario,
+                .plan = executed,
+                .told = plan,
+                .options = options,
+                .samples = *samples,
+                .algorithms = algorithms,
+                .cuda = cuda,
+                .graphs = graphs,
+                .report = report,
+                .servers = servers ? &*servers : nullptr,
+                .routing = routing_of(scenario, cuda)};
   const Launch launch{
       .ranks = plan.world_size(),
       .kind = cuda || options.processes ? RankKind::processes : RankKind::threads,

@@ -50,6 +50,7 @@ struct TrainingRun {
   std::vector<RankMemory> memory;
   std::vector<std::int64_t> planned_arena;  // by rank
   sim::Staleness staleness;                 // of parameter servers
+  std::vector<StepLoads> expert_loads;      // of all steps, where routers choose by their scores
   bool interrupted = false;
   std::vector<sim::Duration> counted_times() const;  // sorted
 };

@@ -102,6 +102,9 @@ std::vector<Key> training() {
           number_key("epsilon", {1e-30, 1}, "", "1e-08", "Adam's term in the denominator"),
           number_key("weight_decay", share, "", "0.1", "decoupled weight decay"),
           number_key("clip", {0, 1e6}, "", "1", "largest gradient norm; 0: no clipping"),
+          word_key<TokenRouting>("routing", "auto",
+                                 "how tokens choose experts: by the router's softmax or sigmoids, "
+                                 "or evenly; auto: softmax on the host, even on a GPU"),
       });
 }
 

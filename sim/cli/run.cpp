@@ -127,6 +127,10 @@ Options training_options(Request& request) {
        .into = &request.files.record,
        .form = "FILE",
        .help = "write the last step for `stepcast compare`"},
+      {.name = "--expert-loads",
+       .into = &request.files.loads,
+       .form = "FILE",
+       .help = "write the tokens of each expert by step and layer, as layout.moe.load reads them"},
       {.name = "--buckets",
        .into = &request.buckets,
        .help = "a line for each collective of rank 0 in the last step: when ready, launched and "

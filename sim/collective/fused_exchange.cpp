@@ -7,7 +7,7 @@
 //   network   (N - 1) q_n n  per NIC
 //   NVLink    N g q_r n (g - 1) / g  per GPU: of g ranks on a node one is the forwarder itself
 //   blocks    N g q_r n  through all SMs of the kernel
-// Of the fullest rank q is `imbalance` times that, up to 1.
+// Of the fullest rank, and of the fullest node, q is imbalance_of() times that, up to 1.
 //   t = (t_NVLink^p + t_network^p)^(1/p), t_NVLink the longer of NVLink and blocks
 // p tells how far the two ways run at a time: 1 one behind the other, infinity all at once.
 //
@@ -61,15 +61,15 @@ Form fused_exchange_form(const FormInput& in, const Collective& request, double 
   const std::int64_t experts = request.routing.experts;
   const std::int64_t of_rank = std::max<std::int64_t>(1, experts / in.ranks());
   const std::int64_t of_node = std::min(experts, of_rank * in.per_node());
-  const double bytes = in.bytes, imbalance = request.routing.imbalance;
-  const double arriving =
-      ranks * std::min(1.0, share_that_chooses(request.routing, of_rank) * imbalance) * bytes;
+  const double bytes = in.bytes;
+  const auto fullest = [&](std::int64_t held, int of_ranks) {
+    return std::min(1.0, share_that_chooses(request.routing, held) *
+                             imbalance_of(request.routing, of_ranks));
+  };
+  const double arriving = ranks * fullest(of_rank, 1) * bytes;
   const double linked = each > 1 ? arriving * (each - 1) / each : 0;
   const double sent =
-      nodes > 1
-          ? (nodes - 1) * std::min(1.0, share_that_chooses(request.routing, of_node) * imbalance) *
-                bytes
-          : 0;
+      nodes > 1 ? (nodes - 1) * fullest(of_node, in.per_node()) * bytes : 0;
 
   const HopSeconds hop = hop_seconds(in, Algorithm::direct);
   const double link_seconds = each > 1 ? linked / in.intra_bw() : 0;

@@ -54,6 +54,26 @@ TileCounts tile_counts(std::int64_t extent) {
           tile_count<160>(extent), tile_count<192>(extent), tile_count<256>(extent)};
 }
 
+// Of all rows of the products of a kernel: experts have tiles of their own, those without a row have
+// none.
+TileCounts row_tiles(const Kernel& kernel) {
+  if (kernel.uneven.front() == 0) {
+    TileCounts counts = tile_counts(kernel.m);
+    for (double& count : counts)
+      count *= static_cast<double>(kernel.batch);
+    return counts;
+  }
+  TileCounts all{};
+  for (std::size_t part = 0; part < kernel.uneven.size(); ++part) {
+    const auto products = static_cast<double>(uneven_part(kernel.batch, part));
+    if (products == 0 || kernel.uneven[part] == 0) continue;
+    const TileCounts counts = tile_counts(kernel.uneven[part]);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      all[i] += products * counts[i];
+  }
+  return all;
+}
+
 // Exact for counts below 2^50: the quotient of an exact multiple is exact, and any other is further
 // from the next integer than double's rounding.
 double ceil_ratio(double count, double of) {
@@ -357,11 +377,10 @@ GemmTiling gemm_tiling(const Kernel& kernel, const Device& device, Waves roundin
                         static_cast<double>(kernel.batch) * 8 /
                         device.l2_bandwidth.in_bytes_per_second();
   const double add_up_fixed = to_seconds(device.memory_kernels.fixed);
-  const TileCounts rows = tile_counts(kernel.m), columns = tile_counts(kernel.n);
+  const TileCounts rows = row_tiles(kernel), columns = tile_counts(kernel.n);
   GemmTiling best;
   for (const Tile& shape : tiles) {
-    const double output =
-        rows[shape.row_size] * columns[shape.column_size] * static_cast<double>(kernel.batch);
+    const double output = rows[shape.row_size] * columns[shape.column_size];
     const double edges = shape.m + shape.n;
     const double per_k = std::max(2.0 * shape.m * shape.n / per_sm, edges * feed_sm);
     for (int split = 1; split <= 16; split *= 2) {

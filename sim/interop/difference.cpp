@@ -56,7 +56,8 @@ Layout canonical(Layout layout, const Execution& runs, std::int64_t layers) {
   if (!layout.master_weights) layout.master_format = MasterFormat::fp32;
   layout.expert_tensor_parallel = layout.expert_tensor();
   // Even shares, padded to just those.
-  if (layout.pad_to_capacity && layout.expert_capacity == 1 && layout.expert_imbalance == 1) {
+  if (layout.pad_to_capacity && layout.expert_capacity == 1 && layout.expert_imbalance == 1 &&
+      !layout.has_uneven_experts()) {
     layout.expert_capacity = defaults.expert_capacity;
     layout.pad_to_capacity = false;
   }

@@ -186,6 +186,9 @@ class Writer {
     if (layout_.delay_weight_gradients) config_.delay_weight_gradients = true;
     if (layout_.expert_imbalance != 1)
       note("layout.expert_imbalance", "how evenly tokens come to experts is the routers' matter");
+    if (layout_.has_uneven_experts())
+      note(layout_.expert_load.exists() ? "layout.moe.load" : "layout.moe.load_cv",
+           "how evenly tokens come to experts is the routers' matter");
   }
 
   void dispatcher() {

@@ -12,6 +12,7 @@
 #include "sim/base/dtype.hpp"
 #include "sim/base/units.hpp"
 #include "sim/base/words.hpp"
+#include "sim/layout/expert_load.hpp"
 #include "sim/layout/optimizer_kind.hpp"
 
 namespace sim {
@@ -254,6 +255,11 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   int dispatch_sms = 0;          // of deepep and hybridep; 0: Megatron-LM's
   double expert_capacity = 0;    // tokens of an expert at most, over the average; 0: no limit
   bool pad_to_capacity = false;  // experts get as many at any rate
+  // How many tokens the experts of a layer get, if not equally many: as measured, or drawn with so
+  // much spread (standard deviation over mean).
+  ExpertLoad expert_load;
+  double expert_load_cv = 0;
+  std::int64_t expert_load_seed = 1;
   int virtual_stages = 1;        // model chunks per pipeline rank (interleaved)
   // May leave out the context dimension where it has one rank.
   std::vector<Dimension> placement{Dimension::tensor, Dimension::context, Dimension::data,
@@ -387,6 +393,8 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   int expert_tensor() const {
     return expert_tensor_parallel > 0 ? expert_tensor_parallel : tensor_parallel;
   }
+  // Whether experts get different numbers of tokens, beyond expert_imbalance.
+  bool has_uneven_experts() const { return expert_load.exists() || expert_load_cv > 0; }
   int expert_replicas() const {
     return tensor_parallel * replicas() / (expert_tensor() * expert_parallel);
   }

@@ -64,6 +64,16 @@ Fields parallelism() {
       {boolean_key("moe.pad_to_capacity", "false",
                    "with a capacity factor: every expert computes as many tokens"),
        &Layout::pad_to_capacity, nullptr, has_experts, false},
+      {text_key(KeyType::text, "moe.load", "even",
+                "tokens of each expert as measured: a CSV file, or [tokens, tokens, ...], or a list "
+                "of such lists",
+                {"even"}),
+       &Layout::expert_load, nullptr, has_experts, false},
+      {number_key("moe.load_cv", {0, 1000}, "", "0",
+                  "tokens of each expert as drawn: standard deviation over mean; 0: all alike"),
+       &Layout::expert_load_cv, nullptr, has_experts, false},
+      {integer_key("moe.load_seed", {0, 1'000'000'000}, "", "1", "with moe.load_cv: of the draw"),
+       &Layout::expert_load_seed, nullptr, has_experts, false},
       {integer_key("virtual_stages", layers, "model chunks", "1",
                    "model chunks per pipeline rank (interleaved schedule)"),
        &Layout::virtual_stages},
@@ -376,6 +386,7 @@ std::string text_of(const std::vector<Enum>& list) {
     words.push_back(word(one));
   return fmt::format("[{}]", fmt::join(words, ", "));
 }
+using sim::text_of;  // of ExpertLoad
 template <class Value>
 std::string text_of(const Value& value) {
   if constexpr (std::is_enum_v<Value>)
@@ -384,6 +395,10 @@ std::string text_of(const Value& value) {
     return fmt::format("{}", value);
 }
 
+std::string json_of(const ExpertLoad& load) {
+  const std::string text = text_of(load);
+  return load.exists() ? text : fmt::format("\"{}\"", text);
+}
 std::string json_of(double value) {
   return fmt::format("{:#}", value);  // 1.0: a number that is no integer
 }

@@ -99,6 +99,8 @@ std::string sentence(const Layout& l) {
   line.add(l.token_dispatcher != TokenDispatcher::alltoall, "{} dispatcher",
            word(l.token_dispatcher));
   line.add(l.expert_capacity > 0, "expert capacity {}", l.expert_capacity);
+  line.add(l.expert_load.exists(), "measured expert loads");
+  line.add(l.expert_load_cv > 0, "expert loads with cv {}", l.expert_load_cv);
   line.add(l.overlap_expert_exchange, "merged passes{}",
            l.delay_weight_gradients ? " with delayed weight gradients" : "");
   line.add(l.overlap_shared_experts, "shared experts beside the exchange");

@@ -58,6 +58,7 @@ bool runs_as_torchtitan(const Execution& runs);
 void check_tensor(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_experts(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_hybrid_layers(const Layout& layout, const Model& model, LayoutProblemList& list);
+void check_expert_load(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_dispatcher(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_exchange_overlap(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_compression(const Layout& layout, const Model& model, LayoutProblemList& list);

@@ -24,6 +24,8 @@ class ExpertChecker {
             std::pair{"moe.dispatch_sms", layout_.dispatch_sms},
             std::pair{"moe.capacity_factor", layout_.expert_capacity > 0 ? 1 : 0},
             std::pair{"moe.pad_to_capacity", layout_.pad_to_capacity ? 1 : 0},
+            std::pair{"moe.load", layout_.expert_load.exists() ? 1 : 0},
+            std::pair{"moe.load_cv", layout_.expert_load_cv > 0 ? 1 : 0},
             std::pair{"overlap.shared_experts", layout_.overlap_shared_experts ? 1 : 0},
             std::pair{"overlap.expert_exchange", layout_.overlap_expert_exchange ? 1 : 0},
             std::pair{"overlap.delay_wgrad", layout_.delay_weight_gradients ? 1 : 0}})
@@ -31,6 +33,7 @@ class ExpertChecker {
       return;
     }
     split_of_experts();
+    check_expert_load(layout_, model_, list_);
     check_dispatcher(layout_, model_, list_);
     check_exchange_overlap(layout_, model_, list_);
     // training/arguments.py: "sequence parallelism must be used" with tensor parallelism.

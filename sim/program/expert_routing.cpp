@@ -8,6 +8,7 @@
 #include "sim/program/expert_routing.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/base/check.hpp"
 
@@ -50,6 +51,20 @@ double share_that_chooses(const ExpertRouting& routing, std::int64_t experts) {
       missed += weight * misses(chosen * each, j * each + last * rest, routing.per_token);
     }
   return std::clamp(1 - missed, 0.0, 1.0);
+}
+
+// Between the blocks that are known, by the logarithm of the ranks.
+double imbalance_of(const ExpertRouting& routing, int ranks) {
+  if (routing.of_blocks.front() <= 0) return routing.imbalance;
+  double before = routing.of_blocks.front();
+  for (std::size_t i = 1; i < routing.of_blocks.size(); ++i) {
+    const double here = routing.of_blocks[i];
+    const double from = std::exp2(static_cast<double>(i) - 1);
+    if (ranks <= from || here <= 0) return before;
+    if (ranks <= 2 * from) return before + (here - before) * std::log2(ranks / from);
+    before = here;
+  }
+  return before;
 }
 
 }  // namespace sim

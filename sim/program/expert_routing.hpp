@@ -13,4 +13,7 @@ namespace sim {
 // alike. REQUIRES: 0 < experts <= routing.experts, per_token <= the experts of the chosen groups.
 double share_that_chooses(const ExpertRouting& routing, std::int64_t experts);
 
+// Tokens of the fullest block of so many ranks, over the average.
+double imbalance_of(const ExpertRouting& routing, int ranks);
+
 }  // namespace sim

@@ -1,8 +1,10 @@
 // What operators cost by: kernels by their shapes, collectives and messages by group and bytes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <tuple>
 
 #include "sim/base/attention_kernel.hpp"
 #include "sim/base/dtype.hpp"
@@ -53,8 +55,18 @@ struct Kernel {
   int launches = 1;    // kernels the host issues for it (an unfused attention is several)
   int spared_sms = 0;  // gemm: SMs that it leaves to others
   int abreast = 1;     // gemm: kernels like it that run at a time, each on a stream of its own
+  // gemm of experts with unequal rows: those of equal parts of the `batch`, the fullest first
+  // (uneven_part()); 0: each has `m`.
+  std::array<std::int64_t, 8> uneven{};
   bool operator==(const Kernel&) const = default;
 };
+
+// Of a kernel with uneven rows: how many of its products are in part `i`; 0: there is no such part.
+constexpr std::int64_t uneven_part(std::int64_t batch, std::size_t i) {
+  const auto parts = std::min<std::int64_t>(batch, std::tuple_size_v<decltype(Kernel::uneven)>);
+  const auto at = static_cast<std::int64_t>(i);
+  return at < parts ? (at + 1) * batch / parts - at * batch / parts : 0;
+}
 
 enum class CollectiveKind : std::uint8_t {
   all_reduce,
@@ -126,11 +138,15 @@ constexpr bool is_fused_exchange(Carrier carrier) {
   return carrier == Carrier::deepep || carrier == Carrier::hybridep;
 }
 
-// Which experts a token chooses, evenly. The experts lie on the ranks of the group in order.
+// Which experts a token chooses, evenly but for what the fullest rank gets. The experts lie on the
+// ranks of the group in order.
+inline constexpr std::size_t routed_blocks = 8;
 struct ExpertRouting {
   std::int64_t experts = 0, per_token = 0;
   std::int64_t groups = 0, groups_per_token = 0;  // 0: all experts are one group
   double imbalance = 1;                           // tokens of the fullest rank, over the average
+  // The same of the fullest 1, 2, 4, ... ranks that follow each other; 0: as `imbalance`.
+  std::array<double, routed_blocks> of_blocks{};
   bool operator==(const ExpertRouting&) const = default;
 };
 

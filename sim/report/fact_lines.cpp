@@ -30,6 +30,18 @@ std::string window_text(const AttentionWindow& window) {
                                     : ", which unfused kernels do not skip");
 }
 
+std::string expert_load_text(const ExpertLoadFacts& load) {
+  std::string text = fmt::format("tokens of experts {} ({} row{})", load.from, load.rows,
+                                 load.rows == 1 ? "" : "s");
+  if (load.ranks > 1)
+    text += fmt::format(
+        ": to the fullest of {} ranks come {:.3g} times the average; most memory needs rank {}, to "
+        "which {:.3g} times come",
+        load.ranks, load.fullest, load.rank, load.held);
+  if (load.dropped > 0) text += fmt::format("; {:.2g} % of choices are dropped", 100 * load.dropped);
+  return text;
+}
+
 void add_simulation(const Report& report, const Provenance& from, Lines& lines) {
   lines.add("engine",
             fmt::format("{}, {} collectives, {}, seed {}{}", report.engine, word(from.collectives),
@@ -67,6 +79,7 @@ std::vector<std::string> note_lines(const Report& report) {
   for (const UnmovedChange& change : report.unmoved)
     lines.push_back(
         fmt::format("{}={} does not change the step: {}", change.key, change.value, change.reason));
+  if (report.expert_load) lines.push_back(expert_load_text(*report.expert_load));
   return lines;
 }
 

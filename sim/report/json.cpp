@@ -179,6 +179,16 @@ void add_fullest_stage(Json& json, const Report& report) {
   json["worst_stage"] = worst.stage;
 }
 
+void add_expert_load(Json& json, const Report& report) {
+  if (!report.expert_load) return;
+  const ExpertLoadFacts& load = *report.expert_load;
+  json["expert_load"] = {{"fullest_rank_share", load.fullest},
+                         {"held_share", load.held},
+                         {"held_rank", load.rank},
+                         {"dropped_share", load.dropped},
+                         {"rows", load.rows}};
+}
+
 // Times of the mean worker; shares of the time.
 Json servers_json(const Report& report) {
   const ServerRun& run = *report.servers;
@@ -225,6 +235,7 @@ std::string to_json(const Report& report) {
                         {"exposed_s", in_seconds(report.meetings->exposed)},
                         {"per_step_s", in_seconds(report.meetings->per_step)},
                         {"message_bytes", report.meetings->message.count()}};
+  add_expert_load(json, report);
   if (report.servers) json["servers"] = servers_json(report);
   json["bubble"] = {{"share", report.bubble_share},
                     {"closed_form_share", report.bubble_closed_form},
@@ -252,6 +263,7 @@ std::string memory_json(const Report& report) {
   add_nodes(json, report);
   json["parameters"] = report.parameters;
   add_fullest_stage(json, report);
+  add_expert_load(json, report);
   json["memory_bytes"] = categories_json(report.worst_memory());
   json["layout"] = json_of(report.layout);
   json["stages"] = stages_json(report);

@@ -16,6 +16,7 @@
 #include "sim/collective/communicator_memory.hpp"
 #include "sim/memory/caching_allocator.hpp"
 #include "sim/plan/server_exchange.hpp"
+#include "sim/plan/sharding/expert_shares.hpp"
 #include "sim/plan/sharding/flop_count.hpp"
 #include "sim/report/memory_hints.hpp"
 #include "sim/scenario/node_use.hpp"
@@ -248,9 +249,26 @@ std::optional<MemoryRange> Report::memory_range() const {
   return range_of(*memory_error, worst_memory().total);
 }
 
+std::optional<ExpertLoadFacts> expert_load_of(const Scenario& scenario, const Layout& layout) {
+  if (!layout.has_uneven_experts()) return std::nullopt;
+  const ExpertShares shares = expert_shares(layout, scenario.model);
+  return ExpertLoadFacts{
+      .fullest = shares.paced.come,
+      .held = shares.held.come,
+      .rank = shares.fullest_rank,
+      .ranks = layout.expert_parallel,
+      .dropped = shares.dropped,
+      .rows = expert_load_rows(layout, scenario.model).size(),
+      .from = layout.expert_load.exists()
+                  ? "as measured"
+                  : fmt::format("drawn with cv {} and seed {}", layout.expert_load_cv,
+                                layout.expert_load_seed)};
+}
+
 Report make_memory_report(const Scenario& scenario, const Plan& plan) {
   Report report;
   add_identity(report, scenario, plan);
+  report.expert_load = expert_load_of(scenario, plan.layout);
   report.followed = scenario.followed;
   report.memory = stage_memory(plan, scenario.cluster);
   const auto worst =

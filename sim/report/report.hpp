@@ -83,6 +83,16 @@ struct AttentionWindow {
   bool skipped = false;                    // by the kernels, which compute nothing outside of it
 };
 
+// Of experts that get different numbers of tokens: a rank's choices over the average.
+struct ExpertLoadFacts {
+  double fullest = 1;  // the mean over rows of the fullest rank
+  double held = 1;     // the mean over rows of rank `rank`, the fullest so
+  int rank = 0, ranks = 1;  // of those that share the experts
+  double dropped = 0;       // of all choices
+  std::size_t rows = 0;     // of the distribution
+  std::string from;         // "as measured", "drawn with cv 0.4 and seed 1"
+};
+
 // What a forecast rests on.
 struct Provenance {
   std::string scenario_path, model_path, model_source, cluster_path;
@@ -127,6 +137,7 @@ struct Report {
   // With local steps: `step_time` is the mean over a round, a step and its share of the meetings,
   // which `breakdown` counts as exposed_data.
   std::optional<MeetingTimes> meetings;
+  std::optional<ExpertLoadFacts> expert_load;
   // With parameter servers: `step_time` is what workers settle to. Kernels are those of the mean
   // worker; the wait for servers, and for other workers, is exposed_data.
   std::optional<ServerRun> servers;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <variant>
 
@@ -59,8 +60,54 @@ class FieldReader {
     }
   }
   void operator()(std::vector<int>&) const {}
+  void operator()(ExpertLoad& load) const {
+    const ObjectReader* holder = section_.holder(leaf_);
+    if (!holder) return;
+    const ValueReader value = holder->at(leaf_);
+    load = value.is_list() ? listed_load(value) : named_load(*holder);
+  }
 
  private:
+  // Of a file; relative names are relative to the scenario, those of --set to the working folder.
+  ExpertLoad named_load(const ObjectReader& holder) const {
+    const std::string name = holder.text(leaf_);
+    if (name == "even" || name.empty()) return {};
+    const std::string path =
+        section_.is_upper(&holder) ? name : resolve_path(holder.where().file, name);
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(path, ignored)) return read_expert_load(path);
+    holder.problem(leaf_, fmt::format("there is no file {}; allowed: even, a CSV file of the tokens "
+                                      "of each expert, or a list of them",
+                                      path));
+    return {};
+  }
+  // [tokens, tokens], or a list of such lists.
+  static ExpertLoad listed_load(const ValueReader& value) {
+    ExpertLoad::Rows rows;
+    const std::vector<ValueReader> entries = value.list();
+    const bool nested = !entries.empty() && entries.front().is_list();
+    const std::vector<ValueReader> lists = nested ? entries : std::vector{value};
+    for (const ValueReader& list : lists) {
+      std::vector<double> row;
+      double sum = 0;
+      for (const ValueReader& entry : list.list()) {
+        row.push_back(entry.real({0, 1e15}));
+        sum += row.back();
+      }
+      if (sum <= 0) {
+        list.problem("has no tokens; allowed: a list of the tokens of each expert, one above 0");
+        return {};
+      }
+      if (!rows.empty() && row.size() != rows.front().size()) {
+        list.problem(fmt::format("has {} experts, and the list before has {}", row.size(),
+                                 rows.front().size()));
+        return {};
+      }
+      rows.push_back(std::move(row));
+    }
+    return ExpertLoad{std::move(rows)};
+  }
+
   template <class Module>
   static std::string modules_text() {
     std::string text;

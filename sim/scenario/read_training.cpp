@@ -80,6 +80,7 @@ Training read_training(const Layered& section) {
   training.epsilon = section.real_or("epsilon", training.epsilon, {1e-30, 1});
   training.weight_decay = section.real_or("weight_decay", training.weight_decay, {0, 1});
   training.clip = section.real_or("clip", training.clip, {0, 1e6});
+  training.routing = section.word_or("routing", training.routing);
   return training;
 }
 

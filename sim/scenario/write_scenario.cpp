@@ -55,10 +55,13 @@ bool is_default_word(const std::string& key, const std::string& value) {
 }
 
 // Keys with a dot go into a mapping: overlap: {gradients: true, ...}.
-void write_layout(const Layout& layout, const Model& model, Lines& out) {
+void write_layout(const Layout& layout, const Model& model, const std::string& folder, Lines& out) {
   out.section("layout");
   std::vector<std::pair<std::string, std::vector<std::string>>> mappings;
-  for (const auto& [key, value] : layout_values(layout, model)) {
+  const bool names_file = layout.expert_load.exists() && !layout.expert_load.file().empty();
+  for (const auto& [key, text] : layout_values(layout, model)) {
+    const std::string value =
+        key == "moe.load" && names_file ? reference(layout.expert_load.file(), folder) : text;
     if (is_default_word(key, value)) continue;
     const std::size_t dot = key.find('.');
     if (dot == std::string::npos) {
@@ -176,6 +179,7 @@ void write_training(const Training& training, const std::string& folder, Lines& 
   out.add("epsilon", training.epsilon);
   out.add("weight_decay", training.weight_decay);
   out.add("clip", training.clip);
+  if (training.routing != TokenRouting::automatic) out.add("routing", word(training.routing));
 }
 
 void write_model(const Scenario& scenario, const std::string& folder, Lines& out) {
@@ -244,7 +248,7 @@ std::string scenario_yaml(const Scenario& scenario, const std::string& folder,
   out.add("name", yaml_quoted(scenario.name));
   write_model(scenario, folder, out);
   write_cluster(scenario, folder, out);
-  write_layout(scenario.layout, scenario.model, out);
+  write_layout(scenario.layout, scenario.model, folder, out);
   write_simulation(scenario, folder, out);
   write_framework(scenario.framework, scenario.preset, out);
   out.section("flops");

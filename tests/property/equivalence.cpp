@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "real/engine/routed_layout.hpp"
 #include "real/engine/trainer.hpp"
 #include "real/host/host_backend.hpp"
 #include "real/host/parameter_servers.hpp"
@@ -27,6 +28,13 @@ struct Job {
   ParameterServers* servers = nullptr;
 };
 
+// automatic: evenly.
+std::optional<RouterScore> routing_of(const sim::Training& training) {
+  if (training.routing == sim::TokenRouting::softmax) return RouterScore::softmax;
+  if (training.routing == sim::TokenRouting::sigmoid) return RouterScore::sigmoid;
+  return std::nullopt;
+}
+
 void run_rank(const Job& job, Transport& transport) {
   const BoundProgram program =
       bind(job.plan, job.model, sim::RankId{static_cast<std::uint32_t>(transport.rank())});
@@ -34,7 +42,8 @@ void run_rank(const Job& job, Transport& transport) {
                                           .transport = &transport,
                                           .training = job.training,
                                           .algorithms = job.options.algorithms,
-                                          .servers = job.servers});
+                                          .servers = job.servers,
+                                          .routing = routing_of(job.training)});
   Trainer trainer{{.program = &program,
                    .backend = backend.get(),
                    .transport = &transport,
@@ -56,6 +65,8 @@ void run_rank(const Job& job, Transport& transport) {
     job.result.norms.push_back(step.gradient_norm);
   }
   if (!job.options.save.empty()) trainer.save(job.options.save);
+  std::vector<StepLoads> loads = trainer.expert_loads();
+  if (transport.rank() == 0) job.result.expert_loads = std::move(loads);
   TrainedModel& to = job.result;
   // Each worker has parameters of its own.
   if (alone && transport.rank() >= job.plan.layout.worker_gpus()) return;
@@ -72,8 +83,10 @@ TrainedModel train_on_host(const sim::Model& model, const sim::Layout& layout,
                            const TrainOptions& options) {
   const auto problems = sim::layout_problems(layout, model);
   if (!problems.empty()) throw std::runtime_error{problems.front().what};
-  const sim::Plan plan = sim::make_plan(model, layout);
-  for (const auto& refused : {engine_problems(plan, model), host_problems(plan, model)})
+  const bool by_scores = routing_of(training).has_value();
+  const sim::Plan plan =
+      sim::make_plan(model, by_scores ? with_room_for_all(layout, model) : layout);
+  for (const auto& refused : {engine_problems(plan, model, by_scores), host_problems(plan, model)})
     if (!refused.empty()) throw std::runtime_error{refused.front()};
   TrainedModel result;
   result.parameters = parameters_of(model);

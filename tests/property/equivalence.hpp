@@ -9,6 +9,7 @@
 #include "real/engine/global_tensors.hpp"
 #include "real/engine/parameters.hpp"
 #include "real/engine/tokens.hpp"
+#include "real/engine/trainer.hpp"
 #include "sim/layout/layout.hpp"
 #include "sim/layout/training.hpp"
 #include "sim/model/model.hpp"
@@ -22,6 +23,7 @@ struct TrainedModel {
   std::vector<double> norms;   // of the gradient, before clipping
   GlobalTensors weights, first_moments, second_moments;
   sim::Staleness staleness;  // of parameter servers
+  std::vector<StepLoads> expert_loads;
 };
 
 struct TrainOptions {

@@ -22,7 +22,7 @@ void ExpertPass::intern_experts(const ShardedOp& op, ExpertWork& work) {
     work.choose_backward = builder_.kernel(*op.choose_backward);
     return;
   }
-  const ExpertExchange& exchange = *op.experts;
+  const ExpertExchange& exchange = op.exchanged();
   work.move_name = builder_.name(name + ".permute");
   work.permute = builder_.kernel(exchange.permute);
   work.unpermute = builder_.kernel(exchange.unpermute);
@@ -59,7 +59,7 @@ void ExpertPass::intern_experts(const ShardedOp& op, ExpertWork& work) {
 // scattered.
 void ExpertPass::intern_gather(const ShardedOp& op, ExpertWork& work) {
   if (layout_.expert_parallel == 1) return;
-  const ExpertExchange& exchange = *op.experts;
+  const ExpertExchange& exchange = op.exchanged();
   const bool dispatch = op.op->kind == ModelOpKind::dispatch;
   const auto make = [&](CollectiveKind kind, DType dtype, Bytes bytes) {
     return builder_.collective({kind, GroupRole::expert, dtype, bytes});
@@ -115,11 +115,11 @@ void ExpertPass::intern_fused(const ShardedOp& op, ExpertWork& work) {
                            .bytes = dispatch ? op.input : op.output,
                            .carrier = hybrid ? Carrier::hybridep : Carrier::deepep,
                            .blocks = layout_.sms_of_dispatch(),
-                           .routing = op.experts->routing});
+                           .routing = op.exchanged().routing});
   if (!hybrid || !dispatch) return;
   work.gather_name = builder_.name(op.op->name + ".all_gather");
   work.gather_map = builder_.collective(
-      {CollectiveKind::all_gather, GroupRole::expert, DType::fp8, op.experts->map_gathered});
+      {CollectiveKind::all_gather, GroupRole::expert, DType::fp8, op.exchanged().map_gathered});
 }
 
 Value ExpertPass::move_tokens(const Frame& frame, std::size_t i, const Value& x,

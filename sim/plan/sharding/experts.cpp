@@ -3,8 +3,8 @@
 // choice, sent, gathered by the ranks that share an expert's features, sorted by expert; and back
 // the same way. The other dispatchers: sent as they are, copied for each choice where they come.
 //
-// Experts are chosen evenly, as the loss that goes with them asks for; Layout::expert_imbalance
-// makes every rank the fullest one, for which all others wait.
+// Experts are chosen evenly, as the loss that goes with them asks for, or by a distribution
+// (expert_shares.hpp). Every rank is the fullest one, for which all others wait.
 #include <algorithm>
 #include <cmath>
 
@@ -19,30 +19,16 @@ std::int64_t choices(const Region& region, const ModelOp& op) {
   return region.sequence_tokens * op.per_token;
 }
 
-// Those that are sent: an expert takes at most its capacity of each rank's, padded just so many
-// (Megatron-LM, core/transformer/moe/moe_utils.py, get_capacity, topk_softmax_with_capacity).
-double share_sent(const Layout& layout) {
-  if (layout.expert_capacity <= 0) return 1;
-  return layout.pad_to_capacity ? layout.expert_capacity : std::min(1.0, layout.expert_capacity);
-}
-
-// Of the fullest rank, over the even share.
-double share_that_comes(const Layout& layout) {
-  if (layout.expert_capacity <= 0) return layout.expert_imbalance;
-  return layout.pad_to_capacity ? layout.expert_capacity
-                                : std::min(layout.expert_imbalance, layout.expert_capacity);
-}
-
 std::int64_t tokens_of(double count) {
   return static_cast<std::int64_t>(std::ceil(count));
 }
 
 std::int64_t tokens_that_come(const Region& region, const ModelOp& op) {
-  return tokens_of(static_cast<double>(choices(region, op)) * share_that_comes(*region.layout));
+  return tokens_of(static_cast<double>(choices(region, op)) * region.share->come);
 }
 
 std::int64_t tokens_sent(const Region& region, const ModelOp& op) {
-  return tokens_of(static_cast<double>(choices(region, op)) * share_sent(*region.layout));
+  return tokens_of(static_cast<double>(choices(region, op)) * region.shares->sent);
 }
 
 std::int64_t experts_held(const Region& region) {
@@ -103,7 +89,8 @@ ExpertRouting routing_of(const Region& region) {
           .per_token = experts.per_token,
           .groups = experts.groups,
           .groups_per_token = experts.groups_per_token,
-          .imbalance = share_that_comes(*region.layout)};
+          .imbalance = region.share->come,
+          .of_blocks = region.share->blocks};
 }
 
 // All-gather: every rank has the tokens of all, with their choices as a row of all experts in fp32
@@ -124,7 +111,7 @@ void shard_fused(const Region& region, ExpertExchange& exchange, Bytes own) {
   const double all = layout.expert_parallel;
   const double ranks =
       std::min(all, all * share_that_chooses(exchange.routing, experts_held(region)) *
-                        exchange.routing.imbalance);
+                        imbalance_of(exchange.routing, 1));
   const auto come = [&](Bytes bytes) {
     return Bytes{tokens_of(static_cast<double>(bytes.count()) * ranks)};
   };
@@ -150,6 +137,33 @@ Region region_of_experts(const Region& region, const ModelOp& op) {
   const std::int64_t come = tokens_that_come(region, op) * made.tensor;
   made.tokens = made.sequence_tokens = come + padded_rows(region);
   return made;
+}
+
+void spread_rows(const Region& region, Kernel& product) {
+  const std::vector<double>& sizes = region.share->sizes;
+  if (sizes.empty() || region.share->come <= 0) return;
+  const double even = static_cast<double>(product.m) / region.share->come;
+  std::size_t first = 0;
+  for (std::size_t part = 0; part < product.uneven.size(); ++part) {
+    const auto count = static_cast<std::size_t>(uneven_part(product.batch, part));
+    double sum = 0;
+    for (std::size_t i = first; i < first + count; ++i)
+      sum += sizes[i];
+    first += count;
+    if (count > 0) product.uneven[part] = std::llround(even * sum / static_cast<double>(count));
+  }
+}
+
+void hold(const ShardedOp& held, ShardedOp& to) {
+  if (to.experts) {
+    to.messages = to.experts;
+    to.experts = held.experts;
+  }
+  to.input = held.input, to.output = held.output;
+  to.whole_input = held.whole_input, to.whole_output = held.whole_output;
+  to.saved = held.saved;
+  to.backward_scratch = held.backward_scratch;
+  to.scratch_forward = held.scratch_forward, to.scratch_backward = held.scratch_backward;
 }
 
 void shard_router(const Region& region, const ModelOp& op, ShardedOp& to) {

@@ -10,6 +10,7 @@
 //                       products, what a recomputation by operators keeps
 #pragma once
 
+#include "sim/plan/sharding/expert_shares.hpp"
 #include "sim/plan/sharding/sharding.hpp"
 
 namespace sim {
@@ -23,6 +24,9 @@ struct Region {
   int tensor = 1;
   int element = 2;           // bytes of an activation
   std::int64_t experts = 1;  // that a rank holds: matrices of one product
+  // Of a mixture of experts; `share` is that of the rank that paces, or of the one that holds most.
+  const ExpertShares* shares = nullptr;
+  const RankShare* share = nullptr;
 };
 
 // Attention as a rank runs it. The fused softmax works on four matrices of scores at a time; where
@@ -98,8 +102,13 @@ Kernel sparse_attention_kernel(const Region& region, const ModelOp& op, Attentio
 bool copies_attention(const Region& region);
 
 // sharding_experts.cpp
-// What an expert's operators see: the tokens that come to a rank, spread evenly over its experts.
+// What an expert's operators see: the tokens that come to a rank.
 Region region_of_experts(const Region& region, const ModelOp& op);
+// Gives a product of all experts of a rank the rows that each of them has.
+void spread_rows(const Region& region, Kernel& product);
+// Kernels and messages follow the rank that paces, tensors the one that holds most: takes the sizes
+// of tensors from `held`.
+void hold(const ShardedOp& held, ShardedOp& to);
 void shard_router(const Region& region, const ModelOp& op, ShardedOp& to);
 void shard_exchange(const Region& region, const ModelOp& op, ShardedOp& to);
 

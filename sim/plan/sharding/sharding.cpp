@@ -106,6 +106,21 @@ void shard_gathered_heads(const Region& region, const ModelOp& op, ShardedOp& to
   to.spread_gradient->launches = 3;
 }
 
+// Scales of 8-bit operands; of experts, who runs their products, and their uneven rows.
+void set_kernels_of_products(const Region& region, const ModelOp& op, ShardedOp& to) {
+  if (scales_by_blocks(op, region.model->execution, *region.layout)) {
+    to.forward->scales = to.input_gradient->scales = ProductScales::blocks;
+    to.weight_gradient->scales = ProductScales::rows;
+  }
+  if (op.experts == 0) return;
+  // torch._grouped_mm: a kernel for all experts.
+  if (region.model->execution.experts == ExpertForm::torchtitan)
+    for (std::optional<Kernel>* product : {&to.forward, &to.input_gradient, &to.weight_gradient})
+      (*product)->launches = 1;
+  spread_rows(region, *to.forward);
+  spread_rows(region, *to.input_gradient);
+}
+
 void shard_linear(const Region& region, const ModelOp& op, const ModelOp* before, ShardedOp& to) {
   const std::int64_t t = region.tensor;
   const bool column = op.split == TensorSplit::column || op.split == TensorSplit::vocabulary;
@@ -137,14 +152,7 @@ void shard_linear(const Region& region, const ModelOp& op, const ModelOp* before
   to.weight_gradient =
       gradient_gemm(weight_gradient_dtype(region, op), {each, in, rows},
                     weight_gradient * (region.model->execution.adds_gradients ? 1 : 2), matrices);
-  if (scales_by_blocks(op, region.model->execution, *region.layout)) {
-    to.forward->scales = to.input_gradient->scales = ProductScales::blocks;
-    to.weight_gradient->scales = ProductScales::rows;
-  }
-  // torch._grouped_mm: a kernel for all experts.
-  if (alone && region.model->execution.experts == ExpertForm::torchtitan)
-    for (std::optional<Kernel>* product : {&to.forward, &to.input_gradient, &to.weight_gradient})
-      (*product)->launches = 1;
+  set_kernels_of_products(region, op, to);
   if (op.products > 1) {
     const double elements = 3.0 * static_cast<double>(tokens) * static_cast<double>(in);
     to.add_products = memory_kernel(OpKind::elementwise, region, op, elements * region.element);
@@ -390,6 +398,20 @@ bool lends_input(const Block& block, const ModelOp& op) {
          });
 }
 
+// Whether other tokens come to the rank that holds most than to the one that paces.
+bool holds_otherwise(const Region& region, const ModelOp& op) {
+  const bool exchange = op.kind == ModelOpKind::dispatch || op.kind == ModelOpKind::combine;
+  return (exchange || op.experts > 0) && region.layout->has_uneven_experts();
+}
+
+ShardedOp shard_held(Region region, const Block& block, const ModelOp& op) {
+  region.share = &region.shares->held;
+  ShardedOp held;
+  held.op = &op;
+  shard_op(op.experts > 0 ? region_of_experts(region, op) : region, block, op, held);
+  return held;
+}
+
 ShardedBlock shard_block(const Region& region, const Block& block) {
   ShardedBlock sharded;
   sharded.block = &block;
@@ -398,6 +420,7 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
     ShardedOp& to = sharded.ops.emplace_back();
     to.op = &op;
     shard_op(op.experts > 0 ? region_of_experts(region, op) : region, block, op, to);
+    if (holds_otherwise(region, op)) hold(shard_held(region, block, op), to);
     if (sums_behind_linear(block, op))
       to.add_gradient = gradient_add_kernel(region, op, op.out_features);
     if (lends_input(block, op)) to.add_gradient = gradient_add_kernel(region, op, op.in_features);
@@ -493,6 +516,9 @@ ShardedModel shard(const Model& given, const Layout& layout) {
   region.element = bytes_of(layout.activation_dtype);
   region.tokens = layout.micro_batch * (model.is_layer_list ? 1 : layout.tokens_held());
   region.sequence_tokens = layout.sequence_parallel ? region.tokens / region.tensor : region.tokens;
+  const ExpertShares shares = expert_shares(layout, model);
+  region.shares = &shares;
+  region.share = &shares.paced;
   sharded.model = &model;
   sharded.layout = layout;
   Layout sixteen_bit = layout;  // of layers whose products are not cast

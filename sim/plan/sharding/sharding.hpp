@@ -115,6 +115,8 @@ struct ShardedOp {
   Bytes slice() const { return gathers_input ? input : output; }
   std::optional<ContextAttention> context;
   std::optional<ExpertExchange> experts;
+  std::optional<ExpertExchange> messages;  // of it, where other tokens travel than a rank holds
+  const ExpertExchange& exchanged() const { return messages ? *messages : *experts; }
   std::optional<Kernel> choose, choose_backward;  // router
   // Where every tensor rank has the output of all: puts what was gathered together; backward, takes
   // a rank's own of logits, or lays the gradient of a rank's part out to be summed and scattered.

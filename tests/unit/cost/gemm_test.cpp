@@ -217,3 +217,23 @@ TEST_CASE("no product beats the peak, the memory or uses no SM", "[cost]") {
 
 }  // namespace
 }  // namespace sim
+
+// Tiles of 128 x 256 on ten SMs: experts without a row have none, and each pays for its own edge.
+TEST_CASE("products of experts with unequal rows have tiles of their own", "[cost]") {
+  Kernel kernel = product(1280, 256, 1000);
+  kernel.batch = 4;
+  const double even = gemm_tiling(kernel, round_device()).tiles;
+  kernel.uneven = {1280, 1280, 1280, 1280};
+  CHECK(gemm_tiling(kernel, round_device()).tiles == even);
+  kernel.uneven = {5120, 0, 0, 0};
+  CHECK(gemm_tiling(kernel, round_device()).tiles == even);
+  kernel.uneven = {5117, 1, 1, 1};
+  CHECK(gemm_tiling(kernel, round_device()).tiles > even);
+  // 20 products in 8 parts, of 2 or 3.
+  std::int64_t all = 0;
+  for (std::size_t part = 0; part < kernel.uneven.size(); ++part)
+    all += uneven_part(20, part);
+  CHECK(all == 20);
+  CHECK(uneven_part(3, 2) == 1);
+  CHECK(uneven_part(3, 3) == 0);
+}

@@ -41,6 +41,9 @@ void change(std::vector<LoraModule>& value) {
 void change(std::vector<OffloadModule>& value) {
   value.push_back(OffloadModule::core_attn);
 }
+void change(ExpertLoad& value) {
+  value = ExpertLoad{{{3, 1}}};
+}
 void change(std::vector<int>& value) {
   value.push_back(2);
 }
@@ -55,7 +58,8 @@ void change(Enum& value) {
 // A new member of Layout does not compile here: give it a row of the table, and a name below.
 TEST_CASE("every member of a layout has a row", "[layout]") {
   const Layout layout;
-  const auto& [tp, cp, pp, dp, ep, etp, imbalance, dispatcher, sms, capacity, pad, virtual_stages,
+  const auto& [tp, cp, pp, dp, ep, etp, imbalance, dispatcher, sms, capacity, pad, load,
+               load_cv, load_seed, virtual_stages,
                placement, sequence, batch, micro, packed, schedule, layers, sp, zero, group,
                prefetch, reshard, recompute, every, modules, attention, exchange, compute,
                activation, gradient, reduce, master, optimizer, moment, second_moment,
@@ -72,11 +76,11 @@ TEST_CASE("every member of a layout has a row", "[layout]") {
   CHECK(&f9 == &layout.offload_modules);
   CHECK(&s11 == &layout.outer_on_host);
   CHECK(&p5 == &layout.server_partition);
-  CHECK(layout_fields().size() == 85);
+  CHECK(layout_fields().size() == 88);
   std::set<std::string> keys;
   for (const LayoutField& field : layout_fields())
     keys.insert(field.key.path);
-  CHECK(keys.size() == 85);
+  CHECK(keys.size() == 88);
 }
 
 TEST_CASE("a field that differs is told, and no other", "[layout]") {

@@ -157,10 +157,34 @@ TEST_CASE("mixtures whose shares are not even are refused, and what experts have
     plan.layout.token_dispatcher = sim::TokenDispatcher::deepep;
     plan.layout.expert_capacity = 1.25;
     CHECK(problems() ==
-          Problems{"layout.moe.dispatcher is deepep: the engine sends a copy for each choice; "
-                   "allowed: alltoall",
-                   "layout.moe.capacity_factor is 1.25: the engine drops no token and pads no "
-                   "expert; allowed: 0"});
+          Problems{"layout.moe.capacity_factor is 1.25: the engine drops no token and pads no "
+                   "expert where it gives all as many; allowed: 0, or training.routing softmax or "
+                   "sigmoid",
+                   "layout.moe.dispatcher is deepep: the engine sends a copy for each choice; "
+                   "allowed: alltoall"});
+  }
+  SECTION("a distribution") {
+    plan.layout.expert_load_cv = 0.5;
+    CHECK(problems() ==
+          Problems{"layout.moe.load: the engine gives every expert as many tokens; allowed: even, "
+                   "or training.routing softmax or sigmoid, which choose by the scores of the "
+                   "router"});
+  }
+  SECTION("by scores all that is executed, but places that are no whole number") {
+    const auto by_scores = [&] {
+      return engine_problems(plan, sim::build_transformer(shape), true);
+    };
+    plan.layout.sequence_length = 7;
+    plan.layout.expert_imbalance = 2;
+    plan.layout.expert_load_cv = 0.5;
+    CHECK(by_scores().empty());
+    plan.layout.expert_capacity = 1;
+    CHECK(by_scores() ==
+          Problems{"layout.moe.capacity_factor is 1: of 7 tokens that choose 2 of 4 experts each, "
+                   "an expert takes 3.5 of a rank's; allowed: factors with which that is a whole "
+                   "number, 1 or more"});
+    plan.layout.expert_capacity = 2;
+    CHECK(by_scores().empty());
   }
   SECTION("biases") {
     shape.mlp_bias = true;
