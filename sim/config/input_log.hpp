@@ -41,6 +41,7 @@ class InputLog {
 
  private:
   friend class Document;
+  friend std::string read_input(const std::string& path);
   static void note(const std::string& path, std::string_view bytes);
   static bool wants_keys();
   static void note_keys(const std::vector<std::string>& paths);
@@ -50,5 +51,8 @@ class InputLog {
   std::vector<InputFile> files_;
   std::set<std::string> asked_;
 };
+
+// All of a file that is no document; a log hears of it. Throws InputError if it cannot be read.
+std::string read_input(const std::string& path);
 
 }  // namespace sim

@@ -61,7 +61,8 @@ constexpr std::array model_keys{
              "kept activations are modelled as whole on every tensor-parallel rank"},
     KnownKey{"hierarchical_context_parallel_sizes", noted, "",
              "context parallelism is modelled in one level"},
-    KnownKey{"hybrid_context_parallel", noted, "", "context parallelism is modelled in one level"},
+    KnownKey{"hybrid_context_parallel", refused, "",
+             "sequences on different numbers of ranks are not modelled"},
     KnownKey{"tp_comm_overlap_cfg", noted, "", buffers_of_te},
     KnownKey{"tp_comm_overlap_rs_dgrad", noted, "", buffers_of_te},
     KnownKey{"tp_comm_bulk_dgrad", noted, "true", buffers_of_te},
@@ -88,7 +89,8 @@ constexpr std::array model_keys{
     KnownKey{"batch_invariant_mode", noted, "", "kernels are modelled at full speed"},
     KnownKey{"transformer_impl", noted, "transformer_engine",
              "kernels are modelled as Transformer Engine's"},
-    KnownKey{"variable_seq_lengths", noted, "", "sequences are modelled as filled"},
+    KnownKey{"variable_seq_lengths", noted, "",
+             "sequences are modelled as filled: give their lengths, layout.packing.lengths"},
     KnownKey{"num_microbatches_with_partial_activation_checkpoints", noted, "",
              "every micro-batch is modelled alike"},
     // Of layers and modes that are refused above, or of generation.
@@ -648,6 +650,20 @@ Exported export_nemo(const Scenario& scenario) {
 
 namespace {
 
+// The lengths of what is packed are in the data (data/builders/gpt_sft.py at 067f987d).
+void note_packing(const ObjectReader& root, Imported& read) {
+  const std::optional<ValueReader> data = root.find("dataset");
+  if (!data || !data->is_object()) return;
+  const ObjectReader dataset = data->object();
+  for (const char* key : {"offline_packing_specs", "packed_sequence_specs"}) {
+    const std::optional<ValueReader> specs = dataset.find(key);
+    if (specs && !is_neutral(*specs, ""))
+      read.notes.push_back(
+          {"dataset",
+           "sequences are packed: give their lengths, layout.packing.lengths; forecast as filled"});
+  }
+}
+
 Imported import_settings(const Document& yaml, const ObjectReader& root,
                          const ImportRequest& request) {
   Imported read;
@@ -658,12 +674,14 @@ Imported import_settings(const Document& yaml, const ObjectReader& root,
   read_precision_recipe(root, config);
   if (is_recipe(root)) read_recipe(root, config, read);
   Layout adapters;
-  read_peft(root, adapters, read);
-  const bool experts = request.model && request.model->experts.count > 0;
+  const bool experts = (request.model && request.model->experts.count > 0) ||
+                       config.num_experts.value_or(0) > 0;
+  read_peft(root, experts, adapters, read);
+  note_packing(root, read);
   if (const std::optional<ValueReader> model = root.find("model"); model && model->is_object()) {
     read_activation(model->object(), config);
     check_provider(model->object());
-    judge_experts(model->object(), experts || config.num_experts.value_or(0) > 0, read);
+    judge_experts(model->object(), experts, read);
     Text graphs;
     read_setting(model->object(), "cuda_graph_impl", graphs);
     read.graphs = graphs.value_or("none") != "none";
@@ -683,6 +701,7 @@ Imported import_settings(const Document& yaml, const ObjectReader& root,
   Imported result = scenario_of_megatron(config, rules, request, root);
   result.layout.lora_rank = adapters.lora_rank;
   result.layout.lora_modules = adapters.lora_modules;
+  result.layout.expert_adapters = adapters.expert_adapters;
   result.graphs = read.graphs;
   result.graph_scope = read.graph_scope;
   result.ignored = read.ignored;

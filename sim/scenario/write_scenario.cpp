@@ -55,7 +55,7 @@ bool is_default_word(const std::string& key, const std::string& value) {
 }
 
 // Keys with a dot go into a mapping: overlap: {gradients: true, ...}.
-void write_layout(const Layout& layout, const Model& model, Lines& out) {
+void write_layout(const Layout& layout, const Model& model, const std::string& folder, Lines& out) {
   out.section("layout");
   std::vector<std::pair<std::string, std::vector<std::string>>> mappings;
   for (const auto& [key, value] : layout_values(layout, model)) {
@@ -67,7 +67,10 @@ void write_layout(const Layout& layout, const Model& model, Lines& out) {
     }
     const std::string name = key.substr(0, dot);
     if (mappings.empty() || mappings.back().first != name) mappings.push_back({name, {}});
-    mappings.back().second.push_back(fmt::format("{}: {}", key.substr(dot + 1), value));
+    const bool path = key == "packing.lengths" && layout.packing_lengths.is_file();
+    mappings.back().second.push_back(
+        fmt::format("{}: {}", key.substr(dot + 1),
+                    path ? reference(layout.packing_lengths.name, folder) : value));
   }
   for (const auto& [name, entries] : mappings)
     out.add(name, fmt::format("{{{}}}", fmt::join(entries, ", ")));
@@ -238,7 +241,7 @@ std::string scenario_yaml(const Scenario& scenario, const std::string& folder,
   out.add("name", yaml_quoted(scenario.name));
   write_model(scenario, folder, out);
   write_cluster(scenario, folder, out);
-  write_layout(scenario.layout, scenario.model, out);
+  write_layout(scenario.layout, scenario.model, folder, out);
   write_simulation(scenario, folder, out);
   write_framework(scenario.framework, scenario.preset, out);
   out.section("flops");

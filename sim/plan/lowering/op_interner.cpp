@@ -8,15 +8,17 @@ namespace sim::lowering {
 
 std::vector<BlockWork> OpInterner::intern_blocks() {
   std::vector<BlockWork> all(model_.blocks.size());
-  for (const StageBlock& block : context_.blocks) {
-    BlockWork& work = all[block.shape];
-    if (work.interned) continue;
-    work.interned = true;
-    for (const ShardedOp& op : model_.blocks[block.shape].ops) {
-      intern_op(op, work.ops.emplace_back());
+  for (std::uint32_t kind = 0; kind < model_.kinds(); ++kind)
+    for (const StageBlock& block : context_.blocks) {
+      const std::uint32_t shape = block.shape + kind * model_.blocks_of_kind;
+      BlockWork& work = all[shape];
+      if (work.interned) continue;
+      work.interned = true;
+      for (const ShardedOp& op : model_.blocks[shape].ops) {
+        intern_op(op, work.ops.emplace_back());
+      }
+      find_branches(model_.blocks[shape], work);
     }
-    find_branches(model_.blocks[block.shape], work);
-  }
   return all;
 }
 
