@@ -169,12 +169,15 @@ class Steps {
   }
 
   void count_real(const std::vector<PackedRow>& step) {
-    for (const PackedRow& row : step)
+    for (const PackedRow& row : step) {
       real_ += static_cast<double>(row.real);
+      real_squares_ += row.real_squares;
+    }
     real_rows_ += static_cast<double>(step.size());
   }
 
   double real_tokens() const { return real_ / real_rows_; }
+  double real_attended() const { return real_squares_ / real_; }
   double mean_tokens() const { return tokens_ / count_; }
   double mean_attended() const { return attention_ / tokens_; }
   // Of all micro-batches of a replica.
@@ -194,7 +197,8 @@ class Steps {
   double weight_ = 0;
   std::int64_t batches_ = 1;
   int together_ = 1;
-  double count_ = 0, tokens_ = 0, work_ = 0, attention_ = 0, real_ = 0, real_rows_ = 0;
+  double count_ = 0, tokens_ = 0, work_ = 0, attention_ = 0, real_ = 0;
+  double real_squares_ = 0, real_rows_ = 0;
 };
 
 // Of many micro-batches, those of like work become one kind: their mean.
@@ -261,8 +265,9 @@ BatchLoads batch_loads(const Layout& layout, double attention_weight) {
   }
   const auto all = static_cast<double>(packed.rows.size());
   // Of padded rows, those of the steps that were drawn, as `tokens` is.
-  loads.real_tokens = pads_rows(layout.packing) ? steps.real_tokens() : real / all;
-  loads.real_attended = real_squares / real;
+  const bool padded = pads_rows(layout.packing);
+  loads.real_tokens = padded ? steps.real_tokens() : real / all;
+  loads.real_attended = padded ? steps.real_attended() : real_squares / real;
   loads.sequences = sequences / all;
   loads.cut = static_cast<double>(packed.cut) / static_cast<double>(packed.sequences);
   loads.imbalance = mean.work / steps.mean_work();

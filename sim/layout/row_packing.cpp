@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "sim/base/random.hpp"
 
@@ -79,6 +80,15 @@ std::vector<std::int64_t> measured_lengths(const Layout& layout) {
   return lengths;
 }
 
+// Whether these are all sequences of the data set, and no sample of them.
+bool is_whole(const Layout& layout, std::size_t lengths) {
+  if (!layout.packing_lengths.measured) return false;
+  std::int64_t all = 0;
+  for (const LengthCount& item : *layout.packing_lengths.measured)
+    all += item.count;
+  return std::cmp_equal(all, lengths);
+}
+
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
@@ -114,7 +124,7 @@ class FirstFit {
   std::vector<std::int64_t> most_;
 };
 
-// The fullest row with room; of equals the one that was begun first.
+// The fullest row with room; of equals the one that came to be so last.
 class BestFit {
  public:
   explicit BestFit(std::int64_t room) : room_{room} {}
@@ -221,6 +231,9 @@ PackedRows packed_rows(const Layout& layout) {
       packer.fit(lengths, FirstFit{lengths.size(), room});
   }
   made.rows = std::move(packer.rows);
+  // The row that was begun last holds what was left. A data set has one, too, but not one in a sample.
+  if (!is_whole(layout, lengths.size()) && !pads_rows(layout.packing) && made.rows.size() > 1)
+    made.rows.pop_back();
   shuffle(made.rows, seed, stream_of_rows);
   return made;
 }

@@ -23,6 +23,8 @@ struct JobTraits {
   bool tensor = false;     // tensor parallel
   bool context = false;    // context parallel
   bool zero_3 = false;     // parameters sharded over the replicas
+  bool lengths = false;    // sequences of unequal length, replicas that wait for each other
+  bool expert_adapters = false;  // low-rank adapters of routed experts
   int gpus = 1, nodes = 1;
   StepShares shares;
   bool validated = true;  // device and cluster: measurements stand behind them

@@ -189,6 +189,9 @@ TEST_CASE("equal sequences leave no replica behind", "[layout][packing]") {
   CHECK(loads.attended == 512);
   CHECK(loads.sequences == 8);
   CHECK(loads.waited_for == std::vector<MicroBatchLoad>(2, {4096, 512}));
+  const BatchLoads left = batch_loads(lognormal(500, 0), 0.001);  // 96 tokens of each row
+  CHECK(left.imbalance == Approx(1).epsilon(1e-12));
+  CHECK(left.real_share() == 4000.0 / 4096);
 }
 
 TEST_CASE("more replicas wait longer, more micro-batches less", "[layout][packing][property]") {

@@ -94,8 +94,11 @@ TEST_CASE("tokens and model FLOPs are those of the data, hardware FLOPs those of
   const double share = plan.loads->real_share();
   CHECK(share < 0.9);
   CHECK(static_cast<double>(plan.tokens) == Approx(8 * 1024 * share).epsilon(1e-3));
-  CHECK(plan.model_flops < plan.hardware_flops);
-  CHECK(plan.model_flops.count() / plan.hardware_flops.count() == Approx(share).epsilon(0.05));
+  // Linears work on the share that is real; of attention more is real, as the sequences are longer
+  // than what is left of a row.
+  const double real = plan.model_flops.count() / plan.hardware_flops.count();
+  CHECK(real > share);
+  CHECK(real < share * plan.loads->real_attended / plan.loads->attended);
 }
 
 TEST_CASE("context ranks share each sequence of a row", "[plan][packing][context]") {
