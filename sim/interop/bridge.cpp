@@ -674,8 +674,8 @@ Imported import_settings(const Document& yaml, const ObjectReader& root,
   read_precision_recipe(root, config);
   if (is_recipe(root)) read_recipe(root, config, read);
   Layout adapters;
-  const bool experts = (request.model && request.model->experts.count > 0) ||
-                       config.num_experts.value_or(0) > 0;
+  const bool experts =
+      (request.model && request.model->experts.count > 0) || config.num_experts.value_or(0) > 0;
   read_peft(root, experts, adapters, read);
   note_packing(root, read);
   if (const std::optional<ValueReader> model = root.find("model"); model && model->is_object()) {

@@ -42,7 +42,8 @@ class RecipeReader {
     helpers();
     precision();
     if (base.find("_sft_") != std::string::npos || base.find("_peft_") != std::string::npos)
-      note("dataset", "the lengths of packed sequences are not in the file: layout.packing.lengths");
+      note("dataset",
+           "the lengths of packed sequences are not in the file: layout.packing.lengths");
     note("recipe",
          fmt::format("what {}() sets beside Megatron-Bridge's common settings is not read", base));
     if (root_.has("_unread"))

@@ -12,8 +12,8 @@ namespace sim {
 namespace {
 
 constexpr std::uint64_t stream_of_draws = 17, stream_of_parts = 18;
-// Steps that are drawn: so many that the mean of their slowest replicas is known to some tenths of a
-// percent, fewer where a step has very many rows.
+// Steps that are drawn: so many that the mean of their slowest replicas is known to some tenths of
+// a percent, fewer where a step has very many rows.
 constexpr std::int64_t most_steps = 64, fewest_steps = 4, most_draws = 1 << 18;
 // Hugging Face transformers, trainer_pt_utils.py, get_length_grouped_indices.
 constexpr std::int64_t batches_sorted_together = 50;
@@ -25,7 +25,9 @@ constexpr std::size_t most_kinds = 32;
 class Rows {
  public:
   Rows(const Layout& layout, const PackedRows& packed)
-      : layout_{layout}, seed_{static_cast<std::uint64_t>(layout.packing_seed)}, rows_{packed.rows} {}
+      : layout_{layout},
+        seed_{static_cast<std::uint64_t>(layout.packing_seed)},
+        rows_{packed.rows} {}
 
   // The rows of step t, in the order of the data.
   std::vector<PackedRow> step(std::int64_t t) const {
@@ -60,9 +62,9 @@ class Rows {
     // A step is one of several parts of a run.
     std::vector<PackedRow> all;
     const std::int64_t steps = std::min<std::int64_t>(run / size, most_sorted / size + 1);
-    const auto first = static_cast<std::int64_t>(
-        uniform(seed_, stream_of_parts, static_cast<std::uint64_t>(t)) *
-        static_cast<double>(steps));
+    const auto first =
+        static_cast<std::int64_t>(uniform(seed_, stream_of_parts, static_cast<std::uint64_t>(t)) *
+                                  static_cast<double>(steps));
     all.reserve(static_cast<std::size_t>(steps * size));
     for (std::int64_t i = 0; i < steps * size; ++i)
       all.push_back(draw(t * steps * size + i));
@@ -100,8 +102,8 @@ class Steps {
         together_{replicas_together(layout)} {}
 
   // Of rows in the order of the data set: micro-batch j of replica r has those from
-  // ((j x replicas) + r) x micro_batch on (Accelerate, data_loader.py, BatchSamplerShard; Megatron-LM,
-  // training/datasets/data_samplers.py, MegatronPretrainingSampler).
+  // ((j x replicas) + r) x micro_batch on (Accelerate, data_loader.py, BatchSamplerShard;
+  // Megatron-LM, training/datasets/data_samplers.py, MegatronPretrainingSampler).
   MicroBatchLoad micro_batch(const std::vector<PackedRow>& step, std::int64_t replica,
                              std::int64_t number) const {
     const std::int64_t rows = layout_.micro_batch;
@@ -235,8 +237,7 @@ BatchLoads batch_loads(const Layout& layout, double attention_weight) {
   const PackedRows packed = packed_rows(layout);
   const Rows rows{layout, packed};
   Steps steps{layout, attention_weight};
-  const std::int64_t count =
-      std::clamp(most_draws / layout.global_batch, fewest_steps, most_steps);
+  const std::int64_t count = std::clamp(most_draws / layout.global_batch, fewest_steps, most_steps);
   std::vector<Steps::Slowest> drawn;
   Steps::Slowest mean;
   for (std::int64_t t = 0; t < count; ++t) {

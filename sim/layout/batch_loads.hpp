@@ -21,12 +21,12 @@ struct BatchLoads {
   // slowest replica the others wait.
   std::vector<MicroBatchLoad> waited_for;
   std::int64_t longest_row = 0;  // of the data, for memory: what it is padded to
-  double tokens = 0;          // of a row in the mean, padding included
-  double real_tokens = 0;     // of them, those of the data set
-  double attended = 0;        // as above, of all rows
-  double real_attended = 0;   // without padding
-  double sequences = 0;       // of a row
-  double cut = 0;             // share of the sequences that lost their end
+  double tokens = 0;             // of a row in the mean, padding included
+  double real_tokens = 0;        // of them, those of the data set
+  double attended = 0;           // as above, of all rows
+  double real_attended = 0;      // without padding
+  double sequences = 0;          // of a row
+  double cut = 0;                // share of the sequences that lost their end
   // Of the replica that is waited for, over the mean one: all its FLOPs, and those of attention.
   double imbalance = 1, attention_imbalance = 1;
   // A replica of a group that goes layer by layer together waits in each micro-batch.

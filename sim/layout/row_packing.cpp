@@ -207,8 +207,8 @@ std::int64_t length_multiple(const Layout& layout) {
 
 PackedRows packed_rows(const Layout& layout) {
   PackedRows made;
-  std::vector<std::int64_t> lengths = layout.packing_lengths.measured ? measured_lengths(layout)
-                                                                      : lognormal_lengths(layout);
+  std::vector<std::int64_t> lengths =
+      layout.packing_lengths.measured ? measured_lengths(layout) : lognormal_lengths(layout);
   const std::int64_t room = layout.sequence_length;
   made.sequences = static_cast<std::int64_t>(lengths.size());
   Packer packer{room, length_multiple(layout), {}};
@@ -231,7 +231,8 @@ PackedRows packed_rows(const Layout& layout) {
       packer.fit(lengths, FirstFit{lengths.size(), room});
   }
   made.rows = std::move(packer.rows);
-  // The row that was begun last holds what was left. A data set has one, too, but not one in a sample.
+  // The row that was begun last holds what was left. A data set has one, too, but not one in a
+  // sample.
   if (!is_whole(layout, lengths.size()) && !pads_rows(layout.packing) && made.rows.size() > 1)
     made.rows.pop_back();
   shuffle(made.rows, seed, stream_of_rows);

@@ -22,9 +22,10 @@ struct PackedRows {
   std::int64_t sequences = 0, cut = 0;  // those that were longer than a row, and lost their end
 };
 
-// Lengths to which each sequence of a row is padded are multiples of this (Layout::packing_multiple;
-// 0 there: what the split over context and tensor ranks asks for, as Megatron-Bridge at 067f987d
-// derives pad_seq_to_mult: training/config.py, collate_padding_multiple).
+// Lengths to which each sequence of a row is padded are multiples of this
+// (Layout::packing_multiple; 0 there: what the split over context and tensor ranks asks for, as
+// Megatron-Bridge at 067f987d derives pad_seq_to_mult: training/config.py,
+// collate_padding_multiple).
 std::int64_t length_multiple(const Layout& layout);
 
 // Of a sample of the data set, in the order of a data set that was shuffled. Behind the last

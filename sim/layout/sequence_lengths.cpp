@@ -71,9 +71,9 @@ class LengthReader {
       return problem(line, fmt::format("'{}' is no length; allowed: whole numbers from 1 to {}",
                                        first.substr(0, 40), layout_limits::tokens));
     if (!count || *count < 0 || *count > most_sequences)
-      return problem(line, fmt::format("'{}' is no count; allowed: whole numbers from 0 to {}",
-                                       trimmed(text.substr(comma + 1)).substr(0, 40),
-                                       most_sequences));
+      return problem(line,
+                     fmt::format("'{}' is no count; allowed: whole numbers from 0 to {}",
+                                 trimmed(text.substr(comma + 1)).substr(0, 40), most_sequences));
     if (sequences_ + *count > most_sequences)
       return problem(line, fmt::format("more than {} sequences", most_sequences));
     sequences_ += *count;

@@ -11,8 +11,8 @@
 
 namespace sim {
 
-// How sequences become the rows of a batch. The first four pack: several lie in a row, and attention
-// stays within each.
+// How sequences become the rows of a batch. The first four pack: several lie in a row, and
+// attention stays within each.
 //  first_fit_decreasing  each into the first row with room, the longest first (NeMo and
 //                        Megatron-Bridge, data/packing/algorithms.py; axolotl's multipack)
 //  first_fit_shuffle     the same, in an order of chance (the same file)

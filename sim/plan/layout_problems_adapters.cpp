@@ -37,19 +37,18 @@ class AdapterChecker {
     if (layout_.frozen_format != FrozenFormat::as_trained ||
         layout_.lora_modules != Layout{}.lora_modules ||
         layout_.expert_adapters != ExpertAdapters::none)
-      list_.problem("lora.rank",
-                    "lora.base, lora.modules or lora.experts is set, but lora.rank is 0; allowed: 1 "
-                    "or more");
+      list_.problem(
+          "lora.rank",
+          "lora.base, lora.modules or lora.experts is set, but lora.rank is 0; allowed: 1 "
+          "or more");
   }
 
   void modules() {
     for (const LoraModule module : layout_.lora_modules) {
       const auto has = [&](const Block& layer) {
-        return std::any_of(layer.ops.begin(), layer.ops.end(),
-                           [&](const ModelOp& op) {
-                             return has_adapter(layer, op, layout_) &&
-                                    lora_module(layer, op) == module;
-                           });
+        return std::any_of(layer.ops.begin(), layer.ops.end(), [&](const ModelOp& op) {
+          return has_adapter(layer, op, layout_) && lora_module(layer, op) == module;
+        });
       };
       if (std::any_of(model_.layers.begin(), model_.layers.end(), has)) continue;
       list_.problem("lora.modules", "{} has no {} beside routed experts", model_.name,

@@ -42,8 +42,7 @@ class PackingChecker {
 
   void lengths() {
     if (layout_.packed_length > 0)
-      list_.problem("packed_length",
-                    "packed_length is {} and packing.lengths {}: give one of them",
+      list_.problem("packed_length", "packed_length is {} and packing.lengths {}: give one of them",
                     layout_.packed_length, layout_.packing_lengths.name);
     source();
     rows();
@@ -89,11 +88,11 @@ class PackingChecker {
     // cu_seqlens is that of one row (Megatron-LM at d98e8a64, pretrain_gpt.py; Megatron-Bridge,
     // docs/training/packed-sequences.md: "offline packed SFT requires micro_batch_size == 1").
     if (!layout_.pads_rows() && layout_.micro_batch > 1 && runs_as_megatron(model_.execution))
-      list_.problem("micro_batch",
-                    "micro_batch is {}, but Megatron-LM packs one row to a micro-batch; allowed: 1, "
-                    "or packing.method {}, {}",
-                    layout_.micro_batch, word(Packing::pad_to_longest),
-                    word(Packing::pad_by_length));
+      list_.problem(
+          "micro_batch",
+          "micro_batch is {}, but Megatron-LM packs one row to a micro-batch; allowed: 1, "
+          "or packing.method {}, {}",
+          layout_.micro_batch, word(Packing::pad_to_longest), word(Packing::pad_by_length));
   }
 
   // Other choices that take every micro-batch for as long as any.
@@ -134,10 +133,11 @@ class PackingChecker {
     const int c = layout_.context_parallel;
     if (c == 1) return;
     if (model_.execution.context != ContextForm::transformer_engine)
-      list_.problem(key(),
-                    "{} with context_parallel {}: PyTorch's context_parallel takes sequences of one "
-                    "length; allowed: context_parallel 1, or framework megatron",
-                    key(), c);
+      list_.problem(
+          key(),
+          "{} with context_parallel {}: PyTorch's context_parallel takes sequences of one "
+          "length; allowed: context_parallel 1, or framework megatron",
+          key(), c);
     if (layout_.has_lengths() && layout_.packing == Packing::concatenated)
       list_.problem("packing",
                     "packing.method is concatenated with context_parallel {}, for which each "

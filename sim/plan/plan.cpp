@@ -28,11 +28,11 @@ void lower_lengths(const Model& model, const PipelineOrder& order, Plan& plan) {
   plan.loads = batch_loads(layout, attention_weight(model));
   plan.programs = lowered(model, layout, order, plan.loads->waited_for);
   if (layout.pads_rows())
-    plan.longest = lowered(model, layout, order,
-                           std::vector<MicroBatchLoad>(
-                               plan.loads->waited_for.size(),
-                               {plan.loads->longest_row,
-                                static_cast<double>(plan.loads->longest_row)}));
+    plan.longest =
+        lowered(model, layout, order,
+                std::vector<MicroBatchLoad>(
+                    plan.loads->waited_for.size(),
+                    {plan.loads->longest_row, static_cast<double>(plan.loads->longest_row)}));
 }
 
 }  // namespace
@@ -58,8 +58,7 @@ Plan make_plan(const Model& model, const Layout& layout) {
   plan.hardware_flops = hardware_flops(model, layout, AttentionCount::full, loads);
   plan.tokens = layout.global_batch * (model.is_layer_list ? 1 : layout.sequence_length);
   if (loads != nullptr)
-    plan.tokens =
-        std::llround(static_cast<double>(layout.global_batch) * loads->real_tokens);
+    plan.tokens = std::llround(static_cast<double>(layout.global_batch) * loads->real_tokens);
   plan.parameters = model.parameters();
   plan.caching_allocator = model.execution.caching_allocator;
   return plan;

@@ -38,10 +38,10 @@ struct Plan {
   std::vector<std::array<std::uint32_t, group_role_count>> group_of;
   std::vector<std::array<RankId, 2>> peer_of;  // [rank][Peer]; the rank itself without pipeline
 
-  Flops model_flops{};             // of one step over all ranks, without recomputation
-  Flops hardware_flops{};          // executed: with recomputation
-  std::int64_t tokens = 0;         // of one step (samples for layer lists)
-  std::int64_t parameters = 0;     // of the model
+  Flops model_flops{};          // of one step over all ranks, without recomputation
+  Flops hardware_flops{};       // executed: with recomputation
+  std::int64_t tokens = 0;      // of one step (samples for layer lists)
+  std::int64_t parameters = 0;  // of the model
   // Of sequences of a data set: what `programs` are of. Where micro-batches are padded to different
   // lengths, memory is that of programs whose micro-batches all are the longest; empty: the same.
   std::optional<BatchLoads> loads;

@@ -89,8 +89,9 @@ std::vector<std::string> load_lines(const Report& report) {
         "the slowest of {} replicas{} has {:.3f} times the FLOPs of the mean one, {:.3f} times its "
         "attention; all wait for it",
         replicas,
-        loads.together > 1 ? fmt::format(", {} of which go layer by layer together,", loads.together)
-                           : "",
+        loads.together > 1
+            ? fmt::format(", {} of which go layer by layer together,", loads.together)
+            : "",
         loads.imbalance, loads.attention_imbalance));
   return lines;
 }

@@ -116,8 +116,8 @@ struct Report {
   bool counts_samples = false;  // a layer list: its "tokens" are samples
   std::int64_t parameters = 0;
   std::int64_t tokens = 0;  // of one step
-  // Of sequences of a data set: `tokens` are theirs, without padding. All ranks have the times of the
-  // replica that is waited for.
+  // Of sequences of a data set: `tokens` are theirs, without padding. All ranks have the times of
+  // the replica that is waited for.
   std::optional<BatchLoads> loads;
   Duration step_time{};
   std::optional<TimeInterval> interval;  // of `step_time`; nothing: no figures are shipped

@@ -41,8 +41,7 @@ std::vector<Row> rows_of(const Report& report) {
   if (report.loads) {
     rows.push_back({"sequences.real_share", real(report.loads->real_share()), ""});
     rows.push_back({"sequences.imbalance", real(report.loads->imbalance), ""});
-    rows.push_back(
-        {"sequences.attention_imbalance", real(report.loads->attention_imbalance), ""});
+    rows.push_back({"sequences.attention_imbalance", real(report.loads->attention_imbalance), ""});
   }
   if (report.interval) {
     rows.push_back(

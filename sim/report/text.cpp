@@ -36,7 +36,7 @@ std::string batch_line(const Report& report) {
   const std::string each = report.counts_samples
                                ? fmt::format("{} samples per step", grouped(l.global_batch))
                                : fmt::format("{} {} {} tokens per step", grouped(l.global_batch),
-                                             l.pads_rows()   ? "rows of up to"
+                                             l.pads_rows()     ? "rows of up to"
                                              : l.has_lengths() ? "rows of"
                                                                : "sequences of",
                                              grouped(l.sequence_length));

@@ -140,8 +140,8 @@ class PresetFiller {
 
 // Keys of mappings but overlap, which has a short form: compression: {gradients: top_k}.
 void read_mappings(const Layered& section, PresetFiller& filler, LayoutText& text) {
-  for (const char* name :
-       {"packing", "bf16_layers", "lora", "compression", "offload", "local_steps", "servers", "moe"}) {
+  for (const char* name : {"packing", "bf16_layers", "lora", "compression", "offload",
+                           "local_steps", "servers", "moe"}) {
     const Layered mapping = section.object(name);
     const std::string prefix = std::string{name} + ".";
     for (const LayoutField& field : layout_fields())

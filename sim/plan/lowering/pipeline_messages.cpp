@@ -205,12 +205,13 @@ void PipelineMessages::send(const Slot& slot, const SlotMessage& message, const 
   const Stream stream = send_stream(message.peer);
   has_messages_ = true;
   if (value.ready.value != none) builder_.wait(stream, value.ready);
-  const OpId sent = builder_.add(OpKind::send, stream, forward ? Pass::forward : Pass::backward,
-                                 builder_.transfer({message.peer, layout_.activation_dtype,
-                                                    boundary(message.boundary, slot.microbatch).message}),
-                                 context_.boundary_label(forward ? "send_forward" : "send_backward",
-                                                         context_.chunk_of(slot), slot.microbatch),
-                                 {Action::send});
+  const OpId sent =
+      builder_.add(OpKind::send, stream, forward ? Pass::forward : Pass::backward,
+                   builder_.transfer({message.peer, layout_.activation_dtype,
+                                      boundary(message.boundary, slot.microbatch).message}),
+                   context_.boundary_label(forward ? "send_forward" : "send_backward",
+                                           context_.chunk_of(slot), slot.microbatch),
+                   {Action::send});
   if (messages_.wait_long()) sent_[index_of(message.peer)].push_back(sent);
   tensors_.drop(value, Role::input);
   if (!messages_of(context_.slot).sent_beside) builder_.wait(Stream::compute, sent);

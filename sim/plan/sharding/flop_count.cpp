@@ -67,10 +67,9 @@ BlockFlops flops_of(const Model& model, const Block& block, const ModelOp& op, c
   } else if (op.kind == ModelOpKind::attention) {
     const AttentionShape& shape = model.attention;
     const bool half = shape.causal && count == AttentionCount::causal_half;
-    flops.forward = 2.0 * tokens * counted.attended *
-                    share_in_window(op.window, whole(counted.attended)) *
-                    static_cast<double>(shape.heads * (shape.head_dim + shape.value_dim)) *
-                    (half ? 0.5 : 1.0);
+    flops.forward =
+        2.0 * tokens * counted.attended * share_in_window(op.window, whole(counted.attended)) *
+        static_cast<double>(shape.heads * (shape.head_dim + shape.value_dim)) * (half ? 0.5 : 1.0);
     if (op.top_keys > 0) flops.forward = sparse_flops(*model.shape, op, layout, half);
     flops.backward = 2.0 * flops.forward;
     flops.attention = flops.forward;
@@ -95,8 +94,7 @@ double run_again(const Model& model, const Block& layer, const Layout& layout, d
   double sum = 0;
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const ModelOp& op = layer.ops[i];
-    if (op.kind == ModelOpKind::linear)
-      sum += shares[i] * product_flops(op, tokens);
+    if (op.kind == ModelOpKind::linear) sum += shares[i] * product_flops(op, tokens);
   }
   return sum;
 }

@@ -159,9 +159,9 @@ std::int64_t adapter_parameters(const Model& model, const Layout& layout) {
   std::int64_t parameters = 0;
   for (const Block& layer : model.layers)
     for (const ModelOp& op : layer.ops)
-      parameters += adapter_parameters(model, layer, op, layout) *
-                    (layout.expert_adapters == ExpertAdapters::each && op.experts > 0 ? op.experts
-                                                                                      : 1);
+      parameters +=
+          adapter_parameters(model, layer, op, layout) *
+          (layout.expert_adapters == ExpertAdapters::each && op.experts > 0 ? op.experts : 1);
   return parameters;
 }
 

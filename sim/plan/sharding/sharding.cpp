@@ -328,10 +328,9 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
   if (op.kind == ModelOpKind::attention) {
     const bool flash = is_flash(region.layout->attention);
     if (copies_attention(region)) to.saved += to.output;
-    to.attention_saved =
-        bytes_from(attention_kernel_saved_bytes(rank_attention(region, op), flash,
-                                                region.row, region.element) *
-                   static_cast<double>(region.tokens) / region.tensor);
+    to.attention_saved = bytes_from(attention_kernel_saved_bytes(rank_attention(region, op), flash,
+                                                                 region.row, region.element) *
+                                    static_cast<double>(region.tokens) / region.tensor);
   }
 }
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <set>
 
-#include "sim/base/random.hpp"
+#include "sim/memory/memory.hpp"
 #include "sim/plan/sharding/flop_count.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/plan/checked_plan.hpp"
@@ -99,6 +99,28 @@ TEST_CASE("tokens and model FLOPs are those of the data, hardware FLOPs those of
   const double real = plan.model_flops.count() / plan.hardware_flops.count();
   CHECK(real > share);
   CHECK(real < share * plan.loads->real_attended / plan.loads->attended);
+}
+
+TEST_CASE("packed rows need as much memory as filled ones", "[plan][packing]") {
+  const auto persistent = [](const Program& program) {
+    std::int64_t bytes = 0;
+    for (const Buffer& buffer : program.buffers)
+      if (buffer.persistent) bytes += buffer.size.count();
+    return bytes;
+  };
+  for (const bool parts : {false, true}) {
+    CAPTURE(parts);
+    Layout layout = packed(2, 2, 4);
+    layout.tensor_parallel = 4;
+    layout.sequence_parallel = true;
+    layout.overlap_tensor_products = parts;
+    const Program drawn = test::checked_plan(test::transformer(1), layout).programs[0];
+    layout.packing_lengths = {};
+    layout.packing_mean = layout.packing_sigma = 0;
+    const Program filled = test::checked_plan(test::transformer(1), layout).programs[0];
+    CHECK(persistent(drawn) == persistent(filled));
+    CHECK(memory_use(drawn).peak == memory_use(filled).peak);
+  }
 }
 
 TEST_CASE("context ranks share each sequence of a row", "[plan][packing][context]") {
@@ -201,9 +223,10 @@ TEST_CASE("random layouts with lengths of a data set give sound plans",
     layout.packing_lengths.name = "lognormal";
     layout.packing_mean = 20;
     layout.packing_sigma = 0.7;
-    layout.packing = std::array{Packing::first_fit_decreasing, Packing::best_fit_decreasing,
-                                Packing::pad_to_longest, Packing::pad_by_length,
-                                Packing::concatenated, Packing::first_fit_shuffle}[seed % 6];
+    layout.packing =
+        std::array{Packing::first_fit_decreasing, Packing::best_fit_decreasing,
+                   Packing::pad_to_longest,       Packing::pad_by_length,
+                   Packing::concatenated,         Packing::first_fit_shuffle}[seed % 6];
     if (!pads_rows(layout.packing)) {
       layout.attention = AttentionKernel::flash;
       layout.global_batch /= layout.micro_batch;

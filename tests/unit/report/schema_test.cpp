@@ -54,6 +54,7 @@ TEST_CASE("every key of the JSON is documented, and every documented key is ther
   report.memory_error.emplace().excess.assign(excess_shares.size(), 0);
   report.interval = TimeInterval{.low = 0.9, .high = 1.1, .unlike = {"schedule gpipe"}};
   report.meetings.emplace();
+  report.loads.emplace().tokens = 1;
   report.servers.emplace().staleness.add(1);
   collect(nlohmann::json::parse(to_json(report)), "", written);
   const std::set<std::string> known = documented();

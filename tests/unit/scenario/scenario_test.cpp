@@ -269,7 +269,7 @@ TEST_CASE("mistakes of the file, of --set and of the files that are named come i
         "layout.tensor_parallel=4");
   CHECK(lines[2] ==
         "2:3: unknown key 'foo'; allowed: tensor_parallel, context_parallel, "
-        "pipeline_parallel and 43 more");
+        "pipeline_parallel and 44 more");
   CHECK(lines[3] == "3:1: unknown key 'tensor_parallel'; it belongs in 'layout'");
   CHECK(lines[4] == "5:11: jitter is -1; allowed: 0 to 2");
   CHECK(std::any_of(lines.begin() + 5, lines.end(), [](const std::string& line) {
@@ -535,10 +535,12 @@ TEST_CASE("what is wrong with lengths is told with its place", "[scenario][packi
   const Lines missing = problems(small("  packing: {lengths: lenghts.csv}\n"));
   REQUIRE(missing.size() == 1);
   CHECK(missing.front().starts_with("6:22: there is no file "));
-  CHECK(problems(small("  packing: {lengths: lognormal, mean: 0.5}\n")) ==
-        Lines{"6:12: packing.mean is 0.5, the mean of lognormal lengths; allowed: 1 token or more"});
-  CHECK(problems(small("  packing: {mean: 100}\n")) ==
-        Lines{"6:12: a key of packing is set, but packing.lengths is none; allowed: lognormal, or a "
-              "file"});
+  CHECK(
+      problems(small("  packing: {lengths: lognormal, mean: 0.5}\n")) ==
+      Lines{"6:12: packing.mean is 0.5, the mean of lognormal lengths; allowed: 1 token or more"});
+  CHECK(
+      problems(small("  packing: {mean: 100}\n")) ==
+      Lines{"6:12: a key of packing is set, but packing.lengths is none; allowed: lognormal, or a "
+            "file"});
   CHECK(problems(small("  packing: {method: tetris}\n")).size() == 1);
 }
