@@ -51,8 +51,9 @@ class AdapterChecker {
         });
       };
       if (std::any_of(model_.layers.begin(), model_.layers.end(), has)) continue;
-      list_.problem("lora.modules", "{} has no {} beside routed experts", model_.name,
-                    word(module));
+      list_.problem("lora.modules", "{} has no {} beside routed experts{}", model_.name,
+                    word(module),
+                    model_.has_experts() ? "; lora.experts puts adapters there: shared, each" : "");
     }
     if (layout_.lora_modules.empty())
       list_.problem("lora.modules",

@@ -81,7 +81,8 @@ TEST_CASE("adapters of experts are read, shared where nothing is said", "[intero
         "model: {num_layers: 4, hidden_size: 512, num_attention_heads: 8, vocab_size: 50304,\n"
         "  seq_length: 1024, position_embedding_type: rope, num_moe_experts: 8,\n"
         "  moe_ffn_hidden_size: 1024, moe_router_topk: 2, expert_model_parallel_size: 4,\n"
-        "  normalization: RMSNorm, gated_linear_unit: true, activation_func: silu, add_bias_linear: false,\n"
+        "  normalization: RMSNorm, gated_linear_unit: true, add_bias_linear: false,\n"
+        "  activation_func: {_target_: torch.nn.functional.silu},\n"
         "  moe_grouped_gemm: true, moe_token_dispatcher_type: alltoall}\n"
         "train: {micro_batch_size: 1, global_batch_size: 8}\n" +
         peft;

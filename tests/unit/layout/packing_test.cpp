@@ -128,7 +128,8 @@ TEST_CASE("first fit by a tree is first fit", "[layout][packing][property]") {
     std::vector<std::int64_t> lengths;
     for (std::int64_t length = 1 + static_cast<std::int64_t>(seed % 7); length < 100;
          length += 1 + static_cast<std::int64_t>((seed * 31 + 7) % 13)) {
-      const auto count = static_cast<std::int64_t>((seed * 17 + 5 * length) % 9);
+      const auto count =
+          static_cast<std::int64_t>((seed * 17 + 5 * static_cast<std::uint64_t>(length)) % 9);
       if (count == 0) continue;
       counts.push_back({length, count});
       lengths.insert(lengths.end(), static_cast<std::size_t>(count), length);
